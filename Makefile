@@ -1,0 +1,62 @@
+# Everything installs into .venv from the package registries; nothing else of the machine is used.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+GPUS := --gpu "GTX TITAN Black" --gpu "GTX TITAN X" --gpu "TITAN V" --gpu "RTX 2080 Ti" --gpu "RTX 4070"
+JOBS ?= 2
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo test lint format docs eval bench lock clean
+
+help:  ## list the targets
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
+
+$(VENV)/.installed: pyproject.toml requirements.lock
+	@command -v $(PYTHON) >/dev/null || { echo "Python 3.11 or newer is needed: no $(PYTHON) found." >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed." >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint requirements.lock --editable '.[dev]'
+	touch $@
+
+install: $(VENV)/.installed  ## make .venv with everything
+
+demo: install  ## forecast three kernels on five GPUs, from source to report, without a GPU
+	@mkdir -p out
+	$(BIN)/kerncast predict examples/kernels/gpusd.toml $(GPUS) --report out/gpusd.html
+	$(BIN)/kerncast predict examples/kernels/gpusd.toml $(GPUS) --model template
+	$(BIN)/python examples/gpusd_by_hand.py
+	@echo
+	$(BIN)/kerncast predict examples/kernels/saxpy.toml $(GPUS) --report out/saxpy.html
+	$(BIN)/kerncast predict examples/kernels/matmul_tiled.toml $(GPUS) --report out/matmul_tiled.html
+	@echo
+	@echo "Reports: out/gpusd.html out/saxpy.html out/matmul_tiled.html"
+
+test: install  ## run the tests
+	env -u CUDA_HOME -u CUDA_PATH $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup -q
+
+lint: install  ## check format, style and types
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+format: install  ## format the code
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+docs: install  ## check that every example of the documents runs and every link leads somewhere
+	$(BIN)/python -m pytest -q --no-header tests/e2e/test_documents.py README.md docs
+
+eval: install  ## score the models on measured times, with baselines
+	$(BIN)/python benchmarks/score_models.py
+
+bench: install  ## measure the speed of the executor against a named baseline
+	$(BIN)/python benchmarks/engine_speed.py
+
+lock: install  ## pin the newest versions of everything
+	$(BIN)/python -m pip install --quiet pip-tools
+	$(BIN)/pip-compile --quiet --all-extras --strip-extras --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-header --no-annotate --output-file requirements.lock pyproject.toml
+	sed -i '/^kerncast @/d' requirements.lock
+
+clean:  ## remove what the targets made
+	rm -rf $(VENV) out build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis src/*.egg-info
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

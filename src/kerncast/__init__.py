@@ -1,0 +1,57 @@
+"""How long will this CUDA kernel take on a GPU that I don't have, how sure is that, and why?
+
+>>> import kerncast
+>>> kerncast.load_gpu("RTX 2080 Ti").compute_capability
+'7.5'
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from kerncast.version import __version__
+
+if TYPE_CHECKING:
+    from kerncast.errors import KerncastError
+    from kerncast.execute import Budget
+    from kerncast.forecast import predict, profile
+    from kerncast.gpu import GPU, list_gpus, load_gpu
+    from kerncast.launch import Launch, load_launches
+    from kerncast.prediction import Prediction, Timing
+    from kerncast.profile import KernelProfile
+
+# Where each public name lives: it is imported when it is first used, so that `import kerncast` costs nothing.
+_HOME = {
+    "load_launches": "kerncast.launch", "Launch": "kerncast.launch", "load_gpu": "kerncast.gpu",
+    "list_gpus": "kerncast.gpu", "GPU": "kerncast.gpu", "Budget": "kerncast.execute", "profile": "kerncast.forecast",
+    "KernelProfile": "kerncast.profile", "predict": "kerncast.forecast", "Prediction": "kerncast.prediction",
+    "Timing": "kerncast.prediction", "KerncastError": "kerncast.errors",
+}  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'kerncast' has no attribute {name!r}")
+    value = getattr(import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
+__all__ = [
+    "GPU",
+    "Budget",
+    "KernelProfile",
+    "KerncastError",
+    "Launch",
+    "Prediction",
+    "Timing",
+    "__version__",
+    "list_gpus",
+    "load_gpu",
+    "load_launches",
+    "predict",
+    "profile",
+]

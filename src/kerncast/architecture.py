@@ -1,0 +1,221 @@
+"""NOUN Architecture: what all chips of one compute capability have in common, in SI base units.
+
+The facts lie in ``data/architectures/*.toml``. An architecture inherits each value that its file does not
+give from the one that its field ``from`` names; the status ``unknown`` cancels an inherited value.
+"""
+
+import difflib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from kerncast.errors import GPUError
+from kerncast.gpu_files import DATA, Fact, Sheet, missing_faults, raise_faults, read_sheet, rules
+from kerncast.units import GIB, GIGA, KIB, MEGA, MICROSECOND
+
+#: Threads of a warp, on every CUDA GPU.
+WARP_SIZE = 32
+
+_FOLDER = DATA / "architectures"
+
+#: The only conversion from the units of data files to SI base units.
+_SI = {
+    "1": 1, "bit": 1, "B": 1, "cycle": 1, "B/cycle": 1, "W": 1, "KiB": KIB, "GiB": GIB,
+    "MHz": MEGA, "GB/s": GIGA, "GFLOP/s": GIGA, "us": MICROSECOND, "ns": 1 / GIGA,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Cycles:
+    """Cycles that a warp instruction occupies its pipe in one sub-partition, and latencies."""
+
+    fma: float | None = None
+    alu: float | None = None
+    imad: float | None = None
+    special: float | None = None
+    load_store: float | None = None
+    fp64: float | None = None
+    alu_latency: float | None = None
+    shared_latency: float | None = None
+    l1_latency: float | None = None
+    l2_latency: float | None = None
+    dram_latency: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Architecture:
+    """What all chips of one compute capability have in common; counts are per SM unless named otherwise."""
+
+    id: str
+    """such as sm_70"""
+    name: str
+    compute_capability: str
+    """such as 7.0"""
+    fp32_lanes_per_sm: int
+    """results per clock; a fused multiply-add is one result"""
+    fp64_lanes_per_sm: int
+    int32_lanes_per_sm: int
+    special_lanes_per_sm: int
+    """reciprocal, square root, exponential, logarithm, sine, cosine"""
+    schedulers_per_sm: int
+    """each owns an equal part of the registers: a sub-partition"""
+    warp_instructions_per_clock_per_sm: int
+    """the most that can be issued"""
+    max_threads_per_sm: int
+    max_threads_per_block: int
+    max_blocks_per_sm: int
+    registers_per_sm: int
+    max_registers_per_block: int
+    max_registers_per_thread: int
+    register_allocation_unit: int
+    """registers of a warp are rounded up to a multiple of this"""
+    warp_allocation_granularity: int
+    """the check of a block's registers rounds its warps up to a multiple of this"""
+    shared_bytes_per_sm: int
+    """at the largest carve-out"""
+    shared_bytes_per_block: int
+    """without opting in"""
+    shared_bytes_per_block_optin: int
+    reserved_shared_bytes_per_block: int
+    shared_allocation_bytes: int
+    """shared memory of a block is rounded up to a multiple of this"""
+    fp16_lanes_per_sm: int | None = None
+    """both halves of a packed instruction count"""
+    barriers_per_sm: int | None = None
+    """None where barriers never limit occupancy"""
+    sms_per_tpc: int | None = None
+    shared_carveouts_bytes: tuple[int, ...] | None = None
+    """sizes that the driver can choose; the rest of l1_and_shared_bytes serves as L1"""
+    l1_and_shared_bytes: int | None = None
+    sustained_dram_fraction: float | None = None
+    """sustained over peak bandwidth, for GPUs that were not measured"""
+    l2_bytes_per_clock_per_channel: float | None = None
+    """sustained, per SM clock and 32-bit DRAM channel, for GPUs that were not measured"""
+    l1_bytes_per_clock: float | None = None
+    """per SM"""
+    cycles: Cycles = Cycles()
+    facts: tuple[Fact, ...] = ()
+    """every value above as its file gives it, with sources and status"""
+
+    @property
+    def max_warps_per_sm(self) -> int:
+        """Most resident warps of an SM."""
+        return self.max_threads_per_sm // WARP_SIZE
+
+    @property
+    def number(self) -> int:
+        """The compute capability as the compiler writes it: 70 for 7.0."""
+        major, _, minor = self.compute_capability.partition(".")
+        return int(major) * 10 + int(minor)
+
+
+def load_architecture(name: str) -> Architecture:
+    """Load an architecture by its id.
+
+    >>> load_architecture("sm_89").max_blocks_per_sm
+    24
+    """
+    if name not in _known():
+        raise GPUError(_unknown(name), cure=f"Known are {', '.join(_known())}.")
+    return _shipped(name)
+
+
+def inherited_architecture(sheet: Sheet) -> Architecture:
+    """Return the architecture that a GPU's file names in its field ``from``."""
+    path = _parent_path(sheet)
+    return _shipped(path.stem) if path.parent == _FOLDER else _build(path)
+
+
+def si_fields(facts: Mapping[str, Fact], kind: str) -> dict[str, Any]:
+    """Return the known values in SI base units, by the Python field that the schema names."""
+    return {
+        rule.field: _convert(facts[key].value, rule.unit)
+        for key, rule in rules(kind).items()
+        if rule.field is not None and key in facts and facts[key].value is not None
+    }
+
+
+@cache
+def _shipped(name: str) -> Architecture:
+    return _build(_FOLDER / f"{name}.toml")
+
+
+@cache
+def _known() -> tuple[str, ...]:
+    return tuple(sorted(path.stem for path in _FOLDER.glob("*.toml")))
+
+
+def _build(path: Path) -> Architecture:
+    chain = _read_chain(path)
+    facts = {key: fact for sheet in reversed(chain) for key, fact in sheet.facts.items()}
+    facts = {key: facts[key] for key in rules("architecture") if key in facts}
+    capability = next((sheet.compute_capability for sheet in chain if sheet.compute_capability), "")
+    faults = missing_faults(facts, "architecture")
+    if not re.fullmatch(r"[1-9][0-9]?\.[0-9]", capability):
+        faults.append(f'compute_capability is {capability[:20]!r} (give a text such as "8.6")')
+    fields = si_fields(facts, "architecture")
+    raise_faults(faults or _contradictions(fields), path)
+    cycles = {
+        name.removeprefix("cycles."): fields.pop(name) for name in list(fields) if name.startswith("cycles.")
+    }
+    return Architecture(
+        id=path.stem,
+        name=chain[0].name or path.stem,
+        compute_capability=capability,
+        cycles=Cycles(**cycles),
+        facts=tuple(facts.values()),
+        **fields,
+    )
+
+
+def _read_chain(path: Path) -> list[Sheet]:
+    """Read a file and all that it inherits from, nearest first."""
+    chain = [read_sheet(path, "architecture")]
+    while chain[-1].parent is not None:
+        parent = _parent_path(chain[-1])
+        if any(parent.resolve() == sheet.path.resolve() for sheet in chain):
+            raise_faults([f"from leads back to {parent.name} (name another architecture)"], path)
+        chain.append(read_sheet(parent, "architecture"))
+    return chain
+
+
+def _parent_path(sheet: Sheet) -> Path:
+    parent = sheet.parent or ""
+    if parent.endswith(".toml"):
+        return sheet.path.parent / parent
+    if parent not in _known():
+        raise_faults([f"from: {_unknown(parent)} (known are {', '.join(_known())})"], sheet.path)
+    return _FOLDER / f"{parent}.toml"
+
+
+def _contradictions(fields: Mapping[str, Any]) -> list[str]:
+    """Return a fault for each pair of values that cannot both be true."""
+    faults = []
+    if fields["max_registers_per_block"] > fields["registers_per_sm"]:
+        faults.append("registers.max_per_block is above registers.per_sm (mend one of them)")
+    if (
+        fields["shared_bytes_per_block_optin"] + fields["reserved_shared_bytes_per_block"]
+        > fields["shared_bytes_per_sm"]
+    ):
+        faults.append(
+            "shared.per_block_optin_kib and the reserved part exceed shared.per_sm_kib (mend one of them)"
+        )
+    if fields["shared_bytes_per_block"] > fields["shared_bytes_per_block_optin"]:
+        faults.append("shared.per_block_kib is above shared.per_block_optin_kib (mend one of them)")
+    return faults
+
+
+def _unknown(name: str) -> str:
+    near = difflib.get_close_matches(name[:40], _known(), n=1)
+    return f"no architecture is called {name[:40]!a}" + (f"; the nearest is {near[0]}" if near else "")
+
+
+def _convert(value: Any, unit: str) -> Any:
+    if isinstance(value, tuple):
+        return tuple(item * _SI[unit] for item in value)
+    converted = value * _SI[unit]
+    # Bytes are whole even where the file writes 0.5 KiB.
+    return round(converted) if unit in {"KiB", "GiB"} else converted

@@ -1,0 +1,41 @@
+"""The command line: the only place that prints and exits. One file per command.
+
+Exit status: 0 done; 1 a defect of ours; 2 bad usage or bad input; 3 everything refused; 4 slower than asked.
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line and exit with its status."""
+    from typer import Exit  # noqa: PLC0415
+
+    from kerncast.cli.application import run  # noqa: PLC0415  keeps `import kerncast.cli` free of cost
+    from kerncast.errors import KerncastError  # noqa: PLC0415
+
+    try:
+        status = run(list(sys.argv[1:] if arguments is None else arguments))
+        sys.stdout.flush()
+    except KerncastError as error:
+        status = _complain(str(error), error.exit_status)
+    except Exit as done:
+        status = done.exit_code
+    except BrokenPipeError:  # the reader of our output has gone: say nothing more
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        status = 0
+    except KeyboardInterrupt:
+        status = _complain("interrupted", 130)
+    except Exception as error:  # the last line of defence: no traceback for a user
+        if os.environ.get("KERNCAST_DEBUG"):
+            raise
+        status = _complain(
+            f"a defect of kerncast: {type(error).__name__}: {error}. Set KERNCAST_DEBUG=1 to see where, and report it.", 1
+        )
+    sys.exit(status)
+
+
+def _complain(text: str, status: int) -> int:
+    print(f"kerncast: {text}", file=sys.stderr)
+    return status

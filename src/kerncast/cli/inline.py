@@ -1,0 +1,78 @@
+"""A launch given by options instead of a launch file."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kerncast.errors import InputError
+
+if TYPE_CHECKING:
+    from kerncast.launch import Launch
+
+_SOURCES = {".cu", ".cuh", ".cpp", ".cc", ".cxx"}
+
+
+@dataclass(frozen=True, slots=True)
+class InlineLaunch:
+    """The options --kernel, --grid, --block, --shared, --arg and --define."""
+
+    kernel: str | None
+    grid: str | None
+    block: str | None
+    shared_bytes: int
+    arguments: tuple[str, ...]
+    defines: tuple[str, ...]
+
+    def applies_to(self, evidence: Path) -> bool:
+        """Whether the evidence is a source; the options mean nothing for other evidence."""
+        given = self.kernel or self.grid or self.block or self.arguments or self.defines or self.shared_bytes
+        if evidence.suffix in _SOURCES:
+            return True
+        if given:
+            raise InputError(
+                f"--kernel, --grid, --block, --shared, --arg and --define belong to a source, not to {evidence}",
+                cure="Put them into the launch file.",
+            )
+        return False
+
+    def build(self, source: Path) -> "Launch":
+        """Return the launch; raises InputError where an option is missing."""
+        from kerncast.launch import Argument, Launch, parse_extent, parse_value  # noqa: PLC0415
+
+        if self.grid is None or self.block is None:
+            raise InputError(f"{source} is a source: its launch is missing", cure="Add --grid and --block.")
+        arguments = tuple(
+            Argument(name, parse_value(text, f"--arg {name}", Path())) for name, text in map(_split, self.arguments)
+        )
+        if len({argument.name for argument in arguments}) < len(arguments):
+            raise InputError("an --arg is given twice", cure="Give each parameter once.")
+        return Launch(
+            source=source,
+            kernel=self.kernel,
+            grid=parse_extent(_numbers(self.grid, "grid"), "grid", "--grid"),
+            block=parse_extent(_numbers(self.block, "block"), "block", "--block"),
+            shared_bytes=self.shared_bytes,
+            arguments=arguments,
+            defines=tuple(_split_define(text) for text in self.defines),
+        )
+
+
+def _split(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip():
+        raise InputError(f"--arg {text[:60]!r} is not NAME=VALUE")
+    return name.strip(), value
+
+
+def _split_define(text: str) -> tuple[str, str]:
+    name, _, value = text.partition("=")
+    if not name.isidentifier():
+        raise InputError(f"--define {text[:60]!r} is not NAME=VALUE")
+    return name, value or "1"
+
+
+def _numbers(text: str, name: str) -> list[int]:
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError:
+        raise InputError(f"--{name} {text[:60]!r} is not X[,Y[,Z]]", cure=f"Write --{name} 256 or --{name} 16,16.") from None

@@ -1,0 +1,92 @@
+"""Where the words of a command go: stdout or a file; progress to stderr."""
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
+
+from kerncast.errors import InputError
+from kerncast.forecast import Forecast
+from kerncast.prediction import Timing
+from kerncast.report.as_json import predict_object
+from kerncast.report.terminal import print_forecast
+
+_PATIENCE_SECONDS = 1.0
+_FILE_COLUMNS = 140
+
+
+@contextmanager
+def progress_on_stderr(*, quiet: bool) -> Iterator[Callable[[str, int, int], None] | None]:
+    """Yield a function that shows progress once the work has lasted a second."""
+    if quiet:
+        yield None
+        return
+    console = Console(stderr=True)
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[detail]}"))
+    bar = Progress(*columns, console=console, transient=True)
+    task = bar.add_task("", total=None, detail="")
+    begun = time.monotonic()
+    last_line = ""
+
+    def show(what: str, done: int, total: int) -> None:
+        nonlocal last_line
+        if time.monotonic() - begun < _PATIENCE_SECONDS:
+            return
+        detail = f"{done}/{total} blocks" if total else ""
+        if console.is_terminal:
+            bar.start()
+            bar.update(task, description=what, completed=done, total=total or None, detail=detail)
+        elif what != last_line:
+            console.print(what, highlight=False)
+            last_line = what
+
+    try:
+        yield show
+    finally:
+        bar.stop()
+
+
+def emit_forecast(forecast: Forecast, timing: Timing, *, as_json: bool, out: Path | None) -> None:
+    """Print a forecast, or write it to a file."""
+    if as_json:
+        emit_json(predict_object(forecast, timing), out)
+    elif out is None:
+        print_forecast(forecast, stdout_console())
+    else:
+        console = file_console()
+        print_forecast(forecast, console)
+        write_text(out, console.export_text())
+
+
+def emit_json(table: dict[str, Any], out: Path | None = None) -> None:
+    """Print a JSON object, or write it to a file."""
+    text = json.dumps(table, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    if out is None:
+        sys.stdout.write(text)
+    else:
+        write_text(out, text)
+
+
+def stdout_console() -> Console:
+    """Return the console of stdout: as wide as the terminal, and wide enough for tables where there is none."""
+    return Console() if sys.stdout.isatty() else Console(width=_FILE_COLUMNS)
+
+
+def file_console() -> Console:
+    """Return a console that keeps plain text for a file."""
+    return Console(record=True, width=_FILE_COLUMNS, file=open(os.devnull, "w"), no_color=True)  # noqa: SIM115, PTH123
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file; raises InputError where that is not possible."""
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"cannot be written ({error.strerror})", where=str(path), cure="Choose another place.") from None

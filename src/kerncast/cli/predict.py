@@ -1,0 +1,100 @@
+"""kerncast predict: forecast launches on GPUs."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from kerncast.cli.inline import InlineLaunch
+from kerncast.errors import InputError
+
+_SLOWER_STATUS = 4
+_REFUSED_STATUS = 3
+
+
+def command(  # noqa: PLR0913  each parameter is one option of the contract
+    evidence: Annotated[Path, typer.Argument(help="Launch file or declared counts (.toml), or a source (.cu).")],
+    gpu: Annotated[list[str] | None, typer.Option(help="GPU name, id, TOML file, or all; repeatable.")] = None,
+    kernel: Annotated[str | None, typer.Option(help="Kernel of a .cu, such as saxpy or 'reduce<float, 256>'.")] = None,
+    grid: Annotated[str | None, typer.Option(help="Blocks of a .cu's launch: X[,Y[,Z]].")] = None,
+    block: Annotated[str | None, typer.Option(help="Threads per block: X[,Y[,Z]].")] = None,
+    shared: Annotated[int, typer.Option(help="Dynamic shared memory in bytes.")] = 0,
+    arg: Annotated[list[str] | None, typer.Option(help="NAME=VALUE, in the order of the parameters.")] = None,
+    define: Annotated[list[str] | None, typer.Option("--define", "-D", help="NAME=VALUE macro.")] = None,
+    model: Annotated[str | None, typer.Option(help="roofline or template.")] = None,
+    level: Annotated[float, typer.Option(help="Share of truths that the interval should hold.")] = 0.9,
+    clock: Annotated[str | None, typer.Option(help="base, boost, or MHz.")] = None,
+    timing: Annotated[str, typer.Option(help="series, single, cold or profiler.")] = "series",
+    force: Annotated[bool, typer.Option("--force", help="Forecast launches that the GPU could not run.")] = False,
+    json_: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    out: Annotated[Path | None, typer.Option(help="Write what would be printed to a file.")] = None,
+    report: Annotated[Path | None, typer.Option(help="Write a report: .html or .md.")] = None,
+    max_: Annotated[str | None, typer.Option("--max", help="Exit 4 if a forecast is slower, such as 2ms.")] = None,
+    compare_to: Annotated[Path | None, typer.Option(help="Exit 4 if slower than this JSON beyond both intervals.")] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+) -> int:
+    """Forecast how long each launch takes on each GPU."""
+    from kerncast.cli import verdict  # noqa: PLC0415  heavy imports wait until the command runs
+    from kerncast.cli.output import emit_forecast, progress_on_stderr  # noqa: PLC0415
+    from kerncast.forecast import Options, forecast_all, resolve_gpus  # noqa: PLC0415
+
+    limit_seconds = verdict.parse_limit(max_)
+    baseline = verdict.read_baseline(compare_to) if compare_to else None
+    _check_report(report)
+    inline = InlineLaunch(kernel, grid, block, shared, tuple(arg or ()), tuple(define or ()))
+    options = Options(model, _timing(timing), level, _clock(clock), force)
+    subject: Any = inline.build(evidence) if inline.applies_to(evidence) else evidence
+    with progress_on_stderr(quiet=quiet) as progress:
+        forecast = forecast_all(subject, resolve_gpus(gpu or ()), options, progress)
+    emit_forecast(forecast, options.timing, as_json=json_, out=out)
+    if report is not None and forecast.predictions:
+        _write_report(report, forecast)
+    if not forecast.predictions:
+        for refused in forecast.refused:
+            typer.echo(f"kerncast: {refused.kernel} (launch {refused.launch}) refused: {refused.reason}", err=True)
+        return _REFUSED_STATUS
+    slower = verdict.slower_than(forecast.predictions, limit_seconds, baseline)
+    for sentence in slower:
+        typer.echo(f"kerncast: {sentence}", err=True)
+    return _SLOWER_STATUS if slower else 0
+
+
+def _timing(text: str) -> Any:
+    from kerncast.prediction import Timing  # noqa: PLC0415
+
+    try:
+        return Timing(text)
+    except ValueError:
+        raise InputError(f"no timing is called {text[:40]!r}", cure=f"Known: {', '.join(Timing)}.") from None
+
+
+def _clock(text: str | None) -> str | float | None:
+    from kerncast.units import MEGA  # noqa: PLC0415
+
+    if text is None or text in {"base", "boost"}:
+        return text
+    try:
+        return float(text) * MEGA
+    except ValueError:
+        raise InputError(f"{text[:40]!r} is no clock", cure="Give base, boost or a number of MHz.") from None
+
+
+def _check_report(report: Path | None) -> None:
+    if report is not None and report.suffix not in {".html", ".md"}:
+        raise InputError(f"{report} is neither .html nor .md", cure="Name the report so.")
+
+
+def _write_report(path: Path, forecast: Any) -> None:
+    from kerncast.cli.output import write_text  # noqa: PLC0415
+    from kerncast.report.document import build_document  # noqa: PLC0415
+
+    document = build_document(forecast)
+    if path.suffix == ".md":
+        from kerncast.report.markdown import render_markdown  # noqa: PLC0415
+
+        write_text(path, render_markdown(document))
+    else:
+        from kerncast.report.html import render_html  # noqa: PLC0415
+        from kerncast.report.picture import draw_forecast  # noqa: PLC0415
+
+        write_text(path, render_html(document, draw_forecast(forecast.predictions)))

@@ -1,0 +1,106 @@
+"""Turn the log of NVRTC into errors and warnings for the user."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from kerncast.compile.headers import PRELUDE_NAME, cure_for_header
+from kerncast.compile.nvrtc import NvrtcError
+from kerncast.compile.selection import Choice
+from kerncast.errors import CompileError
+
+_MOST_ERRORS = 5
+_MOST_LINES = 8
+_WIDEST = 300
+
+_START = re.compile(r"^(?P<place>.*)\((?P<line>\d+)\): (?P<kind>(?:catastrophic )?error|warning|remark)\b")
+_NO_PLACE = re.compile(r"^(?:nvrtc: |ptxas |At end of source: )(?P<kind>error|fatal|warning)\s*: ")
+_MISSING_HEADER = re.compile(r'cannot open source file "([^"]+)"')
+_NOISE = re.compile(
+    r"^(?:Remark: The warnings can be suppressed|\d+ (?:catastrophic )?errors? detected|Compilation terminated)"
+)
+_IRRELEVANT = re.compile(r"Architectures prior to|incompatible redefinition of macro|was declared but never referenced")
+#: The file in which NVRTC looks up name expressions.
+_NAME_MAP = "__nv_name_map"
+_HOST_CODE = "not allowed in JIT mode"
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message of the compiler."""
+
+    place: str
+    """file, empty where the message has none"""
+    line: int
+    is_error: bool
+    text: str
+    """as printed, with source line and caret where NVRTC prints them"""
+
+
+def read_messages(log: str) -> Iterator[Message]:
+    """Yield the messages of a log."""
+    start: re.Match[str] | None = None
+    lines: list[str] = []
+    for line in [*log.splitlines(), ""]:
+        match = _START.match(line)
+        if start is not None and (match or _NOISE.match(line) or not line.strip()):
+            yield Message(
+                start["place"],
+                int(start["line"]),
+                "error" in start["kind"],
+                "\n".join(line[:_WIDEST] for line in lines[:_MOST_LINES]),
+            )
+            start = None
+        if match:
+            start, lines = match, [line]
+        elif start is not None:
+            lines.append(line)
+        elif bare := _NO_PLACE.match(line):
+            yield Message("", 0, bare["kind"] != "warning", line)
+
+
+def warnings(log: str) -> list[str]:
+    """Return the first line of each warning that concerns the user, without repetition."""
+    lines = (
+        message.text.splitlines()[0]
+        for message in read_messages(log)
+        if not message.is_error and not _IRRELEVANT.search(message.text) and PRELUDE_NAME not in message.text
+    )
+    return list(dict.fromkeys(lines))
+
+
+def compile_error(error: NvrtcError, source: str, choice: Choice) -> CompileError:
+    """Return the error that says why a source does not compile, with the first few messages."""
+    errors = [message for message in read_messages(error.log) if message.is_error]
+    if not errors:
+        return CompileError(f"does not compile ({error.status})\n{error.log.strip()[:2000]}".rstrip(), where=source)
+    if header := _MISSING_HEADER.search(errors[0].text):
+        return CompileError(
+            f'the header "{header[1]}" cannot be found',
+            where=f"{errors[0].place}({errors[0].line})",
+            cure=cure_for_header(header[1]),
+        )
+    if errors[0].place == _NAME_MAP and choice.expression is not None:
+        said = errors[0].text.splitlines()[0].partition("error: ")[2]
+        if choice.signature is None:
+            return CompileError(f"no kernel {choice.expression!r}: {said}", where=source, cure="Check its name.")
+        return CompileError(
+            f'"{choice.expression}" is no instance of this template: {said}',
+            where=source,
+            cure="Give each template parameter a fitting type or number.",
+        )
+    shown = "\n".join(message.text for message in errors[:_MOST_ERRORS])
+    count = f"{len(errors)} errors" if len(errors) > 1 else "1 error"
+    count += f", the first {_MOST_ERRORS} shown" if len(errors) > _MOST_ERRORS else ""
+    return CompileError(f"does not compile:\n{shown}\n{count}.", where=source, cure=_cure(shown))
+
+
+def _cure(shown: str) -> str | None:
+    if _HOST_CODE in shown:
+        return (
+            "Host code that could not be taken out is in the way: enclose it in #ifndef __CUDACC_RTC__ and #endif,"
+            " or move the kernels to a file of their own."
+        )
+    if "Unresolved extern function" in shown:
+        return "A __device__ function is defined in another file: include that file in this one."
+    return None

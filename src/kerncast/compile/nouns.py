@@ -1,0 +1,155 @@
+"""NOUN CompiledSource: what the compiler makes of one source, one kernel and several architectures."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kerncast.profile import Resources
+
+GIB = 2**30
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One parameter of a kernel, as the source declares it."""
+
+    name: str
+    """empty where the source names none"""
+    type_text: str
+    """as written, such as ``const float *``"""
+    kind: str
+    """pointer, integer, float, bool, struct, or unknown (a type that depends on a template parameter)"""
+    byte_size: int | None
+    """None where the type is unknown"""
+    is_pointer: bool
+    is_const: bool
+    """whether the kernel may not write through the pointer; for a value, whether it is declared const"""
+    signed: bool
+    """whether an integer (or the integer that the pointer points to) is signed"""
+    element: str | None
+    """what a pointer points to, or what a number is, as launch files name it (f32, …); None for others"""
+    pointee_type: str | None
+    """type that the pointer points to, without const, such as ``float4``"""
+    pointee_bytes: int | None
+    """size of what the pointer points to"""
+
+
+@dataclass(frozen=True, slots=True)
+class KernelSignature:
+    """A kernel as the source declares it."""
+
+    name: str
+    """qualified, such as ``blas::axpy``"""
+    parameters: tuple[Parameter, ...]
+    is_template: bool
+    template_parameters: tuple[str, ...]
+    """names, in order"""
+    line: int
+
+    @property
+    def short_name(self) -> str:
+        """The name without namespaces."""
+        return self.name.rpartition("::")[2]
+
+    def __str__(self) -> str:
+        head = f"template <{', '.join(self.template_parameters)}> " if self.is_template else ""
+        return f"{head}{self.name}({', '.join(_declared(p) for p in self.parameters)})"
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchSite:
+    """A ``kernel<<<grid, block, shared>>>`` found in host code: texts of expressions, not values."""
+
+    kernel: str
+    """name or template instance, as written"""
+    grid: str
+    block: str
+    shared_bytes: str | None
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class SourceSummary:
+    """The kernels that a source defines, and where its host code launches them."""
+
+    kernels: tuple[KernelSignature, ...]
+    launches: tuple[LaunchSite, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one run of the compiler may use; more ends it with a CompileError."""
+
+    seconds: float = 60.0
+    memory_bytes: int = 4 * GIB
+    """address space, on systems that can limit it"""
+
+
+@dataclass(frozen=True, slots=True)
+class CompileRequest:
+    """What is to be compiled."""
+
+    source: Path
+    architectures: tuple[str, ...]
+    """such as sm_70; each becomes one CompiledKernel"""
+    kernel: str | None = None
+    """plain name, qualified name or template instance; None where the source has only one kernel"""
+    defines: tuple[tuple[str, str], ...] = ()
+    """macros, name and value"""
+    include_dirs: tuple[Path, ...] = ()
+    """searched after the folder of the source"""
+    standard: str = "c++17"
+    limits: Limits = Limits()
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledKernel:
+    """One kernel compiled for one architecture."""
+
+    kernel: str
+    """as the user calls it"""
+    mangled: str
+    """name of its .entry in the PTX"""
+    architecture: str
+    """as requested; ``resources.architecture`` is what it was compiled for"""
+    ptx: str = field(repr=False)
+    """the whole module"""
+    resources: Resources
+    signature: KernelSignature | None
+    """None where libclang is not installed; of the instance where the kernel is a template"""
+    caveats: tuple[str, ...] = ()
+    cubin: bytes = field(default=b"", repr=False)
+    """the machine code, for a disassembler"""
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledSource:
+    """One kernel of one source, compiled for every architecture requested."""
+
+    source: Path
+    kernels: tuple[CompiledKernel, ...]
+    """in the order of the architectures requested"""
+    log: tuple[str, ...] = ()
+    """warnings of the compiler"""
+
+    def kernel_for(self, architecture: str) -> CompiledKernel:
+        """Return the kernel compiled for an architecture that was requested."""
+        for kernel in self.kernels:
+            if kernel.architecture == architecture:
+                return kernel
+        raise KeyError(architecture)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolStatus:
+    """Whether one part of the toolchain is there, for ``kerncast doctor``."""
+
+    name: str
+    version: str | None
+    found: bool
+    needed_for: str
+    cure: str | None
+    """None where nothing is amiss"""
+
+
+def _declared(parameter: Parameter) -> str:
+    return f"{parameter.type_text} {parameter.name}".replace("* ", "*").rstrip()

@@ -1,0 +1,203 @@
+"""Take host code out of a source, so that NVRTC, which knows no host, compiles what is left.
+
+What is taken out becomes spaces: every line and every column of the rest stays where the user wrote it.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from clang.cindex import Cursor, CursorKind, Type, TypeKind
+
+_FUNCTIONS = {
+    CursorKind.FUNCTION_DECL, CursorKind.FUNCTION_TEMPLATE, CursorKind.CXX_METHOD, CursorKind.CONSTRUCTOR,
+    CursorKind.DESTRUCTOR, CursorKind.CONVERSION_FUNCTION,
+}  # fmt: skip
+_CLASSES = {
+    CursorKind.STRUCT_DECL, CursorKind.CLASS_DECL, CursorKind.UNION_DECL, CursorKind.CLASS_TEMPLATE,
+    CursorKind.CLASS_TEMPLATE_PARTIAL_SPECIALIZATION,
+}  # fmt: skip
+_DEVICE = {
+    CursorKind.CUDAGLOBAL_ATTR, CursorKind.CUDADEVICE_ATTR, CursorKind.CUDACONSTANT_ATTR,
+    CursorKind.CUDASHARED_ATTR,
+}  # fmt: skip
+_SCALARS = {
+    TypeKind.BOOL, TypeKind.CHAR_U, TypeKind.UCHAR, TypeKind.USHORT, TypeKind.UINT, TypeKind.ULONG,
+    TypeKind.ULONGLONG, TypeKind.CHAR_S, TypeKind.SCHAR, TypeKind.SHORT, TypeKind.INT, TypeKind.LONG,
+    TypeKind.LONGLONG, TypeKind.FLOAT, TypeKind.DOUBLE, TypeKind.ENUM,
+}  # fmt: skip
+
+_CONSTANT_EXPRESSION = re.compile(rb"\b(?:constexpr|consteval)\b")
+_DEFAULTED = re.compile(rb"=\s*(?:default|delete)\s*\Z")
+
+#: Comments, texts and characters (so that a # inside them is none), and preprocessor directives.
+_LEXEMES = re.compile(
+    rb"//[^\n]*|/\*.*?\*/"
+    rb'|R"([^()\\ \n]{0,16})\(.*?\)\1"|"(?:\\.|[^"\\\n])*"'
+    rb"|'(?:\\.|[^'\\\n])*'"
+    rb"|^[ \t]*#[ \t]*(?P<directive>\w+)(?:\\\r?\n|[^\n])*",
+    re.DOTALL | re.MULTILINE,
+)
+_KEPT_DIRECTIVES = {b"if", b"ifdef", b"ifndef", b"elif", b"else", b"endif", b"define", b"undef"}
+_VISIBLE = re.compile(rb"[^\n\r\t]")
+
+#: What the stand-ins declare in std for device code; a using declaration of another name is host code.
+_DEVICE_STD = re.compile(
+    rb"std\s*::\s*(?:size_t|ptrdiff_t|u?int\d+_t|u?intptr_t|min|max|swap|move|forward|numeric_limits)\b"
+)
+
+
+_BEFORE = re.compile(rb'(?:\[\[[^\[\]]*\]\]|extern\s*"C(?:\+\+)?")\s*\Z')
+_FARTHEST_BEFORE = 200
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceCode:
+    """One file without its host code."""
+
+    text: bytes
+    changed: bool
+    """whether host code was found"""
+    has_unannotated: bool
+    """whether functions without __device__ were left in, because they are constexpr"""
+
+
+@dataclass(frozen=True, slots=True)
+class _Span:
+    start: int
+    end: int
+
+
+class _Finder:
+    """Collects what is host code in one file."""
+
+    def __init__(self, text: bytes) -> None:
+        self._text = text
+        self.host: list[_Span] = []
+        self.device: list[_Span] = []
+        self.templates: set[str] = set()
+        self.has_unannotated = False
+
+    def visit(self, cursor: Cursor) -> None:
+        """Sort one declaration of namespace scope or of a class."""
+        span = _Span(cursor.extent.start.offset, cursor.extent.end.offset)
+        if cursor.kind in _FUNCTIONS:
+            self._function(cursor, span)
+        elif cursor.kind in _CLASSES:
+            for member in cursor.get_children():
+                self.visit(member)
+        elif cursor.kind == CursorKind.FRIEND_DECL:
+            if any(child.kind in _FUNCTIONS and not _is_device(child) for child in cursor.get_children()):
+                self.host.append(span)
+        elif cursor.kind == CursorKind.VAR_DECL:
+            self._variable(cursor, span)
+        elif cursor.kind == CursorKind.USING_DECLARATION:
+            declared = self._text[span.start : span.end]
+            if b"std" in declared and not _DEVICE_STD.search(declared):
+                self.host.append(span)
+
+    def _function(self, cursor: Cursor, span: _Span) -> None:
+        if _is_device(cursor):
+            self.device.append(span)
+            return
+        body = [child for child in cursor.get_children() if child.kind == CursorKind.COMPOUND_STMT]
+        head = self._text[span.start : body[-1].extent.start.offset if body else span.end]
+        if _DEFAULTED.search(head):
+            return
+        if _CONSTANT_EXPRESSION.search(head):
+            self.has_unannotated = True
+        else:
+            self.host.append(span)
+            if cursor.kind == CursorKind.FUNCTION_TEMPLATE:
+                self.templates.add(cursor.spelling)
+
+    def _variable(self, cursor: Cursor, span: _Span) -> None:
+        if _is_device(cursor):
+            self.device.append(span)
+            return
+        if _is_device_constant(cursor.type) or _CONSTANT_EXPRESSION.search(self._text[span.start : span.end]):
+            return
+        # In "struct S { … } s;" the type stays.
+        inner = [_Span(c.extent.start.offset, c.extent.end.offset) for c in cursor.get_children() if c.kind in _CLASSES]
+        if inner:
+            self.host += [_Span(span.start, inner[0].start), _Span(inner[0].end, span.end)]
+        else:
+            self.host.append(span)
+
+
+def device_code(text: bytes, found: Iterable[Cursor]) -> DeviceCode:
+    """Return the text of a file without its host code; found are its declarations of namespace scope."""
+    finder = _Finder(text)
+    for cursor in found:
+        finder.visit(cursor)
+    spans = [_whole(text, span) for span in finder.host]
+    # A macro may expand to host and device code at once; then both have the extent of its use.
+    spans = [span for span in spans if not any(span.start < d.end and d.start < span.end for d in finder.device)]
+    rest = _without(text, spans)
+    if finder.templates:
+        rest = _without_instantiations(rest, finder.templates)
+    return DeviceCode(rest, bool(spans), finder.has_unannotated)
+
+
+def _is_device(cursor: Cursor) -> bool:
+    return any(child.kind in _DEVICE for child in cursor.get_children())
+
+
+def _is_device_constant(type_: Type) -> bool:
+    """Whether device code may read a variable of this type that has no annotation: a const number."""
+    while type_.kind in {TypeKind.CONSTANTARRAY, TypeKind.INCOMPLETEARRAY}:
+        type_ = type_.element_type
+    canonical = type_.get_canonical()
+    return canonical.is_const_qualified() and canonical.kind in _SCALARS
+
+
+def _whole(text: bytes, span: _Span) -> _Span:
+    """Extend a declaration by what stands before it (attributes, a linkage) and by what is left behind it."""
+    start, end = span.start, span.end
+    while before := _BEFORE.search(text, max(0, start - _FARTHEST_BEFORE), start):
+        start = before.start()
+    if text[start:end].endswith(b")"):
+        # "= 0" of a pure virtual function, and attributes behind the parameters.
+        rest = re.compile(rb"[^;{}]*;").match(text, end)
+        end = rest.end() if rest else end
+    return _Span(start, end)
+
+
+def _without(text: bytes, spans: Iterable[_Span]) -> bytes:
+    parts = []
+    place = 0
+    for span in _merged(spans):
+        parts += [text[place : span.start], _blank(text[span.start : span.end])]
+        place = span.end
+    return b"".join([*parts, text[place:]])
+
+
+def _without_instantiations(text: bytes, templates: set[str]) -> bytes:
+    """Take out ``template void f<float>(…);`` of host templates, which the parser does not list."""
+    names = b"|".join(re.escape(name.encode()) for name in sorted(templates))
+    pattern = re.compile(rb"\btemplate\s+(?!<)[^;{}()]*\b(?:" + names + rb")\b[^;{}]*;")
+    return pattern.sub(lambda match: _blank(match[0]), text)
+
+
+def _merged(spans: Iterable[_Span]) -> Iterator[_Span]:
+    current: _Span | None = None
+    for span in sorted(spans, key=lambda each: (each.start, each.end)):
+        if current is not None and span.start <= current.end:
+            current = _Span(current.start, max(current.end, span.end))
+            continue
+        if current is not None:
+            yield current
+        current = span
+    if current is not None:
+        yield current
+
+
+def _blank(text: bytes) -> bytes:
+    """Replace what is visible by spaces, save preprocessor directives that text elsewhere may depend on."""
+    parts = []
+    place = 0
+    for match in _LEXEMES.finditer(text):
+        if match["directive"] in _KEPT_DIRECTIVES:
+            parts += [_VISIBLE.sub(b" ", text[place : match.start()]), match[0]]
+            place = match.end()
+    return b"".join([*parts, _VISIBLE.sub(b" ", text[place:])])

@@ -1,0 +1,131 @@
+"""What the source says of its kernels: names, parameters, template parameters."""
+
+from collections.abc import Iterator
+
+from clang.cindex import Cursor, CursorKind, TranslationUnit, Type, TypeKind
+
+from kerncast.compile.nouns import KernelSignature, Parameter
+from kerncast.compile.source.parsing import declarations, qualified_name
+
+_TEMPLATE_PARAMETERS = {
+    CursorKind.TEMPLATE_TYPE_PARAMETER, CursorKind.TEMPLATE_NON_TYPE_PARAMETER,
+    CursorKind.TEMPLATE_TEMPLATE_PARAMETER,
+}  # fmt: skip
+_UNSIGNED = {
+    TypeKind.CHAR_U, TypeKind.UCHAR, TypeKind.USHORT, TypeKind.UINT, TypeKind.ULONG, TypeKind.ULONGLONG,
+}  # fmt: skip
+_SIGNED = {
+    TypeKind.CHAR_S, TypeKind.SCHAR, TypeKind.SHORT, TypeKind.INT, TypeKind.LONG, TypeKind.LONGLONG,
+    TypeKind.ENUM,
+}  # fmt: skip
+_FLOATS = {TypeKind.FLOAT: "f32", TypeKind.DOUBLE: "f64"}
+_HALF = "__half"
+
+#: The alias by which ``instance_signature`` asks the parser for the type of a template instance.
+_INSTANCE = "kerncast_instance"
+
+
+def kernel_signatures(unit: TranslationUnit) -> tuple[KernelSignature, ...]:
+    """Return the kernels that the source and its own headers define, in order."""
+    found: dict[tuple[str, tuple[str, ...]], KernelSignature] = {}
+    for cursor in _kernels(unit):
+        signature = _signature(cursor)
+        found[signature.name, tuple(p.type_text for p in signature.parameters)] = signature
+    return tuple(found.values())
+
+
+def instance_text(instance: str) -> str:
+    """Return the text that makes the parser instantiate a template."""
+    return f"using {_INSTANCE} = decltype(&{instance});"
+
+
+def instance_signature(unit: TranslationUnit | None, template: KernelSignature) -> KernelSignature | None:
+    """Return the template's signature with the types of the instance; None where the parser found none."""
+    for cursor in unit.cursor.get_children() if unit is not None else ():
+        if cursor.kind == CursorKind.TYPE_ALIAS_DECL and cursor.spelling == _INSTANCE:
+            function = cursor.underlying_typedef_type.get_canonical().get_pointee()
+            if function.kind != TypeKind.FUNCTIONPROTO:
+                return None
+            types = list(function.argument_types())
+            if len(types) != len(template.parameters):
+                return None
+            parameters = tuple(
+                _parameter(declared.name, type_) for declared, type_ in zip(template.parameters, types, strict=True)
+            )
+            return KernelSignature(template.name, parameters, False, template.template_parameters, template.line)
+    return None
+
+
+def _kernels(unit: TranslationUnit) -> Iterator[Cursor]:
+    for cursor in declarations(unit.cursor):
+        if cursor.kind in {CursorKind.FUNCTION_DECL, CursorKind.FUNCTION_TEMPLATE} and cursor.is_definition():
+            kinds = {child.kind for child in cursor.get_children()}
+            if CursorKind.CUDAGLOBAL_ATTR in kinds:
+                yield cursor
+
+
+def _signature(cursor: Cursor) -> KernelSignature:
+    children = list(cursor.get_children())
+    return KernelSignature(
+        name=qualified_name(cursor),
+        parameters=tuple(_parameter(c.spelling, c.type) for c in children if c.kind == CursorKind.PARM_DECL),
+        is_template=cursor.kind == CursorKind.FUNCTION_TEMPLATE,
+        template_parameters=tuple(c.spelling for c in children if c.kind in _TEMPLATE_PARAMETERS),
+        line=cursor.location.line,
+    )
+
+
+def _parameter(name: str, type_: Type) -> Parameter:
+    canonical = type_.get_canonical()
+    kind = _kind(canonical)
+    pointee = type_.get_pointee() if kind == "pointer" else None
+    value = pointee.get_canonical() if pointee is not None else canonical
+    plain = value.spelling.replace("const ", "").replace("volatile ", "")
+    return Parameter(
+        name=name,
+        type_text=type_.spelling,
+        kind=kind,
+        byte_size=_size(canonical),
+        is_pointer=kind == "pointer",
+        is_const=value.is_const_qualified(),
+        signed=value.kind in _SIGNED,
+        element=_element(value),
+        pointee_type=plain if pointee is not None else None,
+        pointee_bytes=_size(value) if pointee is not None else None,
+    )
+
+
+def _kind(canonical: Type) -> str:
+    if canonical.kind in {TypeKind.POINTER, TypeKind.LVALUEREFERENCE}:
+        return "pointer"
+    if canonical.kind == TypeKind.BOOL:
+        return "bool"
+    if canonical.kind in _SIGNED or canonical.kind in _UNSIGNED:
+        return "integer"
+    if canonical.kind in _FLOATS or _is_half(canonical):
+        return "float"
+    return "struct" if canonical.kind == TypeKind.RECORD else "unknown"
+
+
+def _element(value: Type) -> str | None:
+    """Return the name that launch files give to a type; a bool is a byte."""
+    size = _size(value)
+    if _is_half(value):
+        return "f16"
+    if value.kind in _FLOATS:
+        return _FLOATS[value.kind]
+    if size is None:
+        return None
+    if value.kind in _SIGNED:
+        return f"i{size * 8}"
+    return f"u{size * 8}" if value.kind in _UNSIGNED or value.kind == TypeKind.BOOL else None
+
+
+def _is_half(value: Type) -> bool:
+    return bool(value.kind == TypeKind.RECORD and value.get_declaration().spelling == _HALF)
+
+
+def _size(type_: Type) -> int | None:
+    """Return the size in bytes; the parser answers with a negative number where it knows none."""
+    size = type_.get_size()
+    return size if size > 0 else None

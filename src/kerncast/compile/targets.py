@@ -1,0 +1,84 @@
+"""Which NVRTC compiles for which architecture, and what to say where it is not the architecture asked for."""
+
+import re
+from dataclasses import dataclass
+
+from kerncast.compile.nvrtc import library_paths, wheel
+from kerncast.errors import CompileError
+
+#: Architectures that NVRTC 12.9 and 11.8 compile for (nvrtcGetSupportedArchs).
+_CUDA12 = (50, 52, 53, 60, 61, 62, 70, 72, 75, 80, 86, 87, 89, 90, 100, 101, 103, 120, 121)
+_CUDA11_ONLY = (35, 37)
+_OLDEST = 30
+_FALLBACK = 50
+
+_ARCHITECTURE = re.compile(r"(?:sm_|compute_)?(\d+)([af]?)")
+_CAPABILITY = re.compile(r"(\d+)\.(\d)")
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """How one architecture is compiled for."""
+
+    architecture: str
+    """as asked for, such as sm_30"""
+    compiled_for: str
+    """what NVRTC compiles for, such as sm_35"""
+    toolkit: int
+    """major version of NVRTC: 11 or 12"""
+    options: tuple[str, ...] = ()
+    caveats: tuple[str, ...] = ()
+
+    @property
+    def number(self) -> int:
+        """The number of the architecture compiled for, such as 70."""
+        return int(self.compiled_for.removeprefix("sm_").rstrip("af"))
+
+
+def architecture_for(compute_capability: str) -> Target:
+    """Decide how to compile for a compute capability (``7.0``) or an architecture (``sm_70``).
+
+    >>> architecture_for("8.6").compiled_for
+    'sm_86'
+    """
+    text = compute_capability.strip()
+    capability = _CAPABILITY.fullmatch(text)
+    match = _ARCHITECTURE.fullmatch(capability[1] + capability[2] if capability else text)
+    if match is None:
+        raise CompileError(
+            f"{compute_capability!r} is no architecture",
+            cure="Write it as sm_70 or as the compute capability 7.0.",
+        )
+    number, suffix = int(match[1]), match[2]
+    name = f"sm_{number}{suffix}"
+    if number < _OLDEST:
+        raise CompileError(
+            f"{name} is older than Kepler, and no compiler that can be installed from a wheel makes code for it",
+            cure=f"Choose sm_{_OLDEST} or newer.",
+        )
+    if number in _CUDA12:
+        return Target(name, name, toolkit=12)
+    return _kepler(number) if number < _FALLBACK else _nearest(number)
+
+
+def _kepler(number: int) -> Target:
+    name = f"sm_{number}"
+    if library_paths(11) is None:
+        caveat = (
+            f"compiled for sm_{_FALLBACK} instead of {name}, because NVRTC 11.8 (extra kepler: {wheel(11)}) is not"
+            " installed: registers, spills and instructions differ"
+        )
+        return Target(name, f"sm_{_FALLBACK}", toolkit=12, caveats=(caveat,))
+    if number in _CUDA11_ONLY:
+        return Target(name, name, toolkit=11)
+    # sm_30 allows 63 registers per thread, sm_32 and newer 255 (CUDA C++ Programming Guide, technical specifications).
+    limit = ("-maxrregcount=63",) if number == _OLDEST else ()
+    said = " with at most 63 registers" if limit else ""
+    caveat = f"compiled for sm_35{said}, because no compiler that can be installed from a wheel makes code for {name}"
+    return Target(name, "sm_35", toolkit=11, options=limit, caveats=(caveat,))
+
+
+def _nearest(number: int) -> Target:
+    nearest = max(known for known in _CUDA12 if known < number)
+    caveat = f"compiled for sm_{nearest}, the nearest older architecture: NVRTC 12.9 does not know sm_{number}"
+    return Target(f"sm_{number}", f"sm_{nearest}", toolkit=12, caveats=(caveat,))

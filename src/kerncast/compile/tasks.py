@@ -1,0 +1,167 @@
+"""What the child process does: parse, take out host code, choose the kernel, compile."""
+
+import base64
+import codecs
+import importlib.util
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from kerncast.compile import diagnostics, nvrtc, selection
+from kerncast.compile.cubin import read_resources
+from kerncast.compile.headers import PRELUDE_NAME, header_folders, memory_headers
+from kerncast.compile.nouns import KernelSignature, LaunchSite
+from kerncast.compile.selection import Choice
+from kerncast.errors import CompileError
+
+#: No source and no PTX of a kernel is longer; one that is has a wrong name or comes from an attacker.
+_MOST_BYTES = 16 * 2**20
+
+#: Decides what #if __CUDA_ARCH__ lets through where no architecture is asked for.
+_INSPECTED_ARCHITECTURE = 80
+
+
+@dataclass(frozen=True, slots=True)
+class _Analysis:
+    """What libclang says of one source for one architecture."""
+
+    unit: nvrtc.Unit
+    signatures: tuple[KernelSignature, ...] | None
+    """None where libclang is not installed"""
+    launches: tuple[LaunchSite, ...]
+    options: tuple[str, ...]
+    instance: Callable[[str, KernelSignature], KernelSignature | None]
+
+
+def compile_targets(request: dict[str, Any]) -> dict[str, Any]:
+    """Compile one kernel of one source for each target of the request."""
+    text = _read(request["source"])
+    analysis: _Analysis | None = None
+    kernels, log = [], []
+    for target in request["targets"]:
+        if analysis is None or b"__CUDA_ARCH__" in text:
+            analysis = _analyse(request, target["number"], text)
+        choice = selection.choose(request["kernel"], analysis.signatures, request["source"])
+        compiled, lines = _compile(request, target, analysis, choice)
+        kernels.append(compiled)
+        log += [line for line in lines if line not in log]
+    return {"kernels": kernels, "log": log}
+
+
+def inspect(request: dict[str, Any]) -> dict[str, Any]:
+    """List the kernels of a source, and the launches in its host code."""
+    analysis = _analyse(request, _INSPECTED_ARCHITECTURE, _read(request["source"]))
+    if analysis.signatures is None:
+        raise CompileError("libclang is not installed", cure="Install libclang.")
+    return {
+        "kernels": [asdict(signature) for signature in analysis.signatures],
+        "launches": [asdict(site) for site in analysis.launches],
+    }
+
+
+def _compile(
+    request: dict[str, Any], target: dict[str, Any], analysis: _Analysis, choice: Choice
+) -> tuple[dict[str, Any], list[str]]:
+    compiler = nvrtc.load(target["toolkit"])
+    if compiler is None:
+        wheel = nvrtc.wheel(target["toolkit"])
+        raise CompileError("the CUDA compiler NVRTC is not installed", cure=f"Install {wheel}.")
+    options = [*_options(request, target), *analysis.options]
+    names = [choice.expression] if choice.expression else []
+    try:
+        image = compiler.compile(analysis.unit, options, names)
+    except nvrtc.NvrtcError as error:
+        raise diagnostics.compile_error(error, request["source"], choice) from None
+    if len(image.ptx) > _MOST_BYTES:
+        raise CompileError(
+            f"the code is larger than {_MOST_BYTES // 2**20} MiB", where=request["source"], cure="Unroll less."
+        )
+    resources = read_resources(image.cubin, image.log, target["compiled_for"])
+    mangled = selection.entry(choice, image.lowered, tuple(resources), request["source"])
+    signature = choice.signature
+    if signature is not None and signature.is_template and choice.expression:
+        signature = analysis.instance(choice.expression, signature) or signature
+    compiled = {
+        "kernel": choice.kernel or mangled,
+        "mangled": mangled,
+        "architecture": target["architecture"],
+        "ptx": image.ptx,
+        "resources": asdict(resources[mangled]),
+        "signature": asdict(signature) if signature is not None else None,
+        "caveats": target["caveats"],
+        "cubin": base64.b64encode(image.cubin).decode(),
+    }
+    return compiled, diagnostics.warnings(image.log)
+
+
+def _options(request: dict[str, Any], target: dict[str, Any]) -> list[str]:
+    folders = [Path(request["source"]).parent, *request["include_dirs"], *header_folders()]
+    options = [
+        f"-arch={target['compiled_for']}",
+        f"-std={request['standard']}",
+        "-lineinfo",
+        "--ptxas-options=-v",
+        f"--pre-include={PRELUDE_NAME}",
+        *target["options"],
+        *(f"-D{name}={value}" for name, value in request["defines"]),
+        *(f"-I{folder}" for folder in folders),
+    ]
+    if target["toolkit"] == 11:
+        # The fp16 headers of 12.9 rely on it and include it only under NVRTC 12.3 and newer.
+        options.append("--pre-include=nv/target")
+    return options
+
+
+def _analyse(request: dict[str, Any], architecture: int, text: bytes) -> _Analysis:
+    if importlib.util.find_spec("clang") is None:
+        unit = nvrtc.Unit(text, request["source"], memory_headers())
+        return _Analysis(unit, None, (), (), lambda _name, _template: None)
+    from kerncast.compile.source import (  # noqa: PLC0415  needs libclang
+        host_code,
+        launches,
+        parsing,
+        signatures,
+        user_headers,
+    )
+
+    path = Path(request["source"])
+    folders = (path.parent, *(Path(folder) for folder in request["include_dirs"]))
+    defines = tuple((name, value) for name, value in request["defines"])
+    options = parsing.ParseOptions(architecture, request["standard"], defines, folders)
+    parsed = parsing.parse(path, options)
+    if parsed is None:
+        raise CompileError("libclang cannot parse this file", where=str(path))
+    texts = {name: _read(name) for name in user_headers.user_headers(parsed, header_folders())}
+    found = parsing.by_file(parsed)
+    main = host_code.device_code(text, found.get(str(path), ()))
+    codes = {name: host_code.device_code(each, found.get(name, ())) for name, each in texts.items()}
+    unannotated = any(code.has_unannotated for code in (main, *codes.values()))
+    in_memory = user_headers.headers_in_memory(codes, {str(path): text} | texts, folders)
+    return _Analysis(
+        unit=nvrtc.Unit(main.text, str(path), memory_headers() | in_memory),
+        signatures=signatures.kernel_signatures(parsed),
+        launches=launches.launch_sites(parsed, text),
+        options=("-default-device",) if unannotated else (),
+        instance=lambda name, template: signatures.instance_signature(
+            parsing.parse(path, options, signatures.instance_text(name)), template
+        ),
+    )
+
+
+def _read(source: str) -> bytes:
+    with Path(source).open("rb") as stream:
+        text = stream.read(_MOST_BYTES + 1)
+    if len(text) > _MOST_BYTES:
+        raise CompileError(f"the file is larger than {_MOST_BYTES // 2**20} MiB", where=source)
+    if text.startswith(codecs.BOM_UTF8):
+        text = b"   " + text[3:]
+    if b"\0" in text:
+        raise CompileError("the file holds a zero byte, so it is no source text", where=source)
+    return text
+
+
+TASKS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
+    "compile": compile_targets,
+    "inspect": inspect,
+}

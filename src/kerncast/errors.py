@@ -1,0 +1,81 @@
+"""The whole error tree.
+
+::
+
+    KerncastError                    every error that a user can cause or mend
+    ├── InputError (ValueError)      bad usage or bad input: exit status 2
+    │   ├── LaunchError              a launch file or a launch that no GPU can run
+    │   ├── GPUError                 an unknown GPU or a faulty GPU file
+    │   ├── CompileError             the user's source does not compile, or names no such kernel
+    │   └── PTXSyntaxError           text that is not PTX
+    └── Refusal (RuntimeError)       understood, but not forecast: exit status 3 when nothing else is left
+        ├── UnsupportedError         an instruction or a feature that is not covered
+        ├── KernelFault              the user's kernel traps or reads outside its buffers
+        ├── BudgetExceededError      the kernel did not end within its budget of steps, time or memory
+        └── MissingEvidenceError     a model needs a value that is unknown
+"""
+
+
+class KerncastError(Exception):
+    """The root: says what is wrong, where, and how to mend it, in one paragraph.
+
+    >>> str(KerncastError("block is empty", where="launch.toml", cure="Give 1 to 3 numbers."))
+    'launch.toml: block is empty. Give 1 to 3 numbers.'
+    """
+
+    exit_status = 1
+
+    def __init__(self, what: str, *, where: str | None = None, cure: str | None = None) -> None:
+        super().__init__(what)
+        self.what = what
+        self.where = where
+        self.cure = cure
+
+    def __str__(self) -> str:
+        place = f"{self.where}: " if self.where else ""
+        stop = "" if self.what.rstrip().endswith((".", "?", "!", ":")) else "."
+        return f"{place}{self.what}{stop}" + (f" {self.cure}" if self.cure else "")
+
+
+class InputError(KerncastError, ValueError):
+    """Bad usage or bad input."""
+
+    exit_status = 2
+
+
+class LaunchError(InputError):
+    """A launch file that cannot be read, or a launch that no GPU can run."""
+
+
+class GPUError(InputError):
+    """An unknown GPU, or a GPU file with a fault."""
+
+
+class CompileError(InputError):
+    """Source that does not compile, or that holds no such kernel."""
+
+
+class PTXSyntaxError(InputError):
+    """Text that is not PTX."""
+
+
+class Refusal(KerncastError, RuntimeError):  # noqa: N818  a refusal is an answer, not a mishap
+    """A launch that was understood but is not forecast."""
+
+    exit_status = 3
+
+
+class UnsupportedError(Refusal):
+    """An instruction or a feature that is not covered."""
+
+
+class KernelFault(Refusal):
+    """The user's kernel traps, or accesses memory that it does not own."""
+
+
+class BudgetExceededError(Refusal):
+    """The kernel did not end within its budget of steps, time or memory."""
+
+
+class MissingEvidenceError(Refusal):
+    """A model needs a value that is unknown for this kernel or this GPU."""

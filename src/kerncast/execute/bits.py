@@ -1,0 +1,248 @@
+"""What each logic, shift, bit-field, comparison and selection instruction computes.
+
+Source: NVIDIA, Parallel Thread Execution ISA 8.8, sections 9.7.1, 9.7.6 and 9.7.8.
+"""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kerncast.execute.arithmetic import ARITHMETIC, Sources, half_to_f64, handles, refuse
+from kerncast.ptx.module import TYPE_BITS, Instruction
+
+AnyArray = npt.NDArray[Any]
+
+__all__ = ["ARITHMETIC"]
+
+
+@handles("and", "or", "xor")
+def _logic(ins: Instruction, src: Sources) -> AnyArray:
+    operation = {"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}[ins.root]
+    result: AnyArray = operation(src(0), src(1))
+    return result
+
+
+@handles("not")
+def _not(ins: Instruction, src: Sources) -> AnyArray:
+    del ins
+    return ~src(0)
+
+
+@handles("cnot")
+def _logical_not(ins: Instruction, src: Sources) -> AnyArray:
+    del ins
+    x = src(0)
+    return (x == 0).astype(x.dtype)
+
+
+@handles("shl", "shr")
+def _shift(ins: Instruction, src: Sources) -> AnyArray:
+    x, amount = np.broadcast_arrays(src(0), src(1, "u32"))
+    width = TYPE_BITS[ins.type]
+    if ins.root == "shl":
+        shifted = np.left_shift(x, np.minimum(amount, width - 1).astype(x.dtype))
+        return np.where(amount < width, shifted, x.dtype.type(0))
+    if x.dtype.kind == "i":  # fills with the sign, however far
+        return np.right_shift(x, np.minimum(amount, width - 1).astype(x.dtype))
+    return np.where(amount < width, np.right_shift(x, np.minimum(amount, width - 1).astype(x.dtype)), x.dtype.type(0))
+
+
+@handles("shf")
+def _funnel_shift(ins: Instruction, src: Sources) -> AnyArray:
+    low, high, amount = src(0, "u32").astype(np.uint64), src(1, "u32").astype(np.uint64), src(2, "u32")
+    n = (np.minimum(amount, 32) if "clamp" in ins.modifiers else amount & np.uint32(31)).astype(np.uint64)
+    both = (high << np.uint64(32)) | low
+    if "l" in ins.modifiers:
+        return ((both << n) >> np.uint64(32)).astype(np.uint32)
+    return (both >> n).astype(np.uint32)
+
+
+@handles("lop3")
+def _lop3(ins: Instruction, src: Sources) -> AnyArray:
+    if "and" in ins.modifiers or "or" in ins.modifiers:
+        raise refuse(ins)
+    a, b, c = np.broadcast_arrays(src(0), src(1), src(2))
+    table = int(src(3, "u32")[0])
+    result = np.zeros_like(a)
+    for row in range(8):
+        if table >> row & 1:
+            result |= (a if row & 4 else ~a) & (b if row & 2 else ~b) & (c if row & 1 else ~c)
+    return result
+
+
+@handles("popc")
+def _population_count(ins: Instruction, src: Sources) -> AnyArray:
+    del ins
+    return np.bitwise_count(src(0)).astype(np.uint32)
+
+
+@handles("clz")
+def _leading_zeros(ins: Instruction, src: Sources) -> AnyArray:
+    return (TYPE_BITS[ins.type] - 1 - _highest_bit(src(0))).astype(np.uint32)
+
+
+@handles("bfind")
+def _find_highest(ins: Instruction, src: Sources) -> AnyArray:
+    x = src(0)
+    if x.dtype.kind == "i":
+        x = np.where(x < 0, ~x, x)
+    highest = _highest_bit(x)
+    if "shiftamt" in ins.modifiers:
+        highest = np.where(highest < 0, -1, TYPE_BITS[ins.type] - 1 - highest)
+    return highest.astype(np.int64).astype(np.uint32)
+
+
+def _highest_bit(x: AnyArray) -> AnyArray:
+    """Return the index of the highest set bit, -1 for zero."""
+    x = x.astype(np.uint64)
+    result = np.full(x.shape, -1, np.int64)
+    for step in (32, 16, 8, 4, 2, 1):
+        large = x >> np.uint64(step) != 0
+        result += np.where(large, step, 0)
+        x = np.where(large, x >> np.uint64(step), x)
+    return result + (x != 0)
+
+
+@handles("brev")
+def _reverse(ins: Instruction, src: Sources) -> AnyArray:
+    x = src(0)
+    result = np.zeros_like(x)
+    width = TYPE_BITS[ins.type]
+    one = x.dtype.type(1)
+    for bit in range(width):
+        result |= ((x >> x.dtype.type(bit)) & one) << x.dtype.type(width - 1 - bit)
+    return result
+
+
+@handles("bfe")
+def _extract_field(ins: Instruction, src: Sources) -> AnyArray:
+    x, position, length = np.broadcast_arrays(src(0), src(1, "u32") & np.uint32(255), src(2, "u32") & np.uint32(255))
+    width = TYPE_BITS[ins.type]
+    wide = x.astype(np.int64) if x.dtype.kind == "i" else x.astype(np.uint64)
+    shift = np.minimum(position, 63).astype(wide.dtype)
+    field = np.where(position >= width, (wide >> wide.dtype.type(63)) if x.dtype.kind == "i" else 0, wide >> shift)
+    field = field.view(np.uint64) if field.dtype != np.uint64 else field
+    ones = np.uint64(0xFFFFFFFFFFFFFFFF)
+    mask = np.where(length >= 64, ones, (np.uint64(1) << np.minimum(length, 63).astype(np.uint64)) - np.uint64(1))
+    result = field & mask
+    if x.dtype.kind == "i":
+        last = np.minimum(position.astype(np.int64) + length - 1, width - 1)
+        sign = (wide >> np.maximum(last, 0)) & 1
+        result = np.where((sign != 0) & (length > 0), result | ~mask, result)
+        return np.where(length == 0, np.uint64(0), result).view(np.int64).astype(x.dtype)
+    return result.astype(x.dtype)
+
+
+@handles("bfi")
+def _insert_field(ins: Instruction, src: Sources) -> AnyArray:
+    field, base = src(0), src(1)
+    position, length = (src(i, "u32") & np.uint32(255) for i in (2, 3))
+    field, base, position, length = np.broadcast_arrays(field, base, position, length)
+    width = TYPE_BITS[ins.type]
+    ones = np.uint64((1 << width) - 1)
+    stop = np.minimum(position.astype(np.uint64) + length, width)
+    upto = np.where(stop >= 64, np.uint64(0xFFFFFFFFFFFFFFFF), (np.uint64(1) << (stop & 63)) - np.uint64(1))
+    shift = np.minimum(position, 63).astype(np.uint64)
+    below = (np.uint64(1) << shift) - np.uint64(1)
+    mask = np.where(position < width, upto & ~below & ones, np.uint64(0))
+    moved = field.astype(np.uint64) << shift
+    return ((moved & mask) | (base.astype(np.uint64) & ~mask)).astype(base.dtype)
+
+
+@handles("bmsk", "fns", "szext")
+def _rare_bit_instruction(ins: Instruction, src: Sources) -> AnyArray:
+    del src
+    raise refuse(ins)
+
+
+@handles("prmt")
+def _permute_bytes(ins: Instruction, src: Sources) -> AnyArray:
+    if ins.modifiers != ("b32",):
+        raise refuse(ins)
+    a, b, selector = (src(i, "u32").astype(np.uint64) for i in range(3))
+    both = (b << np.uint64(32)) | a
+    result = np.zeros(np.broadcast_shapes(a.shape, b.shape, selector.shape), np.uint64)
+    for byte in range(4):
+        control = (selector >> np.uint64(4 * byte)) & np.uint64(15)
+        value = (both >> ((control & np.uint64(7)) * np.uint64(8))) & np.uint64(255)
+        value = np.where(control & np.uint64(8) != 0, np.where(value & 128 != 0, 255, 0).astype(np.uint64), value)
+        result |= value << np.uint64(8 * byte)
+    return result.astype(np.uint32)
+
+
+@handles("sad")
+def _sum_of_differences(ins: Instruction, src: Sources) -> AnyArray:
+    del ins
+    a, b = src(0), src(1)
+    return np.where(a > b, a - b, b - a) + src(2)
+
+
+@handles("mul24", "mad24")
+def _product_24(ins: Instruction, src: Sources) -> AnyArray:
+    if "hi" in ins.modifiers:
+        raise refuse(ins)
+    shift = np.int64(40) if ins.type == "s32" else np.uint64(40)
+    wide = np.int64 if ins.type == "s32" else np.uint64
+    a, b = (((src(i).astype(wide) << shift) >> shift) for i in (0, 1))
+    product = (a * b).astype(np.int32 if ins.type == "s32" else np.uint32)
+    return product + src(2) if ins.root == "mad24" else product
+
+
+@handles("dp4a", "dp2a")
+def _dot_product(ins: Instruction, src: Sources) -> AnyArray:
+    if ins.root == "dp2a":
+        raise refuse(ins)
+    a_type, b_type = ins.types
+    total = src(2, "s32" if "s32" in ins.types else "u32").astype(np.int64)
+    a, b = src(0, "u32"), src(1, "u32")
+    for byte in range(4):
+        total = total + _byte(a, byte, a_type) * _byte(b, byte, b_type)
+    return total.astype(np.uint64).astype(np.uint32)
+
+
+def _byte(word: AnyArray, position: int, type_name: str) -> AnyArray:
+    value = ((word >> np.uint32(8 * position)) & np.uint32(255)).astype(np.uint8)
+    return (value.view(np.int8) if type_name == "s32" else value).astype(np.int64)
+
+
+@handles("setp", "set")
+def _compare(ins: Instruction, src: Sources) -> AnyArray:
+    """The comparison alone; the engine adds the Boolean combination and the second result of setp."""
+    kind = ins.type if ins.root == "setp" else ins.types[-1]
+    a, b = _comparable(src(0, kind), kind), _comparable(src(1, kind), kind)
+    operator = next(m for m in ins.modifiers if m in _COMPARISONS)
+    name, unordered = _COMPARISONS[operator]
+    if name in {"num", "nan"}:
+        either = np.isnan(a) | np.isnan(b)
+        return either if name == "nan" else ~either
+    result: AnyArray = getattr(np, name)(a, b)
+    if a.dtype.kind == "f":
+        nan = np.isnan(a) | np.isnan(b)
+        return (result | nan) if unordered else (result & ~nan)
+    return result
+
+
+_COMPARISONS = {
+    "eq": ("equal", False), "ne": ("not_equal", False), "lt": ("less", False), "le": ("less_equal", False),
+    "gt": ("greater", False), "ge": ("greater_equal", False), "lo": ("less", False), "ls": ("less_equal", False),
+    "hi": ("greater", False), "hs": ("greater_equal", False), "equ": ("equal", True), "neu": ("not_equal", True),
+    "ltu": ("less", True), "leu": ("less_equal", True), "gtu": ("greater", True), "geu": ("greater_equal", True),
+    "num": ("num", False), "nan": ("nan", False),
+}  # fmt: skip
+
+
+def _comparable(values: AnyArray, kind: str) -> AnyArray:
+    return half_to_f64(values, kind) if kind in {"f16", "bf16"} else values
+
+
+@handles("selp")
+def _select(ins: Instruction, src: Sources) -> AnyArray:
+    del ins
+    return np.where(src(2, "pred"), src(0), src(1))
+
+
+@handles("slct")
+def _select_by_sign(ins: Instruction, src: Sources) -> AnyArray:
+    value, control = ins.types
+    return np.where(src(2, control) >= 0, src(0, value), src(1, value))

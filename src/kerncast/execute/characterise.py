@@ -1,0 +1,167 @@
+"""A trace of some blocks to the KernelProfile of the whole launch."""
+
+import math
+from collections import defaultdict
+
+import numpy as np
+import numpy.typing as npt
+
+from kerncast.compile import CompiledKernel
+from kerncast.execute.arena import SECTOR_BYTES
+from kerncast.execute.budget import Budget
+from kerncast.execute.run import Progress, execute
+from kerncast.execute.sample import Sampler
+from kerncast.execute.work import access_bytes, classify, kind_name
+from kerncast.launch import Launch
+from kerncast.profile import Count, InstructionMix, KernelProfile, KindCount, Origin, Sampling, Traffic, Work
+from kerncast.trace import Trace
+
+_GLOBAL = {"global", "generic"}
+
+
+def characterise(
+    kernel: CompiledKernel, launch: Launch, budget: Budget | None = None, progress: Progress | None = None
+) -> KernelProfile:
+    """Execute a launch and return its profile; raises what ``execute`` raises."""
+    trace, sampler = execute(kernel, launch, budget, progress)
+    return profile_of(trace, sampler, kernel, launch)
+
+
+def profile_of(trace: Trace, sampler: Sampler, kernel: CompiledKernel, launch: Launch) -> KernelProfile:
+    """Scale a trace to the whole launch."""
+    scaled = _Scaled(trace, sampler)
+    return KernelProfile(
+        kernel=kernel.kernel,
+        index=launch.index,
+        grid=launch.grid,
+        block=launch.block,
+        shared_bytes=launch.shared_bytes,
+        resources=kernel.resources,
+        work=scaled.work(),
+        traffic=scaled.traffic(),
+        mix=scaled.mix(),
+        sampling=Sampling(len(trace.block_ids), launch.blocks),
+        caveats=tuple(_caveats(trace, launch)),
+    )
+
+
+def _caveats(trace: Trace, launch: Launch) -> list[str]:
+    caveats = []
+    if len(trace.block_ids) < launch.blocks:
+        caveats.append(
+            f"counts are scaled from {len(trace.block_ids)} of {launch.blocks} blocks; what a block reads that an"
+            " unexecuted block would have written is stale"
+        )
+    if trace.printed:
+        caveats.append("the kernel calls printf: its text and its cost are left out")
+    return caveats
+
+
+class _Scaled:
+    """Sums over instructions, scaled from the executed blocks to the grid."""
+
+    def __init__(self, trace: Trace, sampler: Sampler) -> None:
+        self.trace = trace
+        self.sampler = sampler
+        self.code = trace.function.instructions
+        self.work_kinds = [classify(ins) for ins in self.code]
+        self.bytes = np.array(
+            [access_bytes(i) if k.name == "memory" else 0 for i, k in zip(self.code, self.work_kinds, strict=True)]
+        )
+
+    def work(self) -> Work:
+        """Return the arithmetic of the launch."""
+        threads = self.trace.thread_executions
+
+        def operations(name: str) -> Count:
+            weights = np.array([k.operations if k.name == name else 0 for k in self.work_kinds], np.int64)
+            return self._scale(threads @ weights)
+
+        return Work(
+            Origin.EXECUTED, operations("fp32"), operations("fp64"), operations("fp16"), operations("special"),
+            operations("integer"), operations("control"),
+        )  # fmt: skip
+
+    def traffic(self) -> Traffic:
+        """Return the memory accesses of the launch."""
+        trace = self.trace
+        loads = self._which({"ld", "ldu"}, _GLOBAL)
+        stores = self._which({"st"}, _GLOBAL)
+        atomics = self._which({"atom", "red"}, _GLOBAL)
+        anywhere = self._which({"ld", "ldu", "st", "atom", "red"}, _GLOBAL)
+        shared = self._which({"ld", "st", "atom", "red"}, {"shared"})
+        every_atomic = self._which({"atom", "red"}, _GLOBAL | {"shared"})
+        local = self._which({"ld", "st"}, {"local"})
+        once = self._touched("read") + self._touched("written")
+        sectors = self._scale(trace.sectors @ anywhere)
+        return Traffic(
+            origin=Origin.EXECUTED,
+            global_load_requests=self._scale(trace.requests @ loads),
+            global_store_requests=self._scale(trace.requests @ (stores + atomics)),
+            global_load_sectors=self._scale(trace.sectors @ loads),
+            global_store_sectors=self._scale(trace.sectors @ (stores + atomics)),
+            global_bytes_requested=self._scale(trace.thread_executions @ (anywhere * self.bytes)),
+            global_bytes_touched=self._touched("either"),
+            dram_bytes=Count(once.value, once.low, max(once.high, SECTOR_BYTES * sectors.high)),
+            shared_requests=self._scale(trace.requests @ shared),
+            atomic_operations=self._scale(trace.thread_executions @ every_atomic),
+            local_bytes=self._scale(trace.thread_executions @ (local * self.bytes)),
+        )
+
+    def mix(self) -> InstructionMix:
+        """Return the instruction mix of the launch."""
+        trace = self.trace
+        members: dict[str, list[int]] = defaultdict(list)
+        for number, ins in enumerate(self.code):
+            if ins.root != "branchtargets":
+                members[kind_name(ins)].append(number)
+        kinds = [
+            KindCount(
+                kind,
+                self._scale(trace.warp_executions[:, numbers].sum(axis=1)),
+                self._scale(trace.thread_executions[:, numbers].sum(axis=1)),
+            )
+            for kind, numbers in members.items()
+        ]
+        kinds = [kind for kind in kinds if kind.warp_instructions.value]
+        barriers = self._which({"bar", "barrier"}, None)
+        return InstructionMix(
+            Origin.EXECUTED,
+            self._scale(trace.warp_executions.sum(axis=1)),
+            self._scale(trace.thread_executions.sum(axis=1)),
+            tuple(sorted(kinds, key=lambda kind: (-kind.thread_instructions.value, kind.kind))),
+            self._scale(trace.warp_executions @ barriers),
+            self._scale(trace.divergent_branches),
+        )
+
+    def _touched(self, access: str) -> Count:
+        """Extrapolate the distinct sectors of each buffer by the growth seen so far, up to the whole buffer.
+
+        ``access`` is read, written or either.
+        """
+        blocks = math.prod(self.sampler.grid)
+        last = self.trace.footprints[-1]
+        earlier = min(self.trace.footprints, key=lambda f: abs(f.blocks - last.blocks / 2))
+        value = low = high = 0.0
+        for number, allocation in enumerate(self.trace.allocations):
+            seen, before = int(getattr(last, access)[number]), int(getattr(earlier, access)[number])
+            whole = -(-allocation.nbytes // SECTOR_BYTES)
+            if not seen:
+                continue
+            growth = blocks / last.blocks
+            exponent = 1.0
+            if earlier.blocks < last.blocks and before:
+                exponent = min(1.0, math.log(seen / before) / math.log(last.blocks / earlier.blocks))
+            value += min(whole, seen * growth**exponent)
+            low += seen
+            high += min(whole, seen * growth)
+        return Count(value, low, high).times(SECTOR_BYTES)
+
+    def _which(self, roots: set[str], spaces: set[str] | None) -> npt.NDArray[np.int64]:
+        """Return 1 for the instructions with these opcodes in these state spaces, else 0."""
+        return np.array(
+            [int(ins.root in roots and (spaces is None or ins.space in spaces)) for ins in self.code], np.int64
+        )
+
+    def _scale(self, per_block: npt.NDArray[np.int64]) -> Count:
+        return self.sampler.scale(per_block.astype(np.float64))

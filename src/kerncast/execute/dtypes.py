@@ -1,0 +1,67 @@
+"""PTX types as NumPy types."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kerncast.ptx.module import TYPE_BITS
+
+AnyArray = npt.NDArray[Any]
+
+#: bf16 and packed types are kept as bit patterns.
+DTYPES: dict[str, np.dtype[Any]] = {
+    name: np.dtype(code)
+    for name, code in {
+        "pred": "?", "b8": "u1", "u8": "u1", "s8": "i1", "b16": "u2", "u16": "u2", "s16": "i2", "f16": "f2",
+        "bf16": "u2", "b32": "u4", "u32": "u4", "s32": "i4", "f32": "f4", "f16x2": "u4", "bf16x2": "u4", "b64": "u8",
+        "u64": "u8", "s64": "i8", "f64": "f8",
+    }.items()
+}  # fmt: skip
+
+_RAW = {1: np.dtype("u1"), 2: np.dtype("u2"), 4: np.dtype("u4"), 8: np.dtype("u8")}
+
+
+def raw_dtype(type_name: str) -> np.dtype[Any]:
+    """Return the dtype that a register of this type is stored in: its bits, unsigned."""
+    return DTYPES["pred"] if type_name == "pred" else _RAW[TYPE_BITS[type_name] // 8]
+
+
+def as_type(bits: AnyArray, type_name: str) -> AnyArray:
+    """Read register bits as a type; a narrower type takes the low bits, a wider one is filled with zeros."""
+    dtype = DTYPES[type_name]
+    if bits.dtype == dtype:
+        return bits
+    if type_name == "pred":
+        return bits != 0
+    if bits.dtype.itemsize != dtype.itemsize:
+        bits = bits.astype(_RAW[dtype.itemsize])
+    return bits.view(dtype)
+
+
+def to_register(values: AnyArray, type_name: str) -> AnyArray:
+    """Return values as the bits of a register; a signed value fills a wider register with its sign."""
+    target = raw_dtype(type_name)
+    if target == values.dtype:
+        return values
+    if target.kind == "b":
+        return values.astype(np.bool_)
+    if values.dtype.kind == "b":
+        return values.astype(target)
+    size = values.dtype.itemsize
+    if size == target.itemsize:
+        return np.ascontiguousarray(values).view(target)
+    if values.dtype.kind == "f":
+        values = np.ascontiguousarray(values).view(_RAW[size])
+    return values.astype(target)
+
+
+def immediate(value: int, kind: str, type_name: str) -> AnyArray:
+    """Return a literal as a one-element array of a type."""
+    dtype = DTYPES[type_name]
+    if type_name == "pred":
+        return np.array([value != 0])
+    if kind == "f64" and type_name == "f32":
+        return np.array([value], np.uint64).view(np.float64).astype(np.float32)
+    bits = value & ((1 << 8 * dtype.itemsize) - 1)
+    return np.array([bits], _RAW[dtype.itemsize]).view(dtype)

@@ -1,0 +1,119 @@
+"""Which blocks of a grid to run, and how their counts are scaled to all blocks.
+
+Blocks at the edges of the grid often do other work than those inside. The grid is cut into strata by position
+(first, inner, last in each dimension); every stratum is sampled, and a total is the sum over strata of size times
+mean. Source: Cochran, "Sampling Techniques", 3rd ed., equations 5.1 and 5.7.
+"""
+
+import itertools
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from kerncast.launch import Extent
+from kerncast.profile import Count
+
+_GOLDEN = (math.sqrt(5) - 1) / 2
+_NORMAL_95_PERCENT = 1.96
+#: Students' factor over the normal one for few samples, so that a small sample does not look sure.
+_SMALL_SAMPLE = 4.0
+#: A sample of half the grid or more is finished: exact counts are worth twice the time.
+_WORTH_FINISHING = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Stratum:
+    """A box of blocks: [start, stop) in x, y and z."""
+
+    start: Extent
+    stop: Extent
+
+    @property
+    def size(self) -> int:
+        """Number of blocks."""
+        return math.prod(b - a for a, b in zip(self.start, self.stop, strict=True))
+
+    def block(self, index: int, grid: Extent) -> int:
+        """Return the linear number of the stratum's block with this index."""
+        nx, ny = self.stop[0] - self.start[0], self.stop[1] - self.start[1]
+        x, y, z = index % nx, index // nx % ny, index // (nx * ny)
+        return (self.start[0] + x) + grid[0] * ((self.start[1] + y) + grid[1] * (self.start[2] + z))
+
+
+def strata_of(grid: Extent) -> tuple[Stratum, ...]:
+    """Cut a grid into its corners, edges, faces and inside.
+
+    >>> [s.size for s in strata_of((10, 1, 1))]
+    [1, 8, 1]
+    """
+    per_axis = []
+    for extent in grid:
+        cuts = [(0, 1), (1, extent - 1), (extent - 1, extent)] if extent >= 3 else [(i, i + 1) for i in range(extent)]
+        per_axis.append([(a, b) for a, b in cuts if b > a])
+    return tuple(
+        Stratum((x[0], y[0], z[0]), (x[1], y[1], z[1])) for x, y, z in itertools.product(*per_axis)
+    )
+
+
+class Sampler:
+    """Chooses blocks in a fixed order, so that equal launches give equal samples."""
+
+    def __init__(self, grid: Extent) -> None:
+        self.grid = grid
+        self.strata = strata_of(grid)
+        self.chosen: list[tuple[int, int]] = []
+        """(stratum, block), in the order in which they run"""
+        self._taken: list[set[int]] = [set() for _ in self.strata]
+        self._position = [0] * len(self.strata)
+
+    def take(self, stratum: int, count: int) -> list[int]:
+        """Choose further blocks of one stratum, spread evenly; fewer when it has no more."""
+        size = self.strata[stratum].size
+        taken = self._taken[stratum]
+        wanted = min(count, size - len(taken))
+        new: list[int] = []
+        if len(taken) + wanted == size:
+            new = [i for i in range(size) if i not in taken]
+        while len(new) < wanted:
+            self._position[stratum] += 1
+            index = int((self._position[stratum] * _GOLDEN) % 1.0 * size)
+            while index in taken or index in new:
+                index = (index + 1) % size
+            new.append(index)
+        taken.update(new)
+        blocks = [self.strata[stratum].block(index, self.grid) for index in new]
+        self.chosen += [(stratum, block) for block in blocks]
+        return blocks
+
+    def pilot(self) -> list[int]:
+        """Choose the first blocks: two of each stratum, more of the largest."""
+        largest = max(range(len(self.strata)), key=lambda i: self.strata[i].size)
+        blocks = [b for i in range(len(self.strata)) for b in self.take(i, 2)]
+        return blocks + self.take(largest, 6)
+
+    def rest(self, total: int) -> list[int]:
+        """Choose blocks until about ``total`` are chosen, in proportion to the strata's sizes."""
+        blocks = math.prod(self.grid)
+        if blocks <= _WORTH_FINISHING * total:
+            total = blocks
+        more: list[int] = []
+        for number, stratum in enumerate(self.strata):
+            share = math.ceil(stratum.size * min(1.0, total / blocks))
+            more += self.take(number, max(0, share - len(self._taken[number])))
+        return more
+
+    def scale(self, per_block: npt.NDArray[np.float64]) -> Count:
+        """Scale values [chosen blocks] to the whole grid, with an interval of about 95 %."""
+        number = np.array([stratum for stratum, _ in self.chosen])
+        total = variance = 0.0
+        for index, stratum in enumerate(self.strata):
+            values = per_block[number == index]
+            n, size = len(values), stratum.size
+            total += size * float(values.mean())
+            if n < size:
+                variance += size**2 * (1 - n / size) * float(values.var(ddof=1)) / n
+        factor = _NORMAL_95_PERCENT * (1 + _SMALL_SAMPLE / len(per_block))
+        margin = factor * math.sqrt(variance)
+        return Count(total, max(float(per_block.sum()), total - margin), total + margin)

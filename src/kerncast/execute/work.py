@@ -1,0 +1,63 @@
+"""What kind of work each PTX instruction is."""
+
+from dataclasses import dataclass
+
+from kerncast.ptx.module import TYPE_BITS, Instruction, Vector
+
+_SPECIAL = {"rcp", "sqrt", "rsqrt", "sin", "cos", "ex2", "lg2", "tanh"}
+_INTEGER = {
+    "add", "sub", "mul", "mad", "div", "rem", "neg", "abs", "min", "max", "and", "or", "xor", "not", "cnot", "shl",
+    "shr", "shf", "lop3", "popc", "clz", "bfind", "brev", "bfe", "bfi", "prmt", "sad", "mul24", "mad24", "dp4a", "setp",
+    "set", "slct",
+}  # fmt: skip
+_CONTROL = {"bra", "brx", "ret", "exit", "bar", "barrier", "call", "trap", "vote", "match", "activemask"}
+_ARITHMETIC_FLOPS = {"add": 1, "sub": 1, "mul": 1, "fma": 2, "mad": 2}
+_FLOAT_CLASS = {
+    "f32": "fp32", "f64": "fp64", "f16": "fp16", "f16x2": "fp16", "bf16": "fp16", "bf16x2": "fp16",
+}  # fmt: skip
+_MEMORY = {"ld", "ldu", "st", "atom", "red"}
+
+
+@dataclass(frozen=True, slots=True)
+class WorkKind:
+    """The class of an instruction and how many operations one thread does in it."""
+
+    name: str
+    """fp32, fp64, fp16, special, integer, control, memory, move"""
+    operations: int
+
+
+def classify(ins: Instruction) -> WorkKind:
+    """Return the class of an instruction.
+
+    A fused multiply-add is two operations. Comparison, minimum, sign and conversion of floats are moves, as Nsight
+    Compute's FLOP counts leave them out; division and square root count as one special function each.
+    """
+    if ins.root in _MEMORY:
+        return WorkKind("memory", 1)
+    if ins.root in _CONTROL:
+        return WorkKind("control", 1)
+    float_class = _FLOAT_CLASS.get(ins.type)
+    if float_class is not None:
+        if ins.root in _ARITHMETIC_FLOPS:
+            lanes = 2 if ins.type.endswith("x2") else 1
+            return WorkKind(float_class, lanes * _ARITHMETIC_FLOPS[ins.root])
+        return WorkKind("special", 1) if ins.root in _SPECIAL or ins.root == "div" else WorkKind("move", 1)
+    if ins.root in _INTEGER and ins.type != "pred":
+        return WorkKind("integer", 2 if ins.root in {"mad", "mad24"} else 8 if ins.root == "dp4a" else 1)
+    return WorkKind("move", 1)
+
+
+def kind_name(ins: Instruction) -> str:
+    """Return the opcode with its type, or with its state space for memory: fma.f32, ld.global, bar.sync."""
+    if ins.root in _MEMORY:
+        return f"{ins.root}.{ins.space}"
+    if ins.root in {"bar", "barrier", "shfl", "vote"}:
+        return ".".join((ins.root, *ins.modifiers[:2]))
+    return f"{ins.root}.{ins.type}" if ins.type else ins.root
+
+
+def access_bytes(ins: Instruction) -> int:
+    """Return the bytes that one thread loads or stores with a memory instruction."""
+    data = next((o for o in ins.operands if isinstance(o, Vector)), None)
+    return TYPE_BITS[ins.type] // 8 * (len(data.elements) if data else 1)

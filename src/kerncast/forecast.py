@@ -1,0 +1,243 @@
+"""The one entry: evidence and GPUs become forecasts.
+
+Each kernel is compiled for every architecture asked for, executed once per distinct PTX, and timed per GPU.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from kerncast.compile import CompiledKernel, compile_source
+from kerncast.errors import InputError, Refusal
+from kerncast.execute import Budget, characterise
+from kerncast.gpu import GPU, list_gpus, resolve_gpu
+from kerncast.launch import Launch, load_launches, read_toml
+from kerncast.models import Question, model_named
+from kerncast.occupancy import BlockRequest, why_not
+from kerncast.prediction import Prediction, Refused, Timing
+from kerncast.profile import KernelProfile
+from kerncast.read import read_declared
+
+Evidence = str | Path | Launch | KernelProfile | Sequence[Launch] | Sequence[KernelProfile]
+GPUs = str | Path | GPU | Sequence[str | Path | GPU]
+Progress = Callable[[str, int, int], None]
+"""called with (what is done, part done, of how many)"""
+
+_TARGET_LINE = re.compile(r"^\.target .*$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How to forecast."""
+
+    model: str | None = None
+    timing: Timing = Timing.SERIES
+    level: float = 0.9
+    clock: str | float | None = None
+    """base, boost or hertz; None is the GPU's default"""
+    force: bool = False
+    """forecast even a launch that the GPU could not run"""
+    budget: Budget = Budget()
+
+    def __post_init__(self) -> None:
+        if not 0 < self.level < 1:
+            raise InputError(f"level is {self.level}", cure="Give a share between 0 and 1, such as 0.9.")
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A profile with the GPU that it is to be timed on."""
+
+    profile: KernelProfile
+    gpu: GPU
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """All that came of some evidence and some GPUs."""
+
+    predictions: tuple[Prediction, ...]
+    refused: tuple[Refused, ...]
+    cases: tuple[Case, ...]
+    """profile and GPU of each prediction, in the same order"""
+    first_refusal: Refusal | None = None
+
+
+def predict(evidence: Evidence, gpu: GPUs, model: str | None = None, **options: object) -> list[Prediction]:
+    """Forecast every launch of the evidence on every GPU; raises Refusal when nothing could be forecast.
+
+    ``evidence`` is a launch file, a file of declared counts, or launches or profiles; ``gpu`` is a name, ``all``, a
+    GPU, or several. Options: timing, level, clock, force, budget.
+    """
+    if "timing" in options:
+        options["timing"] = Timing(str(options["timing"]))
+    forecast = forecast_all(evidence, resolve_gpus(gpu), Options(model=model, **options))  # type: ignore[arg-type]
+    if not forecast.predictions and forecast.first_refusal:
+        raise forecast.first_refusal
+    return list(forecast.predictions)
+
+
+def profile(launch: Launch | str | Path, gpu: str | Path | GPU | None = None, budget: Budget | None = None) -> KernelProfile:
+    """Characterise one launch, compiled for a GPU (or for sm_70 when none is named); a file must hold just one."""
+    if not isinstance(launch, Launch):
+        launches = load_launches(launch)
+        if len(launches) > 1:
+            raise InputError(f"{launch} has {len(launches)} launches", cure="Pass one of load_launches(path).")
+        launch = launches[0]
+    architecture = resolve_gpus(gpu)[0][0].architecture.id if gpu is not None else _DEFAULT_ARCHITECTURE
+    compiled = compile_source(
+        launch.source, architectures=[architecture], kernel=launch.kernel, defines=launch.defines
+    ).kernels[0]
+    return _with_compiler_caveats(characterise(compiled, launch, budget), compiled)
+
+
+_DEFAULT_ARCHITECTURE = "sm_70"
+
+
+def resolve_gpus(gpu: GPUs) -> list[tuple[GPU, tuple[str, ...]]]:
+    """Return the GPUs that are meant, each once, with what had to be assumed."""
+    named: Iterable[str | Path | GPU] = [gpu] if isinstance(gpu, str | Path | GPU) else gpu
+    found: dict[str, tuple[GPU, tuple[str, ...]]] = {}
+    for one in named:
+        if isinstance(one, GPU):
+            found[one.id] = (one, ())
+        elif str(one).lower() == "all":
+            found |= {each.id: (each, ()) for each in list_gpus()}
+        else:
+            resolved = resolve_gpu(one)
+            found[resolved[0].id] = resolved
+    if not found:
+        raise InputError("no GPU is named", cure='Add --gpu "TITAN V" (kerncast gpus lists them), or --gpu all.')
+    return list(found.values())
+
+
+def forecast_all(
+    evidence: Evidence, gpus: list[tuple[GPU, tuple[str, ...]]], options: Options, progress: Progress | None = None
+) -> Forecast:
+    """Forecast every launch of the evidence on every GPU."""
+    question = Question(options.timing, options.level)
+    model = model_named(options.model)
+    gathered = _Gathered()
+    for source in read_evidence(evidence):
+        profiles = (
+            {gpu.architecture.id: source for gpu, _ in gpus}
+            if isinstance(source, KernelProfile)
+            else gathered.profiles_of(source, gpus, options.budget, progress)
+        )
+        for gpu, assumed in gpus:
+            kernel_profile = profiles.get(gpu.architecture.id)
+            if kernel_profile is None:
+                continue
+            try:
+                timed_gpu = gpu if options.clock is None else gpu.at_clock(options.clock)
+                impossible = _check_fits(kernel_profile, gpu, force=options.force)
+                prediction = model.predict(kernel_profile, timed_gpu, question)
+            except Refusal as refusal:
+                gathered.refuse(refusal, kernel_profile.kernel, kernel_profile.index, gpu.name)
+                continue
+            caveats = (*assumed, *impossible, *prediction.caveats)
+            gathered.predictions.append(replace(prediction, caveats=caveats))
+            gathered.cases.append(Case(kernel_profile, timed_gpu))
+    return gathered.forecast()
+
+
+def read_evidence(evidence: Evidence) -> list[Launch | KernelProfile]:
+    """Return the launches or profiles that some evidence holds."""
+    if isinstance(evidence, Launch | KernelProfile):
+        return [evidence]
+    if not isinstance(evidence, str | Path):
+        return list(evidence)
+    path = Path(evidence)
+    if path.suffix == ".toml":
+        return list(read_declared(path) if "declared" in read_toml(path) else load_launches(path))
+    if path.suffix in {".cu", ".cuh", ".cpp", ".cc"}:
+        raise InputError(
+            f"{path} is a source without a launch",
+            cure="Name --kernel, --grid, --block and one --arg per parameter, or write a launch file.",
+        )
+    raise InputError(
+        f"{path} is no evidence that this version reads", cure="Give a launch file or a file of declared counts (.toml)."
+    )
+
+
+class _Gathered:
+    """Collects what comes of each launch."""
+
+    def __init__(self) -> None:
+        self.predictions: list[Prediction] = []
+        self.cases: list[Case] = []
+        self.refused: list[Refused] = []
+        self.first_refusal: Refusal | None = None
+
+    def forecast(self) -> Forecast:
+        return Forecast(tuple(self.predictions), tuple(self.refused), tuple(self.cases), self.first_refusal)
+
+    def refuse(self, refusal: Refusal, kernel: str, launch: int, gpu: str | None) -> None:
+        self.first_refusal = self.first_refusal or refusal
+        self.refused.append(Refused(kernel, launch, gpu, str(refusal)))
+
+    def profiles_of(
+        self, launch: Launch, gpus: list[tuple[GPU, tuple[str, ...]]], budget: Budget, progress: Progress | None
+    ) -> dict[str, KernelProfile]:
+        """Return a profile per architecture; architectures whose PTX is the same share one execution."""
+        architectures = list(dict.fromkeys(gpu.architecture.id for gpu, _ in gpus))
+        if progress:
+            progress(f"compiling {launch.label}", 0, 0)
+        compiled = compile_source(
+            launch.source, architectures=architectures, kernel=launch.kernel, defines=launch.defines
+        )
+        executed: dict[str, KernelProfile | None] = {}
+        profiles = {}
+        for kernel in compiled.kernels:
+            text = _TARGET_LINE.sub("", kernel.ptx)
+            if text not in executed:
+                executed[text] = self._characterise(kernel, launch, budget, progress)
+            found = executed[text]
+            if found is not None:
+                profiles[kernel.architecture] = _with_compiler_caveats(found, kernel)
+        return profiles
+
+    def _characterise(
+        self, kernel: CompiledKernel, launch: Launch, budget: Budget, progress: Progress | None
+    ) -> KernelProfile | None:
+        def report(done: int, total: int) -> None:
+            if progress:
+                progress(f"executing {launch.label}", done, total)
+
+        try:
+            return characterise(kernel, launch, budget, report)
+        except Refusal as refusal:
+            self.refuse(refusal, kernel.kernel, launch.index, None)
+            return None
+
+
+def _with_compiler_caveats(found: KernelProfile, kernel: CompiledKernel) -> KernelProfile:
+    return replace(found, resources=kernel.resources, caveats=(*found.caveats, *kernel.caveats))
+
+
+def block_request(found: KernelProfile) -> BlockRequest | None:
+    """Return what one block asks of an SM, or None where the kernel's resources are unknown."""
+    resources = found.resources
+    if resources is None:
+        return None
+    return BlockRequest(
+        threads=found.block[0] * found.block[1] * found.block[2],
+        registers_per_thread=resources.registers_per_thread,
+        static_shared_bytes=resources.static_shared_bytes,
+        dynamic_shared_bytes=found.shared_bytes,
+        barriers=resources.barriers or 0,
+    )
+
+
+def _check_fits(found: KernelProfile, gpu: GPU, *, force: bool) -> tuple[str, ...]:
+    request = block_request(found)
+    reason = why_not(request, gpu.architecture) if request else None
+    limit = found.resources.max_threads_per_block if found.resources else None
+    if request and limit and request.threads > limit:
+        reason = f"a block has {request.threads} threads, over the {limit} of the kernel's __launch_bounds__"
+    if reason is None:
+        return ()
+    if not force:
+        raise Refusal(f"this launch cannot run on {gpu.name}: {reason}", cure="Change the launch, or use --force.")
+    return (f"this launch cannot run on {gpu.name} ({reason}): forced",)

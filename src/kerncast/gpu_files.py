@@ -1,0 +1,296 @@
+"""Reads the data files on GPUs and architectures, and checks them against ``data/schema.toml``.
+
+A file becomes a Sheet: its texts and its facts, each with unit, sources and status. All faults of a file are
+reported at once, with the key and what to write instead.
+"""
+
+import difflib
+import math
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from kerncast.errors import GPUError
+
+DATA = Path(__file__).parent / "data"
+
+Value = int | float | tuple[int, ...]
+
+
+class Status(StrEnum):
+    """How good a value is."""
+
+    CONFIRMED = "confirmed"
+    """a second, independent source agrees"""
+    SINGLE_SOURCE = "single-source"
+    """one source, or several that go back to one"""
+    UNKNOWN = "unknown"
+    """looked for and not found; cancels an inherited value"""
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """One value of a data file, in the file's own unit, and where it comes from."""
+
+    key: str
+    """section and key, such as peak.dram_gb_per_s"""
+    value: Value | None
+    """None when unknown"""
+    unit: str
+    sources: tuple[str, ...]
+    status: Status
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What the schema says of one key."""
+
+    key: str
+    unit: str
+    kind: str
+    """whole, number, fraction or list"""
+    meaning: str
+    required: bool
+    field: str | None
+    """attribute in Python; None for a fact that only checks others"""
+    minimum: int | None
+    """smallest value; None means above 0"""
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """What one data file says."""
+
+    path: Path
+    name: str | None
+    aliases: tuple[str, ...]
+    parent: str | None
+    """the file's ``from``"""
+    compute_capability: str | None
+    facts: Mapping[str, Fact]
+
+
+@cache
+def rules(kind: str) -> Mapping[str, Rule]:
+    """Return the schema of one kind of file (gpu, architecture, launch_overhead), in order, by key."""
+    sections = _schema()[kind]
+    return {
+        f"{section}.{key}": Rule(
+            key=f"{section}.{key}",
+            unit=row["unit"],
+            kind=row["kind"],
+            meaning=row["meaning"],
+            required=row.get("required", False),
+            field=row.get("field"),
+            minimum=row.get("minimum"),
+        )
+        for section, rows in sections.items()
+        for key, row in rows.items()
+    }
+
+
+@cache
+def _schema() -> dict[str, Any]:
+    return read_toml(DATA / "schema.toml")
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """Parse a TOML file; whatever keeps it from being read is a GPUError."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        # ValueError covers bad TOML, bytes that are not UTF-8, and paths with a null character.
+        reason = getattr(error, "strerror", None) or f"{error}"[:200] or type(error).__name__
+        raise GPUError(
+            f"this is no readable TOML file ({reason})",
+            where=_place(path),
+            cure="Name an existing file of the form that data/README.md describes.",
+        ) from None
+
+
+def read_sheet(path: Path, kind: str) -> Sheet:
+    """Read one data file; raises one GPUError that lists every fault of it.
+
+    What an architecture's file leaves out may be inherited, so only its reader can say what is missing there.
+    """
+    reader = _Reader(read_toml(path), path, rules(kind))
+    sheet = reader.sheet()
+    faults = reader.faults + (missing_faults(sheet.facts, kind) if kind != "architecture" else [])
+    if kind == "gpu" and "from" not in reader.table:
+        faults.insert(0, 'from is missing (name the architecture, such as from = "sm_86")')
+    raise_faults(faults, path)
+    return sheet
+
+
+def raise_faults(faults: Iterable[str], path: Path) -> None:
+    """Raise one error with all faults of a file; none is fine."""
+    found = list(faults)
+    if found:
+        count = "1 fault" if len(found) == 1 else f"{len(found)} faults"
+        raise GPUError(
+            f"{count}: {'; '.join(found)}", where=_place(path), cure="data/README.md describes the keys."
+        )
+
+
+def missing_faults(facts: Mapping[str, Fact], kind: str) -> list[str]:
+    """Return a fault for each required key without a value."""
+    return [
+        f"{rule.key} is missing (give a {rule.kind}, unit {rule.unit}: {rule.meaning})"
+        for rule in rules(kind).values()
+        if rule.required and (rule.key not in facts or facts[rule.key].status is Status.UNKNOWN)
+    ]
+
+
+class _Reader:
+    """Walks one parsed file and collects facts and faults."""
+
+    _TEXTS = ("name", "from", "compute_capability")
+
+    def __init__(self, table: dict[str, Any], path: Path, schema: Mapping[str, Rule]) -> None:
+        self.table, self.path, self.schema = table, path, schema
+        self.sections = {key.partition(".")[0] for key in schema}
+        self.faults: list[str] = []
+        self.sources = self._sources()
+
+    def sheet(self) -> Sheet:
+        facts: dict[str, Fact] = {}
+        for key, value in self._entries():
+            rule = self.schema.get(key)
+            if rule is None:
+                self._fault(key, "is no known key", self._nearest(key))
+            elif key in facts:
+                self._fault(key, "is given twice", "give it once, in its section")
+            else:
+                facts[key] = self._fact(rule, value)
+        texts = {key: self._text(key) for key in self._TEXTS}
+        ordered = {key: facts[key] for key in self.schema if key in facts}
+        return Sheet(
+            self.path, texts["name"], self._aliases(), texts["from"], texts["compute_capability"], ordered
+        )
+
+    def _entries(self) -> Iterable[tuple[str, Any]]:
+        for key, value in self.table.items():
+            if key in self.sections and isinstance(value, dict):
+                yield from ((f"{key}.{inner}", entry) for inner, entry in value.items())
+            elif f"peak.{key}" in self.schema:
+                # A user's small file may do without the heading [peak].
+                yield f"peak.{key}", value
+            elif key not in {*self._TEXTS, "aliases", "sources"}:
+                yield key, value
+
+    def _fact(self, rule: Rule, entry: Any) -> Fact:
+        table = entry if isinstance(entry, dict) else {"value": entry}
+        for key in table.keys() - {"value", "source", "status"}:
+            self._fault(
+                rule.key, f"has the unknown part {_quote(key)}", "write { value = …, source = …, status = … }"
+            )
+        status = self._status(rule, table, plain=table is not entry)
+        value = self._value(rule, table)
+        if status is Status.UNKNOWN and value is not None:
+            self._fault(rule.key, "is unknown and has a value", "leave out the value, or change the status")
+        return Fact(
+            rule.key,
+            value,
+            rule.unit,
+            self._fact_sources(rule, table, status, plain=table is not entry),
+            status,
+        )
+
+    def _status(self, rule: Rule, table: dict[str, Any], *, plain: bool) -> Status:
+        text = Status.SINGLE_SOURCE if plain else table.get("status")
+        if text in list(Status):
+            return Status(text)
+        self._fault(rule.key, f"has the status {_quote(text)}", "write confirmed, single-source or unknown")
+        return Status.SINGLE_SOURCE
+
+    def _fact_sources(
+        self, rule: Rule, table: dict[str, Any], status: Status, *, plain: bool
+    ) -> tuple[str, ...]:
+        if plain:
+            return (self.path.name,)
+        names = table.get("source", [])
+        names = [names] if isinstance(names, str) else names
+        if not isinstance(names, list) or not all(
+            isinstance(name, str) and name in self.sources for name in names
+        ):
+            self._fault(rule.key, f"has the source {_quote(names)}", "name entries of the table [sources]")
+            return ()
+        needed = {Status.CONFIRMED: 2, Status.SINGLE_SOURCE: 1, Status.UNKNOWN: 0}[status]
+        if len(set(names)) < needed:
+            self._fault(rule.key, f"is {status} with {len(set(names))} sources", f"name at least {needed}")
+        return tuple(self.sources[name] for name in names)
+
+    def _value(self, rule: Rule, table: dict[str, Any]) -> Value | None:
+        if "value" not in table:
+            if table.get("status") != Status.UNKNOWN:
+                self._fault(rule.key, "has no value", "give one, or the status unknown")
+            return None
+        value = table["value"]
+        if rule.kind == "list":
+            are_numbers = isinstance(value, list) and value and all(_is_number(rule, item) for item in value)
+            if are_numbers and value == sorted(set(value)):
+                return tuple(value)
+            self._fault(rule.key, f"is {_quote(value)}", "give a list of ascending integers")
+            return None
+        if _is_number(rule, value):
+            return value  # type: ignore[no-any-return]
+        bound = "above 0" if rule.minimum is None else f"of at least {rule.minimum}"
+        form = {"whole": "a whole number", "number": "a finite number", "fraction": "a number up to 1"}[
+            rule.kind
+        ]
+        self._fault(rule.key, f"is {_quote(value)}", f"give {form} {bound} (unit {rule.unit})")
+        return None
+
+    def _sources(self) -> dict[str, str]:
+        table = self.table.get("sources", {})
+        if isinstance(table, dict) and all(isinstance(text, str) and text for text in table.values()):
+            return table
+        self.faults.append(
+            'sources is no table of texts (write [sources] and lines such as: datasheet = "…")'
+        )
+        return {}
+
+    def _text(self, key: str) -> str | None:
+        value = self.table.get(key)
+        if value is None or (isinstance(value, str) and value.strip()):
+            return value
+        self._fault(key, f"is {_quote(value)}", "give a text")
+        return None
+
+    def _aliases(self) -> tuple[str, ...]:
+        value = self.table.get("aliases", [])
+        if isinstance(value, list) and all(isinstance(item, str) for item in value):
+            return tuple(value)
+        self._fault("aliases", f"is {_quote(value)}", "give a list of texts")
+        return ()
+
+    def _nearest(self, key: str) -> str:
+        near = difflib.get_close_matches(key[:60], list(self.schema), n=1)
+        return f"did you mean {near[0]}?" if near else f"the sections are {', '.join(sorted(self.sections))}"
+
+    def _fault(self, key: str, what: str, cure: str) -> None:
+        self.faults.append(f"{key[:60]} {what} ({cure})")
+
+
+def _is_number(rule: Rule, value: Any) -> bool:
+    """Whether a value is a number that the rule allows; a bool is none."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not -1e18 < value < 1e18:
+        return False
+    if rule.kind in {"whole", "list"} and not isinstance(value, int):
+        return False
+    above = value > 0 if rule.minimum is None else value >= rule.minimum
+    return above and math.isfinite(value) and (rule.kind != "fraction" or value <= 1)
+
+
+def _place(path: Path) -> str:
+    """Return a path for a message: short, and printable even where its bytes are no text."""
+    return f"{path}".encode(errors="replace").decode()[-200:]
+
+
+def _quote(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -1,0 +1,88 @@
+"""What every model has in common: a name, one verb, and an interval that says how far it can be trusted."""
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import ClassVar
+
+from kerncast.errors import MissingEvidenceError
+from kerncast.gpu import GPU
+from kerncast.prediction import Prediction, Term, Timing
+from kerncast.profile import Count, KernelProfile
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is asked of a model, beside the kernel and the GPU."""
+
+    timing: Timing = Timing.SERIES
+    level: float = 0.9
+    """share of truths that the interval is to contain"""
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What a model's equations give, before the interval is put around it."""
+
+    seconds: float
+    limiter: str
+    terms: tuple[Term, ...]
+    low: float
+    """by the bounds of the counts alone"""
+    high: float
+    caveats: tuple[str, ...] = ()
+
+
+class Model(ABC):
+    """A method that forecasts one launch on one GPU."""
+
+    name: ClassVar[str]
+    log_sigma: ClassVar[float]
+    """assumed standard deviation of ln(measured / forecast): not calibrated"""
+
+    @abstractmethod
+    def estimate(self, profile: KernelProfile, gpu: GPU, timing: Timing) -> Estimate:
+        """Return the time by the model's equations; raises MissingEvidenceError."""
+
+    def predict(self, profile: KernelProfile, gpu: GPU, question: Question) -> Prediction:
+        """Return the forecast with its interval: the equations' bounds, widened by the model's assumed error."""
+        estimate = self.estimate(profile, gpu, question.timing)
+        factor = interval_factor(self.log_sigma, question.level)
+        note = (
+            f"the interval is uncalibrated: the counts' bounds, times and divided by {factor:.2g}, an assumed error"
+            " of this model; its coverage has not been measured"
+        )
+        return Prediction(
+            kernel=profile.kernel,
+            launch=profile.index,
+            gpu=gpu.name,
+            gpu_id=gpu.id,
+            seconds=estimate.seconds,
+            low=estimate.low / factor,
+            high=estimate.high * factor,
+            level=question.level,
+            timing=question.timing,
+            limiter=estimate.limiter,
+            terms=estimate.terms,
+            caveats=(*profile.caveats, *estimate.caveats, note),
+            model=self.name,
+        )
+
+
+def interval_factor(log_sigma: float, level: float) -> float:
+    """Return by how much to multiply and divide so that a lognormal error stays inside with this probability.
+
+    >>> round(interval_factor(0.6, 0.9), 2)
+    2.68
+    """
+    return math.exp(log_sigma * NormalDist().inv_cdf(0.5 + level / 2))
+
+
+def needed(count: Count | None, what: str, profile: KernelProfile) -> Count:
+    """Return a count that a model cannot do without; raises MissingEvidenceError when it is unknown."""
+    if count is None:
+        raise MissingEvidenceError(
+            f"{what} is unknown for {profile.kernel}", cure="Give the source, or declare the count."
+        )
+    return count

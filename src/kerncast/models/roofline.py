@@ -1,0 +1,104 @@
+"""Roofline from counters: the slowest of the pipes, the caches and DRAM, all overlapping perfectly."""
+
+from typing import ClassVar
+
+from kerncast.gpu import GPU, launch_overhead_s
+from kerncast.models.base import Estimate, Model, needed
+from kerncast.prediction import Term, Timing
+from kerncast.profile import Count, KernelProfile
+
+_SECTOR_BYTES = 32
+#: A working set below this part of L2 stays there between launches, above the second one nothing does (timing study).
+_L2_KEPT, _L2_LOST = 0.9, 1.1
+
+
+class Roofline(Model):
+    """t = max over resources of (work / sustained rate) + launch.
+
+    Resources: FP32, FP64, FP16, special-function and integer lanes and warp issue at the clock asked for; L2 for
+    every sector requested; DRAM for every sector once. Rates inside the SMs count whole rounds of blocks: the
+    busiest SM decides. In a warm series a working set that fits L2 causes no DRAM traffic.
+
+    Source: Williams, Waterman, Patterson, "Roofline", CACM 52(4), 2009; extended by more ceilings.
+    Fails when: latency decides (few warps, long dependency chains), L1 serves much, shared-memory or atomic conflicts
+    cost time. It is a lower bound on the time where its counts are exact.
+
+    >>> from kerncast.gpu import load_gpu
+    >>> from kerncast.read.declared import declared_profile
+    >>> kernel = declared_profile("copy", (4096, 1, 1), (256, 1, 1), fp32_flops=0, dram_bytes=609.9e6)
+    >>> found = Roofline().estimate(kernel, load_gpu("TITAN V"), Timing.COLD)
+    >>> print(found.limiter, f"{found.seconds * 1e3:.5f} ms")  # 609.9 MB at 609.9 GB/s, and 2.75 µs
+    dram 1.00275 ms
+    """
+
+    name: ClassVar[str] = "roofline"
+    log_sigma: ClassVar[float] = 0.6
+
+    def estimate(self, profile: KernelProfile, gpu: GPU, timing: Timing) -> Estimate:
+        """Return the slowest resource's time plus what the launch adds."""
+        caveats: list[str] = []
+        times = {name: time for name, time in self._sm_times(profile, gpu).items() if time is not None}
+        times |= self._memory_times(profile, gpu, timing, caveats)
+        limiter = max(times, key=lambda name: times[name].value)
+        body = times[limiter].value
+        launch = launch_overhead_s(timing)
+        if timing is Timing.SERIES and gpu.launch_interval_s is not None:
+            launch = max(launch, gpu.launch_interval_s - body)
+        return Estimate(
+            seconds=body + launch,
+            limiter="launch" if launch > body else limiter,
+            terms=(*(Term(name, time.value) for name, time in times.items() if time.value), Term("launch", launch)),
+            low=min(body, max(time.low for time in times.values())) + launch,
+            high=max(time.high for time in times.values()) + launch,
+            caveats=tuple(caveats),
+        )
+
+    def _sm_times(self, profile: KernelProfile, gpu: GPU) -> dict[str, Count | None]:
+        """Return the time of each resource inside the SMs, on the SM with the most blocks."""
+        work = profile.work
+        blocks = profile.grid[0] * profile.grid[1] * profile.grid[2]
+        imbalance = -(-blocks // gpu.sm_count) * gpu.sm_count / blocks
+
+        def time(count: Count | None, rate: float | None) -> Count | None:
+            return None if count is None or not rate else count.times(imbalance / rate)
+
+        issued = profile.mix.warp_instructions if profile.mix else None
+        return {
+            "fp32": time(work.fp32_flops, gpu.peak_fp32_flops_per_s),
+            "fp64": time(work.fp64_flops, gpu.peak_fp64_flops_per_s),
+            "fp16": time(work.fp16_flops, gpu.peak_fp16_flops_per_s),
+            "special": time(work.special_ops, gpu.peak_special_ops_per_s),
+            "integer": time(work.integer_ops, gpu.peak_int32_ops_per_s),
+            "issue": time(issued, gpu.peak_warp_instructions_per_s),
+        }
+
+    def _memory_times(
+        self, profile: KernelProfile, gpu: GPU, timing: Timing, caveats: list[str]
+    ) -> dict[str, Count]:
+        traffic = profile.traffic
+        rate = gpu.dram_rate
+        if rate is None:
+            caveats.append("the sustained DRAM bandwidth of this GPU is unknown: the data-sheet peak is used")
+        elif not rate.is_measured:
+            caveats.append("the sustained DRAM bandwidth is the usual share of the peak, not measured on this GPU")
+        dram = needed(traffic.dram_bytes, "DRAM traffic", profile)
+        times = {}
+        if traffic.global_load_sectors is not None and traffic.global_store_sectors is not None:
+            sectors = traffic.global_load_sectors + traffic.global_store_sectors
+            if gpu.l2_rate is None:
+                caveats.append("the L2 bandwidth of this GPU is unknown: no L2 term")
+            else:
+                worst = sectors.times(_SECTOR_BYTES / gpu.l2_rate.bytes_per_s)
+                once = dram.times(1 / gpu.l2_rate.bytes_per_s)
+                times["l2"] = Count(worst.value, min(once.low, worst.low), worst.high)  # L1 may serve the rest
+                dram = self._left_by_l2(dram, traffic.global_bytes_touched, gpu, timing)
+        times["dram"] = dram.times(1 / (rate.bytes_per_s if rate else gpu.dram_bytes_per_s))
+        return times
+
+    def _left_by_l2(self, dram: Count, working_set: Count | None, gpu: GPU, timing: Timing) -> Count:
+        """Return the traffic that still goes to DRAM when the launch before left its working set in L2."""
+        if timing is not Timing.SERIES or working_set is None or not gpu.l2_bytes:
+            return dram
+        fill = working_set.value / gpu.l2_bytes
+        missing = min(1.0, max(0.0, (fill - _L2_KEPT) / (_L2_LOST - _L2_KEPT)))
+        return Count(dram.value * missing, 0.0, dram.high if missing else 0.0)

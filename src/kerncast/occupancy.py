@@ -1,0 +1,186 @@
+"""How many blocks of a kernel an SM holds at once: exact, and equal to NVIDIA's own calculator.
+
+Source: CUDA C++ Programming Guide, technical specifications. The rounding is that of cuda_occupancy.h.
+Its answers are recorded in ``tests/golden/occupancy.csv``. Two differences are on purpose: 63 registers per
+thread on compute capability 3.0 and 255 from 7.0 on, where the header lets 255 and 256 pass.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from kerncast.architecture import WARP_SIZE, Architecture
+from kerncast.errors import LaunchError
+
+
+class Limiter(StrEnum):
+    """What keeps one more block from an SM."""
+
+    WARPS = "warps"
+    REGISTERS = "registers"
+    SHARED_MEMORY = "shared_memory"
+    BLOCKS = "blocks"
+    BARRIERS = "barriers"
+    NONE_FITS = "none-fits"
+    """not even one block can run"""
+
+
+@dataclass(frozen=True, slots=True)
+class BlockRequest:
+    """What one block of a kernel asks of an SM."""
+
+    threads: int
+    registers_per_thread: int
+    static_shared_bytes: int = 0
+    """as the source declares it, without what the system reserves"""
+    dynamic_shared_bytes: int = 0
+    """as the launch asks; the kernel is taken to have opted in to it"""
+    barriers: int = 1
+
+    def __post_init__(self) -> None:
+        for name in self.__slots__:
+            least = 1 if name == "threads" else 0
+            if getattr(self, name) < least:
+                raise LaunchError(f"{name} is {getattr(self, name)}", cure=f"Give at least {least}.")
+
+    @property
+    def warps(self) -> int:
+        """Number of warps; the last may be partly empty."""
+        return _divide_up(self.threads, WARP_SIZE)
+
+    @property
+    def shared_bytes(self) -> int:
+        """Static and dynamic shared memory."""
+        return self.static_shared_bytes + self.dynamic_shared_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """How many blocks one resource of an SM suffices for."""
+
+    limiter: Limiter
+    blocks: int | None
+    """None when the block does not use the resource"""
+
+
+@dataclass(frozen=True, slots=True)
+class Occupancy:
+    """How many blocks and warps are resident on one SM, and what limits them."""
+
+    blocks_per_sm: int
+    warps_per_sm: int
+    fraction: float
+    """resident warps over the most that the SM can hold, 0 to 1"""
+    limiter: Limiter
+    limits: tuple[Limit, ...]
+    """one per resource; the first of the smallest decides"""
+
+    def limit(self, limiter: Limiter) -> int | None:
+        """Return how many blocks one resource suffices for; None when it does not limit."""
+        return next((limit.blocks for limit in self.limits if limit.limiter is limiter), None)
+
+
+def occupancy(request: BlockRequest, architecture: Architecture) -> Occupancy:
+    """Return how many blocks of this kind are resident on one SM.
+
+    256 threads of 40 registers on 7.0: 40 x 32 = 1280 registers per warp, 65536 / 4 / 1280 = 12 warps in each
+    of 4 sub-partitions, 48 warps, 6 blocks of 8 warps:
+
+    >>> from kerncast.gpu import load_gpu
+    >>> found = occupancy(BlockRequest(256, 40), load_gpu("titan-v").architecture)
+    >>> found.blocks_per_sm, found.fraction, found.limiter.value
+    (6, 0.75, 'registers')
+    """
+    limits = (
+        Limit(Limiter.WARPS, _warps_limit(request, architecture)),
+        Limit(Limiter.REGISTERS, _registers_limit(request, architecture)),
+        Limit(Limiter.SHARED_MEMORY, _shared_limit(request, architecture)),
+        Limit(Limiter.BLOCKS, architecture.max_blocks_per_sm),
+        Limit(Limiter.BARRIERS, _barriers_limit(request, architecture)),
+    )
+    blocks, limiter = min(
+        ((limit.blocks, limit.limiter) for limit in limits if limit.blocks is not None),
+        key=lambda pair: pair[0],
+    )
+    warps = blocks * request.warps
+    return Occupancy(
+        blocks_per_sm=blocks,
+        warps_per_sm=warps,
+        fraction=warps / architecture.max_warps_per_sm,
+        limiter=limiter if blocks else Limiter.NONE_FITS,
+        limits=limits,
+    )
+
+
+def why_not(request: BlockRequest, architecture: Architecture) -> str | None:
+    """Return why not even one block can run on this architecture, with numbers; None when one can."""
+    a, r = architecture, request
+    registers = _assumed_registers(r, a)
+    reasons = []
+    if r.threads > a.max_threads_per_block:
+        reasons.append(f"a block has {r.threads} threads, over the {a.max_threads_per_block} allowed")
+    if r.registers_per_thread > a.max_registers_per_thread:
+        reasons.append(
+            f"a thread has {r.registers_per_thread} registers, over the {a.max_registers_per_thread} allowed"
+        )
+    if registers > a.max_registers_per_block:
+        reasons.append(
+            f"{r.threads} threads x {r.registers_per_thread} registers take {registers} registers when"
+            f" rounded up, over the {a.max_registers_per_block} of a block"
+        )
+    if r.shared_bytes > a.shared_bytes_per_block_optin:
+        reasons.append(
+            f"a block has {r.shared_bytes} bytes of shared memory ({r.static_shared_bytes} static,"
+            f" {r.dynamic_shared_bytes} dynamic), over the {a.shared_bytes_per_block_optin} allowed"
+        )
+    if a.barriers_per_sm is not None and r.barriers > a.barriers_per_sm:
+        reasons.append(f"a block has {r.barriers} barriers, over the {a.barriers_per_sm} of an SM")
+    return f"compute capability {a.compute_capability}: {'; '.join(reasons)}" if reasons else None
+
+
+def _warps_limit(request: BlockRequest, a: Architecture) -> int:
+    if request.threads > a.max_threads_per_block:
+        return 0
+    return a.max_warps_per_sm // request.warps
+
+
+def _registers_limit(request: BlockRequest, a: Architecture) -> int | None:
+    if request.registers_per_thread > a.max_registers_per_thread:
+        return 0
+    if _assumed_registers(request, a) > a.max_registers_per_block:
+        return 0
+    per_warp = _registers_per_warp(request, a)
+    if per_warp == 0:
+        return None
+    # A warp's registers lie in one sub-partition, so each sub-partition holds whole warps only.
+    warps = a.registers_per_sm // a.schedulers_per_sm // per_warp * a.schedulers_per_sm
+    return warps // request.warps
+
+
+def _registers_per_warp(request: BlockRequest, a: Architecture) -> int:
+    return _round_up(request.registers_per_thread * WARP_SIZE, a.register_allocation_unit)
+
+
+def _assumed_registers(request: BlockRequest, a: Architecture) -> int:
+    """Registers that the hardware's check of one block counts: as if all sub-partitions got equal warps."""
+    return _registers_per_warp(request, a) * _round_up(request.warps, a.warp_allocation_granularity)
+
+
+def _shared_limit(request: BlockRequest, a: Architecture) -> int | None:
+    if request.shared_bytes > a.shared_bytes_per_block_optin:
+        return 0
+    taken = _round_up(request.shared_bytes + a.reserved_shared_bytes_per_block, a.shared_allocation_bytes)
+    return a.shared_bytes_per_sm // taken if taken else None
+
+
+def _barriers_limit(request: BlockRequest, a: Architecture) -> int | None:
+    if a.barriers_per_sm is None or request.barriers == 0:
+        return None
+    return a.barriers_per_sm // request.barriers
+
+
+def _divide_up(number: int, divisor: int) -> int:
+    return -(-number // divisor)
+
+
+def _round_up(number: int, unit: int) -> int:
+    return _divide_up(number, unit) * unit

@@ -1,0 +1,188 @@
+"""The typed PTX module: functions, variables, instructions and operands, as values.
+
+Names are unique inside a function: the parser has resolved nested register scopes.
+Source: NVIDIA, Parallel Thread Execution ISA 8.8.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+#: Bits of each scalar type; a predicate is one bit.
+TYPE_BITS = {
+    "pred": 1, "b8": 8, "u8": 8, "s8": 8, "b16": 16, "u16": 16, "s16": 16, "f16": 16, "bf16": 16,
+    "b32": 32, "u32": 32, "s32": 32, "f32": 32, "f16x2": 32, "bf16x2": 32, "tf32": 32, "b64": 64, "u64": 64, "s64": 64,
+    "f64": 64, "b128": 128, "f32x2": 64,
+}  # fmt: skip
+
+SPACES = frozenset({"global", "const", "shared", "local", "param"})
+
+
+@dataclass(frozen=True, slots=True)
+class Register:
+    """A virtual register of one thread."""
+
+    name: str
+    type: str
+
+
+@dataclass(frozen=True, slots=True)
+class Special:
+    """A read-only register such as %tid.x."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Immediate:
+    """A literal: an integer, or the bit pattern of a float (kind f32 or f64)."""
+
+    value: int
+    kind: str
+    """int, f32 or f64"""
+
+
+@dataclass(frozen=True, slots=True)
+class Symbol:
+    """The address of a variable, or the name of a function."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A memory operand [base + offset]; base None means an absolute address."""
+
+    base: "Register | Symbol | None"
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Vector:
+    """Several operands in braces."""
+
+    elements: "tuple[Operand, ...]"
+
+
+@dataclass(frozen=True, slots=True)
+class Negated:
+    """A predicate operand with a leading exclamation mark."""
+
+    register: Register
+
+
+@dataclass(frozen=True, slots=True)
+class Sink:
+    """The destination ``_``: the result is dropped."""
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """A branch target."""
+
+    name: str
+
+
+Operand = Register | Special | Immediate | Symbol | Address | Vector | Negated | Sink | Label
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """A line of the user's source."""
+
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """One PTX instruction."""
+
+    root: str
+    """opcode before the first dot, such as ld"""
+    modifiers: tuple[str, ...]
+    """everything after it, such as (global, nc, f32)"""
+    operands: tuple[Operand, ...]
+    guard: Register | None
+    guard_negated: bool
+    location: Location | None
+
+    @property
+    def name(self) -> str:
+        """The full opcode."""
+        return ".".join((self.root, *self.modifiers))
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        """The type modifiers, in order."""
+        return tuple(m for m in self.modifiers if m in TYPE_BITS)
+
+    @property
+    def type(self) -> str:
+        """The last type modifier: the type of the operation, or of the source of a conversion."""
+        types = self.types
+        return types[-1] if types else ""
+
+    @property
+    def space(self) -> str:
+        """State space of a memory instruction; generic when none is named."""
+        return next((m.split("::")[0] for m in self.modifiers if m.split("::")[0] in SPACES), "generic")
+
+    @property
+    def ends_block(self) -> bool:
+        """Whether control can leave the straight line, or wait, after this instruction."""
+        return self.root in {"bra", "brx", "ret", "exit", "bar", "barrier", "trap"}
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """A variable in a state space."""
+
+    name: str
+    space: str
+    type: str
+    align: int
+    count: int
+    """number of elements; 0 for an extern array"""
+    initial: bytes = b""
+    is_extern: bool = False
+    relocations: tuple[tuple[int, str], ...] = ()
+    """(byte offset, symbol) of the addresses that the initial value holds"""
+
+    @property
+    def nbytes(self) -> int:
+        """Size in bytes."""
+        return self.count * TYPE_BITS[self.type] // 8
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A kernel (.entry) or a device function (.func)."""
+
+    name: str
+    is_kernel: bool
+    parameters: tuple[Variable, ...]
+    returns: tuple[Variable, ...]
+    variables: tuple[Variable, ...]
+    """local, shared and call-parameter variables of the body"""
+    instructions: tuple[Instruction, ...]
+    labels: Mapping[str, int]
+    """label: index of the instruction it stands before; len(instructions) at the end"""
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """One PTX text."""
+
+    version: str
+    target: str
+    variables: tuple[Variable, ...]
+    functions: Mapping[str, Function]
+    """those with a body, kernels and device functions"""
+
+    @property
+    def kernels(self) -> tuple[str, ...]:
+        """Names of the kernels, in order."""
+        return tuple(name for name, function in self.functions.items() if function.is_kernel)

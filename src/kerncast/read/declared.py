@@ -1,0 +1,73 @@
+"""Counts declared by hand, for a kernel whose source is not at hand.
+
+A file has one ``[[declared]]`` per kernel; see ``docs/launch-file.md``.
+"""
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from kerncast.errors import LaunchError
+from kerncast.launch import Extent, parse_extent, read_toml
+from kerncast.profile import Count, KernelProfile, Origin, Traffic, Work
+
+_WORK = ("fp32_flops", "fp64_flops", "fp16_flops", "special_ops", "integer_ops", "control_ops")
+_TRAFFIC = (
+    "global_load_requests", "global_store_requests", "global_load_sectors", "global_store_sectors",
+    "global_bytes_requested", "global_bytes_touched", "dram_bytes", "shared_requests", "atomic_operations",
+    "local_bytes",
+)  # fmt: skip
+
+
+def read_declared(path: Path) -> tuple[KernelProfile, ...]:
+    """Read the profiles that a file declares; raises LaunchError with place and cure."""
+    table = read_toml(path)
+    rows = table.get("declared")
+    if not isinstance(rows, list) or not rows or not all(isinstance(row, dict) for row in rows):
+        raise LaunchError("no [[declared]] found", where=str(path), cure="Add one per kernel.")
+    return tuple(_parse_row(row, index, f"{path} declared {index}") for index, row in enumerate(rows))
+
+
+def declared_profile(kernel: str, grid: Extent, block: Extent, index: int = 0, **counts: float) -> KernelProfile:
+    """Return a profile of counts known by hand; what is not given is unknown."""
+
+    def count(name: str) -> Count | None:
+        return Count.exact(counts[name]) if name in counts else None
+
+    return KernelProfile(
+        kernel=kernel,
+        index=index,
+        grid=grid,
+        block=block,
+        shared_bytes=0,
+        resources=None,
+        work=Work(Origin.DECLARED, *(count(name) for name in _WORK)),
+        traffic=Traffic(Origin.DECLARED, *(count(name) for name in _TRAFFIC)),
+        mix=None,
+        sampling=None,
+        caveats=("the counts are declared by hand",),
+    )
+
+
+def _parse_row(row: Mapping[str, Any], index: int, where: str) -> KernelProfile:
+    known = {"kernel", "grid", "block", *_WORK, *_TRAFFIC}
+    unknown = sorted(set(row) - known)
+    if unknown:
+        raise LaunchError(f"unknown key {unknown[0]!r}", where=where, cure=f"Known: {', '.join(sorted(known))}.")
+    for name in ("kernel", "grid", "block"):
+        if name not in row:
+            raise LaunchError(f"{name} is missing", where=where)
+    if not isinstance(row["kernel"], str):
+        raise LaunchError("kernel is not a text", where=where)
+    grid, block = parse_extent(row["grid"], "grid", where), parse_extent(row["block"], "block", where)
+    if min(*grid, *block) < 1:
+        raise LaunchError("grid and block must be at least 1 in every dimension", where=where)
+    counts = {name: _number(row[name], name, where) for name in (*_WORK, *_TRAFFIC) if name in row}
+    return declared_profile(row["kernel"], grid, block, index, **counts)
+
+
+def _number(value: object, name: str, where: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
+        raise LaunchError(f"{name} is {value!r}", where=where, cure="Give a number of at least 0.")
+    return float(value)

@@ -1,0 +1,1 @@
+"""VERB report: values become words, tables and pictures."""

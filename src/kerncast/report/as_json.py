@@ -1,0 +1,107 @@
+"""The JSON objects of the command line: a promise, pinned by tests and versioned by ``schema_version``."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from kerncast.compile import ToolStatus
+from kerncast.forecast import Forecast
+from kerncast.gpu import GPU, Fact
+from kerncast.occupancy import BlockRequest, Occupancy
+from kerncast.prediction import Prediction, Timing
+
+#: 1.0: predict, gpus, occupancy, doctor.
+SCHEMA_VERSION = "1.0"
+
+
+def predict_object(forecast: Forecast, timing: Timing) -> dict[str, Any]:
+    """Return the object that ``kerncast predict --json`` prints; times in seconds."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "timing": timing.value,
+        "predictions": [_prediction(p) for p in forecast.predictions],
+        "totals": totals(forecast.predictions),
+        "refused": [
+            {"kernel": r.kernel, "launch": r.launch, "gpu": r.gpu, "reason": r.reason} for r in forecast.refused
+        ],
+    }
+
+
+def totals(predictions: Sequence[Prediction]) -> list[dict[str, Any]]:
+    """Return per GPU the sum over launches; the interval adds the bounds, as if all errors were alike."""
+    rows: dict[str, dict[str, Any]] = {}
+    for p in predictions:
+        row = rows.setdefault(
+            p.gpu_id, {"gpu": p.gpu, "gpu_id": p.gpu_id, "launches": 0, "seconds": 0.0, "low": 0.0, "high": 0.0}
+        )
+        row["launches"] += 1
+        for key in ("seconds", "low", "high"):
+            row[key] += getattr(p, key)
+    return list(rows.values())
+
+
+def gpu_object(gpu: GPU) -> dict[str, Any]:
+    """Return one GPU with every fact and its sources."""
+    facts = [*gpu.facts, *gpu.architecture.facts]
+    return {
+        "id": gpu.id,
+        "name": gpu.name,
+        "architecture": gpu.architecture.name,
+        "compute_capability": gpu.compute_capability,
+        "sm_count": gpu.sm_count,
+        "clock_hz": gpu.clock_hz,
+        "peak_fp32_flops_per_s": gpu.peak_fp32_flops_per_s,
+        "dram_bytes_per_s": gpu.dram_bytes_per_s,
+        "facts": [_fact(fact) for fact in facts],
+    }
+
+
+def occupancy_object(gpu: GPU, request: BlockRequest, found: Occupancy) -> dict[str, Any]:
+    """Return the occupancy of one kernel on one GPU."""
+    return {
+        "gpu": gpu.name,
+        "gpu_id": gpu.id,
+        "threads_per_block": request.threads,
+        "registers_per_thread": request.registers_per_thread,
+        "shared_bytes_per_block": request.shared_bytes,
+        "blocks_per_sm": found.blocks_per_sm,
+        "warps_per_sm": found.warps_per_sm,
+        "occupancy": found.fraction,
+        "limiter": found.limiter.value,
+        "limits": {limit.limiter.value: limit.blocks for limit in found.limits},
+    }
+
+
+def _prediction(p: Prediction) -> dict[str, Any]:
+    return {
+        "kernel": p.kernel,
+        "launch": p.launch,
+        "gpu": p.gpu,
+        "gpu_id": p.gpu_id,
+        "seconds": p.seconds,
+        "low": p.low,
+        "high": p.high,
+        "level": p.level,
+        "timing": p.timing.value,
+        "limiter": p.limiter,
+        "model": p.model,
+        "terms": {term.name: term.seconds for term in p.terms},
+        "caveats": list(p.caveats),
+    }
+
+
+def _fact(fact: Fact) -> dict[str, Any]:
+    return {
+        "key": fact.key,
+        "value": fact.value,
+        "unit": fact.unit,
+        "sources": list(fact.sources),
+        "status": fact.status.value,
+    }
+
+
+def doctor_object(statuses: Sequence[ToolStatus]) -> list[dict[str, Any]]:
+    """Return the parts of the toolchain."""
+    return [
+        {"name": s.name, "found": s.found, "version": s.version, "needed_for": s.needed_for, "cure": s.cure}
+        for s in statuses
+    ]

@@ -1,0 +1,59 @@
+"""Tables of facts: GPUs, occupancies, the toolchain."""
+
+from collections.abc import Sequence
+
+from kerncast.compile import ToolStatus
+from kerncast.gpu import GPU
+from kerncast.occupancy import BlockRequest, Occupancy
+from kerncast.report.document import Table
+from kerncast.units import GIGA, MEGA, TERA
+
+
+def gpu_table(gpus: Sequence[GPU]) -> Table:
+    """Return one row per GPU."""
+    rows = tuple(
+        (
+            gpu.id, gpu.name, gpu.compute_capability, str(gpu.sm_count), f"{gpu.clock_boost_hz / MEGA:.0f} MHz",
+            f"{gpu.peak_fp32_flops_per_s / TERA:.4g} TFLOP/s", f"{gpu.dram_bytes_per_s / GIGA:.4g} GB/s",
+        )
+        for gpu in gpus
+    )  # fmt: skip
+    return Table(("id", "name", "capability", "SMs", "boost", "FP32", "DRAM"), rows)
+
+
+def fact_table(gpu: GPU) -> Table:
+    """Return every fact of a GPU and its architecture with unit, status and sources."""
+    own = [(gpu.id, fact) for fact in gpu.facts]
+    inherited = [(gpu.architecture.id, fact) for fact in gpu.architecture.facts]
+    rows = tuple(
+        (f"{owner} {fact.key}", _value(fact.value), "" if fact.unit == "1" else fact.unit, fact.status.value, "; ".join(fact.sources))
+        for owner, fact in (*own, *inherited)
+    )
+    return Table(("fact", "value", "unit", "status", "source"), rows)
+
+
+def occupancy_table(found: Sequence[tuple[str, GPU, BlockRequest, Occupancy]]) -> Table:
+    """Return one row per kernel and GPU."""
+    rows = tuple(
+        (
+            *((label,) if label else ()), gpu.name, str(r.threads), str(r.registers_per_thread), f"{r.shared_bytes} B",
+            str(o.blocks_per_sm), str(o.warps_per_sm), f"{o.fraction:.0%}", o.limiter.value,
+        )
+        for label, gpu, r, o in found
+    )  # fmt: skip
+    head = ("kernel",) if found and found[0][0] else ()
+    columns = ("GPU", "threads", "registers", "shared", "blocks per SM", "warps per SM", "occupancy", "limited by")
+    return Table((*head, *columns), rows)
+
+
+def doctor_table(statuses: Sequence[ToolStatus]) -> Table:
+    """Return one row per part of the toolchain."""
+    rows = tuple(
+        (s.name, "found" if s.found else "missing", s.version or "–", s.needed_for, "" if s.found else s.cure)
+        for s in statuses
+    )
+    return Table(("part", "state", "version", "needed for", "cure"), rows)
+
+
+def _value(value: object) -> str:
+    return "unknown" if value is None else str(value)

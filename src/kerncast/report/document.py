@@ -1,0 +1,211 @@
+"""A forecast as sections of text and tables, in the order of the gpuSD report; Markdown and HTML are made from it."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from kerncast.forecast import Case, Forecast, block_request
+from kerncast.gpu import GPU
+from kerncast.occupancy import occupancy
+from kerncast.prediction import Prediction
+from kerncast.profile import KernelProfile
+from kerncast.report.words import (
+    conclude,
+    describe_count,
+    describe_interval,
+    describe_limiter,
+    describe_sampling,
+    describe_timing,
+)
+from kerncast.units import GIGA, KIB, MEGA, TERA, format_seconds
+
+_MOST_INSTRUCTION_KINDS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A heading row and rows of texts."""
+
+    heading: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A title, paragraphs and tables."""
+
+    title: str
+    paragraphs: tuple[str, ...] = ()
+    tables: tuple[Table, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A whole report."""
+
+    title: str
+    sections: tuple[Section, ...]
+
+
+def build_document(forecast: Forecast) -> Document:
+    """Return the report of a forecast; it must hold at least one prediction."""
+    kernels = list(dict.fromkeys(p.kernel for p in forecast.predictions))
+    sections: list[Section] = []
+    for _, group in groupby(forecast.cases, key=lambda case: case.profile.index):
+        sections += _launch_sections(list(group))
+    first = forecast.predictions[0]
+    asked = (
+        f"Timing: {describe_timing(first.timing)}. Model: {first.model}. Interval: {first.level:.0%}, uncalibrated.",
+    )
+    sections += [
+        Section("GPU specifications used", tables=(_gpu_table([case.gpu for case in forecast.cases]),)),
+        Section("Time estimates", asked, _estimate_tables(forecast.predictions)),
+        Section("Conclusion", tuple(conclude(forecast.predictions))),
+        Section("Caveats", tuple(notes_of(forecast))),
+    ]
+    numbered = tuple(
+        Section(f"{number}. {section.title}", section.paragraphs, section.tables)
+        for number, section in enumerate(sections, 1)
+    )
+    return Document(f"CUDA kernel time forecast: {', '.join(kernels)}", numbered)
+
+
+def estimate_table(predictions: Sequence[Prediction]) -> Table:
+    """Return one row per GPU: time, interval, limiter and terms."""
+    names = list(dict.fromkeys(term.name for p in predictions for term in p.terms))
+    level = f"{predictions[0].level:.0%} interval"
+    rows = tuple(
+        (
+            p.gpu, format_seconds(p.seconds), describe_interval(p), describe_limiter(p.limiter),
+            *(_cell(p.term(name)) for name in names),
+        )
+        for p in predictions
+    )  # fmt: skip
+    return Table(("GPU", "time", level, "limited by", *names), rows)
+
+
+def _cell(seconds: float | None) -> str:
+    return "–" if seconds is None else format_seconds(seconds, 3)
+
+
+def _estimate_tables(predictions: Sequence[Prediction]) -> tuple[Table, ...]:
+    return tuple(estimate_table(list(group)) for _, group in groupby(predictions, key=lambda p: p.launch))
+
+
+def _launch_sections(cases: list[Case]) -> list[Section]:
+    profile = cases[0].profile
+    label = f"{profile.kernel} (launch {profile.index})"
+    return [
+        Section(f"Parallelism and workload: {label}", _workload(cases), _occupancy_tables(cases)),
+        Section(f"Operation counts: {label}", (describe_sampling(profile),), _work_tables(profile)),
+        Section(f"Memory traffic: {label}", tables=(_traffic_table(profile),)),
+    ]
+
+
+def _workload(cases: list[Case]) -> tuple[str, ...]:
+    p = cases[0].profile
+    blocks, threads = math.prod(p.grid), math.prod(p.block)
+    text = f"Grid {p.grid} is {blocks} blocks; block {p.block} is {threads} threads in {-(-threads // 32)} warps."
+    if p.mix is None:
+        return (text,)
+    lanes = f"On average {p.mix.active_lanes:.1f} of 32 lanes of a warp instruction are active"
+    split = describe_count(p.mix.divergent_branches)
+    return (text, f"{lanes}; {split} branches split a warp; warps arrive {describe_count(p.mix.barriers)} times at barriers.")
+
+
+def _occupancy_tables(cases: list[Case]) -> tuple[Table, ...]:
+    rows = []
+    for case in cases:
+        request, resources = block_request(case.profile), case.profile.resources
+        if request is None or resources is None:
+            return ()
+        found = occupancy(request, case.gpu.architecture)
+        waves = math.prod(case.profile.grid) / max(1, found.blocks_per_sm * case.gpu.sm_count)
+        rows.append(
+            (
+                case.gpu.name, resources.architecture, str(resources.registers_per_thread),
+                f"{request.shared_bytes} B", f"{resources.spill_store_bytes + resources.spill_load_bytes} B",
+                str(found.blocks_per_sm), f"{found.fraction:.0%}", found.limiter.value, f"{waves:.2f}",
+            )
+        )  # fmt: skip
+    heading = ("GPU", "code", "registers", "shared", "spills", "blocks per SM", "occupancy", "limited by", "waves")
+    return (Table(heading, tuple(rows)),)
+
+
+def _work_tables(profile: KernelProfile) -> tuple[Table, ...]:
+    w = profile.work
+    rows = (
+        ("FP32 (a fused multiply-add is 2)", describe_count(w.fp32_flops, "FLOP")),
+        ("FP64", describe_count(w.fp64_flops, "FLOP")),
+        ("FP16 and BF16", describe_count(w.fp16_flops, "FLOP")),
+        ("special functions and divisions", describe_count(w.special_ops)),
+        ("integer", describe_count(w.integer_ops)),
+        ("control", describe_count(w.control_ops)),
+    )
+    tables = [Table(("operations of all threads", "count"), rows)]
+    if profile.mix is not None:
+        kinds = profile.mix.kinds[:_MOST_INSTRUCTION_KINDS]
+        tables.append(
+            Table(
+                ("PTX instruction", "by threads", "by warps"),
+                tuple(
+                    (k.kind, describe_count(k.thread_instructions), describe_count(k.warp_instructions)) for k in kinds
+                ),
+            )
+        )
+    return tuple(tables)
+
+
+def _traffic_table(profile: KernelProfile) -> Table:
+    t = profile.traffic
+    rows = (
+        ("global load requests (warps)", describe_count(t.global_load_requests)),
+        ("global store requests (warps)", describe_count(t.global_store_requests)),
+        ("32-byte sectors loaded", describe_count(t.global_load_sectors)),
+        ("32-byte sectors stored", describe_count(t.global_store_sectors)),
+        ("bytes that threads ask for", describe_count(t.global_bytes_requested, "B")),
+        ("distinct bytes touched (working set)", describe_count(t.global_bytes_touched, "B")),
+        ("DRAM bytes, each sector once", describe_count(t.dram_bytes, "B")),
+        ("shared-memory requests (warps)", describe_count(t.shared_requests)),
+        ("atomic operations (threads)", describe_count(t.atomic_operations)),
+        ("thread-private memory", describe_count(t.local_bytes, "B")),
+    )
+    return Table(("memory", "count"), rows)
+
+
+def _gpu_table(gpus: list[GPU]) -> Table:
+    heading = ("GPU", "SMs", "clock", "peak FP32", "peak FP64", "DRAM peak", "DRAM sustained", "L2")
+    unique = {gpu.id: gpu for gpu in gpus}.values()
+    return Table(heading, tuple(_gpu_row(gpu) for gpu in unique))
+
+
+def _gpu_row(gpu: GPU) -> tuple[str, ...]:
+    rate = gpu.dram_rate
+    source = "" if rate is None or rate.is_measured else " (estimated)"
+    return (
+        gpu.name,
+        str(gpu.sm_count),
+        f"{gpu.clock_hz / MEGA:.0f} MHz",
+        f"{gpu.peak_fp32_flops_per_s / TERA:.4g} TFLOP/s",
+        f"{gpu.peak_fp64_flops_per_s / TERA:.4g} TFLOP/s",
+        f"{gpu.dram_bytes_per_s / GIGA:.4g} GB/s",
+        f"{rate.bytes_per_s / GIGA:.4g} GB/s{source}" if rate else "unknown",
+        f"{gpu.l2_bytes / KIB:.0f} KiB" if gpu.l2_bytes else "unknown",
+    )
+
+
+def notes_of(forecast: Forecast) -> list[str]:
+    """Return each caveat once, with the GPUs that it concerns unless it concerns all."""
+    everyone = list(dict.fromkeys(p.gpu for p in forecast.predictions))
+    notes: dict[str, list[str]] = {}
+    for p in forecast.predictions:
+        for caveat in p.caveats:
+            gpus = notes.setdefault(caveat, [])
+            if p.gpu not in gpus:
+                gpus.append(p.gpu)
+    texts = [c if len(g) == len(everyone) else f"{', '.join(g)}: {c}" for c, g in notes.items()]
+    for r in forecast.refused:
+        texts.append(f"Refused: {r.kernel} (launch {r.launch}){f' on {r.gpu}' if r.gpu else ''}: {r.reason}")
+    return texts
+

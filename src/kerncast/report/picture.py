@@ -1,0 +1,59 @@
+"""The picture of a report: each GPU's forecast with its interval, on a logarithmic time axis."""
+
+import io
+from collections.abc import Sequence
+from itertools import groupby
+
+from kerncast.prediction import Prediction
+from kerncast.report.words import describe_limiter
+from kerncast.units import format_seconds
+
+_MOST_LAUNCHES = 12
+_COLOURS = {
+    "dram": "#1f77b4", "l2": "#17becf", "launch": "#7f7f7f", "compute": "#d62728", "fp32": "#d62728",
+    "fp64": "#9467bd", "fp16": "#e377c2", "special": "#ff7f0e", "integer": "#8c564b", "issue": "#2ca02c",
+}  # fmt: skip
+
+
+def draw_forecast(predictions: Sequence[Prediction]) -> str:
+    """Return the picture as SVG: one panel per launch, of at most twelve launches."""
+    from matplotlib import rc_context  # noqa: PLC0415  heavy, and only reports need it
+    from matplotlib.figure import Figure  # noqa: PLC0415
+
+    groups = [list(group) for _, group in groupby(predictions, key=lambda p: p.launch)][:_MOST_LAUNCHES]
+    heights = [0.9 + 0.34 * len(group) for group in groups]
+    with rc_context({"svg.hashsalt": "kerncast", "text.parse_math": False, "svg.fonttype": "none"}):
+        figure = Figure(figsize=(9, sum(heights) + 0.3 * len(groups)), layout="constrained")
+        panels = figure.subplots(len(groups), 1, squeeze=False, gridspec_kw={"height_ratios": heights})[:, 0]
+        for panel, group in zip(panels, groups, strict=True):
+            _draw_launch(panel, group)
+        text = io.StringIO()
+        figure.savefig(text, format="svg", metadata={"Date": None})
+    svg = text.getvalue()
+    return svg[svg.index("<svg") :]
+
+
+def _draw_launch(panel: "object", group: list[Prediction]) -> None:
+    from matplotlib.axes import Axes  # noqa: PLC0415
+    from matplotlib.ticker import FuncFormatter, NullFormatter  # noqa: PLC0415
+
+    assert isinstance(panel, Axes)
+    seen: set[str] = set()
+    for row, p in enumerate(group):
+        colour = _COLOURS.get(p.limiter, "#000000")
+        label = describe_limiter(p.limiter) if p.limiter not in seen else None
+        seen.add(p.limiter)
+        panel.hlines(row, p.low, p.high, color=colour, linewidth=3, alpha=0.35)
+        panel.plot([p.seconds], [row], "o", color=colour, label=label)
+        panel.annotate(
+            format_seconds(p.seconds, 3), (p.seconds, row), xytext=(0, 6), textcoords="offset points", ha="center",
+            fontsize=8,
+        )  # fmt: skip
+    panel.set_xscale("log")
+    panel.set_yticks(range(len(group)), [p.gpu.removeprefix("NVIDIA ") for p in group])
+    panel.set_ylim(len(group) - 0.4, -0.7)
+    panel.xaxis.set_major_formatter(FuncFormatter(lambda value, _: format_seconds(value, 2)))
+    panel.xaxis.set_minor_formatter(NullFormatter())
+    panel.grid(axis="x", which="both", alpha=0.25)
+    panel.set_title(f"{group[0].kernel}: forecast with {group[0].level:.0%} interval", fontsize=10, loc="left")
+    panel.legend(title="limited by", fontsize=8, title_fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
