@@ -47,6 +47,7 @@ docs: install  ## check that every example of the documents runs and every link 
 	$(BIN)/python -m pytest -q --no-header tests/e2e/test_documents.py README.md docs
 
 eval: install  ## score the models on measured times, with baselines
+	$(BIN)/python -m pip install --quiet --constraint requirements.lock --editable '.[eval]'
 	$(BIN)/python benchmarks/score_models.py
 
 bench: install  ## measure the speed of the executor against a named baseline

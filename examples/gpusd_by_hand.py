@@ -23,7 +23,10 @@ def main() -> None:
     print(f"bytes that threads ask for          {BYTES_BY_HAND:9d}  {traffic.global_bytes_requested.value:9.0f}")
     print(f"bytes to and from DRAM, each once           –  {traffic.dram_bytes.value:9.0f}")
     print()
-    print(f"FLOP: per block {FLOPS_BY_HAND // blocks} by hand, {work.fp32_flops.value / blocks:.0f} executed. The report counts 8 per element:")
+    executed = work.fp32_flops.value / blocks
+    print(
+        f"FLOP: per block {FLOPS_BY_HAND // blocks} by hand, {executed:.0f} executed. The report counts 8 per element:"
+    )
     print("  2 subtractions, 2 multiplications, 2 additions and 2 for the isnan tests, which are comparisons and no")
     print("  floating-point operations. Its 6 for the final square roots are 2 divisions and 2 roots, which run on the")
     print("  special-function units, and n - 1.")

@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     from kerncast.execute import Budget
     from kerncast.forecast import predict, profile
     from kerncast.gpu import GPU, list_gpus, load_gpu
+    from kerncast.kernel_profile import KernelProfile
     from kerncast.launch import Launch, load_launches
     from kerncast.prediction import Prediction, Timing
-    from kerncast.profile import KernelProfile
 
 # Where each public name lives: it is imported when it is first used, so that `import kerncast` costs nothing.
 _HOME = {
     "load_launches": "kerncast.launch", "Launch": "kerncast.launch", "load_gpu": "kerncast.gpu",
     "list_gpus": "kerncast.gpu", "GPU": "kerncast.gpu", "Budget": "kerncast.execute", "profile": "kerncast.forecast",
-    "KernelProfile": "kerncast.profile", "predict": "kerncast.forecast", "Prediction": "kerncast.prediction",
+    "KernelProfile": "kerncast.kernel_profile", "predict": "kerncast.forecast", "Prediction": "kerncast.prediction",
     "Timing": "kerncast.prediction", "KerncastError": "kerncast.errors",
 }  # fmt: skip
 
@@ -43,8 +43,8 @@ def __dir__() -> list[str]:
 __all__ = [
     "GPU",
     "Budget",
-    "KernelProfile",
     "KerncastError",
+    "KernelProfile",
     "Launch",
     "Prediction",
     "Timing",

@@ -158,9 +158,7 @@ def _build(path: Path) -> Architecture:
         faults.append(f'compute_capability is {capability[:20]!r} (give a text such as "8.6")')
     fields = si_fields(facts, "architecture")
     raise_faults(faults or _contradictions(fields), path)
-    cycles = {
-        name.removeprefix("cycles."): fields.pop(name) for name in list(fields) if name.startswith("cycles.")
-    }
+    cycles = {name.removeprefix("cycles."): fields.pop(name) for name in list(fields) if name.startswith("cycles.")}
     return Architecture(
         id=path.stem,
         name=chain[0].name or path.stem,
@@ -200,9 +198,7 @@ def _contradictions(fields: Mapping[str, Any]) -> list[str]:
         fields["shared_bytes_per_block_optin"] + fields["reserved_shared_bytes_per_block"]
         > fields["shared_bytes_per_sm"]
     ):
-        faults.append(
-            "shared.per_block_optin_kib and the reserved part exceed shared.per_sm_kib (mend one of them)"
-        )
+        faults.append("shared.per_block_optin_kib and the reserved part exceed shared.per_sm_kib (mend one of them)")
     if fields["shared_bytes_per_block"] > fields["shared_bytes_per_block_optin"]:
         faults.append("shared.per_block_kib is above shared.per_block_optin_kib (mend one of them)")
     return faults

@@ -12,11 +12,11 @@ from kerncast.compile import CompiledKernel, compile_source
 from kerncast.errors import InputError, Refusal
 from kerncast.execute import Budget, characterise
 from kerncast.gpu import GPU, list_gpus, resolve_gpu
+from kerncast.kernel_profile import KernelProfile
 from kerncast.launch import Launch, load_launches, read_toml
 from kerncast.models import Question, model_named
 from kerncast.occupancy import BlockRequest, why_not
 from kerncast.prediction import Prediction, Refused, Timing
-from kerncast.profile import KernelProfile
 from kerncast.read import read_declared
 
 Evidence = str | Path | Launch | KernelProfile | Sequence[Launch] | Sequence[KernelProfile]
@@ -38,7 +38,7 @@ class Options:
     """base, boost or hertz; None is the GPU's default"""
     force: bool = False
     """forecast even a launch that the GPU could not run"""
-    budget: Budget = Budget()
+    budget: Budget | None = None
 
     def __post_init__(self) -> None:
         if not 0 < self.level < 1:
@@ -78,7 +78,9 @@ def predict(evidence: Evidence, gpu: GPUs, model: str | None = None, **options: 
     return list(forecast.predictions)
 
 
-def profile(launch: Launch | str | Path, gpu: str | Path | GPU | None = None, budget: Budget | None = None) -> KernelProfile:
+def profile(
+    launch: Launch | str | Path, gpu: str | Path | GPU | None = None, budget: Budget | None = None
+) -> KernelProfile:
     """Characterise one launch, compiled for a GPU (or for sm_70 when none is named); a file must hold just one."""
     if not isinstance(launch, Launch):
         launches = load_launches(launch)
@@ -157,7 +159,8 @@ def read_evidence(evidence: Evidence) -> list[Launch | KernelProfile]:
             cure="Name --kernel, --grid, --block and one --arg per parameter, or write a launch file.",
         )
     raise InputError(
-        f"{path} is no evidence that this version reads", cure="Give a launch file or a file of declared counts (.toml)."
+        f"{path} is no evidence that this version reads",
+        cure="Give a launch file or a file of declared counts (.toml).",
     )
 
 
@@ -178,7 +181,7 @@ class _Gathered:
         self.refused.append(Refused(kernel, launch, gpu, str(refusal)))
 
     def profiles_of(
-        self, launch: Launch, gpus: list[tuple[GPU, tuple[str, ...]]], budget: Budget, progress: Progress | None
+        self, launch: Launch, gpus: list[tuple[GPU, tuple[str, ...]]], budget: Budget | None, progress: Progress | None
     ) -> dict[str, KernelProfile]:
         """Return a profile per architecture; architectures whose PTX is the same share one execution."""
         architectures = list(dict.fromkeys(gpu.architecture.id for gpu, _ in gpus))
@@ -199,7 +202,7 @@ class _Gathered:
         return profiles
 
     def _characterise(
-        self, kernel: CompiledKernel, launch: Launch, budget: Budget, progress: Progress | None
+        self, kernel: CompiledKernel, launch: Launch, budget: Budget | None, progress: Progress | None
     ) -> KernelProfile | None:
         def report(done: int, total: int) -> None:
             if progress:

@@ -136,6 +136,12 @@ class GPU:
         return self._per_second(self.architecture.warp_instructions_per_clock_per_sm)
 
     @property
+    def peak_memory_requests_per_s(self) -> float | None:
+        """Warp-level loads and stores that the load/store units of all SMs take per second at clock_hz."""
+        cycles = self.architecture.cycles.load_store
+        return None if cycles is None else self._per_second(self.architecture.schedulers_per_sm) / cycles
+
+    @property
     def dram_rate(self) -> Rate | None:
         """Sustained DRAM bandwidth: measured, else the usual fraction of the peak, else None."""
         if self.sustained_dram_bytes_per_s is not None:
@@ -160,9 +166,7 @@ class GPU:
         if clock is None and spec == "base":
             raise GPUError("its base clock is unknown", where=self.name, cure="Give the clock as a number.")
         if clock is None or isinstance(clock, bool) or not _LOWEST_CLOCK_HZ <= clock < math.inf:
-            raise GPUError(
-                f"{str(spec)[:40]!r} is no clock", where=self.name, cure="Give base, boost or hertz."
-            )
+            raise GPUError(f"{str(spec)[:40]!r} is no clock", where=self.name, cure="Give base, boost or hertz.")
         return replace(self, clock_hz=float(clock))
 
     def fact(self, key: str) -> Fact | None:

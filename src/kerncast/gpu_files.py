@@ -131,9 +131,7 @@ def raise_faults(faults: Iterable[str], path: Path) -> None:
     found = list(faults)
     if found:
         count = "1 fault" if len(found) == 1 else f"{len(found)} faults"
-        raise GPUError(
-            f"{count}: {'; '.join(found)}", where=_place(path), cure="data/README.md describes the keys."
-        )
+        raise GPUError(f"{count}: {'; '.join(found)}", where=_place(path), cure="data/README.md describes the keys.")
 
 
 def missing_faults(facts: Mapping[str, Fact], kind: str) -> list[str]:
@@ -168,9 +166,7 @@ class _Reader:
                 facts[key] = self._fact(rule, value)
         texts = {key: self._text(key) for key in self._TEXTS}
         ordered = {key: facts[key] for key in self.schema if key in facts}
-        return Sheet(
-            self.path, texts["name"], self._aliases(), texts["from"], texts["compute_capability"], ordered
-        )
+        return Sheet(self.path, texts["name"], self._aliases(), texts["from"], texts["compute_capability"], ordered)
 
     def _entries(self) -> Iterable[tuple[str, Any]]:
         for key, value in self.table.items():
@@ -185,9 +181,7 @@ class _Reader:
     def _fact(self, rule: Rule, entry: Any) -> Fact:
         table = entry if isinstance(entry, dict) else {"value": entry}
         for key in table.keys() - {"value", "source", "status"}:
-            self._fault(
-                rule.key, f"has the unknown part {_quote(key)}", "write { value = …, source = …, status = … }"
-            )
+            self._fault(rule.key, f"has the unknown part {_quote(key)}", "write { value = …, source = …, status = … }")
         status = self._status(rule, table, plain=table is not entry)
         value = self._value(rule, table)
         if status is Status.UNKNOWN and value is not None:
@@ -207,16 +201,12 @@ class _Reader:
         self._fault(rule.key, f"has the status {_quote(text)}", "write confirmed, single-source or unknown")
         return Status.SINGLE_SOURCE
 
-    def _fact_sources(
-        self, rule: Rule, table: dict[str, Any], status: Status, *, plain: bool
-    ) -> tuple[str, ...]:
+    def _fact_sources(self, rule: Rule, table: dict[str, Any], status: Status, *, plain: bool) -> tuple[str, ...]:
         if plain:
             return (self.path.name,)
         names = table.get("source", [])
         names = [names] if isinstance(names, str) else names
-        if not isinstance(names, list) or not all(
-            isinstance(name, str) and name in self.sources for name in names
-        ):
+        if not isinstance(names, list) or not all(isinstance(name, str) and name in self.sources for name in names):
             self._fault(rule.key, f"has the source {_quote(names)}", "name entries of the table [sources]")
             return ()
         needed = {Status.CONFIRMED: 2, Status.SINGLE_SOURCE: 1, Status.UNKNOWN: 0}[status]
@@ -239,9 +229,7 @@ class _Reader:
         if _is_number(rule, value):
             return value  # type: ignore[no-any-return]
         bound = "above 0" if rule.minimum is None else f"of at least {rule.minimum}"
-        form = {"whole": "a whole number", "number": "a finite number", "fraction": "a number up to 1"}[
-            rule.kind
-        ]
+        form = {"whole": "a whole number", "number": "a finite number", "fraction": "a number up to 1"}[rule.kind]
         self._fault(rule.key, f"is {_quote(value)}", f"give {form} {bound} (unit {rule.unit})")
         return None
 
@@ -249,9 +237,7 @@ class _Reader:
         table = self.table.get("sources", {})
         if isinstance(table, dict) and all(isinstance(text, str) and text for text in table.values()):
             return table
-        self.faults.append(
-            'sources is no table of texts (write [sources] and lines such as: datasheet = "…")'
-        )
+        self.faults.append('sources is no table of texts (write [sources] and lines such as: datasheet = "…")')
         return {}
 
     def _text(self, key: str) -> str | None:

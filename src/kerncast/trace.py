@@ -52,9 +52,17 @@ class Trace:
     thread_executions: Counts
     """[n, instructions] threads that executed it, guards applied"""
     requests: Counts
-    """[n, instructions] warps with at least one thread in a memory instruction; 0 elsewhere"""
+    """[n, instructions] warps with at least one thread that accessed global memory"""
     sectors: Counts
     """[n, instructions] distinct 32-byte sectors of global memory per request, summed"""
+    accesses: Counts
+    """[n, instructions] threads that accessed global memory"""
+    shared_requests: Counts
+    """[n, instructions] warps with at least one thread that accessed shared memory"""
+    shared_accesses: Counts
+    """[n, instructions] threads that accessed shared memory"""
+    local_accesses: Counts
+    """[n, instructions] threads that accessed their own memory"""
     divergent_branches: Counts
     """[n] branches that split a warp"""
     footprints: tuple[Footprint, ...]
@@ -63,5 +71,5 @@ class Trace:
     """buffers and module variables, in the order of the footprints"""
     memory: dict[str, npt.NDArray[Any]]
     """contents of each buffer after the run, by parameter name"""
-    printed: bool
-    """whether the kernel called printf, whose text is dropped"""
+    remarks: tuple[str, ...]
+    """what a reader of the counts should know, such as that the text of printf was dropped"""

@@ -372,3 +372,22 @@ def test_two_headers_of_one_name_are_refused_where_they_hold_host_code(write: Wr
         write('#include "same.h"\n', f"{folder}/outer.h")
     path = write('#include "a/outer.h"\n#include "b/outer.h"\n__global__ void k(int *p) { *p = 1; }\n')
     assert '"same.h" is the name of two headers' in failure(path)
+
+
+def test_host_code_that_a_macro_makes_does_no_harm(write: Writer) -> None:
+    text = "#define BOTH(n) int host_##n() { return 1; } __global__ void k_##n(int *p) { *p = 1; }\nBOTH(a)\n"
+    assert compile_source(write(text), architectures=["sm_70"], kernel="k_a").kernels[0].mangled == "_Z3k_aPi"
+
+
+def test_constant_functions_without_annotation(write: Writer) -> None:
+    text = "constexpr int square(int a) { return a * a; }\n__global__ void k(int *p) { *p = square(*p); }\n"
+    assert "mul.lo.s32" in compile_source(write(text), architectures=["sm_70"]).kernels[0].ptx
+
+
+def test_every_public_name_is_there() -> None:
+    from kerncast import compile as package
+
+    assert all(getattr(package, name) is not None for name in package.__all__)
+    assert dir(package) == sorted(package.__all__)
+    with pytest.raises(AttributeError):
+        _ = package.nothing

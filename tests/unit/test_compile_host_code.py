@@ -67,6 +67,9 @@ HOST = [
     "using std::cout;",
     "auto trailing(int a) -> int { return a; }",
     "extern int elsewhere;",
+    "UnknownTimer *timer = NULL;",
+    "unknown::Type value = unknown::make<3>(), other;",
+    "void CUDART_CB callback(void *data) {}",
     'void raw() { const char *s = R"x(}\n#if 0\n)x"; }',
 ]
 
@@ -169,3 +172,13 @@ def test_constant_expressions_stay_and_are_reported(tmp_path: Path) -> None:
     code = stripped(text, tmp_path)
     assert code.text == text.encode()
     assert code.has_unannotated
+
+
+def test_members_defined_outside_their_class_template_go_with_their_heads(tmp_path: Path) -> None:
+    text = """template <class T> struct Box { T v; int host() const; template <class U> Box(U u); };
+template <class T> inline int Box<T>::host() const { return 1; }
+template <class T>
+template <class U> Box<T>::Box(U u) : v(u) {}
+"""
+    rest = stripped(text, tmp_path).text.decode()
+    assert "".join(rest.replace(";", "").split()) == "template<classT>structBox{Tv}"

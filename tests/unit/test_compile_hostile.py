@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kerncast.compile import Limits, compile_source
+from kerncast.compile import Limits, compile_source, inspect_source
 from kerncast.errors import CompileError
 
 KERNEL = "__global__ void k(int *p) { *p = 1; }\n"
@@ -94,7 +94,9 @@ def test_bytes_that_are_no_text(tmp_path: Path) -> None:
 
 def test_latin_1_in_comments_is_no_fault(tmp_path: Path) -> None:
     path = tmp_path / "k.cu"
-    path.write_bytes(b"// Gr\xf6\xdfe\n" + KERNEL.encode())
+    host = 'void h() { k<<<1, 2>>>("\xf6"); }\n'.encode("latin-1")
+    path.write_bytes(b"// Gr\xf6\xdfe\n" + KERNEL.encode() + host)
+    assert inspect_source(path).launches[0].block == "2"
     assert compile_source(path, architectures=["sm_70"]).kernels[0].mangled == "_Z1kPi"
 
 

@@ -139,9 +139,7 @@ def test_architectures_inherit_by_field() -> None:
 
 
 def test_launch_overhead_knows_every_timing() -> None:
-    assert [launch_overhead_s(timing) for timing in Timing] == pytest.approx(
-        [1.6e-6, 2.75e-6, 2.75e-6, 1.2e-6]
-    )
+    assert [launch_overhead_s(timing) for timing in Timing] == pytest.approx([1.6e-6, 2.75e-6, 2.75e-6, 1.2e-6])
     assert launch_overhead_s("template") == pytest.approx(5e-6)
     with pytest.raises(GPUError, match="Known are series"):
         launch_overhead_s("warm")
@@ -189,7 +187,7 @@ def test_loading_one_gpu_reads_only_its_chain_and_no_heavy_module() -> None:
         ("NVIDIA H100 80GB HBM3", "h100-sxm"),
         ("NVIDIA H100 PCIe", "h100-pcie"),
         ("h100_sxm", "h100-sxm"),
-        ("RTX ４０７０", "rtx-4070"),  # noqa: RUF001  full-width digits, as some keyboards write them
+        ("RTX ４０７０", "rtx-4070"),
     ],
 )
 def test_exact_names(name: str, gpu_id: str) -> None:

@@ -45,9 +45,7 @@ def test_a_small_file_suffices(tmp_path: Path) -> None:
 
 
 def test_sections_and_plain_numbers(tmp_path: Path) -> None:
-    text = (
-        'name = "Mine"\nfrom = "sm_90"\n[peak]\nsm_count = 8\nclock_boost_mhz = 1000.5\ndram_gb_per_s = 100\n'
-    )
+    text = 'name = "Mine"\nfrom = "sm_90"\n[peak]\nsm_count = 8\nclock_boost_mhz = 1000.5\ndram_gb_per_s = 100\n'
     gpu = load_gpu(write(tmp_path, text + "[sustained]\ndram_gb_per_s = 90\n"))
     assert gpu.name == "Mine"
     assert gpu.dram_rate == Rate(90e9, is_measured=True)

@@ -31,11 +31,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if os.environ.get("KERNCAST_DEBUG"):
             raise
         status = _complain(
-            f"a defect of kerncast: {type(error).__name__}: {error}. Set KERNCAST_DEBUG=1 to see where, and report it.", 1
+            f"a defect of kerncast: {type(error).__name__}: {error}. Set KERNCAST_DEBUG=1 to see where, and report it.",
+            1,
         )
     sys.exit(status)
 
 
 def _complain(text: str, status: int) -> int:
-    print(f"kerncast: {text}", file=sys.stderr)
+    sys.stderr.write(f"kerncast: {text}\n")
     return status

@@ -13,11 +13,11 @@ def command(json_: Annotated[bool, typer.Option("--json", help="Print JSON.")] =
     from kerncast.compile import toolchain_report  # noqa: PLC0415
     from kerncast.report.as_json import SCHEMA_VERSION, doctor_object  # noqa: PLC0415
     from kerncast.report.catalogue import doctor_table  # noqa: PLC0415
-    from kerncast.report.terminal import print_table  # noqa: PLC0415
+    from kerncast.report.tables import print_table  # noqa: PLC0415
     from kerncast.version import __version__  # noqa: PLC0415
 
     statuses = toolchain_report()
-    healthy = all(status.found or status.name.endswith("cu11") for status in statuses)
+    healthy = all(status.found or status.is_optional for status in statuses)
     if json_:
         emit_json({"schema_version": SCHEMA_VERSION, "healthy": healthy, "parts": doctor_object(statuses)})
     else:

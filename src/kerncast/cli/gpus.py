@@ -14,7 +14,7 @@ def command(
     from kerncast.gpu import list_gpus, resolve_gpu  # noqa: PLC0415
     from kerncast.report.as_json import SCHEMA_VERSION, gpu_object  # noqa: PLC0415
     from kerncast.report.catalogue import fact_table, gpu_table  # noqa: PLC0415
-    from kerncast.report.terminal import print_notes, print_table  # noqa: PLC0415
+    from kerncast.report.tables import print_notes, print_table  # noqa: PLC0415
 
     gpus, caveats = (list_gpus(), ()) if name is None else ((found := resolve_gpu(name))[:1], found[1])
     if json_:

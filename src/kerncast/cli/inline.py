@@ -75,4 +75,6 @@ def _numbers(text: str, name: str) -> list[int]:
     try:
         return [int(part) for part in text.split(",")]
     except ValueError:
-        raise InputError(f"--{name} {text[:60]!r} is not X[,Y[,Z]]", cure=f"Write --{name} 256 or --{name} 16,16.") from None
+        raise InputError(
+            f"--{name} {text[:60]!r} is not X[,Y[,Z]]", cure=f"Write --{name} 256 or --{name} 16,16."
+        ) from None

@@ -13,7 +13,9 @@ if TYPE_CHECKING:
 
 
 def command(  # noqa: PLR0913  each parameter is one option
-    launch: Annotated[Path | None, typer.Argument(help="Launch file; without one, give --block and --registers.")] = None,
+    launch: Annotated[
+        Path | None, typer.Argument(help="Launch file; without one, give --block and --registers.")
+    ] = None,
     gpu: Annotated[list[str] | None, typer.Option(help="GPU name, id, TOML file, or all; repeatable.")] = None,
     block: Annotated[int | None, typer.Option(help="Threads per block.")] = None,
     registers: Annotated[int | None, typer.Option(help="Registers per thread.")] = None,
@@ -39,7 +41,7 @@ def command(  # noqa: PLR0913  each parameter is one option
         emit_json({"schema_version": SCHEMA_VERSION, "occupancies": objects})
         return 0
     from kerncast.report.catalogue import occupancy_table  # noqa: PLC0415
-    from kerncast.report.terminal import print_table  # noqa: PLC0415
+    from kerncast.report.tables import print_table  # noqa: PLC0415
 
     print_table(occupancy_table(found), stdout_console())
     return 0

@@ -7,16 +7,16 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 
 from kerncast.errors import InputError
-from kerncast.forecast import Forecast
 from kerncast.prediction import Timing
-from kerncast.report.as_json import predict_object
-from kerncast.report.terminal import print_forecast
+
+if TYPE_CHECKING:
+    from kerncast.forecast import Forecast
 
 _PATIENCE_SECONDS = 1.0
 _FILE_COLUMNS = 140
@@ -50,11 +50,15 @@ def progress_on_stderr(*, quiet: bool) -> Iterator[Callable[[str, int, int], Non
     try:
         yield show
     finally:
-        bar.stop()
+        if bar.live.is_started:
+            bar.stop()
 
 
-def emit_forecast(forecast: Forecast, timing: Timing, *, as_json: bool, out: Path | None) -> None:
+def emit_forecast(forecast: "Forecast", timing: Timing, *, as_json: bool, out: Path | None) -> None:
     """Print a forecast, or write it to a file."""
+    from kerncast.report.as_json import predict_object  # noqa: PLC0415  only forecasts need the executor
+    from kerncast.report.terminal import print_forecast  # noqa: PLC0415
+
     if as_json:
         emit_json(predict_object(forecast, timing), out)
     elif out is None:
@@ -81,7 +85,7 @@ def stdout_console() -> Console:
 
 def file_console() -> Console:
     """Return a console that keeps plain text for a file."""
-    return Console(record=True, width=_FILE_COLUMNS, file=open(os.devnull, "w"), no_color=True)  # noqa: SIM115, PTH123
+    return Console(record=True, width=_FILE_COLUMNS, file=open(os.devnull, "w"), no_color=True)  # noqa: PTH123
 
 
 def write_text(path: Path, text: str) -> None:
@@ -89,4 +93,6 @@ def write_text(path: Path, text: str) -> None:
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise InputError(f"cannot be written ({error.strerror})", where=str(path), cure="Choose another place.") from None
+        raise InputError(
+            f"cannot be written ({error.strerror})", where=str(path), cure="Choose another place."
+        ) from None

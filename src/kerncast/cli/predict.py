@@ -1,5 +1,6 @@
 """kerncast predict: forecast launches on GPUs."""
 
+import math
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -30,7 +31,9 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
     out: Annotated[Path | None, typer.Option(help="Write what would be printed to a file.")] = None,
     report: Annotated[Path | None, typer.Option(help="Write a report: .html or .md.")] = None,
     max_: Annotated[str | None, typer.Option("--max", help="Exit 4 if a forecast is slower, such as 2ms.")] = None,
-    compare_to: Annotated[Path | None, typer.Option(help="Exit 4 if slower than this JSON beyond both intervals.")] = None,
+    compare_to: Annotated[
+        Path | None, typer.Option(help="Exit 4 if slower than this JSON beyond both intervals.")
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
 ) -> int:
     """Forecast how long each launch takes on each GPU."""
@@ -74,9 +77,12 @@ def _clock(text: str | None) -> str | float | None:
     if text is None or text in {"base", "boost"}:
         return text
     try:
-        return float(text) * MEGA
+        megahertz = float(text)
     except ValueError:
-        raise InputError(f"{text[:40]!r} is no clock", cure="Give base, boost or a number of MHz.") from None
+        megahertz = math.nan
+    if not 1 <= megahertz < math.inf:
+        raise InputError(f"--clock {text[:40]!r} is no clock", cure="Give base, boost or a number of MHz.")
+    return megahertz * MEGA
 
 
 def _check_report(report: Path | None) -> None:

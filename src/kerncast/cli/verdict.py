@@ -38,9 +38,7 @@ def read_baseline(path: Path) -> Baseline:
         ) from None
 
 
-def slower_than(
-    predictions: Sequence[Prediction], limit_seconds: float | None, baseline: Baseline | None
-) -> list[str]:
+def slower_than(predictions: Sequence[Prediction], limit_seconds: float | None, baseline: Baseline | None) -> list[str]:
     """Return a sentence for each forecast that is slower than the limit, or than the baseline beyond both intervals."""
     sentences = []
     for p in predictions:
@@ -49,7 +47,9 @@ def slower_than(
             sentences.append(f"{what}, over --max {format_seconds(limit_seconds)}")
         old = baseline.get((p.kernel, p.launch, p.gpu_id)) if baseline else None
         if old is not None and p.low > old[1]:
-            sentences.append(f"{what}, slower than before beyond both intervals (it was at most {format_seconds(old[1])})")
+            sentences.append(
+                f"{what}, slower than before beyond both intervals (it was at most {format_seconds(old[1])})"
+            )
     return sentences
 
 

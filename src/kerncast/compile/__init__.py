@@ -1,19 +1,23 @@
 """VERB compile: a CUDA source to PTX, machine code and resources, with neither a driver nor a toolkit."""
 
-from kerncast.compile.compiler import compile_request, compile_source, inspect_source
-from kerncast.compile.nouns import (
-    CompiledKernel,
-    CompiledSource,
-    CompileRequest,
-    KernelSignature,
-    LaunchSite,
-    Limits,
-    Parameter,
-    SourceSummary,
-    ToolStatus,
-)
-from kerncast.compile.targets import Target, architecture_for
-from kerncast.compile.toolchain import toolchain_report
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kerncast.compile.compiler import compile_request, compile_source, inspect_source
+    from kerncast.compile.nouns import (
+        CompiledKernel,
+        CompiledSource,
+        CompileRequest,
+        KernelSignature,
+        LaunchSite,
+        Limits,
+        Parameter,
+        SourceSummary,
+        ToolStatus,
+    )
+    from kerncast.compile.targets import Target, architecture_for
+    from kerncast.compile.toolchain import toolchain_report
 
 __all__ = [
     "CompileRequest",
@@ -32,3 +36,24 @@ __all__ = [
     "inspect_source",
     "toolchain_report",
 ]
+
+# Where names live that are not in `nouns`. Each is imported when it is first used: the worker needs few of them,
+# and it starts for every compilation.
+_HOME = {
+    "Target": "targets",
+    "architecture_for": "targets",
+    "compile_request": "compiler",
+    "compile_source": "compiler",
+    "inspect_source": "compiler",
+    "toolchain_report": "toolchain",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module 'kerncast.compile' has no attribute {name!r}")
+    return getattr(import_module(f"kerncast.compile.{_HOME.get(name, 'nouns')}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -24,7 +24,7 @@ from kerncast.compile.nouns import (
 )
 from kerncast.compile.targets import Target, architecture_for
 from kerncast.errors import CompileError
-from kerncast.profile import Resources
+from kerncast.kernel_profile import Resources
 
 #: With more architectures than this, two children share them: NVRTC compiles one at a time in a process.
 _MOST_IN_ONE_CHILD = 2

@@ -14,7 +14,9 @@ _MOST_LINES = 8
 _WIDEST = 300
 
 _START = re.compile(r"^(?P<place>.*)\((?P<line>\d+)\): (?P<kind>(?:catastrophic )?error|warning|remark)\b")
-_NO_PLACE = re.compile(r"^(?:nvrtc: |ptxas |At end of source: )(?P<kind>error|fatal|warning)\s*: ")
+_NO_PLACE = re.compile(
+    r"^(?:nvrtc: |ptxas |At end of source: |ptxas application ptx input, line \d+; )(?P<kind>error|fatal|warning)\s*: "
+)
 _MISSING_HEADER = re.compile(r'cannot open source file "([^"]+)"')
 _NOISE = re.compile(
     r"^(?:Remark: The warnings can be suppressed|\d+ (?:catastrophic )?errors? detected|Compilation terminated)"
@@ -22,7 +24,7 @@ _NOISE = re.compile(
 _IRRELEVANT = re.compile(r"Architectures prior to|incompatible redefinition of macro|was declared but never referenced")
 #: The file in which NVRTC looks up name expressions.
 _NAME_MAP = "__nv_name_map"
-_HOST_CODE = "not allowed in JIT mode"
+HOST_CODE = "not allowed in JIT mode"
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,11 +98,13 @@ def compile_error(error: NvrtcError, source: str, choice: Choice) -> CompileErro
 
 
 def _cure(shown: str) -> str | None:
-    if _HOST_CODE in shown:
+    if HOST_CODE in shown:
         return (
             "Host code that could not be taken out is in the way: enclose it in #ifndef __CUDACC_RTC__ and #endif,"
             " or move the kernels to a file of their own."
         )
+    if "device-side kernel launch" in shown:
+        return "A kernel that launches kernels is not covered."
     if "Unresolved extern function" in shown:
         return "A __device__ function is defined in another file: include that file in this one."
     return None

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kerncast.profile import Resources
+from kerncast.kernel_profile import Resources
 
 GIB = 2**30
 
@@ -149,6 +149,8 @@ class ToolStatus:
     needed_for: str
     cure: str | None
     """None where nothing is amiss"""
+    is_optional: bool = False
+    """whether forecasts work without it, but for what it is needed for"""
 
 
 def _declared(parameter: Parameter) -> str:

@@ -18,6 +18,9 @@ from kerncast.errors import CompileError
 #: No source and no PTX of a kernel is longer; one that is has a wrong name or comes from an attacker.
 _MOST_BYTES = 16 * 2**20
 
+#: Makes functions without annotation device functions.
+_DEFAULT_DEVICE = "-default-device"
+
 #: Decides what #if __CUDA_ARCH__ lets through where no architecture is asked for.
 _INSPECTED_ARCHITECTURE = 80
 
@@ -29,8 +32,9 @@ class _Analysis:
     unit: nvrtc.Unit
     signatures: tuple[KernelSignature, ...] | None
     """None where libclang is not installed"""
-    launches: tuple[LaunchSite, ...]
+    launches: Callable[[], tuple[LaunchSite, ...]]
     options: tuple[str, ...]
+    depends_on_architecture: bool
     instance: Callable[[str, KernelSignature], KernelSignature | None]
 
 
@@ -40,7 +44,7 @@ def compile_targets(request: dict[str, Any]) -> dict[str, Any]:
     analysis: _Analysis | None = None
     kernels, log = [], []
     for target in request["targets"]:
-        if analysis is None or b"__CUDA_ARCH__" in text:
+        if analysis is None or analysis.depends_on_architecture:
             analysis = _analyse(request, target["number"], text)
         choice = selection.choose(request["kernel"], analysis.signatures, request["source"])
         compiled, lines = _compile(request, target, analysis, choice)
@@ -56,7 +60,7 @@ def inspect(request: dict[str, Any]) -> dict[str, Any]:
         raise CompileError("libclang is not installed", cure="Install libclang.")
     return {
         "kernels": [asdict(signature) for signature in analysis.signatures],
-        "launches": [asdict(site) for site in analysis.launches],
+        "launches": [asdict(site) for site in analysis.launches()],
     }
 
 
@@ -67,10 +71,8 @@ def _compile(
     if compiler is None:
         wheel = nvrtc.wheel(target["toolkit"])
         raise CompileError("the CUDA compiler NVRTC is not installed", cure=f"Install {wheel}.")
-    options = [*_options(request, target), *analysis.options]
-    names = [choice.expression] if choice.expression else []
     try:
-        image = compiler.compile(analysis.unit, options, names)
+        image = _image(compiler, analysis, _options(request, target), choice)
     except nvrtc.NvrtcError as error:
         raise diagnostics.compile_error(error, request["source"], choice) from None
     if len(image.ptx) > _MOST_BYTES:
@@ -95,6 +97,21 @@ def _compile(
     return compiled, diagnostics.warnings(image.log)
 
 
+def _image(compiler: nvrtc.Nvrtc, analysis: _Analysis, options: list[str], choice: Choice) -> nvrtc.Image:
+    names = [choice.expression] if choice.expression else []
+    first = [*options, *analysis.options]
+    try:
+        return compiler.compile(analysis.unit, first, names)
+    except nvrtc.NvrtcError as error:
+        if diagnostics.HOST_CODE not in error.log or _DEFAULT_DEVICE in first:
+            raise
+        try:
+            # What is left of host code (made by a macro, say) may compile as device code, which nobody calls.
+            return compiler.compile(analysis.unit, [*first, _DEFAULT_DEVICE], names)
+        except nvrtc.NvrtcError:
+            raise error from None
+
+
 def _options(request: dict[str, Any], target: dict[str, Any]) -> list[str]:
     folders = [Path(request["source"]).parent, *request["include_dirs"], *header_folders()]
     options = [
@@ -116,7 +133,7 @@ def _options(request: dict[str, Any], target: dict[str, Any]) -> list[str]:
 def _analyse(request: dict[str, Any], architecture: int, text: bytes) -> _Analysis:
     if importlib.util.find_spec("clang") is None:
         unit = nvrtc.Unit(text, request["source"], memory_headers())
-        return _Analysis(unit, None, (), (), lambda _name, _template: None)
+        return _Analysis(unit, None, tuple, (), False, lambda _name, _template: None)
     from kerncast.compile.source import (  # noqa: PLC0415  needs libclang
         host_code,
         launches,
@@ -131,7 +148,9 @@ def _analyse(request: dict[str, Any], architecture: int, text: bytes) -> _Analys
     options = parsing.ParseOptions(architecture, request["standard"], defines, folders)
     parsed = parsing.parse(path, options)
     if parsed is None:
-        raise CompileError("libclang cannot parse this file", where=str(path))
+        raise CompileError(
+            "libclang cannot parse this file", where=str(path), cure="Look for an #include or a macro without end."
+        )
     texts = {name: _read(name) for name in user_headers.user_headers(parsed, header_folders())}
     found = parsing.by_file(parsed)
     main = host_code.device_code(text, found.get(str(path), ()))
@@ -141,8 +160,9 @@ def _analyse(request: dict[str, Any], architecture: int, text: bytes) -> _Analys
     return _Analysis(
         unit=nvrtc.Unit(main.text, str(path), memory_headers() | in_memory),
         signatures=signatures.kernel_signatures(parsed),
-        launches=launches.launch_sites(parsed, text),
-        options=("-default-device",) if unannotated else (),
+        launches=lambda: launches.launch_sites(parsed, text),
+        options=(_DEFAULT_DEVICE,) if unannotated else (),
+        depends_on_architecture=any(b"__CUDA_ARCH__" in each for each in (text, *texts.values())),
         instance=lambda name, template: signatures.instance_signature(
             parsing.parse(path, options, signatures.instance_text(name)), template
         ),

@@ -56,7 +56,8 @@ def _status(name: str, found: bool, needed_for: str, package: str) -> ToolStatus
         version = importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
         version = None
-    return ToolStatus(name, version if found else None, found, needed_for, None if found else f"Install {package}.")
+    cure = None if found else f"Install {package}."
+    return ToolStatus(name, version if found else None, found, needed_for, cure, is_optional=package == wheel(11))
 
 
 def _smoke_compile() -> ToolStatus:

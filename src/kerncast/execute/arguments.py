@@ -1,22 +1,15 @@
-"""Launch arguments to parameter bytes and buffers."""
+"""Launch arguments to the bytes of the kernel's parameters."""
 
+import math
 import struct
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from kerncast.compile import KernelSignature
+from kerncast.compile import KernelSignature, Parameter
 from kerncast.errors import LaunchError
 from kerncast.launch import Argument, Buffer, Launch, Struct
 from kerncast.ptx.module import Variable
-
-_DTYPES = {
-    "u8": "u1", "i8": "i1", "u16": "u2", "i16": "i2", "u32": "u4", "i32": "i4", "u64": "u8", "i64": "i8", "f16": "f2",
-    "f32": "f4", "f64": "f8",
-}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,172 +18,128 @@ class BoundArgument:
 
     argument: Argument
     parameter: Variable
-    is_pointer: bool | None
+    declared: Parameter | None
     """None where the source's signature is unknown"""
-    kind: str
-    """pointer, integer, float, bool, struct or unknown"""
-    signed: bool
+
+    @property
+    def kind(self) -> str:
+        """Say pointer, integer, float, bool, struct or unknown."""
+        return self.declared.kind if self.declared else "unknown"
+
+    @property
+    def is_float(self) -> bool:
+        """Whether the parameter is a floating-point number."""
+        return self.kind == "float" or self.parameter.type in {"f16", "f32", "f64"}
 
 
 def bind_arguments(
     launch: Launch, parameters: tuple[Variable, ...], signature: KernelSignature | None
 ) -> tuple[BoundArgument, ...]:
     """Match the arguments of a launch with the kernel's parameters; raises LaunchError where they don't fit."""
-    names = [p.name for p in signature.parameters] if signature else [None] * len(parameters)
-    arguments = _in_order(launch, names, signature)
+    declared: tuple[Parameter | None, ...] = signature.parameters if signature else (None,) * len(parameters)
+    if len(declared) != len(parameters):  # a parameter pack: the source does not say how many there are
+        declared = (None,) * len(parameters)
+    arguments = _in_order(launch, [p.name if p else "" for p in declared])
     if len(arguments) != len(parameters):
-        expected = f" ({', '.join(str(n) for n in names)})" if signature else ""
+        names = [p.name for p in declared if p]
         raise LaunchError(
-            f"{len(arguments)} arguments for {len(parameters)} parameters{expected}",
+            f"{len(arguments)} arguments for {len(parameters)} parameters" + (f" ({', '.join(names)})" if names else ""),
             where=launch.label,
             cure="Give one argument per parameter, in their order.",
         )
-    bound = []
-    for position, (argument, parameter) in enumerate(zip(arguments, parameters, strict=True)):
-        declared = signature.parameters[position] if signature and len(signature.parameters) > position else None
-        one = BoundArgument(
-            argument,
-            parameter,
-            declared.is_pointer if declared and declared.kind != "unknown" else None,
-            declared.kind if declared else "unknown",
-            declared.signed if declared else True,
-        )
-        _check_kind(one, launch)
-        bound.append(one)
-    return tuple(bound)
+    bound = tuple(BoundArgument(*each) for each in zip(arguments, parameters, declared, strict=True))
+    for one in bound:
+        _check_kind(one, f"{launch.label}, argument {one.argument.name}")
+    return bound
 
 
-def pack_parameters(bound: tuple[BoundArgument, ...], addresses: dict[str, int], offsets: list[int]) -> bytes:
-    """Return the parameter block: each argument at its offset."""
+def pack_parameters(bound: tuple[BoundArgument, ...], addresses: list[int], offsets: list[int]) -> bytes:
+    """Return the parameter block: each argument at its offset; ``addresses`` are those of the buffers, in order."""
     data = bytearray(offsets[-1] + bound[-1].parameter.nbytes if bound else 0)
+    following = iter(addresses)
     for one, offset in zip(bound, offsets, strict=True):
         value = one.argument.value
         if isinstance(value, Buffer):
-            raw = struct.pack("<Q", addresses[one.argument.name])
+            raw = struct.pack("<Q", next(following))
         elif isinstance(value, Struct):
             raw = value.data
         else:
-            raw = _pack_scalar(one, value)
+            raw = _pack_number(one, value)
         data[offset : offset + len(raw)] = raw
     return bytes(data)
 
 
-def fill_buffers(bound: tuple[BoundArgument, ...], launch: Launch) -> Iterator[tuple[str, npt.NDArray[Any]]]:
-    """Yield the contents of each buffer that is not all zeros."""
-    for position, one in enumerate(bound):
-        value = one.argument.value
-        if isinstance(value, Buffer) and value.fill.kind != "zeros":
-            generator = np.random.default_rng([launch.seed, position])
-            yield one.argument.name, _fill(value, generator, f"{launch.label}, argument {one.argument.name}")
-
-
-def _in_order(
-    launch: Launch, names: list[str] | list[None], signature: KernelSignature | None
-) -> tuple[Argument, ...]:
+def _in_order(launch: Launch, names: list[str]) -> tuple[Argument, ...]:
     """Order by name where every name is a parameter's; a name in another parameter's place is a mistake."""
     given = {argument.name: argument for argument in launch.arguments}
-    if signature and len(given) == len(names) and set(given) == set(names):
-        return tuple(given[str(name)] for name in names)
+    if len(given) != len(launch.arguments):
+        twice = next(a.name for a in launch.arguments if given[a.name] is not a)
+        raise LaunchError(f"argument {twice} is given twice", where=launch.label, cure="Give it once.")
+    if len(given) == len(names) and set(given) == set(names):
+        return tuple(given[name] for name in names)
     for argument, name in zip(launch.arguments, names, strict=False):
         if argument.name in names and argument.name != name:
             raise LaunchError(
                 f"argument {argument.name} stands where parameter {name} belongs",
                 where=launch.label,
-                cure=f"The parameters are {', '.join(str(n) for n in names)}.",
+                cure=f"The parameters are {', '.join(names)}.",
             )
     return launch.arguments
 
 
-def _check_kind(one: BoundArgument, launch: Launch) -> None:
-    value = one.argument.value
-    size = one.parameter.nbytes
-    where = f"{launch.label}, argument {one.argument.name}"
+def _check_kind(one: BoundArgument, where: str) -> None:
+    value, size = one.argument.value, one.parameter.nbytes
     if isinstance(value, Buffer):
-        if one.is_pointer is False or size != 8:
-            raise LaunchError("a buffer is given for a parameter that is no pointer", where=where, cure="Give a number.")
+        if one.kind not in {"pointer", "unknown"} or size != 8 or one.is_float:
+            raise LaunchError(
+                "a buffer is given for a parameter that is no pointer", where=where, cure="Give a number or a struct."
+            )
+    elif one.kind == "pointer":
+        if isinstance(value, Struct) or value != 0:
+            cure = 'Give a buffer such as "f32[1024] random", or 0.'
+            raise LaunchError("a pointer is given neither a buffer nor 0", where=where, cure=cure)
     elif isinstance(value, Struct):
         if len(value.data) != size:
-            raise LaunchError(f"{len(value.data)} bytes are given for a parameter of {size}", where=where)
-    elif one.is_pointer and value != 0:
-        raise LaunchError(
-            "a number is given for a pointer", where=where, cure='Give a buffer such as "f32[1024] random", or 0.'
-        )
-    elif one.parameter.type == "b8" and one.parameter.count > 1 and size not in {2, 4, 8}:
+            raise LaunchError(
+                f"{len(value.data)} bytes are given for a parameter of {size}", where=where, cure="Give all its bytes."
+            )
+    elif one.kind == "struct" or (one.parameter.type == "b8" and not one.is_float):
         raise LaunchError(f"a number is given for a struct of {size} bytes", where=where, cure='Give "bytes(hex)".')
     else:
         _check_number(one, value, where)
 
 
 def _check_number(one: BoundArgument, value: float, where: str) -> None:
-    bits = 8 * one.parameter.nbytes
-    if _is_float(one):
-        if isinstance(value, int) and abs(value) > 2**1023:
-            raise LaunchError(f"{value} is too large", where=where)
+    if one.is_float:
+        _check_float(one, value, where)
         return
     if isinstance(value, float) and not value.is_integer():
         raise LaunchError(f"{value} is given for an integer parameter", where=where, cure="Give a whole number.")
-    whole = int(value)
-    low, high = (-(1 << (bits - 1)), (1 << bits) - 1)
-    if one.kind == "integer":
-        low, high = (low, (1 << (bits - 1)) - 1) if one.signed else (0, high)
-    if not low <= whole <= high:
-        raise LaunchError(f"{whole} does not fit a parameter of {bits} bits ({low} to {high})", where=where)
-
-
-def _is_float(one: BoundArgument) -> bool:
-    return one.kind == "float" or one.parameter.type in {"f32", "f64", "f16"}
-
-
-def _pack_scalar(one: BoundArgument, value: float) -> bytes:
-    size = one.parameter.nbytes
-    if _is_float(one):
-        return np.array([value], f"f{size}").tobytes()
-    return (int(value) & ((1 << 8 * size) - 1)).to_bytes(size, "little")
-
-
-def _fill(buffer: Buffer, generator: np.random.Generator, where: str) -> npt.NDArray[Any]:
-    dtype = np.dtype(_DTYPES[buffer.element])
-    fill = buffer.fill
-    if fill.kind == "ones":
-        return np.ones(buffer.count, dtype)
-    if fill.kind == "iota":
-        with np.errstate(over="ignore"):
-            return np.arange(buffer.count).astype(dtype)
-    if fill.kind == "randint":
-        return _random_integers(buffer, generator, where)
-    if fill.kind == "file":
-        return _from_file(buffer, where)
-    if dtype.kind != "f":
+    bits = 8 * one.parameter.nbytes
+    lowest, highest = -(1 << (bits - 1)), (1 << bits) - 1
+    if one.kind == "bool":
+        lowest, highest = 0, 1
+    elif one.declared and one.kind == "integer":
+        lowest, highest = (lowest, highest >> 1) if one.declared.signed else (0, highest)
+    if not lowest <= int(value) <= highest:
         raise LaunchError(
-            f"random is uniform in [0, 1), which is 0 for {buffer.element}", where=where, cure="Use randint(lo, hi)."
+            f"{int(value)} does not fit a parameter of {bits} bits", where=where, cure=f"Give {lowest} to {highest}."
         )
-    if dtype.itemsize == 2:  # rounding must not reach 1
-        below_one = np.float16(1 - 2**-11)
-        return np.minimum(generator.random(buffer.count, np.float32).astype(np.float16), below_one)
-    return generator.random(buffer.count, np.float32 if dtype.itemsize == 4 else np.float64)
 
 
-def _random_integers(buffer: Buffer, generator: np.random.Generator, where: str) -> npt.NDArray[Any]:
-    dtype = np.dtype(_DTYPES[buffer.element])
-    low, high = buffer.fill.low, buffer.fill.high
-    if dtype.kind == "f":
-        return generator.integers(low, high, buffer.count).astype(dtype)
-    limits = np.iinfo(dtype)
-    if low < limits.min or high - 1 > limits.max:
-        raise LaunchError(f"randint({low}, {high}) does not fit {buffer.element}", where=where)
-    return generator.integers(low, high, buffer.count, dtype=dtype)
+def _check_float(one: BoundArgument, value: float, where: str) -> None:
+    largest = float(np.finfo(f"f{one.parameter.nbytes}").max)
+    fits = not math.isfinite(value) or abs(value) <= largest if isinstance(value, float) else abs(value) <= largest
+    if not fits:
+        raise LaunchError(
+            f"{value} does not fit a floating-point parameter of {8 * one.parameter.nbytes} bits",
+            where=where,
+            cure=f"Give at most {largest:.6g}.",
+        )
 
 
-def _from_file(buffer: Buffer, where: str) -> npt.NDArray[Any]:
-    path = buffer.fill.path
-    assert path is not None
-    try:
-        array = np.load(path, allow_pickle=False, mmap_mode="r")
-    except (OSError, ValueError, EOFError) as error:
-        raise LaunchError(f"{path} cannot be read as .npy ({error})", where=where) from None
-    dtype = np.dtype(_DTYPES[buffer.element])
-    if not isinstance(array, np.ndarray) or array.dtype != dtype or array.size != buffer.count:
-        kind = f"{array.dtype}[{array.size}]" if isinstance(array, np.ndarray) else "no array"
-        raise LaunchError(f"{path} holds {kind}, not {buffer.element}[{buffer.count}]", where=where)
-    return np.ascontiguousarray(array).reshape(-1)
-
+def _pack_number(one: BoundArgument, value: float) -> bytes:
+    size = one.parameter.nbytes
+    if one.is_float:
+        return np.array([float(value)]).astype(f"f{size}").tobytes()
+    return (int(value) & ((1 << 8 * size) - 1)).to_bytes(size, "little")

@@ -1,12 +1,16 @@
-"""Atomic updates of memory: threads that meet at one address take turns in lane order."""
+"""Atomic updates of memory: threads that meet at one address take turns in lane order.
+
+Subnormal numbers are kept, also where the hardware flushes them (``atom.add.f32`` on global memory).
+"""
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from kerncast.execute.arithmetic import refuse
+from kerncast.execute import halves
 from kerncast.ptx.module import Instruction
 
 AnyArray = npt.NDArray[Any]
@@ -22,22 +26,21 @@ def update(
     ins: Instruction, view: AnyArray, places: Index, arguments: list[AnyArray], *, wants_old: bool
 ) -> AnyArray | None:
     """Apply the operation at each place and return the values found there, if they are wanted."""
-    if ins.type in {"f16", "bf16", "f16x2", "bf16x2"}:
-        raise refuse(ins)
-    operation = next(m for m in ins.modifiers if m in _ACCUMULATES or m in _SINGLE)
-    if operation in _ACCUMULATES and not wants_old:
-        _ACCUMULATES[operation].at(view, places, arguments[0])
+    name = next(m for m in ins.modifiers if m in _ACCUMULATES or m in _SINGLE)
+    is_half = ins.type in {"f16", "bf16", "f16x2", "bf16x2"}
+    if name in _ACCUMULATES and not wants_old and not is_half:
+        _ACCUMULATES[name].at(view, places, arguments[0])
         return None
+    if is_half:
+        operation = _add_halves(ins)
+    else:
+        operation = _SINGLE.get(name) or (lambda found, given: _ACCUMULATES[name](found, given[0]))
     old = np.zeros(len(places), view.dtype)
     for turn in _turns(places):
         found = view[places[turn]]
         old[turn] = found
-        given = [argument[turn] for argument in arguments]
-        if operation in _ACCUMULATES:
-            view[places[turn]] = _ACCUMULATES[operation](found, given[0])
-        else:
-            view[places[turn]] = _SINGLE[operation](found, given)
-    return old
+        view[places[turn]] = operation(found, [argument[turn] for argument in arguments])
+    return old if wants_old else None
 
 
 def _turns(places: Index) -> list[npt.NDArray[np.intp]]:
@@ -49,7 +52,14 @@ def _turns(places: Index) -> list[npt.NDArray[np.intp]]:
     rank = np.arange(len(order)) - start
     by_rank = np.argsort(rank, kind="stable")
     bounds = np.searchsorted(rank[by_rank], np.arange(int(rank.max(initial=-1)) + 2))
-    return [order[by_rank[a:b]] for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
+    return [order[by_rank[a:b]] for a, b in pairwise(bounds.tolist())]
+
+
+def _add_halves(ins: Instruction) -> Callable[[AnyArray, list[AnyArray]], AnyArray]:
+    def add(found: AnyArray, given: list[AnyArray]) -> AnyArray:
+        return halves.compute(ins, [found, given[0]]).view(found.dtype)
+
+    return add
 
 
 def _increment(found: AnyArray, given: list[AnyArray]) -> AnyArray:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kerncast.execute.arithmetic import ARITHMETIC, Sources, half_to_f64, handles, refuse
+from kerncast.execute.arithmetic import ARITHMETIC, Sources, handles
 from kerncast.ptx.module import TYPE_BITS, Instruction
 
 AnyArray = npt.NDArray[Any]
@@ -60,8 +60,7 @@ def _funnel_shift(ins: Instruction, src: Sources) -> AnyArray:
 
 @handles("lop3")
 def _lop3(ins: Instruction, src: Sources) -> AnyArray:
-    if "and" in ins.modifiers or "or" in ins.modifiers:
-        raise refuse(ins)
+    del ins
     a, b, c = np.broadcast_arrays(src(0), src(1), src(2))
     table = int(src(3, "u32")[0])
     result = np.zeros_like(a)
@@ -150,16 +149,9 @@ def _insert_field(ins: Instruction, src: Sources) -> AnyArray:
     return ((moved & mask) | (base.astype(np.uint64) & ~mask)).astype(base.dtype)
 
 
-@handles("bmsk", "fns", "szext")
-def _rare_bit_instruction(ins: Instruction, src: Sources) -> AnyArray:
-    del src
-    raise refuse(ins)
-
-
 @handles("prmt")
 def _permute_bytes(ins: Instruction, src: Sources) -> AnyArray:
-    if ins.modifiers != ("b32",):
-        raise refuse(ins)
+    del ins
     a, b, selector = (src(i, "u32").astype(np.uint64) for i in range(3))
     both = (b << np.uint64(32)) | a
     result = np.zeros(np.broadcast_shapes(a.shape, b.shape, selector.shape), np.uint64)
@@ -180,8 +172,6 @@ def _sum_of_differences(ins: Instruction, src: Sources) -> AnyArray:
 
 @handles("mul24", "mad24")
 def _product_24(ins: Instruction, src: Sources) -> AnyArray:
-    if "hi" in ins.modifiers:
-        raise refuse(ins)
     shift = np.int64(40) if ins.type == "s32" else np.uint64(40)
     wide = np.int64 if ins.type == "s32" else np.uint64
     a, b = (((src(i).astype(wide) << shift) >> shift) for i in (0, 1))
@@ -189,10 +179,8 @@ def _product_24(ins: Instruction, src: Sources) -> AnyArray:
     return product + src(2) if ins.root == "mad24" else product
 
 
-@handles("dp4a", "dp2a")
+@handles("dp4a")
 def _dot_product(ins: Instruction, src: Sources) -> AnyArray:
-    if ins.root == "dp2a":
-        raise refuse(ins)
     a_type, b_type = ins.types
     total = src(2, "s32" if "s32" in ins.types else "u32").astype(np.int64)
     a, b = src(0, "u32"), src(1, "u32")
@@ -206,43 +194,3 @@ def _byte(word: AnyArray, position: int, type_name: str) -> AnyArray:
     return (value.view(np.int8) if type_name == "s32" else value).astype(np.int64)
 
 
-@handles("setp", "set")
-def _compare(ins: Instruction, src: Sources) -> AnyArray:
-    """The comparison alone; the engine adds the Boolean combination and the second result of setp."""
-    kind = ins.type if ins.root == "setp" else ins.types[-1]
-    a, b = _comparable(src(0, kind), kind), _comparable(src(1, kind), kind)
-    operator = next(m for m in ins.modifiers if m in _COMPARISONS)
-    name, unordered = _COMPARISONS[operator]
-    if name in {"num", "nan"}:
-        either = np.isnan(a) | np.isnan(b)
-        return either if name == "nan" else ~either
-    result: AnyArray = getattr(np, name)(a, b)
-    if a.dtype.kind == "f":
-        nan = np.isnan(a) | np.isnan(b)
-        return (result | nan) if unordered else (result & ~nan)
-    return result
-
-
-_COMPARISONS = {
-    "eq": ("equal", False), "ne": ("not_equal", False), "lt": ("less", False), "le": ("less_equal", False),
-    "gt": ("greater", False), "ge": ("greater_equal", False), "lo": ("less", False), "ls": ("less_equal", False),
-    "hi": ("greater", False), "hs": ("greater_equal", False), "equ": ("equal", True), "neu": ("not_equal", True),
-    "ltu": ("less", True), "leu": ("less_equal", True), "gtu": ("greater", True), "geu": ("greater_equal", True),
-    "num": ("num", False), "nan": ("nan", False),
-}  # fmt: skip
-
-
-def _comparable(values: AnyArray, kind: str) -> AnyArray:
-    return half_to_f64(values, kind) if kind in {"f16", "bf16"} else values
-
-
-@handles("selp")
-def _select(ins: Instruction, src: Sources) -> AnyArray:
-    del ins
-    return np.where(src(2, "pred"), src(0), src(1))
-
-
-@handles("slct")
-def _select_by_sign(ins: Instruction, src: Sources) -> AnyArray:
-    value, control = ins.types
-    return np.where(src(2, control) >= 0, src(0, value), src(1, value))

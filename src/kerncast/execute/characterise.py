@@ -12,11 +12,9 @@ from kerncast.execute.budget import Budget
 from kerncast.execute.run import Progress, execute
 from kerncast.execute.sample import Sampler
 from kerncast.execute.work import access_bytes, classify, kind_name
+from kerncast.kernel_profile import Count, InstructionMix, KernelProfile, KindCount, Origin, Sampling, Traffic, Work
 from kerncast.launch import Launch
-from kerncast.profile import Count, InstructionMix, KernelProfile, KindCount, Origin, Sampling, Traffic, Work
 from kerncast.trace import Trace
-
-_GLOBAL = {"global", "generic"}
 
 
 def characterise(
@@ -52,9 +50,7 @@ def _caveats(trace: Trace, launch: Launch) -> list[str]:
             f"counts are scaled from {len(trace.block_ids)} of {launch.blocks} blocks; what a block reads that an"
             " unexecuted block would have written is stale"
         )
-    if trace.printed:
-        caveats.append("the kernel calls printf: its text and its cost are left out")
-    return caveats
+    return [*caveats, *trace.remarks]
 
 
 class _Scaled:
@@ -85,27 +81,22 @@ class _Scaled:
     def traffic(self) -> Traffic:
         """Return the memory accesses of the launch."""
         trace = self.trace
-        loads = self._which({"ld", "ldu"}, _GLOBAL)
-        stores = self._which({"st"}, _GLOBAL)
-        atomics = self._which({"atom", "red"}, _GLOBAL)
-        anywhere = self._which({"ld", "ldu", "st", "atom", "red"}, _GLOBAL)
-        shared = self._which({"ld", "st", "atom", "red"}, {"shared"})
-        every_atomic = self._which({"atom", "red"}, _GLOBAL | {"shared"})
-        local = self._which({"ld", "st"}, {"local"})
+        loads, stores = self._which({"ld", "ldu"}), self._which({"st", "atom", "red"})
+        atomics = self._which({"atom", "red"})
         once = self._touched("read") + self._touched("written")
-        sectors = self._scale(trace.sectors @ anywhere)
+        sectors = self._scale(trace.sectors.sum(axis=1))
         return Traffic(
             origin=Origin.EXECUTED,
             global_load_requests=self._scale(trace.requests @ loads),
-            global_store_requests=self._scale(trace.requests @ (stores + atomics)),
+            global_store_requests=self._scale(trace.requests @ stores),
             global_load_sectors=self._scale(trace.sectors @ loads),
-            global_store_sectors=self._scale(trace.sectors @ (stores + atomics)),
-            global_bytes_requested=self._scale(trace.thread_executions @ (anywhere * self.bytes)),
+            global_store_sectors=self._scale(trace.sectors @ stores),
+            global_bytes_requested=self._scale(trace.accesses @ self.bytes),
             global_bytes_touched=self._touched("either"),
             dram_bytes=Count(once.value, once.low, max(once.high, SECTOR_BYTES * sectors.high)),
-            shared_requests=self._scale(trace.requests @ shared),
-            atomic_operations=self._scale(trace.thread_executions @ every_atomic),
-            local_bytes=self._scale(trace.thread_executions @ (local * self.bytes)),
+            shared_requests=self._scale(trace.shared_requests.sum(axis=1)),
+            atomic_operations=self._scale((trace.accesses + trace.shared_accesses) @ atomics),
+            local_bytes=self._scale(trace.local_accesses @ self.bytes),
         )
 
     def mix(self) -> InstructionMix:
@@ -113,8 +104,7 @@ class _Scaled:
         trace = self.trace
         members: dict[str, list[int]] = defaultdict(list)
         for number, ins in enumerate(self.code):
-            if ins.root != "branchtargets":
-                members[kind_name(ins)].append(number)
+            members[kind_name(ins)].append(number)
         kinds = [
             KindCount(
                 kind,
@@ -124,7 +114,7 @@ class _Scaled:
             for kind, numbers in members.items()
         ]
         kinds = [kind for kind in kinds if kind.warp_instructions.value]
-        barriers = self._which({"bar", "barrier"}, None)
+        barriers = self._which({"bar", "barrier"}) * np.array(["warp" not in ins.modifiers for ins in self.code])
         return InstructionMix(
             Origin.EXECUTED,
             self._scale(trace.warp_executions.sum(axis=1)),
@@ -157,11 +147,9 @@ class _Scaled:
             high += min(whole, seen * growth)
         return Count(value, low, high).times(SECTOR_BYTES)
 
-    def _which(self, roots: set[str], spaces: set[str] | None) -> npt.NDArray[np.int64]:
-        """Return 1 for the instructions with these opcodes in these state spaces, else 0."""
-        return np.array(
-            [int(ins.root in roots and (spaces is None or ins.space in spaces)) for ins in self.code], np.int64
-        )
+    def _which(self, roots: set[str]) -> npt.NDArray[np.int64]:
+        """Return 1 for the instructions with these opcodes, else 0."""
+        return np.array([int(ins.root in roots) for ins in self.code], np.int64)
 
     def _scale(self, per_block: npt.NDArray[np.int64]) -> Count:
         return self.sampler.scale(per_block.astype(np.float64))

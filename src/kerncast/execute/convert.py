@@ -8,77 +8,60 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kerncast.execute import floats
-from kerncast.execute.arithmetic import Sources, f64_to_half, half_to_f64, handles, refuse, rounding_of
+from kerncast.execute import floats, halves
+from kerncast.execute.arithmetic import ARITHMETIC, Sources, handles, rounding_of
 from kerncast.execute.dtypes import DTYPES
 from kerncast.ptx.module import TYPE_BITS, Instruction
 
 AnyArray = npt.NDArray[Any]
 
+__all__ = ["ARITHMETIC"]
+
 _TO_WHOLE = {"rni": np.rint, "rzi": np.trunc, "rmi": np.floor, "rpi": np.ceil}
+_HALVES = {"f16", "bf16"}
 _FLOATS = {"f16", "bf16", "f32", "f64"}
 
 
 @handles("cvt")
 def _convert(ins: Instruction, src: Sources) -> AnyArray:
-    if len(ins.types) < 2:
-        raise refuse(ins)
-    target, source = ins.types[0], ins.types[-1]
-    if target in {"f16x2", "bf16x2"} and source == "f32":
-        return _pack_halves(ins, src, target.removesuffix("x2"))
-    if target not in DTYPES or source not in DTYPES or target.endswith("x2") or source.endswith("x2"):
-        raise refuse(ins)
+    target, source = ins.types
+    if target in {"f16x2", "bf16x2"}:  # two singles: the first becomes the upper half
+        high, low = (_to_float(ins, src(i, "f32").astype(np.float64), target.removesuffix("x2")) for i in (0, 1))
+        return halves.pack(low, high)
     value = src(0, source)
     if source not in _FLOATS:
         return _from_integer(ins, value, target)
     if "ftz" in ins.modifiers and source == "f32":
         value = floats.flush_subnormals(value)
-    exact = half_to_f64(value, source) if source in {"f16", "bf16"} else value.astype(np.float64)
-    whole = next((function for name, function in _TO_WHOLE.items() if name in ins.modifiers), None)
-    if whole is not None:
-        exact = whole(exact)
-    if target in _FLOATS:
-        return _to_float(ins, exact, target)
-    return _to_integer(exact if whole is not None else np.trunc(exact), target, source)
-
-
-def _pack_halves(ins: Instruction, src: Sources, kind: str) -> AnyArray:
-    """Two singles to one packed word: the first operand becomes the upper half."""
-    if rounding_of(ins) != "rn":
-        raise refuse(ins)
-    high, low = (f64_to_half(_rectified(ins, src(i, "f32").astype(np.float64)), kind) for i in (0, 1))
-    return (high.astype(np.uint32) << np.uint32(16)) | low.astype(np.uint32)
-
-
-def _rectified(ins: Instruction, values: AnyArray) -> AnyArray:
-    return np.where(values > 0, values, 0.0) if "relu" in ins.modifiers else values
+    exact = halves.to_f64(value, source) if source in _HALVES else value.astype(np.float64)
+    for name, function in _TO_WHOLE.items():
+        if name in ins.modifiers:
+            exact = function(exact)
+    return _to_float(ins, exact, target) if target in _FLOATS else _to_integer(np.trunc(exact), target, source)
 
 
 def _from_integer(ins: Instruction, value: AnyArray, target: str) -> AnyArray:
+    if target == "f64":
+        return _to_float(ins, floats.integer_to_f64(value, rounding_of(ins)), target)
     if target in _FLOATS:
-        if value.dtype.itemsize < 8:
-            return _to_float(ins, value.astype(np.float64), target)
-        if rounding_of(ins) != "rn" or target in {"f16", "bf16"}:
-            raise refuse(ins)
-        return value.astype(DTYPES[target])
+        return _to_float(ins, floats.integer_to_odd(value), target)
     if "sat" not in ins.modifiers:
         return value.astype(DTYPES[target])
-    limits = np.iinfo(DTYPES[target])
-    low, high = max(limits.min, np.iinfo(value.dtype).min), min(limits.max, np.iinfo(value.dtype).max)
+    limits, own = np.iinfo(DTYPES[target]), np.iinfo(value.dtype)
+    low, high = max(limits.min, own.min), min(limits.max, own.max)
     return np.clip(value, value.dtype.type(low), value.dtype.type(high)).astype(DTYPES[target])
 
 
 def _to_float(ins: Instruction, exact: AnyArray, target: str) -> AnyArray:
     if "sat" in ins.modifiers:
-        exact = np.where(np.isnan(exact), 0.0, np.clip(exact, 0.0, 1.0))
-    exact = _rectified(ins, exact)
+        exact = floats.saturate(exact)
+    if "relu" in ins.modifiers:
+        exact = np.where(exact <= 0, 0.0, exact)
     if target == "f64":
         return exact
     mode = rounding_of(ins)
-    if target in {"f16", "bf16"}:
-        if mode != "rn":
-            raise refuse(ins)
-        return f64_to_half(exact, target)
+    if target in _HALVES:
+        return halves.from_f64(exact, target, mode)
     single = floats.canonical_nan(floats.round_to_f32(exact, mode))
     return floats.flush_subnormals(single) if "ftz" in ins.modifiers else single
 

@@ -32,8 +32,6 @@ def as_type(bits: AnyArray, type_name: str) -> AnyArray:
     dtype = DTYPES[type_name]
     if bits.dtype == dtype:
         return bits
-    if type_name == "pred":
-        return bits != 0
     if bits.dtype.itemsize != dtype.itemsize:
         bits = bits.astype(_RAW[dtype.itemsize])
     return bits.view(dtype)
@@ -44,10 +42,6 @@ def to_register(values: AnyArray, type_name: str) -> AnyArray:
     target = raw_dtype(type_name)
     if target == values.dtype:
         return values
-    if target.kind == "b":
-        return values.astype(np.bool_)
-    if values.dtype.kind == "b":
-        return values.astype(target)
     size = values.dtype.itemsize
     if size == target.itemsize:
         return np.ascontiguousarray(values).view(target)
@@ -57,11 +51,12 @@ def to_register(values: AnyArray, type_name: str) -> AnyArray:
 
 
 def immediate(value: int, kind: str, type_name: str) -> AnyArray:
-    """Return a literal as a one-element array of a type."""
+    """Return a literal as a one-element array of a type; a float literal takes the width of the type."""
     dtype = DTYPES[type_name]
     if type_name == "pred":
         return np.array([value != 0])
-    if kind == "f64" and type_name == "f32":
-        return np.array([value], np.uint64).view(np.float64).astype(np.float32)
+    if dtype.kind == "f" and kind != "int":
+        literal = np.array([value], np.uint32 if kind == "f32" else np.uint64)
+        return literal.view(np.float32 if kind == "f32" else np.float64).astype(dtype)
     bits = value & ((1 << 8 * dtype.itemsize) - 1)
     return np.array([bits], _RAW[dtype.itemsize]).view(dtype)

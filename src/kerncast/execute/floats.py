@@ -5,6 +5,10 @@ last bit, so that a second rounding to a shorter format cannot go wrong (Boldo a
 correctly rounded sums: proved algorithms using rounding to odd", IEEE Trans. Computers 57, 2008).
 """
 
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -14,54 +18,122 @@ Float32 = npt.NDArray[np.float32]
 Float64 = npt.NDArray[np.float64]
 AnyArray = npt.NDArray[Any]
 
-_SMALLEST_NORMAL_F32 = np.float32(2.0**-126)
 _CANONICAL_NAN_F32 = np.uint32(0x7FFFFFFF).view(np.float32)
+_SMALLEST_NORMAL_F32 = np.float32(2.0**-126)
+#: Outside these the error terms of a double-precision product could overflow, or lose bits.
+_SAFE_FACTOR, _SAFE_LOW, _SAFE_HIGH = 2.0**990, 2.0**-900, 2.0**1010
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A binary floating-point format."""
+
+    precision: int
+    """bits of the significand, the hidden one included"""
+    least_exponent: int
+    """of the smallest normal number"""
+
+    @property
+    def largest(self) -> float:
+        """Largest finite number."""
+        return math.ldexp(2.0 - 2.0 ** (1 - self.precision), 1 - self.least_exponent)
+
+    @property
+    def smallest_normal(self) -> float:
+        """Smallest number that is not subnormal."""
+        return math.ldexp(1.0, self.least_exponent)
+
+
+FORMATS = {"f16": Format(11, -14), "bf16": Format(8, -126), "f32": Format(24, -126)}
+
+_ROUND: dict[str, Callable[[Float64], Float64]] = {"rn": np.rint, "rz": np.trunc, "rm": np.floor, "rp": np.ceil}
 
 
 def fma32(a: Float32, b: Float32, c: Float32, mode: str = "rn") -> Float32:
     """Return a*b + c rounded once; mode is rn, rz, rm or rp."""
     product = a.astype(np.float64) * b.astype(np.float64)  # 48 bits: exact
-    return round_to_f32(_add_to_odd(product, c.astype(np.float64)), mode)
+    return _rounded_sum(product, c.astype(np.float64), mode)
 
 
 def add32(a: Float32, b: Float32, mode: str) -> Float32:
-    """Return a + b under a directed rounding mode."""
-    return round_to_f32(_add_to_odd(a.astype(np.float64), b.astype(np.float64)), mode)
+    """Return a + b rounded once."""
+    return _rounded_sum(a.astype(np.float64), b.astype(np.float64), mode)
 
 
-def fma64(a: Float64, b: Float64, c: Float64) -> Float64:
-    """Return a*b + c rounded once to nearest even.
-
-    Fails when: the product's low half falls under the smallest subnormal number, or a factor is above 2**996; there
-    the result may differ in the last bit.
-    """
+def fma64(a: Float64, b: Float64, c: Float64, mode: str = "rn") -> Float64:
+    """Return a*b + c rounded once; whatever is too large or too small for error terms is computed with fractions."""
+    a, b, c = np.broadcast_arrays(a, b, c)
+    if mode != "rn":
+        return _each(lambda x, y, z: _exact_fma(x, y, z, mode), a, b, c)
     product, low = _two_product(a, b)
     upper, upper_error = _two_sum(c, low)
     total, total_error = _two_sum(product, upper)
-    result: Float64 = total + _to_odd(total_error + upper_error, _two_sum(total_error, upper_error)[1])
-    plain = a * b + c
-    # Infinities and NaN break the error terms: there the plain result is already right.
-    return np.where(np.isfinite(plain) & np.isfinite(low), result, plain)
+    rest, rest_error = _two_sum(total_error, upper_error)
+    has_finite_factors = np.isfinite(a) & np.isfinite(b)
+    plain = np.where(has_finite_factors & ~np.isfinite(c), c, product + c)
+    is_plain = (product == 0) & ((a == 0) | (b == 0)) | ~(has_finite_factors & np.isfinite(c))
+    result = np.where(is_plain, plain, total + _to_odd(rest, rest_error))
+    size = np.abs(product)
+    is_safe = (np.maximum(np.abs(a), np.abs(b)) < _SAFE_FACTOR) & (size > _SAFE_LOW) & (size < _SAFE_HIGH)
+    rare = np.flatnonzero(~is_plain & ~(is_safe & (np.abs(c) < _SAFE_HIGH)))
+    if len(rare):
+        result[rare] = _each(lambda x, y, z: _exact_fma(x, y, z, "rn"), a[rare], b[rare], c[rare])
+    return result
+
+
+def round_to(exact: Float64, kind: str, mode: str) -> Float64:
+    """Round doubles (themselves rounded to odd) to the values of a shorter format: f16, bf16 or f32."""
+    shape = FORMATS[kind]
+    _, exponent = np.frexp(exact)
+    unit = np.maximum(exponent - shape.precision, shape.least_exponent - shape.precision + 1)
+    rounded = np.ldexp(_ROUND[mode](np.ldexp(exact, -unit)), unit)
+    to_infinity = {"rn": True, "rz": False, "rm": exact < 0, "rp": exact > 0}[mode]
+    beyond = np.copysign(np.where(to_infinity, np.inf, shape.largest), exact)
+    rounded = np.where(np.abs(rounded) > shape.largest, beyond, rounded)
+    return np.where(np.isfinite(exact), rounded, exact)
 
 
 def round_to_f32(exact: Float64, mode: str = "rn") -> Float32:
-    """Round a double (itself rounded to odd) to single precision: rn, rz, rm or rp."""
-    nearest = exact.astype(np.float32)
-    if mode == "rn":
-        return nearest
-    back = nearest.astype(np.float64)
-    too_high, too_low = back > exact, back < exact
-    if mode == "rz":
-        too_high, too_low = too_high & (exact > 0), too_low & (exact < 0)
-        return np.where(too_high | too_low, np.nextafter(nearest, np.float32(0)), nearest)
-    if mode == "rm":
-        return np.where(too_high, np.nextafter(nearest, np.float32(-np.inf)), nearest)
-    return np.where(too_low, np.nextafter(nearest, np.float32(np.inf)), nearest)
+    """Round doubles (themselves rounded to odd) to single precision: rn, rz, rm or rp."""
+    return (exact if mode == "rn" else round_to(exact, "f32", mode)).astype(np.float32)
 
 
-def flush_subnormals(values: Float32) -> Float32:
-    """Return single-precision values with subnormal ones replaced by zero of the same sign (.ftz)."""
-    return np.where(np.abs(values) < _SMALLEST_NORMAL_F32, np.copysign(np.float32(0), values), values)
+def integer_to_odd(values: AnyArray) -> Float64:
+    """Return integers as doubles, rounded to odd."""
+    high, low = _halves(values)
+    return _add_to_odd(high, low)
+
+
+def integer_to_f64(values: AnyArray, mode: str) -> Float64:
+    """Return integers as doubles, rounded as asked."""
+    high, low = _halves(values)
+    return high + low if mode == "rn" else fma64(high, np.ones(1), low, mode)
+
+
+def flush_subnormals(values: AnyArray, smallest_normal: float | np.float32 = _SMALLEST_NORMAL_F32) -> AnyArray:
+    """Return values with subnormal ones replaced by zero of the same sign (.ftz)."""
+    return np.where(np.abs(values) < smallest_normal, np.copysign(values.dtype.type(0), values), values)
+
+
+def saturate(values: AnyArray) -> AnyArray:
+    """Return values clamped to [0, 1]; NaN becomes 0 (.sat)."""
+    kind = values.dtype.type
+    return np.where(values > 0, np.minimum(values, kind(1)), kind(0))
+
+
+def minimum(a: AnyArray, b: AnyArray) -> AnyArray:
+    """Return the smaller of two floats: a number wins over NaN, and -0 is smaller than +0."""
+    return _pick(a, b, np.less(a, b) | ((a == b) & np.signbit(a)))
+
+
+def maximum(a: AnyArray, b: AnyArray) -> AnyArray:
+    """Return the larger of two floats: a number wins over NaN, and +0 is larger than -0."""
+    return _pick(a, b, np.greater(a, b) | ((a == b) & ~np.signbit(a)))
+
+
+def _pick(a: AnyArray, b: AnyArray, prefers_a: npt.NDArray[np.bool_]) -> AnyArray:
+    # np.fmin would do but for signalling NaN, for which it gives NaN.
+    return np.where(np.isnan(b) | (prefers_a & ~np.isnan(a)), a, b)
 
 
 def canonical_nan(values: AnyArray) -> AnyArray:
@@ -72,23 +144,9 @@ def canonical_nan(values: AnyArray) -> AnyArray:
     return np.where(bad, _CANONICAL_NAN_F32, values) if bad.any() else values
 
 
-def f64_to_f16(exact: Float64) -> npt.NDArray[np.float16]:
-    """Round a double (itself rounded to odd) to half precision."""
-    return exact.astype(np.float16)
-
-
 def bf16_to_f64(bits: npt.NDArray[np.uint16]) -> Float64:
     """Return the values of bfloat16 bit patterns."""
     return (bits.astype(np.uint32) << np.uint32(16)).view(np.float32).astype(np.float64)
-
-
-def f64_to_bf16(exact: Float64) -> npt.NDArray[np.uint16]:
-    """Round a double to bfloat16, to nearest even, and return the bit patterns."""
-    single = round_to_f32(exact, "rz")
-    bits = single.view(np.uint32).copy()
-    bits[single.astype(np.float64) != exact] |= 1  # to odd, so that the second rounding is right
-    rounded = (bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) >> np.uint32(16)
-    return np.where(np.isnan(exact), np.uint16(0x7FFF), rounded.astype(np.uint16))
 
 
 def fma_to_odd(a: Float64, b: Float64, c: Float64) -> Float64:
@@ -96,9 +154,48 @@ def fma_to_odd(a: Float64, b: Float64, c: Float64) -> Float64:
     return _add_to_odd(a * b, c)
 
 
+def _rounded_sum(a: Float64, b: Float64, mode: str) -> Float32:
+    total = _add_to_odd(a, b)
+    if mode == "rm":  # what cancels is a negative zero under this mode
+        total = np.where((total == 0) & (np.signbit(a) | np.signbit(b)), -0.0, total)
+    return round_to_f32(total, mode)
+
+
+def _halves(values: AnyArray) -> tuple[Float64, Float64]:
+    """Split integers into a multiple of 2**32 and a rest, both exact in double precision."""
+    wide = values.astype(np.int64 if values.dtype.kind == "i" else np.uint64)
+    shift, mask = wide.dtype.type(32), wide.dtype.type(0xFFFFFFFF)
+    return (wide >> shift).astype(np.float64) * 2.0**32, (wide & mask).astype(np.float64)
+
+
+def _each(function: Callable[[float, float, float], float], a: Float64, b: Float64, c: Float64) -> Float64:
+    triples = zip(*(x.tolist() for x in np.broadcast_arrays(a, b, c)), strict=True)
+    return np.array([function(*triple) for triple in triples], np.float64)
+
+
+def _exact_fma(a: float, b: float, c: float, mode: str) -> float:
+    """Return a*b + c rounded once, by exact rational arithmetic."""
+    if not (math.isfinite(a) and math.isfinite(b) and math.isfinite(c)):
+        return a * b + c if math.isfinite(c) else (c if math.isfinite(a) and math.isfinite(b) else a * b + c)
+    exact = Fraction(a) * Fraction(b) + Fraction(c)
+    if exact == 0:
+        product_is_negative = math.copysign(1, a) * math.copysign(1, b) < 0
+        signs = {product_is_negative, math.copysign(1, c) < 0}
+        return -0.0 if signs == {True} or (mode == "rm" and True in signs) else 0.0
+    try:
+        nearest = float(exact)
+    except OverflowError:
+        nearest = math.inf if exact > 0 else -math.inf
+    if mode == "rn" or (math.isfinite(nearest) and Fraction(nearest) == exact):
+        return nearest
+    toward = {"rz": 0.0, "rm": -math.inf, "rp": math.inf}[mode]
+    too_far = abs(Fraction(nearest)) > abs(exact) if math.isfinite(nearest) else True
+    wrong_side = {"rz": too_far, "rm": too_far == (exact > 0), "rp": too_far == (exact < 0)}[mode]
+    return math.nextafter(nearest, toward) if wrong_side else nearest
+
+
 def _add_to_odd(a: Float64, b: Float64) -> Float64:
-    total, error = _two_sum(a, b)
-    return _to_odd(total, error)
+    return _to_odd(*_two_sum(a, b))
 
 
 def _to_odd(total: Float64, error: Float64) -> Float64:

@@ -1,10 +1,12 @@
 """Where the variables of a kernel lie: kernel parameters, shared memory, thread-private memory."""
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from kerncast.errors import UnsupportedError
+from kerncast.execute.arena import PARAMETER_WINDOW
 from kerncast.ptx import ControlFlowGraph, Function, Module, build_cfg, inline_calls
-from kerncast.ptx.module import Variable
+from kerncast.ptx.module import Address, Operand, Symbol, Variable, Vector
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,43 +16,75 @@ class Program:
     function: Function
     cfg: ControlFlowGraph
     globals: tuple[Variable, ...]
-    """module variables in global and constant memory"""
-    parameters: dict[str, int]
+    """module variables in global and constant memory that the kernel can reach"""
+    parameters: Mapping[str, int]
     """kernel parameter: offset in the parameter block"""
     parameter_bytes: int
-    shared: dict[str, int]
-    """variable: offset in the block's shared memory"""
     static_shared_bytes: int
     """dynamic shared memory begins here"""
-    private: dict[str, int]
-    """local variables and call parameters: offset in the thread's own memory"""
     private_bytes: int
+    """local variables and call parameters of one thread"""
+    addresses: Mapping[str, int]
+    """variable: address in its own state space; those of global variables are added when memory is set up"""
+
+    def address_of(self, name: str) -> int:
+        """Return the address of a variable in its own state space."""
+        if name not in self.addresses:
+            raise UnsupportedError(f"the address of {name} is not known (a pointer to a function?)")
+        return self.addresses[name]
 
 
 def link(module: Module, kernel: str) -> Program:
     """Return the program of one kernel of a module."""
     function = inline_calls(module, kernel)
+    reached = _reached(module, function)
     parameters, parameter_bytes = _place(function.parameters)
-    declared = [v for v in (*module.variables, *function.variables) if v.space == "shared"]
-    shared, static_bytes = _place([v for v in declared if not v.is_extern and v.count])
-    static_bytes = -(-static_bytes // 16) * 16
+    declared = [v for v in (*reached, *function.variables) if v.space == "shared"]
+    shared, static_bytes = _place(v for v in declared if not v.is_extern and v.count)
+    static_bytes = _aligned(static_bytes, 16) if static_bytes else 0
     shared |= {v.name: static_bytes for v in declared if v.is_extern or not v.count}
-    private, private_bytes = _place([v for v in function.variables if v.space in {"local", "param"}])
-    module_variables = tuple(v for v in module.variables if v.space in {"global", "const"})
+    private, private_bytes = _place(v for v in function.variables if v.space in {"local", "param"})
+    module_variables = tuple(v for v in reached if v.space in {"global", "const"})
     for variable in module_variables:
         if variable.is_extern:
-            raise UnsupportedError(f"extern variable {variable.name} is defined in another file")
+            raise UnsupportedError(f"variable {variable.name} is extern, which is not supported")
     return Program(
-        function, build_cfg(function), module_variables, parameters, parameter_bytes, shared, static_bytes, private,
-        -(-max(private_bytes, 1) // 16) * 16,
+        function, build_cfg(function), module_variables, parameters, parameter_bytes, static_bytes,
+        _aligned(private_bytes, 16), {**shared, **private, **{n: PARAMETER_WINDOW + at for n, at in parameters.items()}},
     )  # fmt: skip
 
 
-def _place(variables: "tuple[Variable, ...] | list[Variable]") -> tuple[dict[str, int], int]:
+def _reached(module: Module, function: Function) -> list[Variable]:
+    """Return the module's variables that the code names, and those whose addresses these hold."""
+    by_name = {v.name: v for v in module.variables}
+    waiting = [name for i in function.instructions for o in i.operands for name in _symbols(o)]
+    found: set[str] = set()
+    while waiting:
+        name = waiting.pop()
+        if name in by_name and name not in found:
+            found.add(name)
+            waiting += [relocation.symbol for relocation in by_name[name].relocations]
+    return [v for v in module.variables if v.name in found]
+
+
+def _symbols(operand: Operand) -> Iterable[str]:
+    match operand:
+        case Symbol(name) | Address(Symbol(name)):
+            yield name
+        case Vector(elements):
+            for element in elements:
+                yield from _symbols(element)
+
+
+def _place(variables: Iterable[Variable]) -> tuple[dict[str, int], int]:
     offsets = {}
     position = 0
     for variable in variables:
-        position = -(-position // variable.align) * variable.align
+        position = _aligned(position, variable.align)
         offsets[variable.name] = position
         position += variable.nbytes
     return offsets, position
+
+
+def _aligned(position: int, alignment: int) -> int:
+    return -(-position // alignment) * alignment

@@ -5,27 +5,39 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from kerncast.errors import BudgetExceededError, KernelFault, UnsupportedError
-from kerncast.execute.arena import GLOBAL_BASE, LOCAL_WINDOW, SECTOR_BYTES, SHARED_WINDOW, Arena, window_of
+from kerncast.errors import KernelFault, UnsupportedError
+from kerncast.execute.arena import (
+    GLOBAL_BASE,
+    LOCAL_WINDOW,
+    PARAMETER_WINDOW,
+    SHARED_WINDOW,
+    Arena,
+    allocate,
+    window_of,
+)
 from kerncast.execute.atomics import update
 from kerncast.execute.dtypes import DTYPES, as_type, raw_dtype, to_register
 from kerncast.execute.threads import Threads
-from kerncast.ptx.module import TYPE_BITS, Address, Instruction, Register, Symbol, Vector
-from kerncast.units import format_bytes
+from kerncast.ptx.module import TYPE_BITS, Address, Instruction, Operand, Sink, Symbol, Vector
 
 AnyArray = npt.NDArray[Any]
 Index = npt.NDArray[np.intp]
 
+_SPACE_OF_WINDOW = ("global", "shared", "local", "param")
+_WINDOWS = {"global": 0, "call": 0, "shared": SHARED_WINDOW, "local": LOCAL_WINDOW, "param": PARAMETER_WINDOW}
 
-class Accessed(NamedTuple):
-    """Which threads touched which sector of global memory; both empty for other state spaces."""
 
+class Part(NamedTuple):
+    """The threads of an access that touch one state space."""
+
+    space: str
+    """global, const, shared, local, param (of the kernel) or call (parameters of a device function)"""
+    data: npt.NDArray[np.uint8]
+    offsets: npt.NDArray[np.int64]
+    """of each access in the data"""
     threads: Index
-    sectors: npt.NDArray[np.int64]
-
-
-Part = tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64], Index]
-"""(bytes, offset of each access, position of its thread in the active ones)"""
+    which: "Index | slice"
+    """positions of these threads in the active ones"""
 
 
 class Memory:
@@ -37,171 +49,155 @@ class Memory:
         self.arena = arena
         self.parameters = np.frombuffer(parameters, np.uint8)
         self.shared_bytes = program.static_shared_bytes + threads.launch.shared_bytes
-        self.shared_stride = -(-max(self.shared_bytes, 1) // 16) * 16
         self.private_bytes = program.private_bytes
-        needed = self.shared_stride * threads.blocks + self.private_bytes * threads.count
-        if needed > limit_bytes:
-            raise BudgetExceededError(f"shared and local memory need {format_bytes(needed)}")
-        self.shared = np.zeros(self.shared_stride * threads.blocks, np.uint8)
-        self.private = np.zeros(self.private_bytes * threads.count, np.uint8)
+        stride = -(-self.shared_bytes // 16) * 16
+        left = limit_bytes - len(arena.data)
+        self.shared = allocate(stride * threads.blocks, left, "shared memory needs")
+        self.private = allocate(self.private_bytes * threads.count, left - len(self.shared), "local memory needs")
+        self._shared_start = threads.row * stride
+        self._private_start = threads.all * self.private_bytes
 
-    def load(self, ins: Instruction, threads: Index) -> Accessed:
-        """Run a load."""
+    def load(self, ins: Instruction, threads: Index) -> list[Part]:
+        """Run a load; returns what it touched."""
         target, source = ins.operands
         assert isinstance(source, Address)
         elements = target.elements if isinstance(target, Vector) else (target,)
+        if ins.space == "param" and isinstance(source.base, Symbol):
+            at = self.threads.program.parameters.get(source.base.name)
+            if at is not None:
+                self._load_parameter(ins, at + source.offset, elements, threads)
+                return []
         size = TYPE_BITS[ins.type] // 8
-        if self._is_kernel_parameter(ins, source):
-            self._load_parameter(ins, source, threads)
-            return self._accessed([], threads)
-        addresses = self.addresses(source, threads)
+        parts = self._resolve(ins, self._addresses(source, threads), threads, size * len(elements))
         values = [np.zeros(len(threads), raw_dtype(ins.type)) for _ in elements]
-        parts = self._resolve(ins, addresses, threads, size * len(elements))
-        for data, offsets, which in parts:
-            view = data[: len(data) // size * size].view(raw_dtype(ins.type))
+        for part in parts:
+            view = _elements(part.data, raw_dtype(ins.type))
+            first = part.offsets >> _shift(size)
             for position, value in enumerate(values):
-                value[which] = view[offsets // size + position]
+                value[part.which] = view[first + position]
         for element, value in zip(elements, values, strict=True):
             self.threads.write(element, as_type(value, ins.type), threads)
-        return self._accessed(parts, threads)
+        return parts
 
-    def store(self, ins: Instruction, threads: Index) -> Accessed:
-        """Run a store; of several threads that write one place the last wins."""
+    def store(self, ins: Instruction, threads: Index) -> list[Part]:
+        """Run a store; of several threads that write one place the last wins. Returns what it touched."""
         target, source = ins.operands
         assert isinstance(target, Address)
         elements = source.elements if isinstance(source, Vector) else (source,)
         size = TYPE_BITS[ins.type] // 8
-        addresses = self.addresses(target, threads)
-        parts = self._resolve(ins, addresses, threads, size * len(elements))
-        for data, offsets, which in parts:
-            view = data[: len(data) // size * size].view(raw_dtype(ins.type))
+        parts = self._resolve(ins, self._addresses(target, threads), threads, size * len(elements))
+        for part in parts:
+            if part.space == "param":
+                raise self._fault(ins, part.threads[0], "writes to a kernel parameter, which is constant")
+            view = _elements(part.data, raw_dtype(ins.type))
+            first = part.offsets >> _shift(size)
             for position, element in enumerate(elements):
-                value = to_register(self.threads.value(element, ins.type, threads[which]), ins.type)
-                view[offsets // size + position] = value
-        return self._accessed(parts, threads)
-
-    def atomic(self, ins: Instruction, threads: Index) -> Accessed:
-        """Run an atomic or a reduction, threads one after the other in lane order."""
-        operands = ins.operands if ins.root == "atom" else (None, *ins.operands)
-        destination, target, *values = operands
-        assert isinstance(target, Address)
-        dtype = DTYPES[ins.type]
-        size = dtype.itemsize
-        parts = self._resolve(ins, self.addresses(target, threads), threads, size)
-        for data, offsets, which in parts:
-            if data is self.private:
-                raise UnsupportedError(f"{ins.name} on thread-private memory", where=str(ins.location))
-            arguments = [
-                np.broadcast_to(self.threads.value(v, ins.type, threads[which]), offsets.shape)
-                for v in values
-                if v is not None
-            ]
-            view = data[: len(data) // size * size].view(dtype)
-            old = update(ins, view, offsets // size, arguments, wants_old=isinstance(destination, Register))
-            if destination is not None and old is not None:
-                self.threads.write(destination, old, threads[which])
-        return self._accessed(parts, threads)
-
-    def _accessed(self, parts: list[Part], threads: Index) -> Accessed:
-        found = [(threads[which], offsets // SECTOR_BYTES) for data, offsets, which in parts if data is self.arena.data]
-        if len(found) == 1:
-            return Accessed(*found[0])
-        return Accessed(np.zeros(0, np.intp), np.zeros(0, np.int64))
-
-    def addresses(self, operand: Address, threads: Index) -> npt.NDArray[np.uint64]:
-        """Return the addresses of a memory operand, in the state space of the instruction."""
-        offset = np.uint64(operand.offset & (2**64 - 1))
-        if isinstance(operand.base, Register):
-            base = self.threads.value(operand.base, "u64", threads)
-            return base + offset
-        start = self.threads.address_of(operand.base.name) if isinstance(operand.base, Symbol) else 0
-        return np.full(len(threads), np.uint64(start), np.uint64) + offset
-
-    def _is_kernel_parameter(self, ins: Instruction, source: Address) -> bool:
-        if ins.space != "param":
-            return False
-        if isinstance(source.base, Symbol):
-            return source.base.name in self.threads.program.parameters
-        return isinstance(source.base, Register)  # only kernel parameters may be addressed through a register
-
-    def _load_parameter(self, ins: Instruction, source: Address, threads: Index) -> None:
-        target = ins.operands[0]
-        elements = target.elements if isinstance(target, Vector) else (target,)
-        size = TYPE_BITS[ins.type] // 8
-        offsets = self.addresses(source, threads).astype(np.int64)
-        bad = (offsets < 0) | (offsets + size * len(elements) > len(self.parameters))
-        if bad.any():
-            raise self._fault(ins, threads[bad][0], "reads past the kernel's parameters")
-        for position, element in enumerate(elements):
-            index = (offsets + position * size)[:, None] + np.arange(size)
-            raw = np.ascontiguousarray(self.parameters[index]).view(raw_dtype(ins.type))[:, 0]
-            self.threads.write(element, as_type(raw, ins.type), threads)
-
-    def _resolve(
-        self, ins: Instruction, addresses: npt.NDArray[np.uint64], threads: Index, size: int
-    ) -> list[Part]:
-        """Split an access by state space into (bytes, offsets, positions in ``threads``), all checked."""
-        misaligned = addresses % np.uint64(size) != 0
-        if misaligned.any():
-            bad = int(np.flatnonzero(misaligned)[0])
-            raise self._fault(ins, threads[bad], f"is misaligned: {size} bytes at address {int(addresses[bad]):#x}")
-        everyone: Index = np.arange(len(threads))
-        space = ins.space
-        if space in {"local", "param"}:
-            return [self._private(ins, addresses, threads, everyone, size)]
-        if space == "shared":
-            return [self._shared(ins, addresses, threads, everyone, size)]
-        if space in {"global", "const"}:
-            return [self._global(ins, addresses, threads, everyone, size)]
-        kinds = window_of(addresses)
-        parts = []
-        for kind, base, access in (
-            (0, 0, self._global), (1, SHARED_WINDOW, self._shared), (2, LOCAL_WINDOW, self._private)
-        ):  # fmt: skip
-            which = np.flatnonzero(kinds == kind)
-            if len(which):
-                parts.append(access(ins, addresses[which] - np.uint64(base), threads[which], which, size))
+                value = self.threads.value(element, ins.type, part.threads)
+                view[first + position] = to_register(value, ins.type)
         return parts
 
-    def _global(
-        self, ins: Instruction, addresses: npt.NDArray[np.uint64], threads: Index, which: Index, size: int
-    ) -> Part:
-        offsets = (addresses - np.uint64(GLOBAL_BASE)).view(np.int64)
-        _, inside = self.arena.owners(offsets, size)
-        if not inside.all():
-            bad = int(np.flatnonzero(~inside)[0])
-            address = int(addresses[bad])
-            raise self._fault(
-                ins, threads[bad], f"is out of bounds: {size} bytes at {address:#x}, {self.arena.describe(address)}"
-            )
-        return self.arena.data, offsets, which
+    def atomic(self, ins: Instruction, threads: Index) -> list[Part]:
+        """Run an atomic or a reduction, threads one after the other in lane order; returns what it touched."""
+        operands = ins.operands if ins.root == "atom" else (Sink(), *ins.operands)
+        destination, target, *sources = operands
+        assert isinstance(target, Address)
+        dtype = DTYPES[ins.type]
+        parts = self._resolve(ins, self._addresses(target, threads), threads, dtype.itemsize)
+        for part in parts:
+            if part.space not in {"global", "shared"}:
+                raise UnsupportedError(f"{ins.name} on {part.space} memory is not supported", where=ins.where)
+            arguments = [self.threads.values(source, ins.type, part.threads) for source in sources]
+            places = part.offsets >> _shift(dtype.itemsize)
+            wants_old = not isinstance(destination, Sink)
+            old = update(ins, _elements(part.data, dtype), places, arguments, wants_old=wants_old)
+            if old is not None:
+                self.threads.write(destination, old, part.threads)
+        return parts
 
-    def _shared(
-        self, ins: Instruction, addresses: npt.NDArray[np.uint64], threads: Index, which: Index, size: int
-    ) -> Part:
-        inside = (addresses < 2**40) & (addresses + np.uint64(size) <= np.uint64(self.shared_bytes))
-        if not inside.all():
-            bad = int(np.flatnonzero(~inside)[0])
-            raise self._fault(
-                ins, threads[bad],
-                f"is out of bounds: {size} bytes at {int(addresses[bad]):#x} of {self.shared_bytes} bytes of shared"
-                " memory (static and dynamic)",
-            )  # fmt: skip
-        return self.shared, addresses.astype(np.int64) + self.threads.row[threads] * self.shared_stride, which
+    def _load_parameter(self, ins: Instruction, at: int, elements: tuple[Operand, ...], threads: Index) -> None:
+        size = TYPE_BITS[ins.type] // 8
+        if not 0 <= at <= len(self.parameters) - size * len(elements):
+            raise self._fault(ins, threads[0], "reads past the kernel's parameters")
+        for position, element in enumerate(elements):
+            start = at + position * size
+            raw = np.frombuffer(self.parameters[start : start + size].tobytes(), raw_dtype(ins.type))
+            self.threads.write(element, as_type(raw, ins.type), threads)
 
-    def _private(
-        self, ins: Instruction, addresses: npt.NDArray[np.uint64], threads: Index, which: Index, size: int
+    def _addresses(self, operand: Address, threads: Index) -> npt.NDArray[np.uint64]:
+        """Return the addresses of a memory operand, in the state space of the instruction."""
+        base: AnyArray = np.zeros(1, np.uint64)
+        if operand.base is not None:
+            base = self.threads.value(operand.base, "u64", threads)
+        return np.broadcast_to(base + np.uint64(operand.offset & (2**64 - 1)), threads.shape)
+
+    def _resolve(self, ins: Instruction, addresses: npt.NDArray[np.uint64], threads: Index, size: int) -> list[Part]:
+        """Split an access by state space, all checked."""
+        misaligned = np.flatnonzero(addresses & np.uint64(size - 1))
+        if len(misaligned):
+            bad = misaligned[0]
+            raise self._fault(ins, threads[bad], f"is misaligned: {size} bytes at address {int(addresses[bad]):#x}")
+        everyone = slice(None)
+        if ins.space in {"global", "const", "shared", "local"}:
+            return [self._part(ins, ins.space, addresses, (threads, everyone), size)]
+        kinds = window_of(addresses)
+        parts = []
+        for number, space in enumerate(_SPACE_OF_WINDOW):
+            which = np.flatnonzero(kinds == number)
+            if len(which):
+                # A call parameter lies in the thread's own memory, without a window; a kernel parameter has one.
+                actual = "call" if ins.space == "param" and space != "param" else space
+                inside = addresses[which] - np.uint64(_WINDOWS[actual])
+                parts.append(self._part(ins, actual, inside, (threads[which], which), size))
+        return parts
+
+    def _part(
+        self,
+        ins: Instruction,
+        space: str,
+        addresses: npt.NDArray[np.uint64],
+        chosen: "tuple[Index, Index | slice]",
+        size: int,
     ) -> Part:
-        inside = (addresses < 2**40) & (addresses + np.uint64(size) <= np.uint64(self.private_bytes))
-        if not inside.all():
-            bad = int(np.flatnonzero(~inside)[0])
-            raise self._fault(ins, threads[bad], "is out of bounds of the thread's local memory")
-        return self.private, addresses.astype(np.int64) + threads * self.private_bytes, which
+        """Check the bounds of accesses to one state space; ``chosen`` is (threads, positions of these)."""
+        threads, which = chosen
+        if space in {"global", "const"}:
+            offsets = (addresses - np.uint64(GLOBAL_BASE)).view(np.int64)
+            outside = self.arena.outside(offsets, size)
+            if len(outside):
+                raise self._out_of_bounds(ins, threads[outside[0]], int(addresses[outside[0]]), size)
+            return Part(space, self.arena.data, offsets, threads, which)
+        data, start, length = {
+            "shared": (self.shared, self._shared_start, self.shared_bytes),
+            "local": (self.private, self._private_start, self.private_bytes),
+            "call": (self.private, self._private_start, self.private_bytes),
+            "param": (self.parameters, None, len(self.parameters)),
+        }[space]
+        limit = max(length - size + 1, 0)
+        outside = np.flatnonzero(addresses >= np.uint64(limit))
+        if len(outside):
+            bad = outside[0]
+            what = f"is out of bounds: {size} bytes at {int(addresses[bad]):#x} of {length} bytes of {space} memory"
+            raise self._fault(ins, threads[bad], what + (" (static and dynamic)" if space == "shared" else ""))
+        offsets = addresses.astype(np.int64)
+        return Part(space, data, offsets if start is None else offsets + start[threads], threads, which)
+
+    def _out_of_bounds(self, ins: Instruction, thread: np.intp, address: int, size: int) -> KernelFault:
+        what = f"is out of bounds: {size} bytes at {address:#x}, {self.arena.describe(address)}"
+        return self._fault(ins, thread, what)
 
     def _fault(self, ins: Instruction, thread: np.intp, what: str) -> KernelFault:
-        verb = {"ld": "load", "st": "store"}.get(ins.root, "atomic")
+        verb = {"ld": "load", "ldu": "load", "st": "store"}.get(ins.root, "atomic")
         return KernelFault(
             f"a {ins.space} {verb} by {self.threads.describe(int(thread))} {what}",
-            where=str(ins.location) if ins.location else self.threads.program.function.name,
+            where=ins.where or self.threads.program.function.name,
             cure="Check the index, the sizes of the buffers and the launch geometry.",
         )
+
+
+def _elements(data: npt.NDArray[np.uint8], dtype: np.dtype[Any]) -> AnyArray:
+    """Return bytes as elements; what is left over at the end lies in no variable."""
+    return data[: len(data) // dtype.itemsize * dtype.itemsize].view(dtype)
+
+
+def _shift(size: int) -> int:
+    return size.bit_length() - 1

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,9 @@ import numpy.typing as npt
 from kerncast.compile import CompiledKernel
 from kerncast.errors import BudgetExceededError
 from kerncast.execute.arena import Arena
-from kerncast.execute.arguments import BoundArgument, bind_arguments, fill_buffers, pack_parameters
+from kerncast.execute.arguments import BoundArgument, bind_arguments, pack_parameters
 from kerncast.execute.budget import Budget
+from kerncast.execute.fill import fill_buffer
 from kerncast.execute.layout import Program, link
 from kerncast.execute.reference import Batch
 from kerncast.execute.sample import Sampler
@@ -20,10 +22,14 @@ from kerncast.execute.tally import Tally
 from kerncast.execute.threads import WARP_LANES
 from kerncast.launch import Buffer, Launch
 from kerncast.ptx import parse_ptx
+from kerncast.ptx.module import Variable
 from kerncast.trace import Trace
 
 _BATCH_THREADS = 16_384
 _BATCH_MEMORY_BYTES = 256 * 2**20
+_REGISTER_BYTES = 256  # of one thread, about
+#: How often the footprint is noted in a run.
+_FOOTPRINTS = 8
 
 Progress = Callable[[int, int], None]
 """called with (blocks run, blocks to run)"""
@@ -41,80 +47,97 @@ def execute(
     program = link(parse_ptx(kernel.ptx), kernel.mangled)
     bound = bind_arguments(launch, program.function.parameters, kernel.signature)
     check_supported(program.function)
-    arena, parameters = _prepare_memory(program, bound, launch, budget)
+    program, arena = _prepare_memory(program, bound, launch, budget)
+    parameters = pack_parameters(bound, [a.address for a in arena.allocations], list(program.parameters.values()))
+    tally = Tally(len(program.function.instructions), arena, budget.memory_bytes)
+    runner = _Runner(Batch(program, launch, arena, parameters, budget), tally, progress)
     sampler = Sampler(launch.grid)
-    pilot = sampler.pilot()
-    runner = _Runner(program, launch, Batch(program, launch, arena, parameters, budget), budget, progress)
-    tally = Tally(program, arena, len(pilot))
-    runner.run(pilot, tally, len(pilot))
-    work_per_block = max(1.0, tally.thread_executions.sum() / len(pilot))
-    rest = sampler.rest(int(min(launch.blocks, budget.sample_thread_instructions // work_per_block)))
-    tally.extend(len(rest))
-    runner.run(rest, tally, len(pilot) + len(rest))
+    runner.run(sampler.pilot())
+    work_per_block = max(1.0, tally.counts["thread_executions"].sum() / tally.finished)
+    runner.run(sampler.rest(int(min(launch.blocks, budget.sample_thread_instructions // work_per_block))))
     trace = Trace(
-        program.function, program.cfg, np.array(pilot + rest, np.int64), tally.warp_executions,
-        tally.thread_executions, tally.requests, tally.sectors, tally.divergent_branches, tuple(tally.footprints),
-        tuple(arena.allocations), _buffers(bound, arena), tally.printed,
-    )  # fmt: skip
+        function=program.function,
+        cfg=program.cfg,
+        block_ids=np.array([block for _, block in sampler.chosen], np.int64),
+        **tally.counts,
+        divergent_branches=tally.divergent_branches,
+        footprints=tuple(tally.footprints),
+        allocations=arena.allocations,
+        memory=_buffers(bound, arena),
+        remarks=tuple(tally.remarks),
+    )
     return trace, sampler
 
 
 class _Runner:
     """Runs lists of blocks in batches of a fitting size."""
 
-    def __init__(
-        self, program: Program, launch: Launch, batch: Batch, budget: Budget, progress: Progress | None
-    ) -> None:
+    def __init__(self, batch: Batch, tally: Tally, progress: Progress | None) -> None:
         self.batch = batch
-        self.launch = launch
+        self.tally = tally
         self.progress = progress
-        self.deadline = time.monotonic() + budget.seconds
-        shared = program.static_shared_bytes + launch.shared_bytes
-        per_thread = program.private_bytes + 256  # registers take a few hundred bytes of a thread
-        per_block = shared + launch.warps_per_block * WARP_LANES * per_thread
-        by_threads = _BATCH_THREADS // (launch.warps_per_block * WARP_LANES)
-        self.batch_blocks = max(1, min(by_threads, _BATCH_MEMORY_BYTES // per_block))
+        self.deadline = time.monotonic() + batch.budget.seconds
+        threads = batch.launch.warps_per_block * WARP_LANES
+        shared = batch.program.static_shared_bytes + batch.launch.shared_bytes
+        per_block = shared + threads * (batch.program.private_bytes + _REGISTER_BYTES)
+        self.batch_blocks = max(1, min(_BATCH_THREADS // threads, _BATCH_MEMORY_BYTES // per_block))
 
-    def run(self, blocks: list[int], tally: Tally, total: int) -> None:
-        """Run these blocks and note the footprint after each batch."""
+    def run(self, blocks: list[int]) -> None:
+        """Run these blocks, and note the footprint now and then."""
+        total = self.tally.finished + len(blocks)
+        self.tally.extend(len(blocks))
+        noted = self.tally.finished
         for start in range(0, len(blocks), self.batch_blocks):
             if time.monotonic() > self.deadline:
                 raise BudgetExceededError(
-                    f"only {tally.finished} of {total} sampled blocks ran within the time budget",
-                    where=self.launch.label,
+                    f"only {self.tally.finished} of {total} sampled blocks ran within the time budget",
+                    where=self.batch.launch.label,
                     cure="Use a smaller problem.",
                 )
-            self.batch.run(np.array(blocks[start : start + self.batch_blocks], np.int64), tally, self.deadline)
-            tally.note_footprint()
+            chosen = np.array(blocks[start : start + self.batch_blocks], np.int64)
+            self.batch.run(chosen, self.tally, self.deadline)
+            if (self.tally.finished - noted) * _FOOTPRINTS >= total or self.tally.finished == total:
+                self.tally.note_footprint()
+                noted = self.tally.finished
             if self.progress:
-                self.progress(tally.finished, total)
+                self.progress(self.tally.finished, total)
 
 
 def _prepare_memory(
     program: Program, bound: tuple[BoundArgument, ...], launch: Launch, budget: Budget
-) -> tuple[Arena, bytes]:
-    sizes = [(b.argument.name, b.argument.value.nbytes) for b in bound if isinstance(b.argument.value, Buffer)]
-    sizes += [(variable.name, variable.nbytes) for variable in program.globals]
-    arena = Arena(sizes, budget.memory_bytes)
-    for name, values in fill_buffers(bound, launch):
-        arena.bytes_of(arena.named(name))[:] = values.view(np.uint8)
-    for variable in program.globals:
-        place = arena.bytes_of(arena.named(variable.name))
-        place[: len(variable.initial)] = np.frombuffer(variable.initial, np.uint8)
-        for offset, symbol in variable.relocations:
-            address = np.array([arena.named(symbol).address], np.uint64)
-            place[offset : offset + 8] = address.view(np.uint8)
-    addresses = {a.name: a.address for a in arena.allocations}
-    offsets = [program.parameters[b.parameter.name] for b in bound]
-    return arena, pack_parameters(bound, addresses, offsets)
+) -> tuple[Program, Arena]:
+    """Set up global memory: buffers first, in the order of the arguments, then the module's variables."""
+    buffers = [(i, b.argument.name, b.argument.value) for i, b in enumerate(bound)]
+    sizes = [(name, value.nbytes) for _, name, value in buffers if isinstance(value, Buffer)]
+    arena = Arena(sizes + [(variable.name, variable.nbytes) for variable in program.globals], budget.memory_bytes)
+    places = iter(arena.allocations)
+    for position, name, value in buffers:
+        if isinstance(value, Buffer):
+            generator = np.random.default_rng([launch.seed, position])
+            where = f"{launch.label}, argument {name}"
+            fill_buffer(arena.bytes_of(next(places)), value, generator, where)
+    variables = dict(zip(program.globals, places, strict=True))
+    addresses = {variable.name: place.address for variable, place in variables.items()}
+    program = replace(program, addresses={**program.addresses, **addresses})
+    for variable, place in variables.items():
+        _initialise(arena.bytes_of(place), variable, program)
+    return program, arena
+
+
+def _initialise(data: npt.NDArray[np.uint8], variable: Variable, program: Program) -> None:
+    data[: len(variable.initial)] = np.frombuffer(variable.initial, np.uint8)
+    for relocation in variable.relocations:
+        address = program.address_of(relocation.symbol) + relocation.offset >> relocation.shift
+        raw = (address & (1 << 8 * relocation.nbytes) - 1).to_bytes(relocation.nbytes, "little")
+        data[relocation.position : relocation.position + relocation.nbytes] = np.frombuffer(raw, np.uint8)
 
 
 def _buffers(bound: tuple[BoundArgument, ...], arena: Arena) -> dict[str, npt.NDArray[Any]]:
+    """Return the contents of the buffers, which are the arena's first allocations."""
     contents = {}
-    for one in bound:
-        value = one.argument.value
-        if isinstance(value, Buffer):
-            element = value.element.replace("i", "int").replace("u", "uint").replace("f", "float")
-            raw = arena.bytes_of(arena.named(one.argument.name))
-            contents[one.argument.name] = raw.view(np.dtype(element)).reshape(value.shape)
+    values = (one.argument for one in bound if isinstance(one.argument.value, Buffer))
+    for argument, allocation in zip(values, arena.allocations, strict=False):
+        assert isinstance(argument.value, Buffer)
+        element = argument.value.element.replace("i", "int").replace("u", "uint").replace("f", "float")
+        contents[argument.name] = arena.bytes_of(allocation).view(np.dtype(element)).reshape(argument.value.shape)
     return contents

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from kerncast.kernel_profile import Count
 from kerncast.launch import Extent
-from kerncast.profile import Count
 
 _GOLDEN = (math.sqrt(5) - 1) / 2
 _NORMAL_95_PERCENT = 1.96
@@ -73,14 +73,13 @@ class Sampler:
         size = self.strata[stratum].size
         taken = self._taken[stratum]
         wanted = min(count, size - len(taken))
-        new: list[int] = []
-        if len(taken) + wanted == size:
-            new = [i for i in range(size) if i not in taken]
+        new = [i for i in range(size) if i not in taken] if len(taken) + wanted == size else []
         while len(new) < wanted:
             self._position[stratum] += 1
             index = int((self._position[stratum] * _GOLDEN) % 1.0 * size)
-            while index in taken or index in new:
+            while index in taken:
                 index = (index + 1) % size
+            taken.add(index)
             new.append(index)
         taken.update(new)
         blocks = [self.strata[stratum].block(index, self.grid) for index in new]

@@ -1,70 +1,99 @@
-"""Which instructions the engine covers: anything else is refused by name before the kernel starts.
+"""Refuses by name, before the kernel starts, what the engine does not cover.
 
 A modifier that is not listed for its opcode is refused too, so that none is silently ignored.
 """
 
 from kerncast.errors import UnsupportedError
-from kerncast.ptx.module import TYPE_BITS, Function, Instruction
+from kerncast.execute.forms import FORMS, NEEDED, Form
+from kerncast.execute.specials import SPECIALS
+from kerncast.ptx.module import (
+    TYPE_BITS,
+    Address,
+    Function,
+    Instruction,
+    Label,
+    Opaque,
+    Operand,
+    Register,
+    Sink,
+    Special,
+    Vector,
+)
 
-_TYPES = frozenset(TYPE_BITS) - {"b128", "tf32", "f32x2"}
-_ROUND = {"rn", "rz", "rm", "rp"}
-_FLOAT = {"ftz", "sat"} | _ROUND
-_CACHE = {
-    "ca", "cg", "cs", "cv", "lu", "wb", "wt", "nc", "volatile", "relaxed", "acquire", "release", "weak", "cta", "gpu",
-    "sys", "cluster", "L1::evict_normal", "L1::evict_unchanged", "L1::evict_first", "L1::evict_last",
-    "L1::no_allocate", "L2::evict_last", "L2::evict_normal", "L2::evict_first", "L2::64B", "L2::128B", "L2::256B",
-    "unified", "noftz", "acq_rel", "mmio",
-}  # fmt: skip
-_SPACES = {"global", "shared", "local", "param", "const", "shared::cta", "param::entry", "param::func"}
-_COMPARE = {
-    "eq", "ne", "lt", "le", "gt", "ge", "lo", "ls", "hi", "hs", "equ", "neu", "ltu", "leu", "gtu", "geu", "num", "nan",
-}  # fmt: skip
-_VECTOR = {"v2", "v4"}
-_ATOMIC = {"add", "min", "max", "inc", "dec", "exch", "cas", "and", "or", "xor"}
-_FENCE = {"sc", "acq_rel", "cta", "gpu", "sys", "gl", "cluster", "proxy", "alias", "async"}
-
-_MODIFIERS: dict[str, set[str]] = {
-    "add": _FLOAT, "sub": _FLOAT, "mul": _FLOAT | {"lo", "hi", "wide"}, "mad": _FLOAT | {"lo", "hi", "wide"},
-    "fma": _FLOAT | {"relu"}, "div": {"approx", "full", "ftz"} | _ROUND, "rem": set(), "neg": {"ftz"}, "abs": {"ftz"},
-    "min": {"ftz", "NaN", "relu"}, "max": {"ftz", "NaN", "relu"}, "sqrt": {"approx", "ftz"} | _ROUND,
-    "rsqrt": {"approx", "ftz"}, "rcp": {"approx", "ftz"} | _ROUND, "sin": {"approx", "ftz"}, "cos": {"approx", "ftz"},
-    "ex2": {"approx", "ftz"}, "lg2": {"approx", "ftz"}, "tanh": {"approx"}, "copysign": set(),
-    "testp": {"finite", "infinite", "number", "notanumber", "normal", "subnormal"},
-    "and": set(), "or": set(), "xor": set(), "not": set(), "cnot": set(), "shl": set(), "shr": set(),
-    "shf": {"l", "r", "clamp", "wrap"}, "lop3": set(), "popc": set(), "clz": set(), "bfind": {"shiftamt"},
-    "brev": set(), "bfe": set(), "bfi": set(), "prmt": set(), "sad": set(), "mul24": {"lo"}, "mad24": {"lo"},
-    "dp4a": set(), "setp": _COMPARE | {"and", "or", "xor", "ftz"}, "set": _COMPARE | {"ftz"}, "selp": set(),
-    "slct": {"ftz"}, "cvt": {"ftz", "sat", "relu", "rni", "rzi", "rmi", "rpi"} | _ROUND, "mov": set(),
-    "cvta": {"to"} | _SPACES, "isspacep": _SPACES, "ld": _CACHE | _SPACES | _VECTOR, "ldu": _SPACES | _VECTOR,
-    "st": _CACHE | _SPACES | _VECTOR, "atom": _ATOMIC | _CACHE | _SPACES, "red": _ATOMIC | _CACHE | _SPACES,
-    "shfl": {"sync", "up", "down", "bfly", "idx"}, "vote": {"sync", "all", "any", "uni", "ballot"},
-    "match": {"sync", "any", "all"}, "activemask": set(), "redux": {"sync", "add", "min", "max", "and", "or", "xor"},
-    "bar": {"sync", "cta", "warp", "arrive"}, "barrier": {"sync", "aligned", "cta", "arrive"},
-    "membar": _FENCE, "fence": _FENCE, "bra": {"uni"}, "brx": {"idx", "uni"}, "branchtargets": set(),
-    "ret": {"uni"}, "exit": set(), "trap": set(), "call": {"vprintf", "__assertfail"}, "nanosleep": set(),
-    "prefetch": {"global", "local", "L1", "L2"}, "prefetchu": {"L1"}, "pmevent": set(),
-}  # fmt: skip
-
+_TENSOR = "Tensor-core instructions are not executed yet."
+_COPY = "Asynchronous copies are not executed yet."
+_TEXTURE = "Textures and surfaces are not executed yet."
 _CURES = {
-    "mma": "Tensor-core instructions are not executed yet.", "wmma": "Tensor-core instructions are not executed yet.",
-    "ldmatrix": "Tensor-core instructions are not executed yet.", "tex": "Textures are not executed yet.",
-    "suld": "Surfaces are not executed yet.", "cp": "Asynchronous copies are not executed yet.",
-    "call": "Only calls of functions with a body in this file are executed.",
+    "mma": _TENSOR, "wmma": _TENSOR, "wgmma": _TENSOR, "ldmatrix": _TENSOR, "stmatrix": _TENSOR, "movmatrix": _TENSOR,
+    "tcgen05": _TENSOR, "tex": _TEXTURE, "tld4": _TEXTURE, "txq": _TEXTURE, "suld": _TEXTURE, "sust": _TEXTURE,
+    "sured": _TEXTURE, "suq": _TEXTURE, "cp": _COPY, "mbarrier": _COPY,
 }  # fmt: skip
+_WITHOUT_RESULT = {"st", "red", "bra", "brx", "call", "nanosleep", "pmevent", "prefetch", "prefetchu"}
+_WITH_VECTOR = {"mov", "ld", "ldu", "st"}
+_WITH_LABEL = {"bra": 0, "brx": 1}
 
 
 def check_supported(function: Function) -> None:
     """Raise UnsupportedError for the first instruction that the engine does not cover."""
     for instruction in function.instructions:
-        allowed = _MODIFIERS.get(instruction.root)
-        unknown = [m for m in instruction.modifiers if allowed is None or (m not in allowed and m not in _TYPES)]
-        if allowed is None or unknown or _is_reduction_barrier(instruction):
+        if not any(_fits(instruction, form) for form in FORMS.get(instruction.root, ())):
             raise UnsupportedError(
                 f"PTX instruction {instruction.name} is not supported",
-                where=str(instruction.location) if instruction.location else function.name,
+                where=instruction.where or function.name,
                 cure=_CURES.get(instruction.root),
             )
+        _check_specials(instruction, function)
 
 
-def _is_reduction_barrier(instruction: Instruction) -> bool:
-    return instruction.root in {"bar", "barrier"} and "red" in instruction.modifiers
+def _fits(ins: Instruction, form: Form) -> bool:
+    others = [m for m in ins.modifiers if m not in TYPE_BITS]
+    needed = NEEDED.get(ins.root)
+    return (
+        len(ins.types) == len(form.types)
+        and all(given in allowed for given, allowed in zip(ins.types, form.types, strict=True))
+        and form.modifiers.issuperset(others)
+        and len(set(others)) == len(others)
+        and len(ins.operands) in form.operands
+        and (needed is None or any(m in needed.split() for m in others))
+        and all(_is_operand(ins, form, position) for position in range(len(ins.operands)))
+        and _has_result(ins)
+    )
+
+
+def _is_operand(ins: Instruction, form: Form, position: int) -> bool:
+    """Return whether an operand is of a kind that the instruction takes at this position."""
+    operand = ins.operands[position]
+    if position == form.address:
+        return isinstance(operand, Address)
+    if isinstance(operand, Label) or _WITH_LABEL.get(ins.root) == position:
+        return isinstance(operand, Label) and _WITH_LABEL.get(ins.root) == position
+    if isinstance(operand, Vector):
+        return ins.root in _WITH_VECTOR and _is_vector(ins, operand)
+    width = next((int(m[1]) for m in ins.modifiers if m in {"v2", "v4"}), 1)
+    return not isinstance(operand, Address | Opaque) and (width == 1 or ins.root == "mov")
+
+
+def _is_vector(ins: Instruction, vector: Vector) -> bool:
+    count = len(vector.elements)
+    if any(isinstance(element, Vector | Address | Opaque | Label) for element in vector.elements):
+        return False
+    if ins.root != "mov":
+        return f"v{count}" in ins.modifiers
+    both = sum(isinstance(operand, Vector) for operand in ins.operands)
+    return both == 1 and count in {2, 4, 8} and TYPE_BITS[ins.type] // count >= 8
+
+
+def _has_result(ins: Instruction) -> bool:
+    if ins.root in _WITHOUT_RESULT or not ins.operands or (ins.root in {"bar", "barrier"} and not ins.types):
+        return True
+    target = ins.operands[0]
+    elements: tuple[Operand, ...] = target.elements if isinstance(target, Vector) else (target,)
+    return all(isinstance(element, Register | Sink) for element in elements)
+
+
+def _check_specials(instruction: Instruction, function: Function) -> None:
+    for operand in instruction.operands:
+        if isinstance(operand, Special) and operand.name not in SPECIALS:
+            raise UnsupportedError(
+                f"special register {operand.name} is not supported", where=instruction.where or function.name
+            )

@@ -3,93 +3,130 @@
 import numpy as np
 import numpy.typing as npt
 
+from kerncast.errors import BudgetExceededError
 from kerncast.execute.arena import SECTOR_BYTES, Arena
-from kerncast.execute.layout import Program
-from kerncast.execute.memory import Accessed
-from kerncast.execute.threads import WARP_LANES, Threads
+from kerncast.execute.memory import Part
+from kerncast.execute.threads import Threads
 from kerncast.trace import Counts, Footprint
 
 Index = npt.NDArray[np.intp]
+
+#: Counts that Trace keeps per block and instruction.
+COUNTED = (
+    "warp_executions", "thread_executions", "requests", "sectors", "accesses", "shared_requests", "shared_accesses",
+    "local_accesses",
+)  # fmt: skip
 
 
 class Tally:
     """Adds up what the blocks of a launch do; one row per executed block."""
 
-    def __init__(self, program: Program, arena: Arena, blocks: int) -> None:
-        shape = (blocks, len(program.function.instructions))
-        self.warp_executions: Counts = np.zeros(shape, np.int64)
-        self.thread_executions: Counts = np.zeros(shape, np.int64)
-        self.requests: Counts = np.zeros(shape, np.int64)
-        self.sectors: Counts = np.zeros(shape, np.int64)
-        self.divergent_branches: Counts = np.zeros(blocks, np.int64)
+    def __init__(self, instructions: int, arena: Arena, limit_bytes: int) -> None:
+        self.counts: dict[str, Counts] = {name: np.zeros((0, instructions), np.int64) for name in COUNTED}
+        self.divergent_branches: Counts = np.zeros(0, np.int64)
         self.footprints: list[Footprint] = []
-        self.printed = False
+        self.remarks: dict[str, None] = {}
+        """an ordered set"""
         self.finished = 0
         self._arena = arena
+        self._limit_bytes = limit_bytes
         sectors = -(-len(arena.data) // SECTOR_BYTES)
         self._read = np.zeros(sectors, np.bool_)
         self._written = np.zeros(sectors, np.bool_)
+        self._sectors = sectors
 
     def extend(self, blocks: int) -> None:
         """Make room for further blocks."""
-        for name in ("warp_executions", "thread_executions", "requests", "sectors", "divergent_branches"):
-            counts = getattr(self, name)
-            more = np.zeros((blocks, *counts.shape[1:]), np.int64)
-            setattr(self, name, np.concatenate([counts, more]))
+        rows, instructions = self.counts["requests"].shape
+        needed = 8 * len(COUNTED) * (rows + blocks) * instructions
+        if needed > self._limit_bytes:
+            raise BudgetExceededError(
+                f"the counts of {rows + blocks} blocks do not fit the memory budget", cure="Run fewer blocks."
+            )
+        for name, counts in self.counts.items():
+            self.counts[name] = np.concatenate([counts, np.zeros((blocks, instructions), np.int64)])
+        self.divergent_branches = np.concatenate([self.divergent_branches, np.zeros(blocks, np.int64)])
 
     def start(self, threads: Threads) -> None:
         """Begin a batch."""
         self._threads = threads
-        self._rows = self.finished + threads.row
+        self._rows = slice(self.finished, self.finished + threads.blocks)
         self.finished += threads.blocks
 
-    def enter(self, start: int, stop: int, active: Index) -> None:
-        """Count instructions [start, stop) for these threads."""
-        self._entered = np.bincount(self._rows[active], minlength=len(self.requests))
-        rows = np.flatnonzero(self._entered)
-        warps = np.bincount(self._rows[_first_of_each(self._threads.warp[active], active)])
-        self.thread_executions[rows, start:stop] += self._entered[rows, None]
-        self.warp_executions[rows, start:stop] += warps[rows, None]
+    def enter(self, start: int, stop: int, warps: Index, active: Index) -> None:
+        """Count instructions [start, stop) for these threads, which belong to these warps."""
+        self._entered = self._per_block(active)
+        issued = np.bincount(warps // self._threads.warps_per_block, minlength=self._threads.blocks)
+        self.counts["thread_executions"][self._rows, start:stop] += self._entered[:, None]
+        self.counts["warp_executions"][self._rows, start:stop] += issued[:, None]
 
     def guarded(self, number: int, executing: Index) -> None:
         """Correct a guarded instruction: all threads issue it, only these execute it."""
-        threads = np.bincount(self._rows[executing], minlength=len(self.requests))
-        self.thread_executions[:, number] += threads - self._entered
+        self.counts["thread_executions"][self._rows, number] += self._per_block(executing) - self._entered
 
-    def memory(self, number: int, root: str, active: Index, accessed: Accessed) -> None:
-        """Count a memory instruction (ld, st, atom, …): warps that took part, distinct sectors of each."""
-        first = _first_of_each(self._threads.warp[active], active)
-        self.requests[:, number] += np.bincount(self._rows[first], minlength=len(self.requests))
-        if not len(accessed.sectors):
-            return
-        if root != "st":
-            self._read[accessed.sectors] = True
-        if root not in {"ld", "ldu"}:
-            self._written[accessed.sectors] = True
-        warp = self._threads.warp[accessed.threads]
-        order = np.lexsort((accessed.sectors, warp))
-        new = np.ones(len(order), np.bool_)
-        new[1:] = (np.diff(warp[order]) != 0) | (np.diff(accessed.sectors[order]) != 0)
-        rows = self._rows[accessed.threads[order[new]]]
-        self.sectors[:, number] += np.bincount(rows, minlength=len(self.sectors))
+    def memory(self, number: int, root: str, parts: list[Part]) -> None:
+        """Count a memory instruction (ld, st, atom, …)."""
+        for part in parts:
+            match part.space:
+                case "global":
+                    self._add("accesses", number, part.threads)
+                    self._add("requests", number, self._first_of_each_warp(part.threads))
+                    self._global(number, root, part)
+                case "const":
+                    self._touch(root, part.offsets >> 5)
+                case "shared":
+                    self._add("shared_accesses", number, part.threads)
+                    self._add("shared_requests", number, self._first_of_each_warp(part.threads))
+                case "local":
+                    self._add("local_accesses", number, part.threads)
 
     def divergent(self, warps: Index) -> None:
         """Count branches that split these warps."""
-        rows = self._rows[warps * WARP_LANES]
-        self.divergent_branches += np.bincount(rows, minlength=len(self.divergent_branches))
+        blocks = warps // self._threads.warps_per_block
+        self.divergent_branches[self._rows] += np.bincount(blocks, minlength=self._threads.blocks)
+
+    def remark(self, text: str) -> None:
+        """Note something that a reader of the counts should know, once."""
+        self.remarks[text] = None
 
     def note_footprint(self) -> None:
         """Record how many sectors of each allocation were touched so far."""
         counts = (self._per_allocation(m) for m in (self._read, self._written, self._read | self._written))
         self.footprints.append(Footprint(self.finished, *counts))
 
+    def _global(self, number: int, root: str, part: Part) -> None:
+        sectors = part.offsets >> 5
+        self._touch(root, sectors)
+        key = self._threads.warp[part.threads] * self._sectors + sectors
+        key.sort()
+        new = np.ones(len(key), np.bool_)
+        np.not_equal(key[1:], key[:-1], out=new[1:])
+        blocks = key[new] // (self._sectors * self._threads.warps_per_block)
+        self.counts["sectors"][self._rows, number] += np.bincount(blocks, minlength=self._threads.blocks)
+
+    def _touch(self, root: str, sectors: npt.NDArray[np.int64]) -> None:
+        if root != "st":
+            self._read[sectors] = True
+        if root not in {"ld", "ldu"}:
+            self._written[sectors] = True
+
+    def _add(self, name: str, number: int, threads: Index) -> None:
+        self.counts[name][self._rows, number] += self._per_block(threads)
+
+    def _per_block(self, threads: Index) -> npt.NDArray[np.intp]:
+        if len(threads) == self._threads.count:
+            return np.full(self._threads.blocks, self._threads.count // self._threads.blocks)
+        return np.bincount(self._threads.row[threads], minlength=self._threads.blocks)
+
+    def _first_of_each_warp(self, threads: Index) -> Index:
+        """Return the first of these threads in each warp; threads come in order."""
+        warp = self._threads.warp[threads]
+        first = np.ones(len(warp), np.bool_)
+        np.not_equal(warp[1:], warp[:-1], out=first[1:])
+        return threads[first]
+
     def _per_allocation(self, touched: npt.NDArray[np.bool_]) -> Counts:
-        bounds = ((a.start // SECTOR_BYTES, -(-(a.start + a.nbytes) // SECTOR_BYTES)) for a in self._arena.allocations)
-        return np.array([int(touched[start:stop].sum()) for start, stop in bounds], np.int64)
-
-
-def _first_of_each(warp: Index, active: Index) -> Index:
-    """Return the first active thread of each warp; threads come in order."""
-    first = np.ones(len(warp), np.bool_)
-    first[1:] = warp[1:] != warp[:-1]
-    return active[first]
+        bounds = (
+            (a.start // SECTOR_BYTES, -(-(a.start + a.nbytes) // SECTOR_BYTES)) for a in self._arena.allocations
+        )
+        return np.array([np.count_nonzero(touched[start:stop]) for start, stop in bounds], np.int64)

@@ -1,94 +1,76 @@
-"""The SIMT stack: which lanes of each warp run, and where diverged lanes meet again.
+"""Where the lanes of each warp stand, and which of them run next.
 
-Every warp has a stack of (block, meeting block, lanes). A branch that splits a warp turns the top entry into the
-meeting point at the immediate post-dominator and pushes one entry per side; an entry that reaches its meeting
-point is popped. Source: Fung, Sham, Yuan, Aamodt, "Dynamic Warp Formation and Scheduling", MICRO 2007, section 3.
+A warp runs the lanes at its first place in the order of the control-flow graph (see ``kerncast.ptx.order``); its other
+lanes wait there for them. Lanes at ``__syncwarp`` are parked until all that it names have come.
 """
 
 import numpy as np
 import numpy.typing as npt
 
-from kerncast.ptx.cfg import ControlFlowGraph
+from kerncast.ptx.order import Order
 
 Lanes = npt.NDArray[np.bool_]
 Index = npt.NDArray[np.intp]
 
-_NOWHERE = -1
+_PARKED = 1 << 30  # added to the place of a lane that waits at __syncwarp
 
 
-class WarpStacks:
-    """The stacks of all warps of a batch, as arrays [warps, depth]."""
+class WarpPlaces:
+    """The place of each lane of all warps of a batch."""
 
-    def __init__(self, lanes: Lanes, cfg: ControlFlowGraph) -> None:
-        warps = lanes.shape[0]
-        self._exit = cfg.exit
-        self._meet = np.array([*cfg.post_dominators, cfg.exit], np.int64)
-        self.depth = np.zeros(warps, np.int64)
-        self._block = np.zeros((warps, 4), np.int64)
-        self._meeting = np.full((warps, 4), _NOWHERE, np.int64)
-        self._lanes = np.zeros((warps, 4, 32), np.bool_)
-        self._lanes[:, 0] = lanes
-        self.current = np.zeros(warps, np.int64)
-        """block that each warp runs next; the exit when it has ended"""
-        self.jump(np.flatnonzero(~lanes.any(axis=1)), self._exit)
+    def __init__(self, lanes: Lanes, order: Order) -> None:
+        self.end = order.end
+        start = order.place_of[0] if order.place_of else order.end
+        self._place = np.where(lanes, start, self.end).astype(np.int32)
+        self._mask = np.zeros(lanes.shape, np.uint32)
+        """what each parked lane waits for"""
+        self.current: npt.NDArray[np.int32] = self._place.min(axis=1)
+        """place that each warp runs next; ``end`` and above when it has ended or only waits"""
 
     @property
     def ended(self) -> npt.NDArray[np.bool_]:
         """Which warps have ended."""
-        return self.current == self._exit
+        return self.current == self.end
 
-    def active(self, warps: Index) -> Lanes:
-        """Return the lanes [warps, 32] on top of the stacks."""
-        return self._lanes[warps, self.depth[warps]]
+    @property
+    def alive(self) -> Lanes:
+        """Which lanes have not left the kernel, [warps, 32]."""
+        return self._place != self.end
 
-    def jump(self, warps: Index, block: int) -> None:
-        """Send all active lanes of these warps to one block."""
-        self._block[warps, self.depth[warps]] = block
-        self._settle(warps)
+    def standing_at(self, place: int, warps: Index) -> Lanes:
+        """Return which lanes [warps, 32] stand at a place."""
+        return self._place[warps] == place
 
-    def branch(self, warps: Index, here: int, sides: list[tuple[int, Lanes]]) -> Index:
-        """Send the active lanes of these warps to several blocks; returns the warps that were split.
+    def go(self, warps: Index, lanes: Lanes, targets: "int | npt.NDArray[np.int32]") -> None:
+        """Send some lanes [warps, 32] of these warps to one place, or each to its own."""
+        self._place[warps] = np.where(lanes, targets, self._place[warps])
+        self.current[warps] = self._running(warps)
 
-        ``sides`` gives per target block the lanes [warps, 32]; together they are the active lanes.
-        """
-        taken = np.array([lanes.any(axis=1) for _, lanes in sides])
-        for (target, _), only in zip(sides, taken & (taken.sum(axis=0) == 1), strict=True):
-            self._block[warps[only], self.depth[warps[only]]] = target
-        split = taken.sum(axis=0) > 1
-        divided = warps[split]
-        if len(divided):
-            self._divide(divided, int(self._meet[here]), [(t, lanes[split]) for t, lanes in sides])
-        self._settle(warps)
-        return divided
+    def park(self, warps: Index, lanes: Lanes, masks: npt.NDArray[np.uint32]) -> None:
+        """Let lanes [warps, 32], whose place is where they will go on, wait for those that their masks name."""
+        self._place[warps] += np.where(lanes, np.int32(_PARKED), np.int32(0))
+        self._mask[warps] = np.where(lanes, masks, self._mask[warps])
+        self.release(warps)
 
-    def _divide(self, warps: Index, meeting: int, sides: list[tuple[int, Lanes]]) -> None:
-        # The entry below waits at the meeting point already when it has the same one: replace, don't stack.
-        same = self._meeting[warps, self.depth[warps]] == meeting
-        self._block[warps[~same], self.depth[warps[~same]]] = meeting
-        self.depth[warps[same]] -= 1
-        for target, lanes in reversed(sides):
-            if target == meeting:
-                continue
-            some = lanes.any(axis=1)
-            self._push(warps[some], target, meeting, lanes[some])
+    def release(self, warps: Index) -> bool:
+        """Let parked lanes go on for which all that they wait for are parked too or gone; returns whether any did."""
+        place = self._place[warps]
+        parked = place >= _PARKED
+        missing = pack_lanes(self.alive[warps] & ~parked)
+        free = parked & (self._mask[warps] & missing[:, None] == 0)
+        self._place[warps] = np.where(free, place - _PARKED, place)
+        self.current[warps] = self._running(warps)
+        return bool(free.any())
 
-    def _push(self, warps: Index, block: int, meeting: int, lanes: Lanes) -> None:
-        self.depth[warps] += 1
-        if len(warps) and self.depth[warps].max() >= self._block.shape[1]:
-            self._block = np.concatenate([self._block, self._block], axis=1)
-            self._meeting = np.concatenate([self._meeting, self._meeting], axis=1)
-            self._lanes = np.concatenate([self._lanes, self._lanes], axis=1)
-        top = self.depth[warps]
-        self._block[warps, top] = block
-        self._meeting[warps, top] = meeting
-        self._lanes[warps, top] = lanes
+    def _running(self, warps: Index) -> npt.NDArray[np.int32]:
+        """Return the first place of each warp; the end counts behind a parked lane's."""
+        place = self._place[warps]
+        first: npt.NDArray[np.int32] = place.min(axis=1)
+        only_waits = (first == self.end) & (place >= _PARKED).any(axis=1)
+        return np.where(only_waits, np.int32(_PARKED), first)
 
-    def _settle(self, warps: Index) -> None:
-        """Pop entries that have reached their meeting point, then note where each warp stands."""
-        waiting = warps
-        while len(waiting):
-            top = self.depth[waiting]
-            arrived = (top > 0) & (self._block[waiting, top] == self._meeting[waiting, top])
-            waiting = waiting[arrived]
-            self.depth[waiting] -= 1
-        self.current[warps] = self._block[warps, self.depth[warps]]
+
+def pack_lanes(lanes: Lanes) -> npt.NDArray[np.uint32]:
+    """Return lanes [warps, 32] as one word per warp."""
+    words: npt.NDArray[np.uint32] = np.packbits(lanes, axis=1, bitorder="little").view(np.uint32)[:, 0]
+    return words

@@ -8,8 +8,8 @@ from typing import ClassVar
 
 from kerncast.errors import MissingEvidenceError
 from kerncast.gpu import GPU
+from kerncast.kernel_profile import Count, KernelProfile
 from kerncast.prediction import Prediction, Term, Timing
-from kerncast.profile import Count, KernelProfile
 
 
 @dataclass(frozen=True, slots=True)

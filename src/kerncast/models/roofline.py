@@ -3,9 +3,9 @@
 from typing import ClassVar
 
 from kerncast.gpu import GPU, launch_overhead_s
+from kerncast.kernel_profile import Count, KernelProfile
 from kerncast.models.base import Estimate, Model, needed
 from kerncast.prediction import Term, Timing
-from kerncast.profile import Count, KernelProfile
 
 _SECTOR_BYTES = 32
 #: A working set below this part of L2 stays there between launches, above the second one nothing does (timing study).
@@ -15,9 +15,9 @@ _L2_KEPT, _L2_LOST = 0.9, 1.1
 class Roofline(Model):
     """t = max over resources of (work / sustained rate) + launch.
 
-    Resources: FP32, FP64, FP16, special-function and integer lanes and warp issue at the clock asked for; L2 for
-    every sector requested; DRAM for every sector once. Rates inside the SMs count whole rounds of blocks: the
-    busiest SM decides. In a warm series a working set that fits L2 causes no DRAM traffic.
+    Resources: FP32, FP64, FP16, special-function and integer lanes, load/store units and warp issue at the clock
+    asked for; L2 for every sector requested; DRAM for every sector once. Rates inside the SMs count whole rounds of
+    blocks: the busiest SM decides. In a warm series a working set that fits L2 causes no DRAM traffic.
 
     Source: Williams, Waterman, Patterson, "Roofline", CACM 52(4), 2009; extended by more ceilings.
     Fails when: latency decides (few warps, long dependency chains), L1 serves much, shared-memory or atomic conflicts
@@ -55,13 +55,16 @@ class Roofline(Model):
 
     def _sm_times(self, profile: KernelProfile, gpu: GPU) -> dict[str, Count | None]:
         """Return the time of each resource inside the SMs, on the SM with the most blocks."""
-        work = profile.work
+        work, traffic = profile.work, profile.traffic
         blocks = profile.grid[0] * profile.grid[1] * profile.grid[2]
         imbalance = -(-blocks // gpu.sm_count) * gpu.sm_count / blocks
 
         def time(count: Count | None, rate: float | None) -> Count | None:
             return None if count is None or not rate else count.times(imbalance / rate)
 
+        requests = None
+        for count in (traffic.global_load_requests, traffic.global_store_requests, traffic.shared_requests):
+            requests = count if requests is None or count is None else requests + count
         issued = profile.mix.warp_instructions if profile.mix else None
         return {
             "fp32": time(work.fp32_flops, gpu.peak_fp32_flops_per_s),
@@ -69,12 +72,11 @@ class Roofline(Model):
             "fp16": time(work.fp16_flops, gpu.peak_fp16_flops_per_s),
             "special": time(work.special_ops, gpu.peak_special_ops_per_s),
             "integer": time(work.integer_ops, gpu.peak_int32_ops_per_s),
+            "lsu": time(requests, gpu.peak_memory_requests_per_s),
             "issue": time(issued, gpu.peak_warp_instructions_per_s),
         }
 
-    def _memory_times(
-        self, profile: KernelProfile, gpu: GPU, timing: Timing, caveats: list[str]
-    ) -> dict[str, Count]:
+    def _memory_times(self, profile: KernelProfile, gpu: GPU, timing: Timing, caveats: list[str]) -> dict[str, Count]:
         traffic = profile.traffic
         rate = gpu.dram_rate
         if rate is None:

@@ -3,9 +3,9 @@
 from typing import ClassVar
 
 from kerncast.gpu import GPU, launch_overhead_s
+from kerncast.kernel_profile import Count, KernelProfile
 from kerncast.models.base import Estimate, Model, needed
 from kerncast.prediction import Term, Timing
-from kerncast.profile import Count, KernelProfile
 
 
 class Template(Model):

@@ -1,4 +1,4 @@
-"""Control-flow graph of a function: basic blocks, successors, immediate post-dominators.
+"""Control-flow graph of a function: basic blocks and where control goes from each.
 
 Blocks also end at barriers, so that a warp that waits always stands between two blocks.
 """
@@ -6,7 +6,10 @@ Blocks also end at barriers, so that a warp that waits always stands between two
 from dataclasses import dataclass
 
 from kerncast.errors import PTXSyntaxError, UnsupportedError
-from kerncast.ptx.module import Function, Instruction, Label, Symbol
+from kerncast.ptx.module import Function, Instruction, Label
+from kerncast.ptx.order import Order, arrange
+
+_LEAVES = {"ret", "exit", "trap"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,16 +19,15 @@ class BasicBlock:
     start: int
     stop: int
     successors: tuple[int, ...]
-    """of a branch the target comes first, then the fall-through; ``len(blocks)`` is the exit"""
+    """of a branch the targets come first, then the fall-through; ``len(blocks)`` is the exit"""
 
 
 @dataclass(frozen=True, slots=True)
 class ControlFlowGraph:
-    """Blocks in the order of the text."""
+    """Blocks in the order of the text, and the order in which a warp runs them."""
 
     blocks: tuple[BasicBlock, ...]
-    post_dominators: tuple[int, ...]
-    """per block the block where diverged threads meet again; ``len(blocks)`` is the exit"""
+    order: Order
 
     @property
     def exit(self) -> int:
@@ -36,95 +38,36 @@ class ControlFlowGraph:
 def build_cfg(function: Function) -> ControlFlowGraph:
     """Return the control-flow graph; raises PTXSyntaxError for a branch to nowhere."""
     code = function.instructions
-    starts = {0} | {index for index in function.labels.values() if index < len(code)}
-    starts |= {i + 1 for i, instruction in enumerate(code) if instruction.ends_block and i + 1 < len(code)}
-    order = sorted(starts) if code else []
-    block_at = {start: number for number, start in enumerate(order)}
-    block_at[len(code)] = len(order)
-    tables = {
-        i.operands[0].name: i.operands[1:]
-        for i in code
-        if i.root == "branchtargets" and isinstance(i.operands[0], Label)
-    }
-
-    def resolve(name: str) -> int:
-        if name not in function.labels:
-            raise PTXSyntaxError(f"branch to unknown label {name}", where=function.name)
-        return block_at[function.labels[name]]
-
+    starts = {0, *function.labels.values()} | {i + 1 for i, instruction in enumerate(code) if instruction.ends_block}
+    bounds = sorted(start for start in starts if start < len(code)) + [len(code)]
+    block_at = {start: number for number, start in enumerate(bounds)}
     blocks = []
-    for number, start in enumerate(order):
-        stop = order[number + 1] if number + 1 < len(order) else len(code)
+    for number in range(len(bounds) - 1):
+        start, stop = bounds[number], bounds[number + 1]
         last = code[stop - 1]
-        targets = [resolve(name) for name in _target_names(last, tables)]
-        if last.root in {"ret", "exit", "trap"}:
-            targets = [len(order)]
-        falls_through = last.root not in {"bra", "ret", "exit", "trap", "brx"} or last.guard is not None
-        successors = targets + ([number + 1] if falls_through else [])
+        names = _target_names(last, function)
+        for name in names:
+            if name not in function.labels:
+                raise PTXSyntaxError(f"branch to unknown label {name}", where=last.where or function.name)
+        successors = [block_at[function.labels[name]] for name in names]
+        if last.root in _LEAVES:
+            successors.append(len(bounds) - 1)
+        if last.root not in _LEAVES | {"bra", "brx"} or last.guard is not None:
+            successors.append(number + 1)
         blocks.append(BasicBlock(start, stop, tuple(successors)))
-    return ControlFlowGraph(tuple(blocks), _post_dominators(blocks))
+    return ControlFlowGraph(tuple(blocks), arrange([block.successors for block in blocks]))
 
 
-def _target_names(last: Instruction, tables: dict[str, tuple[object, ...]]) -> list[str]:
+def _target_names(last: Instruction, function: Function) -> tuple[str, ...]:
+    target = last.operands[-1] if last.operands else None
+    if last.root not in {"bra", "brx"}:
+        return ()
+    if not isinstance(target, Label) or len(last.operands) != (1 if last.root == "bra" else 2):
+        raise PTXSyntaxError("a branch has no label", where=last.where or function.name)
     if last.root == "bra":
-        return [operand.name for operand in last.operands if isinstance(operand, Label | Symbol)]
-    if last.root == "brx":
-        if last.guard is not None:
-            raise UnsupportedError("brx.idx with a guard", where=str(last.location))
-        table = last.operands[-1]
-        name = table.name if isinstance(table, Label | Symbol) else ""
-        if name not in tables:
-            raise PTXSyntaxError(f"branch table {name} is missing")
-        return [target.name for target in tables[name] if isinstance(target, Label)]
-    return []
-
-
-def _post_dominators(blocks: list[BasicBlock]) -> tuple[int, ...]:
-    """Iterate over the reversed graph until stable (Cooper, Harvey, Kennedy 2001)."""
-    exit_block = len(blocks)
-    predecessors: list[list[int]] = [[] for _ in range(exit_block + 1)]
-    for number, block in enumerate(blocks):
-        for successor in block.successors:
-            predecessors[successor].append(number)
-    order = _reverse_postorder(exit_block, predecessors)
-    rank = {block: position for position, block in enumerate(order)}
-    immediate = {exit_block: exit_block}
-
-    def meet(a: int, b: int) -> int:
-        while a != b:
-            while rank[a] > rank[b]:
-                a = immediate[a]
-            while rank[b] > rank[a]:
-                b = immediate[b]
-        return a
-
-    changed = True
-    while changed:
-        changed = False
-        for block in order[1:]:
-            known = [s for s in blocks[block].successors if s in immediate]
-            new = known[0]
-            for successor in known[1:]:
-                new = meet(new, successor)
-            if immediate.get(block) != new:
-                immediate[block] = new
-                changed = True
-    # A block that cannot reach the exit (an endless loop) meets nowhere before it.
-    return tuple(immediate.get(number, exit_block) for number in range(exit_block))
-
-
-def _reverse_postorder(root: int, edges: list[list[int]]) -> list[int]:
-    seen = {root}
-    postorder = []
-    stack = [(root, iter(edges[root]))]
-    while stack:
-        node, following = stack[-1]
-        for child in following:
-            if child not in seen:
-                seen.add(child)
-                stack.append((child, iter(edges[child])))
-                break
-        else:
-            postorder.append(node)
-            stack.pop()
-    return postorder[::-1]
+        return (target.name,)
+    if last.guard is not None:
+        raise UnsupportedError("brx.idx with a guard is not supported", where=last.where or function.name)
+    if not function.tables.get(target.name):
+        raise PTXSyntaxError(f"branch table {target.name} is missing", where=last.where or function.name)
+    return function.tables[target.name]

@@ -1,9 +1,8 @@
 """A place in a list of tokens, with the few moves that a recursive-descent parser needs."""
 
-import struct
-
 from kerncast.errors import PTXSyntaxError
 from kerncast.ptx.lexer import Token
+from kerncast.ptx.literals import negative, parse_literal
 from kerncast.ptx.module import Immediate
 
 
@@ -43,10 +42,12 @@ class Cursor:
         if not self.accept(text):
             raise self.error(f"expected {text!r}, found {self.peek()!r}")
 
-    def skip_past(self, text: str) -> None:
-        """Read tokens up to and including this one."""
-        while self.next() != text:
-            pass
+    def skip_past(self, text: str) -> list[str]:
+        """Read tokens up to and including this one, and return those before it."""
+        skipped = []
+        while (word := self.next()) != text:
+            skipped.append(word)
+        return skipped
 
     def integer(self) -> int:
         """Read an integer, which may have a sign."""
@@ -56,20 +57,21 @@ class Cursor:
         return literal.value
 
     def literal(self) -> Immediate | None:
-        """Read a literal if one comes next."""
-        sign = 1
-        ahead = 0
-        if self.peek() in {"-", "+"}:
-            sign = -1 if self.peek() == "-" else 1
-            ahead = 1
-        parsed = parse_literal(self.peek(ahead))
-        if parsed is None:
+        """Read a literal, which may have a sign, if one comes next."""
+        signed = self.peek() in {"-", "+"}
+        literal = parse_literal(self.peek(int(signed)))
+        if literal is None:
             return None
-        self._position += ahead + 1
-        if sign == -1 and parsed.kind != "int":
-            bits = 32 if parsed.kind == "f32" else 64
-            return Immediate(parsed.value ^ (1 << (bits - 1)), parsed.kind)
-        return Immediate(sign * parsed.value, parsed.kind)
+        is_negative = self.peek() == "-"
+        self._position += 1 + int(signed)
+        return negative(literal) if is_negative else literal
+
+    def offset(self) -> int:
+        """Read ``+ 8`` or ``- 8`` if it comes next; zero otherwise."""
+        if self.peek() not in {"+", "-"}:
+            return 0
+        sign = -1 if self.next() == "-" else 1
+        return sign * self.integer()
 
     def error(self, what: str) -> PTXSyntaxError:
         """Return an error at the current line."""
@@ -77,28 +79,3 @@ class Cursor:
             return PTXSyntaxError(what, where="PTX")
         line = self._tokens[min(self._position, len(self._tokens) - 1)].line
         return PTXSyntaxError(what, where=f"PTX line {line}")
-
-
-def parse_literal(text: str) -> Immediate | None:
-    """Return the literal that a word means, or None.
-
-    >>> parse_literal("0f3F800000"), parse_literal("0x1F"), parse_literal("1.5")
-    (Immediate(value=1065353216, kind='f32'), Immediate(value=31, kind='int'), Immediate(value=4609434218613702656, kind='f64'))
-    """  # noqa: E501  one line of output
-    if not text[:1].isdigit():
-        return None
-    try:
-        if text[:2] in {"0f", "0F"} and len(text) == 10:
-            return Immediate(int(text[2:], 16), "f32")
-        if text[:2] in {"0d", "0D"} and len(text) == 18:
-            return Immediate(int(text[2:], 16), "f64")
-        digits = text.rstrip("U")
-        if digits[:2] in {"0x", "0X", "0b", "0B"}:
-            return Immediate(int(digits, 0), "int")
-        if len(digits) > 1 and digits[0] == "0" and digits.isdigit():
-            return Immediate(int(digits, 8), "int")
-        if digits.isdigit():
-            return Immediate(int(digits), "int")
-        return Immediate(int.from_bytes(struct.pack("<d", float(digits)), "little"), "f64")
-    except ValueError:
-        return None

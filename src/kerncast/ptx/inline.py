@@ -5,13 +5,12 @@ variables, and everything else of the callee gets a prefix that is unique to the
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
-from kerncast.errors import UnsupportedError
+from kerncast.errors import PTXSyntaxError, UnsupportedError
 from kerncast.ptx.module import (
     Address,
     Function,
-    Immediate,
     Instruction,
     Label,
     Module,
@@ -26,80 +25,108 @@ from kerncast.ptx.module import (
 #: Functions of the driver that have no PTX body; the engine knows what they do.
 INTRINSICS = frozenset({"vprintf", "__assertfail"})
 _INSTRUCTION_LIMIT = 500_000
+_DEPTH_LIMIT = 100
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """The parts of a call instruction."""
+
+    instruction: Instruction
+    name: str
+    returned: tuple[Operand, ...]
+    arguments: tuple[Operand, ...]
+
+
+@dataclass(slots=True)
+class _Expansion:
+    """The function that grows while calls are replaced."""
+
+    instructions: list[Instruction] = field(default_factory=list)
+    labels: dict[str, int] = field(default_factory=dict)
+    tables: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    variables: dict[str, Variable] = field(default_factory=dict)
+
+    def add_call(self, call: _Call, callee: Function, body: Function) -> None:
+        """Append the body of a called function, whose own calls are inlined already."""
+        prefix = f"{call.name}#{len(self.instructions)}."
+        body = _renamed(body, prefix, _bindings(callee, call))
+        end = prefix + "end"
+        guard = call.instruction.guard
+        if guard is not None:
+            jump = Instruction("bra", (), (Label(end),), guard, not call.instruction.guard_negated, None)
+            self.instructions.append(replace(jump, location=call.instruction.location))
+        start = len(self.instructions)
+        self.labels |= {label: start + place for label, place in body.labels.items()}
+        self.tables |= body.tables
+        self.instructions += [_return_to(i, end) for i in body.instructions]
+        self.labels[end] = len(self.instructions)
+        self.variables |= {v.name: v for v in body.variables}
 
 
 def inline_calls(module: Module, kernel: str) -> Function:
     """Return the kernel with every direct call inlined; raises UnsupportedError for recursion and pointers."""
+    if kernel not in module.functions:
+        raise PTXSyntaxError(f"there is no kernel {kernel}", where="PTX")
     return _inline(module, module.functions[kernel], (kernel,))
 
 
 def _inline(module: Module, function: Function, chain: tuple[str, ...]) -> Function:
-    instructions: list[Instruction] = []
-    labels: dict[str, int] = {}
-    variables = list(function.variables)
-    position_of: dict[int, int] = {}
-    for index, instruction in enumerate(function.instructions):
-        position_of[index] = len(instructions)
+    expansion = _Expansion(tables=dict(function.tables), variables={v.name: v for v in function.variables})
+    position_of = []
+    for instruction in function.instructions:
+        position_of.append(len(expansion.instructions))
         if instruction.root != "call":
-            instructions.append(instruction)
+            expansion.instructions.append(instruction)
             continue
-        returned, name, arguments = _call_parts(instruction)
-        if name in INTRINSICS:
-            instructions.append(replace(instruction, modifiers=(name,), operands=(*returned, *arguments)))
+        call = _parts(instruction)
+        if call.name in INTRINSICS:
+            operands = (*call.returned, *call.arguments)
+            expansion.instructions.append(replace(instruction, modifiers=(call.name,), operands=operands))
             continue
-        callee = _callee(module, name, chain, instruction)
-        body = _renamed(
-            _inline(module, callee, (*chain, name)),
-            prefix=f"{name}#{len(instructions)}.",
-            bindings=_bindings(callee, returned, arguments, instruction),
-        )
-        skip = f"{name}#{len(instructions)}.end"
-        start = len(instructions)
-        if instruction.guard is not None:
-            negated = not instruction.guard_negated
-            instructions.append(
-                Instruction("bra", (), (Label(skip),), instruction.guard, negated, instruction.location)
-            )
-            start += 1
-        for label, place in body.labels.items():
-            labels[label] = start + place
-        instructions += [_return_to(i, skip) for i in body.instructions]
-        labels[skip] = len(instructions)
-        variables += [v for v in body.variables if v not in variables]
-        if len(instructions) > _INSTRUCTION_LIMIT:
+        callee = _callee(module, call, chain)
+        expansion.add_call(call, callee, _inline(module, callee, (*chain, call.name)))
+        if len(expansion.instructions) > _INSTRUCTION_LIMIT:
             raise UnsupportedError(f"calls in {function.name} expand to over {_INSTRUCTION_LIMIT} instructions")
-    position_of[len(function.instructions)] = len(instructions)
-    labels |= {name: position_of[index] for name, index in function.labels.items()}
-    return replace(function, instructions=tuple(instructions), labels=labels, variables=tuple(variables))
+    position_of.append(len(expansion.instructions))
+    expansion.labels |= {name: position_of[index] for name, index in function.labels.items()}
+    return replace(
+        function,
+        instructions=tuple(expansion.instructions),
+        labels=expansion.labels,
+        tables=expansion.tables,
+        variables=tuple(expansion.variables.values()),
+    )
 
 
-def _call_parts(call: Instruction) -> tuple[tuple[Operand, ...], str, tuple[Operand, ...]]:
-    lists = [operand.elements for operand in call.operands if isinstance(operand, Vector)]
+def _parts(call: Instruction) -> _Call:
+    has_result = bool(call.operands) and isinstance(call.operands[0], Vector)
     names = [operand for operand in call.operands if not isinstance(operand, Vector)]
-    has_result = isinstance(call.operands[0], Vector)
-    returned = lists[0] if has_result else ()
-    arguments = lists[-1] if len(lists) > int(has_result) else ()
     if not names or not isinstance(names[0], Symbol):
-        raise UnsupportedError("a call through a pointer is not supported", where=str(call.location))
-    return returned, names[0].name, arguments
+        raise UnsupportedError("a call through a pointer is not supported", where=call.where)
+    lists = [operand.elements for operand in call.operands if isinstance(operand, Vector)]
+    returned = lists[0] if has_result else ()
+    return _Call(call, names[0].name, returned, lists[-1] if len(lists) > int(has_result) else ())
 
 
-def _callee(module: Module, name: str, chain: tuple[str, ...], call: Instruction) -> Function:
-    if name in chain:
-        raise UnsupportedError(f"recursion of {name} is not supported", where=str(call.location))
-    if name not in module.functions:
-        raise UnsupportedError(f"function {name} has no body in this file", where=str(call.location))
-    return module.functions[name]
+def _callee(module: Module, call: _Call, chain: tuple[str, ...]) -> Function:
+    where = call.instruction.where
+    if call.name in chain:
+        raise UnsupportedError(f"recursion of {call.name} is not supported", where=where)
+    if call.name not in module.functions:
+        raise UnsupportedError(f"a call of {call.name}, which has no body in this file, is not supported", where=where)
+    if len(chain) > _DEPTH_LIMIT:
+        raise UnsupportedError(f"calls are nested more than {_DEPTH_LIMIT} deep", where=where)
+    return module.functions[call.name]
 
 
-def _bindings(
-    callee: Function, returned: tuple[Operand, ...], arguments: tuple[Operand, ...], call: Instruction
-) -> dict[str, str]:
+def _bindings(callee: Function, call: _Call) -> dict[str, str]:
     formal = (*callee.returns, *callee.parameters)
-    actual = (*returned, *arguments)
-    if len(formal) != len(actual) or not all(isinstance(operand, Symbol) for operand in actual):
-        raise UnsupportedError(f"call of {callee.name} with other parameters", where=str(call.location))
+    actual = (*call.returned, *call.arguments)
     names = [operand.name for operand in actual if isinstance(operand, Symbol)]
+    if len(formal) != len(names) or len(actual) != len(names):
+        what = f"a call of {callee.name} that does not fit its parameters is not supported"
+        raise UnsupportedError(what, where=call.instruction.where)
     return {variable.name: name for variable, name in zip(formal, names, strict=True)}
 
 
@@ -111,10 +138,8 @@ def _return_to(instruction: Instruction, label: str) -> Instruction:
 
 def _renamed(function: Function, prefix: str, bindings: Mapping[str, str]) -> Function:
     # Static shared memory inside a device function is one per block, however often the function is called.
-    own = {variable.name for variable in function.variables if variable.space in {"local", "param"}}
-
-    def symbol(name: str) -> str:
-        return bindings.get(name) or (prefix + name if name in own else name)
+    own = {v.name for v in function.variables if v.space in {"local", "param"}}
+    names = bindings | {name: prefix + name for name in own}
 
     def rename(operand: Operand) -> Operand:
         match operand:
@@ -122,29 +147,25 @@ def _renamed(function: Function, prefix: str, bindings: Mapping[str, str]) -> Fu
                 return Register(prefix + name, type_)
             case Negated(register):
                 return Negated(Register(prefix + register.name, register.type))
-            case Symbol(name):
-                return Symbol(symbol(name))
-            case Address(Register(name, type_), offset):
-                return Address(Register(prefix + name, type_), offset)
-            case Address(Symbol(name), offset):
-                return Address(Symbol(symbol(name)), offset)
+            case Symbol(name, offset):
+                return Symbol(names.get(name, name), offset)
+            case Address(Register() | Symbol() as base, offset):
+                renamed = rename(base)
+                return Address(renamed if isinstance(renamed, Register | Symbol) else None, offset)
             case Vector(elements):
                 return Vector(tuple(rename(element) for element in elements))
             case Label(name):
                 return Label(prefix + name)
-            case Immediate() | _:
-                return operand
+        return operand
 
     def instruction(old: Instruction) -> Instruction:
         guard = Register(prefix + old.guard.name, old.guard.type) if old.guard else None
         return replace(old, operands=tuple(rename(operand) for operand in old.operands), guard=guard)
 
-    def variable(old: Variable) -> Variable:
-        return replace(old, name=prefix + old.name) if old.name in own else old
-
     return replace(
         function,
         instructions=tuple(instruction(i) for i in function.instructions),
         labels={prefix + name: index for name, index in function.labels.items()},
-        variables=tuple(variable(v) for v in function.variables),
+        tables={prefix + name: tuple(prefix + t for t in targets) for name, targets in function.tables.items()},
+        variables=tuple(replace(v, name=names.get(v.name, v.name)) for v in function.variables),
     )

@@ -5,8 +5,13 @@ from dataclasses import dataclass
 
 from kerncast.errors import PTXSyntaxError
 
-_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
-_TOKEN = re.compile(r'\s*(?:("(?:[^"\\]|\\.)*")|((?:[\w$%.]|::)+)|([{}()\[\]<>,;:=|!@+\-*]))')
+_TOKEN = re.compile(
+    r"""(?P<skipped>  \s+ | //[^\n]* | /\*.*?(?:\*/|\Z) )
+      | (?P<text>     "(?:[^"\\\n]|\\.)*" )
+      | (?P<word>     (?:\d+\.?\d*|\.\d+)[eE][+-]\d+ | (?:[\w$%.]|::)+ )
+      | (?P<mark>     [{}()\[\]<>,;:=|!@+\-*] )""",
+    re.VERBOSE | re.DOTALL | re.ASCII,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,15 +24,15 @@ class Token:
 
 def tokenize(text: str) -> list[Token]:
     """Return the tokens of a PTX text; raises PTXSyntaxError at a character that PTX does not have."""
-    text = _COMMENT.sub(lambda match: "\n" * match[0].count("\n") or " ", text).rstrip("\0 \t\r\n")
+    text = text.rstrip("\0")  # NVRTC ends its text like a C string
     tokens = []
     position, line = 0, 1
     while position < len(text):
         match = _TOKEN.match(text, position)
         if match is None:
-            rest = text[position:].lstrip()
-            raise PTXSyntaxError(f"unexpected {rest[:1]!r}", where=f"PTX line {text.count(chr(10), 0, -len(rest)) + 1}")
+            raise PTXSyntaxError(f"unexpected {text[position]!r}", where=f"PTX line {line}")
+        if match.lastgroup != "skipped":
+            tokens.append(Token(match[0], line))
         line += match[0].count("\n")
-        tokens.append(Token(match[0].strip(), line))
         position = match.end()
     return tokens

@@ -1,11 +1,12 @@
 """The typed PTX module: functions, variables, instructions and operands, as values.
 
-Names are unique inside a function: the parser has resolved nested register scopes.
+Names are unique inside a function: the parser has resolved nested scopes.
 Source: NVIDIA, Parallel Thread Execution ISA 8.8.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 #: Bits of each scalar type; a predicate is one bit.
 TYPE_BITS = {
@@ -46,6 +47,7 @@ class Symbol:
     """The address of a variable, or the name of a function."""
 
     name: str
+    offset: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +84,14 @@ class Label:
     name: str
 
 
-Operand = Register | Special | Immediate | Symbol | Address | Vector | Negated | Sink | Label
+@dataclass(frozen=True, slots=True)
+class Opaque:
+    """An operand such as ``[texture, {x, y}]`` that only instructions have which the engine refuses by name."""
+
+    text: str
+
+
+Operand = Register | Special | Immediate | Symbol | Address | Vector | Negated | Sink | Label | Opaque
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +105,7 @@ class Location:
         return f"{self.file}:{self.line}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # no slots: what is derived from the opcode is computed once and kept
 class Instruction:
     """One PTX instruction."""
 
@@ -109,31 +118,54 @@ class Instruction:
     guard_negated: bool
     location: Location | None
 
-    @property
+    @cached_property
     def name(self) -> str:
         """The full opcode."""
         return ".".join((self.root, *self.modifiers))
 
-    @property
+    @cached_property
     def types(self) -> tuple[str, ...]:
         """The type modifiers, in order."""
         return tuple(m for m in self.modifiers if m in TYPE_BITS)
 
-    @property
+    @cached_property
     def type(self) -> str:
         """The last type modifier: the type of the operation, or of the source of a conversion."""
-        types = self.types
-        return types[-1] if types else ""
+        return self.types[-1] if self.types else ""
 
-    @property
+    @cached_property
     def space(self) -> str:
         """State space of a memory instruction; generic when none is named."""
         return next((m.split("::")[0] for m in self.modifiers if m.split("::")[0] in SPACES), "generic")
+
+    @cached_property
+    def condition(self) -> "Register | Negated | None":
+        """The guard as an operand."""
+        return Negated(self.guard) if self.guard is not None and self.guard_negated else self.guard
 
     @property
     def ends_block(self) -> bool:
         """Whether control can leave the straight line, or wait, after this instruction."""
         return self.root in {"bra", "brx", "ret", "exit", "bar", "barrier", "trap"}
+
+    @property
+    def where(self) -> str | None:
+        """The line of the user's source, for messages."""
+        return str(self.location) if self.location else None
+
+
+@dataclass(frozen=True, slots=True)
+class Relocation:
+    """A place in an initial value that holds the address of a symbol, or one byte of it."""
+
+    position: int
+    """in bytes from the start of the variable"""
+    symbol: str
+    offset: int = 0
+    """added to the address"""
+    nbytes: int = 8
+    shift: int = 0
+    """bits by which the address is shifted right before it is stored"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,8 +180,7 @@ class Variable:
     """number of elements; 0 for an extern array"""
     initial: bytes = b""
     is_extern: bool = False
-    relocations: tuple[tuple[int, str], ...] = ()
-    """(byte offset, symbol) of the addresses that the initial value holds"""
+    relocations: tuple[Relocation, ...] = ()
 
     @property
     def nbytes(self) -> int:
@@ -170,6 +201,8 @@ class Function:
     instructions: tuple[Instruction, ...]
     labels: Mapping[str, int]
     """label: index of the instruction it stands before; len(instructions) at the end"""
+    tables: Mapping[str, tuple[str, ...]]
+    """branch table of brx.idx: its labels"""
 
 
 @dataclass(frozen=True, slots=True)

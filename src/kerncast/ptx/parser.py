@@ -7,6 +7,7 @@ from kerncast.errors import PTXSyntaxError
 from kerncast.ptx.body import BodyParser
 from kerncast.ptx.cursor import Cursor
 from kerncast.ptx.lexer import Token, tokenize
+from kerncast.ptx.literals import parse_literal
 from kerncast.ptx.module import Function, Module, Variable
 from kerncast.ptx.variables import parse_variable
 
@@ -22,7 +23,7 @@ def parse_ptx(text: str) -> Module:
     try:
         return _ModuleParser(tokenize(text)).parse()
     except RecursionError:
-        raise PTXSyntaxError("nested too deeply", where="PTX") from None
+        raise PTXSyntaxError("braces are nested too deeply", where="PTX") from None
 
 
 class _ModuleParser:
@@ -102,13 +103,15 @@ class _ModuleParser:
             return
         body = BodyParser(cursor, self.files).parse()
         self.functions[name] = Function(
-            name, is_kernel, parameters, returns, body.variables, body.instructions, body.labels
+            name, is_kernel, parameters, returns, body.variables, body.instructions, body.labels, body.tables
         )
 
     def _parameters(self) -> tuple[Variable, ...]:
         self.cursor.expect("(")
         parameters = []
         while not self.cursor.accept(")"):
+            if self.cursor.peek() != ".param":
+                raise self.cursor.error(f"expected a parameter, found {self.cursor.peek()!r}")
             parameters.append(parse_variable(self.cursor))
             self.cursor.accept(",")
         return tuple(parameters)
@@ -116,8 +119,9 @@ class _ModuleParser:
 
 def _source_files(tokens: list[Token]) -> dict[int, str]:
     """Return the names of source files by index: NVRTC writes them after the code that refers to them."""
-    return {
-        int(tokens[i + 1].text): tokens[i + 2].text.strip('"')
-        for i in range(len(tokens) - 2)
-        if tokens[i].text == ".file" and tokens[i + 1].text.isdigit()
-    }
+    files = {}
+    for place, index, name in zip(tokens, tokens[1:], tokens[2:], strict=False):
+        number = parse_literal(index.text) if place.text == ".file" else None
+        if number is not None:
+            files[number.value] = name.text.strip('"')
+    return files

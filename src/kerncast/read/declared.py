@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from kerncast.errors import LaunchError
+from kerncast.kernel_profile import Count, KernelProfile, Origin, Traffic, Work
 from kerncast.launch import Extent, parse_extent, read_toml
-from kerncast.profile import Count, KernelProfile, Origin, Traffic, Work
 
 _WORK = ("fp32_flops", "fp64_flops", "fp16_flops", "special_ops", "integer_ops", "control_ops")
 _TRAFFIC = (

@@ -1,19 +1,21 @@
 """The JSON objects of the command line: a promise, pinned by tests and versioned by ``schema_version``."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from kerncast.compile import ToolStatus
-from kerncast.forecast import Forecast
 from kerncast.gpu import GPU, Fact
 from kerncast.occupancy import BlockRequest, Occupancy
 from kerncast.prediction import Prediction, Timing
+
+if TYPE_CHECKING:  # what lists GPUs does not wait for the compiler and the executor
+    from kerncast.compile import ToolStatus
+    from kerncast.forecast import Forecast
 
 #: 1.0: predict, gpus, occupancy, doctor.
 SCHEMA_VERSION = "1.0"
 
 
-def predict_object(forecast: Forecast, timing: Timing) -> dict[str, Any]:
+def predict_object(forecast: "Forecast", timing: Timing) -> dict[str, Any]:
     """Return the object that ``kerncast predict --json`` prints; times in seconds."""
     return {
         "schema_version": SCHEMA_VERSION,
@@ -99,9 +101,16 @@ def _fact(fact: Fact) -> dict[str, Any]:
     }
 
 
-def doctor_object(statuses: Sequence[ToolStatus]) -> list[dict[str, Any]]:
+def doctor_object(statuses: "Sequence[ToolStatus]") -> list[dict[str, Any]]:
     """Return the parts of the toolchain."""
     return [
-        {"name": s.name, "found": s.found, "version": s.version, "needed_for": s.needed_for, "cure": s.cure}
+        {
+            "name": s.name,
+            "found": s.found,
+            "version": s.version,
+            "needed_for": s.needed_for,
+            "cure": s.cure,
+            "is_optional": s.is_optional,
+        }
         for s in statuses
     ]

@@ -1,12 +1,15 @@
 """Tables of facts: GPUs, occupancies, the toolchain."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from kerncast.compile import ToolStatus
 from kerncast.gpu import GPU
 from kerncast.occupancy import BlockRequest, Occupancy
-from kerncast.report.document import Table
+from kerncast.report.tables import Table
 from kerncast.units import GIGA, MEGA, TERA
+
+if TYPE_CHECKING:  # listing GPUs does not wait for the compiler
+    from kerncast.compile import ToolStatus
 
 
 def gpu_table(gpus: Sequence[GPU]) -> Table:
@@ -26,7 +29,13 @@ def fact_table(gpu: GPU) -> Table:
     own = [(gpu.id, fact) for fact in gpu.facts]
     inherited = [(gpu.architecture.id, fact) for fact in gpu.architecture.facts]
     rows = tuple(
-        (f"{owner} {fact.key}", _value(fact.value), "" if fact.unit == "1" else fact.unit, fact.status.value, "; ".join(fact.sources))
+        (
+            f"{owner} {fact.key}",
+            _value(fact.value),
+            "" if fact.unit == "1" else fact.unit,
+            fact.status.value,
+            "; ".join(fact.sources),
+        )
         for owner, fact in (*own, *inherited)
     )
     return Table(("fact", "value", "unit", "status", "source"), rows)
@@ -46,10 +55,16 @@ def occupancy_table(found: Sequence[tuple[str, GPU, BlockRequest, Occupancy]]) -
     return Table((*head, *columns), rows)
 
 
-def doctor_table(statuses: Sequence[ToolStatus]) -> Table:
+def doctor_table(statuses: "Sequence[ToolStatus]") -> Table:
     """Return one row per part of the toolchain."""
     rows = tuple(
-        (s.name, "found" if s.found else "missing", s.version or "–", s.needed_for, "" if s.found else s.cure)
+        (
+            s.name,
+            "found" if s.found else "missing (optional)" if s.is_optional else "missing",
+            s.version or "–",
+            s.needed_for,
+            s.cure or "",
+        )
         for s in statuses
     )
     return Table(("part", "state", "version", "needed for", "cure"), rows)

@@ -7,9 +7,10 @@ from itertools import groupby
 
 from kerncast.forecast import Case, Forecast, block_request
 from kerncast.gpu import GPU
+from kerncast.kernel_profile import KernelProfile
 from kerncast.occupancy import occupancy
 from kerncast.prediction import Prediction
-from kerncast.profile import KernelProfile
+from kerncast.report.tables import Table
 from kerncast.report.words import (
     conclude,
     describe_count,
@@ -21,14 +22,6 @@ from kerncast.report.words import (
 from kerncast.units import GIGA, KIB, MEGA, TERA, format_seconds
 
 _MOST_INSTRUCTION_KINDS = 12
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """A heading row and rows of texts."""
-
-    heading: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +104,10 @@ def _workload(cases: list[Case]) -> tuple[str, ...]:
         return (text,)
     lanes = f"On average {p.mix.active_lanes:.1f} of 32 lanes of a warp instruction are active"
     split = describe_count(p.mix.divergent_branches)
-    return (text, f"{lanes}; {split} branches split a warp; warps arrive {describe_count(p.mix.barriers)} times at barriers.")
+    return (
+        text,
+        f"{lanes}; {split} branches split a warp; warps arrive {describe_count(p.mix.barriers)} times at barriers.",
+    )
 
 
 def _occupancy_tables(cases: list[Case]) -> tuple[Table, ...]:
@@ -205,7 +201,8 @@ def notes_of(forecast: Forecast) -> list[str]:
             if p.gpu not in gpus:
                 gpus.append(p.gpu)
     texts = [c if len(g) == len(everyone) else f"{', '.join(g)}: {c}" for c, g in notes.items()]
-    for r in forecast.refused:
-        texts.append(f"Refused: {r.kernel} (launch {r.launch}){f' on {r.gpu}' if r.gpu else ''}: {r.reason}")
+    texts += [
+        f"Refused: {r.kernel} (launch {r.launch}){f' on {r.gpu}' if r.gpu else ''}: {r.reason}"
+        for r in forecast.refused
+    ]
     return texts
-

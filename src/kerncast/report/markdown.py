@@ -1,6 +1,7 @@
 """A document as Markdown."""
 
-from kerncast.report.document import Document, Section, Table
+from kerncast.report.document import Document, Section
+from kerncast.report.tables import Table
 
 
 def render_markdown(document: Document) -> str:

@@ -12,6 +12,7 @@ _MOST_LAUNCHES = 12
 _COLOURS = {
     "dram": "#1f77b4", "l2": "#17becf", "launch": "#7f7f7f", "compute": "#d62728", "fp32": "#d62728",
     "fp64": "#9467bd", "fp16": "#e377c2", "special": "#ff7f0e", "integer": "#8c564b", "issue": "#2ca02c",
+    "lsu": "#bcbd22",
 }  # fmt: skip
 
 
@@ -39,7 +40,8 @@ def _draw_launch(panel: "object", group: list[Prediction]) -> None:
 
     assert isinstance(panel, Axes)
     seen: set[str] = set()
-    for row, p in enumerate(group):
+    ranked = sorted(group, key=lambda p: p.seconds)
+    for row, p in enumerate(ranked):
         colour = _COLOURS.get(p.limiter, "#000000")
         label = describe_limiter(p.limiter) if p.limiter not in seen else None
         seen.add(p.limiter)
@@ -50,10 +52,12 @@ def _draw_launch(panel: "object", group: list[Prediction]) -> None:
             fontsize=8,
         )  # fmt: skip
     panel.set_xscale("log")
-    panel.set_yticks(range(len(group)), [p.gpu.removeprefix("NVIDIA ") for p in group])
+    panel.set_yticks(range(len(group)), [p.gpu for p in ranked])
     panel.set_ylim(len(group) - 0.4, -0.7)
     panel.xaxis.set_major_formatter(FuncFormatter(lambda value, _: format_seconds(value, 2)))
     panel.xaxis.set_minor_formatter(NullFormatter())
     panel.grid(axis="x", which="both", alpha=0.25)
-    panel.set_title(f"{group[0].kernel}: forecast with {group[0].level:.0%} interval", fontsize=10, loc="left")
-    panel.legend(title="limited by", fontsize=8, title_fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    panel.set_title(
+        f"{group[0].kernel}: forecast with {group[0].level:.0%} interval, uncalibrated", fontsize=10, loc="left"
+    )
+    panel.legend(fontsize=8, loc="upper left", bbox_to_anchor=(0, -0.35 / len(group) - 0.03), ncols=3, frameon=False)

@@ -3,15 +3,14 @@
 from collections.abc import Sequence
 from itertools import groupby
 
-from rich import box
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table as RichTable
 
 from kerncast.forecast import Forecast
-from kerncast.report.as_json import totals
 from kerncast.prediction import Prediction
-from kerncast.report.document import Table, notes_of
+from kerncast.report.as_json import totals
+from kerncast.report.document import notes_of
+from kerncast.report.tables import Table, print_notes, print_table
 from kerncast.report.words import (
     conclude,
     describe_interval,
@@ -22,17 +21,16 @@ from kerncast.report.words import (
 from kerncast.units import format_seconds
 
 
-_TEXT_COLUMNS = {"limited by", "largest terms", "source", "status", "name", "state", "needed for", "cure", "kernel", "GPU"}
-
-
 def print_forecast(forecast: Forecast, console: Console) -> None:
     """Print the forecast: a table per launch, the total, the conclusion and the caveats."""
-    cases = iter(forecast.cases)
-    for _, group in groupby(forecast.predictions, key=lambda p: p.launch):
-        predictions = list(group)
-        profile = [next(cases).profile for _ in predictions][0]
+    pairs = zip(forecast.predictions, forecast.cases, strict=True)
+    for _, group in groupby(pairs, key=lambda pair: pair[0].launch):
+        predictions, cases = zip(*group, strict=True)
+        profile = cases[0].profile
         geometry = f"grid {_extent(profile.grid)}, block {_extent(profile.block)}"
-        console.print(f"[bold]{escape(profile.kernel)}[/bold]  {geometry}. {describe_sampling(profile)}", highlight=False)
+        console.print(
+            f"[bold]{escape(profile.kernel)}[/bold]  {geometry}. {describe_sampling(profile)}", highlight=False
+        )
         print_table(_forecast_table(predictions), console)
     if not forecast.predictions:
         return
@@ -62,23 +60,6 @@ def _forecast_table(predictions: Sequence[Prediction]) -> Table:
 def _largest_terms(p: Prediction) -> str:
     ranked = sorted(p.terms, key=lambda term: -term.seconds)[:3]
     return ", ".join(f"{term.name} {format_seconds(term.seconds, 2)}" for term in ranked)
-
-
-def print_table(table: Table, console: Console) -> None:
-    """Print one table; the first column to the left, numbers to the right."""
-    rich_table = RichTable(box=box.SIMPLE_HEAD, pad_edge=False)
-    for number, heading in enumerate(table.heading):
-        is_text = number == 0 or heading in _TEXT_COLUMNS
-        rich_table.add_column(heading, justify="left" if is_text else "right", overflow="fold")
-    for row in table.rows:
-        rich_table.add_row(*(escape(cell) for cell in row))
-    console.print(rich_table)
-
-
-def print_notes(notes: Sequence[str], console: Console) -> None:
-    """Print caveats as dim lines."""
-    for note in notes:
-        console.print(f"[dim]* {escape(note)}[/dim]", highlight=False)
 
 
 def _extent(extent: tuple[int, int, int]) -> str:

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from itertools import groupby
 
+from kerncast.kernel_profile import Count, KernelProfile
 from kerncast.prediction import Prediction, Timing
-from kerncast.profile import Count, KernelProfile
 from kerncast.units import format_bytes, format_count, format_seconds
 
 _LIMITERS = {
@@ -14,7 +14,8 @@ _LIMITERS = {
     "fp16": "the FP16 lanes",
     "special": "the special-function units",
     "integer": "the integer lanes",
-    "issue": "the rate at which warp instructions are issued",
+    "lsu": "the load/store units",
+    "issue": "warp-instruction issue",
     "l2": "L2 bandwidth",
     "dram": "DRAM bandwidth",
     "launch": "the launch overhead",

@@ -47,8 +47,10 @@ _DEVICE_STD = re.compile(
 )
 
 
-_BEFORE = re.compile(rb'(?:\[\[[^\[\]]*\]\]|extern\s*"C(?:\+\+)?")\s*\Z')
+_BEFORE = re.compile(rb'(?:\[\[[^\[\]]*\]\]|extern\s*"C(?:\+\+)?"|template\s*<[^<>;{}]*>)\s*\Z')
 _FARTHEST_BEFORE = 200
+_REST_OF_FUNCTION = re.compile(rb"[^;{}]*;")
+_INITIALIZER = re.compile(rb"\s*=(?!=)[^;]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,8 +160,11 @@ def _whole(text: bytes, span: _Span) -> _Span:
         start = before.start()
     if text[start:end].endswith(b")"):
         # "= 0" of a pure virtual function, and attributes behind the parameters.
-        rest = re.compile(rb"[^;{}]*;").match(text, end)
+        rest = _REST_OF_FUNCTION.match(text, end)
         end = rest.end() if rest else end
+    elif initializer := _INITIALIZER.match(text, end):
+        # The parser leaves it out where it does not know the type.
+        end = initializer.end()
     return _Span(start, end)
 
 

@@ -14,7 +14,7 @@ def launch_sites(unit: TranslationUnit, text: bytes) -> tuple[LaunchSite, ...]:
     if b"<<<" not in text:
         return ()
     tokens = list(unit.get_tokens(extent=unit.cursor.extent))
-    words = [token.spelling for token in tokens]
+    words = [_word(token) for token in tokens]
     sites = []
     for place, word in enumerate(words):
         if word == "<<<" and ">>>" in words[place:]:
@@ -31,6 +31,14 @@ def launch_sites(unit: TranslationUnit, text: bytes) -> tuple[LaunchSite, ...]:
                     )
                 )
     return tuple(sites)
+
+
+def _word(token: Token) -> str:
+    """Return the text of a token; nothing for a comment or a text in another encoding than UTF-8."""
+    try:
+        return str(token.spelling)
+    except UnicodeDecodeError:
+        return ""
 
 
 def _start_of_name(words: Sequence[str], end: int) -> int:
@@ -55,8 +63,9 @@ def _split(tokens: Sequence[Token], text: bytes) -> list[str]:
     parts: list[str] = []
     depth = first = 0
     for place, token in enumerate(tokens):
-        depth += (token.spelling in _OPENING) - (token.spelling in _CLOSING)
-        if token.spelling == "," and depth == 0:
+        word = _word(token)
+        depth += (word in _OPENING) - (word in _CLOSING)
+        if word == "," and depth == 0:
             parts.append(_text(tokens[first:place], text))
             first = place + 1
     return [*parts, _text(tokens[first:], text)]

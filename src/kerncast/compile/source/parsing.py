@@ -51,6 +51,8 @@ _PARSE = (
 #define __block_size__(...)
 #define __maxnreg__(...)
 #define __grid_constant__
+#define CUDART_CB
+#define CUDAAPI
 #define __align__(n) __attribute__((aligned(n)))
 #define __builtin_align__(n) __attribute__((aligned(n)))
 #define NULL 0
@@ -204,7 +206,9 @@ def _arguments(options: ParseOptions) -> list[str]:
     defines = {"__CUDA_ARCH__": f"{options.architecture}0", "__CUDACC_RTC__": "1", "__CUDACC__": "1"}
     defines |= {"__CUDACC_VER_MAJOR__": "12", "__CUDACC_VER_MINOR__": "9"} | dict(options.defines)
     return [
-        "-x", "cuda", "-nocudainc", "-nocudalib", "--cuda-device-only", "-nostdinc", "-nostdinc++",
+        "-x", "cuda", "--cuda-device-only", "-nostdinc", "-nostdinc++",
+        # An empty path, so that clang looks for no toolkit on the machine.
+        "-nocudainc", "-nocudalib", f"--cuda-path={SHIM_FOLDER}",
         f"-std={options.standard}", "-ferror-limit=0", "-w",
         *(f"-U{name}" for name in _UNDEFINED),
         *(f"-D{name}={value}" for name, value in defines.items()),

@@ -1,0 +1,159 @@
+"""Which forms of which instructions the engine covers: a table, one row per form.
+
+Columns: opcodes | types | other modifiers, all optional | number of operands | place of the memory operand.
+An instruction with two types has ``>`` between the types allowed first and those allowed second.
+"""
+
+from dataclasses import dataclass
+
+_INT = "u16 s16 u32 s32 u64 s64"
+_ROUND = "rn rz rm rp"
+_HALF = "f16 bf16 f16x2 bf16x2"
+_SPACE = "global shared local param const shared::cta param::entry param::func"
+_CACHE = (
+    "ca cg cs cv lu wb wt nc volatile relaxed acquire release weak cta gpu sys cluster acq_rel mmio unified"
+    " L1::evict_normal L1::evict_unchanged L1::evict_first L1::evict_last L1::no_allocate"
+    " L2::evict_last L2::evict_normal L2::evict_first L2::64B L2::128B L2::256B"
+)
+_COMPARE = "eq ne lt le gt ge lo ls hi hs equ neu ltu leu gtu geu num nan"
+_ANY = f"b8 u8 s8 b16 b32 b64 f32 f64 f16 bf16 f16x2 bf16x2 {_INT}"
+_NUMBER = f"u8 s8 f16 bf16 f32 f64 {_INT}"
+
+_TABLE = f"""
+add sub           | {_INT}                        |                                     | 3
+add sub           | s32                           | sat                                 | 3
+add sub mul       | f32                           | {_ROUND} ftz sat                    | 3
+add sub mul       | f64                           | {_ROUND}                            | 3
+add sub mul       | {_HALF}                       | rn ftz sat                          | 3
+mul               | {_INT}                        | lo hi                               | 3
+mul               | u16 s16 u32 s32               | wide                                | 3
+mad               | {_INT}                        | lo hi                               | 4
+mad               | u16 s16 u32 s32               | wide                                | 4
+fma mad           | f32                           | {_ROUND} ftz sat                    | 4
+fma mad           | f64                           | {_ROUND}                            | 4
+fma               | {_HALF}                       | rn ftz sat relu                     | 4
+div rem           | {_INT}                        |                                     | 3
+div               | f32                           | approx full ftz {_ROUND}            | 3
+div               | f64                           | rn                                  | 3
+neg abs           | s16 s32 s64 f64               |                                     | 2
+neg abs           | f32 {_HALF}                   | ftz                                 | 2
+min max           | {_INT} f64                    |                                     | 3
+min max           | s32                           | relu                                | 3
+min max           | f32 {_HALF}                   | ftz NaN                             | 3
+sqrt rcp          | f32                           | approx ftz {_ROUND}                 | 2
+sqrt rcp          | f64                           | rn                                  | 2
+rcp rsqrt         | f64                           | approx ftz                          | 2
+rsqrt             | f32                           | approx ftz                          | 2
+sin cos lg2       | f32                           | approx ftz                          | 2
+ex2               | f32 {_HALF}                   | approx ftz                          | 2
+tanh              | f32 {_HALF}                   | approx                              | 2
+copysign          | f32 f64                       |                                     | 3
+testp             | f32 f64                       | finite infinite number notanumber normal subnormal | 2
+and or xor        | pred b16 b32 b64              |                                     | 3
+not               | pred b16 b32 b64              |                                     | 2
+cnot              | b16 b32 b64                   |                                     | 2
+shl               | b16 b32 b64                   |                                     | 3
+shr               | b16 b32 b64 {_INT}            |                                     | 3
+shf               | b32                           | l r clamp wrap                      | 4
+lop3              | b32                           |                                     | 5
+popc clz brev     | b32 b64                       |                                     | 2
+bfind             | u32 s32 u64 s64               | shiftamt                            | 2
+bfe               | u32 s32 u64 s64               |                                     | 4
+bfi               | b32 b64                       |                                     | 5
+prmt              | b32                           |                                     | 4
+sad               | {_INT}                        |                                     | 4
+mul24             | u32 s32                       | lo                                  | 3
+mad24             | u32 s32                       | lo                                  | 4
+dp4a              | u32 s32 > u32 s32             |                                     | 4
+setp              | {_INT} b16 b32 b64 f64        | {_COMPARE} and or xor               | 3 4 5
+setp              | f32 {_HALF}                   | {_COMPARE} and or xor ftz           | 3 4 5
+set               | u32 s32 f32 > {_INT} b16 b32 b64 f32 f64 | {_COMPARE} ftz           | 3
+set               | f16 > f16                     | {_COMPARE} ftz                      | 3
+set               | f16x2 > f16x2                 | {_COMPARE} ftz                      | 3
+set               | bf16 > bf16                   | {_COMPARE}                          | 3
+set               | bf16x2 > bf16x2               | {_COMPARE}                          | 3
+selp              | {_ANY}                        |                                     | 4
+slct              | {_ANY} > s32                  |                                     | 4
+slct              | {_ANY} > f32                  | ftz                                 | 4
+cvt               | {_NUMBER} > {_NUMBER}         | ftz sat relu rni rzi rmi rpi {_ROUND} | 2
+cvt               | f16x2 bf16x2 > f32            | relu {_ROUND}                       | 3
+mov               | pred {_ANY}                   |                                     | 2
+cvta              | u64                           | to {_SPACE}                         | 2
+isspacep          |                               | {_SPACE}                            | 2
+ld                | {_ANY}                        | {_CACHE} {_SPACE} v2 v4             | 2 | 1
+ldu               | {_ANY}                        | global v2 v4                        | 2 | 1
+st                | {_ANY}                        | {_CACHE} {_SPACE} v2 v4             | 2 | 0
+atom              | u32 s32 u64 f32 f64           | add {_CACHE} {_SPACE}               | 3 | 1
+atom              | {_HALF}                       | add noftz {_CACHE} {_SPACE}         | 3 | 1
+atom              | u32 s32 u64 s64               | min max {_CACHE} {_SPACE}           | 3 | 1
+atom              | u32                           | inc dec {_CACHE} {_SPACE}           | 3 | 1
+atom              | b32 b64                       | and or xor exch {_CACHE} {_SPACE}   | 3 | 1
+atom              | b16 b32 b64                   | cas {_CACHE} {_SPACE}               | 4 | 1
+red               | u32 s32 u64 f32 f64           | add {_CACHE} {_SPACE}               | 2 | 0
+red               | {_HALF}                       | add noftz {_CACHE} {_SPACE}         | 2 | 0
+red               | u32 s32 u64 s64               | min max {_CACHE} {_SPACE}           | 2 | 0
+red               | u32                           | inc dec {_CACHE} {_SPACE}           | 2 | 0
+red               | b32 b64                       | and or xor {_CACHE} {_SPACE}        | 2 | 0
+shfl              | b32                           | up down bfly idx                    | 4 5
+shfl              | b32                           | sync up down bfly idx               | 5 6
+vote              | pred b32                      | all any uni ballot                  | 2
+vote              | pred b32                      | sync all any uni ballot             | 3
+match             | b32 b64                       | sync any                            | 3
+match             | b32 b64                       | sync all                            | 3 4
+activemask        | b32                           |                                     | 1
+redux             | u32 s32                       | sync add min max                    | 3
+redux             | b32                           | sync and or xor                     | 3
+bar barrier       |                               | sync cta aligned                    | 1 2
+bar barrier       |                               | arrive cta aligned                  | 2
+bar barrier       | u32                           | red popc cta aligned                | 3 4
+bar barrier       | pred                          | red and or cta aligned              | 3 4
+bar               |                               | warp sync                           | 1
+membar            |                               | gl cta sys                          | 0
+fence             |                               | sc acq_rel acquire release cta gpu sys cluster | 0
+bra               |                               | uni                                 | 1
+brx               |                               | idx uni                             | 2
+ret               |                               | uni                                 | 0
+exit trap         |                               |                                     | 0
+call              |                               | vprintf __assertfail                | 0 1 2 3 4 5 6
+nanosleep         | u32                           |                                     | 1
+prefetch          |                               | global local L1 L2                  | 1 | 0
+prefetchu         |                               | L1                                  | 1 | 0
+pmevent           |                               | mask                                | 1
+"""
+
+#: What one of each instruction's modifiers has to be: without it the instruction would mean something else.
+NEEDED = {
+    "setp": _COMPARE, "set": _COMPARE, "testp": "finite infinite number notanumber normal subnormal",
+    "atom": "add min max inc dec exch cas and or xor", "red": "add min max inc dec and or xor",
+    "shfl": "up down bfly idx", "vote": "all any uni ballot", "match": "any all",
+    "redux": "add min max and or xor", "bar": "sync arrive popc and or", "barrier": "sync arrive popc and or",
+    "shf": "l r", "mul24": "lo", "mad24": "lo", "call": "vprintf __assertfail",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """One form of an instruction."""
+
+    types: tuple[frozenset[str], ...]
+    """per type modifier which types it may be"""
+    modifiers: frozenset[str]
+    operands: frozenset[int]
+    address: int | None
+    """place of the memory operand"""
+
+
+def _parse(table: str) -> dict[str, list[Form]]:
+    forms: dict[str, list[Form]] = {}
+    for line in table.strip().splitlines():
+        roots, types, modifiers, operands, *address = line.split("|")
+        allowed = tuple(frozenset(part.split()) for part in types.split(">")) if types.strip() else ()
+        counts = frozenset(int(count) for count in operands.split())
+        form = Form(allowed, frozenset(modifiers.split()), counts, int(address[0]) if address else None)
+        for root in roots.split():
+            forms.setdefault(root, []).append(form)
+    return forms
+
+
+#: Opcode before the first dot: its forms.
+FORMS = _parse(_TABLE)

@@ -1,0 +1,61 @@
+"""Names inside a function body: each pair of braces may declare registers, variables and labels of its own."""
+
+import re
+from dataclasses import dataclass, field
+
+from kerncast.ptx.module import Register
+
+_NUMBERED = re.compile(r"(%?[A-Za-z_$][\w$]*?)(\d+)", re.ASCII)
+
+
+@dataclass(slots=True)
+class Scope:
+    """What one pair of braces declares; names get the scope's suffix, so that they are unique in the function."""
+
+    suffix: str
+    outer: "Scope | None"
+    registers: dict[str, Register] = field(default_factory=dict)
+    ranges: dict[str, tuple[int, str]] = field(default_factory=dict)
+    """prefix of numbered registers: (how many, type)"""
+    symbols: dict[str, str] = field(default_factory=dict)
+    labels: dict[str, str] = field(default_factory=dict)
+
+    def find_register(self, name: str) -> Register | None:
+        """Return the register that a name means here."""
+        scope: Scope | None = self
+        while scope is not None:
+            register = scope._own_register(name)
+            if register is not None:
+                return register
+            scope = scope.outer
+        return None
+
+    def find_symbol(self, name: str) -> str:
+        """Return the unique name of a variable; a name that is not declared here belongs to the module."""
+        scope: Scope | None = self
+        while scope is not None:
+            if name in scope.symbols:
+                return scope.symbols[name]
+            scope = scope.outer
+        return name
+
+    def find_label(self, name: str) -> str:
+        """Return the unique name of a label; call it when the whole body has been read."""
+        scope: Scope | None = self
+        while scope is not None:
+            if name in scope.labels:
+                return scope.labels[name]
+            scope = scope.outer
+        return name
+
+    def _own_register(self, name: str) -> Register | None:
+        if name in self.registers:
+            return self.registers[name]
+        match = _NUMBERED.fullmatch(name)
+        if match is None or match[1] not in self.ranges or len(match[2]) > 9:
+            return None
+        count, type_name = self.ranges[match[1]]
+        if int(match[2]) >= count:
+            return None
+        register = self.registers[name] = Register(name + self.suffix, type_name)
+        return register

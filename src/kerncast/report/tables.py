@@ -1,0 +1,47 @@
+"""A table of texts, and how a terminal shows it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table as RichTable
+
+_TEXT_COLUMNS = {
+    "limited by",
+    "largest terms",
+    "source",
+    "status",
+    "name",
+    "state",
+    "needed for",
+    "cure",
+    "kernel",
+    "GPU",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A heading row and rows of texts."""
+
+    heading: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+def print_table(table: Table, console: Console) -> None:
+    """Print one table; the first column to the left, numbers to the right."""
+    rich_table = RichTable(box=box.SIMPLE_HEAD, pad_edge=False)
+    for number, heading in enumerate(table.heading):
+        is_text = number == 0 or heading in _TEXT_COLUMNS
+        rich_table.add_column(heading, justify="left" if is_text else "right", overflow="fold")
+    for row in table.rows:
+        rich_table.add_row(*(escape(cell) for cell in row))
+    console.print(rich_table)
+
+
+def print_notes(notes: Sequence[str], console: Console) -> None:
+    """Print caveats as dim lines."""
+    for note in notes:
+        console.print(f"[dim]* {escape(note)}[/dim]", highlight=False)

@@ -1,0 +1,38 @@
+"""What several tests share: sources of small kernels, and the command line."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+KERNELS = ROOT / "examples" / "kernels"
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def kerncast(tmp_path: Path) -> Run:
+    """Run the command line in an empty folder and return what it did."""
+
+    def run(*arguments: object, timeout: float = 90) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "kerncast", *map(str, arguments)]
+        return subprocess.run(
+            command, cwd=tmp_path, capture_output=True, text=True, timeout=timeout, check=False, encoding="utf-8"
+        )
+
+    return run
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Callable[[str, str], Path]:
+    """Write a text file into the empty folder and return its path."""
+
+    def write_file(name: str, text: str) -> Path:
+        path = tmp_path / name
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    return write_file

@@ -1,0 +1,152 @@
+"""Every arithmetic instruction of the engine against the scalar oracle, over bit patterns of all kinds."""
+
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scalar_arithmetic import WIDTHS, evaluate
+
+from kerncast.execute import reference  # noqa: F401  importing the engine registers all instructions
+from kerncast.execute.arithmetic import ARITHMETIC
+from kerncast.execute.dtypes import as_type, raw_dtype
+from kerncast.execute.supported import check_supported
+from kerncast.ptx import Function
+from kerncast.ptx.module import Instruction, Register
+
+EDGES = [
+    0, 1, 2, 0x7F, 0x80, 0xFF, 0x100, 0x7FFF, 0x8000, 0xFFFF, 0x10000, 0x3C00, 0x7C00, 0x7C01, 0xFC00, 0x03FF, 0x0400,
+    0x7BFF, 0x3F80, 0x7F80, 0x7F81, 0x7F7F, 0xFF80, 0x3C003C00, 0x80008000, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF,
+    0x3F800000, 0xBF800000, 0x7F800000, 0xFF800000, 0x7FC00000, 0x7F7FFFFF, 0x00800000, 0x007FFFFF, 0x80000001,
+    0x4B000000, 0x4F000000, 0xCF000000, 0x4F800000, 0x5F000000, 0x5F800000, 0x3EFFFFFF, 0x3F000000, 0x3F7FFFFF,
+    0x7FFFFFFFFFFFFFFF, 0x8000000000000000, 0xFFFFFFFFFFFFFFFF, 0x3FF0000000000000, 0xBFF0000000000000,
+    0x7FF0000000000000, 0xFFF0000000000000, 0x7FF8000000000000, 0x7FEFFFFFFFFFFFFF, 0x0010000000000000,
+    0x000FFFFFFFFFFFFF, 0x8000000000000001, 0x41DFFFFFFFC00000, 0x41E0000000000000, 0x43E0000000000000,
+    0x43F0000000000000, 0x47EFFFFFE0000000, 0x36A0000000000000, 0x3FE0000000000000, 0x0000000100000000,
+]  # fmt: skip
+
+
+def patterns(width: int) -> st.SearchStrategy[int]:
+    top = (1 << width) - 1
+    near = st.tuples(st.sampled_from(EDGES), st.integers(-2, 2)).map(lambda pair: pair[0] + pair[1] & top)
+    few_bits = st.sets(st.integers(0, width - 1), max_size=4).map(lambda bits: sum(1 << b for b in bits))
+    return st.one_of(st.sampled_from([e for e in EDGES if e <= top]), near, few_bits, st.integers(0, top))
+
+
+def expand(text: str) -> list[str]:
+    """Write out alternatives: ``add.{,sat}.{s32,u32}``."""
+    head, brace, rest = text.partition("{")
+    if not brace:
+        return [re.sub(r"\.+", ".", text)]
+    choices, _, tail = rest.partition("}")
+    return [opcode for choice in choices.split(",") for opcode in expand(head + choice + tail)]
+
+
+INTS = "{u16,s16,u32,s32,u64,s64}"
+COMPARE_INT = "{eq,ne,lt,le,gt,ge}"
+COMPARE_FLOAT = "{eq,ne,lt,le,gt,ge,equ,neu,ltu,leu,gtu,geu,num,nan}"
+#: opcode: number of sources (with the widths of those that have their own)
+FAMILIES = {
+    f"{{add,sub,div,rem,min,max}}.{INTS}": 2,
+    "{add,sub}.sat.s32": 2, "{min,max}.relu.s32": 2,
+    f"mul.{{lo,hi}}.{INTS}": 2, "mul.wide.{u16,s16,u32,s32}": 2,
+    f"mad.{{lo,hi}}.{INTS}": 3, "mad.wide.{u16,s16,u32,s32}": 3,
+    "{neg,abs}.{s16,s32,s64}": 1, f"sad.{INTS}": 3,
+    "mul24.lo.{u32,s32}": 2, "mad24.lo.{u32,s32}": 3, "dp4a.{u32,s32}.{u32,s32}": 3,
+    "{and,or,xor}.{b16,b32,b64}": 2, "not.{b16,b32,b64}": 1, "cnot.{b16,b32,b64}": 1,
+    "shl.{b16,b32,b64}": 2, f"shr.{{b16,b32,b64,{INTS[1:-1]}}}": 2, "shf.{l,r}.{clamp,wrap}.b32": 3,
+    "{popc,clz,brev}.{b32,b64}": 1, "bfind.{,shiftamt}.{u32,s32,u64,s64}": 1,
+    "bfe.{u32,s32,u64,s64}": 3, "bfi.{b32,b64}": 4, "prmt.b32": 3,
+    "{add,sub,mul}.{rn,rz,rm,rp}.{,ftz}.{,sat}.f32": 2, "{add,sub,mul}.{rn,rz,rm,rp}.f64": 2,
+    "fma.{rn,rz,rm,rp}.{,ftz}.{,sat}.f32": 3, "fma.{rn,rz,rm,rp}.f64": 3,
+    "{add,sub,mul}.rn.{,ftz}.{,sat}.{f16,f16x2}": 2, "{add,sub,mul}.rn.{bf16,bf16x2}": 2,
+    "fma.rn.{,ftz}.{sat,relu,}.{f16,f16x2}": 3, "fma.rn.{,relu}.{bf16,bf16x2}": 3,
+    "div.{rn,rz,rm,rp}.{,ftz}.f32": 2, "div.rn.f64": 2,
+    "{sqrt,rcp}.{rn,rz,rm,rp}.{,ftz}.f32": 1, "{sqrt,rcp}.rn.f64": 1,
+    "{neg,abs}.{,ftz}.{f32,f16,f16x2}": 1, "{neg,abs}.{f64,bf16,bf16x2}": 1,
+    "{min,max}.{,ftz}.{,NaN}.{f32,f16,f16x2}": 2, "{min,max}.{f64,bf16,bf16x2}": 2, "{min,max}.NaN.{bf16,bf16x2}": 2,
+    "copysign.{f32,f64}": 2, "testp.{finite,infinite,number,notanumber,normal,subnormal}.{f32,f64}": 1,
+    f"setp.{COMPARE_INT}.{INTS}": 2, "setp.{lo,ls,hi,hs}.{u16,u32,u64}": 2, "setp.{eq,ne}.{b16,b32,b64}": 2,
+    f"setp.{COMPARE_FLOAT}.{{,ftz}}.{{f32,f16,f16x2}}": 2, f"setp.{COMPARE_FLOAT}.{{f64,bf16,bf16x2}}": 2,
+    f"set.{COMPARE_INT}.{{u32,f32}}.{{s32,u64,s16}}": 2, f"set.{COMPARE_FLOAT}.{{,ftz}}.{{u32,f32}}.f32": 2,
+    f"set.{COMPARE_FLOAT}.s32.f64": 2, f"set.{COMPARE_FLOAT}.{{,ftz}}.f16.f16": 2,
+    f"set.{COMPARE_FLOAT}.f16x2.f16x2": 2, f"set.{COMPARE_FLOAT}.bf16x2.bf16x2": 2, f"set.{COMPARE_FLOAT}.bf16.bf16": 2,
+    "slct.{b32,u64,f32,s16}.s32": 3, "slct.{,ftz}.{b32,f64}.f32": 3,
+    "cvt.{,sat}.{u8,s8,u16,s16,u32,s32,u64,s64}.{u8,s8,u16,s16,u32,s32,u64,s64}": 1,
+    "cvt.{rn,rz,rm,rp}.{f16,bf16,f32,f64}.{u8,s8,u16,s16,u32,s32,u64,s64}": 1,
+    "cvt.{rni,rzi,rmi,rpi}.{,ftz}.{u8,s8,u16,s16,u32,s32,u64,s64}.f32": 1,
+    "cvt.{rni,rzi,rmi,rpi}.{u8,s8,u16,s16,u32,s32,u64,s64}.{f16,bf16,f64}": 1,
+    "cvt.{rni,rzi,rmi,rpi}.{f16.f16,f32.f32,f64.f64,bf16.bf16}": 1, "cvt.{,rzi}.{,ftz}.{,sat}.f32.f32": 1,
+    "cvt.{rn,rz,rm,rp}.{,ftz}.{,sat}.f32.f64": 1, "cvt.{,ftz}.{,sat}.f64.f32": 1,
+    "cvt.{rn,rz,rm,rp}.{,relu}.{f16,bf16}.f32": 1, "cvt.{rn,rz,rm,rp}.{f16,bf16}.f64": 1,
+    "cvt.{f32,f64}.{f16,bf16}": 1, "cvt.{rn,rz}.{,relu}.{f16x2,bf16x2}.f32": 2,
+}  # fmt: skip
+OPCODES = [(opcode, count) for family, count in FAMILIES.items() for opcode in expand(family)]
+#: Sources that are not of the instruction's type: opcode and position to width.
+SHIFT_LIKE = {"shl": {1: 32}, "shr": {1: 32}, "bfe": {1: 32, 2: 32}, "bfi": {2: 32, 3: 32}}
+SMALL = {("shl", 1), ("shr", 1), ("shf", 2), ("bfe", 1), ("bfe", 2), ("bfi", 2), ("bfi", 3)}
+
+
+def source_width(opcode: str, position: int) -> int:
+    root, *modifiers = opcode.split(".")
+    types = [m for m in modifiers if m in WIDTHS]
+    if root == "slct":
+        return 32 if position == 2 else WIDTHS[types[0]]
+    if "wide" in modifiers and position == 2:
+        return 2 * WIDTHS[types[-1]]
+    return SHIFT_LIKE.get(root, {}).get(position, WIDTHS[types[-1]])
+
+
+def run(opcode: str, sources: list[list[int]]) -> list[int]:
+    """Let the engine compute an instruction for several threads; returns the bits of its results."""
+    root, *modifiers = opcode.split(".")
+    operands = tuple(Register(f"%r{i}", f"b{source_width(opcode, max(i - 1, 0))}") for i in range(len(sources) + 1))
+    instruction = Instruction(root, tuple(modifiers), operands, None, False, None)
+    check_supported(Function("k", True, (), (), (), (instruction,), {}, {}))
+    arrays = [np.array(values, raw_dtype(f"b{source_width(opcode, i)}")) for i, values in enumerate(sources)]
+
+    def source(position: int, type_name: str | None = None) -> np.ndarray:
+        return as_type(arrays[position], type_name or instruction.type)
+
+    with np.errstate(all="ignore"):
+        result = np.broadcast_to(ARITHMETIC[root](instruction, source), (len(sources[0]),))
+    raw = np.ascontiguousarray(result)
+    return [int(x) for x in (raw if raw.dtype.kind == "b" else raw.view(f"u{raw.dtype.itemsize}"))]
+
+
+def result_type(opcode: str) -> str:
+    types = [m for m in opcode.split(".") if m in WIDTHS]
+    return types[0] if opcode.startswith(("cvt", "set.", "slct")) else types[-1]
+
+
+def agree(kind: str, a: int, b: int) -> bool:
+    """Say whether two results are equal; the bits of a double-precision NaN are not specified."""
+    is_nan = kind == "f64" and all(x & 0x7FFFFFFFFFFFFFFF > 0x7FF0000000000000 for x in (a, b))
+    return a == b or is_nan
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_instruction(family: str) -> None:
+    opcodes = expand(family)
+
+    @settings(max_examples=300, deadline=None, database=None)
+    @given(st.data())
+    def check(data: st.DataObject) -> None:
+        opcode = data.draw(st.sampled_from(opcodes))
+        root = opcode.split(".")[0]
+        rows = []
+        for position in range(FAMILIES[family]):
+            values = patterns(source_width(opcode, position))
+            if (root, position) in SMALL:
+                values = st.one_of(st.integers(0, 70), values)
+            rows.append(data.draw(st.lists(values, min_size=12, max_size=12)))
+        computed = run(opcode, rows)
+        for lane, result in enumerate(computed):
+            sources = [row[lane] for row in rows]
+            expected = evaluate(opcode, sources)
+            assert agree(result_type(opcode), result, expected), (
+                f"{opcode} of {[hex(s) for s in sources]} is {result:#x}, not {expected:#x}"
+            )
+
+    check()

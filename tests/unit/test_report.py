@@ -1,0 +1,138 @@
+"""Reports: every section of the gpuSD report is there, users' texts are escaped, pictures are well-formed."""
+
+import re
+import xml.etree.ElementTree as ET
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from kerncast.forecast import Forecast, Options, forecast_all, resolve_gpus
+from kerncast.kernel_profile import Count
+from kerncast.prediction import Prediction, Term, Timing
+from kerncast.report.document import build_document
+from kerncast.report.html import render_html
+from kerncast.report.markdown import render_markdown
+from kerncast.report.picture import draw_forecast
+from kerncast.report.words import conclude, describe_count
+from kerncast.units import format_bytes, format_count, format_seconds, parse_seconds
+
+KERNELS = Path(__file__).parents[2] / "examples" / "kernels"
+
+SECTIONS = [
+    "Parallelism and workload",
+    "Operation counts",
+    "Memory traffic",
+    "GPU specifications used",
+    "Time estimates",
+    "Conclusion",
+    "Caveats",
+]
+
+
+@pytest.fixture(scope="module")
+def gpusd() -> Forecast:
+    return forecast_all(KERNELS / "gpusd.toml", resolve_gpus(["TITAN V", "RTX 4070"]), Options())
+
+
+def test_sections_of_the_gpusd_report(gpusd: Forecast) -> None:
+    titles = [section.title for section in build_document(gpusd).sections]
+    for number, (title, wanted) in enumerate(zip(titles, SECTIONS, strict=True), 1):
+        assert title.startswith(f"{number}. {wanted}")
+
+
+def test_markdown_tables_are_rectangular(gpusd: Forecast) -> None:
+    text = render_markdown(build_document(gpusd))
+    widths = [re.sub(r"\\\|", "", line).count("|") for line in text.splitlines() if line.startswith("|")]
+    assert len(widths) > 20
+    for block in re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE):
+        assert len({re.sub(r"\\\|", "", line).count("|") for line in block.splitlines()}) == 1
+    assert "launch overhead" in text
+
+
+def test_html_is_one_file_that_loads_nothing(gpusd: Forecast) -> None:
+    page = render_html(build_document(gpusd), draw_forecast(gpusd.predictions))
+    assert "<svg" in page
+    assert not re.search(r"(?:src|href)=[\"'](?!#)", page.replace('xlink:href="#', 'href="#'))
+    assert "<script" not in page
+
+
+def test_a_hostile_kernel_name_is_escaped(gpusd: Forecast) -> None:
+    evil = "<script>alert(1)</script>|$x_1$"
+    predictions = tuple(replace(p, kernel=evil) for p in gpusd.predictions)
+    forecast = replace(gpusd, predictions=predictions)
+    page = render_html(build_document(forecast), draw_forecast(predictions))
+    assert "<script" not in page
+    assert "<script" not in render_markdown(build_document(forecast))
+
+
+def test_the_picture_is_xml_and_names_each_gpu(gpusd: Forecast) -> None:
+    svg = draw_forecast(gpusd.predictions)
+    text = "".join(ET.fromstring(svg).itertext())  # noqa: S314  our own text
+    assert "TITAN V" in text
+    assert "RTX 4070" in text
+    assert draw_forecast(gpusd.predictions) == svg
+
+
+def one(gpu: str, seconds: float, factor: float = 1.1, limiter: str = "dram") -> Prediction:
+    terms = (Term(limiter, seconds),)
+    return Prediction(
+        "k",
+        0,
+        gpu,
+        gpu.lower(),
+        seconds,
+        seconds / factor,
+        seconds * factor,
+        0.9,
+        Timing.SERIES,
+        limiter,
+        terms,
+        (),
+        "m",
+    )
+
+
+@pytest.mark.parametrize(
+    ("predictions", "words"),
+    [
+        ([one("A", 1e-3)], ["about 1 ms on A", "DRAM bandwidth"]),
+        ([one("A", 2e-3), one("B", 1e-3)], ["fastest on B", "do not overlap", "on every GPU"]),
+        ([one("A", 2e-3), one("B", 1e-3, 3.0)], ["fastest on B", "the order is open"]),
+        ([one("A", 1.05e-3), one("B", 1e-3)], ["about the same time everywhere"]),
+        ([one("A", 3e-3, limiter="l2"), one("B", 1e-3)], ["DRAM bandwidth or L2 bandwidth"]),
+    ],
+)
+def test_conclusions(predictions: list[Prediction], words: list[str]) -> None:
+    (sentence,) = conclude(predictions)
+    for word in words:
+        assert word in sentence
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0, "0 s"), (1.5e-9, "1.5 ns"), (999.96e-9, "1000 ns"), (5.061e-6, "5.061 µs"), (0.0123, "12.3 ms"), (61, "61 s")],
+)
+def test_format_seconds(seconds: float, text: str) -> None:
+    assert format_seconds(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("2ms", 2e-3), ("1.5 us", 1.5e-6), ("3µs", 3e-6), ("1e3ns", 1e-6), ("4s", 4)]
+)
+def test_parse_seconds(text: str, seconds: float) -> None:
+    assert parse_seconds(text) == pytest.approx(seconds, rel=1e-12)
+
+
+@pytest.mark.parametrize("text", ["", "2", "ms", "-1ms", "0s", "nan s", "inf s", "1e999s", "2 parsecs"])
+def test_parse_seconds_refuses(text: str) -> None:
+    with pytest.raises(ValueError, match="time"):
+        parse_seconds(text)
+
+
+def test_formats_of_counts() -> None:
+    assert format_count(836) == "836"
+    assert format_count(20900, "FLOP") == "20.9 kFLOP"
+    assert format_bytes(652.8e9) == "653 GB"
+    assert describe_count(None) == "unknown"
+    assert describe_count(Count(100, 90, 110)) == "100 (90 to 110)"
