@@ -130,7 +130,7 @@ def agree(kind: str, a: int, b: int) -> bool:
 def test_instruction(family: str) -> None:
     opcodes = expand(family)
 
-    @settings(max_examples=300, deadline=None, database=None)
+    @settings(max_examples=20, deadline=None, database=None)
     @given(st.data())
     def check(data: st.DataObject) -> None:
         opcode = data.draw(st.sampled_from(opcodes))

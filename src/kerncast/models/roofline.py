@@ -21,7 +21,7 @@ class Roofline(Model):
 
     Source: Williams, Waterman, Patterson, "Roofline", CACM 52(4), 2009; extended by more ceilings.
     Fails when: latency decides (few warps, long dependency chains), L1 serves much, shared-memory or atomic conflicts
-    cost time. It is a lower bound on the time where its counts are exact.
+    cost time. Counts are of PTX: where ptxas merges neighbouring loads, the load/store term is too long.
 
     >>> from kerncast.gpu import load_gpu
     >>> from kerncast.read.declared import declared_profile
