@@ -106,6 +106,11 @@ class Architecture:
         return self.max_threads_per_sm // WARP_SIZE
 
     @property
+    def code_name(self) -> str:
+        """What the compiler calls it, such as sm_70; a user's own architecture may have another id."""
+        return f"sm_{self.number}"
+
+    @property
     def number(self) -> int:
         """The compute capability as the compiler writes it: 70 for 7.0."""
         major, _, minor = self.compute_capability.partition(".")

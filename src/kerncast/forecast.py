@@ -87,7 +87,7 @@ def profile(
         if len(launches) > 1:
             raise InputError(f"{launch} has {len(launches)} launches", cure="Pass one of load_launches(path).")
         launch = launches[0]
-    architecture = resolve_gpus(gpu)[0][0].architecture.id if gpu is not None else _DEFAULT_ARCHITECTURE
+    architecture = resolve_gpus(gpu)[0][0].architecture.code_name if gpu is not None else _DEFAULT_ARCHITECTURE
     compiled = compile_source(
         launch.source, architectures=[architecture], kernel=launch.kernel, defines=launch.defines
     ).kernels[0]
@@ -123,12 +123,12 @@ def forecast_all(
     gathered = _Gathered()
     for source in read_evidence(evidence):
         profiles = (
-            {gpu.architecture.id: source for gpu, _ in gpus}
+            {gpu.architecture.code_name: source for gpu, _ in gpus}
             if isinstance(source, KernelProfile)
             else gathered.profiles_of(source, gpus, options.budget, progress)
         )
         for gpu, assumed in gpus:
-            kernel_profile = profiles.get(gpu.architecture.id)
+            kernel_profile = profiles.get(gpu.architecture.code_name)
             if kernel_profile is None:
                 continue
             try:
@@ -184,7 +184,7 @@ class _Gathered:
         self, launch: Launch, gpus: list[tuple[GPU, tuple[str, ...]]], budget: Budget | None, progress: Progress | None
     ) -> dict[str, KernelProfile]:
         """Return a profile per architecture; architectures whose PTX is the same share one execution."""
-        architectures = list(dict.fromkeys(gpu.architecture.id for gpu, _ in gpus))
+        architectures = list(dict.fromkeys(gpu.architecture.code_name for gpu, _ in gpus))
         if progress:
             progress(f"compiling {launch.label}", 0, 0)
         compiled = compile_source(

@@ -201,6 +201,8 @@ def _evaluate_float(root: str, modifiers: list[str], kind: str, sources: list[in
         return int(_test_property(modifiers, sources[0], kind))
     mode = next((m for m in modifiers if m in {"rn", "rz", "rm", "rp"}), "rn")
     bits = encode(_combine(root, modifiers, numbers, mode), kind, mode)
+    if "approx" in modifiers and kind == "f64":
+        bits &= 0xFFFFFFFF00000000
     if "sat" in modifiers:
         bits = _saturate(bits, kind)
     if "relu" in modifiers and bits != _NAN[kind] and (bits >> (WIDTHS[kind] - 1) or not bits):

@@ -103,6 +103,13 @@ def test_a_users_own_gpu(kerncast: Run, tmp_path: Path) -> None:
     assert json.loads(done.stdout)["predictions"][0]["gpu_id"] == "mine"
 
 
+def test_a_users_own_architecture(kerncast: Run, tmp_path: Path) -> None:
+    (tmp_path / "tuned.toml").write_text('name = "Tuned Volta"\nfrom = "sm_70"\ncompute_capability = "7.0"\n')
+    (tmp_path / "mine.toml").write_text("from = 'tuned.toml'\nsm_count = 40\nclock_boost_mhz = 1000\ndram_gb_per_s = 448\n")
+    done = kerncast("predict", KERNELS / "saxpy.toml", "--gpu", "mine.toml", "--json")
+    assert done.returncode == 0, done.stderr
+
+
 def test_timings_differ_by_their_launch(kerncast: Run) -> None:
     times = {}
     for timing in ("series", "single", "cold", "profiler"):

@@ -130,3 +130,13 @@ def test_an_unknown_model_lists_the_known() -> None:
 
 def test_the_interval_factor_of_a_normal_error() -> None:
     assert interval_factor(1.0, 0.6826894921) == pytest.approx(2.718281828, rel=1e-6)
+
+
+def test_code_for_another_generation_widens_the_interval() -> None:
+    """As for a Kepler GPU whose code is compiled for sm_50, because the extra that compiles for sm_35 is missing."""
+    profile = kerncast.profile(DECLARED.with_name("gpusd.toml"), gpu="GTX 980")
+    own = Roofline().predict(profile, load_gpu("gtx-980"), Question())
+    foreign = Roofline().predict(profile, load_gpu("k40"), Question())
+    same_counts = Roofline().estimate(profile, load_gpu("k40"), Timing.SERIES)
+    assert own.high / own.seconds == pytest.approx(interval_factor(0.6, 0.9))
+    assert foreign.high / same_counts.high == pytest.approx(interval_factor(0.732, 0.9), rel=1e-3)

@@ -54,12 +54,12 @@ def _from_launches(path: Path, gpus: "list[GPU]") -> "list[tuple[str, GPU, Block
 
     rows = []
     for launch in load_launches(path):
-        architectures = list(dict.fromkeys(gpu.architecture.id for gpu in gpus))
+        architectures = list(dict.fromkeys(gpu.architecture.code_name for gpu in gpus))
         compiled = compile_source(
             launch.source, architectures=architectures, kernel=launch.kernel, defines=launch.defines
         )
         for gpu in gpus:
-            kernel = compiled.kernel_for(gpu.architecture.id)
+            kernel = compiled.kernel_for(gpu.architecture.code_name)
             r = kernel.resources
             request = BlockRequest(
                 launch.threads_per_block, r.registers_per_thread, r.static_shared_bytes, launch.shared_bytes,
