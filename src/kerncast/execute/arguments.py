@@ -3,6 +3,7 @@
 import math
 import struct
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -43,7 +44,8 @@ def bind_arguments(
     if len(arguments) != len(parameters):
         names = [p.name for p in declared if p]
         raise LaunchError(
-            f"{len(arguments)} arguments for {len(parameters)} parameters" + (f" ({', '.join(names)})" if names else ""),
+            f"{len(arguments)} arguments for {len(parameters)} parameters"
+            + (f" ({', '.join(names)})" if names else ""),
             where=launch.label,
             cure="Give one argument per parameter, in their order.",
         )
@@ -109,7 +111,7 @@ def _check_kind(one: BoundArgument, where: str) -> None:
         _check_number(one, value, where)
 
 
-def _check_number(one: BoundArgument, value: float, where: str) -> None:
+def _check_number(one: BoundArgument, value: Any, where: str) -> None:
     if one.is_float:
         _check_float(one, value, where)
         return
@@ -127,10 +129,10 @@ def _check_number(one: BoundArgument, value: float, where: str) -> None:
         )
 
 
-def _check_float(one: BoundArgument, value: float, where: str) -> None:
+def _check_float(one: BoundArgument, value: Any, where: str) -> None:
     largest = float(np.finfo(f"f{one.parameter.nbytes}").max)
-    fits = not math.isfinite(value) or abs(value) <= largest if isinstance(value, float) else abs(value) <= largest
-    if not fits:
+    is_special = isinstance(value, float) and not math.isfinite(value)
+    if not is_special and abs(value) > largest:
         raise LaunchError(
             f"{value} does not fit a floating-point parameter of {8 * one.parameter.nbytes} bits",
             where=where,

@@ -63,11 +63,11 @@ def _add_halves(ins: Instruction) -> Callable[[AnyArray, list[AnyArray]], AnyArr
 
 
 def _increment(found: AnyArray, given: list[AnyArray]) -> AnyArray:
-    return np.where(found >= given[0], found.dtype.type(0), found + found.dtype.type(1))
+    return np.where(found >= given[0], np.uint32(0), found + np.uint32(1))
 
 
 def _decrement(found: AnyArray, given: list[AnyArray]) -> AnyArray:
-    return np.where((found == 0) | (found > given[0]), given[0], found - found.dtype.type(1))
+    return np.where((found == 0) | (found > given[0]), given[0], found - np.uint32(1))
 
 
 def _exchange(found: AnyArray, given: list[AnyArray]) -> AnyArray:

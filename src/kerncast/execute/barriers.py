@@ -43,7 +43,8 @@ class Barriers:
     @property
     def waiting(self) -> Mask:
         """Which warps wait."""
-        return self._waits_at != _NONE
+        waiting: Mask = self._waits_at != _NONE
+        return waiting
 
     def arrive(self, ins: Instruction, active: Index) -> None:
         """Let the warps of these threads wait, or only count them."""

@@ -33,19 +33,19 @@ def _not(ins: Instruction, src: Sources) -> AnyArray:
 def _logical_not(ins: Instruction, src: Sources) -> AnyArray:
     del ins
     x = src(0)
-    return (x == 0).astype(x.dtype)
+    result: AnyArray = (x == 0).astype(x.dtype)
+    return result
 
 
 @handles("shl", "shr")
 def _shift(ins: Instruction, src: Sources) -> AnyArray:
     x, amount = np.broadcast_arrays(src(0), src(1, "u32"))
     width = TYPE_BITS[ins.type]
-    if ins.root == "shl":
-        shifted = np.left_shift(x, np.minimum(amount, width - 1).astype(x.dtype))
-        return np.where(amount < width, shifted, x.dtype.type(0))
-    if x.dtype.kind == "i":  # fills with the sign, however far
-        return np.right_shift(x, np.minimum(amount, width - 1).astype(x.dtype))
-    return np.where(amount < width, np.right_shift(x, np.minimum(amount, width - 1).astype(x.dtype)), x.dtype.type(0))
+    operation = np.left_shift if ins.root == "shl" else np.right_shift
+    shifted: AnyArray = operation(x, np.minimum(amount, width - 1).astype(x.dtype))
+    if ins.root == "shr" and x.dtype.kind == "i":  # fills with the sign, however far
+        return shifted
+    return np.where(amount < width, shifted, np.zeros(1, x.dtype))
 
 
 @handles("shf")
@@ -100,7 +100,8 @@ def _highest_bit(x: AnyArray) -> AnyArray:
         large = x >> np.uint64(step) != 0
         result += np.where(large, step, 0)
         x = np.where(large, x >> np.uint64(step), x)
-    return result + (x != 0)
+    highest: AnyArray = result + (x != 0)
+    return highest
 
 
 @handles("brev")
@@ -146,7 +147,8 @@ def _insert_field(ins: Instruction, src: Sources) -> AnyArray:
     below = (np.uint64(1) << shift) - np.uint64(1)
     mask = np.where(position < width, upto & ~below & ones, np.uint64(0))
     moved = field.astype(np.uint64) << shift
-    return ((moved & mask) | (base.astype(np.uint64) & ~mask)).astype(base.dtype)
+    merged: AnyArray = (moved & mask) | (base.astype(np.uint64) & ~mask)
+    return merged.astype(base.dtype)
 
 
 @handles("prmt")
@@ -192,5 +194,3 @@ def _dot_product(ins: Instruction, src: Sources) -> AnyArray:
 def _byte(word: AnyArray, position: int, type_name: str) -> AnyArray:
     value = ((word >> np.uint32(8 * position)) & np.uint32(255)).astype(np.uint8)
     return (value.view(np.int8) if type_name == "s32" else value).astype(np.int64)
-
-

@@ -19,7 +19,7 @@ DTYPES: dict[str, np.dtype[Any]] = {
     }.items()
 }  # fmt: skip
 
-_RAW = {1: np.dtype("u1"), 2: np.dtype("u2"), 4: np.dtype("u4"), 8: np.dtype("u8")}
+_RAW: dict[int, np.dtype[Any]] = {1: np.dtype("u1"), 2: np.dtype("u2"), 4: np.dtype("u4"), 8: np.dtype("u8")}
 
 
 def raw_dtype(type_name: str) -> np.dtype[Any]:
@@ -34,7 +34,8 @@ def as_type(bits: AnyArray, type_name: str) -> AnyArray:
         return bits
     if bits.dtype.itemsize != dtype.itemsize:
         bits = bits.astype(_RAW[dtype.itemsize])
-    return bits.view(dtype)
+    result: AnyArray = bits.view(dtype)
+    return result
 
 
 def to_register(values: AnyArray, type_name: str) -> AnyArray:
@@ -59,4 +60,5 @@ def immediate(value: int, kind: str, type_name: str) -> AnyArray:
         literal = np.array([value], np.uint32 if kind == "f32" else np.uint64)
         return literal.view(np.float32 if kind == "f32" else np.float64).astype(dtype)
     bits = value & ((1 << 8 * dtype.itemsize) - 1)
-    return np.array([bits], _RAW[dtype.itemsize]).view(dtype)
+    result: AnyArray = np.array([bits], _RAW[dtype.itemsize]).view(dtype)
+    return result

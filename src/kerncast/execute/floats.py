@@ -87,7 +87,7 @@ def round_to(exact: Float64, kind: str, mode: str) -> Float64:
     _, exponent = np.frexp(exact)
     unit = np.maximum(exponent - shape.precision, shape.least_exponent - shape.precision + 1)
     rounded = np.ldexp(_ROUND[mode](np.ldexp(exact, -unit)), unit)
-    to_infinity = {"rn": True, "rz": False, "rm": exact < 0, "rp": exact > 0}[mode]
+    to_infinity: Any = {"rn": True, "rz": False, "rm": exact < 0, "rp": exact > 0}[mode]
     beyond = np.copysign(np.where(to_infinity, np.inf, shape.largest), exact)
     rounded = np.where(np.abs(rounded) > shape.largest, beyond, rounded)
     return np.where(np.isfinite(exact), rounded, exact)
@@ -112,13 +112,13 @@ def integer_to_f64(values: AnyArray, mode: str) -> Float64:
 
 def flush_subnormals(values: AnyArray, smallest_normal: float | np.float32 = _SMALLEST_NORMAL_F32) -> AnyArray:
     """Return values with subnormal ones replaced by zero of the same sign (.ftz)."""
-    return np.where(np.abs(values) < smallest_normal, np.copysign(values.dtype.type(0), values), values)
+    return np.where(np.abs(values) < smallest_normal, np.copysign(np.zeros(1, values.dtype), values), values)
 
 
 def saturate(values: AnyArray) -> AnyArray:
     """Return values clamped to [0, 1]; NaN becomes 0 (.sat)."""
-    kind = values.dtype.type
-    return np.where(values > 0, np.minimum(values, kind(1)), kind(0))
+    zero, one = np.zeros(1, values.dtype), np.ones(1, values.dtype)
+    return np.where(values > 0, np.minimum(values, one), zero)
 
 
 def minimum(a: AnyArray, b: AnyArray) -> AnyArray:

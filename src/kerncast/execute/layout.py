@@ -50,7 +50,7 @@ def link(module: Module, kernel: str) -> Program:
             raise UnsupportedError(f"variable {variable.name} is extern, which is not supported")
     return Program(
         function, build_cfg(function), module_variables, parameters, parameter_bytes, static_bytes,
-        _aligned(private_bytes, 16), {**shared, **private, **{n: PARAMETER_WINDOW + at for n, at in parameters.items()}},
+        _aligned(private_bytes, 16), shared | private | {n: PARAMETER_WINDOW + at for n, at in parameters.items()},
     )  # fmt: skip
 
 

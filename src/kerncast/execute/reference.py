@@ -27,9 +27,7 @@ from kerncast.ptx.module import Instruction
 Index = npt.NDArray[np.intp]
 Lanes = npt.NDArray[np.bool_]
 
-_NOTHING = frozenset(
-    {"membar", "fence", "nanosleep", "prefetch", "prefetchu", "pmevent", "bra", "brx", "ret", "exit"}
-)
+_NOTHING = frozenset({"membar", "fence", "nanosleep", "prefetch", "prefetchu", "pmevent", "bra", "brx", "ret", "exit"})
 #: A warp that has not run for so many steps goes first, so that others which wait for it in a loop go on.
 _PATIENCE_STEPS = 256
 #: Instructions between two looks at the clock.

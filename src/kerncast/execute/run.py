@@ -53,8 +53,7 @@ def execute(
     runner = _Runner(Batch(program, launch, arena, parameters, budget), tally, progress)
     sampler = Sampler(launch.grid)
     runner.run(sampler.pilot())
-    work_per_block = max(1.0, tally.counts["thread_executions"].sum() / tally.finished)
-    runner.run(sampler.rest(int(min(launch.blocks, budget.sample_thread_instructions // work_per_block))))
+    runner.run(sampler.rest(_affordable(tally, launch, budget)))
     trace = Trace(
         function=program.function,
         cfg=program.cfg,
@@ -67,6 +66,14 @@ def execute(
         remarks=tuple(tally.remarks),
     )
     return trace, sampler
+
+
+def _affordable(tally: Tally, launch: Launch, budget: Budget) -> int:
+    """Return how many blocks the budget of work allows, after the first have run."""
+    work_per_block = max(1.0, tally.counts["thread_executions"].sum() / tally.finished)
+    blocks = int(min(launch.blocks, budget.sample_blocks, budget.sample_thread_instructions // work_per_block))
+    tally.check_room(blocks)
+    return blocks
 
 
 class _Runner:

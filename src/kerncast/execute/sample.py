@@ -54,9 +54,7 @@ def strata_of(grid: Extent) -> tuple[Stratum, ...]:
     for extent in grid:
         cuts = [(0, 1), (1, extent - 1), (extent - 1, extent)] if extent >= 3 else [(i, i + 1) for i in range(extent)]
         per_axis.append([(a, b) for a, b in cuts if b > a])
-    return tuple(
-        Stratum((x[0], y[0], z[0]), (x[1], y[1], z[1])) for x, y, z in itertools.product(*per_axis)
-    )
+    return tuple(Stratum((x[0], y[0], z[0]), (x[1], y[1], z[1])) for x, y, z in itertools.product(*per_axis))
 
 
 class Sampler:

@@ -12,6 +12,7 @@ from kerncast.ptx.module import (
     Function,
     Instruction,
     Label,
+    Negated,
     Opaque,
     Operand,
     Register,
@@ -30,6 +31,7 @@ _CURES = {
 }  # fmt: skip
 _WITHOUT_RESULT = {"st", "red", "bra", "brx", "call", "nanosleep", "pmevent", "prefetch", "prefetchu"}
 _WITH_VECTOR = {"mov", "ld", "ldu", "st"}
+_WITH_NEGATED = {"setp", "vote", "bar", "barrier"}
 _WITH_LABEL = {"bra": 0, "brx": 1}
 
 
@@ -69,6 +71,8 @@ def _is_operand(ins: Instruction, form: Form, position: int) -> bool:
         return isinstance(operand, Label) and _WITH_LABEL.get(ins.root) == position
     if isinstance(operand, Vector):
         return ins.root in _WITH_VECTOR and _is_vector(ins, operand)
+    if isinstance(operand, Negated):
+        return ins.root in _WITH_NEGATED
     width = next((int(m[1]) for m in ins.modifiers if m in {"v2", "v4"}), 1)
     return not isinstance(operand, Address | Opaque) and (width == 1 or ins.root == "mov")
 

@@ -8,6 +8,7 @@ from kerncast.execute.arena import SECTOR_BYTES, Arena
 from kerncast.execute.memory import Part
 from kerncast.execute.threads import Threads
 from kerncast.trace import Counts, Footprint
+from kerncast.units import format_bytes
 
 Index = npt.NDArray[np.intp]
 
@@ -37,15 +38,19 @@ class Tally:
 
     def extend(self, blocks: int) -> None:
         """Make room for further blocks."""
-        rows, instructions = self.counts["requests"].shape
-        needed = 8 * len(COUNTED) * (rows + blocks) * instructions
+        self.check_room(self.finished + blocks)
+        for name, counts in self.counts.items():
+            self.counts[name] = np.concatenate([counts, np.zeros((blocks, counts.shape[1]), np.int64)])
+        self.divergent_branches = np.concatenate([self.divergent_branches, np.zeros(blocks, np.int64)])
+
+    def check_room(self, blocks: int) -> None:
+        """Raise BudgetExceededError if the counts of so many blocks take too much memory."""
+        needed = 8 * len(COUNTED) * blocks * self.counts["requests"].shape[1]
         if needed > self._limit_bytes:
             raise BudgetExceededError(
-                f"the counts of {rows + blocks} blocks do not fit the memory budget", cure="Run fewer blocks."
+                f"the counts of {blocks} blocks need {format_bytes(needed)}, over the budget of memory",
+                cure="Let the grid be sampled, or use a larger memory budget.",
             )
-        for name, counts in self.counts.items():
-            self.counts[name] = np.concatenate([counts, np.zeros((blocks, instructions), np.int64)])
-        self.divergent_branches = np.concatenate([self.divergent_branches, np.zeros(blocks, np.int64)])
 
     def start(self, threads: Threads) -> None:
         """Begin a batch."""
@@ -126,7 +131,5 @@ class Tally:
         return threads[first]
 
     def _per_allocation(self, touched: npt.NDArray[np.bool_]) -> Counts:
-        bounds = (
-            (a.start // SECTOR_BYTES, -(-(a.start + a.nbytes) // SECTOR_BYTES)) for a in self._arena.allocations
-        )
+        bounds = ((a.start // SECTOR_BYTES, -(-(a.start + a.nbytes) // SECTOR_BYTES)) for a in self._arena.allocations)
         return np.array([np.count_nonzero(touched[start:stop]) for start, stop in bounds], np.int64)

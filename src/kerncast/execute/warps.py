@@ -30,16 +30,19 @@ class WarpPlaces:
     @property
     def ended(self) -> npt.NDArray[np.bool_]:
         """Which warps have ended."""
-        return self.current == self.end
+        ended: npt.NDArray[np.bool_] = self.current == self.end
+        return ended
 
     @property
     def alive(self) -> Lanes:
         """Which lanes have not left the kernel, [warps, 32]."""
-        return self._place != self.end
+        alive: Lanes = self._place != self.end
+        return alive
 
     def standing_at(self, place: int, warps: Index) -> Lanes:
         """Return which lanes [warps, 32] stand at a place."""
-        return self._place[warps] == place
+        standing: Lanes = self._place[warps] == place
+        return standing
 
     def go(self, warps: Index, lanes: Lanes, targets: "int | npt.NDArray[np.int32]") -> None:
         """Send some lanes [warps, 32] of these warps to one place, or each to its own."""

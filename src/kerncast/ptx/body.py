@@ -46,9 +46,7 @@ class BodyParser:
             self._statement(self.scope)
         for number, scope in self.branches:
             self.instructions[number] = _resolve_labels(self.instructions[number], scope)
-        tables = {
-            name: tuple(scope.find_label(word) for word in words) for name, (scope, words) in self.tables.items()
-        }
+        tables = {name: tuple(scope.find_label(word) for word in words) for name, (scope, words) in self.tables.items()}
         return Body(tuple(self.instructions), self.labels, tables, tuple(self.variables))
 
     def _open_scope(self) -> None:

@@ -39,7 +39,7 @@ def build_cfg(function: Function) -> ControlFlowGraph:
     """Return the control-flow graph; raises PTXSyntaxError for a branch to nowhere."""
     code = function.instructions
     starts = {0, *function.labels.values()} | {i + 1 for i, instruction in enumerate(code) if instruction.ends_block}
-    bounds = sorted(start for start in starts if start < len(code)) + [len(code)]
+    bounds = [*sorted(start for start in starts if start < len(code)), len(code)]
     block_at = {start: number for number, start in enumerate(bounds)}
     blocks = []
     for number in range(len(bounds) - 1):

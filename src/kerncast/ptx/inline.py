@@ -24,7 +24,7 @@ from kerncast.ptx.module import (
 
 #: Functions of the driver that have no PTX body; the engine knows what they do.
 INTRINSICS = frozenset({"vprintf", "__assertfail"})
-_INSTRUCTION_LIMIT = 500_000
+_INSTRUCTION_LIMIT = 200_000
 _DEPTH_LIMIT = 100
 
 
@@ -139,27 +139,33 @@ def _return_to(instruction: Instruction, label: str) -> Instruction:
 def _renamed(function: Function, prefix: str, bindings: Mapping[str, str]) -> Function:
     # Static shared memory inside a device function is one per block, however often the function is called.
     own = {v.name for v in function.variables if v.space in {"local", "param"}}
-    names = bindings | {name: prefix + name for name in own}
+    names = {**bindings, **{name: prefix + name for name in own}}
+
+    def register(old: Register) -> Register:
+        return Register(prefix + old.name, old.type)
+
+    def symbol(old: Symbol) -> Symbol:
+        return Symbol(names.get(old.name, old.name), old.offset)
 
     def rename(operand: Operand) -> Operand:
+        renamed: Operand = operand
         match operand:
-            case Register(name, type_):
-                return Register(prefix + name, type_)
-            case Negated(register):
-                return Negated(Register(prefix + register.name, register.type))
-            case Symbol(name, offset):
-                return Symbol(names.get(name, name), offset)
-            case Address(Register() | Symbol() as base, offset):
-                renamed = rename(base)
-                return Address(renamed if isinstance(renamed, Register | Symbol) else None, offset)
+            case Register():
+                renamed = register(operand)
+            case Negated(inner):
+                renamed = Negated(register(inner))
+            case Symbol():
+                renamed = symbol(operand)
+            case Address(base, offset) if base is not None:
+                renamed = Address(register(base) if isinstance(base, Register) else symbol(base), offset)
             case Vector(elements):
-                return Vector(tuple(rename(element) for element in elements))
+                renamed = Vector(tuple(rename(element) for element in elements))
             case Label(name):
-                return Label(prefix + name)
-        return operand
+                renamed = Label(prefix + name)
+        return renamed
 
     def instruction(old: Instruction) -> Instruction:
-        guard = Register(prefix + old.guard.name, old.guard.type) if old.guard else None
+        guard = register(old.guard) if old.guard else None
         return replace(old, operands=tuple(rename(operand) for operand in old.operands), guard=guard)
 
     return replace(

@@ -24,7 +24,7 @@ class Scope:
         """Return the register that a name means here."""
         scope: Scope | None = self
         while scope is not None:
-            register = scope._own_register(name)
+            register = scope.own_register(name)
             if register is not None:
                 return register
             scope = scope.outer
@@ -48,7 +48,8 @@ class Scope:
             scope = scope.outer
         return name
 
-    def _own_register(self, name: str) -> Register | None:
+    def own_register(self, name: str) -> Register | None:
+        """Return the register of this name that this scope itself declares."""
         if name in self.registers:
             return self.registers[name]
         match = _NUMBERED.fullmatch(name)

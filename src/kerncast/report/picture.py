@@ -9,6 +9,7 @@ from kerncast.report.words import describe_limiter
 from kerncast.units import format_seconds
 
 _MOST_LAUNCHES = 12
+_DENSE_TICKS_BELOW = 300  # an axis of fewer than 2.5 decades is labelled at 1, 2 and 5
 _COLOURS = {
     "dram": "#1f77b4", "l2": "#17becf", "launch": "#7f7f7f", "compute": "#d62728", "fp32": "#d62728",
     "fp64": "#9467bd", "fp16": "#e377c2", "special": "#ff7f0e", "integer": "#8c564b", "issue": "#2ca02c",
@@ -36,14 +37,14 @@ def draw_forecast(predictions: Sequence[Prediction]) -> str:
 
 def _draw_launch(panel: "object", group: list[Prediction]) -> None:
     from matplotlib.axes import Axes  # noqa: PLC0415
-    from matplotlib.ticker import FuncFormatter, NullFormatter  # noqa: PLC0415
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter  # noqa: PLC0415
 
     assert isinstance(panel, Axes)
     seen: set[str] = set()
     ranked = sorted(group, key=lambda p: p.seconds)
     for row, p in enumerate(ranked):
         colour = _COLOURS.get(p.limiter, "#000000")
-        label = describe_limiter(p.limiter) if p.limiter not in seen else None
+        label = f"limited by {describe_limiter(p.limiter)}" if p.limiter not in seen else None
         seen.add(p.limiter)
         panel.hlines(row, p.low, p.high, color=colour, linewidth=3, alpha=0.35)
         panel.plot([p.seconds], [row], "o", color=colour, label=label)
@@ -54,6 +55,8 @@ def _draw_launch(panel: "object", group: list[Prediction]) -> None:
     panel.set_xscale("log")
     panel.set_yticks(range(len(group)), [p.gpu for p in ranked])
     panel.set_ylim(len(group) - 0.4, -0.7)
+    if max(p.high for p in group) < _DENSE_TICKS_BELOW * min(p.low for p in group):
+        panel.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     panel.xaxis.set_major_formatter(FuncFormatter(lambda value, _: format_seconds(value, 2)))
     panel.xaxis.set_minor_formatter(NullFormatter())
     panel.grid(axis="x", which="both", alpha=0.25)
