@@ -210,7 +210,7 @@ def _evaluate_float(root: str, modifiers: list[str], kind: str, sources: list[in
     return flush(bits, kind) if "ftz" in modifiers and kind != "f64" else bits
 
 
-def _combine(root: str, modifiers: list[str], x: list[Number], mode: str) -> Number:
+def _combine(root: str, modifiers: list[str], x: list[Number], mode: str) -> Number:  # noqa: PLR0911  a table
     match root:
         case "add":
             return total(x[0], x[1], mode)
@@ -302,8 +302,8 @@ def _compare(modifiers: list[str], kind: str, a: int, b: int) -> bool:
     if unordered:
         return operator.endswith("u") and operator != "eq"
     sizes = [Fraction(2) ** 2000 if n.kind == "inf" else n.magnitude for n in (p, q)]
-    x, y = (-s if n.negative else s for s, n in zip(sizes, (p, q), strict=True))
-    return _OPERATORS[operator](x, y)
+    values = [-s if n.negative else s for s, n in zip(sizes, (p, q), strict=True)]
+    return _OPERATORS[operator](*values)
 
 
 _OPERATORS: dict[str, Callable[..., bool]] = {
@@ -387,7 +387,10 @@ def _to_whole(number: Number, how: str) -> Number:
     if number.kind != "finite":
         return number
     exact = number.exact
-    whole = {"rzi": math.trunc, "rmi": math.floor, "rpi": math.ceil, "rni": round}[how](exact)
+    functions: dict[str, Callable[[Fraction], int]] = {
+        "rzi": math.trunc, "rmi": math.floor, "rpi": math.ceil, "rni": round
+    }  # fmt: skip
+    whole = functions[how](exact)
     return Number("finite", number.negative, Fraction(abs(whole)))
 
 

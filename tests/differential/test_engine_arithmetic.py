@@ -150,3 +150,50 @@ def test_instruction(family: str) -> None:
             )
 
     check()
+
+
+APPROXIMATE = {
+    "{sqrt,rcp,rsqrt,lg2,ex2,sin,cos}.approx.{,ftz}.f32": 1, "tanh.approx.f32": 1, "div.{approx,full}.{,ftz}.f32": 2,
+    "{ex2,tanh}.approx.{f16,f16x2}": 1, "ex2.approx.ftz.{bf16,bf16x2}": 1, "tanh.approx.{bf16,bf16x2}": 1,
+    "{rcp,rsqrt}.approx.{,ftz}.f64": 1,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("family", APPROXIMATE)
+def test_approximate_instruction(family: str) -> None:
+    """Computed in double precision by both: a unit in the last place apart at most."""
+    opcodes = expand(family)
+
+    @settings(max_examples=40, deadline=None, database=None)
+    @given(st.data())
+    def check(data: st.DataObject) -> None:
+        opcode = data.draw(st.sampled_from(opcodes))
+        values = patterns(source_width(opcode, 0))
+        rows = [data.draw(st.lists(values, min_size=12, max_size=12)) for _ in range(APPROXIMATE[family])]
+        step = 1 << 32 if opcode.endswith("f64") else 1
+        for lane, result in enumerate(run(opcode, rows)):
+            expected = evaluate(opcode, [row[lane] for row in rows])
+            halves = (0, 16) if opcode.endswith("x2") else (0,)
+            for shift in halves:
+                mask = 0xFFFF if opcode.endswith("x2") else (1 << 64) - 1
+                a, b = result >> shift & mask, expected >> shift & mask
+                assert agree(result_type(opcode), a, b) or abs(a - b) <= step, (opcode, [hex(r[lane]) for r in rows])
+
+    check()
+
+
+def test_fused_multiply_adds_where_rounding_is_hard() -> None:
+    """Double precision, where rounding to odd has its hard cases: sums that cancel, and results at the lower end."""
+    random = np.random.default_rng(1)
+    size = 4000
+    a, b = (random.integers(0, 2**64, size, np.uint64).view(np.float64) for _ in range(2))
+    with np.errstate(all="ignore"):
+        exact = a * b
+        near = np.where(np.isfinite(exact), -exact * random.choice([1, 1 + 2.0**-52, 1 - 2.0**-53, 2.0**-54], size), 0)
+    for c in (near, random.integers(0, 2**64, size, np.uint64).view(np.float64), np.zeros(size), np.full(size, 5e-324)):
+        rows = [[int(v) for v in x.view(np.uint64)] for x in (a, b, c)]
+        for opcode in ("fma.rn.f64", "fma.rz.f64"):
+            results = run(opcode, rows)
+            for lane in range(0, size, 16):
+                expected = evaluate(opcode, [row[lane] for row in rows])
+                assert agree("f64", results[lane], expected)

@@ -16,7 +16,7 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 
 
 def test_json_is_alone_on_stdout(kerncast: Run) -> None:
-    done = kerncast("predict", KERNELS / "saxpy.toml", "--gpu", "TITAN V", "--gpu", "h100-sxm", "--json")
+    done = kerncast("predict", KERNELS / "saxpy.toml", "--gpu", "TITAN V", "--gpu", "h100-sxm", "--json", "-q")
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     found = json.loads(done.stdout)
@@ -105,7 +105,8 @@ def test_a_users_own_gpu(kerncast: Run, tmp_path: Path) -> None:
 
 def test_a_users_own_architecture(kerncast: Run, tmp_path: Path) -> None:
     (tmp_path / "tuned.toml").write_text('name = "Tuned Volta"\nfrom = "sm_70"\ncompute_capability = "7.0"\n')
-    (tmp_path / "mine.toml").write_text("from = 'tuned.toml'\nsm_count = 40\nclock_boost_mhz = 1000\ndram_gb_per_s = 448\n")
+    card = "from = 'tuned.toml'\nsm_count = 40\nclock_boost_mhz = 1000\ndram_gb_per_s = 448\n"
+    (tmp_path / "mine.toml").write_text(card)
     done = kerncast("predict", KERNELS / "saxpy.toml", "--gpu", "mine.toml", "--json")
     assert done.returncode == 0, done.stderr
 

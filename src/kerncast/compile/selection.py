@@ -57,14 +57,14 @@ def entry(choice: Choice, lowered: Mapping[str, str], entries: Sequence[str], so
 
 
 def _only(signatures: Sequence[KernelSignature], source: str) -> Choice:
-    plain = [each for each in signatures if not each.is_template]
-    if len(plain) == 1:
-        return Choice(plain[0].name, plain[0].name, plain[0])
-    if not plain and len(signatures) == 1:
-        raise _without_instance(signatures[0], source)
-    raise CompileError(
-        "several kernels, and none is named", where=source, cure=f"Name one of these:{_listed(signatures)}"
-    )
+    if len(signatures) > 1:  # a template beside a plain kernel may be the one that is meant
+        raise CompileError(
+            "several kernels, and none is named", where=source, cure=f"Name one of these:{_listed(signatures)}"
+        )
+    only = signatures[0]
+    if only.is_template:
+        raise _without_instance(only, source)
+    return Choice(only.name, only.name, only)
 
 
 def _unknown(kernel: str, signatures: Sequence[KernelSignature], source: str) -> CompileError:

@@ -63,7 +63,7 @@ def _add_sub_mul(ins: Instruction, src: Sources) -> AnyArray:
         return _float_result(ins, _float_add_sub_mul(ins, src))
     a, b = src(0), src(1)
     if ins.root == "mul":
-        return _integer_product(ins, a, b)
+        return integer_product(ins, a, b)
     operation = np.add if ins.root == "add" else np.subtract
     if "sat" in ins.modifiers:
         limits = np.iinfo(np.int32)
@@ -95,12 +95,13 @@ def _fma(ins: Instruction, src: Sources) -> AnyArray:
         a, b, c = (_float_source(ins, src, position) for position in range(3))
         function = floats.fma32 if ins.type == "f32" else floats.fma64
         return _float_result(ins, function(a, b, c, rounding_of(ins)))
-    product = _integer_product(ins, src(0), src(1))
+    product = integer_product(ins, src(0), src(1))
     result: AnyArray = product + src(2, _WIDER[ins.type] if "wide" in ins.modifiers else ins.type)
     return result
 
 
-def _integer_product(ins: Instruction, a: AnyArray, b: AnyArray) -> AnyArray:
+def integer_product(ins: Instruction, a: AnyArray, b: AnyArray) -> AnyArray:
+    """Return the lower half of a product, the upper one (.hi) or both (.wide)."""
     result: AnyArray
     if "wide" in ins.modifiers:
         wide = DTYPES[_WIDER[ins.type]]

@@ -4,6 +4,7 @@ Subnormal numbers are kept, also where the hardware flushes them (``atom.add.f32
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -32,7 +33,7 @@ def update(
         _ACCUMULATES[name].at(view, places, arguments[0])
         return None
     if is_half:
-        operation = _add_halves(ins)
+        operation = _add_halves(replace(ins, root="add"))
     else:
         operation = _SINGLE.get(name) or (lambda found, given: _ACCUMULATES[name](found, given[0]))
     old = np.zeros(len(places), view.dtype)

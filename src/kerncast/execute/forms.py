@@ -22,6 +22,7 @@ _NUMBER = f"u8 s8 f16 bf16 f32 f64 {_INT}"
 _TABLE = f"""
 add sub           | {_INT}                        |                                     | 3
 add sub           | s32                           | sat                                 | 3
+add sub addc subc | u32 s32 u64 s64               | cc                                  | 3
 add sub mul       | f32                           | {_ROUND} ftz sat                    | 3
 add sub mul       | f64                           | {_ROUND}                            | 3
 add sub mul       | {_HALF}                       | rn ftz sat                          | 3
@@ -29,6 +30,7 @@ mul               | {_INT}                        | lo hi                       
 mul               | u16 s16 u32 s32               | wide                                | 3
 mad               | {_INT}                        | lo hi                               | 4
 mad               | u16 s16 u32 s32               | wide                                | 4
+mad madc          | u32 s32 u64 s64               | lo hi cc                            | 4
 fma mad           | f32                           | {_ROUND} ftz sat                    | 4
 fma mad           | f64                           | {_ROUND}                            | 4
 fma               | {_HALF}                       | rn ftz sat relu                     | 4

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from kerncast.errors import UnsupportedError
 from kerncast.execute.arena import PARAMETER_WINDOW
 from kerncast.ptx import ControlFlowGraph, Function, Module, build_cfg, inline_calls
-from kerncast.ptx.module import Address, Operand, Symbol, Variable, Vector
+from kerncast.ptx.module import TYPE_BITS, Address, Negated, Operand, Register, Symbol, Variable, Vector
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +26,10 @@ class Program:
     """local variables and call parameters of one thread"""
     addresses: Mapping[str, int]
     """variable: address in its own state space; those of global variables are added when memory is set up"""
+    register_bytes: int
+    """virtual registers of one thread"""
+    read: frozenset[str]
+    """registers that some instruction reads, so that an atomic whose result is dropped need not find it"""
 
     def address_of(self, name: str) -> int:
         """Return the address of a variable in its own state space."""
@@ -51,7 +55,33 @@ def link(module: Module, kernel: str) -> Program:
     return Program(
         function, build_cfg(function), module_variables, parameters, parameter_bytes, static_bytes,
         _aligned(private_bytes, 16), shared | private | {n: PARAMETER_WINDOW + at for n, at in parameters.items()},
+        _register_bytes(function), _read_registers(function),
     )  # fmt: skip
+
+
+def _read_registers(function: Function) -> frozenset[str]:
+    read: set[str] = set()
+    for ins in function.instructions:
+        sources = ins.operands[1:] if ins.root == "atom" else ins.operands
+        read.update(register.name for operand in sources for register in _registers(operand))
+        read.update({ins.guard.name} if ins.guard else ())
+    return frozenset(read)
+
+
+def _register_bytes(function: Function) -> int:
+    registers = {register for ins in function.instructions for o in ins.operands for register in _registers(o)}
+    return sum(max(TYPE_BITS[register.type] // 8, 1) for register in registers)
+
+
+def _registers(operand: Operand) -> Iterable[Register]:
+    match operand:
+        case Register():
+            yield operand
+        case Negated(Register() as register) | Address(Register() as register):
+            yield register
+        case Vector(elements):
+            for element in elements:
+                yield from _registers(element)
 
 
 def _reached(module: Module, function: Function) -> list[Variable]:

@@ -18,7 +18,7 @@ from kerncast.execute.arena import (
 from kerncast.execute.atomics import update
 from kerncast.execute.dtypes import DTYPES, as_type, raw_dtype, to_register
 from kerncast.execute.threads import Threads
-from kerncast.ptx.module import TYPE_BITS, Address, Instruction, Operand, Sink, Symbol, Vector
+from kerncast.ptx.module import TYPE_BITS, Address, Instruction, Operand, Register, Sink, Symbol, Vector
 
 AnyArray = npt.NDArray[Any]
 Index = npt.NDArray[np.intp]
@@ -69,7 +69,7 @@ class Memory:
                 return []
         size = TYPE_BITS[ins.type] // 8
         parts = self._resolve(ins, self._addresses(source, threads), threads, size * len(elements))
-        values = [np.zeros(len(threads), raw_dtype(ins.type)) for _ in elements]
+        values = [np.empty(len(threads), raw_dtype(ins.type)) for _ in elements]
         for part in parts:
             view = _elements(part.data, raw_dtype(ins.type))
             first = part.offsets >> _shift(size)
@@ -108,7 +108,7 @@ class Memory:
                 raise UnsupportedError(f"{ins.name} on {part.space} memory is not supported", where=ins.where)
             arguments = [self.threads.values(source, ins.type, part.threads) for source in sources]
             places = part.offsets >> _shift(dtype.itemsize)
-            wants_old = not isinstance(destination, Sink)
+            wants_old = isinstance(destination, Register) and destination.name in self.threads.program.read
             old = update(ins, _elements(part.data, dtype), places, arguments, wants_old=wants_old)
             if old is not None:
                 self.threads.write(destination, old, part.threads)

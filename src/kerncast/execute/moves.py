@@ -22,8 +22,7 @@ def compute(threads: Threads, ins: Instruction, active: Index) -> None:
     def source(position: int, type_name: str | None = None) -> AnyArray:
         return threads.value(ins.operands[1 + position], type_name or ins.type, active)
 
-    result = ARITHMETIC[ins.root](ins, source)
-    threads.write(ins.operands[0], np.broadcast_to(result, active.shape), active)
+    threads.write(ins.operands[0], ARITHMETIC[ins.root](ins, source), active)
 
 
 def _set_predicate(threads: Threads, ins: Instruction, active: Index) -> None:
@@ -41,7 +40,7 @@ def _set_predicate(threads: Threads, ins: Instruction, active: Index) -> None:
     if combine is not None:
         both = [_COMBINATIONS[combine](result, source(2, "pred")) for result in both]
     for target, result in zip(ins.operands[:results], both, strict=False):
-        threads.write(target, np.broadcast_to(result, active.shape), active)
+        threads.write(target, result, active)
 
 
 def move(threads: Threads, ins: Instruction, active: Index) -> None:
@@ -62,13 +61,13 @@ def move(threads: Threads, ins: Instruction, active: Index) -> None:
             part = whole >> np.uint64(position * each)
             threads.write(element, part.astype(f"u{each // 8}"), active)
     else:
-        threads.write(target, threads.values(source, ins.type, active), active)
+        threads.write(target, threads.value(source, ins.type, active), active)
 
 
 def convert_address(threads: Threads, ins: Instruction, active: Index) -> None:
     """Run cvta: between an address in a state space and a generic one."""
     base = np.uint64({"shared": SHARED_WINDOW, "local": LOCAL_WINDOW}.get(ins.space, 0))
-    address = threads.values(ins.operands[1], "u64", active)
+    address = threads.value(ins.operands[1], "u64", active)
     threads.write(ins.operands[0], address - base if "to" in ins.modifiers else address + base, active)
 
 

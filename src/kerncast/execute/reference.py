@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kerncast.errors import BudgetExceededError, KernelFault
-from kerncast.execute import bits, compare, convert, crosslane, moves
+from kerncast.execute import bits, carry, compare, convert, crosslane, moves
 from kerncast.execute.arena import Arena
 from kerncast.execute.arithmetic import ARITHMETIC
 from kerncast.execute.barriers import Barriers
@@ -30,8 +30,6 @@ Lanes = npt.NDArray[np.bool_]
 _NOTHING = frozenset({"membar", "fence", "nanosleep", "prefetch", "prefetchu", "pmevent", "bra", "brx", "ret", "exit"})
 #: A warp that has not run for so many steps goes first, so that others which wait for it in a loop go on.
 _PATIENCE_STEPS = 256
-#: Instructions between two looks at the clock.
-_CLOCK_PERIOD = 64
 
 assert bits.ARITHMETIC is compare.ARITHMETIC is convert.ARITHMETIC  # importing them registers their instructions
 
@@ -94,7 +92,7 @@ class Batch:
         code = self.program.function.instructions
         self.tally.enter(block.start, block.stop, warps, active)
         for number in range(block.start, block.stop):
-            if (number - block.start) % _CLOCK_PERIOD == 0 and time.monotonic() > self.deadline:
+            if time.monotonic() > self.deadline:
                 raise self._too_slow(code[number])
             ins = code[number]
             self.threads.clock += 1
@@ -107,7 +105,9 @@ class Batch:
 
     def _execute(self, number: int, ins: Instruction, active: Index) -> None:
         root = ins.root
-        if root in ARITHMETIC:
+        if carry.uses_carry(ins):
+            carry.compute(self.threads, ins, active)
+        elif root in ARITHMETIC:
             moves.compute(self.threads, ins, active)
         elif root in {"ld", "ldu"}:
             self.tally.memory(number, root, self.memory.load(ins, active))
@@ -177,16 +177,9 @@ class Batch:
     def _release(self) -> None:
         """Let warps go on that wait; raises KernelFault when none can."""
         everyone = np.arange(self.threads.warps)
-        if self.places.release(everyone) or self.barriers.release(self.places.ended):
-            return
-        if self.barriers.waiting.any():
+        # Lanes that are parked wait for lanes at a barrier, if they cannot go on.
+        if not self.places.release(everyone) and not self.barriers.release(self.places.ended):
             raise self.barriers.stuck()
-        thread = int(np.flatnonzero(self.places.alive)[0])
-        raise KernelFault(
-            f"threads wait at __syncwarp for others that never reach it, such as {self.threads.describe(thread)}",
-            where=self.program.function.name,
-            cure="Let every thread that the mask names reach it.",
-        )
 
     def _endless(self, place: int) -> BudgetExceededError:
         block = self.program.cfg.blocks[self.program.cfg.order.block_at[place]]

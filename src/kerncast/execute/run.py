@@ -25,9 +25,8 @@ from kerncast.ptx import parse_ptx
 from kerncast.ptx.module import Variable
 from kerncast.trace import Trace
 
-_BATCH_THREADS = 16_384
+_BATCH_THREADS = 32_768
 _BATCH_MEMORY_BYTES = 256 * 2**20
-_REGISTER_BYTES = 256  # of one thread, about
 #: How often the footprint is noted in a run.
 _FOOTPRINTS = 8
 
@@ -86,8 +85,8 @@ class _Runner:
         self.deadline = time.monotonic() + batch.budget.seconds
         threads = batch.launch.warps_per_block * WARP_LANES
         shared = batch.program.static_shared_bytes + batch.launch.shared_bytes
-        per_block = shared + threads * (batch.program.private_bytes + _REGISTER_BYTES)
-        self.batch_blocks = max(1, min(_BATCH_THREADS // threads, _BATCH_MEMORY_BYTES // per_block))
+        per_block = shared + threads * (batch.program.private_bytes + batch.program.register_bytes)
+        self.batch_blocks = max(1, min(_BATCH_THREADS // threads, _BATCH_MEMORY_BYTES // max(per_block, 1)))
 
     def run(self, blocks: list[int]) -> None:
         """Run these blocks, and note the footprint now and then."""

@@ -67,10 +67,11 @@ class Threads:
 
     def values(self, operand: Operand, type_name: str, threads: Index) -> AnyArray:
         """Return an operand of these threads, one element for each."""
-        return np.broadcast_to(self.value(operand, type_name, threads), threads.shape)
+        value = self.value(operand, type_name, threads)
+        return value if value.shape == threads.shape else np.broadcast_to(value, threads.shape)
 
     def write(self, operand: Operand, values: AnyArray, threads: Index) -> None:
-        """Set a register of these threads."""
+        """Set a register of these threads; one value stands for all."""
         if isinstance(operand, Sink):
             return
         if not isinstance(operand, Register):

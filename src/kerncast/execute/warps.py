@@ -24,6 +24,8 @@ class WarpPlaces:
         self._place = np.where(lanes, start, self.end).astype(np.int32)
         self._mask = np.zeros(lanes.shape, np.uint32)
         """what each parked lane waits for"""
+        self._parks = False
+        """whether any lane was ever parked"""
         self.current: npt.NDArray[np.int32] = self._place.min(axis=1)
         """place that each warp runs next; ``end`` and above when it has ended or only waits"""
 
@@ -53,6 +55,7 @@ class WarpPlaces:
         """Let lanes [warps, 32], whose place is where they will go on, wait for those that their masks name."""
         self._place[warps] += np.where(lanes, np.int32(_PARKED), np.int32(0))
         self._mask[warps] = np.where(lanes, masks, self._mask[warps])
+        self._parks = True
         self.release(warps)
 
     def release(self, warps: Index) -> bool:
@@ -69,6 +72,8 @@ class WarpPlaces:
         """Return the first place of each warp; the end counts behind a parked lane's."""
         place = self._place[warps]
         first: npt.NDArray[np.int32] = place.min(axis=1)
+        if not self._parks:
+            return first
         only_waits = (first == self.end) & (place >= _PARKED).any(axis=1)
         return np.where(only_waits, np.int32(_PARKED), first)
 

@@ -6,9 +6,9 @@ from kerncast.ptx.module import TYPE_BITS, Instruction, Vector
 
 _SPECIAL = {"rcp", "sqrt", "rsqrt", "sin", "cos", "ex2", "lg2", "tanh"}
 _INTEGER = {
-    "add", "sub", "mul", "mad", "div", "rem", "neg", "abs", "min", "max", "and", "or", "xor", "not", "cnot", "shl",
-    "shr", "shf", "lop3", "popc", "clz", "bfind", "brev", "bfe", "bfi", "prmt", "sad", "mul24", "mad24", "dp4a", "setp",
-    "set", "slct",
+    "add", "sub", "mul", "mad", "addc", "subc", "madc", "div", "rem", "neg", "abs", "min", "max", "and", "or", "xor",
+    "not", "cnot", "shl", "shr", "shf", "lop3", "popc", "clz", "bfind", "brev", "bfe", "bfi", "prmt", "sad", "mul24",
+    "mad24", "dp4a", "setp", "set", "slct",
 }  # fmt: skip
 _CONTROL = {"bra", "brx", "ret", "exit", "bar", "barrier", "call", "trap", "vote", "match", "activemask"}
 _ARITHMETIC_FLOPS = {"add": 1, "sub": 1, "mul": 1, "fma": 2, "mad": 2}
@@ -44,7 +44,7 @@ def classify(ins: Instruction) -> WorkKind:
             return WorkKind(float_class, lanes * _ARITHMETIC_FLOPS[ins.root])
         return WorkKind("special", 1) if ins.root in _SPECIAL or ins.root == "div" else WorkKind("move", 1)
     if ins.root in _INTEGER and ins.type != "pred":
-        return WorkKind("integer", 2 if ins.root in {"mad", "mad24"} else 8 if ins.root == "dp4a" else 1)
+        return WorkKind("integer", 2 if ins.root in {"mad", "madc", "mad24"} else 8 if ins.root == "dp4a" else 1)
     return WorkKind("move", 1)
 
 
