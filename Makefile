@@ -53,10 +53,11 @@ eval: install  ## score the models on measured times, with baselines
 bench: install  ## measure the speed of the executor against a named baseline
 	$(BIN)/python benchmarks/engine_speed.py
 
-lock: install  ## pin the newest versions of everything
-	$(BIN)/python -m pip install --quiet pip-tools
-	$(BIN)/pip-compile --quiet --all-extras --strip-extras --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-header --no-annotate --output-file requirements.lock pyproject.toml
-	sed -i '/^kerncast @/d' requirements.lock
+lock:  ## pin the newest versions of everything
+	rm -rf $(VENV)-lock && $(PYTHON) -m venv $(VENV)-lock
+	$(VENV)-lock/bin/python -m pip install --quiet --editable '.[dev,eval]'
+	$(VENV)-lock/bin/python -m pip freeze --exclude-editable > requirements.lock
+	rm -rf $(VENV)-lock
 
 clean:  ## remove what the targets made
 	rm -rf $(VENV) out build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis src/*.egg-info
