@@ -136,6 +136,15 @@ KERNEL shuffle_reduce(const float *x, float *sums) {
     sums[blockIdx.x * blockDim.x + threadIdx.x] = other;
 }
 
+KERNEL shuffle_widths(const int *x, int *y) {
+    int v = x[threadIdx.x], lane = threadIdx.x & 31;
+    y[threadIdx.x] = __shfl_down_sync(0xffffffffu, v, 3, 8);
+    y[threadIdx.x + 64] = __shfl_xor_sync(0xffffffffu, v, 12, 8);
+    y[threadIdx.x + 128] = __shfl_sync(0xffffffffu, v, lane * 3, 4);
+    y[threadIdx.x + 192] = __shfl_up_sync(0xffffffffu, v, 5, 16);
+    y[threadIdx.x + 256] = __shfl_down_sync(0xffffffffu, v, lane & 7, 16);
+}
+
 KERNEL votes(const int *in, unsigned *out) {
     int v = in[threadIdx.x];
     unsigned ballot = __ballot_sync(0xffffffffu, v > 10);

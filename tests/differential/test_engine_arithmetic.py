@@ -190,6 +190,14 @@ def test_fused_multiply_adds_where_rounding_is_hard() -> None:
     with np.errstate(all="ignore"):
         exact = a * b
         near = np.where(np.isfinite(exact), -exact * random.choice([1, 1 + 2.0**-52, 1 - 2.0**-53, 2.0**-54], size), 0)
+    ulp = 2.0**-52
+    few, c = random.integers(1, 9, size), 1 + ulp * random.integers(0, 2**52, size)
+    just_off_a_tie = [(1 + few * ulp) * 2.0**-53 * random.choice([1.0, -1.0], size), 1 - few * ulp, c]
+    for rows in ([[int(v) for v in x.view(np.uint64)] for x in just_off_a_tie],):
+        for opcode in ("fma.rn.f64", "fma.rz.f64", "fma.rm.f64", "fma.rp.f64"):
+            results = run(opcode, rows)
+            for lane in range(0, size, 16):
+                assert results[lane] == evaluate(opcode, [row[lane] for row in rows])
     for c in (near, random.integers(0, 2**64, size, np.uint64).view(np.float64), np.zeros(size), np.full(size, 5e-324)):
         rows = [[int(v) for v in x.view(np.uint64)] for x in (a, b, c)]
         for opcode in ("fma.rn.f64", "fma.rz.f64"):

@@ -63,6 +63,7 @@ CASES = [
     Case("divergent", (3, 1, 1), (96, 1, 1), (whole(0, 4000, 288), zeros("i4", 288), 250)),
     Case("many_cases", (1, 1, 1), (128, 1, 1), (whole(0, 2**31, 128, kind="u4"), zeros("u4", 128))),
     Case("shuffle_reduce", (2, 1, 1), (64, 1, 1), (uniform(128), zeros("f4", 128))),
+    Case("shuffle_widths", (1, 1, 1), (64, 1, 1), (whole(0, 999, 64), zeros("i4", 320))),
     Case("votes", (1, 1, 1), (96, 1, 1), (whole(0, 14, 96), zeros("u4", 96))),
     Case("struct_argument", (1, 1, 1), (32, 1, 1), (PAIR, 20, zeros("f8", 20))),
     Case("doubles", (1, 1, 1), (40, 1, 1), (uniform(40).astype("f8") * 9, zeros("f8", 40))),

@@ -56,7 +56,7 @@ def test_hostile_source_is_an_error(tmp_path: Path, what: str) -> None:
     begin = time.monotonic()
     with pytest.raises(CompileError) as caught:
         compile_source(path, architectures=["sm_70"], limits=Limits(seconds=2, memory_bytes=2 * GIB))
-    assert time.monotonic() - begin < 10
+    assert time.monotonic() - begin < 60
     message = str(caught.value)
     assert str(path) in message
     assert len(message) < 5000

@@ -160,6 +160,8 @@ def test_histogram() -> None:
     memory = run(compiled(SOURCE, "histogram"), where).memory
     assert np.array_equal(memory["bins"], np.bincount(memory["data"], minlength=256))
     assert value(found.traffic.atomic_operations) == 5000 + 2 * 256
+    assert value(found.traffic.global_store_requests) == 2 * 8, "a global atomic is a store request"
+    assert value(found.traffic.global_store_sectors) == 2 * 8 * 4
     assert value(found.mix.barriers) == 2 * 2 * 8
     # Shared: cleared, one request per warp and round, read back.
     rounds = sum(math.ceil((5000 - start) / 512) for start in range(0, 512, 32))
@@ -180,6 +182,31 @@ def test_generic_accesses_count_where_they_lead() -> None:
     assert value(found.traffic.global_load_sectors) == 8 + 4
     assert value(found.traffic.shared_requests) == 2 + 1
     assert value(found.traffic.global_bytes_requested) == 4 * (64 + 32 + 64)
+
+
+def test_classes_of_work() -> None:
+    """One thread; what each instruction counts as, by hand."""
+    kernel = ptx_kernel(
+        """.entry k(.param .u64 p) { .reg .pred %p<3>; .reg .b16 %rs<3>; .reg .b32 %r<9>; .reg .f32 %f<9>;
+        .reg .f64 %fd<9>; .reg .b64 %rd<3>; ld.param.u64 %rd1, [p];
+        add.f32 %f1, %f2, %f3; mul.f32 %f1, %f2, %f3; fma.rn.f32 %f1, %f2, %f3, %f1;
+        add.f64 %fd1, %fd2, %fd3; fma.rn.f64 %fd1, %fd2, %fd3, %fd1; fma.rn.f64 %fd1, %fd2, %fd3, %fd1;
+        add.rn.f16 %rs1, %rs2, %rs1; fma.rn.f16x2 %r1, %r2, %r3, %r1;
+        div.rn.f32 %f1, %f2, %f3; sqrt.rn.f64 %fd1, %fd2; ex2.approx.f32 %f1, %f2; rcp.rn.f32 %f1, %f2;
+        add.s32 %r1, %r2, %r3; mad.lo.s32 %r1, %r2, %r3, %r1; shl.b32 %r1, %r2, 3; setp.lt.s32 %p1, %r1, 5;
+        dp4a.u32.u32 %r1, %r2, %r3, %r1; popc.b32 %r1, %r2; div.u32 %r1, %r2, 3;
+        setp.lt.f32 %p2, %f1, %f2; min.f32 %f1, %f2, %f3; neg.f32 %f1, %f2; cvt.rn.f32.s32 %f1, %r1; mov.u32 %r1, %r2;
+        selp.b32 %r1, %r2, %r3, %p1; and.pred %p1, %p1, %p2;
+        bar.sync 0; @%p1 bra END; END: ret; }"""
+    )
+    found = profile(kernel, launch(1, 1, p="u32[1]"))
+    work = found.work
+    assert [value(c) for c in (work.fp32_flops, work.fp64_flops, work.fp16_flops)] == [4, 5, 5]
+    assert value(work.special_ops) == 4
+    assert value(work.integer_ops) == 1 + 2 + 1 + 1 + 8 + 1 + 1
+    assert value(work.control_ops) == 3
+    assert value(found.mix.thread_instructions) == value(found.mix.warp_instructions) == 30
+    assert found.mix.active_lanes == 1
 
 
 # Warp-level counts, by hand

@@ -150,6 +150,21 @@ def test_addresses_of_variables_in_initial_values() -> None:
     assert run(kernel, launch(1, 1, p="u32[1]", q="u32[4]")).memory["q"].tolist() == [8, 9, 7, 9]
 
 
+@pytest.mark.parametrize(("guard", "called"), [("@%p1 ", [0, 1, 2]), ("@!%p1 ", [3, 4, 5]), ("", [0, 1, 2, 3, 4, 5])])
+def test_a_guarded_call_is_made_by_those_that_the_guard_names(guard: str, called: list[int]) -> None:
+    kernel = ptx_kernel(
+        """.func (.param .b32 o) f(.param .b32 a) { .reg .b32 %r<3>; .reg .pred %p<2>; ld.param.u32 %r1, [a];
+        setp.eq.u32 %p1, %r1, 4; @%p1 bra EARLY; add.s32 %r1, %r1, 100; st.param.b32 [o], %r1; ret;
+        EARLY: st.param.b32 [o], 7; ret; }"""
+        + HEAD
+        + f"""setp.lt.u32 %p1, %r1, 3; mov.u32 %r2, 1; {{ .param .b32 a; .param .b32 o; st.param.b32 [a], %r1;
+        st.param.b32 [o], 0; {guard}call (o), f, (a); ld.param.b32 %r2, [o]; }}
+        mad.wide.u32 %rd3, %r1, 4, %rd2; st.global.u32 [%rd3], %r2; ret; }}"""
+    )
+    found = run(kernel, launch(1, 6, p="u32[1]", q="u32[6]")).memory["q"].tolist()
+    assert found == [(7 if i == 4 else 100 + i) if i in called else 0 for i in range(6)]
+
+
 def test_clocks_go_on() -> None:
     source = """extern "C" __global__ void waits(long long *y) {
         long long start = clock64(); while (clock64() - start < 500) ; y[threadIdx.x] = clock64() - start; }"""
