@@ -133,7 +133,7 @@ def table(scored: list[Scored]) -> str:
 
 def describe(s: Scored) -> str:
     """Name a forecast and its error."""
-    return f"{s.family} on {s.prediction.gpu} x{np.exp(s.log_ratio):.2f} ({s.prediction.limiter})"
+    return f"{s.family} on {s.prediction.gpu} x{np.exp(s.log_ratio):.2g} ({s.prediction.limiter})"
 
 
 if __name__ == "__main__":

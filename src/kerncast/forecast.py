@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kerncast.compile import CompiledKernel, compile_source
-from kerncast.errors import InputError, Refusal
+from kerncast.errors import CompileError, GPUError, InputError, Refusal
 from kerncast.execute import Budget, characterise
 from kerncast.gpu import GPU, list_gpus, resolve_gpu
 from kerncast.kernel_profile import KernelProfile
@@ -41,8 +41,8 @@ class Options:
     budget: Budget | None = None
 
     def __post_init__(self) -> None:
-        if not 0 < self.level < 1:
-            raise InputError(f"level is {self.level}", cure="Give a share between 0 and 1, such as 0.9.")
+        if not 0.001 <= self.level <= 0.9999:
+            raise InputError(f"level is {self.level}", cure="Give a share from 0.001 to 0.9999, such as 0.9.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +68,10 @@ def predict(evidence: Evidence, gpu: GPUs, model: str | None = None, **options: 
     """Forecast every launch of the evidence on every GPU; raises Refusal when nothing could be forecast.
 
     ``evidence`` is a launch file, a file of declared counts, or launches or profiles; ``gpu`` is a name, ``all``, a
-    GPU, or several. Options: timing, level, clock, force, budget.
+    GPU, or several. Options: timing, level, clock (base, boost or hertz), force, budget.
     """
+    if "timing" in options and options["timing"] not in list(Timing):
+        raise InputError(f"no timing is called {options['timing']!r}", cure=f"Known: {', '.join(Timing)}.")
     if "timing" in options:
         options["timing"] = Timing(str(options["timing"]))
     forecast = forecast_all(evidence, resolve_gpus(gpu), Options(model=model, **options))  # type: ignore[arg-type]
@@ -87,7 +89,10 @@ def profile(
         if len(launches) > 1:
             raise InputError(f"{launch} has {len(launches)} launches", cure="Pass one of load_launches(path).")
         launch = launches[0]
-    architecture = resolve_gpus(gpu)[0][0].architecture.code_name if gpu is not None else _DEFAULT_ARCHITECTURE
+    gpus = resolve_gpus(gpu) if gpu is not None else []
+    if len(gpus) > 1:
+        raise InputError(f"{len(gpus)} GPUs are named for one profile", cure="Name one GPU.")
+    architecture = gpus[0][0].architecture.code_name if gpus else _DEFAULT_ARCHITECTURE
     compiled = compile_source(
         launch.source, architectures=[architecture], kernel=launch.kernel, defines=launch.defines
     ).kernels[0]
@@ -99,16 +104,23 @@ _DEFAULT_ARCHITECTURE = "sm_70"
 
 def resolve_gpus(gpu: GPUs) -> list[tuple[GPU, tuple[str, ...]]]:
     """Return the GPUs that are meant, each once, with what had to be assumed."""
-    named: Iterable[str | Path | GPU] = [gpu] if isinstance(gpu, str | Path | GPU) else gpu
-    found: dict[str, tuple[GPU, tuple[str, ...]]] = {}
+    named: object = [gpu] if isinstance(gpu, str | Path | GPU) else gpu  # callers are not always type-checked
+    if not isinstance(named, Iterable):
+        raise InputError(f"{str(gpu)[:60]!r} names no GPU", cure="Give a name, a path, a GPU, or several.")
+    resolved: list[tuple[GPU, tuple[str, ...]]] = []
     for one in named:
         if isinstance(one, GPU):
-            found[one.id] = (one, ())
+            resolved.append((one, ()))
+        elif not isinstance(one, str | Path):
+            raise InputError(f"{str(one)[:60]!r} names no GPU", cure="Give a name, a path or a GPU.")
         elif str(one).lower() == "all":
-            found |= {each.id: (each, ()) for each in list_gpus()}
+            resolved += [(each, ()) for each in list_gpus()]
         else:
-            resolved = resolve_gpu(one)
-            found[resolved[0].id] = resolved
+            resolved.append(resolve_gpu(one))
+    found: dict[str, tuple[GPU, tuple[str, ...]]] = {}
+    for each, caveats in resolved:
+        if found.setdefault(each.id, (each, caveats))[0] != each:
+            raise GPUError(f"two different GPUs are called {each.id}", cure="Rename one of the files, or ask apart.")
     if not found:
         raise InputError("no GPU is named", cure='Add --gpu "TITAN V" (kerncast gpus lists them), or --gpu all.')
     return list(found.values())
@@ -149,9 +161,18 @@ def read_evidence(evidence: Evidence) -> list[Launch | KernelProfile]:
     if isinstance(evidence, Launch | KernelProfile):
         return [evidence]
     if not isinstance(evidence, str | Path):
-        return list(evidence)
+        given: object = evidence  # callers are not always type-checked
+        several = (
+            [one for one in given if isinstance(one, Launch | KernelProfile)] if isinstance(given, Sequence) else []
+        )
+        if not several or len(several) < len(evidence):
+            raise InputError(
+                "the evidence is neither a path, nor a launch, nor a profile, nor several of those",
+                cure="Pass a path, or what load_launches or profile returned.",
+            )
+        return several
     path = Path(evidence)
-    if path.suffix == ".toml":
+    if path.suffix.lower() == ".toml":
         return list(read_declared(path) if "declared" in read_toml(path) else load_launches(path))
     if path.suffix in {".cu", ".cuh", ".cpp", ".cc"}:
         raise InputError(
@@ -184,15 +205,12 @@ class _Gathered:
         self, launch: Launch, gpus: list[tuple[GPU, tuple[str, ...]]], budget: Budget | None, progress: Progress | None
     ) -> dict[str, KernelProfile]:
         """Return a profile per architecture; architectures whose PTX is the same share one execution."""
-        architectures = list(dict.fromkeys(gpu.architecture.code_name for gpu, _ in gpus))
         if progress:
             progress(f"compiling {launch.label}", 0, 0)
-        compiled = compile_source(
-            launch.source, architectures=architectures, kernel=launch.kernel, defines=launch.defines
-        )
+        compiled = self._compile(launch, gpus)
         executed: dict[str, KernelProfile | None] = {}
         profiles = {}
-        for kernel in compiled.kernels:
+        for kernel in compiled:
             text = _TARGET_LINE.sub("", kernel.ptx)
             if text not in executed:
                 executed[text] = self._characterise(kernel, launch, budget, progress)
@@ -201,6 +219,31 @@ class _Gathered:
                 profiles[kernel.architecture] = _with_compiler_caveats(found, kernel)
         return profiles
 
+    def _compile(self, launch: Launch, gpus: list[tuple[GPU, tuple[str, ...]]]) -> list[CompiledKernel]:
+        """Compile for every architecture; GPUs whose architecture the source does not compile for are refused."""
+        names = list(dict.fromkeys(gpu.architecture.code_name for gpu, _ in gpus))
+        try:
+            return list(_compile_for(launch, names))
+        except CompileError as error:
+            if len(names) == 1:
+                raise
+            first_error = error
+        compiled: list[CompiledKernel] = []
+        failures: list[tuple[str, CompileError]] = []
+        for name in names:
+            try:
+                compiled += _compile_for(launch, [name])
+            except CompileError as error:
+                failures.append((name, error))
+        if not compiled:
+            raise first_error
+        for gpu, _ in gpus:
+            for name, failure in failures:
+                if gpu.architecture.code_name == name:
+                    refusal = Refusal(f"the source does not compile for {name}: {failure}")
+                    self.refuse(refusal, launch.kernel or compiled[0].kernel, launch.index, gpu.name)
+        return compiled
+
     def _characterise(
         self, kernel: CompiledKernel, launch: Launch, budget: Budget | None, progress: Progress | None
     ) -> KernelProfile | None:
@@ -208,11 +251,18 @@ class _Gathered:
             if progress:
                 progress(f"executing {launch.label}", done, total)
 
+        report(0, 0)
         try:
             return characterise(kernel, launch, budget, report)
         except Refusal as refusal:
             self.refuse(refusal, kernel.kernel, launch.index, None)
             return None
+
+
+def _compile_for(launch: Launch, architectures: list[str]) -> tuple[CompiledKernel, ...]:
+    return compile_source(
+        launch.source, architectures=architectures, kernel=launch.kernel, defines=launch.defines
+    ).kernels
 
 
 def _with_compiler_caveats(found: KernelProfile, kernel: CompiledKernel) -> KernelProfile:

@@ -79,7 +79,7 @@ class Work:
     special_ops: Count | None
     """division, reciprocal, square root, exponential, logarithm, sine, cosine, hyperbolic tangent"""
     integer_ops: Count | None
-    """integer and bit arithmetic, multiply-add = 2"""
+    """integer and bit arithmetic; a multiply-add is one, as the lanes take it"""
     control_ops: Count | None
     """branches, barriers, returns, votes"""
 

@@ -109,15 +109,7 @@ class Launch:
     """Zero-based place in the launch file."""
 
     def __post_init__(self) -> None:
-        _check_extent("grid", self.grid, MAX_GRID, self.label)
-        _check_extent("block", self.block, MAX_BLOCK, self.label)
-        if self.threads_per_block > MAX_THREADS_PER_BLOCK:
-            raise LaunchError(
-                f"block {list(self.block)} has {self.threads_per_block} threads, over the {MAX_THREADS_PER_BLOCK}"
-                " that a block of any CUDA GPU can hold",
-                where=self.label,
-                cure="Make the block smaller.",
-            )
+        check_geometry(self.grid, self.block, self.label)
         if self.shared_bytes < 0:
             raise LaunchError(f"shared_bytes is {self.shared_bytes}, below zero", where=self.label)
 
@@ -159,7 +151,7 @@ def load_launches(path: str | os.PathLike[str]) -> tuple[Launch, ...]:
         grid=(1, 1, 1),
         block=(1, 1, 1),
         defines=_parse_defines(table.get("defines", {}), str(file)),
-        seed=_whole_number(table.get("seed", 0), "seed", str(file)),
+        seed=_seed(table.get("seed", 0), str(file)),
     )
     return tuple(_parse_row(row, replace(shared, index=i), file) for i, row in enumerate(rows))
 
@@ -316,6 +308,27 @@ def _whole_number(value: object, name: str, where: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
         raise LaunchError(f"{name} is {value!r}, not a whole number", where=where)
     return value
+
+
+def _seed(value: object, where: str) -> int:
+    seed = _whole_number(value, "seed", where)
+    if seed < 0:
+        raise LaunchError(f"seed is {seed}, below zero", where=where)
+    return seed
+
+
+def check_geometry(grid: Extent, block: Extent, where: str) -> None:
+    """Raise LaunchError for a grid or a block that no CUDA GPU can run."""
+    _check_extent("grid", grid, MAX_GRID, where)
+    _check_extent("block", block, MAX_BLOCK, where)
+    threads = math.prod(block)
+    if threads > MAX_THREADS_PER_BLOCK:
+        raise LaunchError(
+            f"block {list(block)} has {threads} threads, over the {MAX_THREADS_PER_BLOCK} that a block of any CUDA GPU"
+            " can hold",
+            where=where,
+            cure="Make the block smaller.",
+        )
 
 
 def _check_extent(name: str, extent: Extent, limit: Extent, where: str) -> None:

@@ -1,6 +1,8 @@
 """Each mistake a user can make ends with one clear paragraph and the right exit status, never a traceback."""
 
+import json
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -77,6 +79,8 @@ def test_wrong_usage(kerncast: Run, arguments: tuple[str, ...], words: tuple[str
         (("--model", "magic"), ("magic", "roofline")),
         (("--level", "1.5"), ("level",)),
         (("--level", "nan"), ("level",)),
+        (("--level", "0.9999999999999999"), ("level",)),
+        (("--clock", "1e300"), ("clock",)),
         (("--clock", "fast"), ("fast",)),
         (("--clock", "-100"), ("clock",)),
         (("--clock", "nan"), ("clock",)),
@@ -100,7 +104,16 @@ def test_no_gpu_is_named(kerncast: Run, write: Write) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["not json", "[]", '{"predictions": 3}', '{"predictions": [{"kernel": "k"}]}', "[" * 100_000]
+    "text",
+    [
+        '{"predictions": [{"kernel": "k", "launch": 1e999, "gpu_id": "g", "low": 1, "high": 1}]}',
+        '{"predictions": []}',
+        "not json",
+        "[]",
+        '{"predictions": 3}',
+        '{"predictions": [{"kernel": "k"}]}',
+        "[" * 100_000,
+    ],
 )
 def test_compare_to_a_broken_file(kerncast: Run, write: Write, text: str) -> None:
     old = write("old.json", text)
@@ -154,6 +167,11 @@ def test_wrong_arguments(kerncast: Run, write: Write, args: str, words: tuple[st
         ('[[declared]]\nkernel = "k"\ngrid = [1]\nblock = [1]\nfp32_flops = nan', ("fp32_flops",)),
         ('[[declared]]\nkernel = "k"\ngrid = [1]\nblock = [1]\nfp32_flops = -1', ("fp32_flops",)),
         ('[[declared]]\nkernel = "k"\ngrid = [1]\nblock = [1]\nflops = 1', ("flops",)),
+        ('source = "k.cu"\nseed = -1\n[[launch]]\ngrid = [1]\nblock = [64]', ("seed",)),
+        ('[[declared]]\nkernel = "k"\ngrid = [1]\nblock = [1]\nfp32_flops = ' + "9" * 400, ("fp32_flops",)),
+        ('[[declared]]\nkernel = "k"\ngrid = [1]\nblock = [1]\ndram_bytes = 1e308', ("dram_bytes",)),
+        ('[[declared]]\nkernel = "k"\ngrid = [1]\nblock = [99999]\ndram_bytes = 1', ("block",)),
+        ('[[declared]]\nkernel = "\\u001b[31m"\ngrid = [1]\nblock = [9]\ndram_bytes = 1', ("printable",)),
         ('[[declared]]\nkernel = "k"\ngrid = [0]\nblock = [1]\nfp32_flops = 1', ("grid",)),
     ],
 )
@@ -192,7 +210,7 @@ def test_misbehaving_kernels(kerncast: Run, write: Write, body: str, words: tupl
         "__global__ void k(int n, float a, const float *x, volatile float *y) {\n"
         "int i = blockIdx.x * blockDim.x + threadIdx.x;\nif (i < n)\n" + body + "\n}\n"
     )
-    check(predict_source(kerncast, write, source.replace("*)(&y", "*)((float *)&y")), 3, *words)
+    check(predict_source(kerncast, write, source.replace("*)(&y", "*)((float *)&y"), GOOD_ARGS, "-q"), 3, *words)
 
 
 def test_too_much_memory(kerncast: Run, write: Write) -> None:
@@ -224,3 +242,29 @@ def test_a_launch_that_no_chosen_gpu_can_run(kerncast: Run, write: Write) -> Non
 )
 def test_wrong_gpu_files(kerncast: Run, write: Write, text: str, words: tuple[str, ...]) -> None:
     check(kerncast("gpus", write("mine.toml", text)), 2, *words)
+
+
+def test_a_source_that_compiles_for_some_gpus_only(kerncast: Run, write: Write) -> None:
+    source = "#if __CUDA_ARCH__ < 700\n#error only for Volta and newer\n#endif\n" + SAXPY
+    done = predict_source(kerncast, write, source, GOOD_ARGS, "--gpu", "GTX 980", "--json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert [p["gpu"] for p in found["predictions"]] == ["TITAN V"]
+    (refused,) = found["refused"]
+    assert refused["gpu"] == "GTX 980"
+    assert "sm_52" in refused["reason"]
+    assert "only for Volta" in refused["reason"]
+    assert found["totals"][0]["launches_refused"] == 0
+
+
+def test_output_that_cannot_be_written() -> None:
+    command = f"{sys.executable} -m kerncast gpus --json"
+    full = subprocess.run(["bash", "-c", f"{command} > /dev/full"], capture_output=True, text=True, check=False)  # noqa: S607
+    check(full, 2, "cannot be written")
+    closed = subprocess.run(["bash", "-c", f"{command} >&-"], capture_output=True, text=True, check=False)  # noqa: S607
+    check(closed, 2, "closed")
+
+
+def test_a_terminal_without_unicode(kerncast: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONIOENCODING", "ascii")
+    assert kerncast("gpus").returncode == 0

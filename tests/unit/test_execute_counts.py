@@ -168,6 +168,17 @@ def test_histogram() -> None:
     assert value(found.traffic.shared_requests) == 16 + rounds + 16
 
 
+def test_an_atomic_reads_and_writes() -> None:
+    kernel = ptx_kernel(
+        """.entry k(.param .u64 p) { .reg .b64 %rd<4>; .reg .b32 %r<3>; ld.param.u64 %rd1, [p]; mov.u32 %r1, %tid.x;
+        mad.wide.u32 %rd2, %r1, 4, %rd1; red.global.add.u32 [%rd2], %r1; ret; }"""
+    )
+    found = profile(kernel, launch(1, 64, p="u32[64]"))
+    assert found.traffic.dram_bytes.value == 2 * 64 * 4
+    assert value(found.traffic.global_bytes_touched) == 64 * 4
+    assert value(found.traffic.atomic_operations) == 64
+
+
 def test_local_memory() -> None:
     found = profile(compiled(SOURCE, "spills"), launch(1, 32, **{"in": "i32[8] iota"}, out="i32[32]"))
     assert value(found.traffic.local_bytes) == 32 * 4 * 9
@@ -203,7 +214,7 @@ def test_classes_of_work() -> None:
     work = found.work
     assert [value(c) for c in (work.fp32_flops, work.fp64_flops, work.fp16_flops)] == [4, 5, 5]
     assert value(work.special_ops) == 4
-    assert value(work.integer_ops) == 1 + 2 + 1 + 1 + 8 + 1 + 1
+    assert value(work.integer_ops) == 7, "one each, also a multiply-add: an integer lane takes one per clock"
     assert value(work.control_ops) == 3
     assert value(found.mix.thread_instructions) == value(found.mix.warp_instructions) == 30
     assert found.mix.active_lanes == 1

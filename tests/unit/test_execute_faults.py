@@ -71,6 +71,13 @@ KERNEL two_barriers(int *x) {
     if (threadIdx.x < 32) asm volatile("bar.sync 0;");
     else asm volatile("bar.sync 1;");
 }
+KERNEL arrives_once(int *x) {
+    if (threadIdx.x < 32) asm volatile("bar.arrive 1, 64;");
+    else {
+        asm volatile("bar.sync 1, 64;");
+        asm volatile("bar.sync 1, 64; // again");
+    }
+}
 KERNEL bad_barrier(int *x) { asm volatile("bar.sync %0, 32;" :: "r"(x[0])); }
 KERNEL syncwarp_alone(int *x) {
     if (threadIdx.x >= 32) asm volatile("bar.sync 2, 128;");
@@ -184,7 +191,9 @@ def test_null_pointer() -> None:
     assert "a null pointer" in str(error)
 
 
-@pytest.mark.parametrize("address", [1, 2**40, 2**41 + 5, 2**42, 2**43, 2**44, 2**63 - 1, 2**63, 2**64 - 1])
+@pytest.mark.parametrize(
+    "address", [1, 2**40, 2**41 + 5, 2**42, 2**43, 2**44, 2**63 - 1, 2**63, 2**63 + 2**44 - 1, 2**64 - 1]
+)
 def test_wild_pointers(address: int) -> None:
     """Also those that point into a window of shared or local memory, which this kernel does not have."""
     error = fails("bytes_at", launch(1, 32, x="u8[16]", at=address))
@@ -306,6 +315,9 @@ def test_barriers_that_never_open() -> None:
     error = fails("two_barriers", launch(2, 64, x="i32[1]"))
     assert isinstance(error, KernelFault)
     assert at_line(error) == line_of('asm volatile("bar.sync 0;")')
+    error = fails("arrives_once", launch(1, 64, x="i32[1]"))
+    assert isinstance(error, KernelFault)
+    assert at_line(error) == line_of("// again")
     error = fails("missing_barrier", launch(1, 64, x="i32[1]"), Budget(block_steps=2000))
     assert isinstance(error, BudgetExceededError), "the second warp spins: the first waits in vain"
     error = fails("bad_barrier", launch(1, 32, x="i32[1] randint(16, 17)"))

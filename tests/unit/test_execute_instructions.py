@@ -165,6 +165,22 @@ def test_a_guarded_call_is_made_by_those_that_the_guard_names(guard: str, called
     assert found == [(7 if i == 4 else 100 + i) if i in called else 0 for i in range(6)]
 
 
+def test_votes_of_warps_that_agree_and_that_do_not() -> None:
+    """First warp: all say yes; second: none; third: some; fourth: half of it named, which all say yes."""
+    source = """extern "C" __global__ void votes(int *y) {
+        int w = threadIdx.x / 32, lane = threadIdx.x % 32;
+        unsigned named = w == 3 ? 0xffffu : 0xffffffffu;
+        int yes = w == 0 || (w == 2 && lane == 7) || (w == 3 && lane < 16), r = 0;
+        if (w < 3 || lane < 16)
+            r = __all_sync(named, yes) + 2 * __any_sync(named, yes) + 4 * __uni_sync(named, yes)
+                + 8 * __popc(__ballot_sync(named, yes));
+        y[threadIdx.x] = r; }"""
+    trace = run(compiled(source), launch(1, 128, y="i32[128]"))
+    assert trace.memory["y"].reshape(4, 32)[:, 0].tolist() == [1 + 2 + 4 + 256, 4, 2 + 8, 1 + 2 + 4 + 128]
+    assert trace.memory["y"].reshape(4, 32)[3, 16:].tolist() == [0] * 16
+    assert trace.remarks == (), "lanes that are not named are not missed"
+
+
 def test_clocks_go_on() -> None:
     source = """extern "C" __global__ void waits(long long *y) {
         long long start = clock64(); while (clock64() - start < 500) ; y[threadIdx.x] = clock64() - start; }"""

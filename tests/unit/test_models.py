@@ -140,3 +140,30 @@ def test_code_for_another_generation_widens_the_interval() -> None:
     same_counts = Roofline().estimate(profile, load_gpu("k40"), Timing.SERIES)
     assert own.high / own.seconds == pytest.approx(interval_factor(0.6, 0.9))
     assert foreign.high / same_counts.high == pytest.approx(interval_factor(0.732, 0.9), rel=1e-3)
+
+
+def test_fp16_work_is_never_free() -> None:
+    """Kepler and Maxwell have no FP16 rate of their own."""
+    profile = declared_profile("k", (15, 1, 1), (1, 1, 1), fp16_flops=5.04e12, dram_bytes=0)
+    found = Roofline().estimate(profile, load_gpu("k40"), Timing.SERIES)
+    assert found.seconds == pytest.approx(1.0, rel=1e-3)  # at the K40's FP32 rate, 5.04 TFLOP/s at boost
+    assert any("FP16" in caveat for caveat in found.caveats)
+
+
+def test_what_is_left_out_is_named() -> None:
+    found = Roofline().estimate(declared_profile("k", (1, 1, 1), (1, 1, 1), dram_bytes=1), load_gpu("t4"), Timing.COLD)
+    assert any("fp32" in caveat and "unknown" in caveat for caveat in found.caveats)
+
+
+@pytest.mark.parametrize("gpu_id", ["t4", "rtx-4070", "titan-v"])
+def test_a_working_set_far_above_l2_is_as_sure_warm_as_cold(gpu_id: str) -> None:
+    gpu = load_gpu(gpu_id)
+    warm = Roofline().predict(working_set(10e9), gpu, Question(Timing.SERIES))
+    cold = Roofline().predict(working_set(10e9), gpu, Question(Timing.COLD))
+    assert warm.low / warm.seconds == pytest.approx(cold.low / cold.seconds, rel=1e-3)
+
+
+def test_foreign_code_is_said() -> None:
+    profile = kerncast.profile(DECLARED.with_name("gpusd.toml"), gpu="GTX 980")
+    found = Roofline().predict(profile, load_gpu("k40"), Question())
+    assert any("sm_52" in caveat for caveat in found.caveats)

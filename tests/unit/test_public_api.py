@@ -58,7 +58,7 @@ def test_fields_of_the_predict_object(saxpy_object: dict[str, Any]) -> None:
     types = {name: type(value) for name, value in prediction.items()}
     assert types == {
         "kernel": str, "launch": int, "gpu": str, "gpu_id": str, "seconds": float, "low": float, "high": float,
-        "level": float, "timing": str, "limiter": str, "model": str, "terms": dict, "caveats": list,
+        "level": float, "timing": str, "clock_hz": float, "limiter": str, "model": str, "terms": dict, "caveats": list,
     }  # fmt: skip
     assert [p["gpu"] for p in saxpy_object["predictions"]] == FIVE
     assert saxpy_object["refused"] == []
@@ -113,3 +113,27 @@ def test_a_written_launch_file_reads_back(tmp_path: Path) -> None:
         assert [(a.kernel, a.grid, a.block, a.arguments, a.defines) for a in again] == [
             (b.kernel, b.grid, b.block, b.arguments, b.defines) for b in launches
         ]
+
+
+@pytest.mark.parametrize("evidence", [[], None, b"x.toml", 5, ["x.toml"], [None]])
+def test_what_is_no_evidence_is_an_input_error(evidence: Any) -> None:
+    with pytest.raises(InputError, match=r"evidence|no such file"):
+        kerncast.predict(evidence, "t4")
+
+
+@pytest.mark.parametrize("gpu", [[], None, [5], 5, [None]])
+def test_what_is_no_gpu_is_an_input_error(gpu: Any) -> None:
+    with pytest.raises(InputError, match="GPU"):
+        kerncast.predict(KERNELS / "gpusd_declared.toml", gpu)
+
+
+def test_two_different_gpus_of_one_name_are_not_merged() -> None:
+    t4 = kerncast.load_gpu("t4")
+    with pytest.raises(GPUError, match="two different GPUs are called t4"):
+        kerncast.predict(KERNELS / "gpusd_declared.toml", [t4, t4.at_clock(1e9)])
+    assert len(kerncast.predict(KERNELS / "gpusd_declared.toml", [t4, "T4"])) == 1
+
+
+def test_a_profile_is_of_one_gpu() -> None:
+    with pytest.raises(InputError, match="one GPU"):
+        kerncast.profile(KERNELS / "saxpy.toml", gpu=["t4", "k40"])  # type: ignore[arg-type]

@@ -15,6 +15,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     from kerncast.cli.application import run  # noqa: PLC0415  keeps `import kerncast.cli` free of cost
     from kerncast.errors import KerncastError  # noqa: PLC0415
 
+    if sys.stdout is None:
+        sys.exit(_complain("stdout is closed", 2))
+    sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]  # a terminal may not know µ
     try:
         status = run(list(sys.argv[1:] if arguments is None else arguments))
         sys.stdout.flush()
@@ -25,6 +28,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except BrokenPipeError:  # the reader of our output has gone: say nothing more
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = 0
+    except OSError as error:  # such as a full disk behind stdout
+        status = _complain(f"the output cannot be written ({error.strerror})", 2)
+        sys.stdout = None  # what is left of it must not be tried again at exit
     except KeyboardInterrupt:
         status = _complain("interrupted", 130)
     except Exception as error:  # the last line of defence: no traceback for a user

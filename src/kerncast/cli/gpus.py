@@ -18,13 +18,15 @@ def command(
 
     gpus, caveats = (list_gpus(), ()) if name is None else ((found := resolve_gpu(name))[:1], found[1])
     if json_:
-        emit_json({"schema_version": SCHEMA_VERSION, "gpus": [gpu_object(gpu) for gpu in gpus]})
+        emit_json(
+            {"schema_version": SCHEMA_VERSION, "gpus": [gpu_object(gpu) for gpu in gpus], "caveats": list(caveats)}
+        )
         return 0
     console = stdout_console()
     if name is None:
         print_table(gpu_table(gpus), console)
         return 0
-    console.print(f"[bold]{gpus[0].name}[/bold] ({gpus[0].id})", highlight=False)
+    console.print(f"{gpus[0].name} ({gpus[0].id})", highlight=False, markup=False)
     print_table(fact_table(gpus[0]), console)
     print_notes(caveats, console)
     return 0

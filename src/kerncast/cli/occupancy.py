@@ -28,7 +28,9 @@ def command(  # noqa: PLR0913  each parameter is one option
     from kerncast.occupancy import BlockRequest, occupancy  # noqa: PLC0415
     from kerncast.report.as_json import SCHEMA_VERSION, occupancy_object  # noqa: PLC0415
 
-    chosen = [one for one, _ in resolve_gpus(gpu or ())]
+    resolved = resolve_gpus(gpu or ())
+    chosen = [one for one, _ in resolved]
+    caveats = [caveat for _, assumed in resolved for caveat in assumed]
     if launch is not None:
         rows = _from_launches(launch, chosen)
     elif block is None or registers is None:
@@ -38,12 +40,14 @@ def command(  # noqa: PLR0913  each parameter is one option
     found = [(label, one, request, occupancy(request, one.architecture)) for label, one, request in rows]
     if json_:
         objects = [{"kernel": label or None, **occupancy_object(one, r, o)} for label, one, r, o in found]
-        emit_json({"schema_version": SCHEMA_VERSION, "occupancies": objects})
+        emit_json({"schema_version": SCHEMA_VERSION, "occupancies": objects, "caveats": caveats})
         return 0
     from kerncast.report.catalogue import occupancy_table  # noqa: PLC0415
-    from kerncast.report.tables import print_table  # noqa: PLC0415
+    from kerncast.report.tables import print_notes, print_table  # noqa: PLC0415
 
-    print_table(occupancy_table(found), stdout_console())
+    console = stdout_console()
+    print_table(occupancy_table(found), console)
+    print_notes(caveats, console)
     return 0
 
 

@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -33,10 +34,15 @@ def progress_on_stderr(*, quiet: bool) -> Iterator[Callable[[str, int, int], Non
     bar = Progress(*columns, console=console, transient=True)
     task = bar.add_task("", total=None, detail="")
     begun = time.monotonic()
-    last_line = ""
+    last_line = current = ""
+
+    def remind() -> None:  # the first step may be the one that lasts
+        if current:
+            show(current, 0, 0)
 
     def show(what: str, done: int, total: int) -> None:
-        nonlocal last_line
+        nonlocal last_line, current
+        current = what
         if time.monotonic() - begun < _PATIENCE_SECONDS:
             return
         detail = f"{done}/{total} blocks" if total else ""
@@ -47,9 +53,13 @@ def progress_on_stderr(*, quiet: bool) -> Iterator[Callable[[str, int, int], Non
             console.print(what, highlight=False)
             last_line = what
 
+    timer = threading.Timer(_PATIENCE_SECONDS + 0.05, remind)
+    timer.daemon = True
+    timer.start()
     try:
         yield show
     finally:
+        timer.cancel()
         if bar.live.is_started:
             bar.stop()
 

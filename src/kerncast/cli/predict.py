@@ -10,6 +10,7 @@ from kerncast.cli.inline import InlineLaunch
 from kerncast.errors import InputError
 
 _SLOWER_STATUS = 4
+_HIGHEST_MEGAHERTZ = 10_000
 _REFUSED_STATUS = 3
 
 
@@ -30,7 +31,9 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
     json_: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     out: Annotated[Path | None, typer.Option(help="Write what would be printed to a file.")] = None,
     report: Annotated[Path | None, typer.Option(help="Write a report: .html or .md.")] = None,
-    max_: Annotated[str | None, typer.Option("--max", help="Exit 4 if a forecast is slower, such as 2ms.")] = None,
+    max_: Annotated[
+        str | None, typer.Option("--max", help="Exit 4 if the forecast of any launch is slower, such as 2ms.")
+    ] = None,
     compare_to: Annotated[
         Path | None, typer.Option(help="Exit 4 if slower than this JSON beyond both intervals.")
     ] = None,
@@ -56,6 +59,9 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
         for refused in forecast.refused:
             typer.echo(f"kerncast: {refused.kernel} (launch {refused.launch}) refused: {refused.reason}", err=True)
         return _REFUSED_STATUS
+    if baseline is not None and compare_to is not None:
+        for sentence in verdict.without_baseline(forecast.predictions, baseline, compare_to):
+            typer.echo(f"kerncast: {sentence}", err=True)
     slower = verdict.slower_than(forecast.predictions, limit_seconds, baseline)
     for sentence in slower:
         typer.echo(f"kerncast: {sentence}", err=True)
@@ -80,7 +86,7 @@ def _clock(text: str | None) -> str | float | None:
         megahertz = float(text)
     except ValueError:
         megahertz = math.nan
-    if not 1 <= megahertz < math.inf:
+    if not 1 <= megahertz <= _HIGHEST_MEGAHERTZ:
         raise InputError(f"--clock {text[:40]!r} is no clock", cure="Give base, boost or a number of MHz.")
     return megahertz * MEGA
 

@@ -32,10 +32,18 @@ def read_baseline(path: Path) -> Baseline:
         return {_key(row): (_seconds(row, "low"), _seconds(row, "high")) for row in table["predictions"]}
     except OSError as error:
         raise InputError(f"--compare-to cannot be read ({error.strerror})", where=str(path)) from None
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError, OverflowError) as error:
         raise InputError(
             f"--compare-to is no output of kerncast predict --json ({type(error).__name__}: {error})", where=str(path)
         ) from None
+
+
+def without_baseline(predictions: Sequence[Prediction], baseline: Baseline, path: Path) -> list[str]:
+    """Return a sentence for each forecast that the baseline lacks; raises InputError when it lacks them all."""
+    lacking = [p for p in predictions if (p.kernel, p.launch, p.gpu_id) not in baseline]
+    if predictions and len(lacking) == len(predictions):
+        raise InputError("--compare-to holds none of these kernels, launches and GPUs", where=str(path))
+    return [f"{p.kernel} (launch {p.launch}) on {p.gpu} is not in {path}: nothing to compare" for p in lacking]
 
 
 def slower_than(predictions: Sequence[Prediction], limit_seconds: float | None, baseline: Baseline | None) -> list[str]:

@@ -133,7 +133,7 @@ def maximum(a: AnyArray, b: AnyArray) -> AnyArray:
 
 def _pick(a: AnyArray, b: AnyArray, prefers_a: npt.NDArray[np.bool_]) -> AnyArray:
     # np.fmin would do but for signalling NaN, for which it gives NaN.
-    return np.where(np.isnan(b) | (prefers_a & ~np.isnan(a)), a, b)
+    return np.where(np.isnan(b) | prefers_a, a, b)
 
 
 def canonical_nan(values: AnyArray) -> AnyArray:

@@ -30,8 +30,9 @@ class WorkKind:
 def classify(ins: Instruction) -> WorkKind:
     """Return the class of an instruction.
 
-    A fused multiply-add is two operations. Comparison, minimum, sign and conversion of floats are moves, as Nsight
-    Compute's FLOP counts leave them out; division and square root count as one special function each.
+    A fused multiply-add of floats is two operations, of integers one: an integer lane takes one per clock.
+    Comparison, minimum, sign and conversion of floats are moves, as Nsight Compute's FLOP counts leave them out;
+    division and square root count as one special function each.
     """
     if ins.root in _MEMORY:
         return WorkKind("memory", 1)
@@ -44,7 +45,7 @@ def classify(ins: Instruction) -> WorkKind:
             return WorkKind(float_class, lanes * _ARITHMETIC_FLOPS[ins.root])
         return WorkKind("special", 1) if ins.root in _SPECIAL or ins.root == "div" else WorkKind("move", 1)
     if ins.root in _INTEGER and ins.type != "pred":
-        return WorkKind("integer", 2 if ins.root in {"mad", "madc", "mad24"} else 8 if ins.root == "dp4a" else 1)
+        return WorkKind("integer", 1)
     return WorkKind("move", 1)
 
 

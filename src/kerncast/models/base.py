@@ -53,8 +53,12 @@ class Model(ABC):
         """Return the forecast with its interval: the equations' bounds, widened by the model's assumed error."""
         estimate = self.estimate(profile, gpu, question.timing)
         sigma = self.log_sigma
-        if _is_foreign_code(profile, gpu):
+        foreign: tuple[str, ...] = ()
+        if profile.resources is not None and _is_foreign_code(profile.resources.architecture, gpu):
             sigma = math.hypot(sigma, FOREIGN_CODE_LOG_SIGMA)
+            foreign = (
+                f"the counts are of code for {profile.resources.architecture}, another generation: wider interval",
+            )
         factor = interval_factor(sigma, question.level)
         note = (
             f"the interval is uncalibrated: the counts' bounds, times and divided by {factor:.2g}, an assumed error"
@@ -72,16 +76,14 @@ class Model(ABC):
             timing=question.timing,
             limiter=estimate.limiter,
             terms=estimate.terms,
-            caveats=(*profile.caveats, *estimate.caveats, note),
+            caveats=(*profile.caveats, *foreign, *estimate.caveats, note),
             model=self.name,
         )
 
 
-def _is_foreign_code(profile: KernelProfile, gpu: GPU) -> bool:
-    """Return whether the counts come from code for another generation of instruction set than the GPU's."""
-    if profile.resources is None:
-        return False
-    return int(profile.resources.architecture.removeprefix("sm_")) // 10 != gpu.architecture.number // 10
+def _is_foreign_code(architecture: str, gpu: GPU) -> bool:
+    """Return whether code is for another generation of instruction set than the GPU's."""
+    return int(architecture.removeprefix("sm_")) // 10 != gpu.architecture.number // 10
 
 
 def interval_factor(log_sigma: float, level: float) -> float:

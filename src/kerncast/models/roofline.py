@@ -17,7 +17,8 @@ class Roofline(Model):
 
     Resources: FP32, FP64, FP16, special-function and integer lanes, load/store units and warp issue at the clock
     asked for; L2 for every sector requested; DRAM for every sector once. Rates inside the SMs count whole rounds of
-    blocks: the busiest SM decides. In a warm series a working set that fits L2 causes no DRAM traffic.
+    blocks: the busiest SM decides. In a warm series a working set that fits L2 causes
+    no DRAM traffic, where the rate of L2 is known.
 
     Source: Williams, Waterman, Patterson, "Roofline", CACM 52(4), 2009; extended by more ceilings.
     Fails when: latency decides (few warps, long dependency chains), L1 serves much, shared-memory or atomic conflicts
@@ -37,7 +38,7 @@ class Roofline(Model):
     def estimate(self, profile: KernelProfile, gpu: GPU, timing: Timing) -> Estimate:
         """Return the slowest resource's time plus what the launch adds."""
         caveats: list[str] = []
-        times = {name: time for name, time in self._sm_times(profile, gpu).items() if time is not None}
+        times = self._sm_times(profile, gpu, caveats)
         times |= self._memory_times(profile, gpu, timing, caveats)
         limiter = max(times, key=lambda name: times[name].value)
         body = times[limiter].value
@@ -53,28 +54,32 @@ class Roofline(Model):
             caveats=tuple(caveats),
         )
 
-    def _sm_times(self, profile: KernelProfile, gpu: GPU) -> dict[str, Count | None]:
+    def _sm_times(self, profile: KernelProfile, gpu: GPU, caveats: list[str]) -> dict[str, Count]:
         """Return the time of each resource inside the SMs, on the SM with the most blocks."""
         work, traffic = profile.work, profile.traffic
         blocks = profile.grid[0] * profile.grid[1] * profile.grid[2]
         imbalance = -(-blocks // gpu.sm_count) * gpu.sm_count / blocks
-
-        def time(count: Count | None, rate: float | None) -> Count | None:
-            return None if count is None or not rate else count.times(imbalance / rate)
-
         requests = None
         for count in (traffic.global_load_requests, traffic.global_store_requests, traffic.shared_requests):
             requests = count if requests is None or count is None else requests + count
         issued = profile.mix.warp_instructions if profile.mix else None
-        return {
-            "fp32": time(work.fp32_flops, gpu.peak_fp32_flops_per_s),
-            "fp64": time(work.fp64_flops, gpu.peak_fp64_flops_per_s),
-            "fp16": time(work.fp16_flops, gpu.peak_fp16_flops_per_s),
-            "special": time(work.special_ops, gpu.peak_special_ops_per_s),
-            "integer": time(work.integer_ops, gpu.peak_int32_ops_per_s),
-            "lsu": time(requests, gpu.peak_memory_requests_per_s),
-            "issue": time(issued, gpu.peak_warp_instructions_per_s),
+        fp16_rate = gpu.peak_fp16_flops_per_s
+        if fp16_rate is None and work.fp16_flops is not None and work.fp16_flops.value:
+            caveats.append("this GPU has no rate of its own for FP16: the FP32 rate is used")
+            fp16_rate = gpu.peak_fp32_flops_per_s
+        resources = {
+            "fp32": (work.fp32_flops, gpu.peak_fp32_flops_per_s),
+            "fp64": (work.fp64_flops, gpu.peak_fp64_flops_per_s),
+            "fp16": (work.fp16_flops, fp16_rate),
+            "special": (work.special_ops, gpu.peak_special_ops_per_s),
+            "integer": (work.integer_ops, gpu.peak_int32_ops_per_s),
+            "lsu": (requests, gpu.peak_memory_requests_per_s),
+            "issue": (issued, gpu.peak_warp_instructions_per_s),
         }
+        left_out = [name for name, (count, rate) in resources.items() if count is None or not rate]
+        if left_out:
+            caveats.append(f"left out, because the count or this GPU's rate is unknown: {', '.join(left_out)}")
+        return {name: count.times(imbalance / rate) for name, (count, rate) in resources.items() if count and rate}
 
     def _memory_times(self, profile: KernelProfile, gpu: GPU, timing: Timing, caveats: list[str]) -> dict[str, Count]:
         traffic = profile.traffic
@@ -88,7 +93,9 @@ class Roofline(Model):
         if traffic.global_load_sectors is not None and traffic.global_store_sectors is not None:
             sectors = traffic.global_load_sectors + traffic.global_store_sectors
             if gpu.l2_rate is None:
-                caveats.append("the L2 bandwidth of this GPU is unknown: no L2 term")
+                caveats.append(
+                    "the L2 bandwidth of this GPU is unknown: no L2 term, and a warm working set counts as DRAM traffic"
+                )
             else:
                 worst = sectors.times(_SECTOR_BYTES / gpu.l2_rate.bytes_per_s)
                 once = dram.times(1 / gpu.l2_rate.bytes_per_s)
@@ -103,4 +110,4 @@ class Roofline(Model):
             return dram
         fill = working_set.value / gpu.l2_bytes
         missing = min(1.0, max(0.0, (fill - _L2_KEPT) / (_L2_LOST - _L2_KEPT)))
-        return Count(dram.value * missing, 0.0, dram.high if missing else 0.0)
+        return Count(dram.value * missing, dram.low * missing, dram.high if missing else 0.0)

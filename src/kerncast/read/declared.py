@@ -3,14 +3,16 @@
 A file has one ``[[declared]]`` per kernel; see ``docs/launch-file.md``.
 """
 
-import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from kerncast.errors import LaunchError
 from kerncast.kernel_profile import Count, KernelProfile, Origin, Traffic, Work
-from kerncast.launch import Extent, parse_extent, read_toml
+from kerncast.launch import Extent, check_geometry, parse_extent, read_toml
+
+#: No launch does more: a GPU of 1e15 operations per second would need a lifetime.
+_MOST = 1e24
 
 _WORK = ("fp32_flops", "fp64_flops", "fp16_flops", "special_ops", "integer_ops", "control_ops")
 _TRAFFIC = (
@@ -58,16 +60,16 @@ def _parse_row(row: Mapping[str, Any], index: int, where: str) -> KernelProfile:
     for name in ("kernel", "grid", "block"):
         if name not in row:
             raise LaunchError(f"{name} is missing", where=where)
-    if not isinstance(row["kernel"], str):
-        raise LaunchError("kernel is not a text", where=where)
+    if not isinstance(row["kernel"], str) or not row["kernel"].isprintable():
+        raise LaunchError("kernel is not a printable text", where=where)
     grid, block = parse_extent(row["grid"], "grid", where), parse_extent(row["block"], "block", where)
-    if min(*grid, *block) < 1:
-        raise LaunchError("grid and block must be at least 1 in every dimension", where=where)
+    check_geometry(grid, block, where)
     counts = {name: _number(row[name], name, where) for name in (*_WORK, *_TRAFFIC) if name in row}
     return declared_profile(row["kernel"], grid, block, index, **counts)
 
 
 def _number(value: object, name: str, where: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
-        raise LaunchError(f"{name} is {value!r}", where=where, cure="Give a number of at least 0.")
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _MOST:
+        text = str(value)[:40] if isinstance(value, float | str | bool) else "no such number"
+        raise LaunchError(f"{name} is {text}", where=where, cure="Give a number from 0 to 1e24.")
     return float(value)

@@ -20,12 +20,20 @@ def predict_object(forecast: "Forecast", timing: Timing) -> dict[str, Any]:
     return {
         "schema_version": SCHEMA_VERSION,
         "timing": timing.value,
-        "predictions": [_prediction(p) for p in forecast.predictions],
-        "totals": totals(forecast.predictions),
+        "predictions": [
+            _prediction(p, case.gpu.clock_hz) for p, case in zip(forecast.predictions, forecast.cases, strict=True)
+        ],
+        "totals": [
+            {**row, "launches_refused": _refused_launches(forecast, row["gpu"])} for row in totals(forecast.predictions)
+        ],
         "refused": [
             {"kernel": r.kernel, "launch": r.launch, "gpu": r.gpu, "reason": r.reason} for r in forecast.refused
         ],
     }
+
+
+def _refused_launches(forecast: "Forecast", gpu: str) -> int:
+    return len({r.launch for r in forecast.refused if r.gpu in {None, gpu}})
 
 
 def totals(predictions: Sequence[Prediction]) -> list[dict[str, Any]]:
@@ -73,7 +81,7 @@ def occupancy_object(gpu: GPU, request: BlockRequest, found: Occupancy) -> dict[
     }
 
 
-def _prediction(p: Prediction) -> dict[str, Any]:
+def _prediction(p: Prediction, clock_hz: float) -> dict[str, Any]:
     return {
         "kernel": p.kernel,
         "launch": p.launch,
@@ -84,6 +92,7 @@ def _prediction(p: Prediction) -> dict[str, Any]:
         "high": p.high,
         "level": p.level,
         "timing": p.timing.value,
+        "clock_hz": clock_hz,
         "limiter": p.limiter,
         "model": p.model,
         "terms": {term.name: term.seconds for term in p.terms},

@@ -39,7 +39,8 @@ def print_forecast(forecast: Forecast, console: Console) -> None:
             (row["gpu"], str(row["launches"]), format_seconds(row["seconds"]), _interval(row["low"], row["high"]))
             for row in totals(forecast.predictions)
         )
-        console.print("[bold]Total[/bold] of all launches")
+        some = " that were forecast" if forecast.refused else ""
+        console.print(f"[bold]Total[/bold] of all launches{some}")
         print_table(Table(("GPU", "launches", "time", "interval"), rows), console)
     first = forecast.predictions[0]
     console.print(f"Timing: {describe_timing(first.timing)}. Model: {first.model}.", highlight=False)
