@@ -93,9 +93,7 @@ def profile(
     if len(gpus) > 1:
         raise InputError(f"{len(gpus)} GPUs are named for one profile", cure="Name one GPU.")
     architecture = gpus[0][0].architecture.code_name if gpus else _DEFAULT_ARCHITECTURE
-    compiled = compile_source(
-        launch.source, architectures=[architecture], kernel=launch.kernel, defines=launch.defines
-    ).kernels[0]
+    (compiled,) = compile_launch(launch, [architecture])
     return _with_compiler_caveats(characterise(compiled, launch, budget), compiled)
 
 
@@ -223,7 +221,7 @@ class _Gathered:
         """Compile for every architecture; GPUs whose architecture the source does not compile for are refused."""
         names = list(dict.fromkeys(gpu.architecture.code_name for gpu, _ in gpus))
         try:
-            return list(_compile_for(launch, names))
+            return list(compile_launch(launch, names))
         except CompileError as error:
             if len(names) == 1:
                 raise
@@ -232,7 +230,7 @@ class _Gathered:
         failures: list[tuple[str, CompileError]] = []
         for name in names:
             try:
-                compiled += _compile_for(launch, [name])
+                compiled += compile_launch(launch, [name])
             except CompileError as error:
                 failures.append((name, error))
         if not compiled:
@@ -259,7 +257,8 @@ class _Gathered:
             return None
 
 
-def _compile_for(launch: Launch, architectures: list[str]) -> tuple[CompiledKernel, ...]:
+def compile_launch(launch: Launch, architectures: list[str]) -> tuple[CompiledKernel, ...]:
+    """Compile the kernel of a launch for some architectures, in their order; raises CompileError."""
     return compile_source(
         launch.source, architectures=architectures, kernel=launch.kernel, defines=launch.defines
     ).kernels

@@ -52,18 +52,16 @@ def command(  # noqa: PLR0913  each parameter is one option
 
 
 def _from_launches(path: Path, gpus: "list[GPU]") -> "list[tuple[str, GPU, BlockRequest]]":
-    from kerncast.compile import compile_source  # noqa: PLC0415
+    from kerncast.forecast import compile_launch  # noqa: PLC0415
     from kerncast.launch import load_launches  # noqa: PLC0415
     from kerncast.occupancy import BlockRequest  # noqa: PLC0415
 
     rows = []
     for launch in load_launches(path):
         architectures = list(dict.fromkeys(gpu.architecture.code_name for gpu in gpus))
-        compiled = compile_source(
-            launch.source, architectures=architectures, kernel=launch.kernel, defines=launch.defines
-        )
+        compiled = {kernel.architecture: kernel for kernel in compile_launch(launch, architectures)}
         for gpu in gpus:
-            kernel = compiled.kernel_for(gpu.architecture.code_name)
+            kernel = compiled[gpu.architecture.code_name]
             r = kernel.resources
             request = BlockRequest(
                 launch.threads_per_block, r.registers_per_thread, r.static_shared_bytes, launch.shared_bytes,
