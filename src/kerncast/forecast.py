@@ -3,16 +3,17 @@
 Each kernel is compiled for every architecture asked for, executed once per distinct PTX, and timed per GPU.
 """
 
+import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from kerncast.compile import CompiledKernel, compile_source
+from kerncast.compile import CompiledKernel, CompiledSource, compile_source
 from kerncast.errors import CompileError, GPUError, InputError, Refusal
 from kerncast.execute import Budget, characterise
 from kerncast.gpu import GPU, list_gpus, resolve_gpu
-from kerncast.kernel_profile import KernelProfile
+from kerncast.kernel_profile import KernelProfile, Resources
 from kerncast.launch import Launch, load_launches, read_toml
 from kerncast.models import Question, model_named
 from kerncast.occupancy import BlockRequest, why_not
@@ -70,10 +71,8 @@ def predict(evidence: Evidence, gpu: GPUs, model: str | None = None, **options: 
     ``evidence`` is a launch file, a file of declared counts, or launches or profiles; ``gpu`` is a name, ``all``, a
     GPU, or several. Options: timing, level, clock (base, boost or hertz), force, budget.
     """
-    if "timing" in options and options["timing"] not in list(Timing):
-        raise InputError(f"no timing is called {options['timing']!r}", cure=f"Known: {', '.join(Timing)}.")
     if "timing" in options:
-        options["timing"] = Timing(str(options["timing"]))
+        options["timing"] = timing_named(str(options["timing"]))
     forecast = forecast_all(evidence, resolve_gpus(gpu), Options(model=model, **options))  # type: ignore[arg-type]
     if not forecast.predictions and forecast.first_refusal:
         raise forecast.first_refusal
@@ -93,11 +92,19 @@ def profile(
     if len(gpus) > 1:
         raise InputError(f"{len(gpus)} GPUs are named for one profile", cure="Name one GPU.")
     architecture = gpus[0][0].architecture.code_name if gpus else _DEFAULT_ARCHITECTURE
-    (compiled,) = compile_launch(launch, [architecture])
+    compiled = compile_launch(launch, [architecture]).kernel_for(architecture)
     return _with_compiler_caveats(characterise(compiled, launch, budget), compiled)
 
 
 _DEFAULT_ARCHITECTURE = "sm_70"
+
+
+def timing_named(text: str) -> Timing:
+    """Return the timing of this name; raises InputError listing the known ones."""
+    try:
+        return Timing(text)
+    except ValueError:
+        raise InputError(f"no timing is called {text[:40]!r}", cure=f"Known: {', '.join(Timing)}.") from None
 
 
 def resolve_gpus(gpu: GPUs) -> list[tuple[GPU, tuple[str, ...]]]:
@@ -221,25 +228,25 @@ class _Gathered:
         """Compile for every architecture; GPUs whose architecture the source does not compile for are refused."""
         names = list(dict.fromkeys(gpu.architecture.code_name for gpu, _ in gpus))
         try:
-            return list(compile_launch(launch, names))
+            return list(compile_launch(launch, names).kernels)
         except CompileError as error:
             if len(names) == 1:
                 raise
             first_error = error
         compiled: list[CompiledKernel] = []
-        failures: list[tuple[str, CompileError]] = []
+        failures: dict[str, CompileError] = {}
         for name in names:
             try:
-                compiled += compile_launch(launch, [name])
+                compiled += compile_launch(launch, [name]).kernels
             except CompileError as error:
-                failures.append((name, error))
+                failures[name] = error
         if not compiled:
             raise first_error
         for gpu, _ in gpus:
-            for name, failure in failures:
-                if gpu.architecture.code_name == name:
-                    refusal = Refusal(f"the source does not compile for {name}: {failure}")
-                    self.refuse(refusal, launch.kernel or compiled[0].kernel, launch.index, gpu.name)
+            name = gpu.architecture.code_name
+            if name in failures:
+                refusal = Refusal(f"the source does not compile for {name}: {failures[name]}")
+                self.refuse(refusal, compiled[0].kernel, launch.index, gpu.name)
         return compiled
 
     def _characterise(
@@ -257,33 +264,35 @@ class _Gathered:
             return None
 
 
-def compile_launch(launch: Launch, architectures: list[str]) -> tuple[CompiledKernel, ...]:
-    """Compile the kernel of a launch for some architectures, in their order; raises CompileError."""
-    return compile_source(
-        launch.source, architectures=architectures, kernel=launch.kernel, defines=launch.defines
-    ).kernels
+def compile_launch(launch: Launch, architectures: list[str]) -> CompiledSource:
+    """Compile the kernel of a launch for some architectures; raises CompileError."""
+    return compile_source(launch.source, architectures=architectures, kernel=launch.kernel, defines=launch.defines)
 
 
 def _with_compiler_caveats(found: KernelProfile, kernel: CompiledKernel) -> KernelProfile:
     return replace(found, resources=kernel.resources, caveats=(*found.caveats, *kernel.caveats))
 
 
-def block_request(found: KernelProfile) -> BlockRequest | None:
-    """Return what one block asks of an SM, or None where the kernel's resources are unknown."""
-    resources = found.resources
-    if resources is None:
-        return None
+def block_request(threads: int, resources: Resources, shared_bytes: int) -> BlockRequest:
+    """Return what one block of a compiled kernel asks of an SM; ``shared_bytes`` is the dynamic part."""
     return BlockRequest(
-        threads=found.block[0] * found.block[1] * found.block[2],
+        threads=threads,
         registers_per_thread=resources.registers_per_thread,
         static_shared_bytes=resources.static_shared_bytes,
-        dynamic_shared_bytes=found.shared_bytes,
+        dynamic_shared_bytes=shared_bytes,
         barriers=resources.barriers or 0,
     )
 
 
+def block_request_of(found: KernelProfile) -> BlockRequest | None:
+    """Return what one block asks of an SM, or None where the kernel's resources are unknown."""
+    if found.resources is None:
+        return None
+    return block_request(math.prod(found.block), found.resources, found.shared_bytes)
+
+
 def _check_fits(found: KernelProfile, gpu: GPU, *, force: bool) -> tuple[str, ...]:
-    request = block_request(found)
+    request = block_request_of(found)
     reason = why_not(request, gpu.architecture) if request else None
     limit = found.resources.max_threads_per_block if found.resources else None
     if request and limit and request.threads > limit:

@@ -52,20 +52,15 @@ def command(  # noqa: PLR0913  each parameter is one option
 
 
 def _from_launches(path: Path, gpus: "list[GPU]") -> "list[tuple[str, GPU, BlockRequest]]":
-    from kerncast.forecast import compile_launch  # noqa: PLC0415
+    from kerncast.forecast import block_request, compile_launch  # noqa: PLC0415
     from kerncast.launch import load_launches  # noqa: PLC0415
-    from kerncast.occupancy import BlockRequest  # noqa: PLC0415
 
     rows = []
     for launch in load_launches(path):
         architectures = list(dict.fromkeys(gpu.architecture.code_name for gpu in gpus))
-        compiled = {kernel.architecture: kernel for kernel in compile_launch(launch, architectures)}
+        compiled = compile_launch(launch, architectures)
         for gpu in gpus:
-            kernel = compiled[gpu.architecture.code_name]
-            r = kernel.resources
-            request = BlockRequest(
-                launch.threads_per_block, r.registers_per_thread, r.static_shared_bytes, launch.shared_bytes,
-                r.barriers or 0,
-            )  # fmt: skip
+            kernel = compiled.kernel_for(gpu.architecture.code_name)
+            request = block_request(launch.threads_per_block, kernel.resources, launch.shared_bytes)
             rows.append((f"{kernel.kernel} (launch {launch.index})", gpu, request))
     return rows

@@ -42,13 +42,13 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
     """Forecast how long each launch takes on each GPU."""
     from kerncast.cli import verdict  # noqa: PLC0415  heavy imports wait until the command runs
     from kerncast.cli.output import emit_forecast, progress_on_stderr  # noqa: PLC0415
-    from kerncast.forecast import Options, forecast_all, resolve_gpus  # noqa: PLC0415
+    from kerncast.forecast import Options, forecast_all, resolve_gpus, timing_named  # noqa: PLC0415
 
     limit_seconds = verdict.parse_limit(max_)
     baseline = verdict.read_baseline(compare_to) if compare_to else None
     _check_report(report)
     inline = InlineLaunch(kernel, grid, block, shared, tuple(arg or ()), tuple(define or ()))
-    options = Options(model, _timing(timing), level, _clock(clock), force)
+    options = Options(model, timing_named(timing), level, _clock(clock), force)
     subject: Any = inline.build(evidence) if inline.applies_to(evidence) else evidence
     with progress_on_stderr(quiet=quiet) as progress:
         forecast = forecast_all(subject, resolve_gpus(gpu or ()), options, progress)
@@ -66,15 +66,6 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
     for sentence in slower:
         typer.echo(f"kerncast: {sentence}", err=True)
     return _SLOWER_STATUS if slower else 0
-
-
-def _timing(text: str) -> Any:
-    from kerncast.prediction import Timing  # noqa: PLC0415
-
-    try:
-        return Timing(text)
-    except ValueError:
-        raise InputError(f"no timing is called {text[:40]!r}", cure=f"Known: {', '.join(Timing)}.") from None
 
 
 def _clock(text: str | None) -> str | float | None:

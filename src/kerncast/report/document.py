@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from kerncast.forecast import Case, Forecast, block_request
+from kerncast.forecast import Case, Forecast, block_request_of
 from kerncast.gpu import GPU
 from kerncast.kernel_profile import KernelProfile
 from kerncast.occupancy import occupancy
@@ -113,7 +113,7 @@ def _workload(cases: list[Case]) -> tuple[str, ...]:
 def _occupancy_tables(cases: list[Case]) -> tuple[Table, ...]:
     rows = []
     for case in cases:
-        request, resources = block_request(case.profile), case.profile.resources
+        request, resources = block_request_of(case.profile), case.profile.resources
         if request is None or resources is None:
             return ()
         found = occupancy(request, case.gpu.architecture)

@@ -15,6 +15,7 @@ from kerncast.report.words import (
     conclude,
     describe_interval,
     describe_limiter,
+    describe_range,
     describe_sampling,
     describe_timing,
 )
@@ -36,7 +37,7 @@ def print_forecast(forecast: Forecast, console: Console) -> None:
         return
     if len({p.launch for p in forecast.predictions}) > 1:
         rows = tuple(
-            (row["gpu"], str(row["launches"]), format_seconds(row["seconds"]), _interval(row["low"], row["high"]))
+            (row["gpu"], str(row["launches"]), format_seconds(row["seconds"]), describe_range(row["low"], row["high"]))
             for row in totals(forecast.predictions)
         )
         some = " that were forecast" if forecast.refused else ""
@@ -65,7 +66,3 @@ def _largest_terms(p: Prediction) -> str:
 
 def _extent(extent: tuple[int, int, int]) -> str:
     return f"({', '.join(map(str, extent))})"
-
-
-def _interval(low: float, high: float) -> str:
-    return f"{format_seconds(low, 2)} to {format_seconds(high, 2)}"

@@ -45,7 +45,12 @@ def describe_timing(timing: Timing) -> str:
 
 def describe_interval(prediction: Prediction) -> str:
     """Return the interval of a forecast, such as ``8.3 µs to 60 µs``."""
-    return f"{format_seconds(prediction.low, 2)} to {format_seconds(prediction.high, 2)}"
+    return describe_range(prediction.low, prediction.high)
+
+
+def describe_range(low: float, high: float) -> str:
+    """Return two times as a range."""
+    return f"{format_seconds(low, 2)} to {format_seconds(high, 2)}"
 
 
 def describe_count(count: Count | None, unit: str = "") -> str:
