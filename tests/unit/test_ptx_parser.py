@@ -124,6 +124,14 @@ def test_registers_of_inner_scopes_are_others() -> None:
     assert targets[0] == targets[6]
 
 
+def test_ranges_of_registers() -> None:
+    found = kernel(".reg .b32 r1<12>, r<3>; mov.b32 r12, r2; mov.b32 r111, r1;")
+    assert [i.operands for i in found.instructions] == [
+        (Register("r12", "b32"), Register("r2", "b32")), (Register("r111", "b32"), Register("r1", "b32")),
+    ]  # fmt: skip
+    assert "register %r3 is not declared" in message(".entry k() { .reg .b32 %r<3>; mov.b32 %r3, 1; }")
+
+
 def test_directives_may_stand_without_space() -> None:
     found = kernel(".reg.b16 a; .shared.align 8 .b8 s[8]; mov.b16 a, 1;", ".param.u32 p")
     assert found.instructions[0].operands[0] == Register("a", "b16")
@@ -154,12 +162,12 @@ def test_locations() -> None:
     assert found.instructions[0].where is None
 
 
-def test_pragmas_sections_and_prototypes_are_skipped() -> None:
+def test_pragmas_sections_and_limits_are_skipped() -> None:
     found = module(
         """.pragma "nounroll";
         .section .debug_str { .b8 1, 2 { 3 } }
-        .entry k() .minnctapersm 2 { .pragma "used_bytes_mask 15"; ret;
-        prototype_0 : .callprototype (.param .b32 _) _ (.param .b64 _, .param .align 4 .b8 _[12]); }"""
+        .alias one, other;
+        .entry k() .minnctapersm 2 { .pragma "used_bytes_mask 15"; ret; }"""
     )
     assert [i.name for i in found.functions["k"].instructions] == ["ret"]
 
@@ -281,6 +289,7 @@ def test_a_text_that_is_no_ptx() -> None:
 
 def test_braces_without_end_are_refused() -> None:
     assert "nested too deeply" in message(".entry k() { mov.u32 %tid.x, " + "{" * 5000)
+    assert "nested too deeply" in message(".entry k() {" + "{" * 5000)
     assert len(kernel("{" * 2000 + "ret;" + "}" * 2000).instructions) == 1
 
 

@@ -18,7 +18,9 @@ GLOBAL_BASE = 1 << 44
 SHARED_WINDOW = 1 << 40
 LOCAL_WINDOW = 1 << 41
 PARAMETER_WINDOW = 1 << 42
-_WINDOW_BYTES = 1 << 40
+#: Addresses of functions, which hold nothing that can be read.
+CODE_WINDOW = 1 << 43
+WINDOW_BYTES = 1 << 40
 _GAP_BYTES = 512
 _ALIGNMENT = 256
 _NEAR_BYTES = 2**32
@@ -69,15 +71,20 @@ class Arena:
         return "no buffer is near"
 
 
-def allocate(nbytes: int, limit_bytes: int, what: str) -> Bytes:
-    """Return zeroed bytes; raises BudgetExceededError where that is too much for the budget or for the machine."""
-    cure = "Use a smaller problem, or a larger memory budget."
+def check_room(nbytes: int, limit_bytes: int, what: str) -> None:
+    """Raise BudgetExceededError where something takes more memory than the budget has left."""
     if nbytes > limit_bytes:
         text = f"{what} {format_bytes(nbytes)}, over the budget of {format_bytes(max(limit_bytes, 0))}"
-        raise BudgetExceededError(text, cure=cure)
+        raise BudgetExceededError(text, cure="Use a smaller problem, or a larger memory budget.")
+
+
+def allocate(nbytes: int, limit_bytes: int, what: str) -> Bytes:
+    """Return zeroed bytes; raises BudgetExceededError where that is too much for the budget or for the machine."""
+    check_room(nbytes, limit_bytes, what)
     try:
         return np.zeros(nbytes, np.uint8)
     except MemoryError:
+        cure = "Use a smaller problem, or a larger memory budget."
         raise BudgetExceededError(f"{what} {format_bytes(nbytes)}, more than is free", cure=cure) from None
 
 
@@ -88,5 +95,5 @@ def window_of(addresses: npt.NDArray[np.uint64]) -> npt.NDArray[np.int8]:
     """
     space = np.zeros(addresses.shape, np.int8)
     for number, start in enumerate((SHARED_WINDOW, LOCAL_WINDOW, PARAMETER_WINDOW), start=1):
-        space[(addresses >= start) & (addresses < start + _WINDOW_BYTES)] = number
+        space[(addresses >= start) & (addresses < start + WINDOW_BYTES)] = number
     return space

@@ -4,9 +4,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from kerncast.errors import UnsupportedError
-from kerncast.execute.arena import PARAMETER_WINDOW
-from kerncast.ptx import ControlFlowGraph, Function, Module, build_cfg, inline_calls
+from kerncast.execute.arena import CODE_WINDOW, PARAMETER_WINDOW
+from kerncast.ptx import ControlFlowGraph, Function, Module, build_cfg, inline_calls, taken_functions
 from kerncast.ptx.module import TYPE_BITS, Address, Negated, Operand, Register, Symbol, Variable, Vector
+
+_CODE_BYTES = 16
+"""between the addresses of two functions"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +28,8 @@ class Program:
     private_bytes: int
     """local variables and call parameters of one thread"""
     addresses: Mapping[str, int]
-    """variable: address in its own state space; those of global variables are added when memory is set up"""
+    """variable: address in its own state space; those of global variables are added when memory is set up. Functions
+    have one too if some pointer may hold it"""
     register_bytes: int
     """virtual registers of one thread"""
     read: frozenset[str]
@@ -34,7 +38,7 @@ class Program:
     def address_of(self, name: str) -> int:
         """Return the address of a variable in its own state space."""
         if name not in self.addresses:
-            raise UnsupportedError(f"the address of {name} is not known (a pointer to a function?)")
+            raise UnsupportedError(f"the address of {name} is not known (a function without a body?)")
         return self.addresses[name]
 
 
@@ -52,10 +56,11 @@ def link(module: Module, kernel: str) -> Program:
     for variable in module_variables:
         if variable.is_extern:
             raise UnsupportedError(f"variable {variable.name} is extern, which is not supported")
+    code = {name: CODE_WINDOW + _CODE_BYTES * n for n, name in enumerate(taken_functions(module, kernel), start=1)}
+    addresses = code | shared | private | {name: PARAMETER_WINDOW + at for name, at in parameters.items()}
     return Program(
         function, build_cfg(function), module_variables, parameters, parameter_bytes, static_bytes,
-        _aligned(private_bytes, 16), shared | private | {n: PARAMETER_WINDOW + at for n, at in parameters.items()},
-        _register_bytes(function), _read_registers(function),
+        _aligned(private_bytes, 16), addresses, _register_bytes(function), _read_registers(function),
     )  # fmt: skip
 
 

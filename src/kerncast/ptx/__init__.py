@@ -4,5 +4,15 @@ from kerncast.ptx.cfg import ControlFlowGraph, build_cfg
 from kerncast.ptx.inline import inline_calls
 from kerncast.ptx.module import Function, Instruction, Module
 from kerncast.ptx.parser import parse_ptx
+from kerncast.ptx.pointers import taken_functions
 
-__all__ = ["ControlFlowGraph", "Function", "Instruction", "Module", "build_cfg", "inline_calls", "parse_ptx"]
+__all__ = [
+    "ControlFlowGraph",
+    "Function",
+    "Instruction",
+    "Module",
+    "build_cfg",
+    "inline_calls",
+    "parse_ptx",
+    "taken_functions",
+]

@@ -3,12 +3,24 @@
 from dataclasses import dataclass, replace
 
 from kerncast.ptx.cursor import Cursor
-from kerncast.ptx.module import TYPE_BITS, Instruction, Label, Location, Operand, Register, Variable, Vector
+from kerncast.ptx.module import (
+    TYPE_BITS,
+    Instruction,
+    Label,
+    Location,
+    Operand,
+    Prototype,
+    Register,
+    Symbol,
+    Variable,
+    Vector,
+)
 from kerncast.ptx.operands import parse_list, parse_operand, parse_register, parse_target
 from kerncast.ptx.scopes import Scope
-from kerncast.ptx.variables import parse_variable
+from kerncast.ptx.variables import parse_prototype, parse_variable
 
 _SPACES = {".local", ".shared", ".param", ".const", ".global"}
+_DEPTH_LIMIT = 2500
 _TABLES = {".branchtargets", ".calltargets", ".callprototype"}
 
 
@@ -19,6 +31,7 @@ class Body:
     instructions: tuple[Instruction, ...]
     labels: dict[str, int]
     tables: dict[str, tuple[str, ...]]
+    prototypes: dict[str, Prototype]
     variables: tuple[Variable, ...]
 
 
@@ -35,6 +48,7 @@ class BodyParser:
         """instructions that name labels, which may stand further down, and where they do so"""
         self.labels: dict[str, int] = {}
         self.tables: dict[str, tuple[Scope, list[str]]] = {}
+        self.prototypes: dict[str, Prototype] = {}
         self.variables: list[Variable] = []
         self.location: Location | None = None
 
@@ -47,10 +61,13 @@ class BodyParser:
         for number, scope in self.branches:
             self.instructions[number] = _resolve_labels(self.instructions[number], scope)
         tables = {name: tuple(scope.find_label(word) for word in words) for name, (scope, words) in self.tables.items()}
-        return Body(tuple(self.instructions), self.labels, tables, tuple(self.variables))
+        return Body(tuple(self.instructions), self.labels, tables, self.prototypes, tuple(self.variables))
 
     def _open_scope(self) -> None:
-        self.scope = Scope(f"@{self.scope_count}" if self.scope_count else "", self.scope)
+        depth = self.scope.depth + 1 if self.scope else 0
+        if depth > _DEPTH_LIMIT:
+            raise self.cursor.error("braces are nested too deeply")
+        self.scope = Scope(f"@{self.scope_count}" if self.scope_count else "", self.scope, depth)
         self.scope_count += 1
 
     def _statement(self, scope: Scope) -> None:
@@ -119,9 +136,10 @@ class BodyParser:
             raise self.cursor.error(f"label {name} stands twice")
         unique = scope.labels[name] = name + scope.suffix
         if self.cursor.peek() in _TABLES:
-            kind, words = self.cursor.next(), self.cursor.skip_past(";")
-            if kind == ".branchtargets":
-                self.tables[unique] = (scope, [word for word in words if word != ","])
+            if self.cursor.next() == ".callprototype":
+                self.prototypes[unique] = parse_prototype(self.cursor)
+            else:
+                self.tables[unique] = (scope, [word for word in self.cursor.skip_past(";") if word != ","])
         else:
             self.labels[unique] = len(self.instructions)
 
@@ -152,12 +170,22 @@ class BodyParser:
                 operands.append(parse_operand(cursor, scope))
             if cursor.peek() != ";":
                 cursor.expect(",")
-        return tuple(operands)
+        return _with_prototype(operands) if root == "call" else tuple(operands)
 
     def _append(self, instruction: Instruction, scope: Scope) -> None:
         if any(isinstance(operand, Label) for operand in instruction.operands):
             self.branches.append((len(self.instructions), scope))
         self.instructions.append(instruction)
+
+
+def _with_prototype(operands: list[Operand]) -> tuple[Operand, ...]:
+    """Return the operands of a call, with the label of a prototype behind the target where there is one."""
+    names = [place for place, operand in enumerate(operands) if not isinstance(operand, Vector)]
+    for place in names[1:]:
+        operand = operands[place]
+        if isinstance(operand, Symbol):
+            operands[place] = Label(operand.name)
+    return tuple(operands)
 
 
 def _resolve_labels(instruction: Instruction, scope: Scope) -> Instruction:

@@ -4,8 +4,11 @@ Blocks also end at barriers, so that a warp that waits always stands between two
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from kerncast.errors import PTXSyntaxError, UnsupportedError
+from kerncast.ptx.dominance import DominatorTree, dominators, post_dominators
+from kerncast.ptx.loops import LoopNest, find_loops
 from kerncast.ptx.module import Function, Instruction, Label
 from kerncast.ptx.order import Order, arrange
 
@@ -22,7 +25,7 @@ class BasicBlock:
     """of a branch the targets come first, then the fall-through; ``len(blocks)`` is the exit"""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # no slots: what is derived from the edges is computed once and kept
 class ControlFlowGraph:
     """Blocks in the order of the text, and the order in which a warp runs them."""
 
@@ -33,6 +36,26 @@ class ControlFlowGraph:
     def exit(self) -> int:
         """Index of the virtual block where every thread ends."""
         return len(self.blocks)
+
+    @cached_property
+    def successors(self) -> tuple[tuple[int, ...], ...]:
+        """The edges, per block."""
+        return tuple(block.successors for block in self.blocks)
+
+    @cached_property
+    def dominators(self) -> DominatorTree:
+        """Which blocks stand on every path from the start to a block."""
+        return dominators(self.successors)
+
+    @cached_property
+    def post_dominators(self) -> DominatorTree:
+        """Which blocks stand on every path from a block to the exit."""
+        return post_dominators(self.successors)
+
+    @cached_property
+    def loops(self) -> LoopNest:
+        """The natural loops."""
+        return find_loops(self.successors, self.dominators)
 
 
 def build_cfg(function: Function) -> ControlFlowGraph:

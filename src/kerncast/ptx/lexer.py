@@ -9,7 +9,7 @@ _TOKEN = re.compile(
     r"""(?P<skipped>  \s+ | //[^\n]* | /\*.*?(?:\*/|\Z) )
       | (?P<text>     "(?:[^"\\\n]|\\.)*" )
       | (?P<word>     \.[A-Za-z_]\w*                          # a directive: .reg.b16 is two
-                    | (?:\d+\.?\d*|\.\d+)[eE][+-]\d+
+                    | (?:\d+(?:\.\d*)?|\.\d+)[eE][+-]\d+
                     | (?:[\w$%.]|::)+ )
       | (?P<mark>     [{}()\[\]<>,;:=|!@+\-*] )""",
     re.VERBOSE | re.DOTALL | re.ASCII,

@@ -7,7 +7,7 @@ from kerncast.ptx.module import Immediate
 
 _BIT_PATTERN = re.compile(r"0[fF]([0-9a-fA-F]{8})|0[dD]([0-9a-fA-F]{16})")
 _INTEGER = re.compile(r"(0[xX][0-9a-fA-F]{1,16}|0[bB][01]{1,64}|0[0-7]{0,22}|[1-9]\d{0,19})U?", re.ASCII)
-_DECIMAL = re.compile(r"\d+\.?\d*(?:[eE][+-]?\d+)?", re.ASCII)
+_DECIMAL = re.compile(r"\d+(?:\.\d*)?(?:[eE][+-]?\d+)?", re.ASCII)
 
 
 def parse_literal(text: str) -> Immediate | None:

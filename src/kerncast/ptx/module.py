@@ -5,7 +5,7 @@ Source: NVIDIA, Parallel Thread Execution ISA 8.8.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 #: Bits of each scalar type; a predicate is one bit.
@@ -117,6 +117,8 @@ class Instruction:
     guard: Register | None
     guard_negated: bool
     location: Location | None
+    note: str = ""
+    """what it means that this instruction runs, for messages; set where the kernel's author did not write it"""
 
     @cached_property
     def name(self) -> str:
@@ -150,8 +152,8 @@ class Instruction:
 
     @property
     def where(self) -> str | None:
-        """The line of the user's source, for messages."""
-        return str(self.location) if self.location else None
+        """The line of the user's source, for messages, and what is to be said about it."""
+        return ": ".join(filter(None, (str(self.location or ""), self.note))) or None
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +191,14 @@ class Variable:
 
 
 @dataclass(frozen=True, slots=True)
+class Prototype:
+    """What a call through a pointer passes and gets back: bytes of each value."""
+
+    returns: tuple[int, ...]
+    parameters: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Function:
     """A kernel (.entry) or a device function (.func)."""
 
@@ -202,7 +212,9 @@ class Function:
     labels: Mapping[str, int]
     """label: index of the instruction it stands before; len(instructions) at the end"""
     tables: Mapping[str, tuple[str, ...]]
-    """branch table of brx.idx: its labels"""
+    """branch table of brx.idx: its labels; or the functions that a call through a pointer can mean"""
+    prototypes: Mapping[str, Prototype] = field(default_factory=dict)
+    """of calls through pointers"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from kerncast.ptx.module import (
 )
 from kerncast.ptx.scopes import Scope
 
+_DEPTH_LIMIT = 8
 _SPECIAL = re.compile(
     r"%((tid|ntid|ctaid|nctaid|clusterid|nclusterid|cluster_ctaid|cluster_nctaid)(\.[xyzw])?|laneid|warpid|nwarpid"
     r"|smid|nsmid|gridid|clock|clock_hi|clock64|globaltimer(_lo|_hi)?|lanemask_(eq|lt|le|gt|ge)|total_smem_size"
@@ -28,10 +29,12 @@ _SPECIAL = re.compile(
 )
 
 
-def parse_operand(cursor: Cursor, scope: Scope) -> Operand:
-    """Read one operand."""
+def parse_operand(cursor: Cursor, scope: Scope, depth: int = 0) -> Operand:
+    """Read one operand; ``depth`` is how many braces stand around it."""
     if cursor.accept("{"):
-        return Vector(parse_list(cursor, scope, "}"))
+        if depth == _DEPTH_LIMIT:
+            raise cursor.error("braces are nested too deeply")
+        return Vector(parse_list(cursor, scope, "}", depth + 1))
     if cursor.accept("["):
         return _parse_address(cursor, scope)
     if cursor.accept("!"):
@@ -39,11 +42,11 @@ def parse_operand(cursor: Cursor, scope: Scope) -> Operand:
     return cursor.literal() or _parse_name(cursor, scope)
 
 
-def parse_list(cursor: Cursor, scope: Scope, closing: str) -> tuple[Operand, ...]:
+def parse_list(cursor: Cursor, scope: Scope, closing: str, depth: int = 0) -> tuple[Operand, ...]:
     """Read operands up to and including a closing mark."""
     elements: list[Operand] = []
     while not cursor.accept(closing):
-        elements.append(parse_operand(cursor, scope))
+        elements.append(parse_operand(cursor, scope, depth))
         if cursor.peek() != closing:
             cursor.expect(",")
     return tuple(elements)

@@ -5,15 +5,23 @@ that went different ways meet because each block comes after all blocks from whi
 blocks of a loop stand together, before whatever follows the loop, so that threads which have left it wait for those
 which have not; and behind them stands a turn, where threads that are done with an iteration wait for the others of
 their warp. A thread that has left the function waits for nobody and nobody waits for it, unlike with meeting points
-at immediate post-dominators, where an early return would keep the others apart.
+at immediate post-dominators, where an early return would keep the others apart. In structured code without such
+returns threads meet at the immediate post-dominator, also where nested loops share their head.
 
 Source: Diamos et al., "SIMD re-convergence at thread frontiers", MICRO 2011; the order is that of nested strongly
 connected components.
 """
 
 import heapq
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+
+from kerncast.errors import UnsupportedError
+from kerncast.ptx.dominance import DominatorTree, dominators, post_dominators
+
+_WORK_LIMIT = 1_000_000
+"""blocks that are looked at, once for every loop around them; keeps a hostile text from taking minutes"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +54,7 @@ def arrange(successors: Sequence[Sequence[int]]) -> Order:
     for block, following in inner.items():
         for successor in following:
             predecessors[successor].add(block)
-    places = _arrange(inner, predecessors)
+    places = _arrange(inner, predecessors, (dominators(successors), post_dominators(successors)))
     place_of = {block: place for place, (block, members) in enumerate(places) if not members}
     place_of[count] = len(places)
     turns = {(member, block): place for place, (block, members) in enumerate(places) for member in members}
@@ -60,23 +68,68 @@ def arrange(successors: Sequence[Sequence[int]]) -> Order:
 
 
 _Place = tuple[int, frozenset[int]]
-"""a block and nothing, or the head of a loop and the members of that loop"""
+"""a block and nothing, or the head of a loop and the blocks whose edges to it wait there"""
+
+_Blocks = dict[int, list[int]]
+"""some blocks with the edges between them"""
+
+_Dominance = tuple[DominatorTree, DominatorTree]
+"""dominators and post-dominators of the whole graph"""
 
 
-def _arrange(graph: Mapping[int, list[int]], predecessors: Sequence[set[int]]) -> list[_Place]:
+def _arrange(graph: _Blocks, predecessors: Sequence[set[int]], dominance: _Dominance) -> list[_Place]:
+    """Put the parts of a graph one after the other, and take loops apart until only blocks are left."""
     places: list[_Place] = []
-    for component in _sorted_components(graph):
-        entered = {block for block in component if predecessors[block] - component}
-        head = 0 if 0 in component else min(entered or component)
-        if len(component) == 1 and head not in graph[head]:
-            places.append((head, frozenset()))
+    waiting: list[_Place | _Blocks] = [graph]
+    work = 0
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, tuple):
+            places.append(part)
             continue
-        rest = component - {head}
-        inside = {block: [s for s in graph[block] if s in rest] for block in sorted(rest)}
-        places.append((head, frozenset()))
-        places += _arrange(inside, predecessors)
-        places.append((head, frozenset(component)))
+        work += len(part)
+        if work > _WORK_LIMIT:
+            raise UnsupportedError("loops are nested too deeply")
+        parts: list[_Place | _Blocks] = []
+        for component in _sorted_components(part):
+            entered = {block for block in component if predecessors[block] - component}
+            head = 0 if 0 in component else min(entered or component)
+            if len(component) == 1 and head not in part[head]:
+                parts.append((head, frozenset()))
+                continue
+            # Loops that share a head may also be taken as one: it is right too, and takes less work.
+            closing = _outer_latches(part, component, head, dominance) if work < _WORK_LIMIT // 4 else None
+            parts += _take_apart(part, component, head, closing)
+        waiting += reversed(parts)
     return places
+
+
+def _take_apart(
+    graph: _Blocks, component: set[int], head: int, closing: frozenset[int] | None
+) -> list[_Place | _Blocks]:
+    """Return the parts of a loop, without the edges that close it."""
+    if closing:
+        inner = {b: [s for s in graph[b] if s in component and (s != head or b not in closing)] for b in component}
+        return [{block: inner[block] for block in sorted(component)}, (head, closing)]
+    rest = component - {head}
+    body = {block: [s for s in graph[block] if s in rest] for block in sorted(rest)}
+    return [(head, frozenset()), body, (head, frozenset(component))]
+
+
+def _outer_latches(graph: _Blocks, component: set[int], head: int, dominance: _Dominance) -> frozenset[int]:
+    """Return the blocks that close the outer one of two nested loops which share their head; none if it is one loop.
+
+    A block that all threads pass after the head parts the two: the edges before it close the inner loop.
+    """
+    dominating, meetings = dominance
+    latches = {block: dominating.spans[block][0] for block in component if head in graph[block]}
+    if len(latches) < 2:
+        return frozenset()
+    numbers = sorted(latches.values())
+    passed = [dominating.spans[b] for b in component if b != head and meetings.dominates(b, head)]
+    behind = ((bisect_right(numbers, last) - bisect_left(numbers, first), first, last) for first, last in passed)
+    _, first, last = min((found for found in behind if 0 < found[0] < len(latches)), default=(0, 0, -1))
+    return frozenset(block for block, number in latches.items() if first <= number <= last)
 
 
 def _sorted_components(graph: Mapping[int, list[int]]) -> Iterable[set[int]]:

@@ -20,10 +20,7 @@ def parse_ptx(text: str) -> Module:
     >>> parse_ptx('.version 8.8 .target sm_70 .address_size 64 .visible .entry k() { ret; }').kernels
     ('k',)
     """
-    try:
-        return _ModuleParser(tokenize(text)).parse()
-    except RecursionError:
-        raise PTXSyntaxError("braces are nested too deeply", where="PTX") from None
+    return _ModuleParser(tokenize(text)).parse()
 
 
 class _ModuleParser:
@@ -103,7 +100,15 @@ class _ModuleParser:
             return
         body = BodyParser(cursor, self.files).parse()
         self.functions[name] = Function(
-            name, is_kernel, parameters, returns, body.variables, body.instructions, body.labels, body.tables
+            name,
+            is_kernel,
+            parameters,
+            returns,
+            body.variables,
+            body.instructions,
+            body.labels,
+            body.tables,
+            body.prototypes,
         )
 
     def _parameters(self) -> tuple[Variable, ...]:

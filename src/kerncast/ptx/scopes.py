@@ -1,11 +1,11 @@
 """Names inside a function body: each pair of braces may declare registers, variables and labels of its own."""
 
-import re
 from dataclasses import dataclass, field
 
 from kerncast.ptx.module import Register
 
-_NUMBERED = re.compile(r"(%?[A-Za-z_$][\w$]*?)(\d+)", re.ASCII)
+_DIGITS = "0123456789"
+_MOST_DIGITS = 9
 
 
 @dataclass(slots=True)
@@ -14,6 +14,8 @@ class Scope:
 
     suffix: str
     outer: "Scope | None"
+    depth: int = 0
+    """how many braces stand around these"""
     registers: dict[str, Register] = field(default_factory=dict)
     ranges: dict[str, tuple[int, str]] = field(default_factory=dict)
     """prefix of numbered registers: (how many, type)"""
@@ -52,11 +54,10 @@ class Scope:
         """Return the register of this name that this scope itself declares."""
         if name in self.registers:
             return self.registers[name]
-        match = _NUMBERED.fullmatch(name)
-        if match is None or match[1] not in self.ranges or len(match[2]) > 9:
-            return None
-        count, type_name = self.ranges[match[1]]
-        if int(match[2]) >= count:
-            return None
-        register = self.registers[name] = Register(name + self.suffix, type_name)
-        return register
+        digits = len(name) - len(name.rstrip(_DIGITS))
+        for length in range(1, min(digits, _MOST_DIGITS) + 1):  # the prefix may end in a digit too
+            count, type_name = self.ranges.get(name[:-length], (0, ""))
+            if int(name[-length:]) < count:
+                register = self.registers[name] = Register(name + self.suffix, type_name)
+                return register
+        return None

@@ -3,7 +3,7 @@
 import struct
 
 from kerncast.ptx.cursor import Cursor
-from kerncast.ptx.module import TYPE_BITS, Immediate, Relocation, Variable
+from kerncast.ptx.module import TYPE_BITS, Immediate, Prototype, Relocation, Variable
 
 _ELEMENT_LIMIT = 2**40  # no GPU has a larger variable; keeps a hostile file from asking for it
 _ALIGNMENT_LIMIT = 2**20
@@ -27,6 +27,25 @@ def parse_variable(cursor: Cursor, *, is_extern: bool = False) -> Variable:
         name, space, element, align or max(1, size) * vector_width, count, bytes(data.bytes), is_extern,
         tuple(data.relocations),
     )  # fmt: skip
+
+
+def parse_prototype(cursor: Cursor) -> Prototype:
+    """Read ``(.param .b32 _) _ (.param .b64 _, .param .b8 _[12]);``, where either list may be missing."""
+    returns = _parse_sizes(cursor)
+    cursor.expect("_")
+    parameters = _parse_sizes(cursor)
+    cursor.skip_past(";")  # .noreturn and .abi_preserve do not change what is called
+    return Prototype(returns, parameters)
+
+
+def _parse_sizes(cursor: Cursor) -> tuple[int, ...]:
+    sizes: list[int] = []
+    if not cursor.accept("("):
+        return ()
+    while not cursor.accept(")"):
+        sizes.append(parse_variable(cursor).nbytes)
+        cursor.accept(",")
+    return tuple(sizes)
 
 
 def _parse_attributes(cursor: Cursor) -> tuple[int, str, int]:
