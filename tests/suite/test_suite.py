@@ -1,0 +1,111 @@
+"""Every program of examples/kernels compiles, runs, and leaves in memory what its check in NumPy expects."""
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from programs import (
+    ARCHITECTURES,
+    EXAMPLES,
+    HELD_SMALLER,
+    arguments_before,
+    base_name,
+    bound_arguments,
+    checks,
+    compiled,
+    difference,
+    first_launches,
+    launch_files,
+)
+
+from kerncast.execute import WholeGrid, execute
+from kerncast.launch import Launch, load_launches
+
+CHECKS = dict(checks())
+
+SUITE_OF_16 = [
+    "vector_add", "saxpy_sizes", "strided_copy_8", "naive_transpose", "shared_transpose", "random_access",
+    "matmul_naive", "matmul_tiled_sizes", "conv2d_3x3", "conv2d_7x7", "reduce_sum", "dot_product", "histogram",
+    "atomic_hotspot", "vector_add_divergent", "shared_bank_conflict",
+]  # fmt: skip
+
+FIRST_LAUNCHES = {
+    f"{path.stem}-{kernel or 'only'}": launch
+    for path in launch_files()
+    if path.name not in HELD_SMALLER
+    for kernel, launch in first_launches(path).items()
+}
+CASES = [
+    pytest.param(launch, id=name, marks=pytest.mark.xdist_group(name.partition("-")[0]))
+    for name, launch in FIRST_LAUNCHES.items()
+]
+#: Launches, by their place in the file, that take other paths than the first: other template instances, other edges.
+FURTHER = [
+    pytest.param("conv2d_variants.toml", 10, id="conv2d_variants-blocks_of_8"),
+    pytest.param("conv2d_variants.toml", 16, id="conv2d_variants-size_14"),
+    pytest.param("shared_bank_conflict.toml", 1, id="shared_bank_conflict-broadcast"),
+]
+FILES = [pytest.param(path, id=path.stem, marks=pytest.mark.xdist_group(path.stem)) for path in launch_files()]
+
+
+@pytest.mark.parametrize("launch", CASES)
+def test_memory_after_the_first_launch(launch: Launch) -> None:
+    check_memory_after(launch)
+
+
+@pytest.mark.parametrize(("name", "index"), FURTHER)
+def test_memory_after_further_launches(name: str, index: int) -> None:
+    check_memory_after(load_launches(EXAMPLES / "kernels" / name)[index])
+
+
+def check_memory_after(launch: Launch) -> None:
+    kernel = compiled(launch).kernels[0]
+    name = base_name(kernel.kernel)
+    assert name in CHECKS, f"no function {name} in examples/checks"
+    check = CHECKS[name]
+    before = arguments_before(kernel, launch)
+    kept = {key: value.copy() for key, value in before.items() if isinstance(value, np.ndarray)}
+    expected = check.expect(before)
+    trace, _ = execute(kernel, launch, WholeGrid())
+    assert len(trace.block_ids) == launch.blocks
+    assert not set(expected) - set(trace.memory)
+    for buffer, contents in trace.memory.items():
+        if buffer not in check.scratch:
+            tolerance = check.tolerance if buffer in expected else 0.0
+            assert difference(contents, expected.get(buffer, kept[buffer]), tolerance) is None, buffer
+
+
+@pytest.mark.parametrize("path", FILES)
+def test_every_launch_compiles_and_takes_its_arguments(path: Path) -> None:
+    for launch in load_launches(path):
+        source = compiled(launch, tuple(ARCHITECTURES))
+        assert [kernel.architecture for kernel in source.kernels] == ARCHITECTURES
+        assert not [kernel.caveats for kernel in source.kernels if kernel.caveats]
+        bound_arguments(source.kernel_for("sm_70"), launch)
+
+
+def test_kernels_and_checks_match() -> None:
+    assert {name: count for name, count in Counter(name for name, _ in checks()).items() if count > 1} == {}
+    launches = FIRST_LAUNCHES.values()
+    assert set(CHECKS) == {base_name(each.kernel or compiled(each).kernels[0].kernel) for each in launches}
+
+
+def test_every_source_has_a_launch() -> None:
+    launched = {load_launches(path)[0].source.resolve() for path in launch_files()}
+    assert launched == {path.resolve() for path in (EXAMPLES / "kernels").glob("*.cu")}
+
+
+def test_what_is_too_large_runs_smaller() -> None:
+    folder = EXAMPLES / "kernels"
+    for large, small in HELD_SMALLER.items():
+        large_launch, small_launch = (load_launches(folder / name)[0] for name in (large, small))
+        assert large_launch.source == small_launch.source
+        assert base_name(large_launch.kernel) == base_name(small_launch.kernel)
+
+
+def test_the_suite_of_16_kernels_has_71_configurations() -> None:
+    launches = [launch for stem in SUITE_OF_16 for launch in load_launches(EXAMPLES / "kernels" / f"{stem}.toml")]
+    assert len({base_name(launch.kernel) for launch in launches}) == len(SUITE_OF_16) == 16
+    distinct = {(launch.kernel, launch.grid, launch.block, launch.arguments) for launch in launches}
+    assert len(distinct) == len(launches) == 71
