@@ -26,6 +26,15 @@ def kerncast(tmp_path: Path) -> Run:
     return run
 
 
+@pytest.fixture(params=["native", "reference"])
+def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Let the helpers of the engines' tests execute on one engine, then on the other."""
+    import execute_helpers
+
+    monkeypatch.setattr(execute_helpers, "ENGINE", request.param)
+    return str(request.param)
+
+
 @pytest.fixture
 def write(tmp_path: Path) -> Callable[[str, str], Path]:
     """Write a text file into the empty folder and return its path."""

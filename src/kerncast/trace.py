@@ -40,29 +40,35 @@ class Footprint:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """Counts per executed block; the rows are in the order of ``block_ids``."""
+    """Counts per executed block of threads; the rows are in the order of ``block_ids``."""
 
     function: Function
     """the kernel with its calls inlined: instruction numbers refer to it"""
     cfg: ControlFlowGraph
     block_ids: Counts
     """[n] linear block numbers"""
-    warp_executions: Counts
-    """[n, instructions] warps that issued the instruction"""
-    thread_executions: Counts
-    """[n, instructions] threads that executed it, guards applied"""
+    block_warps: Counts
+    """[n, basic blocks] warps that ran the basic block"""
+    block_threads: Counts
+    """[n, basic blocks] threads that ran it"""
+    guarded: tuple[int, ...]
+    """instructions with a guard that switches threads off"""
+    guarded_threads: Counts
+    """[n, guarded] threads that executed them"""
+    accessing: tuple[int, ...]
+    """instructions that access memory"""
     requests: Counts
-    """[n, instructions] warps with at least one thread that accessed global memory"""
+    """[n, accessing] warps with at least one thread that accessed global memory"""
     sectors: Counts
-    """[n, instructions] distinct 32-byte sectors of global memory per request, summed"""
+    """[n, accessing] distinct 32-byte sectors of global memory per request, summed"""
     accesses: Counts
-    """[n, instructions] threads that accessed global memory"""
+    """[n, accessing] threads that accessed global memory"""
     shared_requests: Counts
-    """[n, instructions] warps with at least one thread that accessed shared memory"""
+    """[n, accessing] warps with at least one thread that accessed shared memory"""
     shared_accesses: Counts
-    """[n, instructions] threads that accessed shared memory"""
+    """[n, accessing] threads that accessed shared memory"""
     local_accesses: Counts
-    """[n, instructions] threads that accessed their own memory"""
+    """[n, accessing] threads that accessed their own memory"""
     divergent_branches: Counts
     """[n] branches that split a warp"""
     footprints: tuple[Footprint, ...]
@@ -73,3 +79,33 @@ class Trace:
     """contents of each buffer after the run, by parameter name"""
     remarks: tuple[str, ...]
     """what a reader of the counts should know, such as that the text of printf was dropped"""
+
+    @property
+    def warp_executions(self) -> Counts:
+        """[n, instructions] warps that issued each instruction."""
+        return np.repeat(self.block_warps, self._lengths, axis=1)
+
+    @property
+    def thread_executions(self) -> Counts:
+        """[n, instructions] threads that executed each instruction, guards applied."""
+        threads = np.repeat(self.block_threads, self._lengths, axis=1)
+        threads[:, list(self.guarded)] = self.guarded_threads
+        return threads
+
+    def weighted_warps(self, weights: Counts) -> Counts:
+        """Return [n] the sum over instructions of weight times warps that issued it."""
+        return self.block_warps @ self._per_block(weights)
+
+    def weighted_threads(self, weights: Counts) -> Counts:
+        """Return [n] the sum over instructions of weight times threads that executed it."""
+        places = list(self.guarded)
+        block_of = np.repeat(np.arange(len(self.cfg.blocks)), self._lengths)[places]
+        switched_off = self.block_threads[:, block_of] - self.guarded_threads
+        return self.block_threads @ self._per_block(weights) - switched_off @ weights[places]
+
+    @property
+    def _lengths(self) -> list[int]:
+        return [block.stop - block.start for block in self.cfg.blocks]
+
+    def _per_block(self, weights: Counts) -> Counts:
+        return np.array([weights[block.start : block.stop].sum() for block in self.cfg.blocks], np.int64)

@@ -8,10 +8,13 @@ from tempfile import TemporaryDirectory
 from typing import Any, cast
 
 from kerncast.compile import CompiledKernel, compile_source
-from kerncast.execute import Budget, WholeGrid, characterise, execute
+from kerncast.execute import Budget, WholeGrid, execute, profile_of
+from kerncast.execute.run import EngineName
 from kerncast.launch import Argument, Launch, parse_extent, parse_value
 from kerncast.trace import Trace
 
+#: The engine that ``run`` and ``profile`` use; the fixture ``engine`` sets it.
+ENGINE: EngineName = "native"
 PTX_HEAD = ".version 8.8\n.target sm_70\n.address_size 64\n"
 
 
@@ -46,9 +49,9 @@ def launch(grid: Any, block: Any, shared: Any = 0, **arguments: Any) -> Launch:
 
 def run(kernel: CompiledKernel, where: Launch, budget: Budget | None = None) -> Trace:
     """Execute the whole grid, or what the budget allows."""
-    return execute(kernel, where, budget or WholeGrid())[0]
+    return execute(kernel, where, budget or WholeGrid(), engine=ENGINE)[0]
 
 
 def profile(kernel: CompiledKernel, where: Launch, budget: Budget | None = None) -> Any:
     """Execute and scale to the whole grid."""
-    return characterise(kernel, where, budget or WholeGrid())
+    return profile_of(*execute(kernel, where, budget or WholeGrid(), engine=ENGINE), kernel, where)

@@ -10,6 +10,8 @@ from execute_helpers import compiled, launch, profile, ptx_kernel, run
 
 from kerncast.trace import Trace
 
+pytestmark = pytest.mark.usefixtures("engine")
+
 SOURCE = """
 #define KERNEL extern "C" __global__ void
 extern "C" __global__ void saxpy(int n, float a, const float *x, float *y) {

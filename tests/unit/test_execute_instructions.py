@@ -7,6 +7,7 @@ import numpy.typing as npt
 import pytest
 from execute_helpers import compiled, launch, ptx_kernel, run
 
+pytestmark = pytest.mark.usefixtures("engine")
 HEAD = """.entry k(.param .u64 p, .param .u64 q) {
 .reg .pred %p<9>; .reg .b16 %rs<9>; .reg .b32 %r<40>; .reg .b64 %rd<40>;
 ld.param.u64 %rd1, [p]; ld.param.u64 %rd2, [q]; mov.u32 %r1, %tid.x; """

@@ -9,8 +9,9 @@ import numpy.typing as npt
 from kerncast.compile import CompiledKernel
 from kerncast.execute.arena import SECTOR_BYTES
 from kerncast.execute.budget import Budget
-from kerncast.execute.run import Progress, execute
+from kerncast.execute.run import execute
 from kerncast.execute.sample import Sampler
+from kerncast.execute.state import Progress
 from kerncast.execute.work import access_bytes, classify, kind_name
 from kerncast.kernel_profile import Count, InstructionMix, KernelProfile, KindCount, Origin, Sampling, Traffic, Work
 from kerncast.launch import Launch
@@ -67,11 +68,10 @@ class _Scaled:
 
     def work(self) -> Work:
         """Return the arithmetic of the launch."""
-        threads = self.trace.thread_executions
 
         def operations(name: str) -> Count:
             weights = np.array([k.operations if k.name == name else 0 for k in self.work_kinds], np.int64)
-            return self._scale(threads @ weights)
+            return self._scale(self.trace.weighted_threads(weights))
 
         return Work(
             Origin.EXECUTED, operations("fp32"), operations("fp64"), operations("fp16"), operations("special"),
@@ -81,8 +81,9 @@ class _Scaled:
     def traffic(self) -> Traffic:
         """Return the memory accesses of the launch."""
         trace = self.trace
-        loads, stores = self._which({"ld", "ldu"}), self._which({"st", "atom", "red"})
-        atomics = self._which({"atom", "red"})
+        loads, stores = self._accesses({"ld", "ldu"}), self._accesses({"st", "atom", "red"})
+        atomics = self._accesses({"atom", "red"})
+        nbytes = self.bytes[list(trace.accessing)]
         once = self._touched("read") + self._touched("written")
         sectors = self._scale(trace.sectors.sum(axis=1))
         return Traffic(
@@ -91,12 +92,12 @@ class _Scaled:
             global_store_requests=self._scale(trace.requests @ stores),
             global_load_sectors=self._scale(trace.sectors @ loads),
             global_store_sectors=self._scale(trace.sectors @ stores),
-            global_bytes_requested=self._scale(trace.accesses @ self.bytes),
+            global_bytes_requested=self._scale(trace.accesses @ nbytes),
             global_bytes_touched=self._touched("either"),
             dram_bytes=Count(once.value, once.low, max(once.high, SECTOR_BYTES * sectors.high)),
             shared_requests=self._scale(trace.shared_requests.sum(axis=1)),
             atomic_operations=self._scale((trace.accesses + trace.shared_accesses) @ atomics),
-            local_bytes=self._scale(trace.local_accesses @ self.bytes),
+            local_bytes=self._scale(trace.local_accesses @ nbytes),
         )
 
     def mix(self) -> InstructionMix:
@@ -108,19 +109,20 @@ class _Scaled:
         kinds = [
             KindCount(
                 kind,
-                self._scale(trace.warp_executions[:, numbers].sum(axis=1)),
-                self._scale(trace.thread_executions[:, numbers].sum(axis=1)),
+                self._scale(trace.weighted_warps(self._at(numbers))),
+                self._scale(trace.weighted_threads(self._at(numbers))),
             )
             for kind, numbers in members.items()
         ]
         kinds = [kind for kind in kinds if kind.warp_instructions.value]
-        barriers = self._which({"bar", "barrier"}) * np.array(["warp" not in ins.modifiers for ins in self.code])
+        barriers = [n for n, i in enumerate(self.code) if i.root in {"bar", "barrier"} and "warp" not in i.modifiers]
+        everything = np.ones(len(self.code), np.int64)
         return InstructionMix(
             Origin.EXECUTED,
-            self._scale(trace.warp_executions.sum(axis=1)),
-            self._scale(trace.thread_executions.sum(axis=1)),
+            self._scale(trace.weighted_warps(everything)),
+            self._scale(trace.weighted_threads(everything)),
             tuple(sorted(kinds, key=lambda kind: (-kind.thread_instructions.value, kind.kind))),
-            self._scale(trace.warp_executions @ barriers),
+            self._scale(trace.weighted_warps(self._at(barriers))),
             self._scale(trace.divergent_branches),
         )
 
@@ -147,9 +149,15 @@ class _Scaled:
             high += min(whole, seen * growth)
         return Count(value, low, high).times(SECTOR_BYTES)
 
-    def _which(self, roots: set[str]) -> npt.NDArray[np.int64]:
-        """Return 1 for the instructions with these opcodes, else 0."""
-        return np.array([int(ins.root in roots) for ins in self.code], np.int64)
+    def _at(self, numbers: list[int]) -> npt.NDArray[np.int64]:
+        """Return 1 for these instructions, else 0."""
+        weights = np.zeros(len(self.code), np.int64)
+        weights[numbers] = 1
+        return weights
+
+    def _accesses(self, roots: set[str]) -> npt.NDArray[np.int64]:
+        """Return 1 for the memory instructions with these opcodes, else 0."""
+        return np.array([int(self.code[n].root in roots) for n in self.trace.accessing], np.int64)
 
     def _scale(self, per_block: npt.NDArray[np.int64]) -> Count:
         return self.sampler.scale(per_block.astype(np.float64))

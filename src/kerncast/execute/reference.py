@@ -15,9 +15,10 @@ from kerncast.execute import bits, carry, compare, convert, crosslane, moves
 from kerncast.execute.arena import Arena
 from kerncast.execute.arithmetic import ARITHMETIC
 from kerncast.execute.barriers import Barriers
-from kerncast.execute.budget import Budget
+from kerncast.execute.budget import Budget, endless
 from kerncast.execute.layout import Program
 from kerncast.execute.memory import Memory
+from kerncast.execute.remarks import PRINTF, absent_lanes
 from kerncast.execute.tally import Tally
 from kerncast.execute.threads import WARP_LANES, Threads
 from kerncast.execute.warps import WarpPlaces
@@ -90,7 +91,7 @@ class Batch:
     def _run_block(self, here: int, warps: Index, active: Index) -> None:
         block = self.program.cfg.blocks[here]
         code = self.program.function.instructions
-        self.tally.enter(block.start, block.stop, warps, active)
+        self.tally.enter(block.start, warps, active)
         for number in range(block.start, block.stop):
             if time.monotonic() > self.deadline:
                 raise self._too_slow(code[number])
@@ -99,7 +100,7 @@ class Batch:
             executing = active
             if ins.condition is not None and ins.root not in {"bra", "ret", "exit"}:
                 executing = active[self.threads.values(ins.condition, "pred", active)]
-                self.tally.guarded(number, executing)
+                self.tally.guard(number, executing)
             if len(executing):
                 self._execute(number, ins, executing)
 
@@ -117,7 +118,7 @@ class Batch:
             self.tally.memory(number, root, self.memory.atomic(ins, active))
         elif root in _CROSS_LANE:
             if crosslane.absent(self.threads, ins, active, self.places.alive):
-                self.tally.remark(f"{ins.where or ins.name}: {_DIVERGED}")
+                self.tally.remark(absent_lanes(ins))
             _CROSS_LANE[root](self.threads, ins, active)
         elif root in _MOVES:
             _MOVES[root](self.threads, ins, active)
@@ -131,7 +132,7 @@ class Batch:
 
     def _trap(self, ins: Instruction, active: Index) -> None:
         if "vprintf" in ins.modifiers:
-            self.tally.remark("the kernel calls printf: its text and its cost are left out")
+            self.tally.remark(PRINTF)
             return
         failed = "an assertion failed" if ins.root == "call" else "the kernel traps"
         raise KernelFault(
@@ -184,24 +185,13 @@ class Batch:
     def _endless(self, place: int) -> BudgetExceededError:
         block = self.program.cfg.blocks[self.program.cfg.order.block_at[place]]
         code = self.program.function.instructions[block.start : block.stop]
-        return BudgetExceededError(
-            f"the kernel did not end within {self.budget.block_steps} steps: an endless loop, or too much work for one"
-            " block",
-            where=next((i.where for i in code if i.location), self.program.function.name),
-            cure="Check the loop's condition and the arguments, or use a smaller problem.",
-        )
+        where = next((i.where for i in code if i.where), self.program.function.name)
+        return endless(f"within {self.budget.block_steps} steps", where)
 
     def _too_slow(self, ins: Instruction) -> BudgetExceededError:
-        return BudgetExceededError(
-            "the kernel did not end within its budget of time: an endless loop, or too much work for one block",
-            where=ins.where or self.program.function.name,
-            cure="Check the loop's condition and the arguments, or use a smaller problem.",
-        )
+        return endless("within its budget of time", ins.where or self.program.function.name)
 
 
-_DIVERGED = (
-    "a warp-wide instruction names threads that have gone another way, which CUDA leaves undefined; they are left out"
-)
 _CROSS_LANE: dict[str, Callable[[Threads, Instruction, Index], None]] = {
     "shfl": crosslane.shuffle, "vote": crosslane.vote, "match": crosslane.match, "activemask": crosslane.active_mask,
     "redux": crosslane.reduce_warp,

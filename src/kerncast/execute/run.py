@@ -1,112 +1,124 @@
 """Run a sample of a launch's blocks, or all of them."""
 
-import time
-from collections.abc import Callable
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, fields, replace
+from functools import lru_cache
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from kerncast.compile import CompiledKernel
-from kerncast.errors import BudgetExceededError
 from kerncast.execute.arena import Arena
 from kerncast.execute.arguments import BoundArgument, bind_arguments, pack_parameters
+from kerncast.execute.batches import ReferenceEngine
 from kerncast.execute.budget import Budget
 from kerncast.execute.fill import fill_buffer
 from kerncast.execute.layout import Program, link
-from kerncast.execute.reference import Batch
 from kerncast.execute.sample import Sampler
+from kerncast.execute.state import BlockCounts, Engine, Progress, Setting
 from kerncast.execute.supported import check_supported
-from kerncast.execute.tally import Tally
-from kerncast.execute.threads import WARP_LANES
+from kerncast.execute.touched import Touched
 from kerncast.launch import Buffer, Launch
 from kerncast.ptx import parse_ptx
 from kerncast.ptx.module import Variable
-from kerncast.trace import Trace
+from kerncast.trace import Footprint, Trace
 
-_BATCH_THREADS = 32_768
-_BATCH_MEMORY_BYTES = 256 * 2**20
+if TYPE_CHECKING:
+    from kerncast.execute.native.engine import Compiled
+
 #: How often the footprint is noted in a run.
 _FOOTPRINTS = 8
 
-Progress = Callable[[int, int], None]
-"""called with (blocks run, blocks to run)"""
+EngineName = Literal["native", "reference"]
 
 
 def execute(
-    kernel: CompiledKernel, launch: Launch, budget: Budget | None = None, progress: Progress | None = None
+    kernel: CompiledKernel,
+    launch: Launch,
+    budget: Budget | None = None,
+    progress: Progress | None = None,
+    *,
+    engine: EngineName = "native",
 ) -> tuple[Trace, Sampler]:
     """Execute a kernel's PTX on the CPU and return what happened in the blocks that ran.
 
+    ``engine`` is native (compiled code) or reference (interpreted over NumPy arrays, slower and plainer).
     Raises LaunchError for arguments that do not fit, UnsupportedError for an instruction that is not covered,
     KernelFault for a kernel that misbehaves and BudgetExceededError for one that does not end.
     """
     budget = budget or Budget()
-    program = link(parse_ptx(kernel.ptx), kernel.mangled)
-    bound = bind_arguments(launch, program.function.parameters, kernel.signature)
-    check_supported(program.function)
-    program, arena = _prepare_memory(program, bound, launch, budget)
+    linked = _linked(kernel.ptx, kernel.mangled)
+    bound = bind_arguments(launch, linked.program.function.parameters, kernel.signature)
+    check_supported(linked.program.function)
+    program, arena = _prepare_memory(linked.program, bound, launch, budget)
     parameters = pack_parameters(bound, [a.address for a in arena.allocations], list(program.parameters.values()))
-    tally = Tally(len(program.function.instructions), arena, budget.memory_bytes)
-    runner = _Runner(Batch(program, launch, arena, parameters, budget), tally, progress)
+    setting = Setting(program, launch, arena, parameters, budget, Touched(arena))
+    runner = ReferenceEngine(setting) if engine == "reference" else _native_engine(setting, linked)
     sampler = Sampler(launch.grid)
-    runner.run(sampler.pilot())
-    runner.run(sampler.rest(_affordable(tally, launch, budget)))
+    footprints = _run_sample(runner, setting, sampler, progress)
+    counts = runner.counts()
     trace = Trace(
         function=program.function,
         cfg=program.cfg,
         block_ids=np.array([block for _, block in sampler.chosen], np.int64),
-        **tally.counts,
-        divergent_branches=tally.divergent_branches,
-        footprints=tuple(tally.footprints),
+        **{field.name: getattr(counts, field.name) for field in fields(BlockCounts)},
+        footprints=footprints,
         allocations=arena.allocations,
         memory=_buffers(bound, arena),
-        remarks=tuple(tally.remarks),
+        remarks=runner.remarks,
     )
     return trace, sampler
 
 
-def _affordable(tally: Tally, launch: Launch, budget: Budget) -> int:
+@dataclass(frozen=True, slots=True, eq=False)
+class _Linked:
+    """A program, and its code once that is wanted; kept as long as the process, because launches repeat."""
+
+    program: Program
+    code: "list[Compiled]"
+
+
+@lru_cache(maxsize=32)
+def _linked(ptx: str, mangled: str) -> _Linked:
+    return _Linked(link(parse_ptx(ptx), mangled), [])
+
+
+def _native_engine(setting: Setting, linked: _Linked) -> Engine:
+    from kerncast.execute.native.engine import compile_program  # noqa: PLC0415  LLVM takes time to load
+    from kerncast.execute.native.runner import NativeEngine  # noqa: PLC0415
+
+    if not linked.code:
+        linked.code.append(compile_program(linked.program))
+    return NativeEngine(setting, linked.code[0])
+
+
+def _run_sample(engine: Engine, setting: Setting, sampler: Sampler, progress: Progress | None) -> tuple[Footprint, ...]:
+    """Run a few blocks, then as many as the budget allows; returns how the footprint grew."""
+    footprints: list[Footprint] = []
+    first = sampler.pilot()
+
+    def run(blocks: list[int], total: int) -> None:
+        engine.run(blocks, (lambda finished: progress(finished, total)) if progress else None)
+        finished = len(blocks) + (footprints[-1].blocks if footprints else 0)
+        footprints.append(setting.touched.footprint(finished))
+
+    run(first, len(first))
+    affordable = _affordable(engine.thread_instructions(), len(first), setting)
+    engine.check_room(affordable)
+    rest = sampler.rest(affordable)
+    for start, stop in pairwise(len(rest) * n // _FOOTPRINTS for n in range(_FOOTPRINTS + 1)):
+        if stop > start:
+            run(rest[start:stop], len(first) + len(rest))
+    return tuple(footprints)
+
+
+def _affordable(done: int, blocks: int, setting: Setting) -> int:
     """Return how many blocks the budget of work allows, after the first have run."""
-    work_per_block = max(1.0, tally.counts["thread_executions"].sum() / tally.finished)
-    blocks = int(min(launch.blocks, budget.sample_blocks, budget.sample_thread_instructions // work_per_block))
-    tally.check_room(blocks)
-    return blocks
-
-
-class _Runner:
-    """Runs lists of blocks in batches of a fitting size."""
-
-    def __init__(self, batch: Batch, tally: Tally, progress: Progress | None) -> None:
-        self.batch = batch
-        self.tally = tally
-        self.progress = progress
-        self.deadline = time.monotonic() + batch.budget.seconds
-        threads = batch.launch.warps_per_block * WARP_LANES
-        shared = batch.program.static_shared_bytes + batch.launch.shared_bytes
-        per_block = shared + threads * (batch.program.private_bytes + batch.program.register_bytes)
-        self.batch_blocks = max(1, min(_BATCH_THREADS // threads, _BATCH_MEMORY_BYTES // max(per_block, 1)))
-
-    def run(self, blocks: list[int]) -> None:
-        """Run these blocks, and note the footprint now and then."""
-        total = self.tally.finished + len(blocks)
-        self.tally.extend(len(blocks))
-        noted = self.tally.finished
-        for start in range(0, len(blocks), self.batch_blocks):
-            if time.monotonic() > self.deadline:
-                raise BudgetExceededError(
-                    f"only {self.tally.finished} of {total} sampled blocks ran within the time budget",
-                    where=self.batch.launch.label,
-                    cure="Use a smaller problem.",
-                )
-            chosen = np.array(blocks[start : start + self.batch_blocks], np.int64)
-            self.batch.run(chosen, self.tally, self.deadline)
-            if (self.tally.finished - noted) * _FOOTPRINTS >= total or self.tally.finished == total:
-                self.tally.note_footprint()
-                noted = self.tally.finished
-            if self.progress:
-                self.progress(self.tally.finished, total)
+    budget = setting.budget
+    return int(
+        min(setting.launch.blocks, budget.sample_blocks, budget.sample_thread_instructions // max(1.0, done / blocks))
+    )
 
 
 def _prepare_memory(

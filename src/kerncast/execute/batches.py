@@ -1,0 +1,67 @@
+"""The reference engine, batch after batch of blocks."""
+
+import time
+from dataclasses import fields
+
+import numpy as np
+
+from kerncast.errors import BudgetExceededError
+from kerncast.execute.reference import Batch
+from kerncast.execute.state import BlockCounts, Report, Setting
+from kerncast.execute.tally import Tally
+from kerncast.execute.threads import WARP_LANES
+
+_BATCH_THREADS = 32_768
+_BATCH_MEMORY_BYTES = 256 * 2**20
+
+
+class ReferenceEngine:
+    """Runs lists of blocks in batches of a fitting size."""
+
+    def __init__(self, setting: Setting) -> None:
+        program, launch, budget = setting.program, setting.launch, setting.budget
+        self._launch = launch
+        self._batch = Batch(program, launch, setting.arena, setting.parameters, budget)
+        self._tally = Tally(program, setting.touched, budget.memory_bytes)
+        self._deadline = time.monotonic() + budget.seconds
+        threads = launch.warps_per_block * WARP_LANES
+        shared = program.static_shared_bytes + launch.shared_bytes
+        per_block = shared + threads * (program.private_bytes + program.register_bytes)
+        self._batch_blocks = max(1, min(_BATCH_THREADS // threads, _BATCH_MEMORY_BYTES // max(per_block, 1)))
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What a reader of the counts should know."""
+        return tuple(self._tally.remarks)
+
+    def check_room(self, blocks: int) -> None:
+        """Raise BudgetExceededError if the counts of so many blocks take too much memory."""
+        self._tally.check_room(blocks)
+
+    def run(self, blocks: list[int], report: Report | None) -> None:
+        """Run these blocks."""
+        total = self._tally.finished + len(blocks)
+        self._tally.extend(len(blocks))
+        for start in range(0, len(blocks), self._batch_blocks):
+            if time.monotonic() > self._deadline:
+                raise BudgetExceededError(
+                    f"only {self._tally.finished} of {total} sampled blocks ran within the time budget",
+                    where=self._launch.label,
+                    cure="Use a smaller problem.",
+                )
+            chosen = np.array(blocks[start : start + self._batch_blocks], np.int64)
+            self._batch.run(chosen, self._tally, self._deadline)
+            if report:
+                report(self._tally.finished)
+
+    def thread_instructions(self) -> int:
+        """Return how many instructions all threads have executed so far."""
+        lengths = [block.stop - block.start for block in self._batch.program.cfg.blocks]
+        return int((self._tally.counts["block_threads"] @ np.array(lengths, np.int64)).sum())
+
+    def counts(self) -> BlockCounts:
+        """Return the counts of all blocks that have run."""
+        tally = self._tally
+        own = {"guarded": tally.guarded, "accessing": tally.accessing, "divergent_branches": tally.divergent_branches}
+        values = {**tally.counts, **own}
+        return BlockCounts(**{field.name: values[field.name] for field in fields(BlockCounts)})  # type: ignore[arg-type]

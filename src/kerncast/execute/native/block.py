@@ -1,0 +1,217 @@
+"""The registers and operands of one basic block while its code is written."""
+
+from dataclasses import dataclass, field
+
+from kerncast.errors import UnsupportedError
+from kerncast.execute.dtypes import immediate
+from kerncast.execute.layout import Program
+from kerncast.execute.native.frames import WARP, WORKER, get, offset_of
+from kerncast.execute.native.ir import Emitter, Value, bits, each_lane, integer, vector
+from kerncast.execute.native.registers import RegisterPlan
+from kerncast.ptx.module import TYPE_BITS, Immediate, Instruction, Negated, Operand, Register, Sink, Special, Symbol
+
+_FLOAT = {"f32": "float", "f64": "double"}
+LINE = 64
+I1, I32, I64 = vector("i1"), vector("i32"), vector("i64")
+
+
+@dataclass(frozen=True, slots=True)
+class Pointers:
+    """Arguments of the generated function."""
+
+    worker: Value
+    warp: Value
+    counters: Value
+
+
+ARGUMENTS = Pointers(Value("%worker", "ptr"), Value("%warp", "ptr"), Value("%counters", "ptr"))
+
+
+@dataclass
+class BlockCode:
+    """One basic block in the making: the current value of each register, and which lanes run."""
+
+    emit: Emitter
+    program: Program
+    plan: RegisterPlan
+    symbols: dict[str, int]
+    """module variable: its number in the table of addresses"""
+    active: Value
+    """lanes that run this block, as bits"""
+    pointers: Pointers = ARGUMENTS
+    executing: Value = field(init=False)
+    """lanes that execute the instruction: those that run the block, and whose guard holds"""
+    guarded: bool = False
+    lanes: Value = field(init=False)
+    """the same as a vector"""
+    _values: dict[str, Value] = field(default_factory=dict)
+    _written: dict[str, str] = field(default_factory=dict)
+    """registers that this block wrote, with their types"""
+
+    def __post_init__(self) -> None:
+        self._active_lanes = self.emit.mask_lanes(self.active)
+        self.executing, self.lanes = self.active, self._active_lanes
+
+    def guard(self, ins: Instruction) -> None:
+        """Let the instruction that follows run in the lanes whose guard holds."""
+        if ins.condition is None:
+            self.guarded, self.executing, self.lanes = False, self.active, self._active_lanes
+            return
+        self.guarded = True
+        self.lanes = self.emit.and_(self.source(ins.condition, "pred"), self._active_lanes)
+        self.executing = self.emit.mask_bits(self.lanes)
+
+    # Operands
+
+    def source(self, operand: Operand, type_name: str) -> Value:
+        """Return an operand read as a PTX type: integers and halves as integers, floats as floats."""
+        match operand:
+            case Register():
+                return self.typed(self.read(operand), type_name)
+            case Negated(register):
+                return self.emit.not_(self.read(register))
+            case Immediate(value, kind):
+                return self._immediate(value, kind, type_name)
+            case Special(name):
+                return self.typed(self._special(name), type_name)
+            case Symbol(name, offset):
+                return self.typed(self.emit.add(self._address_of(name), offset), type_name)
+        raise UnsupportedError(f"operand {operand} cannot be read as a value")
+
+    def read(self, register: Register) -> Value:
+        """Return the bits of a register."""
+        value = self._values.get(register.name)
+        if value is None:
+            value = self._values[register.name] = self._load(register)
+        return value
+
+    def typed(self, value: Value, type_name: str) -> Value:
+        """Read integer bits as a type: a narrower one takes the low bits, a wider one is filled with zeros."""
+        if type_name == "pred":
+            return value if bits(value.type) == 1 else self.emit.compare("ne", value, 0)
+        if bits(value.type) == 1:
+            return self.emit.cast("zext", value, f"i{TYPE_BITS[type_name]}")
+        value = self.emit.resize(value, f"i{TYPE_BITS[type_name]}")
+        return self.emit.cast("bitcast", value, vector(_FLOAT[type_name])) if type_name in _FLOAT else value
+
+    def write(self, operand: Operand, value: Value, *, signed: bool = False) -> None:
+        """Set a register in the lanes that execute; a signed value fills a wider register with its sign."""
+        if isinstance(operand, Sink):
+            return
+        if not isinstance(operand, Register):
+            raise UnsupportedError(f"operand {operand} cannot be written")
+        value = self._as_register(value, operand, signed=signed)
+        if self.guarded:
+            value = self.emit.select(self.lanes, value, self.read(operand))
+        self._values[operand.name] = value
+        self._written[operand.name] = operand.type
+
+    def flush(self, number: int) -> None:
+        """Store what later blocks may read; ends the block."""
+        for name in self._written:
+            if name in self.plan.live_out[number]:
+                self._store(name, self._values[name])
+
+    def forget(self, name: str) -> None:
+        """Let a register be read from the frame again, where something else has written it."""
+        self._values.pop(name, None)
+        self._written.pop(name, None)
+
+    def lane_numbers(self) -> Value:
+        """Return 0 to 31."""
+        return each_lane(I32, range(32))
+
+    # Inside
+
+    def _slot(self, name: str) -> Value:
+        return self.emit.at(self.pointers.warp, self.plan.slots[name])
+
+    def _load(self, register: Register) -> Value:
+        if register.name not in self.plan.slots:
+            # Only code that no thread reaches reads a register that nothing has written.
+            return integer(vector(_storage(register.type)), 0)
+        slot = self._slot(register.name)
+        if register.type == "pred":
+            return self.emit.mask_lanes(self.emit.load(slot, "i32"))
+        return self.emit.load(slot, vector(_storage(register.type)), LINE)
+
+    def _store(self, name: str, value: Value) -> None:
+        emit, slot = self.emit, self._slot(name)
+        if bits(value.type) == 1:
+            new = emit.and_(emit.mask_bits(value), self.active)
+            old = emit.and_(emit.load(slot, "i32"), emit.not_(self.active))
+            emit.store(emit.or_(new, old), slot)
+            return
+        old = emit.load(slot, value.type, LINE)
+        emit.store(emit.select(self._active_lanes, value, old), slot, LINE)
+
+    def _as_register(self, value: Value, register: Register, *, signed: bool) -> Value:
+        if register.type == "pred":
+            return value if bits(value.type) == 1 else self.emit.compare("ne", value, 0)
+        if bits(value.type) == 1:
+            return self.emit.cast("zext", value, _storage(register.type))
+        raw = f"i{bits(value.type)}"
+        return self.emit.resize(self.emit.cast("bitcast", value, vector(raw)), _storage(register.type), signed=signed)
+
+    def _immediate(self, value: int, kind: str, type_name: str) -> Value:
+        constant = immediate(value, kind, type_name)
+        if type_name == "pred":
+            return integer(I1, int(constant[0]))
+        pattern = int(constant.view(f"u{constant.dtype.itemsize}")[0])
+        raw = integer(vector(f"i{TYPE_BITS[type_name]}"), pattern)
+        return self.emit.cast("bitcast", raw, vector(_FLOAT[type_name])) if type_name in _FLOAT else raw
+
+    def _address_of(self, name: str) -> Value:
+        """Return the address of a variable, in its own state space."""
+        if name not in self.symbols:
+            return integer(I64, self.program.address_of(name))
+        table = get(self.emit, self.pointers.worker, WORKER, "symbols")
+        return self.emit.splat(self.emit.load(self.emit.at(table, 8 * self.symbols[name]), "i64"))
+
+    def _special(self, name: str) -> Value:
+        root, _, axis = name.removeprefix("%").partition(".")
+        if axis:
+            return self._index(root, 4 * "xyz".find(axis))
+        if root == "laneid":
+            return self.lane_numbers()
+        if root.startswith("lanemask"):
+            return each_lane(I32, [_lane_mask(root, lane) for lane in range(32)])
+        return self._clock(root) if root.startswith(("clock", "globaltimer")) else self._count(root)
+
+    def _index(self, root: str, at: int) -> Value:
+        """Return an index or an extent; ``at`` is 0, 4 or 8 for x, y or z."""
+        emit, warp = self.emit, self.pointers.warp
+        if root == "tid":
+            return emit.load(emit.at(warp, offset_of(WARP, "tid") + 32 * at), I32, LINE)
+        if root == "ctaid":
+            return emit.splat(emit.load(emit.at(get(emit, warp, WARP, "block"), at), "i32"))
+        place = offset_of(WORKER, "block" if root == "ntid" else "grid") + at
+        return emit.splat(emit.load(emit.at(self.pointers.worker, place), "i32"))
+
+    def _count(self, root: str) -> Value:
+        emit = self.emit
+        if root == "warpid":
+            return emit.splat(get(emit, self.pointers.warp, WARP, "number"))
+        fields = {"nwarpid": "warps", "dynamic_smem_size": "dynamic_bytes", "total_smem_size": "shared_bytes"}
+        if root in fields:
+            return emit.splat(get(emit, self.pointers.worker, WORKER, fields[root]))
+        return integer(I32, {"smid": 0, "nsmid": 1, "gridid": 1}[root])
+
+    def _clock(self, root: str) -> Value:
+        """Return a clock that grows, so that a kernel which waits for it goes on."""
+        emit = self.emit
+        place = emit.at(self.pointers.worker, offset_of(WORKER, "clock"))
+        now = emit.add(emit.load(place, "i64"), 16)
+        emit.store(now, place)
+        return emit.splat(emit.lshr(now, 32) if root.endswith("_hi") else now)
+
+
+def _storage(ptx_type: str) -> str:
+    return "i1" if ptx_type == "pred" else f"i{TYPE_BITS[ptx_type]}"
+
+
+def _lane_mask(root: str, lane: int) -> int:
+    at = 1 << lane
+    masks = {"lanemask_eq": at, "lanemask_lt": at - 1, "lanemask_le": 2 * at - 1, "lanemask_gt": ~(2 * at - 1),
+             "lanemask_ge": ~(at - 1)}  # fmt: skip
+    return masks[root] & 0xFFFFFFFF

@@ -1,0 +1,159 @@
+"""Instructions that read other lanes of the warp: shuffles, votes, matches, reductions.
+
+Source: NVIDIA, Parallel Thread Execution ISA 8.8, section 9.7.13. A lane takes part if it executes the instruction and
+is in its member mask; a shuffle from a lane that does not execute it gives the lane its own value.
+"""
+
+from kerncast.execute.native.frames import WARP, WORKER, get
+from kerncast.execute.native.ir import Emitter, Unit, Value, bits, element, integer
+from kerncast.execute.native.lowering import I32, Operation
+
+
+def shuffle(o: Operation) -> None:
+    """Write shfl and shfl.sync."""
+    emit, block = o.emit, o.block
+    sources = o.ins.operands[o.first :]
+    value = block.source(sources[0], "b32")
+    b = emit.and_(block.source(sources[1], "u32"), 31)
+    c = block.source(sources[2], "u32")
+    lane = block.lane_numbers()
+    segment = emit.and_(emit.lshr(c, 8), 31)
+    outside = emit.xor(segment, 31)
+    limit = emit.or_(emit.and_(lane, segment), emit.and_(emit.and_(c, 31), outside))
+    if o.has("up"):
+        source = emit.sub(lane, b)
+        valid = emit.compare("sge", source, limit)
+    else:
+        if o.has("idx"):
+            source = emit.or_(emit.and_(lane, segment), emit.and_(b, outside))
+        else:
+            source = emit.add(lane, b) if o.has("down") else emit.xor(lane, b)
+        valid = emit.compare("sle", source, limit)
+    source = emit.select(valid, source, lane)
+    runs = emit.and_(emit.lshr(emit.splat(block.executing), source), 1)
+    source = emit.select(emit.compare("ne", runs, 0), source, lane)
+    if "permute" not in emit.unit:
+        _define_permute(emit.unit)
+    block.write(o.ins.operands[0], emit.call("permute", I32, block.pointers.worker, value, source))
+    if o.first == 2:
+        block.write(o.ins.operands[1], valid)
+
+
+def _define_permute(unit: Unit) -> None:
+    """Write the function that gives each lane the value of another."""
+    worker, value, source = Value("%worker", "ptr"), Value("%value", I32), Value("%source", I32)
+    emit = Emitter(unit, "permute", I32, [worker, value, source])
+    values, sources, results = (emit.allocate(I32) for _ in range(3))
+    emit.store(value, values, 64)
+    emit.store(source, sources, 64)
+    for lane in range(32):
+        number = emit.load(emit.at(sources, 4 * lane), "i32")
+        emit.store(emit.load(emit.index(values, "i32", number), "i32"), emit.at(results, 4 * lane))
+    emit.give(emit.load(results, I32, 64))
+    emit.finish()
+
+
+def vote(o: Operation) -> None:
+    """Write vote and vote.sync."""
+    emit, block = o.emit, o.block
+    member = member_lanes(o)
+    agree = emit.and_(emit.mask_bits(o.source(0, "pred")), member)
+    if o.has("ballot"):
+        block.write(o.ins.operands[0], emit.splat(agree))
+        return
+    if o.has("any"):
+        result = emit.compare("ne", agree, 0)
+    else:
+        result = emit.compare("eq", agree, member)
+        if o.has("uni"):
+            result = emit.binary("or", result, emit.compare("eq", agree, 0))
+    block.write(o.ins.operands[0], emit.splat(result))
+
+
+def active_mask(o: Operation) -> None:
+    """Write activemask."""
+    o.block.write(o.ins.operands[0], o.emit.splat(o.block.executing))
+
+
+def match(o: Operation) -> None:
+    """Write match.any.sync and match.all.sync."""
+    emit, block = o.emit, o.block
+    value = block.source(o.ins.operands[-2], o.type)
+    name = f"match_{bits(value.type)}"
+    if name not in emit.unit:
+        _define_match(emit.unit, name, value.type)
+    member = member_lanes(o)
+    same = emit.call(name, I32, value, member, block.executing)
+    if o.has("any"):
+        block.write(o.ins.operands[0], same)
+        return
+    everyone = emit.compare("eq", same, emit.splat(member))
+    block.write(o.ins.operands[0], emit.select(everyone, same, 0))
+    if len(o.ins.operands) == 4:
+        block.write(o.ins.operands[1], everyone)
+
+
+def _define_match(unit: Unit, name: str, kind: str) -> None:
+    """Write the function that gives each lane the members with the same value."""
+    value, member, executing = Value("%value", kind), Value("%member", "i32"), Value("%executing", "i32")
+    emit = Emitter(unit, name, I32, [value, member, executing])
+    values, results, rest = emit.allocate(kind), emit.allocate(I32), emit.allocate("i32")
+    emit.store(value, values, 64)
+    emit.store(integer(I32, 0), results, 64)
+    emit.store(executing, rest)
+    head, body, after = emit.fresh("head"), emit.fresh("body"), emit.fresh("after")
+    emit.go(head)
+    emit.label(head)
+    left = emit.load(rest, "i32")
+    emit.branch(emit.compare("eq", left, 0), after, body)
+    emit.label(body)
+    one = emit.load(emit.index(values, element(kind), emit.first_lane(left)), element(kind))
+    same = emit.compare("eq", value, emit.splat(one))
+    group = emit.and_(emit.mask_bits(same), member)
+    old = emit.load(results, I32, 64)
+    emit.store(emit.select(same, emit.splat(group), old), results, 64)
+    emit.store(emit.and_(left, emit.not_(emit.mask_bits(same))), rest)
+    emit.go(head)
+    emit.label(after)
+    emit.give(emit.load(results, I32, 64))
+    emit.finish()
+
+
+def reduce_warp(o: Operation) -> None:
+    """Write redux.sync."""
+    emit = o.emit
+    value = o.source(0)
+    operation = next(m for m in o.ins.modifiers if m in {"add", "min", "max", "and", "or", "xor"})
+    letter = ("s" if o.is_signed else "u") if operation in {"min", "max"} else ""
+    least, most = (-(1 << 31), (1 << 31) - 1) if o.is_signed else (0, (1 << 32) - 1)
+    neutral = {"min": most, "max": least, "and": -1}.get(operation, 0)
+    kept = emit.select(emit.mask_lanes(member_lanes(o)), value, neutral)
+    result = emit.call(f"llvm.vector.reduce.{letter}{operation}.v32i32", "i32", kept)
+    o.block.write(o.ins.operands[0], emit.splat(result))
+
+
+def members(o: Operation) -> Value:
+    """Return the member mask of each lane; of an instruction without .sync that is every lane."""
+    if not (o.has("sync") or o.has("warp")):
+        return integer(I32, -1)
+    return o.block.source(o.ins.operands[-1], "u32")
+
+
+def member_lanes(o: Operation) -> Value:
+    """Return which of the executing lanes are in their own member mask, as bits."""
+    emit = o.emit
+    named = emit.and_(emit.lshr(members(o), o.block.lane_numbers()), 1)
+    return emit.and_(emit.mask_bits(emit.compare("ne", named, 0)), o.block.executing)
+
+
+def remark_absent(o: Operation, number: int) -> None:
+    """Note an instruction whose member mask names a lane that lives, and has gone another way."""
+    if not o.has("sync"):
+        return
+    emit, pointers = o.emit, o.block.pointers
+    elsewhere = emit.and_(get(emit, pointers.warp, WARP, "live"), emit.not_(o.block.executing))
+    named = emit.and_(members(o), emit.splat(elsewhere))
+    absent = emit.and_(emit.mask_bits(emit.compare("ne", named, 0)), o.block.executing)
+    place = emit.at(get(emit, pointers.worker, WORKER, "remarks"), number)
+    doubtful = emit.cast("zext", emit.compare("ne", absent, 0), "i8")
+    emit.store(emit.or_(emit.load(place, "i8"), doubtful), place)

@@ -1,0 +1,232 @@
+"""The fast engine: PTX compiled to code of this CPU, a warp as vectors of 32 lanes."""
+
+import math
+import os
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from kerncast.execute.arena import Arena, check_room
+from kerncast.execute.budget import Budget
+from kerncast.execute.layout import Program
+from kerncast.execute.native import bitwise, comparison, conversion, faults, floats, integers
+from kerncast.execute.native.counting import CounterPlan, plan_counters
+from kerncast.execute.native.frames import BLOCK, WARP, WORKER
+from kerncast.execute.native.ir import Unit
+from kerncast.execute.native.jit import Host, Machine, compile_text
+from kerncast.execute.native.registers import RegisterPlan, plan_registers
+from kerncast.execute.native.scheduler import NOT_DONE, write_scheduler
+from kerncast.execute.native.warp import Plans, write_warp
+from kerncast.launch import Launch
+
+__all__ = ["Compiled", "Run", "compile_program"]
+
+#: These modules register what they lower when they are imported.
+_LOWERINGS = (bitwise, comparison, conversion, floats, integers)
+_ALIGNMENT = 64
+_MARGIN_BYTES = 1024
+_PATIENCE = 100_000
+_QUANTUM = 256
+_RESIDENT_BYTES = 2**19
+Bytes = npt.NDArray[np.uint8]
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """A program as code of this CPU."""
+
+    machine: Machine
+    registers: RegisterPlan
+    counters: CounterPlan
+    symbols: tuple[str, ...]
+    """module variables whose addresses the code reads from a table"""
+
+
+def compile_program(program: Program, *, counts_sectors: bool = True, host: Host | None = None) -> Compiled:
+    """Compile a program; raises UnsupportedError for what is not covered."""
+    text, registers, counters, symbols = write_module(program, counts_sectors=counts_sectors)
+    return Compiled(compile_text(text, host), registers, counters, symbols)
+
+
+def write_module(
+    program: Program, *, counts_sectors: bool = True
+) -> tuple[str, RegisterPlan, CounterPlan, tuple[str, ...]]:
+    """Return the LLVM IR of a program, and where its registers, counters and variables lie."""
+    symbols = tuple(variable.name for variable in program.globals)
+    registers = plan_registers(program.function, program.cfg)
+    counters = plan_counters(program.function, program.cfg)
+    unit = Unit()
+    numbers = {name: number for number, name in enumerate(symbols)}
+    write_warp(unit, Plans(program, registers, counters, numbers, counts_sectors))
+    write_scheduler(unit, registers.start_bytes)
+    return unit.text, registers, counters, symbols
+
+
+class Run:
+    """One launch in execution: its memory, its workers and the counters of its blocks."""
+
+    def __init__(self, compiled: Compiled, program: Program, launch: Launch, arena: Arena, budget: Budget) -> None:
+        self.compiled = compiled
+        self.program = program
+        self.launch = launch
+        self.arena = arena
+        self.budget = budget
+        self.counters = np.zeros((0, compiled.counters.bytes // 8), np.int64)
+        """[blocks, counters]"""
+        sectors = len(arena.data) // 32 + 2
+        self.read, self.written = (np.zeros(sectors, np.bool_) for _ in range(2))
+        self.remarks = np.zeros(len(program.function.instructions) + 1, np.uint8)
+        self.starts = np.array([a.start for a in arena.allocations], np.int64)
+        self.ends = np.array([a.start + a.nbytes for a in arena.allocations], np.int64)
+        self._workers: list[Worker] = []
+
+    def prepare(self, parameters: bytes, symbols: list[int], workers: int) -> None:
+        """Set up what the workers share; raises BudgetExceededError for too much shared or local memory."""
+        left = self.budget.memory_bytes - len(self.arena.data)
+        shared = self.program.static_shared_bytes + self.launch.shared_bytes
+        check_room(workers * shared, left, "shared memory needs")
+        private = 32 * self.launch.warps_per_block * self.program.private_bytes
+        check_room(workers * private, left - workers * shared, "local memory needs")
+        self.parameters = np.zeros(len(parameters) + 2 * _MARGIN_BYTES, np.uint8)
+        self.parameters[_MARGIN_BYTES : _MARGIN_BYTES + len(parameters)] = np.frombuffer(parameters, np.uint8)
+        self.parameter_bytes = len(parameters)
+        self.symbols = np.array([*symbols, 0], np.uint64)
+        self.template = _frame_template(self.compiled, self.program, self.launch)
+        self._workers = [Worker(self) for _ in range(workers)]
+
+    def run(self, blocks: npt.NDArray[np.int64], keep_going: Callable[[int], None]) -> None:
+        """Run blocks and append their counters; ``keep_going`` is called with how many are finished, and may raise."""
+        counters = np.zeros((len(blocks), self.compiled.counters.bytes // 8), np.int64)
+        parts = self._shares(len(blocks))
+        for worker, part in zip(self._workers, parts, strict=False):
+            worker.begin(blocks[part], counters[part])
+        running = self._workers[: len(parts)]
+        while True:
+            unfinished = _turn(running)
+            for worker in running:
+                faults.check(worker, self)
+            keep_going(sum(int(worker.state["finished"]) for worker in running))
+            if not unfinished:
+                break
+        self.counters = np.concatenate([self.counters, counters])
+
+    def where_stands(self) -> str:
+        """Return the line of the user's source where some warp stands."""
+        return faults.where_stands(self._workers[0], self)
+
+    def _shares(self, blocks: int) -> list[slice]:
+        """Cut blocks into neighbouring parts, one for each worker."""
+        bounds = [blocks * n // len(self._workers) for n in range(len(self._workers) + 1)]
+        return [slice(a, b) for a, b in pairwise(bounds) if b > a]
+
+
+def worker_count(program: Program) -> int:
+    """Return how many threads of the CPU may run blocks: one where blocks could race for an atomic."""
+    atomics = {"atom", "red"}
+    if any(i.root in atomics and i.space != "shared" for i in program.function.instructions):
+        return 1
+    return max(1, min(2, len(os.sched_getaffinity(0))))
+
+
+def _turn(workers: "list[Worker]") -> bool:
+    """Let each worker run until its patience ends, on a thread of its own; returns whether any has not finished."""
+    for worker in workers:
+        worker.state["patience"] = _PATIENCE
+    if len(workers) == 1:
+        return workers[0].run()
+    threads = [threading.Thread(target=worker.run) for worker in workers[1:]]
+    for thread in threads:
+        thread.start()
+    workers[0].run()
+    for thread in threads:
+        thread.join()
+    return any(worker.unfinished for worker in workers)
+
+
+class Worker:
+    """The memory of one thread of the CPU: its state, and resident blocks with their frames."""
+
+    def __init__(self, run: Run) -> None:
+        self._run_function = run.compiled.machine.function("run_worker")
+        self._keep: list[Bytes] = []
+        self.unfinished = False
+        memory = self._memory(WORKER.itemsize)
+        self._address = memory.ctypes.data
+        self.state = memory.view(WORKER)[0]
+        launch, program = run.launch, run.program
+        shared_bytes = program.static_shared_bytes + launch.shared_bytes
+        frames = launch.warps_per_block * run.compiled.registers.frame_bytes
+        private = launch.warps_per_block * 32 * program.private_bytes
+        per_block = frames + private + shared_bytes
+        slots = max(1, min(_RESIDENT_BYTES // max(per_block, 1), 8))
+        self.state["grid"][:3], self.state["block"][:3] = launch.grid, launch.block
+        values = {
+            "warps": launch.warps_per_block, "slots": slots, "shared_bytes": shared_bytes,
+            "private_bytes": program.private_bytes, "parameter_bytes": run.parameter_bytes,
+            "dynamic_bytes": launch.shared_bytes, "quantum": _QUANTUM, "arena": run.arena.data.ctypes.data,
+            "starts": run.starts.ctypes.data, "ends": run.ends.ctypes.data, "allocations": len(run.starts),
+            "parameters": run.parameters.ctypes.data + _MARGIN_BYTES, "symbols": run.symbols.ctypes.data,
+            "read": run.read.ctypes.data, "written": run.written.ctypes.data, "remarks": run.remarks.ctypes.data,
+            "counter_bytes": run.compiled.counters.bytes, "frame_bytes": run.compiled.registers.frame_bytes,
+            "frame_template": run.template.ctypes.data, "iteration_limit": run.budget.block_steps,
+            "windows": self._memory(16 * len(run.remarks)).ctypes.data,
+        }  # fmt: skip
+        for name, value in values.items():
+            self.state[name] = value
+        self._resident = self._memory(slots * BLOCK.itemsize).view(BLOCK)
+        self.state["resident"] = self._resident.ctypes.data
+        self._frames = []
+        for slot in self._resident:
+            slot["shared"] = self._memory(shared_bytes + 2 * _MARGIN_BYTES).ctypes.data + _MARGIN_BYTES
+            slot["private"] = self._memory(private + _ALIGNMENT).ctypes.data
+            self._frames.append(self._memory(frames).reshape(launch.warps_per_block, -1))
+            slot["warps"] = self._frames[-1].ctypes.data
+
+    def begin(self, blocks: npt.NDArray[np.int64], counters: npt.NDArray[np.int64]) -> None:
+        """Take a list of blocks to run."""
+        self.blocks = np.ascontiguousarray(blocks)
+        self.state["blocks"], self.state["block_count"] = self.blocks.ctypes.data, len(blocks)
+        self.state["next_row"] = self.state["finished"] = 0
+        self.state["counters"] = counters.ctypes.data
+
+    def run(self) -> bool:
+        """Run until the patience ends; returns whether there is more to do."""
+        self.unfinished = self._run_function(self._address) == NOT_DONE
+        return self.unfinished
+
+    def standing(self) -> int | None:
+        """Return the place where some warp stands that has not ended and waits at no barrier; None if all wait."""
+        for slot, frames in zip(self._resident, self._frames, strict=True):
+            for warp in frames[:, : WARP.itemsize].view(WARP)[:, 0] if slot["busy"] else ():
+                ready = np.flatnonzero(int(warp["live"]) & ~int(warp["parked"]) & (1 << np.arange(32)))
+                if len(ready) and warp["barrier"] < 0:
+                    return int(warp["place"][ready].min())
+        return None
+
+    def _memory(self, nbytes: int) -> Bytes:
+        """Return zeroed memory that begins at a cache line."""
+        memory = np.zeros(nbytes + _ALIGNMENT, np.uint8)
+        self._keep.append(memory)
+        start = -memory.ctypes.data % _ALIGNMENT
+        return memory[start : start + nbytes]
+
+
+def _frame_template(compiled: Compiled, program: Program, launch: Launch) -> Bytes:
+    """Return the beginning of each warp's frame when its block starts."""
+    size = compiled.registers.start_bytes
+    template = np.zeros((launch.warps_per_block, size), np.uint8)
+    head = template[:, : WARP.itemsize].view(WARP)[:, 0]
+    threads = np.arange(32 * launch.warps_per_block).reshape(-1, 32)
+    order = program.cfg.order
+    exist = np.packbits(threads < math.prod(launch.block), axis=1, bitorder="little").view(np.uint32)[:, 0]
+    x, y, _ = launch.block
+    head["tid"] = np.stack([threads % x, threads // x % y, threads // (x * y)], axis=1)
+    head["place"] = order.place_of[0] if order.place_of else order.end
+    head["exist"], head["live"] = exist, exist if order.place_of else 0
+    head["number"] = np.arange(launch.warps_per_block)
+    head["barrier"] = -1
+    return template

@@ -1,0 +1,122 @@
+"""Which virtual registers live from one basic block to the next, and where they lie in the frame of a warp.
+
+Registers that live inside one block only stay in registers of the CPU.
+Source of the liveness equations: Aho, Lam, Sethi, Ullman, "Compilers", 2nd ed., section 9.2.5.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from kerncast.execute.native.frames import WARP
+from kerncast.ptx import ControlFlowGraph, Function
+from kerncast.ptx.module import TYPE_BITS, Address, Instruction, Negated, Operand, Register, Vector
+
+#: The carry flag of add.cc and its kin.
+CARRY = Register("%cc", "pred")
+_TAKES_CARRY = frozenset({"addc", "subc", "madc"})
+_WITHOUT_RESULT = frozenset({
+    "st", "red", "bra", "brx", "ret", "exit", "trap", "membar", "fence", "nanosleep", "prefetch", "prefetchu",
+    "pmevent", "call",
+})  # fmt: skip
+_COMBINE = frozenset({"and", "or", "xor"})
+_LINE_BYTES = 64
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterPlan:
+    """Where registers lie that live across blocks."""
+
+    slots: Mapping[str, int]
+    """register: offset in the frame of the warp, in bytes"""
+    live_out: tuple[frozenset[str], ...]
+    """per basic block the registers that a later block may read"""
+    start_bytes: int
+    """the part of a frame that is set when a block of threads begins: its head and registers that may be read first"""
+    frame_bytes: int
+
+
+def plan_registers(function: Function, cfg: ControlFlowGraph) -> RegisterPlan:
+    """Return where the registers of a function lie."""
+    uses, defines = _uses_and_definitions(function, cfg)
+    live_in: list[set[str]] = [set(use) for use in uses]
+    live_out: list[set[str]] = [set() for _ in uses]
+    changed = True
+    while changed:
+        changed = False
+        for number in reversed(range(len(uses))):
+            following = [s for s in cfg.blocks[number].successors if s < len(uses)]
+            live_out[number] = set().union(*(live_in[s] for s in following))
+            found = uses[number] | (live_out[number] - defines[number])
+            changed |= found != live_in[number]
+            live_in[number] = found
+    types = {r.name: r.type for i in function.instructions for r in (*results_of(i), *sources_of(i))}
+    across = set().union(*live_in) if live_in else set()
+    first = live_in[0] if live_in else set()
+    slots: dict[str, int] = {}
+    position = start_bytes = -(-WARP.itemsize // _LINE_BYTES) * _LINE_BYTES
+    for name in [*sorted(first), *sorted(across - first)]:
+        slots[name] = position
+        position += max(_LINE_BYTES, 4 * TYPE_BITS[types[name]])
+        start_bytes = position if name in first else start_bytes
+    return RegisterPlan(slots, tuple(frozenset(s) for s in live_out), start_bytes, position)
+
+
+def results_of(ins: Instruction) -> tuple[Register, ...]:
+    """Return the registers that an instruction writes."""
+    carry = (CARRY,) if "cc" in ins.modifiers else ()
+    return (*_registers(ins.operands[: result_count(ins)]), *carry)
+
+
+def sources_of(ins: Instruction) -> tuple[Register, ...]:
+    """Return the registers that an instruction reads, its guard among them."""
+    count = result_count(ins)
+    addresses = (o for o in ins.operands[:count] if isinstance(o, Address))
+    guard = (ins.guard,) if ins.guard else ()
+    carry = (CARRY,) if ins.root in _TAKES_CARRY else ()
+    return (*_registers((*ins.operands[count:], *addresses)), *guard, *carry)
+
+
+def result_count(ins: Instruction) -> int:
+    """Return how many of the first operands are results."""
+    if ins.root in _WITHOUT_RESULT or not ins.operands:
+        return 0
+    if ins.root in {"bar", "barrier"}:
+        return int("red" in ins.modifiers)
+    if ins.root == "setp":
+        return len(ins.operands) - 2 - any(m in _COMBINE for m in ins.modifiers)
+    if ins.root == "shfl":
+        return 2 if len(ins.operands) > (5 if "sync" in ins.modifiers else 4) else 1
+    if ins.root == "match":
+        return 2 if len(ins.operands) == 4 else 1
+    return 1
+
+
+def _uses_and_definitions(function: Function, cfg: ControlFlowGraph) -> tuple[list[set[str]], list[set[str]]]:
+    """Return per block the registers that are read before they are written there, and those that are written."""
+    all_uses, all_defines = [], []
+    for block in cfg.blocks:
+        uses: set[str] = set()
+        defines: set[str] = set()
+        for ins in function.instructions[block.start : block.stop]:
+            read = {r.name for r in sources_of(ins)}
+            written = {r.name for r in results_of(ins)}
+            if ins.guard is not None or ins.root in {"bar", "barrier"}:
+                read |= written  # threads that the guard switches off keep the old value
+            uses |= read - defines
+            defines |= written
+        all_uses.append(uses)
+        all_defines.append(defines)
+    return all_uses, all_defines
+
+
+def _registers(operands: Iterable[Operand]) -> Iterator[Register]:
+    for operand in operands:
+        match operand:
+            case Register():
+                yield operand
+            case Negated(register):
+                yield register
+            case Address(Register() as register):
+                yield register
+            case Vector(elements):
+                yield from _registers(elements)

@@ -1,0 +1,91 @@
+"""The fast engine on a launch: compiled once per kernel, its counters given back as those of Trace."""
+
+import time
+
+import numpy as np
+
+from kerncast.execute.arena import check_room
+from kerncast.execute.budget import endless
+from kerncast.execute.native.counting import CounterPlan
+from kerncast.execute.native.engine import Compiled, Run, worker_count
+from kerncast.execute.remarks import PRINTF, absent_lanes
+from kerncast.execute.state import BlockCounts, Report, Setting
+from kerncast.trace import Counts
+
+_ACCESSES = ("requests", "sectors", "accesses", "shared_requests", "shared_accesses", "local_accesses")
+
+
+class NativeEngine:
+    """Runs lists of blocks on the cores of this machine."""
+
+    def __init__(self, setting: Setting, compiled: Compiled) -> None:
+        self._setting = setting
+        self._plan = compiled.counters
+        self._run = Run(compiled, setting.program, setting.launch, setting.arena, setting.budget)
+        self._run.read, self._run.written = setting.touched.read, setting.touched.written
+        addresses = [setting.program.address_of(name) for name in compiled.symbols]
+        self._run.prepare(setting.parameters, addresses, worker_count(setting.program))
+        self._deadline = time.monotonic() + setting.budget.seconds
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What a reader of the counts should know."""
+        code = self._setting.program.function.instructions
+        doubtful = [absent_lanes(code[number]) for number in np.flatnonzero(self._run.remarks).tolist()]
+        prints = [number for number, ins in enumerate(code) if "vprintf" in ins.modifiers]
+        executed = self._executions(prints) if prints else 0
+        return tuple(dict.fromkeys([*doubtful, *([PRINTF] if executed else [])]))
+
+    def check_room(self, blocks: int) -> None:
+        """Raise BudgetExceededError if the counts of so many blocks take too much memory."""
+        check_room(blocks * self._plan.bytes, self._setting.budget.memory_bytes, f"the counts of {blocks} blocks need")
+
+    def run(self, blocks: list[int], report: Report | None) -> None:
+        """Run these blocks."""
+        before = len(self._run.counters)
+
+        def keep_going(finished: int) -> None:
+            if report:
+                report(before + finished)
+            if time.monotonic() > self._deadline:
+                raise endless("within its budget of time", self._run.where_stands())
+
+        self._run.run(np.array(blocks, np.int64), keep_going)
+
+    def thread_instructions(self) -> int:
+        """Return how many instructions all threads have executed so far."""
+        blocks = self._setting.program.cfg.blocks
+        lengths = np.array([block.stop - block.start for block in blocks], np.int64)
+        return int((self._run.counters[:, 1 : 2 * len(blocks) : 2] @ lengths).sum())
+
+    def counts(self) -> BlockCounts:
+        """Return the counts of all blocks that have run."""
+        rows, plan = self._run.counters, self._plan
+        blocks = len(self._setting.program.cfg.blocks)
+        guarded, accessing = tuple(plan.guarded), tuple(plan.memory)
+        return BlockCounts(
+            block_warps=rows[:, 0 : 2 * blocks : 2],
+            block_threads=rows[:, 1 : 2 * blocks : 2],
+            guarded=guarded,
+            guarded_threads=rows[:, [plan.guarded[number] // 8 for number in guarded]],
+            accessing=accessing,
+            **{name: self._accesses(name) for name in _ACCESSES},
+            divergent_branches=rows[:, plan.divergent // 8],
+        )
+
+    def _accesses(self, name: str) -> Counts:
+        rows, code = self._run.counters, self._setting.program.function.instructions
+        found = np.zeros((len(rows), len(self._plan.memory)), np.int64)
+        for column, number in enumerate(self._plan.memory):
+            place = self._plan.columns(code[number], number).get(name)
+            if place is not None:
+                found[:, column] = rows[:, place]
+        return found
+
+    def _executions(self, numbers: list[int]) -> int:
+        blocks = self._setting.program.cfg.blocks
+        within = [b for b, block in enumerate(blocks) if any(block.start <= n < block.stop for n in numbers)]
+        guarded = {n: self._plan.guarded[n] // 8 for n in numbers if n in self._plan.guarded}
+        if len(guarded) == len(numbers):
+            return int(self._run.counters[:, list(guarded.values())].sum())
+        return int(self._run.counters[:, [CounterPlan.of_block(b) // 8 for b in within]].sum())

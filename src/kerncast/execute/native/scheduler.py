@@ -1,0 +1,227 @@
+"""Writes the functions that start blocks, give their warps turns, and let them pass barriers."""
+
+from kerncast.execute.native.access import Fault, note_fault
+from kerncast.execute.native.frames import BLOCK, FAULTS, WARP, WORKER, field, get, put
+from kerncast.execute.native.ir import Emitter, Unit, Value, integer, vector
+
+_WORKER, _BLOCK = Value("%worker", "ptr"), Value("%block", "ptr")
+_BARRIERS = 16
+_PREDICATE_RESULT = 2  # kinds of reduction from here on give a predicate
+#: What run_worker returns.
+DONE, NOT_DONE = 0, 1
+
+
+def write_scheduler(unit: Unit, start_bytes: int) -> None:
+    """Add ``run_worker`` and what it calls; ``start_bytes`` of each frame are set when a block begins."""
+    _start_block(unit, start_bytes)
+    _write_release(unit)
+    _turn_block(unit)
+    _run_worker(unit)
+
+
+def _run_worker(unit: Unit) -> None:
+    """Write the worker's loop: every resident block has its turn, until all have ended or patience has."""
+    emit = Emitter(unit, "run_worker", "i32", [_WORKER])
+    busy = emit.allocate("i32")
+    emit.go("round")
+    emit.label("round")
+    emit.store(integer("i32", 0), busy)
+    size = integer("i64", BLOCK.itemsize)
+    with emit.count_up(get(emit, _WORKER, WORKER, "slots")) as slot:
+        place = emit.mul(emit.cast("zext", slot, "i64"), size)
+        block = emit.at(get(emit, _WORKER, WORKER, "resident"), place)
+        is_free = emit.compare("eq", get(emit, block, BLOCK, "busy"), 0)
+        left = emit.compare("slt", get(emit, _WORKER, WORKER, "next_row"), get(emit, _WORKER, WORKER, "block_count"))
+        with emit.when(emit.binary("and", is_free, left)):
+            emit.call_void("start_block", _WORKER, block)
+        with emit.when(emit.compare("ne", get(emit, block, BLOCK, "busy"), 0)):
+            emit.store(integer("i32", 1), busy)
+            emit.call_void("turn_block", _WORKER, block)
+    failed = emit.compare("ne", get(emit, _WORKER, WORKER, "fault"), 0)
+    done = emit.compare("eq", emit.load(busy, "i32"), 0)
+    emit.branch(emit.binary("or", failed, done), "done", "on")
+    emit.label("done")
+    emit.give(integer("i32", DONE))
+    emit.label("on")
+    emit.branch(emit.compare("sgt", get(emit, _WORKER, WORKER, "patience"), 0), "round", "pause")
+    emit.label("pause")
+    emit.give(integer("i32", NOT_DONE))
+    emit.finish(public=True)
+
+
+def _start_block(unit: Unit, start_bytes: int) -> None:
+    emit = Emitter(unit, "start_block", "void", [_WORKER, _BLOCK])
+    row = get(emit, _WORKER, WORKER, "next_row")
+    put(emit, emit.add(row, 1), _WORKER, WORKER, "next_row")
+    put(emit, row, _BLOCK, BLOCK, "row")
+    _place_block(emit, emit.load(emit.index(get(emit, _WORKER, WORKER, "blocks"), "i64", row), "i64"))
+    put(emit, integer("i32", 1), _BLOCK, BLOCK, "busy")
+    put(emit, integer("i64", 0), _BLOCK, BLOCK, "iterations")
+    _clear(emit, field(emit, _BLOCK, BLOCK, "passed"), integer("i64", 4 * _BARRIERS))
+    shared = get(emit, _BLOCK, BLOCK, "shared")
+    _clear(emit, shared, emit.cast("zext", get(emit, _WORKER, WORKER, "shared_bytes"), "i64"))
+    counters = emit.at(
+        get(emit, _WORKER, WORKER, "counters"), emit.mul(row, get(emit, _WORKER, WORKER, "counter_bytes"))
+    )
+    private_bytes = emit.mul(emit.cast("zext", get(emit, _WORKER, WORKER, "private_bytes"), "i64"), 32)
+    with emit.count_up(get(emit, _WORKER, WORKER, "warps")) as number:
+        place = emit.cast("zext", number, "i64")
+        warp = _warp(emit, place)
+        template = emit.at(get(emit, _WORKER, WORKER, "frame_template"), emit.mul(place, start_bytes))
+        emit.call_void("llvm.memcpy.p0.p0.i64", warp, template, integer("i64", start_bytes), Value("false", "i1"))
+        private = emit.at(get(emit, _BLOCK, BLOCK, "private"), emit.mul(place, private_bytes))
+        _clear(emit, private, private_bytes)
+        pointers = {"private": private, "shared": shared, "counters": counters, "block": _BLOCK}
+        for name, pointer in pointers.items():
+            put(emit, pointer, warp, WARP, name)
+    emit.give()
+    emit.finish()
+
+
+def _place_block(emit: Emitter, linear: Value) -> None:
+    """Write the coordinates of a block in the grid."""
+    grid = field(emit, _WORKER, WORKER, "grid")
+    rest = linear
+    for axis in range(3):
+        if axis == 2:
+            coordinate = rest
+        else:
+            extent = emit.cast("zext", emit.load(emit.at(grid, 4 * axis), "i32"), "i64")
+            coordinate, rest = emit.binary("urem", rest, extent), emit.binary("udiv", rest, extent)
+        emit.store(emit.resize(coordinate, "i32"), emit.at(field(emit, _BLOCK, BLOCK, "index"), 4 * axis))
+
+
+def _clear(emit: Emitter, pointer: Value, count: Value) -> None:
+    with emit.when(emit.compare("ne", count, 0)):
+        emit.call_void("llvm.memset.p0.i64", pointer, integer("i8", 0), count, Value("false", "i1"))
+
+
+def _warp(emit: Emitter, number: Value) -> Value:
+    frame = get(emit, _WORKER, WORKER, "frame_bytes")
+    return emit.at(get(emit, _BLOCK, BLOCK, "warps"), emit.mul(number, frame))
+
+
+def _turn_block(unit: Unit) -> None:
+    """Write one turn of a block: each warp that can runs until its iterations are used up."""
+    emit = Emitter(unit, "turn_block", "void", [_WORKER, _BLOCK])
+    ran, ended = emit.allocate("i32"), emit.allocate("i32")
+    emit.store(integer("i32", 0), ran)
+    emit.store(integer("i32", 0), ended)
+    warps = get(emit, _WORKER, WORKER, "warps")
+    with emit.count_up(warps) as number:
+        warp = _warp(emit, emit.cast("zext", number, "i64"))
+        live = emit.compare("ne", get(emit, warp, WARP, "live"), 0)
+        free = emit.compare("slt", get(emit, warp, WARP, "barrier"), 0)
+        healthy = emit.compare("eq", get(emit, _WORKER, WORKER, "fault"), 0)
+        with emit.when(emit.binary("and", emit.binary("and", live, free), healthy)):
+            _run_warp(emit, warp)
+            runnable = emit.and_(get(emit, warp, WARP, "live"), emit.not_(get(emit, warp, WARP, "parked")))
+            still_free = emit.compare("slt", get(emit, warp, WARP, "barrier"), 0)
+            with emit.when(emit.binary("and", still_free, emit.compare("ne", runnable, 0))):
+                emit.increase(ran, integer("i32", 1))
+        gone = emit.compare("eq", get(emit, warp, WARP, "live"), 0)
+        emit.increase(ended, emit.cast("zext", gone, "i32"))
+    over = emit.compare("sgt", get(emit, _BLOCK, BLOCK, "iterations"), get(emit, _WORKER, WORKER, "iteration_limit"))
+    with emit.when(over):
+        _note(emit, "endless", _warp(emit, integer("i64", 0)), integer("i32", 0))
+    with emit.when(emit.compare("eq", emit.load(ran, "i32"), 0)):
+        is_over = emit.compare("eq", emit.load(ended, "i32"), warps)
+        with emit.when(is_over):
+            put(emit, integer("i32", 0), _BLOCK, BLOCK, "busy")
+            emit.increase(field(emit, _WORKER, WORKER, "finished"), integer("i64", 1))
+        with emit.when(emit.not_(is_over)):
+            emit.call_void("release", _WORKER, _BLOCK)
+    emit.give()
+    emit.finish()
+
+
+def _run_warp(emit: Emitter, warp: Value) -> None:
+    quantum = get(emit, _WORKER, WORKER, "quantum")
+    put(emit, quantum, warp, WARP, "fuel")
+    emit.call_void("run_warp", _WORKER, warp, get(emit, warp, WARP, "counters"))
+    spent = emit.add(emit.sub(quantum, get(emit, warp, WARP, "fuel")), 1)
+    spent = emit.cast("sext", spent, "i64")
+    emit.increase(field(emit, _BLOCK, BLOCK, "iterations"), spent)
+    emit.increase(field(emit, _WORKER, WORKER, "patience"), emit.sub(integer("i64", 0), spent))
+
+
+def _note(emit: Emitter, name: str, warp: Value, instruction: Value) -> None:
+    lane = emit.first_lane(emit.or_(get(emit, warp, WARP, "arrived"), 0x80000000))
+    note_fault(emit, (_WORKER, warp), Fault(integer("i32", FAULTS[name]), instruction, lane))
+
+
+def _write_release(unit: Unit) -> None:
+    """Write what happens when no warp of a block can run: barriers that are complete open, or the block is stuck.
+
+    A barrier counts whole warps, as hardware did before Volta; threads that have left are not waited for.
+    """
+    emit = Emitter(unit, "release", "void", [_WORKER, _BLOCK])
+    released, stuck = emit.allocate("i32"), emit.allocate("ptr")
+    emit.store(integer("i32", 0), released)
+    emit.store(Value("null", "ptr"), stuck)
+    with emit.count_up(integer("i32", _BARRIERS)) as barrier:
+        _release_one(emit, barrier, released, stuck)
+    with emit.when(emit.compare("eq", emit.load(released, "i32"), 0)):
+        found = emit.load(stuck, "ptr")
+        nowhere = emit.compare("eq", found, Value("null", "ptr"))
+        warp = emit.select(nowhere, _warp(emit, integer("i64", 0)), found)
+        _note(emit, "stuck", warp, get(emit, warp, WARP, "instruction"))
+    emit.give()
+    emit.finish()
+
+
+def _release_one(emit: Emitter, barrier: Value, released: Value, stuck: Value) -> None:
+    sums = {name: emit.allocate("i32") for name in ("here", "gone", "expected", "votes", "lanes")}
+    for place in sums.values():
+        emit.store(integer("i32", 0), place)
+    warps = get(emit, _WORKER, WORKER, "warps")
+    with emit.count_up(warps) as number:
+        warp = _warp(emit, emit.cast("zext", number, "i64"))
+        gone = emit.compare("eq", get(emit, warp, WARP, "live"), 0)
+        emit.increase(sums["gone"], emit.cast("zext", gone, "i32"))
+        with emit.when(emit.compare("eq", get(emit, warp, WARP, "barrier"), barrier)):
+            _add_up(emit, warp, sums)
+            with emit.when(emit.compare("eq", emit.load(stuck, "ptr"), Value("null", "ptr"))):
+                emit.store(warp, stuck)
+    total = {name: emit.load(place, "i32") for name, place in sums.items()}
+    passed = emit.index(field(emit, _BLOCK, BLOCK, "passed"), "i32", barrier)
+    arrived = emit.add(emit.mul(total["here"], 32), emit.load(passed, "i32"))
+    everyone = emit.compare("eq", emit.add(total["here"], total["gone"]), warps)
+    enough = emit.compare("uge", arrived, total["expected"])
+    whole = emit.compare("eq", total["expected"], 0)
+    complete = emit.op(f"select {whole.typed}, {everyone.typed}, {enough.typed}", "i1")
+    complete = emit.binary("and", complete, emit.compare("ne", total["here"], 0))
+    with emit.when(complete):
+        emit.store(integer("i32", 1), released)
+        emit.store(integer("i32", 0), passed)
+        with emit.count_up(warps) as number:
+            warp = _warp(emit, emit.cast("zext", number, "i64"))
+            with emit.when(emit.compare("eq", get(emit, warp, WARP, "barrier"), barrier)):
+                _give_result(emit, warp, total["votes"], total["lanes"])
+                put(emit, integer("i32", -1), warp, WARP, "barrier")
+
+
+def _add_up(emit: Emitter, warp: Value, sums: dict[str, Value]) -> None:
+    emit.increase(sums["here"], integer("i32", 1))
+    expected = emit.intrinsic("umax", emit.load(sums["expected"], "i32"), get(emit, warp, WARP, "expected"))
+    emit.store(expected, sums["expected"])
+    arrived = get(emit, warp, WARP, "arrived")
+    reduces = emit.compare("ne", get(emit, warp, WARP, "reduces"), 0)
+    for name, mask in (("votes", emit.and_(get(emit, warp, WARP, "votes"), arrived)), ("lanes", arrived)):
+        counted = emit.select(reduces, emit.intrinsic("ctpop", mask), 0)
+        emit.increase(sums[name], counted)
+
+
+def _give_result(emit: Emitter, warp: Value, votes: Value, lanes: Value) -> None:
+    """Write what bar.red computes over the threads that arrived together to their registers."""
+    kind, arrived = get(emit, warp, WARP, "reduces"), get(emit, warp, WARP, "arrived")
+    place = emit.at(warp, emit.cast("zext", get(emit, warp, WARP, "result"), "i64"))
+    with emit.when(emit.compare("eq", kind, 1)):
+        old = emit.load(place, vector("i32"), 64)
+        emit.store(emit.select(emit.mask_lanes(arrived), emit.splat(votes), old), place, 64)
+    with emit.when(emit.compare("uge", kind, _PREDICATE_RESULT)):
+        all_of, any_of = emit.compare("eq", votes, lanes), emit.compare("ne", votes, 0)
+        is_and = emit.compare("eq", kind, _PREDICATE_RESULT)
+        truth = emit.op(f"select {is_and.typed}, {all_of.typed}, {any_of.typed}", "i1")
+        old = emit.and_(emit.load(place, "i32"), emit.not_(arrived))
+        emit.store(emit.or_(old, emit.select(truth, arrived, 0)), place)

@@ -1,0 +1,369 @@
+"""Writes the function that runs one warp until it ends, waits at a barrier, or has used up its loop iterations.
+
+Control follows the places of ``kerncast.ptx.order``: the lanes at the first place run, and the others wait there for
+them. As long as the lanes that run stay before all others, a jump is a jump; else the places of all lanes are looked
+through again. All state is in the frame of the warp whenever the function returns.
+"""
+
+from dataclasses import dataclass
+
+from kerncast.errors import UnsupportedError
+from kerncast.execute.layout import Program
+from kerncast.execute.native import crosslane, memory, movement
+from kerncast.execute.native.access import Fault, note_fault
+from kerncast.execute.native.block import BlockCode
+from kerncast.execute.native.comparison import set_predicate
+from kerncast.execute.native.counting import MEMORY_ROOTS, CounterPlan
+from kerncast.execute.native.frames import BLOCK, FAULTS, WARP, field, get, put
+from kerncast.execute.native.integers import uses_carry, with_carry
+from kerncast.execute.native.ir import Emitter, Unit, Value, integer
+from kerncast.execute.native.lowering import I32, LOWERINGS, Operation
+from kerncast.execute.native.registers import RegisterPlan, result_count
+from kerncast.ptx.module import Immediate, Instruction
+
+_BEHIND = 0x7FFFFFFF
+_NOTHING = frozenset({
+    "membar", "fence", "nanosleep", "prefetch", "prefetchu", "pmevent", "bra", "brx", "ret", "exit", "bar", "barrier",
+})  # fmt: skip
+_WORKER, _WARP, _COUNTERS = Value("%worker", "ptr"), Value("%warp", "ptr"), Value("%counters", "ptr")
+_REDUCES = {"popc": 1, "and": 2, "or": 3}
+_CROSS_LANE = {"shfl": crosslane.shuffle, "vote": crosslane.vote, "match": crosslane.match,
+               "activemask": crosslane.active_mask, "redux": crosslane.reduce_warp}  # fmt: skip
+_MOVES = {"mov": movement.move, "cvta": movement.convert_address, "isspacep": movement.is_space, "setp": set_predicate}
+_MEMORY = {"ld": memory.load, "ldu": memory.load, "st": memory.store, "atom": memory.update, "red": memory.update}
+_ANYWHERE = integer("i32", 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Plans:
+    """What has been decided about a program before code is written."""
+
+    program: Program
+    registers: RegisterPlan
+    counters: CounterPlan
+    symbols: dict[str, int]
+    counts_sectors: bool
+
+
+def write_warp(unit: Unit, plans: Plans) -> None:
+    """Add the function ``run_warp`` to a module."""
+    WarpWriter(unit, plans).write()
+
+
+class WarpWriter:
+    """Writes one function."""
+
+    def __init__(self, unit: Unit, plans: Plans) -> None:
+        self.plans = plans
+        self.program = plans.program
+        self.order = plans.program.cfg.order
+        self.emit = Emitter(unit, "run_warp", "void", [_WORKER, _WARP, _COUNTERS])
+        self.active = self.emit.allocate("i32")
+        """lanes that run, while control goes from block to block"""
+
+    def write(self) -> None:
+        """Write everything."""
+        self.emit.go("dispatch")
+        self._dispatch()
+        for place, is_turn in enumerate(self.order.is_turn):
+            if is_turn:
+                self._turn(place)
+        for number in range(len(self.program.cfg.blocks)):
+            self._block(number)
+        self.emit.finish()
+
+    # Which lanes run next
+
+    def _dispatch(self) -> None:
+        emit = self.emit
+        emit.label("dispatch")
+        live, parked = get(emit, _WARP, WARP, "live"), get(emit, _WARP, WARP, "parked")
+        ready = emit.and_(live, emit.not_(parked))
+        emit.branch(emit.compare("eq", ready, 0), "idle", "choose")
+        self._idle()
+        emit.label("choose")
+        places = emit.load(_WARP, I32, 64)
+        places = emit.select(emit.mask_lanes(ready), places, _BEHIND)
+        first = emit.call("llvm.vector.reduce.smin.v32i32", "i32", places)
+        here = emit.compare("eq", places, emit.splat(first))
+        rest = emit.select(here, integer(I32, _BEHIND), places)
+        put(emit, emit.call("llvm.vector.reduce.smin.v32i32", "i32", rest), _WARP, WARP, "next")
+        emit.store(emit.mask_bits(here), self.active)
+        targets = " ".join(f"i32 {place}, label %{self._label(place)}" for place in range(self.order.end))
+        emit.do(f"switch {first.typed}, label %leave [{targets}]")
+        emit.label("leave")
+        emit.give()
+
+    def _idle(self) -> None:
+        """Let parked lanes go on, if all that they wait for are parked too or gone."""
+        emit = self.emit
+        emit.label("idle")
+        self._release_parked()
+        live, parked = get(emit, _WARP, WARP, "live"), get(emit, _WARP, WARP, "parked")
+        freed = emit.and_(live, emit.not_(parked))
+        emit.branch(emit.compare("eq", freed, 0), "leave", "dispatch")
+
+    def _release_parked(self) -> None:
+        emit = self.emit
+        live, parked = get(emit, _WARP, WARP, "live"), get(emit, _WARP, WARP, "parked")
+        missing = emit.splat(emit.and_(live, emit.not_(parked)))
+        waits_for = emit.load(field(emit, _WARP, WARP, "waits_for"), I32, 64)
+        free = emit.mask_bits(emit.compare("eq", emit.and_(waits_for, missing), 0))
+        put(emit, emit.and_(parked, emit.not_(free)), _WARP, WARP, "parked")
+
+    def _label(self, place: int) -> str:
+        return f"turn{place}" if self.order.is_turn[place] else f"block{self.order.block_at[place]}"
+
+    def _turn(self, place: int) -> None:
+        """Write the way around a loop, where a warp stops when it has used up its iterations."""
+        emit = self.emit
+        emit.label(f"turn{place}")
+        fuel = field(emit, _WARP, WARP, "fuel")
+        left = emit.sub(emit.load(fuel, "i32"), 1)
+        emit.store(left, fuel)
+        out = emit.fresh("out")
+        emit.branch(emit.compare("sgt", left, 0), f"block{self.order.block_at[place]}", out)
+        emit.label(out)
+        self._stand(emit.load(self.active, "i32"), integer(I32, place))
+        emit.give()
+
+    def _stand(self, mask: Value, places: Value) -> None:
+        """Note where lanes stand that stop running for now."""
+        emit = self.emit
+        old = emit.load(_WARP, I32, 64)
+        emit.store(emit.select(emit.mask_lanes(mask), places, old), _WARP, 64)
+
+    def _go(self, place: int, mask: Value) -> None:
+        """Send the running lanes to a place: directly, if no others stand before it or there."""
+        emit = self.emit
+        if place == self.order.end:
+            self._leave_kernel(mask)
+            return
+        direct, later = emit.fresh("direct"), emit.fresh("later")
+        is_first = emit.compare("sgt", get(emit, _WARP, WARP, "next"), place)
+        emit.branch(is_first, direct, later)
+        emit.label(later)
+        self._stand(mask, integer(I32, place))
+        emit.go("dispatch")
+        emit.label(direct)
+        emit.store(mask, self.active)
+        emit.go(self._label(place))
+
+    def _leave_kernel(self, mask: Value) -> None:
+        emit = self.emit
+        put(emit, emit.and_(get(emit, _WARP, WARP, "live"), emit.not_(mask)), _WARP, WARP, "live")
+        emit.go("dispatch")
+
+    # Basic blocks
+
+    def _block(self, number: int) -> None:
+        emit, cfg = self.emit, self.program.cfg
+        emit.label(f"block{number}")
+        active = emit.load(self.active, "i32")
+        code = BlockCode(emit, self.program, self.plans.registers, self.plans.symbols, active)
+        counter = emit.at(_COUNTERS, CounterPlan.of_block(number))
+        emit.increase(counter, integer("i64", 1))
+        emit.increase(emit.at(counter, 8), emit.count_lanes(active))
+        block = cfg.blocks[number]
+        for position in range(block.start, block.stop):
+            self._instruction(code, position)
+        self._end(code, number)
+
+    def _instruction(self, code: BlockCode, position: int) -> None:
+        ins = self.program.function.instructions[position]
+        if ins.root in _NOTHING and ins.root not in {"bar", "barrier"} and ins.guard is None:
+            return
+        if ins.root in {"bra", "ret", "exit"}:
+            return
+        code.guard(ins)
+        if position in self.plans.counters.guarded:
+            counter = self.emit.at(_COUNTERS, self.plans.counters.guarded[position])
+            self.emit.increase(counter, self.emit.count_lanes(code.executing))
+        operation = Operation(ins, code, result_count(ins))
+        if ins.root in MEMORY_ROOTS:
+            counters = self.emit.at(_COUNTERS, self.plans.counters.memory[position])
+            _MEMORY[ins.root](operation, position, counters, counts_sectors=self.plans.counts_sectors)
+        elif ins.root in _CROSS_LANE:
+            crosslane.remark_absent(operation, position)
+            _CROSS_LANE[ins.root](operation)
+        elif ins.root in {"trap", "call"}:
+            self._trap(code, ins, position)
+        elif ins.root not in _NOTHING:
+            self._arithmetic(operation)
+
+    def _arithmetic(self, operation: Operation) -> None:
+        ins = operation.ins
+        if uses_carry(operation):
+            with_carry(operation)
+        elif ins.root in _MOVES:
+            _MOVES[ins.root](operation)
+        elif ins.root in LOWERINGS:
+            value = LOWERINGS[ins.root](operation)
+            signed = bool(ins.types) and ins.types[0].startswith("s")
+            operation.block.write(ins.operands[0], value, signed=signed)
+        else:
+            raise UnsupportedError(f"PTX instruction {ins.name} is not supported", where=ins.where)
+
+    def _trap(self, code: BlockCode, ins: Instruction, position: int) -> None:
+        if "vprintf" in ins.modifiers:
+            return
+        emit = self.emit
+        trap, on = emit.fresh("trap"), emit.fresh("on")
+        emit.branch(emit.compare("eq", code.executing, 0), on, trap)
+        emit.label(trap)
+        self._fault("assertion" if ins.root == "call" else "trap", position, emit.first_lane(code.executing))
+        emit.give()
+        emit.label(on)
+
+    def _fault(self, name: str, position: int, lane: Value) -> None:
+        note_fault(self.emit, (_WORKER, _WARP), Fault(integer("i32", FAULTS[name]), integer("i32", position), lane))
+
+    # Ends of blocks
+
+    def _end(self, code: BlockCode, number: int) -> None:
+        block = self.program.cfg.blocks[number]
+        last = self.program.function.instructions[block.stop - 1]
+        targets = self.order.targets[number]
+        if last.root == "brx":
+            self._branch_table(code, number, block.stop - 1)
+            return
+        if last.root in {"bar", "barrier"}:
+            self._barrier(code, number, block.stop - 1)
+            return
+        if len(targets) == 1:
+            code.flush(number)
+            self._go(targets[0], code.active)
+            return
+        assert last.condition is not None
+        emit = self.emit
+        taken = emit.and_(emit.mask_bits(code.source(last.condition, "pred")), code.active)
+        code.flush(number)
+        self._branch(taken, code.active, targets)
+
+    def _branch(self, taken: Value, active: Value, targets: tuple[int, ...]) -> None:
+        """Write a branch: all lanes one way, or both ways."""
+        emit = self.emit
+        yes, maybe, no, split = (emit.fresh(name) for name in ("yes", "maybe", "no", "split"))
+        emit.branch(emit.compare("eq", taken, active), yes, maybe)
+        emit.label(maybe)
+        emit.branch(emit.compare("eq", taken, 0), no, split)
+        emit.label(yes)
+        self._go(targets[0], active)
+        emit.label(no)
+        self._go(targets[1], active)
+        emit.label(split)
+        emit.increase(emit.at(_COUNTERS, self.plans.counters.divergent), integer("i64", 1))
+        places = emit.select(emit.mask_lanes(taken), integer(I32, targets[0]), integer(I32, targets[1]))
+        self._stand(active, places)
+        if self.order.end in targets:
+            gone = taken if targets[0] == self.order.end else emit.and_(active, emit.not_(taken))
+            self._leave_kernel(gone)
+        else:
+            emit.go("dispatch")
+
+    def _branch_table(self, code: BlockCode, number: int, position: int) -> None:
+        emit = self.emit
+        ins = self.program.function.instructions[position]
+        targets = self.order.targets[number]
+        choice = code.source(ins.operands[0], "u32")
+        code.flush(number)
+        bad = emit.and_(emit.mask_bits(emit.compare("uge", choice, len(targets))), code.active)
+        wrong, right = emit.fresh("wrong"), emit.fresh("right")
+        emit.branch(emit.compare("eq", bad, 0), right, wrong)
+        emit.label(wrong)
+        self._fault("table", position, emit.first_lane(bad))
+        emit.give()
+        emit.label(right)
+        table = emit.unit.table(f"table{position}", targets)
+        safe = emit.select(emit.mask_lanes(code.active), choice, 0)
+        choices, places = emit.allocate(I32), emit.allocate(I32)
+        emit.store(safe, choices, 64)
+        with emit.count_up(integer("i32", 32)) as lane:
+            one = emit.load(emit.index(choices, "i32", lane), "i32")
+            emit.store(emit.load(emit.index(table, "i32", one), "i32"), emit.index(places, "i32", lane))
+        found = emit.load(places, I32, 64)
+        self._stand(code.active, found)
+        first = emit.op(f"extractelement {found.typed}, {emit.first_lane(code.active).typed}", "i32")
+        others = emit.and_(emit.mask_bits(emit.compare("ne", found, emit.splat(first))), code.active)
+        differs = emit.cast("zext", emit.compare("ne", others, 0), "i64")
+        emit.increase(emit.at(_COUNTERS, self.plans.counters.divergent), differs)
+        emit.go("dispatch")
+
+    # Barriers
+
+    def _barrier(self, code: BlockCode, number: int, position: int) -> None:
+        emit = self.emit
+        ins = self.program.function.instructions[position]
+        place = self.order.targets[number][0]
+        if "warp" in ins.modifiers:
+            self._synchronise_warp(code, number, ins)
+            return
+        operands = ins.operands[1:-1] if "red" in ins.modifiers else ins.operands
+        lane = emit.first_lane(emit.or_(code.executing, 0x80000000))
+        values = [self._of_lane(code.source(operand, "u32"), lane) for operand in operands]
+        barrier, expected, *_ = (*values, integer("i32", 0), integer("i32", 0))
+        votes = emit.mask_bits(code.source(ins.operands[-1], "pred")) if "red" in ins.modifiers else _ANYWHERE
+        code.flush(number)
+        skip, arrive = emit.fresh("skip"), emit.fresh("arrive")
+        emit.branch(emit.compare("eq", code.executing, 0), skip, arrive)
+        emit.label(arrive)
+        if not all(isinstance(o, Immediate) and 0 <= o.value < 16 for o in operands):
+            self._check_barrier(position, lane, barrier, expected)
+        if "arrive" in ins.modifiers:
+            block = get(emit, _WARP, WARP, "block")
+            emit.increase(self._passed(block, barrier), integer("i32", 32))
+            self._go(place, code.active)
+        else:
+            kind = next((_REDUCES[m] for m in ins.modifiers if m in _REDUCES), 0)
+            target = self.plans.registers.slots.get(getattr(ins.operands[0], "name", ""), 0) if kind else 0
+            numbers = {"expected": expected, "arrived": code.executing, "votes": votes,
+                       "reduces": integer("i32", kind if target else 0), "result": integer("i32", target),
+                       "instruction": integer("i32", position), "barrier": barrier}  # fmt: skip
+            for name, value in numbers.items():
+                put(emit, value, _WARP, WARP, name)
+            self._stand(code.active, integer(I32, place))
+            emit.give()
+        emit.label(skip)
+        self._go(place, code.active)
+
+    def _of_lane(self, values: Value, lane: Value) -> Value:
+        return self.emit.op(f"extractelement {values.typed}, {lane.typed}", "i32")
+
+    def _passed(self, block: Value, barrier: Value) -> Value:
+        return self.emit.index(field(self.emit, block, BLOCK, "passed"), "i32", barrier)
+
+    def _check_barrier(self, position: int, lane: Value, barrier: Value, expected: Value) -> None:
+        emit = self.emit
+        bad = emit.binary("or", emit.compare("uge", barrier, 16), emit.compare("ne", emit.and_(expected, 31), 0))
+        wrong, right = emit.fresh("wrong"), emit.fresh("right")
+        emit.branch(bad, wrong, right)
+        emit.label(wrong)
+        both = emit.or_(emit.shl(emit.cast("zext", barrier, "i64"), 32), emit.cast("zext", expected, "i64"))
+        code = integer("i32", FAULTS["barrier"])
+        note_fault(emit, (_WORKER, _WARP), Fault(code, integer("i32", position), lane, both))
+        emit.give()
+        emit.label(right)
+
+    def _synchronise_warp(self, code: BlockCode, number: int, ins: Instruction) -> None:
+        """Write __syncwarp: lanes go on at once if all that they name are here, else they are parked."""
+        emit = self.emit
+        place = self.order.targets[number][0]
+        named = crosslane.members(Operation(ins, code))
+        code.flush(number)
+        elsewhere = emit.and_(get(emit, _WARP, WARP, "live"), emit.not_(code.executing))
+        missing = emit.mask_bits(emit.compare("ne", emit.and_(named, emit.splat(elsewhere)), 0))
+        waits = emit.and_(missing, code.executing)
+        together, park = emit.fresh("together"), emit.fresh("park")
+        parked = get(emit, _WARP, WARP, "parked")
+        nobody = emit.compare("eq", emit.or_(waits, parked), 0)
+        emit.branch(nobody, together, park)
+        emit.label(park)
+        masks = field(emit, _WARP, WARP, "waits_for")
+        old = emit.load(masks, I32, 64)
+        emit.store(emit.select(emit.mask_lanes(code.executing), named, old), masks, 64)
+        put(emit, emit.or_(parked, code.executing), _WARP, WARP, "parked")
+        self._stand(code.active, integer(I32, place))
+        self._release_parked()
+        emit.go("dispatch")
+        emit.label(together)
+        self._go(place, code.active)

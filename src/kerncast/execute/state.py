@@ -1,0 +1,67 @@
+"""What an engine is given, and what it gives back."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from kerncast.execute.arena import Arena
+from kerncast.execute.budget import Budget
+from kerncast.execute.layout import Program
+from kerncast.execute.touched import Touched
+from kerncast.launch import Launch
+from kerncast.trace import Counts
+
+#: Called with how many blocks have run, and with how many are to run.
+Progress = Callable[[int, int], None]
+#: Called with how many blocks have run.
+Report = Callable[[int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A launch that is ready to run."""
+
+    program: Program
+    launch: Launch
+    arena: Arena
+    parameters: bytes
+    budget: Budget
+    touched: Touched
+
+
+@dataclass(frozen=True, slots=True)
+class BlockCounts:
+    """Counts of the blocks that have run, one row for each; the fields are those of Trace."""
+
+    block_warps: Counts
+    block_threads: Counts
+    guarded: tuple[int, ...]
+    guarded_threads: Counts
+    accessing: tuple[int, ...]
+    requests: Counts
+    sectors: Counts
+    accesses: Counts
+    shared_requests: Counts
+    shared_accesses: Counts
+    local_accesses: Counts
+    divergent_branches: Counts
+
+
+class Engine(Protocol):
+    """Runs blocks of one launch."""
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What a reader of the counts should know."""
+
+    def check_room(self, blocks: int) -> None:
+        """Raise BudgetExceededError if the counts of so many blocks take too much memory."""
+
+    def run(self, blocks: list[int], report: Report | None) -> None:
+        """Run these blocks of the grid; raises KernelFault or BudgetExceededError."""
+
+    def thread_instructions(self) -> int:
+        """Return how many instructions all threads have executed so far."""
+
+    def counts(self) -> BlockCounts:
+        """Return the counts of all blocks that have run, in the order in which they were given."""
