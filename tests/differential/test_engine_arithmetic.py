@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from scalar_arithmetic import WIDTHS, evaluate
 
 from kerncast.execute import reference  # noqa: F401  importing the engine registers all instructions
-from kerncast.execute.arithmetic import ARITHMETIC
 from kerncast.execute.dtypes import as_type, raw_dtype
+from kerncast.execute.reference.arithmetic import ARITHMETIC
 from kerncast.execute.supported import check_supported
 from kerncast.ptx import Function
 from kerncast.ptx.module import Instruction, Register

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kerncast.execute.warps import WarpPlaces
+from kerncast.execute.reference.warps import WarpPlaces
 from kerncast.ptx.order import arrange
 
 Graph = list[list[int]]

@@ -11,10 +11,10 @@ import numpy.typing as npt
 from kerncast.compile import CompiledKernel
 from kerncast.execute.arena import Arena
 from kerncast.execute.arguments import BoundArgument, bind_arguments, pack_parameters
-from kerncast.execute.batches import ReferenceEngine
 from kerncast.execute.budget import Budget
 from kerncast.execute.fill import fill_buffer
 from kerncast.execute.layout import Program, link
+from kerncast.execute.reference.engine import ReferenceEngine
 from kerncast.execute.sample import Sampler
 from kerncast.execute.state import BlockCounts, Engine, Progress, Setting
 from kerncast.execute.supported import check_supported

@@ -5,7 +5,7 @@ Values are computed in double precision, which holds each sum and product exactl
 on bits, so that they need nothing of the CPU.
 """
 
-from kerncast.execute.floats import FORMATS
+from kerncast.execute.formats import FORMATS
 from kerncast.execute.native import floats
 from kerncast.execute.native.ir import Emitter, Value, integer, real
 from kerncast.execute.native.lowering import F32, F64, I16, I32, I64, Operation

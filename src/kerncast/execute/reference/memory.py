@@ -15,9 +15,9 @@ from kerncast.execute.arena import (
     allocate,
     window_of,
 )
-from kerncast.execute.atomics import update
 from kerncast.execute.dtypes import DTYPES, as_type, raw_dtype, to_register
-from kerncast.execute.threads import Threads
+from kerncast.execute.reference.atomics import update
+from kerncast.execute.reference.threads import Threads
 from kerncast.ptx.module import TYPE_BITS, Address, Instruction, Operand, Register, Sink, Symbol, Vector
 
 AnyArray = npt.NDArray[Any]

@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from kerncast.errors import UnsupportedError
-from kerncast.execute import floats, halves
 from kerncast.execute.dtypes import DTYPES
+from kerncast.execute.reference import floats, halves
 from kerncast.ptx.module import Instruction
 
 AnyArray = npt.NDArray[Any]

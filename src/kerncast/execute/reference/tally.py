@@ -5,8 +5,8 @@ import numpy.typing as npt
 
 from kerncast.execute.arena import check_room
 from kerncast.execute.layout import Program
-from kerncast.execute.memory import Part
-from kerncast.execute.threads import Threads
+from kerncast.execute.reference.memory import Part
+from kerncast.execute.reference.threads import Threads
 from kerncast.execute.touched import Touched
 from kerncast.trace import Counts
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kerncast.errors import KernelFault
-from kerncast.execute.threads import WARP_LANES, Threads
+from kerncast.execute.reference.threads import WARP_LANES, Threads
 from kerncast.ptx.module import Instruction
 
 Index = npt.NDArray[np.intp]

@@ -6,10 +6,10 @@ from dataclasses import fields
 import numpy as np
 
 from kerncast.errors import BudgetExceededError
-from kerncast.execute.reference import Batch
+from kerncast.execute.reference.batch import Batch
+from kerncast.execute.reference.tally import Tally
+from kerncast.execute.reference.threads import WARP_LANES
 from kerncast.execute.state import BlockCounts, Report, Setting
-from kerncast.execute.tally import Tally
-from kerncast.execute.threads import WARP_LANES
 
 _BATCH_THREADS = 32_768
 _BATCH_MEMORY_BYTES = 256 * 2**20

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kerncast.execute import floats
+from kerncast.execute.formats import FORMATS
+from kerncast.execute.reference import floats
 from kerncast.ptx.module import Instruction
 
 AnyArray = npt.NDArray[Any]
@@ -57,7 +58,7 @@ def flushed(ins: Instruction, values: AnyArray) -> AnyArray:
     """Return values with subnormal ones replaced by zero, if the instruction says so."""
     if "ftz" not in ins.modifiers:
         return values
-    return floats.flush_subnormals(values, floats.FORMATS[ins.type.removesuffix("x2")].smallest_normal)
+    return floats.flush_subnormals(values, FORMATS[ins.type.removesuffix("x2")].smallest_normal)
 
 
 def _compute_lane(ins: Instruction, bits: list[AnyArray]) -> AnyArray:

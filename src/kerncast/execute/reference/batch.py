@@ -11,17 +11,17 @@ import numpy as np
 import numpy.typing as npt
 
 from kerncast.errors import BudgetExceededError, KernelFault
-from kerncast.execute import bits, carry, compare, convert, crosslane, moves
 from kerncast.execute.arena import Arena
-from kerncast.execute.arithmetic import ARITHMETIC
-from kerncast.execute.barriers import Barriers
 from kerncast.execute.budget import Budget, endless
 from kerncast.execute.layout import Program
-from kerncast.execute.memory import Memory
+from kerncast.execute.reference import bits, carry, compare, convert, crosslane, moves
+from kerncast.execute.reference.arithmetic import ARITHMETIC
+from kerncast.execute.reference.barriers import Barriers
+from kerncast.execute.reference.memory import Memory
+from kerncast.execute.reference.tally import Tally
+from kerncast.execute.reference.threads import WARP_LANES, Threads
+from kerncast.execute.reference.warps import WarpPlaces
 from kerncast.execute.remarks import PRINTF, absent_lanes
-from kerncast.execute.tally import Tally
-from kerncast.execute.threads import WARP_LANES, Threads
-from kerncast.execute.warps import WarpPlaces
 from kerncast.launch import Launch
 from kerncast.ptx.module import Instruction
 

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kerncast.execute import floats, halves
-from kerncast.execute.arithmetic import ARITHMETIC, Sources, handles, rounding_of
 from kerncast.execute.dtypes import DTYPES
+from kerncast.execute.reference import floats, halves
+from kerncast.execute.reference.arithmetic import ARITHMETIC, Sources, handles, rounding_of
 from kerncast.ptx.module import TYPE_BITS, Instruction
 
 AnyArray = npt.NDArray[Any]

@@ -7,12 +7,13 @@ correctly rounded sums: proved algorithms using rounding to odd", IEEE Trans. Co
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from kerncast.execute.formats import FORMATS
 
 Float32 = npt.NDArray[np.float32]
 Float64 = npt.NDArray[np.float64]
@@ -23,28 +24,6 @@ _SMALLEST_NORMAL_F32 = np.float32(2.0**-126)
 #: Outside these the error terms of a double-precision product could overflow, or lose bits.
 _SAFE_FACTOR, _SAFE_LOW, _SAFE_HIGH = 2.0**990, 2.0**-900, 2.0**1010
 
-
-@dataclass(frozen=True, slots=True)
-class Format:
-    """A binary floating-point format."""
-
-    precision: int
-    """bits of the significand, the hidden one included"""
-    least_exponent: int
-    """of the smallest normal number"""
-
-    @property
-    def largest(self) -> float:
-        """Largest finite number."""
-        return math.ldexp(2.0 - 2.0 ** (1 - self.precision), 1 - self.least_exponent)
-
-    @property
-    def smallest_normal(self) -> float:
-        """Smallest number that is not subnormal."""
-        return math.ldexp(1.0, self.least_exponent)
-
-
-FORMATS = {"f16": Format(11, -14), "bf16": Format(8, -126), "f32": Format(24, -126)}
 
 _ROUND: dict[str, Callable[[Float64], Float64]] = {"rn": np.rint, "rz": np.trunc, "rm": np.floor, "rp": np.ceil}
 

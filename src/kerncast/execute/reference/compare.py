@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kerncast.execute import floats, halves
-from kerncast.execute.arithmetic import ARITHMETIC, Sources, handles
+from kerncast.execute.reference import floats, halves
+from kerncast.execute.reference.arithmetic import ARITHMETIC, Sources, handles
 from kerncast.ptx.module import Instruction
 
 AnyArray = npt.NDArray[Any]

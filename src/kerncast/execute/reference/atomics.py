@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kerncast.execute import halves
+from kerncast.execute.reference import halves
 from kerncast.ptx.module import Instruction
 
 AnyArray = npt.NDArray[Any]

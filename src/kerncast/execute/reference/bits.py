@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kerncast.execute.arithmetic import ARITHMETIC, Sources, handles
+from kerncast.execute.reference.arithmetic import ARITHMETIC, Sources, handles
 from kerncast.ptx.module import TYPE_BITS, Instruction
 
 AnyArray = npt.NDArray[Any]

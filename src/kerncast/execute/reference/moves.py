@@ -4,8 +4,8 @@ import numpy as np
 import numpy.typing as npt
 
 from kerncast.execute.arena import GLOBAL_BASE, LOCAL_WINDOW, SHARED_WINDOW, window_of
-from kerncast.execute.arithmetic import ARITHMETIC, AnyArray
-from kerncast.execute.threads import Threads
+from kerncast.execute.reference.arithmetic import ARITHMETIC, AnyArray
+from kerncast.execute.reference.threads import Threads
 from kerncast.ptx.module import TYPE_BITS, Instruction, Vector
 
 Index = npt.NDArray[np.intp]

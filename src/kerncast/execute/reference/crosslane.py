@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kerncast.execute.threads import WARP_LANES, Threads
-from kerncast.execute.warps import pack_lanes
+from kerncast.execute.reference.threads import WARP_LANES, Threads
+from kerncast.execute.reference.warps import pack_lanes
 from kerncast.ptx.module import Instruction
 
 AnyArray = npt.NDArray[Any]

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kerncast.execute.arithmetic import integer_product
-from kerncast.execute.threads import Threads
+from kerncast.execute.reference.arithmetic import integer_product
+from kerncast.execute.reference.threads import Threads
 from kerncast.ptx.module import Instruction, Register
 
 AnyArray = npt.NDArray[Any]

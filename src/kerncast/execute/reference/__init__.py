@@ -1,0 +1,5 @@
+"""The reference engine: plain and slow, what the fast engine is held against."""
+
+from kerncast.execute.reference.engine import ReferenceEngine
+
+__all__ = ["ReferenceEngine"]
