@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from kerncast.execute.arena import Arena
+from kerncast.execute.arguments import BoundArgument
 from kerncast.execute.budget import Budget
 from kerncast.execute.layout import Program
 from kerncast.execute.touched import Touched
@@ -21,12 +22,15 @@ Report = Callable[[int], None]
 class Setting:
     """A launch that is ready to run."""
 
+    linked: Program
+    """the program before its global variables have addresses: the same for all launches of a kernel"""
     program: Program
     launch: Launch
     arena: Arena
     parameters: bytes
     budget: Budget
     touched: Touched
+    arguments: tuple[BoundArgument, ...]
 
 
 @dataclass(frozen=True, slots=True)

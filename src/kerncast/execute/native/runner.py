@@ -1,13 +1,15 @@
 """The fast engine on a launch: compiled once per kernel, its counters given back as those of Trace."""
 
 import time
+from functools import lru_cache
 
 import numpy as np
 
 from kerncast.execute.arena import check_room
 from kerncast.execute.budget import endless
+from kerncast.execute.layout import Program
 from kerncast.execute.native.counting import CounterPlan
-from kerncast.execute.native.engine import Compiled, Run, worker_count
+from kerncast.execute.native.engine import Compiled, Run, compile_program, worker_count
 from kerncast.execute.remarks import PRINTF, absent_lanes
 from kerncast.execute.state import BlockCounts, Report, Setting
 from kerncast.trace import Counts
@@ -18,13 +20,14 @@ _ACCESSES = ("requests", "sectors", "accesses", "shared_requests", "shared_acces
 class NativeEngine:
     """Runs lists of blocks on the cores of this machine."""
 
-    def __init__(self, setting: Setting, compiled: Compiled) -> None:
+    def __init__(self, setting: Setting, compiled: Compiled | None = None, workers: int | None = None) -> None:
         self._setting = setting
+        compiled = compiled or _compiled(_Identity(setting.linked))
         self._plan = compiled.counters
         self._run = Run(compiled, setting.program, setting.launch, setting.arena, setting.budget)
         self._run.read, self._run.written = setting.touched.read, setting.touched.written
         addresses = [setting.program.address_of(name) for name in compiled.symbols]
-        self._run.prepare(setting.parameters, addresses, worker_count(setting.program))
+        self._run.prepare(setting.parameters, addresses, workers or worker_count(setting.program))
         self._deadline = time.monotonic() + setting.budget.seconds
 
     @property
@@ -89,3 +92,21 @@ class NativeEngine:
         if len(guarded) == len(numbers):
             return int(self._run.counters[:, list(guarded.values())].sum())
         return int(self._run.counters[:, [CounterPlan.of_block(b) // 8 for b in within]].sum())
+
+
+class _Identity:
+    """A program as a key: only the same object is equal."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Identity) and other.program is self.program
+
+    def __hash__(self) -> int:
+        return id(self.program)
+
+
+@lru_cache(maxsize=32)
+def _compiled(program: _Identity) -> Compiled:
+    return compile_program(program.program)

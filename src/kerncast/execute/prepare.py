@@ -1,0 +1,86 @@
+"""Get a launch ready to run: the program linked, its memory laid out and filled, its parameters packed."""
+
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kerncast.compile import CompiledKernel
+from kerncast.execute.arena import Arena
+from kerncast.execute.arguments import BoundArgument, bind_arguments, pack_parameters
+from kerncast.execute.budget import Budget
+from kerncast.execute.fill import fill_buffer
+from kerncast.execute.layout import Program, link
+from kerncast.execute.state import Setting
+from kerncast.execute.supported import check_supported
+from kerncast.execute.touched import Touched
+from kerncast.launch import Buffer, Launch
+from kerncast.ptx import parse_ptx
+from kerncast.ptx.module import Variable
+
+
+def prepare(kernel: CompiledKernel, launch: Launch, budget: Budget) -> Setting:
+    """Return a launch ready to run.
+
+    Raises LaunchError for arguments that do not fit, UnsupportedError for an instruction that is not covered and
+    BudgetExceededError for buffers that are too large.
+    """
+    linked = linked_program(kernel.ptx, kernel.mangled)
+    bound = bind_arguments(launch, linked.function.parameters, kernel.signature)
+    check_supported(linked.function)
+    program, arena = _prepare_memory(linked, bound, launch, budget)
+    parameters = pack_parameters(bound, [a.address for a in arena.allocations], list(program.parameters.values()))
+    return Setting(linked, program, launch, arena, parameters, budget, Touched(arena), bound)
+
+
+@lru_cache(maxsize=32)
+def linked_program(ptx: str, mangled: str) -> Program:
+    """Return the program of a kernel; equal texts give the same object, because launches repeat."""
+    return link(parse_ptx(ptx), mangled)
+
+
+def contents(setting: Setting) -> dict[str, npt.NDArray[Any]]:
+    """Return what the buffers hold, by the names of the arguments."""
+    return _buffers(setting.arguments, setting.arena)
+
+
+def _prepare_memory(
+    program: Program, bound: tuple[BoundArgument, ...], launch: Launch, budget: Budget
+) -> tuple[Program, Arena]:
+    """Set up global memory: buffers first, in the order of the arguments, then the module's variables."""
+    buffers = [(i, b.argument.name, b.argument.value) for i, b in enumerate(bound)]
+    sizes = [(name, value.nbytes) for _, name, value in buffers if isinstance(value, Buffer)]
+    arena = Arena(sizes + [(variable.name, variable.nbytes) for variable in program.globals], budget.memory_bytes)
+    places = iter(arena.allocations)
+    for position, name, value in buffers:
+        if isinstance(value, Buffer):
+            generator = np.random.default_rng([launch.seed, position])
+            where = f"{launch.label}, argument {name}"
+            fill_buffer(arena.bytes_of(next(places)), value, generator, where)
+    variables = dict(zip(program.globals, places, strict=True))
+    addresses = {variable.name: place.address for variable, place in variables.items()}
+    program = replace(program, addresses={**program.addresses, **addresses})
+    for variable, place in variables.items():
+        _initialise(arena.bytes_of(place), variable, program)
+    return program, arena
+
+
+def _initialise(data: npt.NDArray[np.uint8], variable: Variable, program: Program) -> None:
+    data[: len(variable.initial)] = np.frombuffer(variable.initial, np.uint8)
+    for relocation in variable.relocations:
+        address = program.address_of(relocation.symbol) + relocation.offset >> relocation.shift
+        raw = (address & (1 << 8 * relocation.nbytes) - 1).to_bytes(relocation.nbytes, "little")
+        data[relocation.position : relocation.position + relocation.nbytes] = np.frombuffer(raw, np.uint8)
+
+
+def _buffers(bound: tuple[BoundArgument, ...], arena: Arena) -> dict[str, npt.NDArray[Any]]:
+    """Return the contents of the buffers, which are the arena's first allocations."""
+    contents = {}
+    values = (one.argument for one in bound if isinstance(one.argument.value, Buffer))
+    for argument, allocation in zip(values, arena.allocations, strict=False):
+        assert isinstance(argument.value, Buffer)
+        element = argument.value.element.replace("i", "int").replace("u", "uint").replace("f", "float")
+        contents[argument.name] = arena.bytes_of(allocation).view(np.dtype(element)).reshape(argument.value.shape)
+    return contents
