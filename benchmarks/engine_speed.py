@@ -1,48 +1,115 @@
-"""Speed of the reference engine: thread-instructions per second, and its time against NumPy's for the same result.
+"""Speed of the native engine: thread-instructions per second and core, against the reference engine in the same run.
 
-The baseline is NumPy computing the kernel's output from the same buffers in the same run, so that the ratio does not
-depend on the machine.
+The 16 kernels of the suite at their smallest size, whole grid up to a number of blocks. "Counting" keeps sectors and
+footprints of global memory, as a forecast does; "bare" counts instructions only; the ratio is counting to reference.
+The code is also written for AVX2 and for plain SSE2, which every x86-64 CPU has, and run here.
 """
 
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from statistics import geometric_mean
 
-import numpy as np
-import numpy.typing as npt
-
-from kerncast.compile import compile_source
-from kerncast.execute import WholeGrid, execute
-from kerncast.launch import load_launches
+from kerncast.compile import CompiledKernel, compile_source
+from kerncast.execute import WholeGrid
+from kerncast.execute.native import NativeEngine
+from kerncast.execute.native.engine import Compiled, compile_program
+from kerncast.execute.native.jit import Host, this_host
+from kerncast.execute.prepare import prepare
+from kerncast.execute.reference import ReferenceEngine
+from kerncast.execute.state import Engine, Setting
+from kerncast.launch import Launch, load_launches
 
 KERNELS = Path(__file__).parent.parent / "examples" / "kernels"
-Arrays = dict[str, npt.NDArray[np.float32]]
-
-BASELINES: dict[str, Callable[[Arrays], object]] = {
-    "saxpy": lambda m: np.float32(2) * m["x"] + m["y"],
-    "matmul_tiled": lambda m: m["A"] @ m["B"],
-}
+SUITE = [
+    "vector_add", "saxpy_sizes", "strided_copy_8", "naive_transpose", "shared_transpose", "random_access",
+    "matmul_naive", "matmul_tiled_sizes", "conv2d_3x3", "conv2d_7x7", "reduce_sum", "dot_product", "histogram",
+    "atomic_hotspot", "vector_add_divergent", "shared_bank_conflict",
+]  # fmt: skip
+HEAD = ["kernel", "compile ms", "bare", "counting", "two threads", "AVX2 bare", "SSE2 bare", "reference", "ratio"]
+NATIVE_BLOCKS, REFERENCE_BLOCKS = 4_000, 200
+REPEATS = 3
+OTHER_HOSTS = {"AVX2": Host("haswell", ""), "SSE2": Host("x86-64", "")}
+START_UP = """
+import time; start = time.perf_counter()
+from kerncast.execute.native.engine import compile_program
+from kerncast.execute.prepare import linked_program
+imported = time.perf_counter()
+compile_program(linked_program(open({path!r}).read(), {name!r}))
+print(imported - start, time.perf_counter() - imported)
+"""
 
 
 def main() -> None:
-    """Print one row per kernel."""
-    print("| kernel | thread-instructions | per second | engine / NumPy |")
-    print("|---|---|---|---|")
-    for name, baseline in BASELINES.items():
-        (launch,) = load_launches(KERNELS / f"{name}.toml")
-        kernel = compile_source(
-            launch.source, architectures=["sm_70"], kernel=launch.kernel, defines=launch.defines
-        ).kernels[0]
+    """Print one row per kernel, and the geometric means."""
+    print(f"CPU as LLVM names it: {this_host().name}; rates in 10^9 thread-instructions per second\n")
+    print("| " + " | ".join(HEAD) + " |\n" + "|---" * len(HEAD) + "|")
+    rows = [measure(name) for name in SUITE]
+    means = [geometric_mean(column) for column in zip(*rows, strict=True)]
+    print(row("geometric mean", means))
+    print("\nStart-up: import {:.2f} s, then the first kernel {:.2f} s".format(*start_up(SUITE[7])))
+
+
+def measure(name: str) -> list[float]:
+    """Print and return the figures of one kernel."""
+    launch = load_launches(KERNELS / f"{name}.toml")[0]
+    kernel = compiled(launch)
+    setting = prepare(kernel, launch, WholeGrid())
+    begun = time.perf_counter()
+    counting = compile_program(setting.linked)
+    figures = [1e3 * (time.perf_counter() - begun)]
+    bare = compile_program(setting.linked, counts_sectors=False)
+    hosts = [compile_program(setting.linked, counts_sectors=False, host=host) for host in OTHER_HOSTS.values()]
+    figures += [native(kernel, launch, code, 1) for code in (bare, counting)]
+    figures.append(native(kernel, launch, counting, None))
+    figures += [native(kernel, launch, code, 1) for code in hosts]
+    figures.append(rate(kernel, launch, ReferenceEngine, REFERENCE_BLOCKS))
+    figures.append(figures[2] / figures[-1])
+    print(row(name.removesuffix("_sizes"), figures), flush=True)
+    return figures
+
+
+def compiled(launch: Launch) -> CompiledKernel:
+    """Compile a launch's kernel."""
+    found = compile_source(launch.source, architectures=["sm_70"], kernel=launch.kernel, defines=launch.defines)
+    return found.kernels[0]
+
+
+def native(kernel: CompiledKernel, launch: Launch, code: Compiled, workers: int | None) -> float:
+    """Return the rate of compiled code; ``workers`` None is what a forecast takes."""
+    return rate(kernel, launch, lambda setting: NativeEngine(setting, code, workers), NATIVE_BLOCKS)
+
+
+def rate(kernel: CompiledKernel, launch: Launch, engine: Callable[[Setting], Engine], blocks: int) -> float:
+    """Return 10^9 thread-instructions per second, the best of some runs, each on fresh memory."""
+    best = 0.0
+    for _ in range(REPEATS if blocks == NATIVE_BLOCKS else 1):
+        runner = engine(prepare(kernel, launch, WholeGrid()))
+        chosen = list(range(min(blocks, launch.blocks)))
         begun = time.perf_counter()
-        budget = WholeGrid() if name == "saxpy" else None  # the whole matrix product would take minutes
-        trace, _ = execute(kernel, launch, budget)
-        engine_s = time.perf_counter() - begun
-        share = len(trace.block_ids) / launch.blocks
-        begun = time.perf_counter()
-        baseline(trace.memory)
-        numpy_s = (time.perf_counter() - begun) * share
-        count = int(trace.thread_executions.sum())
-        print(f"| {name} | {count / 1e6:.1f} M | {count / engine_s / 1e6:.0f} M | {engine_s / numpy_s:.0f} |")
+        runner.run(chosen, None)
+        best = max(best, runner.thread_instructions() / (time.perf_counter() - begun) / 1e9)
+    return best
+
+
+def start_up(name: str) -> tuple[float, float]:
+    """Return the seconds that a fresh process takes to import the engine, and to compile a first kernel."""
+    kernel = compiled(load_launches(KERNELS / f"{name}.toml")[0])
+    path = Path("out") / "start_up.ptx"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(kernel.ptx, encoding="utf-8")
+    script = START_UP.format(path=str(path), name=kernel.mangled)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)  # noqa: S603
+    imported, first = map(float, done.stdout.split())
+    return imported, first
+
+
+def row(name: str, figures: list[float]) -> str:
+    """Return a row of the table."""
+    compile_ms, *rates, ratio = figures
+    return f"| {name} | {compile_ms:.0f} | " + " | ".join(f"{r:.2f}" for r in rates) + f" | {ratio:.0f} |"
 
 
 if __name__ == "__main__":

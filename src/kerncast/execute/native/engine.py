@@ -30,6 +30,7 @@ _LOWERINGS = (bitwise, comparison, conversion, floats, integers)
 _ALIGNMENT = 64
 _MARGIN_BYTES = 1024
 _PATIENCE = 100_000
+_WORKERS = 2
 _QUANTUM = 256
 _RESIDENT_BYTES = 2**19
 Bytes = npt.NDArray[np.uint8]
@@ -129,7 +130,8 @@ def worker_count(program: Program) -> int:
     atomics = {"atom", "red"}
     if any(i.root in atomics and i.space != "shared" for i in program.function.instructions):
         return 1
-    return max(1, min(2, len(os.sched_getaffinity(0))))
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(_WORKERS, cores)
 
 
 def _turn(workers: "list[Worker]") -> bool:
