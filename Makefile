@@ -26,8 +26,8 @@ demo: install  ## forecast three kernels on five GPUs, from source to report, wi
 	$(BIN)/kerncast predict examples/kernels/gpusd.toml $(GPUS) --model template
 	$(BIN)/python examples/gpusd_by_hand.py
 	@echo
-	$(BIN)/kerncast predict examples/kernels/saxpy.toml $(GPUS) --report out/saxpy.html
-	$(BIN)/kerncast predict examples/kernels/matmul_tiled.toml $(GPUS) --report out/matmul_tiled.html
+	$(BIN)/kerncast predict examples/saxpy.toml $(GPUS) --report out/saxpy.html
+	$(BIN)/kerncast predict examples/matmul_tiled.toml $(GPUS) --report out/matmul_tiled.html
 	@echo
 	@echo "Reports: out/gpusd.html out/saxpy.html out/matmul_tiled.html"
 

@@ -24,8 +24,8 @@ from kerncast.launch import Launch, load_launches
 
 KERNELS = Path(__file__).parent.parent / "examples" / "kernels"
 SUITE = [
-    "vector_add", "saxpy_sizes", "strided_copy_8", "naive_transpose", "shared_transpose", "random_access",
-    "matmul_naive", "matmul_tiled_sizes", "conv2d_3x3", "conv2d_7x7", "reduce_sum", "dot_product", "histogram",
+    "vector_add", "saxpy", "strided_copy_8", "naive_transpose", "shared_transpose", "random_access",
+    "matmul_naive", "matmul_tiled", "conv2d_3x3", "conv2d_7x7", "reduce_sum", "dot_product", "histogram",
     "atomic_hotspot", "vector_add_divergent", "shared_bank_conflict",
 ]  # fmt: skip
 HEAD = ["kernel", "compile ms", "bare", "counting", "two threads", "AVX2 bare", "SSE2 bare", "reference", "ratio"]
@@ -67,7 +67,7 @@ def measure(name: str) -> list[float]:
     figures += [native(kernel, launch, code, 1) for code in hosts]
     figures.append(rate(kernel, launch, ReferenceEngine, REFERENCE_BLOCKS))
     figures.append(figures[2] / figures[-1])
-    print(row(name.removesuffix("_sizes"), figures), flush=True)
+    print(row(name, figures), flush=True)
     return figures
 
 

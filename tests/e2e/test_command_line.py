@@ -9,14 +9,15 @@ from pathlib import Path
 
 import pytest
 
-KERNELS = Path(__file__).parents[2] / "examples" / "kernels"
+EXAMPLES = Path(__file__).parents[2] / "examples"
+KERNELS = EXAMPLES / "kernels"
 DECLARED = KERNELS / "gpusd_declared.toml"
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
 
 def test_json_is_alone_on_stdout(kerncast: Run) -> None:
-    done = kerncast("predict", KERNELS / "saxpy.toml", "--gpu", "TITAN V", "--gpu", "h100-sxm", "--json", "-q")
+    done = kerncast("predict", EXAMPLES / "saxpy.toml", "--gpu", "TITAN V", "--gpu", "h100-sxm", "--json", "-q")
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     found = json.loads(done.stdout)
@@ -44,7 +45,7 @@ def test_a_source_with_options_equals_its_launch_file(kerncast: Run) -> None:
     options = ["--kernel", "saxpy", "--grid", "4096", "--block", "256", "--arg", "n=1048576", "--arg", "a=2.0"]
     buffers = ["--arg", "x=f32[1048576] random", "--arg", "y=f32[1048576] random"]
     inline = kerncast("predict", KERNELS / "saxpy.cu", *options, *buffers, "--gpu", "t4", "--json")
-    by_file = kerncast("predict", KERNELS / "saxpy.toml", "--gpu", "t4", "--json")
+    by_file = kerncast("predict", EXAMPLES / "saxpy.toml", "--gpu", "t4", "--json")
     assert json.loads(inline.stdout) == json.loads(by_file.stdout)
 
 
@@ -78,7 +79,7 @@ def test_json_is_printed_when_everything_is_refused(kerncast: Run, tmp_path: Pat
 
 
 def test_several_launches_and_their_total(kerncast: Run, tmp_path: Path) -> None:
-    text = (KERNELS / "saxpy.toml").read_text().replace('"saxpy.cu"', f'"{KERNELS}/saxpy.cu"')
+    text = (EXAMPLES / "saxpy.toml").read_text().replace('"kernels/saxpy.cu"', f'"{KERNELS}/saxpy.cu"')
     launch = text[text.index("[[launch]]") :]
     (tmp_path / "two.toml").write_text(text + launch.replace("a = 2.0", "a = 3.0"))
     done = kerncast("predict", "two.toml", "--gpu", "t4", "--json")
@@ -107,7 +108,7 @@ def test_a_users_own_architecture(kerncast: Run, tmp_path: Path) -> None:
     (tmp_path / "tuned.toml").write_text('name = "Tuned Volta"\nfrom = "sm_70"\ncompute_capability = "7.0"\n')
     card = "from = 'tuned.toml'\nsm_count = 40\nclock_boost_mhz = 1000\ndram_gb_per_s = 448\n"
     (tmp_path / "mine.toml").write_text(card)
-    done = kerncast("predict", KERNELS / "saxpy.toml", "--gpu", "mine.toml", "--json")
+    done = kerncast("predict", EXAMPLES / "saxpy.toml", "--gpu", "mine.toml", "--json")
     assert done.returncode == 0, done.stderr
 
 
@@ -139,7 +140,7 @@ def test_family_names_say_what_they_mean(kerncast: Run) -> None:
 
 
 def test_occupancy_of_a_launch_and_by_hand(kerncast: Run) -> None:
-    by_file = kerncast("occupancy", KERNELS / "matmul_tiled.toml", "--gpu", "TITAN V", "--json")
+    by_file = kerncast("occupancy", EXAMPLES / "matmul_tiled.toml", "--gpu", "TITAN V", "--json")
     (row,) = json.loads(by_file.stdout)["occupancies"]
     assert row["shared_bytes_per_block"] == 2 * 16 * 16 * 4
     hand = kerncast("occupancy", "--gpu", "TITAN V", "--block", 256, "--registers", 40, "--json")
@@ -172,7 +173,7 @@ def test_no_colour_when_piped(kerncast: Run) -> None:
 def test_a_toolkit_elsewhere_makes_no_difference(
     kerncast: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plain = kerncast("predict", KERNELS / "saxpy.toml", "--gpu", "t4", "--json").stdout
+    plain = kerncast("predict", EXAMPLES / "saxpy.toml", "--gpu", "t4", "--json").stdout
     (tmp_path / "bin").mkdir()
     for tool in ("nvcc", "ptxas", "nvdisasm"):
         (tmp_path / "bin" / tool).write_text("#!/bin/sh\nexit 99\n")
@@ -180,4 +181,4 @@ def test_a_toolkit_elsewhere_makes_no_difference(
     monkeypatch.setenv("CUDA_HOME", str(tmp_path))
     monkeypatch.setenv("CUDA_PATH", str(tmp_path))
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
-    assert kerncast("predict", KERNELS / "saxpy.toml", "--gpu", "t4", "--json").stdout == plain
+    assert kerncast("predict", EXAMPLES / "saxpy.toml", "--gpu", "t4", "--json").stdout == plain

@@ -26,9 +26,6 @@ DEFAULT_TOLERANCE = 1e-5
 Array = npt.NDArray[Any]
 Results = Mapping[str, Array]
 
-#: Launch files whose kernel is too large for a test, and the file that holds the same kernel smaller.
-HELD_SMALLER = {"matmul_tiled.toml": "matmul_tiled_sizes.toml"}
-
 
 @dataclass(frozen=True)
 class Check:

@@ -8,7 +8,6 @@ import pytest
 from programs import (
     ARCHITECTURES,
     EXAMPLES,
-    HELD_SMALLER,
     arguments_before,
     base_name,
     bound_arguments,
@@ -25,15 +24,14 @@ from kerncast.launch import Launch, load_launches
 CHECKS = dict(checks())
 
 SUITE_OF_16 = [
-    "vector_add", "saxpy_sizes", "strided_copy_8", "naive_transpose", "shared_transpose", "random_access",
-    "matmul_naive", "matmul_tiled_sizes", "conv2d_3x3", "conv2d_7x7", "reduce_sum", "dot_product", "histogram",
+    "vector_add", "saxpy", "strided_copy_8", "naive_transpose", "shared_transpose", "random_access",
+    "matmul_naive", "matmul_tiled", "conv2d_3x3", "conv2d_7x7", "reduce_sum", "dot_product", "histogram",
     "atomic_hotspot", "vector_add_divergent", "shared_bank_conflict",
 ]  # fmt: skip
 
 FIRST_LAUNCHES = {
     f"{path.stem}-{kernel or 'only'}": launch
     for path in launch_files()
-    if path.name not in HELD_SMALLER
     for kernel, launch in first_launches(path).items()
 }
 CASES = [
@@ -94,14 +92,6 @@ def test_kernels_and_checks_match() -> None:
 def test_every_source_has_a_launch() -> None:
     launched = {load_launches(path)[0].source.resolve() for path in launch_files()}
     assert launched == {path.resolve() for path in (EXAMPLES / "kernels").glob("*.cu")}
-
-
-def test_what_is_too_large_runs_smaller() -> None:
-    folder = EXAMPLES / "kernels"
-    for large, small in HELD_SMALLER.items():
-        large_launch, small_launch = (load_launches(folder / name)[0] for name in (large, small))
-        assert large_launch.source == small_launch.source
-        assert base_name(large_launch.kernel) == base_name(small_launch.kernel)
 
 
 def test_the_suite_of_16_kernels_has_71_configurations() -> None:

@@ -14,7 +14,8 @@ from kerncast.launch import Argument, Buffer, Fill, Launch, dump_launches
 from kerncast.prediction import Prediction, Timing
 from kerncast.report.as_json import predict_object
 
-KERNELS = Path(__file__).parents[2] / "examples" / "kernels"
+EXAMPLES = Path(__file__).parents[2] / "examples"
+KERNELS = EXAMPLES / "kernels"
 FIVE = ["GTX TITAN Black", "GTX TITAN X", "TITAN V", "RTX 2080 Ti", "RTX 4070"]
 
 
@@ -44,7 +45,7 @@ def test_fields_of_a_prediction() -> None:
 
 @pytest.fixture(scope="module")
 def saxpy_object() -> dict[str, Any]:
-    forecast = forecast_all(KERNELS / "saxpy.toml", resolve_gpus(FIVE), Options())
+    forecast = forecast_all(EXAMPLES / "saxpy.toml", resolve_gpus(FIVE), Options())
     text = json.dumps(predict_object(forecast, Timing.SERIES), allow_nan=False)
     found: dict[str, Any] = json.loads(text)
     return found
@@ -65,7 +66,7 @@ def test_fields_of_the_predict_object(saxpy_object: dict[str, Any]) -> None:
 
 
 def test_predict_by_path_launch_and_profile_agree() -> None:
-    path = KERNELS / "saxpy.toml"
+    path = EXAMPLES / "saxpy.toml"
     by_path = kerncast.predict(str(path), "TITAN V")
     (launch,) = kerncast.load_launches(path)
     by_launch = kerncast.predict(launch, kerncast.load_gpu("titan-v"))
@@ -74,7 +75,7 @@ def test_predict_by_path_launch_and_profile_agree() -> None:
 
 
 def test_predict_options() -> None:
-    path = KERNELS / "saxpy.toml"
+    path = EXAMPLES / "saxpy.toml"
     (boost,) = kerncast.predict(path, "TITAN V", timing="profiler", clock="boost")
     (slow,) = kerncast.predict(path, "TITAN V", timing="profiler", clock=10e6, level=0.5)
     assert slow.seconds > boost.seconds
@@ -97,7 +98,7 @@ def test_a_refusal_is_raised_when_nothing_is_left(tmp_path: Path) -> None:
 
 
 def test_equal_input_gives_equal_output() -> None:
-    path = KERNELS / "matmul_tiled.toml"
+    path = EXAMPLES / "matmul_tiled.toml"
     assert kerncast.predict(path, "t4") == kerncast.predict(path, "t4")
 
 
@@ -136,4 +137,4 @@ def test_two_different_gpus_of_one_name_are_not_merged() -> None:
 
 def test_a_profile_is_of_one_gpu() -> None:
     with pytest.raises(InputError, match="one GPU"):
-        kerncast.profile(KERNELS / "saxpy.toml", gpu=["t4", "k40"])  # type: ignore[arg-type]
+        kerncast.profile(EXAMPLES / "saxpy.toml", gpu=["t4", "k40"])  # type: ignore[arg-type]
