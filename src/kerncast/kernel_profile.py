@@ -8,6 +8,9 @@ from enum import StrEnum
 
 from kerncast.launch import Extent
 
+#: What global memory moves in: the least that a request takes from L2 and DRAM, on every GPU from Kepler on.
+SECTOR_BYTES = 32
+
 
 class Origin(StrEnum):
     """Where a number comes from."""

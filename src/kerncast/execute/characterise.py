@@ -7,13 +7,22 @@ import numpy as np
 import numpy.typing as npt
 
 from kerncast.compile import CompiledKernel
-from kerncast.execute.arena import SECTOR_BYTES
 from kerncast.execute.budget import Budget
 from kerncast.execute.run import execute
 from kerncast.execute.sample import Sampler
 from kerncast.execute.state import Progress
 from kerncast.execute.work import access_bytes, classify, kind_name
-from kerncast.kernel_profile import Count, InstructionMix, KernelProfile, KindCount, Origin, Sampling, Traffic, Work
+from kerncast.kernel_profile import (
+    SECTOR_BYTES,
+    Count,
+    InstructionMix,
+    KernelProfile,
+    KindCount,
+    Origin,
+    Sampling,
+    Traffic,
+    Work,
+)
 from kerncast.launch import Launch
 from kerncast.trace import Trace
 

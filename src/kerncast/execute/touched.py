@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from kerncast.execute.arena import SECTOR_BYTES, Arena
+from kerncast.execute.arena import Arena
+from kerncast.kernel_profile import SECTOR_BYTES
 from kerncast.trace import Counts, Footprint
 
 

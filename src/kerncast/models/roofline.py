@@ -3,11 +3,10 @@
 from typing import ClassVar
 
 from kerncast.gpu import GPU, launch_overhead_s
-from kerncast.kernel_profile import Count, KernelProfile
+from kerncast.kernel_profile import SECTOR_BYTES, Count, KernelProfile
 from kerncast.models.base import Estimate, Model, needed
 from kerncast.prediction import Term, Timing
 
-_SECTOR_BYTES = 32
 #: A working set below this part of L2 stays there between launches, above the second one nothing does (timing study).
 _L2_KEPT, _L2_LOST = 0.9, 1.1
 
@@ -97,7 +96,7 @@ class Roofline(Model):
                     "the L2 bandwidth of this GPU is unknown: no L2 term, and a warm working set counts as DRAM traffic"
                 )
             else:
-                worst = sectors.times(_SECTOR_BYTES / gpu.l2_rate.bytes_per_s)
+                worst = sectors.times(SECTOR_BYTES / gpu.l2_rate.bytes_per_s)
                 once = dram.times(1 / gpu.l2_rate.bytes_per_s)
                 times["l2"] = Count(worst.value, min(once.low, worst.low), worst.high)  # L1 may serve the rest
                 dram = self._left_by_l2(dram, traffic.global_bytes_touched, gpu, timing)

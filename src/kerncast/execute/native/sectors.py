@@ -4,8 +4,9 @@ from kerncast.execute.native.access import POINTERS, Access
 from kerncast.execute.native.frames import WORKER, get
 from kerncast.execute.native.ir import Emitter, Unit, Value, integer
 from kerncast.execute.native.lowering import I32, I64
+from kerncast.kernel_profile import SECTOR_BYTES
 
-_SECTOR_SHIFT = 5
+_SECTOR_SHIFT = SECTOR_BYTES.bit_length() - 1
 
 
 def count_run(access: Access, first: Value) -> None:

@@ -8,6 +8,7 @@ from kerncast.execute.layout import Program
 from kerncast.execute.reference.memory import Part
 from kerncast.execute.reference.threads import Threads
 from kerncast.execute.touched import Touched
+from kerncast.kernel_profile import SECTOR_BYTES
 from kerncast.trace import Counts
 
 Index = npt.NDArray[np.intp]
@@ -74,7 +75,7 @@ class Tally:
                     self._add("requests", number, self._first_of_each_warp(part.threads))
                     self._global(number, root, part)
                 case "const":
-                    self._touch(root, part.offsets >> 5)
+                    self._touch(root, part.offsets // SECTOR_BYTES)
                 case "shared":
                     self._add("shared_accesses", number, part.threads)
                     self._add("shared_requests", number, self._first_of_each_warp(part.threads))
@@ -91,7 +92,7 @@ class Tally:
         self.remarks[text] = None
 
     def _global(self, number: int, root: str, part: Part) -> None:
-        sectors, total = part.offsets >> 5, self._touched.sectors
+        sectors, total = part.offsets // SECTOR_BYTES, self._touched.sectors
         self._touch(root, sectors)
         key = self._threads.warp[part.threads] * total + sectors
         key.sort()
