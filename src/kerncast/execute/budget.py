@@ -14,7 +14,7 @@ class Budget:
     """blocks are sampled up to this much work, so that equal input gives equal counts on every machine"""
     sample_blocks: int = 50_000
     """and up to so many of them"""
-    block_steps: int = 200_000_000
+    block_steps: int = 50_000_000
     """loop iterations that the warps of one block may do before the kernel counts as endless"""
     seconds: float = 60.0
     """wall time of one launch"""
@@ -34,7 +34,8 @@ class WholeGrid(Budget):
 def endless(limit: str, where: str) -> BudgetExceededError:
     """Return the error for a kernel that did not end within a limit."""
     return BudgetExceededError(
-        f"the kernel did not end {limit}: an endless loop, or too much work for one block",
+        f"the kernel did not end {limit}: an endless loop, a lock that lanes of one warp contend for, or too much work"
+        " for one block",
         where=where,
         cure="Check the loop's condition and the arguments, or use a smaller problem.",
     )
