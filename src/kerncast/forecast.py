@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from kerncast.compile import CompiledKernel, CompiledSource, compile_source
+from kerncast.compile import CompiledKernel, CompiledSource, CompileRequest, compile_request
 from kerncast.errors import CompileError, GPUError, InputError, Refusal
 from kerncast.execute import Budget, characterise
 from kerncast.gpu import GPU, list_gpus, resolve_gpu
@@ -266,7 +266,14 @@ class _Gathered:
 
 def compile_launch(launch: Launch, architectures: list[str]) -> CompiledSource:
     """Compile the kernel of a launch for some architectures; raises CompileError."""
-    return compile_source(launch.source, architectures=architectures, kernel=launch.kernel, defines=launch.defines)
+    request = CompileRequest(
+        launch.source,
+        tuple(architectures),
+        kernel=launch.kernel,
+        defines=launch.defines,
+        include_dirs=launch.include_dirs,
+    )
+    return compile_request(request)
 
 
 def _with_compiler_caveats(found: KernelProfile, kernel: CompiledKernel) -> KernelProfile:

@@ -107,6 +107,8 @@ class Launch:
     seed: int = 0
     index: int = 0
     """Zero-based place in the launch file."""
+    include_dirs: tuple[Path, ...] = ()
+    """Folders of headers, searched after the folder of the source."""
 
     def __post_init__(self) -> None:
         check_geometry(self.grid, self.block, self.label)
@@ -138,7 +140,7 @@ def load_launches(path: str | os.PathLike[str]) -> tuple[Launch, ...]:
     """Read a launch file; raises LaunchError with place and cure for anything that it cannot mean."""
     file = Path(path)
     table = read_toml(file)
-    _refuse_unknown(table, {"source", "defines", "seed", "launch"}, str(file))
+    _refuse_unknown(table, {"source", "include", "defines", "seed", "launch"}, str(file))
     source = table.get("source")
     if not isinstance(source, str) or not source:
         raise LaunchError("source is missing", where=str(file), cure='Add: source = "kernel.cu"')
@@ -152,6 +154,7 @@ def load_launches(path: str | os.PathLike[str]) -> tuple[Launch, ...]:
         block=(1, 1, 1),
         defines=_parse_defines(table.get("defines", {}), str(file)),
         seed=_seed(table.get("seed", 0), str(file)),
+        include_dirs=_parse_include(table.get("include", []), file),
     )
     return tuple(_parse_row(row, replace(shared, index=i), file) for i, row in enumerate(rows))
 
@@ -161,6 +164,9 @@ def dump_launches(launches: Iterable[Launch]) -> str:
     rows = list(launches)
     first = rows[0]
     lines = [f"source = {_quote(first.source.name)}"]
+    if first.include_dirs:
+        folders = (Path(os.path.relpath(folder, first.source.parent)).as_posix() for folder in first.include_dirs)
+        lines.append(f"include = [{', '.join(map(_quote, folders))}]")
     if first.defines:
         lines.append("defines = { " + ", ".join(f"{k} = {_quote(v)}" for k, v in first.defines) + " }")
     if first.seed:
@@ -302,6 +308,21 @@ def _parse_defines(table: object, where: str) -> tuple[tuple[str, str], ...]:
             raise LaunchError(f"macro {name} is neither a number nor a text", where=where)
         defines.append((name, str(int(value)) if isinstance(value, bool) else str(value)))
     return tuple(defines)
+
+
+def _parse_include(folders: object, file: Path) -> tuple[Path, ...]:
+    if not isinstance(folders, list) or not all(isinstance(folder, str) and folder for folder in folders):
+        raise LaunchError("include is not a list of folders", where=str(file), cure='Write include = ["../common"].')
+    found = tuple(file.parent / expand_variables(folder, str(file)) for folder in folders)
+    for folder in found:
+        if not folder.is_dir():
+            what = "is no folder" if folder.exists() else "does not exist"
+            raise LaunchError(
+                f"include folder {folder} {what}",
+                where=str(file),
+                cure="Check the path: it is relative to this file.",
+            )
+    return found
 
 
 def _whole_number(value: object, name: str, where: str) -> int:

@@ -238,7 +238,7 @@ def test_only_the_first_errors_are_shown(write: Writer) -> None:
 
 
 def test_missing_header_is_named_with_its_cure(write: Writer) -> None:
-    path = write('#include "nowhere/special.h"\n__global__ void k(int *p) { *p = 1; }\n')
+    path = write('#include "nowhere/special.h"\n__global__ void k(int *p) { *p = SPECIAL; }\n')
     message = failure(path)
     assert message.startswith(f"{path}(1): ")
     assert 'the header "nowhere/special.h" cannot be found' in message

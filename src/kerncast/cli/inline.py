@@ -14,7 +14,7 @@ _SOURCES = {".cu", ".cuh", ".cpp", ".cc", ".cxx"}
 
 @dataclass(frozen=True, slots=True)
 class InlineLaunch:
-    """The options --kernel, --grid, --block, --shared, --arg and --define."""
+    """The options --kernel, --grid, --block, --shared, --arg, --define and --include."""
 
     kernel: str | None
     grid: str | None
@@ -22,15 +22,17 @@ class InlineLaunch:
     shared_bytes: int
     arguments: tuple[str, ...]
     defines: tuple[str, ...]
+    include_dirs: tuple[Path, ...] = ()
 
     def applies_to(self, evidence: Path) -> bool:
         """Whether the evidence is a source; the options mean nothing for other evidence."""
-        given = self.kernel or self.grid or self.block or self.arguments or self.defines or self.shared_bytes
+        several = self.arguments or self.defines or self.include_dirs
+        given = self.kernel or self.grid or self.block or several or self.shared_bytes
         if evidence.suffix in _SOURCES:
             return True
         if given:
             raise InputError(
-                f"--kernel, --grid, --block, --shared, --arg and --define belong to a source, not to {evidence}",
+                f"--kernel, --grid, --block, --shared, --arg, --define and --include need a source, not {evidence}",
                 cure="Put them into the launch file.",
             )
         return False
@@ -54,7 +56,14 @@ class InlineLaunch:
             shared_bytes=self.shared_bytes,
             arguments=arguments,
             defines=tuple(_split_define(text) for text in self.defines),
+            include_dirs=self._checked_include_dirs(),
         )
+
+    def _checked_include_dirs(self) -> tuple[Path, ...]:
+        for folder in self.include_dirs:
+            if not folder.is_dir():
+                raise InputError(f"--include {folder}: no such folder", cure="Check the path.")
+        return self.include_dirs
 
 
 def _split(text: str) -> tuple[str, str]:

@@ -23,6 +23,7 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
     shared: Annotated[int, typer.Option(help="Dynamic shared memory in bytes.")] = 0,
     arg: Annotated[list[str] | None, typer.Option(help="NAME=VALUE, in the order of the parameters.")] = None,
     define: Annotated[list[str] | None, typer.Option("--define", "-D", help="NAME=VALUE macro.")] = None,
+    include: Annotated[list[Path] | None, typer.Option("--include", "-I", help="Folder of headers.")] = None,
     model: Annotated[str | None, typer.Option(help="roofline or template.")] = None,
     level: Annotated[float, typer.Option(help="Share of truths that the interval should hold.")] = 0.9,
     clock: Annotated[str | None, typer.Option(help="base, boost, or MHz.")] = None,
@@ -47,7 +48,7 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
     limit_seconds = verdict.parse_limit(max_)
     baseline = verdict.read_baseline(compare_to) if compare_to else None
     _check_report(report)
-    inline = InlineLaunch(kernel, grid, block, shared, tuple(arg or ()), tuple(define or ()))
+    inline = InlineLaunch(kernel, grid, block, shared, tuple(arg or ()), tuple(define or ()), tuple(include or ()))
     options = Options(model, timing_named(timing), level, _clock(clock), force)
     subject: Any = inline.build(evidence) if inline.applies_to(evidence) else evidence
     with progress_on_stderr(quiet=quiet) as progress:

@@ -22,6 +22,7 @@ _NOISE = re.compile(
     r"^(?:Remark: The warnings can be suppressed|\d+ (?:catastrophic )?errors? detected|Compilation terminated)"
 )
 _IRRELEVANT = re.compile(r"Architectures prior to|incompatible redefinition of macro|was declared but never referenced")
+_TEXTURE_REFERENCE = re.compile(r"\b(?:texture|surface) is not a template")
 #: The file in which NVRTC looks up name expressions.
 _NAME_MAP = "__nv_name_map"
 HOST_CODE = "not allowed in JIT mode"
@@ -71,6 +72,12 @@ def warnings(log: str) -> list[str]:
     return list(dict.fromkeys(lines))
 
 
+def missing_header(log: str) -> str | None:
+    """Return the header that ended a compilation because it was not found."""
+    found = _MISSING_HEADER.search(log)
+    return found[1] if found else None
+
+
 def compile_error(error: NvrtcError, source: str, choice: Choice) -> CompileError:
     """Return the error that says why a source does not compile, with the first few messages."""
     errors = [message for message in read_messages(error.log) if message.is_error]
@@ -98,6 +105,11 @@ def compile_error(error: NvrtcError, source: str, choice: Choice) -> CompileErro
 
 
 def _cure(shown: str) -> str | None:
+    if _TEXTURE_REFERENCE.search(shown):
+        return (
+            "Texture and surface references ended with CUDA 12: use texture objects. Only for Kepler GPUs, with the"
+            " extra kepler, an older compiler is used that knows them."
+        )
     if HOST_CODE in shown:
         return (
             "Host code that could not be taken out is in the way: enclose it in #ifndef __CUDACC_RTC__ and #endif,"

@@ -4,19 +4,24 @@ import base64
 import codecs
 import importlib.util
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from kerncast.compile import diagnostics, nvrtc, selection
 from kerncast.compile.cubin import read_resources
-from kerncast.compile.headers import PRELUDE_NAME, header_folders, memory_headers
+from kerncast.compile.headers import PRELUDE_NAME, header_folders, memory_headers, wheel_of_header
 from kerncast.compile.nouns import KernelSignature, LaunchSite
+from kerncast.compile.parameters import with_sizes
 from kerncast.compile.selection import Choice
 from kerncast.errors import CompileError
 
 #: No source and no PTX of a kernel is longer; one that is has a wrong name or comes from an attacker.
 _MOST_BYTES = 16 * 2**20
+
+#: Headers that may be missing in one source before its author must be asked.
+_MOST_EMPTIED = 32
+_EMPTIED = 'the header "{}" was not found, and an empty one was compiled in its place'
 
 #: Makes functions without annotation device functions.
 _DEFAULT_DEVICE = "-default-device"
@@ -72,7 +77,7 @@ def _compile(
         wheel = nvrtc.wheel(target["toolkit"])
         raise CompileError("the CUDA compiler NVRTC is not installed", cure=f"Install {wheel}.")
     try:
-        image = _image(compiler, analysis, _options(request, target), choice)
+        image, emptied = _image(compiler, analysis, _options(request, target), choice)
     except nvrtc.NvrtcError as error:
         raise diagnostics.compile_error(error, request["source"], choice) from None
     if len(image.ptx) > _MOST_BYTES:
@@ -84,6 +89,8 @@ def _compile(
     signature = choice.signature
     if signature is not None and signature.is_template and choice.expression:
         signature = analysis.instance(choice.expression, signature) or signature
+    if signature is not None:
+        signature = with_sizes(signature, image.ptx, mangled)
     compiled = {
         "kernel": choice.kernel or mangled,
         "mangled": mangled,
@@ -91,19 +98,41 @@ def _compile(
         "ptx": image.ptx,
         "resources": asdict(resources[mangled]),
         "signature": asdict(signature) if signature is not None else None,
-        "caveats": target["caveats"],
+        "caveats": [*target["caveats"], *(_EMPTIED.format(name) for name in emptied)],
         "cubin": base64.b64encode(image.cubin).decode(),
     }
     return compiled, diagnostics.warnings(image.log)
 
 
-def _image(compiler: nvrtc.Nvrtc, analysis: _Analysis, options: list[str], choice: Choice) -> nvrtc.Image:
+def _image(
+    compiler: nvrtc.Nvrtc, analysis: _Analysis, options: list[str], choice: Choice
+) -> tuple[nvrtc.Image, tuple[str, ...]]:
+    """Compile, with an empty header in the place of each that is missing; the second value names those."""
+    unit = analysis.unit
+    emptied: list[str] = []
+    first: nvrtc.NvrtcError | None = None
+    while True:
+        try:
+            return _compile_unit(compiler, replace(analysis, unit=unit), options, choice), tuple(emptied)
+        except nvrtc.NvrtcError as error:
+            missing = diagnostics.missing_header(error.log)
+            if missing and (wheel_of_header(missing) or Path(missing).is_absolute()):
+                raise
+            # What follows from an empty header says less than that it is missing.
+            first = first or error
+            if missing is None or missing in emptied or len(emptied) == _MOST_EMPTIED:
+                raise first from None
+            emptied.append(missing)
+            unit = replace(unit, headers={**unit.headers, missing: b"#pragma once\n"})
+
+
+def _compile_unit(compiler: nvrtc.Nvrtc, analysis: _Analysis, options: list[str], choice: Choice) -> nvrtc.Image:
     names = [choice.expression] if choice.expression else []
     first = [*options, *analysis.options]
     try:
         return compiler.compile(analysis.unit, first, names)
     except nvrtc.NvrtcError as error:
-        if diagnostics.HOST_CODE not in error.log or _DEFAULT_DEVICE in first:
+        if diagnostics.HOST_CODE not in error.log or _DEFAULT_DEVICE in first or diagnostics.missing_header(error.log):
             raise
         try:
             # What is left of host code (made by a macro, say) may compile as device code, which nobody calls.
@@ -135,6 +164,7 @@ def _analyse(request: dict[str, Any], architecture: int, text: bytes) -> _Analys
         unit = nvrtc.Unit(text, request["source"], memory_headers())
         return _Analysis(unit, None, tuple, (), False, lambda _name, _template: None)
     from kerncast.compile.source import (  # noqa: PLC0415  needs libclang
+        constants,
         host_code,
         launches,
         parsing,
@@ -151,18 +181,27 @@ def _analyse(request: dict[str, Any], architecture: int, text: bytes) -> _Analys
         raise CompileError(
             "libclang cannot parse this file", where=str(path), cure="Look for an #include or a macro without end."
         )
-    texts = {name: _read(name) for name in user_headers.user_headers(parsed, header_folders())}
+    headers = user_headers.user_headers(parsed, header_folders())
+    texts = {name: _read(name) for name in headers} | {str(path): text}
     found = parsing.by_file(parsed)
-    main = host_code.device_code(text, found.get(str(path), ()))
-    codes = {name: host_code.device_code(each, found.get(name, ())) for name, each in texts.items()}
-    unannotated = any(code.has_unannotated for code in (main, *codes.values()))
-    in_memory = user_headers.headers_in_memory(codes, {str(path): text} | texts, folders)
+    numbers = constants.sort_constants({name: found.get(name, ()) for name in texts}, texts)
+    codes = {
+        name: host_code.device_code(each, found.get(name, ()), numbers.get(name, constants.Constants()))
+        for name, each in texts.items()
+    }
+    unannotated = any(code.has_unannotated for code in codes.values())
+    main = codes[str(path)]
+    included = user_headers.included_headers(headers, texts, folders)
+    in_memory = user_headers.headers_in_memory({name: codes[name] for name in headers}, included)
+    own = {spelling for spelling, _ in included}
+    # A header of the user's goes before the stand-in of its name, on disk too.
+    provided = {name: each for name, each in memory_headers().items() if name not in own}
     return _Analysis(
-        unit=nvrtc.Unit(main.text, str(path), memory_headers() | in_memory),
+        unit=nvrtc.Unit(main.text, str(path), provided | in_memory),
         signatures=signatures.kernel_signatures(parsed),
         launches=lambda: launches.launch_sites(parsed, text),
         options=(_DEFAULT_DEVICE,) if unannotated else (),
-        depends_on_architecture=any(b"__CUDA_ARCH__" in each for each in (text, *texts.values())),
+        depends_on_architecture=any(b"__CUDA_ARCH__" in each for each in texts.values()),
         instance=lambda name, template: signatures.instance_signature(
             parsing.parse(path, options, signatures.instance_text(name)), template
         ),

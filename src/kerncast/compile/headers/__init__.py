@@ -74,16 +74,22 @@ def memory_headers() -> dict[str, bytes]:
     return {PRELUDE_NAME: PRELUDE.encode()} | {name: text.encode() for name, text in stand_ins().items()}
 
 
-def cure_for_header(name: str) -> str:
-    """Say how a header that was not found may be had.
+def wheel_of_header(name: str) -> str | None:
+    """Return the wheel that would bring a header, where it is not installed."""
+    installed = {
+        wheel
+        for package, inside, wheel in HEADER_WHEELS
+        if any((folder / inside).is_dir() for folder in package_folders(package))
+    }
+    wheels = (wheel for beginning, wheel in _WHEEL_OF_HEADER if name.startswith(beginning))
+    return next((wheel for wheel in wheels if wheel not in installed), None)
 
-    >>> cure_for_header("curand_kernel.h")
-    'Install nvidia-curand-cu12.'
-    """
-    for beginning, wheel in _WHEEL_OF_HEADER:
-        if name.startswith(beginning):
-            return f"Install {wheel}."
+
+def cure_for_header(name: str) -> str:
+    """Say how a header that was not found may be had."""
+    if wheel := wheel_of_header(name):
+        return f"Install {wheel}."
     return (
-        "Put it in the folder of the source; or, where only host code needs it, enclose its #include in"
-        " #ifndef __CUDACC_RTC__ and #endif."
+        'Put it in the folder of the source, or name its folder in the launch file, include = ["folder"];'
+        " or, where only host code needs it, enclose it and that code in #ifndef __CUDACC_RTC__ and #endif."
     )

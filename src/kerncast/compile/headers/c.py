@@ -117,9 +117,18 @@ struct timespec { long tv_sec; long tv_nsec; };
 struct timezone; struct tm; struct rusage; struct stat;
 """
 
+#: What host code owns, on Linux with 64 bits.
+_PTHREAD_BYTES = {
+    "mutex": 40, "mutexattr": 8, "cond": 48, "condattr": 8, "barrier": 32, "barrierattr": 8, "rwlock": 56, "attr": 56,
+}  # fmt: skip
+
+_PTHREAD = "#pragma once\ntypedef unsigned long pthread_t;\ntypedef unsigned pthread_key_t;\n" + "\n".join(
+    f"typedef union {{ char bytes[{size}]; long align; }} pthread_{name}_t;" for name, size in _PTHREAD_BYTES.items()
+)
+
 _EMPTY = (
     "assert.h cassert limits.h climits stdbool.h cstdbool sys/mman.h unistd.h getopt.h errno.h cerrno signal.h"
-    " csignal ctype.h cctype stdarg.h cstdarg fcntl.h pthread.h fenv.h omp.h mpi.h windows.h Windows.h err.h"
+    " csignal ctype.h cctype stdarg.h cstdarg fcntl.h fenv.h omp.h mpi.h windows.h Windows.h err.h error.h"
 )
 
 #: Names under which a source may include a stand-in, and its text.
@@ -133,5 +142,6 @@ HEADERS: tuple[tuple[str, str], ...] = (
     ("stdio.h cstdio", _CSTDIO),
     ("stdlib.h cstdlib malloc.h", _CSTDLIB),
     ("time.h ctime sys/time.h sys/times.h sys/timeb.h sys/stat.h sys/resource.h", _TIME),
+    ("pthread.h", _PTHREAD),
     (_EMPTY, "#pragma once\n"),
 )

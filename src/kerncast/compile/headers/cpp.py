@@ -61,6 +61,15 @@ template <class B, class D> struct is_base_of : integral_constant<bool, __is_bas
 template <class T> struct decay { typedef decay_t<T> type; };
 template <class T> struct remove_reference { typedef remove_reference_t<T> type; };
 template <class T> __host__ __device__ T &&declval();
+template <class...> struct common_type {};
+template <class T> struct common_type<T> { typedef decay_t<T> type; };
+template <class T, class U> struct common_type<T, U> {
+  typedef decay_t<decltype(true ? declval<T>() : declval<U>())> type;
+};
+template <class T, class U, class V, class... W> struct common_type<T, U, V, W...>
+    : common_type<typename common_type<T, U>::type, V, W...> {};
+template <class... T> using common_type_t = typename common_type<T...>::type;
+template <class T> struct alignment_of : integral_constant<decltype(sizeof(0)), alignof(T)> {};
 template <class T> constexpr bool is_pointer_v = is_pointer<T>::value;
 template <class T> constexpr bool is_floating_point_v = is_floating_point<T>::value;
 template <class T> constexpr bool is_integral_v = is_integral<T>::value;
@@ -170,6 +179,24 @@ def opaque(names: str, templates: str = "", namespace: str = "std") -> str:
 
 _STREAMS = opaque("ostream istream iostream ofstream ifstream fstream stringstream ostringstream istringstream")
 _STRING = opaque("string string_view")
+_MEMORY = (
+    opaque("", "unique_ptr shared_ptr weak_ptr allocator")
+    + """namespace std {
+template <class A> struct allocator_traits {
+  typedef A allocator_type; typedef typename A::value_type value_type; typedef value_type *pointer;
+  typedef decltype(sizeof(0)) size_type;
+};
+}
+"""
+)
+_ATOMIC = opaque("atomic_flag", "atomic") + "namespace std {\n" + "".join(
+    f"typedef atomic<{type_name}> atomic_{name};\n"
+    for name, type_name in (
+        ("bool", "bool"), ("char", "char"), ("short", "short"), ("ushort", "unsigned short"), ("int", "int"),
+        ("uint", "unsigned"), ("long", "long"), ("ulong", "unsigned long"), ("llong", "long long"),
+        ("ullong", "unsigned long long"), ("size_t", "decltype(sizeof(0))"),
+    )
+) + "}\n"  # fmt: skip
 _RANDOM = opaque(
     "mt19937 mt19937_64 random_device default_random_engine",
     "uniform_real_distribution uniform_int_distribution normal_distribution",
@@ -193,7 +220,8 @@ _HOST_HEADERS: tuple[tuple[str, str], ...] = (
     ("array", _ARRAY),
     ("chrono", _CHRONO),
     ("iostream ostream istream fstream sstream", '#include "string"\n' + _STREAMS),
-    ("string string_view", _STRING),
+    # The threads of the C library come along, as with the GNU implementation.
+    ("string string_view", '#include "pthread.h"\n' + _STRING),
     ("vector", opaque("", "vector")),
     ("random", '#include "vector"\n#include "string"\n' + _RANDOM),
     ("map unordered_map", opaque("", "map multimap unordered_map unordered_multimap")),
@@ -202,7 +230,7 @@ _HOST_HEADERS: tuple[tuple[str, str], ...] = (
         "list deque queue stack",
         '#include "vector"\n' + opaque("", "list deque queue priority_queue stack"),
     ),
-    ("memory", opaque("", "unique_ptr shared_ptr weak_ptr allocator")),
+    ("memory", _MEMORY),
     ("functional", '#include "vector"\n#include "array"\n' + opaque("", "function")),
     ("tuple optional variant", '#include "array"\n' + opaque("", "tuple optional variant")),
     ("complex", opaque("", "complex")),
@@ -211,7 +239,7 @@ _HOST_HEADERS: tuple[tuple[str, str], ...] = (
         opaque("thread mutex condition_variable", "future"),
     ),
     ("exception stdexcept", opaque("exception runtime_error logic_error invalid_argument")),
-    ("atomic", opaque("", "atomic")),
+    ("atomic", _ATOMIC),
     ("filesystem regex bitset valarray ratio execution", '#include "string"\n'),
     ("iomanip ios iosfwd iterator numeric new initializer_list typeinfo locale clocale cfenv", ""),
 )

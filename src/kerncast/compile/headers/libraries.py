@@ -8,15 +8,25 @@ _CUB = (
     " block/block_exchange block/block_discontinuity block/block_histogram warp/warp_reduce warp/warp_scan"
 )
 
+#: The headers of Thrust that do not compile under NVRTC: containers and algorithms that host code calls.
 _THRUST = (
-    "host_vector device_vector device_ptr device_malloc device_free sort reduce scan transform copy fill sequence"
-    " generate extrema count inner_product transform_reduce for_each random"
+    "host_vector device_vector universal_vector device_ptr universal_ptr device_malloc device_free device_new"
+    " device_delete device_allocator device_malloc_allocator device_new_allocator device_reference universal_allocator"
+    " memory execution_policy adjacent_difference binary_search copy count equal extrema fill find for_each gather"
+    " generate inner_product logical merge mismatch partition random reduce remove replace reverse scan scatter"
+    " sequence set_operations shuffle sort swap system_error tabulate transform transform_reduce transform_scan"
+    " uninitialized_copy uninitialized_fill unique zip_function system/cuda/execution_policy async/copy async/for_each"
+    " async/reduce async/scan async/sort async/transform random/linear_congruential_engine"
+    " random/uniform_int_distribution random/uniform_real_distribution random/normal_distribution"
 )
+
+_THRUST_TYPES = "host_vector device_vector universal_vector device_ptr universal_ptr device_allocator device_reference"
 
 _HOST_ONLY = (
     "cuda.h cuda_profiler_api.h cudaProfiler.h nvToolsExt.h nvtx3/nvToolsExt.h cublas_v2.h cublas.h cublasLt.h"
     " cufft.h cusparse.h cusparse_v2.h cusolverDn.h cudnn.h nccl.h curand.h nvml.h helper_cuda.h"
     " helper_functions.h helper_timer.h helper_string.h helper_image.h exception.h"
+    " cuda_gl_interop.h cuda_egl_interop.h cuda_vdpau_interop.h cudaGL.h cudaEGL.h"
 )
 
 #: Names under which a source may include a stand-in, and its text.
@@ -24,7 +34,7 @@ HEADERS: tuple[tuple[str, str], ...] = (
     (_HOST_ONLY, "#pragma once\n"),
     (
         " ".join(f"thrust/{name}.h" for name in _THRUST.split()),
-        opaque("", "host_vector device_vector device_ptr", namespace="thrust"),
+        opaque("", _THRUST_TYPES, namespace="thrust"),
     ),
     ("cub/cub.cuh", "#pragma once\n" + "".join(f'#include "cub/{name}.cuh"\n' for name in _CUB.split())),
 )

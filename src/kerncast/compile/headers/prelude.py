@@ -1,7 +1,9 @@
 """The header that every source gets first: what nvcc's own implicit ``cuda_runtime.h`` brings on Linux.
 
 Fixed-width integers are ``long long`` where they have 64 bits, because the libcu++ headers declare them so under
-NVRTC. The storage class register, which C++17 has dropped, means nothing; NVTX would make cub include host code.
+NVRTC. The storage class register, which C++17 has dropped, means nothing; NVTX would make cub include host code. No
+kernel gets an error code to print, because none calls the runtime; but functions for host and device that print one
+have to compile.
 """
 
 PRELUDE = """#pragma once
@@ -64,4 +66,5 @@ typedef unsigned long ulong;
 #define EXIT_SUCCESS 0
 #define EXIT_FAILURE 1
 namespace std {}
+static __inline__ __device__ const char *cudaGetErrorString(cudaError_t) { return "a CUDA error"; }
 """

@@ -1,13 +1,16 @@
 """Take host code out of a source, so that NVRTC, which knows no host, compiles what is left.
 
-What is taken out becomes spaces: every line and every column of the rest stays where the user wrote it.
+What is taken out becomes spaces: every line and every column of the rest stays where the user wrote it. One thing is
+added, constexpr before a const number, and moves the columns of its line.
 """
 
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from clang.cindex import Cursor, CursorKind, Type, TypeKind
+from clang.cindex import Cursor, CursorKind
+
+from kerncast.compile.source.constants import Constants, is_constant_number
 
 _FUNCTIONS = {
     CursorKind.FUNCTION_DECL, CursorKind.FUNCTION_TEMPLATE, CursorKind.CXX_METHOD, CursorKind.CONSTRUCTOR,
@@ -21,13 +24,9 @@ _DEVICE = {
     CursorKind.CUDAGLOBAL_ATTR, CursorKind.CUDADEVICE_ATTR, CursorKind.CUDACONSTANT_ATTR,
     CursorKind.CUDASHARED_ATTR,
 }  # fmt: skip
-_SCALARS = {
-    TypeKind.BOOL, TypeKind.CHAR_U, TypeKind.UCHAR, TypeKind.USHORT, TypeKind.UINT, TypeKind.ULONG,
-    TypeKind.ULONGLONG, TypeKind.CHAR_S, TypeKind.SCHAR, TypeKind.SHORT, TypeKind.INT, TypeKind.LONG,
-    TypeKind.LONGLONG, TypeKind.FLOAT, TypeKind.DOUBLE, TypeKind.ENUM,
-}  # fmt: skip
-
 _CONSTANT_EXPRESSION = re.compile(rb"\b(?:constexpr|consteval)\b")
+#: Textures and surfaces of the kind that CUDA 12 no longer has.
+_TEXTURE_REFERENCE = re.compile(rb"(?:(?:static|extern)\s+)*(?:texture|surface)\s*<")
 _DEFAULTED = re.compile(rb"=\s*(?:default|delete)\s*\Z")
 
 #: Comments, texts and characters (so that a # inside them is none), and preprocessor directives.
@@ -46,11 +45,11 @@ _DEVICE_STD = re.compile(
     rb"std\s*::\s*(?:size_t|ptrdiff_t|u?int\d+_t|u?intptr_t|min|max|swap|move|forward|numeric_limits)\b"
 )
 
-
 _BEFORE = re.compile(rb'(?:\[\[[^\[\]]*\]\]|extern\s*"C(?:\+\+)?"|template\s*<[^<>;{}]*>)\s*\Z')
 _FARTHEST_BEFORE = 200
 _REST_OF_FUNCTION = re.compile(rb"[^;{}]*;")
 _INITIALIZER = re.compile(rb"\s*=(?!=)[^;]*")
+_NO_CONSTANTS = Constants()
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +58,7 @@ class DeviceCode:
 
     text: bytes
     changed: bool
-    """whether host code was found"""
+    """whether host code was found, or a const number that needs a constexpr"""
     has_unannotated: bool
     """whether functions without __device__ were left in, because they are constexpr"""
 
@@ -73,8 +72,9 @@ class _Span:
 class _Finder:
     """Collects what is host code in one file."""
 
-    def __init__(self, text: bytes) -> None:
+    def __init__(self, text: bytes, constants: Constants) -> None:
         self._text = text
+        self._constants = constants
         self.host: list[_Span] = []
         self.device: list[_Span] = []
         self.templates: set[str] = set()
@@ -117,7 +117,10 @@ class _Finder:
         if _is_device(cursor):
             self.device.append(span)
             return
-        if _is_device_constant(cursor.type) or _CONSTANT_EXPRESSION.search(self._text[span.start : span.end]):
+        if is_constant_number(cursor.type) and span.start not in self._constants.host:
+            return
+        declared = self._text[span.start : span.end]
+        if _TEXTURE_REFERENCE.match(declared) or _CONSTANT_EXPRESSION.search(declared):
             return
         # In "struct S { … } s;" the type stays.
         inner = [_Span(c.extent.start.offset, c.extent.end.offset) for c in cursor.get_children() if c.kind in _CLASSES]
@@ -127,9 +130,9 @@ class _Finder:
             self.host.append(span)
 
 
-def device_code(text: bytes, found: Iterable[Cursor]) -> DeviceCode:
+def device_code(text: bytes, found: Iterable[Cursor], constants: Constants = _NO_CONSTANTS) -> DeviceCode:
     """Return the text of a file without its host code; found are its declarations of namespace scope."""
-    finder = _Finder(text)
+    finder = _Finder(text, constants)
     for cursor in found:
         finder.visit(cursor)
     spans = [_whole(text, span) for span in finder.host]
@@ -138,19 +141,13 @@ def device_code(text: bytes, found: Iterable[Cursor]) -> DeviceCode:
     rest = _without(text, spans)
     if finder.templates:
         rest = _without_instantiations(rest, finder.templates)
-    return DeviceCode(rest, bool(spans), finder.has_unannotated)
+    for place in sorted(constants.constexpr, reverse=True):
+        rest = rest[:place] + b"constexpr " + rest[place:]
+    return DeviceCode(rest, bool(spans or constants.constexpr), finder.has_unannotated)
 
 
 def _is_device(cursor: Cursor) -> bool:
     return any(child.kind in _DEVICE for child in cursor.get_children())
-
-
-def _is_device_constant(type_: Type) -> bool:
-    """Whether device code may read a variable of this type that has no annotation: a const number."""
-    while type_.kind in {TypeKind.CONSTANTARRAY, TypeKind.INCOMPLETEARRAY}:
-        type_ = type_.element_type
-    canonical = type_.get_canonical()
-    return canonical.is_const_qualified() and canonical.kind in _SCALARS
 
 
 def _whole(text: bytes, span: _Span) -> _Span:

@@ -36,8 +36,16 @@ def _vectors() -> str:
     return "\n".join(rows)
 
 
+#: Include guards of the headers that NVRTC has built in: a source may ask for them to learn what it is compiled with.
+_GUARDS = (
+    "CUDA_RUNTIME_API CUDA_RUNTIME DEVICE_ATOMIC_FUNCTIONS DEVICE_LAUNCH_PARAMETERS DEVICE_TYPES DRIVER_TYPES"
+    " LIBRARY_TYPES SM_30_INTRINSICS SM_32_INTRINSICS SM_35_ATOMIC_FUNCTIONS SM_35_INTRINSICS"
+    " SURFACE_INDIRECT_FUNCTIONS SURFACE_TYPES TEXTURE_INDIRECT_FUNCTIONS TEXTURE_TYPES VECTOR_FUNCTIONS VECTOR_TYPES"
+)
+
 _PARSE = (
-    """
+    "".join(f"#define __{guard}_H__\n" for guard in _GUARDS.split())
+    + """
 #define KERNCAST_PARSE 1
 #define __global__ __attribute__((global))
 #define __device__ __attribute__((device))
@@ -96,34 +104,44 @@ extern "C" __host__ __device__ int printf(const char *, ...);
 )
 
 _HALF = """#pragma once
+#define __CUDA_FP16_H__
 struct __attribute__((aligned(2))) __half { unsigned short bits; };
 struct __attribute__((aligned(4))) __half2 { __half x, y; };
 typedef __half half;
 typedef __half2 half2;
 """
 _BFLOAT = """#pragma once
+#define __CUDA_BF16_H__
+#include "cuda_fp16.h"
 struct __attribute__((aligned(2))) __nv_bfloat16 { unsigned short bits; };
 struct __attribute__((aligned(4))) __nv_bfloat162 { __nv_bfloat16 x, y; };
 typedef __nv_bfloat16 nv_bfloat16;
 typedef __nv_bfloat162 nv_bfloat162;
 """
 _FP8 = """#pragma once
+#define __CUDA_FP8_H__
+#include "cuda_fp16.h"
+#include "cuda_bf16.h"
 struct __nv_fp8_e4m3 { unsigned char bits; };
 struct __nv_fp8_e5m2 { unsigned char bits; };
 typedef unsigned char __nv_fp8_storage_t;
 """
 _COMPLEX = """#pragma once
+#define CU_COMPLEX_H_
 typedef float2 cuFloatComplex;
 typedef double2 cuDoubleComplex;
 typedef cuFloatComplex cuComplex;
 """
 _CURAND = """#pragma once
+#define CURAND_KERNEL_H_
 struct __attribute__((aligned(8))) curandStateXORWOW { unsigned bits[12]; };
 typedef curandStateXORWOW curandState;
 typedef curandStateXORWOW curandState_t;
 typedef curandStateXORWOW curandStateXORWOW_t;
 """
 _GROUPS = """#pragma once
+#define _COOPERATIVE_GROUPS_H_
+#include "cuda_fp8.h"
 namespace cooperative_groups { struct thread_block {}; struct grid_group {}; }
 """
 
@@ -138,9 +156,9 @@ _TOOLKIT_SHIMS = {
     "cuda_runtime.h": "#pragma once\n",
     "cuda_runtime_api.h": "#pragma once\n",
     "device_launch_parameters.h": "#pragma once\n",
-    "math_constants.h": "#pragma once\n",
+    "math_constants.h": "#pragma once\n#define __MATH_CONSTANTS_H__\n",
     "vector_types.h": "#pragma once\n",
-    "mma.h": '#pragma once\n#include "cuda_fp16.h"\nnamespace nvcuda { namespace wmma {} }\n',
+    "mma.h": '#pragma once\n#include "cuda_bf16.h"\nnamespace nvcuda { namespace wmma {} }\n',
 }
 
 # NVRTC defines none of these, and clang all.

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from clang.cindex import Cursor, CursorKind, TranslationUnit, Type, TypeKind
+from clang.cindex import Cursor, CursorKind, Diagnostic, TranslationUnit, Type, TypeKind
 
 from kerncast.compile.nouns import KernelSignature, Parameter
 from kerncast.compile.source.parsing import declarations, qualified_name
@@ -19,6 +19,7 @@ _SIGNED = {
     TypeKind.ENUM,
 }  # fmt: skip
 _FLOATS = {TypeKind.FLOAT: "f32", TypeKind.DOUBLE: "f64"}
+_ALIASES = {CursorKind.TYPEDEF_DECL, CursorKind.TYPE_ALIAS_DECL}
 _HALF = "__half"
 
 #: The alias by which ``instance_signature`` asks the parser for the type of a template instance.
@@ -28,8 +29,9 @@ _INSTANCE = "kerncast_instance"
 def kernel_signatures(unit: TranslationUnit) -> tuple[KernelSignature, ...]:
     """Return the kernels that the source and its own headers define, in order."""
     found: dict[tuple[str, tuple[str, ...]], KernelSignature] = {}
+    errors = _errors(unit)
     for cursor in _kernels(unit):
-        signature = _signature(cursor)
+        signature = _signature(cursor, errors)
         found[signature.name, tuple(p.type_text for p in signature.parameters)] = signature
     return tuple(found.values())
 
@@ -64,11 +66,21 @@ def _kernels(unit: TranslationUnit) -> Iterator[Cursor]:
                 yield cursor
 
 
-def _signature(cursor: Cursor) -> KernelSignature:
+def _errors(unit: TranslationUnit) -> frozenset[tuple[str, int]]:
+    """Return the places, file and offset, of what the parser does not know."""
+    places = (each.location for each in unit.diagnostics if each.severity >= Diagnostic.Error)
+    return frozenset((place.file.name, place.offset) for place in places if place.file)
+
+
+def _signature(cursor: Cursor, errors: frozenset[tuple[str, int]]) -> KernelSignature:
     children = list(cursor.get_children())
     return KernelSignature(
         name=qualified_name(cursor),
-        parameters=tuple(_parameter(c.spelling, c.type) for c in children if c.kind == CursorKind.PARM_DECL),
+        parameters=tuple(
+            _unknown(c) if _is_unresolved(c, errors) else _parameter(c.spelling, c.type)
+            for c in children
+            if c.kind == CursorKind.PARM_DECL
+        ),
         is_template=cursor.kind == CursorKind.FUNCTION_TEMPLATE,
         template_parameters=tuple(c.spelling for c in children if c.kind in _TEMPLATE_PARAMETERS),
         line=cursor.location.line,
@@ -92,6 +104,45 @@ def _parameter(name: str, type_: Type) -> Parameter:
         element=_element(value),
         pointee_type=plain if pointee is not None else None,
         pointee_bytes=_size(value) if pointee is not None else None,
+    )
+
+
+def _is_unresolved(declared: Cursor, errors: frozenset[tuple[str, int]]) -> bool:
+    """Whether the parser does not know the type of a parameter, or of an alias that it is made with.
+
+    It takes an unknown type for an int, which would be a wrong size without a word.
+    """
+    start, end = declared.extent.start, declared.extent.end
+    if start.file and any(file == start.file.name and start.offset <= at < end.offset for file, at in errors):
+        return True
+    aliases = (
+        child.referenced
+        for child in declared.get_children()
+        if child.kind == CursorKind.TYPE_REF and child.referenced and child.referenced.kind in _ALIASES
+    )
+    return any(_is_unresolved(alias, errors) for alias in aliases)
+
+
+def _unknown(declared: Cursor) -> Parameter:
+    """Return a parameter of which only its text is known, and whether it is a pointer."""
+    words, end = "", 0
+    for token in declared.get_tokens():
+        if token.spelling == declared.spelling:
+            break
+        words += " " if words and token.extent.start.offset > end else ""
+        words, end = words + token.spelling, token.extent.end.offset
+    is_pointer = _kind(declared.type.get_canonical()) == "pointer"
+    return Parameter(
+        name=declared.spelling,
+        type_text=words or declared.type.spelling,
+        kind="pointer" if is_pointer else "unknown",
+        byte_size=_size(declared.type.get_canonical()) if is_pointer else None,
+        is_pointer=is_pointer,
+        is_const=False,
+        signed=False,
+        element=None,
+        pointee_type=words.rstrip("* ").removeprefix("const ") if is_pointer else None,
+        pointee_bytes=None,
     )
 
 

@@ -27,25 +27,33 @@ def user_headers(unit: TranslationUnit, excluded: Sequence[Path]) -> tuple[str, 
     )
 
 
-def headers_in_memory(
-    codes: Mapping[str, DeviceCode], including: Mapping[str, bytes], folders: Sequence[Path]
-) -> dict[str, bytes]:
+def included_headers(
+    names: Sequence[str], including: Mapping[str, bytes], folders: Sequence[Path]
+) -> list[tuple[str, str]]:
+    """Return each spelling by which the user's headers are included, beside the header that it means."""
+    files = {Path(name).resolve(): name for name in names}
+    found = [
+        (spelling, files[path])
+        for name, text in including.items()
+        for spelling, path in _included(text, (Path(name).parent, *folders))
+        if path in files
+    ]
+    return list(dict.fromkeys(found))
+
+
+def headers_in_memory(codes: Mapping[str, DeviceCode], included: Sequence[tuple[str, str]]) -> dict[str, bytes]:
     """Return each user header under each of its spellings; none where no header holds host code."""
     if not any(code.changed for code in codes.values()):
         return {}
-    files = {Path(name).resolve(): name for name in codes}
-    found: dict[str, str] = {}
-    for name, text in including.items():
-        for spelling, path in _included(text, (Path(name).parent, *folders)):
-            meant = files.get(path)
-            if meant is not None and found.setdefault(spelling, meant) != meant:
-                raise CompileError(
-                    f'"{spelling}" is the name of two headers, {found[spelling]} and {meant}',
-                    cure="Rename one, or take the host code out of them.",
-                )
     headers: dict[str, bytes] = {}
     first: dict[str, str] = {}
-    for spelling, meant in found.items():
+    found: dict[str, str] = {}
+    for spelling, meant in included:
+        if found.setdefault(spelling, meant) != meant:
+            raise CompileError(
+                f'"{spelling}" is the name of two headers, {found[spelling]} and {meant}',
+                cure="Rename one, or take the host code out of them.",
+            )
         # A second spelling includes the first: NVRTC applies "#pragma once" to names, not to contents.
         known = first.setdefault(meant, spelling)
         headers[spelling] = codes[meant].text if known == spelling else f'#include "{known}"\n'.encode()

@@ -1,0 +1,186 @@
+"""Headers that are missing, and stand-ins for those that only host code needs."""
+
+from pathlib import Path
+
+import pytest
+from clang.cindex import TranslationUnit
+
+from kerncast.compile import CompiledKernel, Parameter, compile_source
+from kerncast.compile.source import parsing
+from kerncast.errors import CompileError
+
+KERNEL = '\nextern "C" __global__ void k(float *x) { x[0] = 1; }\n'
+
+
+def compile_text(tmp_path: Path, text: str, architecture: str = "sm_70") -> CompiledKernel:
+    path = tmp_path / "k.cu"
+    path.write_text(text, encoding="utf-8")
+    return compile_source(path, architectures=[architecture], kernel="k").kernels[0]
+
+
+def test_a_missing_header_of_host_code_is_a_caveat(tmp_path: Path) -> None:
+    host = "#include <GL/glew.h>\n#include <GL/glut.h>\nGLuint buffer;\nint main() { glewInit(); return 0; }\n"
+    kernel = compile_text(tmp_path, host + KERNEL)
+    assert [name in caveat for name, caveat in zip(["GL/glew.h", "GL/glut.h"], kernel.caveats, strict=True)] == [
+        True
+    ] * 2
+    assert all("was not found" in caveat for caveat in kernel.caveats)
+
+
+def test_a_header_missing_in_a_header_is_a_caveat(tmp_path: Path) -> None:
+    (tmp_path / "own.h").write_text('#include "nowhere.h"\nvoid host() {}\n', encoding="utf-8")
+    (caveat,) = compile_text(tmp_path, '#include "own.h"' + KERNEL).caveats
+    assert "nowhere.h" in caveat
+
+
+@pytest.mark.parametrize("use", ["x[0] = SIZE;", "Image i; x[0] = 1;", "twice(x);"])
+def test_where_the_kernel_needs_it_the_missing_header_is_the_error(use: str, tmp_path: Path) -> None:
+    with pytest.raises(
+        CompileError, match=r'k\.cu\(1\): the header "sizes\.h" cannot be found.*include = \["folder"\]'
+    ):
+        compile_text(tmp_path, f'#include "sizes.h"\nextern "C" __global__ void k(float *x) {{ {use} }}\n')
+
+
+def test_another_error_is_not_hidden_by_it(tmp_path: Path) -> None:
+    (tmp_path / "own.h").write_text("#error stop here\n", encoding="utf-8")
+    with pytest.raises(CompileError, match="stop here"):
+        compile_text(tmp_path, '#include "own.h"\n#include "nowhere.h"' + KERNEL)
+
+
+def test_nothing_missing_leaves_no_caveat(tmp_path: Path) -> None:
+    assert compile_text(tmp_path, "#include <vector>" + KERNEL).caveats == ()
+
+
+def test_a_users_header_with_the_name_of_a_wheels_is_no_reason_to_install(tmp_path: Path) -> None:
+    with pytest.raises(CompileError) as caught:
+        compile_text(tmp_path, '#include "cuda_sizes.h"\nextern "C" __global__ void k(int *x) { x[0] = SIZE; }\n')
+    assert "Install" not in str(caught.value)
+
+
+STAND_INS = {
+    "barriers of threads": "#include <pthread.h>\nstruct A { pthread_t t; pthread_mutex_t m; pthread_barrier_t *b; };",
+    "threads through a stream": "#include <iostream>\nstruct A { pthread_barrier_t *b; };",
+    "atomics by their short names": "#include <atomic>\nstruct W { std::atomic_int *n; std::atomic_bool b; };",
+    "allocators": "#include <memory>\ntemplate <class A> struct H { typename std::allocator_traits<A>::size_type n; };",
+    "error.h": '#include <error.h>\nvoid fail() { error(1, 0, "x"); }',
+    "Thrust": "#include <thrust/gather.h>\n#include <thrust/unique.h>\n#include <thrust/execution_policy.h>\n"
+    "#include <thrust/binary_search.h>\n#include <thrust/tuple.h>\n#include <thrust/iterator/zip_iterator.h>\n"
+    "void host() { thrust::gather(thrust::device, 0, 0, 0, 0); }",
+    "OpenGL": "#include <cuda_gl_interop.h>\nvoid host() { cudaGLSetGLDevice(0); }",
+    "error texts": "__host__ __device__ inline void check(cudaError_t e) {\n"
+    '  if (e != cudaSuccess) printf("%s\\n", cudaGetErrorString(e));\n}',
+}
+
+
+@pytest.mark.parametrize("what", STAND_INS)
+@pytest.mark.parametrize("runtime", ["", "#include <cuda_runtime.h>\n#include <cstdio>\n"])
+def test_what_host_code_needs_does_no_harm(what: str, runtime: str, tmp_path: Path) -> None:
+    kernel = compile_text(tmp_path, runtime + STAND_INS[what] + KERNEL)
+    assert ".entry k(" in kernel.ptx
+    assert kernel.caveats == ()
+
+
+def test_traits_in_device_code(tmp_path: Path) -> None:
+    text = """#include <type_traits>
+template <class T, class U> __device__ std::common_type_t<T, U> larger(T a, U b) { return a > b ? a : b; }
+static_assert(std::is_same<std::common_type<int, float>::type, float>::value, "");
+static_assert(std::is_same<std::common_type<char, short>::type, int>::value, "");
+static_assert(std::is_same<std::common_type_t<int, float, double>, double>::value, "");
+static_assert(std::is_same<std::common_type_t<const int &>, int>::value, "");
+static_assert(std::alignment_of<double>::value == 8 && std::alignment_of<char>::value == 1, "");
+extern "C" __global__ void k(float *x, int *y) { x[0] = larger(x[0], y[0]); }
+"""
+    assert "cvt.rn.f32.s32" in compile_text(tmp_path, text).ptx
+
+
+def test_threads_have_the_sizes_of_linux(tmp_path: Path) -> None:
+    # Sizes of the GNU C library on x86-64.
+    sizes = {"mutex": 40, "cond": 48, "barrier": 32, "rwlock": 56, "attr": 56}
+    lines = "".join(f'static_assert(sizeof(pthread_{name}_t) == {size}, "");\n' for name, size in sizes.items())
+    compile_text(tmp_path, "#include <pthread.h>\n" + lines + KERNEL)
+
+
+GUARDS = ["__DRIVER_TYPES_H__", "__CUDA_RUNTIME_H__", "__CUDA_RUNTIME_API_H__", "__VECTOR_TYPES_H__"]
+
+
+@pytest.mark.parametrize("guard", GUARDS)
+def test_host_code_under_the_guard_of_a_cuda_header_goes(guard: str, tmp_path: Path) -> None:
+    host = f'#ifdef {guard}\nstatic void check(const char *s) {{ if (cudaGetLastError()) fprintf(stderr, "%s", s); }}\n'
+    compile_text(tmp_path, "#include <cuda_runtime.h>\n#include <cstdio>\n" + host + "#endif" + KERNEL)
+
+
+HEADERS = ["cuda_fp16.h", "cuda_bf16.h", "cuda_fp8.h", "cuComplex.h", "math_constants.h", "cooperative_groups.h"]
+
+
+@pytest.mark.parametrize("header", ["", *HEADERS])
+def test_parser_and_compiler_see_the_same_guards(header: str, tmp_path: Path) -> None:
+    """The parser declares a variable for each guard that it knows; the compiler must know them all."""
+    names = parsing._GUARDS.split()
+    guards = [f"__{name}_H__" for name in names]
+    guards += ["__CUDA_FP16_H__", "__CUDA_BF16_H__", "__CUDA_FP8_H__", "CU_COMPLEX_H_", "__MATH_CONSTANTS_H__"]
+    rows = "".join(f"#ifdef {guard}\n__device__ int has_{guard};\n#endif\n" for guard in guards)
+    text = (f"#include <{header}>\n" if header else "") + rows
+    path = tmp_path / "k.cu"
+    path.write_text(text, encoding="utf-8")
+    unit = parsing.parse(path, parsing.ParseOptions(70, "c++17", (), ()))
+    assert isinstance(unit, TranslationUnit)
+    of_parser = {each.spelling for each in parsing.by_file(unit).get(str(path), ())}
+    ptx = compile_text(tmp_path, text + KERNEL).ptx
+    assert of_parser == {f"has_{guard}" for guard in guards if f"has_{guard};" in ptx or f" has_{guard}" in ptx}
+
+
+def parameters(kernel: CompiledKernel) -> tuple[Parameter, ...]:
+    assert kernel.signature is not None
+    return kernel.signature.parameters
+
+
+def test_types_that_come_along_with_other_headers(tmp_path: Path) -> None:
+    text = """#include <cuda_fp8.h>
+template <typename T> struct Parameters { T *data; int n; };
+extern "C" __global__ void k(Parameters<__nv_bfloat16> p, const __nv_bfloat16 *b, __half h) {
+  p.data[0] = b[threadIdx.x];
+}
+"""
+    struct, pointer, half = parameters(compile_text(tmp_path, text))
+    assert (struct.kind, struct.byte_size, struct.type_text) == ("struct", 16, "Parameters<__nv_bfloat16>")
+    assert (pointer.kind, pointer.pointee_type, pointer.pointee_bytes) == ("pointer", "__nv_bfloat16", 2)
+    assert (half.kind, half.byte_size, half.element) == ("float", 2, "f16")
+
+
+def test_a_type_that_the_parser_does_not_know_is_not_taken_for_an_int(tmp_path: Path) -> None:
+    text = """#include <cuda_fp8.h>
+typedef __nv_fp8x4_e4m3 Four;
+extern "C" __global__ void k(cudaTextureAddressMode mode, __nv_fp8x4_e4m3 four, const Four *p, Four q, int n) {}
+"""
+    mode, four, pointer, alias, number = parameters(compile_text(tmp_path, text))
+    assert (mode.kind, mode.byte_size, mode.element) == ("unknown", 4, None)
+    assert (four.kind, four.byte_size, four.type_text) == ("struct", 4, "__nv_fp8x4_e4m3")
+    assert (pointer.kind, pointer.element, pointer.pointee_bytes) == ("pointer", None, None)
+    assert (alias.kind, alias.byte_size, alias.element) == ("struct", 4, None)
+    assert (number.kind, number.byte_size, number.element) == ("integer", 4, "i32")
+
+
+TEXTURE = """texture<float, 1, cudaReadModeElementType> t;
+extern "C" __global__ void k(float *x) { x[threadIdx.x] = tex1Dfetch(t, threadIdx.x); }
+"""
+
+
+def test_texture_references_compile_for_kepler(tmp_path: Path) -> None:
+    kernel = compile_text(tmp_path, "void host() {}\n" + TEXTURE, "sm_35")
+    assert ".global .texref t;" in kernel.ptx
+    assert "tex.1d.v4.f32.s32" in kernel.ptx
+
+
+def test_texture_references_have_a_cure_for_newer_gpus(tmp_path: Path) -> None:
+    with pytest.raises(CompileError, match="ended with CUDA 12: use texture objects"):
+        compile_text(tmp_path, TEXTURE)
+
+
+@pytest.mark.parametrize("host", ["", "void host() {}\n"])
+def test_a_users_header_goes_before_the_stand_in_of_its_name(host: str, tmp_path: Path) -> None:
+    (tmp_path / "error.h").write_text(f"{host}#define FIVE 5\n", encoding="utf-8")
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "inner" / "queue").write_text("#define SIX 6\n", encoding="utf-8")
+    (tmp_path / "inner" / "outer.h").write_text('#include "queue"\n', encoding="utf-8")
+    text = '#include "error.h"\n#include "inner/outer.h"\nextern "C" __global__ void k(int *x) { x[0] = FIVE + SIX; }\n'
+    assert "11;" in compile_text(tmp_path, text).ptx
