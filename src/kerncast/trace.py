@@ -78,7 +78,9 @@ class Trace:
     memory: dict[str, npt.NDArray[Any]]
     """contents of each buffer after the run, by parameter name"""
     remarks: tuple[str, ...]
-    """what a reader of the counts should know, such as that the text of printf was dropped"""
+    """what a reader of the counts should know, such as that the cost of printf is left out"""
+    printed: str = ""
+    """what printf wrote in the blocks that ran, in the order of execution, at most 64 KiB"""
 
     @property
     def warp_executions(self) -> Counts:

@@ -7,6 +7,7 @@ bit by bit where that is written so, and is slow.
 import math
 from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 from typing import NamedTuple
 
 #: Floating-point type: bits of the exponent, bits of the fraction.
@@ -14,6 +15,7 @@ FLOATS = {"f16": (5, 10), "bf16": (8, 7), "f32": (8, 23), "f64": (11, 52)}
 WIDTHS = {
     "pred": 1, "b8": 8, "u8": 8, "s8": 8, "b16": 16, "u16": 16, "s16": 16, "f16": 16, "bf16": 16, "b32": 32, "u32": 32,
     "s32": 32, "f32": 32, "f16x2": 32, "bf16x2": 32, "b64": 64, "u64": 64, "s64": 64, "f64": 64,
+    "u16x2": 32, "s16x2": 32, "f32x2": 64,
 }  # fmt: skip
 _NAN = {"f16": 0x7FFF, "bf16": 0x7FFF, "f32": 0x7FFFFFFF, "f64": 0x7FF8000000000000}
 _WIDER = {"u16": "u32", "s16": "s32", "u32": "u64", "s32": "s64"}
@@ -168,9 +170,10 @@ def evaluate(opcode: str, sources: list[int]) -> int:
         return _set(root, modifiers, types, sources)
     if kind.endswith("x2"):
         one = opcode.replace(kind, kind.removesuffix("x2"))
-        low = evaluate(one, [s & 0xFFFF for s in sources])
-        high = evaluate(one, [s >> 16 & 0xFFFF for s in sources])
-        return low | high << 16
+        width = WIDTHS[kind] // 2
+        low = evaluate(one, [s & (1 << width) - 1 for s in sources])
+        high = evaluate(one, [s >> width & (1 << width) - 1 for s in sources])
+        return low | high << width
     if kind in FLOATS and root != "mov":
         return _evaluate_float(root, modifiers, kind, sources)
     width = WIDTHS[_WIDER[kind]] if "wide" in modifiers else WIDTHS[kind]
@@ -201,7 +204,7 @@ def _evaluate_float(root: str, modifiers: list[str], kind: str, sources: list[in
         return int(_test_property(modifiers, sources[0], kind))
     mode = next((m for m in modifiers if m in {"rn", "rz", "rm", "rp"}), "rn")
     bits = encode(_combine(root, modifiers, numbers, mode), kind, mode)
-    if "approx" in modifiers and kind == "f64":
+    if {"approx", "ftz"} <= set(modifiers) and kind == "f64":
         bits &= 0xFFFFFFFF00000000
     if "sat" in modifiers:
         bits = _saturate(bits, kind)
@@ -230,7 +233,8 @@ def _combine(root: str, modifiers: list[str], x: list[Number], mode: str) -> Num
             root_of = square_root(x[0])
             return quotient(finite(1), root_of)
         case "min" | "max":
-            return _extreme(root, x[0], x[1], nan_wins="NaN" in modifiers)
+            first = _extreme(root, x[0], x[1], nan_wins="NaN" in modifiers)
+            return first if len(x) == 2 else _extreme(root, first, x[2], nan_wins="NaN" in modifiers)
     return _transcendental(root, x[0])
 
 
@@ -321,17 +325,25 @@ def _set(root: str, modifiers: list[str], types: list[str], sources: list[int]) 
     if kind.endswith("x2"):
         half = kind.removesuffix("x2")
         pairs = [(sources[0] >> shift & 0xFFFF, sources[1] >> shift & 0xFFFF) for shift in (0, 16)]
-        low, high = (_compare(modifiers, half, a, b) for a, b in pairs)
+        low, high = (_combine_truth(modifiers, _compare(modifiers, half, a, b), sources) for a, b in pairs)
         if root == "setp":
             return int(low) | int(high) << 1
-        one = encode(finite(1), half)
+        one = encode(finite(1), half) if types[0].endswith("x2") else 0xFFFF
         return one * low | one * high << 16
-    result = _compare(modifiers, kind, sources[0], sources[1])
+    result = _combine_truth(modifiers, _compare(modifiers, kind, sources[0], sources[1]), sources)
     if root == "setp":
         return int(result)
     if types[0] in FLOATS:
         return encode(finite(int(result)), types[0])
-    return 0xFFFFFFFF if result else 0
+    return (1 << WIDTHS[types[0]]) - 1 if result else 0
+
+
+def _combine_truth(modifiers: list[str], result: bool, sources: list[int]) -> bool:
+    operation = next((m for m in modifiers if m in {"and", "or", "xor"}), None)
+    if operation is None:
+        return result
+    third = bool(sources[2])
+    return {"and": result and third, "or": result or third, "xor": result != third}[operation]
 
 
 def _select(root: str, modifiers: list[str], types: list[str], sources: list[int]) -> int:
@@ -451,6 +463,45 @@ def _dot(types: list[str], s: list[int]) -> int:
     return s[2] + sum(byte(s[0], i, types[0]) * byte(s[1], i, types[1]) for i in range(4))
 
 
+def _dot_of_two(modifiers: list[str], types: list[str], s: list[int]) -> int:
+    first = 2 if "hi" in modifiers else 0
+    total = s[2]
+    for i in range(2):
+        a, b = s[0] >> 16 * i & 0xFFFF, s[1] >> 8 * (first + i) & 0xFF
+        a = signed(a, 16) if types[0] == "s32" else a
+        total += a * (signed(b, 8) if types[1] == "s32" else b)
+    return total
+
+
+def _video(name: str, width: int, modifiers: list[str], types: list[str], s: list[int]) -> int:
+    result = s[2] if "add" in modifiers else 0
+    for place in range(0, 32, width):
+        parts = (word >> place & (1 << width) - 1 for word in s[:2])
+        a, b = (signed(x, width) if kind == "s32" else x for x, kind in zip(parts, types[-2:], strict=True))
+        if name == "set":
+            value = int(next(_OPERATORS[m] for m in modifiers if m in _OPERATORS)(a, b))
+        else:
+            average = (a + b + 1) // 2 if a + b >= 0 else (a + b) // 2
+            value = {
+                "add": a + b, "sub": a - b, "avrg": average, "min": min(a, b), "max": max(a, b), "absdiff": abs(a - b)
+            }[name]  # fmt: skip
+        if "sat" in modifiers:
+            value = _clamp(value, f"{types[0][0]}{width}")
+        result += value if "add" in modifiers else (value & (1 << width) - 1) << place
+    return result
+
+
+def _find_nth(s: list[int]) -> int:
+    mask, base, offset = s[0], s[1], signed(s[2], 32)
+    if base > 31:
+        return 0xFFFFFFFF
+    if offset == 0:
+        return base if mask >> base & 1 else 0xFFFFFFFF
+    places = range(base, 32) if offset > 0 else range(base, -1, -1)
+    found = [place for place in places if mask >> place & 1]
+    return found[abs(offset) - 1] if len(found) >= abs(offset) else 0xFFFFFFFF
+
+
 _INTEGER: dict[str, Callable[[list[str], list[str], list[int]], int]] = {
     "add": _add,
     "sub": lambda m, t, s: _add(m, t, s, -1),
@@ -466,6 +517,13 @@ _INTEGER: dict[str, Callable[[list[str], list[str], list[int]], int]] = {
     "mul24": lambda _, t, s: _multiply_24(t, s),
     "mad24": lambda _, t, s: _multiply_24(t, s) + s[2],
     "dp4a": lambda _, t, s: _dot(t, s),
+    "dp2a": _dot_of_two,
+    **{
+        f"v{name}{32 // width}": partial(_video, name, width)
+        for name in ("add", "sub", "avrg", "min", "max", "absdiff", "set")
+        for width in (8, 16)
+    },
+    "fns": lambda _m, _t, s: _find_nth(s),
 }
 
 

@@ -38,7 +38,7 @@ def expand(text: str) -> list[str]:
     """Write out alternatives: ``add.{,sat}.{s32,u32}``."""
     head, brace, rest = text.partition("{")
     if not brace:
-        return [re.sub(r"\.+", ".", text)]
+        return [re.sub(r"\.+", ".", text).rstrip(".")]
     choices, _, tail = rest.partition("}")
     return [opcode for choice in choices.split(",") for opcode in expand(head + choice + tail)]
 
@@ -56,6 +56,14 @@ FAMILIES = {
     "mul24.lo.{u32,s32}": 2, "mad24.lo.{u32,s32}": 3, "dp4a.{u32,s32}.{u32,s32}": 3,
     "{and,or,xor}.{b16,b32,b64}": 2, "not.{b16,b32,b64}": 1, "cnot.{b16,b32,b64}": 1,
     "shl.{b16,b32,b64}": 2, f"shr.{{b16,b32,b64,{INTS[1:-1]}}}": 2, "shf.{l,r}.{clamp,wrap}.b32": 3,
+    "dp2a.{lo,hi}.{u32,s32}.{u32,s32}": 3, "fns.b32": 3,
+    "v{add,sub,avrg,min,max,absdiff}{2,4}.{u32.u32.u32,s32.s32.s32,u32.s32.u32}.{,sat,add}": 3,
+    "vset{2,4}.{u32.u32,s32.s32}.{eq,ne,lt,le,gt,ge}.{,add}": 3,
+    "{add,min,max}.{u16x2,s16x2}": 2, "{min,max}.relu.s16x2": 2, "{add,sub,mul}.{rn,rz,rm,rp}.{,ftz}.f32x2": 2,
+    "fma.{rn,rz,rm,rp}.{,ftz}.f32x2": 3, "{min,max}.{,ftz}.{,NaN}.f32": 3,
+    "div.{rz,rm,rp}.f64": 2, "{sqrt,rcp}.{rz,rm,rp}.f64": 1,
+    f"set.{COMPARE_FLOAT}.{{,ftz}}.{{u32,s32}}.{{f16,f16x2}}": 2, f"set.{COMPARE_FLOAT}.{{u32,s32}}.{{bf16,bf16x2}}": 2,
+    f"set.{COMPARE_FLOAT}.{{u16,s16}}.{{f16,bf16}}": 2, f"set.{COMPARE_FLOAT}.{{f16,bf16}}.{{f32,f64}}": 2,
     "{popc,clz,brev}.{b32,b64}": 1, "bfind.{,shiftamt}.{u32,s32,u64,s64}": 1,
     "bfe.{u32,s32,u64,s64}": 3, "bfi.{b32,b64}": 4, "prmt.b32": 3,
     "{add,sub,mul}.{rn,rz,rm,rp}.{,ftz}.{,sat}.f32": 2, "{add,sub,mul}.{rn,rz,rm,rp}.f64": 2,
@@ -85,7 +93,7 @@ FAMILIES = {
 OPCODES = [(opcode, count) for family, count in FAMILIES.items() for opcode in expand(family)]
 #: Sources that are not of the instruction's type: opcode and position to width.
 SHIFT_LIKE = {"shl": {1: 32}, "shr": {1: 32}, "bfe": {1: 32, 2: 32}, "bfi": {2: 32, 3: 32}}
-SMALL = {("shl", 1), ("shr", 1), ("shf", 2), ("bfe", 1), ("bfe", 2), ("bfi", 2), ("bfi", 3)}
+SMALL = {("shl", 1), ("shr", 1), ("shf", 2), ("bfe", 1), ("bfe", 2), ("bfi", 2), ("bfi", 3), ("fns", 1), ("fns", 2)}
 
 
 def source_width(opcode: str, position: int) -> int:
@@ -155,7 +163,7 @@ def test_instruction(family: str) -> None:
 APPROXIMATE = {
     "{sqrt,rcp,rsqrt,lg2,ex2,sin,cos}.approx.{,ftz}.f32": 1, "tanh.approx.f32": 1, "div.{approx,full}.{,ftz}.f32": 2,
     "{ex2,tanh}.approx.{f16,f16x2}": 1, "ex2.approx.ftz.{bf16,bf16x2}": 1, "tanh.approx.{bf16,bf16x2}": 1,
-    "{rcp,rsqrt}.approx.{,ftz}.f64": 1,
+    "{rcp,rsqrt}.approx.ftz.f64": 1, "rsqrt.approx.f64": 1,
 }  # fmt: skip
 
 
@@ -170,7 +178,7 @@ def test_approximate_instruction(family: str) -> None:
         opcode = data.draw(st.sampled_from(opcodes))
         values = patterns(source_width(opcode, 0))
         rows = [data.draw(st.lists(values, min_size=12, max_size=12)) for _ in range(APPROXIMATE[family])]
-        step = 1 << 32 if opcode.endswith("f64") else 1
+        step = 1 << 32 if opcode.endswith("ftz.f64") else 1
         for lane, result in enumerate(run(opcode, rows)):
             expected = evaluate(opcode, [row[lane] for row in rows])
             halves = (0, 16) if opcode.endswith("x2") else (0,)

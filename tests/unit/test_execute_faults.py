@@ -362,19 +362,19 @@ def test_the_place_of_a_refused_instruction() -> None:
 
 REFUSED = """
 add.cc.f32 %f1, %f2, %f3
-add.u16x2 %r1, %r2, %r3
+sub.u16x2 %r1, %r2, %r3
 fma.rn.f32.f16 %f1, %f2, %f3, %f1
 mul.hi.sat.s32 %r1, %r2, %r3
 cvt.rna.tf32.f32 %r1, %f1
 cvt.rn.satfinite.e4m3x2.f32 %r1, %f1, %f2
 min.xorsign.abs.f32 %f1, %f2, %f3
-ld.global.v8.f32 {%f1,%f1,%f1,%f1,%f1,%f1,%f1,%f1}, [%rd1]
+ld.global.v8.f64 {%f1,%f1,%f1,%f1,%f1,%f1,%f1,%f1}, [%rd1]
 ld.global.L2::cache_hint.f32 %f1, [%rd1], %rd2
 barrier.cluster.arrive
 atom.global.add.noftz.v2.f32 {%f1,%f2}, [%rd1], {%f1,%f2}
 mov.u32 %r1, %cluster_ctarank
 mov.u32 %r1, %envreg3
-elect.sync %r1|%p1, -1
+elect %r1|%p1, -1
 setp.lt.f32 %p1, %f1
 add.f32 %f1, %f2
 shfl.sync.b32 %r1, %r2, 0, 31, -1
@@ -432,10 +432,10 @@ def test_division_by_zero_is_what_the_hardware_gives() -> None:
     assert run(kernel, launch(1, 1, x="i32[5] zeros")).memory["x"].tolist() == [-1, 0, 0, 0, -1]
 
 
-def test_printf_is_left_out_and_said() -> None:
+def test_the_cost_of_printf_is_left_out_and_said() -> None:
     trace = run(compiled(SOURCE, "prints", "sm_80"), launch(1, 32, x="i32[2]"))
     assert trace.memory["x"].tolist() == [0, 9]
-    assert trace.remarks == ("the kernel calls printf: its text and its cost are left out",)
+    assert trace.remarks == ("the kernel calls printf: what that costs is left out",)
 
 
 def test_a_shuffle_with_absent_lanes_is_remarked() -> None:

@@ -9,17 +9,18 @@ from kerncast.ptx.module import TYPE_BITS
 
 AnyArray = npt.NDArray[Any]
 
-#: bf16 and packed types are kept as bit patterns.
+#: bf16 and packed types are kept as bit patterns, 128 bits as two words.
 DTYPES: dict[str, np.dtype[Any]] = {
     name: np.dtype(code)
     for name, code in {
         "pred": "?", "b8": "u1", "u8": "u1", "s8": "i1", "b16": "u2", "u16": "u2", "s16": "i2", "f16": "f2",
         "bf16": "u2", "b32": "u4", "u32": "u4", "s32": "i4", "f32": "f4", "f16x2": "u4", "bf16x2": "u4", "b64": "u8",
-        "u64": "u8", "s64": "i8", "f64": "f8",
+        "u64": "u8", "s64": "i8", "f64": "f8", "u16x2": "u4", "s16x2": "u4", "f32x2": "u8", "b128": "u8, u8",
     }.items()
 }  # fmt: skip
 
-_RAW: dict[int, np.dtype[Any]] = {1: np.dtype("u1"), 2: np.dtype("u2"), 4: np.dtype("u4"), 8: np.dtype("u8")}
+_RAW: dict[int, np.dtype[Any]] = {1: np.dtype("u1"), 2: np.dtype("u2"), 4: np.dtype("u4"), 8: np.dtype("u8"),
+                                  16: DTYPES["b128"]}  # fmt: skip
 
 
 def raw_dtype(type_name: str) -> np.dtype[Any]:
@@ -60,5 +61,4 @@ def immediate(value: int, kind: str, type_name: str) -> AnyArray:
         literal = np.array([value], np.uint32 if kind == "f32" else np.uint64)
         return literal.view(np.float32 if kind == "f32" else np.float64).astype(dtype)
     bits = value & ((1 << 8 * dtype.itemsize) - 1)
-    result: AnyArray = np.array([bits], _RAW[dtype.itemsize]).view(dtype)
-    return result
+    return np.frombuffer(bits.to_bytes(dtype.itemsize, "little"), dtype)

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 _INT = "u16 s16 u32 s32 u64 s64"
 _ROUND = "rn rz rm rp"
 _HALF = "f16 bf16 f16x2 bf16x2"
+_WORD = "b32 u32 s32 f32"
+_VIDEO = "vadd{0} vsub{0} vavrg{0} vmin{0} vmax{0} vabsdiff{0}"
 _SPACE = "global shared local param const shared::cta param::entry param::func"
 _CACHE = (
     "ca cg cs cv lu wb wt nc volatile relaxed acquire release weak cta gpu sys cluster acq_rel mmio unified"
@@ -26,6 +28,8 @@ add sub addc subc | u32 s32 u64 s64               | cc                          
 add sub mul       | f32                           | {_ROUND} ftz sat                    | 3
 add sub mul       | f64                           | {_ROUND}                            | 3
 add sub mul       | {_HALF}                       | rn ftz sat                          | 3
+add sub mul       | f32x2                         | {_ROUND} ftz                        | 3
+add               | u16x2 s16x2                   |                                     | 3
 mul               | {_INT}                        | lo hi                               | 3
 mul               | u16 s16 u32 s32               | wide                                | 3
 mad               | {_INT}                        | lo hi                               | 4
@@ -34,16 +38,19 @@ mad madc          | u32 s32 u64 s64               | lo hi cc                    
 fma mad           | f32                           | {_ROUND} ftz sat                    | 4
 fma mad           | f64                           | {_ROUND}                            | 4
 fma               | {_HALF}                       | rn ftz sat relu                     | 4
+fma               | f32x2                         | {_ROUND} ftz                        | 4
 div rem           | {_INT}                        |                                     | 3
 div               | f32                           | approx full ftz {_ROUND}            | 3
-div               | f64                           | rn                                  | 3
+div               | f64                           | {_ROUND}                            | 3
 neg abs           | s16 s32 s64 f64               |                                     | 2
 neg abs           | f32 {_HALF}                   | ftz                                 | 2
 min max           | {_INT} f64                    |                                     | 3
-min max           | s32                           | relu                                | 3
-min max           | f32 {_HALF}                   | ftz NaN                             | 3
+min max           | s32 s16x2                     | relu                                | 3
+min max           | u16x2                         |                                     | 3
+min max           | f32                           | ftz NaN                             | 3 4
+min max           | {_HALF}                       | ftz NaN                             | 3
 sqrt rcp          | f32                           | approx ftz {_ROUND}                 | 2
-sqrt rcp          | f64                           | rn                                  | 2
+sqrt rcp          | f64                           | {_ROUND}                            | 2
 rcp rsqrt         | f64                           | approx ftz                          | 2
 rsqrt             | f32                           | approx ftz                          | 2
 sin cos lg2       | f32                           | approx ftz                          | 2
@@ -67,32 +74,46 @@ sad               | {_INT}                        |                             
 mul24             | u32 s32                       | lo                                  | 3
 mad24             | u32 s32                       | lo                                  | 4
 dp4a              | u32 s32 > u32 s32             |                                     | 4
+dp2a              | u32 s32 > u32 s32             | lo hi                               | 4
+{_VIDEO.format(2)} {_VIDEO.format(4)} | u32 s32 > u32 s32 > u32 s32 | sat add | 4
+vset2 vset4       | u32 s32 > u32 s32             | eq ne lt le gt ge add               | 4
+fns               | b32                           |                                     | 4
 setp              | {_INT} b16 b32 b64 f64        | {_COMPARE} and or xor               | 3 4 5
 setp              | f32 {_HALF}                   | {_COMPARE} and or xor ftz           | 3 4 5
-set               | u32 s32 f32 > {_INT} b16 b32 b64 f32 f64 | {_COMPARE} ftz           | 3
-set               | f16 > f16                     | {_COMPARE} ftz                      | 3
-set               | f16x2 > f16x2                 | {_COMPARE} ftz                      | 3
-set               | bf16 > bf16                   | {_COMPARE}                          | 3
-set               | bf16x2 > bf16x2               | {_COMPARE}                          | 3
+set               | u32 s32 f32 f16 bf16 > {_INT} b16 b32 b64 f32 f64 f16 bf16 | {_COMPARE} and or xor ftz | 3 4
+set               | u16 s16 > f16 bf16            | {_COMPARE} and or xor ftz           | 3 4
+set               | f16x2 u32 s32 > f16x2         | {_COMPARE} and or xor ftz           | 3 4
+set               | bf16x2 u32 s32 > bf16x2       | {_COMPARE} and or xor               | 3 4
 selp              | {_ANY}                        |                                     | 4
 slct              | {_ANY} > s32                  |                                     | 4
 slct              | {_ANY} > f32                  | ftz                                 | 4
 cvt               | {_NUMBER} > {_NUMBER}         | ftz sat relu rni rzi rmi rpi {_ROUND} | 2
 cvt               | f16x2 bf16x2 > f32            | relu {_ROUND}                       | 3
-mov               | pred {_ANY}                   |                                     | 2
+mov               | pred {_ANY} b128              |                                     | 2
 cvta              | u64                           | to {_SPACE}                         | 2
 isspacep          |                               | {_SPACE}                            | 2
 ld                | {_ANY}                        | {_CACHE} {_SPACE} v2 v4             | 2 | 1
+ld                | {_WORD}                       | {_CACHE} {_SPACE} v8                | 2 | 1
+ld                | b128                          | {_CACHE} {_SPACE}                   | 2 | 1
 ldu               | {_ANY}                        | global v2 v4                        | 2 | 1
 st                | {_ANY}                        | {_CACHE} {_SPACE} v2 v4             | 2 | 0
+st                | {_WORD}                       | {_CACHE} {_SPACE} v8                | 2 | 0
+st                | b128                          | {_CACHE} {_SPACE}                   | 2 | 0
 atom              | u32 s32 u64 f32 f64           | add {_CACHE} {_SPACE}               | 3 | 1
 atom              | {_HALF}                       | add noftz {_CACHE} {_SPACE}         | 3 | 1
 atom              | u32 s32 u64 s64               | min max {_CACHE} {_SPACE}           | 3 | 1
 atom              | u32                           | inc dec {_CACHE} {_SPACE}           | 3 | 1
 atom              | b32 b64                       | and or xor exch {_CACHE} {_SPACE}   | 3 | 1
-atom              | b16 b32 b64                   | cas {_CACHE} {_SPACE}               | 4 | 1
+atom              | b128                          | exch {_CACHE} {_SPACE}              | 3 | 1
+atom              | b16 b32 b64 b128              | cas {_CACHE} {_SPACE}               | 4 | 1
+atom              | f32                           | add v2 v4 {_CACHE} global           | 3 | 1
+atom              | f16x2 bf16x2                  | add noftz v2 v4 {_CACHE} global     | 3 | 1
+atom              | f16 bf16                      | add noftz v2 v4 v8 {_CACHE} global  | 3 | 1
 red               | u32 s32 u64 f32 f64           | add {_CACHE} {_SPACE}               | 2 | 0
 red               | {_HALF}                       | add noftz {_CACHE} {_SPACE}         | 2 | 0
+red               | f32                           | add v2 v4 {_CACHE} global           | 2 | 0
+red               | f16x2 bf16x2                  | add noftz v2 v4 {_CACHE} global     | 2 | 0
+red               | f16 bf16                      | add noftz v2 v4 v8 {_CACHE} global  | 2 | 0
 red               | u32 s32 u64 s64               | min max {_CACHE} {_SPACE}           | 2 | 0
 red               | u32                           | inc dec {_CACHE} {_SPACE}           | 2 | 0
 red               | b32 b64                       | and or xor {_CACHE} {_SPACE}        | 2 | 0
@@ -103,6 +124,7 @@ vote              | pred b32                      | sync all any uni ballot     
 match             | b32 b64                       | sync any                            | 3
 match             | b32 b64                       | sync all                            | 3 4
 activemask        | b32                           |                                     | 1
+elect             |                               | sync                                | 3
 redux             | u32 s32                       | sync add min max                    | 3
 redux             | b32                           | sync and or xor                     | 3
 bar barrier       |                               | sync cta aligned                    | 1 2
@@ -115,12 +137,13 @@ fence             |                               | sc acq_rel acquire release c
 bra               |                               | uni                                 | 1
 brx               |                               | idx uni                             | 2
 ret               |                               | uni                                 | 0
-exit trap         |                               |                                     | 0
+exit trap brkpt   |                               |                                     | 0
 call              |                               | vprintf __assertfail                | 0 1 2 3 4 5 6
 nanosleep         | u32                           |                                     | 1
 prefetch          |                               | global local L1 L2                  | 1 | 0
 prefetchu         |                               | L1                                  | 1 | 0
 pmevent           |                               | mask                                | 1
+griddepcontrol    |                               | wait launch_dependents              | 0
 """
 
 #: What one of each instruction's modifiers has to be: without it the instruction would mean something else.
@@ -129,7 +152,8 @@ NEEDED = {
     "atom": "add min max inc dec exch cas and or xor", "red": "add min max inc dec and or xor",
     "shfl": "up down bfly idx", "vote": "all any uni ballot", "match": "any all",
     "redux": "add min max and or xor", "bar": "sync arrive popc and or", "barrier": "sync arrive popc and or",
-    "shf": "l r", "mul24": "lo", "mad24": "lo", "call": "vprintf __assertfail",
+    "shf": "l r", "mul24": "lo", "mad24": "lo", "dp2a": "lo hi", "elect": "sync",
+    "vset2": "eq ne lt le gt ge", "vset4": "eq ne lt le gt ge", "call": "vprintf __assertfail",
 }  # fmt: skip
 
 

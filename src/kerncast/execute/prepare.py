@@ -13,6 +13,7 @@ from kerncast.execute.arguments import BoundArgument, bind_arguments, pack_param
 from kerncast.execute.budget import Budget
 from kerncast.execute.fill import fill_buffer
 from kerncast.execute.layout import Program, link
+from kerncast.execute.operands import check_operands
 from kerncast.execute.state import Setting
 from kerncast.execute.supported import check_supported
 from kerncast.execute.touched import Touched
@@ -30,6 +31,7 @@ def prepare(kernel: CompiledKernel, launch: Launch, budget: Budget) -> Setting:
     linked = linked_program(kernel.ptx, kernel.mangled)
     bound = bind_arguments(launch, linked.function.parameters, kernel.signature)
     check_supported(linked.function)
+    check_operands(linked.function)
     program, arena = _prepare_memory(linked, bound, launch, budget)
     parameters = pack_parameters(bound, [a.address for a in arena.allocations], list(program.parameters.values()))
     return Setting(linked, program, launch, arena, parameters, budget, Touched(arena), bound)

@@ -2,7 +2,7 @@
 
 from kerncast.ptx.module import Instruction
 
-PRINTF = "the kernel calls printf: its text and its cost are left out"
+PRINTF = "the kernel calls printf: what that costs is left out"
 
 
 def absent_lanes(ins: Instruction) -> str:

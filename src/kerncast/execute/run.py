@@ -7,14 +7,18 @@ from typing import Literal
 import numpy as np
 
 from kerncast.compile import CompiledKernel
+from kerncast.errors import BudgetExceededError, UnsupportedError
 from kerncast.execute.budget import Budget
-from kerncast.execute.prepare import contents, prepare
+from kerncast.execute.prepare import contents, linked_program, prepare
 from kerncast.execute.reference import ReferenceEngine
 from kerncast.execute.sample import Sampler
 from kerncast.execute.state import BlockCounts, Engine, Progress, Setting
 from kerncast.launch import Launch
 from kerncast.trace import Footprint, Trace
 
+INTERPRETED = "the kernel is too large to be compiled: it was interpreted, which is slow"
+#: What the parameters of a kernel may take (CUDA C++ Programming Guide 12.9, section 10.5.10.3).
+_PARAMETER_BYTES = 32_764
 #: How often the footprint is noted in a run.
 _FOOTPRINTS = 8
 
@@ -35,8 +39,19 @@ def execute(
     Raises LaunchError for arguments that do not fit, UnsupportedError for an instruction that is not covered,
     KernelFault for a kernel that misbehaves and BudgetExceededError for one that does not end.
     """
-    setting = prepare(kernel, launch, budget or Budget())
-    runner = ReferenceEngine(setting) if engine == "reference" else _native_engine(setting)
+    try:
+        return _execute(kernel, launch, budget or Budget(), progress, engine)
+    except MemoryError:
+        cure = "Use a smaller problem, or a machine with more memory."
+        raise BudgetExceededError("the launch needs more memory than is free", where=launch.label, cure=cure) from None
+
+
+def _execute(
+    kernel: CompiledKernel, launch: Launch, budget: Budget, progress: Progress | None, engine: EngineName
+) -> tuple[Trace, Sampler]:
+    _check_parameters(kernel)
+    setting = prepare(kernel, launch, budget)
+    runner, doubts = (ReferenceEngine(setting), ()) if engine == "reference" else _fast_engine(setting)
     sampler = Sampler(launch.grid)
     footprints = _run_sample(runner, setting, sampler, progress)
     counts = runner.counts()
@@ -48,15 +63,27 @@ def execute(
         footprints=footprints,
         allocations=setting.arena.allocations,
         memory=contents(setting),
-        remarks=runner.remarks,
+        remarks=(*doubts, *runner.remarks),
+        printed=runner.printed,
     )
     return trace, sampler
 
 
-def _native_engine(setting: Setting) -> Engine:
-    from kerncast.execute.native import NativeEngine  # noqa: PLC0415  LLVM takes time to load
+def _check_parameters(kernel: CompiledKernel) -> None:
+    """Refuse more parameters than CUDA takes, before numbers of that size are made of the arguments."""
+    nbytes = linked_program(kernel.ptx, kernel.mangled).parameter_bytes
+    if nbytes > _PARAMETER_BYTES:
+        raise UnsupportedError(f"{nbytes} bytes of parameters are over the {_PARAMETER_BYTES} that CUDA takes")
 
-    return NativeEngine(setting)
+
+def _fast_engine(setting: Setting) -> tuple[Engine, tuple[str, ...]]:
+    """Return the native engine; of a kernel that LLVM would take minutes for, the reference engine and a remark."""
+    from kerncast.execute.native import NativeEngine, TooLargeError  # noqa: PLC0415  LLVM takes time to load
+
+    try:
+        return NativeEngine(setting), ()
+    except TooLargeError:
+        return ReferenceEngine(setting), (INTERPRETED,)
 
 
 def _run_sample(engine: Engine, setting: Setting, sampler: Sampler, progress: Progress | None) -> tuple[Footprint, ...]:

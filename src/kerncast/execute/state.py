@@ -58,6 +58,10 @@ class Engine(Protocol):
     def remarks(self) -> tuple[str, ...]:
         """What a reader of the counts should know."""
 
+    @property
+    def printed(self) -> str:
+        """What the kernel printed."""
+
     def check_room(self, blocks: int) -> None:
         """Raise BudgetExceededError if the counts of so many blocks take too much memory."""
 

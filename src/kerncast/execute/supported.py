@@ -21,17 +21,19 @@ from kerncast.ptx.module import (
     Vector,
 )
 
-_TENSOR = "Tensor-core instructions are not executed yet."
-_COPY = "Asynchronous copies are not executed yet."
-_TEXTURE = "Textures and surfaces are not executed yet."
 _CURES = {
-    "mma": _TENSOR, "wmma": _TENSOR, "wgmma": _TENSOR, "ldmatrix": _TENSOR, "stmatrix": _TENSOR, "movmatrix": _TENSOR,
-    "tcgen05": _TENSOR, "tex": _TEXTURE, "tld4": _TEXTURE, "txq": _TEXTURE, "suld": _TEXTURE, "sust": _TEXTURE,
-    "sured": _TEXTURE, "suq": _TEXTURE, "cp": _COPY, "mbarrier": _COPY,
-}  # fmt: skip
+    name: cure
+    for names, cure in {
+        "mma wmma wgmma ldmatrix stmatrix movmatrix tcgen05": "Tensor-core instructions are not executed yet.",
+        "cp mbarrier tensormap": "Asynchronous copies are not executed yet.",
+        "tex tld4 txq suld sust sured suq istypep": "Textures and surfaces are not executed yet.",
+        "mapa getctarank clusterlaunchcontrol multimem barrier.cluster": "Clusters of blocks are not executed yet.",
+    }.items()
+    for name in names.split()
+}
 _WITHOUT_RESULT = {"st", "red", "bra", "brx", "call", "nanosleep", "pmevent", "prefetch", "prefetchu"}
-_WITH_VECTOR = {"mov", "ld", "ldu", "st"}
-_WITH_NEGATED = {"setp", "vote", "bar", "barrier"}
+_WITH_VECTOR = {"mov", "ld", "ldu", "st", "atom", "red"}
+_WITH_NEGATED = {"setp", "set", "vote", "bar", "barrier"}
 _WITH_LABEL = {"bra": 0, "brx": 1}
 
 
@@ -42,9 +44,13 @@ def check_supported(function: Function) -> None:
             raise UnsupportedError(
                 f"PTX instruction {instruction.name} is not supported",
                 where=instruction.where or function.name,
-                cure=_CURES.get(instruction.root),
+                cure=_cure(instruction),
             )
         _check_specials(instruction, function)
+
+
+def _cure(ins: Instruction) -> str | None:
+    return next((cure for name, cure in _CURES.items() if f"{ins.name}.".startswith(f"{name}.")), None)
 
 
 def _fits(ins: Instruction, form: Form) -> bool:
@@ -73,7 +79,7 @@ def _is_operand(ins: Instruction, form: Form, position: int) -> bool:
         return ins.root in _WITH_VECTOR and _is_vector(ins, operand)
     if isinstance(operand, Negated):
         return ins.root in _WITH_NEGATED
-    width = next((int(m[1]) for m in ins.modifiers if m in {"v2", "v4"}), 1)
+    width = next((int(m[1]) for m in ins.modifiers if m in {"v2", "v4", "v8"}), 1)
     return not isinstance(operand, Address | Opaque) and (width == 1 or ins.root == "mov")
 
 
@@ -84,7 +90,8 @@ def _is_vector(ins: Instruction, vector: Vector) -> bool:
     if ins.root != "mov":
         return f"v{count}" in ins.modifiers
     both = sum(isinstance(operand, Vector) for operand in ins.operands)
-    return both == 1 and count in {2, 4, 8} and TYPE_BITS[ins.type] // count >= 8
+    sizes = {2} if ins.type == "b128" else {2, 4, 8}
+    return both == 1 and count in sizes and TYPE_BITS[ins.type] // count >= 8
 
 
 def _has_result(ins: Instruction) -> bool:

@@ -8,12 +8,16 @@ _SPECIAL = {"rcp", "sqrt", "rsqrt", "sin", "cos", "ex2", "lg2", "tanh"}
 _INTEGER = {
     "add", "sub", "mul", "mad", "addc", "subc", "madc", "div", "rem", "neg", "abs", "min", "max", "and", "or", "xor",
     "not", "cnot", "shl", "shr", "shf", "lop3", "popc", "clz", "bfind", "brev", "bfe", "bfi", "prmt", "sad", "mul24",
-    "mad24", "dp4a", "setp", "set", "slct",
+    "mad24", "dp4a", "dp2a", "fns", "setp", "set", "slct", "vadd2", "vadd4", "vsub2", "vsub4", "vavrg2", "vavrg4",
+    "vmin2", "vmin4", "vmax2", "vmax4", "vabsdiff2", "vabsdiff4", "vset2", "vset4",
 }  # fmt: skip
-_CONTROL = {"bra", "brx", "ret", "exit", "bar", "barrier", "call", "trap", "vote", "match", "activemask"}
+_CONTROL = {
+    "bra", "brx", "ret", "exit", "bar", "barrier", "call", "trap", "brkpt", "vote", "match", "activemask", "elect",
+    "griddepcontrol",
+}  # fmt: skip
 _ARITHMETIC_FLOPS = {"add": 1, "sub": 1, "mul": 1, "fma": 2, "mad": 2}
 _FLOAT_CLASS = {
-    "f32": "fp32", "f64": "fp64", "f16": "fp16", "f16x2": "fp16", "bf16": "fp16", "bf16x2": "fp16",
+    "f32": "fp32", "f32x2": "fp32", "f64": "fp64", "f16": "fp16", "f16x2": "fp16", "bf16": "fp16", "bf16x2": "fp16",
 }  # fmt: skip
 _MEMORY = {"ld", "ldu", "st", "atom", "red"}
 

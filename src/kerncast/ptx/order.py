@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from kerncast.errors import UnsupportedError
 from kerncast.ptx.dominance import DominatorTree, dominators, post_dominators
 
-_WORK_LIMIT = 1_000_000
-"""blocks that are looked at, once for every loop around them; keeps a hostile text from taking minutes"""
+_WORK_LIMIT = 3_000_000
+"""blocks and edges that are looked at, once for every loop around them; keeps a hostile text from taking minutes"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ def _arrange(graph: _Blocks, predecessors: Sequence[set[int]], dominance: _Domin
         if isinstance(part, tuple):
             places.append(part)
             continue
-        work += len(part)
+        work += len(part) + sum(map(len, part.values()))
         if work > _WORK_LIMIT:
             raise UnsupportedError("loops are nested too deeply")
         parts: list[_Place | _Blocks] = []

@@ -168,7 +168,8 @@ def _define_find_allocation(unit: Unit) -> None:
     with emit.each_bit(_MASK) as lane:
         offset = emit.load(emit.index(offsets, "i64", lane), "i64")
         emit.store(integer("i32", 0), found)
-        with emit.count_up(count) as number:
+        number = _last_before(emit, starts, count, offset)
+        with emit.when(emit.compare("ult", number, count)):
             start = emit.load(emit.index(starts, "i64", number), "i64")
             length = emit.sub(emit.load(emit.index(ends, "i64", number), "i64"), start)
             places = emit.add(emit.sub(length, _SIZE), 1)
@@ -187,6 +188,29 @@ def _define_find_allocation(unit: Unit) -> None:
             emit.store(emit.and_(emit.load(kept, "i32"), emit.not_(bit)), kept)
     emit.give(emit.load(kept, "i32"))
     emit.finish()
+
+
+def _last_before(emit: Emitter, starts: Value, count: Value, offset: Value) -> Value:
+    """Write a binary search for the last allocation that starts at an offset or before it; -1 where there is none.
+
+    A kernel may name 100,000 variables and let each lane point to another one.
+    """
+    low, high = emit.allocate("i64"), emit.allocate("i64")
+    emit.store(integer("i64", 0), low)
+    emit.store(count, high)
+    head, body, after = emit.fresh("head"), emit.fresh("body"), emit.fresh("after")
+    emit.go(head)
+    emit.label(head)
+    first, stop = emit.load(low, "i64"), emit.load(high, "i64")
+    emit.branch(emit.compare("ult", first, stop), body, after)
+    emit.label(body)
+    middle = emit.lshr(emit.add(first, stop), 1)
+    is_behind = emit.compare("ugt", emit.load(emit.index(starts, "i64", middle), "i64"), offset)
+    emit.store(emit.select(is_behind, first, emit.add(middle, 1)), low)
+    emit.store(emit.select(is_behind, middle, stop), high)
+    emit.go(head)
+    emit.label(after)
+    return emit.sub(first, 1)
 
 
 def _define_reject(unit: Unit) -> None:

@@ -10,15 +10,15 @@ from kerncast.execute.native import halves
 from kerncast.execute.native.access import PARAMETERS, POINTERS, Access, checked, lane_pointers
 from kerncast.execute.native.block import BlockCode
 from kerncast.execute.native.frames import WORKER, field
-from kerncast.execute.native.ir import Emitter, Unit, Value, bits, integer, vector
+from kerncast.execute.native.ir import Emitter, Unit, Value, integer
 from kerncast.execute.native.sectors import count_scattered
-from kerncast.execute.native.transfer import define_generic
+from kerncast.execute.native.transfer import define_generic, define_refusal
 from kerncast.ptx.module import TYPE_BITS
 
 _OPERATIONS = ("add", "min", "max", "inc", "dec", "exch", "cas", "and", "or", "xor")
 _FLOATS = {"f32": "float", "f64": "double"}
 _HALVES = {"f16", "bf16", "f16x2", "bf16x2"}
-_SECOND_BYTES = 256  # where in the worker's staged area the second operand of cas lies
+_SECOND_BYTES = 512  # where in the worker's staged area the second operand of cas lies
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,21 +27,23 @@ class Update:
 
     operation: str
     type: str
+    count: int
+    """elements of a vector, or 1"""
 
     @property
     def bytes(self) -> int:
-        """Size of the place."""
+        """Size of one element."""
         return TYPE_BITS[self.type] // 8
 
     @property
     def kind(self) -> str:
-        """The place as an integer of LLVM."""
+        """An element as an integer of LLVM."""
         return f"i{TYPE_BITS[self.type]}"
 
 
-def update_of(modifiers: tuple[str, ...], type_name: str) -> Update:
+def update_of(modifiers: tuple[str, ...], type_name: str, count: int) -> Update:
     """Return the update that the modifiers of atom or red name."""
-    return Update(next(m for m in modifiers if m in _OPERATIONS), type_name)
+    return Update(next(m for m in modifiers if m in _OPERATIONS), type_name, count)
 
 
 def updater(unit: Unit, update: Update, space: str, *, counts_sectors: bool) -> str:
@@ -49,11 +51,13 @@ def updater(unit: Unit, update: Update, space: str, *, counts_sectors: bool) -> 
 
     It takes its operands from the worker's ``staged`` area, and leaves the old values in ``merged``.
     """
-    name = f"atomic_{update.operation}_{update.type}_{space}"
+    name = f"atomic_{update.operation}_{update.type}_{update.count}_{space}"
     if name in unit:
         return name
     if space == "generic":
-        define_generic(unit, name, lambda part: updater(unit, update, part, counts_sectors=counts_sectors), "constant")
+        define_generic(unit, name, lambda part: updater(unit, update, part, counts_sectors=counts_sectors))
+    elif space not in {"global", "shared"}:
+        define_refusal(unit, name, "param" if space == "argument" else space, "atomic")
     else:
         _define(unit, name, update, space, ("read", "written") if counts_sectors and space == "global" else ())
     return name
@@ -62,19 +66,23 @@ def updater(unit: Unit, update: Update, space: str, *, counts_sectors: bool) -> 
 def _define(unit: Unit, name: str, update: Update, space: str, touches: tuple[str, ...]) -> None:
     emit = Emitter(unit, name, "void", PARAMETERS)
     worker = POINTERS[0]
-    access = checked(Access(emit, space, update.bytes, touches), None)
+    access = checked(Access(emit, space, update.bytes * update.count, touches), None)
     if space == "global":
         count_scattered(access)
     table = lane_pointers(access)
     staged, merged = field(emit, worker, WORKER, "staged"), field(emit, worker, WORKER, "merged")
     with emit.each_bit(access.mask) as lane:
-        place = emit.cast("inttoptr", emit.load(emit.index(table, "i64", lane), "i64"), "ptr")
-        old = emit.load(place, update.kind, update.bytes)
-        given = emit.load(emit.index(staged, update.kind, lane), update.kind)
-        second = emit.at(staged, _SECOND_BYTES)
-        other = emit.load(emit.index(second, update.kind, lane), update.kind) if update.operation == "cas" else given
-        emit.store(_new(emit, update, old, given, other), place, update.bytes)
-        emit.store(old, emit.index(merged, update.kind, lane))
+        start = emit.cast("inttoptr", emit.load(emit.index(table, "i64", lane), "i64"), "ptr")
+        for position in range(update.count):
+            place = emit.at(start, position * update.bytes)
+            number = emit.add(emit.mul(lane, update.count), position)
+            old = emit.load(place, update.kind, update.bytes)
+            given = emit.load(emit.index(staged, update.kind, number), update.kind)
+            second = emit.at(staged, _SECOND_BYTES)
+            is_cas = update.operation == "cas"
+            other = emit.load(emit.index(second, update.kind, number), update.kind) if is_cas else given
+            emit.store(_new(emit, update, old, given, other), place, update.bytes)
+            emit.store(old, emit.index(merged, update.kind, number))
     emit.give()
     emit.finish()
 
@@ -128,5 +136,4 @@ def stage(block: BlockCode, values: list[Value]) -> None:
     emit = block.emit
     staged = field(emit, block.pointers.worker, WORKER, "staged")
     for number, value in enumerate(values):
-        raw = emit.cast("bitcast", value, vector(f"i{bits(value.type)}"))
-        emit.store(raw, emit.at(staged, number * _SECOND_BYTES), 64)
+        emit.store(value, emit.at(staged, number * _SECOND_BYTES), 64)

@@ -1,6 +1,6 @@
 """Logic, shifts and bit fields. Source: NVIDIA, Parallel Thread Execution ISA 8.8, sections 9.7.1 and 9.7.8."""
 
-from kerncast.execute.native.ir import Value, bits, element, integer
+from kerncast.execute.native.ir import Emitter, Unit, Value, bits, element, integer
 from kerncast.execute.native.lowering import I32, I64, Operation, lowers
 from kerncast.ptx.module import Immediate
 
@@ -86,6 +86,39 @@ def _find_highest(o: Operation) -> Value:
 def _clz(o: Operation, x: Value) -> Value:
     name = f"llvm.ctlz.v32i{bits(x.type)}"
     return o.emit.call(name, x.type, x, Value("false", "i1"))
+
+
+@lowers("fns")
+def _find_nth_set(o: Operation) -> Value:
+    mask, base, offset = (o.source(i, "u32") for i in range(3))
+    if "find_nth_set" not in o.emit.unit:
+        _define_find_nth_set(o.emit.unit)
+    return o.emit.call("find_nth_set", I32, mask, base, offset)
+
+
+def _define_find_nth_set(unit: Unit) -> None:
+    """Write the search for the n-th bit that is set, upward or downward from a base, whose own bit is the first."""
+    mask, base, offset = (Value(f"%{name}", I32) for name in ("mask", "base", "offset"))
+    emit = Emitter(unit, "find_nth_set", I32, [mask, base, offset])
+    down = emit.cast("sext", emit.compare("slt", offset, 0), "i32")
+    forward = emit.cast("zext", emit.compare("sgt", offset, 0), "i32")
+    size = emit.sub(emit.xor(offset, down), down)
+    place, left, found = (emit.allocate(I32) for _ in range(3))
+    emit.store(base, place, 64)
+    wanted = emit.intrinsic("umax", size, integer(I32, 1))
+    emit.store(emit.select(emit.compare("ugt", base, 31), integer(I32, 64), wanted), left, 64)
+    emit.store(integer(I32, -1), found, 64)
+    with emit.count_up(integer("i32", 32)):
+        here = emit.load(place, I32, 64)
+        inside = emit.compare("ult", here, 32)
+        bit = emit.and_(emit.lshr(mask, emit.and_(here, 31)), emit.cast("zext", inside, "i32"))
+        rest = emit.sub(emit.load(left, I32, 64), bit)
+        hit = emit.and_(emit.compare("eq", rest, 0), emit.compare("ne", bit, 0))
+        emit.store(emit.select(hit, here, emit.load(found, I32, 64)), found, 64)
+        emit.store(rest, left, 64)
+        emit.store(emit.add(here, emit.or_(down, forward)), place, 64)
+    emit.give(emit.load(found, I32, 64))
+    emit.finish()
 
 
 @lowers("brev")

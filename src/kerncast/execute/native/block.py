@@ -12,6 +12,7 @@ from kerncast.ptx.module import TYPE_BITS, Immediate, Instruction, Negated, Oper
 
 _FLOAT = {"f32": "float", "f64": "double"}
 LINE = 64
+WIDEST_NUMBER = 64
 I1, I32, I64 = vector("i1"), vector("i32"), vector("i64")
 
 
@@ -69,7 +70,7 @@ class BlockCode:
             case Register():
                 return self.typed(self.read(operand), type_name)
             case Negated(register):
-                return self.emit.not_(self.read(register))
+                return self.typed(self.emit.not_(self.typed(self.read(register), "pred")), type_name)
             case Immediate(value, kind):
                 return self._immediate(value, kind, type_name)
             case Special(name):
@@ -89,8 +90,6 @@ class BlockCode:
         """Read integer bits as a type: a narrower one takes the low bits, a wider one is filled with zeros."""
         if type_name == "pred":
             return value if bits(value.type) == 1 else self.emit.compare("ne", value, 0)
-        if bits(value.type) == 1:
-            return self.emit.cast("zext", value, f"i{TYPE_BITS[type_name]}")
         value = self.emit.resize(value, f"i{TYPE_BITS[type_name]}")
         return self.emit.cast("bitcast", value, vector(_FLOAT[type_name])) if type_name in _FLOAT else value
 
@@ -146,18 +145,20 @@ class BlockCode:
         emit.store(emit.select(self._active_lanes, value, old), slot, LINE)
 
     def _as_register(self, value: Value, register: Register, *, signed: bool) -> Value:
-        if register.type == "pred":
-            return value if bits(value.type) == 1 else self.emit.compare("ne", value, 0)
         if bits(value.type) == 1:
-            return self.emit.cast("zext", value, _storage(register.type))
-        raw = f"i{bits(value.type)}"
-        return self.emit.resize(self.emit.cast("bitcast", value, vector(raw)), _storage(register.type), signed=signed)
+            return self.emit.resize(value, _storage(register.type))
+        raw = self.emit.cast("bitcast", value, vector(f"i{bits(value.type)}"))
+        if register.type == "pred":
+            return self.emit.compare("ne", raw, 0)
+        return self.emit.resize(raw, _storage(register.type), signed=signed)
 
     def _immediate(self, value: int, kind: str, type_name: str) -> Value:
+        if TYPE_BITS[type_name] > WIDEST_NUMBER:
+            return integer(vector(f"i{TYPE_BITS[type_name]}"), value)
         constant = immediate(value, kind, type_name)
         if type_name == "pred":
             return integer(I1, int(constant[0]))
-        pattern = int(constant.view(f"u{constant.dtype.itemsize}")[0])
+        pattern = int.from_bytes(constant.tobytes(), "little")
         raw = integer(vector(f"i{TYPE_BITS[type_name]}"), pattern)
         return self.emit.cast("bitcast", raw, vector(_FLOAT[type_name])) if type_name in _FLOAT else raw
 

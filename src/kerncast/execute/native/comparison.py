@@ -2,7 +2,8 @@
 
 from kerncast.execute.native import floats, halves
 from kerncast.execute.native.ir import Value, integer, real
-from kerncast.execute.native.lowering import F32, F64, HALVES, I32, Operation, lowers
+from kerncast.execute.native.lowering import F32, F64, HALVES, I16, I32, Operation, lowers
+from kerncast.ptx.module import TYPE_BITS
 
 _INTEGER = {
     "eq": "eq", "ne": "ne", "lt": "lt", "le": "le", "gt": "gt", "ge": "ge", "lo": "ult", "ls": "ule", "hi": "ugt",
@@ -19,16 +20,13 @@ _ONE = {"f16": 0x3C00, "bf16": 0x3F80}
 
 def set_predicate(o: Operation) -> None:
     """Write setp: one or two results, which may be combined with a third predicate."""
-    combine = next((m for m in o.ins.modifiers if m in _COMBINATIONS), None)
     results = o.ins.operands[: o.first]
     if o.type.endswith("x2"):  # of packed halves each gives one result
         both = _compare_packed(o)
     else:
         one = _compare(o, o.source(0), o.source(1))
         both = (one, o.emit.not_(one)) if len(results) > 1 else (one, one)
-    if combine is not None:
-        third = o.source(2, "pred")
-        both = (o.emit.binary(combine, both[0], third), o.emit.binary(combine, both[1], third))
+    both = (_combined(o, both[0]), _combined(o, both[1]))
     for target, value in zip(results, both, strict=False):
         o.block.write(target, value)
 
@@ -36,16 +34,22 @@ def set_predicate(o: Operation) -> None:
 @lowers("set")
 def _set(o: Operation) -> Value:
     emit, target = o.emit, o.ins.types[0]
-    if target in {"f16x2", "bf16x2"}:
-        one = _ONE[halves.kind_of(target)]
-        low, high = (emit.resize(emit.select(r, integer(I32, one), 0), "i16") for r in _compare_packed(o))
-        return halves.pack(emit, low, high)
-    truth = _compare(o, o.source(0), o.source(1))
+    if o.type.endswith("x2"):
+        one = _ONE[halves.kind_of(target)] if target.endswith("x2") else -1
+        results = [_combined(o, truth) for truth in _compare_packed(o)]
+        return halves.pack(emit, *(emit.select(truth, integer(I16, one), 0) for truth in results))
+    truth = _combined(o, _compare(o, o.source(0), o.source(1)))
     if target in _ONE:
         return emit.resize(emit.select(truth, integer(I32, _ONE[target]), 0), "i16")
     if target == "f32":
         return emit.select(truth, real(F32, 1.0), real(F32, 0.0))
-    return emit.cast("sext", truth, "i32")
+    return emit.cast("sext", truth, f"i{TYPE_BITS[target]}")
+
+
+def _combined(o: Operation, truth: Value) -> Value:
+    """Combine the result of a comparison with a predicate, where the instruction has one."""
+    combine = next((m for m in o.ins.modifiers if m in _COMBINATIONS), None)
+    return truth if combine is None else o.emit.binary(combine, truth, o.source(2, "pred"))
 
 
 @lowers("selp")

@@ -1,10 +1,11 @@
 """Instructions that read other lanes of the warp: shuffles, votes, matches, reductions.
 
 Source: NVIDIA, Parallel Thread Execution ISA 8.8, section 9.7.13. A lane takes part if it executes the instruction and
-is in its member mask; a shuffle from a lane that does not execute it gives the lane its own value.
+is in its member mask; a shuffle from a lane that does not execute it gives the lane its own value. Lanes that execute
+one instruction with different masks are groups of their own, as tiles of a warp are.
 """
 
-from kerncast.execute.native.frames import WARP, WORKER, get
+from kerncast.execute.native.frames import WARP, WORKER, field, get
 from kerncast.execute.native.ir import Emitter, Unit, Value, bits, element, integer
 from kerncast.execute.native.lowering import I32, Operation
 
@@ -56,18 +57,18 @@ def _define_permute(unit: Unit) -> None:
 def vote(o: Operation) -> None:
     """Write vote and vote.sync."""
     emit, block = o.emit, o.block
-    member = member_lanes(o)
-    agree = emit.and_(emit.mask_bits(o.source(0, "pred")), member)
+    group = _group(o)
+    agree = emit.and_(group, emit.splat(emit.mask_bits(o.source(0, "pred"))))
     if o.has("ballot"):
-        block.write(o.ins.operands[0], emit.splat(agree))
+        block.write(o.ins.operands[0], agree)
         return
     if o.has("any"):
         result = emit.compare("ne", agree, 0)
     else:
-        result = emit.compare("eq", agree, member)
+        result = emit.compare("eq", agree, group)
         if o.has("uni"):
             result = emit.binary("or", result, emit.compare("eq", agree, 0))
-    block.write(o.ins.operands[0], emit.splat(result))
+    block.write(o.ins.operands[0], result)
 
 
 def active_mask(o: Operation) -> None:
@@ -82,21 +83,21 @@ def match(o: Operation) -> None:
     name = f"match_{bits(value.type)}"
     if name not in emit.unit:
         _define_match(emit.unit, name, value.type)
-    member = member_lanes(o)
-    same = emit.call(name, I32, value, member, block.executing)
+    group = _group(o)
+    same = emit.and_(emit.call(name, I32, value, block.executing), group)
     if o.has("any"):
         block.write(o.ins.operands[0], same)
         return
-    everyone = emit.compare("eq", same, emit.splat(member))
+    everyone = emit.compare("eq", same, group)
     block.write(o.ins.operands[0], emit.select(everyone, same, 0))
     if len(o.ins.operands) == 4:
         block.write(o.ins.operands[1], everyone)
 
 
 def _define_match(unit: Unit, name: str, kind: str) -> None:
-    """Write the function that gives each lane the members with the same value."""
-    value, member, executing = Value("%value", kind), Value("%member", "i32"), Value("%executing", "i32")
-    emit = Emitter(unit, name, I32, [value, member, executing])
+    """Write the function that gives each lane those with the same value."""
+    value, executing = Value("%value", kind), Value("%executing", "i32")
+    emit = Emitter(unit, name, I32, [value, executing])
     values, results, rest = emit.allocate(kind), emit.allocate(I32), emit.allocate("i32")
     emit.store(value, values, 64)
     emit.store(integer(I32, 0), results, 64)
@@ -109,9 +110,8 @@ def _define_match(unit: Unit, name: str, kind: str) -> None:
     emit.label(body)
     one = emit.load(emit.index(values, element(kind), emit.first_lane(left)), element(kind))
     same = emit.compare("eq", value, emit.splat(one))
-    group = emit.and_(emit.mask_bits(same), member)
     old = emit.load(results, I32, 64)
-    emit.store(emit.select(same, emit.splat(group), old), results, 64)
+    emit.store(emit.select(same, emit.splat(emit.mask_bits(same)), old), results, 64)
     emit.store(emit.and_(left, emit.not_(emit.mask_bits(same))), rest)
     emit.go(head)
     emit.label(after)
@@ -119,17 +119,50 @@ def _define_match(unit: Unit, name: str, kind: str) -> None:
     emit.finish()
 
 
+def elect(o: Operation) -> None:
+    """Write elect.sync: the first of the members is chosen."""
+    emit, block = o.emit, o.block
+    first = emit.call("llvm.cttz.v32i32", I32, _group(o), Value("false", "i1"))
+    block.write(o.ins.operands[0], first)
+    block.write(o.ins.operands[1], emit.compare("eq", first, block.lane_numbers()))
+
+
 def reduce_warp(o: Operation) -> None:
     """Write redux.sync."""
-    emit = o.emit
-    value = o.source(0)
     operation = next(m for m in o.ins.modifiers if m in {"add", "min", "max", "and", "or", "xor"})
     letter = ("s" if o.is_signed else "u") if operation in {"min", "max"} else ""
     least, most = (-(1 << 31), (1 << 31) - 1) if o.is_signed else (0, (1 << 32) - 1)
     neutral = {"min": most, "max": least, "and": -1}.get(operation, 0)
-    kept = emit.select(emit.mask_lanes(member_lanes(o)), value, neutral)
-    result = emit.call(f"llvm.vector.reduce.{letter}{operation}.v32i32", "i32", kept)
-    o.block.write(o.ins.operands[0], emit.splat(result))
+    name = f"reduce_{letter}{operation}"
+    if name not in o.emit.unit:
+        _define_reduce(o.emit.unit, f"{letter}{operation}", neutral)
+    o.block.write(o.ins.operands[0], o.emit.call(name, I32, o.source(0), _group(o), o.block.executing))
+
+
+def _define_reduce(unit: Unit, operation: str, neutral: int) -> None:
+    """Write the function that reduces the values of each group; each turn is that of the first lane left."""
+    value, group, executing = Value("%value", I32), Value("%group", I32), Value("%executing", "i32")
+    emit = Emitter(unit, f"reduce_{operation}", I32, [value, group, executing])
+    groups, results, rest = emit.allocate(I32), emit.allocate(I32), emit.allocate("i32")
+    emit.store(group, groups, 64)
+    emit.store(integer(I32, 0), results, 64)
+    emit.store(executing, rest)
+    head, body, after = emit.fresh("head"), emit.fresh("body"), emit.fresh("after")
+    emit.go(head)
+    emit.label(head)
+    left = emit.load(rest, "i32")
+    emit.branch(emit.compare("eq", left, 0), after, body)
+    emit.label(body)
+    one = emit.load(emit.index(groups, "i32", emit.first_lane(left)), "i32")
+    kept = emit.select(emit.mask_lanes(one), value, neutral)
+    result = emit.call(f"llvm.vector.reduce.{operation}.v32i32", "i32", kept)
+    same = emit.compare("eq", group, emit.splat(one))
+    emit.store(emit.select(same, emit.splat(result), emit.load(results, I32, 64)), results, 64)
+    emit.store(emit.and_(left, emit.not_(emit.mask_bits(same))), rest)
+    emit.go(head)
+    emit.label(after)
+    emit.give(emit.load(results, I32, 64))
+    emit.finish()
 
 
 def members(o: Operation) -> Value:
@@ -139,7 +172,12 @@ def members(o: Operation) -> Value:
     return o.block.source(o.ins.operands[-1], "u32")
 
 
-def member_lanes(o: Operation) -> Value:
+def _group(o: Operation) -> Value:
+    """Return for each lane those of its member mask that take part."""
+    return o.emit.and_(members(o), o.emit.splat(_member_lanes(o)))
+
+
+def _member_lanes(o: Operation) -> Value:
     """Return which of the executing lanes are in their own member mask, as bits."""
     emit = o.emit
     named = emit.and_(emit.lshr(members(o), o.block.lane_numbers()), 1)
@@ -154,6 +192,11 @@ def remark_absent(o: Operation, number: int) -> None:
     elsewhere = emit.and_(get(emit, pointers.warp, WARP, "live"), emit.not_(o.block.executing))
     named = emit.and_(members(o), emit.splat(elsewhere))
     absent = emit.and_(emit.mask_bits(emit.compare("ne", named, 0)), o.block.executing)
-    place = emit.at(get(emit, pointers.worker, WORKER, "remarks"), number)
-    doubtful = emit.cast("zext", emit.compare("ne", absent, 0), "i8")
-    emit.store(emit.or_(emit.load(place, "i8"), doubtful), place)
+    # Without a doubt it writes to a place of no use: the cache line of the remarks is one for both cores.
+    noted = emit.at(get(emit, pointers.worker, WORKER, "remarks"), number)
+    place = emit.select(emit.compare("ne", absent, 0), noted, field(emit, pointers.worker, WORKER, "trash"))
+    emit.store(integer("i8", 1), place)
+
+
+CROSS_LANE = {"shfl": shuffle, "vote": vote, "match": match, "activemask": active_mask, "elect": elect,
+              "redux": reduce_warp}  # fmt: skip

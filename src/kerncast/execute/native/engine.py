@@ -1,8 +1,8 @@
 """The fast engine: PTX compiled to code of this CPU, a warp as vectors of 32 lanes."""
 
+import ctypes
 import math
 import os
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
@@ -12,12 +12,16 @@ import numpy.typing as npt
 
 from kerncast.execute.arena import Arena, check_room
 from kerncast.execute.budget import Budget
+from kerncast.execute.console import Console
 from kerncast.execute.layout import Program
-from kerncast.execute.native import bitwise, comparison, conversion, faults, floats, integers
+from kerncast.execute.native import bitwise, comparison, conversion, faults, floats, integers, packed
 from kerncast.execute.native.counting import CounterPlan, plan_counters
 from kerncast.execute.native.frames import BLOCK, WARP, WORKER
+from kerncast.execute.native.independence import blocks_are_independent
 from kerncast.execute.native.ir import Unit
 from kerncast.execute.native.jit import Host, Machine, compile_text
+from kerncast.execute.native.limits import run_until
+from kerncast.execute.native.printing import printer_of, prints
 from kerncast.execute.native.registers import RegisterPlan, plan_registers
 from kerncast.execute.native.scheduler import NOT_DONE, write_scheduler
 from kerncast.execute.native.warp import Plans, write_warp
@@ -26,13 +30,14 @@ from kerncast.launch import Launch
 __all__ = ["Compiled", "Run", "compile_program"]
 
 #: These modules register what they lower when they are imported.
-_LOWERINGS = (bitwise, comparison, conversion, floats, integers)
+_LOWERINGS = (bitwise, comparison, conversion, floats, integers, packed)
 _ALIGNMENT = 64
 _MARGIN_BYTES = 1024
 _PATIENCE = 100_000
 _WORKERS = 2
 _QUANTUM = 256
 _RESIDENT_BYTES = 2**19
+_MOST_BYTES = 2**32 - 1  # sizes of memories are numbers of 32 bits
 Bytes = npt.NDArray[np.uint8]
 
 
@@ -45,12 +50,14 @@ class Compiled:
     counters: CounterPlan
     symbols: tuple[str, ...]
     """module variables whose addresses the code reads from a table"""
+    text_size: int
+    """characters of LLVM text"""
 
 
 def compile_program(program: Program, *, counts_sectors: bool = True, host: Host | None = None) -> Compiled:
-    """Compile a program; raises UnsupportedError for what is not covered."""
+    """Compile a program; raises UnsupportedError for what is not covered, TooLargeError for what takes too long."""
     text, registers, counters, symbols = write_module(program, counts_sectors=counts_sectors)
-    return Compiled(compile_text(text, host), registers, counters, symbols)
+    return Compiled(compile_text(text, host), registers, counters, symbols, len(text))
 
 
 def write_module(
@@ -76,6 +83,8 @@ class Run:
         self.launch = launch
         self.arena = arena
         self.budget = budget
+        self.deadline = math.inf
+        """when to stop, in the time of time.monotonic"""
         self.counters = np.zeros((0, compiled.counters.bytes // 8), np.int64)
         """[blocks, counters]"""
         sectors = len(arena.data) // 32 + 2
@@ -83,15 +92,21 @@ class Run:
         self.remarks = np.zeros(len(program.function.instructions) + 1, np.uint8)
         self.starts = np.array([a.start for a in arena.allocations], np.int64)
         self.ends = np.array([a.start + a.nbytes for a in arena.allocations], np.int64)
+        self.console = Console(program, arena)
+        self._printer = printer_of(program, self.console)
+        self.printer_address = ctypes.cast(self._printer, ctypes.c_void_p).value or 0
         self._workers: list[Worker] = []
 
     def prepare(self, parameters: bytes, symbols: list[int], workers: int) -> None:
         """Set up what the workers share; raises BudgetExceededError for too much shared or local memory."""
-        left = self.budget.memory_bytes - len(self.arena.data)
+        left = min(self.budget.memory_bytes - len(self.arena.data), _MOST_BYTES)
         shared = self.program.static_shared_bytes + self.launch.shared_bytes
         check_room(workers * shared, left, "shared memory needs")
-        private = 32 * self.launch.warps_per_block * self.program.private_bytes
+        warps = self.launch.warps_per_block
+        private = 32 * warps * self.program.private_bytes
         check_room(workers * private, left - workers * shared, "local memory needs")
+        frames = warps * (workers * self.compiled.registers.frame_bytes + self.compiled.registers.start_bytes)
+        check_room(frames, left - workers * (shared + private), "registers need")
         self.parameters = np.zeros(len(parameters) + 2 * _MARGIN_BYTES, np.uint8)
         self.parameters[_MARGIN_BYTES : _MARGIN_BYTES + len(parameters)] = np.frombuffer(parameters, np.uint8)
         self.parameter_bytes = len(parameters)
@@ -107,11 +122,13 @@ class Run:
             worker.begin(blocks[part], counters[part])
         running = self._workers[: len(parts)]
         while True:
-            unfinished = _turn(running)
+            for worker in running:
+                worker.state["patience"] = _PATIENCE
+            run_until(running, self.deadline, self.compiled.text_size)
             for worker in running:
                 faults.check(worker, self)
             keep_going(sum(int(worker.state["finished"]) for worker in running))
-            if not unfinished:
+            if not any(worker.unfinished for worker in running):
                 break
         self.counters = np.concatenate([self.counters, counters])
 
@@ -125,28 +142,15 @@ class Run:
         return [slice(a, b) for a, b in pairwise(bounds) if b > a]
 
 
-def worker_count(program: Program) -> int:
-    """Return how many threads of the CPU may run blocks: one where blocks could race for an atomic."""
-    atomics = {"atom", "red"}
-    if any(i.root in atomics and i.space != "shared" for i in program.function.instructions):
+def worker_count(program: Program, buffers: frozenset[str]) -> int:
+    """Return how many threads of the CPU may run blocks: one where what they do could depend on their order.
+
+    ``buffers`` are the parameters that hold one.
+    """
+    if prints(program) or not blocks_are_independent(program, buffers):
         return 1
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return min(_WORKERS, cores)
-
-
-def _turn(workers: "list[Worker]") -> bool:
-    """Let each worker run until its patience ends, on a thread of its own; returns whether any has not finished."""
-    for worker in workers:
-        worker.state["patience"] = _PATIENCE
-    if len(workers) == 1:
-        return workers[0].run()
-    threads = [threading.Thread(target=worker.run) for worker in workers[1:]]
-    for thread in threads:
-        thread.start()
-    workers[0].run()
-    for thread in threads:
-        thread.join()
-    return any(worker.unfinished for worker in workers)
 
 
 class Worker:
@@ -175,7 +179,7 @@ class Worker:
             "read": run.read.ctypes.data, "written": run.written.ctypes.data, "remarks": run.remarks.ctypes.data,
             "counter_bytes": run.compiled.counters.bytes, "frame_bytes": run.compiled.registers.frame_bytes,
             "frame_template": run.template.ctypes.data, "iteration_limit": run.budget.block_steps,
-            "windows": self._memory(16 * len(run.remarks)).ctypes.data,
+            "windows": self._memory(16 * len(run.remarks)).ctypes.data, "printer": run.printer_address,
         }  # fmt: skip
         for name, value in values.items():
             self.state[name] = value
@@ -194,11 +198,16 @@ class Worker:
         self.state["blocks"], self.state["block_count"] = self.blocks.ctypes.data, len(blocks)
         self.state["next_row"] = self.state["finished"] = 0
         self.state["counters"] = counters.ctypes.data
+        self.unfinished = True
 
     def run(self) -> bool:
         """Run until the patience ends; returns whether there is more to do."""
         self.unfinished = self._run_function(self._address) == NOT_DONE
         return self.unfinished
+
+    def stop(self) -> None:
+        """Let ``run`` return soon; its blocks cannot go on after that."""
+        self.state["stop"] = 1
 
     def standing(self) -> int | None:
         """Return the place where some warp stands that has not ended and waits at no barrier; None if all wait."""

@@ -46,7 +46,7 @@ def _error(state: Any, run: "Run", blocks: npt.NDArray[np.int64]) -> KernelFault
     thread = _thread(state, run, blocks)
     address = int(state["fault_address"]) & (1 << 64) - 1
     match name:
-        case "bounds" | "misaligned" | "constant":
+        case "bounds" | "misaligned" | "constant" | "atomic":
             return KernelFault(_access(name, ins, thread, state, run), where=where, cure=_GEOMETRY)
         case "trap" | "assertion":
             what = "the kernel traps" if name == "trap" else "an assertion failed"
@@ -75,6 +75,8 @@ def _access(name: str, ins: Instruction, thread: str, state: Any, run: "Run") ->
     size = _size(ins)
     if name == "constant":
         what = "writes to a kernel parameter, which is constant"
+    elif name == "atomic":
+        what = f"points to {space} memory, which has no atomics"
     elif name == "misaligned":
         what = f"is misaligned: {size} bytes at address {address:#x}"
     elif space in {"global", "const"}:

@@ -117,8 +117,15 @@ def sign(o: Operation) -> Value:
 
 
 def extreme(o: Operation) -> Value:
-    """Write min or max: a number wins over NaN, and -0 is smaller than +0."""
-    emit, a, b = o.emit, source(o, 0), source(o, 1)
+    """Write min or max of two or three: a number wins over NaN, and -0 is smaller than +0."""
+    value = source(o, 0)
+    for position in range(1, len(o.ins.operands) - o.first):
+        value = _extreme_of_two(o, value, source(o, position))
+    return value
+
+
+def _extreme_of_two(o: Operation, a: Value, b: Value) -> Value:
+    emit = o.emit
     value = smaller_or_larger(emit, o.ins.root, a, b)
     if o.has("NaN"):
         nan = emit.binary("fadd", a, b)
@@ -154,11 +161,11 @@ def _special_function(o: Operation) -> Value:
     exact = function_f64(o, o.ins.root, emit.cast("fpext", x, "double") if x.type == F32 else x)
     if x.type == F32:
         return result(o, emit.cast("fptrunc", exact, "float"))
-    return _upper_word(emit, exact) if o.has("approx") else exact
+    return _upper_word(emit, exact) if o.has("ftz") else exact
 
 
 def _upper_word(emit: Emitter, value: Value) -> Value:
-    """Return doubles with what an approximation on them leaves out."""
+    """Return doubles as .approx.ftz gives them, without their lower word; .approx alone is exact to a unit or two."""
     kept = emit.and_(emit.cast("bitcast", value, vector("i64")), 0xFFFFFFFF00000000)
     return emit.cast("bitcast", kept, F64)
 

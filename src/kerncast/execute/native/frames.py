@@ -24,7 +24,7 @@ WARP = np.dtype(
         ("arrived", "u4"),  # lanes that wait at it
         ("votes", "u4"),  # what they give to a barrier that reduces
         ("reduces", "u4"),  # 0 no, 1 counts, 2 and, 3 or
-        ("result", "u4"),  # offset of the register that takes the result
+        ("result", "u4"),  # offset of the register that takes the result; 0 if nothing reads it
         ("instruction", "u4"),  # of the barrier, for messages
         ("pad", "u4", 3),
         ("private", "u8"),  # memory of the warp's threads, one after the other
@@ -52,8 +52,8 @@ BLOCK = np.dtype(
 #: What a worker, which is one thread of the CPU, knows.
 WORKER = np.dtype(
     [
-        ("staged", "u1", 512),  # what a load found, or a store is to write
-        ("merged", "u1", 512),  # what a load found in several state spaces
+        ("staged", "u1", 1024),  # what a load found, or a store is to write
+        ("merged", "u1", 1024),  # what a load found in several state spaces
         ("offsets", "u8", 32),
         ("trash", "u1", 64),  # where lanes read and write that are switched off
         ("grid", "u4", 4),
@@ -93,12 +93,14 @@ WORKER = np.dtype(
         ("frame_template", "u8"),  # warps of a block at its start
         ("iteration_limit", "i8"),
         ("clock", "i8"),
+        ("printer", "u8"),  # function to call where lanes print
         ("patience", "i8"),  # turns of warps until the worker reports to Python
+        ("stop", "u4"),  # not 0: end as soon as possible; set from another thread
     ],
     align=True,
 )
 FAULTS = {"bounds": 1, "misaligned": 2, "trap": 3, "assertion": 4, "table": 5, "barrier": 6, "stuck": 7, "endless": 8,
-          "constant": 9}  # fmt: skip
+          "constant": 9, "atomic": 10}  # fmt: skip
 SPACES = ("global", "shared", "local", "param", "const", "call")
 
 

@@ -1,6 +1,6 @@
 """Integer arithmetic. Source: NVIDIA, Parallel Thread Execution ISA 8.8, sections 9.7.1 and 9.7.2."""
 
-from kerncast.execute.native import floats, halves
+from kerncast.execute.native import floats, halves, packed
 from kerncast.execute.native.ir import Emitter, Value, bits, element, integer, vector
 from kerncast.execute.native.lowering import FLOATS, HALVES, Operation, lowers
 from kerncast.execute.native.registers import CARRY
@@ -16,6 +16,8 @@ def _add_sub_mul(o: Operation) -> Value:
         return halves.arithmetic(o)
     if o.type in FLOATS:
         return floats.add_sub_mul(o)
+    if o.type in packed.TYPES:
+        return packed.arithmetic(o, floats.add_sub_mul)
     a, b = o.source(0), o.source(1)
     if o.ins.root == "mul":
         return product(o, a, b)
@@ -30,6 +32,8 @@ def _multiply_add(o: Operation) -> Value:
         return halves.arithmetic(o)
     if o.type in FLOATS:
         return floats.fused_multiply_add(o)
+    if o.type in packed.TYPES:
+        return packed.arithmetic(o, floats.fused_multiply_add)
     addend = o.source(2, _WIDER[o.type] if o.has("wide") else o.type)
     return o.emit.add(product(o, o.source(0), o.source(1)), addend)
 
@@ -39,10 +43,23 @@ def product(o: Operation, a: Value, b: Value) -> Value:
     emit, width = o.emit, bits(a.type)
     if not (o.has("wide") or o.has("hi")):
         return emit.mul(a, b)
+    if width == 64:
+        return _upper_half(emit, a, b, signed=o.is_signed)
     wide = f"i{2 * width}"
     a, b = (emit.resize(x, wide, signed=o.is_signed) for x in (a, b))
     both = emit.mul(a, b)
     return both if o.has("wide") else emit.resize(emit.lshr(both, width), f"i{width}")
+
+
+def _upper_half(emit: Emitter, a: Value, b: Value, *, signed: bool) -> Value:
+    """Multiply numbers of 64 bits in a function of its own: with 128 bits each is thousands of instructions."""
+    name = f"upper_half_{'s' if signed else 'u'}"
+    if name not in emit.unit:
+        inner = Emitter(emit.unit, name, a.type, [Value("%a", a.type), Value("%b", b.type)])
+        wide = (inner.resize(Value(x, a.type), "i128", signed=signed) for x in ("%a", "%b"))
+        inner.give(inner.resize(inner.lshr(inner.mul(*wide), 64), "i64"))
+        inner.finish()
+    return emit.call(name, a.type, a, b)
 
 
 @lowers("div", "rem")
@@ -115,6 +132,8 @@ def _extreme(o: Operation) -> Value:
         return halves.arithmetic(o)
     if o.type in FLOATS:
         return floats.extreme(o)
+    if o.type in packed.TYPES:
+        return packed.arithmetic(o, floats.extreme)
     result = o.emit.intrinsic(f"{'s' if o.is_signed else 'u'}{o.ins.root}", o.source(0), o.source(1))
     return o.emit.intrinsic("smax", result, integer(result.type, 0)) if o.has("relu") else result
 
@@ -142,6 +161,20 @@ def _dot_product(o: Operation) -> Value:
     factors = [(o.source(i, "u32"), kind == "s32") for i, kind in enumerate(o.ins.types)]
     for byte in range(4):
         (a, b) = ((emit.ashr if signed else emit.lshr)(emit.shl(word, 24 - 8 * byte), 24) for word, signed in factors)
+        total = emit.add(total, emit.mul(a, b))
+    return total
+
+
+@lowers("dp2a")
+def _dot_product_of_two(o: Operation) -> Value:
+    """Write the dot product of two short integers with two bytes: the lower or the upper two of the word."""
+    emit = o.emit
+    total = o.source(2, "u32")
+    first_byte = 2 if o.has("hi") else 0
+    shifts = [emit.ashr if kind == "s32" else emit.lshr for kind in o.ins.types]
+    for place in range(2):
+        a = shifts[0](emit.shl(o.source(0, "u32"), 16 - 16 * place), 16)
+        b = shifts[1](emit.shl(o.source(1, "u32"), 24 - 8 * (first_byte + place)), 24)
         total = emit.add(total, emit.mul(a, b))
     return total
 

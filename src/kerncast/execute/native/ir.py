@@ -117,6 +117,8 @@ class Emitter:
         self._allocations: list[str] = []
         self._lines: list[str] = []
         self._count = 0
+        self.size = 0
+        """characters written so far, which tell how long LLVM will take"""
         self.block = "entry"
         """label of the block that is being written"""
         unit.reserve(name)
@@ -125,17 +127,20 @@ class Emitter:
         """Add the function to the module."""
         linkage = "" if public else "internal "
         body = "\n".join(["entry:", *self._allocations, *self._lines])
-        self.unit.define(self.name, f"define {linkage}{self._head} {{\n{body}\n}}")
+        # Touching each page of a large frame in turn makes a stack that is too small a clean end.
+        self.unit.define(self.name, f'define {linkage}{self._head} "probe-stack"="inline-asm" {{\n{body}\n}}')
 
     def op(self, text: str, type_name: str) -> Value:
         """Write an instruction with a result."""
         self._count += 1
+        self.size += len(text)
         name = f"%v{self._count}"
         self._lines.append(f"  {name} = {text}")
         return Value(name, type_name)
 
     def do(self, text: str) -> None:
         """Write an instruction without a result."""
+        self.size += len(text)
         self._lines.append("  " + text)
 
     def fresh(self, stem: str) -> str:

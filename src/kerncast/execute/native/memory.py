@@ -25,8 +25,11 @@ def load(o: Operation, number: int, counters: Value, *, counts_sectors: bool) ->
     size = TYPE_BITS[o.type] // 8
     space = space_of(o, source)
     if isinstance(source.base, Symbol) and space == "argument":
-        _load_parameter(o, o.block.program.parameters[source.base.name] + source.offset, elements)
-        return
+        program = o.block.program
+        place = program.parameters[source.base.name] + source.offset
+        if 0 <= place <= program.parameter_bytes - size * len(elements):  # else the checked way finds the fault
+            _load_parameter(o, place, elements)
+            return
     address = _address(o, source)
     name = transfer.loader(o.emit.unit, space, size * len(elements), counts_sectors=counts_sectors)
     pointers = (o.block.pointers.worker, o.block.pointers.warp)
@@ -58,16 +61,20 @@ def update(o: Operation, number: int, counters: Value, *, counts_sectors: bool) 
     position = 1 if o.ins.root == "atom" else 0
     target = o.ins.operands[position]
     assert isinstance(target, Address)
-    what = atomic.update_of(o.ins.modifiers, o.type)
+    lists = [operand.elements if isinstance(operand, Vector) else (operand,) for operand in o.ins.operands]
+    what = atomic.update_of(o.ins.modifiers, o.type, len(lists[-1]))
     address = _address(o, target)
-    sources = [o.block.source(operand, f"b{TYPE_BITS[o.type]}") for operand in o.ins.operands[position + 1 :]]
-    atomic.stage(o.block, sources)
+    kind = f"b{TYPE_BITS[o.type]}"
+    given = [[o.block.source(element, kind) for element in elements] for elements in lists[position + 1 :]]
+    atomic.stage(o.block, [_put_together(o, values) for values in given])
     name = atomic.updater(o.emit.unit, what, space_of(o, target), counts_sectors=counts_sectors)
     pointers = (o.block.pointers.worker, o.block.pointers.warp)
     o.emit.call_void(name, *pointers, counters, integer("i32", number), o.block.executing, address)
     if position:
         merged = field(o.emit, o.block.pointers.worker, WORKER, "merged")
-        o.block.write(o.ins.operands[0], o.emit.load(merged, vector(what.kind), 64), signed=o.is_signed)
+        found = _taken_apart(o, merged, TYPE_BITS[o.type] // 8, what.count)
+        for each, value in zip(lists[0], found, strict=True):
+            o.block.write(each, value, signed=o.is_signed)
 
 
 def _address(o: Operation, operand: Address) -> Value:
@@ -108,11 +115,13 @@ def _put_together(o: Operation, values: list[Value]) -> Value:
         return values[0]
     kind = element(values[0].type)
     count = len(values)
-    pairs = [_joined(o, values[n], values[n + 1], LANES) for n in range(0, count, 2)]
-    joined = pairs[0] if count == 2 else _joined(o, pairs[0], pairs[1], 2 * LANES)
+    parts, length = values, LANES
+    while len(parts) > 1:
+        parts = [_joined(o, a, b, length) for a, b in zip(parts[::2], parts[1::2], strict=True)]
+        length *= 2
     order = [n * LANES + lane for lane in range(LANES) for n in range(count)]
     wide = f"<{LANES * count} x {kind}>"
-    return o.emit.op(f"shufflevector {joined.typed}, {wide} poison, {_indices(order)}", wide)
+    return o.emit.op(f"shufflevector {parts[0].typed}, {wide} poison, {_indices(order)}", wide)
 
 
 def _joined(o: Operation, a: Value, b: Value, count: int) -> Value:
@@ -122,3 +131,6 @@ def _joined(o: Operation, a: Value, b: Value, count: int) -> Value:
 
 def _indices(numbers: "range | list[int]") -> str:
     return f"<{len(numbers)} x i32> <" + ", ".join(f"i32 {n}" for n in numbers) + ">"
+
+
+ACCESSES = {"ld": load, "ldu": load, "st": store, "atom": update, "red": update}

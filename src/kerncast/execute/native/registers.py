@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from kerncast.execute.native.frames import WARP
+from kerncast.execute.native.limits import TooLargeError
 from kerncast.ptx import ControlFlowGraph, Function
 from kerncast.ptx.module import TYPE_BITS, Address, Instruction, Negated, Operand, Register, Vector
 
@@ -16,10 +17,11 @@ CARRY = Register("%cc", "pred")
 _TAKES_CARRY = frozenset({"addc", "subc", "madc"})
 _WITHOUT_RESULT = frozenset({
     "st", "red", "bra", "brx", "ret", "exit", "trap", "membar", "fence", "nanosleep", "prefetch", "prefetchu",
-    "pmevent", "call",
+    "pmevent", "call", "brkpt", "griddepcontrol",
 })  # fmt: skip
 _COMBINE = frozenset({"and", "or", "xor"})
 _LINE_BYTES = 64
+_WORK_LIMIT = 4 * 10**9  # bits looked at, which takes about a second
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +31,7 @@ class RegisterPlan:
     slots: Mapping[str, int]
     """register: offset in the frame of the warp, in bytes"""
     live_out: tuple[frozenset[str], ...]
-    """per basic block the registers that a later block may read"""
+    """per basic block the registers that it sets and that a later block may read"""
     start_bytes: int
     """the part of a frame that is set when a block of threads begins: its head and registers that may be read first"""
     frame_bytes: int
@@ -38,27 +40,50 @@ class RegisterPlan:
 def plan_registers(function: Function, cfg: ControlFlowGraph) -> RegisterPlan:
     """Return where the registers of a function lie."""
     uses, defines = _uses_and_definitions(function, cfg)
-    live_in: list[set[str]] = [set(use) for use in uses]
-    live_out: list[set[str]] = [set() for _ in uses]
-    changed = True
-    while changed:
-        changed = False
-        for number in reversed(range(len(uses))):
-            following = [s for s in cfg.blocks[number].successors if s < len(uses)]
-            live_out[number] = set().union(*(live_in[s] for s in following))
-            found = uses[number] | (live_out[number] - defines[number])
-            changed |= found != live_in[number]
-            live_in[number] = found
+    bit_of = {name: 1 << n for n, name in enumerate(sorted(set().union(*uses)))}
+    live_out = _live_out(cfg, [_as_bits(u, bit_of) for u in uses], [_as_bits(d, bit_of) for d in defines])
     types = {r.name: r.type for i in function.instructions for r in (*results_of(i), *sources_of(i))}
-    across = set().union(*live_in) if live_in else set()
-    first = live_in[0] if live_in else set()
+    across = set(bit_of)
+    at_start = live_out[0] if live_out else 0
+    first = {n for n, bit in bit_of.items() if (at_start & bit and n not in defines[0]) or n in uses[0]}
     slots: dict[str, int] = {}
     position = start_bytes = -(-WARP.itemsize // _LINE_BYTES) * _LINE_BYTES
     for name in [*sorted(first), *sorted(across - first)]:
         slots[name] = position
         position += max(_LINE_BYTES, 4 * TYPE_BITS[types[name]])
         start_bytes = position if name in first else start_bytes
-    return RegisterPlan(slots, tuple(frozenset(s) for s in live_out), start_bytes, position)
+    later = (frozenset(n for n in d if bit_of.get(n, 0) & out) for d, out in zip(defines, live_out, strict=True))
+    return RegisterPlan(slots, tuple(later), start_bytes, position)
+
+
+def _as_bits(names: set[str], bit_of: Mapping[str, int]) -> int:
+    bits = 0
+    for name in names:
+        bits |= bit_of.get(name, 0)
+    return bits
+
+
+def _live_out(cfg: ControlFlowGraph, uses: list[int], defines: list[int]) -> list[int]:
+    """Return which registers a later block may read, per block, as bits: sets would take gigabytes in a giant one."""
+    work = 0
+    live_out = [0] * len(uses)
+    live_in = [*uses, 0]  # nothing is read behind the exit
+    backwards = sorted(range(len(uses)), key=cfg.order.place_of.__getitem__, reverse=True)
+    changed = True
+    while changed:
+        changed = False
+        work += sum(bits.bit_length() for bits in live_in) + len(uses)
+        if work > _WORK_LIMIT:
+            raise TooLargeError
+        for number in backwards:
+            out = 0
+            for successor in cfg.blocks[number].successors:
+                out |= live_in[successor]
+            live_out[number] = out
+            found = uses[number] | out & ~defines[number]
+            changed |= found != live_in[number]
+            live_in[number] = found
+    return live_out
 
 
 def results_of(ins: Instruction) -> tuple[Register, ...]:
@@ -86,9 +111,7 @@ def result_count(ins: Instruction) -> int:
         return len(ins.operands) - 2 - any(m in _COMBINE for m in ins.modifiers)
     if ins.root == "shfl":
         return 2 if len(ins.operands) > (5 if "sync" in ins.modifiers else 4) else 1
-    if ins.root == "match":
-        return 2 if len(ins.operands) == 4 else 1
-    return 1
+    return 2 if ins.root == "elect" or (ins.root == "match" and len(ins.operands) == 4) else 1
 
 
 def _uses_and_definitions(function: Function, cfg: ControlFlowGraph) -> tuple[list[set[str]], list[set[str]]]:

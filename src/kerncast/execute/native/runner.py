@@ -12,6 +12,7 @@ from kerncast.execute.native.counting import CounterPlan
 from kerncast.execute.native.engine import Compiled, Run, compile_program, worker_count
 from kerncast.execute.remarks import PRINTF, absent_lanes
 from kerncast.execute.state import BlockCounts, Report, Setting
+from kerncast.launch import Buffer
 from kerncast.trace import Counts
 
 _ACCESSES = ("requests", "sectors", "accesses", "shared_requests", "shared_accesses", "local_accesses")
@@ -21,14 +22,16 @@ class NativeEngine:
     """Runs lists of blocks on the cores of this machine."""
 
     def __init__(self, setting: Setting, compiled: Compiled | None = None, workers: int | None = None) -> None:
+        deadline = time.monotonic() + setting.budget.seconds  # compiling counts too
         self._setting = setting
         compiled = compiled or _compiled(_Identity(setting.linked))
         self._plan = compiled.counters
         self._run = Run(compiled, setting.program, setting.launch, setting.arena, setting.budget)
         self._run.read, self._run.written = setting.touched.read, setting.touched.written
         addresses = [setting.program.address_of(name) for name in compiled.symbols]
-        self._run.prepare(setting.parameters, addresses, workers or worker_count(setting.program))
-        self._deadline = time.monotonic() + setting.budget.seconds
+        buffers = frozenset(a.parameter.name for a in setting.arguments if isinstance(a.argument.value, Buffer))
+        self._run.prepare(setting.parameters, addresses, workers or _workers(_Identity(setting.linked), buffers))
+        self._run.deadline = deadline
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -38,6 +41,11 @@ class NativeEngine:
         prints = [number for number, ins in enumerate(code) if "vprintf" in ins.modifiers]
         executed = self._executions(prints) if prints else 0
         return tuple(dict.fromkeys([*doubtful, *([PRINTF] if executed else [])]))
+
+    @property
+    def printed(self) -> str:
+        """What the kernel printed."""
+        return self._run.console.text
 
     def check_room(self, blocks: int) -> None:
         """Raise BudgetExceededError if the counts of so many blocks take too much memory."""
@@ -50,7 +58,7 @@ class NativeEngine:
         def keep_going(finished: int) -> None:
             if report:
                 report(before + finished)
-            if time.monotonic() > self._deadline:
+            if time.monotonic() > self._run.deadline:
                 raise endless("within its budget of time", self._run.where_stands())
 
         self._run.run(np.array(blocks, np.int64), keep_going)
@@ -110,3 +118,8 @@ class _Identity:
 @lru_cache(maxsize=32)
 def _compiled(program: _Identity) -> Compiled:
     return compile_program(program.program)
+
+
+@lru_cache(maxsize=32)
+def _workers(program: _Identity, buffers: frozenset[str]) -> int:
+    return worker_count(program.program, buffers)

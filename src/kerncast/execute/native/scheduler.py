@@ -25,6 +25,8 @@ def _run_worker(unit: Unit) -> None:
     busy = emit.allocate("i32")
     emit.go("round")
     emit.label("round")
+    emit.branch(emit.compare("ne", get(emit, _WORKER, WORKER, "stop"), 0), "pause", "begin")
+    emit.label("begin")
     emit.store(integer("i32", 0), busy)
     size = integer("i64", BLOCK.itemsize)
     with emit.count_up(get(emit, _WORKER, WORKER, "slots")) as slot:
@@ -32,7 +34,8 @@ def _run_worker(unit: Unit) -> None:
         block = emit.at(get(emit, _WORKER, WORKER, "resident"), place)
         is_free = emit.compare("eq", get(emit, block, BLOCK, "busy"), 0)
         left = emit.compare("slt", get(emit, _WORKER, WORKER, "next_row"), get(emit, _WORKER, WORKER, "block_count"))
-        with emit.when(emit.binary("and", is_free, left)):
+        goes_on = emit.compare("eq", get(emit, _WORKER, WORKER, "stop"), 0)  # clearing a block's memory takes time too
+        with emit.when(emit.and_(emit.and_(is_free, left), goes_on)):
             emit.call_void("start_block", _WORKER, block)
         with emit.when(emit.compare("ne", get(emit, block, BLOCK, "busy"), 0)):
             emit.store(integer("i32", 1), busy)
@@ -112,7 +115,8 @@ def _turn_block(unit: Unit) -> None:
         warp = _warp(emit, emit.cast("zext", number, "i64"))
         live = emit.compare("ne", get(emit, warp, WARP, "live"), 0)
         free = emit.compare("slt", get(emit, warp, WARP, "barrier"), 0)
-        healthy = emit.compare("eq", get(emit, _WORKER, WORKER, "fault"), 0)
+        halted = emit.or_(get(emit, _WORKER, WORKER, "fault"), get(emit, _WORKER, WORKER, "stop"))
+        healthy = emit.compare("eq", halted, 0)
         with emit.when(emit.binary("and", emit.binary("and", live, free), healthy)):
             _run_warp(emit, warp)
             runnable = emit.and_(get(emit, warp, WARP, "live"), emit.not_(get(emit, warp, WARP, "parked")))
@@ -121,6 +125,11 @@ def _turn_block(unit: Unit) -> None:
                 emit.increase(ran, integer("i32", 1))
         gone = emit.compare("eq", get(emit, warp, WARP, "live"), 0)
         emit.increase(ended, emit.cast("zext", gone, "i32"))
+    stopped, complete = emit.fresh("stopped"), emit.fresh("complete")
+    emit.branch(emit.compare("ne", get(emit, _WORKER, WORKER, "stop"), 0), stopped, complete)
+    emit.label(stopped)  # warps were passed over, so that nothing can be told about the block
+    emit.give()
+    emit.label(complete)
     over = emit.compare("sgt", get(emit, _BLOCK, BLOCK, "iterations"), get(emit, _WORKER, WORKER, "iteration_limit"))
     with emit.when(over):
         _note(emit, "endless", _warp(emit, integer("i64", 0)), integer("i32", 0))
@@ -214,8 +223,10 @@ def _add_up(emit: Emitter, warp: Value, sums: dict[str, Value]) -> None:
 
 def _give_result(emit: Emitter, warp: Value, votes: Value, lanes: Value) -> None:
     """Write what bar.red computes over the threads that arrived together to their registers."""
-    kind, arrived = get(emit, warp, WARP, "reduces"), get(emit, warp, WARP, "arrived")
-    place = emit.at(warp, emit.cast("zext", get(emit, warp, WARP, "result"), "i64"))
+    result, arrived = get(emit, warp, WARP, "result"), get(emit, warp, WARP, "arrived")
+    is_read = emit.compare("ne", result, 0)
+    kind = emit.select(is_read, get(emit, warp, WARP, "reduces"), 0)
+    place = emit.at(warp, emit.cast("zext", result, "i64"))
     with emit.when(emit.compare("eq", kind, 1)):
         old = emit.load(place, vector("i32"), 64)
         emit.store(emit.select(emit.mask_lanes(arrived), emit.splat(votes), old), place, 64)

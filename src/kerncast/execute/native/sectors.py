@@ -31,9 +31,15 @@ def count_run(access: Access, first: Value) -> None:
     for name in access.touches:
         place = emit.at(get(emit, POINTERS[0], WORKER, name), start)
         with emit.count_up(count) as number:
-            emit.store(integer("i8", 1), emit.at(place, number))
+            _mark(emit, emit.at(place, number))
     emit.go(after)
     emit.label(after)
+
+
+def _mark(emit: Emitter, place: Value) -> None:
+    """Mark a sector. What is marked stays as it is: writing it again would take the cache line from the other core."""
+    with emit.when(emit.compare("eq", emit.load(place, "i8"), 0)):
+        emit.store(integer("i8", 1), place)
 
 
 def count_scattered(access: Access) -> None:
@@ -72,7 +78,7 @@ def _define_distinct(unit: Unit, name: str, touches: tuple[str, ...]) -> None:
     emit.store(emit.and_(left, emit.not_(same)), rest)
     emit.increase(count, integer("i64", 1))
     for name_ in touches:
-        emit.store(integer("i8", 1), emit.at(get(emit, worker, WORKER, name_), emit.cast("zext", one, "i64")))
+        _mark(emit, emit.at(get(emit, worker, WORKER, name_), emit.cast("zext", one, "i64")))
     emit.go(head)
     emit.label(after)
     emit.give(emit.load(count, "i64"))

@@ -18,7 +18,7 @@ from kerncast.execute.native.access import (
     lane_pointers,
     note_fault,
 )
-from kerncast.execute.native.frames import FAULTS, WORKER, field
+from kerncast.execute.native.frames import FAULTS, SPACES, WORKER, field
 from kerncast.execute.native.ir import LANES, Emitter, Unit, Value, each_lane, integer
 from kerncast.execute.native.lowering import I64
 from kerncast.execute.native.movement import lies_in
@@ -26,6 +26,8 @@ from kerncast.execute.native.sectors import count_run, count_scattered
 
 _COUNTERS, _SITE, _MASK, _ADDRESS = PARAMETERS[2:]
 _WINDOWS = {"global": 0, "shared": SHARED_WINDOW, "local": LOCAL_WINDOW, "param": PARAMETER_WINDOW, "call": 0}
+#: Of neighbouring lanes; what lies before and behind each memory has room for so many bytes of each lane.
+_MOST_BYTES_AT_ONCE = 16
 Lanes = tuple[str, Value]
 """a state space and the lanes that point to it"""
 #: Where the counters of each state space begin, for an instruction with a generic address.
@@ -56,7 +58,9 @@ def storer(unit: Unit, space: str, size: int, *, counts_sectors: bool) -> str:
             def inner(part: str) -> str:
                 return storer(unit, part, size, counts_sectors=counts_sectors)
 
-            define_generic(unit, name, inner, "constant")
+            define_generic(unit, name, inner)
+        elif space == "param":
+            define_refusal(unit, name, space, "constant")
         else:
             _define_store(unit, name, space, size, ("written",) if counts_sectors else ())
     return name
@@ -66,7 +70,9 @@ def _define_load(unit: Unit, name: str, space: str, size: int, touches: tuple[st
     emit = Emitter(unit, name, "ptr", PARAMETERS)
     staged = field(emit, POINTERS[0], WORKER, "staged")
     access = checked(Access(emit, space, size, touches if space in {"global", "const"} else ()), staged)
-    if space in {"global", "const", "shared"}:
+    if size > _MOST_BYTES_AT_ONCE:
+        count_scattered(access)
+    elif space in {"global", "const", "shared"}:
         first, run = _begin(access)
         with _returns(emit, access.agrees(run)):
             count_run(access, first)
@@ -82,7 +88,8 @@ def _define_load(unit: Unit, name: str, space: str, size: int, touches: tuple[st
     table = lane_pointers(access)
     for lane in range(LANES):
         place = emit.cast("inttoptr", emit.load(emit.at(table, 8 * lane), "i64"), "ptr")
-        emit.store(emit.load(place, f"i{8 * size}", size), emit.at(staged, size * lane), size)
+        align = min(size, _MOST_BYTES_AT_ONCE)  # memory of NumPy begins at a multiple of 16
+        emit.store(emit.load(place, f"i{8 * size}", align), emit.at(staged, size * lane), align)
     emit.give(staged)
     emit.finish()
 
@@ -91,7 +98,9 @@ def _define_store(unit: Unit, name: str, space: str, size: int, touches: tuple[s
     emit = Emitter(unit, name, "void", PARAMETERS)
     staged = field(emit, POINTERS[0], WORKER, "staged")
     access = checked(Access(emit, space, size, touches if space == "global" else ()), None)
-    if space in {"global", "shared"}:
+    if size > _MOST_BYTES_AT_ONCE:
+        count_scattered(access)
+    elif space in {"global", "shared"}:
         first, run = _begin(access)
         whole = emit.compare("eq", access.mask, -1)
         with _returns(emit, emit.binary("and", whole, access.agrees(run))):
@@ -103,7 +112,8 @@ def _define_store(unit: Unit, name: str, space: str, size: int, touches: tuple[s
     table = lane_pointers(access)
     for lane in range(LANES):  # in the order of the lanes: of several that write one place the last wins
         place = emit.cast("inttoptr", emit.load(emit.at(table, 8 * lane), "i64"), "ptr")
-        emit.store(emit.load(emit.at(staged, size * lane), f"i{8 * size}", size), place, size)
+        align = min(size, _MOST_BYTES_AT_ONCE)
+        emit.store(emit.load(emit.at(staged, size * lane), f"i{8 * size}", align), place, align)
     emit.give()
     emit.finish()
 
@@ -138,15 +148,22 @@ def _returns(emit: Emitter, condition: Value) -> Iterator[None]:
     emit.label(on)
 
 
-def define_generic(unit: Unit, name: str, inner: Callable[[str], str], refusal: str) -> None:
+def define_generic(unit: Unit, name: str, inner: Callable[[str], str]) -> None:
     """Write an access by generic addresses, without a result: one call for each state space that lanes point to."""
     emit = Emitter(unit, name, "void", PARAMETERS)
     for space, mask in _spaces(emit):
         with emit.when(emit.compare("ne", mask, 0)):
-            if space == "param":
-                note_fault(emit, POINTERS, Fault(integer("i32", FAULTS[refusal]), _SITE, emit.first_lane(mask)))
-            else:
-                emit.call_void(inner(space), *_arguments(emit, space, mask))
+            emit.call_void(inner(space), *_arguments(emit, space, mask))
+    emit.give()
+    emit.finish()
+
+
+def define_refusal(unit: Unit, name: str, space: str, fault: str) -> None:
+    """Write an access to a state space that does not allow it."""
+    emit = Emitter(unit, name, "void", PARAMETERS)
+    with emit.when(emit.compare("ne", _MASK, 0)):
+        code, number = integer("i32", FAULTS[fault]), integer("i32", SPACES.index(space))
+        note_fault(emit, POINTERS, Fault(code, _SITE, emit.first_lane(_MASK), space=number))
     emit.give()
     emit.finish()
 

@@ -14,24 +14,27 @@ from kerncast.execute.native.access import Fault, note_fault
 from kerncast.execute.native.block import BlockCode
 from kerncast.execute.native.comparison import set_predicate
 from kerncast.execute.native.counting import MEMORY_ROOTS, CounterPlan
-from kerncast.execute.native.frames import BLOCK, FAULTS, WARP, field, get, put
+from kerncast.execute.native.frames import BLOCK, FAULTS, WARP, WORKER, field, get, put
 from kerncast.execute.native.integers import uses_carry, with_carry
 from kerncast.execute.native.ir import Emitter, Unit, Value, integer
+from kerncast.execute.native.limits import TooLargeError
 from kerncast.execute.native.lowering import I32, LOWERINGS, Operation
+from kerncast.execute.native.printing import call_printer
 from kerncast.execute.native.registers import RegisterPlan, result_count
 from kerncast.ptx.module import Immediate, Instruction
 
 _BEHIND = 0x7FFFFFFF
 _NOTHING = frozenset({
-    "membar", "fence", "nanosleep", "prefetch", "prefetchu", "pmevent", "bra", "brx", "ret", "exit", "bar", "barrier",
+    "membar", "fence", "nanosleep", "prefetch", "prefetchu", "pmevent", "griddepcontrol", "bra", "brx", "ret", "exit",
+    "bar", "barrier",
 })  # fmt: skip
 _WORKER, _WARP, _COUNTERS = Value("%worker", "ptr"), Value("%warp", "ptr"), Value("%counters", "ptr")
 _REDUCES = {"popc": 1, "and": 2, "or": 3}
-_CROSS_LANE = {"shfl": crosslane.shuffle, "vote": crosslane.vote, "match": crosslane.match,
-               "activemask": crosslane.active_mask, "redux": crosslane.reduce_warp}  # fmt: skip
 _MOVES = {"mov": movement.move, "cvta": movement.convert_address, "isspacep": movement.is_space, "setp": set_predicate}
-_MEMORY = {"ld": memory.load, "ldu": memory.load, "st": memory.store, "atom": memory.update, "red": memory.update}
 _ANYWHERE = integer("i32", 0)
+#: Characters of LLVM text of a kernel; this much takes seconds to compile and some hundred MB of memory.
+_TEXT_LIMIT = 4_000_000
+_PIECE_SIZE = 12_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +63,7 @@ class WarpWriter:
         self.emit = Emitter(unit, "run_warp", "void", [_WORKER, _WARP, _COUNTERS])
         self.active = self.emit.allocate("i32")
         """lanes that run, while control goes from block to block"""
+        self._size_before = 0
 
     def write(self) -> None:
         """Write everything."""
@@ -122,7 +126,8 @@ class WarpWriter:
         left = emit.sub(emit.load(fuel, "i32"), 1)
         emit.store(left, fuel)
         out = emit.fresh("out")
-        emit.branch(emit.compare("sgt", left, 0), f"block{self.order.block_at[place]}", out)
+        goes_on = emit.compare("eq", get(emit, _WORKER, WORKER, "stop"), 0)
+        emit.branch(emit.and_(emit.compare("sgt", left, 0), goes_on), f"block{self.order.block_at[place]}", out)
         emit.label(out)
         self._stand(emit.load(self.active, "i32"), integer(I32, place))
         emit.give()
@@ -167,7 +172,19 @@ class WarpWriter:
         block = cfg.blocks[number]
         for position in range(block.start, block.stop):
             self._instruction(code, position)
+            self._cut()
         self._end(code, number)
+
+    def _cut(self) -> None:
+        """Begin another block of LLVM after so much text, as its time grows with the square of a block's length."""
+        emit = self.emit
+        if emit.size > _TEXT_LIMIT:
+            raise TooLargeError
+        if emit.size - self._size_before > _PIECE_SIZE:
+            following = emit.fresh("piece")
+            emit.go(following)
+            emit.label(following)
+            self._size_before = emit.size
 
     def _instruction(self, code: BlockCode, position: int) -> None:
         ins = self.program.function.instructions[position]
@@ -182,11 +199,11 @@ class WarpWriter:
         operation = Operation(ins, code, result_count(ins))
         if ins.root in MEMORY_ROOTS:
             counters = self.emit.at(_COUNTERS, self.plans.counters.memory[position])
-            _MEMORY[ins.root](operation, position, counters, counts_sectors=self.plans.counts_sectors)
-        elif ins.root in _CROSS_LANE:
+            memory.ACCESSES[ins.root](operation, position, counters, counts_sectors=self.plans.counts_sectors)
+        elif ins.root in crosslane.CROSS_LANE:
             crosslane.remark_absent(operation, position)
-            _CROSS_LANE[ins.root](operation)
-        elif ins.root in {"trap", "call"}:
+            crosslane.CROSS_LANE[ins.root](operation)
+        elif ins.root in {"trap", "brkpt", "call"}:
             self._trap(code, ins, position)
         elif ins.root not in _NOTHING:
             self._arithmetic(operation)
@@ -206,6 +223,7 @@ class WarpWriter:
 
     def _trap(self, code: BlockCode, ins: Instruction, position: int) -> None:
         if "vprintf" in ins.modifiers:
+            call_printer(code, position)
             return
         emit = self.emit
         trap, on = emit.fresh("trap"), emit.fresh("on")
@@ -230,7 +248,7 @@ class WarpWriter:
         if last.root in {"bar", "barrier"}:
             self._barrier(code, number, block.stop - 1)
             return
-        if len(targets) == 1:
+        if len(set(targets)) == 1:  # also a branch to what follows it, which parts no lanes
             code.flush(number)
             self._go(targets[0], code.active)
             return
@@ -275,6 +293,7 @@ class WarpWriter:
         emit.give()
         emit.label(right)
         table = emit.unit.table(f"table{position}", targets)
+        emit.size += len(table.text) * len(targets)
         safe = emit.select(emit.mask_lanes(code.active), choice, 0)
         choices, places = emit.allocate(I32), emit.allocate(I32)
         emit.store(safe, choices, 64)
@@ -287,7 +306,11 @@ class WarpWriter:
         others = emit.and_(emit.mask_bits(emit.compare("ne", found, emit.splat(first))), code.active)
         differs = emit.cast("zext", emit.compare("ne", others, 0), "i64")
         emit.increase(emit.at(_COUNTERS, self.plans.counters.divergent), differs)
-        emit.go("dispatch")
+        if self.order.end in targets:
+            gone = emit.and_(emit.mask_bits(emit.compare("eq", found, self.order.end)), code.active)
+            self._leave_kernel(gone)
+        else:
+            emit.go("dispatch")
 
     # Barriers
 
@@ -300,7 +323,8 @@ class WarpWriter:
             return
         operands = ins.operands[1:-1] if "red" in ins.modifiers else ins.operands
         lane = emit.first_lane(emit.or_(code.executing, 0x80000000))
-        values = [self._of_lane(code.source(operand, "u32"), lane) for operand in operands]
+        sources = (code.source(operand, "u32") for operand in operands)
+        values = [emit.op(f"extractelement {source.typed}, {lane.typed}", "i32") for source in sources]
         barrier, expected, *_ = (*values, integer("i32", 0), integer("i32", 0))
         votes = emit.mask_bits(code.source(ins.operands[-1], "pred")) if "red" in ins.modifiers else _ANYWHERE
         code.flush(number)
@@ -317,7 +341,7 @@ class WarpWriter:
             kind = next((_REDUCES[m] for m in ins.modifiers if m in _REDUCES), 0)
             target = self.plans.registers.slots.get(getattr(ins.operands[0], "name", ""), 0) if kind else 0
             numbers = {"expected": expected, "arrived": code.executing, "votes": votes,
-                       "reduces": integer("i32", kind if target else 0), "result": integer("i32", target),
+                       "reduces": integer("i32", kind), "result": integer("i32", target),
                        "instruction": integer("i32", position), "barrier": barrier}  # fmt: skip
             for name, value in numbers.items():
                 put(emit, value, _WARP, WARP, name)
@@ -325,9 +349,6 @@ class WarpWriter:
             emit.give()
         emit.label(skip)
         self._go(place, code.active)
-
-    def _of_lane(self, values: Value, lane: Value) -> Value:
-        return self.emit.op(f"extractelement {values.typed}, {lane.typed}", "i32")
 
     def _passed(self, block: Value, barrier: Value) -> Value:
         return self.emit.index(field(self.emit, block, BLOCK, "passed"), "i32", barrier)

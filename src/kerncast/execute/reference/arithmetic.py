@@ -5,6 +5,7 @@ computed in double precision and rounded once: within the error that the ISA all
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -31,6 +32,8 @@ ARITHMETIC: dict[str, Handler] = {}
 _WIDER = {"s16": "s32", "u16": "u32", "s32": "s64", "u32": "u64"}
 _FLOATS = {"f32", "f64"}
 _HALVES = {"f16", "bf16", "f16x2", "bf16x2"}
+_SHORTS = {"u16x2": np.uint16, "s16x2": np.int16}
+_PACKED = {"f32x2", *_SHORTS}
 _ROUNDINGS = {"rn", "rz", "rm", "rp"}
 
 
@@ -59,6 +62,8 @@ def refuse(instruction: Instruction) -> UnsupportedError:
 def _add_sub_mul(ins: Instruction, src: Sources) -> AnyArray:
     if ins.type in _HALVES:
         return _half(ins, src)
+    if ins.type in _PACKED:
+        return _packed(ins, src, _add_sub_mul)
     if ins.type in _FLOATS:
         return _float_result(ins, _float_add_sub_mul(ins, src))
     a, b = src(0), src(1)
@@ -91,6 +96,8 @@ def _float_add_sub_mul(ins: Instruction, src: Sources) -> AnyArray:
 def _fma(ins: Instruction, src: Sources) -> AnyArray:
     if ins.type in _HALVES:
         return _half(ins, src)
+    if ins.type in _PACKED:
+        return _packed(ins, src, _fma)
     if ins.type in _FLOATS:
         a, b, c = (_float_source(ins, src, position) for position in range(3))
         function = floats.fma32 if ins.type == "f32" else floats.fma64
@@ -148,6 +155,8 @@ def _divide(ins: Instruction, src: Sources) -> AnyArray:
         mode = rounding_of(ins)
         if mode == "rn":
             return _float_result(ins, a / b)
+        if ins.type == "f64":
+            return floats.divide64(a, b, mode)
         return _float_result(ins, floats.round_to_f32(a.astype(np.float64) / b.astype(np.float64), mode))
     a, b = src(0), src(1)
     # Division by zero gives all ones, and its remainder the dividend, as the hardware's sequence does.
@@ -173,7 +182,12 @@ def _extreme(ins: Instruction, src: Sources) -> AnyArray:
     if ins.type in _HALVES:
         return _half(ins, src)
     if ins.type in _FLOATS:
-        return _float_extreme(ins, _float_source(ins, src, 0), _float_source(ins, src, 1))
+        value = _float_source(ins, src, 0)
+        for position in range(1, len(ins.operands) - 1):  # two, or three
+            value = _float_extreme(ins, value, _float_source(ins, src, position))
+        return value
+    if ins.type in _PACKED:
+        return _packed(ins, src, _extreme)
     result: AnyArray = (np.minimum if ins.root == "min" else np.maximum)(src(0), src(1))
     return np.maximum(result, result.dtype.type(0)) if "relu" in ins.modifiers else result
 
@@ -189,6 +203,34 @@ def _half(ins: Instruction, src: Sources) -> AnyArray:
     return halves.compute(ins, [src(i) for i in range(len(ins.operands) - 1)])
 
 
+def _packed(ins: Instruction, src: Sources, handler: Handler) -> AnyArray:
+    """Run an instruction on two values; ``handler`` runs that on one single."""
+    if ins.type in _SHORTS:
+        return _shorts(ins, src)
+    one = replace(ins, modifiers=tuple("f32" if m == "f32x2" else m for m in ins.modifiers))
+    results = []
+    for shift in (0, 32):
+
+        def single(position: int, type_name: str | None = None, shift: int = shift) -> AnyArray:
+            del type_name
+            return (src(position, "u64") >> np.uint64(shift)).astype(np.uint32).view(np.float32)
+
+        results.append(handler(one, single).view(np.uint32).astype(np.uint64))
+    word: AnyArray = results[0] | (results[1] << np.uint64(32))
+    return word
+
+
+def _shorts(ins: Instruction, src: Sources) -> AnyArray:
+    """Run add, min or max on two short integers."""
+    operation = {"add": np.add, "min": np.minimum, "max": np.maximum}[ins.root]
+    parts = []
+    for a, b in zip(*(halves.unpack(src(i)) for i in (0, 1)), strict=True):
+        result = operation(a.view(_SHORTS[ins.type]), b.view(_SHORTS[ins.type]))
+        result = np.maximum(result, 0) if "relu" in ins.modifiers else result
+        parts.append(result.view(np.uint16))
+    return halves.pack(*parts)
+
+
 @handles("sqrt", "rsqrt", "rcp", "sin", "cos", "ex2", "lg2", "tanh")
 def _special_function(ins: Instruction, src: Sources) -> AnyArray:
     if ins.type in _HALVES:
@@ -197,6 +239,8 @@ def _special_function(ins: Instruction, src: Sources) -> AnyArray:
     mode = rounding_of(ins)
     if ins.root == "sqrt" and mode == "rn":
         return _float_result(ins, np.sqrt(x))
+    if ins.type == "f64" and mode != "rn":
+        return floats.square_root64(x, mode) if ins.root == "sqrt" else floats.divide64(np.ones(1), x, mode)
     functions: dict[str, Callable[[AnyArray], AnyArray]] = {
         "sqrt": np.sqrt, "rsqrt": lambda v: 1 / np.sqrt(v), "rcp": lambda v: 1 / v, "sin": np.sin, "cos": np.cos,
         "ex2": np.exp2, "lg2": np.log2, "tanh": np.tanh,
@@ -204,7 +248,7 @@ def _special_function(ins: Instruction, src: Sources) -> AnyArray:
     exact = functions[ins.root](x.astype(np.float64))
     if ins.type == "f32":
         return _float_result(ins, floats.round_to_f32(exact, mode))
-    if "approx" in ins.modifiers:  # rcp and rsqrt keep the upper 32 bits of the word only
+    if "ftz" in ins.modifiers:  # this approximation keeps the upper word only; .approx alone is exact to a unit or two
         return (exact.view(np.uint64) & np.uint64(0xFFFFFFFF00000000)).view(np.float64)
     return exact
 

@@ -13,8 +13,9 @@ import numpy.typing as npt
 from kerncast.errors import BudgetExceededError, KernelFault
 from kerncast.execute.arena import Arena
 from kerncast.execute.budget import Budget, endless
+from kerncast.execute.console import Console
 from kerncast.execute.layout import Program
-from kerncast.execute.reference import bits, carry, compare, convert, crosslane, moves
+from kerncast.execute.reference import bits, carry, compare, convert, crosslane, moves, video
 from kerncast.execute.reference.arithmetic import ARITHMETIC
 from kerncast.execute.reference.barriers import Barriers
 from kerncast.execute.reference.memory import Memory
@@ -28,11 +29,14 @@ from kerncast.ptx.module import Instruction
 Index = npt.NDArray[np.intp]
 Lanes = npt.NDArray[np.bool_]
 
-_NOTHING = frozenset({"membar", "fence", "nanosleep", "prefetch", "prefetchu", "pmevent", "bra", "brx", "ret", "exit"})
+_NOTHING = frozenset({"membar", "fence", "nanosleep", "prefetch", "prefetchu", "pmevent", "griddepcontrol",
+                      "bra", "brx", "ret", "exit"})  # fmt: skip
 #: A warp that has not run for so many steps goes first, so that others which wait for it in a loop go on.
 _PATIENCE_STEPS = 256
 
-assert bits.ARITHMETIC is compare.ARITHMETIC is convert.ARITHMETIC  # importing them registers their instructions
+assert (
+    bits.ARITHMETIC is compare.ARITHMETIC is convert.ARITHMETIC is video.ARITHMETIC
+)  # importing them registers their instructions
 
 
 class Batch:
@@ -44,6 +48,7 @@ class Batch:
         self.arena = arena
         self.parameters = parameters
         self.budget = budget
+        self.console = Console(program, arena)
 
     def run(self, block_ids: npt.NDArray[np.int64], tally: Tally, deadline: float) -> None:
         """Run these blocks and add what happened to the tally."""
@@ -125,7 +130,7 @@ class Batch:
         elif root in {"bar", "barrier"}:
             if "warp" not in ins.modifiers:
                 self.barriers.arrive(ins, active)
-        elif root in {"trap", "call"}:
+        elif root in {"trap", "brkpt", "call"}:
             self._trap(ins, active)
         else:
             assert root in _NOTHING, f"{ins.name} passed the check of supported instructions"
@@ -133,6 +138,8 @@ class Batch:
     def _trap(self, ins: Instruction, active: Index) -> None:
         if "vprintf" in ins.modifiers:
             self.tally.remark(PRINTF)
+            for thread in active.tolist():
+                self.console.print(ins, self.memory.private_of(thread))
             return
         failed = "an assertion failed" if ins.root == "call" else "the kernel traps"
         raise KernelFault(
@@ -194,7 +201,7 @@ class Batch:
 
 _CROSS_LANE: dict[str, Callable[[Threads, Instruction, Index], None]] = {
     "shfl": crosslane.shuffle, "vote": crosslane.vote, "match": crosslane.match, "activemask": crosslane.active_mask,
-    "redux": crosslane.reduce_warp,
+    "elect": crosslane.elect, "redux": crosslane.reduce_warp,
 }  # fmt: skip
 _MOVES: dict[str, Callable[[Threads, Instruction, Index], None]] = {
     "mov": moves.move, "cvta": moves.convert_address, "isspacep": moves.is_space,

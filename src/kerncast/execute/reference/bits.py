@@ -187,10 +187,40 @@ def _dot_product(ins: Instruction, src: Sources) -> AnyArray:
     total = src(2, "s32" if "s32" in ins.types else "u32").astype(np.int64)
     a, b = src(0, "u32"), src(1, "u32")
     for byte in range(4):
-        total = total + _byte(a, byte, a_type) * _byte(b, byte, b_type)
+        total = total + byte_of(a, byte, a_type) * byte_of(b, byte, b_type)
     return total.astype(np.uint64).astype(np.uint32)
 
 
-def _byte(word: AnyArray, position: int, type_name: str) -> AnyArray:
+@handles("dp2a")
+def _dot_product_of_two(ins: Instruction, src: Sources) -> AnyArray:
+    a_type, b_type = ins.types
+    total = src(2, "u32").astype(np.int64)
+    a, b = src(0, "u32"), src(1, "u32")
+    first_byte = 2 if "hi" in ins.modifiers else 0
+    for place in range(2):
+        total = total + short_of(a, place, a_type) * byte_of(b, first_byte + place, b_type)
+    return total.astype(np.uint64).astype(np.uint32)
+
+
+@handles("fns")
+def _find_nth_set(ins: Instruction, src: Sources) -> AnyArray:
+    del ins
+    mask, base, offset = np.broadcast_arrays(src(0), src(1), src(2, "s32"))
+    rest = np.where(base > 31, 64, np.maximum(np.abs(offset.astype(np.int64)), 1))
+    place, found = base.astype(np.int64), np.full(mask.shape, 0xFFFFFFFF, np.uint32)
+    for _ in range(32):
+        inside = (place >= 0) & (place < 32)
+        bit = inside & ((mask >> np.where(inside, place, 0).astype(np.uint32)) & np.uint32(1) != 0)
+        found = np.where(bit & (rest == 1), place, found).astype(np.uint32)
+        rest, place = rest - bit, place + np.sign(offset)
+    return found
+
+
+def short_of(word: AnyArray, position: int, type_name: str) -> AnyArray:
+    value = (word >> np.uint32(16 * position)).astype(np.uint16)
+    return (value.view(np.int16) if type_name == "s32" else value).astype(np.int64)
+
+
+def byte_of(word: AnyArray, position: int, type_name: str) -> AnyArray:
     value = ((word >> np.uint32(8 * position)) & np.uint32(255)).astype(np.uint8)
     return (value.view(np.int8) if type_name == "s32" else value).astype(np.int64)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from kerncast.execute.reference import floats, halves
 from kerncast.execute.reference.arithmetic import ARITHMETIC, Sources, handles
-from kerncast.ptx.module import Instruction
+from kerncast.ptx.module import TYPE_BITS, Instruction
 
 AnyArray = npt.NDArray[Any]
 
@@ -23,6 +23,8 @@ _COMPARISONS = {
     "hi": (np.greater, False), "hs": (np.greater_equal, False), "equ": (np.equal, True), "neu": (np.not_equal, True),
     "ltu": (np.less, True), "leu": (np.less_equal, True), "gtu": (np.greater, True), "geu": (np.greater_equal, True),
 }  # fmt: skip
+#: What a comparison may be combined with a predicate by.
+COMBINATIONS: dict[str, Any] = {"and": np.logical_and, "or": np.logical_or, "xor": np.logical_xor}
 _PACKED_TRUE = {"f16x2": np.uint32(0x3C00), "bf16x2": np.uint32(0x3F80)}
 
 
@@ -38,13 +40,21 @@ def _set_predicate(ins: Instruction, src: Sources) -> AnyArray:
 @handles("set")
 def _set(ins: Instruction, src: Sources) -> AnyArray:
     target = ins.types[0]
-    if target in _PACKED_TRUE:
-        low, high = (np.where(r, _PACKED_TRUE[target], np.uint32(0)) for r in _compare_packed(ins, src(0), src(1)))
-        return halves.pack(low, high)
-    result = _compare(ins, src(0), src(1))
+    if ins.type.endswith("x2"):
+        one = _PACKED_TRUE.get(target, np.uint32(0xFFFF))
+        results = (_combined(ins, src, r) for r in _compare_packed(ins, src(0), src(1)))
+        return halves.pack(*(np.where(r, one, np.uint32(0)) for r in results))
+    result = _combined(ins, src, _compare(ins, src(0), src(1)))
     if target in {"f16", "bf16"}:
         return halves.from_f64(result.astype(np.float64), target)
-    return result.astype(np.float32) if target == "f32" else np.where(result, np.uint32(0xFFFFFFFF), np.uint32(0))
+    ones = np.uint16(0xFFFF) if TYPE_BITS[target] == 16 else np.uint32(0xFFFFFFFF)
+    return result.astype(np.float32) if target == "f32" else np.where(result, ones, ones.dtype.type(0))
+
+
+def _combined(ins: Instruction, src: Sources, result: AnyArray) -> AnyArray:
+    """Combine the result of a comparison with a predicate, where the instruction has one."""
+    combine = next((m for m in ins.modifiers if m in COMBINATIONS), None)
+    return result if combine is None else COMBINATIONS[combine](result, src(2, "pred"))
 
 
 @handles("selp")

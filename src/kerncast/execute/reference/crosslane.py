@@ -1,7 +1,8 @@
 """Instructions that read other lanes of the warp: shuffles, votes, matches, reductions.
 
 Source: NVIDIA, Parallel Thread Execution ISA 8.8, section 9.7.13. A lane takes part if it is active and in the
-member mask; a shuffle from a lane that is not active returns that lane's register, as the hardware does.
+member mask; a shuffle from a lane that is not active returns that lane's register, as the hardware does. Lanes that
+execute one instruction with different masks are groups of their own, as tiles of a warp are.
 """
 
 from typing import Any
@@ -48,18 +49,17 @@ def shuffle(threads: Threads, ins: Instruction, active: Index) -> None:
 def vote(threads: Threads, ins: Instruction, active: Index) -> None:
     """Run vote and vote.sync."""
     predicate = threads.values(ins.operands[1], "pred", active)
-    member = member_lanes(threads, ins, active)
-    agree = _ballot(threads, active, predicate & member)
+    group = _group(threads, ins, active)
+    agree = group & _ballot(threads, active, predicate)
     if "ballot" in ins.modifiers:
         threads.write(ins.operands[0], agree, active)
         return
-    present = _ballot(threads, active, member)
     if "any" in ins.modifiers:
         result = agree != 0
     elif "all" in ins.modifiers:
-        result = agree == present
+        result = agree == group
     else:
-        result = (agree == present) | (agree == 0)
+        result = (agree == group) | (agree == 0)
     threads.write(ins.operands[0], result, active)
 
 
@@ -71,35 +71,43 @@ def active_mask(threads: Threads, ins: Instruction, active: Index) -> None:
 def match(threads: Threads, ins: Instruction, active: Index) -> None:
     """Run match.any.sync and match.all.sync."""
     value = threads.values(ins.operands[-2], ins.type, active).astype(np.uint64)
-    member = member_lanes(threads, ins, active)
+    group = _group(threads, ins, active)
     key = np.stack([threads.warp[active].astype(np.uint64), value])
-    _, group = np.unique(key, axis=1, return_inverse=True)
-    masks = np.zeros(int(group.max(initial=-1)) + 1, np.uint32)
-    lane_bit = np.uint32(1) << threads.lane[active].astype(np.uint32)
-    np.bitwise_or.at(masks, group[member], lane_bit[member])
-    same = masks[group]
+    _, which = np.unique(key, axis=1, return_inverse=True)
+    masks = np.zeros(int(which.max(initial=-1)) + 1, np.uint32)
+    np.bitwise_or.at(masks, which, np.uint32(1) << threads.lane[active].astype(np.uint32))
+    same = masks[which] & group
     if "any" in ins.modifiers:
         threads.write(ins.operands[0], same, active)
         return
-    everyone = same == _ballot(threads, active, member)
+    everyone = same == group
     threads.write(ins.operands[0], np.where(everyone, same, np.uint32(0)), active)
     if len(ins.operands) == 4:
         threads.write(ins.operands[1], everyone, active)
 
 
+def elect(threads: Threads, ins: Instruction, active: Index) -> None:
+    """Run elect.sync: the first of the members is chosen."""
+    group = _group(threads, ins, active).astype(np.int64)
+    first = np.bitwise_count((group & -group) - 1).astype(np.uint32)
+    threads.write(ins.operands[0], first, active)
+    threads.write(ins.operands[1], threads.lane[active] == first, active)
+
+
 def reduce_warp(threads: Threads, ins: Instruction, active: Index) -> None:
     """Run redux.sync."""
     value = threads.values(ins.operands[1], ins.type, active)
-    member = member_lanes(threads, ins, active)
     operations: dict[str, tuple[Any, int]] = {
         "add": (np.add, 0), "min": (np.minimum, int(np.iinfo(value.dtype).max)),
         "max": (np.maximum, int(np.iinfo(value.dtype).min)), "and": (np.bitwise_and, 0xFFFFFFFF),
         "or": (np.bitwise_or, 0), "xor": (np.bitwise_xor, 0),
     }  # fmt: skip
     operation, neutral = next(operations[m] for m in ins.modifiers if m in operations)
-    result = np.full(threads.warps, neutral, value.dtype)
-    operation.at(result, threads.warp[active][member], value[member])
-    threads.write(ins.operands[0], result[threads.warp[active]], active)
+    of_warp = np.full((threads.warps, WARP_LANES), neutral, value.dtype)
+    of_warp.reshape(-1)[active] = value
+    in_group = _group(threads, ins, active)[:, None] >> np.arange(WARP_LANES, dtype=np.uint32) & np.uint32(1) != 0
+    kept = np.where(in_group, of_warp[threads.warp[active]], value.dtype.type(neutral))
+    threads.write(ins.operands[0], operation.reduce(kept, axis=1, dtype=value.dtype), active)
 
 
 def members(threads: Threads, ins: Instruction, active: Index) -> npt.NDArray[np.uint32]:
@@ -109,7 +117,13 @@ def members(threads: Threads, ins: Instruction, active: Index) -> npt.NDArray[np
     return threads.values(ins.operands[-1], "u32", active)
 
 
-def member_lanes(threads: Threads, ins: Instruction, active: Index) -> Mask:
+def _group(threads: Threads, ins: Instruction, active: Index) -> npt.NDArray[np.uint32]:
+    """Return for each active thread those of its member mask that take part."""
+    masks = members(threads, ins, active)
+    return masks & _ballot(threads, active, _member_lanes(threads, ins, active))
+
+
+def _member_lanes(threads: Threads, ins: Instruction, active: Index) -> Mask:
     """Return which of the active threads are in their own member mask."""
     lanes: Mask = (members(threads, ins, active) >> threads.lane[active].astype(np.uint32)) & np.uint32(1) != 0
     return lanes

@@ -34,6 +34,11 @@ class ReferenceEngine:
         """What a reader of the counts should know."""
         return tuple(self._tally.remarks)
 
+    @property
+    def printed(self) -> str:
+        """What the kernel printed."""
+        return self._batch.console.text
+
     def check_room(self, blocks: int) -> None:
         """Raise BudgetExceededError if the counts of so many blocks take too much memory."""
         self._tally.check_room(blocks)

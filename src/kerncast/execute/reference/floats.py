@@ -60,6 +60,16 @@ def fma64(a: Float64, b: Float64, c: Float64, mode: str = "rn") -> Float64:
     return result
 
 
+def divide64(a: Float64, b: Float64, mode: str) -> Float64:
+    """Return a / b rounded once, in a direction."""
+    return _each(lambda x, y, _: _exact_quotient(x, y, mode), a, b, np.ones(1))
+
+
+def square_root64(a: Float64, mode: str) -> Float64:
+    """Return the square root rounded once, in a direction."""
+    return _each(lambda x, _, __: _exact_root(x, mode), a, np.ones(1), np.ones(1))
+
+
 def round_to(exact: Float64, kind: str, mode: str) -> Float64:
     """Round doubles (themselves rounded to odd) to the values of a shorter format: f16, bf16 or f32."""
     shape = FORMATS[kind]
@@ -161,6 +171,28 @@ def _exact_fma(a: float, b: float, c: float, mode: str) -> float:
         product_is_negative = math.copysign(1, a) * math.copysign(1, b) < 0
         signs = {product_is_negative, math.copysign(1, c) < 0}
         return -0.0 if signs == {True} or (mode == "rm" and True in signs) else 0.0
+    return _rounded(exact, mode)
+
+
+def _exact_quotient(a: float, b: float, mode: str) -> float:
+    if not (math.isfinite(a) and math.isfinite(b) and a and b):
+        return float(np.float64(a) / np.float64(b))
+    sign = math.copysign(1.0, a) * math.copysign(1.0, b)
+    return math.copysign(_rounded(Fraction(a) / Fraction(b), mode), sign)
+
+
+def _exact_root(a: float, mode: str) -> float:
+    nearest = float(np.sqrt(a))
+    if not math.isfinite(nearest) or not nearest:
+        return nearest
+    error = Fraction(nearest) ** 2 - Fraction(a)
+    if mode == "rp":
+        return math.nextafter(nearest, math.inf) if error < 0 else nearest
+    return math.nextafter(nearest, 0.0) if error > 0 else nearest
+
+
+def _rounded(exact: Fraction, mode: str) -> float:
+    """Round a number that is not zero."""
     try:
         nearest = float(exact)
     except OverflowError:

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from kerncast.errors import KernelFault, UnsupportedError
+from kerncast.errors import KernelFault
 from kerncast.execute.arena import (
     GLOBAL_BASE,
     LOCAL_WINDOW,
@@ -57,6 +57,11 @@ class Memory:
         self._shared_start = threads.row * stride
         self._private_start = threads.all * self.private_bytes
 
+    def private_of(self, thread: int) -> npt.NDArray[np.uint8]:
+        """Return the memory of one thread."""
+        start = thread * self.private_bytes
+        return self.private[start : start + self.private_bytes]
+
     def load(self, ins: Instruction, threads: Index) -> list[Part]:
         """Run a load; returns what it touched."""
         target, source = ins.operands
@@ -102,22 +107,30 @@ class Memory:
         destination, target, *sources = operands
         assert isinstance(target, Address)
         dtype = DTYPES[ins.type]
-        parts = self._resolve(ins, self._addresses(target, threads), threads, dtype.itemsize)
+        results, *lists = (_listed(operand) for operand in (destination, *sources))
+        parts = self._resolve(ins, self._addresses(target, threads), threads, dtype.itemsize * len(lists[0]))
         for part in parts:
             if part.space not in {"global", "shared"}:
-                raise UnsupportedError(f"{ins.name} on {part.space} memory is not supported", where=ins.where)
-            arguments = [self.threads.values(source, ins.type, part.threads) for source in sources]
-            places = part.offsets >> _shift(dtype.itemsize)
-            wants_old = isinstance(destination, Register) and destination.name in self.threads.program.read
-            old = update(ins, _elements(part.data, dtype), places, arguments, wants_old=wants_old)
-            if old is not None:
-                self.threads.write(destination, old, part.threads)
+                what = f"points to {part.space} memory, which has no atomics"
+                raise self._fault(ins, part.threads[0], what)
+            first = part.offsets >> _shift(dtype.itemsize)
+            found: list[tuple[Operand, AnyArray]] = []
+            for position, elements in enumerate(zip(*lists, strict=True)):
+                given = [self.threads.values(element, ins.type, part.threads) for element in elements]
+                result = results[position] if ins.root == "atom" else destination
+                wants_old = isinstance(result, Register) and result.name in self.threads.program.read
+                old = update(ins, _elements(part.data, dtype), first + position, given, wants_old=wants_old)
+                if old is not None:
+                    found.append((result, old))
+            for result, old in found:  # only now, because a result may be a source too
+                self.threads.write(result, old, part.threads)
         return parts
 
     def _load_parameter(self, ins: Instruction, at: int, elements: tuple[Operand, ...], threads: Index) -> None:
         size = TYPE_BITS[ins.type] // 8
         if not 0 <= at <= len(self.parameters) - size * len(elements):
-            raise self._fault(ins, threads[0], "reads past the kernel's parameters")
+            what = f"is out of bounds: {size} bytes at {at:#x} of {len(self.parameters)} bytes of param memory"
+            raise self._fault(ins, threads[0], what)
         for position, element in enumerate(elements):
             start = at + position * size
             raw = np.frombuffer(self.parameters[start : start + size].tobytes(), raw_dtype(ins.type))
@@ -192,6 +205,10 @@ class Memory:
             where=ins.where or self.threads.program.function.name,
             cure="Check the index, the sizes of the buffers and the launch geometry.",
         )
+
+
+def _listed(operand: Operand) -> tuple[Operand, ...]:
+    return operand.elements if isinstance(operand, Vector) else (operand,)
 
 
 def _elements(data: npt.NDArray[np.uint8], dtype: np.dtype[Any]) -> AnyArray:

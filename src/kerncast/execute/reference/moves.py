@@ -4,13 +4,13 @@ import numpy as np
 import numpy.typing as npt
 
 from kerncast.execute.arena import GLOBAL_BASE, LOCAL_WINDOW, SHARED_WINDOW, window_of
+from kerncast.execute.dtypes import DTYPES
 from kerncast.execute.reference.arithmetic import ARITHMETIC, AnyArray
+from kerncast.execute.reference.compare import COMBINATIONS
 from kerncast.execute.reference.threads import Threads
 from kerncast.ptx.module import TYPE_BITS, Instruction, Vector
 
 Index = npt.NDArray[np.intp]
-
-_COMBINATIONS = {"and": np.logical_and, "or": np.logical_or, "xor": np.logical_xor}
 
 
 def compute(threads: Threads, ins: Instruction, active: Index) -> None:
@@ -27,7 +27,7 @@ def compute(threads: Threads, ins: Instruction, active: Index) -> None:
 
 def _set_predicate(threads: Threads, ins: Instruction, active: Index) -> None:
     """Run setp: one or two results, which may be combined with a third predicate."""
-    combine = next((m for m in ins.modifiers if m in _COMBINATIONS), None)
+    combine = next((m for m in ins.modifiers if m in COMBINATIONS), None)
     results = len(ins.operands) - 2 - (combine is not None)
     operands = ins.operands[results:]
 
@@ -38,7 +38,7 @@ def _set_predicate(threads: Threads, ins: Instruction, active: Index) -> None:
     # Of packed halves each gives one result; else the second result is the opposite of the first.
     both = [first & 1 != 0, first & 2 != 0] if ins.type.endswith("x2") else [first, ~first]
     if combine is not None:
-        both = [_COMBINATIONS[combine](result, source(2, "pred")) for result in both]
+        both = [COMBINATIONS[combine](result, source(2, "pred")) for result in both]
     for target, result in zip(ins.operands[:results], both, strict=False):
         threads.write(target, result, active)
 
@@ -47,7 +47,9 @@ def move(threads: Threads, ins: Instruction, active: Index) -> None:
     """Run mov, which may pack a vector into a register or take it apart."""
     target, source = ins.operands
     width = TYPE_BITS[ins.type]
-    if isinstance(source, Vector):
+    if ins.type == "b128":
+        _move_wide(threads, ins, active)
+    elif isinstance(source, Vector):
         each = width // len(source.elements)
         packed = np.zeros(len(active), np.uint64)
         for position, element in enumerate(source.elements):
@@ -62,6 +64,22 @@ def move(threads: Threads, ins: Instruction, active: Index) -> None:
             threads.write(element, part.astype(f"u{each // 8}"), active)
     else:
         threads.write(target, threads.value(source, ins.type, active), active)
+
+
+def _move_wide(threads: Threads, ins: Instruction, active: Index) -> None:
+    """Run mov.b128, whose values are pairs of words."""
+    target, source = ins.operands
+    whole = np.zeros(len(active), DTYPES["b128"])
+    if isinstance(source, Vector):
+        for name, element in zip(whole.dtype.names, source.elements, strict=True):
+            whole[name] = threads.value(element, "b64", active)
+    else:
+        whole[:] = threads.value(source, "b128", active)
+    if isinstance(target, Vector):
+        for name, element in zip(whole.dtype.names, target.elements, strict=True):
+            threads.write(element, whole[name], active)
+    else:
+        threads.write(target, whole, active)
 
 
 def convert_address(threads: Threads, ins: Instruction, active: Index) -> None:

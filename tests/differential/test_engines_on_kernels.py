@@ -1,0 +1,46 @@
+"""The two engines on the programs of examples/kernels: equal counts, and equal memory bit for bit.
+
+The first launch of each program runs whole if it takes 5 million thread-instructions or fewer, else the same sample of
+its blocks on both. Where threads add floats atomically the order is free: two sums of n numbers of one sign differ by
+2 n rounding errors of half a unit in the last place at most.
+"""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from engine_agreement import disagreement, outcome
+from kerncast.execute import Budget
+from kerncast.launch import load_launches
+from kerncast.trace import Trace
+
+sys.path.append(str(Path(__file__).parents[1] / "suite"))
+
+from programs import compiled, launch_files
+
+BUDGET = Budget(sample_thread_instructions=5_000_000)
+UNIT = {"f32": 2.0**-24, "f64": 2.0**-53}
+
+
+def sums_of_floats(trace: Trace) -> float:
+    """Return the largest relative difference that the order of atomic additions can make."""
+    atomics = {
+        number: ins.type
+        for number, ins in enumerate(trace.function.instructions)
+        if ins.root in {"atom", "red"} and "add" in ins.modifiers and ins.type in UNIT
+    }
+    executed = trace.thread_executions.sum(axis=0)
+    return max((2 * int(executed[number]) * UNIT[kind] for number, kind in atomics.items()), default=0.0)
+
+
+@pytest.mark.parametrize("path", launch_files(), ids=lambda path: path.stem)
+def test_program(path: Path) -> None:
+    launch = load_launches(path)[0]
+    kernel = compiled(launch).kernels[0]
+    native, reference = (outcome(kernel, launch, BUDGET, engine) for engine in ("native", "reference"))
+    assert native.trace is not None
+    bound = sums_of_floats(native.trace)
+    floats = [name for name, array in native.trace.memory.items() if np.issubdtype(array.dtype, np.floating)]
+    assert disagreement(native, reference, dict.fromkeys(floats, bound) if bound else {}) is None
