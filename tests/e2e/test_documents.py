@@ -36,7 +36,11 @@ def test_the_number_of_gpus() -> None:
 
 def test_the_example_runs() -> None:
     done = subprocess.run(
-        [sys.executable, ROOT / "examples" / "gpusd_by_hand.py"], capture_output=True, text=True, check=True
+        [sys.executable, ROOT / "examples" / "gpusd_by_hand.py"],
+        capture_output=True,
+        text=True,
+        check=True,
+        encoding="utf-8",
     )
     counts = re.findall(r"^(.+?)  +(\S+) +(\d+)$", done.stdout, re.MULTILINE)
     assert [(by_hand, executed) for _, by_hand, executed in counts] == [

@@ -8,7 +8,10 @@ from kerncast.execute.prepare import linked_program
 
 SOURCE = """
 #define KERNEL extern "C" __global__ void
-extern "C" __global__ void copies(const float *x, float *y) { int i = blockIdx.x * blockDim.x + threadIdx.x; y[i] = x[i]; }
+extern "C" __global__ void copies(const float *x, float *y) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    y[i] = x[i];
+}
 KERNEL in_place(float *x) { x[threadIdx.x] += 1; }
 KERNEL gathers(const float *x, const int *at, float *y, size_t n) { y[threadIdx.x * n] = x[at[threadIdx.x * n]]; }
 KERNEL follows(float **rows, float *y) { y[threadIdx.x] = rows[threadIdx.x][0]; }

@@ -1,5 +1,6 @@
 """Instructions that need more than their own operands: carries, half atomics, addresses, barriers that reduce."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -203,3 +204,20 @@ def test_special_registers() -> None:
         masks = [(1 << lane) - 1, full - (1 << lane) + 1, 1 << lane]
         expected = [lane, thread // 32, 3, *masks, 48, full & ~((2 << lane) - 1)]
         assert found[thread].tolist() == expected
+
+
+def test_integers_of_128_bits(tmp_path: Path) -> None:
+    source = """extern "C" __global__ void wide(const __int128 *x, long long *y) {
+        const __int128 a = x[threadIdx.x];
+        y[threadIdx.x] = (long long)((a * a + 7) >> 64);
+    }"""
+    halves = np.random.default_rng(1).integers(-(2**62), 2**62, (32, 2))
+    np.save(tmp_path / "x.npy", halves)
+    arguments = {"x": f"i64[32, 2] file({tmp_path}/x.npy)", "y": "i64[32]"}
+
+    def signed(value: int, bits: int) -> int:
+        return (value + 2 ** (bits - 1)) % 2**bits - 2 ** (bits - 1)
+
+    values = [int(low) % 2**64 + (int(high) << 64) for low, high in halves]
+    expected = [signed(signed(value**2 + 7, 128) >> 64, 64) for value in values]
+    assert run(compiled(source), launch(1, 32, **arguments)).memory["y"].tolist() == expected

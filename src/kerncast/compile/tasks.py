@@ -147,6 +147,7 @@ def _options(request: dict[str, Any], target: dict[str, Any]) -> list[str]:
         f"-arch={target['compiled_for']}",
         f"-std={request['standard']}",
         "-lineinfo",
+        "--device-int128",
         "--ptxas-options=-v",
         f"--pre-include={PRELUDE_NAME}",
         *target["options"],
