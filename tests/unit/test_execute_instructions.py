@@ -216,7 +216,8 @@ def test_integers_of_128_bits(tmp_path: Path) -> None:
     arguments = {"x": f"i64[32, 2] file({tmp_path}/x.npy)", "y": "i64[32]"}
 
     def signed(value: int, bits: int) -> int:
-        return (value + 2 ** (bits - 1)) % 2**bits - 2 ** (bits - 1)
+        half = 1 << (bits - 1)
+        return (value + half) % (2 * half) - half
 
     values = [int(low) % 2**64 + (int(high) << 64) for low, high in halves]
     expected = [signed(signed(value**2 + 7, 128) >> 64, 64) for value in values]

@@ -94,12 +94,12 @@ class NativeEngine:
         return found
 
     def _executions(self, numbers: list[int]) -> int:
-        blocks = self._setting.program.cfg.blocks
-        within = [b for b, block in enumerate(blocks) if any(block.start <= n < block.stop for n in numbers)]
-        guarded = {n: self._plan.guarded[n] // 8 for n in numbers if n in self._plan.guarded}
-        if len(guarded) == len(numbers):
-            return int(self._run.counters[:, list(guarded.values())].sum())
-        return int(self._run.counters[:, [CounterPlan.of_block(b) // 8 for b in within]].sum())
+        blocks, guarded = self._setting.program.cfg.blocks, self._plan.guarded
+        own = [guarded[n] for n in numbers if n in guarded]
+        others = [n for n in numbers if n not in guarded]
+        within = [b for b, block in enumerate(blocks) if any(block.start <= n < block.stop for n in others)]
+        columns = [place // 8 for place in (*own, *(CounterPlan.of_block(b) for b in within))]
+        return int(self._run.counters[:, columns].sum())
 
 
 class _Identity:
