@@ -220,7 +220,8 @@ def test_divisions_give_what_the_hardware_gives(outcomes: dict[str, dict[str, An
 
 
 START = """
-import os, sys, threading
+import os, signal, sys, threading
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell in the background has its children ignore it
 from execute_helpers import launch, ptx_kernel
 from kerncast.execute import Budget, execute
 def kernel(text):

@@ -33,6 +33,11 @@ def test_a_header_missing_in_a_header_is_a_caveat(tmp_path: Path) -> None:
     assert "nowhere.h" in caveat
 
 
+def test_a_missing_header_in_quotes_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(CompileError, match=r'k\.cu\(1\): the header "nowhere\.h" cannot be found'):
+        compile_text(tmp_path, '#include "nowhere.h"' + KERNEL)
+
+
 @pytest.mark.parametrize("use", ["x[0] = SIZE;", "Image i; x[0] = 1;", "twice(x);"])
 def test_where_the_kernel_needs_it_the_missing_header_is_the_error(use: str, tmp_path: Path) -> None:
     with pytest.raises(

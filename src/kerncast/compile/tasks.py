@@ -3,6 +3,7 @@
 import base64
 import codecs
 import importlib.util
+import re
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -116,7 +117,7 @@ def _image(
             return _compile_unit(compiler, replace(analysis, unit=unit), options, choice), tuple(emptied)
         except nvrtc.NvrtcError as error:
             missing = diagnostics.missing_header(error.log)
-            if missing and (wheel_of_header(missing) or Path(missing).is_absolute()):
+            if missing and (wheel_of_header(missing) or Path(missing).is_absolute() or _is_own(missing, unit.text)):
                 raise
             # What follows from an empty header says less than that it is missing.
             first = first or error
@@ -124,6 +125,11 @@ def _image(
                 raise first from None
             emptied.append(missing)
             unit = replace(unit, headers={**unit.headers, missing: b"#pragma once\n"})
+
+
+def _is_own(header: str, text: bytes) -> bool:
+    """Return whether the source itself names a header in quotes: a file of the user's, whose path is a mistake."""
+    return re.search(rb'^\s*#\s*include\s*"' + re.escape(header.encode()) + rb'"', text, re.MULTILINE) is not None
 
 
 def _compile_unit(compiler: nvrtc.Nvrtc, analysis: _Analysis, options: list[str], choice: Choice) -> nvrtc.Image:
