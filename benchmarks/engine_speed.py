@@ -1,6 +1,6 @@
 """Speed of the native engine: thread-instructions per second and core, against the reference engine in the same run.
 
-The 16 kernels of the suite at their smallest size, whole grid up to a number of blocks. "Counting" keeps sectors and
+The 16 kernels of the suite at their third size, up to an amount of work. "Counting" keeps sectors and
 footprints of global memory, as a forecast does; "bare" counts instructions only; the ratio is counting to reference.
 The code is also written for AVX2 and for plain SSE2, which every x86-64 CPU has, and run here.
 """
@@ -29,7 +29,8 @@ SUITE = [
     "atomic_hotspot", "vector_add_divergent", "shared_bank_conflict",
 ]  # fmt: skip
 HEAD = ["kernel", "compile ms", "bare", "counting", "two threads", "AVX2 bare", "SSE2 bare", "reference", "ratio"]
-NATIVE_BLOCKS, REFERENCE_BLOCKS = 4_000, 200
+SIZE = 2  # the third of four sizes: Large
+PILOT, NATIVE_WORK, REFERENCE_WORK = 8, 3e8, 2e7
 REPEATS = 3
 OTHER_HOSTS = {"AVX2": Host("haswell", ""), "SSE2": Host("x86-64", "")}
 START_UP = """
@@ -54,7 +55,7 @@ def main() -> None:
 
 def measure(name: str) -> list[float]:
     """Print and return the figures of one kernel."""
-    launch = load_launches(KERNELS / f"{name}.toml")[0]
+    launch = load_launches(KERNELS / f"{name}.toml")[SIZE]
     kernel = compiled(launch)
     setting = prepare(kernel, launch, WholeGrid())
     begun = time.perf_counter()
@@ -65,7 +66,7 @@ def measure(name: str) -> list[float]:
     figures += [native(kernel, launch, code, 1) for code in (bare, counting)]
     figures.append(native(kernel, launch, counting, None))
     figures += [native(kernel, launch, code, 1) for code in hosts]
-    figures.append(rate(kernel, launch, ReferenceEngine, REFERENCE_BLOCKS))
+    figures.append(rate(kernel, launch, ReferenceEngine, REFERENCE_WORK))
     figures.append(figures[2] / figures[-1])
     print(row(name, figures), flush=True)
     return figures
@@ -78,20 +79,20 @@ def compiled(launch: Launch) -> CompiledKernel:
 
 
 def native(kernel: CompiledKernel, launch: Launch, code: Compiled, workers: int | None) -> float:
-    """Return the rate of compiled code; ``workers`` None is what a forecast takes."""
-    return rate(kernel, launch, lambda setting: NativeEngine(setting, code, workers), NATIVE_BLOCKS)
+    """Return the rate of compiled code, the best of some runs; ``workers`` None is what a forecast takes."""
+    runs = (rate(kernel, launch, lambda s: NativeEngine(s, code, workers), NATIVE_WORK) for _ in range(REPEATS))
+    return max(runs)
 
 
-def rate(kernel: CompiledKernel, launch: Launch, engine: Callable[[Setting], Engine], blocks: int) -> float:
-    """Return 10^9 thread-instructions per second, the best of some runs, each on fresh memory."""
-    best = 0.0
-    for _ in range(REPEATS if blocks == NATIVE_BLOCKS else 1):
-        runner = engine(prepare(kernel, launch, WholeGrid()))
-        chosen = list(range(min(blocks, launch.blocks)))
-        begun = time.perf_counter()
-        runner.run(chosen, None)
-        best = max(best, runner.thread_instructions() / (time.perf_counter() - begun) / 1e9)
-    return best
+def rate(kernel: CompiledKernel, launch: Launch, engine: Callable[[Setting], Engine], work: float) -> float:
+    """Return 10^9 thread-instructions per second, after a few blocks have shown how many make up the work."""
+    runner = engine(prepare(kernel, launch, WholeGrid()))
+    runner.run(list(range(PILOT)), None)
+    before = runner.thread_instructions()
+    stop = min(launch.blocks, PILOT + int(work / before * PILOT))
+    begun = time.perf_counter()
+    runner.run(list(range(PILOT, stop)), None)
+    return (runner.thread_instructions() - before) / (time.perf_counter() - begun) / 1e9
 
 
 def start_up(name: str) -> tuple[float, float]:
