@@ -10,8 +10,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from kerncast.execute.arena import Arena, check_room
-from kerncast.execute.budget import Budget
+from kerncast.execute.arena import check_room
 from kerncast.execute.console import Console
 from kerncast.execute.layout import Program
 from kerncast.execute.native import bitwise, comparison, conversion, faults, floats, integers, packed
@@ -25,6 +24,7 @@ from kerncast.execute.native.printing import printer_of, prints
 from kerncast.execute.native.registers import RegisterPlan, plan_registers
 from kerncast.execute.native.scheduler import NOT_DONE, write_scheduler
 from kerncast.execute.native.warp import Plans, write_warp
+from kerncast.execute.state import Setting
 from kerncast.launch import Launch
 
 __all__ = ["Compiled", "Run", "compile_program"]
@@ -77,23 +77,22 @@ def write_module(
 class Run:
     """One launch in execution: its memory, its workers and the counters of its blocks."""
 
-    def __init__(self, compiled: Compiled, program: Program, launch: Launch, arena: Arena, budget: Budget) -> None:
+    def __init__(self, compiled: Compiled, setting: Setting) -> None:
         self.compiled = compiled
-        self.program = program
-        self.launch = launch
-        self.arena = arena
-        self.budget = budget
+        self.program = setting.program
+        self.launch = setting.launch
+        self.arena = arena = setting.arena
+        self.budget = setting.budget
+        self.touched = setting.touched
         self.deadline = math.inf
         """when to stop, in the time of time.monotonic"""
         self.counters = np.zeros((0, compiled.counters.bytes // 8), np.int64)
         """[blocks, counters]"""
-        sectors = len(arena.data) // 32 + 2
-        self.read, self.written = (np.zeros(sectors, np.bool_) for _ in range(2))
-        self.remarks = np.zeros(len(program.function.instructions) + 1, np.uint8)
+        self.remarks = np.zeros(len(setting.program.function.instructions) + 1, np.uint8)
         self.starts = np.array([a.start for a in arena.allocations], np.int64)
         self.ends = np.array([a.start + a.nbytes for a in arena.allocations], np.int64)
-        self.console = Console(program, arena)
-        self._printer = printer_of(program, self.console)
+        self.console = Console(setting.program, arena)
+        self._printer = printer_of(setting.program, self.console)
         self.printer_address = ctypes.cast(self._printer, ctypes.c_void_p).value or 0
         self._workers: list[Worker] = []
 
@@ -176,7 +175,8 @@ class Worker:
             "dynamic_bytes": launch.shared_bytes, "quantum": _QUANTUM, "arena": run.arena.data.ctypes.data,
             "starts": run.starts.ctypes.data, "ends": run.ends.ctypes.data, "allocations": len(run.starts),
             "parameters": run.parameters.ctypes.data + _MARGIN_BYTES, "symbols": run.symbols.ctypes.data,
-            "read": run.read.ctypes.data, "written": run.written.ctypes.data, "remarks": run.remarks.ctypes.data,
+            "read": run.touched.read.ctypes.data, "written": run.touched.written.ctypes.data,
+            "remarks": run.remarks.ctypes.data,
             "counter_bytes": run.compiled.counters.bytes, "frame_bytes": run.compiled.registers.frame_bytes,
             "frame_template": run.template.ctypes.data, "iteration_limit": run.budget.block_steps,
             "windows": self._memory(16 * len(run.remarks)).ctypes.data, "printer": run.printer_address,

@@ -26,8 +26,7 @@ class NativeEngine:
         self._setting = setting
         compiled = compiled or _compiled(_Identity(setting.linked))
         self._plan = compiled.counters
-        self._run = Run(compiled, setting.program, setting.launch, setting.arena, setting.budget)
-        self._run.read, self._run.written = setting.touched.read, setting.touched.written
+        self._run = Run(compiled, setting)
         addresses = [setting.program.address_of(name) for name in compiled.symbols]
         buffers = frozenset(a.parameter.name for a in setting.arguments if isinstance(a.argument.value, Buffer))
         self._run.prepare(setting.parameters, addresses, workers or _workers(_Identity(setting.linked), buffers))
