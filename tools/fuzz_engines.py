@@ -1,6 +1,6 @@
 """Run random PTX programs on both engines, in child processes, and reduce what they disagree about.
 
-    python tools/fuzz_engines.py --minutes 60 --seed 0 --out /tmp/found
+    python tools/fuzz_engines.py --minutes 60 --seed 0 --out found
 
 A crash of the interpreter is seen here, and the seed that it happened with is known. Every disagreement is reduced to
 few lines and written to ``--out``, with its seed.
