@@ -321,20 +321,30 @@ class Emitter:
         self.label(after)
 
     @contextmanager
-    def each_bit(self, mask: Value) -> Iterator[Value]:
-        """Run what the with statement writes for each lane of a mask, the lowest first; gives the lane as i32."""
+    def while_left(self, mask: Value) -> Iterator[tuple[Value, Value]]:
+        """Run what the with statement writes as long as lanes are left in a mask.
+
+        Gives the lanes that are left and the address where the statement stores those that then are: in memory,
+        because it may end in another block than it begins in.
+        """
         head, body, after = self.fresh("head"), self.fresh("body"), self.fresh("after")
-        left = self.allocate("i32")  # in memory, because the body may end in another block than it begins in
-        self.store(mask, left)
+        rest = self.allocate("i32")
+        self.store(mask, rest)
         self.go(head)
         self.label(head)
-        rest = self.load(left, "i32")
-        self.branch(self.compare("eq", rest, 0), after, body)
+        left = self.load(rest, "i32")
+        self.branch(self.compare("eq", left, 0), after, body)
         self.label(body)
-        yield self.first_lane(rest)
-        self.store(self.and_(rest, self.sub(rest, 1)), left)
+        yield left, rest
         self.go(head)
         self.label(after)
+
+    @contextmanager
+    def each_bit(self, mask: Value) -> Iterator[Value]:
+        """Run what the with statement writes for each lane of a mask, the lowest first; gives the lane as i32."""
+        with self.while_left(mask) as (left, rest):
+            yield self.first_lane(left)
+            self.store(self.and_(left, self.sub(left, 1)), rest)
 
     @contextmanager
     def count_up(self, stop: Value, start: "Value | None" = None) -> Iterator[Value]:

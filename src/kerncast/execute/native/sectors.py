@@ -58,7 +58,7 @@ def _define_distinct(unit: Unit, name: str, touches: tuple[str, ...]) -> None:
     worker, mask, offset = POINTERS[0], Value("%mask", "i32"), Value("%offset", I64)
     emit = Emitter(unit, name, "i64", [worker, mask, offset])
     sector = emit.resize(emit.lshr(offset, _SECTOR_SHIFT), "i32")
-    table, rest, count = emit.allocate(I32), emit.allocate("i32"), emit.allocate("i64")
+    table, count = emit.allocate(I32), emit.allocate("i64")
     emit.store(sector, table, 64)
     emit.store(integer("i64", 0), count)
     before = emit.op(f"shufflevector {sector.typed}, {sector.typed}, <32 x i32> <i32 0, {_indices(range(31))}>", I32)
@@ -66,21 +66,13 @@ def _define_distinct(unit: Unit, name: str, touches: tuple[str, ...]) -> None:
     ordered = emit.compare("eq", emit.mask_bits(emit.compare("ult", sector, before)), 0)
     in_order = emit.binary("and", ordered, emit.compare("eq", mask, -1))
     # In order, sectors change where they begin; else what is left is compared with the first.
-    emit.store(emit.select(in_order, new, mask), rest)
-    head, body, after = emit.fresh("head"), emit.fresh("body"), emit.fresh("after")
-    emit.go(head)
-    emit.label(head)
-    left = emit.load(rest, "i32")
-    emit.branch(emit.compare("eq", left, 0), after, body)
-    emit.label(body)
-    one = emit.load(emit.index(table, "i32", emit.first_lane(left)), "i32")
-    same = emit.mask_bits(emit.compare("eq", sector, emit.splat(one)))
-    emit.store(emit.and_(left, emit.not_(same)), rest)
-    emit.increase(count, integer("i64", 1))
-    for name_ in touches:
-        _mark(emit, emit.at(get(emit, worker, WORKER, name_), emit.cast("zext", one, "i64")))
-    emit.go(head)
-    emit.label(after)
+    with emit.while_left(emit.select(in_order, new, mask)) as (left, rest):
+        one = emit.load(emit.index(table, "i32", emit.first_lane(left)), "i32")
+        same = emit.mask_bits(emit.compare("eq", sector, emit.splat(one)))
+        emit.store(emit.and_(left, emit.not_(same)), rest)
+        emit.increase(count, integer("i64", 1))
+        for name_ in touches:
+            _mark(emit, emit.at(get(emit, worker, WORKER, name_), emit.cast("zext", one, "i64")))
     emit.give(emit.load(count, "i64"))
     emit.finish()
 
