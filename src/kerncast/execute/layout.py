@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from kerncast.errors import UnsupportedError
 from kerncast.execute.arena import CODE_WINDOW, PARAMETER_WINDOW
 from kerncast.ptx import ControlFlowGraph, Function, Module, build_cfg, inline_calls, taken_functions
-from kerncast.ptx.module import TYPE_BITS, Address, Negated, Operand, Register, Symbol, Variable, Vector
+from kerncast.ptx.module import TYPE_BITS, Address, Negated, Operand, Register, Variable, Vector, symbols_of
 
 _CODE_BYTES = 16
 """between the addresses of two functions"""
@@ -92,7 +92,7 @@ def _registers(operand: Operand) -> Iterable[Register]:
 def _reached(module: Module, function: Function) -> list[Variable]:
     """Return the module's variables that the code names, and those whose addresses these hold."""
     by_name = {v.name: v for v in module.variables}
-    waiting = [name for i in function.instructions for o in i.operands for name in _symbols(o)]
+    waiting = [name for i in function.instructions for o in i.operands for name in symbols_of(o)]
     found: set[str] = set()
     while waiting:
         name = waiting.pop()
@@ -100,15 +100,6 @@ def _reached(module: Module, function: Function) -> list[Variable]:
             found.add(name)
             waiting += [relocation.symbol for relocation in by_name[name].relocations]
     return [v for v in module.variables if v.name in found]
-
-
-def _symbols(operand: Operand) -> Iterable[str]:
-    match operand:
-        case Symbol(name) | Address(Symbol(name)):
-            yield name
-        case Vector(elements):
-            for element in elements:
-                yield from _symbols(element)
 
 
 def _place(variables: Iterable[Variable]) -> tuple[dict[str, int], int]:

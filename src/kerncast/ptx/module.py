@@ -4,7 +4,7 @@ Names are unique inside a function: the parser has resolved nested scopes.
 Source: NVIDIA, Parallel Thread Execution ISA 8.8.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -231,3 +231,13 @@ class Module:
     def kernels(self) -> tuple[str, ...]:
         """Names of the kernels, in order."""
         return tuple(name for name, function in self.functions.items() if function.is_kernel)
+
+
+def symbols_of(operand: Operand) -> Iterator[str]:
+    """Yield the names of variables and functions that an operand holds."""
+    match operand:
+        case Symbol(name) | Address(Symbol(name)):
+            yield name
+        case Vector(elements):
+            for element in elements:
+                yield from symbols_of(element)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from functools import cached_property
 
-from kerncast.ptx.module import Address, Function, Instruction, Module, Operand, Prototype, Symbol, Vector
+from kerncast.ptx.module import Function, Instruction, Module, Prototype, Symbol, Vector, symbols_of
 
 #: Functions of the driver that have no PTX body; the engine knows what they do.
 INTRINSICS = frozenset({"vprintf", "__assertfail"})
@@ -39,7 +39,7 @@ def taken_functions(module: Module, kernel: str) -> tuple[str, ...]:
         elif name in module.functions:
             for instruction in module.functions[name].instructions:
                 called = called_name(instruction)
-                symbols = [symbol for operand in instruction.operands for symbol in _symbols(operand)]
+                symbols = [symbol for operand in instruction.operands for symbol in symbols_of(operand)]
                 taken.update(symbol for symbol in symbols if symbol != called)
                 waiting += symbols
     return tuple(name for name, function in module.functions.items() if name in taken and not function.is_kernel)
@@ -97,12 +97,3 @@ class DirectCalls:
             name: [called for ins in function.instructions if (called := called_name(ins)) is not None]
             for name, function in self.module.functions.items()
         }
-
-
-def _symbols(operand: Operand) -> Iterable[str]:
-    match operand:
-        case Symbol(name) | Address(Symbol(name)):
-            yield name
-        case Vector(elements):
-            for element in elements:
-                yield from _symbols(element)

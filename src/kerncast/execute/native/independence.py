@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from kerncast.execute.layout import Program
 from kerncast.execute.native.registers import results_of, sources_of
-from kerncast.ptx.module import Address, Instruction, Operand, Symbol, Vector
+from kerncast.ptx.module import Address, Instruction, Symbol, symbols_of
 
 _LOADS, _STORES, _ATOMICS = frozenset({"ld", "ldu"}), frozenset({"st"}), frozenset({"atom", "red"})
 _GLOBAL = frozenset({"global", "generic"})
@@ -56,7 +56,8 @@ def _result_bases(ins: Instruction, program: Program, bases: Mapping[str, Bases]
         return frozenset({base.name if is_parameter and isinstance(base, Symbol) else _UNKNOWN})
     if ins.root in _ATOMICS:
         return frozenset({_UNKNOWN})
-    return _union([*(bases.get(r.name, frozenset()) for r in sources_of(ins)), _symbols(ins.operands)])
+    symbols = frozenset(name for operand in ins.operands for name in symbols_of(operand))
+    return _union([symbols, *(bases.get(register.name, frozenset()) for register in sources_of(ins))])
 
 
 def _address_bases(ins: Instruction, bases: Mapping[str, Bases], known: Bases) -> Bases:
@@ -66,12 +67,6 @@ def _address_bases(ins: Instruction, bases: Mapping[str, Bases], known: Bases) -
         return frozenset({address.base.name})
     found = bases.get(address.base.name, frozenset()) if address.base else frozenset()
     return found & known or frozenset({_UNKNOWN})
-
-
-def _symbols(operands: tuple[Operand, ...]) -> Bases:
-    names = [o.name for o in operands if isinstance(o, Symbol)]
-    names += [e.name for o in operands if isinstance(o, Vector) for e in o.elements if isinstance(e, Symbol)]
-    return frozenset(names)
 
 
 def _union(sets: Iterable[Bases]) -> Bases:
