@@ -11,9 +11,8 @@ from kerncast.compile import CompiledKernel
 from kerncast.errors import KerncastError
 from kerncast.execute import Budget, execute
 from kerncast.execute.run import INTERPRETED, EngineName
-from kerncast.execute.state import BlockCounts
 from kerncast.launch import Launch
-from kerncast.trace import Trace
+from kerncast.trace import BlockCounts, Trace
 
 #: What the message of a fault says, by its kind.
 _FAULTS = (
@@ -60,9 +59,12 @@ def disagreement(first: Outcome, second: Outcome, tolerances: Mapping[str, str |
 
 
 def _count_difference(one: Trace, other: Trace) -> str | None:
-    for field in ("block_ids", *(field.name for field in fields(BlockCounts))):
-        if not np.array_equal(getattr(one, field), getattr(other, field)):
-            return f"{field}: {_first_difference(getattr(one, field), getattr(other, field))}"
+    if not np.array_equal(one.block_ids, other.block_ids):
+        return f"block_ids: {_first_difference(one.block_ids, other.block_ids)}"
+    for name in (field.name for field in fields(BlockCounts)):
+        ours, theirs = getattr(one.counts, name), getattr(other.counts, name)
+        if not np.array_equal(ours, theirs):
+            return f"{name}: {_first_difference(ours, theirs)}"
     for a, b in zip(one.footprints, other.footprints, strict=True):
         if not all(np.array_equal(getattr(a, field.name), getattr(b, field.name)) for field in fields(a)):
             return f"footprints: {a} and {b}"

@@ -39,14 +39,9 @@ class Footprint:
 
 
 @dataclass(frozen=True, slots=True)
-class Trace:
-    """Counts per executed block of threads; the rows are in the order of ``block_ids``."""
+class BlockCounts:
+    """What the blocks of threads did that have run, one row for each."""
 
-    function: Function
-    """the kernel with its calls inlined: instruction numbers refer to it"""
-    cfg: ControlFlowGraph
-    block_ids: Counts
-    """[n] linear block numbers"""
     block_warps: Counts
     """[n, basic blocks] warps that ran the basic block"""
     block_threads: Counts
@@ -71,6 +66,18 @@ class Trace:
     """[n, accessing] threads that accessed their own memory"""
     divergent_branches: Counts
     """[n] branches that split a warp"""
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """Counts per executed block of threads; the rows are in the order of ``block_ids``."""
+
+    function: Function
+    """the kernel with its calls inlined: instruction numbers refer to it"""
+    cfg: ControlFlowGraph
+    block_ids: Counts
+    """[n] linear block numbers"""
+    counts: BlockCounts
     footprints: tuple[Footprint, ...]
     """growing; the last one is after all blocks"""
     allocations: tuple[Allocation, ...]
@@ -85,25 +92,25 @@ class Trace:
     @property
     def warp_executions(self) -> Counts:
         """[n, instructions] warps that issued each instruction."""
-        return np.repeat(self.block_warps, self._lengths, axis=1)
+        return np.repeat(self.counts.block_warps, self._lengths, axis=1)
 
     @property
     def thread_executions(self) -> Counts:
         """[n, instructions] threads that executed each instruction, guards applied."""
-        threads = np.repeat(self.block_threads, self._lengths, axis=1)
-        threads[:, list(self.guarded)] = self.guarded_threads
+        threads = np.repeat(self.counts.block_threads, self._lengths, axis=1)
+        threads[:, list(self.counts.guarded)] = self.counts.guarded_threads
         return threads
 
     def weighted_warps(self, weights: Counts) -> Counts:
         """Return [n] the sum over instructions of weight times warps that issued it."""
-        return self.block_warps @ self._per_block(weights)
+        return self.counts.block_warps @ self._per_block(weights)
 
     def weighted_threads(self, weights: Counts) -> Counts:
         """Return [n] the sum over instructions of weight times threads that executed it."""
-        places = list(self.guarded)
+        places = list(self.counts.guarded)
         block_of = np.repeat(np.arange(len(self.cfg.blocks)), self._lengths)[places]
-        switched_off = self.block_threads[:, block_of] - self.guarded_threads
-        return self.block_threads @ self._per_block(weights) - switched_off @ weights[places]
+        switched_off = self.counts.block_threads[:, block_of] - self.counts.guarded_threads
+        return self.counts.block_threads @ self._per_block(weights) - switched_off @ weights[places]
 
     @property
     def _lengths(self) -> list[int]:

@@ -45,8 +45,8 @@ ld.global.v4.b64 {{{doubles}}}, [%a+1024]; st.global.v4.b64 [%b+1024], {{{double
     expected[3:256:8] += 1000
     assert trace.memory["b"].tolist() == expected.tolist()
     # Each lane has a sector of its own.
-    assert trace.sectors.sum(axis=0).tolist()[-4:] == [32] * 4
-    assert trace.accesses.sum(axis=0).tolist()[-4:] == [32] * 4
+    assert trace.counts.sectors.sum(axis=0).tolist()[-4:] == [32] * 4
+    assert trace.counts.accesses.sum(axis=0).tolist()[-4:] == [32] * 4
 
 
 @ENGINES

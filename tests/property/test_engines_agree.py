@@ -82,7 +82,7 @@ def test_a_branch_to_what_follows_parts_no_lanes(body: str) -> None:
     assert compare(one) == ("ran", None)
     trace = outcome(one.kernel, one.launch, WholeGrid(), "native").trace
     assert trace
-    assert trace.divergent_branches.sum() == 0
+    assert trace.counts.divergent_branches.sum() == 0
 
 
 FAULTS = [
@@ -118,9 +118,10 @@ def test_a_difference_is_seen() -> None:
     assert ran.trace
     changed: dict[str, Any]
     for name in ("block_warps", "guarded_threads", "sectors", "divergent_branches"):
-        array = getattr(ran.trace, name)
+        array = getattr(ran.trace.counts, name)
         changed = {name: np.pad(array, [(0, 1)] * array.ndim) + 1}
-        assert name in str(disagreement(ran, Outcome("ran", replace(ran.trace, **changed))))
+        counts = replace(ran.trace.counts, **changed)
+        assert name in str(disagreement(ran, Outcome("ran", replace(ran.trace, counts=counts))))
     memory = dict(ran.trace.memory, out=ran.trace.memory["out"] ^ 1)
     assert "memory out" in str(disagreement(ran, Outcome("ran", replace(ran.trace, memory=memory))))
     assert "outcome" in str(disagreement(ran, Outcome("KernelFault traps", None)))

@@ -238,7 +238,7 @@ def counts(trace: Trace) -> tuple[Counter[str], Counter[str]]:
 def warp_run(body: str, threads: int = 32) -> tuple[Counter[str], Counter[str], int]:
     head = ".entry k() { .reg .pred %p<9>; .reg .b32 %r<20>; mov.u32 %r1, %tid.x; "
     trace = run(ptx_kernel(head + body + "}"), launch(1, threads))
-    return *counts(trace), int(trace.divergent_branches.sum())
+    return *counts(trace), int(trace.counts.divergent_branches.sum())
 
 
 def test_nested_divergence() -> None:
@@ -333,7 +333,7 @@ def test_a_call_of_a_device_function_is_counted_as_its_body() -> None:
         "mov.u32": 32, "st.param.b32": 64, "ld.param.u32": 32, "add.s32": 32, "bra.uni": 32, "ld.param.b32": 32,
         "ret": 32,
     }  # fmt: skip
-    assert not trace.local_accesses.any(), "call parameters are registers in truth"
+    assert not trace.counts.local_accesses.any(), "call parameters are registers in truth"
 
 
 def test_blocks_are_counted_apart() -> None:
@@ -345,4 +345,4 @@ def test_blocks_are_counted_apart() -> None:
         1: 6,
         2: 0,
     }
-    assert trace.requests.sum(axis=1).shape == (3,)
+    assert trace.counts.requests.sum(axis=1).shape == (3,)

@@ -61,5 +61,5 @@ def test_blocks_that_race_give_equal_counts_each_time() -> None:
     where = launch(64, 128, next="i32[8192] randint(0, 8192)", steps="i32[8192]")
     first, *others = (run(compiled(SOURCE, "chases"), where) for _ in range(4))
     for other in others:
-        assert (other.block_threads == first.block_threads).all()
+        assert (other.counts.block_threads == first.counts.block_threads).all()
         assert (other.memory["steps"] == first.memory["steps"]).all()

@@ -92,21 +92,21 @@ class _Scaled:
         trace = self.trace
         loads, stores = self._accesses({"ld", "ldu"}), self._accesses({"st", "atom", "red"})
         atomics = self._accesses({"atom", "red"})
-        nbytes = self.bytes[list(trace.accessing)]
+        nbytes = self.bytes[list(trace.counts.accessing)]
         once = self._touched("read") + self._touched("written")
-        sectors = self._scale(trace.sectors.sum(axis=1))
+        sectors = self._scale(trace.counts.sectors.sum(axis=1))
         return Traffic(
             origin=Origin.EXECUTED,
-            global_load_requests=self._scale(trace.requests @ loads),
-            global_store_requests=self._scale(trace.requests @ stores),
-            global_load_sectors=self._scale(trace.sectors @ loads),
-            global_store_sectors=self._scale(trace.sectors @ stores),
-            global_bytes_requested=self._scale(trace.accesses @ nbytes),
+            global_load_requests=self._scale(trace.counts.requests @ loads),
+            global_store_requests=self._scale(trace.counts.requests @ stores),
+            global_load_sectors=self._scale(trace.counts.sectors @ loads),
+            global_store_sectors=self._scale(trace.counts.sectors @ stores),
+            global_bytes_requested=self._scale(trace.counts.accesses @ nbytes),
             global_bytes_touched=self._touched("either"),
             dram_bytes=Count(once.value, once.low, max(once.high, SECTOR_BYTES * sectors.high)),
-            shared_requests=self._scale(trace.shared_requests.sum(axis=1)),
-            atomic_operations=self._scale((trace.accesses + trace.shared_accesses) @ atomics),
-            local_bytes=self._scale(trace.local_accesses @ nbytes),
+            shared_requests=self._scale(trace.counts.shared_requests.sum(axis=1)),
+            atomic_operations=self._scale((trace.counts.accesses + trace.counts.shared_accesses) @ atomics),
+            local_bytes=self._scale(trace.counts.local_accesses @ nbytes),
         )
 
     def mix(self) -> InstructionMix:
@@ -132,7 +132,7 @@ class _Scaled:
             self._scale(trace.weighted_threads(everything)),
             tuple(sorted(kinds, key=lambda kind: (-kind.thread_instructions.value, kind.kind))),
             self._scale(trace.weighted_warps(self._at(barriers))),
-            self._scale(trace.divergent_branches),
+            self._scale(trace.counts.divergent_branches),
         )
 
     def _touched(self, access: str) -> Count:
@@ -166,7 +166,7 @@ class _Scaled:
 
     def _accesses(self, roots: set[str]) -> npt.NDArray[np.int64]:
         """Return 1 for the memory instructions with these opcodes, else 0."""
-        return np.array([int(self.code[n].root in roots) for n in self.trace.accessing], np.int64)
+        return np.array([int(self.code[n].root in roots) for n in self.trace.counts.accessing], np.int64)
 
     def _scale(self, per_block: npt.NDArray[np.int64]) -> Count:
         return self.sampler.scale(per_block.astype(np.float64))

@@ -1,6 +1,5 @@
 """Run a sample of a launch's blocks, or all of them."""
 
-from dataclasses import fields
 from itertools import pairwise
 from typing import Literal
 
@@ -12,7 +11,7 @@ from kerncast.execute.budget import Budget
 from kerncast.execute.prepare import contents, linked_program, prepare
 from kerncast.execute.reference import ReferenceEngine
 from kerncast.execute.sample import Sampler
-from kerncast.execute.state import BlockCounts, Engine, Progress, Setting
+from kerncast.execute.state import Engine, Progress, Setting
 from kerncast.launch import Launch
 from kerncast.trace import Footprint, Trace
 
@@ -54,12 +53,11 @@ def _execute(
     runner, doubts = (ReferenceEngine(setting), ()) if engine == "reference" else _fast_engine(setting)
     sampler = Sampler(launch.grid)
     footprints = _run_sample(runner, setting, sampler, progress)
-    counts = runner.counts()
     trace = Trace(
         function=setting.program.function,
         cfg=setting.program.cfg,
         block_ids=np.array([block for _, block in sampler.chosen], np.int64),
-        **{field.name: getattr(counts, field.name) for field in fields(BlockCounts)},
+        counts=runner.counts(),
         footprints=footprints,
         allocations=setting.arena.allocations,
         memory=contents(setting),

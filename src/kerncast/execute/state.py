@@ -10,7 +10,7 @@ from kerncast.execute.budget import Budget
 from kerncast.execute.layout import Program
 from kerncast.execute.touched import Touched
 from kerncast.launch import Launch
-from kerncast.trace import Counts
+from kerncast.trace import BlockCounts
 
 #: Called with how many blocks have run, and with how many are to run.
 Progress = Callable[[int, int], None]
@@ -31,24 +31,6 @@ class Setting:
     budget: Budget
     touched: Touched
     arguments: tuple[BoundArgument, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class BlockCounts:
-    """Counts of the blocks that have run, one row for each; the fields are those of Trace."""
-
-    block_warps: Counts
-    block_threads: Counts
-    guarded: tuple[int, ...]
-    guarded_threads: Counts
-    accessing: tuple[int, ...]
-    requests: Counts
-    sectors: Counts
-    accesses: Counts
-    shared_requests: Counts
-    shared_accesses: Counts
-    local_accesses: Counts
-    divergent_branches: Counts
 
 
 class Engine(Protocol):

@@ -11,9 +11,9 @@ from kerncast.execute.layout import Program
 from kerncast.execute.native.counting import CounterPlan
 from kerncast.execute.native.engine import Compiled, Run, compile_program, worker_count
 from kerncast.execute.remarks import PRINTF, absent_lanes
-from kerncast.execute.state import BlockCounts, Report, Setting
+from kerncast.execute.state import Report, Setting
 from kerncast.launch import Buffer
-from kerncast.trace import Counts
+from kerncast.trace import BlockCounts, Counts
 
 _ACCESSES = ("requests", "sectors", "accesses", "shared_requests", "shared_accesses", "local_accesses")
 

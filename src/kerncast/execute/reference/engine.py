@@ -9,7 +9,8 @@ from kerncast.errors import BudgetExceededError
 from kerncast.execute.reference.batch import Batch
 from kerncast.execute.reference.tally import Tally
 from kerncast.execute.reference.threads import WARP_LANES
-from kerncast.execute.state import BlockCounts, Report, Setting
+from kerncast.execute.state import Report, Setting
+from kerncast.trace import BlockCounts
 
 _BATCH_THREADS = 32_768
 _BATCH_MEMORY_BYTES = 256 * 2**20
