@@ -8,22 +8,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from graphs import Graph, reachable
 from kerncast.execute.reference.warps import WarpPlaces
 from kerncast.ptx.order import arrange
-
-Graph = list[list[int]]
-
-
-def reachable(graph: Graph, start: int, without: int | None = None) -> set[int]:
-    """Return the nodes that can be reached, as if one node did not exist."""
-    found: set[int] = set()
-    waiting = [start] if start != without else []
-    while waiting:
-        node = waiting.pop()
-        if node not in found:
-            found.add(node)
-            waiting += [s for s in (graph[node] if node < len(graph) else []) if s != without]
-    return found
 
 
 def meeting_point(graph: Graph, node: int) -> int:

@@ -6,25 +6,12 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from graphs import Graph, reachable
 from kerncast.ptx import ControlFlowGraph, build_cfg, parse_ptx
 from kerncast.ptx.dominance import DominatorTree, dominators, post_dominators, reversed_graph
 from kerncast.ptx.loops import find_loops
 
-Graph = list[list[int]]
-
 graphs = st.integers(1, 12).flatmap(lambda n: st.lists(st.lists(st.integers(0, n), max_size=3), min_size=n, max_size=n))
-
-
-def reachable(graph: Graph, start: int, without: int | None = None) -> set[int]:
-    """Return the nodes that can be reached, as if one node did not exist."""
-    found: set[int] = set()
-    waiting = [start] if start != without else []
-    while waiting:
-        node = waiting.pop()
-        if node not in found:
-            found.add(node)
-            waiting += [s for s in graph[node] if s != without]
-    return found
 
 
 def check_tree(tree: DominatorTree, graph: Graph, root: int) -> None:

@@ -11,7 +11,7 @@ from kerncast.compile import CompiledKernel
 from kerncast.execute.arena import Arena
 from kerncast.execute.arguments import BoundArgument, bind_arguments, pack_parameters
 from kerncast.execute.budget import Budget
-from kerncast.execute.fill import fill_buffer
+from kerncast.execute.fill import ELEMENT_DTYPES, fill_buffer
 from kerncast.execute.layout import Program, link
 from kerncast.execute.operands import check_operands
 from kerncast.execute.state import Setting
@@ -44,8 +44,14 @@ def linked_program(ptx: str, mangled: str) -> Program:
 
 
 def contents(setting: Setting) -> dict[str, npt.NDArray[Any]]:
-    """Return what the buffers hold, by the names of the arguments."""
-    return _buffers(setting.arguments, setting.arena)
+    """Return what the buffers hold, by the names of the arguments; they are the arena's first allocations."""
+    held = {}
+    values = (one.argument for one in setting.arguments if isinstance(one.argument.value, Buffer))
+    for argument, allocation in zip(values, setting.arena.allocations, strict=False):
+        assert isinstance(argument.value, Buffer)
+        dtype = np.dtype(ELEMENT_DTYPES[argument.value.element])
+        held[argument.name] = setting.arena.bytes_of(allocation).view(dtype).reshape(argument.value.shape)
+    return held
 
 
 def _prepare_memory(
@@ -75,14 +81,3 @@ def _initialise(data: npt.NDArray[np.uint8], variable: Variable, program: Progra
         address = program.address_of(relocation.symbol) + relocation.offset >> relocation.shift
         raw = (address & (1 << 8 * relocation.nbytes) - 1).to_bytes(relocation.nbytes, "little")
         data[relocation.position : relocation.position + relocation.nbytes] = np.frombuffer(raw, np.uint8)
-
-
-def _buffers(bound: tuple[BoundArgument, ...], arena: Arena) -> dict[str, npt.NDArray[Any]]:
-    """Return the contents of the buffers, which are the arena's first allocations."""
-    contents = {}
-    values = (one.argument for one in bound if isinstance(one.argument.value, Buffer))
-    for argument, allocation in zip(values, arena.allocations, strict=False):
-        assert isinstance(argument.value, Buffer)
-        element = argument.value.element.replace("i", "int").replace("u", "uint").replace("f", "float")
-        contents[argument.name] = arena.bytes_of(allocation).view(np.dtype(element)).reshape(argument.value.shape)
-    return contents

@@ -10,12 +10,24 @@ from kerncast.execute.budget import Budget
 from kerncast.execute.layout import Program
 from kerncast.execute.touched import Touched
 from kerncast.launch import Launch
+from kerncast.ptx.module import Instruction
 from kerncast.trace import BlockCounts
+
+#: Opcodes that access memory; their counts are kept one by one.
+MEMORY_ROOTS = frozenset({"ld", "ldu", "st", "atom", "red"})
+#: What is counted of each of them, by the names of BlockCounts.
+ACCESS_COUNTS = ("requests", "sectors", "accesses", "shared_requests", "shared_accesses", "local_accesses")
+_BRANCHES = frozenset({"bra", "ret", "exit"})
 
 #: Called with how many blocks have run, and with how many are to run.
 Progress = Callable[[int, int], None]
 #: Called with how many blocks have run.
 Report = Callable[[int], None]
+
+
+def is_switched(ins: Instruction) -> bool:
+    """Return whether a guard switches threads off for an instruction; that of a branch decides where they go."""
+    return ins.guard is not None and ins.root not in _BRANCHES
 
 
 @dataclass(frozen=True, slots=True)

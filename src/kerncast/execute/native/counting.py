@@ -4,11 +4,10 @@ from dataclasses import dataclass
 
 from kerncast.execute.native.access import COUNTERS
 from kerncast.execute.native.transfer import GENERIC_COUNTERS
+from kerncast.execute.state import MEMORY_ROOTS, is_switched
 from kerncast.ptx import ControlFlowGraph, Function
 from kerncast.ptx.module import Instruction
 
-MEMORY_ROOTS = frozenset({"ld", "ldu", "st", "atom", "red"})
-_BRANCHES = frozenset({"bra", "ret", "exit"})
 _GENERIC_BYTES = 48
 
 
@@ -45,7 +44,7 @@ def plan_counters(function: Function, cfg: ControlFlowGraph) -> CounterPlan:
     position = 16 * len(cfg.blocks)
     guarded, memory = {}, {}
     for number, ins in enumerate(function.instructions):
-        if ins.guard is not None and ins.root not in _BRANCHES:
+        if is_switched(ins):
             guarded[number] = position
             position += 8
         if ins.root in MEMORY_ROOTS:

@@ -35,15 +35,15 @@ def shuffle(o: Operation) -> None:
     source = emit.select(emit.compare("ne", runs, 0), source, lane)
     if "permute" not in emit.unit:
         _define_permute(emit.unit)
-    block.write(o.ins.operands[0], emit.call("permute", I32, block.pointers.worker, value, source))
+    block.write(o.ins.operands[0], emit.call("permute", I32, value, source))
     if o.first == 2:
         block.write(o.ins.operands[1], valid)
 
 
 def _define_permute(unit: Unit) -> None:
     """Write the function that gives each lane the value of another."""
-    worker, value, source = Value("%worker", "ptr"), Value("%value", I32), Value("%source", I32)
-    emit = Emitter(unit, "permute", I32, [worker, value, source])
+    value, source = Value("%value", I32), Value("%source", I32)
+    emit = Emitter(unit, "permute", I32, [value, source])
     values, sources, results = (emit.allocate(I32) for _ in range(3))
     emit.store(value, values, 64)
     emit.store(source, sources, 64)

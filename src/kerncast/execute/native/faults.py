@@ -9,7 +9,8 @@ from kerncast.errors import KernelFault
 from kerncast.execute.budget import endless
 from kerncast.execute.native.frames import FAULTS, SPACES
 from kerncast.execute.specials import unravel
-from kerncast.ptx.module import TYPE_BITS, Instruction, Vector
+from kerncast.execute.work import access_bytes
+from kerncast.ptx.module import Instruction
 
 if TYPE_CHECKING:
     from kerncast.execute.native.engine import Run, Worker
@@ -72,7 +73,7 @@ def _access(name: str, ins: Instruction, thread: str, state: Any, run: "Run") ->
     verb = {"ld": "load", "ldu": "load", "st": "store"}.get(ins.root, "atomic")
     space = SPACES[int(state["fault_space"])]
     address = int(state["fault_address"]) & (1 << 64) - 1
-    size = _size(ins)
+    size = access_bytes(ins)
     if name == "constant":
         what = "writes to a kernel parameter, which is constant"
     elif name == "atomic":
@@ -88,11 +89,6 @@ def _access(name: str, ins: Instruction, thread: str, state: Any, run: "Run") ->
         what = f"is out of bounds: {size} bytes at {address:#x} of {length} bytes of {space} memory"
         what += " (static and dynamic)" if space == "shared" else ""
     return f"a {ins.space} {verb} by {thread} {what}"
-
-
-def _size(ins: Instruction) -> int:
-    vector = next((o for o in ins.operands if isinstance(o, Vector)), None)
-    return TYPE_BITS[ins.type] // 8 * (len(vector.elements) if vector else 1)
 
 
 def _thread(state: Any, run: "Run", blocks: npt.NDArray[np.int64]) -> str:

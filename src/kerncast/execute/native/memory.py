@@ -6,13 +6,11 @@ from kerncast.execute.native.ir import LANES, Value, element, integer, vector
 from kerncast.execute.native.lowering import I64, Operation
 from kerncast.ptx.module import TYPE_BITS, Address, Operand, Symbol, Vector
 
-_KINDS = {"shared": "shared", "global": "global", "const": "const", "local": "local", "generic": "generic"}
-
 
 def space_of(o: Operation, operand: Address) -> str:
     """Return the state space that an instruction accesses; of a parameter, whose it is."""
     if o.ins.space != "param":
-        return _KINDS[o.ins.space]
+        return o.ins.space
     is_own = isinstance(operand.base, Symbol) and operand.base.name not in o.block.program.parameters
     return "call" if is_own else "argument"
 

@@ -11,11 +11,9 @@ from kerncast.execute.layout import Program
 from kerncast.execute.native.counting import CounterPlan
 from kerncast.execute.native.engine import Compiled, Run, compile_program, worker_count
 from kerncast.execute.remarks import PRINTF, absent_lanes
-from kerncast.execute.state import Report, Setting
+from kerncast.execute.state import ACCESS_COUNTS, Report, Setting
 from kerncast.launch import Buffer
 from kerncast.trace import BlockCounts, Counts
-
-_ACCESSES = ("requests", "sectors", "accesses", "shared_requests", "shared_accesses", "local_accesses")
 
 
 class NativeEngine:
@@ -79,7 +77,7 @@ class NativeEngine:
             guarded=guarded,
             guarded_threads=rows[:, [plan.guarded[number] // 8 for number in guarded]],
             accessing=accessing,
-            **{name: self._accesses(name) for name in _ACCESSES},
+            **{name: self._accesses(name) for name in ACCESS_COUNTS},
             divergent_branches=rows[:, plan.divergent // 8],
         )
 

@@ -13,7 +13,7 @@ from kerncast.execute.native import crosslane, memory, movement
 from kerncast.execute.native.access import Fault, note_fault
 from kerncast.execute.native.block import BlockCode
 from kerncast.execute.native.comparison import set_predicate
-from kerncast.execute.native.counting import MEMORY_ROOTS, CounterPlan
+from kerncast.execute.native.counting import CounterPlan
 from kerncast.execute.native.frames import BLOCK, FAULTS, WARP, WORKER, field, get, put
 from kerncast.execute.native.integers import uses_carry, with_carry
 from kerncast.execute.native.ir import Emitter, Unit, Value, integer
@@ -21,6 +21,7 @@ from kerncast.execute.native.limits import TooLargeError
 from kerncast.execute.native.lowering import I32, LOWERINGS, Operation
 from kerncast.execute.native.printing import call_printer
 from kerncast.execute.native.registers import RegisterPlan, result_count
+from kerncast.execute.state import MEMORY_ROOTS
 from kerncast.ptx.module import Immediate, Instruction
 
 _BEHIND = 0x7FFFFFFF

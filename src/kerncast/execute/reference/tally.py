@@ -7,16 +7,12 @@ from kerncast.execute.arena import check_room
 from kerncast.execute.layout import Program
 from kerncast.execute.reference.memory import Part
 from kerncast.execute.reference.threads import Threads
+from kerncast.execute.state import ACCESS_COUNTS, MEMORY_ROOTS, is_switched
 from kerncast.execute.touched import Touched
 from kerncast.kernel_profile import SECTOR_BYTES
 from kerncast.trace import Counts
 
 Index = npt.NDArray[np.intp]
-
-_BRANCHES = frozenset({"bra", "ret", "exit"})
-_MEMORY_ROOTS = frozenset({"ld", "ldu", "st", "atom", "red"})
-#: Counts that Trace keeps per block and memory instruction.
-_ACCESSES = ("requests", "sectors", "accesses", "shared_requests", "shared_accesses", "local_accesses")
 
 
 class Tally:
@@ -24,13 +20,13 @@ class Tally:
 
     def __init__(self, program: Program, touched: Touched, limit_bytes: int) -> None:
         code = program.function.instructions
-        self.guarded = tuple(n for n, i in enumerate(code) if i.guard is not None and i.root not in _BRANCHES)
-        self.accessing = tuple(n for n, i in enumerate(code) if i.root in _MEMORY_ROOTS)
+        self.guarded = tuple(n for n, i in enumerate(code) if is_switched(i))
+        self.accessing = tuple(n for n, i in enumerate(code) if i.root in MEMORY_ROOTS)
         self._columns = {n: c for c, n in enumerate(self.accessing)}
         self._guard_columns = {n: c for c, n in enumerate(self.guarded)}
         self._block_of = {block.start: number for number, block in enumerate(program.cfg.blocks)}
         widths = {"block_warps": len(program.cfg.blocks), "block_threads": len(program.cfg.blocks)}
-        widths |= {"guarded_threads": len(self.guarded)} | dict.fromkeys(_ACCESSES, len(self.accessing))
+        widths |= {"guarded_threads": len(self.guarded)} | dict.fromkeys(ACCESS_COUNTS, len(self.accessing))
         self.counts: dict[str, Counts] = {name: np.zeros((0, width), np.int64) for name, width in widths.items()}
         self.divergent_branches: Counts = np.zeros(0, np.int64)
         self.remarks: dict[str, None] = {}
