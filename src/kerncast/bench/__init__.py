@@ -1,0 +1,1 @@
+"""VERB bench: run launches on a GPU that is here, and keep every sample."""

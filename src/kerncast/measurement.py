@@ -1,0 +1,286 @@
+"""NOUN Measurement: what was timed on one machine, sample by sample, and under which conditions.
+
+``measurement_files.py`` reads and writes it. Samples are never changed, dropped or averaged on the way: an outlier is
+flagged, and a mean is made when somebody asks for it.
+"""
+
+import math
+import statistics
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+from enum import StrEnum
+
+from kerncast.errors import InputError
+from kerncast.launch import Extent
+
+#: A sample so many scaled median deviations from the median is flagged.
+#: Source: Iglewicz and Hoaglin, "How to Detect and Handle Outliers", 1993, section 3.3: modified z-score above 3.5.
+_OUTLIER_SCORE = 3.5
+_NORMAL_MEDIAN_DEVIATION = 0.6745
+
+
+class Method(StrEnum):
+    """How a launch is timed."""
+
+    SERIES = "series"
+    """back to back on the same buffers between two CUDA events: warm caches"""
+    ROTATED = "rotated"
+    """back to back, each launch on other copies of the buffers, which together exceed L2"""
+    GRAPH = "graph"
+    """back to back as one CUDA graph, on the same buffers"""
+    SINGLE = "single"
+    """one launch between two events, warm caches"""
+    COLD = "cold"
+    """one launch between two events, L2 flushed before"""
+
+
+class Outcome(StrEnum):
+    """What a comparison of the device's results with those of the CPU found."""
+
+    EQUAL = "equal"
+    """bit for bit"""
+    CLOSE = "close"
+    """floating-point results that differ by rounding"""
+    DIFFERENT = "different"
+    UNCHECKED = "unchecked"
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """The GPU, its driver and the compiler: what must be equal for times to be compared."""
+
+    gpu_name: str
+    gpu_uuid: str
+    compute_capability: str
+    """such as 9.0"""
+    sm_count: int
+    memory_bytes: int
+    l2_bytes: int
+    clock_max_hz: float
+    """highest SM clock that the driver names"""
+    memory_clock_hz: float | None
+    memory_bus_bits: int | None
+    power_limit_w: float | None
+    ecc_enabled: bool | None
+    mig_enabled: bool | None
+    driver: str
+    """version of the driver, and the CUDA version that it supports"""
+    compiler: str
+    """such as NVRTC 12.9"""
+    host: str
+    """operating system and CPU"""
+    software: str
+    """versions of kerncast, Python and the CUDA libraries"""
+
+    def differences(self, other: "Machine") -> tuple[str, ...]:
+        """Name each fact that forbids mixing times of the two machines, with both values."""
+        return tuple(
+            f"{field.name} is {getattr(self, field.name)!r}, not {getattr(other, field.name)!r}"
+            for field in fields(self)
+            if field.name not in _MAY_DIFFER and getattr(self, field.name) != getattr(other, field.name)
+        )
+
+
+#: Facts that say where a time comes from, but do not change it.
+_MAY_DIFFER = frozenset({"host", "software"})
+
+
+@dataclass(frozen=True, slots=True)
+class ClockState:
+    """What the driver reports at one moment; None where it does not."""
+
+    sm_hz: float | None = None
+    memory_hz: float | None = None
+    temperature_c: float | None = None
+    power_w: float | None = None
+    throttle_reasons: tuple[str, ...] = ()
+    """such as sw_power_cap; being idle is none"""
+
+
+@dataclass(frozen=True, slots=True)
+class Protocol:
+    """How often a configuration is launched."""
+
+    trials: int = 10
+    iterations: int | None = None
+    """samples or launches of a trial; None: 100 for kernels below a millisecond, 50 for others"""
+    warmups: int | None = None
+    """None: 20 for kernels below a millisecond, 10 for others"""
+    trial_seconds: float = 0.25
+    """a trial of a slow kernel has fewer iterations, at least 5, to stay near this"""
+    methods: tuple[Method, ...] = (Method.SERIES, Method.SINGLE, Method.COLD)
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """One launch that is measured."""
+
+    key: str
+    """unique in a file: group/launch-file#index, followed by @N for N SMs, such as suite/saxpy#0"""
+    kernel: str
+    source_sha256: str
+    """of the source's text and its macros"""
+    grid: Extent
+    block: Extent
+    shared_bytes: int
+    """dynamic shared memory per block"""
+    arguments: tuple[tuple[str, str], ...]
+    """name and value as launch files write them"""
+    seed: int
+    registers_per_thread: int
+    in_place: tuple[str, ...] = ()
+    """buffers that the kernel both reads and writes: restored before every trial, and before every launch of single
+    and cold; later launches of a series see what earlier ones left"""
+    sm_count: int | None = None
+    """SMs of the partition; None for the whole GPU"""
+    amount: float | None = None
+    """work of one launch, for a ceiling"""
+    amount_unit: str | None = None
+    """B, FLOP, op, launch or step"""
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One independent run: warm-ups, then samples."""
+
+    configuration: str
+    method: Method
+    number: int
+    """from 0"""
+    seconds: tuple[float, ...]
+    """time per launch; one sample is the mean over launches_per_sample launches"""
+    warmup_seconds: tuple[float, ...]
+    launches_per_sample: int
+    before: ClockState
+    after: ClockState
+    began: str
+    """date and time, ISO 8601 in UTC"""
+
+    def __post_init__(self) -> None:
+        if not self.seconds or not all(math.isfinite(s) and s > 0 for s in (*self.seconds, *self.warmup_seconds)):
+            raise InputError(
+                "a sample is missing, or is no time above zero",
+                where=f"{self.configuration}, {self.method}, trial {self.number}",
+                cure="Measure it again.",
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A value that a kernel measured itself, such as a latency in cycles."""
+
+    configuration: str
+    name: str
+    values: tuple[float, ...]
+    unit: str
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """The device's results against those of the executor on the CPU, after the first launch."""
+
+    configuration: str
+    outcome: Outcome
+    blocks: int
+    """blocks whose results were compared"""
+    largest_difference: float
+    """over the largest magnitude of the buffer"""
+    reason: str
+    """why it is unchecked, or where it differs; empty otherwise"""
+
+
+@dataclass(frozen=True, slots=True)
+class Counters:
+    """Hardware counters of one launch, from Nsight Compute."""
+
+    configuration: str
+    metrics: tuple[tuple[str, float, str], ...]
+    """name, value, unit"""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A configuration that could not be measured, and why."""
+
+    configuration: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """Mean and spread of samples; every sample counts, flagged or not."""
+
+    trials: int
+    samples: int
+    mean: float
+    deviation: float
+    """standard deviation of the trials' means; 0 with one trial"""
+    median: float
+    lowest: float
+    highest: float
+    outliers: int
+    throttled_trials: int
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """Everything that was measured on one machine."""
+
+    machine: Machine
+    configurations: tuple[Configuration, ...] = ()
+    trials: tuple[Trial, ...] = ()
+    readings: tuple[Reading, ...] = ()
+    checks: tuple[Check, ...] = ()
+    counters: tuple[Counters, ...] = ()
+    failures: tuple[Failure, ...] = ()
+
+    def configuration(self, key: str) -> Configuration:
+        """Return the configuration of a key; raises KeyError."""
+        for each in self.configurations:
+            if each.key == key:
+                return each
+        raise KeyError(key)
+
+    def trials_of(self, key: str, method: Method) -> tuple[Trial, ...]:
+        """Return the trials of one configuration by one method, in order."""
+        found = (t for t in self.trials if t.configuration == key and t.method is method)
+        return tuple(sorted(found, key=lambda t: t.number))
+
+    def summary(self, key: str, method: Method) -> Summary | None:
+        """Return mean and spread of one configuration by one method, or None where there is no trial."""
+        trials = self.trials_of(key, method)
+        return summarise(trials) if trials else None
+
+
+def summarise(trials: Iterable[Trial]) -> Summary:
+    """Return mean and spread over trials of one configuration and method."""
+    all_trials = tuple(trials)
+    samples = [s for trial in all_trials for s in trial.seconds]
+    means = [statistics.fmean(trial.seconds) for trial in all_trials]
+    return Summary(
+        trials=len(all_trials),
+        samples=len(samples),
+        mean=statistics.fmean(samples),
+        deviation=statistics.stdev(means) if len(means) > 1 else 0.0,
+        median=statistics.median(samples),
+        lowest=min(samples),
+        highest=max(samples),
+        outliers=sum(outliers(samples)),
+        throttled_trials=sum(bool(t.before.throttle_reasons or t.after.throttle_reasons) for t in all_trials),
+    )
+
+
+def outliers(samples: Iterable[float]) -> tuple[bool, ...]:
+    """Flag the samples that lie far from the others.
+
+    A modified z-score above 3.5. Source: Iglewicz and Hoaglin, "How to Detect and Handle Outliers", 1993, section 3.3.
+    Fails when: more than half of the samples are equal, so that the median deviation is 0; then none is flagged.
+
+    >>> outliers([1.0, 1.01, 0.99, 1.02, 1.5])
+    (False, False, False, False, True)
+    """
+    values = tuple(samples)
+    middle = statistics.median(values)
+    deviation = statistics.median(abs(v - middle) for v in values)
+    limit = _OUTLIER_SCORE * deviation / _NORMAL_MEDIAN_DEVIATION
+    return tuple(deviation > 0 and abs(v - middle) > limit for v in values)

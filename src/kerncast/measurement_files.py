@@ -1,0 +1,370 @@
+"""Reads and writes measurement files: JSON Lines, one record per line, appended while the GPU runs.
+
+The format is described in ``docs/measurement-file.md``. What has been added survives a killed process; what a killed
+process leaves half written is cut off when the file is resumed.
+"""
+
+import io
+import os
+import stat
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any, BinaryIO, Self
+
+from kerncast.errors import InputError
+from kerncast.measurement import (
+    Check,
+    Configuration,
+    Counters,
+    Failure,
+    Machine,
+    Measurement,
+    Method,
+    Reading,
+    Trial,
+)
+from kerncast.measurement_records import (
+    HEADER_START,
+    KINDS,
+    SCHEMA_VERSION,
+    Decoder,
+    Record,
+    header_line,
+    parse_line,
+    record_line,
+)
+from kerncast.units import KIB, MIB
+
+try:
+    import fcntl
+except ImportError:  # Windows: there, nothing keeps two processes from writing into one file
+    fcntl = None  # type: ignore[assignment]
+
+#: Larger files and lines are refused before they are parsed; a suite of 71 configurations takes about 5 MiB.
+#: What a line becomes in memory takes up to about 20 times its bytes, so these two bound the memory.
+MAX_FILE_BYTES = 256 * MIB
+MAX_LINE_BYTES = 16 * MIB
+_LONGEST_HEADER = 64 * KIB
+
+_OTHER_FILE = "Name another file with --out."
+
+
+def read_measurement(path: str | os.PathLike[str]) -> Measurement:
+    """Read a measurement file; raises InputError, with the line, for anything that it cannot mean."""
+    return read_with_remarks(path)[0]
+
+
+def read_with_remarks(path: str | os.PathLike[str]) -> tuple[Measurement, tuple[str, ...]]:
+    """Read a measurement file, and say what of it was skipped: a torn last line, or what a newer version has added."""
+    file = Path(path)
+    _refuse_other_than_file(file)
+    try:
+        with file.open("rb") as stream:
+            contents = _read(stream, file)
+    except OSError as error:
+        raise InputError(f"cannot be read ({error.strerror})", where=str(file)) from None
+    return contents.collected.measurement(), contents.remarks
+
+
+def merge(paths: Iterable[str | os.PathLike[str]]) -> Measurement:
+    """Join measurement files of one machine; trials of later files are numbered after those of earlier ones."""
+    files = [Path(path) for path in paths]
+    if not files:
+        raise InputError("there is no measurement file to merge", cure="Name one or more.")
+    measurements = [read_measurement(file) for file in files]
+    if len({file.resolve() for file in files}) < len(files):
+        raise InputError("a measurement file is named twice", cure="Name each once: its samples would count twice.")
+    merged = _Collected(measurements[0].machine)
+    for file, measurement in zip(files, measurements, strict=True):
+        _refuse_other_machine(measurement.machine, merged.machine, f"{file}, to be joined with {files[0]}")
+        first = merged.next_numbers()
+        for record in _records(measurement):
+            moved = record
+            if isinstance(record, Trial):
+                moved = replace(record, number=record.number + first.get((record.configuration, record.method), 0))
+            try:
+                merged.add(moved)
+            except InputError as error:
+                raise InputError(error.what, where=str(file), cure="Join files of the same kernels.") from None
+    return merged.measurement()
+
+
+def _refuse_other_machine(recorded: Machine, here: Machine, where: str) -> None:
+    differences = recorded.differences(here)
+    if differences:
+        what = f"was measured on another machine: {'; '.join(differences)}"
+        raise InputError(what, where=where, cure=_OTHER_FILE)
+
+
+class Recorder:
+    """Appends records to a measurement file; what ``add`` has returned from is on the disk.
+
+    One process at a time: a lock is held until ``close`` where the operating system and the file system have one.
+    """
+
+    def __init__(self, file: Path, stream: io.FileIO, collected: "_Collected") -> None:
+        self._file = file
+        self._stream = stream
+        self._collected = collected
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str], machine: Machine) -> Self:
+        """Begin a file, or go on with it; raises InputError if it is of another machine, or is being written."""
+        file = Path(path)
+        stream = _open_locked(file)
+        try:
+            return cls._resume(file, stream, machine) if _holds_lines(stream) else cls._begin(file, stream, machine)
+        except OSError as error:
+            stream.close()
+            raise InputError(f"cannot be written ({error.strerror})", where=str(file), cure=_OTHER_FILE) from None
+        except BaseException:
+            stream.close()
+            raise
+
+    @classmethod
+    def _begin(cls, file: Path, stream: io.FileIO, machine: Machine) -> Self:
+        stream.truncate(0)
+        recorder = cls(file, stream, _Collected(machine))
+        recorder._append(header_line(machine))
+        return recorder
+
+    @classmethod
+    def _resume(cls, file: Path, stream: io.FileIO, machine: Machine) -> Self:
+        stream.seek(0)
+        buffered = io.BufferedReader(stream)
+        contents = _read(buffered, file)
+        buffered.detach()
+        if contents.version != SCHEMA_VERSION:
+            what = f"has schema version {contents.version}; this kerncast appends to {SCHEMA_VERSION} only"
+            raise InputError(what, where=str(file), cure=_OTHER_FILE)
+        _refuse_other_machine(contents.collected.machine, machine, str(file))
+        stream.truncate(contents.whole_bytes)
+        recorder = cls(file, stream, contents.collected)
+        if contents.lacks_newline:
+            recorder._append(b"\n")
+        return recorder
+
+    @property
+    def measurement(self) -> Measurement:
+        """Everything that the file holds now."""
+        return self._collected.measurement()
+
+    def has(self, key: str, method: Method, number: int) -> bool:
+        """Say whether a trial is recorded already."""
+        return (key, method, number) in self._collected.trials
+
+    def add(self, record: Record) -> None:
+        """Append one record, and return once it is on the disk; a configuration that is there already is ignored."""
+        try:
+            line, seen = record_line(record)
+            is_new = self._collected.is_new(seen)
+        except InputError as error:
+            raise InputError(error.what, where=str(self._file), cure=error.cure) from None
+        if is_new:
+            self._append(line)
+            self._collected.add(seen)
+
+    def close(self) -> None:
+        """Release the file and its lock."""
+        self._stream.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _append(self, line: bytes) -> None:
+        size = os.fstat(self._stream.fileno()).st_size
+        if len(line) > MAX_LINE_BYTES or size + len(line) > MAX_FILE_BYTES:
+            what = f"would exceed {MAX_FILE_BYTES // MIB} MiB, or a line {MAX_LINE_BYTES // MIB} MiB"
+            raise InputError(what, where=str(self._file), cure=_OTHER_FILE)
+        try:
+            rest = memoryview(line)
+            while rest:
+                rest = rest[self._stream.write(rest) :]
+            os.fsync(self._stream.fileno())
+        except OSError as error:
+            # Half a line would spoil what is appended after it.
+            self._stream.truncate(size)
+            raise InputError(
+                f"cannot be written ({error.strerror})",
+                where=str(self._file),
+                cure="Make room, then start again: what is recorded is kept.",
+            ) from None
+
+
+class _Collected:
+    """Records in their order, each checked against those before it."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        self.trials: set[tuple[str, Method, int]] = set()
+        self._configurations: dict[str, Configuration] = {}
+        self._records: dict[type[Record], list[Any]] = {kind: [] for kind in KINDS.values()}
+
+    def is_new(self, record: Record) -> bool:
+        """Say whether a record adds something; raises InputError where it contradicts one that is here."""
+        if isinstance(record, Configuration):
+            known = self._configurations.get(record.key, record)
+            if known != record:
+                names = [f.name for f in fields(record) if getattr(known, f.name) != getattr(record, f.name)]
+                raise InputError(
+                    f"the kernel or its launch has changed: {record.key} has another {', '.join(names)}",
+                    cure=_OTHER_FILE,
+                )
+            return record.key not in self._configurations
+        # A failure may concern a kernel that does not compile, of which no configuration is known.
+        if not isinstance(record, Failure) and record.configuration not in self._configurations:
+            raise InputError(f"the configuration {record.configuration[:200]!r} is unknown")
+        if isinstance(record, Trial) and _identity(record) in self.trials:
+            raise InputError(f"{record.configuration}, {record.method}, trial {record.number} is there already")
+        return True
+
+    def add(self, record: Record) -> None:
+        """Take a record in."""
+        if not self.is_new(record):
+            return
+        self._records[type(record)].append(record)
+        if isinstance(record, Configuration):
+            self._configurations[record.key] = record
+        elif isinstance(record, Trial):
+            self.trials.add(_identity(record))
+
+    def next_numbers(self) -> dict[tuple[str, Method], int]:
+        """Return the number of the next trial for each configuration and method that has trials."""
+        numbers: dict[tuple[str, Method], int] = {}
+        for key, method, number in self.trials:
+            numbers[key, method] = max(numbers.get((key, method), 0), number + 1)
+        return numbers
+
+    def measurement(self) -> Measurement:
+        """Return everything as one value."""
+        return Measurement(
+            self.machine,
+            configurations=tuple(self._records[Configuration]),
+            trials=tuple(self._records[Trial]),
+            readings=tuple(self._records[Reading]),
+            checks=tuple(self._records[Check]),
+            counters=tuple(self._records[Counters]),
+            failures=tuple(self._records[Failure]),
+        )
+
+
+def _identity(trial: Trial) -> tuple[str, Method, int]:
+    return trial.configuration, trial.method, trial.number
+
+
+def _records(m: Measurement) -> Iterator[Record]:
+    for group in (m.configurations, m.trials, m.readings, m.checks, m.counters, m.failures):
+        yield from group
+
+
+# --- files --------------------------------------------------------------------------------------
+
+
+def _refuse_other_than_file(file: Path) -> None:
+    try:
+        mode = file.stat().st_mode
+    except FileNotFoundError:
+        raise InputError("no such file", where=str(file), cure="Check the path.") from None
+    except (OSError, ValueError) as error:
+        raise InputError(f"cannot be read ({error})", where=repr(str(file))) from None
+    if not stat.S_ISREG(mode):
+        raise InputError("is no file", where=str(file), cure="Name a measurement file.")
+
+
+def _open_locked(file: Path) -> io.FileIO:
+    try:
+        if file.exists():
+            _refuse_other_than_file(file)
+        stream = io.FileIO(file, "a+")
+    except InputError:
+        raise
+    except FileNotFoundError:
+        cure = "Make it, or name another file with --out."
+        raise InputError(f"there is no folder {file.parent}", where=str(file), cure=cure) from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise InputError(f"cannot be written ({reason})", where=repr(str(file)), cure=_OTHER_FILE) from None
+    try:
+        _lock(stream)
+    except BlockingIOError:
+        stream.close()
+        cure = f"Wait until it has ended. Or: {_OTHER_FILE}"
+        raise InputError("another process is writing this file", where=str(file), cure=cure) from None
+    return stream
+
+
+def _lock(stream: io.FileIO) -> None:
+    if fcntl is None:
+        return
+    try:
+        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise
+    except OSError:
+        # Some network file systems have no locks; a run there is worth more than a refusal.
+        return
+
+
+def _holds_lines(stream: io.FileIO) -> bool:
+    """Say whether there is more than a header that a killed process has left half written."""
+    stream.seek(0)
+    start = stream.read(len(HEADER_START)) or b""
+    if not start or (len(start) < len(HEADER_START) and HEADER_START.startswith(start)):
+        return False
+    return start != HEADER_START or b"\n" in (stream.read(_LONGEST_HEADER) or b"")
+
+
+@dataclass(frozen=True, slots=True)
+class _Contents:
+    collected: _Collected
+    version: str
+    remarks: tuple[str, ...]
+    whole_bytes: int
+    """up to the end of the last whole record"""
+    lacks_newline: bool
+    """the last record is whole, but the newline after it is missing"""
+
+
+def _read(stream: BinaryIO, file: Path) -> _Contents:
+    if os.fstat(stream.fileno()).st_size > MAX_FILE_BYTES:
+        raise InputError(f"is larger than {MAX_FILE_BYTES // MIB} MiB", where=str(file), cure="Split it.")
+    decoder = Decoder()
+    torn: tuple[str, ...] = ()
+    collected: _Collected | None = None
+    whole_bytes, lacks_newline = 0, False
+    for number, line in enumerate(iter(lambda: stream.readline(MAX_LINE_BYTES + 1), b""), start=1):
+        is_ended = line.endswith(b"\n")
+        try:
+            value = _parse(line)
+        except ValueError as error:
+            if is_ended or collected is None or len(line) > MAX_LINE_BYTES:
+                raise _fault(error, file, number) from None
+            torn = (f"line {number}, the last, is torn and skipped",)
+            break
+        try:
+            if collected is None:
+                collected = _Collected(decoder.header(value))
+            elif (record := decoder.record(value)) is not None:
+                collected.add(record)
+        except ValueError as error:
+            raise _fault(error, file, number) from None
+        whole_bytes += len(line)
+        lacks_newline = not is_ended
+    if collected is None:
+        raise InputError("is empty", where=str(file), cure="Name a measurement file.")
+    return _Contents(collected, decoder.version, (*decoder.remarks, *torn), whole_bytes, lacks_newline)
+
+
+def _parse(line: bytes) -> object:
+    if len(line) > MAX_LINE_BYTES:
+        raise ValueError(f"the line is longer than {MAX_LINE_BYTES // MIB} MiB")
+    return parse_line(line)
+
+
+def _fault(error: ValueError, file: Path, number: int) -> InputError:
+    what = error.what if isinstance(error, InputError) else str(error)
+    return InputError(what, where=f"{file} line {number}", cure="docs/measurement-file.md describes the lines.")
