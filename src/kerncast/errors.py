@@ -11,6 +11,7 @@
     └── Refusal (RuntimeError)       understood, but not forecast: exit status 3 when nothing else is left
         ├── UnsupportedError         an instruction or a feature that is not covered
         ├── KernelFault              the user's kernel traps or reads outside its buffers
+        │   └── DeviceLostError      a GPU that gave up while a kernel ran: it answers this process no more
         ├── BudgetExceededError      the kernel did not end within its budget of steps, time or memory
         └── MissingEvidenceError     a model needs a value that is unknown
 """
@@ -71,6 +72,10 @@ class UnsupportedError(Refusal):
 
 class KernelFault(Refusal):
     """The user's kernel traps, or accesses memory that it does not own."""
+
+
+class DeviceLostError(KernelFault):
+    """A GPU that gave up while a kernel ran: it answers this process no more."""
 
 
 class BudgetExceededError(Refusal):

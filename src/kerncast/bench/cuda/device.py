@@ -1,0 +1,189 @@
+"""The harness's interface on a real GPU.
+
+cuda.core names the GPU and holds its context. Everything that has to outlive a kernel that does not end (streams,
+events, libraries, memory) is asked of the driver directly, since nothing then waits for that kernel at the end.
+"""
+
+import contextlib
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from kerncast.bench.cuda.driver import INSTALL, Driver, load_driver
+from kerncast.bench.cuda.partitions import Partition, Partitions
+from kerncast.bench.cuda.queue import Lane, LoadedKernel, Queue
+from kerncast.bench.cuda.telemetry import Telemetry, gpu_uuid, machine_facts
+from kerncast.bench.device import Bytes, Step
+from kerncast.compile import CompiledKernel, compile_source
+from kerncast.errors import BudgetExceededError, DeviceLostError, InputError, KerncastError
+from kerncast.gpu_files import DATA
+from kerncast.measurement import ClockState, Machine
+from kerncast.units import MIB, format_bytes
+
+#: Written over to empty L2: twice its size, since a replacement policy other than LRU keeps some old lines.
+_FLUSHED_L2 = 2
+_LEAST_FLUSHED_BYTES = 64 * MIB
+
+#: Green contexts that are kept: each holds queues of the GPU, of which there are not many.
+_MOST_PARTITIONS = 8
+
+
+def open_device(index: int = 0) -> "CudaDevice":
+    """Open one GPU by its number; raises InputError where there is none, or where something is not installed."""
+    try:
+        core = import_module("cuda.core")
+    except ImportError:
+        raise InputError("cuda-core is not installed, by which a GPU is used", cure=INSTALL) from None
+    if not hasattr(core, "Device"):
+        raise InputError("cuda-core is older than 1.0", cure=INSTALL)
+    driver = load_driver()
+    count = int(driver.call("cuDeviceGetCount"))
+    if not 0 <= index < count:
+        there = f"GPUs 0 to {count - 1} are" if count > 1 else "only GPU 0 is" if count else "none is"
+        raise InputError(f"there is no GPU {index}: {there} there", cure="nvidia-smi -L lists the GPUs.")
+    try:
+        device = core.Device(index)
+        device.set_current()
+        # A reference that only `close` gives back: the context then outlives a kernel that does not end.
+        context = driver.call("cuDevicePrimaryCtxRetain", index)
+    except KerncastError:
+        raise
+    except Exception as error:
+        # cuda.core's error has no public name; its text begins with that of the driver's.
+        raise InputError(f"GPU {index} cannot be used ({error})", cure="Look whether nvidia-smi works.") from error
+    return CudaDevice(driver, device, context)
+
+
+class CudaDevice:
+    """One NVIDIA GPU by way of its driver."""
+
+    def __init__(self, driver: Driver, device: Any, context: Any) -> None:
+        self._driver = driver
+        self._index = int(device.device_id)
+        self._context = context
+        bus = driver.call("cuDeviceGetPCIBusId", 16, self._index)
+        self._telemetry = Telemetry(gpu_uuid(str(device.uuid)), bus.rstrip(b"\0").decode())
+        self._machine = machine_facts(device, driver, self._telemetry)
+        self._partitions = Partitions(driver, self._index)
+        self._libraries: list[Any] = []
+        self._memory: set[int] = set()
+        self._flush: tuple[int, int] | None = None
+        self._delay_kernel = self.load(_delay_kernel(self._machine.compute_capability))
+        self._whole = self._queue(Lane(context, driver.call("cuStreamCreate", _stream_flags(driver)), self._index))
+        self._parts: dict[int, tuple[Partition, Queue]] = {}
+        self.deadline_seconds = 30.0
+        """longest wait for one timed step"""
+
+    @property
+    def machine(self) -> Machine:
+        """What the GPU, its driver and the compiler are."""
+        return self._machine
+
+    def state(self) -> ClockState:
+        """Return clocks, temperature and power at this moment."""
+        return self._telemetry.state()
+
+    def load(self, kernel: CompiledKernel) -> LoadedKernel:
+        """Load a kernel's machine code; it can be launched on the whole GPU and on every partition."""
+        library = self._driver.call("cuLibraryLoadData", kernel.cubin, [], [], 0, [], [], 0)
+        self._libraries.append(library)
+        handle = self._driver.call("cuLibraryGetKernel", library, kernel.mangled.encode())
+        attribute = self._driver.api.CUfunction_attribute.CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES
+        static = int(self._driver.call("cuKernelGetAttribute", attribute, handle, self._index))
+        return LoadedKernel(handle, self._driver.api.CUfunction(int(handle)), static)
+
+    def allocate(self, nbytes: int) -> int:
+        """Return the address of new memory; raises BudgetExceededError where there is none."""
+        try:
+            address = int(self._driver.call("cuMemAlloc", max(1, nbytes)))
+        except BudgetExceededError:
+            raise BudgetExceededError(
+                f"the GPU has no {format_bytes(nbytes)} of memory left",
+                cure="Use smaller buffers, or end what else runs on the GPU.",
+            ) from None
+        self._memory.add(address)
+        return address
+
+    def free(self, address: int) -> None:
+        """Give back what ``allocate`` returned; with a GPU that is lost, its memory is too."""
+        if not self._driver.lost:
+            self._driver.call("cuMemFree", address)
+        self._memory.discard(address)
+
+    def write(self, address: int, data: Bytes) -> None:
+        """Copy bytes to the device."""
+        if data.nbytes:
+            source = np.ascontiguousarray(data)
+            self._driver.call("cuMemcpyHtoD", address, source.ctypes.data, source.nbytes)
+            # A copy from pageable memory may return before it has arrived, and a partition's stream would not wait.
+            self._driver.call("cuStreamSynchronize", 0)
+
+    def read(self, address: int, nbytes: int) -> Bytes:
+        """Copy bytes from the device."""
+        target = np.empty(nbytes, np.uint8)
+        if nbytes:
+            self._driver.call("cuMemcpyDtoH", target.ctypes.data, address, nbytes)
+        return target
+
+    def run(self, steps: Sequence[Step], sm_count: int | None = None) -> tuple[float, ...]:
+        """Queue all steps without a gap, wait for them, and return the seconds of each Timed one, in order.
+
+        Where the host was too slow to queue them, some run again: launches that add to a buffer then add more often.
+        """
+        queue = self._whole if sm_count is None else self._part(sm_count)
+        queue.deadline_seconds = self.deadline_seconds
+        return queue.run(steps)
+
+    def partition_sizes(self) -> tuple[int, ...]:
+        """Return the numbers of SMs that launches can be confined to, ascending; empty where that is impossible."""
+        return self._partitions.sizes()
+
+    def close(self) -> None:
+        """Give back everything; after a fault the driver does it when the process ends, and asking could wait long."""
+        with contextlib.suppress(DeviceLostError):
+            self._close_parts()
+            self._whole.close()
+            self._driver.call("cuStreamDestroy", self._whole.lane.stream)
+            for address in tuple(self._memory):
+                self.free(address)
+            for library in self._libraries:
+                self._driver.call("cuLibraryUnload", library)
+            self._driver.call("cuDevicePrimaryCtxRelease", self._index)
+            self._libraries.clear()
+        self._driver.lost = self._driver.lost or "it was closed"
+        self._telemetry.close()
+
+    def _queue(self, lane: Lane) -> Queue:
+        return Queue(self._driver, lane, self._delay_kernel, self._flush_buffer)
+
+    def _part(self, sm_count: int) -> Queue:
+        if sm_count not in self._parts:
+            if len(self._parts) >= _MOST_PARTITIONS:
+                self._close_parts()
+            partition = self._partitions.create(sm_count)
+            queue = self._queue(Lane(partition.context, partition.stream, self._index))
+            self._parts[sm_count] = partition, queue
+        return self._parts[sm_count][1]
+
+    def _close_parts(self) -> None:
+        for partition, queue in self._parts.values():
+            queue.close()
+            partition.close()
+        self._parts.clear()
+
+    def _flush_buffer(self) -> tuple[int, int]:
+        if self._flush is None:
+            nbytes = max(_LEAST_FLUSHED_BYTES, _FLUSHED_L2 * self._machine.l2_bytes)
+            self._flush = self.allocate(nbytes), nbytes
+        return self._flush
+
+
+def _stream_flags(driver: Driver) -> int:
+    # Ordered after the copies of `write`, which go to the default stream.
+    return int(driver.api.CUstream_flags.CU_STREAM_DEFAULT)
+
+
+def _delay_kernel(capability: str) -> CompiledKernel:
+    return compile_source(DATA / "bench" / "delay.cu", architectures=[capability]).kernels[0]
