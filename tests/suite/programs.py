@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kerncast.compile import CompiledKernel, CompiledSource, compile_source
+from kerncast.compile import CompiledKernel, CompiledSource, compile_source, nvrtc
 from kerncast.execute.arguments import BoundArgument, bind_arguments
 from kerncast.execute.fill import ELEMENT_DTYPES, fill_buffer
 from kerncast.execute.layout import link
+from kerncast.gpu_files import DATA
 from kerncast.launch import Buffer, Launch, Struct, load_launches, read_toml
 from kerncast.ptx import parse_ptx
 
@@ -35,6 +36,13 @@ class Check:
     tolerance: float = DEFAULT_TOLERANCE
     scratch: frozenset[str] = field(default_factory=frozenset)
     """buffers whose contents do not matter"""
+
+
+def every_architecture() -> tuple[str, ...]:
+    """Return every architecture that some compiler from a wheel makes code for, and those of the GPU data."""
+    numbers = {number for major in (11, 12) if (compiler := nvrtc.load(major)) for number in compiler.architectures}
+    known = {f"sm_{number}" for number in numbers} | {path.stem for path in (DATA / "architectures").glob("*.toml")}
+    return tuple(sorted(known, key=lambda name: int(name.removeprefix("sm_"))))
 
 
 def launch_files() -> list[Path]:

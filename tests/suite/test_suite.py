@@ -14,20 +14,18 @@ from programs import (
     checks,
     compiled,
     difference,
+    every_architecture,
     first_launches,
     launch_files,
 )
 
 from kerncast.execute import WholeGrid, execute
-from kerncast.launch import Launch, load_launches
+from kerncast.gpu_files import DATA
+from kerncast.launch import Launch, load_launches, read_toml
 
 CHECKS = dict(checks())
 
-SUITE_OF_16 = [
-    "vector_add", "saxpy", "strided_copy_8", "naive_transpose", "shared_transpose", "random_access",
-    "matmul_naive", "matmul_tiled", "conv2d_3x3", "conv2d_7x7", "reduce_sum", "dot_product", "histogram",
-    "atomic_hotspot", "vector_add_divergent", "shared_bank_conflict",
-]  # fmt: skip
+SUITE_OF_16 = read_toml(DATA / "suite.toml")["seed"]
 
 FIRST_LAUNCHES = {
     f"{path.stem}-{kernel or 'only'}": launch
@@ -81,6 +79,17 @@ def test_every_launch_compiles_and_takes_its_arguments(path: Path) -> None:
         assert [kernel.architecture for kernel in source.kernels] == ARCHITECTURES
         assert not [kernel.caveats for kernel in source.kernels if kernel.caveats]
         bound_arguments(source.kernel_for("sm_70"), launch)
+
+
+@pytest.mark.parametrize("stem", SUITE_OF_16)
+def test_the_suite_of_16_kernels_compiles_for_every_architecture(stem: str) -> None:
+    architectures = every_architecture()
+    assert {"sm_30", "sm_35", "sm_50", "sm_75", "sm_90", "sm_121"} <= set(architectures)
+    for kernel, launch in first_launches(EXAMPLES / "kernels" / f"{stem}.toml").items():
+        source = compiled(launch, architectures)
+        assert all(each.cubin and kernel in each.mangled for each in source.kernels)
+        caveats = {each.architecture for each in source.kernels if each.caveats}
+        assert caveats <= {"sm_30"}, "sm_30 code comes from sm_35"
 
 
 def test_kernels_and_checks_match() -> None:

@@ -13,12 +13,14 @@ PACKAGE = Path(__file__).parents[2] / "src" / "kerncast"
 #: From the bottom to the top; modules of one layer may import one another.
 LAYERS = (
     {"errors", "units", "version"},
-    {"launch", "kernel_profile", "prediction", "architecture", "gpu", "gpu_files", "gpu_names", "ptx", "trace"},
+    {"launch", "kernel_profile", "prediction", "architecture", "gpu", "gpu_files", "gpu_names", "ptx", "trace"}
+    | {"measurement", "measurement_files", "measurement_records"},
     {"occupancy"},
     {"compile", "read"},
     {"execute"},
     {"models"},
     {"forecast"},
+    {"bench"},
     {"report"},
     {"cli"},
 )

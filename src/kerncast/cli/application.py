@@ -3,7 +3,7 @@
 import typer
 from typer.exceptions import TyperException
 
-from kerncast.cli import doctor, gpus, occupancy, predict
+from kerncast.cli import collect, doctor, gpus, measure, occupancy, predict
 from kerncast.errors import InputError
 from kerncast.version import __version__
 
@@ -17,6 +17,9 @@ app = typer.Typer(
 app.command("predict")(predict.command)
 app.command("gpus")(gpus.command)
 app.command("occupancy")(occupancy.command)
+app.command("measure")(measure.command)
+# What follows the application's name is its own, options too.
+app.command("collect", context_settings={"allow_interspersed_args": False})(collect.command)
 app.command("doctor")(doctor.command)
 
 

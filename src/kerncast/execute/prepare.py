@@ -71,11 +71,12 @@ def _prepare_memory(
     addresses = {variable.name: place.address for variable, place in variables.items()}
     program = replace(program, addresses={**program.addresses, **addresses})
     for variable, place in variables.items():
-        _initialise(arena.bytes_of(place), variable, program)
+        initialise(arena.bytes_of(place), variable, program)
     return program, arena
 
 
-def _initialise(data: npt.NDArray[np.uint8], variable: Variable, program: Program) -> None:
+def initialise(data: npt.NDArray[np.uint8], variable: Variable, program: Program) -> None:
+    """Write a module variable's initial value into its zeroed memory."""
     data[: len(variable.initial)] = np.frombuffer(variable.initial, np.uint8)
     for relocation in variable.relocations:
         address = program.address_of(relocation.symbol) + relocation.offset >> relocation.shift

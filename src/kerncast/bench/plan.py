@@ -1,0 +1,181 @@
+"""What is to be measured: launches of the suite or of a launch file, ceilings, and launches on parts of the GPU."""
+
+import hashlib
+import tomllib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from kerncast.bench.ceilings import Ceiling, ceilings_for
+from kerncast.errors import InputError
+from kerncast.gpu_files import DATA
+from kerncast.launch import Launch, load_launches
+from kerncast.measurement import Machine, Method, Protocol
+from kerncast.units import MILLISECOND
+
+SUITE = DATA / "suite"
+
+#: Kernels below this get the larger numbers of warm-ups and launches.
+_QUICK_SECONDS = 1 * MILLISECOND
+_QUICK, _SLOW = (20, 100), (10, 50)
+_LEAST_ITERATIONS = 5
+#: The first warm-ups, which tell how long the kernel takes.
+PILOTS = 3
+
+#: How a launch is timed on part of a GPU: alone, often enough for its spread.
+PARTITION_PROTOCOL = Protocol(trials=1, iterations=30, warmups=5, methods=(Method.SINGLE,))
+#: How a ceiling is timed: its kernels run for a millisecond or more, and hardly vary.
+CEILING_PROTOCOL = Protocol(trials=3, iterations=10, warmups=3)
+#: An empty kernel is over so soon that the two events of a series must not count.
+_LAUNCH_PROTOCOL = Protocol(trials=10, iterations=500, warmups=20)
+#: What one configuration takes beside its trials: compiling, filling, the check on the CPU.
+_PREPARING_SECONDS = 2.0
+#: What one trial takes beside its launches: restoring, queueing, asking for clocks, writing.
+_TRIAL_SECONDS = 5 * MILLISECOND
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """One launch to be measured, on the whole GPU or on several parts of it."""
+
+    group: str
+    """seed, extended, ceilings, partition, or the name of a launch file"""
+    name: str
+    """launch file and index, such as saxpy#0, or a ceiling"""
+    launch: Launch
+    protocol: Protocol
+    sm_counts: tuple[int | None, ...] = (None,)
+    """None is the whole GPU"""
+    ceiling: Ceiling | None = None
+
+    def key(self, sm_count: int | None = None) -> str:
+        """Return the key of a configuration in the measurement file."""
+        return f"{self.group}/{self.name}" + (f"@{sm_count}" if sm_count else "")
+
+    @property
+    def source_sha256(self) -> str:
+        """A digest of the source's text and its macros: what decides the code, beside the compiler."""
+        digest = hashlib.sha256(_source_bytes(self.launch.source))
+        digest.update(repr(self.launch.defines).encode())
+        return digest.hexdigest()
+
+    @property
+    def most_seconds(self) -> float:
+        """How long it takes at most, if no kernel is slower than a fifth of a trial."""
+        return _PREPARING_SECONDS + self._trials * 2 * self.protocol.trial_seconds
+
+    def expected_seconds(self, kernel_seconds: float) -> float:
+        """How long it takes if a launch takes so long, and as many times longer as the part of the GPU is smaller."""
+        parts = [size for size in self.sm_counts if size]
+        slower = sum(max(parts) / size for size in parts) / len(parts) if parts else 1.0
+        launches = sum(launch_counts(self.protocol, kernel_seconds * slower))
+        return _PREPARING_SECONDS + self._trials * (_TRIAL_SECONDS + launches * kernel_seconds * slower)
+
+    @property
+    def _trials(self) -> int:
+        return self.protocol.trials * len(self.protocol.methods) * len(self.sm_counts)
+
+
+def launch_counts(protocol: Protocol, seconds: float) -> tuple[int, int]:
+    """Return the numbers of warm-ups and of launches of a trial, for a kernel of this duration."""
+    warmups, iterations = _QUICK if seconds < _QUICK_SECONDS else _SLOW
+    warmups, iterations = protocol.warmups or warmups, protocol.iterations or iterations
+    affordable = max(int(protocol.trial_seconds / seconds), _LEAST_ITERATIONS)
+    return max(min(warmups, affordable), PILOTS), min(iterations, affordable)
+
+
+def suite_subjects(protocol: Protocol) -> tuple[Subject, ...]:
+    """Return every launch of the suite: the 71 configurations of the 16 kernels first, then the others."""
+    seed = _table()["seed"]
+    others = sorted(path.stem for path in SUITE.glob("*.toml") if path.stem not in seed)
+    named = [("seed", stem) for stem in seed] + [("extended", stem) for stem in others]
+    return tuple(
+        Subject(group, f"{stem}#{launch.index}", launch, protocol)
+        for group, stem in named
+        for launch in _launches(stem)
+    )
+
+
+def launch_file_subjects(path: Path, protocol: Protocol) -> tuple[Subject, ...]:
+    """Return every launch of a launch file; raises LaunchError."""
+    return tuple(Subject(path.stem, f"{path.stem}#{launch.index}", launch, protocol) for launch in load_launches(path))
+
+
+def ceiling_subjects(machine: Machine) -> tuple[Subject, ...]:
+    """Return the microbenchmarks that fit a machine."""
+    return tuple(
+        Subject(
+            "ceilings", each.name, each.launch, replace(_ceiling_protocol(each), methods=each.methods), ceiling=each
+        )
+        for each in ceilings_for(machine)
+    )
+
+
+def _ceiling_protocol(ceiling: Ceiling) -> Protocol:
+    return _LAUNCH_PROTOCOL if ceiling.unit == "launch" else CEILING_PROTOCOL
+
+
+def partition_subjects(
+    sm_counts: Sequence[int], launches: Iterable[Subject] = (), protocol: Protocol = PARTITION_PROTOCOL
+) -> tuple[Subject, ...]:
+    """Return launches on each number of SMs: those given, else the ones that ``data/suite.toml`` names."""
+    chosen = tuple(launches) or tuple(_partitioned(name) for name in _table()["partition"])
+    counts = tuple(sm_counts)
+    return tuple(replace(each, group="partition", protocol=protocol, sm_counts=counts) for each in chosen)
+
+
+def spread_sizes(sizes: Sequence[int], most: int) -> tuple[int, ...]:
+    """Choose at most so many sizes, dense where they are small: there the time changes most.
+
+    >>> spread_sizes(range(2, 134, 2), 8)
+    (2, 4, 6, 12, 22, 40, 72, 132)
+    """
+    ordered = sorted(sizes)
+    if len(ordered) <= most or most < 2:
+        return tuple(ordered[: max(most, 0)])
+    ratio = (ordered[-1] / ordered[0]) ** (1 / (most - 1))
+    wanted = [ordered[0] * ratio**step for step in range(most)]
+    chosen: list[int] = []
+    for target in wanted:
+        left = [size for size in ordered if size not in chosen]
+        chosen.append(min(left, key=lambda size: abs(size - target)))
+    return tuple(sorted(chosen))
+
+
+def sizes_of_tpcs(text: str, sms_per_tpc: int, available: Sequence[int]) -> tuple[int, ...]:
+    """Return the numbers of SMs that a text such as ``1-8,16`` means in TPCs; raises InputError."""
+    wanted: set[int] = set()
+    for part in text.split(","):
+        first, dash, last = part.strip().partition("-")
+        if not first.isdecimal() or (dash and not last.isdecimal()) or len(part) > 12:
+            raise InputError(f"--tpcs {text[:40]!r} is no list of TPCs", cure="Write it as 1-8 or as 1,2,4,8-16.")
+        wanted.update(range(int(first), int(last or first) + 1))
+    found = tuple(size for size in sorted(available) if size % sms_per_tpc == 0 and size // sms_per_tpc in wanted)
+    if not found:
+        ranges = ", ".join(str(size // sms_per_tpc) for size in sorted(available)) or "none"
+        raise InputError(f"--tpcs {text[:40]!r} names no partition of this GPU", cure=f"Possible are {ranges}.")
+    return found
+
+
+def _partitioned(name: str) -> Subject:
+    stem, _, index = name.partition("#")
+    return Subject("partition", name, _launches(stem)[int(index)], PARTITION_PROTOCOL)
+
+
+@cache
+def _table() -> dict[str, Any]:
+    return tomllib.loads((DATA / "suite.toml").read_text(encoding="utf-8"))
+
+
+@cache
+def _launches(stem: str) -> tuple[Launch, ...]:
+    path = SUITE / f"{stem}.toml"
+    table = tomllib.loads(path.read_text(encoding="utf-8"))
+    return () if "declared" in table else load_launches(path)
+
+
+@cache
+def _source_bytes(path: Path) -> bytes:
+    return path.read_bytes()

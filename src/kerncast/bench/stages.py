@@ -1,0 +1,153 @@
+"""What ``kerncast measure`` does for each word: stages of subjects, each with its share of the time."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from kerncast.bench.plan import (
+    PARTITION_PROTOCOL,
+    Subject,
+    ceiling_subjects,
+    launch_file_subjects,
+    partition_subjects,
+    sizes_of_tpcs,
+    spread_sizes,
+    suite_subjects,
+)
+from kerncast.errors import InputError
+from kerncast.forecast import Options, forecast_all
+from kerncast.gpu import GPU
+from kerncast.measurement import Machine, Protocol
+
+#: As the gpu-perf report's section 6.4 has it.
+STANDARD_PROTOCOL = Protocol()
+#: SMs of a texture processing cluster, the unit of partitioning, on every GPU with green contexts.
+_SMS_PER_TPC = 2
+#: Sizes of partitions where the time is short.
+_FEW_SIZES = 10
+#: Launches beyond the 71 are many, and vary little from trial to trial.
+_EXTENDED_TRIALS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """What the user chose of a measurement."""
+
+    protocol: Protocol = STANDARD_PROTOCOL
+    tpcs: str | None = None
+    """such as 1-40; None is every size that the GPU offers"""
+    repeats: int = 30
+    """of each launch on each partition"""
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Subjects that are measured together."""
+
+    name: str
+    subjects: tuple[Subject, ...]
+    share: float = 1.0
+    """of the time that is left when it begins"""
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """Where it is measured."""
+
+    machine: Machine
+    partition_sizes: tuple[int, ...]
+    """numbers of SMs that launches can be confined to"""
+
+
+def stages_for(what: str, site: Site, choices: Choices) -> tuple[Stage, ...]:
+    """Return the stages of suite, ceilings, partition, all, or of a launch file; raises InputError."""
+    if what in _STAGES:
+        return _STAGES[what](site, choices)
+    if not what.endswith(".toml"):
+        words = ", ".join(_STAGES)
+        raise InputError(f"{what[:60]!r} cannot be measured", cure=f"Say {words}, or name a launch file (.toml).")
+    subjects = launch_file_subjects(Path(what), choices.protocol)
+    if choices.tpcs is None:
+        return (Stage("launches", subjects),)
+    return (Stage("partition", _partition(choices, _sizes(site, choices), subjects)),)
+
+
+def expected_seconds(subject: Subject, gpu: GPU) -> float:
+    """Forecast how long a subject takes on a GPU; at most that, where a launch cannot be forecast."""
+    found = forecast_all(subject.launch, [(gpu, ())], Options()).predictions if subject.ceiling is None else ()
+    return min([subject.most_seconds, *(subject.expected_seconds(each.seconds) for each in found)])
+
+
+def site_of(gpu: GPU) -> Site:
+    """Return a machine with this GPU, as far as its data go, to plan for one that is not here."""
+    machine = Machine(
+        gpu_name=gpu.name,
+        gpu_uuid="",
+        compute_capability=gpu.compute_capability,
+        sm_count=gpu.sm_count,
+        memory_bytes=gpu.memory_bytes or 0,
+        l2_bytes=gpu.l2_bytes or 0,
+        clock_max_hz=gpu.clock_boost_hz,
+        memory_clock_hz=None,
+        memory_bus_bits=gpu.dram_bus_bits,
+        power_limit_w=gpu.tdp_w,
+        ecc_enabled=None,
+        mig_enabled=None,
+        driver="",
+        compiler="",
+        host="",
+        software="",
+    )
+    return Site(machine, tuple(range(_SMS_PER_TPC, gpu.sm_count + 1, _SMS_PER_TPC)))
+
+
+def _suite(_site: Site, choices: Choices) -> tuple[Stage, ...]:
+    return (Stage("suite", _with_few_extended(choices.protocol)),)
+
+
+def _ceilings(site: Site, _choices: Choices) -> tuple[Stage, ...]:
+    return (Stage("ceilings", ceiling_subjects(site.machine)),)
+
+
+def _partitions(site: Site, choices: Choices) -> tuple[Stage, ...]:
+    return (Stage("partition", _partition(choices, _sizes(site, choices))),)
+
+
+def _all(site: Site, choices: Choices) -> tuple[Stage, ...]:
+    subjects = _with_few_extended(choices.protocol)
+    seed = tuple(each for each in subjects if each.group == "seed")
+    extended = tuple(each for each in subjects if each.group != "seed")
+    sizes = _sizes(site, choices) if choices.tpcs else spread_sizes(site.partition_sizes, _FEW_SIZES)
+    partition = _partition(choices, sizes) if sizes else ()
+    return (
+        Stage("ceilings", ceiling_subjects(site.machine), 0.3),
+        Stage("suite", seed, 0.7),
+        Stage("partition", partition, 0.5),
+        Stage("suite, extended", extended),
+    )
+
+
+_STAGES: Mapping[str, Callable[[Site, Choices], tuple[Stage, ...]]] = {
+    "suite": _suite, "ceilings": _ceilings, "partition": _partitions, "all": _all,
+}  # fmt: skip
+
+
+def _with_few_extended(protocol: Protocol) -> tuple[Subject, ...]:
+    few = replace(protocol, trials=min(protocol.trials, _EXTENDED_TRIALS))
+    return tuple(each if each.group == "seed" else replace(each, protocol=few) for each in suite_subjects(protocol))
+
+
+def _sizes(site: Site, choices: Choices) -> tuple[int, ...]:
+    if not site.partition_sizes:
+        raise InputError(
+            "this GPU or its driver cannot confine launches to some SMs",
+            where=site.machine.gpu_name,
+            cure="Green contexts need a driver for CUDA 12.4 or newer, and no MIG.",
+        )
+    if choices.tpcs is None:
+        return site.partition_sizes
+    return sizes_of_tpcs(choices.tpcs, _SMS_PER_TPC, site.partition_sizes)
+
+
+def _partition(choices: Choices, sizes: Sequence[int], launches: Sequence[Subject] = ()) -> tuple[Subject, ...]:
+    return partition_subjects(sizes, launches, replace(PARTITION_PROTOCOL, iterations=choices.repeats))

@@ -1,0 +1,136 @@
+"""One launch on a device: its buffers, filled as the launch file says, and the calls on them."""
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from kerncast.bench.device import Bytes, Call, Copy, Device, Untimed
+from kerncast.compile import CompiledKernel
+from kerncast.execute.arguments import bind_arguments, pack_parameters
+from kerncast.execute.fill import ELEMENT_DTYPES, fill_buffer
+from kerncast.execute.prepare import linked_program
+from kerncast.launch import Buffer, Launch
+
+#: Sets of buffers that are rotated: enough that nothing of the first is left in L2 when its turn comes again.
+_L2_SIZES = 3
+_MOST_SETS = 256
+#: Share of the device's memory that rotated buffers may take.
+_MEMORY_SHARE = 0.5
+
+
+class Workspace:
+    """The buffers of one launch on a device, and what is needed to launch on them; a context manager."""
+
+    def __init__(self, device: Device, kernel: CompiledKernel, launch: Launch) -> None:
+        self._device = device
+        self._launch = launch
+        self._handle = device.load(kernel)
+        program = linked_program(kernel.ptx, kernel.mangled)
+        self._offsets = list(program.parameters.values())
+        self._bound = bind_arguments(launch, program.function.parameters, kernel.signature)
+        self.before = _filled(launch, [one.argument.value for one in self._bound])
+        """the buffers' contents by position of the argument"""
+        self._owned: list[int] = []
+        self._sets = [self._upload()]
+        self._pristine: dict[int, int] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give the memory back."""
+        while self._owned:
+            self._device.free(self._owned.pop())
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of one set of buffers."""
+        return sum(data.nbytes for data in self.before.values())
+
+    def contents(self) -> dict[str, npt.NDArray[Any]]:
+        """Return the buffers as they were filled, by name."""
+        return {self._name(position): self._shaped(position, data) for position, data in self.before.items()}
+
+    def read(self, only: str | None = None) -> dict[str, npt.NDArray[Any]]:
+        """Return the buffers as they are on the device now, by name: all, or only one."""
+        places = self._sets[0]
+        return {
+            self._name(position): self._shaped(position, self._device.read(places[position], data.nbytes))
+            for position, data in self.before.items()
+            if only is None or self._name(position) == only
+        }
+
+    def prepare(self, kernel: CompiledKernel, launch: Launch) -> None:
+        """Run another launch once, whose buffers are those of the same names here."""
+        program = linked_program(kernel.ptx, kernel.mangled)
+        bound = bind_arguments(launch, program.function.parameters, kernel.signature)
+        places = {self._name(position): address for position, address in self._sets[0].items()}
+        addresses = [places[one.argument.name] for one in bound if isinstance(one.argument.value, Buffer)]
+        parameters = pack_parameters(bound, addresses, list(program.parameters.values()))
+        call = Call(self._device.load(kernel), launch.grid, launch.block, launch.shared_bytes, parameters)
+        self._device.run([Untimed((call,))])
+
+    def call(self, number: int = 0) -> Call:
+        """Return the launch on one set of buffers."""
+        places = self._sets[number]
+        parameters = pack_parameters(self._bound, [places[position] for position in self.before], self._offsets)
+        launch = self._launch
+        return Call(self._handle, launch.grid, launch.block, launch.shared_bytes, parameters)
+
+    def rotated_calls(self) -> tuple[Call, ...]:
+        """Return launches on sets of buffers that together exceed L2, as far as the memory goes."""
+        machine = self._device.machine
+        wanted = -(-_L2_SIZES * machine.l2_bytes // max(self.nbytes, 1)) + 1
+        room = int(_MEMORY_SHARE * machine.memory_bytes) // max(self.nbytes, 1)
+        for _ in range(min(wanted, room, _MOST_SETS) - len(self._sets)):
+            self._sets.append(self._upload())
+        return tuple(self.call(number) for number in range(len(self._sets)))
+
+    def restoring(self, names: Sequence[str]) -> tuple[Copy, ...]:
+        """Return the copies that put buffers of the first set back as they were filled."""
+        copies = []
+        for position, data in self.before.items():
+            if self._name(position) in names:
+                if position not in self._pristine:
+                    self._pristine[position] = self._place(data)
+                copies.append(Copy(self._sets[0][position], self._pristine[position], data.nbytes))
+        return tuple(copies)
+
+    def refill(self) -> None:
+        """Fill the first set again."""
+        for position, data in self.before.items():
+            self._device.write(self._sets[0][position], data)
+
+    def _upload(self) -> dict[int, int]:
+        return {position: self._place(data) for position, data in self.before.items()}
+
+    def _place(self, data: Bytes) -> int:
+        address = self._device.allocate(data.nbytes)
+        self._owned.append(address)
+        self._device.write(address, data)
+        return address
+
+    def _name(self, position: int) -> str:
+        return self._bound[position].argument.name
+
+    def _shaped(self, position: int, data: Bytes) -> npt.NDArray[Any]:
+        buffer = self._bound[position].argument.value
+        assert isinstance(buffer, Buffer)
+        return data.view(ELEMENT_DTYPES[buffer.element]).reshape(buffer.shape)
+
+
+def _filled(launch: Launch, values: Sequence[object]) -> dict[int, Bytes]:
+    """Fill the buffers as the executor does, so that both compute on the same numbers."""
+    found = {}
+    for position, value in enumerate(values):
+        if isinstance(value, Buffer):
+            data = np.zeros(value.nbytes, np.uint8)
+            where = f"{launch.label}, argument {position}"
+            fill_buffer(data, value, np.random.default_rng([launch.seed, position]), where)
+            found[position] = data
+    return found

@@ -1,0 +1,212 @@
+"""kerncast measure without a GPU: the plan, the errors, and whole runs on a device that is the executor."""
+
+import csv
+import json
+import sys
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from executor_device import ExecutorDevice
+from kerncast.bench import cuda
+from kerncast.cli import main
+from kerncast.errors import DeviceLostError
+from kerncast.measurement_files import read_measurement
+
+Run = Callable[..., Any]
+
+SEED = {
+    "vector_add": 4, "saxpy": 4, "strided_copy_8": 4, "naive_transpose": 4, "shared_transpose": 5, "random_access": 4,
+    "matmul_naive": 4, "matmul_tiled": 6, "conv2d_3x3": 4, "conv2d_7x7": 5, "reduce_sum": 6, "dot_product": 4,
+    "histogram": 4, "atomic_hotspot": 6, "vector_add_divergent": 4, "shared_bank_conflict": 3,
+}  # fmt: skip
+LAUNCHES = """
+source = "double.cu"
+[[launch]]
+grid = [4]
+block = [64]
+args = { x = "f32[256] random", y = "f32[256] zeros" }
+[[launch]]
+grid = [2]
+block = [64]
+args = { x = "f32[128] random", y = "f32[128] zeros" }
+"""
+DOUBLE = """__global__ void twice(const float *x, float *y) {
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    y[i] = 2.0f * x[i];
+}
+"""
+QUICK = ["--trials", "2", "--iterations", "4", "--warmups", "3", "--quiet"]
+
+
+def planned(kerncast: Run, *arguments: str) -> dict[str, Any]:
+    done = kerncast("measure", *arguments, "--dry-run", "--json")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def test_the_plan_of_the_suite_has_the_71_configurations_and_more(kerncast: Run) -> None:
+    found = planned(kerncast, "suite")
+    rows = found["configurations"]
+    seed = [row for row in rows if row["group"] == "seed"]
+    assert Counter(row["kernel"].partition("<")[0] for row in seed) == SEED
+    assert len(seed) == sum(SEED.values()) == 71
+    assert rows[:71] == seed
+    assert len(rows) > 250
+    assert len({row["key"] for row in rows}) == len(rows)
+    first = rows[0]
+    assert (first["kernel"], first["grid"], first["block"], first["trials"]) == (
+        "vector_add", [1024, 1, 1], [256, 1, 1], 10,
+    )  # fmt: skip
+    assert first["methods"] == ["series", "single", "cold"]
+    assert found["seconds_at_most"] == pytest.approx(sum(row["seconds_at_most"] for row in rows))
+
+
+def test_the_plan_of_everything_has_ceilings_partitions_and_the_suite(kerncast: Run) -> None:
+    rows = planned(kerncast, "all", "--gpu", "rtx-2080-ti")["configurations"]
+    kernels = {row["kernel"] for row in rows if row["stage"] == "partition"}
+    assert len(kernels) >= 12
+    sizes = {row["sm_count"] for row in rows if row["stage"] == "partition"}
+    assert min(sizes) == 2
+    assert max(sizes) == 68
+    assert {row["stage"] for row in rows} == {"ceilings", "suite", "partition", "suite, extended"}
+
+
+def test_partitions_follow_the_tpcs_asked_for(kerncast: Run) -> None:
+    rows = planned(kerncast, "partition", "--tpcs", "1-3,34", "--gpu", "rtx-2080-ti")["configurations"]
+    assert {row["sm_count"] for row in rows} == {2, 4, 6, 68}
+
+
+def test_a_forecast_says_how_long_it_takes(kerncast: Run) -> None:
+    found = planned(kerncast, "partition", "--tpcs", "1", "--gpu", "t4", "--forecast", "--quiet")
+    assert 0 < found["seconds"] < found["seconds_at_most"]
+    assert all(0 < row["seconds"] <= row["seconds_at_most"] for row in found["configurations"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["nonsense"], "suite, ceilings, partition, all"),
+        (["missing.toml"], "no such file"),
+        (["suite", "--timing", "warm"], "series, rotated, graph, single, cold"),
+        (["suite", "--trials", "0"], "--trials is 0"),
+        (["suite", "--seconds", "nan"], "--seconds"),
+        (["suite", "--export", "samples.xlsx"], "neither .csv nor .parquet"),
+        (["suite", "--gpu", "no such GPU"], "no GPU is called"),
+        (["partition", "--tpcs", "99"], "Possible are 1, 2"),
+        (["partition", "--tpcs", "1-99999999999999999999"], "no list of TPCs"),
+        (["missing.jsonl"], "no such file"),
+    ],
+)
+def test_bad_usage(kerncast: Run, arguments: list[str], said: str) -> None:
+    done = kerncast("measure", *arguments, "--dry-run")
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_without_a_gpu_it_says_what_is_missing(kerncast: Run) -> None:
+    done = kerncast("measure", "suite")
+    if done.returncode == 0:
+        pytest.skip("there is a GPU here")
+    assert done.returncode == 2
+    assert "--dry-run" in done.stderr
+    assert done.stdout == ""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Change to an empty folder with a launch file, on a machine whose GPU is the executor."""
+    (tmp_path / "double.cu").write_text(DOUBLE)
+    (tmp_path / "double.toml").write_text(LAUNCHES)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def measure(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Run kerncast measure on a device; returns exit status, stdout and stderr."""
+
+    def run(device: ExecutorDevice, *arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(cuda, "open_device", lambda _index: device)
+        with pytest.raises(SystemExit) as ended:
+            main(["measure", *arguments])
+        out, err = capsys.readouterr()
+        sys.stdout.flush()
+        assert isinstance(ended.value.code, int)
+        return ended.value.code, out, err
+
+    return run
+
+
+def test_a_launch_file_is_measured_and_exported(folder: Path, measure: Run) -> None:
+    device = ExecutorDevice()
+    status, out, err = measure(device, "double.toml", "--json", "--export", "samples.csv", *QUICK)
+    assert status == 0
+    found = json.loads(out)
+    assert [(row["key"], row["method"]) for row in found["measured"]] == [
+        (f"double/double#{index}", method) for index in range(2) for method in ("series", "single", "cold")
+    ]
+    assert all(row["trials"] == 2 and row["seconds"] > 0 for row in found["measured"])
+    assert [check["outcome"] for check in found["checks"]] == ["equal", "equal"]
+    assert "kerncast-executor.jsonl" in err
+    kept = read_measurement(folder / "kerncast-executor.jsonl")
+    with (folder / "samples.csv").open(newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    assert len(rows) == sum(len(t.seconds) + len(t.warmup_seconds) for t in kept.trials)
+    assert device.events[-1] == "close"
+
+
+def test_the_table_names_every_configuration(folder: Path, measure: Run) -> None:
+    del folder
+    status, out, _ = measure(ExecutorDevice(), "double.toml", *QUICK)
+    assert status == 0
+    assert "double/double#1" in out
+    assert "equal" in out
+
+
+def test_an_interrupted_run_goes_on(folder: Path, measure: Run) -> None:
+    path = folder / "m.jsonl"
+    status, _, err = measure(ExecutorDevice(fails_at=60), "double.toml", "--out", str(path), *QUICK)
+    assert status == DeviceLostError.exit_status == 3
+    assert "illegal" in err
+    before = read_measurement(path).trials
+    assert before
+    assert measure(ExecutorDevice(), "double.toml", "--out", str(path), "--retry", *QUICK)[0] == 0
+    after = read_measurement(path).trials
+    assert after[: len(before)] == before
+    assert len(after) == 2 * 3 * 2
+
+
+def test_another_machine_is_refused(folder: Path, measure: Run) -> None:
+    from dataclasses import replace
+
+    path = str(folder / "m.jsonl")
+    assert measure(ExecutorDevice(), "double.toml", "--out", path, *QUICK)[0] == 0
+    other = ExecutorDevice()
+    other.machine = replace(other.machine, gpu_uuid="GPU-1", ecc_enabled=True)
+    status, _, err = measure(other, "double.toml", "--out", path, *QUICK)
+    assert status == 2
+    assert "GPU-1" in err
+    assert "ecc_enabled" in err
+    assert "--out" in err
+
+
+def test_a_recorded_file_is_shown_again(folder: Path, measure: Run, kerncast: Run) -> None:
+    path = folder / "m.jsonl"
+    first = measure(ExecutorDevice(), "double.toml", "--out", str(path), "--json", *QUICK)[1]
+    again = kerncast("measure", path, "--json")
+    assert again.returncode == 0, again.stderr
+    assert json.loads(again.stdout) == json.loads(first)
+
+
+def test_time_that_is_up_says_what_is_left(folder: Path, measure: Run) -> None:
+    del folder
+    status, _, err = measure(ExecutorDevice(), "double.toml", "--seconds", "1e-9", *QUICK)
+    assert status == 3
+    assert "2 launches are left" in err

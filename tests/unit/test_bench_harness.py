@@ -1,0 +1,293 @@
+"""The harness on a device that is the executor: protocol, checks, restoring, resuming, failures, partitions."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from executor_device import COLD_SECONDS, LAUNCH_SECONDS, MACHINE, THREAD_INSTRUCTIONS_PER_S, ExecutorDevice
+from kerncast.bench.device import Step, Timed
+from kerncast.bench.harness import Conditions, Deadline, Harness
+from kerncast.bench.plan import Subject, launch_file_subjects, partition_subjects
+from kerncast.errors import DeviceLostError
+from kerncast.execute import Budget
+from kerncast.measurement import ClockState, Measurement, Method, Outcome, Protocol
+from kerncast.measurement_files import Recorder, read_measurement
+
+SOURCE = """
+extern "C" __global__ void add(const float *x, const float *y, float *z, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) z[i] = x[i] + y[i];
+}
+extern "C" __global__ void bump(int *x, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) x[i] += 1;
+}
+extern "C" __global__ void beyond(float *x, int n) { x[threadIdx.x + n] = 1.0f; }
+extern "C" __global__ void odd(const __grid_constant__ int n, float *x) { asm volatile("nanosleep.u32 1;"); x[0] = n; }
+__device__ int state = 5;
+extern "C" __global__ void reads_state(int *x) { x[threadIdx.x] = state + threadIdx.x; }
+"""
+ADD = """
+[[launch]]
+kernel = "add"
+grid = [4]
+block = [64]
+args = { x = "f32[250] random", y = "f32[250] random", z = "f32[250] zeros", n = 250 }
+"""
+BUMP = """
+[[launch]]
+kernel = "bump"
+grid = [4]
+block = [64]
+args = { x = "i32[250] iota", n = 250 }
+"""
+BEYOND = """
+[[launch]]
+kernel = "beyond"
+grid = [1]
+block = [32]
+args = { x = "f32[16] zeros", n = 16 }
+"""
+HUGE = """
+[[launch]]
+kernel = "bump"
+grid = [1]
+block = [32]
+args = { x = "i32[33554432] zeros", n = 32 }
+"""
+STATE = """
+[[launch]]
+kernel = "reads_state"
+grid = [1]
+block = [32]
+args = { x = "i32[32] zeros" }
+"""
+QUICK = Protocol(trials=2, iterations=4, warmups=3, methods=(Method.SERIES, Method.SINGLE))
+
+Plan = Callable[..., tuple[Subject, ...]]
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> Plan:
+    """Write launches of the kernels above and return them as subjects."""
+    (tmp_path / "kernels.cu").write_text(SOURCE)
+
+    def subjects(*launches: str, protocol: Protocol = QUICK) -> tuple[Subject, ...]:
+        path = tmp_path / "kernels.toml"
+        path.write_text('source = "kernels.cu"\n' + "".join(launches))
+        return launch_file_subjects(path, protocol)
+
+    return subjects
+
+
+def measure(
+    device: ExecutorDevice,
+    subjects: Sequence[Subject],
+    path: Path,
+    deadline: Deadline | None = None,
+    **conditions: bool | float | Budget,
+) -> Measurement:
+    with Recorder.open(path, device.machine) as recorder:
+        settings = {"waking_seconds": 0.0, **conditions}
+        found = Conditions(deadline or Deadline(), **settings)  # type: ignore[arg-type]
+        Harness(device, recorder, found, None).measure(subjects)
+    return read_measurement(path)
+
+
+def test_results_are_checked_and_memory_is_given_back(plan: Plan, tmp_path: Path) -> None:
+    device = ExecutorDevice()
+    found = measure(device, plan(ADD, BUMP, STATE), tmp_path / "m.jsonl")
+    assert [(check.outcome, check.blocks) for check in found.checks] == [
+        (Outcome.EQUAL, 4), (Outcome.EQUAL, 4), (Outcome.EQUAL, 1),
+    ]  # fmt: skip
+    assert device.live == {}
+    assert not found.failures
+
+
+def test_a_gpu_that_computes_something_else_is_found_out(plan: Plan, tmp_path: Path) -> None:
+    device = ExecutorDevice()
+
+    def spoil() -> None:
+        place = device._arena.allocations[2]  # z
+        device._arena.bytes_of(place)[:4] = 0
+
+    device.spoil = spoil
+    found = measure(device, plan(ADD), tmp_path / "m.jsonl")
+    assert found.checks[0].outcome is Outcome.DIFFERENT
+    assert "z differs" in found.checks[0].reason
+    assert found.trials, "it is measured all the same"
+
+
+def test_a_device_that_rounds_otherwise_is_close(plan: Plan, tmp_path: Path) -> None:
+    device = ExecutorDevice()
+
+    def spoil() -> None:
+        values = device._arena.bytes_of(device._arena.allocations[2]).view("f4")
+        values *= 1 + 2e-7
+
+    device.spoil = spoil
+    check = measure(device, plan(ADD), tmp_path / "m.jsonl").checks[0]
+    assert check.outcome is Outcome.CLOSE
+    assert 0 < check.largest_difference < 1e-6
+
+
+def test_a_sampled_check_compares_what_its_blocks_changed(plan: Plan, tmp_path: Path) -> None:
+    wide = ADD.replace("[4]", "[4000]").replace("250", "256000")
+    budget = Budget(sample_thread_instructions=200_000)
+    check = measure(ExecutorDevice(), plan(wide), tmp_path / "m.jsonl", check_budget=budget).checks[0]
+    assert check.outcome is Outcome.EQUAL
+    assert 10 <= check.blocks < 4000
+
+
+def test_a_sample_of_blocks_that_change_what_they_read_is_not_compared(plan: Plan, tmp_path: Path) -> None:
+    wide = BUMP.replace("[4]", "[4000]").replace("250", "256000")
+    budget = Budget(sample_thread_instructions=200_000)
+    check = measure(ExecutorDevice(), plan(wide), tmp_path / "m.jsonl", check_budget=budget).checks[0]
+    assert check.outcome is Outcome.UNCHECKED
+    assert "of 4000 blocks" in check.reason
+
+
+def test_times_are_those_of_the_device(plan: Plan, tmp_path: Path) -> None:
+    """32 threads of 4 blocks of 64, all instructions counted: the formula of the device, worked out by hand."""
+    found = measure(ExecutorDevice(factors=(1.0,)), plan(STATE), tmp_path / "m.jsonl")
+    single, series = (found.trials_of("kernels/kernels#0", method)[0] for method in (Method.SINGLE, Method.SERIES))
+    instructions = (single.seconds[0] - LAUNCH_SECONDS) * THREAD_INSTRUCTIONS_PER_S
+    assert instructions == pytest.approx(32 * round(instructions / 32))
+    assert 5 <= instructions / 32 <= 20
+    assert series.seconds == pytest.approx(single.seconds[:1])
+    assert (series.launches_per_sample, single.launches_per_sample) == (4, 1)
+    assert len(single.seconds) == 4
+    assert len(series.warmup_seconds) == len(single.warmup_seconds) == 3
+
+
+@pytest.mark.parametrize(("factor", "warmups", "iterations"), [(1, 20, 100), (600, 10, 50), (50_000, 5, 5)])
+def test_how_often_a_kernel_is_launched_follows_its_duration(
+    plan: Plan, tmp_path: Path, factor: float, warmups: int, iterations: int
+) -> None:
+    """2 µs, 1.2 ms and 0.1 s per launch: the counts of the published protocol, fewer for what takes too long."""
+    protocol = Protocol(trials=1, methods=(Method.SINGLE,))
+    found = measure(ExecutorDevice(factors=(factor,)), plan(STATE, protocol=protocol), tmp_path / "m.jsonl")
+    trial = found.trials[0]
+    assert len(trial.seconds) == iterations
+    assert len(trial.warmup_seconds) == warmups
+
+
+def test_cold_flushes_before_every_launch(plan: Plan, tmp_path: Path) -> None:
+    device = ExecutorDevice(factors=(1.0,))
+    protocol = replace(QUICK, methods=(Method.SINGLE, Method.COLD))
+    found = measure(device, plan(ADD, protocol=protocol), tmp_path / "m.jsonl")
+    warm, cold = (found.trials_of("kernels/kernels#0", m)[0].seconds for m in (Method.SINGLE, Method.COLD))
+    assert [c - w for w, c in zip(warm, cold, strict=True)] == pytest.approx([COLD_SECONDS] * 4)
+    assert device.events.count("Flush") == 2 * 4
+
+
+def test_rotated_buffers_together_exceed_l2(plan: Plan, tmp_path: Path) -> None:
+    device = ExecutorDevice()
+    called: set[bytes] = set()
+    run = device.run
+
+    def noted(steps: Sequence[Step], sm_count: int | None = None) -> tuple[float, ...]:
+        called.update(call.parameters for step in steps if isinstance(step, Timed) for call in step.calls)
+        return run(steps, sm_count)
+
+    device.run = noted  # type: ignore[method-assign]
+    protocol = replace(QUICK, iterations=80, methods=(Method.ROTATED,))
+    measure(device, plan(ADD, protocol=protocol), tmp_path / "m.jsonl")
+    assert len(called) * 3 * 1000 > 2 * MACHINE.l2_bytes
+    assert device.live == {}
+
+
+def test_a_kernel_in_place_finds_its_buffer_restored(plan: Plan, tmp_path: Path) -> None:
+    device = ExecutorDevice()
+    states: list[int] = []
+    run = device.run
+
+    def noted(steps: Sequence[Step], sm_count: int | None = None) -> tuple[float, ...]:
+        times = run(steps, sm_count)
+        states.append(int(device._arena.bytes_of(device._arena.allocations[0]).view("i4")[7]))
+        return times
+
+    device.run = noted  # type: ignore[method-assign]
+    protocol = replace(QUICK, trials=1, methods=(Method.SINGLE, Method.SERIES))
+    found = measure(device, plan(BUMP, protocol=protocol), tmp_path / "m.jsonl")
+    assert found.configurations[0].in_place == ("x",)
+    # After the check; then per method after the pilots and after the samples: iota leaves 7, each launch adds 1.
+    assert states == [7 + 1, 7 + 3, 7 + 1, 7 + 3, 7 + 4]
+
+
+def test_a_lost_device_ends_the_run_and_the_next_one_goes_on(plan: Plan, tmp_path: Path) -> None:
+    path, subjects = tmp_path / "m.jsonl", plan(ADD, BUMP)
+    with pytest.raises(DeviceLostError):
+        measure(ExecutorDevice(fails_at=40), subjects, path)
+    before = read_measurement(path)
+    assert len(before.failures) == 1
+    assert 0 < len(before.trials) < 8
+    after = measure(ExecutorDevice(), subjects, path, retries=True)
+    assert after.trials[: len(before.trials)] == before.trials
+    assert {(t.configuration, t.method, t.number) for t in after.trials} == {
+        (f"kernels/kernels#{i}", method, n) for i in range(2) for method in QUICK.methods for n in range(2)
+    }
+    assert len(after.trials) == 8
+    again = ExecutorDevice()
+    assert measure(again, subjects, path, retries=True) == after
+    assert again.launches == 0
+
+
+def test_what_failed_is_not_tried_again_unless_asked(plan: Plan, tmp_path: Path) -> None:
+    path, subjects = tmp_path / "m.jsonl", plan(BEYOND)
+    measure(ExecutorDevice(), subjects, path)
+    assert len(measure(ExecutorDevice(), subjects, path).failures) == 1
+    assert len(measure(ExecutorDevice(), subjects, path, retries=True).failures) == 2
+
+
+def test_a_deadline_that_has_passed_leaves_the_rest(plan: Plan, tmp_path: Path) -> None:
+    device, path, subjects = ExecutorDevice(), tmp_path / "m.jsonl", plan(ADD, BUMP)
+    with Recorder.open(path, device.machine) as recorder:
+        harness = Harness(device, recorder, Conditions(Deadline(1e-9)), None)
+        assert harness.measure(subjects) == 2
+        assert device.launches == 0
+        assert harness.measure(subjects, Deadline(60)) == 0
+        assert harness.measure(subjects, Deadline(1e-9)) == 0, "nothing is left to do"
+
+
+def test_a_kernel_that_misbehaves_never_reaches_the_gpu(plan: Plan, tmp_path: Path) -> None:
+    device = ExecutorDevice()
+    found = measure(device, plan(BEYOND, ADD), tmp_path / "m.jsonl")
+    assert [failure.configuration for failure in found.failures] == ["kernels/kernels#0"]
+    assert "past the end of x" in found.failures[0].reason
+    assert "load beyond" not in device.events
+    assert {trial.configuration for trial in found.trials} == {"kernels/kernels#1"}
+
+
+def test_buffers_that_do_not_fit_are_a_failure_of_that_launch_alone(plan: Plan, tmp_path: Path) -> None:
+    found = measure(ExecutorDevice(), plan(HUGE, ADD), tmp_path / "m.jsonl")
+    assert "not free" in found.failures[0].reason
+    assert {trial.configuration for trial in found.trials} == {"kernels/kernels#1"}
+
+
+def test_a_gpu_is_kept_busy_until_its_clock_no_longer_rises(plan: Plan, tmp_path: Path) -> None:
+    device = ExecutorDevice()
+    clocks = iter([3e8, 6e8, 9e8])
+
+    def state() -> ClockState:
+        return ClockState(sm_hz=next(clocks, 1.2e9))
+
+    device.state = state  # type: ignore[method-assign]
+    found = measure(device, plan(STATE), tmp_path / "m.jsonl", waking_seconds=5.0)
+    assert found.trials[0].before.sm_hz == 1.2e9
+    assert device.events.index("Untimed") < device.events.index("Timed")
+
+
+def test_fewer_sms_are_slower(plan: Plan, tmp_path: Path) -> None:
+    device = ExecutorDevice(factors=(1.0,))
+    subjects = partition_subjects((2, 4, 8), plan(ADD))
+    found = measure(device, subjects, tmp_path / "m.jsonl")
+    keys = [f"partition/kernels#0@{size}" for size in (2, 4, 8)]
+    means = [s.mean for key in keys if (s := found.summary(key, Method.SINGLE))]
+    assert means == sorted(means, reverse=True)
+    assert means[0] > means[2]
+    assert [found.configuration(key).sm_count for key in keys] == [2, 4, 8]
+    assert all(len(trial.seconds) == 30 for trial in found.trials)
+    assert len(found.checks) == 1
