@@ -71,6 +71,9 @@ class ExecutorDevice:
         self.events.append(f"load {kernel.kernel}")
         return kernel
 
+    def unload(self, handle: CompiledKernel) -> None:
+        self.events.append(f"unload {handle.kernel}")
+
     def allocate(self, nbytes: int) -> int:
         if sum(self.live.values()) + nbytes > self.machine.memory_bytes:
             raise BudgetExceededError(f"{nbytes} bytes of device memory are not free")
@@ -86,6 +89,9 @@ class ExecutorDevice:
 
     def write(self, address: int, data: Bytes) -> None:
         self._bytes(address, data.nbytes)[:] = data
+
+    def clear(self, address: int, nbytes: int) -> None:
+        self._bytes(address, nbytes)[:] = 0
 
     def read(self, address: int, nbytes: int) -> Bytes:
         return self._bytes(address, nbytes).copy()

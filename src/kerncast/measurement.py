@@ -4,7 +4,6 @@
 flagged, and a mean is made when somebody asks for it.
 """
 
-import math
 import statistics
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
@@ -13,6 +12,8 @@ from enum import StrEnum
 from kerncast.errors import InputError
 from kerncast.launch import Extent
 
+#: No quantity of physics is larger, and sums and squares of such numbers are finite.
+LARGEST_NUMBER = 1e100
 #: A sample so many scaled median deviations from the median is flagged.
 #: Source: Iglewicz and Hoaglin, "How to Detect and Handle Outliers", 1993, section 3.3: modified z-score above 3.5.
 _OUTLIER_SCORE = 3.5
@@ -116,10 +117,13 @@ class Configuration:
     """One launch that is measured."""
 
     key: str
-    """unique in a file: group/launch-file#index, followed by @N for N SMs, such as suite/saxpy#0"""
+    """unique in a file: group/launch-file#index, followed by @N for N SMs, such as seed/saxpy#0; the group is seed,
+    extended, ceilings, partition or the stem of a launch file"""
     kernel: str
     source_sha256: str
     """of the source's text and its macros"""
+    code_sha256: str
+    """of the PTX without its file names and line numbers; headers count too"""
     grid: Extent
     block: Extent
     shared_bytes: int
@@ -154,12 +158,13 @@ class Trial:
     before: ClockState
     after: ClockState
     began: str
-    """date and time, ISO 8601 in UTC"""
+    """date and time, ISO 8601 in UTC with microseconds, such as 2026-03-01T12:00:00.000000+00:00"""
 
     def __post_init__(self) -> None:
-        if not self.seconds or not all(math.isfinite(s) and s > 0 for s in (*self.seconds, *self.warmup_seconds)):
+        # Written so that NaN, which is not above anything, is refused too.
+        if not self.seconds or not all(0 < s <= LARGEST_NUMBER for s in (*self.seconds, *self.warmup_seconds)):
             raise InputError(
-                "a sample is missing, or is no time above zero",
+                "a sample is missing, or is no time above zero and of at most 1e100 s",
                 where=f"{self.configuration}, {self.method}, trial {self.number}",
                 cure="Measure it again.",
             )
@@ -184,7 +189,7 @@ class Check:
     blocks: int
     """blocks whose results were compared"""
     largest_difference: float
-    """over the largest magnitude of the buffer"""
+    """of an element, relative; of integers, the share that differs"""
     reason: str
     """why it is unchecked, or where it differs; empty otherwise"""
 
@@ -204,6 +209,8 @@ class Failure:
 
     configuration: str
     reason: str
+    at: str
+    """date and time, ISO 8601 in UTC with microseconds, such as 2026-03-01T12:00:00.000000+00:00"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,8 +220,8 @@ class Summary:
     trials: int
     samples: int
     mean: float
-    deviation: float
-    """standard deviation of the trials' means; 0 with one trial"""
+    deviation: float | None
+    """standard deviation of the trials' means; None with one trial"""
     median: float
     lowest: float
     highest: float
@@ -251,6 +258,17 @@ class Measurement:
         trials = self.trials_of(key, method)
         return summarise(trials) if trials else None
 
+    def open_failures(self) -> tuple[Failure, ...]:
+        """Return the failures after which no trial of that configuration began.
+
+        A trial that began at the very time of a failure leaves it open: a failure told twice is better than one hidden.
+        Fails when: the host's clock was set back between the two.
+        """
+        last: dict[str, str] = {}
+        for trial in self.trials:
+            last[trial.configuration] = max(trial.began, last.get(trial.configuration, ""))
+        return tuple(each for each in self.failures if each.at >= last.get(each.configuration, ""))
+
 
 def summarise(trials: Iterable[Trial]) -> Summary:
     """Return mean and spread over trials of one configuration and method."""
@@ -261,7 +279,7 @@ def summarise(trials: Iterable[Trial]) -> Summary:
         trials=len(all_trials),
         samples=len(samples),
         mean=statistics.fmean(samples),
-        deviation=statistics.stdev(means) if len(means) > 1 else 0.0,
+        deviation=statistics.stdev(means) if len(means) > 1 else None,
         median=statistics.median(samples),
         lowest=min(samples),
         highest=max(samples),

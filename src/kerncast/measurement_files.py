@@ -7,8 +7,7 @@ process leaves half written is cut off when the file is resumed.
 import io
 import os
 import stat
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, BinaryIO, Self
 
@@ -65,29 +64,6 @@ def read_with_remarks(path: str | os.PathLike[str]) -> tuple[Measurement, tuple[
     except OSError as error:
         raise InputError(f"cannot be read ({error.strerror})", where=str(file)) from None
     return contents.collected.measurement(), contents.remarks
-
-
-def merge(paths: Iterable[str | os.PathLike[str]]) -> Measurement:
-    """Join measurement files of one machine; trials of later files are numbered after those of earlier ones."""
-    files = [Path(path) for path in paths]
-    if not files:
-        raise InputError("there is no measurement file to merge", cure="Name one or more.")
-    measurements = [read_measurement(file) for file in files]
-    if len({file.resolve() for file in files}) < len(files):
-        raise InputError("a measurement file is named twice", cure="Name each once: its samples would count twice.")
-    merged = _Collected(measurements[0].machine)
-    for file, measurement in zip(files, measurements, strict=True):
-        _refuse_other_machine(measurement.machine, merged.machine, f"{file}, to be joined with {files[0]}")
-        first = merged.next_numbers()
-        for record in _records(measurement):
-            moved = record
-            if isinstance(record, Trial):
-                moved = replace(record, number=record.number + first.get((record.configuration, record.method), 0))
-            try:
-                merged.add(moved)
-            except InputError as error:
-                raise InputError(error.what, where=str(file), cure="Join files of the same kernels.") from None
-    return merged.measurement()
 
 
 def _refuse_other_machine(recorded: Machine, here: Machine, where: str) -> None:
@@ -232,13 +208,6 @@ class _Collected:
         elif isinstance(record, Trial):
             self.trials.add(_identity(record))
 
-    def next_numbers(self) -> dict[tuple[str, Method], int]:
-        """Return the number of the next trial for each configuration and method that has trials."""
-        numbers: dict[tuple[str, Method], int] = {}
-        for key, method, number in self.trials:
-            numbers[key, method] = max(numbers.get((key, method), 0), number + 1)
-        return numbers
-
     def measurement(self) -> Measurement:
         """Return everything as one value."""
         return Measurement(
@@ -254,11 +223,6 @@ class _Collected:
 
 def _identity(trial: Trial) -> tuple[str, Method, int]:
     return trial.configuration, trial.method, trial.number
-
-
-def _records(m: Measurement) -> Iterator[Record]:
-    for group in (m.configurations, m.trials, m.readings, m.checks, m.counters, m.failures):
-        yield from group
 
 
 # --- files --------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from types import NoneType, UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
 from kerncast.errors import InputError
-from kerncast.measurement import Check, Configuration, Counters, Failure, Machine, Reading, Trial
+from kerncast.measurement import LARGEST_NUMBER, Check, Configuration, Counters, Failure, Machine, Reading, Trial
 
 SCHEMA_VERSION = "1.0"
 HEADER_START = b'{"record": "header"'
@@ -32,8 +32,6 @@ KINDS: Mapping[str, type[Record]] = {
 _NAMES = {kind: name for name, kind in KINDS.items()}
 _METRIC = ("name", "value", "unit")
 _LARGEST_WHOLE = 2**63 - 1
-#: No quantity of physics is larger, and sums and squares of such numbers are finite.
-_LARGEST_NUMBER = 1e100
 
 
 def header_line(machine: Machine) -> bytes:
@@ -46,8 +44,9 @@ def header_line(machine: Machine) -> bytes:
 def record_line(record: Record) -> tuple[bytes, Record]:
     """Return the line of a record, and the record as a reader will see it; raises InputError if none would accept it.
 
-    >>> record_line(Failure("suite/saxpy#0", "does not compile"))[0].decode().strip()
-    '{"record": "failure", "configuration": "suite/saxpy#0", "reason": "does not compile"}'
+    >>> failure = Failure("seed/saxpy#0", "does not compile", "2026-03-01T12:00:00.000000+00:00")
+    >>> record_line(failure)[0].decode().split(', "at"')[0]
+    '{"record": "failure", "configuration": "seed/saxpy#0", "reason": "does not compile"'
     """
     table = {"record": _NAMES[type(record)], **asdict(record)}
     if isinstance(record, Counters):
@@ -173,7 +172,7 @@ def _scalar(kind: Any, value: object, name: str) -> Any:
 
 def _number(value: object, name: str) -> float:
     # Written so that NaN, which is not below anything, is refused too.
-    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= _LARGEST_NUMBER:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= LARGEST_NUMBER:
         raise ValueError(f"{name} is {value!r:.80}, no number of at most 1e100")
     return float(value)
 

@@ -124,6 +124,26 @@ def test_bytes_return_as_they_were_written(device: CudaDevice) -> None:
     device.free(second)
 
 
+def test_memory_is_cleared(device: CudaDevice) -> None:
+    address = device.allocate(3_000_001)
+    device.write(address, np.full(3_000_001, 0xA5, np.uint8))
+    device.clear(address, 3_000_000)
+    assert not device.read(address, 3_000_000).any()
+    assert device.read(address + 3_000_000, 1)[0] == 0xA5
+    device.clear(address, 0)
+    device.free(address)
+
+
+def test_kernels_come_and_go(device: CudaDevice, saxpy: Call, source: Path) -> None:
+    capability = device.machine.compute_capability
+    kernel = compile_source(source, architectures=[capability], kernel="saxpy").kernels[0]
+    for _ in range(50):
+        handle = device.load(kernel)
+        assert device.run([Timed((Call(handle, saxpy.grid, saxpy.block, 0, saxpy.parameters),))])[0] > 0
+        device.unload(handle)
+    assert device.run([Flush(), Timed((saxpy,))])[0] > 0
+
+
 def test_saxpy_equals_numpy(device: CudaDevice, saxpy: Call) -> None:
     x_address, y_address = buffers(saxpy)
     x, y = np.random.default_rng(1).random((2, COUNT), dtype=np.float32)
@@ -174,6 +194,29 @@ def test_cold_is_not_quicker_than_warm(device: CudaDevice, saxpy: Call) -> None:
     warm = device.run([Untimed((call,) * 5), *[Timed((call,))] * 50])
     cold = device.run([Flush(), Timed((call,))] * 50)
     assert np.median(cold) >= np.median(warm)
+
+
+def test_a_flush_reads_from_dram_what_l2_cannot_hold(device: CudaDevice) -> None:
+    """A flush cannot be quicker than DRAM, which no GPU yet reads at 10 TB/s, nor slower than a slow one."""
+    (seconds,) = device.run([Flush(), Timed((flush_of(device),))])
+    assert 64 * 2**20 / 10e12 < seconds < 20e-3
+
+
+def flush_of(device: CudaDevice) -> Call:
+    return device._flush_call()
+
+
+def test_a_flush_leaves_nothing_to_be_written_back(device: CudaDevice, saxpy: Call) -> None:
+    """A cold read takes as long after stores as after reads: the flush has written back what was dirty."""
+    x, y = buffers(saxpy)
+    reading = Call(saxpy.handle, (256, 1, 1), (256, 1, 1), 0, struct.pack("<ifQQ", 1 << 16, 2.0, x, y))
+    nbytes = 2 * device.machine.l2_bytes
+    source, target = device.allocate(nbytes), device.allocate(nbytes)
+    clean = device.run([Flush(), Flush(), Timed((reading,))] * 50)
+    dirty = device.run([Copy(target, source, nbytes), Flush(), Timed((reading,))] * 50)
+    device.free(source)
+    device.free(target)
+    assert np.median(dirty) < 1.3 * np.median(clean)
 
 
 def test_much_shared_memory_is_granted(device: CudaDevice, saxpy: Call, source: Path) -> None:

@@ -37,7 +37,7 @@ class FakeDriver:
 
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
-        self.durations = {"short": 3e-6, "endless": float("inf"), "faulty": 3e-6}
+        self.durations = {"short": 3e-6, "empty": 0.0, "flush": 1e-5, "endless": float("inf"), "faulty": 3e-6}
         self.submit_seconds = 4e-6
         self.free_at = 0.0
         self.places = 1024
@@ -119,11 +119,6 @@ class FakeDriver:
     def cuKernelSetAttribute(self, attribute: int, value: int, kernel: str, device: int) -> tuple[int]:
         assert (attribute, kernel, device) == (8, "short", 0)
         self.shared_limit = value
-        return (0,)
-
-    def cuMemsetD8Async(self, address: int, value: int, nbytes: int, stream: str) -> tuple[int]:
-        assert (address, value, nbytes, stream) == (4096, 0, 1 << 20, "stream")
-        self._submit(1e-5)
         return (0,)
 
     def cuMemcpyDtoDAsync(self, target: int, source: int, nbytes: int, stream: str) -> tuple[int]:
@@ -215,3 +210,125 @@ class SplittingDriver(FakeDriver):
     def cuGreenCtxDestroy(self, green: Any) -> tuple[int]:
         assert green
         return (0,)
+
+
+class WholeDriver(SplittingDriver):
+    """A driver with memory and libraries too, as a CudaDevice needs it; ``live`` holds what was not given back."""
+
+    CUfunction_attribute = SimpleNamespace(
+        CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES=1, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES=8
+    )
+    CUstream_flags = SimpleNamespace(CU_STREAM_DEFAULT=0)
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__(clock)
+        self.live: dict[int, str] = {}
+        self.blocks: list[bytes] = []
+        """the parameter block of each launch"""
+        self.cleared: list[tuple[int, int]] = []
+        self.is_clearing = False
+
+    def CUfunction(self, kernel: int) -> str:
+        return self.live[kernel]
+
+    def cuDeviceGetPCIBusId(self, length: int, device: int) -> tuple[int, bytes]:
+        assert (length, device) == (16, 0)
+        return 0, b"0000:3B:00.0\0"
+
+    def cuDeviceTotalMem(self, device: int) -> tuple[int, int]:
+        assert device == 0
+        return 0, 80 << 30
+
+    def cuDriverGetVersion(self) -> tuple[int, int]:
+        return 0, 13000
+
+    def cuDevicePrimaryCtxRelease(self, device: int) -> tuple[int]:
+        assert device == 0
+        return (0,)
+
+    def cuStreamCreate(self, flags: int) -> tuple[int, str]:
+        assert flags == 0
+        return 0, "stream"
+
+    def cuCtxFromGreenCtx(self, green: Any) -> tuple[int, str]:
+        self.live[id(green)] = "green context"
+        return 0, "context"
+
+    def cuGreenCtxStreamCreate(self, green: Any, flags: int, priority: int) -> tuple[int, str]:
+        super().cuGreenCtxStreamCreate(green, flags, priority)
+        return 0, "stream"
+
+    def cuGreenCtxDestroy(self, green: Any) -> tuple[int]:
+        del self.live[id(green)]
+        return (0,)
+
+    def cuLibraryLoadData(self, cubin: bytes, *options: Any) -> tuple[int, int]:
+        assert cubin.startswith(b"\x7fELF")
+        assert options == ([], [], 0, [], [], 0)
+        return 0, self._new("library")
+
+    def cuLibraryUnload(self, library: int) -> tuple[int]:
+        assert self.live.pop(library) == "library"
+        return (0,)
+
+    def cuLibraryGetKernel(self, library: int, name: bytes) -> tuple[int, int]:
+        assert self.live[library] == "library"
+        kernel = self._new(name.decode())
+        return 0, kernel
+
+    def cuKernelGetAttribute(self, attribute: int, kernel: int, device: int) -> tuple[int, int]:
+        assert (attribute, device) == (1, 0)
+        assert kernel in self.live
+        return 0, 0
+
+    def cuMemAlloc(self, nbytes: int) -> tuple[int, int]:
+        assert nbytes > 0
+        return 0, self._new("memory")
+
+    def cuMemFree(self, address: int) -> tuple[int]:
+        assert self.live.pop(address) == "memory"
+        return (0,)
+
+    def cuMemsetD8(self, address: int, value: int, nbytes: int) -> tuple[int]:
+        assert self.live[address] == "memory"
+        assert value == 0
+        assert nbytes > 0
+        self.cleared.append((address, nbytes))
+        self.is_clearing = True
+        return (0,)
+
+    def cuStreamSynchronize(self, stream: int) -> tuple[int]:
+        assert stream == 0
+        self.is_clearing = False
+        return (0,)
+
+    def cuLaunchKernel(self, function: str, *rest: Any) -> tuple[int]:
+        assert not self.is_clearing
+        self.blocks.append(read_block(rest[-1]))
+        return super().cuLaunchKernel(function, *rest)
+
+    def count(self, kind: str) -> int:
+        """Return how many things of a kind were not given back."""
+        return sum(each == kind for each in self.live.values())
+
+    def _new(self, kind: str) -> int:
+        number = next(self._numbers)
+        self.live[number] = kind
+        return number
+
+
+#: What cuda.core says of a GPU with 20 SMs and 50 MiB of L2.
+CORE_DEVICE = SimpleNamespace(
+    device_id=0,
+    uuid="5c2e0b7e-1f7a-4d0c-8d0e-0123456789ab",
+    name="NVIDIA Fake",
+    compute_capability=(9, 0),
+    properties=SimpleNamespace(
+        multiprocessor_count=20,
+        l2_cache_size=50 << 20,
+        clock_rate=1_980_000,
+        memory_clock_rate=2_619_000,
+        global_memory_bus_width=5120,
+        ecc_enabled=1,
+    ),
+)

@@ -31,7 +31,7 @@ ROW = '"0","saxpy(int)","(4, 1, 1)","(256, 1, 1)","1,024"\n'
 
 
 def configuration(key: str, kernel: str, grid: Extent = (4, 1, 1)) -> Configuration:
-    return Configuration(key, kernel, "0" * 64, grid, (256, 1, 1), 0, (), 0, 16)
+    return Configuration(key, kernel, "0" * 64, "0" * 64, grid, (256, 1, 1), 0, (), 0, 16)
 
 
 def row(number: int, kernel: str, grid: Extent | None = (4, 1, 1)) -> NcuRow:

@@ -1,29 +1,34 @@
 """The interface on a real GPU, as far as it shows without one: a driver made of Python takes the real one's place."""
 
 import itertools
+import struct
 import sys
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from fake_cuda import Clock, FakeDriver, SplittingDriver, read_block
+from fake_cuda import CORE_DEVICE, Clock, FakeDriver, SplittingDriver, WholeDriver, read_block
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kerncast.bench.cuda import queue as queue_module
 from kerncast.bench.cuda.batches import Delay, batches, command_count
-from kerncast.bench.cuda.device import open_device
+from kerncast.bench.cuda.device import CudaDevice, open_device
 from kerncast.bench.cuda.driver import Driver, check_versions
 from kerncast.bench.cuda.partitions import Partitions
 from kerncast.bench.cuda.queue import Lane, LoadedKernel, PackedCall, Queue
 from kerncast.bench.cuda.telemetry import Telemetry, throttle_reasons
 from kerncast.bench.device import Call, Copy, Flush, Step, Timed, Untimed
-from kerncast.compile import compile_source
+from kerncast.compile import CompiledKernel, compile_source
 from kerncast.errors import BudgetExceededError, DeviceLostError, InputError, KerncastError, UnsupportedError
+from kerncast.execute import WholeGrid, execute, profile_of
 from kerncast.gpu_files import DATA
+from kerncast.launch import Argument, Buffer, Fill, Launch
 
-DELAY = LoadedKernel("delay", "delay", 0)
-SHORT = LoadedKernel("short", "short", 1024)
+DELAY = LoadedKernel("delay", "delay", 0, "library")
+SHORT = LoadedKernel("short", "short", 1024, "library")
+FLUSH = Call(LoadedKernel("flush", "flush", 0, "library"), (4, 1, 1), (256, 1, 1), 0, b"")
 
 
 def call(kernel: LoadedKernel = SHORT, threads: int = 256, shared_bytes: int = 0) -> Call:
@@ -31,7 +36,7 @@ def call(kernel: LoadedKernel = SHORT, threads: int = 256, shared_bytes: int = 0
 
 
 def kernel(name: str) -> LoadedKernel:
-    return LoadedKernel(name, name, 0)
+    return LoadedKernel(name, name, 0, "library")
 
 
 @pytest.fixture
@@ -43,7 +48,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> FakeDriver:
 
 @pytest.fixture
 def queue(gpu: FakeDriver) -> Queue:
-    return Queue(Driver(gpu), Lane("context", "stream", 0), DELAY, lambda: (4096, 1 << 20))
+    return Queue(Driver(gpu), Lane("context", "stream", 0), DELAY, lambda: FLUSH)
 
 
 def test_the_parameter_block_goes_by_the_extra_array() -> None:
@@ -107,7 +112,7 @@ def test_a_delay_covers_the_submission_it_has_seen() -> None:
     assert 400e-6 < delay.seconds(100) < 1.1e-3
     delay.learn(3, 1.0)
     assert delay.seconds(100) < 1.1e-3
-    assert delay.seconds(10**6, attempt=5) == pytest.approx(0.05)
+    assert delay.seconds(10**6, attempt=5) == pytest.approx(0.5)
 
 
 def test_a_series_is_timed_without_the_host(gpu: FakeDriver, queue: Queue) -> None:
@@ -129,8 +134,13 @@ def test_a_thousand_calls_may_be_timed_together(queue: Queue) -> None:
 
 def test_no_delay_where_nothing_is_timed(gpu: FakeDriver, queue: Queue) -> None:
     assert queue.run([Untimed((call(),) * 3), Flush(), Copy(1, 2, 3)]) == ()
-    assert [function for function, _ in gpu.launched] == ["short"] * 3
+    assert [function for function, _ in gpu.launched] == ["short"] * 3 + ["flush"]
     assert gpu.clock.now >= gpu.free_at
+
+
+def test_a_time_below_the_resolution_is_not_zero(queue: Queue) -> None:
+    seconds = queue.run([Timed((call(kernel("empty")),)), Timed((call(),))])
+    assert seconds == pytest.approx((1e-7, 3e-6))
 
 
 def test_a_queue_that_ran_dry_is_queued_again(gpu: FakeDriver, queue: Queue) -> None:
@@ -140,8 +150,14 @@ def test_a_queue_that_ran_dry_is_queued_again(gpu: FakeDriver, queue: Queue) -> 
     assert len(gpu.launched) == 202
 
 
+def test_a_loaded_host_is_waited_for(gpu: FakeDriver, queue: Queue) -> None:
+    # 0.27 s in all.
+    gpu.submit_seconds = 0.3e-3
+    assert queue.run([Timed((call(),) * 890)]) == pytest.approx((890 * 3e-6,))
+
+
 def test_a_host_that_is_too_slow_is_refused(gpu: FakeDriver, queue: Queue) -> None:
-    gpu.submit_seconds = 1e-3
+    gpu.submit_seconds = 10e-3
     with pytest.raises(UnsupportedError, match="began before 102 commands were queued") as caught:
         queue.run([Timed((call(),) * 100)])
     assert "as a graph" in str(caught.value)
@@ -201,6 +217,20 @@ def test_an_endless_kernel_is_given_up(gpu: FakeDriver, queue: Queue) -> None:
         queue.run([Timed((call(),)), Timed((call(kernel("endless")),))])
     assert 30 < gpu.clock.now < 31
     with pytest.raises(DeviceLostError, match="no more use"):
+        queue.run([Timed((call(),))])
+
+
+def test_an_interruption_gives_nothing_back_that_still_runs(
+    gpu: FakeDriver, queue: Queue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(_: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(gpu.clock, "sleep", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        queue.run([Timed((call(),) * 3, as_graph=True)])
+    assert gpu.graphs
+    with pytest.raises(DeviceLostError, match="after: an interruption"):
         queue.run([Timed((call(),))])
 
 
@@ -406,3 +436,102 @@ def test_the_delay_kernel_waits_for_the_global_timer() -> None:
         assert kernel_.mangled == "delay"
         assert kernel_.ptx.count("%globaltimer") == 2
         assert kernel_.cubin
+
+
+@pytest.fixture(scope="module")
+def flush_kernel() -> CompiledKernel:
+    return compile_source(DATA / "bench" / "flush.cu", architectures=["sm_90"]).kernels[0]
+
+
+@pytest.mark.parametrize("count", [1, 1000, 4096])
+def test_a_flush_reads_all_of_its_buffer_once_and_writes_nothing(flush_kernel: CompiledKernel, count: int) -> None:
+    data = Buffer("u32", (4 * count,), Fill("zeros"))
+    arguments = (Argument("data", data), Argument("count", count))
+    launch = Launch(DATA / "bench" / "flush.cu", "flush", (3, 1, 1), (256, 1, 1), arguments=arguments)
+    traffic = profile_of(*execute(flush_kernel, launch, WholeGrid()), flush_kernel, launch).traffic
+    requested, touched = traffic.global_bytes_requested, traffic.global_bytes_touched
+    stores = traffic.global_store_requests
+    assert requested
+    assert touched
+    assert stores
+    assert requested.value == 16 * count
+    assert touched.value == -(-16 * count // 32) * 32
+    assert stores.value == 0
+
+
+def test_the_flush_leaves_l1_out_and_is_kept(flush_kernel: CompiledKernel) -> None:
+    assert "ld.global.cg.v4.u32" in flush_kernel.ptx
+    assert flush_kernel.mangled == "flush"
+
+
+class Whole:
+    """A device on the driver made of Python."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setitem(sys.modules, "pynvml", None)
+        monkeypatch.setattr(queue_module, "time", clock := Clock())
+        self.driver = WholeDriver(clock)
+        self.device = CudaDevice(Driver(self.driver), CORE_DEVICE, "context")
+
+
+@pytest.fixture
+def whole(monkeypatch: pytest.MonkeyPatch) -> Iterator[Whole]:
+    made = Whole(monkeypatch)
+    yield made
+    made.device.close()
+    # Kernels belong to their library.
+    assert set(made.driver.live.values()) <= {"delay", "flush"}
+
+
+def test_a_flush_reads_twice_l2_with_all_sms(whole: Whole) -> None:
+    whole.device.run([Flush(), Untimed((call(),)), Flush()])
+    address, count = struct.unpack("<QQ", whole.driver.blocks[0])
+    assert whole.driver.blocks[0] == whole.driver.blocks[2]
+    assert 16 * count == 2 * CORE_DEVICE.properties.l2_cache_size
+    # Zeros, for else the kernel would write.
+    assert whole.driver.cleared == [(address, 16 * count)]
+    (function, geometry), *_ = whole.driver.launched
+    assert function == "flush"
+    # 2048 threads per SM, the most of any generation.
+    assert geometry[0] * geometry[3] == 20 * 2048
+
+
+def test_a_small_l2_is_flushed_with_64_mib(whole: Whole, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(CORE_DEVICE.properties, "l2_cache_size", 2 << 20)
+    small = Whole(monkeypatch)
+    small.device.run([Flush()])
+    assert 16 * struct.unpack("<QQ", small.driver.blocks[0])[1] == 64 << 20
+    assert whole.driver.cleared == []
+
+
+def test_memory_is_cleared_before_anything_goes_on(whole: Whole) -> None:
+    address = whole.device.allocate(1000)
+    whole.device.clear(address, 1000)
+    whole.device.clear(address, 0)
+    assert whole.driver.cleared == [(address, 1000)]
+    assert not whole.driver.is_clearing
+
+
+def test_an_unloaded_kernel_gives_its_library_back_once(whole: Whole, flush_kernel: CompiledKernel) -> None:
+    before = whole.driver.count("library")
+    first, second = whole.device.load(flush_kernel), whole.device.load(flush_kernel)
+    whole.device.unload(first)
+    assert whole.driver.count("library") == before + 1
+    assert second.library in whole.driver.live
+    with pytest.raises(ValueError, match="not in list"):
+        whole.device.unload(first)
+
+
+def test_nothing_is_unloaded_from_a_gpu_that_is_lost(whole: Whole, flush_kernel: CompiledKernel) -> None:
+    loaded = whole.device.load(flush_kernel)
+    with pytest.raises(DeviceLostError):
+        whole.device.run([Timed((call(kernel("endless")),))])
+    whole.device.unload(loaded)
+    assert loaded.library in whole.driver.live
+    whole.driver.live.clear()
+
+
+def test_the_partitions_of_a_plan_are_kept(whole: Whole) -> None:
+    for size in (*whole.device.partition_sizes(), 2, 4):
+        assert whole.device.run([Flush(), Timed((call(),))], sm_count=size) == pytest.approx((3e-6,))
+    assert len(whole.device.partition_sizes()) == whole.driver.count("green context") == 10

@@ -1,5 +1,6 @@
 """The harness on a device that is the executor: protocol, checks, restoring, resuming, failures, partitions."""
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -7,11 +8,17 @@ from pathlib import Path
 import pytest
 
 from executor_device import COLD_SECONDS, LAUNCH_SECONDS, MACHINE, THREAD_INSTRUCTIONS_PER_S, ExecutorDevice
-from kerncast.bench.device import Step, Timed
+from kerncast.bench import compiling
+from kerncast.bench import plan as plan_module
+from kerncast.bench.ceilings import Ceiling
+from kerncast.bench.compiling import compiled_for
+from kerncast.bench.device import Step, Timed, Untimed
 from kerncast.bench.harness import Conditions, Deadline, Harness
 from kerncast.bench.plan import Subject, launch_file_subjects, partition_subjects
-from kerncast.errors import DeviceLostError
+from kerncast.bench.workspace import Workspace
+from kerncast.errors import DeviceLostError, InputError, UnsupportedError
 from kerncast.execute import Budget
+from kerncast.launch import Argument, Buffer, Fill, Launch
 from kerncast.measurement import ClockState, Measurement, Method, Outcome, Protocol
 from kerncast.measurement_files import Recorder, read_measurement
 
@@ -25,7 +32,7 @@ extern "C" __global__ void bump(int *x, int n) {
     if (i < n) x[i] += 1;
 }
 extern "C" __global__ void beyond(float *x, int n) { x[threadIdx.x + n] = 1.0f; }
-extern "C" __global__ void odd(const __grid_constant__ int n, float *x) { asm volatile("nanosleep.u32 1;"); x[0] = n; }
+extern "C" __global__ void sums(const float *x, float *y) { atomicAdd(y + threadIdx.x % 4, x[threadIdx.x]); }
 __device__ int state = 5;
 extern "C" __global__ void reads_state(int *x) { x[threadIdx.x] = state + threadIdx.x; }
 """
@@ -63,6 +70,13 @@ kernel = "reads_state"
 grid = [1]
 block = [32]
 args = { x = "i32[32] zeros" }
+"""
+SUMS = """
+[[launch]]
+kernel = "sums"
+grid = [1]
+block = [32]
+args = { x = "f32[32] random", y = "f32[64] zeros" }
 """
 QUICK = Protocol(trials=2, iterations=4, warmups=3, methods=(Method.SERIES, Method.SINGLE))
 
@@ -284,10 +298,227 @@ def test_fewer_sms_are_slower(plan: Plan, tmp_path: Path) -> None:
     device = ExecutorDevice(factors=(1.0,))
     subjects = partition_subjects((2, 4, 8), plan(ADD))
     found = measure(device, subjects, tmp_path / "m.jsonl")
-    keys = [f"partition/kernels#0@{size}" for size in (2, 4, 8)]
+    keys = [f"kernels/kernels#0@{size}" for size in (2, 4, 8)]
     means = [s.mean for key in keys if (s := found.summary(key, Method.SINGLE))]
     assert means == sorted(means, reverse=True)
     assert means[0] > means[2]
     assert [found.configuration(key).sm_count for key in keys] == [2, 4, 8]
     assert all(len(trial.seconds) == 30 for trial in found.trials)
     assert len(found.checks) == 1
+
+
+def test_the_counted_replay_of_a_graph_is_the_second_and_finds_restored_buffers(plan: Plan, tmp_path: Path) -> None:
+    device = ExecutorDevice(factors=(1.0, 1.0, 1.0, 5.0, 1.0))
+    graphs: list[tuple[str, ...]] = []
+    run = device.run
+
+    def noted(steps: Sequence[Step], sm_count: int | None = None) -> tuple[float, ...]:
+        if any(isinstance(step, Timed) and step.as_graph for step in steps):
+            graphs.append(tuple(type(step).__name__ for step in steps))
+        return run(steps, sm_count)
+
+    device.run = noted  # type: ignore[method-assign]
+    protocol = replace(QUICK, trials=1, methods=(Method.GRAPH,))
+    trial = measure(device, plan(BUMP, protocol=protocol), tmp_path / "m.jsonl").trials[0]
+    assert graphs == [("Copy", "Timed", "Copy", "Timed")]
+    assert len(trial.seconds) == 1
+    assert trial.launches_per_sample == 4
+    assert len(trial.warmup_seconds) == 3 + 1, "the first replay is kept as a warm-up"
+    assert trial.warmup_seconds[-1] == pytest.approx(5 * trial.seconds[0])
+
+
+def test_l2_is_flushed_after_the_buffers_are_restored(plan: Plan, tmp_path: Path) -> None:
+    device = ExecutorDevice()
+    protocol = replace(QUICK, trials=1, methods=(Method.COLD,))
+    measure(device, plan(BUMP, protocol=protocol), tmp_path / "m.jsonl")
+    assert device.events[-1 - 3 * 4 : -1] == ["Copy", "Flush", "Timed"] * 4
+
+
+def test_buffers_are_filled_again_after_the_check(plan: Plan, tmp_path: Path) -> None:
+    """What a kernel only writes is not restored, but the first trial begins on what the launch file says."""
+    device = ExecutorDevice()
+    seen: list[float] = []
+    run = device.run
+
+    def noted(steps: Sequence[Step], sm_count: int | None = None) -> tuple[float, ...]:
+        seen.append(float(device._arena.bytes_of(device._arena.allocations[2]).view("f4")[:8].sum()))
+        return run(steps, sm_count)
+
+    device.run = noted  # type: ignore[method-assign]
+    measure(device, plan(ADD), tmp_path / "m.jsonl")
+    assert seen[0] == seen[1] == 0.0
+    assert seen[2] > 0.0
+
+
+def test_fills_follow_the_seed(plan: Plan, tmp_path: Path) -> None:
+    first = plan(ADD)[0]
+    other = replace(first, launch=replace(first.launch, seed=7))
+    device = ExecutorDevice()
+    kernel = compiled_for(first.launch, device.machine)
+    contents = []
+    for subject in (first, other, first):
+        with Workspace(device, kernel, subject.launch) as space:
+            contents.append(space.read()["x"].tobytes())
+    assert contents[0] == contents[2] != contents[1]
+    del tmp_path
+
+
+def test_all_of_a_buffer_is_restored(plan: Plan) -> None:
+    device, subject = ExecutorDevice(), plan(BUMP)[0]
+    with Workspace(device, compiled_for(subject.launch, device.machine), subject.launch) as space:
+        copies = space.restoring(("x",))
+        device.run([Untimed((space.call(),)), *copies])
+        assert (space.read()["x"] == range(250)).all()
+        assert space.restoring(()) == ()
+
+
+def test_a_buffer_that_does_not_fit_leaves_nothing_behind(plan: Plan, tmp_path: Path) -> None:
+    two = HUGE.replace("33554432", "8000000").replace('x = "i32', 'x = "i32[8000000] zeros", y = "i32')
+    device = ExecutorDevice()
+    (tmp_path / "two.cu").write_text('extern "C" __global__ void bump(int *x, int *y, int n) { x[0] = y[0] = n; }')
+    (tmp_path / "two.toml").write_text('source = "two.cu"\n' + two.replace('8000000] zeros", n', '12000000] zeros", n'))
+    subjects = launch_file_subjects(tmp_path / "two.toml", QUICK)
+    found = measure(device, [*subjects, *plan(ADD)], tmp_path / "m.jsonl")
+    assert len(found.failures) == 1
+    assert device.live == {}
+    assert found.trials
+
+
+def test_a_kernel_that_has_changed_is_refused(plan: Plan, tmp_path: Path) -> None:
+    path = tmp_path / "m.jsonl"
+    measure(ExecutorDevice(), plan(ADD), path)
+    for changed in (ADD.replace("[4]", "[5]"), ADD.replace("random", "ones")):
+        with pytest.raises(InputError, match="has changed since it was measured"):
+            measure(ExecutorDevice(), plan(changed), path)
+    (tmp_path / "kernels.cu").write_text(SOURCE.replace("x[i] + y[i]", "x[i] - y[i]"))
+    plan_module._source_bytes.cache_clear()
+    subject = launch_file_subjects(tmp_path / "kernels.toml", QUICK)
+    with pytest.raises(InputError, match="has changed since it was measured"):
+        measure(ExecutorDevice(), subject, path)
+
+
+def test_an_included_header_counts_as_code(tmp_path: Path) -> None:
+    def subjects(factor: str) -> tuple[Subject, ...]:
+        (tmp_path / "factor.h").write_text(f"#define FACTOR {factor}")
+        (tmp_path / "k.cu").write_text(
+            '#include "factor.h"\nextern "C" __global__ void k(float *x) { x[threadIdx.x] = FACTOR; }'
+        )
+        (tmp_path / "k.toml").write_text(
+            'source = "k.cu"\n[[launch]]\ngrid = [1]\nblock = [32]\nargs = { x = "f32[32] zeros" }\n'
+        )
+        return launch_file_subjects(tmp_path / "k.toml", replace(QUICK, trials=1))
+
+    path = tmp_path / "m.jsonl"
+    measure(ExecutorDevice(), subjects("2.0f"), path)
+    compiling._compiled_once.cache_clear()
+    more = tuple(replace(each, protocol=QUICK) for each in subjects("3.0f"))
+    with pytest.raises(InputError, match="code_sha256"):
+        measure(ExecutorDevice(), more, path)
+
+
+def test_without_a_check_every_buffer_is_restored(plan: Plan, tmp_path: Path) -> None:
+    path = tmp_path / "m.jsonl"
+    found = measure(ExecutorDevice(), plan(BUMP, protocol=replace(QUICK, trials=1)), path, is_checked=False)
+    assert found.configurations[0].in_place == ("x",)
+    assert not found.checks
+    later = measure(ExecutorDevice(), plan(BUMP), path)
+    assert len(later.trials) == 4
+    assert later.checks[0].outcome is Outcome.EQUAL
+
+
+def test_a_failure_on_parts_is_one_of_each_part(plan: Plan, tmp_path: Path) -> None:
+    found = measure(ExecutorDevice(), partition_subjects((2, 4), plan(BEYOND)), tmp_path / "m.jsonl")
+    assert [each.configuration for each in found.failures] == ["kernels/kernels#0@2", "kernels/kernels#0@4"]
+    assert len(found.open_failures()) == 2
+
+
+def test_the_state_before_a_trial_is_asked_before_it(plan: Plan, tmp_path: Path) -> None:
+    device = ExecutorDevice()
+    device.state = lambda: ClockState(sm_hz=float(device.launches + 1))  # type: ignore[method-assign]
+    trial = measure(device, plan(STATE), tmp_path / "m.jsonl").trials[0]
+    assert trial.before.sm_hz is not None
+    assert trial.after.sm_hz is not None
+    assert trial.before.sm_hz < trial.after.sm_hz
+
+
+def test_a_share_of_the_time_ends_before_all_of_it() -> None:
+    whole = Deadline(0.2)
+    part = whole.share(0.1)
+    time.sleep(0.05)
+    assert part.has_passed
+    assert not whole.has_passed
+    assert not Deadline().share(0.5).has_passed
+
+
+def test_what_the_executor_does_not_cover_is_measured_with_every_buffer_restored(
+    plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise UnsupportedError("wmma is not covered")
+
+    monkeypatch.setattr("kerncast.bench.check.execute", refuse)
+    found = measure(ExecutorDevice(), plan(ADD), tmp_path / "m.jsonl")
+    assert found.checks[0].outcome is Outcome.UNCHECKED
+    assert "wmma" in found.checks[0].reason
+    assert found.configurations[0].in_place == ("x", "y", "z")
+    assert found.trials
+
+
+def test_sums_in_another_order_are_close(plan: Plan, tmp_path: Path) -> None:
+    assert measure(ExecutorDevice(), plan(SUMS), tmp_path / "m.jsonl").checks[0].outcome is Outcome.EQUAL
+
+
+def test_a_ceiling_is_set_up_and_read_after_every_trial(tmp_path: Path) -> None:
+    (tmp_path / "c.cu").write_text(
+        'extern "C" __global__ void prepare(int *x) { x[threadIdx.x] = 40 + threadIdx.x; }\n'
+        'extern "C" __global__ void reads(const int *x, float *cycles) { cycles[0] = x[2]; }\n'
+    )
+    x, cycles = (Argument(n, Buffer(t, (4,), Fill("zeros"))) for n, t in (("x", "i32"), ("cycles", "f32")))
+    launch = Launch(tmp_path / "c.cu", "reads", (1, 1, 1), (1, 1, 1), arguments=(x, cycles))
+    setup = replace(launch, kernel="prepare", block=(4, 1, 1), arguments=(x,))
+    ceiling = Ceiling("some_latency", launch, 1.0, "step", reading=("cycles", "latency", "cycle"), setup=setup)
+    subject = Subject("ceilings", "some_latency", launch, replace(QUICK, methods=(Method.SERIES,)), ceiling=ceiling)
+    device = ExecutorDevice()
+    found = measure(device, [subject], tmp_path / "m.jsonl")
+    assert [(each.values[0], each.unit) for each in found.readings] == [(42.0, "cycle")] * 2
+    assert device.events[:3] == ["load reads", "load prepare", "Untimed"]
+    assert (found.configurations[0].amount, found.configurations[0].amount_unit) == (1.0, "step")
+    assert device.live == {}
+
+
+def test_a_reading_that_is_no_number_is_a_failure(tmp_path: Path) -> None:
+    (tmp_path / "c.cu").write_text('extern "C" __global__ void bad(float *cycles) { cycles[0] = 0.0f / cycles[1]; }')
+    launch = Launch(
+        tmp_path / "c.cu", "bad", (1, 1, 1), (1, 1, 1),
+        arguments=(Argument("cycles", Buffer("f32", (2,), Fill("zeros"))),),
+    )  # fmt: skip
+    ceiling = Ceiling("bad", launch, 1.0, "step", reading=("cycles", "latency", "cycle"))
+    found = measure(
+        ExecutorDevice(), [Subject("ceilings", "bad", launch, QUICK, ceiling=ceiling)], tmp_path / "m.jsonl"
+    )
+    assert "is no number" in found.open_failures()[0].reason
+    assert not found.trials
+
+
+def test_buffers_too_small_to_be_rotated_are_not(plan: Plan, tmp_path: Path) -> None:
+    large = replace(MACHINE, l2_bytes=2**30)
+    protocol = replace(QUICK, methods=(Method.ROTATED, Method.SERIES))
+    found = measure(ExecutorDevice(large), plan(ADD, protocol=protocol), tmp_path / "m.jsonl")
+    assert {trial.method for trial in found.trials} == {Method.SERIES}
+
+
+def test_rotation_goes_on_through_the_trials(plan: Plan, tmp_path: Path) -> None:
+    """66 sets of 3 KB in a device with 64 KiB of L2: none comes again before all others have been."""
+    device = ExecutorDevice()
+    called: list[bytes] = []
+    run = device.run
+
+    def noted(steps: Sequence[Step], sm_count: int | None = None) -> tuple[float, ...]:
+        called.extend(call.parameters for step in steps if isinstance(step, Timed) for call in step.calls)
+        return run(steps, sm_count)
+
+    device.run = noted  # type: ignore[method-assign]
+    measure(device, plan(ADD, protocol=replace(QUICK, trials=12, methods=(Method.ROTATED,))), tmp_path / "m.jsonl")
+    sets = len(set(called))
+    assert sets * 3 * 1000 > 3 * MACHINE.l2_bytes
+    assert all(len(set(called[i : i + sets])) == sets for i in range(len(called) - sets))

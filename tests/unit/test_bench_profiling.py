@@ -64,7 +64,8 @@ def test_what_is_counted_is_launched_once_in_order(measured: tuple[Measurement, 
     assert {subject.group for subject in chosen} == {"k"}
     device = ExecutorDevice()
     launch_once(device, chosen)
-    assert device.events == ["load second", "Untimed", "load first", "Untimed", "load first", "Untimed"]
+    names = ["second", "first", "first"]
+    assert device.events == [event for name in names for event in (f"load {name}", "Untimed", f"unload {name}")]
     assert device.launches == 3
     assert device.live == {}
 

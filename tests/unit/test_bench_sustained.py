@@ -87,7 +87,7 @@ def measured(machine: Machine, rates: Mapping[str, float] | None = None, **overr
         name = ceiling.name.partition("#")[0]
         launch = ceiling.launch
         configurations.append(
-            Configuration(ceiling.key, str(launch.kernel), "0", launch.grid, launch.block, 0, (), 0, 32,
+            Configuration(ceiling.key, str(launch.kernel), "0", "0", launch.grid, launch.block, 0, (), 0, 32,
                           amount=ceiling.amount, amount_unit=ceiling.unit)
         )  # fmt: skip
         rate = {**(rates or {}), **overrides}.get(name)

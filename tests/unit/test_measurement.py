@@ -2,12 +2,13 @@
 
 import statistics
 from dataclasses import fields, replace
+from datetime import UTC, datetime
 
 import numpy as np
 import pytest
 
 from kerncast.errors import InputError
-from kerncast.measurement import ClockState, Machine, Measurement, Method, Trial, outliers, summarise
+from kerncast.measurement import ClockState, Failure, Machine, Measurement, Method, Trial, outliers, summarise
 
 MACHINE = Machine(
     gpu_name="NVIDIA H200",
@@ -29,8 +30,13 @@ MACHINE = Machine(
 )
 
 
+def at(microsecond: int) -> str:
+    """Return a moment as the harness writes it."""
+    return datetime(2026, 1, 2, 3, 4, 5, microsecond, UTC).isoformat(timespec="microseconds")
+
+
 def trial(number: int, seconds: tuple[float, ...], **more: object) -> Trial:
-    whole = Trial("saxpy#0", Method.SERIES, number, seconds, (), 1, ClockState(), ClockState(), "2026-01-02T03:04:05Z")
+    whole = Trial("saxpy#0", Method.SERIES, number, seconds, (), 1, ClockState(), ClockState(), at(0))
     return replace(whole, **more)  # type: ignore[arg-type]
 
 
@@ -53,8 +59,15 @@ def test_trials_of_unequal_length_count_by_samples() -> None:
     assert found.deviation == pytest.approx(statistics.stdev([2.0, 10.0]))
 
 
-def test_one_trial_has_no_spread() -> None:
-    assert summarise([trial(0, (1.0, 2.0))]).deviation == 0
+def test_the_spread_of_one_trial_is_unknown() -> None:
+    assert summarise([trial(0, (1.0, 2.0))]).deviation is None
+    assert summarise([trial(0, (1.0, 2.0)), trial(1, (1.5,))]).deviation == 0
+
+
+def test_the_largest_samples_have_a_finite_summary() -> None:
+    found = summarise([trial(i, (1e100,) * 100 + (5e-324,)) for i in range(10)])
+    assert found.mean == pytest.approx(1e100 * 100 / 101)
+    assert found.deviation == 0
 
 
 def test_a_throttled_trial_is_counted_once() -> None:
@@ -111,10 +124,19 @@ def test_a_difference_shows_both_values() -> None:
     )
 
 
-@pytest.mark.parametrize("seconds", [(), (0.0,), (-1.0,), (float("nan"),), (float("inf"),)])
+NO_TIMES = (0.0, -1.0, float("nan"), float("inf"), 1.001e100)
+
+
+@pytest.mark.parametrize("seconds", [(), *((1.0, value) for value in NO_TIMES)])
 def test_a_trial_without_a_time_is_refused(seconds: tuple[float, ...]) -> None:
     with pytest.raises(InputError, match="saxpy#0, series, trial 3"):
         trial(3, seconds)
+
+
+@pytest.mark.parametrize("value", NO_TIMES)
+def test_a_warm_up_without_a_time_is_refused(value: float) -> None:
+    with pytest.raises(InputError, match="no time above zero and of at most 1e100 s"):
+        trial(3, (1.0,), warmup_seconds=(value,))
 
 
 def test_trials_come_in_order_and_of_one_method() -> None:
@@ -124,3 +146,37 @@ def test_trials_come_in_order_and_of_one_method() -> None:
     assert measurement.summary("saxpy#0", Method.GRAPH) is None
     with pytest.raises(KeyError):
         measurement.configuration("saxpy#0")
+
+
+# --- failures -------------------------------------------------------------------------------------
+
+
+def test_a_failure_is_open_until_a_trial_of_its_configuration_begins() -> None:
+    lost = Failure("saxpy#0", "the GPU gave up", at(500))
+    earlier, later = trial(0, (1.0,), began=at(499)), trial(1, (1.0,), began=at(501))
+    other = trial(0, (1.0,), configuration="saxpy#0@8", began=at(999))
+    for trials, is_open in (((), True), ((other,), True), ((earlier,), True), ((later,), False),
+                            ((later, earlier), False), ((earlier, other, later), False)):  # fmt: skip
+        found = Measurement(MACHINE, trials=trials, failures=(lost,)).open_failures()
+        assert found == ((lost,) if is_open else ()), trials
+
+
+def test_a_trial_of_the_same_moment_hides_no_failure() -> None:
+    lost = Failure("saxpy#0", "the GPU gave up", at(500))
+    measurement = Measurement(MACHINE, trials=(trial(0, (1.0,), began=at(500)),), failures=(lost,))
+    assert measurement.open_failures() == (lost,)
+
+
+def test_of_two_failures_the_one_before_the_trial_is_closed() -> None:
+    first, second = Failure("saxpy#0", "no memory", at(1)), Failure("saxpy#0", "the GPU gave up", at(3))
+    uncompiled = Failure("huge#0", "does not compile", at(1))
+    middle = trial(0, (1.0,), began=at(2), method=Method.COLD)
+    measurement = Measurement(MACHINE, trials=(middle,), failures=(first, uncompiled, second))
+    assert measurement.open_failures() == (uncompiled, second)
+
+
+def test_a_whole_second_sorts_before_its_fractions() -> None:
+    """A moment without microseconds, which ``isoformat`` writes unless told otherwise, would sort as it should."""
+    whole = datetime(2026, 1, 2, 3, 4, 5, 0, UTC)
+    assert whole.isoformat() < at(1) < whole.replace(second=6).isoformat()
+    assert at(0) == whole.isoformat(timespec="microseconds")

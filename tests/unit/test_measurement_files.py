@@ -32,7 +32,7 @@ from kerncast.measurement import (
     Reading,
     Trial,
 )
-from kerncast.measurement_files import Recorder, merge, read_measurement, read_with_remarks
+from kerncast.measurement_files import Recorder, read_measurement, read_with_remarks
 from kerncast.measurement_records import Record
 
 ROOT = Path(__file__).parents[2]
@@ -56,9 +56,10 @@ MACHINE = Machine(
     software="kerncast 0.2.0, Python 3.12.3",
 )
 SAXPY = Configuration(
-    key="suite/saxpy#0",
+    key="seed/saxpy#0",
     kernel="saxpy",
     source_sha256="5f2c",
+    code_sha256="91ab",
     grid=(4096, 1, 1),
     block=(256, 1, 1),
     shared_bytes=0,
@@ -71,7 +72,7 @@ SAXPY = Configuration(
 COOL = ClockState(sm_hz=1.98e9, memory_hz=3.201e9, temperature_c=41.0, power_w=118.5)
 HOT = ClockState(sm_hz=1.755e9, temperature_c=62.0, throttle_reasons=("sw_power_cap", "hw_slowdown"))
 TRIAL = Trial(
-    configuration="suite/saxpy#0",
+    configuration="seed/saxpy#0",
     method=Method.COLD,
     number=0,
     seconds=(6.112e-06, 6.048e-06, 6.08e-06, 9.5e-06, 6.1e-06),
@@ -79,13 +80,13 @@ TRIAL = Trial(
     launches_per_sample=1,
     before=COOL,
     after=HOT,
-    began="2026-03-01T12:00:00Z",
+    began="2026-03-01T12:00:00.250000+00:00",
 )
 OTHERS: tuple[Record, ...] = (
-    Check("suite/saxpy#0", Outcome.EQUAL, 4096, 0.0, ""),
-    Reading("suite/saxpy#0", "latency", (34.0, 35.5), "cycles"),
-    Counters("suite/saxpy#0", (("dram__bytes.sum", 12582912.0, "byte"),)),
-    Failure("suite/huge#3", "needs 96 KiB of shared memory"),
+    Check("seed/saxpy#0", Outcome.EQUAL, 4096, 0.0, ""),
+    Reading("seed/saxpy#0", "latency", (34.0, 35.5), "cycles"),
+    Counters("seed/saxpy#0", (("dram__bytes.sum", 12582912.0, "byte"),)),
+    Failure("seed/huge#3", "needs 96 KiB of shared memory", "2026-03-01T12:00:01.500000+00:00"),
 )
 ALL = (SAXPY, TRIAL, *OTHERS)
 
@@ -121,9 +122,9 @@ def test_everything_is_read_as_it_was_written(path: Path) -> None:
 def test_resuming_knows_what_is_there(path: Path) -> None:
     record(path, SAXPY, TRIAL)
     with Recorder.open(path, replace(MACHINE, host="another kernel version")) as recorder:
-        assert recorder.has("suite/saxpy#0", Method.COLD, 0)
-        assert not recorder.has("suite/saxpy#0", Method.COLD, 1)
-        assert not recorder.has("suite/saxpy#0", Method.SERIES, 0)
+        assert recorder.has("seed/saxpy#0", Method.COLD, 0)
+        assert not recorder.has("seed/saxpy#0", Method.COLD, 1)
+        assert not recorder.has("seed/saxpy#0", Method.SERIES, 0)
         recorder.add(SAXPY)
         recorder.add(replace(TRIAL, number=1))
         assert recorder.measurement == read_measurement(path)
@@ -150,23 +151,23 @@ def test_another_machine_is_refused_and_the_file_left_alone(path: Path) -> None:
 def test_a_changed_kernel_is_refused(path: Path) -> None:
     with (
         Recorder.open(record(path, SAXPY), MACHINE) as recorder,
-        pytest.raises(InputError, match=r"changed.* another source_sha256, seed"),
+        pytest.raises(InputError, match=r"changed.* another source_sha256, code_sha256, seed"),
     ):
-        recorder.add(replace(SAXPY, source_sha256="0", seed=1))
+        recorder.add(replace(SAXPY, source_sha256="0", code_sha256="1", seed=1))
 
 
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
         (TRIAL, "trial 0 is there already"),
-        (replace(TRIAL, configuration="suite/other#0"), "unknown"),
+        (replace(TRIAL, configuration="seed/other#0"), "unknown"),
         (replace(TRIAL, number=-1), "number is -1"),
         (replace(TRIAL, before=ClockState(sm_hz=float("nan"))), "cannot be written"),
         (
             replace(TRIAL, launches_per_sample=1.5),  # type: ignore[arg-type]
             "launches_per_sample is 1.5",
         ),
-        (Failure("\ud800", ""), "surrogates"),
+        (Failure("\ud800", "", ""), "surrogates"),
     ],
 )
 def test_what_no_reader_would_accept_is_not_written(path: Path, wrong: Record, message: str) -> None:
@@ -196,7 +197,7 @@ def test_a_full_disk_spoils_no_line(path: Path, monkeypatch: pytest.MonkeyPatch)
         with pytest.raises(InputError, match="No space left"):
             recorder.add(TRIAL)
         monkeypatch.undo()
-        assert not recorder.has("suite/saxpy#0", Method.COLD, 0)
+        assert not recorder.has("seed/saxpy#0", Method.COLD, 0)
         recorder.add(TRIAL)
     assert read_measurement(path).trials == (TRIAL,)
 
@@ -296,8 +297,8 @@ def test_only_one_process_writes(path: Path) -> None:
 
 
 def changed(kind: str, **values: Any) -> bytes:
-    tables = {"trial": asdict(TRIAL), "configuration": asdict(replace(SAXPY, key="suite/new#0")), "check": {}}
-    tables["check"] = asdict(OTHERS[0])
+    tables = {"trial": asdict(TRIAL), "configuration": asdict(replace(SAXPY, key="seed/new#0")), "check": {}}
+    tables["check"], tables["failure"] = asdict(OTHERS[0]), asdict(OTHERS[3])
     table = {"record": kind, **tables[kind], **({"number": 1} if kind == "trial" else {}), **values}
     return json.dumps({k: v for k, v in table.items() if v != "absent"}).encode() + b"\n"
 
@@ -315,9 +316,11 @@ def changed(kind: str, **values: Any) -> bytes:
         (b'{"record": "trial", "record": "trial"}\n', "twice"),
         (b'{"record": "colour"}\n', "'colour' in the file is unknown"),
         (b'{"record": "header"}\n', "'header' in the file is unknown"),
-        (b'{"record": "counters", "configuration": "suite/saxpy#0", "metrics": [{"name": "x"}]}\n', "metric"),
+        (b'{"record": "counters", "configuration": "seed/saxpy#0", "metrics": [{"name": "x"}]}\n', "metric"),
         (changed("trial", colour=1), "colour in trial is unknown"),
         (changed("trial", began="absent"), "began is missing"),
+        (changed("failure", at="absent"), "at is missing from failure"),
+        (changed("configuration", code_sha256="absent"), "code_sha256 is missing from configuration"),
         (changed("trial", seconds=[]), "a sample is missing"),
         (changed("trial", seconds=[-1e-6]), "no time above zero"),
         (changed("trial", seconds=["1"]), "seconds is '1'"),
@@ -332,14 +335,14 @@ def changed(kind: str, **values: Any) -> bytes:
         (changed("trial", number=1.0), "no whole number"),
         (changed("trial", method="warm"), "none of series, rotated"),
         (changed("trial", before=[]), "no object"),
-        (changed("trial", configuration="suite/gone#0"), "unknown"),
+        (changed("trial", configuration="seed/gone#0"), "unknown"),
         (changed("trial", configuration=7), "no text"),
-        (changed("check", configuration="suite/gone#0"), "unknown"),
+        (changed("check", configuration="seed/gone#0"), "unknown"),
         (changed("check", outcome="good"), "none of equal"),
         (changed("check", outcome=None), "no text"),
         (changed("configuration", grid=[1, 1]), "2 values, not 3"),
         (changed("configuration", arguments=[["n"]]), "1 values, not 2"),
-        (changed("configuration", key="suite/saxpy#0", seed=1), "changed"),
+        (changed("configuration", key="seed/saxpy#0", seed=1), "changed"),
     ],
 )
 def test_a_line_that_cannot_be_meant(path: Path, line: bytes, message: str) -> None:
@@ -401,33 +404,6 @@ def test_what_a_newer_minor_version_adds_is_skipped_with_a_remark(path: Path) ->
         Recorder.open(path, MACHINE)
 
 
-# --- merging --------------------------------------------------------------------------------------
-
-
-def test_merging_renumbers_and_keeps_all(tmp_path: Path) -> None:
-    second = replace(TRIAL, number=1, seconds=(7e-6,))
-    series = replace(TRIAL, method=Method.SERIES)
-    first = record(tmp_path / "a", SAXPY, TRIAL, second, OTHERS[0])
-    other = replace(SAXPY, key="suite/other#0")
-    later = record(tmp_path / "b", other, SAXPY, TRIAL, second, series, OTHERS[0])
-    found = merge([first, later])
-    assert found.configurations == (SAXPY, other)
-    assert found.trials == (TRIAL, second, replace(TRIAL, number=2), replace(second, number=3), series)
-    assert len(found.checks) == 2
-
-
-def test_merging_refuses_to_mix(tmp_path: Path) -> None:
-    first = record(tmp_path / "a", SAXPY)
-    with pytest.raises(InputError, match=r"gpu_uuid is 'other', not"):
-        merge([first, record(tmp_path / "b", machine=replace(MACHINE, gpu_uuid="other"))])
-    with pytest.raises(InputError, match="changed"):
-        merge([first, record(tmp_path / "c", replace(SAXPY, seed=1))])
-    with pytest.raises(InputError, match="twice"):
-        merge([first, first.parent / "." / "a"])
-    with pytest.raises(InputError, match="no measurement file"):
-        merge([])
-
-
 # --- tables ---------------------------------------------------------------------------------------
 
 
@@ -437,7 +413,7 @@ def csv_cells(path: Path) -> Iterator[tuple[str, ...]]:
 
 
 def test_both_tables_agree_and_keep_what_is_unknown_unknown(path: Path, tmp_path: Path) -> None:
-    partition = replace(SAXPY, key="suite/saxpy#0@8", sm_count=8)
+    partition = replace(SAXPY, key="seed/saxpy#0@8", sm_count=8)
     trial = replace(TRIAL, configuration=partition.key, before=ClockState(), after=ClockState(), number=4)
     measurement = read_measurement(record(path, SAXPY, TRIAL, partition, trial))
     export(measurement, tmp_path / "t.csv")
@@ -457,6 +433,24 @@ def test_both_tables_agree_and_keep_what_is_unknown_unknown(path: Path, tmp_path
     assert (last["sm_count"], last["trial"], last["sample"], last["is_warmup"]) == (8, 4, 4, False)
     assert [last[name] for name in ("sm_hz_before", "throttle_reasons")] == [None, None]
     assert [row["seconds"] for row in table.to_pylist() if row["is_outlier"]] == [9.5e-06] * 2
+
+
+def test_an_outlier_is_one_among_its_own_method_and_configuration(path: Path, tmp_path: Path) -> None:
+    """Worked by hand: the median of GRAPH is 1.01 and its median deviation 0.01, so 1.3 is beyond the limit of 0.052.
+
+    Over all samples together these are 1.15 and 0.145: the limit of 0.75 would flag those of COLD, and not 1.3.
+    """
+    quick = replace(TRIAL, method=Method.SERIES, seconds=(1.0, 1.1, 1.2, 1.0, 1.1, 1.2, 1.0, 1.1, 1.2, 1.1))
+    slow = replace(TRIAL, method=Method.COLD, seconds=(5.0, 5.1, 5.0, 5.1))
+    steady = replace(TRIAL, method=Method.GRAPH, seconds=(1.0, 1.01, 1.02))
+    unsteady = replace(steady, number=1, seconds=(1.01, 1.3))
+    partition = replace(SAXPY, key="seed/saxpy#0@8", sm_count=8)
+    part = replace(steady, configuration=partition.key, seconds=(1.3, 1.31, 1.29))
+    measurement = read_measurement(record(path, SAXPY, quick, slow, steady, partition, part, unsteady))
+    export(measurement, tmp_path / "t.parquet")
+    rows = [row for row in parquet.read_table(tmp_path / "t.parquet").to_pylist() if not row["is_warmup"]]
+    assert [(r["key"], r["method"], r["seconds"]) for r in rows if r["is_outlier"]] == [(SAXPY.key, "graph", 1.3)]
+    assert len(rows) == 22
 
 
 def test_counters_and_readings_have_a_table_of_their_own(path: Path, tmp_path: Path) -> None:

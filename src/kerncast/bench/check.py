@@ -21,7 +21,7 @@ Contents = Mapping[str, Array]
 
 #: Work of the executor for one check: whole grids of the usual sizes, a sample of the largest.
 CHECK_BUDGET = Budget(sample_thread_instructions=1_000_000_000, sample_blocks=1_000_000)
-#: Largest difference that rounding explains, over the largest magnitude in the buffer: float atomics in another order.
+#: Largest relative difference that rounding explains: float atomics in another order.
 _TOLERANCE = 1e-3
 #: Stands in a file for an infinite difference, which JSON cannot hold.
 _MOST_DIFFERENCE = 1e30
@@ -70,16 +70,21 @@ def compare(key: str, expected: Expectation, before: Contents, found: Contents) 
     """Compare the device's buffers with the expected ones; of a sampled grid, the elements that its blocks changed."""
     if expected.after is None:
         return Check(key, Outcome.UNCHECKED, 0, 0.0, expected.reason)
-    largest, is_equal, reasons = 0.0, True, []
+    largest, compared, is_equal, reasons = 0.0, 0, True, []
     for name, wanted in expected.after.items():
         chosen = np.ones(wanted.shape, np.bool_) if expected.is_whole else _changed(before[name], wanted)
         got, want = found[name][chosen], wanted[chosen]
+        compared += want.size
         is_equal = is_equal and got.tobytes() == want.tobytes()
         difference = _difference(got, want)
         largest = max(largest, difference)
-        limit = _TOLERANCE if wanted.dtype.kind == "f" else 0.0
-        if not difference <= limit:
-            reasons.append(f"{name} differs by {difference:.3g} of its largest magnitude")
+        if want.dtype.kind == "f" and not difference <= _TOLERANCE:
+            reasons.append(f"{name} differs by a factor of {difference:.3g}")
+        elif want.dtype.kind != "f" and difference:
+            reasons.append(f"{difference:.1%} of the elements of {name} differ")
+    if not compared:
+        reason = f"the {expected.blocks} blocks that ran on the CPU changed nothing"
+        return Check(key, Outcome.UNCHECKED, 0, 0.0, reason)
     outcome = Outcome.DIFFERENT if reasons else Outcome.EQUAL if is_equal else Outcome.CLOSE
     return Check(key, outcome, expected.blocks, min(largest, _MOST_DIFFERENCE), "; ".join(reasons))
 
@@ -91,16 +96,23 @@ def _changed(before: Array, after: Array) -> npt.NDArray[np.bool_]:
 
 
 def _difference(got: Array, want: Array) -> float:
-    """Return the largest difference over the largest magnitude; infinite where only one of two values is finite."""
+    """Return the largest difference of an element over its magnitude, or over the usual magnitude if that is larger.
+
+    Of integers, the share of elements that differ. Infinite where only one of two values is finite.
+    """
     if not got.size:
         return 0.0
     if got.dtype.kind != "f":
-        wrong = np.count_nonzero(got != want)
-        return wrong / got.size
-    finite = np.isfinite(want)
+        return float(np.count_nonzero(got != want)) / got.size
     same = (got == want) | (np.isnan(got) & np.isnan(want))
-    if not np.all(same | (finite & np.isfinite(got))):
+    finite = np.isfinite(want) & np.isfinite(got)
+    if not np.all(same | finite):
         return float("inf")
-    scale = float(np.abs(want[finite], dtype=np.float64).max(initial=0.0))
-    apart = np.abs(np.where(same, 0.0, got.astype(np.float64)) - np.where(same, 0.0, want.astype(np.float64)))
-    return float(apart.max()) / scale if scale else float(apart.max())
+    wrong, right = got[finite].astype(np.float64), want[finite].astype(np.float64)
+    apart, magnitude = np.abs(wrong - right), np.abs(right)
+    # A sum may cancel to nearly nothing; the rounding of its summands does not.
+    floor = float(np.median(magnitude[magnitude > 0])) if magnitude.any() else 0.0
+    scale = np.maximum(magnitude, floor)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        relative = np.where(apart > 0, apart / scale, 0.0)
+    return float(relative.max(initial=0.0))

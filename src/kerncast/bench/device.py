@@ -59,7 +59,7 @@ class Copy:
 
 @dataclass(frozen=True, slots=True)
 class Flush:
-    """Write over all of L2, so that what follows reads from DRAM."""
+    """Read so much that L2 holds nothing of what came before, and nothing that must be written back."""
 
 
 Step = Timed | Untimed | Copy | Flush
@@ -78,6 +78,9 @@ class Device(Protocol):
     def load(self, kernel: CompiledKernel) -> Handle:
         """Load a kernel's machine code."""
 
+    def unload(self, handle: Handle) -> None:
+        """Give back what ``load`` returned."""
+
     def allocate(self, nbytes: int) -> int:
         """Return the address of new memory, aligned to 256 bytes; raises BudgetExceededError where there is none."""
 
@@ -86,6 +89,9 @@ class Device(Protocol):
 
     def write(self, address: int, data: Bytes) -> None:
         """Copy bytes to the device."""
+
+    def clear(self, address: int, nbytes: int) -> None:
+        """Fill memory with zeros."""
 
     def read(self, address: int, nbytes: int) -> Bytes:
         """Copy bytes from the device."""

@@ -1,36 +1,29 @@
-"""Measures subjects one after the other: check, warm-ups, trials, each written down as soon as it ends.
-
-Protocol: 10 to 20 warm-ups, 50 to 100 launches, 10 trials, CUDA events (the gpu-perf report, section 6.4: "kernel
-dependent"; here by the kernel's duration).
-"""
+"""Measures subjects one after the other: check, wake the GPU, run the trials, write each down as soon as it ends."""
 
 import math
-import os
 import time
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
-from functools import cache
 
 from kerncast.bench.check import CHECK_BUDGET, Expectation, compare, expect
-from kerncast.bench.device import Call, Copy, Device, Flush, Step, Timed, Untimed
-from kerncast.bench.plan import PILOTS, Subject, launch_counts
+from kerncast.bench.compiling import code_sha256, compiled_for, compiling_ahead
+from kerncast.bench.device import Call, Device, Timed, Untimed
+from kerncast.bench.plan import PILOTS, Subject, without_impossible_rotation
+from kerncast.bench.trials import Calls, Job, TrialRunner, now
 from kerncast.bench.workspace import Workspace
-from kerncast.compile import CompiledKernel, CompileRequest, compile_request
-from kerncast.errors import CompileError, DeviceLostError, KerncastError, KernelFault, LaunchError, Refusal
+from kerncast.compile import CompiledKernel
+from kerncast.errors import CompileError, DeviceLostError, InputError, KernelFault, LaunchError, PTXSyntaxError, Refusal
 from kerncast.execute import Budget
-from kerncast.launch import Launch
-from kerncast.measurement import Configuration, Failure, Machine, Method, Protocol, Reading, Trial
+from kerncast.launch import Buffer
+from kerncast.measurement import Configuration, Failure, Method, Reading
 from kerncast.measurement_files import Recorder
 from kerncast.units import MILLISECOND
 
 #: How long a GPU is kept busy at least before it is timed, and in which steps.
 _LEAST_WAKING_SECONDS, _WAKING_STEP_SECONDS = 0.05, 10 * MILLISECOND
+#: A clock so near the highest, or one that has not risen for so long, is taken for the GPU's working clock.
+_HIGH_CLOCK, _STEADY_SECONDS = 0.95, 0.25
 _MOST_QUEUED = 500
-#: Compilers at a time: each takes some 200 MB.
-_MOST_COMPILERS = 8
 
 #: Called with what is being measured.
 Progress = Callable[[str], None]
@@ -65,7 +58,7 @@ class Conditions:
     retries: bool = False
     """measure again what failed in an earlier run"""
     check_budget: Budget = CHECK_BUDGET
-    waking_seconds: float = 0.5
+    waking_seconds: float = 2.0
     """how long the GPU is kept busy at most before it is timed, for its clock to rise"""
 
 
@@ -83,20 +76,33 @@ class Harness:
         """Measure until the deadline; returns how many subjects are left unfinished.
 
         What a kernel or its launch file is to blame for is recorded as a failure. Raises DeviceLostError where the GPU
-        gave up.
+        gave up, and InputError where the file holds a subject that has changed since.
         """
         limit = deadline or self._conditions.deadline
-        chosen = [subject for subject in subjects if self._missing(subject)]
-        if chosen and not limit.has_passed:
-            self._show(f"compiling {len(chosen)} launches")
-            setups = [each.ceiling.setup for each in chosen if each.ceiling and each.ceiling.setup]
-            compile_ahead([*(each.launch for each in chosen), *setups], self._device.machine)
+        machine = self._device.machine
+        possible = [without_impossible_rotation(subject, machine) for subject in subjects]
+        self._refuse_changed(possible)
+        chosen = [subject for subject in possible if self._missing(subject)]
         unfinished = 0
-        for number, subject in enumerate(chosen, start=1):
-            self._show(f"{subject.key()} ({number} of {len(chosen)})")
-            if limit.has_passed or not self._measure(subject, limit):
-                unfinished += 1
+        with compiling_ahead([launch for each in chosen for launch in each.launches], machine):
+            for number, subject in enumerate(chosen, start=1):
+                if limit.has_passed:
+                    return unfinished + len(chosen) - number + 1
+                self._show(f"{subject.key()} ({number} of {len(chosen)})")
+                unfinished += not self._measure(subject, limit)
         return unfinished
+
+    def _refuse_changed(self, subjects: Iterable[Subject]) -> None:
+        recorded = {each.key: each for each in self._recorder.measurement.configurations}
+        for subject in subjects:
+            for sm_count in subject.sm_counts:
+                known = recorded.get(subject.key(sm_count))
+                if known is not None and (changes := subject.differences(known)):
+                    raise InputError(
+                        f"{known.key} has changed since it was measured: {'; '.join(changes)}",
+                        where="the measurement file",
+                        cure="Give another --out.",
+                    )
 
     def _missing(self, subject: Subject) -> list[tuple[int | None, Method, int]]:
         """Return the trials that are not yet recorded."""
@@ -125,7 +131,7 @@ class Harness:
         except DeviceLostError as error:
             self._fail(subject, str(error))
             raise
-        except (Refusal, CompileError, LaunchError) as error:
+        except (Refusal, CompileError, LaunchError, PTXSyntaxError) as error:
             self._fail(subject, str(error))
             return True
 
@@ -134,14 +140,19 @@ class Harness:
         recorded = {each.key: each for each in self._recorder.measurement.configurations}
         checked = {each.configuration for each in self._recorder.measurement.checks}
         key, configuration = subject.key(subject.sm_counts[0]), _configuration(subject, kernel)
-        known = recorded.get(key)
-        if known is not None and (key in checked or not self._is_checked(subject)):
-            return replace(configuration, in_place=known.in_place), None
-        if not self._is_checked(subject):
-            return configuration, None
-        self._show(f"{key}: expected results on the CPU")
-        expected = expect(kernel, subject.launch, self._conditions.check_budget)
-        return replace(configuration, in_place=expected.in_place), expected
+        known, expected = recorded.get(key), None
+        if key not in checked and self._is_checked(subject):
+            self._show(f"{key}: expected results on the CPU")
+            expected = expect(kernel, subject.launch, self._conditions.check_budget)
+        if known is not None:
+            in_place = known.in_place
+        elif expected is not None:
+            in_place = expected.in_place
+        else:
+            # Nothing is known of what the kernel does with its buffers; a ceiling's do not matter.
+            buffers = [each.name for each in subject.launch.arguments if isinstance(each.value, Buffer)]
+            in_place = () if subject.ceiling else tuple(buffers)
+        return replace(configuration, in_place=in_place), expected
 
     def _is_checked(self, subject: Subject) -> bool:
         return self._conditions.is_checked and subject.ceiling is None
@@ -154,95 +165,53 @@ class Harness:
     def _trials(self, subject: Subject, configuration: Configuration, space: Workspace, limit: Deadline) -> bool:
         """Run the trials that are missing; returns whether all of them could be run."""
         missing = self._missing(subject)
-        if missing and not limit.has_passed and self._conditions.waking_seconds:
+        is_rotated = any(method is Method.ROTATED for _, method, _ in missing)
+        # All that takes the host long comes before the GPU is woken.
+        rotated = space.rotated_calls() if is_rotated else ()
+        calls = Calls(space.call(), rotated, space.restoring(configuration.in_place))
+        runner = TrialRunner(self._device, subject.protocol, calls)
+        if missing and not limit.has_passed:
             self._wake(space.call())
         for sm_count, method, number in missing:
             if limit.has_passed:
                 return False
             key = subject.key(sm_count)
             self._show(f"{key}: {method}, trial {number + 1} of {subject.protocol.trials}")
-            restoring = space.restoring(configuration.in_place)
-            runner = _TrialRunner(self._device, space, subject.protocol, restoring, sm_count)
-            self._recorder.add(runner.run(key, method, number))
-        if subject.ceiling is not None and subject.ceiling.reading is not None and missing:
-            buffer, name, unit = subject.ceiling.reading
-            values = tuple(float(value) for value in space.read(buffer)[buffer].reshape(-1))
-            if not all(map(math.isfinite, values)):
-                raise KernelFault(f"{name} is no number", where=subject.key(), cure="Report it: the kernel is ours.")
-            self._recorder.add(Reading(subject.key(), name, values, unit))
+            trial = runner.run(Job(key, method, number, sm_count))
+            self._read_out(subject, space)
+            self._recorder.add(trial)
         return True
 
+    def _read_out(self, subject: Subject, space: Workspace) -> None:
+        """Record what a ceiling's kernel has measured itself; before its trial, which then is not run again."""
+        if subject.ceiling is None or subject.ceiling.reading is None:
+            return
+        buffer, name, unit = subject.ceiling.reading
+        values = tuple(float(value) for value in space.read(buffer)[buffer].reshape(-1))
+        if not all(map(math.isfinite, values)):
+            raise KernelFault(f"{name} is no number", where=subject.key(), cure="Report it: the kernel is ours.")
+        self._recorder.add(Reading(subject.key(), name, values, unit))
+
     def _wake(self, call: Call) -> None:
-        """Keep the GPU busy until its clock no longer rises: while the CPU prepares, it falls asleep."""
+        """Keep the GPU busy until its clock has risen: while the CPU prepares, it falls asleep."""
+        if not self._conditions.waking_seconds:
+            return
         seconds = min(self._device.run([Timed((call,))] * PILOTS))
         load = (call,) * max(1, min(int(_WAKING_STEP_SECONDS / seconds), _MOST_QUEUED))
-        began, before = time.monotonic(), None
-        while (spent := time.monotonic() - began) < self._conditions.waking_seconds:
+        began = rose = time.monotonic()
+        highest = 0.0
+        while (moment := time.monotonic()) - began < self._conditions.waking_seconds:
             self._device.run([Untimed(load)])
             clock = self._device.state().sm_hz
-            if spent > _LEAST_WAKING_SECONDS and (clock is None or (before is not None and clock <= before)):
+            if clock is not None and clock > highest:
+                highest, rose = clock, moment
+            is_high = clock is None or clock >= _HIGH_CLOCK * self._device.machine.clock_max_hz
+            if moment - began > _LEAST_WAKING_SECONDS and (is_high or moment - rose > _STEADY_SECONDS):
                 return
-            before = clock
 
     def _fail(self, subject: Subject, reason: str) -> None:
         for sm_count in subject.sm_counts:
-            self._recorder.add(Failure(subject.key(sm_count), reason))
-
-
-class _TrialRunner:
-    """One trial of one configuration."""
-
-    def __init__(
-        self,
-        device: Device,
-        space: Workspace,
-        protocol: Protocol,
-        restoring: Sequence[Copy],
-        sm_count: int | None,
-    ) -> None:
-        self._device, self._space, self._protocol = device, space, protocol
-        self._restoring, self._sm_count = restoring, sm_count
-
-    def run(self, key: str, method: Method, number: int) -> Trial:
-        """Warm up, learn from that how long the kernel takes, and take the samples."""
-        began, before = datetime.now(UTC).isoformat(timespec="seconds"), self._device.state()
-        calls = self._space.rotated_calls() if method is Method.ROTATED else (self._space.call(),)
-        pilots = self._run([*self._restoring, *(Timed((calls[n % len(calls)],)) for n in range(PILOTS))])
-        warmups, iterations = launch_counts(self._protocol, min(pilots))
-        warming: list[Step] = [Timed((calls[n % len(calls)],)) for n in range(warmups - PILOTS)]
-        seconds = self._run([*warming, *self._samples(method, calls, iterations)])
-        split = len(warming)
-        launches = iterations if method in _SERIES else 1
-        times = seconds[split:]
-        if method is Method.GRAPH:  # the first replay brings the graph to the GPU
-            times = times[1:]
-        return Trial(
-            configuration=key,
-            method=method,
-            number=number,
-            seconds=tuple(each / launches for each in times),
-            warmup_seconds=(*pilots, *seconds[:split]),
-            launches_per_sample=launches,
-            before=before,
-            after=self._device.state(),
-            began=began,
-        )
-
-    def _run(self, steps: Sequence[Step]) -> tuple[float, ...]:
-        return self._device.run(steps, self._sm_count)
-
-    def _samples(self, method: Method, calls: Sequence[Call], iterations: int) -> list[Step]:
-        if method in _SERIES:
-            series = tuple(calls[n % len(calls)] for n in range(iterations))
-            if method is Method.GRAPH:
-                return [*self._restoring, Timed(series, as_graph=True), Timed(series, as_graph=True)]
-            return [*self._restoring, Timed(series)]
-        flush: list[Step] = [Flush()] if method is Method.COLD else []
-        return [*self._restoring, *flush, Timed((calls[0],))] * iterations
-
-
-#: Methods of which one sample is the mean over many launches.
-_SERIES = frozenset({Method.SERIES, Method.ROTATED, Method.GRAPH})
+            self._recorder.add(Failure(subject.key(sm_count), reason, now()))
 
 
 def _configuration(subject: Subject, kernel: CompiledKernel) -> Configuration:
@@ -251,6 +220,7 @@ def _configuration(subject: Subject, kernel: CompiledKernel) -> Configuration:
         key=subject.key(),
         kernel=kernel.kernel,
         source_sha256=subject.source_sha256,
+        code_sha256=code_sha256(kernel),
         grid=launch.grid,
         block=launch.block,
         shared_bytes=launch.shared_bytes,
@@ -260,35 +230,3 @@ def _configuration(subject: Subject, kernel: CompiledKernel) -> Configuration:
         amount=ceiling.amount if ceiling else None,
         amount_unit=ceiling.unit if ceiling else None,
     )
-
-
-def compiled_for(launch: Launch, machine: Machine) -> CompiledKernel:
-    """Compile a launch's kernel for a machine, once; raises CompileError."""
-    return _compiled(_request(launch, machine))
-
-
-def compile_ahead(launches: Iterable[Launch], machine: Machine) -> None:
-    """Compile the kernels of many launches on all cores; what fails is left to say so in its turn."""
-    requests = dict.fromkeys(_request(launch, machine) for launch in launches)
-
-    def compile_one(request: CompileRequest) -> None:
-        with suppress(KerncastError):
-            _compiled(request)
-
-    with ThreadPoolExecutor(min(os.cpu_count() or 1, _MOST_COMPILERS)) as pool:
-        list(pool.map(compile_one, requests))
-
-
-def _request(launch: Launch, machine: Machine) -> CompileRequest:
-    return CompileRequest(
-        source=launch.source,
-        architectures=(machine.compute_capability,),
-        kernel=launch.kernel,
-        defines=launch.defines,
-        include_dirs=launch.include_dirs,
-    )
-
-
-@cache
-def _compiled(request: CompileRequest) -> CompiledKernel:
-    return compile_request(request).kernels[0]

@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from kerncast.bench.ceilings import Ceiling, ceilings_for
+from kerncast.bench.workspace import sets_to_rotate
 from kerncast.errors import InputError
 from kerncast.gpu_files import DATA
-from kerncast.launch import Launch, load_launches
-from kerncast.measurement import Machine, Method, Protocol
-from kerncast.units import MILLISECOND
+from kerncast.launch import Buffer, Launch, load_launches
+from kerncast.measurement import Configuration, Machine, Method, Protocol
+from kerncast.units import MICROSECOND, MILLISECOND
 
 SUITE = DATA / "suite"
 
@@ -41,7 +42,7 @@ class Subject:
     """One launch to be measured, on the whole GPU or on several parts of it."""
 
     group: str
-    """seed, extended, ceilings, partition, or the name of a launch file"""
+    """seed, extended, ceilings, partition, or the stem of a launch file"""
     name: str
     """launch file and index, such as saxpy#0, or a ceiling"""
     launch: Launch
@@ -62,28 +63,68 @@ class Subject:
         return digest.hexdigest()
 
     @property
-    def most_seconds(self) -> float:
-        """How long it takes at most, if no kernel is slower than a fifth of a trial."""
-        return _PREPARING_SECONDS + self._trials * 2 * self.protocol.trial_seconds
-
-    def expected_seconds(self, kernel_seconds: float) -> float:
-        """How long it takes if a launch takes so long, and as many times longer as the part of the GPU is smaller."""
-        parts = [size for size in self.sm_counts if size]
-        slower = sum(max(parts) / size for size in parts) / len(parts) if parts else 1.0
-        launches = sum(launch_counts(self.protocol, kernel_seconds * slower))
-        return _PREPARING_SECONDS + self._trials * (_TRIAL_SECONDS + launches * kernel_seconds * slower)
+    def launches(self) -> tuple[Launch, ...]:
+        """The launch, and the one that sets its buffers up."""
+        setup = self.ceiling.setup if self.ceiling else None
+        return (self.launch,) if setup is None else (self.launch, setup)
 
     @property
-    def _trials(self) -> int:
-        return self.protocol.trials * len(self.protocol.methods) * len(self.sm_counts)
+    def buffer_bytes(self) -> int:
+        """Bytes of all buffers."""
+        return sum(each.value.nbytes for each in self.launch.arguments if isinstance(each.value, Buffer))
+
+    @property
+    def most_seconds(self) -> float:
+        """How long it takes at most, if no launch takes more than a fifth of a trial (50 ms)."""
+        slowest = self.protocol.trial_seconds / _LEAST_ITERATIONS
+        launches = sum(launch_counts(self.protocol, slowest))
+        trials = self.protocol.trials * len(self.protocol.methods) * len(self.sm_counts)
+        return _PREPARING_SECONDS + trials * launches * slowest
+
+    def expected_seconds(self, kernel_seconds: float, whole_sm_count: int) -> float:
+        """How long it takes if a launch takes so long on the whole GPU, and on a part of it in proportion longer."""
+        seconds = _PREPARING_SECONDS
+        for size in self.sm_counts:
+            slower = kernel_seconds * whole_sm_count / (size or whole_sm_count)
+            trials = self.protocol.trials * len(self.protocol.methods)
+            seconds += trials * (_TRIAL_SECONDS + sum(launch_counts(self.protocol, slower)) * slower)
+        return seconds
+
+    def differences(self, configuration: Configuration) -> tuple[str, ...]:
+        """Name what a recorded configuration of the same key was measured with that is now something else."""
+        launch = self.launch
+        facts = {
+            "source_sha256": self.source_sha256,
+            "grid": launch.grid,
+            "block": launch.block,
+            "shared_bytes": launch.shared_bytes,
+            "arguments": tuple((each.name, str(each.value)) for each in launch.arguments),
+            "seed": launch.seed,
+        }
+        return tuple(
+            f"{name} is {now}, not {then}"
+            for name, now in facts.items()
+            if (then := getattr(configuration, name)) != now
+        )
+
+
+def without_impossible_rotation(subject: Subject, machine: Machine) -> Subject:
+    """Leave out the method `rotated` where the buffers are so small that too many copies would be needed."""
+    if sets_to_rotate(subject.buffer_bytes, machine.l2_bytes):
+        return subject
+    methods = tuple(method for method in subject.protocol.methods if method is not Method.ROTATED)
+    return replace(subject, protocol=replace(subject.protocol, methods=methods))
 
 
 def launch_counts(protocol: Protocol, seconds: float) -> tuple[int, int]:
-    """Return the numbers of warm-ups and of launches of a trial, for a kernel of this duration."""
+    """Return the numbers of warm-ups and of launches of a trial, for a kernel of this duration.
+
+    What the protocol states is kept; otherwise slow kernels get fewer.
+    """
     warmups, iterations = _QUICK if seconds < _QUICK_SECONDS else _SLOW
-    warmups, iterations = protocol.warmups or warmups, protocol.iterations or iterations
-    affordable = max(int(protocol.trial_seconds / seconds), _LEAST_ITERATIONS)
-    return max(min(warmups, affordable), PILOTS), min(iterations, affordable)
+    affordable = max(int(protocol.trial_seconds / max(seconds, MICROSECOND)), _LEAST_ITERATIONS)
+    warmups = protocol.warmups or min(warmups, affordable)
+    return max(warmups, PILOTS), protocol.iterations or min(iterations, affordable)
 
 
 def suite_subjects(protocol: Protocol) -> tuple[Subject, ...]:
@@ -122,8 +163,7 @@ def partition_subjects(
 ) -> tuple[Subject, ...]:
     """Return launches on each number of SMs: those given, else the ones that ``data/suite.toml`` names."""
     chosen = tuple(launches) or tuple(_partitioned(name) for name in _table()["partition"])
-    counts = tuple(sm_counts)
-    return tuple(replace(each, group="partition", protocol=protocol, sm_counts=counts) for each in chosen)
+    return tuple(replace(each, protocol=protocol, sm_counts=tuple(sm_counts)) for each in chosen)
 
 
 def spread_sizes(sizes: Sequence[int], most: int) -> tuple[int, ...]:
@@ -146,13 +186,17 @@ def spread_sizes(sizes: Sequence[int], most: int) -> tuple[int, ...]:
 
 def sizes_of_tpcs(text: str, sms_per_tpc: int, available: Sequence[int]) -> tuple[int, ...]:
     """Return the numbers of SMs that a text such as ``1-8,16`` means in TPCs; raises InputError."""
-    wanted: set[int] = set()
+    wanted: list[tuple[int, int]] = []
     for part in text.split(","):
         first, dash, last = part.strip().partition("-")
         if not first.isdecimal() or (dash and not last.isdecimal()) or len(part) > 12:
             raise InputError(f"--tpcs {text[:40]!r} is no list of TPCs", cure="Write it as 1-8 or as 1,2,4,8-16.")
-        wanted.update(range(int(first), int(last or first) + 1))
-    found = tuple(size for size in sorted(available) if size % sms_per_tpc == 0 and size // sms_per_tpc in wanted)
+        wanted.append((int(first), int(last or first)))
+    found = tuple(
+        size
+        for size in sorted(available)
+        if size % sms_per_tpc == 0 and any(low <= size // sms_per_tpc <= high for low, high in wanted)
+    )
     if not found:
         ranges = ", ".join(str(size // sms_per_tpc) for size in sorted(available)) or "none"
         raise InputError(f"--tpcs {text[:40]!r} names no partition of this GPU", cure=f"Possible are {ranges}.")

@@ -8,12 +8,16 @@ import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from kerncast.bench.compiling import compiled_for, compiling_ahead
 from kerncast.bench.counters import find_ncu, match_counters, ncu_argv, run_under_ncu
 from kerncast.bench.device import Device, Untimed
-from kerncast.bench.harness import Progress, compiled_for
+from kerncast.bench.harness import Progress
 from kerncast.bench.plan import Subject
 from kerncast.bench.workspace import Workspace
 from kerncast.measurement import Counters, Measurement
+
+#: Launches that one child is asked for: what they gave is kept before the next begins.
+BATCH = 20
 
 
 def uncounted(measurement: Measurement, subjects: Iterable[Subject]) -> tuple[Subject, ...]:
@@ -30,16 +34,18 @@ def uncounted(measurement: Measurement, subjects: Iterable[Subject]) -> tuple[Su
 
 def launch_once(device: Device, subjects: Iterable[Subject], progress: Progress | None = None) -> None:
     """Launch each subject once, on buffers that were just filled."""
-    for subject in subjects:
-        if progress:
-            progress(f"{subject.key()}: one launch")
-        kernel = compiled_for(subject.launch, device.machine)
-        with Workspace(device, kernel, subject.launch) as space:
-            device.run([Untimed((space.call(),))])
+    chosen = list(subjects)
+    with compiling_ahead([each.launch for each in chosen], device.machine):
+        for subject in chosen:
+            if progress:
+                progress(f"{subject.key()}: one launch")
+            kernel = compiled_for(subject.launch, device.machine)
+            with Workspace(device, kernel, subject.launch) as space:
+                device.run([Untimed((space.call(),))])
 
 
 def count(
-    measurement: Measurement, subjects: Sequence[Subject], child: Sequence[str], limit_seconds: float
+    measurement: Measurement, subjects: Sequence[Subject], child: Sequence[str], limit_seconds: float = 600.0
 ) -> tuple[Counters, ...]:
     """Run a child, which calls ``launch_once`` on these subjects, under ncu; raises InputError where ncu fails."""
     configurations = [measurement.configuration(subject.key()) for subject in subjects]

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from kerncast.bench.ceilings.ceiling import nearest_architecture
 from kerncast.bench.plan import (
     PARTITION_PROTOCOL,
     Subject,
@@ -17,11 +18,9 @@ from kerncast.bench.plan import (
 from kerncast.errors import InputError
 from kerncast.forecast import Options, forecast_all
 from kerncast.gpu import GPU
-from kerncast.measurement import Machine, Protocol
+from kerncast.measurement import Machine, Method, Protocol
 
-#: As the gpu-perf report's section 6.4 has it.
-STANDARD_PROTOCOL = Protocol()
-#: SMs of a texture processing cluster, the unit of partitioning, on every GPU with green contexts.
+#: SMs of a texture processing cluster, the unit of partitioning, where the data do not say.
 _SMS_PER_TPC = 2
 #: Sizes of partitions where the time is short.
 _FEW_SIZES = 10
@@ -33,11 +32,23 @@ _EXTENDED_TRIALS = 3
 class Choices:
     """What the user chose of a measurement."""
 
-    protocol: Protocol = STANDARD_PROTOCOL
+    trials: int | None = None
+    """None, here and below: what is usual for what is measured"""
+    iterations: int | None = None
+    warmups: int | None = None
+    methods: tuple[Method, ...] | None = None
     tpcs: str | None = None
     """such as 1-40; None is every size that the GPU offers"""
-    repeats: int = 30
-    """of each launch on each partition"""
+
+    def applied(self, protocol: Protocol) -> Protocol:
+        """Return a protocol with what was chosen in the place of what is usual."""
+        return Protocol(
+            trials=self.trials or protocol.trials,
+            iterations=self.iterations or protocol.iterations,
+            warmups=self.warmups or protocol.warmups,
+            trial_seconds=protocol.trial_seconds,
+            methods=self.methods or protocol.methods,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +72,14 @@ class Site:
 
 def stages_for(what: str, site: Site, choices: Choices) -> tuple[Stage, ...]:
     """Return the stages of suite, ceilings, partition, all, or of a launch file; raises InputError."""
+    if choices.tpcs is not None and what in {"suite", "ceilings"}:
+        raise InputError(f"--tpcs means nothing for {what}", cure="Say partition, all, or name a launch file.")
     if what in _STAGES:
         return _STAGES[what](site, choices)
     if not what.endswith(".toml"):
         words = ", ".join(_STAGES)
         raise InputError(f"{what[:60]!r} cannot be measured", cure=f"Say {words}, or name a launch file (.toml).")
-    subjects = launch_file_subjects(Path(what), choices.protocol)
+    subjects = launch_file_subjects(Path(what), choices.applied(Protocol()))
     if choices.tpcs is None:
         return (Stage("launches", subjects),)
     return (Stage("partition", _partition(choices, _sizes(site, choices), subjects)),)
@@ -75,7 +88,7 @@ def stages_for(what: str, site: Site, choices: Choices) -> tuple[Stage, ...]:
 def expected_seconds(subject: Subject, gpu: GPU) -> float:
     """Forecast how long a subject takes on a GPU; at most that, where a launch cannot be forecast."""
     found = forecast_all(subject.launch, [(gpu, ())], Options()).predictions if subject.ceiling is None else ()
-    return min([subject.most_seconds, *(subject.expected_seconds(each.seconds) for each in found)])
+    return subject.expected_seconds(found[0].seconds, gpu.sm_count) if found else subject.most_seconds
 
 
 def site_of(gpu: GPU) -> Site:
@@ -98,15 +111,18 @@ def site_of(gpu: GPU) -> Site:
         host="",
         software="",
     )
-    return Site(machine, tuple(range(_SMS_PER_TPC, gpu.sm_count + 1, _SMS_PER_TPC)))
+    step = _sms_per_tpc(machine)
+    return Site(machine, tuple(range(step, gpu.sm_count + 1, step)))
 
 
 def _suite(_site: Site, choices: Choices) -> tuple[Stage, ...]:
-    return (Stage("suite", _with_few_extended(choices.protocol)),)
+    return (Stage("suite", _suite_subjects(choices)),)
 
 
-def _ceilings(site: Site, _choices: Choices) -> tuple[Stage, ...]:
-    return (Stage("ceilings", ceiling_subjects(site.machine)),)
+def _ceilings(site: Site, choices: Choices) -> tuple[Stage, ...]:
+    fewer = replace(choices, methods=None)  # each ceiling has methods of its own
+    subjects = (replace(each, protocol=fewer.applied(each.protocol)) for each in ceiling_subjects(site.machine))
+    return (Stage("ceilings", tuple(subjects)),)
 
 
 def _partitions(site: Site, choices: Choices) -> tuple[Stage, ...]:
@@ -114,13 +130,13 @@ def _partitions(site: Site, choices: Choices) -> tuple[Stage, ...]:
 
 
 def _all(site: Site, choices: Choices) -> tuple[Stage, ...]:
-    subjects = _with_few_extended(choices.protocol)
+    subjects = _suite_subjects(choices)
     seed = tuple(each for each in subjects if each.group == "seed")
     extended = tuple(each for each in subjects if each.group != "seed")
     sizes = _sizes(site, choices) if choices.tpcs else spread_sizes(site.partition_sizes, _FEW_SIZES)
     partition = _partition(choices, sizes) if sizes else ()
     return (
-        Stage("ceilings", ceiling_subjects(site.machine), 0.3),
+        *(replace(each, share=0.3) for each in _ceilings(site, choices)),
         Stage("suite", seed, 0.7),
         Stage("partition", partition, 0.5),
         Stage("suite, extended", extended),
@@ -132,9 +148,10 @@ _STAGES: Mapping[str, Callable[[Site, Choices], tuple[Stage, ...]]] = {
 }  # fmt: skip
 
 
-def _with_few_extended(protocol: Protocol) -> tuple[Subject, ...]:
-    few = replace(protocol, trials=min(protocol.trials, _EXTENDED_TRIALS))
-    return tuple(each if each.group == "seed" else replace(each, protocol=few) for each in suite_subjects(protocol))
+def _suite_subjects(choices: Choices) -> tuple[Subject, ...]:
+    usual = Protocol()
+    many, few = choices.applied(usual), choices.applied(replace(usual, trials=_EXTENDED_TRIALS))
+    return tuple(replace(each, protocol=many if each.group == "seed" else few) for each in suite_subjects(usual))
 
 
 def _sizes(site: Site, choices: Choices) -> tuple[int, ...]:
@@ -146,8 +163,12 @@ def _sizes(site: Site, choices: Choices) -> tuple[int, ...]:
         )
     if choices.tpcs is None:
         return site.partition_sizes
-    return sizes_of_tpcs(choices.tpcs, _SMS_PER_TPC, site.partition_sizes)
+    return sizes_of_tpcs(choices.tpcs, _sms_per_tpc(site.machine), site.partition_sizes)
+
+
+def _sms_per_tpc(machine: Machine) -> int:
+    return nearest_architecture(machine.compute_capability).sms_per_tpc or _SMS_PER_TPC
 
 
 def _partition(choices: Choices, sizes: Sequence[int], launches: Sequence[Subject] = ()) -> tuple[Subject, ...]:
-    return partition_subjects(sizes, launches, replace(PARTITION_PROTOCOL, iterations=choices.repeats))
+    return partition_subjects(sizes, launches, choices.applied(PARTITION_PROTOCOL))

@@ -13,11 +13,16 @@ from kerncast.execute.fill import ELEMENT_DTYPES, fill_buffer
 from kerncast.execute.prepare import linked_program
 from kerncast.launch import Buffer, Launch
 
-#: Sets of buffers that are rotated: enough that nothing of the first is left in L2 when its turn comes again.
+#: Sets of buffers that are rotated exceed L2 so often: nothing of the first is left when its turn comes again.
 _L2_SIZES = 3
+#: More sets take too long to make; launches that would need more cannot be rotated.
 _MOST_SETS = 256
-#: Share of the device's memory that rotated buffers may take.
-_MEMORY_SHARE = 0.5
+
+
+def sets_to_rotate(nbytes: int, l2_bytes: int) -> int:
+    """Return how many sets of buffers of this size together exceed L2; 0 where that would be too many."""
+    sets = -(-_L2_SIZES * l2_bytes // max(nbytes, 1)) + 1
+    return sets if sets <= _MOST_SETS else 0
 
 
 class Workspace:
@@ -26,17 +31,24 @@ class Workspace:
     def __init__(self, device: Device, kernel: CompiledKernel, launch: Launch) -> None:
         self._device = device
         self._launch = launch
-        self._handle = device.load(kernel)
+        self._handles = [device.load(kernel)]
         program = linked_program(kernel.ptx, kernel.mangled)
         self._offsets = list(program.parameters.values())
         self._bound = bind_arguments(launch, program.function.parameters, kernel.signature)
         self.before = _filled(launch, [one.argument.value for one in self._bound])
         """the buffers' contents by position of the argument"""
         self._owned: list[int] = []
-        self._sets = [self._upload()]
+        self._sets: list[dict[int, int]] = []
+        """addresses of the buffers by position of the argument, once for each set"""
         self._pristine: dict[int, int] = {}
+        """copies of buffers as they were filled, by position of the argument"""
 
     def __enter__(self) -> Self:
+        try:
+            self._sets.append(self._upload())
+        except BaseException:
+            self.close()
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -46,6 +58,8 @@ class Workspace:
         """Give the memory back."""
         while self._owned:
             self._device.free(self._owned.pop())
+        while self._handles:
+            self._device.unload(self._handles.pop())
 
     @property
     def nbytes(self) -> int:
@@ -72,7 +86,8 @@ class Workspace:
         places = {self._name(position): address for position, address in self._sets[0].items()}
         addresses = [places[one.argument.name] for one in bound if isinstance(one.argument.value, Buffer)]
         parameters = pack_parameters(bound, addresses, list(program.parameters.values()))
-        call = Call(self._device.load(kernel), launch.grid, launch.block, launch.shared_bytes, parameters)
+        self._handles.append(self._device.load(kernel))
+        call = Call(self._handles[-1], launch.grid, launch.block, launch.shared_bytes, parameters)
         self._device.run([Untimed((call,))])
 
     def call(self, number: int = 0) -> Call:
@@ -80,40 +95,46 @@ class Workspace:
         places = self._sets[number]
         parameters = pack_parameters(self._bound, [places[position] for position in self.before], self._offsets)
         launch = self._launch
-        return Call(self._handle, launch.grid, launch.block, launch.shared_bytes, parameters)
+        return Call(self._handles[0], launch.grid, launch.block, launch.shared_bytes, parameters)
 
     def rotated_calls(self) -> tuple[Call, ...]:
-        """Return launches on sets of buffers that together exceed L2, as far as the memory goes."""
-        machine = self._device.machine
-        wanted = -(-_L2_SIZES * machine.l2_bytes // max(self.nbytes, 1)) + 1
-        room = int(_MEMORY_SHARE * machine.memory_bytes) // max(self.nbytes, 1)
-        for _ in range(min(wanted, room, _MOST_SETS) - len(self._sets)):
+        """Return launches on sets of buffers that together exceed L2; raises BudgetExceededError for lack of memory."""
+        for _ in range(sets_to_rotate(self.nbytes, self._device.machine.l2_bytes) - len(self._sets)):
             self._sets.append(self._upload())
         return tuple(self.call(number) for number in range(len(self._sets)))
 
     def restoring(self, names: Sequence[str]) -> tuple[Copy, ...]:
-        """Return the copies that put buffers of the first set back as they were filled."""
+        """Return the copies that put buffers of every set back as they were filled."""
         copies = []
         for position, data in self.before.items():
             if self._name(position) in names:
                 if position not in self._pristine:
-                    self._pristine[position] = self._place(data)
-                copies.append(Copy(self._sets[0][position], self._pristine[position], data.nbytes))
+                    self._pristine[position] = self._place(position)
+                source = self._pristine[position]
+                copies += [Copy(places[position], source, data.nbytes) for places in self._sets]
         return tuple(copies)
 
     def refill(self) -> None:
         """Fill the first set again."""
-        for position, data in self.before.items():
-            self._device.write(self._sets[0][position], data)
+        for position, address in self._sets[0].items():
+            self._fill(position, address)
 
     def _upload(self) -> dict[int, int]:
-        return {position: self._place(data) for position, data in self.before.items()}
+        return {position: self._place(position) for position in self.before}
 
-    def _place(self, data: Bytes) -> int:
-        address = self._device.allocate(data.nbytes)
+    def _place(self, position: int) -> int:
+        address = self._device.allocate(self.before[position].nbytes)
         self._owned.append(address)
-        self._device.write(address, data)
+        self._fill(position, address)
         return address
+
+    def _fill(self, position: int, address: int) -> None:
+        buffer, data = self._bound[position].argument.value, self.before[position]
+        assert isinstance(buffer, Buffer)
+        if buffer.fill.kind == "zeros":
+            self._device.clear(address, data.nbytes)
+        else:
+            self._device.write(address, data)
 
     def _name(self, position: int) -> str:
         return self._bound[position].argument.name

@@ -1,44 +1,50 @@
 """kerncast measure: time launches on the GPU that is here, or say what would be timed."""
 
-import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kerncast.errors import InputError
+from kerncast.errors import DeviceLostError, InputError, KerncastError
 
 if TYPE_CHECKING:
     from kerncast.bench.device import Device
     from kerncast.bench.harness import Progress
+    from kerncast.bench.plan import Subject
     from kerncast.bench.stages import Choices, Site, Stage
     from kerncast.gpu import GPU
-    from kerncast.measurement import Machine, Measurement, Protocol
+    from kerncast.measurement import Machine, Measurement, Method
 
 _REFUSED_STATUS = 3
 #: `measure all` ends after ten minutes unless --seconds says otherwise.
 _ALL_SECONDS = 600.0
-_NCU_SECONDS = 600.0
+#: More of anything is a slip of the keyboard.
+_MOST = 100_000
 _SUFFIX = ".jsonl"
 
 
 def command(  # noqa: PLR0913  each parameter is one option
-    what: Annotated[str, typer.Argument(help="suite, ceilings, partition, all, a launch file, or a .jsonl to show.")],
+    what: Annotated[
+        str, typer.Argument(help="suite, ceilings, partition, all, a launch file, or a .jsonl to show.")
+    ] = "all",
     out: Annotated[Path | None, typer.Option(help="Measurement file; one that exists is continued.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be measured.")] = False,
     json_: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     timing: Annotated[
         list[str] | None, typer.Option(help="series, rotated, graph, single or cold; repeatable.")
     ] = None,
-    trials: Annotated[int, typer.Option(help="Independent runs of each configuration.")] = 10,
-    iterations: Annotated[int | None, typer.Option(help="Launches of a trial (50 to 100, by the kernel).")] = None,
+    trials: Annotated[
+        int | None, typer.Option(help="Independent runs of each configuration (10; 3 of those beyond the 71).")
+    ] = None,
+    iterations: Annotated[
+        int | None, typer.Option(help="Launches of a trial (50 to 100, by the kernel; 30 on parts of the GPU).")
+    ] = None,
     warmups: Annotated[int | None, typer.Option(help="Launches before each trial (10 to 20, by the kernel).")] = None,
     seconds: Annotated[float | None, typer.Option(help="Stop beginning trials after so long; all: 600.")] = None,
     tpcs: Annotated[str | None, typer.Option(help="Parts of the GPU in TPCs (2 SMs), such as 1-8,16.")] = None,
-    repeats: Annotated[int, typer.Option(help="Launches on each part of the GPU.")] = 30,
     device: Annotated[int, typer.Option(help="Number of the GPU.")] = 0,
     gpu: Annotated[str, typer.Option(help="With --dry-run: plan for this GPU.")] = "h100-sxm",
     forecast: Annotated[
@@ -51,33 +57,38 @@ def command(  # noqa: PLR0913  each parameter is one option
     no_check: Annotated[bool, typer.Option("--no-check", help="Don't compare results with the CPU's.")] = False,
     retry: Annotated[bool, typer.Option("--retry", help="Measure again what failed before.")] = False,
     ncu: Annotated[bool, typer.Option("--ncu", help="Then count each launch once under Nsight Compute.")] = False,
-    once: Annotated[bool, typer.Option("--once", hidden=True, help="Launch once what --ncu counts.")] = False,
+    once: Annotated[int | None, typer.Option(hidden=True, help="Launch so many once that --ncu counts.")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
 ) -> int:
     """Time kernels on a GPU that is here; every sample is kept, and an interrupted run goes on."""
-    _check_numbers(trials=trials, iterations=iterations, warmups=warmups, repeats=repeats, seconds=seconds)
-    _check_exports(export or [])
+    _check_numbers(trials=trials, iterations=iterations, warmups=warmups, seconds=seconds, once=once)
+    after = _Afterwards(tuple(export or ()), gpu_file, json_)
+    _check_usage(what, after, acts=dry_run or ncu)
     if what.endswith(_SUFFIX):
-        from kerncast.measurement_files import read_measurement  # noqa: PLC0415
-
-        return _show(read_measurement(Path(what)), export or [], gpu_file, as_json=json_)
+        return after.show(_recorded(Path(what)))
     from kerncast.bench.stages import Choices, site_of, stages_for  # noqa: PLC0415  heavy imports wait
     from kerncast.gpu import load_gpu  # noqa: PLC0415
 
-    choices = Choices(_protocol(timing, trials, iterations, warmups), tpcs, repeats)
+    choices = Choices(trials, iterations, warmups, _methods(timing), tpcs)
     limit = _ALL_SECONDS if what == "all" and seconds is None else seconds
     run = _Run(what, device, out, limit, not no_check, retry, quiet)
     if dry_run:
         planned_for = load_gpu(gpu)
-        return _plan(
-            stages_for(what, site_of(planned_for), choices), planned_for, run, forecasts=forecast, as_json=json_
-        )
-    if once:
-        return _launch_once(choices, run)
-    found = _measure(choices, run)
+        stages = stages_for(what, site_of(planned_for), choices)
+        return _plan(stages, planned_for, run, forecasts=forecast, as_json=json_)
+    if once is not None:
+        return _launch_once(choices, run, once)
     if ncu:
-        found = _count(choices, run, found)
-    return _show(found, export or [], gpu_file, as_json=json_)
+        from kerncast.bench.counters import find_ncu  # noqa: PLC0415
+
+        find_ncu()  # before anything is measured
+    found, error = _measure(choices, run)
+    if ncu and error is None:
+        found, error = _count(choices, run, found)
+    status = after.show(found)
+    if error is not None:
+        raise error
+    return status
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,58 +128,69 @@ def _progress(run: _Run) -> "Iterator[Progress | None]":
         yield (lambda text: show(text, 0, 0)) if show else None
 
 
-def _measure(choices: "Choices", run: _Run) -> "Measurement":
+def _measure(choices: "Choices", run: _Run) -> "tuple[Measurement, KerncastError | None]":
+    """Measure; an error that ended it comes beside what was found until then."""
     from kerncast.bench.harness import Conditions, Deadline, Harness  # noqa: PLC0415
     from kerncast.bench.stages import stages_for  # noqa: PLC0415
     from kerncast.measurement_files import Recorder  # noqa: PLC0415
 
-    deadline = Deadline(run.seconds)
+    deadline, left, error = Deadline(run.seconds), 0, None
     with _opened(run) as (device, site):
         stages = stages_for(run.what, site, choices)
         path = run.path(site.machine)
         with Recorder.open(path, site.machine) as recorder, _progress(run) as progress:
             harness = Harness(device, recorder, Conditions(deadline, run.is_checked, run.retries), progress)
-            left = sum(harness.measure(stage.subjects, deadline.share(stage.share)) for stage in stages)
+            try:
+                for stage in stages:
+                    left += harness.measure(stage.subjects, deadline.share(stage.share))
+            except DeviceLostError as lost:
+                error = lost
             found = recorder.measurement
-    typer.echo(f"kerncast: written to {path}" + (f"; {left} launches are left: run it again" if left else ""), err=True)
-    return found
+    rest = f"; {left} launches are left: run it again" if left else "; run it again for the rest" if error else ""
+    typer.echo(f"kerncast: written to {path}{rest}", err=True)
+    return found, error
 
 
-def _count(choices: "Choices", run: _Run, found: "Measurement") -> "Measurement":
-    from kerncast.bench.profiling import count, uncounted  # noqa: PLC0415
-    from kerncast.bench.stages import Site, stages_for  # noqa: PLC0415
+def _count(choices: "Choices", run: _Run, found: "Measurement") -> "tuple[Measurement, KerncastError | None]":
+    """Count what was measured under Nsight Compute, some launches at a time, each kept as soon as it is counted."""
+    from kerncast.bench.profiling import BATCH, count, uncounted  # noqa: PLC0415
     from kerncast.measurement_files import Recorder  # noqa: PLC0415
 
     path = run.path(found.machine)
-    stages = stages_for(run.what, Site(found.machine, tuple(_sizes_in(found))), choices)
-    subjects = uncounted(found, (subject for stage in stages for subject in stage.subjects))
-    if not subjects:
-        return found
-    child = ["measure", run.what, "--once", "--quiet", "--out", str(path), "--device", str(run.device)]
+    child = ["measure", run.what, "--quiet", "--out", str(path), "--device", str(run.device), "--once", str(BATCH)]
     with _progress(run) as progress:
-        if progress:
-            progress(f"counting {len(subjects)} launches under Nsight Compute")
-        counters = count(found, subjects, child, run.seconds or _NCU_SECONDS)
-    with Recorder.open(path, found.machine) as recorder:
-        for each in counters:
-            recorder.add(each)
-        return recorder.measurement
+        while subjects := uncounted(found, _counted_subjects(choices, run, found))[:BATCH]:
+            if progress:
+                progress(f"counting {subjects[0].key()} and so on under Nsight Compute")
+            try:
+                counters = count(found, subjects, child)
+            except KerncastError as error:
+                return found, error
+            with Recorder.open(path, found.machine) as recorder:
+                for each in counters:
+                    recorder.add(each)
+                found = recorder.measurement
+    return found, None
 
 
-def _launch_once(choices: "Choices", run: _Run) -> int:
+def _launch_once(choices: "Choices", run: _Run, most: int) -> int:
     from kerncast.bench.profiling import launch_once, uncounted  # noqa: PLC0415
-    from kerncast.bench.stages import stages_for  # noqa: PLC0415
     from kerncast.measurement_files import read_measurement  # noqa: PLC0415
 
     with _opened(run) as (device, site), _progress(run) as progress:
-        stages = stages_for(run.what, site, choices)
         found = read_measurement(run.path(site.machine))
-        launch_once(device, uncounted(found, (each for stage in stages for each in stage.subjects)), progress)
+        launch_once(device, uncounted(found, _counted_subjects(choices, run, found))[:most], progress)
     return 0
 
 
-def _sizes_in(measurement: "Measurement") -> "Iterator[int]":
-    return (each.sm_count for each in measurement.configurations if each.sm_count)
+def _counted_subjects(choices: "Choices", run: _Run, found: "Measurement") -> "tuple[Subject, ...]":
+    """Return what the command measures on the whole GPU."""
+    from kerncast.bench.stages import Site, stages_for  # noqa: PLC0415
+
+    if run.what == "partition":
+        return ()
+    stages = stages_for(run.what, Site(found.machine, ()), replace(choices, tpcs=None))
+    return tuple(subject for stage in stages for subject in stage.subjects)
 
 
 def _plan(stages: "Sequence[Stage]", gpu: "GPU", run: _Run, *, forecasts: bool, as_json: bool) -> int:
@@ -192,50 +214,76 @@ def _plan(stages: "Sequence[Stage]", gpu: "GPU", run: _Run, *, forecasts: bool, 
     return 0
 
 
-def _show(measurement: "Measurement", exports: Sequence[Path], gpu_file: Path | None, *, as_json: bool) -> int:
-    from kerncast.bench.export import export  # noqa: PLC0415
-    from kerncast.cli.output import emit_json, stdout_console  # noqa: PLC0415
-    from kerncast.report.measured import measurement_object, remarks, summary_table  # noqa: PLC0415
-    from kerncast.report.tables import print_table  # noqa: PLC0415
+@dataclass(frozen=True, slots=True)
+class _Afterwards:
+    """What is to be done with what was measured."""
 
-    for path in exports:
-        export(measurement, path)
-    if gpu_file is not None:
-        from kerncast.bench.ceilings.sustained import write_gpu_file  # noqa: PLC0415
+    exports: tuple[Path, ...]
+    gpu_file: Path | None
+    as_json: bool
 
-        write_gpu_file(measurement, gpu_file)
-    if as_json:
-        emit_json(measurement_object(measurement))
-    else:
-        console = stdout_console()
-        console.print(f"{measurement.machine.gpu_name}, driver {measurement.machine.driver}", highlight=False)
-        print_table(summary_table(measurement), console)
-    for sentence in remarks(measurement):
+    def show(self, measurement: "Measurement") -> int:
+        """Export, write the GPU's file and print; returns the exit status."""
+        from kerncast.bench.export import export  # noqa: PLC0415
+        from kerncast.cli.output import emit_json, stdout_console  # noqa: PLC0415
+        from kerncast.report.measured import measurement_object, remarks, summary_table  # noqa: PLC0415
+        from kerncast.report.tables import print_table  # noqa: PLC0415
+
+        for path in self.exports:
+            export(measurement, path)
+        if self.as_json:
+            emit_json(measurement_object(measurement))
+        else:
+            console = stdout_console()
+            console.print(f"{measurement.machine.gpu_name}, driver {measurement.machine.driver}", highlight=False)
+            print_table(summary_table(measurement), console)
+        for sentence in remarks(measurement):
+            typer.echo(f"kerncast: {sentence}", err=True)
+        if self.gpu_file is not None:
+            from kerncast.bench.ceilings.sustained import write_gpu_file  # noqa: PLC0415
+
+            write_gpu_file(measurement, self.gpu_file)
+        return 0 if measurement.trials else _REFUSED_STATUS
+
+
+def _recorded(path: Path) -> "Measurement":
+    from kerncast.measurement_files import read_with_remarks  # noqa: PLC0415
+
+    found, said = read_with_remarks(path)
+    for sentence in said:
         typer.echo(f"kerncast: {sentence}", err=True)
-    return 0 if measurement.trials else _REFUSED_STATUS
+    return found
 
 
-def _protocol(timing: Sequence[str] | None, trials: int, iterations: int | None, warmups: int | None) -> "Protocol":
-    from kerncast.measurement import Method, Protocol  # noqa: PLC0415
+def _methods(names: Sequence[str] | None) -> "tuple[Method, ...] | None":
+    from kerncast.measurement import Method  # noqa: PLC0415
 
     known = [method.value for method in Method]
-    unknown = next((name for name in timing or () if name not in known), None)
+    unknown = next((name for name in names or () if name not in known), None)
     if unknown is not None:
         raise InputError(f"--timing {unknown[:40]!r} is none", cure=f"Known are {', '.join(known)}.")
-    methods = tuple(dict.fromkeys(Method(name) for name in timing or ())) or Protocol().methods
-    return Protocol(trials=trials, iterations=iterations, warmups=warmups, methods=methods)
+    return tuple(dict.fromkeys(Method(name) for name in names)) if names else None
 
 
 def _check_numbers(**numbers: float | None) -> None:
     for name, number in numbers.items():
-        if number is not None and not 0 < number < math.inf:
-            raise InputError(f"--{name} is {number}, not above zero", cure=f"Give --{name} a number above zero.")
+        if number is not None and not 0 < number <= _MOST:
+            raise InputError(f"--{name} is {number}", cure=f"Give --{name} a number above 0, at most {_MOST}.")
 
 
-def _check_exports(paths: Sequence[Path]) -> None:
-    for path in paths:
+def _check_usage(what: str, after: _Afterwards, *, acts: bool) -> None:
+    """Refuse before anything is measured what could not be done afterwards."""
+    for path in after.exports:
         if path.suffix not in {".csv", ".parquet"}:
             raise InputError(f"{path} is neither .csv nor .parquet", cure="Name the export so.")
+    for path in (*after.exports, *([after.gpu_file] if after.gpu_file else [])):
+        if not path.parent.is_dir():
+            raise InputError(f"the folder {path.parent} does not exist", where=str(path), cure="Make it first.")
+    is_recorded = what.endswith(_SUFFIX)
+    if is_recorded and acts:
+        raise InputError(f"{what} is already measured", cure="Leave out --dry-run and --ncu to show it.")
+    if after.gpu_file is not None and not (is_recorded or what in {"ceilings", "all"}):
+        raise InputError("--gpu-file needs ceilings", cure="Say ceilings, all, or name a file that holds them.")
 
 
 def _file_name(gpu_name: str) -> str:

@@ -5,7 +5,7 @@ from typing import Any
 
 from kerncast.bench.plan import Subject
 from kerncast.bench.stages import Stage
-from kerncast.measurement import Configuration, Failure, Measurement, Method, Outcome, Summary
+from kerncast.measurement import Configuration, Measurement, Method, Outcome, Summary
 from kerncast.report.as_json import SCHEMA_VERSION
 from kerncast.report.tables import Table
 from kerncast.units import PERCENT, format_count, format_seconds
@@ -39,11 +39,12 @@ def _planned(stage: Stage, subject: Subject, sm_count: int | None, seconds: floa
         "key": subject.key(sm_count),
         "stage": stage.name,
         "group": subject.group,
-        "kernel": launch.kernel or launch.source.stem,
+        "kernel": _kernel(subject).partition("<")[0],
+        "instance": _kernel(subject),
         "source": launch.source.name,
         "launch": launch.index,
-        "grid": list(launch.grid),
-        "block": list(launch.block),
+        "grid": list(_trimmed(launch.grid)),
+        "block": list(_trimmed(launch.block)),
         "shared_bytes": launch.shared_bytes,
         "arguments": {each.name: str(each.value) for each in launch.arguments},
         "sm_count": sm_count,
@@ -59,7 +60,7 @@ def plan_table(stages: Sequence[Stage], expected: Expected) -> Table:
     rows = tuple(
         (
             subject.key(),
-            subject.launch.kernel or subject.launch.source.stem,
+            _kernel(subject),
             _extent(subject.launch.grid),
             _extent(subject.launch.block),
             _parts(subject),
@@ -117,7 +118,7 @@ def measurement_object(measurement: Measurement) -> dict[str, Any]:
             {"key": each.configuration, "outcome": each.outcome.value, "blocks": each.blocks, "reason": each.reason}
             for each in measurement.checks
         ],
-        "failures": [{"key": each.configuration, "reason": each.reason} for each in open_failures(measurement)],
+        "failures": [{"key": each.configuration, "reason": each.reason} for each in measurement.open_failures()],
     }
 
 
@@ -129,7 +130,7 @@ def summary_table(measurement: Measurement) -> Table:
             each.key,
             method.value,
             format_seconds(found.mean),
-            f"{found.deviation / found.mean / PERCENT:.1f} %",
+            "–" if found.deviation is None else f"{found.deviation / found.mean / PERCENT:.1f} %",
             f"{found.trials} / {found.samples}",
             str(found.outliers),
             str(found.throttled_trials),
@@ -144,15 +145,9 @@ def summary_table(measurement: Measurement) -> Table:
     return Table(heading, rows)
 
 
-def open_failures(measurement: Measurement) -> tuple[Failure, ...]:
-    """Return the failures of configurations that were never measured."""
-    measured = {trial.configuration for trial in measurement.trials}
-    return tuple(each for each in measurement.failures if each.configuration not in measured)
-
-
 def remarks(measurement: Measurement) -> tuple[str, ...]:
     """Say what a reader of the times should know: failures, wrong results, throttling."""
-    said = [f"{each.configuration} was not measured: {each.reason}" for each in open_failures(measurement)]
+    said = [f"{each.configuration} could not be measured: {each.reason}" for each in measurement.open_failures()]
     said += [
         f"{each.configuration}: the results differ from those of the CPU ({each.reason})"
         for each in measurement.checks
@@ -183,10 +178,20 @@ def _rate(configuration: Configuration, found: Summary) -> str:
     return format_count(configuration.amount / found.median, f"{configuration.amount_unit}/s")
 
 
-def _extent(extent: Sequence[int]) -> str:
+def _kernel(subject: Subject) -> str:
+    """Return the kernel's name or template instance; the source's name where it has only one kernel."""
+    return subject.launch.kernel or subject.launch.source.stem
+
+
+def _trimmed(extent: Sequence[int]) -> Sequence[int]:
+    """Return an extent as launch files write it: without ones at its end."""
     while len(extent) > 1 and extent[-1] == 1:
         extent = extent[:-1]
-    return " × ".join(map(str, extent))
+    return extent
+
+
+def _extent(extent: Sequence[int]) -> str:
+    return " × ".join(map(str, _trimmed(extent)))
 
 
 def _parts(subject: Subject) -> str:

@@ -72,6 +72,8 @@ class Chip:
     clock_hz: float
     l2_bytes: int
     memory_bytes: int
+    dram_bytes_per_s: float | None
+    """peak, as far as the driver names memory clock and bus"""
     architecture: Architecture
     """nearest known one: only how long a kernel runs depends on it"""
 
@@ -93,8 +95,19 @@ def chip_of(machine: Machine) -> Chip:
         clock_hz=machine.clock_max_hz,
         l2_bytes=machine.l2_bytes,
         memory_bytes=machine.memory_bytes,
+        dram_bytes_per_s=peak_dram_bytes_per_s(machine),
         architecture=nearest_architecture(machine.compute_capability),
     )
+
+
+def peak_dram_bytes_per_s(machine: Machine) -> float | None:
+    """Return 2 x memory clock x bus width, or None where the driver does not name them.
+
+    Drivers name half the data rate for every kind of memory: ``docs/ceilings.md``.
+    """
+    if not machine.memory_clock_hz or not machine.memory_bus_bits:
+        return None
+    return 2 * machine.memory_clock_hz * machine.memory_bus_bits / 8
 
 
 def nearest_architecture(compute_capability: str) -> Architecture:

@@ -15,7 +15,9 @@ _PAGE_LINES_LOG2 = 14
 _L1_CHAIN_BYTES = 8 * KIB
 _L2_CHAIN_BYTES = MIB
 _L2_SHARE = 0.4
-_L2_MULTIPLE = 4
+_L2_MULTIPLE = 8
+_LEAST_DRAM_CHAIN_BYTES = 512 * MIB
+"""far beyond the reach of a first-level TLB"""
 _MEMORY_SHARE = 4
 
 #: Steps, so that a launch takes about a millisecond or more.
@@ -32,8 +34,8 @@ _NEVER = 7
 """value that no chain of arithmetic takes"""
 
 _ATOMIC_UNROLL = 8
-_CLOCK_SECONDS = 4 * KERNEL_SECONDS
-"""some thousand steps of the slowest global timer"""
+_CLOCK_SECONDS = 25 * KERNEL_SECONDS
+"""all launches together last seconds, in which the power limit is felt"""
 _CLOCK_ROUND = 8 * 32
 
 
@@ -86,7 +88,8 @@ def _latency(name: str, kernel: str, steps: int, arguments: dict[str, Value], bl
 
 def _chases(chip: Chip) -> Iterator[Ceiling]:
     l2_bytes = min(_L2_CHAIN_BYTES, int(chip.l2_bytes * _L2_SHARE))
-    dram_bytes = min(_L2_MULTIPLE * chip.l2_bytes * 2 - 1, chip.memory_bytes // _MEMORY_SHARE)
+    dram_bytes = max(_L2_MULTIPLE * chip.l2_bytes, _LEAST_DRAM_CHAIN_BYTES)
+    dram_bytes = min(dram_bytes, chip.memory_bytes // _MEMORY_SHARE)
     if chip.number >= _OLDEST_WITH_L1:
         yield _chase("l1_latency", _L1_CHAIN_BYTES, _CACHE_STEPS)
     yield _chase("l2_latency", l2_bytes, _L2_STEPS)

@@ -1,8 +1,9 @@
 """Ceilings of memory: bandwidth of DRAM, L2, L1 and shared memory."""
 
+import math
 from collections.abc import Iterator
 
-from kerncast.bench.ceilings.ceiling import BLOCK, Ceiling, Chip, kernel_launch, with_define, zeros
+from kerncast.bench.ceilings.ceiling import BLOCK, KERNEL_SECONDS, Ceiling, Chip, kernel_launch, with_define, zeros
 from kerncast.launch import Launch, Value
 from kerncast.units import GIB, MIB
 
@@ -14,6 +15,9 @@ _LEAST_BYTES = 256 * MIB
 _MOST_BYTES = GIB
 _MEMORY_SHARE = 4
 """all buffers of a ceiling together take at most one part of so many of the memory"""
+
+#: How often a launch streams through its buffers where nothing tells how fast the memory is.
+_PASSES = 8
 
 #: Unrolling, threads of a block, and whether only as many blocks run as are resident: which is best differs by GPU.
 _DRAM_SHAPES = ((4, 256, True), (4, 1024, True), (4, 256, False), (1, 256, False))
@@ -57,14 +61,23 @@ def dram(chip: Chip) -> Iterator[Ceiling]:
             count = max(1, wanted // step) * step
             grid = chip.blocks(block) if is_resident else count // step
             held: dict[str, Value] = {each: zeros("f32", 4 * count) for each in buffers}
-            launch = kernel_launch("dram", name, grid, block, **held, **others, count=count)
+            moved = len(buffers) * count * _VECTOR_BYTES
+            # Blocks of one row of the grid stream once through the buffers; the next row begins where they are cold.
+            passes = _passes(chip, moved)
+            launch = kernel_launch("dram", name, (grid, passes, 1), block, **held, **others, count=count)
             yield Ceiling(
                 name=f"{name}#{index}",
                 launch=with_define(launch, "UNROLL", unroll),
-                amount=float(len(buffers) * count * _VECTOR_BYTES),
+                amount=float(moved * passes),
                 unit="B",
                 setup=_dram_setup(chip, filled, held, count),
             )
+
+
+def _passes(chip: Chip, moved_bytes: int) -> int:
+    if chip.dram_bytes_per_s is None:
+        return _PASSES
+    return math.ceil(KERNEL_SECONDS * chip.dram_bytes_per_s / moved_bytes)
 
 
 def _dram_setup(chip: Chip, filled: str, held: dict[str, Value], count: int) -> Launch | None:

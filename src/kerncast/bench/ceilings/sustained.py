@@ -107,6 +107,7 @@ def sustained_block(measurement: Measurement) -> tuple[SustainedValue, ...]:
     """Return every value that the ceilings of a measurement give, in the order of the schema's kinds.
 
     A value is the median over all samples of the best launch shape: outliers stay in the measurement and count little.
+    The clock is that of the slowest trial, of which the median over the blocks is taken.
     """
     found = []
     for rule in _RULES:
@@ -124,8 +125,9 @@ def _candidates(rule: _Rule, measurement: Measurement) -> Iterator[SustainedValu
         trials = measurement.trials_of(configuration.key, rule.method)
         samples = [seconds for trial in trials for seconds in trial.seconds]
         if rule.kind in {_Kind.CYCLES, _Kind.CLOCK}:
-            readings = (r for r in measurement.readings if r.configuration == configuration.key)
-            samples = [value for reading in readings for value in reading.values if value > 0]
+            readings = [r for r in measurement.readings if r.configuration == configuration.key]
+            samples = [statistics.median(each.values) for each in readings if min(each.values) > 0]
+            samples = [min(samples)] if samples and rule.kind is _Kind.CLOCK else samples
         if samples:
             value = _value(rule.kind, statistics.median(samples), configuration)
             if value is not None:

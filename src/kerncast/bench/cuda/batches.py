@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from kerncast.bench.device import Step, Timed, Untimed
-from kerncast.units import KILO, MICROSECOND
+from kerncast.units import MICROSECOND, MILLISECOND
 
 #: A stream holds about 1000 launches, after which submitting waits for the GPU. NVIDIA documents no number.
 #: Source: measured in https://stackoverflow.com/questions/53970187; where it is less, batches are halved.
@@ -19,7 +19,7 @@ class Delay:
 
     seconds_per_command: float = 10 * MICROSECOND
     least: float = 100 * MICROSECOND
-    most: float = 50 * KILO * MICROSECOND
+    most: float = 500 * MILLISECOND
     attempts: int = 4
 
     def seconds(self, commands: int, attempt: int = 0) -> float:

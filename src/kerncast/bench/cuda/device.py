@@ -5,6 +5,7 @@ events, libraries, memory) is asked of the driver directly, since nothing then w
 """
 
 import contextlib
+import struct
 from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
@@ -15,19 +16,23 @@ from kerncast.bench.cuda.driver import INSTALL, Driver, load_driver
 from kerncast.bench.cuda.partitions import Partition, Partitions
 from kerncast.bench.cuda.queue import Lane, LoadedKernel, Queue
 from kerncast.bench.cuda.telemetry import Telemetry, gpu_uuid, machine_facts
-from kerncast.bench.device import Bytes, Step
+from kerncast.bench.device import Bytes, Call, Step
 from kerncast.compile import CompiledKernel, compile_source
 from kerncast.errors import BudgetExceededError, DeviceLostError, InputError, KerncastError
 from kerncast.gpu_files import DATA
 from kerncast.measurement import ClockState, Machine
 from kerncast.units import MIB, format_bytes
 
-#: Written over to empty L2: twice its size, since a replacement policy other than LRU keeps some old lines.
+#: Read to empty L2: twice its size, since a replacement policy other than LRU keeps some old lines.
 _FLUSHED_L2 = 2
 _LEAST_FLUSHED_BYTES = 64 * MIB
+#: Threads per SM that read: as many as an SM of any generation holds, so that none idles, in blocks that fit all.
+_FLUSH_THREADS, _FLUSH_BLOCKS_PER_SM = 256, 8
+_FLUSH_BYTES_PER_READ = 16
 
 #: Green contexts that are kept: each holds queues of the GPU, of which there are not many.
-_MOST_PARTITIONS = 8
+#: A plan goes through 10 sizes again and again.
+_MOST_PARTITIONS = 12
 
 
 def open_device(index: int = 0) -> "CudaDevice":
@@ -69,8 +74,9 @@ class CudaDevice:
         self._partitions = Partitions(driver, self._index)
         self._libraries: list[Any] = []
         self._memory: set[int] = set()
-        self._flush: tuple[int, int] | None = None
-        self._delay_kernel = self.load(_delay_kernel(self._machine.compute_capability))
+        self._flush: Call | None = None
+        self._delay_kernel = self.load(_own_kernel("delay", self._machine.compute_capability))
+        self._flush_kernel = self.load(_own_kernel("flush", self._machine.compute_capability))
         self._whole = self._queue(Lane(context, driver.call("cuStreamCreate", _stream_flags(driver)), self._index))
         self._parts: dict[int, tuple[Partition, Queue]] = {}
         self.deadline_seconds = 30.0
@@ -92,7 +98,13 @@ class CudaDevice:
         handle = self._driver.call("cuLibraryGetKernel", library, kernel.mangled.encode())
         attribute = self._driver.api.CUfunction_attribute.CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES
         static = int(self._driver.call("cuKernelGetAttribute", attribute, handle, self._index))
-        return LoadedKernel(handle, self._driver.api.CUfunction(int(handle)), static)
+        return LoadedKernel(handle, self._driver.api.CUfunction(int(handle)), static, library)
+
+    def unload(self, handle: LoadedKernel) -> None:
+        """Give back what ``load`` returned; it never runs then, since ``run`` waits for all that it queues."""
+        self._libraries.remove(handle.library)
+        if not self._driver.lost:
+            self._driver.call("cuLibraryUnload", handle.library)
 
     def allocate(self, nbytes: int) -> int:
         """Return the address of new memory; raises BudgetExceededError where there is none."""
@@ -118,6 +130,13 @@ class CudaDevice:
             source = np.ascontiguousarray(data)
             self._driver.call("cuMemcpyHtoD", address, source.ctypes.data, source.nbytes)
             # A copy from pageable memory may return before it has arrived, and a partition's stream would not wait.
+            self._driver.call("cuStreamSynchronize", 0)
+
+    def clear(self, address: int, nbytes: int) -> None:
+        """Fill memory with zeros."""
+        if nbytes:
+            self._driver.call("cuMemsetD8", address, 0, nbytes)
+            # It may return before the memory is filled, and a partition's stream would not wait.
             self._driver.call("cuStreamSynchronize", 0)
 
     def read(self, address: int, nbytes: int) -> Bytes:
@@ -156,7 +175,7 @@ class CudaDevice:
         self._telemetry.close()
 
     def _queue(self, lane: Lane) -> Queue:
-        return Queue(self._driver, lane, self._delay_kernel, self._flush_buffer)
+        return Queue(self._driver, lane, self._delay_kernel, self._flush_call)
 
     def _part(self, sm_count: int) -> Queue:
         if sm_count not in self._parts:
@@ -173,10 +192,15 @@ class CudaDevice:
             partition.close()
         self._parts.clear()
 
-    def _flush_buffer(self) -> tuple[int, int]:
+    def _flush_call(self) -> Call:
+        """Return the launch that empties L2; on a partition it is the same, and takes longer."""
         if self._flush is None:
             nbytes = max(_LEAST_FLUSHED_BYTES, _FLUSHED_L2 * self._machine.l2_bytes)
-            self._flush = self.allocate(nbytes), nbytes
+            address = self.allocate(nbytes)
+            self.clear(address, nbytes)
+            grid = (_FLUSH_BLOCKS_PER_SM * self._machine.sm_count, 1, 1)
+            parameters = struct.pack("<QQ", address, nbytes // _FLUSH_BYTES_PER_READ)
+            self._flush = Call(self._flush_kernel, grid, (_FLUSH_THREADS, 1, 1), 0, parameters)
         return self._flush
 
 
@@ -185,5 +209,5 @@ def _stream_flags(driver: Driver) -> int:
     return int(driver.api.CUstream_flags.CU_STREAM_DEFAULT)
 
 
-def _delay_kernel(capability: str) -> CompiledKernel:
-    return compile_source(DATA / "bench" / "delay.cu", architectures=[capability]).kernels[0]
+def _own_kernel(name: str, capability: str) -> CompiledKernel:
+    return compile_source(DATA / "bench" / f"{name}.cu", architectures=[capability]).kernels[0]

@@ -28,6 +28,10 @@ _PLAIN_SHARED_BYTES = 48 * KIB
 #: Names in the array `extra` of cuLaunchKernel (cuda.h, CU_LAUNCH_PARAM_*).
 _PARAM_END, _PARAM_BUFFER_POINTER, _PARAM_BUFFER_SIZE = 0, 1, 2
 
+#: What stands for a time below the resolution of events, which is about half a microsecond (CUDA driver API,
+#: cuEventElapsedTime): an empty kernel may come out as 0, and a time of 0 is none.
+_LEAST_SECONDS = 0.1 * MICROSECOND
+
 _FIRST_PAUSE, _LONGEST_PAUSE = 20 * MICROSECOND, KILO * MICROSECOND
 
 
@@ -40,6 +44,8 @@ class LoadedKernel:
     function: Any
     """the same handle as a CUfunction, as launches take it"""
     static_shared_bytes: int
+    library: Any
+    """CUlibrary that the kernel came in, by which it is given back"""
 
 
 class PackedCall:
@@ -72,7 +78,7 @@ class Lane:
 class Queue:
     """Submits steps to one stream and times them."""
 
-    def __init__(self, driver: Driver, lane: Lane, delay_kernel: LoadedKernel, flush_buffer: Callable[[], Any]) -> None:
+    def __init__(self, driver: Driver, lane: Lane, delay_kernel: LoadedKernel, flush_call: Callable[[], Call]) -> None:
         self.lane = lane
         self.deadline_seconds = 30.0
         """longest wait for one timed step, or for the untimed ones at the end"""
@@ -80,7 +86,7 @@ class Queue:
         self.delay = Delay()
         self._driver = driver
         self._delay_kernel = delay_kernel
-        self._flush_buffer = flush_buffer
+        self._flush_call = flush_call
         self._events: list[Any] = []
 
     def run(self, steps: Sequence[Step]) -> tuple[float, ...]:
@@ -130,6 +136,10 @@ class Queue:
         try:
             submissions = [self._prepare(step, packed, graphs) for step in batch]
             return self._until_unbroken(batch, submissions, events)
+        except KeyboardInterrupt:
+            # What was queued still runs: none of the memory and code that it uses may be given back.
+            self._driver.lost = self._driver.lost or "an interruption while kernels ran"
+            raise
         finally:
             if not self._driver.lost:
                 for graph in graphs.values():
@@ -179,8 +189,8 @@ class Queue:
             case Copy():
                 return lambda: self._driver.call("cuMemcpyDtoDAsync", step.target, step.source, step.nbytes, stream)
             case Flush():
-                address, nbytes = self._flush_buffer()
-                return lambda: self._driver.call("cuMemsetD8Async", address, 0, nbytes, stream)
+                flush = [self._pack(self._flush_call(), packed)]
+                return lambda: self._launch(flush)
         launches = [self._pack(call, packed) for call in step.calls]
         if isinstance(step, Untimed) or not step.as_graph:
             return lambda: self._launch(launches)
@@ -191,7 +201,7 @@ class Queue:
         return lambda: self._driver.call("cuGraphLaunch", graph, stream)
 
     def _pack(self, call: Call, packed: dict[int, PackedCall]) -> tuple[Any, ...]:
-        # By identity, which is quick and enough: the steps keep their calls alive.
+        # By identity, which is quick and enough: the steps keep their calls alive, and the device that of a flush.
         if id(call) not in packed:
             loaded: LoadedKernel = call.handle
             if call.shared_bytes + loaded.static_shared_bytes > _PLAIN_SHARED_BYTES:
@@ -263,7 +273,7 @@ class Queue:
             self._wait([event])
 
     def _elapsed(self, start: Any, end: Any) -> float:
-        return float(self._driver.call("cuEventElapsedTime", start, end)) / KILO
+        return max(_LEAST_SECONDS, float(self._driver.call("cuEventElapsedTime", start, end)) / KILO)
 
     def _check(self, result: tuple[Any, ...], function: str) -> None:
         if result[0]:

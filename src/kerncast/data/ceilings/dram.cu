@@ -4,7 +4,7 @@
 // never negative, keep it from that. Nor the stores: the buffers outlive the kernel.
 // Limited by the DRAM interface where enough bytes are in flight: UNROLL x 16 per thread. Where they are not (small
 // grids, few SMs), another launch shape is better, which is why several are tried.
-// `count` is a multiple of UNROLL times the threads of the grid.
+// `count` is a multiple of UNROLL times the threads of a row of the grid; each row streams through all of the buffers.
 
 #ifndef UNROLL
 #define UNROLL 4

@@ -1,0 +1,70 @@
+"""Compiles kernels for one machine: each once, and ahead of the time when they are needed."""
+
+import hashlib
+import os
+import threading
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import cache
+
+from kerncast.compile import CompiledKernel, CompileRequest, compile_request
+from kerncast.launch import Launch
+from kerncast.measurement import Machine
+
+#: Compilers at a time: each takes some 200 MB.
+_MOST_COMPILERS = 8
+
+
+def compiled_for(launch: Launch, machine: Machine) -> CompiledKernel:
+    """Compile a launch's kernel for a machine, once; raises CompileError."""
+    return _compiled(_request(launch, machine))
+
+
+@contextmanager
+def compiling_ahead(launches: Iterable[Launch], machine: Machine) -> Iterator[None]:
+    """Compile the kernels of launches on other cores while the first are measured already.
+
+    What fails is left to say so in its turn. At the end, what has not begun to compile is dropped.
+    """
+    requests = dict.fromkeys(_request(launch, machine) for launch in launches)
+    pool = ThreadPoolExecutor(min(os.cpu_count() or 1, _MOST_COMPILERS))
+    futures = [pool.submit(_compiled, request) for request in requests]
+    try:
+        yield
+    finally:
+        pool.shutdown(cancel_futures=True)
+        for future in futures:
+            future.cancelled() or future.exception()
+
+
+def code_sha256(kernel: CompiledKernel) -> str:
+    """Return a digest of a kernel's code: of its PTX without the lines that name files and places in them."""
+    lines = (line for line in kernel.ptx.splitlines() if not line.lstrip().startswith((".file", ".loc", "//")))
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+
+
+def _request(launch: Launch, machine: Machine) -> CompileRequest:
+    return CompileRequest(
+        source=launch.source,
+        architectures=(machine.compute_capability,),
+        kernel=launch.kernel,
+        defines=launch.defines,
+        include_dirs=launch.include_dirs,
+    )
+
+
+@cache
+def _lock_of(_request: CompileRequest) -> threading.Lock:
+    return threading.Lock()
+
+
+@cache
+def _compiled_once(request: CompileRequest) -> CompiledKernel:
+    return compile_request(request).kernels[0]
+
+
+def _compiled(request: CompileRequest) -> CompiledKernel:
+    """Compile what a request asks for, in one thread only: another waits for its result."""
+    with _lock_of(request):
+        return _compiled_once(request)
