@@ -105,12 +105,13 @@ def test_an_unknown_model_names_the_nearest() -> None:
         metrics_needed(["xyz"])
 
 
-def test_the_command_leaves_clocks_and_caches_alone() -> None:
+def test_the_command_leaves_the_clocks_alone_and_flushes_caches() -> None:
     argv = ncu_argv(("python", "-m", "kerncast"), Path("c.csv"), "/opt/ncu", ["saxpy", "reduce<float, 256>"], "9.0")
     assert argv[0] == "/opt/ncu"
     assert argv[-3:] == ("python", "-m", "kerncast")
     options = dict(pairwise(argv))
-    assert options["--clock-control"] == options["--cache-control"] == "none"
+    assert options["--clock-control"] == "none"
+    assert options["--cache-control"] == "all"
     assert options["--replay-mode"] == "kernel"
     assert options["--kernel-name"] == "regex:^(reduce|saxpy)$"
     assert options["--kernel-name-base"] == "function"

@@ -111,12 +111,12 @@ def ncu_argv(
     """Return the command that runs a child under ncu with every metric, and writes its counters as CSV.
 
     Only kernels of these names are counted, of any name where none is given; a template instance counts by the name
-    of its template. Caches are as the launch before left them.
+    of its template. Caches are flushed before each pass, as otherwise later passes would find what the first one left.
     """
     names = "|".join(sorted({re.escape(base_name(kernel)) for kernel in kernels}))
     chosen = ("--kernel-name-base", "function", "--kernel-name", f"regex:^({names})$") if names else ()
     metrics = metrics_needed(compute_capability=compute_capability)
-    return (ncu, *collection_options(metrics, cold=False), *chosen, *csv_options(csv_path), *child)
+    return (ncu, *collection_options(metrics, cold=True), *chosen, *csv_options(csv_path), *child)
 
 
 def find_ncu() -> str:

@@ -1,5 +1,5 @@
-// Empties L2 by reading a buffer of zeros that is larger. What is read need not be written back: after a memset, L2 would
-// be full of lines whose way to DRAM the next kernel has to share. ld.global.cg leaves L1 out, and so every read is L2's.
+// Empties L2 by reading a buffer of zeros that is larger. What is read need not be written back: after a memset, L2
+// would be full of lines whose way to DRAM the next kernel has to share. ld.global.cg leaves L1 out.
 // The compiler cannot remove the loads: their bits decide whether something is written, which zeros never cause.
 extern "C" __global__ void flush(uint4 *data, size_t count)
 {
