@@ -139,6 +139,7 @@ def test_the_bytes_of_a_stream_are_touched_once() -> None:
             assert touched is not None
             passes = ceiling.launch.grid[1]
             assert passes > 1
+            assert ceiling.amount is not None
             assert touched.value == pytest.approx(ceiling.amount / passes, rel=1e-3)
 
 

@@ -215,3 +215,60 @@ def test_time_that_is_up_says_what_is_left(folder: Path, measure: Run) -> None:
     status, _, err = measure(ExecutorDevice(), "double.toml", "--seconds", "1e-9", *QUICK)
     assert status == 3
     assert "2 launches are left" in err
+
+
+def test_counters_are_added_once(folder: Path, measure: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = ['"0","twice(const float *, float *)","(4, 1, 1)","(64, 1, 1)","100"']
+    rows += ['"1","twice(const float *, float *)","(2, 1, 1)","(64, 1, 1)","50"']
+    table = "\n".join(
+        ['"ID","Kernel Name","Grid Size","Block Size","smsp__inst_executed.sum"', '"","","","","inst"', *rows]
+    )
+    ncu = folder / "ncu"
+    ncu.write_text(
+        f"#!{sys.executable}\nimport sys\nfrom pathlib import Path\n"
+        f"Path(sys.argv[sys.argv.index('--log-file') + 1]).write_text('''{table}''')\n"
+        "with Path('calls').open('a') as calls:\n    calls.write('x')\n"
+    )
+    ncu.chmod(0o755)
+    monkeypatch.setenv("PATH", str(folder))
+    for _ in range(2):
+        assert measure(ExecutorDevice(), "double.toml", "--ncu", *QUICK)[0] == 0
+    found = read_measurement(folder / "kerncast-executor.jsonl")
+    assert [(each.configuration, each.metrics) for each in found.counters] == [
+        ("double/double#0", (("smsp__inst_executed.sum", 100.0, "inst"),)),
+        ("double/double#1", (("smsp__inst_executed.sum", 50.0, "inst"),)),
+    ]
+    assert (folder / "calls").read_text() == "x"
+
+
+def test_a_missing_ncu_is_said_before_anything_is_measured(
+    folder: Path, measure: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(folder))
+    monkeypatch.setattr("kerncast.bench.counters._INSTALLED", ())
+    device = ExecutorDevice()
+    status, _, err = measure(device, "double.toml", "--ncu", *QUICK)
+    assert status == 2
+    assert "ncu was not found" in err
+    assert device.launches == 0
+
+
+def test_what_was_measured_before_ncu_failed_is_shown(
+    folder: Path, measure: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ncu = folder / "ncu"
+    ncu.write_text(f"#!{sys.executable}\nprint('==ERROR== ERR_NVGPUCTRPERM')\nraise SystemExit(1)\n")
+    ncu.chmod(0o755)
+    monkeypatch.setenv("PATH", str(folder))
+    status, out, err = measure(ExecutorDevice(), "double.toml", "--ncu", "--json", *QUICK)
+    assert status == 2
+    assert "ERR_NVGPUCTRPERM" in err
+    assert len(json.loads(out)["measured"]) == 6
+
+
+def test_a_lost_gpu_leaves_the_table(folder: Path, measure: Run) -> None:
+    status, out, err = measure(ExecutorDevice(fails_at=60), "double.toml", "--json", *QUICK)
+    assert status == 3
+    assert json.loads(out)["failures"]
+    assert "written to" in err
+    del folder
