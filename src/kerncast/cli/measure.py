@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from kerncast.bench.device import Device
     from kerncast.bench.harness import Progress
     from kerncast.bench.plan import Subject
-    from kerncast.bench.stages import Choices, Site, Stage
+    from kerncast.bench.stages import Choices, Stage
     from kerncast.gpu import GPU
     from kerncast.measurement import Machine, Measurement, Method
 
@@ -109,13 +109,12 @@ class _Run:
 
 
 @contextmanager
-def _opened(run: _Run) -> "Iterator[tuple[Device, Site]]":
+def _opened(run: _Run) -> "Iterator[Device]":
     from kerncast.bench.cuda import open_device  # noqa: PLC0415  heavy imports wait until the command runs
-    from kerncast.bench.stages import Site  # noqa: PLC0415
 
     device = open_device(run.device)
     try:
-        yield device, Site(device.machine, device.partition_sizes())
+        yield device
     finally:
         device.close()
 
@@ -131,14 +130,17 @@ def _progress(run: _Run) -> "Iterator[Progress | None]":
 def _measure(choices: "Choices", run: _Run) -> "tuple[Measurement, KerncastError | None]":
     """Measure; an error that ended it comes beside what was found until then."""
     from kerncast.bench.harness import Conditions, Deadline, Harness  # noqa: PLC0415
-    from kerncast.bench.stages import stages_for  # noqa: PLC0415
+    from kerncast.bench.stages import Site, stages_for  # noqa: PLC0415
     from kerncast.measurement_files import Recorder  # noqa: PLC0415
 
     deadline, left, error = Deadline(run.seconds), 0, None
-    with _opened(run) as (device, site):
-        stages = stages_for(run.what, site, choices)
-        path = run.path(site.machine)
-        with Recorder.open(path, site.machine) as recorder, _progress(run) as progress:
+    with _opened(run) as device:
+        # Asking makes contexts, which only who needs them should do.
+        has_parts = choices.tpcs is not None or run.what in {"partition", "all"}
+        sizes = device.partition_sizes() if has_parts else ()
+        stages = stages_for(run.what, Site(device.machine, sizes), choices)
+        path = run.path(device.machine)
+        with Recorder.open(path, device.machine) as recorder, _progress(run) as progress:
             harness = Harness(device, recorder, Conditions(deadline, run.is_checked, run.retries), progress)
             try:
                 for stage in stages:
@@ -177,8 +179,8 @@ def _launch_once(choices: "Choices", run: _Run, most: int) -> int:
     from kerncast.bench.profiling import launch_once, uncounted  # noqa: PLC0415
     from kerncast.measurement_files import read_measurement  # noqa: PLC0415
 
-    with _opened(run) as (device, site), _progress(run) as progress:
-        found = read_measurement(run.path(site.machine))
+    with _opened(run) as device, _progress(run) as progress:
+        found = read_measurement(run.path(device.machine))
         launch_once(device, uncounted(found, _counted_subjects(choices, run, found))[:most], progress)
     return 0
 
