@@ -12,10 +12,10 @@ from kerncast.bench import compiling
 from kerncast.bench import plan as plan_module
 from kerncast.bench.ceilings import Ceiling
 from kerncast.bench.compiling import compiled_for
-from kerncast.bench.device import Step, Timed, Untimed
+from kerncast.bench.device import Copy, Flush, Step, Timed, Untimed
 from kerncast.bench.harness import Conditions, Deadline, Harness
 from kerncast.bench.plan import Subject, launch_file_subjects, partition_subjects
-from kerncast.bench.workspace import Workspace
+from kerncast.bench.workspace import Workspace, sets_to_rotate
 from kerncast.errors import DeviceLostError, InputError, UnsupportedError
 from kerncast.execute import Budget
 from kerncast.launch import Argument, Buffer, Fill, Launch
@@ -522,3 +522,22 @@ def test_rotation_goes_on_through_the_trials(plan: Plan, tmp_path: Path) -> None
     sets = len(set(called))
     assert sets * 3 * 1000 > 3 * MACHINE.l2_bytes
     assert all(len(set(called[i : i + sets])) == sets for i in range(len(called) - sets))
+
+
+def test_single_launches_restore_their_own_buffers_and_rotated_ones_all(plan: Plan, tmp_path: Path) -> None:
+    device = ExecutorDevice()
+    asked: list[tuple[int, int, int]] = []
+    run = device.run
+
+    def noted(steps: Sequence[Step], sm_count: int | None = None) -> tuple[float, ...]:
+        asked.append(tuple(sum(isinstance(step, kind) for step in steps) for kind in (Copy, Flush, Timed)))  # type: ignore[arg-type]
+        return run(steps, sm_count)
+
+    device.run = noted  # type: ignore[method-assign]
+    protocol = replace(QUICK, trials=1, iterations=8, methods=(Method.SINGLE, Method.ROTATED))
+    large = BUMP.replace("[4]", "[40]").replace("250", "2500")
+    measure(device, plan(large, protocol=protocol), tmp_path / "m.jsonl")
+    sets = sets_to_rotate(10_000, MACHINE.l2_bytes)
+    assert sets > 10
+    # The check; pilots and samples of single; pilots and samples of rotated.
+    assert asked == [(0, 0, 0), (1, 0, 3), (8, 0, 8), (sets, 0, 3), (sets, 1, 1)]

@@ -28,14 +28,14 @@ def compiling_ahead(launches: Iterable[Launch], machine: Machine) -> Iterator[No
     What fails is left to say so in its turn. At the end, what has not begun to compile is dropped.
     """
     requests = dict.fromkeys(_request(launch, machine) for launch in launches)
-    pool = ThreadPoolExecutor(min(os.cpu_count() or 1, _MOST_COMPILERS))
-    futures = [pool.submit(_compiled, request) for request in requests]
+    # Half of the cores are left to what queues launches, which must not be late.
+    pool = ThreadPoolExecutor(max(1, min((os.cpu_count() or 1) // 2, _MOST_COMPILERS)))
+    for request in requests:
+        pool.submit(_compiled, request)
     try:
         yield
     finally:
         pool.shutdown(cancel_futures=True)
-        for future in futures:
-            future.cancelled() or future.exception()
 
 
 def code_sha256(kernel: CompiledKernel) -> str:

@@ -168,7 +168,8 @@ class Harness:
         is_rotated = any(method is Method.ROTATED for _, method, _ in missing)
         # All that takes the host long comes before the GPU is woken.
         rotated = space.rotated_calls() if is_rotated else ()
-        calls = Calls(space.call(), rotated, space.restoring(configuration.in_place))
+        restoring, restoring_all = (space.restoring(configuration.in_place, every_set=each) for each in (False, True))
+        calls = Calls(space.call(), rotated, restoring, restoring_all)
         runner = TrialRunner(self._device, subject.protocol, calls)
         if missing and not limit.has_passed:
             self._wake(space.call())

@@ -41,6 +41,13 @@ class Calls:
     rotated: tuple[Call, ...]
     """each on buffers of its own, together larger than L2; empty where nobody asked"""
     restoring: tuple[Copy, ...]
+    """puts the buffers of `same` back"""
+    restoring_all: tuple[Copy, ...]
+    """puts those of `rotated` back"""
+
+    def restoring_for(self, method: Method) -> tuple[Copy, ...]:
+        """Return what puts the buffers back that a method launches on."""
+        return self.restoring_all if method is Method.ROTATED else self.restoring
 
 
 class TrialRunner:
@@ -54,7 +61,7 @@ class TrialRunner:
     def run(self, job: Job) -> Trial:
         """Warm up, learn from that how long the kernel takes, and take the samples."""
         began, before = now(), self._device.state()
-        restoring = self._calls.restoring
+        restoring = self._calls.restoring_for(job.method)
         pilots = self._run([*restoring, *(Timed((call,)) for call in self._take(job.method, PILOTS))], job)
         warmups, iterations = launch_counts(self._protocol, min(pilots))
         warming: list[Step] = [Timed((call,)) for call in self._take(job.method, warmups - PILOTS)]
@@ -84,7 +91,7 @@ class TrialRunner:
         )
 
     def _samples(self, method: Method, iterations: int) -> list[Step]:
-        restoring = self._calls.restoring
+        restoring = self._calls.restoring_for(method)
         if method not in _SERIES:
             flush: list[Step] = [Flush()] if method is Method.COLD else []
             return [*restoring, *flush, Timed((self._calls.same,))] * iterations

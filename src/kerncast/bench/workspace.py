@@ -103,15 +103,16 @@ class Workspace:
             self._sets.append(self._upload())
         return tuple(self.call(number) for number in range(len(self._sets)))
 
-    def restoring(self, names: Sequence[str]) -> tuple[Copy, ...]:
-        """Return the copies that put buffers of every set back as they were filled."""
+    def restoring(self, names: Sequence[str], *, every_set: bool = False) -> tuple[Copy, ...]:
+        """Return the copies that put buffers of the first set, or of every set, back as they were filled."""
+        sets = self._sets if every_set else self._sets[:1]
         copies = []
         for position, data in self.before.items():
             if self._name(position) in names:
                 if position not in self._pristine:
                     self._pristine[position] = self._place(position)
                 source = self._pristine[position]
-                copies += [Copy(places[position], source, data.nbytes) for places in self._sets]
+                copies += [Copy(places[position], source, data.nbytes) for places in sets]
         return tuple(copies)
 
     def refill(self) -> None:
