@@ -275,6 +275,18 @@ def test_a_kernel_that_misbehaves_never_reaches_the_gpu(plan: Plan, tmp_path: Pa
     assert {trial.configuration for trial in found.trials} == {"kernels/kernels#1"}
 
 
+def test_a_kernel_that_does_not_end_never_reaches_the_gpu(tmp_path: Path) -> None:
+    (tmp_path / "k.cu").write_text('extern "C" __global__ void k(volatile int *x) { while (x[0] == 0) x[1] += 1; }')
+    (tmp_path / "k.toml").write_text(
+        'source = "k.cu"\n[[launch]]\ngrid = [1]\nblock = [32]\nargs = { x = "i32[2] zeros" }\n'
+    )
+    device = ExecutorDevice()
+    budget = Budget(block_steps=10_000)
+    found = measure(device, launch_file_subjects(tmp_path / "k.toml", QUICK), tmp_path / "m.jsonl", check_budget=budget)
+    assert "did not end" in found.failures[0].reason
+    assert device.launches == 0
+
+
 def test_buffers_that_do_not_fit_are_a_failure_of_that_launch_alone(plan: Plan, tmp_path: Path) -> None:
     found = measure(ExecutorDevice(), plan(HUGE, ADD), tmp_path / "m.jsonl")
     assert "not free" in found.failures[0].reason
@@ -390,6 +402,9 @@ def test_a_kernel_that_has_changed_is_refused(plan: Plan, tmp_path: Path) -> Non
     for changed in (ADD.replace("[4]", "[5]"), ADD.replace("random", "ones")):
         with pytest.raises(InputError, match="has changed since it was measured"):
             measure(ExecutorDevice(), plan(changed), path)
+    same = plan(ADD)[0]
+    with pytest.raises(InputError, match="seed is 1, not 0"):
+        measure(ExecutorDevice(), [replace(same, launch=replace(same.launch, seed=1))], path)
     (tmp_path / "kernels.cu").write_text(SOURCE.replace("x[i] + y[i]", "x[i] - y[i]"))
     plan_module._source_bytes.cache_clear()
     subject = launch_file_subjects(tmp_path / "kernels.toml", QUICK)
