@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kerncast.bench.ceilings.ceiling import nearest_architecture
+from kerncast.bench.ceilings.ceiling import nearest_architecture, peak_dram_bytes_per_s
 from kerncast.errors import GPUError, InputError
 from kerncast.gpu import load_gpu
 from kerncast.gpu_files import Status
@@ -18,10 +18,6 @@ from kerncast.units import GIB, GIGA, KIB, MEGA
 _MARK = "# kerncast: "
 _HEADER = re.compile(r"\s*\[")
 _ENTRY = re.compile(r"\s*([A-Za-z0-9_-]+)\s*=")
-_BITS_PER_BYTE = 8
-#: Data rate over the clock that drivers name, for GDDR5, 5X, 6, 6X and HBM alike: with device queries of 26 GPUs from
-#: the GTX 680 to the H100 it gives the bandwidth in the project's table of data sheets within 0.1 %.
-_TRANSFERS_PER_CLOCK = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,9 +187,9 @@ def _driver_peak(machine: Machine, fraction: float | None, copied_gb_per_s: floa
 
 def _dram_peak(machine: Machine, fraction: float | None, copied: float | None) -> tuple[float, bool]:
     """Return the peak DRAM bandwidth in GB/s, and whether it follows from what the driver names."""
-    if machine.memory_clock_hz and machine.memory_bus_bits:
-        bytes_per_clock = _TRANSFERS_PER_CLOCK * machine.memory_bus_bits / _BITS_PER_BYTE
-        named = round(machine.memory_clock_hz * bytes_per_clock / GIGA, 3)
+    peak = peak_dram_bytes_per_s(machine)
+    if peak is not None:
+        named = round(peak / GIGA, 3)
         if named > 0 and (copied is None or copied <= named):
             return named, True
     if copied is None:
