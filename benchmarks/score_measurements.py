@@ -256,7 +256,7 @@ def conditions(measurement: Measurement, gpu: GPU) -> str:
     """Say how many trials there are, and at which clocks they ran."""
     states = [state for trial in measurement.trials for state in (trial.before, trial.after)]
     clocks = [state.sm_hz for state in states if state.sm_hz]
-    held = sum(bool(t.before.throttle_reasons or t.after.throttle_reasons) for t in measurement.trials)
+    held = sum(trial.is_throttled for trial in measurement.trials)
     outcomes = [check.outcome.value for check in measurement.checks]
     counted = ", ".join(f"{outcomes.count(each)} {each}" for each in sorted(set(outcomes)))
     text = f"{len(measurement.trials)} trials, {held} with the clock held back; results: {counted or 'not checked'}."

@@ -121,6 +121,11 @@ class Launch:
         return f"{self.source.name} launch {self.index}" + (f" ({self.kernel})" if self.kernel else "")
 
     @property
+    def buffers(self) -> tuple[tuple[str, Buffer], ...]:
+        """The arguments that are buffers, by name."""
+        return tuple((each.name, each.value) for each in self.arguments if isinstance(each.value, Buffer))
+
+    @property
     def blocks(self) -> int:
         """Number of blocks of the grid."""
         return math.prod(self.grid)

@@ -5,7 +5,7 @@ flagged, and a mean is made when somebody asks for it.
 """
 
 import statistics
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from enum import StrEnum
 
@@ -160,6 +160,11 @@ class Trial:
     began: str
     """date and time, ISO 8601 in UTC with microseconds, such as 2026-03-01T12:00:00.000000+00:00"""
 
+    @property
+    def is_throttled(self) -> bool:
+        """Whether something held the clock back before it or after it."""
+        return bool(self.before.throttle_reasons or self.after.throttle_reasons)
+
     def __post_init__(self) -> None:
         # Written so that NaN, which is not above anything, is refused too.
         if not self.seconds or not all(0 < s <= LARGEST_NUMBER for s in (*self.seconds, *self.warmup_seconds)):
@@ -253,6 +258,13 @@ class Measurement:
         found = (t for t in self.trials if t.configuration == key and t.method is method)
         return tuple(sorted(found, key=lambda t: t.number))
 
+    def trials_by_method(self) -> Mapping[tuple[str, Method], tuple[Trial, ...]]:
+        """Return all trials by configuration and method, each group in the order of the file."""
+        groups: dict[tuple[str, Method], list[Trial]] = {}
+        for trial in self.trials:
+            groups.setdefault((trial.configuration, trial.method), []).append(trial)
+        return {group: tuple(trials) for group, trials in groups.items()}
+
     def summary(self, key: str, method: Method) -> Summary | None:
         """Return mean and spread of one configuration by one method, or None where there is no trial."""
         trials = self.trials_of(key, method)
@@ -284,7 +296,7 @@ def summarise(trials: Iterable[Trial]) -> Summary:
         lowest=min(samples),
         highest=max(samples),
         outliers=sum(outliers(samples)),
-        throttled_trials=sum(bool(t.before.throttle_reasons or t.after.throttle_reasons) for t in all_trials),
+        throttled_trials=sum(trial.is_throttled for trial in all_trials),
     )
 
 

@@ -126,6 +126,10 @@ class Recorder:
         """Everything that the file holds now."""
         return self._collected.measurement()
 
+    def configuration(self, key: str) -> Configuration | None:
+        """Return the configuration of a key, or None where none is recorded."""
+        return self._collected.configurations.get(key)
+
     def has(self, key: str, method: Method, number: int) -> bool:
         """Say whether a trial is recorded already."""
         return (key, method, number) in self._collected.trials
@@ -177,22 +181,22 @@ class _Collected:
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
         self.trials: set[tuple[str, Method, int]] = set()
-        self._configurations: dict[str, Configuration] = {}
+        self.configurations: dict[str, Configuration] = {}
         self._records: dict[type[Record], list[Any]] = {kind: [] for kind in KINDS.values()}
 
     def is_new(self, record: Record) -> bool:
         """Say whether a record adds something; raises InputError where it contradicts one that is here."""
         if isinstance(record, Configuration):
-            known = self._configurations.get(record.key, record)
+            known = self.configurations.get(record.key, record)
             if known != record:
                 names = [f.name for f in fields(record) if getattr(known, f.name) != getattr(record, f.name)]
                 raise InputError(
                     f"the kernel or its launch has changed: {record.key} has another {', '.join(names)}",
                     cure=_OTHER_FILE,
                 )
-            return record.key not in self._configurations
+            return record.key not in self.configurations
         # A failure may concern a kernel that does not compile, of which no configuration is known.
-        if not isinstance(record, Failure) and record.configuration not in self._configurations:
+        if not isinstance(record, Failure) and record.configuration not in self.configurations:
             raise InputError(f"the configuration {record.configuration[:200]!r} is unknown")
         if isinstance(record, Trial) and _identity(record) in self.trials:
             raise InputError(f"{record.configuration}, {record.method}, trial {record.number} is there already")
@@ -204,7 +208,7 @@ class _Collected:
             return
         self._records[type(record)].append(record)
         if isinstance(record, Configuration):
-            self._configurations[record.key] = record
+            self.configurations[record.key] = record
         elif isinstance(record, Trial):
             self.trials.add(_identity(record))
 

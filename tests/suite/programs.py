@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from kerncast.compile import CompiledKernel, CompiledSource, compile_source, nvrtc
 from kerncast.execute.arguments import BoundArgument, bind_arguments
-from kerncast.execute.fill import ELEMENT_DTYPES, fill_buffer
+from kerncast.execute.fill import ELEMENT_DTYPES, fill_argument
 from kerncast.execute.layout import link
 from kerncast.gpu_files import DATA
 from kerncast.launch import Buffer, Launch, Struct, load_launches, read_toml
@@ -88,7 +88,7 @@ def arguments_before(kernel: CompiledKernel, launch: Launch) -> dict[str, Any]:
         value = one.argument.value
         if isinstance(value, Buffer):
             data = np.zeros(value.nbytes, np.uint8)
-            fill_buffer(data, value, np.random.default_rng([launch.seed, position]), launch.label)
+            fill_argument(data, launch, position, one.argument)
             values[one.argument.name] = data.view(ELEMENT_DTYPES[value.element]).reshape(value.shape)
         else:
             values[one.argument.name] = value.data if isinstance(value, Struct) else value

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from kerncast.compile import CompiledKernel
 from kerncast.errors import BudgetExceededError, UnsupportedError
 from kerncast.execute import Budget, execute
-from kerncast.launch import Buffer, Launch
+from kerncast.launch import Launch
 from kerncast.measurement import Check, Outcome
 
 Array = npt.NDArray[Any]
@@ -44,7 +44,7 @@ class Expectation:
 
 def expect(kernel: CompiledKernel, launch: Launch, budget: Budget = CHECK_BUDGET) -> Expectation:
     """Execute a launch on the CPU; raises KernelFault where it misbehaves, BudgetExceededError where it never ends."""
-    buffers = tuple(each.name for each in launch.arguments if isinstance(each.value, Buffer))
+    buffers = tuple(name for name, _ in launch.buffers)
     try:
         trace, _ = execute(kernel, launch, budget)
     except UnsupportedError as error:

@@ -12,7 +12,7 @@ from itertools import islice
 from pathlib import Path
 
 from kerncast.errors import InputError
-from kerncast.measurement import Configuration, Machine, Measurement, Method, Trial, outliers
+from kerncast.measurement import Configuration, Machine, Measurement, Trial, outliers
 
 Cell = str | int | float | bool | None
 Row = tuple[Cell, ...]
@@ -133,11 +133,8 @@ def _launch(machine: Machine, configuration: Configuration) -> Row:
 
 
 def _sample_rows(measurement: Measurement) -> Iterator[Row]:
-    groups: dict[tuple[str, Method], list[Trial]] = {}
-    for trial in measurement.trials:
-        groups.setdefault((trial.configuration, trial.method), []).append(trial)
     launches = {c.key: _launch(measurement.machine, c) for c in measurement.configurations}
-    for (key, _), trials in groups.items():
+    for (key, _), trials in measurement.trials_by_method().items():
         # An outlier is one among all samples of its configuration and method, as in ``Summary``.
         flags = iter(outliers(s for trial in trials for s in trial.seconds))
         for trial in trials:

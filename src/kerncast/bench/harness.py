@@ -14,7 +14,6 @@ from kerncast.bench.workspace import Workspace
 from kerncast.compile import CompiledKernel
 from kerncast.errors import CompileError, DeviceLostError, InputError, KernelFault, LaunchError, PTXSyntaxError, Refusal
 from kerncast.execute import Budget
-from kerncast.launch import Buffer
 from kerncast.measurement import Configuration, Failure, Method, Reading
 from kerncast.measurement_files import Recorder
 from kerncast.units import MILLISECOND
@@ -93,10 +92,9 @@ class Harness:
         return unfinished
 
     def _refuse_changed(self, subjects: Iterable[Subject]) -> None:
-        recorded = {each.key: each for each in self._recorder.measurement.configurations}
         for subject in subjects:
             for sm_count in subject.sm_counts:
-                known = recorded.get(subject.key(sm_count))
+                known = self._recorder.configuration(subject.key(sm_count))
                 if known is not None and (changes := subject.differences(known)):
                     raise InputError(
                         f"{known.key} has changed since it was measured: {'; '.join(changes)}",
@@ -137,10 +135,9 @@ class Harness:
 
     def _expected(self, subject: Subject, kernel: CompiledKernel) -> tuple[Configuration, Expectation | None]:
         """Return what to record of a subject, and what its results should be unless they are known to be right."""
-        recorded = {each.key: each for each in self._recorder.measurement.configurations}
         checked = {each.configuration for each in self._recorder.measurement.checks}
         key, configuration = subject.key(subject.sm_counts[0]), _configuration(subject, kernel)
-        known, expected = recorded.get(key), None
+        known, expected = self._recorder.configuration(key), None
         if key not in checked and self._is_checked(subject):
             self._show(f"{key}: expected results on the CPU")
             expected = expect(kernel, subject.launch, self._conditions.check_budget)
@@ -150,8 +147,7 @@ class Harness:
             in_place = expected.in_place
         else:
             # Nothing is known of what the kernel does with its buffers; a ceiling's do not matter.
-            buffers = [each.name for each in subject.launch.arguments if isinstance(each.value, Buffer)]
-            in_place = () if subject.ceiling else tuple(buffers)
+            in_place = () if subject.ceiling else tuple(name for name, _ in subject.launch.buffers)
         return replace(configuration, in_place=in_place), expected
 
     def _is_checked(self, subject: Subject) -> bool:

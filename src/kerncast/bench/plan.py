@@ -12,7 +12,7 @@ from kerncast.bench.ceilings import Ceiling, ceilings_for
 from kerncast.bench.workspace import sets_to_rotate
 from kerncast.errors import InputError
 from kerncast.gpu_files import DATA
-from kerncast.launch import Buffer, Launch, load_launches
+from kerncast.launch import Launch, load_launches
 from kerncast.measurement import Configuration, Machine, Method, Protocol
 from kerncast.units import MICROSECOND, MILLISECOND
 
@@ -71,7 +71,7 @@ class Subject:
     @property
     def buffer_bytes(self) -> int:
         """Bytes of all buffers."""
-        return sum(each.value.nbytes for each in self.launch.arguments if isinstance(each.value, Buffer))
+        return sum(buffer.nbytes for _, buffer in self.launch.buffers)
 
     @property
     def most_seconds(self) -> float:

@@ -9,9 +9,9 @@ import numpy.typing as npt
 from kerncast.bench.device import Bytes, Call, Copy, Device, Untimed
 from kerncast.compile import CompiledKernel
 from kerncast.execute.arguments import bind_arguments, pack_parameters
-from kerncast.execute.fill import ELEMENT_DTYPES, fill_buffer
+from kerncast.execute.fill import ELEMENT_DTYPES, fill_argument
 from kerncast.execute.prepare import linked_program
-from kerncast.launch import Buffer, Launch
+from kerncast.launch import Argument, Buffer, Launch
 
 #: Sets of buffers that are rotated exceed L2 so often: nothing of the first is left when its turn comes again.
 _L2_SIZES = 3
@@ -35,7 +35,7 @@ class Workspace:
         program = linked_program(kernel.ptx, kernel.mangled)
         self._offsets = list(program.parameters.values())
         self._bound = bind_arguments(launch, program.function.parameters, kernel.signature)
-        self.before = _filled(launch, [one.argument.value for one in self._bound])
+        self.before = _filled(launch, [one.argument for one in self._bound])
         """the buffers' contents by position of the argument"""
         self._owned: list[int] = []
         self._sets: list[dict[int, int]] = []
@@ -146,13 +146,11 @@ class Workspace:
         return data.view(ELEMENT_DTYPES[buffer.element]).reshape(buffer.shape)
 
 
-def _filled(launch: Launch, values: Sequence[object]) -> dict[int, Bytes]:
+def _filled(launch: Launch, arguments: Sequence[Argument]) -> dict[int, Bytes]:
     """Fill the buffers as the executor does, so that both compute on the same numbers."""
     found = {}
-    for position, value in enumerate(values):
-        if isinstance(value, Buffer):
-            data = np.zeros(value.nbytes, np.uint8)
-            where = f"{launch.label}, argument {position}"
-            fill_buffer(data, value, np.random.default_rng([launch.seed, position]), where)
-            found[position] = data
+    for position, argument in enumerate(arguments):
+        if isinstance(argument.value, Buffer):
+            found[position] = np.zeros(argument.value.nbytes, np.uint8)
+            fill_argument(found[position], launch, position, argument)
     return found

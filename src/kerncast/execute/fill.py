@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kerncast.errors import LaunchError
-from kerncast.launch import Buffer
+from kerncast.launch import Argument, Buffer, Launch
 
 Values = npt.NDArray[Any]
 
@@ -17,6 +17,13 @@ ELEMENT_DTYPES = {
 }  # fmt: skip
 _CHUNK = 1 << 20  # elements filled at a time, so that filling takes little memory beside the buffer
 _BELOW_ONE = np.float16(1 - 2**-11)
+
+
+def fill_argument(data: npt.NDArray[np.uint8], launch: Launch, position: int, argument: Argument) -> None:
+    """Fill the zeroed memory of a launch's buffer argument: each place in the list draws numbers of its own."""
+    assert isinstance(argument.value, Buffer)
+    generator = np.random.default_rng([launch.seed, position])
+    fill_buffer(data, argument.value, generator, f"{launch.label}, argument {argument.name}")
 
 
 def fill_buffer(data: npt.NDArray[np.uint8], buffer: Buffer, generator: np.random.Generator, where: str) -> None:

@@ -11,7 +11,7 @@ from kerncast.compile import CompiledKernel
 from kerncast.execute.arena import Arena
 from kerncast.execute.arguments import BoundArgument, bind_arguments, pack_parameters
 from kerncast.execute.budget import Budget
-from kerncast.execute.fill import ELEMENT_DTYPES, fill_buffer
+from kerncast.execute.fill import ELEMENT_DTYPES, fill_argument
 from kerncast.execute.layout import Program, link
 from kerncast.execute.operands import check_operands
 from kerncast.execute.state import Setting
@@ -58,15 +58,13 @@ def _prepare_memory(
     program: Program, bound: tuple[BoundArgument, ...], launch: Launch, budget: Budget
 ) -> tuple[Program, Arena]:
     """Set up global memory: buffers first, in the order of the arguments, then the module's variables."""
-    buffers = [(i, b.argument.name, b.argument.value) for i, b in enumerate(bound)]
-    sizes = [(name, value.nbytes) for _, name, value in buffers if isinstance(value, Buffer)]
+    arguments = [one.argument for one in bound]
+    sizes = [(each.name, each.value.nbytes) for each in arguments if isinstance(each.value, Buffer)]
     arena = Arena(sizes + [(variable.name, variable.nbytes) for variable in program.globals], budget.memory_bytes)
     places = iter(arena.allocations)
-    for position, name, value in buffers:
-        if isinstance(value, Buffer):
-            generator = np.random.default_rng([launch.seed, position])
-            where = f"{launch.label}, argument {name}"
-            fill_buffer(arena.bytes_of(next(places)), value, generator, where)
+    for position, argument in enumerate(arguments):
+        if isinstance(argument.value, Buffer):
+            fill_argument(arena.bytes_of(next(places)), launch, position, argument)
     variables = dict(zip(program.globals, places, strict=True))
     addresses = {variable.name: place.address for variable, place in variables.items()}
     program = replace(program, addresses={**program.addresses, **addresses})

@@ -5,7 +5,7 @@ from typing import Any
 
 from kerncast.bench.plan import Subject
 from kerncast.bench.stages import Stage
-from kerncast.measurement import Configuration, Measurement, Method, Outcome, Summary
+from kerncast.measurement import Configuration, Measurement, Method, Outcome, Summary, summarise
 from kerncast.report.as_json import SCHEMA_VERSION
 from kerncast.report.tables import Table
 from kerncast.units import PERCENT, format_count, format_seconds
@@ -158,18 +158,18 @@ def remarks(measurement: Measurement) -> tuple[str, ...]:
         for reason in state.throttle_reasons
     }  # fmt: skip
     if reasons:
-        throttled = sum(bool(t.before.throttle_reasons or t.after.throttle_reasons) for t in measurement.trials)
+        throttled = sum(trial.is_throttled for trial in measurement.trials)
         total = len(measurement.trials)
         said.append(f"the clock was held back in {throttled} of {total} trials ({', '.join(sorted(reasons))})")
     return tuple(said)
 
 
 def _summaries(measurement: Measurement) -> Iterable[tuple[Configuration, Method, Summary]]:
+    trials = measurement.trials_by_method()
     for each in measurement.configurations:
         for method in Method:
-            found = measurement.summary(each.key, method)
-            if found is not None:
-                yield each, method, found
+            if (each.key, method) in trials:
+                yield each, method, summarise(trials[each.key, method])
 
 
 def _rate(configuration: Configuration, found: Summary) -> str:
