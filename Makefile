@@ -49,6 +49,7 @@ docs: install  ## check that every example of the documents runs and every link 
 eval: install  ## score the models on measured times, with baselines
 	$(BIN)/python -m pip install --quiet --constraint requirements.lock --editable '.[eval]'
 	$(BIN)/python benchmarks/score_models.py
+	$(BIN)/python benchmarks/score_counters.py
 	$(BIN)/python benchmarks/score_measurements.py
 
 bench: install  ## measure the speed of the executor against a named baseline; compile the suite for every architecture

@@ -82,6 +82,13 @@ class Architecture:
     reserved_shared_bytes_per_block: int
     shared_allocation_bytes: int
     """shared memory of a block is rounded up to a multiple of this"""
+    caches_global_loads_in_l1: bool
+    """with the compiler's default cache operators, here and below"""
+    caches_read_only_loads_in_l1: bool
+    """loads by ld.global.nc, in L1 or in a cache of their own"""
+    caches_local_in_l1: bool
+    stores_allocate_in_l1: bool
+    """whether a global store that misses L1 puts its data there"""
     fp16_lanes_per_sm: int | None = None
     """both halves of a packed instruction count"""
     barriers_per_sm: int | None = None
@@ -90,6 +97,18 @@ class Architecture:
     shared_carveouts_bytes: tuple[int, ...] | None = None
     """sizes that the driver can choose; the rest of l1_and_shared_bytes serves as L1"""
     l1_and_shared_bytes: int | None = None
+    least_default_carveout_bytes: int | None = None
+    """smallest of the carve-outs that the driver chooses by itself"""
+    l1_bytes: int | None = None
+    """where shared memory takes nothing of it"""
+    read_only_cache_bytes: int | None = None
+    """None where read-only loads are cached in L1, or not at all"""
+    instruction_cache_bytes: int | None = None
+    """code that an SM holds"""
+    l2_writes_back_early: bool | None = None
+    """whether dirty sectors go to DRAM before their place is needed"""
+    l2_fetch_bytes: int | None = None
+    """aligned bytes that L2 reads from DRAM when one sector misses"""
     sustained_dram_fraction: float | None = None
     """sustained over peak bandwidth, for GPUs that were not measured"""
     l2_bytes_per_clock_per_channel: float | None = None
@@ -206,6 +225,9 @@ def _contradictions(fields: Mapping[str, Any]) -> list[str]:
         faults.append("shared.per_block_optin_kib and the reserved part exceed shared.per_sm_kib (mend one of them)")
     if fields["shared_bytes_per_block"] > fields["shared_bytes_per_block_optin"]:
         faults.append("shared.per_block_kib is above shared.per_block_optin_kib (mend one of them)")
+    least, carveouts = fields.get("least_default_carveout_bytes"), fields.get("shared_carveouts_bytes")
+    if least is not None and carveouts is not None and least not in carveouts:
+        faults.append("shared.least_default_carveout_kib is none of shared.carveouts_kib (mend one of them)")
     return faults
 
 
@@ -215,6 +237,8 @@ def _unknown(name: str) -> str:
 
 
 def _convert(value: Any, unit: str) -> Any:
+    if isinstance(value, bool):
+        return value
     if isinstance(value, tuple):
         return tuple(item * _SI[unit] for item in value)
     converted = value * _SI[unit]

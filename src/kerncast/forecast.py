@@ -3,7 +3,6 @@
 Each kernel is compiled for every architecture asked for, executed once per distinct PTX, and timed per GPU.
 """
 
-import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -13,10 +12,10 @@ from kerncast.compile import CompiledKernel, CompiledSource, CompileRequest, com
 from kerncast.errors import CompileError, GPUError, InputError, Refusal
 from kerncast.execute import Budget, characterise
 from kerncast.gpu import GPU, list_gpus, resolve_gpu
-from kerncast.kernel_profile import KernelProfile, Resources
+from kerncast.kernel_profile import KernelProfile
 from kerncast.launch import Launch, load_launches, read_toml
 from kerncast.models import Question, model_named
-from kerncast.occupancy import BlockRequest, why_not
+from kerncast.occupancy import block_request_of, why_not
 from kerncast.prediction import Prediction, Refused, Timing
 from kerncast.read import read_declared
 
@@ -80,9 +79,16 @@ def predict(evidence: Evidence, gpu: GPUs, model: str | None = None, **options: 
 
 
 def profile(
-    launch: Launch | str | Path, gpu: str | Path | GPU | None = None, budget: Budget | None = None
+    launch: Launch | str | Path,
+    gpu: str | Path | GPU | None = None,
+    budget: Budget | None = None,
+    progress: Progress | None = None,
 ) -> KernelProfile:
-    """Characterise one launch, compiled for a GPU (or for sm_70 when none is named); a file must hold just one."""
+    """Characterise one launch; a file must hold just one.
+
+    With a GPU it is compiled for that one, and its caches and machine instructions are part of the profile; without
+    one it is compiled for sm_70, and the profile holds what no GPU changes.
+    """
     if not isinstance(launch, Launch):
         launches = load_launches(launch)
         if len(launches) > 1:
@@ -93,7 +99,11 @@ def profile(
         raise InputError(f"{len(gpus)} GPUs are named for one profile", cure="Name one GPU.")
     architecture = gpus[0][0].architecture.code_name if gpus else _DEFAULT_ARCHITECTURE
     compiled = compile_launch(launch, [architecture]).kernel_for(architecture)
-    return _with_compiler_caveats(characterise(compiled, launch, budget), compiled)
+    report = (lambda done, total: progress(f"executing {launch.label}", done, total)) if progress else None
+    found = _with_compiler_caveats(
+        characterise(compiled, launch, budget, report, gpus[0][0] if gpus else None), compiled
+    )
+    return replace(found, caveats=(*(gpus[0][1] if gpus else ()), *found.caveats))
 
 
 _DEFAULT_ARCHITECTURE = "sm_70"
@@ -278,24 +288,6 @@ def compile_launch(launch: Launch, architectures: list[str]) -> CompiledSource:
 
 def _with_compiler_caveats(found: KernelProfile, kernel: CompiledKernel) -> KernelProfile:
     return replace(found, resources=kernel.resources, caveats=(*found.caveats, *kernel.caveats))
-
-
-def block_request(threads: int, resources: Resources, shared_bytes: int) -> BlockRequest:
-    """Return what one block of a compiled kernel asks of an SM; ``shared_bytes`` is the dynamic part."""
-    return BlockRequest(
-        threads=threads,
-        registers_per_thread=resources.registers_per_thread,
-        static_shared_bytes=resources.static_shared_bytes,
-        dynamic_shared_bytes=shared_bytes,
-        barriers=resources.barriers or 0,
-    )
-
-
-def block_request_of(found: KernelProfile) -> BlockRequest | None:
-    """Return what one block asks of an SM, or None where the kernel's resources are unknown."""
-    if found.resources is None:
-        return None
-    return block_request(math.prod(found.block), found.resources, found.shared_bytes)
 
 
 def _check_fits(found: KernelProfile, gpu: GPU, *, force: bool) -> tuple[str, ...]:

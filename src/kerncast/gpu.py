@@ -68,6 +68,8 @@ class GPU:
     memory_bytes: int | None = None
     dram_bus_bits: int | None = None
     l2_bytes: int | None = None
+    l2_partitions: int | None = None
+    """each caches for its own SMs: data read by all SMs takes its size in every one"""
     tdp_w: float | None = None
     sustained_dram_bytes_per_s: float | None = None
     """measured on this model: streaming copy, bytes read and written together"""

@@ -18,7 +18,7 @@ from kerncast.errors import GPUError
 
 DATA = Path(__file__).parent / "data"
 
-Value = int | float | tuple[int, ...]
+Value = bool | int | float | tuple[int, ...]
 
 
 class Status(StrEnum):
@@ -52,7 +52,7 @@ class Rule:
     key: str
     unit: str
     kind: str
-    """whole, number, fraction or list"""
+    """whole, number, fraction, list or flag"""
     meaning: str
     required: bool
     field: str | None
@@ -220,18 +220,11 @@ class _Reader:
                 self._fault(rule.key, "has no value", "give one, or the status unknown")
             return None
         value = table["value"]
-        if rule.kind == "list":
-            are_numbers = isinstance(value, list) and value and all(_is_number(rule, item) for item in value)
-            if are_numbers and value == sorted(set(value)):
-                return tuple(value)
-            self._fault(rule.key, f"is {_quote(value)}", "give a list of ascending integers")
+        cure = _cure(rule, value)
+        if cure is not None:
+            self._fault(rule.key, f"is {_quote(value)}", cure)
             return None
-        if _is_number(rule, value):
-            return value  # type: ignore[no-any-return]
-        bound = "above 0" if rule.minimum is None else f"of at least {rule.minimum}"
-        form = {"whole": "a whole number", "number": "a finite number", "fraction": "a number up to 1"}[rule.kind]
-        self._fault(rule.key, f"is {_quote(value)}", f"give {form} {bound} (unit {rule.unit})")
-        return None
+        return tuple(value) if isinstance(value, list) else value
 
     def _sources(self) -> dict[str, str]:
         table = self.table.get("sources", {})
@@ -260,6 +253,20 @@ class _Reader:
 
     def _fault(self, key: str, what: str, cure: str) -> None:
         self.faults.append(f"{key[:60]} {what} ({cure})")
+
+
+def _cure(rule: Rule, value: Any) -> str | None:
+    """Return what to write instead of a value; None where the rule allows it."""
+    if rule.kind == "flag":
+        return None if isinstance(value, bool) else "give true or false"
+    if rule.kind == "list":
+        are_numbers = isinstance(value, list) and value and all(_is_number(rule, item) for item in value)
+        return None if are_numbers and value == sorted(set(value)) else "give a list of ascending integers"
+    if _is_number(rule, value):
+        return None
+    bound = "above 0" if rule.minimum is None else f"of at least {rule.minimum}"
+    form = {"whole": "a whole number", "number": "a finite number", "fraction": "a number up to 1"}[rule.kind]
+    return f"give {form} {bound} (unit {rule.unit})"
 
 
 def _is_number(rule: Rule, value: Any) -> bool:

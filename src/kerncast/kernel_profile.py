@@ -21,6 +21,12 @@ class Origin(StrEnum):
     """read from the compiler's output"""
     DECLARED = "declared"
     """stated by the user"""
+    DISASSEMBLED = "disassembled"
+    """machine instructions of the compiled kernel, as often as the PTX they come from was executed"""
+    ESTIMATED = "estimated"
+    """machine instructions that the executed PTX should become, where no disassembler is at hand"""
+    SIMULATED = "simulated"
+    """caches of one GPU, run on the executed accesses"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +74,11 @@ class Resources:
     max_threads_per_block: int | None
     """from __launch_bounds__; None when the source sets none"""
 
+    @property
+    def has_frame(self) -> bool:
+        """Whether the machine code uses local memory: arrays that the PTX keeps there may end in registers."""
+        return self.local_bytes_per_thread > 0
+
 
 @dataclass(frozen=True, slots=True)
 class Work:
@@ -112,6 +123,72 @@ class Traffic:
 
 
 @dataclass(frozen=True, slots=True)
+class AccessCount:
+    """All accesses of the launch to one state space by one operation."""
+
+    space: str
+    """global (module variables in constant memory too), shared, local"""
+    operation: str
+    """ld, st, atom (an atomic whose result is read), red (one whose result is not)"""
+    requests: Count
+    """warp instructions with at least one active thread"""
+    threads: Count
+    nbytes: Count
+    """that the threads ask for"""
+    sectors: Count
+    """distinct 32-byte sectors per request, summed; local memory lies interleaved, shared memory has none (0)"""
+    lines: Count
+    """distinct 128-byte lines per request, summed; 0 for shared memory"""
+    wavefronts: Count
+    """passes of shared memory that the requests take; 0 for other memory"""
+    conflicts: Count
+    """wavefronts beyond those that requests of this width take without a bank conflict"""
+    contention: Count
+    """atomics: threads of a request that update its most wanted address, summed over requests"""
+
+
+@dataclass(frozen=True, slots=True)
+class CacheTraffic:
+    """What the caches of one GPU let through, in sectors over the whole launch, from cold caches.
+
+    Loads that L1 does not cache on this GPU count as missing it. Atomics are carried out by L2.
+    """
+
+    origin: Origin
+    gpu: str
+    """id"""
+    l1_load_sectors: Count
+    """asked of L1 by loads from global memory"""
+    l1_load_hits: Count
+    l1_local_hits: Count
+    """of the sectors that loads from local memory ask for"""
+    l2_read_sectors: Count
+    """asked of L2 by loads that L1 let through"""
+    l2_read_hits: Count
+    l2_write_sectors: Count
+    l2_write_hits: Count
+    l2_atomic_sectors: Count
+    l2_atomic_hits: Count
+    l2_instruction_sectors: Count
+    """of code, read by SMs whose instruction cache is too small for it; 0 where its size is unknown"""
+    dram_read_sectors: Count
+    dram_write_sectors: Count
+    """pushed out of L2 while the kernel runs"""
+    left_dirty_sectors: Count
+    """written, and still in L2 when the kernel ends: DRAM gets them later, unless they are overwritten first"""
+    resident_blocks_per_sm: int
+    l1_bytes: int | None
+    """of one SM, beside the carve-out for shared memory; None where L1 caches no loads"""
+    l2_bytes: int
+    blocks_simulated: int
+    """neighbouring blocks whose accesses went through the caches; the rest is scaled from them"""
+    wave_blocks: int = 0
+    """blocks that all SMs hold at once, or what of them was simulated"""
+    wave_sectors: int | None = None
+    """distinct sectors that the first of these waves touches"""
+
+
+@dataclass(frozen=True, slots=True)
 class KindCount:
     """How often instructions of one kind ran."""
 
@@ -139,6 +216,94 @@ class InstructionMix:
         """Mean number of active threads per warp instruction, 0 to 32."""
         issued = self.warp_instructions.value
         return self.thread_instructions.value / issued if issued else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class OpcodeCount:
+    """How often machine instructions of one opcode ran."""
+
+    opcode: str
+    """without modifiers, such as FFMA, IMAD, LDG"""
+    work: str
+    """Nsight Compute's class: fp16, fp32, fp64, integer, conversion, control, memory, misc, inter_thread, uniform"""
+    pipe: str
+    """where it runs on this architecture: fma, alu, fp16, fp64, xu, lsu, cbu, adu, uniform, tex, tensor, or none"""
+    warp_instructions: Count
+    thread_instructions: Count
+    """of active threads; a predicate may have switched some of them off"""
+    threads_on: Count
+    """of active threads whose predicate holds"""
+
+
+@dataclass(frozen=True, slots=True)
+class MachineMix:
+    """Dynamic machine instructions (SASS) of the whole launch on one architecture."""
+
+    origin: Origin
+    """disassembled or estimated"""
+    architecture: str
+    opcodes: tuple[OpcodeCount, ...]
+    """every opcode that ran, most frequent first"""
+    warp_instructions: Count
+    thread_instructions: Count
+    threads_on: Count
+    doubts: tuple[str, ...] = ()
+    """what a reader should know of how they were found"""
+
+
+@dataclass(frozen=True, slots=True)
+class BasicBlockCount:
+    """One basic block of the PTX: how often it ran, and how far its instructions can overlap."""
+
+    number: int
+    where: str
+    """first source line of it, such as saxpy.cu:4; empty where the PTX names none"""
+    instructions: int
+    warps: Count
+    """warps that ran it"""
+    threads: Count
+    critical_path: int
+    """instructions on the longest chain of dependences through it"""
+    dependency_distance: float | None
+    """mean number of instructions from one that makes a value to the first that reads it; None without any"""
+    loop_depth: int
+
+    @property
+    def parallelism(self) -> float:
+        """Instruction-level parallelism: instructions over the longest chain, 1 where each waits for the one before."""
+        return self.instructions / self.critical_path if self.critical_path else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class LineCount:
+    """What one line of the user's source did in the whole launch."""
+
+    file: str
+    line: int
+    warp_instructions: Count
+    """PTX instructions"""
+    thread_instructions: Count
+    flops: Count
+    """FP16, FP32 and FP64"""
+    global_requests: Count
+    global_sectors: Count
+    shared_requests: Count
+    shared_wavefronts: Count
+    local_sectors: Count
+    barriers: Count
+    """warps that arrive"""
+
+
+@dataclass(frozen=True, slots=True)
+class Balance:
+    """How evenly work is spread, in warp instructions: 1 is perfectly even."""
+
+    longest_over_mean_warp: float
+    """busiest warp of a block over the mean of its warps, averaged over blocks by their work"""
+    longest_over_mean_block: float
+    """busiest executed block over the mean of all executed blocks"""
+    block_variation: float
+    """standard deviation of the blocks' work over its mean"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,3 +336,13 @@ class KernelProfile:
     mix: InstructionMix | None
     sampling: Sampling | None
     caveats: tuple[str, ...] = ()
+    accesses: tuple[AccessCount, ...] = ()
+    """by state space and operation, those that occur; empty where the profile was not executed"""
+    caches: CacheTraffic | None = None
+    """None where no GPU was named, or the profile was not executed"""
+    machine: MachineMix | None = None
+    blocks: tuple[BasicBlockCount, ...] = ()
+    """basic blocks that ran, in the order of the PTX"""
+    lines: tuple[LineCount, ...] = ()
+    """lines that ran, in the order of files and lines"""
+    balance: Balance | None = None

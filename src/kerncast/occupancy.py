@@ -5,11 +5,13 @@ Its answers are recorded in ``tests/golden/occupancy.csv``. Two differences are 
 thread on compute capability 3.0 and 255 from 7.0 on, where the header lets 255 and 256 pass.
 """
 
+import math
 from dataclasses import dataclass
 from enum import StrEnum
 
 from kerncast.architecture import WARP_SIZE, Architecture
 from kerncast.errors import LaunchError
+from kerncast.kernel_profile import KernelProfile, Resources
 
 
 class Limiter(StrEnum):
@@ -109,6 +111,24 @@ def occupancy(request: BlockRequest, architecture: Architecture) -> Occupancy:
         limiter=limiter if blocks else Limiter.NONE_FITS,
         limits=limits,
     )
+
+
+def block_request(threads: int, resources: Resources, shared_bytes: int) -> BlockRequest:
+    """Return what one block of a compiled kernel asks of an SM; ``shared_bytes`` is the dynamic part."""
+    return BlockRequest(
+        threads=threads,
+        registers_per_thread=resources.registers_per_thread,
+        static_shared_bytes=resources.static_shared_bytes,
+        dynamic_shared_bytes=shared_bytes,
+        barriers=resources.barriers or 0,
+    )
+
+
+def block_request_of(found: KernelProfile) -> BlockRequest | None:
+    """Return what one block asks of an SM, or None where the kernel's resources are unknown."""
+    if found.resources is None:
+        return None
+    return block_request(math.prod(found.block), found.resources, found.shared_bytes)
 
 
 def why_not(request: BlockRequest, architecture: Architecture) -> str | None:

@@ -56,16 +56,32 @@ class BlockCounts:
     """[n, accessing] warps with at least one thread that accessed global memory"""
     sectors: Counts
     """[n, accessing] distinct 32-byte sectors of global memory per request, summed"""
+    lines: Counts
+    """[n, accessing] distinct 128-byte lines of global memory per request, summed"""
     accesses: Counts
     """[n, accessing] threads that accessed global memory"""
     shared_requests: Counts
     """[n, accessing] warps with at least one thread that accessed shared memory"""
     shared_accesses: Counts
     """[n, accessing] threads that accessed shared memory"""
+    shared_wavefronts: Counts
+    """[n, accessing] passes of shared memory that the requests take, with banks of 4 bytes"""
+    shared_conflicts: Counts
+    """[n, accessing] of these, those beyond what requests of this width take without a bank conflict"""
+    local_requests: Counts
+    """[n, accessing] warps with at least one thread that accessed its own memory"""
     local_accesses: Counts
     """[n, accessing] threads that accessed their own memory"""
+    local_sectors: Counts
+    """[n, accessing] distinct 32-byte sectors of local memory per request, summed; lanes lie interleaved by words"""
+    local_lines: Counts
+    """[n, accessing] distinct 128-byte lines of local memory per request, summed"""
+    contention: Counts
+    """[n, accessing] atomics: threads of a request that update its most wanted address, summed over requests"""
     divergent_branches: Counts
     """[n] branches that split a warp"""
+    longest_warp: Counts
+    """[n] instructions that the busiest warp of the block issued"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,20 +117,6 @@ class Trace:
         threads[:, list(self.counts.guarded)] = self.counts.guarded_threads
         return threads
 
-    def weighted_warps(self, weights: Counts) -> Counts:
-        """Return [n] the sum over instructions of weight times warps that issued it."""
-        return self.counts.block_warps @ self._per_block(weights)
-
-    def weighted_threads(self, weights: Counts) -> Counts:
-        """Return [n] the sum over instructions of weight times threads that executed it."""
-        places = list(self.counts.guarded)
-        block_of = np.repeat(np.arange(len(self.cfg.blocks)), self._lengths)[places]
-        switched_off = self.counts.block_threads[:, block_of] - self.counts.guarded_threads
-        return self.counts.block_threads @ self._per_block(weights) - switched_off @ weights[places]
-
     @property
     def _lengths(self) -> list[int]:
         return [block.stop - block.start for block in self.cfg.blocks]
-
-    def _per_block(self, weights: Counts) -> Counts:
-        return np.array([weights[block.start : block.stop].sum() for block in self.cfg.blocks], np.int64)

@@ -4,6 +4,7 @@ All attacks run in one child process with a limit of memory, so that a crash is 
 """
 
 import json
+import math
 import os
 import signal
 import subprocess
@@ -160,7 +161,7 @@ ENDLESS = [
 SIZES = [
     Attack("the largest grid", "mov.u32 %r2, %ctaid.z;", grid=[2**31 - 1, 65535, 65535]),
     Attack("all of the largest grid", "mov.u32 %r2, %ctaid.z;", "BudgetExceededError", "counts of",
-           grid=[2**31 - 1, 65535, 65535], budget={"sample_blocks": 10**18, "sample_thread_instructions": 10**20}),
+           grid=[2**31 - 1, 65535, 65535], budget={"sample_seconds": math.inf}),
     endless("200 kB of local memory in each thread", ".local .b8 s[204800]; st.local.u8 [s], %r1;", block=1024,
             grid=1000, budget={"seconds": 1}),
     Attack("more local memory than there is", ".local .b8 s[1099511627776]; st.local.u8 [s], %r1;",

@@ -63,7 +63,7 @@ class RandomProgram:
 def compare(program: RandomProgram) -> tuple[str, str | None]:
     """Run a program on both engines; return how it ended, and where they disagree."""
     steps = 5_000 if program.hazard == "endless" else 300_000
-    plan = Budget(sample_thread_instructions=2_000, sample_blocks=30) if program.sampled else WholeGrid()
+    plan = Budget(sample_seconds=0.0001) if program.sampled else WholeGrid()
     budget = replace(plan, seconds=60, block_steps=steps)
     native, reference = (outcome(program.kernel, program.launch, budget, engine) for engine in ("native", "reference"))
     return native.kind, disagreement(native, reference, {"fa": "f4", "ha": "f2", "ba": "bf16"})

@@ -21,7 +21,7 @@ WORDS = [
     '"f32[1] file(missing.npy)"', "[launch]", "seed = 1", "defines = { N = 1 }", "\0", '"""', "#", "\u00e9",
     "1979-05-27",
 ]  # fmt: skip
-SMALL = Budget(sample_thread_instructions=100_000, sample_blocks=4, block_steps=3000, seconds=5, memory_bytes=1 << 24)
+SMALL = Budget(sample_seconds=0.0005, block_steps=3000, seconds=5, memory_bytes=1 << 24)
 
 
 def damage(text: str, choose: random.Random) -> str:

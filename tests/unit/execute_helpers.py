@@ -5,16 +5,18 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, cast
+from typing import Any
 
 from kerncast.compile import CompiledKernel, compile_source
 from kerncast.execute import Budget, WholeGrid, execute, profile_of
 from kerncast.execute.run import EngineName
+from kerncast.kernel_profile import Resources
 from kerncast.launch import Argument, Launch, parse_extent, parse_value
 from kerncast.trace import Trace
 
 #: The engine that ``run`` and ``profile`` use; the fixture ``engine`` sets it.
 ENGINE: EngineName = "native"
+WITH_FRAME = Resources("sm_70", 32, 0, 64, 0, 0, 0, 1, None)
 PTX_HEAD = ".version 8.8\n.target sm_70\n.address_size 64\n"
 
 
@@ -29,16 +31,18 @@ def _compile(source: str, kernel: str, architecture: str) -> CompiledKernel:
 def compiled(source: str, kernel: str | None = None, architecture: str = "sm_70") -> CompiledKernel:
     """Compile a source whose kernels are all ``extern "C"``, once, and return one of its kernels.
 
-    Every kernel after the first goes without its signature.
+    Every kernel after the first goes without its signature, and as if it kept its local arrays in memory.
     """
     first = re.findall(r"__global__ void (\w+)\(", source)[0]
     found = _compile(source, first, architecture)
-    return found if kernel in {None, first} else replace(found, kernel=str(kernel), mangled=str(kernel), signature=None)
+    if kernel in {None, first}:
+        return found
+    return replace(found, kernel=str(kernel), mangled=str(kernel), signature=None, resources=WITH_FRAME)
 
 
 def ptx_kernel(text: str) -> CompiledKernel:
-    """Return the kernel ``k`` of a PTX text without its head."""
-    return CompiledKernel("k", "k", "sm_70", PTX_HEAD + text, cast("Any", None), None)
+    """Return the kernel ``k`` of a PTX text without its head, as if it kept its local arrays in memory."""
+    return CompiledKernel("k", "k", "sm_70", PTX_HEAD + text, WITH_FRAME, None)
 
 
 def launch(grid: Any, block: Any, shared: Any = 0, **arguments: Any) -> Launch:

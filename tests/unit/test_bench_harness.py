@@ -149,7 +149,7 @@ def test_a_device_that_rounds_otherwise_is_close(plan: Plan, tmp_path: Path) -> 
 
 def test_a_sampled_check_compares_what_its_blocks_changed(plan: Plan, tmp_path: Path) -> None:
     wide = ADD.replace("[4]", "[4000]").replace("250", "256000")
-    budget = Budget(sample_thread_instructions=200_000)
+    budget = Budget(sample_seconds=0.001)
     check = measure(ExecutorDevice(), plan(wide), tmp_path / "m.jsonl", check_budget=budget).checks[0]
     assert check.outcome is Outcome.EQUAL
     assert 10 <= check.blocks < 4000
@@ -157,7 +157,7 @@ def test_a_sampled_check_compares_what_its_blocks_changed(plan: Plan, tmp_path: 
 
 def test_a_sample_of_blocks_that_change_what_they_read_is_not_compared(plan: Plan, tmp_path: Path) -> None:
     wide = BUMP.replace("[4]", "[4000]").replace("250", "256000")
-    budget = Budget(sample_thread_instructions=200_000)
+    budget = Budget(sample_seconds=0.001)
     check = measure(ExecutorDevice(), plan(wide), tmp_path / "m.jsonl", check_budget=budget).checks[0]
     assert check.outcome is Outcome.UNCHECKED
     assert "of 4000 blocks" in check.reason

@@ -187,6 +187,18 @@ def test_local_memory() -> None:
     assert value(found.traffic.global_load_requests) == 8
 
 
+@pytest.mark.parametrize(("store", "is_kept"), [("own[in[i] & 15]", True), ("own[i]", False)])
+def test_arrays_that_the_compiler_holds_in_registers_make_no_traffic(store: str, is_kept: bool) -> None:
+    """The PTX has a local array in both cases; in the second the machine code selects among registers."""
+    text = 'extern "C" __global__ void k(const int *in, int *out) { int own[16]; for (int i = 0; i < 16; i++) '
+    kernel = compiled(f"{text} {store} = i * 3; out[threadIdx.x] = own[in[threadIdx.x] & 15]; }}")
+    found = profile(kernel, launch(1, 32, **{"in": "i32[128] iota"}, out="i32[32]"))
+    assert ".local" in kernel.ptx
+    assert kernel.resources.has_frame == is_kept
+    assert value(found.traffic.local_bytes) == (32 * 4 * 17 if is_kept else 0)
+    assert ("local" in {each.space for each in found.accesses}) == is_kept
+
+
 def test_generic_accesses_count_where_they_lead() -> None:
     trace = run(compiled(SOURCE, "generic"), launch(1, 64, x="f32[64] iota", y="f32[64]"))
     assert trace.memory["y"].tolist() == list(range(64))

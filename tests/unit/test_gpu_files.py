@@ -134,7 +134,7 @@ def test_faulty_value(tmp_path: Path, entry: str, fault: str) -> None:
         ("\n[sustained]\ndram_fraction = 1.1", "sustained.dram_fraction is 1.1 (give a number up to 1"),
         ("\nclock_base_mhz = 1200", "peak.clock_base_mhz is above peak.clock_boost_mhz"),
         ("\nfp32_gflops = 5000", "peak.fp32_gflops is 5000, but 2 x lanes x SMs x boost clock is 2560"),
-        ("\n[colour]\nred = 1", "colour is no known key (the sections are peak, sustained)"),
+        ("\n[colour]\nred = 1", "colour is no known key (the sections are caches, peak, sustained)"),
     ],
 )
 def test_faulty_key(tmp_path: Path, addition: str, fault: str) -> None:

@@ -14,8 +14,8 @@ PACKAGE = Path(__file__).parents[2] / "src" / "kerncast"
 LAYERS = (
     {"errors", "units", "version"},
     {"launch", "kernel_profile", "prediction", "architecture", "gpu", "gpu_files", "gpu_names", "ptx", "trace"}
-    | {"measurement", "measurement_files", "measurement_records"},
-    {"occupancy"},
+    | {"measurement", "measurement_files", "measurement_records", "recording"},
+    {"occupancy", "cache_geometry"},
     {"compile", "read"},
     {"execute"},
     {"models"},

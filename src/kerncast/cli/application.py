@@ -3,7 +3,7 @@
 import typer
 from typer.exceptions import TyperException
 
-from kerncast.cli import collect, doctor, gpus, measure, occupancy, predict
+from kerncast.cli import collect, doctor, gpus, measure, occupancy, predict, profile
 from kerncast.errors import InputError
 from kerncast.version import __version__
 
@@ -15,6 +15,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("predict")(predict.command)
+app.command("profile")(profile.command)
 app.command("gpus")(gpus.command)
 app.command("occupancy")(occupancy.command)
 app.command("measure")(measure.command)

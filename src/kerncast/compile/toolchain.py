@@ -5,6 +5,8 @@ import tempfile
 from pathlib import Path
 
 from kerncast.compile.compiler import compile_source
+from kerncast.compile.disassemble import WHEEL as DISASSEMBLER
+from kerncast.compile.disassemble import disassembler
 from kerncast.compile.headers import package_folders
 from kerncast.compile.nouns import ToolStatus
 from kerncast.compile.nvrtc import library_paths, wheel
@@ -48,7 +50,10 @@ def toolchain_report() -> tuple[ToolStatus, ...]:
         _status(name, any((folder / inside).is_file() for folder in package_folders(package)), needed_for, name)
         for package, inside, name, needed_for in _FOLDERS
     )
-    return (*libraries, *folders, _smoke_compile())
+    machine_code = _status(
+        DISASSEMBLER, disassembler() is not None, "exact counts of machine instructions (extra sass)", DISASSEMBLER
+    )
+    return (*libraries, *folders, machine_code, _smoke_compile())
 
 
 def _status(name: str, found: bool, needed_for: str, package: str) -> ToolStatus:
@@ -57,7 +62,8 @@ def _status(name: str, found: bool, needed_for: str, package: str) -> ToolStatus
     except importlib.metadata.PackageNotFoundError:
         version = None
     cure = None if found else f"Install {package}."
-    return ToolStatus(name, version if found else None, found, needed_for, cure, is_optional=package == wheel(11))
+    is_optional = package in {wheel(11), DISASSEMBLER}
+    return ToolStatus(name, version if found else None, found, needed_for, cure, is_optional)
 
 
 def _smoke_compile() -> ToolStatus:

@@ -1,34 +1,70 @@
 """How much an execution may cost."""
 
+import math
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
+
 from kerncast.errors import BudgetExceededError
+from kerncast.trace import BlockCounts
 from kerncast.units import GIB
+
+#: What work is reckoned at: 5 x 10^8 thread-instructions per second of full warps without memory. One core with AVX-512
+#: is 2 to 12 times as fast on the programs of examples/kernels, so that others, and a busy one, keep up with it too.
+_STEP_SECONDS = 64e-9
+_BLOCK_SECONDS = 6e-6
+#: A sample is never cut short earlier than this: of shorter times, noise would decide.
+_LEAST_PATIENCE_SECONDS = 2.0
+_LAUNCH_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
     """Limits that keep any user kernel finite; sampling aims far below them."""
 
-    sample_thread_instructions: int = 200_000_000
-    """blocks are sampled up to this much work, so that equal input gives equal counts on every machine"""
-    sample_blocks: int = 50_000
-    """and up to so many of them"""
+    sample_seconds: float = 2.0
+    """what the sample of blocks may take. It buys work at a fixed rate (``nominal_seconds``), so that equal input gives
+    equal counts on all machines of that speed; on a slower one no further blocks are started when the time is over"""
     block_steps: int = 50_000_000
     """loop iterations that the warps of one block may do before the kernel counts as endless"""
-    seconds: float = 60.0
-    """wall time of one launch"""
+    seconds: float = _LAUNCH_SECONDS
+    """wall time of one launch, compiling included: a kernel that has not ended by then is refused"""
     memory_bytes: int = 4 * GIB
     """buffers, shared and local memory together"""
+
+    @classmethod
+    def for_sample(cls, seconds: float) -> "Budget":
+        """Return a budget for a sample of so many seconds, with time left for blocks that end late."""
+        return cls(sample_seconds=seconds, seconds=_LAUNCH_SECONDS + seconds)
+
+    @property
+    def is_whole_grid(self) -> bool:
+        """Whether every block is to run, whatever the time."""
+        return math.isinf(self.sample_seconds)
+
+    @property
+    def patience_seconds(self) -> float:
+        """Wall time after which no further blocks are started."""
+        return max(self.sample_seconds, _LEAST_PATIENCE_SECONDS)
 
 
 @dataclass(frozen=True, slots=True)
 class WholeGrid(Budget):
     """Run every block: exact counts and final memory, whatever the time."""
 
-    sample_thread_instructions: int = 10**18
-    sample_blocks: int = 10**18
+    sample_seconds: float = math.inf
     seconds: float = 3600.0
+
+
+def nominal_seconds(counts: BlockCounts, lengths: list[int]) -> npt.NDArray[np.float64]:
+    """Return [n] what each block that ran is reckoned to cost; ``lengths`` are those of the basic blocks.
+
+    A warp instruction, a sector of global memory and a wavefront of shared memory cost one step each.
+    """
+    steps = counts.block_warps @ np.array(lengths, np.int64)
+    steps = steps + counts.sectors.sum(axis=1) + counts.shared_wavefronts.sum(axis=1)
+    return np.asarray(steps * _STEP_SECONDS + _BLOCK_SECONDS)
 
 
 def endless(limit: str, where: str) -> BudgetExceededError:

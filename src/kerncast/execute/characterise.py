@@ -1,43 +1,56 @@
 """A trace of some blocks to the KernelProfile of the whole launch."""
 
-import math
-from collections import defaultdict
+from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 
 from kerncast.compile import CompiledKernel
 from kerncast.execute.budget import Budget
-from kerncast.execute.run import execute
+from kerncast.execute.run import run_launch
 from kerncast.execute.sample import Sampler
 from kerncast.execute.state import Progress
-from kerncast.execute.work import access_bytes, classify, kind_name
-from kerncast.kernel_profile import (
-    SECTOR_BYTES,
-    Count,
-    InstructionMix,
-    KernelProfile,
-    KindCount,
-    Origin,
-    Sampling,
-    Traffic,
-    Work,
-)
+from kerncast.execute.structure import balance, basic_blocks, source_lines
+from kerncast.execute.sums import Totals, column, indicators, is_barrier
+from kerncast.execute.traffic import accesses, traffic
+from kerncast.execute.work import classify, kind_name
+from kerncast.gpu import GPU
+from kerncast.kernel_profile import InstructionMix, KernelProfile, KindCount, Origin, Sampling, Work
 from kerncast.launch import Launch
-from kerncast.trace import Trace
+from kerncast.trace import BlockCounts, Trace
+
+#: As the fields of Work have them.
+_CLASSES = ("fp32", "fp64", "fp16", "special", "integer", "control")
+#: Of what at least 3 in n blocks do, n blocks show something in 95 of 100 cases. Source: Hanley and Lippman-Hand, "If
+#: nothing goes wrong, is everything all right?", JAMA 249, 1983.
+_RULE_OF_THREE = 3
 
 
 def characterise(
-    kernel: CompiledKernel, launch: Launch, budget: Budget | None = None, progress: Progress | None = None
+    kernel: CompiledKernel,
+    launch: Launch,
+    budget: Budget | None = None,
+    progress: Progress | None = None,
+    gpu: GPU | None = None,
 ) -> KernelProfile:
-    """Execute a launch and return its profile; raises what ``execute`` raises."""
-    trace, sampler = execute(kernel, launch, budget, progress)
-    return profile_of(trace, sampler, kernel, launch)
+    """Execute a launch and return its profile, with what one GPU's caches and machine code add where it is named.
+
+    Raises what ``execute`` raises.
+    """
+    executed = run_launch(kernel, launch, budget, progress)
+    found = profile_of(executed.trace, executed.sampler, kernel, launch)
+    if gpu is None:
+        return found
+    from kerncast.execute.on_gpu import with_caches, with_machine_code  # noqa: PLC0415  a forecast does without
+    from kerncast.execute.spills import with_spills  # noqa: PLC0415
+
+    return with_spills(with_machine_code(with_caches(found, executed, gpu, progress), executed))
 
 
 def profile_of(trace: Trace, sampler: Sampler, kernel: CompiledKernel, launch: Launch) -> KernelProfile:
     """Scale a trace to the whole launch."""
-    scaled = _Scaled(trace, sampler)
+    if not kernel.resources.has_frame:
+        trace = replace(trace, counts=_without_local(trace.counts))
+    totals = Totals(trace, sampler)
     return KernelProfile(
         kernel=kernel.kernel,
         index=launch.index,
@@ -45,128 +58,60 @@ def profile_of(trace: Trace, sampler: Sampler, kernel: CompiledKernel, launch: L
         block=launch.block,
         shared_bytes=launch.shared_bytes,
         resources=kernel.resources,
-        work=scaled.work(),
-        traffic=scaled.traffic(),
-        mix=scaled.mix(),
+        work=_work(totals),
+        traffic=traffic(totals, trace, launch.blocks),
+        mix=_mix(totals),
         sampling=Sampling(len(trace.block_ids), launch.blocks),
-        caveats=tuple(_caveats(trace, launch)),
+        caveats=(*_caveats(trace, launch), *trace.remarks),
+        accesses=accesses(totals),
+        blocks=basic_blocks(totals),
+        lines=source_lines(totals),
+        balance=balance(trace, launch.warps_per_block),
     )
 
 
+def _without_local(counts: BlockCounts) -> BlockCounts:
+    """Return counts of a kernel whose local arrays the compiler holds in registers: its machine code has no frame."""
+    names = ("local_requests", "local_accesses", "local_sectors", "local_lines")
+    return replace(counts, **{name: np.zeros_like(getattr(counts, name)) for name in names})
+
+
 def _caveats(trace: Trace, launch: Launch) -> list[str]:
-    caveats = []
-    if len(trace.block_ids) < launch.blocks:
-        caveats.append(
-            f"counts are scaled from {len(trace.block_ids)} of {launch.blocks} blocks; what a block reads that an"
-            " unexecuted block would have written is stale"
-        )
-    return [*caveats, *trace.remarks]
+    """Say what a sample may get wrong."""
+    executed = len(trace.block_ids)
+    if executed == launch.blocks:
+        return []
+    share = max(1, executed // _RULE_OF_THREE)
+    rare = f"; what fewer than 1 in {share} blocks do may be missed" if share > 1 else ""
+    caveats = [f"counts are scaled from {executed} of {launch.blocks} blocks{rare}"]
+    last = trace.footprints[-1]
+    in_place = zip(trace.allocations, last.read, last.written, strict=True)
+    names = ", ".join(allocation.name for allocation, read, written in in_place if read and written)
+    if names:
+        caveats.append(f"what the executed blocks read from {names} may be stale: others that write there did not run")
+    return caveats
 
 
-class _Scaled:
-    """Sums over instructions, scaled from the executed blocks to the grid."""
+def _work(totals: Totals) -> Work:
+    """Return the arithmetic of the launch."""
+    kinds = [classify(ins) for ins in totals.code]
+    weights = np.array([[k.operations if k.name == name else 0 for name in _CLASSES] for k in kinds], np.int64)
+    return Work(Origin.EXECUTED, *totals.threads(weights))
 
-    def __init__(self, trace: Trace, sampler: Sampler) -> None:
-        self.trace = trace
-        self.sampler = sampler
-        self.code = trace.function.instructions
-        self.work_kinds = [classify(ins) for ins in self.code]
-        self.bytes = np.array(
-            [access_bytes(i) if k.name == "memory" else 0 for i, k in zip(self.code, self.work_kinds, strict=True)]
-        )
 
-    def work(self) -> Work:
-        """Return the arithmetic of the launch."""
-
-        def operations(name: str) -> Count:
-            weights = np.array([k.operations if k.name == name else 0 for k in self.work_kinds], np.int64)
-            return self._scale(self.trace.weighted_threads(weights))
-
-        return Work(
-            Origin.EXECUTED, operations("fp32"), operations("fp64"), operations("fp16"), operations("special"),
-            operations("integer"), operations("control"),
-        )  # fmt: skip
-
-    def traffic(self) -> Traffic:
-        """Return the memory accesses of the launch."""
-        trace = self.trace
-        loads, stores = self._accesses({"ld", "ldu"}), self._accesses({"st", "atom", "red"})
-        atomics = self._accesses({"atom", "red"})
-        nbytes = self.bytes[list(trace.counts.accessing)]
-        once = self._touched("read") + self._touched("written")
-        sectors = self._scale(trace.counts.sectors.sum(axis=1))
-        return Traffic(
-            origin=Origin.EXECUTED,
-            global_load_requests=self._scale(trace.counts.requests @ loads),
-            global_store_requests=self._scale(trace.counts.requests @ stores),
-            global_load_sectors=self._scale(trace.counts.sectors @ loads),
-            global_store_sectors=self._scale(trace.counts.sectors @ stores),
-            global_bytes_requested=self._scale(trace.counts.accesses @ nbytes),
-            global_bytes_touched=self._touched("either"),
-            dram_bytes=Count(once.value, once.low, max(once.high, SECTOR_BYTES * sectors.high)),
-            shared_requests=self._scale(trace.counts.shared_requests.sum(axis=1)),
-            atomic_operations=self._scale((trace.counts.accesses + trace.counts.shared_accesses) @ atomics),
-            local_bytes=self._scale(trace.counts.local_accesses @ nbytes),
-        )
-
-    def mix(self) -> InstructionMix:
-        """Return the instruction mix of the launch."""
-        trace = self.trace
-        members: dict[str, list[int]] = defaultdict(list)
-        for number, ins in enumerate(self.code):
-            members[kind_name(ins)].append(number)
-        kinds = [
-            KindCount(
-                kind,
-                self._scale(trace.weighted_warps(self._at(numbers))),
-                self._scale(trace.weighted_threads(self._at(numbers))),
-            )
-            for kind, numbers in members.items()
-        ]
-        kinds = [kind for kind in kinds if kind.warp_instructions.value]
-        barriers = [n for n, i in enumerate(self.code) if i.root in {"bar", "barrier"} and "warp" not in i.modifiers]
-        everything = np.ones(len(self.code), np.int64)
-        return InstructionMix(
-            Origin.EXECUTED,
-            self._scale(trace.weighted_warps(everything)),
-            self._scale(trace.weighted_threads(everything)),
-            tuple(sorted(kinds, key=lambda kind: (-kind.thread_instructions.value, kind.kind))),
-            self._scale(trace.weighted_warps(self._at(barriers))),
-            self._scale(trace.counts.divergent_branches),
-        )
-
-    def _touched(self, access: str) -> Count:
-        """Extrapolate the distinct sectors of each buffer by the growth seen so far, up to the whole buffer.
-
-        ``access`` is read, written or either.
-        """
-        blocks = math.prod(self.sampler.grid)
-        last = self.trace.footprints[-1]
-        earlier = min(self.trace.footprints, key=lambda f: abs(f.blocks - last.blocks / 2))
-        value = low = high = 0.0
-        for number, allocation in enumerate(self.trace.allocations):
-            seen, before = int(getattr(last, access)[number]), int(getattr(earlier, access)[number])
-            whole = -(-allocation.nbytes // SECTOR_BYTES)
-            if not seen:
-                continue
-            growth = blocks / last.blocks
-            exponent = 1.0
-            if earlier.blocks < last.blocks and before:
-                exponent = min(1.0, math.log(seen / before) / math.log(last.blocks / earlier.blocks))
-            value += min(whole, seen * growth**exponent)
-            low += seen
-            high += min(whole, seen * growth)
-        return Count(value, low, high).times(SECTOR_BYTES)
-
-    def _at(self, numbers: list[int]) -> npt.NDArray[np.int64]:
-        """Return 1 for these instructions, else 0."""
-        weights = np.zeros(len(self.code), np.int64)
-        weights[numbers] = 1
-        return weights
-
-    def _accesses(self, roots: set[str]) -> npt.NDArray[np.int64]:
-        """Return 1 for the memory instructions with these opcodes, else 0."""
-        return np.array([int(self.code[n].root in roots) for n in self.trace.counts.accessing], np.int64)
-
-    def _scale(self, per_block: npt.NDArray[np.int64]) -> Count:
-        return self.sampler.scale(per_block.astype(np.float64))
+def _mix(totals: Totals) -> InstructionMix:
+    """Return the instruction mix of the launch."""
+    names = [kind_name(ins) for ins in totals.code]
+    kinds = list(dict.fromkeys(names))
+    members = indicators([kinds.index(name) for name in names], len(kinds))
+    counted = zip(kinds, totals.warps(members), totals.threads(members), strict=True)
+    found = [KindCount(*kind) for kind in counted if kind[1].value]
+    everything = np.ones((len(names), 1), np.int64)
+    return InstructionMix(
+        Origin.EXECUTED,
+        totals.warps(everything)[0],
+        totals.threads(everything)[0],
+        tuple(sorted(found, key=lambda kind: (-kind.thread_instructions.value, kind.kind))),
+        totals.warps(column([is_barrier(ins) for ins in totals.code]))[0],
+        totals.scale(totals.counts.divergent_branches[:, np.newaxis])[0],
+    )

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from kerncast.errors import UnsupportedError
 from kerncast.execute.arena import CODE_WINDOW, PARAMETER_WINDOW
 from kerncast.ptx import ControlFlowGraph, Function, Module, build_cfg, inline_calls, taken_functions
+from kerncast.ptx.dependence import sources_of
 from kerncast.ptx.module import TYPE_BITS, Address, Negated, Operand, Register, Variable, Vector, symbols_of
 
 _CODE_BYTES = 16
@@ -34,6 +35,8 @@ class Program:
     """virtual registers of one thread"""
     read: frozenset[str]
     """registers that some instruction reads, so that an atomic whose result is dropped need not find it"""
+    pairs_words: bool
+    """whether banks of shared memory are 8 bytes wide, as on compute capability 3.x"""
 
     def address_of(self, name: str) -> int:
         """Return the address of a variable in its own state space."""
@@ -61,16 +64,12 @@ def link(module: Module, kernel: str) -> Program:
     return Program(
         function, build_cfg(function), module_variables, parameters, parameter_bytes, static_bytes,
         _aligned(private_bytes, 16), addresses, _register_bytes(function), _read_registers(function),
+        module.target.startswith("sm_3"),
     )  # fmt: skip
 
 
 def _read_registers(function: Function) -> frozenset[str]:
-    read: set[str] = set()
-    for ins in function.instructions:
-        sources = ins.operands[1:] if ins.root == "atom" else ins.operands
-        read.update(register.name for operand in sources for register in _registers(operand))
-        read.update({ins.guard.name} if ins.guard else ())
-    return frozenset(read)
+    return frozenset(register.name for ins in function.instructions for register in sources_of(ins))
 
 
 def _register_bytes(function: Function) -> int:

@@ -21,8 +21,8 @@ _NORMAL_95_PERCENT = 1.96
 _SMALL_SAMPLE = 4.0
 #: Skewness below which the interval is symmetric.
 _SYMMETRIC = 1e-3
-#: A sample of half the grid or more is finished: exact counts are worth twice the time.
-_WORTH_FINISHING = 2
+#: Blocks of the largest stratum beyond its first two that run before anything is known of the kernel.
+_PILOT = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +62,57 @@ class Sampler:
 
     def __init__(self, grid: Extent) -> None:
         self.grid = grid
+        self.blocks = math.prod(grid)
         self.strata = strata_of(grid)
-        self.chosen: list[tuple[int, int]] = []
-        """(stratum, block), in the order in which they run"""
+        self.chosen: list[int] = []
+        """blocks in the order in which they run"""
+        self._stratum_of: list[int] = []
         self._taken: list[set[int]] = [set() for _ in self.strata]
         self._position = [0] * len(self.strata)
 
-    def take(self, stratum: int, count: int) -> list[int]:
+    @property
+    def is_whole(self) -> bool:
+        """Whether every block of the grid is chosen."""
+        return len(self.chosen) == self.blocks
+
+    def pilot(self) -> list[int]:
+        """Choose the first blocks: two of each stratum, more of the largest."""
+        largest = max(range(len(self.strata)), key=lambda i: self.strata[i].size)
+        blocks = [b for i in range(len(self.strata)) for b in self._take(i, 2)]
+        return blocks + self._take(largest, _PILOT)
+
+    def extend(self, total: int) -> list[int]:
+        """Choose further blocks until about ``total`` are chosen, in proportion to the strata's sizes."""
+        more: list[int] = []
+        for number, stratum in enumerate(self.strata):
+            share = math.ceil(stratum.size * min(1.0, total / self.blocks))
+            more += self._take(number, max(0, share - len(self._taken[number])))
+        return more
+
+    def scale(self, per_block: npt.NDArray[np.float64]) -> Count:
+        """Scale values [chosen blocks] to the whole grid, with an interval of about 95 %."""
+        return self.scale_columns(per_block[:, np.newaxis])[0]
+
+    def scale_columns(self, per_block: npt.NDArray[np.float64]) -> tuple[Count, ...]:
+        """Scale each column of values [chosen blocks, columns] to the whole grid."""
+        total, variance, third = np.zeros((3, per_block.shape[1]))
+        number = np.array(self._stratum_of)
+        for index, stratum in enumerate(self.strata):
+            values = per_block[number == index] if len(self.strata) > 1 else per_block
+            n, size = len(values), stratum.size
+            total += size * (values.sum(axis=0) / n)
+            if n < size:
+                rest = 1 - n / size
+                deviations = values - values.mean(axis=0)
+                squares = deviations * deviations
+                variance += size**2 * rest * squares.sum(axis=0) / (n - 1) / n
+                third += size**3 * rest * (squares * deviations).mean(axis=0) / n**2
+        factor = _NORMAL_95_PERCENT * (1 + _SMALL_SAMPLE / len(per_block))
+        seen = per_block.sum(axis=0)
+        columns = zip(total.tolist(), variance.tolist(), third.tolist(), seen.tolist(), strict=True)
+        return tuple(_count(*column, factor) for column in columns)
+
+    def _take(self, stratum: int, count: int) -> list[int]:
         """Choose further blocks of one stratum, spread evenly; fewer when it has no more."""
         size = self.strata[stratum].size
         taken = self._taken[stratum]
@@ -82,45 +126,19 @@ class Sampler:
             taken.add(index)
             new.append(index)
         taken.update(new)
-        blocks = [self.strata[stratum].block(index, self.grid) for index in new]
-        self.chosen += [(stratum, block) for block in blocks]
+        blocks = sorted(self.strata[stratum].block(index, self.grid) for index in new)
+        self.chosen += blocks
+        self._stratum_of += [stratum] * len(blocks)
         return blocks
 
-    def pilot(self) -> list[int]:
-        """Choose the first blocks: two of each stratum, more of the largest."""
-        largest = max(range(len(self.strata)), key=lambda i: self.strata[i].size)
-        blocks = [b for i in range(len(self.strata)) for b in self.take(i, 2)]
-        return blocks + self.take(largest, 6)
 
-    def rest(self, total: int) -> list[int]:
-        """Choose blocks until about ``total`` are chosen, in proportion to the strata's sizes."""
-        blocks = math.prod(self.grid)
-        if blocks <= _WORTH_FINISHING * total:
-            total = blocks
-        more: list[int] = []
-        for number, stratum in enumerate(self.strata):
-            share = math.ceil(stratum.size * min(1.0, total / blocks))
-            more += self.take(number, max(0, share - len(self._taken[number])))
-        return more
-
-    def scale(self, per_block: npt.NDArray[np.float64]) -> Count:
-        """Scale values [chosen blocks] to the whole grid, with an interval of about 95 %."""
-        number = np.array([stratum for stratum, _ in self.chosen])
-        total = variance = third = 0.0
-        for index, stratum in enumerate(self.strata):
-            values = per_block[number == index]
-            n, size = len(values), stratum.size
-            total += size * float(values.mean())
-            if n < size:
-                rest = 1 - n / size
-                deviations = values - values.mean()
-                variance += size**2 * rest * float((deviations**2).sum()) / (n - 1) / n
-                third += size**3 * rest * float((deviations**3).mean()) / n**2
-        if not variance:
-            return Count(total, total, total)
-        low, high = _limits(third / variance**1.5, _NORMAL_95_PERCENT * (1 + _SMALL_SAMPLE / len(per_block)))
-        spread = math.sqrt(variance)
-        return Count(total, max(float(per_block.sum()), total - low * spread), total + high * spread)
+def _count(total: float, variance: float, third: float, seen: float, factor: float) -> Count:
+    """Return an estimate with its interval; what was counted is the least that it can be."""
+    if not variance:
+        return Count.exact(total)
+    low, high = _limits(third / variance**1.5, factor)
+    spread = math.sqrt(variance)
+    return Count(total, max(seen, total - low * spread), total + high * spread)
 
 
 def _limits(skewness: float, factor: float) -> tuple[float, float]:

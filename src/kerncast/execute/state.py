@@ -16,7 +16,10 @@ from kerncast.trace import BlockCounts
 #: Opcodes that access memory; their counts are kept one by one.
 MEMORY_ROOTS = frozenset({"ld", "ldu", "st", "atom", "red"})
 #: What is counted of each of them, by the names of BlockCounts.
-ACCESS_COUNTS = ("requests", "sectors", "accesses", "shared_requests", "shared_accesses", "local_accesses")
+ACCESS_COUNTS = (
+    "requests", "sectors", "lines", "accesses", "shared_requests", "shared_accesses", "shared_wavefronts",
+    "shared_conflicts", "local_requests", "local_accesses", "local_sectors", "local_lines", "contention",
+)  # fmt: skip
 _BRANCHES = frozenset({"bra", "ret", "exit"})
 
 #: Called with how many blocks have run, and with how many are to run.

@@ -4,6 +4,7 @@ import numpy as np
 
 from kerncast.execute.arena import Arena
 from kerncast.kernel_profile import SECTOR_BYTES
+from kerncast.recording import LINE_BYTES
 from kerncast.trace import Counts, Footprint
 
 
@@ -12,7 +13,8 @@ class Touched:
 
     def __init__(self, arena: Arena) -> None:
         self._arena = arena
-        sectors = -(-len(arena.data) // SECTOR_BYTES)
+        # Whole lines, as an engine marks the four sectors of a line at once.
+        sectors = -(-len(arena.data) // LINE_BYTES) * (LINE_BYTES // SECTOR_BYTES)
         self.sectors = sectors
         self.read = np.zeros(sectors, np.bool_)
         self.written = np.zeros(sectors, np.bool_)

@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from kerncast.ptx.module import TYPE_BITS, Instruction, Vector
+from kerncast.ptx.module import TYPE_BITS, Instruction, Register, Vector
+from kerncast.recording import Operation
 
 _SPECIAL = {"rcp", "sqrt", "rsqrt", "sin", "cos", "ex2", "lg2", "tanh"}
 _INTEGER = {
@@ -20,6 +21,8 @@ _FLOAT_CLASS = {
     "f32": "fp32", "f32x2": "fp32", "f64": "fp64", "f16": "fp16", "f16x2": "fp16", "bf16": "fp16", "bf16x2": "fp16",
 }  # fmt: skip
 _MEMORY = {"ld", "ldu", "st", "atom", "red"}
+#: Modifiers of loads that L1 does not serve.
+_PASSES_L1 = {"volatile", "relaxed", "acquire", "mmio", "cg", "cv"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +63,21 @@ def kind_name(ins: Instruction) -> str:
     if ins.root in {"bar", "barrier", "shfl", "vote"}:
         return ".".join((ins.root, *ins.modifiers[:2]))
     return f"{ins.root}.{ins.type}" if ins.type else ins.root
+
+
+def operation_of(ins: Instruction, read: frozenset[str]) -> Operation:
+    """Return what a recording says of an access to global memory; ``read`` are the registers that anything reads."""
+    modifiers = set(ins.modifiers)
+    if ins.root in {"ld", "ldu"}:
+        if "nc" in modifiers:
+            return Operation.LOAD_READ_ONLY
+        return Operation.LOAD_UNCACHED if modifiers & _PASSES_L1 else Operation.LOAD
+    if ins.root == "st":
+        return Operation.STORE
+    results = ins.operands[0] if ins.root == "atom" else None
+    registers = results.elements if isinstance(results, Vector) else (results,)
+    is_read = any(isinstance(r, Register) and r.name in read for r in registers)
+    return Operation.ATOMIC if is_read else Operation.REDUCTION
 
 
 def access_bytes(ins: Instruction) -> int:

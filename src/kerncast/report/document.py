@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from kerncast.forecast import Case, Forecast, block_request_of
+from kerncast.forecast import Case, Forecast
 from kerncast.gpu import GPU
 from kerncast.kernel_profile import KernelProfile
-from kerncast.occupancy import occupancy
+from kerncast.occupancy import block_request_of, occupancy
 from kerncast.prediction import Prediction
 from kerncast.report.tables import Table
 from kerncast.report.words import (

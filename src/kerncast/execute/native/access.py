@@ -12,21 +12,25 @@ from kerncast.execute.arena import GLOBAL_BASE
 from kerncast.execute.native.frames import BLOCK, FAULTS, SPACES, WARP, WORKER, field, get, put
 from kerncast.execute.native.ir import Emitter, Unit, Value, each_lane, integer
 from kerncast.execute.native.lowering import I64
+from kerncast.recording import Operation
 
 POINTERS = (Value("%worker", "ptr"), Value("%warp", "ptr"))
-_COUNTERS, _SITE, _MASK, _ADDRESS = (
+SITE = Value("%site", "i32")
+_COUNTERS, _MASK, _ADDRESS = (
     Value("%counters", "ptr"),
-    Value("%site", "i32"),
     Value("%mask", "i32"),
     Value("%address", I64),
 )
 _START = Value("0", "i64")
 _FIRST_SPACE = Value("0", "i32")
 #: Parameters of every function that accesses memory.
-PARAMETERS = (*POINTERS, _COUNTERS, _SITE, _MASK, _ADDRESS)
+PARAMETERS = (*POINTERS, _COUNTERS, SITE, _MASK, _ADDRESS)
 #: Counters of a memory instruction in each state space.
-COUNTERS = {"global": ("requests", "accesses", "sectors"), "shared": ("shared_requests", "shared_accesses"),
-            "local": ("local_accesses",)}  # fmt: skip
+COUNTERS = {
+    "global": ("requests", "accesses", "sectors", "lines", "contention"),
+    "shared": ("shared_requests", "shared_accesses", "shared_wavefronts", "shared_conflicts", "contention"),
+    "local": ("local_requests", "local_accesses", "local_sectors", "local_lines"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +42,40 @@ class Access:
     """global, const, shared, local, call (parameters of an inlined function) or param (of the kernel)"""
     size: int
     """bytes of each lane"""
-    touches: tuple[str, ...]
-    """read, written: which maps of touched sectors it marks; empty when these are not kept"""
+    operation: Operation | None
+    """what is recorded of it; None where only instructions are counted"""
     mask: Value = _MASK
     """lanes that take part"""
     offset: Value = _ADDRESS
     """of each lane, from the start of the memory"""
     start: Value = _START
     """address of the memory, as an integer"""
+    private: Value = _ADDRESS
+    """local memory: offset of each lane in its own part"""
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether sectors, lines and wavefronts are counted."""
+        return self.operation is not None
+
+    @property
+    def is_recorded(self) -> bool:
+        """Whether a recording shows it."""
+        return self.is_counted and self.space in {"global", "local"}
+
+    @property
+    def touches(self) -> tuple[str, ...]:
+        """Which maps of touched sectors it marks: read, written."""
+        if self.operation is None or self.space not in {"global", "const"}:
+            return ()
+        if self.operation in {Operation.ATOMIC, Operation.REDUCTION}:
+            return ("read", "written")
+        return ("written",) if self.operation is Operation.STORE else ("read",)
+
+    @property
+    def variant(self) -> str:
+        """Which functions count it."""
+        return "_".join((self.space, *self.touches))
 
     @property
     def counters(self) -> dict[str, int]:
@@ -77,7 +107,7 @@ def checked(access: Access, nothing: Value | None) -> Access:
     access.count("accesses", threads)
     access.count("shared_accesses", threads)
     access.count("local_accesses", threads)
-    for name in ("requests", "shared_requests"):
+    for name in ("requests", "shared_requests", "local_requests"):
         access.count(name, integer("i64", 1))
     return access
 
@@ -95,7 +125,7 @@ def lane_pointers(access: Access) -> Value:
 def _check_global(access: Access) -> Access:
     emit, worker = access.emit, POINTERS[0]
     offset = emit.sub(access.offset, integer(I64, GLOBAL_BASE))
-    site = emit.cast("zext", _SITE, "i64")
+    site = emit.cast("zext", SITE, "i64")
     window = emit.at(get(emit, worker, WORKER, "windows"), emit.shl(site, 4))
     start, places = emit.load(window, "i64"), emit.load(emit.at(window, 8), "i64")
     bad = emit.compare("uge", emit.sub(offset, emit.splat(start)), emit.splat(places))
@@ -117,7 +147,7 @@ def _check_local(access: Access) -> Access:
     found = _check_room(access, "private_bytes", get(emit, POINTERS[1], WARP, "private"))
     stride = emit.cast("zext", get(emit, POINTERS[0], WORKER, "private_bytes"), "i64")
     own = emit.mul(each_lane(I64, range(32)), emit.splat(stride))
-    return replace(found, offset=emit.add(found.offset, own))
+    return replace(found, offset=emit.add(found.offset, own), private=found.offset)
 
 
 def _check_room(access: Access, room: str, memory: Value) -> Access:
@@ -147,12 +177,12 @@ def _mended(access: Access, bad: Value, offset: Value, name: str) -> Value:
     with emit.when(emit.compare("ne", failed, 0)):
         space = integer("i32", SPACES.index(access.space))
         size = integer("i64", access.size)
-        emit.store(emit.call(name, "i32", *POINTERS, _SITE, access.mask, failed, offset, size, space), result)
+        emit.store(emit.call(name, "i32", *POINTERS, SITE, access.mask, failed, offset, size, space), result)
     return emit.load(result, "i32")
 
 
 _FAILED, _SIZE, _SPACE = Value("%failed", "i32"), Value("%size", "i64"), Value("%space", "i32")
-_SLOW = (*POINTERS, _SITE, _MASK, _FAILED, _ADDRESS, _SIZE, _SPACE)
+_SLOW = (*POINTERS, SITE, _MASK, _FAILED, _ADDRESS, _SIZE, _SPACE)
 
 
 def _define_find_allocation(unit: Unit) -> None:
@@ -162,7 +192,7 @@ def _define_find_allocation(unit: Unit) -> None:
     offsets, kept, found = field(emit, worker, WORKER, "offsets"), emit.allocate("i32"), emit.allocate("i32")
     emit.store(_ADDRESS, offsets, 64)
     emit.store(_MASK, kept)
-    window = emit.at(get(emit, worker, WORKER, "windows"), emit.shl(emit.cast("zext", _SITE, "i64"), 4))
+    window = emit.at(get(emit, worker, WORKER, "windows"), emit.shl(emit.cast("zext", SITE, "i64"), 4))
     starts, ends = get(emit, worker, WORKER, "starts"), get(emit, worker, WORKER, "ends")
     count = emit.cast("ptrtoint", get(emit, worker, WORKER, "allocations"), "i64")
     with emit.each_bit(_MASK) as lane:
@@ -182,7 +212,7 @@ def _define_find_allocation(unit: Unit) -> None:
         outside = emit.compare("eq", emit.load(found, "i32"), 0)
         with emit.when(emit.or_(misaligned, outside)):
             note_fault(
-                emit, POINTERS, Fault(_code(emit, misaligned), _SITE, lane, emit.add(offset, GLOBAL_BASE), _SPACE)
+                emit, POINTERS, Fault(_code(emit, misaligned), SITE, lane, emit.add(offset, GLOBAL_BASE), _SPACE)
             )
             bit = emit.shl(integer("i32", 1), lane)
             emit.store(emit.and_(emit.load(kept, "i32"), emit.not_(bit)), kept)
@@ -221,7 +251,7 @@ def _define_reject(unit: Unit) -> None:
     lane = emit.first_lane(_FAILED)
     offset = emit.load(emit.index(offsets, "i64", lane), "i64")
     misaligned = emit.compare("ne", emit.and_(offset, emit.sub(_SIZE, 1)), 0)
-    note_fault(emit, POINTERS, Fault(_code(emit, misaligned), _SITE, lane, offset, _SPACE))
+    note_fault(emit, POINTERS, Fault(_code(emit, misaligned), SITE, lane, offset, _SPACE))
     emit.give(emit.and_(_MASK, emit.not_(_FAILED)))
     emit.finish()
 

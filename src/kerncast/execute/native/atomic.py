@@ -8,12 +8,14 @@ from dataclasses import dataclass
 
 from kerncast.execute.native import halves
 from kerncast.execute.native.access import PARAMETERS, POINTERS, Access, checked, lane_pointers
+from kerncast.execute.native.banks import count_contention, count_wavefronts
 from kerncast.execute.native.block import BlockCode
 from kerncast.execute.native.frames import WORKER, field
 from kerncast.execute.native.ir import Emitter, Unit, Value, integer
-from kerncast.execute.native.sectors import count_scattered
+from kerncast.execute.native.lines import count_scattered
 from kerncast.execute.native.transfer import define_generic, define_refusal
 from kerncast.ptx.module import TYPE_BITS
+from kerncast.recording import Operation
 
 _OPERATIONS = ("add", "min", "max", "inc", "dec", "exch", "cas", "and", "or", "xor")
 _FLOATS = {"f32": "float", "f64": "double"}
@@ -46,29 +48,33 @@ def update_of(modifiers: tuple[str, ...], type_name: str, count: int) -> Update:
     return Update(next(m for m in modifiers if m in _OPERATIONS), type_name, count)
 
 
-def updater(unit: Unit, update: Update, space: str, *, counts_sectors: bool) -> str:
+def updater(unit: Unit, update: Update, space: str, operation: Operation | None) -> str:
     """Return the name of the function for an update, and write it if need be.
 
     It takes its operands from the worker's ``staged`` area, and leaves the old values in ``merged``.
     """
     name = f"atomic_{update.operation}_{update.type}_{update.count}_{space}"
+    name += "_red" if operation is Operation.REDUCTION else ""
     if name in unit:
         return name
     if space == "generic":
-        define_generic(unit, name, lambda part: updater(unit, update, part, counts_sectors=counts_sectors))
+        define_generic(unit, name, lambda part: updater(unit, update, part, operation))
     elif space not in {"global", "shared"}:
         define_refusal(unit, name, "param" if space == "argument" else space, "atomic")
     else:
-        _define(unit, name, update, space, ("read", "written") if counts_sectors and space == "global" else ())
+        _define(unit, name, update, space, operation)
     return name
 
 
-def _define(unit: Unit, name: str, update: Update, space: str, touches: tuple[str, ...]) -> None:
+def _define(unit: Unit, name: str, update: Update, space: str, operation: Operation | None) -> None:
     emit = Emitter(unit, name, "void", PARAMETERS)
     worker = POINTERS[0]
-    access = checked(Access(emit, space, update.bytes * update.count, touches), None)
+    access = checked(Access(emit, space, update.bytes * update.count, operation), None)
     if space == "global":
         count_scattered(access)
+    else:
+        count_wavefronts(access, is_atomic=True)
+    count_contention(access)
     table = lane_pointers(access)
     staged, merged = field(emit, worker, WORKER, "staged"), field(emit, worker, WORKER, "merged")
     with emit.each_bit(access.mask) as lane:

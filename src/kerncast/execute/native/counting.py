@@ -8,7 +8,7 @@ from kerncast.execute.state import MEMORY_ROOTS, is_switched
 from kerncast.ptx import ControlFlowGraph, Function
 from kerncast.ptx.module import Instruction
 
-_GENERIC_BYTES = 48
+_GENERIC_BYTES = 8 * sum(len(names) for names in COUNTERS.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +20,8 @@ class CounterPlan:
     memory: dict[int, int]
     """memory instruction: its first counter"""
     divergent: int
+    longest: int
+    """instructions of the busiest warp"""
     bytes: int
 
     @staticmethod
@@ -27,16 +29,12 @@ class CounterPlan:
         """Return the offset of a basic block's counters: of warps, then of threads."""
         return 16 * number
 
-    def columns(self, ins: Instruction, number: int) -> dict[str, int]:
-        """Return the positions in the row of a memory instruction's counters, by the names of Trace."""
+    def columns(self, ins: Instruction, number: int, name: str) -> list[int]:
+        """Return where in the row a memory instruction has a counter; more than one where it counts by space."""
         start = self.memory[number] // 8
-        if ins.space != "generic":
-            return {name: start + place for place, name in enumerate(COUNTERS.get(ins.space, ()))}
-        return {
-            name: start + GENERIC_COUNTERS[space] // 8 + place
-            for space, names in COUNTERS.items()
-            for place, name in enumerate(names)
-        }
+        spaces = COUNTERS if ins.space == "generic" else {ins.space: COUNTERS.get(ins.space, ())}
+        offsets = GENERIC_COUNTERS if ins.space == "generic" else {ins.space: 0}
+        return [start + offsets[space] // 8 + names.index(name) for space, names in spaces.items() if name in names]
 
 
 def plan_counters(function: Function, cfg: ControlFlowGraph) -> CounterPlan:
@@ -50,4 +48,4 @@ def plan_counters(function: Function, cfg: ControlFlowGraph) -> CounterPlan:
         if ins.root in MEMORY_ROOTS:
             memory[number] = position
             position += _GENERIC_BYTES if ins.space == "generic" else 8 * len(COUNTERS.get(ins.space, ()))
-    return CounterPlan(guarded, memory, position, position + 8)
+    return CounterPlan(guarded, memory, position, position + 8, position + 16)

@@ -18,7 +18,7 @@ from kerncast.execute.native.counting import CounterPlan, plan_counters
 from kerncast.execute.native.frames import BLOCK, WARP, WORKER
 from kerncast.execute.native.independence import blocks_are_independent
 from kerncast.execute.native.ir import Unit
-from kerncast.execute.native.jit import Host, Machine, compile_text
+from kerncast.execute.native.jit import Host, Machine, compile_unit
 from kerncast.execute.native.limits import run_until
 from kerncast.execute.native.printing import printer_of, prints
 from kerncast.execute.native.registers import RegisterPlan, plan_registers
@@ -26,6 +26,7 @@ from kerncast.execute.native.scheduler import NOT_DONE, write_scheduler
 from kerncast.execute.native.warp import Plans, write_warp
 from kerncast.execute.state import Setting
 from kerncast.launch import Launch
+from kerncast.recording import SEGMENT
 
 __all__ = ["Compiled", "Run", "compile_program"]
 
@@ -54,24 +55,37 @@ class Compiled:
     """characters of LLVM text"""
 
 
-def compile_program(program: Program, *, counts_sectors: bool = True, host: Host | None = None) -> Compiled:
+def compile_program(program: Program, *, counts_memory: bool = True, host: Host | None = None) -> Compiled:
     """Compile a program; raises UnsupportedError for what is not covered, TooLargeError for what takes too long."""
-    text, registers, counters, symbols = write_module(program, counts_sectors=counts_sectors)
-    return Compiled(compile_text(text, host), registers, counters, symbols, len(text))
+    unit, registers, counters, symbols = write_module(program, counts_memory=counts_memory)
+    return Compiled(compile_unit(unit, host), registers, counters, symbols, len(unit.text))
 
 
 def write_module(
-    program: Program, *, counts_sectors: bool = True
-) -> tuple[str, RegisterPlan, CounterPlan, tuple[str, ...]]:
+    program: Program, *, counts_memory: bool = True
+) -> tuple[Unit, RegisterPlan, CounterPlan, tuple[str, ...]]:
     """Return the LLVM IR of a program, and where its registers, counters and variables lie."""
     symbols = tuple(variable.name for variable in program.globals)
     registers = plan_registers(program.function, program.cfg)
     counters = plan_counters(program.function, program.cfg)
     unit = Unit()
     numbers = {name: number for number, name in enumerate(symbols)}
-    write_warp(unit, Plans(program, registers, counters, numbers, counts_sectors))
+    write_warp(unit, Plans(program, registers, counters, numbers, counts_memory))
     write_scheduler(unit, registers.start_bytes)
-    return unit.text, registers, counters, symbols
+    return unit, registers, counters, symbols
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """Events and segments of one worker (see kerncast.recording)."""
+
+    events: npt.NDArray[np.uint64]
+    segments: npt.NDArray[np.void]
+
+    @classmethod
+    def with_room(cls, events: int, segments: int) -> "Log":
+        """Return an empty log."""
+        return cls(np.zeros(events, np.uint64), np.zeros(segments, SEGMENT))
 
 
 class Run:
@@ -86,15 +100,25 @@ class Run:
         self.touched = setting.touched
         self.deadline = math.inf
         """when to stop, in the time of time.monotonic"""
-        self.counters = np.zeros((0, compiled.counters.bytes // 8), np.int64)
-        """[blocks, counters]"""
+        self._counters = [np.zeros((0, compiled.counters.bytes // 8), np.int64)]
         self.remarks = np.zeros(len(setting.program.function.instructions) + 1, np.uint8)
         self.starts = np.array([a.start for a in arena.allocations], np.int64)
         self.ends = np.array([a.start + a.nbytes for a in arena.allocations], np.int64)
         self.console = Console(setting.program, arena)
         self._printer = printer_of(setting.program, self.console)
         self.printer_address = ctypes.cast(self._printer, ctypes.c_void_p).value or 0
-        self._workers: list[Worker] = []
+        self.workers: list[Worker] = []
+
+    @property
+    def finished(self) -> int:
+        """How many blocks have run."""
+        return sum(len(part) for part in self._counters)
+
+    @property
+    def counters(self) -> npt.NDArray[np.int64]:
+        """[blocks, counters] of all blocks that have run."""
+        self._counters = [np.concatenate(self._counters)]
+        return self._counters[0]
 
     def prepare(self, parameters: bytes, symbols: list[int], workers: int) -> None:
         """Set up what the workers share; raises BudgetExceededError for too much shared or local memory."""
@@ -111,15 +135,18 @@ class Run:
         self.parameter_bytes = len(parameters)
         self.symbols = np.array([*symbols, 0], np.uint64)
         self.template = _frame_template(self.compiled, self.program, self.launch)
-        self._workers = [Worker(self) for _ in range(workers)]
+        self.workers = [Worker(self) for _ in range(workers)]
 
-    def run(self, blocks: npt.NDArray[np.int64], keep_going: Callable[[int], None]) -> None:
-        """Run blocks and append their counters; ``keep_going`` is called with how many are finished, and may raise."""
+    def run(self, blocks: npt.NDArray[np.int64], keep_going: Callable[[int], None]) -> list["Worker"]:
+        """Run blocks, append their counters and return the workers that ran neighbouring parts of the list.
+
+        ``keep_going`` is called with how many are finished, and may raise.
+        """
         counters = np.zeros((len(blocks), self.compiled.counters.bytes // 8), np.int64)
         parts = self._shares(len(blocks))
-        for worker, part in zip(self._workers, parts, strict=False):
+        for worker, part in zip(self.workers, parts, strict=False):
             worker.begin(blocks[part], counters[part])
-        running = self._workers[: len(parts)]
+        running = self.workers[: len(parts)]
         while True:
             for worker in running:
                 worker.state["patience"] = _PATIENCE
@@ -129,15 +156,21 @@ class Run:
             keep_going(sum(int(worker.state["finished"]) for worker in running))
             if not any(worker.unfinished for worker in running):
                 break
-        self.counters = np.concatenate([self.counters, counters])
+        self._counters.append(counters)
+        return running
+
+    def record_into(self, logs: "list[Log]") -> None:
+        """Let each worker record its accesses from now on, as far as its log has room."""
+        for worker, log in zip(self.workers, logs, strict=True):
+            worker.record_into(log)
 
     def where_stands(self) -> str:
         """Return the line of the user's source where some warp stands."""
-        return faults.where_stands(self._workers[0], self)
+        return faults.where_stands(self.workers[0], self)
 
     def _shares(self, blocks: int) -> list[slice]:
         """Cut blocks into neighbouring parts, one for each worker."""
-        bounds = [blocks * n // len(self._workers) for n in range(len(self._workers) + 1)]
+        bounds = [blocks * n // len(self.workers) for n in range(len(self.workers) + 1)]
         return [slice(a, b) for a, b in pairwise(bounds) if b > a]
 
 
@@ -180,6 +213,7 @@ class Worker:
             "counter_bytes": run.compiled.counters.bytes, "frame_bytes": run.compiled.registers.frame_bytes,
             "frame_template": run.template.ctypes.data, "iteration_limit": run.budget.block_steps,
             "windows": self._memory(16 * len(run.remarks)).ctypes.data, "printer": run.printer_address,
+            "longest": run.compiled.counters.longest, "pairs_words": program.pairs_words,
         }  # fmt: skip
         for name, value in values.items():
             self.state[name] = value
@@ -199,6 +233,21 @@ class Worker:
         self.state["next_row"] = self.state["finished"] = 0
         self.state["counters"] = counters.ctypes.data
         self.unfinished = True
+
+    def record_into(self, log: "Log") -> None:
+        """Record accesses from now on."""
+        for name, buffer in (("event", log.events), ("segment", log.segments)):
+            self.state[f"{name}s"], self.state[f"{name}_limit"] = buffer.ctypes.data, len(buffer)
+            self.state[f"{name}_count"] = 0
+        self._log = log
+
+    def recorded(self) -> "Log | None":
+        """Return what was recorded and begin anew; None if the log was too small for it."""
+        events, segments = int(self.state["event_count"]), int(self.state["segment_count"])
+        self.state["event_count"] = self.state["segment_count"] = 0
+        if events == len(self._log.events) or segments == len(self._log.segments):
+            return None
+        return Log(self._log.events[:events].copy(), self._log.segments[:segments].copy())
 
     def run(self) -> bool:
         """Run until the patience ends; returns whether there is more to do."""

@@ -26,7 +26,8 @@ WARP = np.dtype(
         ("reduces", "u4"),  # 0 no, 1 counts, 2 and, 3 or
         ("result", "u4"),  # offset of the register that takes the result; 0 if nothing reads it
         ("instruction", "u4"),  # of the barrier, for messages
-        ("pad", "u4", 3),
+        ("pad", "u4", 1),
+        ("issued", "i8"),  # instructions since the block began
         ("private", "u8"),  # memory of the warp's threads, one after the other
         ("shared", "u8"),  # shared memory of the block
         ("counters", "u8"),  # counters of the block
@@ -94,6 +95,14 @@ WORKER = np.dtype(
         ("iteration_limit", "i8"),
         ("clock", "i8"),
         ("printer", "u8"),  # function to call where lanes print
+        ("pairs_words", "u4"),  # whether a bank of shared memory serves two words of a row of 64 together
+        ("longest", "i8"),  # where in a block's counters the instructions of its busiest warp stand
+        ("events", "u8"),  # what is recorded of accesses to memory (see kerncast.recording)
+        ("event_count", "i8"),
+        ("event_limit", "i8"),  # 0: nothing is recorded
+        ("segments", "u8"),
+        ("segment_count", "i8"),
+        ("segment_limit", "i8"),
         ("patience", "i8"),  # turns of warps until the worker reports to Python
         ("stop", "u4"),  # not 0: end as soon as possible; set from another thread
     ],

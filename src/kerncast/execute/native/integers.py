@@ -3,7 +3,7 @@
 from kerncast.execute.native import floats, halves, packed
 from kerncast.execute.native.ir import Emitter, Value, bits, element, integer, vector
 from kerncast.execute.native.lowering import FLOATS, HALVES, Operation, lowers
-from kerncast.execute.native.registers import CARRY
+from kerncast.ptx.dependence import CARRY
 from kerncast.ptx.module import TYPE_BITS
 
 _WIDER = {"s16": "s32", "u16": "u32", "s32": "s64", "u32": "u64"}

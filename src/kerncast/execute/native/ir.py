@@ -4,7 +4,7 @@ Text, because the parser of LLVM takes it in a millisecond where building the sa
 """
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -76,6 +76,12 @@ class Unit:
         self._functions: dict[str, str] = {}
         self._declarations: dict[str, str] = {}
         self._constants: dict[str, str] = {}
+        self.borrowed: dict[str, Callable[[Unit], None]] = {}
+        """functions that other modules hold: the name, and what writes it"""
+
+    def borrow(self, name: str, write: "Callable[[Unit], None]") -> None:
+        """Say that a function lies in a module of its own, which serves all kernels and is optimised."""
+        self.borrowed[name] = write
 
     def __contains__(self, name: str) -> bool:
         return name in self._functions

@@ -1,5 +1,6 @@
 """Writes the memory instructions of a block: ld, ldu, st, atom, red."""
 
+from kerncast import recording
 from kerncast.execute.native import atomic, transfer
 from kerncast.execute.native.frames import WORKER, field, get
 from kerncast.execute.native.ir import LANES, Value, element, integer, vector
@@ -15,7 +16,7 @@ def space_of(o: Operation, operand: Address) -> str:
     return "call" if is_own else "argument"
 
 
-def load(o: Operation, number: int, counters: Value, *, counts_sectors: bool) -> None:
+def load(o: Operation, number: int, counters: Value, operation: recording.Operation | None) -> None:
     """Write a load; ``number`` is that of the instruction, and ``counters`` is where its counters lie."""
     target, source = o.ins.operands
     assert isinstance(source, Address)
@@ -29,14 +30,14 @@ def load(o: Operation, number: int, counters: Value, *, counts_sectors: bool) ->
             _load_parameter(o, place, elements)
             return
     address = _address(o, source)
-    name = transfer.loader(o.emit.unit, space, size * len(elements), counts_sectors=counts_sectors)
+    name = transfer.loader(o.emit.unit, space, size * len(elements), operation)
     pointers = (o.block.pointers.worker, o.block.pointers.warp)
     found = o.emit.call(name, "ptr", *pointers, counters, integer("i32", number), o.block.executing, address)
     for each, value in zip(elements, _taken_apart(o, found, size, len(elements)), strict=True):
         o.block.write(each, value, signed=o.is_signed)
 
 
-def store(o: Operation, number: int, counters: Value, *, counts_sectors: bool) -> None:
+def store(o: Operation, number: int, counters: Value, operation: recording.Operation | None) -> None:
     """Write a store."""
     target, source = o.ins.operands
     assert isinstance(target, Address)
@@ -47,14 +48,12 @@ def store(o: Operation, number: int, counters: Value, *, counts_sectors: bool) -
     staged = field(o.emit, o.block.pointers.worker, WORKER, "staged")
     o.emit.store(_put_together(o, values), staged, 64)
     space = space_of(o, target)
-    name = transfer.storer(
-        o.emit.unit, "call" if space == "argument" else space, size * len(elements), counts_sectors=counts_sectors
-    )
+    name = transfer.storer(o.emit.unit, "call" if space == "argument" else space, size * len(elements), operation)
     pointers = (o.block.pointers.worker, o.block.pointers.warp)
     o.emit.call_void(name, *pointers, counters, integer("i32", number), o.block.executing, address)
 
 
-def update(o: Operation, number: int, counters: Value, *, counts_sectors: bool) -> None:
+def update(o: Operation, number: int, counters: Value, operation: recording.Operation | None) -> None:
     """Write an atomic or a reduction."""
     position = 1 if o.ins.root == "atom" else 0
     target = o.ins.operands[position]
@@ -65,7 +64,7 @@ def update(o: Operation, number: int, counters: Value, *, counts_sectors: bool) 
     kind = f"b{TYPE_BITS[o.type]}"
     given = [[o.block.source(element, kind) for element in elements] for elements in lists[position + 1 :]]
     atomic.stage(o.block, [_put_together(o, values) for values in given])
-    name = atomic.updater(o.emit.unit, what, space_of(o, target), counts_sectors=counts_sectors)
+    name = atomic.updater(o.emit.unit, what, space_of(o, target), operation)
     pointers = (o.block.pointers.worker, o.block.pointers.warp)
     o.emit.call_void(name, *pointers, counters, integer("i32", number), o.block.executing, address)
     if position:

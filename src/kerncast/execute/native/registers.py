@@ -4,22 +4,15 @@ Registers that live inside one block only stay in registers of the CPU.
 Source of the liveness equations: Aho, Lam, Sethi, Ullman, "Compilers", 2nd ed., section 9.2.5.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kerncast.execute.native.frames import WARP
 from kerncast.execute.native.limits import TooLargeError
 from kerncast.ptx import ControlFlowGraph, Function
-from kerncast.ptx.module import TYPE_BITS, Address, Instruction, Negated, Operand, Register, Vector
+from kerncast.ptx.dependence import kept_by, results_of, sources_of
+from kerncast.ptx.module import TYPE_BITS
 
-#: The carry flag of add.cc and its kin.
-CARRY = Register("%cc", "pred")
-_TAKES_CARRY = frozenset({"addc", "subc", "madc"})
-_WITHOUT_RESULT = frozenset({
-    "st", "red", "bra", "brx", "ret", "exit", "trap", "membar", "fence", "nanosleep", "prefetch", "prefetchu",
-    "pmevent", "call", "brkpt", "griddepcontrol",
-})  # fmt: skip
-_COMBINE = frozenset({"and", "or", "xor"})
 _LINE_BYTES = 64
 _WORK_LIMIT = 4 * 10**9  # bits looked at, which takes about a second
 
@@ -86,34 +79,6 @@ def _live_out(cfg: ControlFlowGraph, uses: list[int], defines: list[int]) -> lis
     return live_out
 
 
-def results_of(ins: Instruction) -> tuple[Register, ...]:
-    """Return the registers that an instruction writes."""
-    carry = (CARRY,) if "cc" in ins.modifiers else ()
-    return (*_registers(ins.operands[: result_count(ins)]), *carry)
-
-
-def sources_of(ins: Instruction) -> tuple[Register, ...]:
-    """Return the registers that an instruction reads, its guard among them."""
-    count = result_count(ins)
-    addresses = (o for o in ins.operands[:count] if isinstance(o, Address))
-    guard = (ins.guard,) if ins.guard else ()
-    carry = (CARRY,) if ins.root in _TAKES_CARRY else ()
-    return (*_registers((*ins.operands[count:], *addresses)), *guard, *carry)
-
-
-def result_count(ins: Instruction) -> int:
-    """Return how many of the first operands are results."""
-    if ins.root in _WITHOUT_RESULT or not ins.operands:
-        return 0
-    if ins.root in {"bar", "barrier"}:
-        return int("red" in ins.modifiers)
-    if ins.root == "setp":
-        return len(ins.operands) - 2 - any(m in _COMBINE for m in ins.modifiers)
-    if ins.root == "shfl":
-        return 2 if len(ins.operands) > (5 if "sync" in ins.modifiers else 4) else 1
-    return 2 if ins.root == "elect" or (ins.root == "match" and len(ins.operands) == 4) else 1
-
-
 def _uses_and_definitions(function: Function, cfg: ControlFlowGraph) -> tuple[list[set[str]], list[set[str]]]:
     """Return per block the registers that are read before they are written there, and those that are written."""
     all_uses, all_defines = [], []
@@ -123,23 +88,8 @@ def _uses_and_definitions(function: Function, cfg: ControlFlowGraph) -> tuple[li
         for ins in function.instructions[block.start : block.stop]:
             read = {r.name for r in sources_of(ins)}
             written = {r.name for r in results_of(ins)}
-            if ins.guard is not None or ins.root in {"bar", "barrier"}:
-                read |= written  # threads that the guard switches off keep the old value
-            uses |= read - defines
+            uses |= (read | {r.name for r in kept_by(ins)}) - defines
             defines |= written
         all_uses.append(uses)
         all_defines.append(defines)
     return all_uses, all_defines
-
-
-def _registers(operands: Iterable[Operand]) -> Iterator[Register]:
-    for operand in operands:
-        match operand:
-            case Register():
-                yield operand
-            case Negated(register):
-                yield register
-            case Address(Register() as register):
-                yield register
-            case Vector(elements):
-                yield from _registers(elements)

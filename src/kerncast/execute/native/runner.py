@@ -9,7 +9,7 @@ from kerncast.execute.arena import check_room
 from kerncast.execute.budget import endless
 from kerncast.execute.layout import Program
 from kerncast.execute.native.counting import CounterPlan
-from kerncast.execute.native.engine import Compiled, Run, compile_program, worker_count
+from kerncast.execute.native.engine import Compiled, Run, Worker, compile_program, worker_count
 from kerncast.execute.remarks import PRINTF, absent_lanes
 from kerncast.execute.state import ACCESS_COUNTS, Report, Setting
 from kerncast.launch import Buffer
@@ -24,17 +24,17 @@ class NativeEngine:
         self._setting = setting
         compiled = compiled or _compiled(_Identity(setting.linked))
         self._plan = compiled.counters
-        self._run = Run(compiled, setting)
+        self.launch_run = Run(compiled, setting)
         addresses = [setting.program.address_of(name) for name in compiled.symbols]
         buffers = frozenset(a.parameter.name for a in setting.arguments if isinstance(a.argument.value, Buffer))
-        self._run.prepare(setting.parameters, addresses, workers or _workers(_Identity(setting.linked), buffers))
-        self._run.deadline = deadline
+        self.launch_run.prepare(setting.parameters, addresses, workers or _workers(_Identity(setting.linked), buffers))
+        self.launch_run.deadline = deadline
 
     @property
     def remarks(self) -> tuple[str, ...]:
         """What a reader of the counts should know."""
         code = self._setting.program.function.instructions
-        doubtful = [absent_lanes(code[number]) for number in np.flatnonzero(self._run.remarks).tolist()]
+        doubtful = [absent_lanes(code[number]) for number in np.flatnonzero(self.launch_run.remarks).tolist()]
         prints = [number for number, ins in enumerate(code) if "vprintf" in ins.modifiers]
         executed = self._executions(prints) if prints else 0
         return tuple(dict.fromkeys([*doubtful, *([PRINTF] if executed else [])]))
@@ -42,7 +42,7 @@ class NativeEngine:
     @property
     def printed(self) -> str:
         """What the kernel printed."""
-        return self._run.console.text
+        return self.launch_run.console.text
 
     def check_room(self, blocks: int) -> None:
         """Raise BudgetExceededError if the counts of so many blocks take too much memory."""
@@ -50,25 +50,29 @@ class NativeEngine:
 
     def run(self, blocks: list[int], report: Report | None) -> None:
         """Run these blocks."""
-        before = len(self._run.counters)
+        self.run_parts(np.array(blocks, np.int64), report)
+
+    def run_parts(self, blocks: Counts, report: Report | None = None) -> list[Worker]:
+        """Run these blocks and return the workers that ran them, in the order of their parts."""
+        before = self.launch_run.finished
 
         def keep_going(finished: int) -> None:
             if report:
                 report(before + finished)
-            if time.monotonic() > self._run.deadline:
-                raise endless("within its budget of time", self._run.where_stands())
+            if time.monotonic() > self.launch_run.deadline:
+                raise endless("within its budget of time", self.launch_run.where_stands())
 
-        self._run.run(np.array(blocks, np.int64), keep_going)
+        return self.launch_run.run(blocks, keep_going)
 
     def thread_instructions(self) -> int:
         """Return how many instructions all threads have executed so far."""
         blocks = self._setting.program.cfg.blocks
         lengths = np.array([block.stop - block.start for block in blocks], np.int64)
-        return int((self._run.counters[:, 1 : 2 * len(blocks) : 2] @ lengths).sum())
+        return int((self.launch_run.counters[:, 1 : 2 * len(blocks) : 2] @ lengths).sum())
 
     def counts(self) -> BlockCounts:
         """Return the counts of all blocks that have run."""
-        rows, plan = self._run.counters, self._plan
+        rows, plan = self.launch_run.counters, self._plan
         blocks = len(self._setting.program.cfg.blocks)
         guarded, accessing = tuple(plan.guarded), tuple(plan.memory)
         return BlockCounts(
@@ -79,15 +83,17 @@ class NativeEngine:
             accessing=accessing,
             **{name: self._accesses(name) for name in ACCESS_COUNTS},
             divergent_branches=rows[:, plan.divergent // 8],
+            longest_warp=rows[:, plan.longest // 8],
         )
 
     def _accesses(self, name: str) -> Counts:
-        rows, code = self._run.counters, self._setting.program.function.instructions
+        """Return [blocks, memory instructions] a counter; one that counts by space is summed over these."""
+        rows, code = self.launch_run.counters, self._setting.program.function.instructions
         found = np.zeros((len(rows), len(self._plan.memory)), np.int64)
-        for column, number in enumerate(self._plan.memory):
-            place = self._plan.columns(code[number], number).get(name)
-            if place is not None:
-                found[:, column] = rows[:, place]
+        places = [self._plan.columns(code[number], number, name) for number in self._plan.memory]
+        for turn in range(max(map(len, places), default=0)):
+            columns = [column for column, each in enumerate(places) if len(each) > turn]
+            found[:, columns] += rows[:, [places[column][turn] for column in columns]]
         return found
 
     def _executions(self, numbers: list[int]) -> int:
@@ -96,7 +102,7 @@ class NativeEngine:
         others = [n for n in numbers if n not in guarded]
         within = [b for b, block in enumerate(blocks) if any(block.start <= n < block.stop for n in others)]
         columns = [place // 8 for place in (*own, *(CounterPlan.of_block(b) for b in within))]
-        return int(self._run.counters[:, columns].sum())
+        return int(self.launch_run.counters[:, columns].sum())
 
 
 class _Identity:

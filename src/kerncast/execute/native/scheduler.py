@@ -3,6 +3,7 @@
 from kerncast.execute.native.access import Fault, note_fault
 from kerncast.execute.native.frames import BLOCK, FAULTS, WARP, WORKER, field, get, put
 from kerncast.execute.native.ir import Emitter, Unit, Value, integer, vector
+from kerncast.recording import SEGMENT, End
 
 _WORKER, _BLOCK = Value("%worker", "ptr"), Value("%block", "ptr")
 _BARRIERS = 16
@@ -138,20 +139,49 @@ def _turn_block(unit: Unit) -> None:
         with emit.when(is_over):
             put(emit, integer("i32", 0), _BLOCK, BLOCK, "busy")
             emit.increase(field(emit, _WORKER, WORKER, "finished"), integer("i64", 1))
+            _note_longest(emit, warps)
         with emit.when(emit.not_(is_over)):
             emit.call_void("release", _WORKER, _BLOCK)
     emit.give()
     emit.finish()
 
 
+def _note_longest(emit: Emitter, warps: Value) -> None:
+    """Count the instructions of the warp that issued most."""
+    place = emit.at(get(emit, _warp(emit, integer("i64", 0)), WARP, "counters"), get(emit, _WORKER, WORKER, "longest"))
+    with emit.count_up(warps) as number:
+        issued = get(emit, _warp(emit, emit.cast("zext", number, "i64")), WARP, "issued")
+        emit.store(emit.intrinsic("smax", emit.load(place, "i64"), issued), place)
+
+
 def _run_warp(emit: Emitter, warp: Value) -> None:
     quantum = get(emit, _WORKER, WORKER, "quantum")
     put(emit, quantum, warp, WARP, "fuel")
+    start = get(emit, _WORKER, WORKER, "event_count")
     emit.call_void("run_warp", _WORKER, warp, get(emit, warp, WARP, "counters"))
     spent = emit.add(emit.sub(quantum, get(emit, warp, WARP, "fuel")), 1)
     spent = emit.cast("sext", spent, "i64")
+    _note_segment(emit, warp, start)
     emit.increase(field(emit, _BLOCK, BLOCK, "iterations"), spent)
     emit.increase(field(emit, _WORKER, WORKER, "patience"), emit.sub(integer("i64", 0), spent))
+
+
+def _note_segment(emit: Emitter, warp: Value, start: Value) -> None:
+    """Record which events a turn of a warp made, and why it ended."""
+    counter = field(emit, _WORKER, WORKER, "segment_count")
+    count = emit.load(counter, "i64")
+    with emit.when(emit.compare("ult", count, get(emit, _WORKER, WORKER, "segment_limit"))):
+        waits = emit.compare("sge", get(emit, warp, WARP, "barrier"), 0)
+        gone = emit.compare("eq", get(emit, warp, WARP, "live"), 0)
+        end = emit.select(gone, integer("i32", End.EXIT), emit.select(waits, integer("i32", End.BARRIER), 0))
+        segment = emit.at(get(emit, _WORKER, WORKER, "segments"), emit.mul(count, SEGMENT.itemsize))
+        values = {
+            "row": emit.resize(get(emit, _BLOCK, BLOCK, "row"), "i32"), "warp": get(emit, warp, WARP, "number"),
+            "start": start, "stop": get(emit, _WORKER, WORKER, "event_count"), "end": end,
+        }  # fmt: skip
+        for name, value in values.items():
+            put(emit, value, segment, SEGMENT, name)
+        emit.store(emit.add(count, 1), counter)
 
 
 def _note(emit: Emitter, name: str, warp: Value, instruction: Value) -> None:

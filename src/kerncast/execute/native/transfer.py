@@ -6,6 +6,7 @@ memory itself, else a copy. A store finds the data in the worker's ``staged`` ar
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import accumulate
 
 from kerncast.execute.arena import LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW
 from kerncast.execute.native.access import (
@@ -18,11 +19,13 @@ from kerncast.execute.native.access import (
     lane_pointers,
     note_fault,
 )
+from kerncast.execute.native.banks import count_conflict_free, count_wavefronts
 from kerncast.execute.native.frames import FAULTS, SPACES, WORKER, field
 from kerncast.execute.native.ir import LANES, Emitter, Unit, Value, each_lane, integer
+from kerncast.execute.native.lines import count_local, count_run, count_scattered
 from kerncast.execute.native.lowering import I64
 from kerncast.execute.native.movement import lies_in
-from kerncast.execute.native.sectors import count_run, count_scattered
+from kerncast.recording import Operation
 
 _COUNTERS, _SITE, _MASK, _ADDRESS = PARAMETERS[2:]
 _WINDOWS = {"global": 0, "shared": SHARED_WINDOW, "local": LOCAL_WINDOW, "param": PARAMETER_WINDOW, "call": 0}
@@ -31,60 +34,57 @@ _MOST_BYTES_AT_ONCE = 16
 Lanes = tuple[str, Value]
 """a state space and the lanes that point to it"""
 #: Where the counters of each state space begin, for an instruction with a generic address.
-GENERIC_COUNTERS = {"global": 0, "shared": 24, "local": 40, "param": 48, "call": 48}
-assert [len(COUNTERS[s]) for s in ("global", "shared", "local")] == [3, 2, 1]
+_ENDS = list(accumulate((8 * len(names) for names in COUNTERS.values()), initial=0))
+GENERIC_COUNTERS = dict(zip(COUNTERS, _ENDS[:-1], strict=True)) | dict.fromkeys(("param", "call"), _ENDS[-1])
 
 
-def loader(unit: Unit, space: str, size: int, *, counts_sectors: bool) -> str:
+def loader(unit: Unit, space: str, size: int, operation: Operation | None) -> str:
     """Return the name of the function that loads ``size`` bytes per lane, and write it if need be."""
-    name = f"load_{space}_{size}"
+    name = f"load_{space}_{size}" + _suffix(operation)
     if name not in unit:
-        touches = ("read",) if counts_sectors else ()
         if space == "generic":
-            _define_merged_load(unit, name, size, _spaces, touches)
+            _define_merged_load(unit, name, size, _spaces, operation)
         elif space == "argument":
-            _define_merged_load(unit, name, size, _parameter_spaces, touches)
+            _define_merged_load(unit, name, size, _parameter_spaces, operation)
         else:
-            _define_load(unit, name, space, size, touches)
+            _define_load(unit, name, space, size, operation)
     return name
 
 
-def storer(unit: Unit, space: str, size: int, *, counts_sectors: bool) -> str:
+def storer(unit: Unit, space: str, size: int, operation: Operation | None) -> str:
     """Return the name of the function that stores ``size`` bytes per lane, and write it if need be."""
     name = f"store_{space}_{size}"
     if name not in unit:
         if space == "generic":
 
             def inner(part: str) -> str:
-                return storer(unit, part, size, counts_sectors=counts_sectors)
+                return storer(unit, part, size, operation)
 
             define_generic(unit, name, inner)
         elif space == "param":
             define_refusal(unit, name, space, "constant")
         else:
-            _define_store(unit, name, space, size, ("written",) if counts_sectors else ())
+            _define_store(unit, name, space, size, operation)
     return name
 
 
-def _define_load(unit: Unit, name: str, space: str, size: int, touches: tuple[str, ...]) -> None:
+def _define_load(unit: Unit, name: str, space: str, size: int, operation: Operation | None) -> None:
     emit = Emitter(unit, name, "ptr", PARAMETERS)
     staged = field(emit, POINTERS[0], WORKER, "staged")
-    access = checked(Access(emit, space, size, touches if space in {"global", "const"} else ()), staged)
-    if size > _MOST_BYTES_AT_ONCE:
-        count_scattered(access)
-    elif space in {"global", "const", "shared"}:
+    access = checked(Access(emit, space, size, _in_space(operation, space)), staged)
+    if size <= _MOST_BYTES_AT_ONCE and space in {"global", "const", "shared"}:
         first, run = _begin(access)
         with _returns(emit, access.agrees(run)):
-            count_run(access, first)
+            _count_run(access, first)
             emit.give(_pointer(emit, access, run))
         if size <= 8:
             with _returns(emit, access.agrees(emit.splat(first))):
-                count_run(access, first)
+                _count_run(access, first, is_broadcast=True)
                 kind = f"i{8 * size}"
                 one = emit.load(_pointer_to(emit, access, first), kind)
                 emit.store(emit.splat(one), staged, 64)
                 emit.give(staged)
-        count_scattered(access)
+    _count_any(access)
     table = lane_pointers(access)
     for lane in range(LANES):
         place = emit.cast("inttoptr", emit.load(emit.at(table, 8 * lane), "i64"), "ptr")
@@ -94,21 +94,19 @@ def _define_load(unit: Unit, name: str, space: str, size: int, touches: tuple[st
     emit.finish()
 
 
-def _define_store(unit: Unit, name: str, space: str, size: int, touches: tuple[str, ...]) -> None:
+def _define_store(unit: Unit, name: str, space: str, size: int, operation: Operation | None) -> None:
     emit = Emitter(unit, name, "void", PARAMETERS)
     staged = field(emit, POINTERS[0], WORKER, "staged")
-    access = checked(Access(emit, space, size, touches if space == "global" else ()), None)
-    if size > _MOST_BYTES_AT_ONCE:
-        count_scattered(access)
-    elif space in {"global", "shared"}:
+    access = checked(Access(emit, space, size, _in_space(operation, space)), None)
+    if size <= _MOST_BYTES_AT_ONCE and space in {"global", "shared"}:
         first, run = _begin(access)
         whole = emit.compare("eq", access.mask, -1)
         with _returns(emit, emit.binary("and", whole, access.agrees(run))):
-            count_run(access, first)
+            _count_run(access, first)
             words = f"<{4 * size} x i64>"
             emit.store(emit.load(staged, words, 64), _pointer(emit, access, run), size)
             emit.give()
-        count_scattered(access)
+    _count_any(access)
     table = lane_pointers(access)
     for lane in range(LANES):  # in the order of the lanes: of several that write one place the last wins
         place = emit.cast("inttoptr", emit.load(emit.at(table, 8 * lane), "i64"), "ptr")
@@ -116,6 +114,35 @@ def _define_store(unit: Unit, name: str, space: str, size: int, touches: tuple[s
         emit.store(emit.load(emit.at(staged, size * lane), f"i{8 * size}", align), place, align)
     emit.give()
     emit.finish()
+
+
+def _count_run(access: Access, first: Value, *, is_broadcast: bool = False) -> None:
+    """Count lanes that access neighbouring places from ``first`` on, or all of them this one."""
+    if access.space == "shared":
+        count_conflict_free(access, is_broadcast=is_broadcast)
+    else:
+        count_run(access, first)
+
+
+def _count_any(access: Access) -> None:
+    match access.space:
+        case "global" | "const":
+            count_scattered(access)
+        case "shared":
+            count_wavefronts(access)
+        case "local":
+            count_local(access)
+
+
+def _in_space(operation: Operation | None, space: str) -> Operation | None:
+    """Return what is recorded of an access, given what it would be in global memory."""
+    if operation is None or space != "local":
+        return operation
+    return Operation.LOCAL_STORE if operation is Operation.STORE else Operation.LOCAL_LOAD
+
+
+def _suffix(operation: Operation | None) -> str:
+    return "" if operation in {None, Operation.LOAD} else f"_{operation.name.lower()}"
 
 
 def _begin(access: Access) -> tuple[Value, Value]:
@@ -169,21 +196,19 @@ def define_refusal(unit: Unit, name: str, space: str, fault: str) -> None:
 
 
 def _define_merged_load(
-    unit: Unit, name: str, size: int, spaces_of: Callable[[Emitter], "Iterator[Lanes]"], touches: tuple[str, ...]
+    unit: Unit, name: str, size: int, spaces_of: Callable[[Emitter], "Iterator[Lanes]"], operation: Operation | None
 ) -> None:
     """Write a load whose lanes may point to several state spaces."""
     emit = Emitter(unit, name, "ptr", PARAMETERS)
     merged = field(emit, POINTERS[0], WORKER, "merged")
     spaces = list(spaces_of(emit))
     for space, mask in spaces:
-        function = loader(unit, space, size, counts_sectors=bool(touches))
+        function = loader(unit, space, size, operation)
         with _returns(emit, emit.compare("eq", mask, _MASK)):
             emit.give(emit.call(function, "ptr", *_arguments(emit, space, mask)))
     for space, mask in spaces:
         with emit.when(emit.compare("ne", mask, 0)):
-            found = emit.call(
-                loader(unit, space, size, counts_sectors=bool(touches)), "ptr", *_arguments(emit, space, mask)
-            )
+            found = emit.call(loader(unit, space, size, operation), "ptr", *_arguments(emit, space, mask))
             with emit.each_bit(mask) as lane:
                 place = emit.mul(emit.cast("zext", lane, "i64"), size)
                 emit.store(emit.load(emit.at(found, place), f"i{8 * size}", 1), emit.at(merged, place), 1)

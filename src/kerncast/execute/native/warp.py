@@ -20,8 +20,10 @@ from kerncast.execute.native.ir import Emitter, Unit, Value, integer
 from kerncast.execute.native.limits import TooLargeError
 from kerncast.execute.native.lowering import I32, LOWERINGS, Operation
 from kerncast.execute.native.printing import call_printer
-from kerncast.execute.native.registers import RegisterPlan, result_count
+from kerncast.execute.native.registers import RegisterPlan
 from kerncast.execute.state import MEMORY_ROOTS
+from kerncast.execute.work import operation_of
+from kerncast.ptx.dependence import result_count
 from kerncast.ptx.module import Immediate, Instruction
 
 _BEHIND = 0x7FFFFFFF
@@ -46,7 +48,7 @@ class Plans:
     registers: RegisterPlan
     counters: CounterPlan
     symbols: dict[str, int]
-    counts_sectors: bool
+    counts_memory: bool
 
 
 def write_warp(unit: Unit, plans: Plans) -> None:
@@ -171,6 +173,7 @@ class WarpWriter:
         emit.increase(counter, integer("i64", 1))
         emit.increase(emit.at(counter, 8), emit.count_lanes(active))
         block = cfg.blocks[number]
+        emit.increase(field(emit, _WARP, WARP, "issued"), integer("i64", block.stop - block.start))
         for position in range(block.start, block.stop):
             self._instruction(code, position)
             self._cut()
@@ -200,7 +203,8 @@ class WarpWriter:
         operation = Operation(ins, code, result_count(ins))
         if ins.root in MEMORY_ROOTS:
             counters = self.emit.at(_COUNTERS, self.plans.counters.memory[position])
-            memory.ACCESSES[ins.root](operation, position, counters, counts_sectors=self.plans.counts_sectors)
+            what = operation_of(ins, self.program.read) if self.plans.counts_memory else None
+            memory.ACCESSES[ins.root](operation, position, counters, what)
         elif ins.root in crosslane.CROSS_LANE:
             crosslane.remark_absent(operation, position)
             crosslane.CROSS_LANE[ins.root](operation)

@@ -46,13 +46,13 @@ class Barriers:
         waiting: Mask = self._waits_at != _NONE
         return waiting
 
-    def arrive(self, ins: Instruction, active: Index) -> None:
-        """Let the warps of these threads wait, or only count them."""
+    def arrive(self, ins: Instruction, active: Index) -> Index:
+        """Let the warps of these threads wait, or only count them; returns those that wait."""
         warps, first = np.unique(self._threads.warp[active], return_index=True)
         barrier, expected = self._operands(ins, active, first)
         if "arrive" in ins.modifiers:
             np.add.at(self._passed, (warps // self._per_block, barrier), WARP_LANES)
-            return
+            return warps[:0]
         self._waits_at[warps] = barrier
         self._expected[warps] = expected
         self._instruction[warps] = ins
@@ -61,6 +61,7 @@ class Barriers:
         if "red" in ins.modifiers:
             self._reduces = True
             self._votes.reshape(-1)[active] = self._threads.value(ins.operands[-1], "pred", active)
+        return warps
 
     def release(self, ended: Mask) -> bool:
         """Let warps go on whose barrier is complete; returns whether there were any."""

@@ -65,6 +65,7 @@ class Batch:
                 ready = np.flatnonzero((self.places.current < self.places.end) & ~self.barriers.waiting)
                 if not len(ready):
                     if self.places.ended.all():
+                        tally.end()
                         return
                     self._release()
                     continue
@@ -116,11 +117,11 @@ class Batch:
         elif root in ARITHMETIC:
             moves.compute(self.threads, ins, active)
         elif root in {"ld", "ldu"}:
-            self.tally.memory(number, root, self.memory.load(ins, active))
+            self.tally.memory(number, ins, self.memory.load(ins, active))
         elif root == "st":
-            self.tally.memory(number, root, self.memory.store(ins, active))
+            self.tally.memory(number, ins, self.memory.store(ins, active))
         elif root in {"atom", "red"}:
-            self.tally.memory(number, root, self.memory.atomic(ins, active))
+            self.tally.memory(number, ins, self.memory.atomic(ins, active))
         elif root in _CROSS_LANE:
             if crosslane.absent(self.threads, ins, active, self.places.alive):
                 self.tally.remark(absent_lanes(ins))
@@ -129,7 +130,7 @@ class Batch:
             _MOVES[root](self.threads, ins, active)
         elif root in {"bar", "barrier"}:
             if "warp" not in ins.modifiers:
-                self.barriers.arrive(ins, active)
+                self.tally.wait(self.barriers.arrive(ins, active))
         elif root in {"trap", "brkpt", "call"}:
             self._trap(ins, active)
         else:

@@ -7,9 +7,11 @@ import numpy as np
 
 from kerncast.errors import BudgetExceededError
 from kerncast.execute.reference.batch import Batch
+from kerncast.execute.reference.recorder import Recorder
 from kerncast.execute.reference.tally import Tally
 from kerncast.execute.reference.threads import WARP_LANES
 from kerncast.execute.state import Report, Setting
+from kerncast.recording import Recording
 from kerncast.trace import BlockCounts
 
 _BATCH_THREADS = 32_768
@@ -19,11 +21,12 @@ _BATCH_MEMORY_BYTES = 256 * 2**20
 class ReferenceEngine:
     """Runs lists of blocks in batches of a fitting size."""
 
-    def __init__(self, setting: Setting) -> None:
+    def __init__(self, setting: Setting, *, records: bool = False) -> None:
         program, launch, budget = setting.program, setting.launch, setting.budget
         self._launch = launch
         self._batch = Batch(program, launch, setting.arena, setting.parameters, budget)
-        self._tally = Tally(program, setting.touched, budget.memory_bytes)
+        recorder = Recorder(program, launch.warps_per_block, budget.memory_bytes) if records else None
+        self._tally = Tally(program, setting.touched, budget.memory_bytes, recorder)
         self._deadline = time.monotonic() + budget.seconds
         threads = launch.warps_per_block * WARP_LANES
         shared = program.static_shared_bytes + launch.shared_bytes
@@ -68,6 +71,11 @@ class ReferenceEngine:
     def counts(self) -> BlockCounts:
         """Return the counts of all blocks that have run."""
         tally = self._tally
-        own = {"guarded": tally.guarded, "accessing": tally.accessing, "divergent_branches": tally.divergent_branches}
-        values = {**tally.counts, **own}
-        return BlockCounts(**{field.name: values[field.name] for field in fields(BlockCounts)})  # type: ignore[arg-type]
+        names = ("guarded", "accessing", "divergent_branches", "longest_warp")
+        values = {**tally.counts, **{name: getattr(tally, name) for name in names}}
+        return BlockCounts(**{field.name: values[field.name] for field in fields(BlockCounts)})
+
+    def recording(self) -> Recording:
+        """Return the accesses of all blocks that have run; the engine must have been told to record them."""
+        assert self._tally.recorder is not None
+        return self._tally.recorder.recording()

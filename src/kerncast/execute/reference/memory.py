@@ -38,6 +38,10 @@ class Part(NamedTuple):
     threads: Index
     which: "Index | slice"
     """positions of these threads in the active ones"""
+    address: npt.NDArray[np.int64]
+    """of each access in the memory of the state space, which is that of the block (shared) or of the thread"""
+    size: int
+    """bytes of each access"""
 
 
 class Memory:
@@ -178,7 +182,7 @@ class Memory:
             outside = self.arena.outside(offsets, size)
             if len(outside):
                 raise self._out_of_bounds(ins, threads[outside[0]], int(addresses[outside[0]]), size)
-            return Part(space, self.arena.data, offsets, threads, which)
+            return Part(space, self.arena.data, offsets, threads, which, offsets, size)
         data, start, length = {
             "shared": (self.shared, self._shared_start, self.shared_bytes),
             "local": (self.private, self._private_start, self.private_bytes),
@@ -191,8 +195,8 @@ class Memory:
             bad = outside[0]
             what = f"is out of bounds: {size} bytes at {int(addresses[bad]):#x} of {length} bytes of {space} memory"
             raise self._fault(ins, threads[bad], what + (" (static and dynamic)" if space == "shared" else ""))
-        offsets = addresses.astype(np.int64)
-        return Part(space, data, offsets if start is None else offsets + start[threads], threads, which)
+        inside = addresses.astype(np.int64)
+        return Part(space, data, inside if start is None else inside + start[threads], threads, which, inside, size)
 
     def _out_of_bounds(self, ins: Instruction, thread: np.intp, address: int, size: int) -> KernelFault:
         what = f"is out of bounds: {size} bytes at {address:#x}, {self.arena.describe(address)}"

@@ -5,35 +5,50 @@ import numpy.typing as npt
 
 from kerncast.execute.arena import check_room
 from kerncast.execute.layout import Program
+from kerncast.execute.reference.coalescing import (
+    Lanes,
+    contention,
+    global_pieces,
+    local_pieces,
+    sectors_and_lines,
+    shared_passes,
+)
 from kerncast.execute.reference.memory import Part
+from kerncast.execute.reference.recorder import Recorder
 from kerncast.execute.reference.threads import Threads
 from kerncast.execute.state import ACCESS_COUNTS, MEMORY_ROOTS, is_switched
 from kerncast.execute.touched import Touched
 from kerncast.kernel_profile import SECTOR_BYTES
+from kerncast.ptx.module import Instruction
 from kerncast.trace import Counts
 
 Index = npt.NDArray[np.intp]
+
+_ATOMICS = frozenset({"atom", "red"})
 
 
 class Tally:
     """Adds up what the blocks of a launch do; one row per executed block."""
 
-    def __init__(self, program: Program, touched: Touched, limit_bytes: int) -> None:
+    def __init__(self, program: Program, touched: Touched, limit_bytes: int, recorder: Recorder | None = None) -> None:
         code = program.function.instructions
         self.guarded = tuple(n for n, i in enumerate(code) if is_switched(i))
         self.accessing = tuple(n for n, i in enumerate(code) if i.root in MEMORY_ROOTS)
         self._columns = {n: c for c, n in enumerate(self.accessing)}
         self._guard_columns = {n: c for c, n in enumerate(self.guarded)}
         self._block_of = {block.start: number for number, block in enumerate(program.cfg.blocks)}
+        self._lengths = [block.stop - block.start for block in program.cfg.blocks]
         widths = {"block_warps": len(program.cfg.blocks), "block_threads": len(program.cfg.blocks)}
         widths |= {"guarded_threads": len(self.guarded)} | dict.fromkeys(ACCESS_COUNTS, len(self.accessing))
         self.counts: dict[str, Counts] = {name: np.zeros((0, width), np.int64) for name, width in widths.items()}
         self.divergent_branches: Counts = np.zeros(0, np.int64)
+        self.longest_warp: Counts = np.zeros(0, np.int64)
         self.remarks: dict[str, None] = {}
         """an ordered set"""
         self.finished = 0
         self._touched = touched
         self._limit_bytes = limit_bytes
+        self.recorder = recorder
 
     def check_room(self, blocks: int) -> None:
         """Raise BudgetExceededError if the counts of so many blocks take too much memory."""
@@ -45,38 +60,53 @@ class Tally:
         for name, counts in self.counts.items():
             self.counts[name] = np.concatenate([counts, np.zeros((blocks, counts.shape[1]), np.int64)])
         self.divergent_branches = np.concatenate([self.divergent_branches, np.zeros(blocks, np.int64)])
+        self.longest_warp = np.concatenate([self.longest_warp, np.zeros(blocks, np.int64)])
 
     def start(self, threads: Threads) -> None:
         """Begin a batch."""
         self._threads = threads
         self._rows = slice(self.finished, self.finished + threads.blocks)
         self.finished += threads.blocks
+        self._issued = np.zeros(threads.warps, np.int64)
+        if self.recorder:
+            self.recorder.start(threads)
+
+    def end(self) -> None:
+        """End a batch."""
+        self.longest_warp[self._rows] = self._issued.reshape(self._threads.blocks, -1).max(axis=1)
+        if self.recorder:
+            self.recorder.end()
 
     def enter(self, start: int, warps: Index, active: Index) -> None:
         """Count the basic block that begins at instruction ``start`` for these threads, which belong to these warps."""
+        number = self._block_of[start]
         issued = np.bincount(warps // self._threads.warps_per_block, minlength=self._threads.blocks)
-        self.counts["block_threads"][self._rows, self._block_of[start]] += self._per_block(active)
-        self.counts["block_warps"][self._rows, self._block_of[start]] += issued
+        self.counts["block_threads"][self._rows, number] += self._per_block(active)
+        self.counts["block_warps"][self._rows, number] += issued
+        self._issued[warps] += self._lengths[number]
 
     def guard(self, number: int, executing: Index) -> None:
         """Count a guarded instruction: all threads issue it, only these execute it."""
         self.counts["guarded_threads"][self._rows, self._guard_columns[number]] += self._per_block(executing)
 
-    def memory(self, number: int, root: str, parts: list[Part]) -> None:
+    def memory(self, number: int, ins: Instruction, parts: list[Part]) -> None:
         """Count a memory instruction (ld, st, atom, …)."""
         for part in parts:
+            lanes = Lanes(self._threads.warp[part.threads], self._threads.lane[part.threads], part.address, part.size)
+            if part.space in {"global", "const"}:
+                self._touch(ins.root, part.offsets // SECTOR_BYTES)
             match part.space:
                 case "global":
-                    self._add("accesses", number, part.threads)
-                    self._add("requests", number, self._first_of_each_warp(part.threads))
-                    self._global(number, root, part)
-                case "const":
-                    self._touch(root, part.offsets // SECTOR_BYTES)
+                    self._global(number, ins, lanes)
                 case "shared":
-                    self._add("shared_accesses", number, part.threads)
-                    self._add("shared_requests", number, self._first_of_each_warp(part.threads))
+                    self._shared(number, ins, lanes)
                 case "local":
-                    self._add("local_accesses", number, part.threads)
+                    self._local(number, ins, lanes)
+
+    def wait(self, warps: Index) -> None:
+        """Note that warps wait at a barrier of their block."""
+        if self.recorder:
+            self.recorder.wait(warps)
 
     def divergent(self, warps: Index) -> None:
         """Count branches that split these warps."""
@@ -87,16 +117,42 @@ class Tally:
         """Note something that a reader of the counts should know, once."""
         self.remarks[text] = None
 
-    def _global(self, number: int, root: str, part: Part) -> None:
-        sectors, total = part.offsets // SECTOR_BYTES, self._touched.sectors
-        self._touch(root, sectors)
-        key = self._threads.warp[part.threads] * total + sectors
-        key.sort()
-        new = np.ones(len(key), np.bool_)
-        np.not_equal(key[1:], key[:-1], out=new[1:])
-        blocks = key[new] // (total * self._threads.warps_per_block)
-        counted = np.bincount(blocks, minlength=self._threads.blocks)
-        self.counts["sectors"][self._rows, self._columns[number]] += counted
+    def _global(self, number: int, ins: Instruction, lanes: Lanes) -> None:
+        pieces = global_pieces(lanes)
+        sectors, lines = sectors_and_lines(pieces, self._threads.warps)
+        self._requests(number, lanes, "accesses", "requests")
+        self._add("sectors", number, sectors)
+        self._add("lines", number, lines)
+        if ins.root in _ATOMICS:
+            self._add("contention", number, contention(lanes, self._threads.warps))
+        if self.recorder:
+            self.recorder.access(number, ins, "global", pieces)
+
+    def _shared(self, number: int, ins: Instruction, lanes: Lanes) -> None:
+        is_atomic = ins.root in _ATOMICS
+        wavefronts, least = shared_passes(
+            lanes, self._threads.warps, is_atomic=is_atomic, pairs_words=self._threads.program.pairs_words
+        )
+        self._requests(number, lanes, "shared_accesses", "shared_requests")
+        self._add("shared_wavefronts", number, wavefronts)
+        self._add("shared_conflicts", number, wavefronts - least)
+        if is_atomic:
+            self._add("contention", number, contention(lanes, self._threads.warps))
+
+    def _local(self, number: int, ins: Instruction, lanes: Lanes) -> None:
+        pieces = local_pieces(lanes)
+        sectors, lines = sectors_and_lines(pieces, self._threads.warps)
+        self._requests(number, lanes, "local_accesses", "local_requests")
+        self._add("local_sectors", number, sectors)
+        self._add("local_lines", number, lines)
+        if self.recorder:
+            self.recorder.access(number, ins, "local", pieces)
+
+    def _requests(self, number: int, lanes: Lanes, threads: str, requests: str) -> None:
+        """Count the threads of the lanes, and the warps that have any, by these names."""
+        per_warp = np.bincount(lanes.warp, minlength=self._threads.warps)
+        self._add(threads, number, per_warp)
+        self._add(requests, number, per_warp > 0)
 
     def _touch(self, root: str, sectors: npt.NDArray[np.int64]) -> None:
         if root != "st":
@@ -104,17 +160,11 @@ class Tally:
         if root not in {"ld", "ldu"}:
             self._touched.written[sectors] = True
 
-    def _add(self, name: str, number: int, threads: Index) -> None:
-        self.counts[name][self._rows, self._columns[number]] += self._per_block(threads)
+    def _add(self, name: str, number: int, per_warp: "npt.NDArray[np.int64] | npt.NDArray[np.bool_]") -> None:
+        per_block = per_warp.reshape(self._threads.blocks, -1).sum(axis=1)
+        self.counts[name][self._rows, self._columns[number]] += per_block
 
     def _per_block(self, threads: Index) -> npt.NDArray[np.intp]:
         if len(threads) == self._threads.count:
             return np.full(self._threads.blocks, self._threads.count // self._threads.blocks)
         return np.bincount(self._threads.row[threads], minlength=self._threads.blocks)
-
-    def _first_of_each_warp(self, threads: Index) -> Index:
-        """Return the first of these threads in each warp; threads come in order."""
-        warp = self._threads.warp[threads]
-        first = np.ones(len(warp), np.bool_)
-        np.not_equal(warp[1:], warp[:-1], out=first[1:])
-        return threads[first]

@@ -1,0 +1,186 @@
+"""kerncast profile: what a profiler would show of each launch, without a GPU."""
+
+import math
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kerncast.cli.inline import InlineLaunch
+from kerncast.errors import InputError, Refusal
+from kerncast.units import parse_seconds
+
+if TYPE_CHECKING:
+    from kerncast.execute import Budget
+    from kerncast.forecast import Progress
+    from kerncast.gpu import GPU
+    from kerncast.launch import Launch
+    from kerncast.prediction import Refused
+    from kerncast.report.profiled import ProfiledLaunch
+
+_REFUSED_STATUS = 3
+#: More is a slip of the keyboard.
+_MOST_BUDGET_SECONDS = 86_400.0
+_NUMBER = re.compile(r"\s*[0-9]*\.?[0-9]+\s*")
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What is printed, and where it goes."""
+
+    as_json: bool = False
+    as_csv: bool = False
+    lines: bool = False
+    out: Path | None = None
+    features: Path | None = None
+
+    def __post_init__(self) -> None:
+        if self.as_json and self.as_csv:
+            raise InputError("--json and --csv are both given", cure="Give one of them.")
+        if self.as_csv and self.lines:
+            raise InputError("the raw page of --csv has no place for --lines", cure="Use --json --lines.")
+
+
+def command(  # noqa: PLR0913  each parameter is one option of the contract
+    evidence: Annotated[Path, typer.Argument(help="Launch file (.toml), or a source (.cu).", metavar="LAUNCH")],
+    gpu: Annotated[
+        str | None, typer.Option(help="GPU name, id or TOML file; without one, what no GPU changes.")
+    ] = None,
+    kernel: Annotated[str | None, typer.Option(help="Kernel of a .cu, such as saxpy or 'reduce<float, 256>'.")] = None,
+    grid: Annotated[str | None, typer.Option(help="Blocks of a .cu's launch: X[,Y[,Z]].")] = None,
+    block: Annotated[str | None, typer.Option(help="Threads per block: X[,Y[,Z]].")] = None,
+    shared: Annotated[int, typer.Option(help="Dynamic shared memory in bytes.")] = 0,
+    arg: Annotated[list[str] | None, typer.Option(help="NAME=VALUE, in the order of the parameters.")] = None,
+    define: Annotated[list[str] | None, typer.Option("--define", "-D", help="NAME=VALUE macro.")] = None,
+    include: Annotated[list[Path] | None, typer.Option("--include", "-I", help="Folder of headers.")] = None,
+    lines: Annotated[bool, typer.Option("--lines", help="Annotate the source, line by line.")] = False,
+    exact: Annotated[bool, typer.Option("--exact", help="Run the whole grid, whatever the time.")] = False,
+    budget: Annotated[
+        str | None, typer.Option(help="What a sample of blocks may take: 2s, 500ms.", show_default="2s")
+    ] = None,
+    json_: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    csv: Annotated[bool, typer.Option("--csv", help="Print Nsight Compute's raw page.")] = False,
+    out: Annotated[Path | None, typer.Option(help="Write what would be printed to a file.")] = None,
+    features: Annotated[Path | None, typer.Option(help="Write a row of features per launch: .csv or .parquet.")] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+) -> int:
+    """Count what each launch does, as Nsight Compute would: instructions, memory traffic, conflicts, hot spots."""
+    form = Form(json_, csv, lines, out, features)
+    inline = InlineLaunch(kernel, grid, block, shared, tuple(arg or ()), tuple(define or ()), tuple(include or ()))
+    limits = _budget(budget, exact=exact)
+    if features is not None:
+        from kerncast.report.feature_files import check_feature_path  # noqa: PLC0415  heavy imports wait
+
+        check_feature_path(features)
+    chosen, assumed = _gpu(gpu)
+    launches = [inline.build(evidence)] if inline.applies_to(evidence) else _launches(evidence)
+    from kerncast.cli.output import progress_on_stderr  # noqa: PLC0415
+
+    with progress_on_stderr(quiet=quiet) as progress:
+        found, refused = _profile_all(launches, chosen, limits, progress)
+    _emit(tuple(replace(each, assumed=assumed) for each in found), refused, form)
+    for each in refused:
+        typer.echo(f"kerncast: {each.kernel} (launch {each.launch}) refused: {each.reason}", err=True)
+    return 0 if found else _REFUSED_STATUS
+
+
+def _budget(text: str | None, *, exact: bool) -> "Budget":
+    from kerncast.execute import Budget, WholeGrid  # noqa: PLC0415
+
+    if exact and text is not None:
+        raise InputError("--exact runs the whole grid: --budget means nothing", cure="Give one of them.")
+    if text is None:
+        return WholeGrid() if exact else Budget()
+    try:
+        seconds = parse_seconds(f"{text}s" if _NUMBER.fullmatch(text) else text)
+    except ValueError:
+        seconds = math.inf
+    if seconds > _MOST_BUDGET_SECONDS:
+        raise InputError(f"--budget {text[:40]!r} is no time up to a day", cure="Give seconds, such as 2s or 500ms.")
+    return Budget.for_sample(seconds)
+
+
+def _gpu(name: str | None) -> "tuple[GPU | None, tuple[str, ...]]":
+    """Return the GPU, and what had to be assumed about its name."""
+    if name is None:
+        return None, ()
+    from kerncast.forecast import resolve_gpus  # noqa: PLC0415
+
+    resolved = resolve_gpus(name)
+    if len(resolved) > 1:
+        raise InputError(f"--gpu {name} names {len(resolved)} GPUs", cure="Name one: a profile is that of one GPU.")
+    return resolved[0]
+
+
+def _launches(evidence: Path) -> "Sequence[Launch]":
+    from kerncast.forecast import read_evidence  # noqa: PLC0415
+    from kerncast.launch import Launch  # noqa: PLC0415
+
+    launches = [each for each in read_evidence(evidence) if isinstance(each, Launch)]
+    if not launches:
+        raise InputError(
+            "counts declared by hand are all that is known of these kernels",
+            where=str(evidence),
+            cure="Give a launch file with a source.",
+        )
+    return launches
+
+
+def _profile_all(
+    launches: "Sequence[Launch]", gpu: "GPU | None", budget: "Budget", progress: "Progress | None"
+) -> "tuple[list[ProfiledLaunch], list[Refused]]":
+    from kerncast.forecast import profile  # noqa: PLC0415
+    from kerncast.prediction import Refused  # noqa: PLC0415
+    from kerncast.report.profiled import ProfiledLaunch  # noqa: PLC0415
+    from kerncast.report.profiled_source import read_sources  # noqa: PLC0415
+
+    found, refused = [], []
+    for launch in launches:
+        if progress:
+            progress(f"profiling {launch.label}", 0, 0)
+        try:
+            counted = profile(launch, gpu, budget, progress)
+        except Refusal as refusal:
+            name = launch.kernel or launch.source.stem
+            refused.append(Refused(name, launch.index, gpu.name if gpu else None, str(refusal)))
+            continue
+        found.append(ProfiledLaunch(counted, gpu, (), read_sources(counted, launch)))
+    return found, refused
+
+
+def _emit(found: "Sequence[ProfiledLaunch]", refused: "Sequence[Refused]", form: Form) -> None:
+    """Print the profiles, or write them to a file; then write the feature table."""
+    from kerncast.cli.output import emit_json, file_console, stdout_console, write_text  # noqa: PLC0415
+
+    if form.as_json:
+        from kerncast.report.profiled_json import profile_object  # noqa: PLC0415
+
+        emit_json(profile_object(found, refused, lines=form.lines), form.out)
+    elif form.as_csv:
+        from kerncast.report.profiled_csv import raw_page  # noqa: PLC0415
+
+        _emit_text(raw_page(found), form.out)
+    elif found:
+        from kerncast.report.profiled import print_profiles  # noqa: PLC0415
+
+        console = stdout_console() if form.out is None else file_console()
+        print_profiles(found, console, lines=form.lines)
+        if form.out is not None:
+            write_text(form.out, console.export_text())
+    if form.features is not None and found:
+        from kerncast.report.feature_files import write_features  # noqa: PLC0415
+
+        write_features(found, form.features)
+
+
+def _emit_text(text: str, out: Path | None) -> None:
+    from kerncast.cli.output import write_text  # noqa: PLC0415
+
+    if out is None:
+        sys.stdout.write(text)
+    else:
+        write_text(out, text)

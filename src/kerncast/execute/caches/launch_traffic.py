@@ -1,0 +1,214 @@
+"""What the caches of a GPU let through over a whole launch, from a window of neighbouring blocks.
+
+The sectors that L1 is asked for come from the spread sample of blocks; which share of them hits, from the simulation.
+Where the window is not the whole grid, what follows it is taken to hit as its second half does; where it has less than
+two waves, the launch's footprint decides whether later waves find in L2 what the first one read.
+"""
+
+from dataclasses import dataclass, fields, replace
+
+from kerncast.cache_geometry import CacheGeometry
+from kerncast.execute.caches.simulate import CacheCounts, Simulation, simulate
+from kerncast.execute.caches.window import Window, record_chain, record_window
+from kerncast.execute.executed import Executed
+from kerncast.execute.state import Progress
+from kerncast.execute.traffic import touched
+from kerncast.kernel_profile import SECTOR_BYTES, CacheTraffic, Count, KernelProfile, Origin
+
+_STEADY_WAVES = 2
+#: L2 that holds a launch's footprint without pushing anything out: a little less than all, as sets fill unevenly.
+_FILLED = 0.9
+
+
+def cache_traffic(
+    profile: KernelProfile, executed: Executed, geometry: CacheGeometry, gpu_id: str, progress: Progress | None = None
+) -> CacheTraffic:
+    """Return the traffic of a launch through the caches of one GPU, from cold; its profile says what is asked of L1."""
+    window = record_window(executed, geometry.sms * geometry.resident, progress)
+    if window.is_whole_grid:
+        found = _counted(simulate(window.recording, geometry))
+    else:
+        found = _Scaled(profile, executed, geometry, window).counts()
+    if geometry.writes_back_early:
+        found |= _written_early(found["dram_write_sectors"], found["left_dirty_sectors"])
+    return CacheTraffic(
+        origin=Origin.SIMULATED,
+        gpu=gpu_id,
+        resident_blocks_per_sm=geometry.resident,
+        l1_bytes=geometry.l1_bytes if geometry.caches_global or geometry.caches_local else None,
+        l2_bytes=geometry.l2_bytes,
+        blocks_simulated=len(window.recording.block_ids),
+        l2_instruction_sectors=_instructions(executed, geometry),
+        wave_blocks=window.wave_blocks,
+        wave_sectors=window.wave_sectors,
+        **found,
+    )
+
+
+def _instructions(executed: Executed, geometry: CacheGeometry) -> Count:
+    """Return sectors of code that each block reads from L2 because it does not fit into the instruction cache.
+
+    Taken is one pass through the code per block; if the blocks of an SM run in step, they share it. Fails when: most
+    of the code is not executed, or a loop is larger than the cache.
+    """
+    if geometry.instruction_bytes is None:
+        return Count.exact(0)
+    excess = max(0, executed.kernel.resources.code_bytes - geometry.instruction_bytes) / SECTOR_BYTES
+    blocks = executed.sampler.blocks
+    return Count(blocks * excess, blocks * excess / geometry.resident, blocks * excess)
+
+
+def _counted(simulation: Simulation) -> dict[str, Count]:
+    """Return the counts of a simulation of the whole grid, by the names of CacheTraffic."""
+    names = {each.name for each in fields(CacheCounts)} & {each.name for each in fields(CacheTraffic)}
+    counts = {name: Count.exact(getattr(simulation.total, name)) for name in names}
+    return counts | {"left_dirty_sectors": Count.exact(simulation.left_dirty_sectors)}
+
+
+def _written_early(pushed_out: Count, left: Count) -> dict[str, Count]:
+    """Return DRAM writes where little stays in L2: all that was written, and at least what was pushed out."""
+    return {
+        "dram_write_sectors": Count(pushed_out.value + left.value, pushed_out.low, pushed_out.high + left.high),
+        "left_dirty_sectors": Count(0.0, 0.0, left.high),
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class _Share:
+    """A share of some sectors, and the bracket around it."""
+
+    value: float
+    low: float
+    high: float
+
+    def of(self, count: Count) -> Count:
+        return Count(self.value * count.value, self.low * count.low, self.high * count.high)
+
+    @property
+    def rest(self) -> "_Share":
+        return _Share(1 - self.value, 1 - self.high, 1 - self.low)
+
+
+class _Scaled:
+    """Scales a window to the whole launch."""
+
+    def __init__(self, profile: KernelProfile, executed: Executed, geometry: CacheGeometry, window: Window) -> None:
+        self._executed = executed
+        self._asked = {(each.space, each.operation): each for each in profile.accesses}
+        self._is_steady = window.waves >= _STEADY_WAVES
+        blocks, wave = len(window.recording.block_ids), geometry.sms * geometry.resident
+        self._capacity = geometry.l2_bytes // geometry.l2_partitions / SECTOR_BYTES
+        if blocks < wave:
+            geometry = _shrunken(geometry, blocks)
+        self._simulation = simulate(window.recording, geometry)
+        self._l1 = self._simulation
+        if not self._is_steady:
+            chain = record_chain(executed, geometry.sms, geometry.resident)
+            self._l1 = simulate(chain, replace(geometry, sms=1))
+
+    def counts(self) -> dict[str, Count]:
+        """Return the counts by the names of CacheTraffic."""
+        loads, local = self._sectors(("global", "ld")), self._sectors(("local", "ld"))
+        writes = self._sectors(("global", "st"), ("local", "st"))
+        atomics = self._sectors(("global", "atom"), ("global", "red"))
+        load_hits, local_hits = (
+            self._share(self._l1, f"l1_{name}_hits", f"l1_{name}_sectors") for name in ("load", "local")
+        )
+        reads = load_hits.rest.of(loads) + local_hits.rest.of(local)
+        shares = {
+            kind: self._share(self._simulation, f"l2_{kind}_hits", f"l2_{kind}_sectors")
+            for kind in ("read", "write", "atomic")
+        }
+        from_dram = self._dram_reads(reads + atomics)
+        pushed_out, left = self._dram_writes(writes + atomics)
+        return {
+            "l1_load_sectors": loads,
+            "l1_load_hits": load_hits.of(loads),
+            "l1_local_hits": local_hits.of(local),
+            "l2_read_sectors": reads,
+            "l2_read_hits": shares["read"].of(reads),
+            "l2_write_sectors": writes,
+            "l2_write_hits": shares["write"].of(writes),
+            "l2_atomic_sectors": atomics,
+            "l2_atomic_hits": shares["atomic"].of(atomics),
+            "dram_read_sectors": from_dram,
+            "dram_write_sectors": pushed_out,
+            "left_dirty_sectors": left,
+        }
+
+    def _sectors(self, *kinds: tuple[str, str]) -> Count:
+        found = [self._asked[kind].sectors for kind in kinds if kind in self._asked]
+        return sum(found, Count.exact(0))
+
+    def _share(self, simulation: Simulation, part: str, whole: str) -> _Share:
+        """Return what share of some sectors hits."""
+        return _rate(simulation, (part,), (whole,))
+
+    def _dram_reads(self, asked: Count) -> Count:
+        """Return what L2 reads from DRAM: ``asked`` are the sectors of reads and atomics."""
+        end = self._simulation.total
+        in_window = end.l2_read_sectors + end.l2_atomic_sectors
+        if not in_window:
+            return Count.exact(0)
+        cold = asked.times(end.dram_read_sectors / in_window)
+        once = self._touched("read")
+        if not self._is_steady:
+            low, high = min(once.value, cold.low), max(once.high, cold.high)
+            return Count(min(once.value, cold.value) if self._fits else cold.value, low, high)
+        return self._continued("dram_read_sectors", ("l2_read_sectors", "l2_atomic_sectors"), asked)
+
+    def _dram_writes(self, written: Count) -> tuple[Count, Count]:
+        """Return what is pushed out to DRAM, and what is left in L2; ``written`` are sectors of stores and atomics."""
+        dirtied = self._continued("l2_dirtied_sectors", ("l2_write_sectors", "l2_atomic_sectors"), written)
+        once, both = self._touched("written"), self._touched("either")
+        if not self._is_steady:
+            value = min(once.value, dirtied.value) if self._fits else dirtied.value
+            dirtied = Count(value, min(once.low, value), max(once.high, dirtied.high))
+        room = self._capacity * once.value / both.value if both.value else 0.0
+        if _counted_between(self._simulation, ("dram_write_sectors",), 0.5, 1):
+            room = self._simulation.left_dirty_sectors
+        left = Count(*(min(each, room) for each in (dirtied.value, dirtied.low, dirtied.high)))
+        out = Count(dirtied.value - left.value, max(0.0, dirtied.low - left.high), max(0.0, dirtied.high - left.low))
+        return out, left
+
+    def _continued(self, name: str, of: tuple[str, ...], asked: Count) -> Count:
+        """Return a count of the window, and of what follows it at the rate of its second half."""
+        total = self._simulation.total
+        in_window = sum(getattr(total, each) for each in of)
+        rest = Count(*(max(0.0, each - in_window) for each in (asked.value, asked.low, asked.high)))
+        return Count.exact(getattr(total, name)) + _rate(self._simulation, (name,), of).of(rest)
+
+    @property
+    def _fits(self) -> bool:
+        """Whether L2 holds all that the launch touches."""
+        return self._touched("either").value <= _FILLED * self._capacity
+
+    def _touched(self, access: str) -> Count:
+        """Return distinct sectors of the whole launch."""
+        executed = self._executed
+        return touched(executed.trace, access, executed.sampler.blocks).times(1 / SECTOR_BYTES)
+
+
+def _rate(simulation: Simulation, part: tuple[str, ...], whole: tuple[str, ...]) -> _Share:
+    """Return one count over another in the second half of the window, with its two quarters as the bracket."""
+    rates = []
+    for start, stop in ((0.5, 1), (0.5, 0.75), (0.75, 1), (0, 1)):
+        of = _counted_between(simulation, whole, start, stop)
+        rates += [_counted_between(simulation, part, start, stop) / of] if of else []
+    return _Share(rates[0], min(rates[:3]), max(rates[:3])) if rates else _Share(0.0, 0.0, 0.0)
+
+
+def _counted_between(simulation: Simulation, names: tuple[str, ...], start: float, stop: float) -> int:
+    """Return what was counted while these parts of the blocks ended."""
+
+    def until(part: float) -> int:
+        looks = round(part * len(simulation.counts))
+        return sum(int(getattr(simulation.counts[looks - 1], name)) for name in names) if looks else 0
+
+    return until(stop) - until(start)
+
+
+def _shrunken(geometry: CacheGeometry, blocks: int) -> CacheGeometry:
+    """Return a part of the GPU that these blocks fill, with its share of L2."""
+    sms = max(1, blocks // geometry.resident)
+    return replace(geometry, sms=sms, l2_bytes=geometry.l2_bytes * sms // geometry.sms)

@@ -1,0 +1,102 @@
+"""Which neighbouring blocks are recorded for the caches, and the recording.
+
+The counts come from blocks spread over the grid; caches need neighbours. Recorded are whole waves, the blocks that all
+SMs hold at once, from the middle of the grid: as many as a part of the budget pays for, the whole grid where it does.
+Where not even one wave is affordable, fewer SMs are simulated.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from kerncast.errors import BudgetExceededError
+from kerncast.execute.budget import nominal_seconds
+from kerncast.execute.executed import Executed
+from kerncast.execute.native.recorder import Recorder
+from kerncast.execute.state import Progress
+from kerncast.recording import Recording
+
+#: Of the budget of time, at its cautious rate and beside the spread sample: so much that two waves are the rule.
+_SHARE = 1.5
+#: 128 MiB of events.
+_MOST_EVENTS = 2**24
+#: Blocks of one SM, in times of what it holds at once.
+_CHAIN_WAVES = 3
+Blocks = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Neighbouring blocks and what they accessed."""
+
+    recording: Recording
+    wave_blocks: int
+    """blocks of the first wave, or what was recorded of it"""
+    wave_sectors: int
+    """distinct sectors that the first wave touched"""
+    is_whole_grid: bool
+
+    @property
+    def waves(self) -> float:
+        """How many waves were recorded."""
+        return len(self.recording.block_ids) / self.wave_blocks if self.wave_blocks else 0.0
+
+
+def record_window(executed: Executed, wave: int, progress: Progress | None = None) -> Window:
+    """Record the neighbouring blocks that the budget pays for; ``wave`` is how many blocks all SMs hold at once.
+
+    Raises what running blocks raises.
+    """
+    blocks = _window(executed, wave)
+    setting = executed.fresh()
+    recorder = Recorder(setting, _MOST_EVENTS)
+    first = min(wave, len(blocks))
+    report = (lambda finished: progress(finished, len(blocks))) if progress else None
+    complete = recorder.run(blocks[:first], report)
+    touched = setting.touched.footprint(first)
+    complete = complete and recorder.run(blocks[first:], report)
+    recording = _recording(recorder, executed)
+    recorded = len(recording.block_ids)
+    if not recorded:
+        raise BudgetExceededError("one block accesses more memory than can be recorded", cure="Use a smaller problem.")
+    if recorded > wave and recorded < len(blocks):
+        recording = recording.head(recorded - recorded % wave)
+    whole = complete and len(blocks) == executed.sampler.blocks
+    return Window(recording, min(first, recorded), int(touched.either.sum()), whole)
+
+
+def record_chain(executed: Executed, sms: int, resident: int) -> Recording:
+    """Record blocks that one SM gets, one after the other, from the middle of the grid."""
+    grid = executed.sampler.blocks
+    count = max(1, min(_CHAIN_WAVES * resident, grid // sms))
+    start = max(0, (grid - count * sms) // 2)
+    recorder = Recorder(executed.fresh(), _MOST_EVENTS)
+    recorder.run(np.arange(start, grid, sms, dtype=np.int64)[:count])
+    return _recording(recorder, executed)
+
+
+def _recording(recorder: Recorder, executed: Executed) -> Recording:
+    found = recorder.recording()
+    return found if executed.kernel.resources.has_frame else found.without_local()
+
+
+def _window(executed: Executed, wave: int) -> Blocks:
+    grid, row = executed.sampler.blocks, executed.sampler.grid[0]
+    counts, budget = executed.trace.counts, executed.setting.budget
+    lengths = [block.stop - block.start for block in executed.trace.cfg.blocks]
+    seconds = executed.sampler.scale(nominal_seconds(counts, lengths)).value / grid
+    lines = (counts.lines + counts.local_lines).sum(axis=1).astype(np.float64)
+    events = max(1.0, executed.sampler.scale(lines).value / grid)
+    affordable = int(min(grid, _SHARE * budget.sample_seconds / seconds, _MOST_EVENTS / events))
+    count = affordable - affordable % wave if grid > affordable > wave else max(1, affordable)
+    start = min(max(0, _middle(executed, lines) - count // 2), grid - count)
+    start -= start % row if count + row <= grid else 0
+    return np.arange(start, start + count, dtype=np.int64)
+
+
+def _middle(executed: Executed, lines: npt.NDArray[np.float64]) -> int:
+    """Return the block before which half of the sample's accesses lie: some grids are larger than their data."""
+    order = np.argsort(executed.trace.block_ids)
+    before = np.cumsum(lines[order])
+    return int(executed.trace.block_ids[order][np.searchsorted(before, before[-1] / 2)])

@@ -1,0 +1,99 @@
+"""Runs blocks and records what they access."""
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from kerncast.execute.native.engine import Log, Worker
+from kerncast.execute.native.runner import NativeEngine
+from kerncast.execute.state import Setting
+from kerncast.recording import End, Recording
+
+_EVENTS_PER_LOG, _SEGMENTS_PER_LOG = 2**21, 2**18
+_FIRST_BLOCKS = 8
+#: Blocks differ: a chunk is to fill so much of a log.
+_FILL = 0.5
+_LOCAL_WORD_BYTES = 4
+
+
+class Recorder:
+    """Blocks of one launch and what they accessed, chunk after chunk."""
+
+    def __init__(self, setting: Setting, limit_events: int, engine: NativeEngine | None = None) -> None:
+        self._setting = setting
+        self._engine = engine or NativeEngine(setting)
+        self._limit = limit_events
+        workers = self._engine.launch_run.workers
+        room = min(_EVENTS_PER_LOG, limit_events + 1)
+        self._room = (room * len(workers), _SEGMENTS_PER_LOG * len(workers))
+        self._engine.launch_run.record_into([Log.with_room(room, _SEGMENTS_PER_LOG) for _ in workers])
+        self._blocks: list[npt.NDArray[np.int64]] = []
+        self._events: list[npt.NDArray[np.uint64]] = []
+        self._segments: list[npt.NDArray[np.void]] = []
+        self._event_count = self._segment_count = self._rows = 0
+
+    def run(self, blocks: npt.NDArray[np.int64], report: Callable[[int], None] | None = None) -> bool:
+        """Run blocks in their order; returns whether all of them were recorded, within the limit of events.
+
+        A chunk whose accesses do not fit into the logs is run once more, in halves.
+        """
+        position, size = 0, self._affordable()
+        while position < len(blocks) and size:
+            chunk = blocks[position : position + size]
+            self._engine.check_room(len(chunk))
+            if self._keep(self._engine.run_parts(chunk)):
+                self._blocks.append(chunk)
+                position += len(chunk)
+                size = self._affordable()
+                if report:
+                    report(self._rows)
+            else:
+                size = len(chunk) // 2
+        return position == len(blocks)
+
+    def recording(self) -> Recording:
+        """Return everything so far."""
+        nothing = Log.with_room(0, 0)
+        return Recording(
+            block_ids=np.concatenate([np.zeros(0, np.int64), *self._blocks]),
+            warps=self._setting.launch.warps_per_block,
+            local_lines=-(-self._setting.program.private_bytes // _LOCAL_WORD_BYTES),
+            events=np.concatenate([nothing.events, *self._events]),
+            segments=np.concatenate([nothing.segments, *self._segments]),
+        )
+
+    def _keep(self, workers: list[Worker]) -> bool:
+        """Take what the workers recorded of a chunk; returns False, and takes nothing, where a log was too small."""
+        logs = [worker.recorded() for worker in workers]
+        if any(log is None for log in logs):
+            return False
+        for worker, log in zip(workers, logs, strict=True):
+            assert log is not None
+            segments = log.segments
+            segments["row"] += self._rows
+            segments["start"] += self._event_count
+            segments["stop"] += self._event_count
+            is_empty = (segments["end"] == End.PAUSE) & (segments["start"] == segments["stop"])
+            self._segments.append(segments[~is_empty])
+            self._segment_count += len(segments)
+            self._events.append(log.events)
+            self._event_count += len(log.events)
+            self._rows += len(worker.blocks)
+        return True
+
+    def _affordable(self) -> int:
+        """Return how many more blocks the logs and the limit have room for."""
+        if not self._rows:
+            return _FIRST_BLOCKS
+        events, segments = (max(1.0, count / self._rows) for count in (self._event_count, self._segment_count))
+        in_logs = _FILL * min(self._room[0] / events, self._room[1] / segments)
+        in_limit = (self._limit - self._event_count) / events
+        return int(min(max(1.0, in_logs), max(0.0, in_limit)))
+
+
+def record(setting: Setting, blocks: npt.NDArray[np.int64], limit_events: int) -> Recording:
+    """Run blocks in their order until about so many events are recorded; returns what was recorded of whole blocks."""
+    recorder = Recorder(setting, limit_events)
+    recorder.run(blocks)
+    return recorder.recording()

@@ -1,0 +1,44 @@
+"""What a GPU adds to the profile of a launch: its caches, and the machine code of its architecture."""
+
+from dataclasses import replace
+
+from kerncast.cache_geometry import cache_geometry
+from kerncast.errors import KernelFault, Refusal
+from kerncast.execute.caches.launch_traffic import cache_traffic
+from kerncast.execute.executed import Executed
+from kerncast.execute.machine import machine_mix
+from kerncast.execute.native import TooLargeError
+from kerncast.execute.state import Progress
+from kerncast.gpu import GPU
+from kerncast.kernel_profile import KernelProfile
+from kerncast.occupancy import block_request_of, occupancy, why_not
+
+
+def with_machine_code(profile: KernelProfile, executed: Executed) -> KernelProfile:
+    """Add the machine instructions that the executed PTX becomes."""
+    return replace(profile, machine=machine_mix(executed.trace, executed.sampler.scale, executed.kernel))
+
+
+def with_caches(
+    profile: KernelProfile, executed: Executed, gpu: GPU, progress: Progress | None = None
+) -> KernelProfile:
+    """Add what the caches of a GPU let through; where that cannot be told, a caveat says why."""
+    request = block_request_of(profile)
+    reason = None if request is None else why_not(request, gpu.architecture)
+    if request is None or reason is not None:
+        return _without(profile, f"{gpu.name} cannot run this launch: {reason}" if reason else "resources are unknown")
+    resident = occupancy(request, gpu.architecture).blocks_per_sm
+    try:
+        geometry = cache_geometry(gpu, resident, request.shared_bytes)
+        found = cache_traffic(profile, executed, geometry, gpu.id, progress)
+    except TooLargeError:
+        return _without(profile, "the kernel is too large to be compiled for this CPU")
+    except KernelFault:
+        raise  # the sample of blocks missed it: the kernel is at fault, not its caches
+    except Refusal as refusal:
+        return _without(profile, str(refusal))
+    return replace(profile, caches=found)
+
+
+def _without(profile: KernelProfile, reason: str) -> KernelProfile:
+    return replace(profile, caveats=(*profile.caveats, f"caches were not simulated: {reason}"))

@@ -1,0 +1,131 @@
+"""Writes down every access to global and local memory, warp by warp, in the order of the program."""
+
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from kerncast.execute.arena import check_room
+from kerncast.execute.layout import Program
+from kerncast.execute.reference.coalescing import Pieces
+from kerncast.execute.reference.threads import Threads
+from kerncast.ptx.module import Instruction, Operand, Register, Vector
+from kerncast.recording import (
+    INSTRUCTION_SHIFT,
+    LAST_SHIFT,
+    MASK_SHIFT,
+    OPERATION_SHIFT,
+    SEGMENT,
+    End,
+    Operation,
+    Recording,
+)
+
+Index = npt.NDArray[np.intp]
+Events = npt.NDArray[np.uint64]
+
+_LARGEST_NUMBER = 0xFFFF
+_LOCAL_LINE_BYTES = 4
+"""of each thread; 32 of them are a line"""
+_BYPASSES_L1 = frozenset({"volatile", "relaxed", "acquire", "cg", "cv", "mmio"})
+_ENTRY_BYTES = 16
+
+
+class Recorder:
+    """Collects events of batches of blocks."""
+
+    def __init__(self, program: Program, warps: int, limit_bytes: int) -> None:
+        self._program = program
+        self._warps = warps
+        self._limit_bytes = limit_bytes
+        self._nbytes = 0
+        self._rows = 0
+        self._block_ids: list[npt.NDArray[np.int64]] = []
+        self._events: list[Events] = []
+        self._segments: list[npt.NDArray[np.void]] = []
+        self._positions = 0
+        """events of the batches that have ended"""
+
+    def start(self, threads: Threads) -> None:
+        """Begin a batch."""
+        self._threads = threads
+        self._entries: list[tuple[Index, Events]] = []
+        """warps and their events, in the order of time"""
+        self._seen = np.zeros(threads.warps, np.int64)
+        """events of each warp so far"""
+        self._waits: list[list[int]] = [[] for _ in range(threads.warps)]
+        """how many events each warp had when it came to a barrier"""
+
+    def access(self, number: int, ins: Instruction, space: str, pieces: Pieces) -> None:
+        """Write down the requests of instruction ``number`` to global or local memory."""
+        operation = operation_of(ins, space, self._program.read)
+        lines = int(pieces.line.max(initial=0)) + 1
+        _, first, which = np.unique(pieces.warp * lines + pieces.line, return_index=True, return_inverse=True)
+        masks = np.zeros(len(first), np.uint64)
+        np.bitwise_or.at(masks, which, np.uint64(1) << pieces.sector.astype(np.uint64))
+        order = np.argsort(first)
+        warp, line = pieces.warp[first[order]], pieces.line[first[order]].astype(np.uint64)
+        is_last = np.append(warp[1:] != warp[:-1], [True]).astype(np.uint64)
+        what = np.uint64(operation << OPERATION_SHIFT | min(number, _LARGEST_NUMBER) << INSTRUCTION_SHIFT)
+        events = line | masks[order] << np.uint64(MASK_SHIFT) | is_last << np.uint64(LAST_SHIFT) | what
+        self._entries.append((warp, events))
+        self._seen += np.bincount(warp, minlength=len(self._seen))
+        self._nbytes += _ENTRY_BYTES * len(events)
+        check_room(self._nbytes, self._limit_bytes, "the recorded accesses need")
+
+    def wait(self, warps: Index) -> None:
+        """Note that warps wait at a barrier of their block."""
+        for warp in warps.tolist():
+            self._waits[warp].append(int(self._seen[warp]))
+
+    def end(self) -> None:
+        """End a batch: put the events of each warp together."""
+        threads, per_block = self._threads, self._warps
+        warps = np.concatenate([np.zeros(0, np.intp), *(warp for warp, _ in self._entries)])
+        events = np.concatenate([np.zeros(0, np.uint64), *(events for _, events in self._entries)])
+        begins = self._positions + np.cumsum(self._seen) - self._seen
+        segments = [
+            (self._rows + warp // per_block, warp % per_block, begin + start, begin + stop, end, 0)
+            for warp, begin in enumerate(begins.tolist())
+            for start, stop, end in _pieces_of(self._waits[warp], int(self._seen[warp]))
+        ]
+        self._events.append(events[np.argsort(warps, kind="stable")])
+        self._segments.append(np.array(segments, SEGMENT))
+        self._block_ids.append(threads.block_ids)
+        self._rows += threads.blocks
+        self._positions += len(events)
+
+    def recording(self) -> Recording:
+        """Return what the batches that have ended did."""
+        return Recording(
+            np.concatenate([np.zeros(0, np.int64), *self._block_ids]),
+            self._warps,
+            self._program.private_bytes // _LOCAL_LINE_BYTES,
+            np.concatenate([np.zeros(0, np.uint64), *self._events]),
+            np.concatenate([np.zeros(0, SEGMENT), *self._segments]),
+        )
+
+
+def operation_of(ins: Instruction, space: str, read: frozenset[str]) -> Operation:
+    """Return what an instruction does in global or local memory; ``read`` are the registers that the kernel reads."""
+    if space == "local":
+        return Operation.LOCAL_STORE if ins.root == "st" else Operation.LOCAL_LOAD
+    if ins.root in {"ld", "ldu"}:
+        if "nc" in ins.modifiers:
+            return Operation.LOAD_READ_ONLY
+        return Operation.LOAD if _BYPASSES_L1.isdisjoint(ins.modifiers) else Operation.LOAD_UNCACHED
+    if ins.root == "st":
+        return Operation.STORE
+    is_read = ins.root == "atom" and any(name in read for name in _names(ins.operands[0]))
+    return Operation.ATOMIC if is_read else Operation.REDUCTION
+
+
+def _names(operand: Operand) -> list[str]:
+    elements = operand.elements if isinstance(operand, Vector) else (operand,)
+    return [element.name for element in elements if isinstance(element, Register)]
+
+
+def _pieces_of(waits: list[int], events: int) -> list[tuple[int, int, End]]:
+    """Return start, stop and end of a warp's segments."""
+    ends = [End.BARRIER] * len(waits) + [End.EXIT]
+    return [(start, stop, end) for (start, stop), end in zip(pairwise([0, *waits, events]), ends, strict=True)]

@@ -1,0 +1,70 @@
+"""NOUN Recording: every access to global and local memory of some blocks, warp by warp, in the order of the program."""
+
+from dataclasses import dataclass, replace
+from enum import IntEnum
+
+import numpy as np
+import numpy.typing as npt
+
+LINE_BYTES = 128
+#: Bits of an event: which line, which of its four sectors, whether the request has no further line, what is done.
+LINE_BITS, MASK_SHIFT, LAST_SHIFT, OPERATION_SHIFT, INSTRUCTION_SHIFT = 40, 40, 44, 45, 48
+
+
+class Operation(IntEnum):
+    """What an event does."""
+
+    LOAD = 0
+    LOAD_READ_ONLY = 1
+    """ld.global.nc: data that no thread writes while the kernel runs"""
+    LOAD_UNCACHED = 2
+    """volatile, relaxed, .cg and the like: L1 is passed by"""
+    STORE = 3
+    ATOMIC = 4
+    """its result is read"""
+    REDUCTION = 5
+    LOCAL_LOAD = 6
+    LOCAL_STORE = 7
+
+
+class End(IntEnum):
+    """Why a segment ends."""
+
+    PAUSE = 0
+    """the warp had its turn"""
+    BARRIER = 1
+    EXIT = 2
+
+
+#: A run of events of one warp. A warp's segments follow one another in the order of the table.
+SEGMENT = np.dtype([("row", "i4"), ("warp", "i4"), ("start", "i8"), ("stop", "i8"), ("end", "i4"), ("pad", "i4")])
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """What ``execute`` recorded; an event is one 128-byte line of one request of one warp."""
+
+    block_ids: npt.NDArray[np.int64]
+    """[n] linear numbers of the blocks that ran to their end"""
+    warps: int
+    """per block"""
+    local_lines: int
+    """128-byte lines of local memory of one warp"""
+    events: npt.NDArray[np.uint64]
+    """line of the arena (of the warp's own memory for local accesses) in the low bits; see MASK_SHIFT and the others"""
+    segments: npt.NDArray[np.void]
+    """SEGMENT: ``row`` is a position in block_ids; every warp of every block has at least the one that ends it"""
+
+    def head(self, blocks: int) -> "Recording":
+        """Return the first blocks of it; events of others stay in the array."""
+        kept = self.segments[self.segments["row"] < blocks]
+        return replace(self, block_ids=self.block_ids[:blocks], segments=kept)
+
+    def without_local(self) -> "Recording":
+        """Return it without accesses to local memory, for a kernel whose arrays the compiler holds in registers."""
+        operation = self.events >> np.uint64(OPERATION_SHIFT) & np.uint64(len(Operation) - 1)
+        kept = operation < Operation.LOCAL_LOAD
+        before = np.concatenate([[0], np.cumsum(kept)])
+        segments = self.segments.copy()
+        segments["start"], segments["stop"] = before[segments["start"]], before[segments["stop"]]
+        return replace(self, local_lines=0, events=self.events[kept], segments=segments)

@@ -1,0 +1,98 @@
+"""Metrics of L1, L2 and DRAM on one GPU."""
+
+from collections.abc import Iterator
+
+from kerncast.kernel_profile import SECTOR_BYTES, CacheTraffic, Count, KernelProfile
+from kerncast.report.metrics_execution import flops_per_byte
+from kerncast.report.metrics_memory import accesses
+from kerncast.report.ratios import less, percentage, total
+from kerncast.report.vocabulary import Metric, measured
+
+
+def cache_metrics(profile: KernelProfile, caches: CacheTraffic) -> Iterator[Metric]:
+    """Yield what the caches asked of one another and of DRAM."""
+    dram = dram_bytes(caches)
+    values = _l1_values(profile, caches) | _l2_values(profile, caches)
+    for operation, sectors in (("read", caches.dram_read_sectors), ("write", caches.dram_write_sectors)):
+        values[f"dram__sectors_{operation}.sum"] = sectors
+        values[f"dram__bytes_{operation}.sum"] = sectors.times(SECTOR_BYTES)
+    values |= {
+        "dram__bytes.sum": dram,
+        "kerncast__l2_dirty_bytes_left.sum": caches.left_dirty_sectors.times(SECTOR_BYTES),
+        "kerncast__l2_instruction_sectors.sum": caches.l2_instruction_sectors,
+        "kerncast__flops_per_dram_byte.ratio": flops_per_byte(profile, dram),
+        "kerncast__l1_capacity": None if caches.l1_bytes is None else Count.exact(caches.l1_bytes),
+        "kerncast__l2_capacity": Count.exact(caches.l2_bytes),
+        "kerncast__wave_blocks": Count.exact(caches.wave_blocks) if caches.wave_blocks else None,
+        "kerncast__wave_bytes_touched": wave_bytes(caches),
+        "kerncast__blocks_simulated": Count.exact(caches.blocks_simulated),
+    }
+    for name, value in values.items():
+        if value is not None:
+            yield measured(name, value, caches.origin)
+
+
+def dram_bytes(caches: CacheTraffic) -> Count:
+    """Return bytes read from and written to DRAM while the kernel runs."""
+    return (caches.dram_read_sectors + caches.dram_write_sectors).times(SECTOR_BYTES)
+
+
+def wave_bytes(caches: CacheTraffic) -> Count | None:
+    """Return the bytes that the blocks that run at once touch, in whole sectors."""
+    return None if caches.wave_sectors is None else Count.exact(caches.wave_sectors * SECTOR_BYTES)
+
+
+def l2_reads(caches: CacheTraffic) -> tuple[Count, Count]:
+    """Return the sectors that loads and instruction fetches ask of L2, and those found there; code is always found."""
+    code = caches.l2_instruction_sectors
+    return caches.l2_read_sectors + code, caches.l2_read_hits + code
+
+
+def l2_totals(caches: CacheTraffic) -> tuple[Count, Count]:
+    """Return the sectors that reads, writes and atomics ask of L2, and those found there."""
+    read, found = l2_reads(caches)
+    asked = total((read, caches.l2_write_sectors, caches.l2_atomic_sectors))
+    return asked, total((found, caches.l2_write_hits, caches.l2_atomic_hits))
+
+
+def l1_totals(profile: KernelProfile, caches: CacheTraffic) -> tuple[Count, Count]:
+    """Return the sectors that loads from global and local memory ask of L1, and those found there."""
+    local = accesses(profile, "local", {"ld"}).sectors
+    return caches.l1_load_sectors + local, caches.l1_load_hits + caches.l1_local_hits
+
+
+def _l1_values(profile: KernelProfile, caches: CacheTraffic) -> dict[str, Count | None]:
+    asked, hits = caches.l1_load_sectors, caches.l1_load_hits
+    all_asked, all_hits = l1_totals(profile, caches)
+    local = accesses(profile, "local", {"ld"}).sectors
+    loads = "pipe_lsu_mem_global_op_ld"
+    return {
+        f"l1tex__t_sectors_{loads}_lookup_hit.sum": hits,
+        f"l1tex__t_sectors_{loads}_lookup_miss.sum": less(asked, hits),
+        f"l1tex__t_sector_{loads}_hit_rate.pct": percentage(hits, asked),
+        "l1tex__t_sectors_pipe_lsu_mem_local_op_ld_lookup_hit.sum": caches.l1_local_hits,
+        "l1tex__t_sector_pipe_lsu_mem_local_op_ld_hit_rate.pct": percentage(caches.l1_local_hits, local),
+        "l1tex__t_sector_hit_rate.pct": percentage(all_hits, all_asked),
+    }
+
+
+def _l2_values(profile: KernelProfile, caches: CacheTraffic) -> dict[str, Count | None]:
+    values: dict[str, Count | None] = {}
+    for operation, asked, hits in (
+        ("read", *l2_reads(caches)),
+        ("write", caches.l2_write_sectors, caches.l2_write_hits),
+    ):
+        values |= {
+            f"lts__t_sectors_op_{operation}.sum": asked,
+            f"lts__t_sectors_op_{operation}_lookup_hit.sum": hits,
+            f"lts__t_sectors_op_{operation}_lookup_miss.sum": less(asked, hits),
+            f"lts__t_sector_op_{operation}_hit_rate.pct": percentage(hits, asked),
+        }
+    for operation in ("atom", "red"):
+        values[f"lts__t_sectors_op_{operation}.sum"] = accesses(profile, "global", {operation}).sectors
+    asked, hits = l2_totals(caches)
+    return values | {
+        "lts__t_sectors.sum": asked,
+        "lts__t_bytes.sum": asked.times(SECTOR_BYTES),
+        "lts__t_sector_hit_rate.pct": percentage(hits, asked),
+    }
