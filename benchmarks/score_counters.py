@@ -1,7 +1,7 @@
 """Hold our counters against hardware counters that others measured, kernel by kernel. Nothing is fitted.
 
-Prints Markdown: per source and counter the ratio of ours to the measured one over all launches, and then all that is
-off by more than 10 %, by reason, as far as it is known (``counter_reasons.csv``).
+Prints Markdown: what the targets ask for; per source and counter the ratio of ours to the measured one over all
+launches; and all that is off by more than 10 %, by reason, as far as it is known (``counter_reasons.csv``).
 """
 
 import csv
@@ -10,8 +10,9 @@ import os
 import sys
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from counter_cases import Case, read_cases
@@ -68,6 +69,35 @@ class Reason:
     text: str
 
 
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The median error that some counters may have on some sources."""
+
+    label: str
+    limit: float
+    sources: tuple[str, ...]
+    """beginnings of their names"""
+    counters: tuple[str, ...]
+    is_total: bool = False
+    """whether the counters of a launch are added first"""
+
+
+_ALL, _OLD = ("",), ("Kepler", "Maxwell")
+_L2 = ("L2 sectors read", "L2 sectors written")
+_READ, _WRITTEN = "DRAM sectors read", "DRAM sectors written"
+TARGETS = (
+    Target("FLOPs, all GPUs", 0.05, _ALL, ("FP32 FLOPs", "FP64 FLOPs")),
+    Target("global load and store requests, all GPUs", 0.05, _ALL, ("global load requests", "global store requests")),
+    Target("executed instructions, estimated: Kepler, Maxwell", 0.2, _OLD, ("warp instructions",)),
+    Target("executed instructions, disassembled: Turing", 0.1, ("Turing",), ("warp instructions",)),
+    Target("L2 sectors read and written: Kepler, Maxwell", 0.1, _OLD, _L2),
+    Target("L2 sectors read and written: Turing", 0.1, ("Turing",), _L2),
+    Target("DRAM bytes: Kepler, Maxwell", 0.15, _OLD, (_READ, f"{_WRITTEN}, and left in L2"), is_total=True),
+    Target("DRAM bytes: Turing", 0.15, ("Turing",), (_READ, _WRITTEN), is_total=True),
+    Target("DRAM bytes: Ampere", 0.15, ("Ampere",), ("DRAM bytes",)),
+)
+
+
 def main() -> None:
     """Print the tables; progress on stderr."""
     cases = read_cases()
@@ -80,6 +110,8 @@ def main() -> None:
             results.append(result)
     print("\r", end="", file=sys.stderr)
     ratios = [ratio for result in results for ratio in result.ratios]
+    print(targets(ratios))
+    print()
     print(summary(ratios))
     print()
     print(deviations(ratios, read_reasons()))
@@ -108,6 +140,37 @@ def compare(case: Case, metrics: Metrics) -> Iterable[Ratio]:
             yield Ratio(case.source, counter.name, case.kernel, case.gpu, case.size, ours, sum(found))
 
 
+def targets(ratios: Sequence[Ratio]) -> str:
+    """Return a row per target."""
+    lines = ["| counter | target | median error | within 10 % | n |", "|---|---|---|---|---|"]
+    for target in TARGETS:
+        chosen = [r for r in ratios if r.source.startswith(target.sources) and r.counter in target.counters]
+        if target.is_total:
+            chosen = _totals(chosen)
+        if chosen:
+            errors = np.abs(np.array([r.value for r in chosen]) - 1)
+            share = (errors <= TOLERANCE).mean()
+            lines.append(
+                f"| {target.label} | {target.limit:.0%} | {_percent(np.median(errors))} | {share:.0%} | {len(chosen)} |"
+            )
+    return "\n".join(lines)
+
+
+def _totals(ratios: Sequence[Ratio]) -> list[Ratio]:
+    """Return one ratio per launch, of the sums of its counters."""
+    launches: dict[tuple[str, str, str, str], list[Ratio]] = {}
+    for each in ratios:
+        launches.setdefault((each.source, each.kernel, each.gpu, each.size), []).append(each)
+    return [
+        replace(group[0], ours=sum(r.ours for r in group), measured=sum(r.measured for r in group))
+        for group in launches.values()
+    ]
+
+
+def _percent(error: "float | np.floating[Any]") -> str:
+    return f"{error:.1%}" if math.isfinite(error) else "∞"
+
+
 def summary(ratios: Sequence[Ratio]) -> str:
     """Return a row per source and counter."""
     lines = [
@@ -119,9 +182,11 @@ def summary(ratios: Sequence[Ratio]) -> str:
             values = np.array([r.value for r in ratios if (r.source, r.counter) == (source, counter.name)])
             if values.size:
                 errors = np.abs(values - 1)
+                median, most = _percent(np.median(errors)), _percent(np.quantile(errors, 0.9, method="higher"))
+                middle = f"{np.median(values):.3f}".replace("inf", "∞")
                 lines.append(
-                    f"| {source} | {counter.name} | {values.size} | {np.median(values):.3f} | {np.median(errors):.1%} |"
-                    f" {np.quantile(errors, 0.9, method='higher'):.1%} | {(errors <= TOLERANCE).mean():.0%} |"
+                    f"| {source} | {counter.name} | {values.size} | {middle} | {median} | {most} |"
+                    f" {(errors <= TOLERANCE).mean():.0%} |"
                 )
     return "\n".join(lines)
 
@@ -140,10 +205,12 @@ def deviations(ratios: Sequence[Ratio], reasons: Sequence[Reason]) -> str:
             ", ".join(dict.fromkeys(names)) for names in zip(*((r.counter, r.kernel) for r in off), strict=True)
         )
         values = [r.value for r in off]
-        lines.append(
-            f"| {source} | {counters} | {kernels} | {len(off)} | {min(values):.2f} to {max(values):.2f} | {why} |"
-        )
+        lines.append(f"| {source} | {counters} | {kernels} | {len(off)} | {_range(min(values), max(values))} | {why} |")
     return "\n".join(lines)
+
+
+def _range(low: float, high: float) -> str:
+    return f"{low:.2f} to {high:.2f}".replace("inf", "∞")
 
 
 def reason(reasons: Sequence[Reason], ratio: Ratio) -> str:

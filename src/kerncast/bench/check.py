@@ -20,7 +20,7 @@ Array = npt.NDArray[Any]
 Contents = Mapping[str, Array]
 
 #: Work of the executor for one check: whole grids of the usual sizes, a sample of the largest.
-CHECK_BUDGET = Budget(sample_seconds=4.0)
+CHECK_BUDGET = Budget(sample_seconds=8.0)
 #: Largest relative difference that rounding explains: float atomics in another order.
 _TOLERANCE = 1e-3
 #: Stands in a file for an infinite difference, which JSON cannot hold.

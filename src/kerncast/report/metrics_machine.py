@@ -21,6 +21,7 @@ _PIPES = ("fma", "alu", "fp16", "fp64", "xu", "lsu", "cbu", "adu", "uniform", "t
 #: Not every GPU has them, so that a zero would name a counter that ncu does not know there.
 _NOT_EVERYWHERE = frozenset({"fp16", "uniform"})
 _BRANCHES = frozenset({"BRA", "BRX", "BRXU", "JMP", "JMX", "JMXU"})
+_SHARED = {"ld": {"LDS"}, "st": {"STS"}, "atom": {"ATOMS"}}
 _UNITS = ("smsp", "sm")
 
 
@@ -36,8 +37,9 @@ def machine_metrics(machine: MachineMix) -> Iterator[Metric]:
             counts[f"{unit}__sass_thread_inst_executed_op_{name}_pred_on.sum"] = count
         for name, count in _pipes(machine):
             counts[f"{unit}__inst_executed_pipe_{name}.sum"] = count
-    branches = [each.warp_instructions for each in machine.opcodes if each.opcode in _BRANCHES]
-    counts["smsp__inst_executed_op_branch.sum"] = total(branches)
+    for name, opcodes in {"branch": _BRANCHES, **{f"shared_{name}": each for name, each in _SHARED.items()}}.items():
+        members = [each.warp_instructions for each in machine.opcodes if each.opcode in opcodes]
+        counts[f"smsp__inst_executed_op_{name}.sum"] = total(members)
     ratios = {
         "smsp__thread_inst_executed_per_inst_executed.ratio": ratio(threads, warps, _LANES),
         "smsp__thread_inst_executed_pred_on_per_inst_executed.ratio": ratio(on, warps, _LANES),

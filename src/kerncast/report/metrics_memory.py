@@ -82,8 +82,9 @@ def _shared_values(profile: KernelProfile) -> dict[str, Count | None]:
     for operation, members in (("ld", {"ld"}), ("st", {"st"}), ("atom", _ATOMICS)):
         found = accesses(profile, "shared", members)
         nbytes += found.nbytes
+        if profile.machine is None:  # else machine instructions are counted: compilers join loads of neighbours
+            values[f"smsp__inst_executed_op_shared_{operation}.sum"] = found.requests
         values |= {
-            f"smsp__inst_executed_op_shared_{operation}.sum": found.requests,
             f"l1tex__{wavefronts}_mem_shared_op_{operation}.sum": found.wavefronts,
             f"l1tex__{conflicts}_mem_shared_op_{operation}.sum": found.conflicts,
             f"smsp__sass_data_bytes_mem_shared_op_{operation}.sum": found.nbytes,
