@@ -23,7 +23,7 @@ from kerncast.execute.caches import simulate
 from kerncast.execute.native import NativeEngine
 from kerncast.execute.native.engine import Compiled, compile_program
 from kerncast.execute.native.jit import Host, this_host
-from kerncast.execute.native.recorder import Recorder
+from kerncast.execute.native.recorder import Plan, Recorder
 from kerncast.execute.prepare import prepare
 from kerncast.execute.reference import ReferenceEngine
 from kerncast.execute.state import Engine, Setting
@@ -107,7 +107,7 @@ def with_caches(kernel: CompiledKernel, launch: Launch, host: Host) -> float:
     def once() -> float:
         setting = prepare(kernel, launch, WholeGrid())
         engine = NativeEngine(setting, compile_program(setting.linked, host=host), 1)
-        recorder = Recorder(setting, EVENTS, engine)
+        recorder = Recorder(setting, Plan(EVENTS), engine)
         recorder.run(np.arange(PILOT))
         before = engine.thread_instructions()
         stop = min(launch.blocks, PILOT + int(NATIVE_WORK / before * PILOT))

@@ -12,10 +12,10 @@ from kerncast.compile import CompiledKernel, CompiledSource, CompileRequest, com
 from kerncast.errors import CompileError, GPUError, InputError, Refusal
 from kerncast.execute import Budget, characterise
 from kerncast.gpu import GPU, list_gpus, resolve_gpu
-from kerncast.kernel_profile import KernelProfile
+from kerncast.kernel_profile import KernelProfile, Resources
 from kerncast.launch import Launch, load_launches, read_toml
 from kerncast.models import Question, model_named
-from kerncast.occupancy import block_request_of, why_not
+from kerncast.occupancy import block_request, block_request_of, why_not
 from kerncast.prediction import Prediction, Refused, Timing
 from kerncast.read import read_declared
 
@@ -99,6 +99,8 @@ def profile(
         raise InputError(f"{len(gpus)} GPUs are named for one profile", cure="Name one GPU.")
     architecture = gpus[0][0].architecture.code_name if gpus else _DEFAULT_ARCHITECTURE
     compiled = compile_launch(launch, [architecture]).kernel_for(architecture)
+    if gpus:
+        _check_can_run(launch, compiled.resources, gpus[0][0])
     report = (lambda done, total: progress(f"executing {launch.label}", done, total)) if progress else None
     found = _with_compiler_caveats(
         characterise(compiled, launch, budget, report, gpus[0][0] if gpus else None), compiled
@@ -288,6 +290,12 @@ def compile_launch(launch: Launch, architectures: list[str]) -> CompiledSource:
 
 def _with_compiler_caveats(found: KernelProfile, kernel: CompiledKernel) -> KernelProfile:
     return replace(found, resources=kernel.resources, caveats=(*found.caveats, *kernel.caveats))
+
+
+def _check_can_run(launch: Launch, resources: Resources, gpu: GPU) -> None:
+    reason = why_not(block_request(launch.threads_per_block, resources, launch.shared_bytes), gpu.architecture)
+    if reason is not None:
+        raise Refusal(f"this launch cannot run on {gpu.name}: {reason}", cure="Change the launch.")
 
 
 def _check_fits(found: KernelProfile, gpu: GPU, *, force: bool) -> tuple[str, ...]:

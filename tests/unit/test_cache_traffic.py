@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 
 import kerncast
-from kerncast.errors import KernelFault
+from kerncast.errors import KernelFault, Refusal
 from kerncast.execute import Budget, WholeGrid, characterise
 from kerncast.execute.caches import window
+from kerncast.execute.native import recorder
 from kerncast.forecast import compile_launch
 from kerncast.kernel_profile import CacheTraffic, Count, KernelProfile
 from kerncast.launch import Argument, Launch, parse_extent, parse_value
@@ -48,6 +49,15 @@ __global__ void first(float *y, int n) {
 __global__ void astray(float *y, int bad, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     y[blockIdx.x == bad ? i + n : i] = 1;
+}
+__global__ void countdown(volatile int *left) {
+    int i = (blockIdx.x * blockDim.x + threadIdx.x) * 32;
+    while (left[i] > 0) left[i] = left[i] - 1;
+}
+__global__ void broadcast(const float *x, float *y, int n) {
+    float sum = 0;
+    for (int i = 0; i < n; i++) sum += __ldcg(&x[i]);
+    y[blockIdx.x * blockDim.x + threadIdx.x] = sum;
 }
 __global__ void count(unsigned *bins, const unsigned *x) {
     atomicAdd(&bins[x[blockIdx.x * blockDim.x + threadIdx.x]], 1u);
@@ -194,11 +204,49 @@ def test_blocks_run_on_fresh_memory(source: Path) -> None:
     assert found.caches.l1_load_sectors.value == found.traffic.global_load_sectors.value
 
 
-def test_a_launch_that_the_gpu_cannot_run_has_no_caches(source: Path) -> None:
+def test_blocks_that_change_what_they_read_are_never_run_twice(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A log that is too small for a chunk ends the recording of such a kernel; it must not run on used-up memory."""
+    monkeypatch.setattr(recorder, "_EVENTS_PER_LOG", 1000)
+    where = launch(source, "countdown", [16], [64], left=f"i32[{16 * 64 * 32}] randint(3, 40)")
+    found = kerncast.profile(where, "t4", WholeGrid())
+    asked = next(each.sectors for each in found.accesses if each.operation == "ld")
+    assert asked.value > 16 * 1000
+    if found.caches is not None:
+        assert found.caches.l1_load_sectors == asked
+
+
+@pytest.mark.parametrize("seconds", [0.002, 0.02, 0.2])
+@pytest.mark.parametrize("gpu", ["t4", "titan-v", "a100-sxm-40gb"])
+def test_l2_misses_and_dram_reads_tell_one_story(source: Path, gpu: str, seconds: float) -> None:
+    """Every block reads the same 256 KiB, which every L2 holds: whatever the window, few of the reads miss."""
+    n = 2**16
+    where = launch(source, "broadcast", [2048], [64], x=f"f32[{n}]", y="f32[131072]", n=n)
+    found = on(gpu, where, Budget(sample_seconds=seconds))
+    missed = found.l2_read_sectors.value - found.l2_read_hits.value
+    fetched = found.dram_read_sectors.value
+    assert missed <= fetched <= 2.001 * missed
+    assert fetched == pytest.approx(n / 8, rel=0.1)
+    assert found.dram_write_sectors.value + found.left_dirty_sectors.value == pytest.approx(131072 / 8, rel=0.1)
+
+
+@pytest.mark.parametrize("seconds", [0.005, 0.05, 0.5])
+@pytest.mark.parametrize("gpu", ["t4", "titan-v"])
+def test_intervals_are_in_order_and_hold_the_truth(source: Path, gpu: str, seconds: float) -> None:
+    n = 512
+    arrays = dict.fromkeys("cab", f"f32[{n},{n}] iota")
+    where = launch(source, "product", [n // 16, n // 16], [16, 16], **arrays, n=n)
+    whole, part = on(gpu, where, WholeGrid()), on(gpu, where, Budget(sample_seconds=seconds))
+    for name in ("l1_load_hits", "l2_read_sectors", "dram_read_sectors", "dram_write_sectors", "left_dirty_sectors"):
+        count, truth = getattr(part, name), getattr(whole, name).value
+        assert 0 <= count.low <= count.value <= count.high, name
+        slack = 0.05 * whole.l1_load_sectors.value
+        assert count.low - slack <= truth <= count.high + slack, name
+
+
+def test_a_launch_that_the_gpu_cannot_run_is_refused(source: Path) -> None:
     too_large = replace(add_of(source, 2**20), shared_bytes=200 * 1024)
-    found = kerncast.profile(too_large, "titan-v")
-    assert found.caches is None
-    assert any("caches were not simulated: TITAN V cannot run" in each for each in found.caveats)
+    with pytest.raises(Refusal, match=r"cannot run on TITAN V: .* 204800 bytes of shared memory"):
+        kerncast.profile(too_large, "titan-v")
 
 
 def test_a_fault_that_only_the_window_meets_is_one(source: Path) -> None:

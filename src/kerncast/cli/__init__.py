@@ -28,6 +28,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except BrokenPipeError:  # the reader of our output has gone: say nothing more
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = 0
+    except SystemExit:  # rich leaves so when the reader of our output has gone
+        status = 0
     except OSError as error:  # such as a full disk behind stdout
         status = _complain(f"the output cannot be written ({error.strerror})", 2)
         sys.stdout = None  # what is left of it must not be tried again at exit

@@ -20,15 +20,17 @@ class Executed:
     trace: Trace
     sampler: Sampler
 
-    def fresh(self) -> Setting:
-        """Return a setting in which blocks can run as if none had run before, with nothing touched.
-
-        Memory is set up again where some block may read what another one has written.
-        """
+    @property
+    def is_independent(self) -> bool:
+        """Whether no block may read what another one has written, so that blocks can run again on the same memory."""
         from kerncast.execute.native.independence import blocks_are_independent  # noqa: PLC0415  LLVM takes time
 
+        buffers = frozenset(a.parameter.name for a in self.setting.arguments if isinstance(a.argument.value, Buffer))
+        return blocks_are_independent(self.setting.program, buffers)
+
+    def fresh(self) -> Setting:
+        """Return a setting in which blocks can run as if none had run before, with nothing touched."""
         setting = self.setting
-        buffers = frozenset(a.parameter.name for a in setting.arguments if isinstance(a.argument.value, Buffer))
-        if not blocks_are_independent(setting.program, buffers):
+        if not self.is_independent:
             return prepare(self.kernel, setting.launch, setting.budget)
         return replace(setting, touched=Touched(setting.arena))

@@ -31,6 +31,8 @@ def with_caches(
     try:
         geometry = cache_geometry(gpu, resident, request.shared_bytes)
         found = cache_traffic(profile, executed, geometry, gpu.id, progress)
+    except MemoryError:
+        return _without(profile, "more memory is needed than is free")
     except TooLargeError:
         return _without(profile, "the kernel is too large to be compiled for this CPU")
     except KernelFault:

@@ -138,7 +138,8 @@ def _count(total: float, variance: float, third: float, seen: float, factor: flo
         return Count.exact(total)
     low, high = _limits(third / variance**1.5, factor)
     spread = math.sqrt(variance)
-    return Count(total, max(seen, total - low * spread), total + high * spread)
+    # Far in the tail the transformation turns round, and would put a limit on the other side.
+    return Count(total, min(total, max(seen, total - low * spread)), max(total, total + high * spread))
 
 
 def _limits(skewness: float, factor: float) -> tuple[float, float]:

@@ -3,12 +3,30 @@
 import math
 from collections.abc import Iterator
 
-from kerncast.kernel_profile import BasicBlockCount, Count, InstructionMix, KernelProfile
+from kerncast.kernel_profile import SECTOR_BYTES, BasicBlockCount, Count, InstructionMix, KernelProfile
 from kerncast.report.metrics_launch import warps_per_block
 from kerncast.report.ratios import ratio, total
 from kerncast.report.vocabulary import Metric, measured
 
 _LANES = 32.0
+#: 64 bytes, the most that any GPU here reads for one missing sector.
+_SECTORS_PER_FETCH = 2
+
+
+def dram_bracket(profile: KernelProfile) -> Count | None:
+    """Return DRAM traffic whatever the caches do, until all that is written has left them.
+
+    Low is each touched sector once; high is every sector of every request, with the neighbour that a GPU may fetch.
+    """
+    once, touched = profile.traffic.dram_bytes, profile.traffic.global_bytes_touched
+    if once is None or touched is None or not profile.accesses:
+        return once
+    loads, stores = (
+        total(each.sectors for each in profile.accesses if each.operation in operations)
+        for operations in ({"ld", "atom", "red"}, {"st", "atom", "red"})
+    )
+    most = SECTOR_BYTES * (_SECTORS_PER_FETCH * loads.high + stores.high)
+    return Count(once.value, min(touched.low, once.value), max(most, once.value))
 
 
 def execution_metrics(profile: KernelProfile) -> Iterator[Metric]:
@@ -24,7 +42,7 @@ def execution_metrics(profile: KernelProfile) -> Iterator[Metric]:
         "kerncast__atomic_threads.sum": traffic.atomic_operations,
         "kerncast__global_bytes_requested.sum": traffic.global_bytes_requested,
         "kerncast__global_bytes_touched.sum": traffic.global_bytes_touched,
-        "kerncast__dram_bytes_bracket.sum": traffic.dram_bytes,
+        "kerncast__dram_bytes_bracket.sum": dram_bracket(profile),
         "kerncast__flops_per_byte_touched.ratio": flops_per_byte(profile, traffic.global_bytes_touched),
     }
     if profile.mix is not None:

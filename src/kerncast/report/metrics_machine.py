@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from kerncast.kernel_profile import Count, MachineMix, OpcodeCount
+from kerncast.kernel_profile import Count, MachineMix, OpcodeCount, Origin
 from kerncast.report.ratios import ratio, total
 from kerncast.report.vocabulary import Metric, measured
 
@@ -37,7 +37,10 @@ def machine_metrics(machine: MachineMix) -> Iterator[Metric]:
             counts[f"{unit}__sass_thread_inst_executed_op_{name}_pred_on.sum"] = count
         for name, count in _pipes(machine):
             counts[f"{unit}__inst_executed_pipe_{name}.sum"] = count
-    for name, opcodes in {"branch": _BRANCHES, **{f"shared_{name}": each for name, each in _SHARED.items()}}.items():
+    chosen = {"branch": _BRANCHES}
+    if machine.origin is Origin.DISASSEMBLED:
+        chosen |= {f"shared_{name}": frozenset(opcodes) for name, opcodes in _SHARED.items()}
+    for name, opcodes in chosen.items():
         members = [each.warp_instructions for each in machine.opcodes if each.opcode in opcodes]
         counts[f"smsp__inst_executed_op_{name}.sum"] = total(members)
     ratios = {

@@ -76,13 +76,18 @@ def _local_values(operation: str, found: AccessCount) -> dict[str, Count | None]
     }
 
 
+def is_disassembled(profile: KernelProfile) -> bool:
+    """Return whether machine instructions are those of the compiled code; estimates of single opcodes are poor."""
+    return profile.machine is not None and profile.machine.origin is Origin.DISASSEMBLED
+
+
 def _shared_values(profile: KernelProfile) -> dict[str, Count | None]:
     wavefronts, conflicts, nbytes = "data_pipe_lsu_wavefronts", "data_bank_conflicts_pipe_lsu", ZERO
     values: dict[str, Count | None] = {}
     for operation, members in (("ld", {"ld"}), ("st", {"st"}), ("atom", _ATOMICS)):
         found = accesses(profile, "shared", members)
         nbytes += found.nbytes
-        if profile.machine is None:  # else machine instructions are counted: compilers join loads of neighbours
+        if not is_disassembled(profile):  # else machine instructions are counted: compilers join loads of neighbours
             values[f"smsp__inst_executed_op_shared_{operation}.sum"] = found.requests
         values |= {
             f"l1tex__{wavefronts}_mem_shared_op_{operation}.sum": found.wavefronts,

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from kerncast.gpu import GPU
 from kerncast.kernel_profile import SECTOR_BYTES, AccessCount, CacheTraffic, Count, KernelProfile
 from kerncast.report.metrics_caches import l2_totals, wave_bytes
+from kerncast.report.metrics_execution import dram_bracket
 from kerncast.report.metrics_memory import accesses
 from kerncast.report.profiled_words import describe_ratio, describe_scaled, describe_share, describe_spread
 from kerncast.report.ratios import ratio
@@ -22,10 +23,10 @@ def memory_facts(profile: KernelProfile, gpu: GPU | None) -> Iterator[Fact]:
         yield Fact("bytes that threads ask for", describe_scaled(traffic.global_bytes_requested, "B"), "global memory")
     if traffic.global_bytes_touched is not None and traffic.global_bytes_touched.value:
         yield Fact("bytes touched", describe_scaled(traffic.global_bytes_touched, "B"), "working set, in whole sectors")
-    if (bracket := traffic.dram_bytes) is not None and bracket.value:
+    if (bracket := dram_bracket(profile)) is not None and bracket.value:
         low, high = format_bytes(bracket.low), format_bytes(bracket.high)
         bounds = low if low == high else f"{low} to {high}"
-        yield Fact("DRAM traffic, any caches", bounds, "each sector once, to no reuse at all")
+        yield Fact("DRAM traffic, any caches", bounds, "each sector once, to no reuse at all; dirty data too")
     if caches is not None and (wave := wave_bytes(caches)) is not None:
         note = f"the {caches.wave_blocks} blocks that run at once"
         yield Fact("bytes touched by a wave", describe_scaled(wave, "B"), note)
@@ -71,7 +72,7 @@ def _cache_rows(profile: KernelProfile, caches: CacheTraffic) -> Iterator[tuple[
         ("L1, local loads", local, caches.l1_local_hits),
         ("L2, loads", caches.l2_read_sectors, caches.l2_read_hits),
         ("L2, code", caches.l2_instruction_sectors, caches.l2_instruction_sectors),
-        ("L2, writes", caches.l2_write_sectors, caches.l2_write_hits),
+        ("L2, writes", caches.l2_write_sectors, caches.l2_write_sectors),
         ("L2, atomics", caches.l2_atomic_sectors, caches.l2_atomic_hits),
         ("L2, all", asked, hits),
     ):

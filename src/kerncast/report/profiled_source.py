@@ -47,8 +47,13 @@ def read_sources(profile: KernelProfile, launch: Launch) -> tuple[SourceText, ..
         except OSError:
             continue
         if text is not None:
-            texts.append(SourceText(file, tuple(text.splitlines())))
+            texts.append(SourceText(file, tuple(map(_without_controls, text.splitlines()))))
     return tuple(texts)
+
+
+def _without_controls(line: str) -> str:
+    """Return a line whose control characters are written out: a source must not steer the reader's terminal."""
+    return "".join(each if each.isprintable() or each == "\t" else repr(each)[1:-1] for each in line)
 
 
 def hot_lines(profile: KernelProfile, sources: Sequence[SourceText]) -> AnnotatedText:

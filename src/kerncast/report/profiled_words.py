@@ -9,6 +9,8 @@ from kerncast.units import PERCENT, format_bytes, format_count
 NOTHING = "–"
 #: Its ends are what caches can do, not those of a sample.
 _BRACKET = "kerncast__dram_bytes_bracket.sum"
+#: Extrapolated by how it grew, and bounded by the buffers: the widest of all, and no measure of the sample.
+_WORKING_SET = "kerncast__global_bytes_touched.sum"
 _ORIGINS = {
     Origin.EXECUTED: "counted while the PTX ran on the CPU",
     Origin.COMPILED: "read from the compiled kernel",
@@ -95,7 +97,7 @@ def describe_sample(profile: KernelProfile, metrics: tuple[Metric, ...]) -> str:
     totals = [
         each
         for each in metrics
-        if each.origin is Origin.EXECUTED and word(each.name).is_total and each.name != _BRACKET
+        if each.origin is Origin.EXECUTED and word(each.name).is_total and each.name not in {_BRACKET, _WORKING_SET}
     ]
     widest = max(totals, key=lambda each: relative_spread(each.count), default=None)
     if widest is None or not relative_spread(widest.count):

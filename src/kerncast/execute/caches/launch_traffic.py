@@ -8,6 +8,7 @@ two waves, the launch's footprint decides whether later waves find in L2 what th
 from dataclasses import dataclass, fields, replace
 
 from kerncast.cache_geometry import CacheGeometry
+from kerncast.errors import UnsupportedError
 from kerncast.execute.caches.simulate import CacheCounts, Simulation, simulate
 from kerncast.execute.caches.window import Window, record_chain, record_window
 from kerncast.execute.executed import Executed
@@ -16,6 +17,8 @@ from kerncast.execute.traffic import touched
 from kerncast.kernel_profile import SECTOR_BYTES, CacheTraffic, Count, KernelProfile, Origin
 
 _STEADY_WAVES = 2
+#: Blocks that run in another order may take each other's work, and load a little more or less in all.
+_REPEATED = 0.01
 #: L2 that holds a launch's footprint without pushing anything out: a little less than all, as sets fill unevenly.
 _FILLED = 0.9
 
@@ -27,6 +30,7 @@ def cache_traffic(
     window = record_window(executed, geometry.sms * geometry.resident, progress)
     if window.is_whole_grid:
         found = _counted(simulate(window.recording, geometry))
+        _check_repeated(profile, found["l1_load_sectors"])
     else:
         found = _Scaled(profile, executed, geometry, window).counts()
     if geometry.writes_back_early:
@@ -43,6 +47,15 @@ def cache_traffic(
         wave_sectors=window.wave_sectors,
         **found,
     )
+
+
+def _check_repeated(profile: KernelProfile, recorded: Count) -> None:
+    """Refuse a recording whose blocks did other work than those that were counted, such as taking other tickets."""
+    counted = sum(
+        (each.sectors for each in profile.accesses if (each.space, each.operation) == ("global", "ld")), Count.exact(0)
+    )
+    if counted.is_exact and abs(counted.value - recorded.value) > _REPEATED * counted.value:
+        raise UnsupportedError("what the blocks load depends on the order in which they run")
 
 
 def _instructions(executed: Executed, geometry: CacheGeometry) -> Count:
@@ -98,8 +111,11 @@ class _Scaled:
         self._is_steady = window.waves >= _STEADY_WAVES
         blocks, wave = len(window.recording.block_ids), geometry.sms * geometry.resident
         self._capacity = geometry.l2_bytes // geometry.l2_partitions / SECTOR_BYTES
+        whole_l2 = geometry.l2_bytes
         if blocks < wave:
             geometry = _shrunken(geometry, blocks)
+        self._parts = whole_l2 / geometry.l2_bytes
+        """of the GPU's L2 in what was simulated"""
         self._simulation = simulate(window.recording, geometry)
         self._l1 = self._simulation
         if not self._is_steady:
@@ -111,26 +127,21 @@ class _Scaled:
         loads, local = self._sectors(("global", "ld")), self._sectors(("local", "ld"))
         writes = self._sectors(("global", "st"), ("local", "st"))
         atomics = self._sectors(("global", "atom"), ("global", "red"))
-        load_hits, local_hits = (
-            self._share(self._l1, f"l1_{name}_hits", f"l1_{name}_sectors") for name in ("load", "local")
-        )
+        load_hits, local_hits = self._l1_share("load"), self._l1_share("local")
         reads = load_hits.rest.of(loads) + local_hits.rest.of(local)
-        shares = {
-            kind: self._share(self._simulation, f"l2_{kind}_hits", f"l2_{kind}_sectors")
-            for kind in ("read", "write", "atomic")
-        }
-        from_dram = self._dram_reads(reads + atomics)
+        missed = {kind: self._misses(kind, asked) for kind, asked in (("read", reads), ("atomic", atomics))}
+        from_dram = (missed["read"] + missed["atomic"]).times(self._fetched)
         pushed_out, left = self._dram_writes(writes + atomics)
         return {
             "l1_load_sectors": loads,
             "l1_load_hits": load_hits.of(loads),
             "l1_local_hits": local_hits.of(local),
             "l2_read_sectors": reads,
-            "l2_read_hits": shares["read"].of(reads),
+            "l2_read_hits": _less(reads, missed["read"]),
             "l2_write_sectors": writes,
-            "l2_write_hits": shares["write"].of(writes),
+            "l2_write_hits": _less(writes, self._misses("write", writes)),
             "l2_atomic_sectors": atomics,
-            "l2_atomic_hits": shares["atomic"].of(atomics),
+            "l2_atomic_hits": _less(atomics, missed["atomic"]),
             "dram_read_sectors": from_dram,
             "dram_write_sectors": pushed_out,
             "left_dirty_sectors": left,
@@ -140,22 +151,38 @@ class _Scaled:
         found = [self._asked[kind].sectors for kind in kinds if kind in self._asked]
         return sum(found, Count.exact(0))
 
-    def _share(self, simulation: Simulation, part: str, whole: str) -> _Share:
-        """Return what share of some sectors hits."""
-        return _rate(simulation, (part,), (whole,))
+    def _l1_share(self, kind: str) -> _Share:
+        """Return what share of loads from global or local memory hits in L1.
 
-    def _dram_reads(self, asked: Count) -> Count:
-        """Return what L2 reads from DRAM: ``asked`` are the sectors of reads and atomics."""
-        end = self._simulation.total
-        in_window = end.l2_read_sectors + end.l2_atomic_sectors
-        if not in_window:
-            return Count.exact(0)
-        cold = asked.times(end.dram_read_sectors / in_window)
-        once = self._touched("read")
-        if not self._is_steady:
-            low, high = min(once.value, cold.low), max(once.high, cold.high)
-            return Count(min(once.value, cold.value) if self._fits else cold.value, low, high)
-        return self._continued("dram_read_sectors", ("l2_read_sectors", "l2_atomic_sectors"), asked)
+        Where it comes from the blocks of one SM, the window, whose SMs are cold, belongs to the bracket.
+        """
+        part, whole = (f"l1_{kind}_hits",), (f"l1_{kind}_sectors",)
+        found = _rate(self._l1, part, whole, is_short=not self._is_steady)
+        if self._is_steady or not getattr(self._simulation.total, whole[0]):
+            return found
+        other = _rate(self._simulation, part, whole, is_short=True)
+        return _Share(found.value, min(found.low, other.low), max(found.high, other.high))
+
+    def _misses(self, kind: str, asked: Count) -> Count:
+        """Return what misses L2; if it holds all of the launch, each sector is missed once, or comes with another."""
+        part, whole = (f"l2_{kind}_hits",), (f"l2_{kind}_sectors",)
+        share = _rate(self._simulation, part, whole, is_short=not self._is_steady).rest
+        if self._is_steady:
+            total = self._simulation.total
+            seen, found = getattr(total, whole[0]), getattr(total, part[0])
+            rest = Count(*(max(0.0, each - seen) for each in (asked.value, asked.low, asked.high)))
+            return Count.exact(min(seen - found, asked.value)) + share.of(rest)
+        once = self._touched("read" if kind == "read" else "written").times(1 / self._fetched)
+        cold = share.of(asked)
+        value = min(once.value, cold.value) if self._fits else cold.value
+        return Count(value, min(once.value, cold.low, value), max(cold.high, value))
+
+    @property
+    def _fetched(self) -> float:
+        """Sectors that DRAM reads per sector that a load or an atomic misses: neighbours come with it."""
+        total = self._simulation.total
+        missed = total.l2_read_sectors + total.l2_atomic_sectors - total.l2_read_hits - total.l2_atomic_hits
+        return total.dram_read_sectors / missed if missed else 1.0
 
     def _dram_writes(self, written: Count) -> tuple[Count, Count]:
         """Return what is pushed out to DRAM, and what is left in L2; ``written`` are sectors of stores and atomics."""
@@ -166,9 +193,15 @@ class _Scaled:
             dirtied = Count(value, min(once.low, value), max(once.high, dirtied.high))
         room = self._capacity * once.value / both.value if both.value else 0.0
         if _counted_between(self._simulation, ("dram_write_sectors",), 0.5, 1):
-            room = self._simulation.left_dirty_sectors
-        left = Count(*(min(each, room) for each in (dirtied.value, dirtied.low, dirtied.high)))
-        out = Count(dirtied.value - left.value, max(0.0, dirtied.low - left.high), max(0.0, dirtied.high - left.low))
+            room = self._simulation.left_dirty_sectors * self._parts
+        if self._fits:
+            room = self._capacity
+        left = Count(min(dirtied.value, room), 0.0, min(dirtied.high, self._capacity))
+        out = Count(
+            dirtied.value - left.value,
+            max(0.0, min(dirtied.low, dirtied.value) - left.high),
+            max(dirtied.value - left.value, dirtied.high),
+        )
         return out, left
 
     def _continued(self, name: str, of: tuple[str, ...], asked: Count) -> Count:
@@ -176,7 +209,8 @@ class _Scaled:
         total = self._simulation.total
         in_window = sum(getattr(total, each) for each in of)
         rest = Count(*(max(0.0, each - in_window) for each in (asked.value, asked.low, asked.high)))
-        return Count.exact(getattr(total, name)) + _rate(self._simulation, (name,), of).of(rest)
+        rate = _rate(self._simulation, (name,), of, is_short=not self._is_steady)
+        return Count.exact(getattr(total, name)) + rate.of(rest)
 
     @property
     def _fits(self) -> bool:
@@ -189,13 +223,24 @@ class _Scaled:
         return touched(executed.trace, access, executed.sampler.blocks).times(1 / SECTOR_BYTES)
 
 
-def _rate(simulation: Simulation, part: tuple[str, ...], whole: tuple[str, ...]) -> _Share:
-    """Return one count over another in the second half of the window, with its two quarters as the bracket."""
+def _less(asked: Count, missed: Count) -> Count:
+    return Count(
+        max(0.0, asked.value - missed.value), max(0.0, asked.low - missed.high), max(0.0, asked.high - missed.low)
+    )
+
+
+def _rate(simulation: Simulation, part: tuple[str, ...], whole: tuple[str, ...], *, is_short: bool = False) -> _Share:
+    """Return one count over another in the second half of the window, with its two quarters as the bracket.
+
+    The bracket of a short window also holds the rate over all of it.
+    """
     rates = []
-    for start, stop in ((0.5, 1), (0.5, 0.75), (0.75, 1), (0, 1)):
+    for start, stop in ((0.5, 1), (0.5, 0.75), (0.75, 1), *([(0, 1)] if is_short else [])):
         of = _counted_between(simulation, whole, start, stop)
         rates += [_counted_between(simulation, part, start, stop) / of] if of else []
-    return _Share(rates[0], min(rates[:3]), max(rates[:3])) if rates else _Share(0.0, 0.0, 0.0)
+    if not rates and (of := _counted_between(simulation, whole, 0, 1)):
+        rates = [_counted_between(simulation, part, 0, 1) / of]
+    return _Share(rates[0], min(rates), max(rates)) if rates else _Share(0.0, 0.0, 0.0)
 
 
 def _counted_between(simulation: Simulation, names: tuple[str, ...], start: float, stop: float) -> int:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from kerncast.errors import BudgetExceededError
 from kerncast.execute.budget import nominal_seconds
 from kerncast.execute.executed import Executed
-from kerncast.execute.native.recorder import Recorder
+from kerncast.execute.native.recorder import Plan, Recorder
 from kerncast.execute.state import Progress
 from kerncast.recording import Recording
 
@@ -21,6 +21,8 @@ from kerncast.recording import Recording
 _SHARE = 1.5
 #: 128 MiB of events.
 _MOST_EVENTS = 2**24
+#: A segment takes as much memory as so many events, and each warp has at least one.
+_EVENTS_PER_SEGMENT = 4
 #: Blocks of one SM, in times of what it holds at once.
 _CHAIN_WAVES = 3
 Blocks = npt.NDArray[np.int64]
@@ -50,7 +52,7 @@ def record_window(executed: Executed, wave: int, progress: Progress | None = Non
     """
     blocks = _window(executed, wave)
     setting = executed.fresh()
-    recorder = Recorder(setting, _MOST_EVENTS)
+    recorder = Recorder(setting, _plan(executed))
     first = min(wave, len(blocks))
     report = (lambda finished: progress(finished, len(blocks))) if progress else None
     complete = recorder.run(blocks[:first], report)
@@ -59,7 +61,7 @@ def record_window(executed: Executed, wave: int, progress: Progress | None = Non
     recording = _recording(recorder, executed)
     recorded = len(recording.block_ids)
     if not recorded:
-        raise BudgetExceededError("one block accesses more memory than can be recorded", cure="Use a smaller problem.")
+        raise BudgetExceededError("what one block accesses is more than can be recorded", cure="Use a smaller problem.")
     if recorded > wave and recorded < len(blocks):
         recording = recording.head(recorded - recorded % wave)
     whole = complete and len(blocks) == executed.sampler.blocks
@@ -71,9 +73,19 @@ def record_chain(executed: Executed, sms: int, resident: int) -> Recording:
     grid = executed.sampler.blocks
     count = max(1, min(_CHAIN_WAVES * resident, grid // sms))
     start = max(0, (grid - count * sms) // 2)
-    recorder = Recorder(executed.fresh(), _MOST_EVENTS)
-    recorder.run(np.arange(start, grid, sms, dtype=np.int64)[:count])
+    recorder = Recorder(executed.fresh(), _plan(executed))
+    recorder.run(start + sms * np.arange(count, dtype=np.int64))
     return _recording(recorder, executed)
+
+
+def _plan(executed: Executed) -> Plan:
+    return Plan(_MOST_EVENTS, float(_lines(executed).max()), executed.is_independent)
+
+
+def _lines(executed: Executed) -> npt.NDArray[np.float64]:
+    """Return [n] the events of each block of the sample: one per line of a request."""
+    counts = executed.trace.counts
+    return np.asarray((counts.lines + counts.local_lines).sum(axis=1), np.float64)
 
 
 def _recording(recorder: Recorder, executed: Executed) -> Recording:
@@ -86,8 +98,8 @@ def _window(executed: Executed, wave: int) -> Blocks:
     counts, budget = executed.trace.counts, executed.setting.budget
     lengths = [block.stop - block.start for block in executed.trace.cfg.blocks]
     seconds = executed.sampler.scale(nominal_seconds(counts, lengths)).value / grid
-    lines = (counts.lines + counts.local_lines).sum(axis=1).astype(np.float64)
-    events = max(1.0, executed.sampler.scale(lines).value / grid)
+    lines, warps = _lines(executed), executed.setting.launch.warps_per_block
+    events = max(_EVENTS_PER_SEGMENT * warps, executed.sampler.scale(lines).value / grid)
     affordable = int(min(grid, _SHARE * budget.sample_seconds / seconds, _MOST_EVENTS / events))
     count = affordable - affordable % wave if grid > affordable > wave else max(1, affordable)
     start = min(max(0, _middle(executed, lines) - count // 2), grid - count)

@@ -17,6 +17,7 @@ from kerncast.execute.machine.step import Step
 from kerncast.kernel_profile import Count, MachineMix, OpcodeCount, Origin
 from kerncast.trace import Trace
 
+_DIGITS = 4
 Scale = Callable[[npt.NDArray[np.float64]], Count]
 
 
@@ -49,15 +50,20 @@ def _mix(trace: Trace, scale: Scale, steps: list[Step], source: tuple[Origin, st
         times[key][step.block] += step.times
         on[key][step.block] += step.times * step.on
     warps, threads = trace.counts.block_warps, trace.counts.block_threads
+
+    def total_of(executed: npt.NDArray[np.int64], weights: npt.NDArray[np.float64]) -> Count:
+        # What is solved for is right to some ten digits: noise beyond them would look like variation between blocks.
+        return scale(np.round(executed @ weights, _DIGITS))
+
     opcodes = [
-        OpcodeCount(*key, scale(warps @ times[key]), scale(threads @ times[key]), scale(threads @ on[key]))
+        OpcodeCount(*key, total_of(warps, times[key]), total_of(threads, times[key]), total_of(threads, on[key]))
         for key in times
     ]
     total, total_on = sum(times.values(), np.zeros(blocks)), sum(on.values(), np.zeros(blocks))
     return MachineMix(
         *source,
         tuple(sorted(opcodes, key=lambda o: (-o.warp_instructions.value, o.opcode, o.work))),
-        scale(warps @ total),
-        scale(threads @ total),
-        scale(threads @ total_on),
+        total_of(warps, total),
+        total_of(threads, total),
+        total_of(threads, total_on),
     )

@@ -14,6 +14,10 @@ from kerncast.trace import Trace
 Floats = npt.NDArray[np.float64]
 
 
+#: The time to solve for the edges grows with the third power: 600 basic blocks take a second.
+_MOST_BLOCKS = 600
+
+
 class UnmatchedError(Exception):
     """Machine code, PTX and trace do not belong together, or the code is not understood."""
 
@@ -71,6 +75,8 @@ class PtxCounts:
         """
         pairs = [(a, b) for a, block in enumerate(self.cfg.blocks) for b in dict.fromkeys(block.successors)]
         blocks = len(self.cfg.blocks)
+        if blocks > _MOST_BLOCKS:
+            raise UnmatchedError
         matrix = np.zeros((2 * blocks, len(pairs)))
         for column, (a, b) in enumerate(pairs):
             matrix[a, column] = 1.0

@@ -1,6 +1,7 @@
 """Runs blocks and records what they access."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -12,20 +13,33 @@ from kerncast.recording import End, Recording
 
 _EVENTS_PER_LOG, _SEGMENTS_PER_LOG = 2**21, 2**18
 _FIRST_BLOCKS = 8
+#: 128 MiB, as for events: a warp that only waits at barriers has no events.
+_MOST_SEGMENTS = 2**22
 #: Blocks differ: a chunk is to fill so much of a log.
 _FILL = 0.5
 _LOCAL_WORD_BYTES = 4
 
 
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a recording may hold, and what is known of the blocks."""
+
+    most_events: int
+    events_per_block: float = 0.0
+    """expected; 0 where nothing is known"""
+    may_repeat: bool = True
+    """whether a block may run twice: one that changes what it reads would do other work the second time"""
+
+
 class Recorder:
     """Blocks of one launch and what they accessed, chunk after chunk."""
 
-    def __init__(self, setting: Setting, limit_events: int, engine: NativeEngine | None = None) -> None:
+    def __init__(self, setting: Setting, plan: Plan, engine: NativeEngine | None = None) -> None:
         self._setting = setting
+        self._plan = plan
         self._engine = engine or NativeEngine(setting)
-        self._limit = limit_events
         workers = self._engine.launch_run.workers
-        room = min(_EVENTS_PER_LOG, limit_events + 1)
+        room = min(_EVENTS_PER_LOG, plan.most_events + 1)
         self._room = (room * len(workers), _SEGMENTS_PER_LOG * len(workers))
         self._engine.launch_run.record_into([Log.with_room(room, _SEGMENTS_PER_LOG) for _ in workers])
         self._blocks: list[npt.NDArray[np.int64]] = []
@@ -36,7 +50,7 @@ class Recorder:
     def run(self, blocks: npt.NDArray[np.int64], report: Callable[[int], None] | None = None) -> bool:
         """Run blocks in their order; returns whether all of them were recorded, within the limit of events.
 
-        A chunk whose accesses do not fit into the logs is run once more, in halves.
+        A chunk whose accesses do not fit into the logs is run once more, in halves, or ends the recording.
         """
         position, size = 0, self._affordable()
         while position < len(blocks) and size:
@@ -49,7 +63,7 @@ class Recorder:
                 if report:
                     report(self._rows)
             else:
-                size = len(chunk) // 2
+                size = len(chunk) // 2 if self._plan.may_repeat else 0
         return position == len(blocks)
 
     def recording(self) -> Recording:
@@ -84,16 +98,17 @@ class Recorder:
 
     def _affordable(self) -> int:
         """Return how many more blocks the logs and the limit have room for."""
+        known, most = self._plan.events_per_block, self._plan.most_events
         if not self._rows:
-            return _FIRST_BLOCKS
+            return int(min(_FIRST_BLOCKS, max(1.0, _FILL * self._room[0] / known))) if known else _FIRST_BLOCKS
         events, segments = (max(1.0, count / self._rows) for count in (self._event_count, self._segment_count))
-        in_logs = _FILL * min(self._room[0] / events, self._room[1] / segments)
-        in_limit = (self._limit - self._event_count) / events
+        in_logs = _FILL * min(self._room[0] / max(events, known), self._room[1] / segments)
+        in_limit = min((most - self._event_count) / events, (_MOST_SEGMENTS - self._segment_count) / segments)
         return int(min(max(1.0, in_logs), max(0.0, in_limit)))
 
 
 def record(setting: Setting, blocks: npt.NDArray[np.int64], limit_events: int) -> Recording:
     """Run blocks in their order until about so many events are recorded; returns what was recorded of whole blocks."""
-    recorder = Recorder(setting, limit_events)
+    recorder = Recorder(setting, Plan(limit_events))
     recorder.run(blocks)
     return recorder.recording()
