@@ -10,10 +10,10 @@ from kerncast.errors import BudgetExceededError
 from kerncast.trace import BlockCounts
 from kerncast.units import GIB
 
-#: What work is reckoned at: 5 x 10^8 thread-instructions per second of full warps without memory. One core with AVX-512
-#: is 2 to 12 times as fast on the programs of examples/kernels, so that others, and a busy one, keep up with it too.
-_STEP_SECONDS = 64e-9
-_BLOCK_SECONDS = 6e-6
+#: What work is reckoned at: 4 x 10^8 thread-instructions per second of full warps without memory. One core with AVX-512
+#: is 2 to 15 times as fast on the programs of examples/kernels, so that others, and a busy one, keep up with it too.
+_STEP_SECONDS = 80e-9
+_BLOCK_SECONDS = 7e-6
 #: A sample is never cut short earlier than this: of shorter times, noise would decide.
 _LEAST_PATIENCE_SECONDS = 2.0
 _LAUNCH_SECONDS = 60.0

@@ -90,7 +90,8 @@ def _lines(executed: Executed) -> npt.NDArray[np.float64]:
 
 def _recording(recorder: Recorder, executed: Executed) -> Recording:
     found = recorder.recording()
-    return found if executed.kernel.resources.has_frame else found.without_local()
+    is_complete = executed.kernel.resources.has_frame or not found.local_lines
+    return found if is_complete else found.without_local()
 
 
 def _window(executed: Executed, wave: int) -> Blocks:
