@@ -194,6 +194,8 @@ def test_a_budget_of_time(text: str, seconds: float) -> None:
         (("--budget", "0"), "is no time"),
         (("--budget", "1e30s"), "is no time"),
         (("--gpu", "all"), "Name one"),
+        (("--gpu", "t4", "--gpu", "TITAN V"), "names 2 GPUs"),
+        (("--csv", "--out", "f.csv", "--features", "f.csv"), "both name f.csv"),
         (("--features", "f.txt"), "f.txt"),
         (("--features", "nowhere/f.csv"), "does not exist"),
         (("--grid", "1"), "need a source"),

@@ -195,6 +195,15 @@ def test_code_that_does_not_fit_is_read_from_l2(source: Path) -> None:
     assert found[1].l2_instruction_sectors == Count(16 * 1024, 16 * 1024 / found[1].resident_blocks_per_sm, 16 * 1024)
 
 
+@pytest.mark.parametrize("seconds", [0.003, 0.05])
+def test_what_a_launch_leaves_dirty_fits_l2(source: Path, seconds: float) -> None:
+    """Streaming 48 MiB through 4.5 MiB of L2: a part of a wave speaks for the whole L2, not for its own part of it."""
+    n = 2**22
+    found = on("titan-v", add_of(source, n), Budget(sample_seconds=seconds))
+    assert found.left_dirty_sectors.value * 32 == pytest.approx(found.l2_bytes / 3, rel=0.5)
+    assert found.dram_write_sectors.value + found.left_dirty_sectors.value == pytest.approx(n / 8, rel=0.1)
+
+
 def test_blocks_run_on_fresh_memory(source: Path) -> None:
     """What the kernel loops over is used up by the first run; a second one on the same memory would find nothing."""
     where = launch(source, "drain", [64], [64], left="i32[4096] randint(5, 6)", x="f32[8,1024] iota", y="f32[4096]")

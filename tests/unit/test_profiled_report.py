@@ -200,3 +200,11 @@ def test_json_with_lines_and_without_a_gpu() -> None:
     assert not any(word(name).needs_gpu for name in kernel["metrics"])
     assert [(each["line"], each["flops"]["value"]) for each in kernel["lines"]] == [(2, 0), (3, 2 * THREADS)]
     assert kernel["sampling"] == {"blocks_executed": 4096, "blocks": 4096, "is_whole_grid": True}
+
+
+def test_a_source_cannot_steer_the_terminal(tmp_path: Path) -> None:
+    path = tmp_path / "saxpy.cu"
+    path.write_text("\tint i; // \x1b[2J\x1b[31m\x07 é\n", encoding="utf-8")
+    where = Launch(path, "saxpy", (1, 1, 1), (32, 1, 1), 0, ())
+    (text,) = read_sources(SAXPY, where)
+    assert text.lines == ("\tint i; // \\x1b[2J\\x1b[31m\\x07 é",)

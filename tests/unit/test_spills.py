@@ -39,6 +39,11 @@ def test_without_a_disassembler_each_spill_runs_once_per_thread() -> None:
     assert found["ld"].requests.low == 0
 
 
+def test_a_warp_that_is_partly_empty_spills_too() -> None:
+    found = local(with_spills(replace(spilling(16, origin=Origin.ESTIMATED), grid=(10, 1, 1), block=(40, 1, 1))))
+    assert found["ld"].requests.value == 3 * 10 * 2
+
+
 def test_spills_are_written_through_and_read_from_the_level_that_holds_them() -> None:
     """2048 resident threads: 32 bytes of each fit into 128 KiB of L1, 128 do not."""
     before = SAXPY.caches
@@ -48,6 +53,7 @@ def test_spills_are_written_through_and_read_from_the_level_that_holds_them() ->
     assert large is not None
     assert small.l1_local_hits.value == 12 * WARPS
     assert small.l2_read_sectors == before.l2_read_sectors
+    assert small.l2_write_hits.value == before.l2_write_hits.value + 8 * WARPS
     assert small.l2_write_sectors.value == before.l2_write_sectors.value + 8 * WARPS
     assert large.l1_local_hits.value == 0
     assert large.l2_read_sectors.value == before.l2_read_sectors.value + 12 * WARPS

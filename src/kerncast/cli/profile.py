@@ -43,12 +43,14 @@ class Form:
             raise InputError("--json and --csv are both given", cure="Give one of them.")
         if self.as_csv and self.lines:
             raise InputError("the raw page of --csv has no place for --lines", cure="Use --json --lines.")
+        if self.out is not None and self.out == self.features:
+            raise InputError(f"--out and --features both name {self.out}", cure="Give each its own file.")
 
 
 def command(  # noqa: PLR0913  each parameter is one option of the contract
     evidence: Annotated[Path, typer.Argument(help="Launch file (.toml), or a source (.cu).", metavar="LAUNCH")],
     gpu: Annotated[
-        str | None, typer.Option(help="GPU name, id or TOML file; without one, what no GPU changes.")
+        list[str] | None, typer.Option(help="One GPU: name, id or TOML file; without it, what no GPU changes.")
     ] = None,
     kernel: Annotated[str | None, typer.Option(help="Kernel of a .cu, such as saxpy or 'reduce<float, 256>'.")] = None,
     grid: Annotated[str | None, typer.Option(help="Blocks of a .cu's launch: X[,Y[,Z]].")] = None,
@@ -104,15 +106,16 @@ def _budget(text: str | None, *, exact: bool) -> "Budget":
     return Budget.for_sample(seconds)
 
 
-def _gpu(name: str | None) -> "tuple[GPU | None, tuple[str, ...]]":
+def _gpu(names: list[str] | None) -> "tuple[GPU | None, tuple[str, ...]]":
     """Return the GPU, and what had to be assumed about its name."""
-    if name is None:
+    if not names:
         return None, ()
     from kerncast.forecast import resolve_gpus  # noqa: PLC0415
 
-    resolved = resolve_gpus(name)
+    resolved = resolve_gpus(names)
     if len(resolved) > 1:
-        raise InputError(f"--gpu {name} names {len(resolved)} GPUs", cure="Name one: a profile is that of one GPU.")
+        text = " and ".join(names)
+        raise InputError(f"--gpu {text} names {len(resolved)} GPUs", cure="Name one: a profile is that of one GPU.")
     return resolved[0]
 
 
