@@ -9,7 +9,8 @@ from kerncast.execute.arena import check_room
 from kerncast.execute.layout import Program
 from kerncast.execute.reference.coalescing import Pieces
 from kerncast.execute.reference.threads import Threads
-from kerncast.ptx.module import Instruction, Operand, Register, Vector
+from kerncast.execute.work import operation_of as operation_in_global
+from kerncast.ptx.module import Instruction
 from kerncast.recording import (
     INSTRUCTION_SHIFT,
     LAST_SHIFT,
@@ -27,7 +28,6 @@ Events = npt.NDArray[np.uint64]
 _LARGEST_NUMBER = 0xFFFF
 _LOCAL_LINE_BYTES = 4
 """of each thread; 32 of them are a line"""
-_BYPASSES_L1 = frozenset({"volatile", "relaxed", "acquire", "cg", "cv", "mmio"})
 _ENTRY_BYTES = 16
 
 
@@ -110,19 +110,7 @@ def operation_of(ins: Instruction, space: str, read: frozenset[str]) -> Operatio
     """Return what an instruction does in global or local memory; ``read`` are the registers that the kernel reads."""
     if space == "local":
         return Operation.LOCAL_STORE if ins.root == "st" else Operation.LOCAL_LOAD
-    if ins.root in {"ld", "ldu"}:
-        if "nc" in ins.modifiers:
-            return Operation.LOAD_READ_ONLY
-        return Operation.LOAD if _BYPASSES_L1.isdisjoint(ins.modifiers) else Operation.LOAD_UNCACHED
-    if ins.root == "st":
-        return Operation.STORE
-    is_read = ins.root == "atom" and any(name in read for name in _names(ins.operands[0]))
-    return Operation.ATOMIC if is_read else Operation.REDUCTION
-
-
-def _names(operand: Operand) -> list[str]:
-    elements = operand.elements if isinstance(operand, Vector) else (operand,)
-    return [element.name for element in elements if isinstance(element, Register)]
+    return operation_in_global(ins, read)
 
 
 def _pieces_of(waits: list[int], events: int) -> list[tuple[int, int, End]]:
