@@ -45,6 +45,10 @@ class Count:
     def __add__(self, other: "Count") -> "Count":
         return Count(self.value + other.value, self.low + other.low, self.high + other.high)
 
+    def __sub__(self, part: "Count") -> "Count":
+        """Return what is left when a part of the count is taken away, at least 0."""
+        return Count(max(0.0, self.value - part.value), max(0.0, self.low - part.high), max(0.0, self.high - part.low))
+
     def times(self, factor: float) -> "Count":
         """Return the count multiplied by a factor that is at least 0."""
         return Count(self.value * factor, self.low * factor, self.high * factor)

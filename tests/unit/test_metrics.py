@@ -14,7 +14,7 @@ from kerncast.gpu import load_gpu
 from kerncast.gpu_files import DATA
 from kerncast.kernel_profile import Count, KernelProfile, MachineMix, Origin
 from kerncast.report.metrics import metrics_of
-from kerncast.report.ratios import less, percentage, ratio
+from kerncast.report.ratios import percentage, ratio
 from kerncast.report.vocabulary import vocabulary
 from profiles import MIX, RESOURCES, SAXPY, SECTORS, THREADS, TILED, WARPS, access, opcode
 
@@ -222,7 +222,7 @@ def test_intervals_of_ratios_and_differences_enclose_the_truth(
         assert found.low / slack <= top / bottom <= found.high * slack
     share = percentage(above, below)
     assert share is None or 0 <= share.low <= share.value <= share.high <= 100
-    rest = less(above, below)
+    rest = above - below
     assert 0 <= rest.low <= rest.value <= rest.high
     assert rest.low <= max(0.0, top - bottom) <= rest.high * (1 + 1e-12)
 

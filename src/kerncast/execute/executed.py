@@ -1,6 +1,7 @@
 """One launch that was executed: its memory, what was counted, and which blocks ran."""
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from kerncast.compile import CompiledKernel
 from kerncast.execute.prepare import prepare
@@ -11,7 +12,7 @@ from kerncast.launch import Buffer
 from kerncast.trace import Trace
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # no slots: what is derived is computed once and kept
 class Executed:
     """A launch after its sample of blocks has run."""
 
@@ -20,7 +21,7 @@ class Executed:
     trace: Trace
     sampler: Sampler
 
-    @property
+    @cached_property
     def is_independent(self) -> bool:
         """Whether no block may read what another one has written, so that blocks can run again on the same memory."""
         from kerncast.execute.native.independence import blocks_are_independent  # noqa: PLC0415  LLVM takes time

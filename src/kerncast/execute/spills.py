@@ -36,7 +36,7 @@ def _spilled(profile: KernelProfile, operation: str) -> AccessCount:
     if machine is not None and machine.origin is Origin.DISASSEMBLED:
         found = [each.warp_instructions for each in machine.opcodes if each.opcode == _OPCODES[operation]]
         known = [each.requests for each in profile.accesses if (each.space, each.operation) == ("local", operation)]
-        requests = _less(sum(found, Count.exact(0)), sum(known, Count.exact(0)))
+        requests = sum(found, Count.exact(0)) - sum(known, Count.exact(0))
     else:
         nbytes = resources.spill_load_bytes if operation == "ld" else resources.spill_store_bytes
         warps = math.prod(profile.grid) * -(-math.prod(profile.block) // _LANES)
@@ -48,10 +48,6 @@ def _spilled(profile: KernelProfile, operation: str) -> AccessCount:
     return AccessCount(
         "local", operation, requests, threads, threads.times(_WORD_BYTES), sectors, requests, none, none, none
     )
-
-
-def _less(a: Count, b: Count) -> Count:
-    return Count(max(0.0, a.value - b.value), max(0.0, a.low - b.high), max(0.0, a.high - b.low))
 
 
 def _sum(profile: KernelProfile, spilled: AccessCount) -> AccessCount:

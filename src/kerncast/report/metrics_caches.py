@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from kerncast.kernel_profile import SECTOR_BYTES, CacheTraffic, Count, KernelProfile
 from kerncast.report.metrics_execution import flops_per_byte
 from kerncast.report.metrics_memory import accesses
-from kerncast.report.ratios import less, percentage, total
+from kerncast.report.ratios import percentage, total
 from kerncast.report.vocabulary import Metric, measured
 
 
@@ -73,7 +73,7 @@ def _l1_values(profile: KernelProfile, caches: CacheTraffic) -> dict[str, Count 
     loads = "pipe_lsu_mem_global_op_ld"
     return {
         f"l1tex__t_sectors_{loads}_lookup_hit.sum": hits,
-        f"l1tex__t_sectors_{loads}_lookup_miss.sum": less(asked, hits),
+        f"l1tex__t_sectors_{loads}_lookup_miss.sum": asked - hits,
         f"l1tex__t_sector_{loads}_hit_rate.pct": percentage(hits, asked),
         "l1tex__t_sectors_pipe_lsu_mem_local_op_ld_lookup_hit.sum": caches.l1_local_hits,
         "l1tex__t_sector_pipe_lsu_mem_local_op_ld_hit_rate.pct": percentage(caches.l1_local_hits, local),
@@ -90,7 +90,7 @@ def _l2_values(profile: KernelProfile, caches: CacheTraffic) -> dict[str, Count 
         values |= {
             f"lts__t_sectors_op_{operation}.sum": asked,
             f"lts__t_sectors_op_{operation}_lookup_hit.sum": hits,
-            f"lts__t_sectors_op_{operation}_lookup_miss.sum": less(asked, hits),
+            f"lts__t_sectors_op_{operation}_lookup_miss.sum": asked - hits,
             f"lts__t_sector_op_{operation}_hit_rate.pct": percentage(hits, asked),
         }
     for operation in ("atom", "red"):

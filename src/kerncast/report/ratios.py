@@ -1,4 +1,4 @@
-"""Sums, differences and ratios of counts, with intervals that enclose them."""
+"""Sums and ratios of counts, with intervals that enclose them."""
 
 import math
 from collections.abc import Iterable
@@ -12,13 +12,6 @@ ZERO = Count.exact(0)
 def total(counts: Iterable[Count]) -> Count:
     """Return the sum of counts."""
     return sum(counts, start=ZERO)
-
-
-def less(whole: Count, part: Count) -> Count:
-    """Return what is left of a count when a part of it is taken away."""
-    return Count(
-        max(0.0, whole.value - part.value), max(0.0, whole.low - part.high), max(0.0, whole.high - part.low)
-    )  # fmt: skip
 
 
 def ratio(above: Count, below: Count, most: float = math.inf) -> Count | None:

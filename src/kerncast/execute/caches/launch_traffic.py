@@ -137,11 +137,11 @@ class _Scaled:
             "l1_load_hits": load_hits.of(loads),
             "l1_local_hits": local_hits.of(local),
             "l2_read_sectors": reads,
-            "l2_read_hits": _less(reads, missed["read"]),
+            "l2_read_hits": reads - missed["read"],
             "l2_write_sectors": writes,
-            "l2_write_hits": _less(writes, self._misses("write", writes)),
+            "l2_write_hits": writes - self._misses("write", writes),
             "l2_atomic_sectors": atomics,
-            "l2_atomic_hits": _less(atomics, missed["atomic"]),
+            "l2_atomic_hits": atomics - missed["atomic"],
             "dram_read_sectors": from_dram,
             "dram_write_sectors": pushed_out,
             "left_dirty_sectors": left,
@@ -170,8 +170,7 @@ class _Scaled:
         if self._is_steady:
             total = self._simulation.total
             seen, found = getattr(total, whole[0]), getattr(total, part[0])
-            rest = Count(*(max(0.0, each - seen) for each in (asked.value, asked.low, asked.high)))
-            return Count.exact(min(seen - found, asked.value)) + share.of(rest)
+            return Count.exact(min(seen - found, asked.value)) + share.of(asked - Count.exact(seen))
         once = self._touched("read" if kind == "read" else "written").times(1 / self._fetched)
         cold = share.of(asked)
         value = min(once.value, cold.value) if self._fits else cold.value
@@ -208,9 +207,8 @@ class _Scaled:
         """Return a count of the window, and of what follows it at the rate of its second half."""
         total = self._simulation.total
         in_window = sum(getattr(total, each) for each in of)
-        rest = Count(*(max(0.0, each - in_window) for each in (asked.value, asked.low, asked.high)))
         rate = _rate(self._simulation, (name,), of, is_short=not self._is_steady)
-        return Count.exact(getattr(total, name)) + rate.of(rest)
+        return Count.exact(getattr(total, name)) + rate.of(asked - Count.exact(in_window))
 
     @property
     def _fits(self) -> bool:
@@ -221,12 +219,6 @@ class _Scaled:
         """Return distinct sectors of the whole launch."""
         executed = self._executed
         return touched(executed.trace, access, executed.sampler.blocks).times(1 / SECTOR_BYTES)
-
-
-def _less(asked: Count, missed: Count) -> Count:
-    return Count(
-        max(0.0, asked.value - missed.value), max(0.0, asked.low - missed.high), max(0.0, asked.high - missed.low)
-    )
 
 
 def _rate(simulation: Simulation, part: tuple[str, ...], whole: tuple[str, ...], *, is_short: bool = False) -> _Share:

@@ -111,11 +111,6 @@ class BlockCode:
             if name in self.plan.live_out[number]:
                 self._store(name, self._values[name])
 
-    def forget(self, name: str) -> None:
-        """Let a register be read from the frame again, where something else has written it."""
-        self._values.pop(name, None)
-        self._written.pop(name, None)
-
     def lane_numbers(self) -> Value:
         """Return 0 to 31."""
         return each_lane(I32, range(32))
