@@ -6,10 +6,10 @@ GPUS := --gpu "GTX TITAN Black" --gpu "GTX TITAN X" --gpu "TITAN V" --gpu "RTX 2
 JOBS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint format docs eval bench lock clean
+.PHONY: help install demo test lint format docs eval eval-full bench lock clean
 
 help:  ## list the targets
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
 
 $(VENV)/.installed: pyproject.toml requirements.lock
 	@command -v $(PYTHON) >/dev/null || { echo "Python 3.11 or newer is needed: no $(PYTHON) found." >&2; exit 1; }
@@ -46,11 +46,15 @@ format: install  ## format the code
 docs: install  ## check that every example of the documents runs and every link leads somewhere
 	$(BIN)/python -m pytest -q --no-header tests/e2e/test_documents.py README.md docs
 
-eval: install  ## score the models on measured times, with baselines
+eval: install  ## score the models on measured times, with baselines; samples of the large sets
 	$(BIN)/python -m pip install --quiet --constraint requirements.lock --editable '.[eval]'
-	$(BIN)/python benchmarks/score_models.py
+	$(BIN)/python benchmarks/score_timing.py --jobs $(JOBS)
 	$(BIN)/python benchmarks/score_counters.py
 	$(BIN)/python benchmarks/score_measurements.py
+
+eval-full: install  ## score the models on every measured time: hours
+	$(BIN)/python -m pip install --quiet --constraint requirements.lock --editable '.[eval]'
+	$(BIN)/python benchmarks/score_timing.py --jobs $(JOBS) --full
 
 bench: install  ## measure the speed of the executor against a named baseline; compile the suite for every architecture
 	$(BIN)/python benchmarks/engine_speed.py

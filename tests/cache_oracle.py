@@ -7,7 +7,16 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from kerncast.recording import LAST_SHIFT, LINE_BITS, MASK_SHIFT, OPERATION_SHIFT, End, Operation, Recording
+from kerncast.recording import (
+    LAST_SHIFT,
+    LINE_BITS,
+    MASK_SHIFT,
+    OPERATION_MASK,
+    OPERATION_SHIFT,
+    End,
+    Operation,
+    Recording,
+)
 
 WAYS = 16
 _LOCAL = 1 << 31
@@ -234,7 +243,7 @@ class _Caches:
 
     def access(self, sm: int, event: int, local_place: int) -> None:
         """Carry out one event; the warp's local memory begins at line ``local_place`` behind the others'."""
-        operation = Operation(event >> OPERATION_SHIFT & 7)
+        operation = Operation(event >> OPERATION_SHIFT & OPERATION_MASK)
         mask = event >> MASK_SHIFT & 15
         line = event & (1 << LINE_BITS) - 1
         if operation in {Operation.LOCAL_LOAD, Operation.LOCAL_STORE}:

@@ -39,6 +39,11 @@ def contention(request: Request) -> int:
     return max(Counter(first for _, first, _ in request).values(), default=0)
 
 
+def addresses(request: Request) -> int:
+    """Count the distinct addresses."""
+    return len({first for _, first, _ in request})
+
+
 def groups(request: Request) -> list[Request]:
     """Return the lanes that shared memory serves together, groups without lanes left out."""
     size = request[0][2] if request else 4

@@ -59,7 +59,7 @@ def random_recording(seed: int, blocks: int = 9, warps: int = 3) -> Recording:
     rng = np.random.default_rng(seed)
 
     def request() -> Request:
-        operation = Operation(int(rng.integers(len(Operation))))
+        operation = Operation(int(rng.integers(Operation.SHARED_LOAD)))
         most = 8 if operation in {Operation.LOCAL_LOAD, Operation.LOCAL_STORE} else 60
         lines = rng.choice(most, rng.integers(1, 5), replace=False).tolist()
         return operation, [(line, int(rng.integers(1, ALL + 1))) for line in lines]

@@ -30,19 +30,53 @@ _SI = {
 
 @dataclass(frozen=True, slots=True)
 class Cycles:
-    """Cycles that a warp instruction occupies its pipe in one sub-partition, and latencies."""
+    """Cycles of an SM: what a warp instruction occupies in its sub-partition, what all share, and latencies."""
 
     fma: float | None = None
     alu: float | None = None
     imad: float | None = None
+    imad_on_fma: float | None = None
+    """that an integer multiply-add occupies the FMA pipe too; 0 where it has a pipe of its own"""
+    alu_on_fma: float | None = None
+    """likewise for integer add, logic, compare"""
     special: float | None = None
     load_store: float | None = None
     fp64: float | None = None
+    fp16: float | None = None
+    """packed: two results per lane"""
+    tensor: float | None = None
+    """a product of 16 x 8 x 16 FP16 with FP32 sums"""
+    branch: float | None = None
+    uniform: float | None = None
+    """None where there is no uniform datapath"""
+    load_store_sm: float | None = None
+    """of the queue that the sub-partitions share, per instruction"""
+    shared_wavefront: float | None = None
+    l1_tag: float | None = None
+    """per 128-byte line of a request"""
+    store_line: float | None = None
+    """per 128-byte line of a store"""
+    shared_atomic: float | None = None
+    """per lane that wants the same address"""
     alu_latency: float | None = None
+    fma_latency: float | None = None
+    """None: as alu_latency, here and for imad and fp16"""
+    imad_latency: float | None = None
+    special_latency: float | None = None
+    fp64_latency: float | None = None
+    fp16_latency: float | None = None
+    tensor_latency: float | None = None
+    uniform_latency: float | None = None
     shared_latency: float | None = None
     l1_latency: float | None = None
+    """of the read-only cache where global loads bypass L1"""
     l2_latency: float | None = None
     dram_latency: float | None = None
+    """all of it, at dram_latency_clock_hz; GPU.dram_latency is at the GPU's clock"""
+    barrier_latency: float | None = None
+    branch_latency: float | None = None
+    block_launch: float | None = None
+    """from the end of a block to the first instruction of the one that takes its place"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +147,20 @@ class Architecture:
     """sustained over peak bandwidth, for GPUs that were not measured"""
     l2_bytes_per_clock_per_channel: float | None = None
     """sustained, per SM clock and 32-bit DRAM channel, for GPUs that were not measured"""
+    l2_bytes_per_clock_per_sm: float | None = None
+    """most that one SM gets from L2"""
+    l2_write_fraction: float | None = None
+    """bandwidth of writes over that of reads"""
+    l2_slices_per_channel: float | None = None
+    """per 32 bits of the DRAM interface"""
     l1_bytes_per_clock: float | None = None
-    """per SM"""
+    """per SM; of the read-only cache where global loads bypass L1"""
+    atomics_per_clock_per_slice: float | None = None
+    """lane operations on distinct addresses, per SM clock and L2 slice"""
+    same_address_atomics_per_clock: float | None = None
+    """per SM clock; the lanes of a warp that agree on an address count as one"""
+    dram_latency_clock_hz: float | None = None
+    """SM clock at which cycles.dram_latency was seen"""
     cycles: Cycles = Cycles()
     facts: tuple[Fact, ...] = ()
     """every value above as its file gives it, with sources and status"""

@@ -10,11 +10,11 @@ from pathlib import Path
 
 from kerncast.compile import CompiledKernel, CompiledSource, CompileRequest, compile_request
 from kerncast.errors import CompileError, GPUError, InputError, Refusal
-from kerncast.execute import Budget, characterise
+from kerncast.execute import Budget, Executed, characterise, profile_of, run_launch
 from kerncast.gpu import GPU, list_gpus, resolve_gpu
 from kerncast.kernel_profile import KernelProfile, Resources
 from kerncast.launch import Launch, load_launches, read_toml
-from kerncast.models import Question, model_named
+from kerncast.models import DEFAULT_MODEL, DEFAULT_MODEL_OF_COUNTS, Question, model_named
 from kerncast.occupancy import block_request, block_request_of, why_not
 from kerncast.prediction import Prediction, Refused, Timing
 from kerncast.read import read_declared
@@ -147,30 +147,48 @@ def forecast_all(
     evidence: Evidence, gpus: list[tuple[GPU, tuple[str, ...]]], options: Options, progress: Progress | None = None
 ) -> Forecast:
     """Forecast every launch of the evidence on every GPU."""
-    question = Question(options.timing, options.level)
-    model = model_named(options.model)
+    if options.model is not None:
+        model_named(options.model)
     gathered = _Gathered()
     for source in read_evidence(evidence):
-        profiles = (
-            {gpu.architecture.code_name: source for gpu, _ in gpus}
+        subjects = (
+            {gpu.architecture.code_name: _Subject(source) for gpu, _ in gpus}
             if isinstance(source, KernelProfile)
-            else gathered.profiles_of(source, gpus, options.budget, progress)
+            else gathered.subjects_of(source, gpus, options.budget, progress)
         )
-        for gpu, assumed in gpus:
-            kernel_profile = profiles.get(gpu.architecture.code_name)
-            if kernel_profile is None:
+        for number, (gpu, assumed) in enumerate(gpus):
+            subject = subjects.get(gpu.architecture.code_name)
+            if subject is None:
                 continue
+            if progress and subject.executed:
+                progress(f"timing {subject.profile.kernel} on {gpu.name}", number, len(gpus))
             try:
-                timed_gpu = gpu if options.clock is None else gpu.at_clock(options.clock)
-                impossible = _check_fits(kernel_profile, gpu, force=options.force)
-                prediction = model.predict(kernel_profile, timed_gpu, question)
+                case, prediction = _forecast_one(subject, gpu, options)
             except Refusal as refusal:
-                gathered.refuse(refusal, kernel_profile.kernel, kernel_profile.index, gpu.name)
+                gathered.refuse(refusal, subject.profile.kernel, subject.profile.index, gpu.name)
                 continue
-            caveats = (*assumed, *impossible, *prediction.caveats)
-            gathered.predictions.append(replace(prediction, caveats=caveats))
-            gathered.cases.append(Case(kernel_profile, timed_gpu))
+            gathered.predictions.append(replace(prediction, caveats=(*assumed, *prediction.caveats)))
+            gathered.cases.append(case)
     return gathered.forecast()
+
+
+@dataclass(frozen=True, slots=True)
+class _Subject:
+    """A profile for one architecture, with the launch after its execution where there was one."""
+
+    profile: KernelProfile
+    executed: Executed | None = None
+
+
+def _forecast_one(subject: _Subject, gpu: GPU, options: Options) -> tuple[Case, Prediction]:
+    """Forecast one launch on one GPU."""
+    timed_gpu = gpu if options.clock is None else gpu.at_clock(options.clock)
+    impossible = _check_fits(subject.profile, gpu, force=options.force)
+    model = model_named(options.model or (DEFAULT_MODEL if subject.executed else DEFAULT_MODEL_OF_COUNTS))
+    question = Question(options.timing, options.level)
+    prediction = model.predict(subject.profile, timed_gpu, question, subject.executed)
+    prediction = replace(prediction, caveats=(*impossible, *prediction.caveats))
+    return Case(subject.profile, timed_gpu), prediction
 
 
 def read_evidence(evidence: Evidence) -> list[Launch | KernelProfile]:
@@ -218,23 +236,25 @@ class _Gathered:
         self.first_refusal = self.first_refusal or refusal
         self.refused.append(Refused(kernel, launch, gpu, str(refusal)))
 
-    def profiles_of(
+    def subjects_of(
         self, launch: Launch, gpus: list[tuple[GPU, tuple[str, ...]]], budget: Budget | None, progress: Progress | None
-    ) -> dict[str, KernelProfile]:
+    ) -> dict[str, _Subject]:
         """Return a profile per architecture; architectures whose PTX is the same share one execution."""
         if progress:
             progress(f"compiling {launch.label}", 0, 0)
         compiled = self._compile(launch, gpus)
-        executed: dict[str, KernelProfile | None] = {}
-        profiles = {}
+        by_text: dict[str, Executed | None] = {}
+        subjects = {}
         for kernel in compiled:
             text = _TARGET_LINE.sub("", kernel.ptx)
-            if text not in executed:
-                executed[text] = self._characterise(kernel, launch, budget, progress)
-            found = executed[text]
-            if found is not None:
-                profiles[kernel.architecture] = _with_compiler_caveats(found, kernel)
-        return profiles
+            if text not in by_text:
+                by_text[text] = self._execute(kernel, launch, budget, progress)
+            executed = by_text[text]
+            if executed is not None:
+                found = profile_of(executed.trace, executed.sampler, kernel, launch)
+                own = executed.compiled_as(kernel)
+                subjects[kernel.architecture] = _Subject(_with_compiler_caveats(found, kernel), own)
+        return subjects
 
     def _compile(self, launch: Launch, gpus: list[tuple[GPU, tuple[str, ...]]]) -> list[CompiledKernel]:
         """Compile for every architecture; GPUs whose architecture the source does not compile for are refused."""
@@ -261,16 +281,16 @@ class _Gathered:
                 self.refuse(refusal, compiled[0].kernel, launch.index, gpu.name)
         return compiled
 
-    def _characterise(
+    def _execute(
         self, kernel: CompiledKernel, launch: Launch, budget: Budget | None, progress: Progress | None
-    ) -> KernelProfile | None:
+    ) -> Executed | None:
         def report(done: int, total: int) -> None:
             if progress:
                 progress(f"executing {launch.label}", done, total)
 
         report(0, 0)
         try:
-            return characterise(kernel, launch, budget, report)
+            return run_launch(kernel, launch, budget, report)
         except Refusal as refusal:
             self.refuse(refusal, kernel.kernel, launch.index, None)
             return None

@@ -140,8 +140,8 @@ class GPU:
     @property
     def peak_memory_requests_per_s(self) -> float | None:
         """Warp-level loads and stores that the load/store units of all SMs take per second at clock_hz."""
-        cycles = self.architecture.cycles.load_store
-        return None if cycles is None else self._per_second(self.architecture.schedulers_per_sm) / cycles
+        cycles = self.architecture.cycles.load_store_sm
+        return None if cycles is None else self._per_second(1) / cycles
 
     @property
     def dram_rate(self) -> Rate | None:
@@ -161,6 +161,35 @@ class GPU:
             return None
         return Rate(per_channel * self.dram_bus_bits / _DRAM_CHANNEL_BITS * self.clock_hz, is_measured=False)
 
+    @property
+    def l2_slices(self) -> float | None:
+        """Slices of L2, each of which does atomics of its own; None where unknown."""
+        per_channel = self.architecture.l2_slices_per_channel
+        if per_channel is None or self.dram_bus_bits is None:
+            return None
+        return per_channel * self.dram_bus_bits / _DRAM_CHANNEL_BITS
+
+    @property
+    def l1_latency(self) -> float | None:
+        """Cycles of a hit in L1: measured, else the architecture's, else None."""
+        return self.l1_latency_cycles or self.architecture.cycles.l1_latency
+
+    @property
+    def l2_latency(self) -> float | None:
+        """Cycles of a hit in L2: measured, else the architecture's, else None."""
+        return self.l2_latency_cycles or self.architecture.cycles.l2_latency
+
+    @property
+    def dram_latency(self) -> float | None:
+        """Cycles of a DRAM access at clock_hz: measured, else the architecture's, else None.
+
+        Cycles up to L2 and nanoseconds beyond it stay the same at another clock.
+        """
+        to_l2, beyond_s = self.l2_latency, self._beyond_l2_s()
+        if to_l2 is None or beyond_s is None:
+            return self.architecture.cycles.dram_latency
+        return to_l2 + beyond_s * self.clock_hz
+
     def at_clock(self, spec: str | float) -> "GPU":
         """Return this GPU at its ``"base"`` or ``"boost"`` clock, or at a frequency in hertz."""
         clocks = {"base": self.clock_base_hz, "boost": self.clock_boost_hz}
@@ -174,6 +203,15 @@ class GPU:
     def fact(self, key: str) -> Fact | None:
         """Return the fact behind a key such as ``peak.l2_kib`` or ``lanes.fp32_per_sm``."""
         return next((fact for fact in (*self.facts, *self.architecture.facts) if fact.key == key), None)
+
+    def _beyond_l2_s(self) -> float | None:
+        """Return what a DRAM access takes beyond one that hits L2."""
+        cycles, clock_hz = self.architecture.cycles, self.architecture.dram_latency_clock_hz
+        if self.dram_latency_s is not None and self.l2_latency is not None:
+            return max(0.0, self.dram_latency_s - self.l2_latency / self.clock_boost_hz)
+        if cycles.dram_latency is None or cycles.l2_latency is None or clock_hz is None:
+            return None
+        return (cycles.dram_latency - cycles.l2_latency) / clock_hz
 
     def _per_second(self, per_clock_and_sm: int) -> float:
         return per_clock_and_sm * self.sm_count * self.clock_hz

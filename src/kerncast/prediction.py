@@ -10,11 +10,11 @@ class Timing(StrEnum):
     SERIES = "series"
     """mean per launch of a warm, back-to-back series between CUDA events"""
     SINGLE = "single"
-    """one launch between events"""
+    """one launch between events, after others like it: L2 holds what they left"""
     COLD = "cold"
     """one launch between events, L2 flushed before"""
     PROFILER = "profiler"
-    """the kernel's own duration"""
+    """the kernel's own duration, after others like it"""
 
 
 @dataclass(frozen=True, slots=True)

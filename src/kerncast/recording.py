@@ -1,4 +1,7 @@
-"""NOUN Recording: every access to global and local memory of some blocks, warp by warp, in the order of the program."""
+"""NOUN Recording: every access to global and local memory of some blocks, warp by warp, in the order of the program.
+
+In detail, for timing, also the basic blocks that warps enter, shared memory, and how far atomics contend.
+"""
 
 from dataclasses import dataclass, replace
 from enum import IntEnum
@@ -7,8 +10,14 @@ import numpy as np
 import numpy.typing as npt
 
 LINE_BYTES = 128
-#: Bits of an event: which line, which of its four sectors, whether the request has no further line, what is done.
-LINE_BITS, MASK_SHIFT, LAST_SHIFT, OPERATION_SHIFT, INSTRUCTION_SHIFT = 40, 40, 44, 45, 48
+#: Bits of an event: which line, which of its four sectors, whether the request has no further line, what is done, and
+#: by which PTX instruction. Where an operation has no line, those bits hold what its docstring says.
+LINE_BITS, MASK_SHIFT, LAST_SHIFT, OPERATION_SHIFT, INSTRUCTION_SHIFT = 40, 40, 44, 45, 49
+OPERATION_MASK = 0xF
+#: Where an event has two numbers instead of a line, so many bits hold the first.
+CONTENT_SHIFT = 8
+#: Kernels with more PTX instructions, or basic blocks, than an event can name are not traced for timing.
+MOST_INSTRUCTIONS = 2**15
 
 
 class Operation(IntEnum):
@@ -25,6 +34,18 @@ class Operation(IntEnum):
     REDUCTION = 5
     LOCAL_LOAD = 6
     LOCAL_STORE = 7
+    # The rest is recorded in detail only: a simulation of caches has no use for it.
+    SHARED_LOAD = 8
+    """wavefronts instead of a line"""
+    SHARED_STORE = 9
+    """wavefronts instead of a line"""
+    SHARED_ATOMIC = 10
+    """wavefronts in the low CONTENT_SHIFT bits, above them how many lanes want the most wanted address"""
+    BASIC_BLOCK = 11
+    """a warp enters a basic block: its number instead of an instruction, one bit per active lane instead of a line"""
+    CONTENTION = 12
+    """begins the request of an atomic or a reduction, whose lines follow: in the low CONTENT_SHIFT bits how many lanes
+    want its most wanted address, above them how many addresses it has"""
 
 
 class End(IntEnum):
@@ -42,7 +63,7 @@ SEGMENT = np.dtype([("row", "i4"), ("warp", "i4"), ("start", "i8"), ("stop", "i8
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """What ``execute`` recorded; an event is one 128-byte line of one request of one warp."""
+    """What ``execute`` recorded; an event is one 128-byte line of one request of one warp, or as Operation says."""
 
     block_ids: npt.NDArray[np.int64]
     """[n] linear numbers of the blocks that ran to their end"""
@@ -51,7 +72,7 @@ class Recording:
     local_lines: int
     """128-byte lines of local memory of one warp"""
     events: npt.NDArray[np.uint64]
-    """line of the arena (of the warp's own memory for local accesses) in the low bits; see MASK_SHIFT and the others"""
+    """line of the arena (of the warp's own memory for local accesses) in the low bits; see LINE_BITS and the others"""
     segments: npt.NDArray[np.void]
     """SEGMENT: ``row`` is a position in block_ids; every warp of every block has at least the one that ends it"""
 
@@ -62,8 +83,8 @@ class Recording:
 
     def without_local(self) -> "Recording":
         """Return it without accesses to local memory, for a kernel whose arrays the compiler holds in registers."""
-        operation = self.events >> np.uint64(OPERATION_SHIFT) & np.uint64(len(Operation) - 1)
-        kept = operation < Operation.LOCAL_LOAD
+        operation = self.events >> np.uint64(OPERATION_SHIFT) & np.uint64(OPERATION_MASK)
+        kept = (operation != Operation.LOCAL_LOAD) & (operation != Operation.LOCAL_STORE)
         before = np.concatenate([[0], np.cumsum(kept)])
         segments = self.segments.copy()
         segments["start"], segments["stop"] = before[segments["start"]], before[segments["stop"]]

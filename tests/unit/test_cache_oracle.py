@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cache_oracle import Cache, Geometry, Issue, Totals, schedule, simulate
-from kerncast.recording import MASK_SHIFT, OPERATION_SHIFT, SEGMENT, End, Operation, Recording
+from kerncast.recording import MASK_SHIFT, OPERATION_MASK, OPERATION_SHIFT, SEGMENT, End, Operation, Recording
 from recordings import ALL, Request, Segment, Warp, each, random_recording, recorded
 
 
@@ -292,7 +292,7 @@ def test_nothing_is_lost(seed: int, l1_lines: int, allocates: bool, sms: int) ->
     t = simulate(recording, geometry)
     sectors: Counter[Operation] = Counter()
     for event in recording.events.tolist():
-        sectors[Operation(event >> OPERATION_SHIFT & 7)] += (event >> MASK_SHIFT & ALL).bit_count()
+        sectors[Operation(event >> OPERATION_SHIFT & OPERATION_MASK)] += (event >> MASK_SHIFT & ALL).bit_count()
     assert t.l1_load_sectors == sum(sectors[o] for o in (Operation.LOAD, Operation.LOAD_READ_ONLY, Operation(2)))
     assert t.l1_local_sectors == sectors[Operation.LOCAL_LOAD]
     assert t.l2_read == t.l1_load_sectors - t.l1_load_hits + t.l1_local_sectors - t.l1_local_hits

@@ -25,14 +25,19 @@ SPECS = {
     "gtx-680": "GeForce GTX 680",
     "k20": "Tesla K20c",
     "k40": "Tesla K40c",
+    "gtx-titan": "GeForce GTX TITAN",
     "gtx-titan-black": "GeForce GTX TITAN Black",
+    "gtx-750": "GeForce GTX 750",
     "gtx-980": "GeForce GTX 980",
     "gtx-titan-x": "GeForce GTX TITAN X",
     "p100-pcie": "Tesla P100-PCIE-16GB",
+    "gtx-1070": "GeForce GTX 1070",
+    "p4": "Tesla P4",
     "titan-v": "TITAN V",
     "v100-pcie-16gb": "Tesla V100-PCIE-16GB",
     "v100-pcie-32gb": "Tesla V100-PCIE-32GB",
     "rtx-2080-ti": "GeForce RTX 2080 Ti",
+    "titan-rtx": "TITAN RTX",
     "t4": "Tesla T4",
     "a100-pcie-40gb": "NVIDIA A100-PCIE-40GB",
     "a100-sxm-40gb": "NVIDIA A100-SXM4-40GB",
@@ -40,6 +45,8 @@ SPECS = {
     "a100-sxm-80gb": "NVIDIA A100-SXM4-80GB",
     "rtx-3060": "GeForce RTX 3060",
     "rtx-3090": "GeForce RTX 3090",
+    "rtx-a4000": "NVIDIA RTX A4000",
+    "rtx-a6000": "NVIDIA RTX A6000",
     "rtx-4070": "GeForce RTX 4070",
     "l4": "NVIDIA L4",
     "h100-pcie": "NVIDIA H100 PCIe",
@@ -80,9 +87,9 @@ def stated(gpu: GPU, key: str) -> Any:
 
 def test_the_required_gpus_are_here() -> None:
     assert {path.stem for path in GPU_FILES} == set(SPECS)
-    assert [path.stem for path in ARCHITECTURE_FILES] == [
-        f"sm_{number}" for number in (30, 35, 52, 60, 70, 75, 80, 86, 89, 90)
-    ]
+    assert {path.stem for path in ARCHITECTURE_FILES} == {
+        f"sm_{number}" for number in (30, 35, 37, 50, 52, 60, 61, 70, 75, 80, 86, 89, 90, 100, 120)
+    }
 
 
 @pytest.mark.parametrize("path", ALL_FILES, ids=lambda path: path.stem)
@@ -191,8 +198,15 @@ def test_pipe_cycles_agree_with_lanes(path: Path) -> None:
         (found.cycles.fma, found.fp32_lanes_per_sm),
         (found.cycles.special, found.special_lanes_per_sm),
         (found.cycles.fp64, found.fp64_lanes_per_sm),
+        (found.cycles.alu, found.int32_lanes_per_sm),
     ):
-        assert cycles is None or cycles == pytest.approx(32 * found.schedulers_per_sm / lanes, rel=0.01)
+        assert cycles == pytest.approx(32 * found.schedulers_per_sm / lanes, rel=0.01)
+    if found.fp16_lanes_per_sm is not None:
+        # Both halves of a packed instruction count.
+        assert found.cycles.fp16 == 64 * found.schedulers_per_sm / found.fp16_lanes_per_sm
+    units = next(fact.value for fact in found.facts if fact.key == "lanes.load_store_per_sm")
+    assert isinstance(units, int)
+    assert found.cycles.load_store_sm == 32 / units
 
 
 def test_sustained_values_that_are_inherited_on_purpose() -> None:
@@ -201,10 +215,9 @@ def test_sustained_values_that_are_inherited_on_purpose() -> None:
         path.stem: set(tomllib.loads(path.read_text(encoding="utf-8")).get("sustained", {}))
         for path in ARCHITECTURE_FILES
     }
-    assert {name for name, keys in own.items() if "dram_fraction" not in keys} == {"sm_35"}
-    l2 = {name for name in own if load_architecture(name).l2_bytes_per_clock_per_channel is not None}
-    assert l2 == {"sm_30", "sm_35", "sm_52", "sm_75", "sm_80", "sm_86", "sm_89", "sm_90"}
-    assert load_gpu("titan-v").l2_rate is None
+    relatives = {"sm_35", "sm_37", "sm_50", "sm_100", "sm_120"}
+    assert {name for name, keys in own.items() if "dram_fraction" not in keys} == relatives
+    assert {name for name, keys in own.items() if "l2_bytes_per_clock_per_channel" not in keys} == relatives
 
 
 # --- equal to the tables --------------------------------------------------------------------------

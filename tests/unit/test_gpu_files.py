@@ -38,7 +38,7 @@ def test_a_small_file_suffices(tmp_path: Path) -> None:
     assert (gpu.id, gpu.name, gpu.sm_count) == ("mine", "mine", 30)
     assert gpu.l2_bytes is None
     assert gpu.memory_bytes is None
-    assert gpu.dram_rate == Rate(0.88 * 288e9, is_measured=False)
+    assert gpu.dram_rate == Rate(0.91 * 288e9, is_measured=False)
     assert gpu.facts[0].sources == ("mine.toml",)
     assert gpu.facts[0].status is Status.SINGLE_SOURCE
     assert load_gpu(path) == gpu

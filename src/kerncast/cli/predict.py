@@ -24,7 +24,7 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
     arg: Annotated[list[str] | None, typer.Option(help="NAME=VALUE, in the order of the parameters.")] = None,
     define: Annotated[list[str] | None, typer.Option("--define", "-D", help="NAME=VALUE macro.")] = None,
     include: Annotated[list[Path] | None, typer.Option("--include", "-I", help="Folder of headers.")] = None,
-    model: Annotated[str | None, typer.Option(help="roofline or template.")] = None,
+    model: Annotated[str | None, typer.Option(help="simulation, roofline or template.")] = None,
     level: Annotated[float, typer.Option(help="Share of truths that the interval should hold.")] = 0.9,
     clock: Annotated[str | None, typer.Option(help="base, boost, or MHz.")] = None,
     timing: Annotated[str, typer.Option(help="series, single, cold or profiler.")] = "series",

@@ -2,6 +2,7 @@
 
 from kerncast.execute.budget import Budget, WholeGrid
 from kerncast.execute.characterise import characterise, profile_of
-from kerncast.execute.run import execute
+from kerncast.execute.executed import Executed
+from kerncast.execute.run import execute, run_launch
 
-__all__ = ["Budget", "WholeGrid", "characterise", "execute", "profile_of"]
+__all__ = ["Budget", "Executed", "WholeGrid", "characterise", "execute", "profile_of", "run_launch"]

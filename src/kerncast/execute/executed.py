@@ -8,6 +8,7 @@ from kerncast.execute.prepare import prepare
 from kerncast.execute.sample import Sampler
 from kerncast.execute.state import Setting
 from kerncast.execute.touched import Touched
+from kerncast.footprint import FootprintCurve
 from kerncast.launch import Buffer
 from kerncast.trace import Trace
 
@@ -20,12 +21,29 @@ class Executed:
     setting: Setting
     trace: Trace
     sampler: Sampler
+    original: "Executed | None" = None
+    """the same execution under the architecture that came first: what no architecture changes is kept there"""
+
+    def compiled_as(self, kernel: CompiledKernel) -> "Executed":
+        """Return this execution for another architecture whose PTX is the same."""
+        return replace(self, kernel=kernel, original=self.original or self)
+
+    @cached_property
+    def footprint(self) -> FootprintCurve:
+        """What neighbouring blocks touch together; raises what running blocks raises."""
+        from kerncast.execute.neighbours import footprint_curve  # noqa: PLC0415  LLVM takes time
+
+        if self.original is not None:
+            return self.original.footprint
+        return footprint_curve(self, self.setting.budget.sample_seconds)
 
     @cached_property
     def is_independent(self) -> bool:
         """Whether no block may read what another one has written, so that blocks can run again on the same memory."""
         from kerncast.execute.native.independence import blocks_are_independent  # noqa: PLC0415  LLVM takes time
 
+        if self.original is not None:
+            return self.original.is_independent
         buffers = frozenset(a.parameter.name for a in self.setting.arguments if isinstance(a.argument.value, Buffer))
         return blocks_are_independent(self.setting.program, buffers)
 

@@ -3,20 +3,23 @@
 from kerncast.errors import InputError
 from kerncast.models.base import Model, Question
 from kerncast.models.roofline import Roofline
+from kerncast.models.simulation import Simulation
 from kerncast.models.template import Template
 
-_MODELS: dict[str, Model] = {model.name: model for model in (Roofline(), Template())}
+_MODELS: dict[str, Model] = {model.name: model for model in (Simulation(), Roofline(), Template())}
 
 #: What ``predict`` uses when no model is named.
-DEFAULT_MODEL = Roofline.name
+DEFAULT_MODEL = Simulation.name
+#: The same where a kernel's source is not known, only its counts.
+DEFAULT_MODEL_OF_COUNTS = Roofline.name
 
 
-def model_named(name: str | None) -> Model:
-    """Return the model of this name, or the default one; raises InputError listing the known ones."""
-    chosen = _MODELS.get(name or DEFAULT_MODEL)
+def model_named(name: str) -> Model:
+    """Return the model of this name; raises InputError listing the known ones."""
+    chosen = _MODELS.get(name)
     if chosen is None:
-        raise InputError(f"no model is called {str(name)[:60]!r}", cure=f"Known models: {', '.join(_MODELS)}.")
+        raise InputError(f"no model is called {name[:60]!r}", cure=f"Known models: {', '.join(_MODELS)}.")
     return chosen
 
 
-__all__ = ["DEFAULT_MODEL", "Model", "Question", "model_named"]
+__all__ = ["DEFAULT_MODEL", "DEFAULT_MODEL_OF_COUNTS", "Model", "Question", "model_named"]

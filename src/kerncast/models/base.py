@@ -7,8 +7,10 @@ from statistics import NormalDist
 from typing import ClassVar
 
 from kerncast.errors import MissingEvidenceError
+from kerncast.execute import Executed
 from kerncast.gpu import GPU
 from kerncast.kernel_profile import Count, KernelProfile
+from kerncast.models.calibration import Calibration, calibration_of
 from kerncast.prediction import Prediction, Term, Timing
 
 #: Between generations of instruction sets forecasts are off by up to a factor of 2 in 90 % of cases (projection study
@@ -46,24 +48,28 @@ class Model(ABC):
     """assumed standard deviation of ln(measured / forecast): not calibrated"""
 
     @abstractmethod
-    def estimate(self, profile: KernelProfile, gpu: GPU, timing: Timing) -> Estimate:
-        """Return the time by the model's equations; raises MissingEvidenceError."""
+    def estimate(self, profile: KernelProfile, gpu: GPU, timing: Timing, executed: Executed | None = None) -> Estimate:
+        """Return the time by the model's equations; raises MissingEvidenceError.
 
-    def predict(self, profile: KernelProfile, gpu: GPU, question: Question) -> Prediction:
+        ``executed`` is the launch after its sample of blocks has run, None where only the profile is known.
+        """
+
+    def predict(
+        self, profile: KernelProfile, gpu: GPU, question: Question, executed: Executed | None = None
+    ) -> Prediction:
         """Return the forecast with its interval: the equations' bounds, widened by the model's assumed error."""
-        estimate = self.estimate(profile, gpu, question.timing)
-        sigma = self.log_sigma
+        estimate = self.estimate(profile, gpu, question.timing, executed)
+        calibration = calibration_of(self.name)
+        own = calibration.factor(question.level) if calibration else interval_factor(self.log_sigma, question.level)
+        note = _calibrated(calibration, own) if calibration else _uncalibrated(own)
         foreign: tuple[str, ...] = ()
+        factor = own
         if profile.resources is not None and _is_foreign_code(profile.resources.architecture, gpu):
-            sigma = math.hypot(sigma, FOREIGN_CODE_LOG_SIGMA)
+            other = interval_factor(FOREIGN_CODE_LOG_SIGMA, question.level)
+            factor = math.exp(math.hypot(math.log(own), math.log(other)))
             foreign = (
                 f"the counts are of code for {profile.resources.architecture}, another generation: wider interval",
             )
-        factor = interval_factor(sigma, question.level)
-        note = (
-            f"the interval is uncalibrated: the counts' bounds, times and divided by {factor:.2g}, an assumed error"
-            " of this model; its coverage has not been measured"
-        )
         return Prediction(
             kernel=profile.kernel,
             launch=profile.index,
@@ -79,6 +85,20 @@ class Model(ABC):
             caveats=(*profile.caveats, *foreign, *estimate.caveats, note),
             model=self.name,
         )
+
+
+def _calibrated(calibration: Calibration, factor: float) -> str:
+    return (
+        f"the interval is the forecast times and divided by {factor:.2g}: so far were {calibration.measured} off,"
+        f" {calibration.families} kernels in {calibration.cases} cases"
+    )
+
+
+def _uncalibrated(factor: float) -> str:
+    return (
+        f"the interval is uncalibrated: the counts' bounds, times and divided by {factor:.2g}, an assumed error"
+        " of this model; its coverage has not been measured"
+    )
 
 
 def _is_foreign_code(architecture: str, gpu: GPU) -> bool:

@@ -2,6 +2,7 @@
 
 from typing import ClassVar
 
+from kerncast.execute import Executed
 from kerncast.gpu import GPU, launch_overhead_s
 from kerncast.kernel_profile import SECTOR_BYTES, Count, KernelProfile
 from kerncast.models.base import Estimate, Model, needed
@@ -16,7 +17,7 @@ class Roofline(Model):
 
     Resources: FP32, FP64, FP16, special-function and integer lanes, load/store units and warp issue at the clock
     asked for; L2 for every sector requested; DRAM for every sector once. Rates inside the SMs count whole rounds of
-    blocks: the busiest SM decides. In a warm series a working set that fits L2 causes
+    blocks: the busiest SM decides. Unless L2 is cold, a working set that fits it causes
     no DRAM traffic, where the rate of L2 is known.
 
     Source: Williams, Waterman, Patterson, "Roofline", CACM 52(4), 2009; extended by more ceilings.
@@ -34,7 +35,13 @@ class Roofline(Model):
     name: ClassVar[str] = "roofline"
     log_sigma: ClassVar[float] = 0.6
 
-    def estimate(self, profile: KernelProfile, gpu: GPU, timing: Timing) -> Estimate:
+    def estimate(
+        self,
+        profile: KernelProfile,
+        gpu: GPU,
+        timing: Timing,
+        executed: Executed | None = None,  # noqa: ARG002  counts suffice
+    ) -> Estimate:
         """Return the slowest resource's time plus what the launch adds."""
         caveats: list[str] = []
         times = self._sm_times(profile, gpu, caveats)
@@ -105,7 +112,7 @@ class Roofline(Model):
 
     def _left_by_l2(self, dram: Count, working_set: Count | None, gpu: GPU, timing: Timing) -> Count:
         """Return the traffic that still goes to DRAM when the launch before left its working set in L2."""
-        if timing is not Timing.SERIES or working_set is None or not gpu.l2_bytes:
+        if timing is Timing.COLD or working_set is None or not gpu.l2_bytes:
             return dram
         fill = working_set.value / gpu.l2_bytes
         missing = min(1.0, max(0.0, (fill - _L2_KEPT) / (_L2_LOST - _L2_KEPT)))

@@ -2,6 +2,7 @@
 
 from typing import ClassVar
 
+from kerncast.execute import Executed
 from kerncast.gpu import GPU, launch_overhead_s
 from kerncast.kernel_profile import Count, KernelProfile
 from kerncast.models.base import Estimate, Model, needed
@@ -28,7 +29,13 @@ class Template(Model):
     name: ClassVar[str] = "template"
     log_sigma: ClassVar[float] = 1.0
 
-    def estimate(self, profile: KernelProfile, gpu: GPU, timing: Timing) -> Estimate:
+    def estimate(
+        self,
+        profile: KernelProfile,
+        gpu: GPU,
+        timing: Timing,
+        executed: Executed | None = None,  # noqa: ARG002  counts suffice
+    ) -> Estimate:
         """Return the larger of compute and memory time, plus the launch overhead of the report."""
         del timing
         launch = launch_overhead_s("template")

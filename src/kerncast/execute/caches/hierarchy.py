@@ -4,16 +4,15 @@ from kerncast.execute.caches.cache import DIRTY_SHIFT, VALID, bits_at, count, fi
 from kerncast.execute.caches.state import SIMULATION
 from kerncast.execute.native.frames import get
 from kerncast.execute.native.ir import Emitter, Unit, Value, integer
-from kerncast.recording import MASK_SHIFT, OPERATION_SHIFT, Operation
+from kerncast.recording import MASK_SHIFT, OPERATION_MASK, OPERATION_SHIFT, Operation
 
 _SIM, _L1, _L2 = Value("%simulation", "ptr"), Value("%l1", "ptr"), Value("%l2", "ptr")
 _LINE, _MASK, _OPERATION = Value("%line", "i32"), Value("%mask", "i8"), Value("%operation", "i32")
 _LOCAL_LINES = 1 << 31
-_OPERATIONS = 7
 
 
 def write_hierarchy(unit: Unit) -> None:
-    """Add ``run_event``: (simulation, L1, event, first local line of the warp)."""
+    """Add ``run_event``: (simulation, L1, event, first local line of the warp); only events with a line come here."""
     _write_read(unit)
     _write_update(unit, "write", ("l2_write_sectors", "l2_write_hits"), fetches=False)
     _write_update(unit, "atomic", ("l2_atomic_sectors", "l2_atomic_hits"), fetches=True)
@@ -26,7 +25,7 @@ def _write_event(unit: Unit) -> None:
     event, local = Value("%event", "i64"), Value("%local", "i32")
     emit = Emitter(unit, "run_event", "void", [_SIM, _L1, event, local])
     mask = emit.and_(emit.resize(emit.lshr(event, MASK_SHIFT), "i8"), VALID)
-    operation = emit.and_(emit.resize(emit.lshr(event, OPERATION_SHIFT), "i32"), _OPERATIONS)
+    operation = emit.and_(emit.resize(emit.lshr(event, OPERATION_SHIFT), "i32"), OPERATION_MASK)
     is_local = emit.compare("uge", operation, int(Operation.LOCAL_LOAD))
     place = emit.resize(event, "i32")
     own = emit.add(emit.add(local, place), _LOCAL_LINES)

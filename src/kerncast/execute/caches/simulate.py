@@ -121,7 +121,7 @@ class _Run:
             "l1": l1.address, "l2": l2.address, "warps": states.ctypes.data, "slots": slots.ctypes.data,
             "sms": self._memory(SM.itemsize * geometry.sms).ctypes.data, "snapshots": self._looks.ctypes.data,
             "rows": rows, "snapshot_every": every, "sm_count": geometry.sms, "resident": resident,
-            "block_warps": warps, "local_lines": recording.local_lines, "uses_l1": _uses_l1(geometry),
+            "block_warps": warps, "local_lines": recording.local_lines, "uses_l1": l1_operations(geometry),
             "stores_allocate": geometry.stores_allocate, "fetch": geometry.l2_fetch_bytes // SECTOR_BYTES,
             "read_only_bytes": CACHE.itemsize * len(_read_only_caches(geometry)), "rounds": self.rounds,
         }  # fmt: skip
@@ -168,7 +168,7 @@ def _read_only_caches(geometry: CacheGeometry) -> list[int]:
     return [] if geometry.read_only_bytes is None else [geometry.read_only_bytes] * geometry.sms
 
 
-def _uses_l1(geometry: CacheGeometry) -> int:
+def l1_operations(geometry: CacheGeometry) -> int:
     """Return one bit for each operation that concerns L1."""
     has_l1 = (geometry.l1_bytes or 0) >= LINE_BYTES
     read_only = geometry.l1_bytes if geometry.read_only_bytes is None else geometry.read_only_bytes

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from kerncast.execute.native import halves
 from kerncast.execute.native.access import PARAMETERS, POINTERS, Access, checked, lane_pointers
-from kerncast.execute.native.banks import count_contention, count_wavefronts
+from kerncast.execute.native.banks import count_global_update, count_shared_update
 from kerncast.execute.native.block import BlockCode
 from kerncast.execute.native.frames import WORKER, field
 from kerncast.execute.native.ir import Emitter, Unit, Value, integer
@@ -71,10 +71,10 @@ def _define(unit: Unit, name: str, update: Update, space: str, operation: Operat
     worker = POINTERS[0]
     access = checked(Access(emit, space, update.bytes * update.count, operation), None)
     if space == "global":
+        count_global_update(access)
         count_scattered(access)
     else:
-        count_wavefronts(access, is_atomic=True)
-    count_contention(access)
+        count_shared_update(access)
     table = lane_pointers(access)
     staged, merged = field(emit, worker, WORKER, "staged"), field(emit, worker, WORKER, "merged")
     with emit.each_bit(access.mask) as lane:

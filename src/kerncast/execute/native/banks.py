@@ -1,5 +1,7 @@
 """Counts the passes of shared memory that a warp's access takes, and how far atomics contend for one address.
 
+Both are recorded where a recording is made in detail.
+
 Shared memory has 32 banks of 4 bytes. An access of 4 bytes or less per lane is one group of 32 lanes; one of 8 bytes is
 two groups of 16, one of 16 bytes four groups of 8, which merge two by two where neighbouring lanes (i and i ^ 1, or i
 and i ^ 2) agree on their addresses. A group takes as many passes as the most wanted bank has different words.
@@ -10,13 +12,16 @@ two words that lie 32 apart in an aligned row of 64 are served together (same gu
 
 from collections.abc import Callable
 
-from kerncast.execute.native.access import POINTERS, Access
+from kerncast.execute.native.access import POINTERS, SITE, Access
+from kerncast.execute.native.events import record_detail
 from kerncast.execute.native.frames import WORKER, get
 from kerncast.execute.native.ir import LANES, Emitter, Unit, Value, each_lane, integer, vector
 from kerncast.execute.native.lowering import I32, I64
+from kerncast.recording import CONTENT_SHIFT, Operation
 
 _BANKS_BYTES = 128
 _WORD_BYTES = 4
+_MOST_CONTENT = (1 << CONTENT_SHIFT) - 1
 _COUNTERS, _MASK, _OFFSET = Value("%counters", "ptr"), Value("%mask", "i32"), Value("%offset", I64)
 I8 = vector("i8")
 Count = Callable[[Emitter, Value, Value, int], Value]
@@ -36,35 +41,67 @@ def count_conflict_free(access: Access, *, is_broadcast: bool) -> None:
         count_wavefronts(access)
         emit.go(after)
         emit.label(whole)
-        access.count("shared_wavefronts", integer("i64", groups))
+        _count_passes(access, groups)
         emit.go(after)
         emit.label(after)
         return
-    access.count("shared_wavefronts", integer("i64", 1))
+    _count_passes(access, 1)
 
 
-def count_wavefronts(access: Access, *, is_atomic: bool = False) -> None:
-    """Count an access to shared memory of any shape; the lanes of an atomic never share a word."""
+def count_wavefronts(access: Access) -> None:
+    """Count a load or a store of any shape in shared memory."""
+    if access.operation is not None:
+        record_detail(access.emit, access.operation, SITE, _wavefronts(access, is_atomic=False))
+
+
+def count_shared_update(access: Access) -> None:
+    """Count an atomic in shared memory: its passes, and the lanes that update the most wanted address."""
     if not access.is_counted:
         return
+    emit = access.emit
+    passes = _wavefronts(access, is_atomic=True)
+    lanes = emit.and_(_contention(access), _MOST_CONTENT)
+    access.count("contention", lanes)
+    content = emit.or_(passes, emit.shl(lanes, CONTENT_SHIFT))
+    record_detail(emit, Operation.SHARED_ATOMIC, SITE, content)
+
+
+def count_global_update(access: Access) -> None:
+    """Count how far the lanes of an atomic in global memory contend; its lines follow."""
+    if not access.is_counted:
+        return
+    emit = access.emit
+    found = _contention(access)
+    access.count("contention", emit.and_(found, _MOST_CONTENT))
+    record_detail(emit, Operation.CONTENTION, SITE, found)
+
+
+def _count_passes(access: Access, passes: int) -> None:
+    """Count an access without conflicts."""
+    assert access.operation is not None
+    amount = integer("i64", passes)
+    access.count("shared_wavefronts", amount)
+    record_detail(access.emit, access.operation, SITE, amount)
+
+
+def _wavefronts(access: Access, *, is_atomic: bool) -> Value:
+    """Count the passes of an access and return them; the lanes of an atomic never share a word."""
     emit = access.emit
     name = f"wavefronts_{access.size}" + ("_atomic" if is_atomic else "")
     emit.unit.borrow(name, lambda unit: _define_wavefronts(unit, name, access.size, is_atomic=is_atomic))
     place = emit.at(_COUNTERS, access.counters["shared_wavefronts"])
-    emit.call_void(name, POINTERS[0], place, access.mask, access.offset)
+    return emit.call(name, "i64", POINTERS[0], place, access.mask, access.offset)
 
 
-def count_contention(access: Access) -> None:
-    """Count the lanes that update the most wanted address."""
-    if not access.is_counted:
-        return
-    emit = access.emit
-    emit.unit.borrow("contention", _define_contention)
-    access.count("contention", emit.call("contention", "i64", access.mask, access.offset))
+def _contention(access: Access) -> Value:
+    """Return the lanes at the most wanted address, and above them how many addresses there are."""
+    access.emit.unit.borrow("contention", _define_contention)
+    return access.emit.call("contention", "i64", access.mask, access.offset)
 
 
 def _define_wavefronts(unit: Unit, name: str, size: int, *, is_atomic: bool) -> None:
-    emit = Emitter(unit, name, "void", [POINTERS[0], _COUNTERS, _MASK, _OFFSET])
+    emit = Emitter(unit, name, "i64", [POINTERS[0], _COUNTERS, _MASK, _OFFSET])
+    before = emit.load(_COUNTERS, "i64")
     unit_bytes = max(size, _WORD_BYTES)
     word = emit.resize(emit.lshr(_OFFSET, unit_bytes.bit_length() - 1), "i32")
     if unit_bytes == _WORD_BYTES and not is_atomic:
@@ -76,13 +113,18 @@ def _define_wavefronts(unit: Unit, name: str, size: int, *, is_atomic: bool) -> 
         emit.branch(_neighbours_agree(emit, word), together, apart)
         emit.label(together)
         _each_group(emit, word, groups // 2, banks, count)
-        emit.give()
+        _give_passes(emit, before)
         emit.label(apart)
     if not is_atomic:
-        _even_strides(emit, word, groups, banks)
+        _even_strides(emit, word, groups, banks, before)
     _each_group(emit, word, groups, banks, count)
-    emit.give()
+    _give_passes(emit, before)
     emit.finish(public=True)
+
+
+def _give_passes(emit: Emitter, before: Value) -> None:
+    """Return what the counter has grown by."""
+    emit.give(emit.sub(emit.load(_COUNTERS, "i64"), before))
 
 
 def _with_pairs(emit: Emitter, word: Value) -> Value:
@@ -92,7 +134,7 @@ def _with_pairs(emit: Emitter, word: Value) -> Value:
     return emit.select(has_pairs, emit.or_(rows, emit.and_(word, LANES - 1)), word)
 
 
-def _even_strides(emit: Emitter, word: Value, groups: int, banks: int) -> None:
+def _even_strides(emit: Emitter, word: Value, groups: int, banks: int, before: Value) -> None:
     """Write the case of all lanes at one distance from each other: that of its factor of two, up to the banks."""
     first, second = (emit.op(f"extractelement {word.typed}, i64 {lane}", "i32") for lane in (0, 1))
     stride = emit.sub(second, first)
@@ -106,7 +148,7 @@ def _even_strides(emit: Emitter, word: Value, groups: int, banks: int) -> None:
     passes = emit.cast("zext", emit.intrinsic("umin", power, integer("i32", banks)), "i64")
     emit.increase(_COUNTERS, emit.mul(passes, groups))
     emit.increase(emit.at(_COUNTERS, 8), emit.mul(emit.sub(passes, 1), groups))
-    emit.give()
+    _give_passes(emit, before)
     emit.label(other)
 
 
@@ -186,15 +228,18 @@ def _neighbours_agree(emit: Emitter, word: Value) -> Value:
 
 def _define_contention(unit: Unit) -> None:
     emit = Emitter(unit, "contention", "i64", [_MASK, _OFFSET])
-    table, most = emit.allocate(I64), emit.allocate("i32")
+    table, most, addresses = emit.allocate(I64), emit.allocate("i32"), emit.allocate("i32")
     emit.store(_OFFSET, table, 64)
     emit.store(integer("i32", 0), most)
+    emit.store(integer("i32", 0), addresses)
     with emit.while_left(_MASK) as (left, rest):
         one = emit.load(emit.index(table, "i64", emit.first_lane(left)), "i64")
         same = emit.and_(emit.mask_bits(emit.compare("eq", _OFFSET, emit.splat(one))), left)
         emit.store(emit.and_(left, emit.not_(same)), rest)
         emit.store(emit.intrinsic("umax", emit.load(most, "i32"), emit.intrinsic("ctpop", same)), most)
-    emit.give(emit.cast("zext", emit.load(most, "i32"), "i64"))
+        emit.increase(addresses, integer("i32", 1))
+    both = emit.or_(emit.load(most, "i32"), emit.shl(emit.load(addresses, "i32"), CONTENT_SHIFT))
+    emit.give(emit.cast("zext", both, "i64"))
     emit.finish(public=True)
 
 

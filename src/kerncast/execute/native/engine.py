@@ -120,6 +120,10 @@ class Run:
         self._counters = [np.concatenate(self._counters)]
         return self._counters[0]
 
+    def forget(self) -> None:
+        """Drop the counters of the blocks that have run."""
+        self._counters = [np.zeros((0, self.compiled.counters.bytes // 8), np.int64)]
+
     def prepare(self, parameters: bytes, symbols: list[int], workers: int) -> None:
         """Set up what the workers share; raises BudgetExceededError for too much shared or local memory."""
         left = min(self.budget.memory_bytes - len(self.arena.data), _MOST_BYTES)
@@ -159,10 +163,10 @@ class Run:
         self._counters.append(counters)
         return running
 
-    def record_into(self, logs: "list[Log]") -> None:
+    def record_into(self, logs: "list[Log]", *, in_detail: bool = False) -> None:
         """Let each worker record its accesses from now on, as far as its log has room."""
         for worker, log in zip(self.workers, logs, strict=True):
-            worker.record_into(log)
+            worker.record_into(log, in_detail=in_detail)
 
     def where_stands(self) -> str:
         """Return the line of the user's source where some warp stands."""
@@ -234,8 +238,9 @@ class Worker:
         self.state["counters"] = counters.ctypes.data
         self.unfinished = True
 
-    def record_into(self, log: "Log") -> None:
-        """Record accesses from now on."""
+    def record_into(self, log: "Log", *, in_detail: bool) -> None:
+        """Record accesses from now on; in detail, all that a simulation of an SM has to know."""
+        self.state["in_detail"] = in_detail
         for name, buffer in (("event", log.events), ("segment", log.segments)):
             self.state[f"{name}s"], self.state[f"{name}_limit"] = buffer.ctypes.data, len(buffer)
             self.state[f"{name}_count"] = 0

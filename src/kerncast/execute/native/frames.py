@@ -100,6 +100,7 @@ WORKER = np.dtype(
         ("events", "u8"),  # what is recorded of accesses to memory (see kerncast.recording)
         ("event_count", "i8"),
         ("event_limit", "i8"),  # 0: nothing is recorded
+        ("in_detail", "u4"),  # whether basic blocks, shared memory and contention are recorded too
         ("segments", "u8"),
         ("segment_count", "i8"),
         ("segment_limit", "i8"),

@@ -4,15 +4,15 @@ Sectors of global memory are marked as touched, and each line is recorded where 
 """
 
 from kerncast.execute.native.access import POINTERS, SITE, Access
+from kerncast.execute.native.events import record, tag
 from kerncast.execute.native.frames import WORKER, field, get
 from kerncast.execute.native.ir import LANES, Emitter, Unit, Value, integer
 from kerncast.execute.native.lowering import I32, I64
 from kerncast.kernel_profile import SECTOR_BYTES
-from kerncast.recording import INSTRUCTION_SHIFT, LAST_SHIFT, LINE_BYTES, MASK_SHIFT, OPERATION_SHIFT
+from kerncast.recording import LAST_SHIFT, LINE_BYTES, MASK_SHIFT
 
 SECTORS_PER_LINE = LINE_BYTES // SECTOR_BYTES
 _LINE_SHIFT, _SECTOR_SHIFT = LINE_BYTES.bit_length() - 1, SECTOR_BYTES.bit_length() - 1
-_MOST_INSTRUCTIONS = (1 << 64 - INSTRUCTION_SHIFT) - 1
 _WORD_BYTES = 4
 _WORDS_PER_SECTOR = SECTOR_BYTES // _WORD_BYTES
 _COUNTERS, _TAG, _MASK, _OFFSET = (
@@ -76,12 +76,8 @@ def _counters(access: Access) -> Value:
 
 def _tag(access: Access) -> Value:
     """Return the bits of an event that tell the instruction and what it does."""
-    emit = access.emit
     assert access.operation is not None
-    number = emit.intrinsic("umin", SITE, integer("i32", _MOST_INSTRUCTIONS))
-    return emit.or_(
-        emit.shl(emit.cast("zext", number, "i64"), INSTRUCTION_SHIFT), int(access.operation) << OPERATION_SHIFT
-    )
+    return tag(access.emit, access.operation, SITE)
 
 
 def _define_run(unit: Unit, name: str, like: Access) -> None:
@@ -199,12 +195,7 @@ def _note(emit: Emitter, line: Value, bits: Value, like: Access) -> None:
             emit.op(f"atomicrmw or {place.typed}, {marks.typed} monotonic", "i32")
     if not like.is_recorded:
         return
-    counter = field(emit, worker, WORKER, "event_count")
-    count = emit.load(counter, "i64")
-    with emit.when(emit.compare("ult", count, get(emit, worker, WORKER, "event_limit"))):
-        event = emit.or_(emit.or_(line, emit.shl(emit.cast("zext", bits, "i64"), MASK_SHIFT)), _TAG)
-        emit.store(event, emit.index(get(emit, worker, WORKER, "events"), "i64", count))
-        emit.store(emit.add(count, 1), counter)
+    record(emit, emit.or_(emit.or_(line, emit.shl(emit.cast("zext", bits, "i64"), MASK_SHIFT)), _TAG))
 
 
 def _end_request(emit: Emitter, like: Access) -> None:

@@ -1,5 +1,6 @@
-"""Runs blocks and records what they access."""
+"""Runs blocks and records what they access, or in detail all that their warps do."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -29,6 +30,8 @@ class Plan:
     """expected; 0 where nothing is known"""
     may_repeat: bool = True
     """whether a block may run twice: one that changes what it reads would do other work the second time"""
+    in_detail: bool = False
+    """whether basic blocks, shared memory and contention are recorded too"""
 
 
 class Recorder:
@@ -39,9 +42,11 @@ class Recorder:
         self._plan = plan
         self._engine = engine or NativeEngine(setting)
         workers = self._engine.launch_run.workers
-        room = min(_EVENTS_PER_LOG, plan.most_events + 1)
+        # Memory that no event is written to costs nothing.
+        room = min(max(_EVENTS_PER_LOG, math.ceil(plan.events_per_block / _FILL)), plan.most_events + 1)
         self._room = (room * len(workers), _SEGMENTS_PER_LOG * len(workers))
-        self._engine.launch_run.record_into([Log.with_room(room, _SEGMENTS_PER_LOG) for _ in workers])
+        logs = [Log.with_room(room, _SEGMENTS_PER_LOG) for _ in workers]
+        self._engine.launch_run.record_into(logs, in_detail=plan.in_detail)
         self._blocks: list[npt.NDArray[np.int64]] = []
         self._events: list[npt.NDArray[np.uint64]] = []
         self._segments: list[npt.NDArray[np.void]] = []

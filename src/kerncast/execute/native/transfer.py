@@ -31,6 +31,10 @@ _COUNTERS, _SITE, _MASK, _ADDRESS = PARAMETERS[2:]
 _WINDOWS = {"global": 0, "shared": SHARED_WINDOW, "local": LOCAL_WINDOW, "param": PARAMETER_WINDOW, "call": 0}
 #: Of neighbouring lanes; what lies before and behind each memory has room for so many bytes of each lane.
 _MOST_BYTES_AT_ONCE = 16
+_LOADS_AND_STORES = {
+    "local": (Operation.LOCAL_LOAD, Operation.LOCAL_STORE),
+    "shared": (Operation.SHARED_LOAD, Operation.SHARED_STORE),
+}
 Lanes = tuple[str, Value]
 """a state space and the lanes that point to it"""
 #: Where the counters of each state space begin, for an instruction with a generic address.
@@ -136,9 +140,9 @@ def _count_any(access: Access) -> None:
 
 def _in_space(operation: Operation | None, space: str) -> Operation | None:
     """Return what is recorded of an access, given what it would be in global memory."""
-    if operation is None or space != "local":
+    if operation is None or space not in _LOADS_AND_STORES:
         return operation
-    return Operation.LOCAL_STORE if operation is Operation.STORE else Operation.LOCAL_LOAD
+    return _LOADS_AND_STORES[space][operation is Operation.STORE]
 
 
 def _suffix(operation: Operation | None) -> str:

@@ -7,6 +7,7 @@ through again. All state is in the frame of the warp whenever the function retur
 
 from dataclasses import dataclass
 
+from kerncast import recording
 from kerncast.errors import UnsupportedError
 from kerncast.execute.layout import Program
 from kerncast.execute.native import crosslane, memory, movement
@@ -14,6 +15,7 @@ from kerncast.execute.native.access import Fault, note_fault
 from kerncast.execute.native.block import BlockCode
 from kerncast.execute.native.comparison import set_predicate
 from kerncast.execute.native.counting import CounterPlan
+from kerncast.execute.native.events import record_detail
 from kerncast.execute.native.frames import BLOCK, FAULTS, WARP, WORKER, field, get, put
 from kerncast.execute.native.integers import uses_carry, with_carry
 from kerncast.execute.native.ir import Emitter, Unit, Value, integer
@@ -174,6 +176,8 @@ class WarpWriter:
         emit.increase(emit.at(counter, 8), emit.count_lanes(active))
         block = cfg.blocks[number]
         emit.increase(field(emit, _WARP, WARP, "issued"), integer("i64", block.stop - block.start))
+        if self.plans.counts_memory:
+            record_detail(emit, recording.Operation.BASIC_BLOCK, integer("i32", number), active)
         for position in range(block.start, block.stop):
             self._instruction(code, position)
             self._cut()

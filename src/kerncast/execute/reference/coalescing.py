@@ -94,13 +94,13 @@ def shared_passes(lanes: Lanes, warps: int, *, is_atomic: bool, pairs_words: boo
     return wavefronts.sum(axis=1), np.count_nonzero(wavefronts, axis=1)
 
 
-def contention(lanes: Lanes, warps: int) -> Numbers:
-    """Return [warps] how many lanes of the request of each warp have its most frequent address."""
+def contention(lanes: Lanes, warps: int) -> tuple[Numbers, Numbers]:
+    """Return [warps] how many lanes of the request of each warp have its most frequent address, and its addresses."""
     room = int(lanes.address.max(initial=0)) + 1
     key, lanes_there = np.unique(lanes.warp * room + lanes.address, return_counts=True)
     most: Numbers = np.zeros(warps, np.int64)
     np.maximum.at(most, key // room, lanes_there)
-    return most
+    return most, np.bincount(key // room, minlength=warps)
 
 
 def _words(lanes: Lanes) -> Numbers:

@@ -21,11 +21,12 @@ _BATCH_MEMORY_BYTES = 256 * 2**20
 class ReferenceEngine:
     """Runs lists of blocks in batches of a fitting size."""
 
-    def __init__(self, setting: Setting, *, records: bool = False) -> None:
+    def __init__(self, setting: Setting, *, records: bool = False, in_detail: bool = False) -> None:
         program, launch, budget = setting.program, setting.launch, setting.budget
         self._launch = launch
         self._batch = Batch(program, launch, setting.arena, setting.parameters, budget)
-        recorder = Recorder(program, launch.warps_per_block, budget.memory_bytes) if records else None
+        room = budget.memory_bytes
+        recorder = Recorder(program, launch.warps_per_block, room, in_detail=in_detail) if records else None
         self._tally = Tally(program, setting.touched, budget.memory_bytes, recorder)
         self._deadline = time.monotonic() + budget.seconds
         threads = launch.warps_per_block * WARP_LANES

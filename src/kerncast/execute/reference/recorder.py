@@ -1,6 +1,10 @@
-"""Writes down every access to global and local memory, warp by warp, in the order of the program."""
+"""Writes down every access to global and local memory, warp by warp, in the order of the program.
+
+In detail also basic blocks, shared memory and how far atomics contend.
+"""
 
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +19,7 @@ from kerncast.recording import (
     INSTRUCTION_SHIFT,
     LAST_SHIFT,
     MASK_SHIFT,
+    MOST_INSTRUCTIONS,
     OPERATION_SHIFT,
     SEGMENT,
     End,
@@ -25,7 +30,6 @@ from kerncast.recording import (
 Index = npt.NDArray[np.intp]
 Events = npt.NDArray[np.uint64]
 
-_LARGEST_NUMBER = 0xFFFF
 _LOCAL_LINE_BYTES = 4
 """of each thread; 32 of them are a line"""
 _ENTRY_BYTES = 16
@@ -34,8 +38,9 @@ _ENTRY_BYTES = 16
 class Recorder:
     """Collects events of batches of blocks."""
 
-    def __init__(self, program: Program, warps: int, limit_bytes: int) -> None:
+    def __init__(self, program: Program, warps: int, limit_bytes: int, *, in_detail: bool = False) -> None:
         self._program = program
+        self._in_detail = in_detail
         self._warps = warps
         self._limit_bytes = limit_bytes
         self._nbytes = 0
@@ -66,8 +71,16 @@ class Recorder:
         order = np.argsort(first)
         warp, line = pieces.warp[first[order]], pieces.line[first[order]].astype(np.uint64)
         is_last = np.append(warp[1:] != warp[:-1], [True]).astype(np.uint64)
-        what = np.uint64(operation << OPERATION_SHIFT | min(number, _LARGEST_NUMBER) << INSTRUCTION_SHIFT)
-        events = line | masks[order] << np.uint64(MASK_SHIFT) | is_last << np.uint64(LAST_SHIFT) | what
+        events = line | masks[order] << np.uint64(MASK_SHIFT) | is_last << np.uint64(LAST_SHIFT)
+        self._append(warp, events | _tag(operation, number))
+
+    def note(self, operation: Operation, number: int, warps: Index, contents: npt.NDArray[Any]) -> None:
+        """Write down one event without a line for each of these warps, if the recording is in detail."""
+        if self._in_detail:
+            last = 0 if operation is Operation.CONTENTION else 1 << LAST_SHIFT
+            self._append(warps, contents.astype(np.uint64) | _tag(operation, number) | np.uint64(last))
+
+    def _append(self, warp: Index, events: Events) -> None:
         self._entries.append((warp, events))
         self._seen += np.bincount(warp, minlength=len(self._seen))
         self._nbytes += _ENTRY_BYTES * len(events)
@@ -111,6 +124,11 @@ def operation_of(ins: Instruction, space: str, read: frozenset[str]) -> Operatio
     if space == "local":
         return Operation.LOCAL_STORE if ins.root == "st" else Operation.LOCAL_LOAD
     return operation_in_global(ins, read)
+
+
+def _tag(operation: Operation, number: int) -> np.uint64:
+    """Return the bits of an event that tell what is done, and by which instruction."""
+    return np.uint64(operation << OPERATION_SHIFT | min(number, MOST_INSTRUCTIONS - 1) << INSTRUCTION_SHIFT)
 
 
 def _pieces_of(waits: list[int], events: int) -> list[tuple[int, int, End]]:

@@ -20,6 +20,7 @@ from kerncast.execute.state import ACCESS_COUNTS, MEMORY_ROOTS, is_switched
 from kerncast.execute.touched import Touched
 from kerncast.kernel_profile import SECTOR_BYTES
 from kerncast.ptx.module import Instruction
+from kerncast.recording import CONTENT_SHIFT, Operation
 from kerncast.trace import Counts
 
 Index = npt.NDArray[np.intp]
@@ -83,6 +84,9 @@ class Tally:
         issued = np.bincount(warps // self._threads.warps_per_block, minlength=self._threads.blocks)
         self.counts["block_threads"][self._rows, number] += self._per_block(active)
         self.counts["block_warps"][self._rows, number] += issued
+        if self.recorder:
+            lanes = np.bincount(self._threads.warp[active], 2.0 ** self._threads.lane[active], self._threads.warps)
+            self.recorder.note(Operation.BASIC_BLOCK, number, warps, lanes[warps])
         self._issued[warps] += self._lengths[number]
 
     def guard(self, number: int, executing: Index) -> None:
@@ -124,7 +128,7 @@ class Tally:
         self._add("sectors", number, sectors)
         self._add("lines", number, lines)
         if ins.root in _ATOMICS:
-            self._add("contention", number, contention(lanes, self._threads.warps))
+            self._contention(number, lanes)
         if self.recorder:
             self.recorder.access(number, ins, "global", pieces)
 
@@ -136,8 +140,20 @@ class Tally:
         self._requests(number, lanes, "shared_accesses", "shared_requests")
         self._add("shared_wavefronts", number, wavefronts)
         self._add("shared_conflicts", number, wavefronts - least)
+        warps, content = np.unique(lanes.warp), wavefronts
         if is_atomic:
-            self._add("contention", number, contention(lanes, self._threads.warps))
+            most, _ = contention(lanes, self._threads.warps)
+            self._add("contention", number, most)
+            content = wavefronts | most << CONTENT_SHIFT
+        if self.recorder:
+            self.recorder.note(_shared_operation(ins.root), number, warps, content[warps])
+
+    def _contention(self, number: int, lanes: Lanes) -> None:
+        most, addresses = contention(lanes, self._threads.warps)
+        self._add("contention", number, most)
+        if self.recorder:
+            warps = np.unique(lanes.warp)
+            self.recorder.note(Operation.CONTENTION, number, warps, (most | addresses << CONTENT_SHIFT)[warps])
 
     def _local(self, number: int, ins: Instruction, lanes: Lanes) -> None:
         pieces = local_pieces(lanes)
@@ -168,3 +184,9 @@ class Tally:
         if len(threads) == self._threads.count:
             return np.full(self._threads.blocks, self._threads.count // self._threads.blocks)
         return np.bincount(self._threads.row[threads], minlength=self._threads.blocks)
+
+
+def _shared_operation(root: str) -> Operation:
+    if root in _ATOMICS:
+        return Operation.SHARED_ATOMIC
+    return Operation.SHARED_STORE if root == "st" else Operation.SHARED_LOAD

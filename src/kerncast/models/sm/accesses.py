@@ -1,0 +1,175 @@
+"""Which PTX instructions access memory, where, and which of them are one machine instruction."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from kerncast.execute.machine.alignment import merged_accesses
+from kerncast.execute.work import operation_of
+from kerncast.models.sm.micro_ops import MOST_DESTINATIONS, Memory
+from kerncast.ptx.cfg import BasicBlock, ControlFlowGraph
+from kerncast.ptx.dependence import results_of, sources_of
+from kerncast.ptx.module import TYPE_BITS, Address, Function, Instruction, Register, Symbol, Vector
+from kerncast.recording import Operation
+
+_WRITES = {"st", "atom", "red"}
+_ROOTS = {"ld", "ldu", *_WRITES}
+_ARRIVES_ONLY = {"warp", "arrive"}
+_ENDS_JOINING = {"bar", "barrier", "st", "atom"}
+_OF_OPERATION = {Operation.ATOMIC: Memory.ATOMIC, Operation.REDUCTION: Memory.REDUCTION}
+_ORDERED = {"volatile", "relaxed", "acquire", "release", "acq_rel", "mmio"}
+_WORD_BYTES, _WIDEST_BYTES = 4, 16
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What is known of the bytes that an access touches."""
+
+    space: str
+    """generic: any of global, local and shared"""
+    base: str
+    """register or variable with the offset that follows; empty: unknown"""
+    is_variable: bool
+    version: int
+    """how often the base was written before in its basic block"""
+    start: int
+    stop: int
+    is_read_only: bool
+    """nothing writes there while the kernel runs"""
+    is_ordered: bool
+    """no other access moves across it"""
+
+    def may_overlap(self, other: "Place") -> bool:
+        """Return whether both can touch the same byte, or must stay in order for another reason."""
+        if self.is_ordered or other.is_ordered:
+            return True
+        if self.is_read_only or other.is_read_only:
+            return False
+        if self.space != other.space:
+            return "generic" in {self.space, other.space}
+        if (self.base, self.version) == (other.base, other.version) and self.base:
+            return self.start < other.stop and other.start < self.stop
+        return not (self.is_variable and other.is_variable and self.base and other.base)
+
+
+class Accesses:
+    """The accesses of a function by the number of their instruction."""
+
+    def __init__(self, function: Function, cfg: ControlFlowGraph) -> None:
+        self._code = function.instructions
+        self._merged = merged_accesses(_laid_out(function), cfg) if self._has_neighbours else set()
+        self.joined: dict[int, tuple[int, ...]] = {}
+        """by the first one in the order of the program: all loads that the compiler makes one"""
+        for block in cfg.blocks:
+            self._join(block)
+        self.taken_in = {number for first, group in self.joined.items() for number in group if number != first}
+        """loads that another one makes"""
+
+    @property
+    def _has_neighbours(self) -> bool:
+        """Whether loads from shared memory lie side by side, so that it is worth while to look at their alignment."""
+        addresses = [i.operands[-1] for i in self._code if i.root == "ld" and i.space == "shared" and i.operands]
+        places = {(a.base, a.offset) for a in addresses if isinstance(a, Address)}
+        return any((base, offset + _WORD_BYTES) in places for base, offset in places)
+
+    @cached_property
+    def _is_read(self) -> frozenset[str]:
+        return frozenset(r.name for ins in self._code for r in sources_of(ins))
+
+    def memory(self, number: int) -> Memory:
+        """Return what an instruction asks of memory; a barrier of the block is one."""
+        ins = self._code[number]
+        if ins.root in {"bar", "barrier"}:
+            return Memory.NONE if _ARRIVES_ONLY & set(ins.modifiers) else Memory.BARRIER
+        if ins.root not in _ROOTS or ins.space in {"param", "const"}:
+            return Memory.NONE
+        is_shared = ins.space == "shared"
+        if ins.root in {"ld", "ldu"}:
+            return Memory.SHARED_LOAD if is_shared else Memory.LOAD
+        if ins.root == "st":
+            return Memory.SHARED_STORE if is_shared else Memory.STORE
+        return Memory.SHARED_ATOMIC if is_shared else _OF_OPERATION[operation_of(ins, self._is_read)]
+
+    def places(self, block: BasicBlock) -> dict[int, Place]:
+        """Return what is known of each access of a block."""
+        versions: dict[str, int] = {}
+        found = {}
+        for number in range(block.start, block.stop):
+            ins = self._code[number]
+            if ins.root in _ROOTS:
+                found[number] = _place(ins, versions)
+            for register in results_of(ins):
+                versions[register.name] = versions.get(register.name, 0) + 1
+        return found
+
+    def _join(self, block: BasicBlock) -> None:
+        """Find the groups of joined loads: a load that is taken in continues the one 4 bytes below it."""
+        seen: dict[tuple[str, int], int] = {}
+        leaders: dict[int, int] = {}
+        for number in range(block.start, block.stop + 1):
+            if number == block.stop or self._code[number].root in _ENDS_JOINING:
+                self._join_run(seen, leaders)
+                seen, leaders = {}, {}
+                continue
+            ins = self._code[number]
+            address = ins.operands[-1] if ins.root == "ld" and ins.space == "shared" else None
+            if isinstance(address, Address) and isinstance(address.base, Register | Symbol):
+                seen.setdefault((address.base.name, address.offset), number)
+
+    def _join_run(self, seen: dict[tuple[str, int], int], leaders: dict[int, int]) -> None:
+        groups: dict[int, list[int]] = {}
+        for (base, offset), number in sorted(seen.items()):
+            below = seen.get((base, offset - _WORD_BYTES))
+            if number in self._merged and below is not None:
+                leaders[number] = leaders[below]
+                groups[leaders[number]].append(number)
+            else:
+                leaders[number] = number
+                groups[number] = [number]
+        for group in groups.values():
+            if 1 < len(group) <= MOST_DESTINATIONS and self._is_one(group):
+                self.joined[min(group)] = tuple(group)
+
+    def _is_one(self, group: Sequence[int]) -> bool:
+        """Return whether all loads of a group can stand where the first one does."""
+        first = min(group)
+        if len({(self._code[number].guard, self._code[number].guard_negated) for number in group}) > 1:
+            return False
+        for number in group:
+            own = {r.name for r in results_of(self._code[number])}
+            used = {r.name for r in sources_of(self._code[number])} | own
+            for ins in self._code[first:number]:
+                if used & {r.name for r in results_of(ins)} or own & {r.name for r in sources_of(ins)}:
+                    return False
+        return True
+
+
+def _laid_out(function: Function) -> Function:
+    """Return a function whose shared variables are aligned as the compiler knows them to be, having placed them.
+
+    Shared memory starts at a multiple of 16 bytes, so that each variable does where the sizes of all do.
+    """
+    shared = [v for v in function.variables if v.space == "shared"]
+    if any(v.nbytes % _WIDEST_BYTES for v in shared):
+        return function
+    aligned = (replace(v, align=max(v.align, _WIDEST_BYTES)) if v in shared else v for v in function.variables)
+    return replace(function, variables=tuple(aligned))
+
+
+def _place(ins: Instruction, versions: dict[str, int]) -> Place:
+    address = next((o for o in ins.operands if isinstance(o, Address)), None)
+    data = next((o for o in ins.operands if isinstance(o, Vector)), None)
+    nbytes = TYPE_BITS.get(ins.type, 64) // 8 * (len(data.elements) if data else 1)
+    base = address.base if address is not None else None
+    name = base.name if base is not None else ""
+    start = address.offset if address is not None else 0
+    return Place(
+        space=ins.space,
+        base=name,
+        is_variable=isinstance(base, Symbol),
+        version=versions.get(name, 0),
+        start=start,
+        stop=start + nbytes,
+        is_read_only="nc" in ins.modifiers,
+        is_ordered=ins.root in {"atom", "red"} or bool(_ORDERED & set(ins.modifiers)),
+    )

@@ -1,0 +1,103 @@
+"""One SM's share of L2 and DRAM, as queues that are known by when they will have done what they have been given."""
+
+import numpy as np
+
+from kerncast.models.sm.compiled import inlined
+from kerncast.models.sm.state import (
+    C_ATOMIC,
+    N_DRAM,
+    N_L2_READ,
+    N_L2_WRITE,
+    Q_ATOMIC,
+    Q_DRAM,
+    Q_L2,
+    Q_READ_DEBT,
+    Q_WRITE_DEBT,
+    R_ATOMIC,
+    R_DRAM,
+    R_DRAM_LATENCY,
+    R_L2_LATENCY,
+    R_L2_READ,
+    R_L2_WRITE,
+    R_READ_SHARE,
+    R_SAME_ADDRESS,
+    R_WRITE_SHARE,
+    Code,
+    Real,
+    State,
+    Whole,
+)
+from kerncast.recording import LINE_BITS
+
+LINE_MASK = 2**LINE_BITS - 1
+#: Number of bits of each of the 16 masks of sectors, four bits each.
+SECTORS_OF = 0x4332322132212110
+
+
+@inlined
+def sectors_of(mask: Whole) -> Whole:
+    """Return how many sectors a mask has."""
+    return SECTORS_OF >> (4 * mask) & 0xF
+
+
+@inlined
+def read(code: Code, state: State, sectors: Whole, asked: Real) -> Real:
+    """Read sectors from L2, and a part of them from DRAM; returns when they are there."""
+    rates, queues = code.rates, state.queues
+    state.counts[N_L2_READ] += sectors
+    queues[Q_L2] = max(asked, queues[Q_L2]) + sectors * rates[R_L2_READ]
+    return max(queues[Q_L2] + rates[R_L2_LATENCY], _read_dram(code, state, sectors, asked))
+
+
+@inlined
+def _read_dram(code: Code, state: State, sectors: Whole, asked: Real) -> Real:
+    """Read from DRAM what the debt of whole sectors is; returns when it is there, 0 where there is none."""
+    rates, queues = code.rates, state.queues
+    queues[Q_READ_DEBT] += sectors * rates[R_READ_SHARE]
+    if queues[Q_READ_DEBT] < 1.0:
+        return 0.0
+    owed = np.floor(queues[Q_READ_DEBT])
+    queues[Q_READ_DEBT] -= owed
+    state.counts[N_DRAM] += np.int64(owed)
+    queues[Q_DRAM] = max(asked, queues[Q_DRAM]) + owed * rates[R_DRAM]
+    return queues[Q_DRAM] + rates[R_DRAM_LATENCY]
+
+
+@inlined
+def write(code: Code, state: State, sectors: Whole, asked: Real) -> None:
+    """Write sectors to L2, and a part of them to DRAM."""
+    state.counts[N_L2_WRITE] += sectors
+    state.queues[Q_L2] = max(asked, state.queues[Q_L2]) + sectors * code.rates[R_L2_WRITE]
+    _write_dram(code, state, sectors, asked)
+
+
+@inlined
+def _write_dram(code: Code, state: State, sectors: Whole, asked: Real) -> None:
+    queues = state.queues
+    queues[Q_WRITE_DEBT] += sectors * code.rates[R_WRITE_SHARE]
+    if queues[Q_WRITE_DEBT] >= 1.0:
+        owed = np.floor(queues[Q_WRITE_DEBT])
+        queues[Q_WRITE_DEBT] -= owed
+        state.counts[N_DRAM] += np.int64(owed)
+        queues[Q_DRAM] = max(asked, queues[Q_DRAM]) + owed * code.rates[R_DRAM]
+
+
+@inlined
+def change(code: Code, state: State, sectors: Whole, asked: Real) -> Real:
+    """Read and write an atomic's sectors; its time in L2 is that of its lanes. Returns when DRAM has brought them."""
+    state.counts[N_L2_READ] += sectors
+    state.counts[N_L2_WRITE] += sectors
+    done = _read_dram(code, state, sectors, asked)
+    _write_dram(code, state, sectors, asked)
+    return done
+
+
+@inlined
+def contend(code: Code, state: State, event: Whole, asked: Real) -> Real:
+    """Do an atomic's lane operations one after the other; returns when the last has its result."""
+    rates, line = code.rates, event & LINE_MASK
+    lanes, addresses = line & 0xFF, line >> 8 & 0xFF
+    work = addresses * rates[R_ATOMIC] + max(lanes - 1, 0) * rates[R_SAME_ADDRESS]
+    state.queues[Q_ATOMIC] = max(asked, state.queues[Q_ATOMIC]) + work
+    state.cycles[C_ATOMIC] += work
+    return state.queues[Q_ATOMIC] + rates[R_L2_LATENCY]

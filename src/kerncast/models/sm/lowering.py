@@ -1,0 +1,246 @@
+"""Lowering: the micro-ops that the basic blocks of a kernel's PTX become on one architecture.
+
+How many micro-ops of which kind come from ``data/instructions/lowering.csv``, which averages over the machine code of
+many kernels. Each waits for what its PTX instruction reads. Fails when: the compiler treats the kernel at hand
+otherwise than most.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from kerncast.architecture import Architecture
+from kerncast.execute.machine.forms import forms_of
+from kerncast.execute.machine.lowering_table import ENTRY, lowered
+from kerncast.models.sm.accesses import Accesses, Place
+from kerncast.models.sm.fractions import Average, Diffusion, Share
+from kerncast.models.sm.micro_ops import (
+    FULL_WEIGHT,
+    MOST_DESTINATIONS,
+    MOST_SOURCES,
+    NO_REGISTER,
+    Memory,
+    Pipe,
+    Program,
+)
+from kerncast.models.sm.operation_costs import Cost, cost_of
+from kerncast.models.sm.registers import RegisterMap
+from kerncast.models.sm.scheduling import MicroOp, scheduled
+from kerncast.ptx.cfg import BasicBlock, ControlFlowGraph
+from kerncast.ptx.dependence import results_of, sources_of
+from kerncast.ptx.module import Function, Instruction
+
+#: Opcodes of the table that are the access itself.
+_ACCESS_OPCODES = ("LD", "ST", "ATOM", "RED", "BAR")
+_NO_ACCESS = {"LDGDEPBAR"}
+_FENCES = {"membar", "fence"}
+#: What makes the two halves of a 64-bit result apart from one another.
+_HALVES = {"mov", "selp", "and", "or", "xor", "not"}
+#: Micro-ops of an instruction from which on some check operands beside the chain that makes the result.
+_LONG_CHAIN, _OFF_CHAIN_PART = 4, 3
+#: Latencies in cycles by which instructions are ordered where the architecture's are unknown.
+_TYPICAL_ALU, _TYPICAL_SHARED, _TYPICAL_GLOBAL = 5.0, 25.0, 250.0
+
+
+def lower(
+    function: Function, cfg: ControlFlowGraph, architecture: Architecture, *, keeps_local: bool = True
+) -> Program:
+    """Return the micro-ops of a kernel.
+
+    ``keeps_local`` says whether its local arrays stay in memory; else accesses to them are what the compiler makes of
+    arrays in registers.
+    """
+    return _Lowering(function, cfg, architecture, keeps_local=keeps_local).program()
+
+
+class _Lowering:
+    """The micro-ops while they are collected."""
+
+    def __init__(
+        self, function: Function, cfg: ControlFlowGraph, architecture: Architecture, *, keeps_local: bool
+    ) -> None:
+        self._code, self._cfg, self._architecture = function.instructions, cfg, architecture
+        self._forms = forms_of(function, cfg)
+        self._accesses = Accesses(function, cfg)
+        self._memory = [self._accesses.memory(number) for number in range(len(self._code))]
+        if not keeps_local:
+            self._memory = [
+                Memory.NONE if ins.space == "local" else memory
+                for ins, memory in zip(self._code, self._memory, strict=True)
+            ]
+        self._guards = _guards(self._code)
+        self._averages: dict[tuple[str, str, bool], Average] = {}
+        self._shares = self._all_shares()
+        self._registers = RegisterMap(self._code, [self._makes(number) for number in range(len(self._code))])
+        self._latency = _Latencies(architecture)
+
+    def program(self) -> Program:
+        """Return all blocks' micro-ops in order of issue."""
+        blocks = []
+        for block in self._cfg.blocks:
+            places = self._accesses.places(block)
+            ops = [op for number in range(block.start, block.stop) for op in self._operations(number, places)]
+            blocks.append(self._ordered(ops, block))
+        return _program(blocks, self._registers.count)
+
+    def _all_shares(self) -> list[list[Share]]:
+        """Return the micro-ops of each instruction, without the access that it makes."""
+        diffusion = Diffusion()
+        number = self._architecture.number
+        shares: list[list[Share]] = []
+        for block in self._cfg.blocks:
+            averages = [self._average(each) for each in range(block.start, block.stop)]
+            if not block.start:
+                averages[0] += _average(lowered(ENTRY, number), self._code[0], number)
+            shares += diffusion.whole(averages)
+        return shares
+
+    def _average(self, number: int) -> Average:
+        """Return the micro-ops that an instruction becomes on average, besides its access."""
+        ins = self._code[number]
+        is_access = self._memory[number] is not Memory.NONE
+        if is_access and ins.space == "local":
+            return ()
+        guards = ins.root == "setp" and any(r.name in self._guards for r in results_of(ins))
+        key = (self._forms[number], ins.type, guards)
+        if key not in self._averages:
+            self._averages[key] = self._average_of(key[0], ins, is_access=is_access, guards=guards)
+        return self._averages[key]
+
+    def _average_of(self, form: str, ins: Instruction, *, is_access: bool, guards: bool) -> Average:
+        found = lowered("atom" + form.removeprefix("red") if ins.root == "red" else form, self._architecture.number)
+        if is_access:
+            found = tuple((opcode, times) for opcode, times in found if not _is_access(opcode))
+        return _average(found, ins, self._architecture.number, guards=guards)
+
+    def _makes(self, number: int) -> int:
+        """Return in how many of FULL_WEIGHT executions an instruction makes its result itself."""
+        if self._memory[number] is not Memory.NONE:
+            return FULL_WEIGHT
+        return max((share.weight for share in _split(self._shares[number])[0]), default=0)
+
+    def _operations(self, number: int, places: dict[int, Place]) -> Iterator[MicroOp]:
+        ins, memory = self._code[number], self._memory[number]
+        sources, results = self._registers.read(number), self._registers.made(number)[:MOST_DESTINATIONS]
+        if memory is not Memory.NONE:
+            for share in self._shares[number]:
+                yield _filler(share, number, sources)
+            if number not in self._accesses.taken_in:
+                yield self._access(number, sources, places)
+            return
+        on_chain, beside = _split(self._shares[number])
+        for share in beside:
+            yield _filler(share, number, sources)
+        before: tuple[int, ...] = ()
+        for share in on_chain:
+            waits = tuple(dict.fromkeys((*before, *sources)))[:MOST_SOURCES]
+            yield MicroOp(
+                share.cost, Memory.NONE, share.weight, share.phase, waits, results, (), number,
+                is_fence=ins.root in _FENCES,
+            )  # fmt: skip
+            before = () if ins.root in _HALVES else results
+            if share.weight == FULL_WEIGHT:
+                sources = sources if ins.root in _HALVES else ()
+
+    def _access(self, number: int, sources: tuple[int, ...], places: dict[int, Place]) -> MicroOp:
+        memory = self._memory[number]
+        if memory is Memory.BARRIER:
+            return MicroOp(Cost(Pipe.BRANCH), memory, FULL_WEIGHT, 0, sources, (), (), number, is_fence=True)
+        group = self._accesses.joined.get(number, (number,))
+        results = tuple(dict.fromkeys(r for each in group for r in self._registers.made(each)))[:MOST_DESTINATIONS]
+        found = tuple(places[each] for each in group)
+        return MicroOp(Cost(Pipe.LSU), memory, FULL_WEIGHT, 0, sources, results, group, number, found)
+
+    def _ordered(self, ops: Sequence[MicroOp], block: BasicBlock) -> list[MicroOp]:
+        """Return a block's micro-ops in order of issue; what ends the block stays last, the branch itself behind it."""
+        last = block.stop - 1 if self._code[block.stop - 1].ends_block else -1
+        moving = [op for op in ops if op.instruction != last]
+        order = scheduled(moving, [self._latency.of(op) for op in moving])
+        ending = sorted((op for op in ops if op.instruction == last), key=lambda op: op.cost.pipe is Pipe.BRANCH)
+        return [*(moving[place] for place in order), *ending]
+
+
+def _is_access(opcode: str) -> bool:
+    return opcode.startswith(_ACCESS_OPCODES) and opcode not in _NO_ACCESS
+
+
+def _guards(code: Sequence[Instruction]) -> frozenset[str]:
+    """Return the predicates that decide whether an instruction runs, by themselves or joined with others."""
+    found = {ins.guard.name for ins in code if ins.guard is not None}
+    return frozenset(found.union(r.name for ins in code if ins.type == "pred" for r in sources_of(ins)))
+
+
+def _average(
+    found: Iterable[tuple[str, float]], ins: Instruction, architecture: int, *, guards: bool = False
+) -> Average:
+    costs = ((cost_of(opcode, ins, architecture, guards=guards), times) for opcode, times in found)
+    return tuple((cost, times) for cost, times in costs if cost is not None)
+
+
+def _filler(share: Share, number: int, sources: tuple[int, ...] = ()) -> MicroOp:
+    """Return a micro-op that nothing waits for."""
+    return MicroOp(share.cost, Memory.NONE, share.weight, share.phase, sources, (), (), number)
+
+
+def _split(shares: Sequence[Share]) -> tuple[list[Share], list[Share]]:
+    """Return the micro-ops that make a result one after the other, special functions first, and those beside them.
+
+    Beside it are branches, a part of a long expansion, which checks operands, and what comes with a whole micro-op in
+    some executions only, as constants do.
+    """
+    aside = len(shares) // _OFF_CHAIN_PART if len(shares) >= _LONG_CHAIN else 0
+    has_whole = any(share.weight == FULL_WEIGHT and share.cost.pipe is not Pipe.BRANCH for share in shares)
+    on_chain: list[Share] = []
+    beside: list[Share] = []
+    for share in sorted(shares, key=lambda share: share.cost.pipe is not Pipe.XU):
+        is_check = share.cost.pipe in {Pipe.ALU, Pipe.UNIFORM} and len(beside) < aside
+        is_extra = has_whole and share.weight < FULL_WEIGHT
+        (beside if is_check or is_extra or share.cost.pipe is Pipe.BRANCH else on_chain).append(share)
+    return on_chain, beside
+
+
+class _Latencies:
+    """Cycles to the result of a micro-op, for ordering."""
+
+    def __init__(self, architecture: Architecture) -> None:
+        cycles = architecture.cycles
+        self._alu = cycles.alu_latency or _TYPICAL_ALU
+        self._shared = cycles.shared_latency or _TYPICAL_SHARED
+        self._global = cycles.l2_latency or _TYPICAL_GLOBAL
+
+    def of(self, op: MicroOp) -> float:
+        """Return the cycles of one micro-op."""
+        match op.memory:
+            case Memory.LOAD | Memory.ATOMIC:
+                return self._global
+            case Memory.SHARED_LOAD | Memory.SHARED_ATOMIC:
+                return self._shared
+        if op.cost.pipe in {Pipe.XU, Pipe.LSU}:
+            return op.cost.latency or self._shared
+        return op.cost.latency or self._alu
+
+
+def _program(blocks: Sequence[Sequence[MicroOp]], registers: int) -> Program:
+    ops = [op for block in blocks for op in block]
+    return Program(
+        starts=np.cumsum([0, *map(len, blocks)], dtype=np.int32),
+        pipe=np.array([op.cost.pipe for op in ops], np.int32),
+        memory=np.array([op.memory for op in ops], np.int32),
+        cycles=np.array([op.cost.cycles for op in ops], np.float32),
+        latency=np.array([op.cost.latency for op in ops], np.float32),
+        weight=np.array([op.weight for op in ops], np.int32),
+        phase=np.array([op.phase for op in ops], np.int32),
+        sources=_padded([op.sources for op in ops], MOST_SOURCES),
+        destinations=_padded([op.destinations for op in ops], MOST_DESTINATIONS),
+        accesses=_padded([op.accesses for op in ops], MOST_DESTINATIONS),
+        instruction=np.array([op.instruction for op in ops], np.int32),
+        registers=registers,
+    )
+
+
+def _padded(rows: Sequence[tuple[int, ...]], width: int) -> npt.NDArray[np.int32]:
+    found = np.full((len(rows), width), NO_REGISTER, np.int32)
+    for number, row in enumerate(rows):
+        found[number, : len(row)] = row
+    return found

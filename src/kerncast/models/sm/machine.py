@@ -1,0 +1,62 @@
+"""NOUN SM: one streaming multiprocessor as one kernel finds it, in cycles of its clock."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class SM:
+    """What the simulation needs to know; all rates are of one SM, with the others as busy as it is."""
+
+    sub_partitions: int
+    """each has a scheduler; warps belong to them in turn"""
+    issue_width: int
+    """instructions of one warp that a scheduler issues in one cycle"""
+    pipe_cycles: tuple[float, ...]
+    """[Pipe] that a warp instruction occupies its pipe"""
+    pipe_latency: tuple[float, ...]
+    """[Pipe] from issue to result"""
+    imad_fma_cycles: float
+    """that an IMAD occupies the FMA pipe too; 0 where it does not use it"""
+    lsu_cycles: float
+    """that each instruction occupies the load/store queue which all sub-partitions share"""
+    wavefront_cycles: float
+    """of shared memory"""
+    l1_tag_cycles: float
+    """per 128-byte line of a request"""
+    l1_bytes_per_cycle: float
+    """of hits"""
+    store_line_cycles: float
+    """per 128-byte line of a store"""
+    l1_lines: int
+    """128-byte lines; 0: no L1 for global memory"""
+    l1_operations: int
+    """one bit for each recording.Operation that L1 keeps data for"""
+    stores_allocate: bool
+    """whether a store puts its data into L1"""
+    l2_bytes_per_cycle: float
+    """of reads: the share of this SM"""
+    l2_write_bytes_per_cycle: float
+    dram_bytes_per_cycle: float
+    """the share of this SM"""
+    dram_read_share: float
+    """of the sectors that L2 is asked for"""
+    dram_write_share: float
+    """of the sectors that are written to L2"""
+    shared_latency: float
+    l1_latency: float
+    l2_latency: float
+    dram_latency: float
+    """from the request, as the others"""
+    barrier_latency: float
+    branch_latency: float
+    """from a branch to the next instruction of its warp"""
+    block_launch_cycles: float
+    """from the end of a block to the first instruction of the one that takes its place"""
+    atomic_cycles: float
+    """that a lane's atomic on an address of its own occupies this SM's share of L2"""
+    same_address_cycles: float
+    """that each further lane's atomic on one and the same address takes"""
+    shared_atomic_cycles: float
+    """per lane that wants the same address of shared memory"""
+    joined_wavefronts: float = 0.0
+    """that each access which the compiler joined into one shared load takes at least"""

@@ -1,0 +1,184 @@
+"""What a warp's memory request costs an SM: its turn in the load/store queue, then each of its 128-byte lines.
+
+Every queue is known by when it will have done what it has been given.
+"""
+
+from kerncast.models.sm.chains import (
+    ATOMIC,
+    BASIC_BLOCK,
+    CONTENTION,
+    LOCAL_LOAD,
+    LOCAL_STORE,
+    REDUCTION,
+    STORE,
+    instruction_of,
+    operation_of,
+)
+from kerncast.models.sm.compiled import called, inlined
+from kerncast.models.sm.l1 import drop_from_l1, load_through_l1, store_in_l1
+from kerncast.models.sm.l2_share import LINE_MASK, change, contend, read, sectors_of, write
+from kerncast.models.sm.micro_ops import Memory
+from kerncast.models.sm.state import (
+    C_L1,
+    C_SHARED,
+    I_L1_OPERATIONS,
+    I_LOCAL_LINES,
+    N_L1_SECTORS,
+    OP_LATENCY,
+    OP_MEMORY,
+    OP_SLOT,
+    OP_SLOTS,
+    Q_LSU,
+    R_JOINED,
+    R_L1_LATENCY,
+    R_LSU,
+    R_SECTOR,
+    R_SHARED_ATOMIC,
+    R_SHARED_LATENCY,
+    R_STORE_LINE,
+    R_TAG,
+    R_WAVEFRONT,
+    W_STOP,
+    Code,
+    Real,
+    State,
+    Whole,
+)
+from kerncast.recording import MASK_SHIFT, Operation
+
+SHARED_ATOMIC = int(Operation.SHARED_ATOMIC)
+SHARED_FIRST, SHARED_LAST = int(Memory.SHARED_LOAD), int(Memory.SHARED_ATOMIC)
+
+
+@inlined
+def occupy(state: State, time: Real, cost: Real) -> Real:
+    """Put work into the load/store queue; returns when it begins."""
+    start = max(time, state.queues[Q_LSU])
+    state.queues[Q_LSU] = start + cost
+    return start
+
+
+@inlined
+def exchange(code: Code, state: State, op: Whole, now: Whole) -> Real:
+    """Exchange registers between lanes, which occupies the load/store queue; returns when they are there."""
+    start = occupy(state, now, code.rates[R_LSU])
+    state.cycles[C_SHARED] += code.rates[R_LSU]
+    return start + code.costs[op, OP_LATENCY]
+
+
+@called
+def request(code: Code, state: State, x: Whole, op: Whole, now: Whole) -> tuple[Real, bool]:
+    """Make a micro-op's accesses; returns when the last is done, and whether any went to global or local memory."""
+    own, shared = _work_of(code, state, x, op)
+    memory = code.ops[op, OP_MEMORY]
+    is_global = own > 0.0 or (shared == 0.0 and not SHARED_FIRST <= memory <= SHARED_LAST)
+    least = code.rates[R_LSU]
+    cost = max(least, own + shared)
+    start = occupy(state, now, cost)
+    state.cycles[C_L1 if is_global else C_SHARED] += cost
+    latency = code.costs[op, OP_LATENCY]
+    if latency == 0.0:
+        latency = code.rates[R_L1_LATENCY if is_global else R_SHARED_LATENCY]
+    data = start + (cost - least)
+    done = data + latency if shared > 0.0 or own == 0.0 else data
+    if own > 0.0:
+        done = max(done, _lines(code, state, x, op, (start, data + latency)))
+    return done, is_global
+
+
+@inlined
+def _is_of(code: Code, at: Whole, stop: Whole, instruction: Whole) -> bool:
+    """Tell whether an event still belongs to an instruction's access."""
+    if at >= stop:
+        return False
+    event = code.events[at]
+    return bool(instruction_of(event) == instruction and operation_of(event) != BASIC_BLOCK)
+
+
+@inlined
+def _work_of(code: Code, state: State, x: Whole, op: Whole) -> tuple[Real, Real]:
+    """Return the cycles that a micro-op's lines and its shared accesses take in the load/store queue."""
+    rates = code.rates
+    stop = state.warps[x, W_STOP]
+    lines, stored, sectors, joined, shared = 0, 0, 0, 0, 0.0
+    for number in range(code.ops[op, OP_SLOTS]):
+        at = state.places[x, code.ops[op, OP_SLOT + number]]
+        if at < 0:
+            continue
+        instruction = instruction_of(code.events[at])
+        while _is_of(code, at, stop, instruction):
+            event = code.events[at]
+            operation = operation_of(event)
+            if operation in (STORE, LOCAL_STORE):
+                stored += 1
+            elif operation <= LOCAL_LOAD:
+                lines += 1
+                sectors += sectors_of(event >> MASK_SHIFT & 0xF)
+            elif operation != CONTENTION:
+                joined += 1
+                shared = max(shared, _shared_work(code, event, operation))
+            at += 1
+    if joined > 1:
+        shared = max(shared, joined * rates[R_JOINED])
+    loaded = max(lines * rates[R_TAG], sectors * rates[R_SECTOR])
+    return loaded + stored * rates[R_STORE_LINE], shared
+
+
+@inlined
+def _shared_work(code: Code, event: Whole, operation: Whole) -> Real:
+    """Return the cycles that one access to shared memory takes."""
+    line = event & LINE_MASK
+    if operation == SHARED_ATOMIC:
+        by_address = (line >> 8 & 0xFF) * code.rates[R_SHARED_ATOMIC]
+        return max((line & 0xFF) * code.rates[R_WAVEFRONT], by_address)
+    return line * code.rates[R_WAVEFRONT]
+
+
+@inlined
+def _lines(code: Code, state: State, x: Whole, op: Whole, times: tuple[Real, Real]) -> Real:
+    """Send a micro-op's lines on their way; returns when the last one's data is there.
+
+    ``times``: when the first leaves, and when what L1 has comes.
+    """
+    start, hit = times
+    stop = state.warps[x, W_STOP]
+    done, asked = 0.0, start
+    for number in range(code.ops[op, OP_SLOTS]):
+        at = state.places[x, code.ops[op, OP_SLOT + number]]
+        if at < 0:
+            continue
+        instruction = instruction_of(code.events[at])
+        while _is_of(code, at, stop, instruction):
+            event = code.events[at]
+            operation = operation_of(event)
+            if operation == CONTENTION:
+                done = max(done, contend(code, state, event, start))
+            elif operation <= LOCAL_STORE:
+                done = max(done, _line(code, state, x, event, (asked, hit)))
+                asked += code.rates[R_TAG]
+            at += 1
+    return done
+
+
+@inlined
+def _line(code: Code, state: State, x: Whole, event: Whole, times: tuple[Real, Real]) -> Real:
+    """Read, write or change one line; returns when it is there."""
+    asked = times[0]
+    operation, mask = operation_of(event), event >> MASK_SHIFT & 0xF
+    tag = event & 0x7FFFFFFF
+    if operation in (LOCAL_LOAD, LOCAL_STORE):
+        tag = -2 - (x * code.settings[I_LOCAL_LINES] + (event & LINE_MASK))
+    uses_l1 = code.settings[I_L1_OPERATIONS] >> operation & 1
+    if operation in (STORE, LOCAL_STORE):
+        if uses_l1:
+            store_in_l1(code, state, tag, mask, asked)
+        write(code, state, sectors_of(mask), asked)
+        return asked
+    if operation in (ATOMIC, REDUCTION):
+        if uses_l1:
+            drop_from_l1(code, state, tag, mask)
+        return change(code, state, sectors_of(mask), asked)
+    state.counts[N_L1_SECTORS] += sectors_of(mask)
+    if not uses_l1:
+        return read(code, state, sectors_of(mask), asked)
+    return load_through_l1(code, state, tag, mask, times)

@@ -1,0 +1,94 @@
+"""Where a machine opcode runs and what it costs there, from the tables in ``data/instructions``."""
+
+import csv
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import kerncast
+from kerncast.execute.machine.instruction_set import UNKNOWN, kind_of
+from kerncast.models.sm.micro_ops import Pipe
+from kerncast.ptx.module import TYPE_BITS, Instruction
+
+_FILE = Path(kerncast.__path__[0]) / "data" / "instructions" / "opcode_cycles.csv"
+_PIPES = {
+    "fma": Pipe.FMA, "alu": Pipe.ALU, "fp16": Pipe.FP16, "fp64": Pipe.FP64, "xu": Pipe.XU, "lsu": Pipe.LSU,
+    "tex": Pipe.LSU, "cbu": Pipe.BRANCH, "adu": Pipe.BRANCH, "uniform": Pipe.UNIFORM, "tensor": Pipe.TENSOR,
+}  # fmt: skip
+#: Opcodes after which a warp goes on elsewhere.
+_JUMPS = {"BRA", "BRX", "BRK", "CONT", "CAL", "CALL", "EXIT", "JMP", "JMX", "KILL", "RET", "SYNC"}
+_BRANCHES = {"bra", "brx", "call", "exit", "ret", "trap"}
+_NO_JUMP_CYCLES = 1.0
+_WIDE_BITS = 64
+#: Modifiers in the table of costs: a conversion to or from 64 bits, a comparison that decides what runs.
+_WIDE, _GUARD = "64", "guard"
+_PIPE_OF_ROOT = {
+    name: pipe
+    for names, pipe in {
+        "wmma mma wgmma": Pipe.TENSOR, "tanh": Pipe.XU, "brx call trap exit brkpt nanosleep": Pipe.BRANCH,
+        "fence match redux prefetch prefetchu": Pipe.LSU, "mul24 mad24 madc dp2a": Pipe.IMAD,
+    }.items()
+    for name in names.split()
+}  # fmt: skip
+_PIPE_OF_TYPE = {"f64": Pipe.FP64, "f32": Pipe.FMA, "f16": Pipe.FP16, "f16x2": Pipe.FP16, "bf16x2": Pipe.FP16}
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Cost:
+    """Where a micro-op runs, and what differs from what its pipe says."""
+
+    pipe: Pipe
+    cycles: float = 0.0
+    """that it occupies the pipe; 0: as the pipe says"""
+    latency: float = 0.0
+    """cycles to its result, or from a branch that is none to the next instruction; 0: as the pipe says"""
+
+
+def cost_of(opcode: str, ins: Instruction, architecture: int, *, guards: bool = False) -> Cost | None:
+    """Return what an opcode costs that a PTX instruction became; None where nothing executes it.
+
+    ``guards`` says that its result decides whether other instructions run, which takes longer than to be read as data.
+    Fails when: the opcode is newer than the tables, or none is known (an empty one); the type of the PTX decides then.
+    """
+    kind = kind_of(opcode, (), architecture)
+    if kind is UNKNOWN:  # a NOP has an equal one
+        return Cost(_PIPE_OF_ROOT.get(ins.root) or _PIPE_OF_TYPE.get(ins.type, Pipe.ALU))
+    # A shuffle that the PTX does not ask for is Volta's NOP: @!PT SHFL.IDX PT, RZ, RZ, RZ, RZ.
+    if kind.pipe not in _PIPES or (opcode == "SHFL" and ins.root != "shfl"):
+        return None
+    is_wide = ins.root == "cvt" and any(TYPE_BITS[name] == _WIDE_BITS for name in ins.types)
+    row = _special(opcode, _WIDE if is_wide else _GUARD if guards else "", architecture)
+    pipe = _PIPES[row.pipe if row is not None and row.pipe else kind.pipe]
+    if pipe is Pipe.FMA and kind.work == "integer":
+        pipe = Pipe.IMAD
+    if row is not None:
+        return Cost(pipe, row.cycles, row.latency)
+    is_jump = opcode in _JUMPS and ins.root in _BRANCHES
+    return Cost(pipe, latency=_NO_JUMP_CYCLES if pipe is Pipe.BRANCH and not is_jump else 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    modifier: str
+    """empty: any"""
+    since: int
+    """first architecture, such as 86"""
+    pipe: str
+    cycles: float
+    latency: float
+
+
+def _special(opcode: str, modifier: str, architecture: int) -> _Row | None:
+    """Return the newest row that fits, one with the modifier first."""
+    fitting = [row for row in _table().get(opcode, ()) if row.since <= architecture and row.modifier in {"", modifier}]
+    return max(fitting, key=lambda row: (bool(row.modifier), row.since)) if fitting else None
+
+
+@cache
+def _table() -> dict[str, list[_Row]]:
+    rows: dict[str, list[_Row]] = {}
+    with _FILE.open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            costs = float(row["cycles"] or 0), float(row["latency"] or 0)
+            rows.setdefault(row["opcode"], []).append(_Row(row["modifier"], int(row["from"] or 0), row["pipe"], *costs))
+    return rows

@@ -1,0 +1,71 @@
+"""Which micro-ops' results a register of the PTX stands for.
+
+An instruction that becomes no machine code of its own, as a copy or an address that the memory instruction takes in,
+hands on what it reads; one that runs in a part of its executions does both.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from kerncast.models.sm.micro_ops import FULL_WEIGHT, MOST_DESTINATIONS, MOST_SOURCES
+from kerncast.ptx.dependence import results_of, sources_of
+from kerncast.ptx.module import Instruction
+
+_MOST_PASSES = 4
+
+Registers = tuple[int, ...]
+
+
+class RegisterMap:
+    """Registers of the program for those of the PTX."""
+
+    def __init__(self, code: Sequence[Instruction], weights: Sequence[int]) -> None:
+        """``weights`` says in how many of FULL_WEIGHT executions an instruction makes its result itself."""
+        self._read = [tuple(dict.fromkeys(r.name for r in sources_of(ins))) for ins in code]
+        self._made = [tuple(dict.fromkeys(r.name for r in results_of(ins))) for ins in code]
+        self._own: dict[str, int] = {}
+        self.count = 0
+        for names, weight in zip(self._made, weights, strict=True):
+            if weight:
+                self._number(names)
+        self._values = self._handed_on(weights)
+
+    def made(self, instruction: int) -> Registers:
+        """Return the registers that an instruction writes."""
+        return tuple(dict.fromkeys(self._own[name] for name in self._made[instruction] if name in self._own))
+
+    def read(self, instruction: int) -> Registers:
+        """Return the registers that an instruction waits for, the latest ones where there are too many."""
+        return _latest(r for name in self._read[instruction] for r in self._values.get(name, ()))
+
+    def _number(self, names: Sequence[str]) -> None:
+        """Give each name its register; a micro-op names so many, further ones share the last."""
+        for place, name in enumerate(names):
+            if name in self._own:
+                continue
+            if place < MOST_DESTINATIONS:
+                self._own[name] = self.count
+                self.count += 1
+            else:
+                self._own[name] = self._own[names[MOST_DESTINATIONS - 1]]
+
+    def _handed_on(self, weights: Sequence[int]) -> dict[str, Registers]:
+        values: dict[str, Registers] = {name: (number,) for name, number in self._own.items()}
+        handing = [n for n, weight in enumerate(weights) if weight < FULL_WEIGHT and self._made[n]]
+        for _ in range(_MOST_PASSES):
+            changed = False
+            for number in handing:
+                found = [r for name in self._read[number] for r in values.get(name, ())]
+                for name in self._made[number]:
+                    own = (self._own[name],) if name in self._own else ()
+                    handed = _latest(r for r in (*values.get(name, ()), *found) if r not in own)
+                    new = (*own, *handed)[:MOST_SOURCES]
+                    changed |= new != values.get(name, ())
+                    values[name] = new
+            if not changed:
+                break
+        return values
+
+
+def _latest(registers: Iterable[int]) -> Registers:
+    """Return the registers that are made last in the order of the program."""
+    return tuple(sorted(set(registers), reverse=True)[:MOST_SOURCES])

@@ -1,0 +1,68 @@
+"""Which part of what L2 is asked for comes from DRAM, from how many distinct sectors neighbouring blocks touch.
+
+Blocks of one wave run side by side: what they share is read once. Over longer stretches L2 keeps as much as it holds:
+its miss rate is the growth of the footprint where the footprint equals its capacity.
+Source: Xiang, Ding, Luo, Bao, "HOTL: a Higher Order Theory of Locality", ASPLOS 2013 (miss rate = derivative of the
+average footprint at the cache's size). Fails when: blocks of a wave drift far apart, so that one's reads are pushed
+out before the other wants them.
+"""
+
+from dataclasses import dataclass
+
+from kerncast.cache_geometry import CacheGeometry
+from kerncast.footprint import FootprintCurve
+from kerncast.kernel_profile import SECTOR_BYTES
+
+#: A working set below this part of L2 stays there between launches, above the second one nothing does (timing study).
+_L2_KEPT, _L2_LOST = 0.9, 1.1
+
+
+@dataclass(frozen=True, slots=True)
+class DramSectors:
+    """Sectors that one block causes DRAM to read and to write, on average."""
+
+    read: float
+    written: float
+
+
+def dram_sectors_per_block(
+    curve: FootprintCurve, geometry: CacheGeometry, grid_blocks: int, *, is_warm: bool
+) -> DramSectors:
+    """Return the DRAM traffic of a block; ``is_warm`` where the same launch has run just before."""
+    capacity = geometry.l2_bytes / geometry.l2_partitions / SECTOR_BYTES
+    wave = min(grid_blocks, geometry.sms * geometry.resident)
+    lost = _lost(curve.sectors(grid_blocks, "either") / capacity) if is_warm else 1.0
+    read = lost * _cold(curve, "read", wave, grid_blocks, capacity)
+    written = _cold(curve, "written", wave, grid_blocks, capacity)
+    return DramSectors(read, written if geometry.writes_back_early else lost * written)
+
+
+def _lost(fill: float) -> float:
+    """Return the part of a working set that a launch no longer finds in L2, by how often it fills L2."""
+    return min(1.0, max(0.0, (fill - _L2_KEPT) / (_L2_LOST - _L2_KEPT)))
+
+
+def _cold(curve: FootprintCurve, kind: str, wave: int, grid_blocks: int, capacity: float) -> float:
+    """Return distinct sectors per block as L2 sees them: shared within a wave, and within what L2 holds."""
+    in_wave = curve.sectors(wave, kind) / wave
+    once = curve.sectors(grid_blocks, kind) / grid_blocks
+    held = _blocks_held(curve, grid_blocks, capacity)
+    if held >= grid_blocks:
+        return once
+    if held <= wave:
+        return in_wave
+    return min(in_wave, max(once, curve.rate(held, kind)))
+
+
+def _blocks_held(curve: FootprintCurve, grid_blocks: int, capacity: float) -> float:
+    """Return how many neighbouring blocks touch as much as L2 holds, at most the whole grid."""
+    if curve.sectors(grid_blocks, "either") <= capacity:
+        return float(grid_blocks)
+    low, high = 0.0, float(grid_blocks)
+    while high - low > 0.5:
+        middle = (low + high) / 2
+        if curve.sectors(middle, "either") > capacity:
+            high = middle
+        else:
+            low = middle
+    return low

@@ -1,0 +1,58 @@
+"""NOUN Simulated: what one SM did with its blocks."""
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+
+
+class Stall(IntEnum):
+    """Why a warp did not issue, after Nsight Compute's warp states."""
+
+    SELECTED = 0
+    """it issued"""
+    NOT_SELECTED = 1
+    """another warp did"""
+    WAIT = 2
+    """result of an arithmetic instruction"""
+    SHORT_SCOREBOARD = 3
+    """data from shared memory, special functions"""
+    LONG_SCOREBOARD = 4
+    """data from L1, L2 or DRAM"""
+    BARRIER = 5
+    MATH_PIPE_THROTTLE = 6
+    """its arithmetic pipe is busy"""
+    LG_THROTTLE = 7
+    """the queue to global memory is full"""
+    MIO_THROTTLE = 8
+    """the queue to shared memory is full"""
+    BRANCH_RESOLVING = 9
+
+
+@dataclass(frozen=True, slots=True)
+class Simulated:
+    """One SM's blocks from the first one's start to the last one's end."""
+
+    finish_cycles: Floats
+    """[blocks] in the order in which they ended"""
+    busy_cycles: Floats
+    """[Pipe] summed over the sub-partitions"""
+    issued: int
+    """micro-ops"""
+    l1_cycles: float
+    """that the load/store queue was busy with global and local memory"""
+    shared_cycles: float
+    """that it was busy with shared memory"""
+    atomic_cycles: float
+    l1_sectors: int
+    """asked for by loads"""
+    l1_hits: int
+    l2_read_sectors: int
+    l2_write_sectors: int
+    dram_sectors: int
+    """both ways"""
+    stalls: Floats
+    """[micro-ops of the program, Stall] warp-cycles"""

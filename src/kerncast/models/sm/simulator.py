@@ -1,0 +1,125 @@
+"""Simulates one streaming multiprocessor: when each of its blocks ends, and what its warps waited for.
+
+Method: resident warps in order, a scoreboard per register, a pipe interval per sub-partition, one load/store queue,
+L1 with the time of each fill, and this SM's share of L2 and DRAM as queues. Fails when: what the SMs do to one another
+is more than a smaller share (camped channels, atomics of all SMs on one address), or instructions miss their cache.
+"""
+
+import hashlib
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kerncast.errors import LaunchError
+from kerncast.models.sm import state as layout
+from kerncast.models.sm.machine import SM
+from kerncast.models.sm.micro_ops import FULL_WEIGHT, MOST_DESTINATIONS, MOST_SOURCES, Pipe, Program
+from kerncast.models.sm.results import Simulated
+from kerncast.sm_trace import SMTrace
+
+#: Warps of one sub-partition that its masks have a bit for; none has more than 16 today.
+MOST_WARPS = layout.WHEEL
+#: What the compiled function is made of, and takes its constants from.
+_SOURCES = (
+    "sm/compiled", "sm/state", "sm/chains", "sm/queues", "sm/l2_share", "sm/l1", "sm/memory_system", "sm/issue",
+    "sm/sm_loop", "sm/micro_ops", "sm/results", "../recording",
+)  # fmt: skip
+
+
+def simulate(program: Program, trace: SMTrace, sm: SM, resident: int) -> Simulated:
+    """Return what an SM does with its blocks, of which so many are resident at once.
+
+    The first ones start together at cycle 0; each block that ends is replaced by the next. A micro-op of a weight
+    below FULL_WEIGHT runs by the count of its block's executions by its warp, which begins at the warp's number among
+    all warps of the trace: so that blocks which every warp executes once have their share, too.
+    """
+    rows = len(trace.block_ids)
+    resident = max(1, min(resident, rows))
+    if resident * trace.warps > MOST_WARPS * sm.sub_partitions:
+        raise LaunchError(
+            f"{resident} resident blocks of {trace.warps} warps are more than one SM is simulated with: "
+            "give fewer resident blocks"
+        )
+    code = layout.code_of(program, trace, sm)
+    state = layout.state_of(code, program, rows, resident)
+    _loop()(code, state)
+    return _simulated(state)
+
+
+def prepare() -> None:
+    """Compile the simulation, once per machine: numba keeps it beside this file or in the user's cache folder."""
+    simulate(_NOTHING, _ONE_WARP, _ANY_SM, 1)
+
+
+def is_prepared() -> bool:
+    """Tell whether the compiled simulation is loaded or kept on this machine."""
+    loop = _loop()
+    folder = getattr(loop.stats, "cache_path", None)
+    name = f"{Path(__file__).with_name('sm_loop').name}.{_name()}-*.nbi"
+    return bool(loop.signatures) or (folder is not None and any(Path(folder).glob(name)))
+
+
+@cache
+def _name() -> str:
+    """Return a name for the compiled function that changes with any of the files that it is made of.
+
+    numba looks for changes in a function's own file only.
+    """
+    digest = hashlib.sha256()
+    for source in _SOURCES:
+        digest.update((Path(__file__).parents[1] / f"{source}.py").read_bytes())
+    return f"run_{digest.hexdigest()[:12]}"
+
+
+@cache
+def _loop() -> Any:
+    from numba import njit  # noqa: PLC0415  it takes a third of a second
+
+    from kerncast.models.sm.compiled import OPTIONS  # noqa: PLC0415
+    from kerncast.models.sm.sm_loop import run  # noqa: PLC0415
+
+    run.__qualname__ = _name()
+    try:
+        return njit(cache=True, nogil=True, **OPTIONS)(run)
+    except RuntimeError:  # no folder to keep it in
+        return njit(nogil=True, **OPTIONS)(run)
+
+
+def _simulated(state: layout.State) -> Simulated:
+    counts, cycles = state.counts, state.cycles
+    return Simulated(
+        finish_cycles=state.finish,
+        busy_cycles=cycles[layout.C_BUSY : layout.C_BUSY + len(Pipe)].copy(),
+        issued=int(counts[layout.N_ISSUED]),
+        l1_cycles=float(cycles[layout.C_L1]),
+        shared_cycles=float(cycles[layout.C_SHARED]),
+        atomic_cycles=float(cycles[layout.C_ATOMIC]),
+        l1_sectors=int(counts[layout.N_L1_SECTORS]),
+        l1_hits=int(counts[layout.N_L1_HITS]),
+        l2_read_sectors=int(counts[layout.N_L2_READ]),
+        l2_write_sectors=int(counts[layout.N_L2_WRITE]),
+        dram_sectors=int(counts[layout.N_DRAM]),
+        stalls=state.stalls.astype(np.float64),
+    )
+
+
+_NONE = np.full(1, FULL_WEIGHT, np.int32)
+_NOTHING = Program(
+    starts=np.array([0, 1], np.int32), pipe=np.zeros(1, np.int32), memory=np.zeros(1, np.int32),
+    cycles=np.zeros(1, np.float32), latency=np.zeros(1, np.float32), weight=_NONE, phase=np.zeros(1, np.int32),
+    sources=np.full((1, MOST_SOURCES), -1, np.int32), destinations=np.full((1, MOST_DESTINATIONS), -1, np.int32),
+    accesses=np.full((1, MOST_DESTINATIONS), -1, np.int32), instruction=np.zeros(1, np.int32), registers=0,
+)  # fmt: skip
+_ONE_WARP = SMTrace(
+    np.zeros(1, np.int64), warps=1, local_lines=0, events=np.zeros(0, np.uint64), chains=np.zeros(2, np.int64)
+)
+_ANY_SM = SM(
+    sub_partitions=1, issue_width=1, pipe_cycles=(1.0,) * len(Pipe), pipe_latency=(1.0,) * len(Pipe),
+    imad_fma_cycles=0.0, lsu_cycles=1.0, wavefront_cycles=1.0, l1_tag_cycles=1.0, l1_bytes_per_cycle=128.0,
+    store_line_cycles=1.0, l1_lines=16, l1_operations=0, stores_allocate=False, l2_bytes_per_cycle=64.0,
+    l2_write_bytes_per_cycle=64.0, dram_bytes_per_cycle=16.0, dram_read_share=1.0, dram_write_share=1.0,
+    shared_latency=1.0, l1_latency=1.0, l2_latency=1.0, dram_latency=1.0, barrier_latency=1.0, branch_latency=1.0,
+    block_launch_cycles=1.0, atomic_cycles=1.0, same_address_cycles=1.0, shared_atomic_cycles=1.0,
+)  # fmt: skip

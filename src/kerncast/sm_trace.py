@@ -1,0 +1,21 @@
+"""NOUN SMTrace: the basic blocks and memory accesses of the blocks that one SM gets, warp by warp."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+
+@dataclass(frozen=True, slots=True)
+class SMTrace:
+    """What one SM executes: one chain of events (see ``recording``) per warp, blocks in the order of their start."""
+
+    block_ids: npt.NDArray[np.int64]
+    """[n] linear numbers"""
+    warps: int
+    """per block"""
+    local_lines: int
+    """128-byte lines of local memory of one warp"""
+    events: npt.NDArray[np.uint64]
+    chains: npt.NDArray[np.int64]
+    """[n x warps + 1] where each warp's events start: those of warp w of row r from chains[r x warps + w] on"""
