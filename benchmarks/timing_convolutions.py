@@ -107,10 +107,12 @@ def convolution_launch(row: Row) -> Launch:
     """Return our equivalent of a configuration."""
     macros = {f"{kind}_size_{axis}": _macro(row, f"{kind}_size_{axis}") for kind in ("block", "tile") for axis in "xy"}
     macros |= {name: _macro(row, name) for name in _SWITCHES}
+    macros["zero_outside"] = int("p_use_shmem" in row)
     macros |= {"image_width": _IMAGE, "image_height": _IMAGE, "filter_width": _FILTER, "filter_height": _FILTER}
     across, down = (-(-_IMAGE // (macros[f"block_size_{axis}"] * macros[f"tile_size_{axis}"])) for axis in "xy")
     held = _IMAGE + _FILTER - 1
-    values = {"output": zeros(_IMAGE, _IMAGE), "input": zeros(held, held), "filter": zeros(_FILTER, _FILTER)}
+    rows = held if macros["use_shmem"] else held + _FILTER  # without shared memory it reads past the end
+    values = {"output": zeros(_IMAGE, _IMAGE), "input": zeros(rows, held), "filter": zeros(_FILTER, _FILTER)}
     return launch_of(
         KERNELS / "kernel_tuner_convolution.cu",
         "convolution_kernel",

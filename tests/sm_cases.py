@@ -92,9 +92,9 @@ def random_case(random: Random) -> tuple[Program, SMTrace, int]:
 def random_sm(random: Random) -> SM:
     rates = (
         "lsu_cycles", "wavefront_cycles", "joined_wavefronts", "l1_tag_cycles", "store_line_cycles", "atomic_cycles",
-        "same_address_cycles", "shared_atomic_cycles", "imad_fma_cycles", "barrier_latency", "branch_latency",
+        "same_address_cycles", "shared_atomic_cycles", "barrier_latency", "branch_latency",
     )  # fmt: skip
-    bandwidths = ("l1_bytes_per_cycle", "l2_bytes_per_cycle", "l2_write_bytes_per_cycle", "dram_bytes_per_cycle")
+    bandwidths = ("l1_bytes_per_cycle", "l2_path_bytes_per_cycle", "l2_bytes_per_cycle", "l2_write_bytes_per_cycle", "dram_bytes_per_cycle")
     latencies = ("shared_latency", "l1_latency", "l2_latency", "dram_latency", "block_launch_cycles")
     changes: dict[str, object] = {name: quarters(random) for name in rates}
     changes |= {name: float(2 ** random.randint(2, 7)) for name in bandwidths}
@@ -103,6 +103,7 @@ def random_sm(random: Random) -> SM:
         sub_partitions=random.randint(1, 4),
         issue_width=random.randint(1, 2),
         pipe_cycles=tuple(quarters(random) for _ in Pipe),
+        fma_cycles=tuple(quarters(random) if pipe in {Pipe.IMAD, Pipe.ALU} else 0.0 for pipe in Pipe),
         l1_lines=random.choice([0, 4, 16, 40]),
         l1_operations=random.getrandbits(8),
         stores_allocate=random.random() < 0.5,

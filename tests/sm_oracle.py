@@ -53,13 +53,15 @@ class Oracle:
         self.program, self.trace, self.sm = program, trace, sm
         self.finish: list[float] = []
         self.stalls = [[0] * len(Stall) for _ in program.pipe]
-        self.lsu = self.l2 = self.dram = self.atomic = self.read_debt = self.write_debt = 0.0
+        self.lsu = self.l2 = self.path = self.dram = self.atomic = self.read_debt = self.write_debt = 0.0
         self.l2_read = self.l2_write = self.dram_sectors = self.l1_sectors = self.l1_hits = self.issued = 0
         self.sets = max(1, sm.l1_lines // WAYS)
         self.l1: list[OrderedDict[object, list[float]]] = [OrderedDict() for _ in range(self.sets)]
         self.pipes = [[0.0] * len(Pipe) for _ in range(sm.sub_partitions)]
         self.turn = [0] * sm.sub_partitions
         self.next_row = 0
+        self.after_last = 0
+        self.progress: list[int] = []
         self.warps: dict[int, Warp] = {}
         self.resident_cycles = 0
         for slot in range(min(resident, len(trace.block_ids))):
@@ -123,7 +125,7 @@ class Oracle:
             return True
         if group == "pipe":
             free = [pipes[pipe]]
-            if pipe == Pipe.IMAD and self.sm.imad_fma_cycles > 0:
+            if self.sm.fma_cycles[pipe] > 0:
                 free.append(pipes[Pipe.FMA])
             if pipe == Pipe.LSU:
                 free.append(self.lsu - LSU_DEPTH)
@@ -142,7 +144,8 @@ class Oracle:
     def run(self) -> "Oracle":
         now = 0
         while len(self.finish) < len(self.trace.block_ids):
-            for part in range(self.sm.sub_partitions):
+            first, parts = self.after_last, self.sm.sub_partitions
+            for part in ((first + turn) % parts for turn in range(parts)):
                 own = sorted(n for n in self.warps if n % self.sm.sub_partitions == part)
                 for number in own:
                     if number in self.warps and self.is_over(self.warps[number], now):
@@ -194,6 +197,7 @@ class Oracle:
         left = [w for w in self.warps.values() if w.slot == warp.slot]
         if not left:
             self.finish.append(now)
+            self.progress.append(self.issued)
             self.launch(warp.slot, now + max(1, math.ceil(self.sm.block_launch_cycles)))
         elif all(w.waits for w in left):
             self.release(warp.slot, now)
@@ -218,11 +222,13 @@ class Oracle:
             return
         if memory not in {Memory.NONE, Memory.BARRIER}:
             pipe = Pipe.LSU
+        if pipe == Pipe.LSU:
+            self.after_last = part + 1
         cycles = float(self.program.cycles[op]) or self.sm.pipe_cycles[pipe]
         pipes = self.pipes[part]
         pipes[pipe] = max(now, pipes[pipe]) + cycles
-        if pipe == Pipe.IMAD and self.sm.imad_fma_cycles > 0:
-            pipes[Pipe.FMA] = max(now, pipes[Pipe.FMA]) + self.sm.imad_fma_cycles
+        if self.sm.fma_cycles[pipe] > 0:
+            pipes[Pipe.FMA] = max(now, pipes[Pipe.FMA]) + self.sm.fma_cycles[pipe]
         latency = float(self.program.latency[op])
         kind = Stall.WAIT
         if memory == Memory.BARRIER:
@@ -350,7 +356,8 @@ class Oracle:
     def read(self, sectors: int, asked: float) -> float:
         self.l2_read += sectors
         self.l2 = max(asked, self.l2) + sectors * 32 / self.sm.l2_bytes_per_cycle
-        return max(self.l2 + self.sm.l2_latency, self.read_dram(sectors, asked))
+        self.path = max(asked, self.path) + sectors * 32 / self.sm.l2_path_bytes_per_cycle
+        return max(max(self.l2, self.path) + self.sm.l2_latency, self.read_dram(sectors, asked))
 
     def read_dram(self, sectors: int, asked: float) -> float:
         self.read_debt += sectors * self.sm.dram_read_share

@@ -1,7 +1,8 @@
 // Equivalent of the two-dimensional convolution that Kernel Tuner tunes, with its tuning parameters as macros:
 // block_size_x, block_size_y (threads), tile_size_x, tile_size_y (outputs per thread), filter_width, filter_height,
 // image_width, image_height (outputs), read_only (loads through the read-only cache), use_padding (columns that keep
-// the rows of narrow blocks on different banks) and use_shmem (whether a block's input is copied to shared memory).
+// the rows of narrow blocks on different banks), use_shmem (whether a block's input is copied to shared memory) and
+// zero_outside (whether what lies outside of the input is zero or left out: the newer and the older version).
 // The weights lie in constant memory, as in all measured configurations.
 
 #define BLOCK_OUTPUTS_X (block_size_x * tile_size_x)
@@ -40,16 +41,16 @@ __global__ void convolution_kernel(float *output, float *input, float *filter)
     for (int row = ty; row < HELD_Y; row += block_size_y) {
 #pragma unroll
         for (int column = tx; column < HELD_X; column += block_size_x) {
-#if RAGGED
-            if (top + row < INPUT_HEIGHT && left + column < INPUT_WIDTH)
-#endif
+            const bool inside = !RAGGED || (top + row < INPUT_HEIGHT && left + column < INPUT_WIDTH);
+#if zero_outside
+            held[row][column] = inside ? LOAD(input[(top + row) * INPUT_WIDTH + left + column]) : 0.0f;
+#else
+            if (inside)
                 held[row][column] = LOAD(input[(top + row) * INPUT_WIDTH + left + column]);
+#endif
         }
     }
     __syncthreads();
-#define INPUT(row, column) held[row][column]
-#else
-#define INPUT(row, column) LOAD(input[(top + (row)) * INPUT_WIDTH + left + (column)])
 #endif
 
     float sum[tile_size_y][tile_size_x];
@@ -66,9 +67,17 @@ __global__ void convolution_kernel(float *output, float *input, float *filter)
 #pragma unroll
             for (int y = 0; y < tile_size_y; y++)
 #pragma unroll
-                for (int x = 0; x < tile_size_x; x++)
-                    sum[y][x] += INPUT(ty + y * block_size_y + i, tx + x * block_size_x + j)
-                                 * weights[i * filter_width + j];
+                for (int x = 0; x < tile_size_x; x++) {
+                    const int row = ty + y * block_size_y, column = tx + x * block_size_x;
+#if use_shmem
+                    const float value = held[row + i][column + j];
+#else
+                    // The original compares the output's place with the input's size: it reads rows past the end.
+                    const bool inside = !RAGGED || (top + row < INPUT_HEIGHT && left + column < INPUT_WIDTH);
+                    const float value = inside ? LOAD(input[(top + row + i) * INPUT_WIDTH + left + column + j]) : 0.0f;
+#endif
+                    sum[y][x] += value * weights[i * filter_width + j];
+                }
 
 #pragma unroll
     for (int y = 0; y < tile_size_y; y++) {

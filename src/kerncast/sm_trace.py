@@ -5,6 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from kerncast.recording import INSTRUCTION_SHIFT, OPERATION_MASK, OPERATION_SHIFT, Operation
+
 
 @dataclass(frozen=True, slots=True)
 class SMTrace:
@@ -19,3 +21,10 @@ class SMTrace:
     events: npt.NDArray[np.uint64]
     chains: npt.NDArray[np.int64]
     """[n x warps + 1] where each warp's events start: those of warp w of row r from chains[r x warps + w] on"""
+
+
+def entered_blocks(trace: SMTrace) -> npt.NDArray[np.int64]:
+    """Return the number of each basic block that a warp entered, one after the other."""
+    operation = trace.events >> np.uint64(OPERATION_SHIFT) & np.uint64(OPERATION_MASK)
+    entries = trace.events[operation == Operation.BASIC_BLOCK]
+    return (entries >> np.uint64(INSTRUCTION_SHIFT)).astype(np.int64)

@@ -3,7 +3,7 @@
 import numpy as np
 
 from kerncast.errors import UnsupportedError
-from kerncast.execute.caches.window import CHAIN_WAVES, chain_of, lines_of, middle_of, recorded_by
+from kerncast.execute.caches.window import chain_of, lines_of, middle_of, recorded_by
 from kerncast.execute.executed import Executed
 from kerncast.execute.native.recorder import Plan, Recorder
 from kerncast.recording import MOST_INSTRUCTIONS, Recording
@@ -15,15 +15,15 @@ _NEIGHBOURS = 8
 _IDLE = 0.5
 
 
-def record_sm(executed: Executed, sms: int, resident: int, most_events: int) -> SMTrace:
-    """Record blocks that one of so many SMs gets, about three times as many as it holds at once (``resident``).
+def record_sm(executed: Executed, sms: int, blocks: int, most_events: int) -> SMTrace:
+    """Record some of the blocks that one of so many SMs gets, fewer where they make more than ``most_events``.
 
     Raises UnsupportedError for a kernel too long to be traced, BudgetExceededError where one block makes more than
     ``most_events``, native.TooLargeError for a kernel that only the interpreter runs, and what running blocks raises.
     """
     _check_length(executed)
     grid = executed.sampler.blocks
-    count = max(1, min(CHAIN_WAVES * resident, -(-grid // sms)))
+    count = max(1, min(blocks, -(-grid // sms)))
     plan = Plan(most_events, _most_events_of_a_block(executed), executed.is_independent, in_detail=True)
     recorder = Recorder(executed.fresh(), plan)
     recorder.run(chain_of(grid, sms, count, _middle(executed)))

@@ -1,23 +1,24 @@
 """One SM simulated with the blocks that it gets, and the grid composed from it: the default for kernels with source."""
 
 import math
-from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from kerncast.cache_geometry import CacheGeometry, cache_geometry
-from kerncast.errors import MissingEvidenceError, Refusal
+import numpy as np
+
+from kerncast.cache_geometry import cache_geometry
+from kerncast.errors import MissingEvidenceError
 from kerncast.execute.executed import Executed
 from kerncast.gpu import GPU, launch_overhead_s
 from kerncast.kernel_profile import SECTOR_BYTES, KernelProfile
 from kerncast.models.base import Estimate, Model
-from kerncast.models.sm.composition import Share, cycles_of, share_of
-from kerncast.models.sm.machine import SM
+from kerncast.models.sm.composition import cycles_of, share_of
 from kerncast.models.sm.micro_ops import Pipe
 from kerncast.models.sm.parameters import Shares, atomic_lines, sm_of
 from kerncast.models.sm.residency import dram_sectors_per_block
 from kerncast.models.sm.results import Simulated
 from kerncast.occupancy import block_request_of, occupancy
 from kerncast.prediction import Term, Timing
+from kerncast.sm_trace import entered_blocks
 
 #: Whole waves of an SM's blocks that are simulated, where that many are affordable.
 _WAVES = 2
@@ -66,13 +67,6 @@ class Simulation(Model):
         )
 
 
-@dataclass(frozen=True)  # no slots: what is derived is computed once and kept
-class _Setup:
-    geometry: CacheGeometry
-    share: Share
-    blocks: int
-
-
 class _Run:
     """One kernel on one GPU."""
 
@@ -98,9 +92,10 @@ class _Run:
         from kerncast.models.sm.simulator import simulate  # noqa: PLC0415
 
         executed = self._executed
-        trace = record_sm(executed, self._gpu.sm_count, self._resident, _MOST_EVENTS)
+        trace = record_sm(executed, self._gpu.sm_count, self._share.simulated, _MOST_EVENTS)
         program = lower(executed.trace.function, executed.trace.cfg, self._gpu.architecture)
         dram = dram_sectors_per_block(executed.footprint, self._geometry, self._blocks, is_warm=self._is_warm)
+        self._trace = trace
         blocks = len(trace.block_ids)
         shares = Shares(self._share.active_sms, 1.0, 1.0, atomic_lines(trace))
         found = None
@@ -123,7 +118,15 @@ class _Run:
     def cycles(self) -> float:
         """Return the cycles of the whole launch."""
         floor = max(self._dram_cycles_per_block, self._l2_cycles_per_block)
-        return cycles_of(self._simulated, self._share, self._resident, floor)
+        return cycles_of(self._simulated, self._share, self._resident, floor, self._work)
+
+    @property
+    def _work(self) -> float:
+        """What a block of the grid does over what a simulated one does, in PTX instructions."""
+        lengths = np.array([block.stop - block.start for block in self._executed.trace.cfg.blocks], np.int64)
+        traced = float(lengths[entered_blocks(self._trace)].sum()) / len(self._trace.block_ids)
+        mix = self._profile.mix
+        return mix.warp_instructions.value / self._blocks / traced if mix and traced else 1.0
 
     @property
     def _dram_cycles_per_block(self) -> float:

@@ -2,8 +2,6 @@
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from kerncast.models.sm.results import Simulated
 
 
@@ -22,6 +20,9 @@ def share_of(grid_blocks: int, sms: int, resident: int, waves: int) -> Share:
     """Return the work of the busiest SM and how many of its blocks to simulate.
 
     All of them where they are few; else some whole waves and a last one as full as the launch's last one.
+
+    >>> share_of(1000, 10, 8, 2)
+    Share(blocks=100, active_sms=10, simulated=20)
     """
     blocks = -(-grid_blocks // sms)
     simulated = blocks
@@ -30,23 +31,28 @@ def share_of(grid_blocks: int, sms: int, resident: int, waves: int) -> Share:
     return Share(blocks, min(sms, grid_blocks), simulated)
 
 
-def cycles_of(simulated: Simulated, share: Share, resident: int, floor_cycles_per_block: float) -> float:
+def cycles_of(simulated: Simulated, share: Share, resident: int, floor_cycles_per_block: float, work: float) -> float:
     """Return the cycles of all blocks of the busiest SM.
 
-    T = t(simulated) + (blocks - simulated) x max(slope, floor); the slope is that of the blocks after the first wave.
+    T = t(simulated) + (blocks - simulated) x max(slope x work, floor), where ``work`` is what a block of the grid does
+    over what a simulated one does.
     """
     finish = simulated.finish_cycles
-    done = len(finish)
-    left = share.blocks - done
+    left = share.blocks - len(finish)
     if left <= 0:
         return float(finish[-1])
-    return float(finish[-1]) + left * max(slope(finish, resident), floor_cycles_per_block)
+    return float(finish[-1]) + left * max(slope(simulated, resident) * work, floor_cycles_per_block)
 
 
-def slope(finish: np.ndarray[tuple[int], np.dtype[np.float64]], resident: int) -> float:
-    """Return cycles per block in the steady state: between the ends of the first wave and of the last whole one."""
+def slope(simulated: Simulated, resident: int) -> float:
+    """Return cycles per block in the steady state: while all slots hold a block, from the end of the first one on.
+
+    Blocks that run in step end in waves, others one after the other: counted are the micro-ops issued meanwhile.
+    """
+    finish, issued = simulated.finish_cycles, simulated.issued_at_finish
     done = len(finish)
-    whole = done // resident * resident
-    if whole > resident:
-        return float(finish[whole - 1] - finish[resident - 1]) / (whole - resident)
+    per_block = issued[-1] / done
+    full_until = done - resident
+    if full_until >= 1 and issued[full_until] - issued[0] >= resident * per_block / 2:
+        return float((finish[full_until] - finish[0]) / (issued[full_until] - issued[0]) * per_block)
     return float(finish[-1]) / done

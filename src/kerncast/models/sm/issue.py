@@ -8,6 +8,7 @@ from kerncast.models.sm.results import Stall
 from kerncast.models.sm.state import (
     ARITHMETIC,
     C_BUSY,
+    F_FIRST,
     KIND_BITS,
     LONG,
     N_ISSUED,
@@ -18,7 +19,7 @@ from kerncast.models.sm.state import (
     OP_RESULT,
     OP_RESULTS,
     P_ISSUED,
-    R_IMAD_FMA,
+    R_FMA,
     SHORT,
     TO_LOAD,
     TO_NOTHING,
@@ -39,7 +40,7 @@ from kerncast.models.sm.state import (
     Whole,
 )
 
-FMA, IMAD, XU, LSU, BRANCH = int(Pipe.FMA), int(Pipe.IMAD), int(Pipe.XU), int(Pipe.LSU), int(Pipe.BRANCH)
+FMA, XU, LSU, BRANCH = int(Pipe.FMA), int(Pipe.XU), int(Pipe.LSU), int(Pipe.BRANCH)
 NO_MEMORY, BARRIER = int(Memory.NONE), int(Memory.BARRIER)
 SELECTED, NOT_SELECTED, FIRST_OPERAND_STALL = int(Stall.SELECTED), int(Stall.NOT_SELECTED), int(Stall.WAIT)
 MATH, LG, MIO = int(Stall.MATH_PIPE_THROTTLE), int(Stall.LG_THROTTLE), int(Stall.MIO_THROTTLE)
@@ -57,6 +58,8 @@ def issue(code: Code, state: State, x: Whole, part: Whole, now: Whole) -> bool:
     if state.warps[x, W_CLASS] == TO_NOTHING:
         return False
     pipe, memory = code.ops[op, OP_PIPE], code.ops[op, OP_MEMORY]
+    if pipe == LSU:
+        state.flow[F_FIRST] = part + 1
     _occupy_pipe(code, state, part, op, now)
     if memory == BARRIER:
         return True
@@ -98,8 +101,8 @@ def _occupy_pipe(code: Code, state: State, part: Whole, op: Whole, now: Whole) -
     cycles = code.costs[op, OP_CYCLES]
     state.pipes[part, pipe] = max(float(now), state.pipes[part, pipe]) + cycles
     state.cycles[C_BUSY + pipe] += cycles
-    shared = code.rates[R_IMAD_FMA]
-    if pipe == IMAD and shared > 0.0:
+    shared = code.rates[R_FMA + pipe]
+    if shared > 0.0:
         state.pipes[part, FMA] = max(float(now), state.pipes[part, FMA]) + shared
         state.cycles[C_BUSY + FMA] += shared
 

@@ -11,6 +11,7 @@ from kerncast.models.sm.state import (
     Q_ATOMIC,
     Q_DRAM,
     Q_L2,
+    Q_PATH,
     Q_READ_DEBT,
     Q_WRITE_DEBT,
     R_ATOMIC,
@@ -19,6 +20,7 @@ from kerncast.models.sm.state import (
     R_L2_LATENCY,
     R_L2_READ,
     R_L2_WRITE,
+    R_PATH,
     R_READ_SHARE,
     R_SAME_ADDRESS,
     R_WRITE_SHARE,
@@ -46,7 +48,9 @@ def read(code: Code, state: State, sectors: Whole, asked: Real) -> Real:
     rates, queues = code.rates, state.queues
     state.counts[N_L2_READ] += sectors
     queues[Q_L2] = max(asked, queues[Q_L2]) + sectors * rates[R_L2_READ]
-    return max(queues[Q_L2] + rates[R_L2_LATENCY], _read_dram(code, state, sectors, asked))
+    queues[Q_PATH] = max(asked, queues[Q_PATH]) + sectors * rates[R_PATH]
+    there = max(queues[Q_L2], queues[Q_PATH]) + rates[R_L2_LATENCY]
+    return max(there, _read_dram(code, state, sectors, asked))
 
 
 @inlined

@@ -15,8 +15,8 @@ class SM:
     """[Pipe] that a warp instruction occupies its pipe"""
     pipe_latency: tuple[float, ...]
     """[Pipe] from issue to result"""
-    imad_fma_cycles: float
-    """that an IMAD occupies the FMA pipe too; 0 where it does not use it"""
+    fma_cycles: tuple[float, ...]
+    """[Pipe] that a warp instruction of another pipe occupies the FMA pipe too; 0 where it does not use it"""
     lsu_cycles: float
     """that each instruction occupies the load/store queue which all sub-partitions share"""
     wavefront_cycles: float
@@ -33,8 +33,10 @@ class SM:
     """one bit for each recording.Operation that L1 keeps data for"""
     stores_allocate: bool
     """whether a store puts its data into L1"""
+    l2_path_bytes_per_cycle: float
+    """of reads: what the way back from L2 to this SM carries"""
     l2_bytes_per_cycle: float
-    """of reads: the share of this SM"""
+    """of reads: the share of this SM in what L2 delivers"""
     l2_write_bytes_per_cycle: float
     dram_bytes_per_cycle: float
     """the share of this SM"""

@@ -47,7 +47,7 @@ def sm_of(gpu: GPU, geometry: CacheGeometry, shares: Shares) -> SM:
         issue_width=max(1, a.warp_instructions_per_clock_per_sm // a.schedulers_per_sm),
         pipe_cycles=_pipe_cycles(gpu),
         pipe_latency=_pipe_latency(gpu),
-        imad_fma_cycles=c.imad_on_fma or 0.0,
+        fma_cycles=_fma_cycles(gpu),
         lsu_cycles=c.load_store_sm or 1.0,
         wavefront_cycles=c.shared_wavefront or 1.0,
         l1_tag_cycles=c.l1_tag or 1.0,
@@ -56,6 +56,7 @@ def sm_of(gpu: GPU, geometry: CacheGeometry, shares: Shares) -> SM:
         l1_lines=(geometry.l1_bytes or 0) // LINE_BYTES,
         l1_operations=l1_operations(geometry),
         stores_allocate=geometry.stores_allocate,
+        l2_path_bytes_per_cycle=bandwidth.path,
         l2_bytes_per_cycle=bandwidth.l2,
         l2_write_bytes_per_cycle=bandwidth.l2 * (a.l2_write_fraction or 1.0),
         dram_bytes_per_cycle=bandwidth.dram,
@@ -81,13 +82,14 @@ class _Bandwidth:
         cycles = gpu.clock_hz * active_sms
         most = gpu.architecture.l2_bytes_per_clock_per_sm or math.inf
         l2 = gpu.l2_rate.bytes_per_s / cycles if gpu.l2_rate else math.inf
-        self.l2 = min(most, l2)
-        if math.isinf(self.l2):
+        self.path = min(most, l2)
+        self.l2 = l2
+        if math.isinf(l2):
             raise MissingEvidenceError(
                 "its L2 bandwidth is unknown", where=gpu.name, cure="Give sustained.l2_gb_per_s in its file."
             )
         rate = gpu.dram_rate.bytes_per_s if gpu.dram_rate else gpu.dram_bytes_per_s
-        self.dram = min(most, rate / cycles)
+        self.dram = rate / cycles
 
 
 def _pipe_cycles(gpu: GPU) -> tuple[float, ...]:
@@ -112,6 +114,13 @@ def _pipe_latency(gpu: GPU) -> tuple[float, ...]:
         Pipe.BRANCH: alu, Pipe.UNIFORM: c.uniform_latency,
     }  # fmt: skip
     return tuple(found[pipe] or alu for pipe in Pipe)
+
+
+def _fma_cycles(gpu: GPU) -> tuple[float, ...]:
+    """Return [Pipe] cycles of the FMA pipe that instructions of other pipes take."""
+    c = gpu.architecture.cycles
+    shared = {Pipe.IMAD: c.imad_on_fma, Pipe.ALU: c.alu_on_fma}
+    return tuple(shared.get(pipe) or 0.0 for pipe in Pipe)
 
 
 def _atomic_cycles(gpu: GPU, shares: Shares) -> float:

@@ -7,7 +7,7 @@ from kerncast.models.sm.state import (
     Q_DRAM,
     Q_L2,
     Q_LSU,
-    R_IMAD_FMA,
+    R_FMA,
     TO_ATOMIC,
     TO_LOAD,
     TO_NOTHING,
@@ -19,9 +19,9 @@ from kerncast.models.sm.state import (
 )
 
 #: Cycles of work that each queue takes in before warps have to wait: enough to keep what follows it busy, and about as
-#: long as the latency behind it. No measurement tells them; forecasts of the timing study did not depend on them.
+#: long as the latency behind it. No measurement tells them.
 LSU_DEPTH, L2_DEPTH, DRAM_DEPTH, ATOMIC_DEPTH = 32.0, 1000.0, 1500.0, 200.0
-FMA, IMAD, LSU = int(Pipe.FMA), int(Pipe.IMAD), int(Pipe.LSU)
+FMA, LSU = int(Pipe.FMA), int(Pipe.LSU)
 
 
 @inlined
@@ -29,7 +29,7 @@ def free_at(code: Code, state: State, part: Whole, group: Whole) -> Real:
     """Return from when on a sub-partition can issue what waits for a pipe or a queue."""
     if group < TO_LOAD and group != LSU:
         free = state.pipes[part, group]
-        if group == IMAD and code.rates[R_IMAD_FMA] > 0.0:
+        if code.rates[R_FMA + group] > 0.0:
             free = max(free, state.pipes[part, FMA])
         return free
     if group == TO_NOTHING:

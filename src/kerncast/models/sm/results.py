@@ -38,6 +38,8 @@ class Simulated:
 
     finish_cycles: Floats
     """[blocks] in the order in which they ended"""
+    issued_at_finish: npt.NDArray[np.int64]
+    """[blocks] micro-ops of all blocks until then"""
     busy_cycles: Floats
     """[Pipe] summed over the sub-partitions"""
     issued: int

@@ -91,6 +91,7 @@ def _simulated(state: layout.State) -> Simulated:
     counts, cycles = state.counts, state.cycles
     return Simulated(
         finish_cycles=state.finish,
+        issued_at_finish=state.progress,
         busy_cycles=cycles[layout.C_BUSY : layout.C_BUSY + len(Pipe)].copy(),
         issued=int(counts[layout.N_ISSUED]),
         l1_cycles=float(cycles[layout.C_L1]),
@@ -117,8 +118,8 @@ _ONE_WARP = SMTrace(
 )
 _ANY_SM = SM(
     sub_partitions=1, issue_width=1, pipe_cycles=(1.0,) * len(Pipe), pipe_latency=(1.0,) * len(Pipe),
-    imad_fma_cycles=0.0, lsu_cycles=1.0, wavefront_cycles=1.0, l1_tag_cycles=1.0, l1_bytes_per_cycle=128.0,
-    store_line_cycles=1.0, l1_lines=16, l1_operations=0, stores_allocate=False, l2_bytes_per_cycle=64.0,
+    fma_cycles=(0.0,) * len(Pipe), lsu_cycles=1.0, wavefront_cycles=1.0, l1_tag_cycles=1.0, l1_bytes_per_cycle=128.0,
+    store_line_cycles=1.0, l1_lines=16, l1_operations=0, stores_allocate=False, l2_path_bytes_per_cycle=64.0, l2_bytes_per_cycle=64.0,
     l2_write_bytes_per_cycle=64.0, dram_bytes_per_cycle=16.0, dram_read_share=1.0, dram_write_share=1.0,
     shared_latency=1.0, l1_latency=1.0, l2_latency=1.0, dram_latency=1.0, barrier_latency=1.0, branch_latency=1.0,
     block_launch_cycles=1.0, atomic_cycles=1.0, same_address_cycles=1.0, shared_atomic_cycles=1.0,

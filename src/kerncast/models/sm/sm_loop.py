@@ -15,6 +15,7 @@ from kerncast.models.sm.state import (
     B_LIVE,
     B_WAITING,
     F_FINISHED,
+    F_FIRST,
     F_ROW,
     I_BARRIER,
     I_LAUNCH,
@@ -26,6 +27,7 @@ from kerncast.models.sm.state import (
     M_OCCUPIED,
     M_READY,
     M_WHEEL,
+    N_ISSUED,
     NEVER,
     P_FAR,
     P_ISSUED,
@@ -70,7 +72,10 @@ def run(code: Code, state: State) -> None:
         now = np.int64(NEVER)
         for part in range(code.settings[I_PARTS]):
             now = min(now, state.clocks[part, P_NEXT])
-        for part in range(code.settings[I_PARTS]):
+        # What all share is asked first by the sub-partition after the one that had it last.
+        first = state.flow[F_FIRST]
+        for turn in range(code.settings[I_PARTS]):
+            part = (first + turn) % code.settings[I_PARTS]
             if state.clocks[part, P_NEXT] == now:
                 _serve(code, state, part, now)
 
@@ -222,6 +227,7 @@ def _end(code: Code, state: State, x: Whole, now: Whole) -> None:
     live = state.blocks[slot, B_LIVE]
     if live == 0:
         state.finish[state.flow[F_FINISHED]] = now
+        state.progress[state.flow[F_FINISHED]] = state.counts[N_ISSUED]
         state.flow[F_FINISHED] += 1
         if state.flow[F_ROW] < len(state.finish):
             _launch(code, state, slot, now + code.settings[I_LAUNCH], now)

@@ -62,9 +62,9 @@ M_COLUMNS = M_READY + TO_NOTHING + 1
 P_NEXT, P_FAR, P_ISSUED, P_TURN, P_COLUMNS = range(5)
 
 # Queues: when each has done what it has been given, and sectors of DRAM that are owed.
-Q_LSU, Q_L2, Q_DRAM, Q_ATOMIC, Q_READ_DEBT, Q_WRITE_DEBT, Q_COLUMNS = range(7)
+Q_LSU, Q_L2, Q_PATH, Q_DRAM, Q_ATOMIC, Q_READ_DEBT, Q_WRITE_DEBT, Q_COLUMNS = range(8)
 B_LIVE, B_WAITING, B_COLUMNS = range(3)
-F_ROW, F_FINISHED, F_TICK, F_COLUMNS = range(4)
+F_ROW, F_FINISHED, F_TICK, F_FIRST, F_COLUMNS = range(5)
 
 (N_ISSUED, N_L1_SECTORS, N_L1_HITS, N_L2_READ, N_L2_WRITE, N_DRAM, N_COLUMNS) = range(7)
 C_BUSY = 0
@@ -73,7 +73,7 @@ C_COLUMNS = len(Pipe) + 3
 
 (R_LSU, R_WAVEFRONT, R_JOINED, R_TAG, R_SECTOR, R_STORE_LINE, R_L2_READ, R_L2_WRITE, R_DRAM, R_READ_SHARE,
  R_WRITE_SHARE, R_SHARED_LATENCY, R_L1_LATENCY, R_L2_LATENCY, R_DRAM_LATENCY, R_ATOMIC, R_SAME_ADDRESS,
- R_SHARED_ATOMIC, R_IMAD_FMA, R_COLUMNS) = range(20)  # fmt: skip
+ R_SHARED_ATOMIC, R_PATH, R_FMA) = range(20)  # fmt: skip
 (I_WARPS, I_PARTS, I_WIDTH, I_LOCAL_LINES, I_L1_SETS, I_L1_WAYS, I_L1_OPERATIONS, I_ALLOCATE, I_BARRIER, I_LAUNCH,
  I_COLUMNS) = range(11)  # fmt: skip
 
@@ -125,6 +125,8 @@ class State(NamedTuple):
     cycles: Floats
     stalls: Int64s
     finish: Floats
+    progress: Int64s
+    """[block that has ended] micro-ops issued until then"""
 
 
 def code_of(program: Program, trace: SMTrace, sm: SM) -> Code:
@@ -174,6 +176,7 @@ def state_of(code: Code, program: Program, rows: int, resident: int) -> State:
         np.zeros(C_COLUMNS),
         np.zeros((len(program.pipe), len(Stall)), np.int64),
         np.zeros(rows),
+        np.zeros(rows, np.int64),
     )
 
 
@@ -234,7 +237,7 @@ def _rates(sm: SM) -> Floats:
         sm.store_line_cycles, per_sector(sm.l2_bytes_per_cycle), per_sector(sm.l2_write_bytes_per_cycle),
         per_sector(sm.dram_bytes_per_cycle), sm.dram_read_share, sm.dram_write_share, sm.shared_latency,
         sm.l1_latency, sm.l2_latency, sm.dram_latency, sm.atomic_cycles, sm.same_address_cycles,
-        sm.shared_atomic_cycles, sm.imad_fma_cycles,
+        sm.shared_atomic_cycles, per_sector(sm.l2_path_bytes_per_cycle), *sm.fma_cycles,
     ])  # fmt: skip
 
 
