@@ -20,6 +20,7 @@ from kerncast.kernel_profile import (
     Traffic,
     Work,
 )
+from kerncast.warp_states import LineStates, ResourceTime, StateCycles, WarpStates
 
 exact = Count.exact
 ZERO = exact(0)
@@ -73,6 +74,34 @@ MIX = InstructionMix(
     ),
     ZERO,
     ZERO,
+)  # fmt: skip
+
+#: 20 blocks of 8 warps on an SM of the TITAN V: 64 warps at a time would be all; 40 are there in the mean.
+WARP_STATES = WarpStates(
+    gpu="titan-v",
+    seconds=22e-6,
+    cycles=30_000,
+    blocks_simulated=20,
+    simulated_cycles=10_000,
+    schedulers=4,
+    issued=2000,
+    states=(
+        StateCycles("selected", 2000), StateCycles("not_selected", 10_000), StateCycles("wait", 4000),
+        StateCycles("short_scoreboard", 4000), StateCycles("long_scoreboard", 300_000), StateCycles("barrier", 0),
+        StateCycles("math_pipe_throttle", 1000), StateCycles("lg_throttle", 76_000), StateCycles("mio_throttle", 2000),
+        StateCycles("branch_resolving", 1000),
+    ),
+    lines=(
+        LineStates("saxpy.cu", 2, (StateCycles("wait", 4000), StateCycles("short_scoreboard", 4000))),
+        LineStates("saxpy.cu", 3, (StateCycles("long_scoreboard", 300_000), StateCycles("lg_throttle", 76_000))),
+    ),
+    resources=tuple(
+        ResourceTime(name, 0.9 / (rank + 1))
+        for rank, name in enumerate(
+            ("dram", "l2", "l1", "issue", "fma", "alu", "imad", "xu", "lsu", "fp64", "fp16", "tensor", "branch", "uniform",
+             "shared", "atomics")
+        )
+    ),
 )  # fmt: skip
 
 SAXPY = KernelProfile(
@@ -151,10 +180,12 @@ SAXPY = KernelProfile(
         line(3, 12 * WARPS, flops=2 * THREADS, global_requests=3 * WARPS, global_sectors=3 * SECTORS),
     ),
     balance=Balance(1.0, 1.0, 0.0),
+    warp_states=WARP_STATES,
 )  # fmt: skip
 
 
 #: A tile of a product of matrices in shared memory, with atomics, divergence and spills, scaled from a sample.
+
 TILED = replace(
     SAXPY,
     kernel="tiled<16>",

@@ -78,15 +78,18 @@ def random_case(random: Random) -> tuple[Program, SMTrace, int]:
     """Return a program, a trace of it, and how many blocks are resident."""
     blocks = [
         [random_op(random, 100 * number + 4 * i) for i in range(random.randint(1, 6))]
-        for number in range(random.randint(1, 3))
+        for number in range(random.randint(1, 4))
     ]
+    leader = [0]
+    for number in range(1, len(blocks)):
+        leader.append(leader[-1] if random.random() < 0.5 else number)
     warps = random.randint(1, 5)
     steps = random.randint(0, 6)
     rows = [
         [[random_step(random, blocks) for _ in range(random.randint(0, steps))] for _ in range(warps)]
         for _ in range(random.randint(1, 4))
     ]
-    return program_of(*blocks), trace_of(rows), random.randint(1, 3)
+    return program_of(*blocks, leader=leader), trace_of(rows), random.randint(1, 3)
 
 
 def random_sm(random: Random) -> SM:
@@ -94,7 +97,13 @@ def random_sm(random: Random) -> SM:
         "lsu_cycles", "wavefront_cycles", "joined_wavefronts", "l1_tag_cycles", "store_line_cycles", "atomic_cycles",
         "same_address_cycles", "shared_atomic_cycles", "barrier_latency", "branch_latency",
     )  # fmt: skip
-    bandwidths = ("l1_bytes_per_cycle", "l2_path_bytes_per_cycle", "l2_bytes_per_cycle", "l2_write_bytes_per_cycle", "dram_bytes_per_cycle")
+    bandwidths = (
+        "l1_bytes_per_cycle",
+        "l2_path_bytes_per_cycle",
+        "l2_bytes_per_cycle",
+        "l2_write_bytes_per_cycle",
+        "dram_bytes_per_cycle",
+    )
     latencies = ("shared_latency", "l1_latency", "l2_latency", "dram_latency", "block_launch_cycles")
     changes: dict[str, object] = {name: quarters(random) for name in rates}
     changes |= {name: float(2 ** random.randint(2, 7)) for name in bandwidths}

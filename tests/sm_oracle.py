@@ -84,14 +84,20 @@ class Oracle:
         todo: list[tuple[int, list[list[Event]]]] = []
         executed: dict[int, int] = {}
         entries = [i for i, e in enumerate(events) if e[0] == Operation.BASIC_BLOCK]
+        rounds: list[tuple[int, int, list[Event]]] = []
         for at, end in pairwise([*entries, len(events)]):
             block = events[at][3]
-            k = serial + executed.get(block, 0)
-            executed[block] = executed.get(block, 0) + 1
-            for op in range(p.starts[block], p.starts[block + 1]):
+            own = events[at + 1 : end]
+            if rounds and int(p.leader[block]) == rounds[-1][0] and block > rounds[-1][1]:
+                own = rounds.pop()[2] + own
+            rounds.append((int(p.leader[block]), block, own))
+        for leader, _, found in rounds:
+            k = serial + executed.get(leader, 0)
+            executed[leader] = executed.get(leader, 0) + 1
+            for op in range(p.starts[leader], p.starts[leader + 1]):
                 if (k * int(p.weight[op]) + int(p.phase[op])) % 256 < p.weight[op]:
                     wanted = [int(a) for a in p.accesses[op] if a >= 0]
-                    todo.append((op, [[e for e in events[at + 1 : end] if e[3] == a] for a in wanted]))
+                    todo.append((op, [[e for e in found if e[3] == a] for a in wanted]))
         return todo
 
     # ---- who can issue

@@ -37,9 +37,14 @@ class Step:
     """[PTX instruction] its events: what it does, line (or what stands there), sectors"""
 
 
-def program_of(*blocks: Sequence[Op]) -> Program:
-    """Return basic blocks as a program."""
-    ops = [op for block in blocks for op in block]
+def program_of(*blocks: Sequence[Op], leader: Sequence[int] | None = None) -> Program:
+    """Return basic blocks as a program; ``leader`` names by block the one with whose micro-ops it is issued."""
+    leader = range(len(blocks)) if leader is None else leader
+    lines = [
+        [op for member, ops in zip(leader, blocks, strict=True) if member == b for op in ops]
+        for b in range(len(blocks))
+    ]
+    ops = [op for line in lines for op in line]
     registers = [r for op in ops for r in (*op.sources, *op.destinations)]
 
     def table(rows: Sequence[Sequence[int]], width: int) -> np.ndarray[tuple[int, int], np.dtype[np.int32]]:
@@ -49,7 +54,8 @@ def program_of(*blocks: Sequence[Op]) -> Program:
         return out
 
     return Program(
-        starts=np.cumsum([0, *(len(block) for block in blocks)]).astype(np.int32),
+        starts=np.cumsum([0, *map(len, lines)]).astype(np.int32),
+        leader=np.array(leader, np.int32),
         pipe=np.array([op.pipe for op in ops], np.int32),
         memory=np.array([op.memory for op in ops], np.int32),
         cycles=np.array([op.cycles for op in ops], np.float32),

@@ -4,26 +4,26 @@ Each kernel is compiled for every architecture asked for, executed once per dist
 """
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kerncast.compile import CompiledKernel, CompiledSource, CompileRequest, compile_request
-from kerncast.errors import CompileError, GPUError, InputError, Refusal
-from kerncast.execute import Budget, Executed, characterise, profile_of, run_launch
-from kerncast.gpu import GPU, list_gpus, resolve_gpu
+from kerncast.errors import BudgetExceededError, CompileError, InputError, Refusal
+from kerncast.evidence import Evidence, GPUs, read_evidence, resolve_gpus
+from kerncast.execute import Budget, Executed, profile_of, run_launch
+from kerncast.gpu import GPU
 from kerncast.kernel_profile import KernelProfile, Resources
-from kerncast.launch import Launch, load_launches, read_toml
+from kerncast.launch import Launch, load_launches
 from kerncast.models import DEFAULT_MODEL, DEFAULT_MODEL_OF_COUNTS, Question, model_named
 from kerncast.occupancy import block_request, block_request_of, why_not
 from kerncast.prediction import Prediction, Refused, Timing
-from kerncast.read import read_declared
 
-Evidence = str | Path | Launch | KernelProfile | Sequence[Launch] | Sequence[KernelProfile]
-GPUs = str | Path | GPU | Sequence[str | Path | GPU]
 Progress = Callable[[str, int, int], None]
 """called with (what is done, part done, of how many)"""
 
+#: Of the blocks that one SM gets, for a simulation; the sample of blocks has the budget's time.
+_MOST_RECORDING_SECONDS = 15.0
 _TARGET_LINE = re.compile(r"^\.target .*$", re.MULTILINE)
 
 
@@ -102,10 +102,43 @@ def profile(
     if gpus:
         _check_can_run(launch, compiled.resources, gpus[0][0])
     report = (lambda done, total: progress(f"executing {launch.label}", done, total)) if progress else None
-    found = _with_compiler_caveats(
-        characterise(compiled, launch, budget, report, gpus[0][0] if gpus else None), compiled
+    executed = run_launch(compiled, launch, budget, report)
+    found = _with_compiler_caveats(profile_of(executed.trace, executed.sampler, compiled, launch), compiled)
+    return _with_gpu(found, executed, *gpus[0], progress) if gpus else found
+
+
+def _with_gpu(
+    found: KernelProfile, executed: Executed, gpu: GPU, assumed: tuple[str, ...], progress: Progress | None
+) -> KernelProfile:
+    """Add what the caches, the machine code and the warps of a GPU tell."""
+    from kerncast.execute.on_gpu import with_gpu  # noqa: PLC0415  a forecast does without
+    from kerncast.models.stalls import with_warp_states  # noqa: PLC0415
+
+    report = (lambda done, total: progress(f"caches of {gpu.name}", done, total)) if progress else None
+    found = with_gpu(found, executed, gpu, report)
+    _announce(f"simulating {found.kernel} on {gpu.name}", progress)
+    found = with_warp_states(found, _with_less_patience(executed), gpu)
+    return replace(found, caveats=(*assumed, *found.caveats))
+
+
+def _announce(what: str, progress: Progress | None, done: int = 0, total: int = 0) -> None:
+    """Show what is about to be simulated, or that the simulator must be compiled first."""
+    if progress is None:
+        return
+    from kerncast.models.sm.simulator import is_prepared  # noqa: PLC0415  numba takes time to load
+
+    progress(what if is_prepared() else "compiling the simulator (once)", done, total)
+
+
+def _with_less_patience(executed: Executed) -> Executed:
+    """Return an execution whose further blocks end soon: one SM's blocks alone may wait for others for ever."""
+    budget = executed.setting.budget
+    shorter = replace(
+        budget,
+        seconds=min(budget.seconds, _MOST_RECORDING_SECONDS),
+        sample_seconds=min(budget.sample_seconds, _MOST_RECORDING_SECONDS / 2),
     )
-    return replace(found, caveats=(*(gpus[0][1] if gpus else ()), *found.caveats))
+    return replace(executed, setting=replace(executed.setting, budget=shorter))
 
 
 _DEFAULT_ARCHITECTURE = "sm_70"
@@ -119,30 +152,6 @@ def timing_named(text: str) -> Timing:
         raise InputError(f"no timing is called {text[:40]!r}", cure=f"Known: {', '.join(Timing)}.") from None
 
 
-def resolve_gpus(gpu: GPUs) -> list[tuple[GPU, tuple[str, ...]]]:
-    """Return the GPUs that are meant, each once, with what had to be assumed."""
-    named: object = [gpu] if isinstance(gpu, str | Path | GPU) else gpu  # callers are not always type-checked
-    if not isinstance(named, Iterable):
-        raise InputError(f"{str(gpu)[:60]!r} names no GPU", cure="Give a name, a path, a GPU, or several.")
-    resolved: list[tuple[GPU, tuple[str, ...]]] = []
-    for one in named:
-        if isinstance(one, GPU):
-            resolved.append((one, ()))
-        elif not isinstance(one, str | Path):
-            raise InputError(f"{str(one)[:60]!r} names no GPU", cure="Give a name, a path or a GPU.")
-        elif str(one).lower() == "all":
-            resolved += [(each, ()) for each in list_gpus()]
-        else:
-            resolved.append(resolve_gpu(one))
-    found: dict[str, tuple[GPU, tuple[str, ...]]] = {}
-    for each, caveats in resolved:
-        if found.setdefault(each.id, (each, caveats))[0] != each:
-            raise GPUError(f"two different GPUs are called {each.id}", cure="Rename one of the files, or ask apart.")
-    if not found:
-        raise InputError("no GPU is named", cure='Add --gpu "TITAN V" (kerncast gpus lists them), or --gpu all.')
-    return list(found.values())
-
-
 def forecast_all(
     evidence: Evidence, gpus: list[tuple[GPU, tuple[str, ...]]], options: Options, progress: Progress | None = None
 ) -> Forecast:
@@ -151,6 +160,7 @@ def forecast_all(
         model_named(options.model)
     gathered = _Gathered()
     for source in read_evidence(evidence):
+        timer = _Timer(options)
         subjects = (
             {gpu.architecture.code_name: _Subject(source) for gpu, _ in gpus}
             if isinstance(source, KernelProfile)
@@ -160,10 +170,10 @@ def forecast_all(
             subject = subjects.get(gpu.architecture.code_name)
             if subject is None:
                 continue
-            if progress and subject.executed:
-                progress(f"timing {subject.profile.kernel} on {gpu.name}", number, len(gpus))
+            if subject.executed and options.model in {None, DEFAULT_MODEL}:
+                _announce(f"timing {subject.profile.kernel} on {gpu.name}", progress, number, len(gpus))
             try:
-                case, prediction = _forecast_one(subject, gpu, options)
+                case, prediction = timer.forecast(subject, gpu)
             except Refusal as refusal:
                 gathered.refuse(refusal, subject.profile.kernel, subject.profile.index, gpu.name)
                 continue
@@ -180,44 +190,43 @@ class _Subject:
     executed: Executed | None = None
 
 
-def _forecast_one(subject: _Subject, gpu: GPU, options: Options) -> tuple[Case, Prediction]:
-    """Forecast one launch on one GPU."""
-    timed_gpu = gpu if options.clock is None else gpu.at_clock(options.clock)
-    impossible = _check_fits(subject.profile, gpu, force=options.force)
-    model = model_named(options.model or (DEFAULT_MODEL if subject.executed else DEFAULT_MODEL_OF_COUNTS))
-    question = Question(options.timing, options.level)
-    prediction = model.predict(subject.profile, timed_gpu, question, subject.executed)
-    prediction = replace(prediction, caveats=(*impossible, *prediction.caveats))
-    return Case(subject.profile, timed_gpu), prediction
+class _Timer:
+    """Forecasts one launch on one GPU after the other."""
 
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._too_long: BudgetExceededError | None = None
+        """it could not be simulated in time on one GPU: it is not tried on others"""
 
-def read_evidence(evidence: Evidence) -> list[Launch | KernelProfile]:
-    """Return the launches or profiles that some evidence holds."""
-    if isinstance(evidence, Launch | KernelProfile):
-        return [evidence]
-    if not isinstance(evidence, str | Path):
-        given: object = evidence  # callers are not always type-checked
-        several = (
-            [one for one in given if isinstance(one, Launch | KernelProfile)] if isinstance(given, Sequence) else []
-        )
-        if not several or len(several) < len(evidence):
-            raise InputError(
-                "the evidence is neither a path, nor a launch, nor a profile, nor several of those",
-                cure="Pass a path, or what load_launches or profile returned.",
-            )
-        return several
-    path = Path(evidence)
-    if path.suffix.lower() == ".toml":
-        return list(read_declared(path) if "declared" in read_toml(path) else load_launches(path))
-    if path.suffix in {".cu", ".cuh", ".cpp", ".cc"}:
-        raise InputError(
-            f"{path} is a source without a launch",
-            cure="Name --kernel, --grid, --block and one --arg per parameter, or write a launch file.",
-        )
-    raise InputError(
-        f"{path} is no evidence that this version reads",
-        cure="Give a launch file or a file of declared counts (.toml).",
-    )
+    def forecast(self, subject: _Subject, gpu: GPU) -> tuple[Case, Prediction]:
+        """Return the forecast on one GPU; raises Refusal."""
+        options = self._options
+        timed_gpu = gpu if options.clock is None else gpu.at_clock(options.clock)
+        impossible = _check_fits(subject.profile, gpu, force=options.force)
+        if options.model is None and subject.executed:
+            prediction = self._simulated_or_counted(subject, timed_gpu)
+        else:
+            prediction = self._predict(options.model or DEFAULT_MODEL_OF_COUNTS, subject, timed_gpu)
+        prediction = replace(prediction, caveats=(*impossible, *prediction.caveats))
+        return Case(subject.profile, timed_gpu), prediction
+
+    def _predict(self, model: str, subject: _Subject, gpu: GPU) -> Prediction:
+        question = Question(self._options.timing, self._options.level)
+        return model_named(model).predict(subject.profile, gpu, question, subject.executed)
+
+    def _simulated_or_counted(self, subject: _Subject, gpu: GPU) -> Prediction:
+        """Return the simulation's forecast; where there is none, that of the counts, with the reason as a caveat."""
+        reason: Refusal | None = self._too_long
+        if reason is None:
+            try:
+                return self._predict(DEFAULT_MODEL, subject, gpu)
+            except Refusal as refusal:
+                reason = refusal
+        if isinstance(reason, BudgetExceededError):
+            self._too_long = reason
+        found = self._predict(DEFAULT_MODEL_OF_COUNTS, subject, gpu)
+        note = f"not simulated, so that this is the {DEFAULT_MODEL_OF_COUNTS} from counters, which is less exact: "
+        return replace(found, caveats=(*found.caveats, note + reason.what))
 
 
 class _Gathered:
@@ -290,7 +299,7 @@ class _Gathered:
 
         report(0, 0)
         try:
-            return run_launch(kernel, launch, budget, report)
+            return _with_less_patience(run_launch(kernel, launch, budget, report))
         except Refusal as refusal:
             self.refuse(refusal, kernel.kernel, launch.index, None)
             return None

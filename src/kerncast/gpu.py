@@ -153,13 +153,16 @@ class GPU:
 
     @property
     def l2_rate(self) -> Rate | None:
-        """Sustained L2 bandwidth: measured, else from bus width and clock_hz, else None."""
+        """Sustained L2 bandwidth: measured, else from bus width and the boost clock, else None.
+
+        L2 has a clock of its own: where profilers hold the SMs at their base clock, kernels that L2 limits stay fast.
+        """
         if self.l2_bytes_per_s is not None:
             return Rate(self.l2_bytes_per_s, is_measured=True)
         per_channel = self.architecture.l2_bytes_per_clock_per_channel
         if per_channel is None or self.dram_bus_bits is None:
             return None
-        return Rate(per_channel * self.dram_bus_bits / _DRAM_CHANNEL_BITS * self.clock_hz, is_measured=False)
+        return Rate(per_channel * self.dram_bus_bits / _DRAM_CHANNEL_BITS * self.clock_boost_hz, is_measured=False)
 
     @property
     def l2_slices(self) -> float | None:

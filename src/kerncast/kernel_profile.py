@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from kerncast.launch import Extent
+from kerncast.warp_states import WarpStates
 
 #: What global memory moves in: the least that a request takes from L2 and DRAM, on every GPU from Kepler on.
 SECTOR_BYTES = 32
@@ -26,7 +27,7 @@ class Origin(StrEnum):
     ESTIMATED = "estimated"
     """machine instructions that the executed PTX should become, where no disassembler is at hand"""
     SIMULATED = "simulated"
-    """caches of one GPU, run on the executed accesses"""
+    """caches or an SM of one GPU, run on what was executed"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -350,3 +351,5 @@ class KernelProfile:
     lines: tuple[LineCount, ...] = ()
     """lines that ran, in the order of files and lines"""
     balance: Balance | None = None
+    warp_states: WarpStates | None = None
+    """None where no GPU was named, or the launch could not be simulated"""

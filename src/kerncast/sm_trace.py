@@ -22,6 +22,11 @@ class SMTrace:
     chains: npt.NDArray[np.int64]
     """[n x warps + 1] where each warp's events start: those of warp w of row r from chains[r x warps + w] on"""
 
+    def head(self, blocks: int) -> "SMTrace":
+        """Return the first blocks of it."""
+        chains = self.chains[: min(blocks, len(self.block_ids)) * self.warps + 1]
+        return SMTrace(self.block_ids[:blocks], self.warps, self.local_lines, self.events[: chains[-1]], chains)
+
 
 def entered_blocks(trace: SMTrace) -> npt.NDArray[np.int64]:
     """Return the number of each basic block that a warp entered, one after the other."""

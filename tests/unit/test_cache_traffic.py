@@ -7,9 +7,10 @@ import pytest
 
 import kerncast
 from kerncast.errors import KernelFault, Refusal
-from kerncast.execute import Budget, WholeGrid, characterise
+from kerncast.execute import Budget, WholeGrid, profile_of, run_launch
 from kerncast.execute.caches import window
 from kerncast.execute.native import recorder
+from kerncast.execute.on_gpu import with_gpu
 from kerncast.forecast import compile_launch
 from kerncast.kernel_profile import CacheTraffic, Count, KernelProfile
 from kerncast.launch import Argument, Launch, parse_extent, parse_value
@@ -188,7 +189,11 @@ def test_code_that_does_not_fit_is_read_from_l2(source: Path) -> None:
     where = add_of(source, 2**12)
     compiled = compile_launch(where, ["sm_75"]).kernels[0]
     large = replace(compiled, resources=replace(compiled.resources, code_bytes=(46 + 32) * 1024))
-    found = [characterise(each, where, gpu=kerncast.load_gpu("rtx-2080-ti")).caches for each in (compiled, large)]
+    gpu, executed = kerncast.load_gpu("rtx-2080-ti"), run_launch(compiled, where)
+    found = [
+        with_gpu(profile_of(executed.trace, executed.sampler, each, where), executed, gpu).caches
+        for each in (compiled, large)
+    ]
     assert found[0] is not None
     assert found[1] is not None
     assert found[0].l2_instruction_sectors == Count.exact(0)

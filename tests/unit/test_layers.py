@@ -14,12 +14,13 @@ PACKAGE = Path(__file__).parents[2] / "src" / "kerncast"
 LAYERS = (
     {"errors", "units", "version"},
     {"launch", "kernel_profile", "prediction", "architecture", "gpu", "gpu_files", "gpu_names", "ptx", "trace"}
-    | {"measurement", "measurement_files", "measurement_records", "recording"},
+    | {"measurement", "measurement_files", "measurement_records", "recording", "footprint"}
+    | {"sm_trace", "warp_states"},
     {"occupancy", "cache_geometry"},
     {"compile", "read"},
     {"execute"},
     {"models"},
-    {"forecast"},
+    {"evidence", "forecast"},
     {"bench"},
     {"report"},
     {"cli"},

@@ -29,7 +29,7 @@ CLASSES = (
 NCU_UNITS = {
     "bytes": "byte", "instructions": "inst", "l2_sectors": "sector", "l1tex_requests": "request",
     "l1tex_wavefronts": "wavefront", "l1data_bank_conflicts": "conflict", "ctas": "block", "threads": "thread",
-    "warps": "warp", "percent": "%", "unitless": "",
+    "warps": "warp", "percent": "%", "unitless": "", "nanoseconds": "ns", "gpc_cycles": "cycle",
 }  # fmt: skip
 
 
@@ -70,8 +70,8 @@ def test_the_vocabulary_is_well_formed() -> None:
         assert (word.source == "kerncast") == word.name.startswith("kerncast__"), word.name
         assert word.source in {"ncu", "kerncast"}
         assert len(word.meaning) > 10
-        assert re.fullmatch(r"[a-z0-9_]+__[a-z0-9_]+(\.sum|\.ratio|\.pct)?", word.name)
-        assert word.name.endswith(".sum") == (word.kind == "counter"), word.name
+        assert re.fullmatch(r"[a-z0-9_]+__[a-z0-9_]+(\.sum|\.ratio|\.pct|\.max|\.avg\.[a-z_]+)?", word.name)
+        assert word.name.endswith((".sum", ".max")) == (word.kind == "counter"), word.name
         assert not word.name.endswith((".ratio", ".pct")) or word.kind in {"ratio", "percentage"}
         assert (word.unit == "%") == (word.kind == "percentage")
 
@@ -107,7 +107,7 @@ def test_names_and_units_are_those_of_nvidias_library() -> None:
 
 def test_a_zero_names_no_pipe_that_the_gpu_may_lack() -> None:
     names = set(values(SAXPY))
-    assert not any("pipe_fp16" in name or "uniform" in name for name in names)
+    assert not any("pipe_fp16" in name or "pipe_uniform" in name for name in names)
     assert "smsp__inst_executed_pipe_tensor.sum" in names
 
 
@@ -172,6 +172,25 @@ def test_shared_memory_atomics_and_spills_by_hand() -> None:
     (metric,) = [each for each in metrics_of(TILED) if each.name == loads]
     assert (metric.count.low, metric.count.high) == pytest.approx((1.9 * WARPS, 2.1 * WARPS))
     assert metric.origin is Origin.EXECUTED
+
+
+def test_warp_states_by_hand() -> None:
+    found = values(SAXPY)
+    stalled = "smsp__average_warps_issue_stalled_{}_per_issue_active.ratio"
+    expected = {
+        "gpu__time_duration.sum": 22_000,
+        "sm__cycles_elapsed.max": 30_000,
+        "sm__warps_active.avg.pct_of_peak_sustained_active": 100 * 400_000 / 10_000 / 64,
+        "smsp__inst_executed.avg.per_cycle_active": 2000 / (4 * 10_000),
+        "smsp__issue_active.avg.pct_of_peak_sustained_active": 5,
+        "smsp__average_warp_latency_per_inst_issued.ratio": 200,
+        stalled.format("selected"): 1,
+        stalled.format("long_scoreboard"): 150,
+        stalled.format("barrier"): 0,
+        "kerncast__roof_dram.pct": 90,
+    }
+    assert {name: found[name] for name in expected} == pytest.approx(expected)
+    assert not set(expected) & set(values(replace(SAXPY, warp_states=None)))
 
 
 def test_what_was_not_executed_claims_no_zeros() -> None:

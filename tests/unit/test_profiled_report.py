@@ -18,8 +18,9 @@ from kerncast.report.profiled import ProfiledLaunch, print_profiles
 from kerncast.report.profiled_csv import raw_page
 from kerncast.report.profiled_json import profile_object
 from kerncast.report.profiled_source import SourceText, annotated_lines, hot_lines, read_sources
+from kerncast.report.profiled_warps import waiting_lines
 from kerncast.report.vocabulary import word
-from profiles import SAXPY, THREADS, TILED, WARPS, line
+from profiles import SAXPY, THREADS, TILED, WARP_STATES, WARPS, line
 
 TITAN_V = load_gpu("titan-v")
 SOURCE = SourceText(
@@ -70,6 +71,8 @@ def test_sections_with_and_without_a_gpu() -> None:
         "DRAM, reads",
         "SASS opcode",
         "TITAN V",
+        "Time and warp states",
+        "long_scoreboard",
     ):
         assert words in with_gpu
         assert words not in without
@@ -128,6 +131,31 @@ def test_source_that_is_not_here_leaves_line_numbers() -> None:
 def test_hot_lines_begin_with_the_hottest() -> None:
     spots = hot_lines(SAXPY, (SOURCE,))
     assert [row.split()[0] for row in spots.lines] == ["saxpy.cu:3", "saxpy.cu:2"]
+
+
+def test_where_warps_wait() -> None:
+    spots = waiting_lines(WARP_STATES, (SOURCE,), all_lines=False)
+    assert [row.split()[:6] for row in spots.lines] == [
+        ["saxpy.cu:3", "94.0", "%", "long_scoreboard", "80%,", "lg_throttle"],
+        ["saxpy.cu:2", "2.0", "%", "wait", "50%,", "short_scoreboard"],
+    ]
+    assert spots.lines[0].endswith("  if (i < n) y[i] = a * x[i] + y[i];")
+    in_order = waiting_lines(WARP_STATES, (), all_lines=True)
+    assert [row.split()[0] for row in in_order.lines] == ["saxpy.cu:2", "saxpy.cu:3"]
+
+
+def test_json_of_warp_states() -> None:
+    (kernel,) = profile_object(LAUNCHES[:1], (), lines=True)["kernels"]
+    found = kernel["warp_states"]
+    assert found["seconds"] == 22e-6
+    assert found["warp_cycles"]["long_scoreboard"] == 300_000
+    assert found["lines"][0] == {
+        "file": "saxpy.cu", "line": 2, "warp_cycles": {"wait": 4000, "short_scoreboard": 4000},
+    }  # fmt: skip
+    (kernel,) = profile_object(LAUNCHES[:1], (), lines=False)["kernels"]
+    assert "lines" not in kernel["warp_states"]
+    (kernel,) = profile_object((ProfiledLaunch(SAXPY),), (), lines=True)["kernels"]
+    assert "warp_states" not in kernel
 
 
 def test_only_files_of_the_launch_are_read(tmp_path: Path) -> None:

@@ -9,7 +9,8 @@ import pytest
 
 import kerncast
 from kerncast.errors import GPUError, InputError, Refusal
-from kerncast.forecast import Options, forecast_all, resolve_gpus
+from kerncast.evidence import resolve_gpus
+from kerncast.forecast import Options, forecast_all
 from kerncast.launch import Argument, Buffer, Fill, Launch, dump_launches
 from kerncast.prediction import Prediction, Timing
 from kerncast.report.as_json import predict_object
@@ -59,7 +60,8 @@ def test_fields_of_the_predict_object(saxpy_object: dict[str, Any]) -> None:
     types = {name: type(value) for name, value in prediction.items()}
     assert types == {
         "kernel": str, "launch": int, "gpu": str, "gpu_id": str, "seconds": float, "low": float, "high": float,
-        "level": float, "timing": str, "clock_hz": float, "limiter": str, "model": str, "terms": dict, "caveats": list,
+        "level": float, "timing": str, "clock_hz": float, "limiter": str, "model": str, "terms": dict, "roofs": dict,
+        "caveats": list,
     }  # fmt: skip
     assert [p["gpu"] for p in saxpy_object["predictions"]] == FIVE
     assert saxpy_object["refused"] == []
@@ -70,8 +72,10 @@ def test_predict_by_path_launch_and_profile_agree() -> None:
     by_path = kerncast.predict(str(path), "TITAN V")
     (launch,) = kerncast.load_launches(path)
     by_launch = kerncast.predict(launch, kerncast.load_gpu("titan-v"))
-    by_profile = kerncast.predict(kerncast.profile(launch, gpu="titan-v"), ["TITAN V"])
-    assert by_path == by_launch == by_profile
+    assert by_path == by_launch
+    assert by_path[0].model == "simulation"
+    by_counts = kerncast.predict(launch, "TITAN V", model="roofline")
+    assert by_counts == kerncast.predict(kerncast.profile(launch, gpu="titan-v"), ["TITAN V"])
 
 
 def test_predict_options() -> None:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from kerncast.forecast import Forecast, Options, forecast_all, resolve_gpus
+from kerncast.evidence import resolve_gpus
+from kerncast.forecast import Forecast, Options, forecast_all
 from kerncast.kernel_profile import Count
 from kerncast.prediction import Prediction, Term, Timing
 from kerncast.report.document import build_document
@@ -25,6 +26,7 @@ SECTIONS = [
     "Memory traffic",
     "GPU specifications used",
     "Time estimates",
+    "Distance to each roof",
     "Conclusion",
     "Caveats",
 ]

@@ -24,7 +24,7 @@ def command(  # noqa: PLR0913  each parameter is one option
 ) -> int:
     """Show resident blocks and warps per SM and the resource that limits them."""
     from kerncast.cli.output import emit_json, stdout_console  # noqa: PLC0415
-    from kerncast.forecast import resolve_gpus  # noqa: PLC0415
+    from kerncast.evidence import resolve_gpus  # noqa: PLC0415
     from kerncast.occupancy import BlockRequest, occupancy  # noqa: PLC0415
     from kerncast.report.as_json import SCHEMA_VERSION, occupancy_object  # noqa: PLC0415
 

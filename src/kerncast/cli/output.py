@@ -45,7 +45,7 @@ def progress_on_stderr(*, quiet: bool) -> Iterator[Callable[[str, int, int], Non
         current = what
         if time.monotonic() - begun < _PATIENCE_SECONDS:
             return
-        detail = f"{done}/{total} blocks" if total else ""
+        detail = f"{done}/{total}" if total else ""
         if console.is_terminal:
             bar.start()
             bar.update(task, description=what, completed=done, total=total or None, detail=detail)

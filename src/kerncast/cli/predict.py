@@ -43,7 +43,8 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
     """Forecast how long each launch takes on each GPU."""
     from kerncast.cli import verdict  # noqa: PLC0415  heavy imports wait until the command runs
     from kerncast.cli.output import emit_forecast, progress_on_stderr  # noqa: PLC0415
-    from kerncast.forecast import Options, forecast_all, resolve_gpus, timing_named  # noqa: PLC0415
+    from kerncast.evidence import resolve_gpus  # noqa: PLC0415
+    from kerncast.forecast import Options, forecast_all, timing_named  # noqa: PLC0415
 
     limit_seconds = verdict.parse_limit(max_)
     baseline = verdict.read_baseline(compare_to) if compare_to else None

@@ -110,7 +110,7 @@ def _gpu(names: list[str] | None) -> "tuple[GPU | None, tuple[str, ...]]":
     """Return the GPU, and what had to be assumed about its name."""
     if not names:
         return None, ()
-    from kerncast.forecast import resolve_gpus  # noqa: PLC0415
+    from kerncast.evidence import resolve_gpus  # noqa: PLC0415
 
     resolved = resolve_gpus(names)
     if len(resolved) > 1:
@@ -120,7 +120,7 @@ def _gpu(names: list[str] | None) -> "tuple[GPU | None, tuple[str, ...]]":
 
 
 def _launches(evidence: Path) -> "Sequence[Launch]":
-    from kerncast.forecast import read_evidence  # noqa: PLC0415
+    from kerncast.evidence import read_evidence  # noqa: PLC0415
     from kerncast.launch import Launch  # noqa: PLC0415
 
     launches = [each for each in read_evidence(evidence) if isinstance(each, Launch)]

@@ -8,12 +8,10 @@ from kerncast.compile import CompiledKernel
 from kerncast.execute.budget import Budget
 from kerncast.execute.run import run_launch
 from kerncast.execute.sample import Sampler
-from kerncast.execute.state import Progress
 from kerncast.execute.structure import balance, basic_blocks, source_lines
 from kerncast.execute.sums import Totals, column, indicators, is_barrier
 from kerncast.execute.traffic import accesses, traffic
 from kerncast.execute.work import classify, kind_name
-from kerncast.gpu import GPU
 from kerncast.kernel_profile import InstructionMix, KernelProfile, KindCount, Origin, Sampling, Work
 from kerncast.launch import Launch
 from kerncast.trace import BlockCounts, Trace
@@ -25,25 +23,10 @@ _CLASSES = ("fp32", "fp64", "fp16", "special", "integer", "control")
 _RULE_OF_THREE = 3
 
 
-def characterise(
-    kernel: CompiledKernel,
-    launch: Launch,
-    budget: Budget | None = None,
-    progress: Progress | None = None,
-    gpu: GPU | None = None,
-) -> KernelProfile:
-    """Execute a launch and return its profile, with what one GPU's caches and machine code add where it is named.
-
-    Raises what ``execute`` raises.
-    """
-    executed = run_launch(kernel, launch, budget, progress)
-    found = profile_of(executed.trace, executed.sampler, kernel, launch)
-    if gpu is None:
-        return found
-    from kerncast.execute.on_gpu import with_caches, with_machine_code  # noqa: PLC0415  a forecast does without
-    from kerncast.execute.spills import with_spills  # noqa: PLC0415
-
-    return with_spills(with_machine_code(with_caches(found, executed, gpu, progress), executed))
+def characterise(kernel: CompiledKernel, launch: Launch, budget: Budget | None = None) -> KernelProfile:
+    """Execute a launch and return its profile; raises what ``execute`` raises."""
+    executed = run_launch(kernel, launch, budget)
+    return profile_of(executed.trace, executed.sampler, kernel, launch)
 
 
 def profile_of(trace: Trace, sampler: Sampler, kernel: CompiledKernel, launch: Launch) -> KernelProfile:

@@ -8,10 +8,16 @@ from kerncast.execute.caches.launch_traffic import cache_traffic
 from kerncast.execute.executed import Executed
 from kerncast.execute.machine import machine_mix
 from kerncast.execute.native import TooLargeError
+from kerncast.execute.spills import with_spills
 from kerncast.execute.state import Progress
 from kerncast.gpu import GPU
 from kerncast.kernel_profile import KernelProfile
 from kerncast.occupancy import block_request_of, occupancy, why_not
+
+
+def with_gpu(profile: KernelProfile, executed: Executed, gpu: GPU, progress: Progress | None = None) -> KernelProfile:
+    """Add what the caches and the machine code of one GPU tell."""
+    return with_spills(with_machine_code(with_caches(profile, executed, gpu, progress), executed))
 
 
 def with_machine_code(profile: KernelProfile, executed: Executed) -> KernelProfile:

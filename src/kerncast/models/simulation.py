@@ -1,24 +1,26 @@
 """One SM simulated with the blocks that it gets, and the grid composed from it: the default for kernels with source."""
 
 import math
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from kerncast.cache_geometry import cache_geometry
-from kerncast.errors import MissingEvidenceError
+from kerncast.errors import BudgetExceededError, KernelFault, LaunchError, MissingEvidenceError, UnsupportedError
 from kerncast.execute.executed import Executed
 from kerncast.gpu import GPU, launch_overhead_s
 from kerncast.kernel_profile import SECTOR_BYTES, KernelProfile
 from kerncast.models.base import Estimate, Model
-from kerncast.models.sm.composition import cycles_of, share_of
-from kerncast.models.sm.micro_ops import Pipe
+from kerncast.models.sm.composition import Share, cycles_of, share_of
+from kerncast.models.sm.machine import SM
+from kerncast.models.sm.micro_ops import Pipe, Program
 from kerncast.models.sm.parameters import Shares, atomic_lines, sm_of
 from kerncast.models.sm.residency import dram_sectors_per_block
 from kerncast.models.sm.results import Simulated
 from kerncast.occupancy import block_request_of, occupancy
 from kerncast.prediction import Term, Timing
-from kerncast.sm_trace import entered_blocks
+from kerncast.sm_trace import SMTrace, entered_blocks
 
 #: Whole waves of an SM's blocks that are simulated, where that many are affordable.
 _WAVES = 2
@@ -27,8 +29,13 @@ _MOST_MICRO_OPS = 2e6
 _MOST_EVENTS = 2**24
 #: A first simulation that missed the share of DRAM by less than this is not repeated.
 _CLOSE = 0.03
+#: Blocks that do less than this part of what those recorded do are mostly idle ones: a grid larger than its data.
+_IDLE = 0.75
+#: What an idle block does: reads where it is, compares, ends.
+_IDLE_CYCLES = 100.0
 #: A resource decides where it is busy for this part of the time; else latency does.
 _DECIDES = 0.6
+_CURE = "Use --model roofline."
 
 
 class Simulation(Model):
@@ -49,22 +56,52 @@ class Simulation(Model):
             raise MissingEvidenceError(
                 f"{profile.kernel} comes without its source", cure="Give the source, or --model roofline."
             )
-        run = _Run(profile, gpu, executed, is_warm=timing is not Timing.COLD)
-        cycles = run.cycles()
-        body = cycles / gpu.clock_hz
+        found = simulated_launch(profile, gpu, executed, timing)
+        body = found.cycles / gpu.clock_hz
         launch = launch_overhead_s(timing)
         if timing is Timing.SERIES and gpu.launch_interval_s is not None:
             launch = max(launch, gpu.launch_interval_s - body)
-        terms = {name: value / gpu.clock_hz for name, value in run.terms().items()}
-        busiest = max(terms, key=lambda name: terms[name])
-        limiter = busiest if terms[busiest] >= _DECIDES * body else "latency"
+        busiest = max(found.terms, key=lambda term: term.seconds)
+        limiter = busiest.name if busiest.seconds >= _DECIDES * body else "latency"
         return Estimate(
             seconds=body + launch,
             limiter="launch" if launch > body else limiter,
-            terms=(*(Term(name, value) for name, value in terms.items() if value), Term("launch", launch)),
+            terms=(*(term for term in found.terms if term.seconds), Term("launch", launch)),
             low=body + launch,
             high=body + launch,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class SimulatedLaunch:
+    """One launch on one GPU: what the simulation of its busiest SM gave, and what that means for the whole grid."""
+
+    program: Program
+    sm: SM
+    resident_blocks: int
+    warps_per_block: int
+    simulated: Simulated
+    cycles: float
+    """of the whole launch, at the GPU's clock"""
+    terms: tuple[Term, ...]
+    """what each resource alone would need for the whole launch"""
+
+
+def simulated_launch(profile: KernelProfile, gpu: GPU, executed: Executed, timing: Timing) -> SimulatedLaunch:
+    """Record some of the blocks that one SM gets, and simulate them; raises Refusal where that cannot be done."""
+    from kerncast.execute.native import TooLargeError  # noqa: PLC0415  LLVM takes time to load
+
+    try:
+        return _Run(profile, gpu, executed, is_warm=timing is not Timing.COLD).result()
+    except TooLargeError:
+        raise UnsupportedError("the kernel is too large to be compiled for this CPU", cure=_CURE) from None
+    except MemoryError:
+        raise BudgetExceededError("the simulation needs more memory than is free", cure=_CURE) from None
+    except LaunchError as error:
+        raise UnsupportedError(error.what, cure=_CURE) from None
+    except (UnsupportedError, KernelFault, BudgetExceededError) as refusal:
+        what = f"the blocks of one SM could not be run by themselves: {refusal.what}"
+        raise type(refusal)(what, where=refusal.where, cure=_CURE) from None
 
 
 class _Run:
@@ -76,28 +113,50 @@ class _Run:
         assert request is not None
         resident = max(1, occupancy(request, gpu.architecture).blocks_per_sm)
         self._geometry = cache_geometry(gpu, resident, request.shared_bytes)
-        self._blocks = math.prod(profile.grid)
-        self._share = share_of(self._blocks, gpu.sm_count, resident, self._waves(resident))
+        self._grid = self._blocks = math.prod(profile.grid)
+        mix = profile.mix
+        self._instructions = mix.warp_instructions.value / self._grid if mix else 1.0
+        """per block, on average"""
+        self._share = self._share_of(resident, self._instructions)
+        self._trace, self._work = self._record(resident)
         self._resident = min(resident, self._share.blocks)
         self._simulated = self._simulate()
 
-    def _waves(self, resident: int) -> int:
-        mix = self._profile.mix
-        per_block = mix.warp_instructions.value / self._blocks if mix else 1.0
-        return max(1, min(_WAVES, int(_MOST_MICRO_OPS / max(1.0, per_block * resident))))
+    def _share_of(self, resident: int, instructions: float) -> Share:
+        waves = max(1, min(_WAVES, int(_MOST_MICRO_OPS / max(1.0, instructions * resident))))
+        return share_of(self._blocks, self._gpu.sm_count, resident, waves)
+
+    def _record(self, resident: int) -> tuple[SMTrace, float]:
+        """Return some blocks of an SM, and what a block of the grid does over what one of these does.
+
+        Where that is little, the grid is taken to have so many fewer blocks, and idle ones.
+        """
+        from kerncast.execute.sm_blocks import record_sm  # noqa: PLC0415  LLVM takes time to load
+
+        executed, sms = self._executed, self._gpu.sm_count
+        trace = record_sm(executed, sms, self._share.simulated, _MOST_EVENTS)
+        lengths = np.array([block.stop - block.start for block in executed.trace.cfg.blocks], np.int64)
+        traced = float(lengths[entered_blocks(trace)].sum()) / len(trace.block_ids)
+        work = self._instructions / traced if traced else 1.0
+        if work >= _IDLE:
+            return trace, work
+        self._blocks = max(1, round(self._grid * work))
+        self._share = self._share_of(resident, traced)
+        return trace.head(self._share.simulated), 1.0
 
     def _simulate(self) -> Simulated:
-        from kerncast.execute.sm_blocks import record_sm  # noqa: PLC0415  LLVM takes time to load
-        from kerncast.models.sm.lowering import lower  # noqa: PLC0415
+        from kerncast.models.sm.lowering import lower  # noqa: PLC0415  numba takes time to load
         from kerncast.models.sm.simulator import simulate  # noqa: PLC0415
 
-        executed = self._executed
-        trace = record_sm(executed, self._gpu.sm_count, self._share.simulated, _MOST_EVENTS)
-        program = lower(executed.trace.function, executed.trace.cfg, self._gpu.architecture)
+        executed, trace = self._executed, self._trace
+        function, cfg = executed.trace.function, executed.trace.cfg
+        resources = self._profile.resources
+        keeps_local = resources is None or resources.has_frame
+        program = lower(function, cfg, self._gpu.architecture, keeps_local=keeps_local)
         dram = dram_sectors_per_block(executed.footprint, self._geometry, self._blocks, is_warm=self._is_warm)
-        self._trace = trace
         blocks = len(trace.block_ids)
         shares = Shares(self._share.active_sms, 1.0, 1.0, atomic_lines(trace))
+        self._program = program
         found = None
         for _ in range(2):
             sm = sm_of(self._gpu, self._geometry, shares)
@@ -115,18 +174,18 @@ class _Run:
         assert found is not None
         return found
 
-    def cycles(self) -> float:
+    def result(self) -> SimulatedLaunch:
+        """Return what was found."""
+        terms = tuple(Term(name, cycles / self._gpu.clock_hz) for name, cycles in self._terms().items())
+        warps = self._trace.warps
+        return SimulatedLaunch(self._program, self._sm, self._resident, warps, self._simulated, self._cycles(), terms)
+
+    def _cycles(self) -> float:
         """Return the cycles of the whole launch."""
         floor = max(self._dram_cycles_per_block, self._l2_cycles_per_block)
-        return cycles_of(self._simulated, self._share, self._resident, floor, self._work)
-
-    @property
-    def _work(self) -> float:
-        """What a block of the grid does over what a simulated one does, in PTX instructions."""
-        lengths = np.array([block.stop - block.start for block in self._executed.trace.cfg.blocks], np.int64)
-        traced = float(lengths[entered_blocks(self._trace)].sum()) / len(self._trace.block_ids)
-        mix = self._profile.mix
-        return mix.warp_instructions.value / self._blocks / traced if mix and traced else 1.0
+        busy = cycles_of(self._simulated, self._share, self._resident, floor * self._work, self._work)
+        idle_blocks = (self._grid - self._blocks) / self._gpu.sm_count
+        return busy + idle_blocks * (self._sm.block_launch_cycles + _IDLE_CYCLES) / self._geometry.resident
 
     @property
     def _dram_cycles_per_block(self) -> float:
@@ -139,9 +198,9 @@ class _Run:
         cycles = SECTOR_BYTES * (read / sm.l2_bytes_per_cycle + written / sm.l2_write_bytes_per_cycle)
         return cycles / len(found.finish_cycles)
 
-    def terms(self) -> dict[str, float]:
+    def _terms(self) -> dict[str, float]:
         """Return the cycles that each resource alone would need for the whole launch."""
-        found, sm, blocks = self._simulated, self._sm, self._share.blocks
+        found, sm, blocks = self._simulated, self._sm, self._share.blocks * self._work
         scale = blocks / len(found.finish_cycles)
         per_scheduler = scale / sm.sub_partitions
         pipes = {pipe.name.lower(): float(found.busy_cycles[pipe]) * per_scheduler for pipe in Pipe}

@@ -96,6 +96,7 @@ def _prediction(p: Prediction, clock_hz: float) -> dict[str, Any]:
         "limiter": p.limiter,
         "model": p.model,
         "terms": {term.name: term.seconds for term in p.terms},
+        "roofs": {term.name: term.seconds / p.seconds for term in p.terms} if p.seconds else {},
         "caveats": list(p.caveats),
     }
 

@@ -1,7 +1,7 @@
 """A forecast as sections of text and tables, in the order of the gpuSD report; Markdown and HTML are made from it."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -10,18 +10,22 @@ from kerncast.gpu import GPU
 from kerncast.kernel_profile import KernelProfile
 from kerncast.occupancy import block_request_of, occupancy
 from kerncast.prediction import Prediction
+from kerncast.report.roofs import EXPLANATION, roof_tables
 from kerncast.report.tables import Table
 from kerncast.report.words import (
     conclude,
     describe_count,
     describe_interval,
+    describe_interval_kind,
     describe_limiter,
+    describe_part,
     describe_sampling,
     describe_timing,
 )
 from kerncast.units import GIGA, KIB, MEGA, TERA, format_seconds
 
 _MOST_INSTRUCTION_KINDS = 12
+_MOST_TERMS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +51,11 @@ def build_document(forecast: Forecast) -> Document:
     sections: list[Section] = []
     for _, group in groupby(forecast.cases, key=lambda case: case.profile.index):
         sections += _launch_sections(list(group))
-    first = forecast.predictions[0]
-    asked = (
-        f"Timing: {describe_timing(first.timing)}. Model: {first.model}. Interval: {first.level:.0%}, uncalibrated.",
-    )
+    asked = tuple(_question(forecast.predictions))
     sections += [
         Section("GPU specifications used", tables=(_gpu_table([case.gpu for case in forecast.cases]),)),
         Section("Time estimates", asked, _estimate_tables(forecast.predictions)),
+        Section("Distance to each roof", (EXPLANATION,), roof_tables(forecast)),
         Section("Conclusion", tuple(conclude(forecast.predictions))),
         Section("Caveats", tuple(notes_of(forecast))),
     ]
@@ -64,22 +66,26 @@ def build_document(forecast: Forecast) -> Document:
     return Document(f"CUDA kernel time forecast: {', '.join(kernels)}", numbered)
 
 
+def _question(predictions: Sequence[Prediction]) -> Iterator[str]:
+    """Give what was asked, once per model that answered."""
+    for model in dict.fromkeys(p.model for p in predictions):
+        first = next(p for p in predictions if p.model == model)
+        kind = describe_interval_kind(model)
+        yield f"Timing: {describe_timing(first.timing)}. Model: {model}. Interval: {first.level:.0%}, {kind}."
+
+
 def estimate_table(predictions: Sequence[Prediction]) -> Table:
-    """Return one row per GPU: time, interval, limiter and terms."""
-    names = list(dict.fromkeys(term.name for p in predictions for term in p.terms))
-    level = f"{predictions[0].level:.0%} interval"
+    """Return one row per GPU: time, interval, limiter and the largest terms with their shares."""
     rows = tuple(
-        (
-            p.gpu, format_seconds(p.seconds), describe_interval(p), describe_limiter(p.limiter),
-            *(_cell(p.term(name)) for name in names),
-        )
+        (p.gpu, format_seconds(p.seconds), describe_interval(p), describe_limiter(p.limiter), _largest_terms(p))
         for p in predictions
-    )  # fmt: skip
-    return Table(("GPU", "time", level, "limited by", *names), rows)
+    )
+    return Table(("GPU", "time", f"{predictions[0].level:.0%} interval", "limited by", "largest terms"), rows)
 
 
-def _cell(seconds: float | None) -> str:
-    return "–" if seconds is None else format_seconds(seconds, 3)
+def _largest_terms(p: Prediction) -> str:
+    ranked = sorted(p.terms, key=lambda term: -term.seconds)[:_MOST_TERMS]
+    return ", ".join(f"{term.name} {describe_part(term.seconds, p.seconds)}" for term in ranked)
 
 
 def _estimate_tables(predictions: Sequence[Prediction]) -> tuple[Table, ...]:

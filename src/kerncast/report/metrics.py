@@ -9,6 +9,7 @@ from kerncast.report.metrics_execution import execution_metrics
 from kerncast.report.metrics_launch import launch_metrics, sampling_metrics
 from kerncast.report.metrics_machine import machine_metrics
 from kerncast.report.metrics_memory import memory_metrics
+from kerncast.report.metrics_warps import warp_metrics
 from kerncast.report.vocabulary import Metric, place_of, word
 
 __all__ = ["Metric", "metrics_of"]
@@ -29,5 +30,7 @@ def _all(profile: KernelProfile, gpu: GPU | None) -> Iterator[Metric]:
         yield from memory_metrics(profile)
     if profile.caches is not None:
         yield from cache_metrics(profile, profile.caches)
+    if profile.warp_states is not None and gpu is not None:
+        yield from warp_metrics(profile.warp_states, gpu)
     if profile.sampling is not None:
         yield from sampling_metrics(profile.sampling)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from kerncast.prediction import Prediction
-from kerncast.report.words import describe_limiter
+from kerncast.report.words import describe_interval_kind, describe_limiter
 from kerncast.units import format_seconds
 
 _MOST_LAUNCHES = 12
@@ -13,7 +13,9 @@ _DENSE_TICKS_BELOW = 300  # an axis of fewer than 2.5 decades is labelled at 1, 
 _COLOURS = {
     "dram": "#1f77b4", "l2": "#17becf", "launch": "#7f7f7f", "compute": "#d62728", "fp32": "#d62728",
     "fp64": "#9467bd", "fp16": "#e377c2", "special": "#ff7f0e", "integer": "#8c564b", "issue": "#2ca02c",
-    "lsu": "#bcbd22",
+    "lsu": "#bcbd22", "fma": "#d62728", "alu": "#8c564b", "imad": "#ad494a", "xu": "#ff7f0e", "tensor": "#ce6dbd",
+    "branch": "#8c6d31", "uniform": "#636363", "shared": "#31a354", "l1": "#00a087", "atomics": "#7b4173",
+    "latency": "#393b79",
 }  # fmt: skip
 
 
@@ -60,7 +62,7 @@ def _draw_launch(panel: "object", group: list[Prediction]) -> None:
     panel.xaxis.set_major_formatter(FuncFormatter(lambda value, _: format_seconds(value, 2)))
     panel.xaxis.set_minor_formatter(NullFormatter())
     panel.grid(axis="x", which="both", alpha=0.25)
-    panel.set_title(
-        f"{group[0].kernel}: forecast with {group[0].level:.0%} interval, uncalibrated", fontsize=10, loc="left"
-    )
+    kinds = dict.fromkeys(describe_interval_kind(p.model) for p in group)
+    heading = f"{group[0].kernel}: forecast with {group[0].level:.0%} interval, {' or '.join(kinds)}"
+    panel.set_title(heading, fontsize=10, loc="left")
     panel.legend(fontsize=8, loc="upper left", bbox_to_anchor=(0, -0.35 / len(group) - 0.03), ncols=3, frameon=False)

@@ -11,6 +11,7 @@ from kerncast.gpu import GPU
 from kerncast.kernel_profile import KernelProfile
 from kerncast.report.profiled_sections import sections_of
 from kerncast.report.profiled_source import AnnotatedText, SourceText, annotated_lines, hot_lines
+from kerncast.report.profiled_warps import waiting_lines
 from kerncast.report.profiled_words import extent_text
 from kerncast.report.sections import Fact, Section
 from kerncast.report.tables import print_notes, print_table
@@ -45,6 +46,8 @@ def print_profiles(launches: Sequence[ProfiledLaunch], console: Console, *, line
             _print_source(launch, console)
         elif launch.profile.lines:
             _print_file(hot_lines(launch.profile, launch.sources), console)
+        if launch.gpu and launch.profile.warp_states:
+            _print_file(waiting_lines(launch.profile.warp_states, launch.sources, all_lines=lines), console)
         print_notes(launch.caveats, console)
 
 

@@ -8,6 +8,7 @@ from kerncast.prediction import Refused
 from kerncast.report.as_json import SCHEMA_VERSION
 from kerncast.report.metrics import Metric, metrics_of
 from kerncast.report.profiled import ProfiledLaunch
+from kerncast.warp_states import StateCycles, WarpStates
 
 #: A float holds whole numbers exactly up to here.
 _EXACT_WHOLE = 2**53
@@ -49,8 +50,29 @@ def _kernel(launch: ProfiledLaunch, *, lines: bool) -> dict[str, Any]:
         **({} if gpu is None else {"opcodes": _opcodes(profile)}),
         "basic_blocks": [_basic_block(each) for each in profile.blocks],
         **({"lines": [_line(each) for each in profile.lines]} if lines else {}),
+        **({} if gpu is None else {"warp_states": _warp_states(profile.warp_states, lines=lines)}),
         "caveats": list(launch.caveats),
     }
+
+
+def _warp_states(found: WarpStates | None, *, lines: bool) -> dict[str, Any] | None:
+    if found is None:
+        return None
+    by_line = [{"file": each.file, "line": each.line, "warp_cycles": _cycles(each.states)} for each in found.lines]
+    return {
+        "seconds": found.seconds,
+        "cycles": found.cycles,
+        "blocks_simulated": found.blocks_simulated,
+        "simulated_cycles": found.simulated_cycles,
+        "issued": found.issued,
+        "warp_cycles": _cycles(found.states),
+        "roofs": {each.resource: each.share for each in found.resources},
+        **({"lines": by_line} if lines else {}),
+    }
+
+
+def _cycles(states: Sequence[StateCycles]) -> dict[str, int | float]:
+    return {each.state: number(each.warp_cycles) for each in states}
 
 
 def _metric(each: Metric) -> dict[str, Any]:

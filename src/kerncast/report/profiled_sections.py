@@ -11,6 +11,7 @@ from kerncast.report.metrics_caches import dram_bytes
 from kerncast.report.metrics_execution import barriers_per_warp, dependency_distance, flops, flops_per_byte, parallelism
 from kerncast.report.metrics_launch import occupancy_of, warps_per_block, waves
 from kerncast.report.profiled_memory import atomic_facts, memory_facts, memory_tables, shared_tables
+from kerncast.report.profiled_warps import warp_facts, warp_tables
 from kerncast.report.profiled_words import (
     NOTHING,
     describe_origin,
@@ -37,6 +38,7 @@ def sections_of(profile: KernelProfile, gpu: GPU | None) -> tuple[Section, ...]:
         Section("Shared memory and atomics", tuple(atomic_facts(profile)), tuple(shared_tables(profile))),
         Section("Instruction mix", (), tuple(_mix_table(profile, gpu))),
         Section("Warps", tuple(_warps(profile))),
+        Section("Time and warp states", tuple(warp_facts(profile, gpu)), tuple(warp_tables(profile, gpu))),
         Section("Basic blocks of the PTX", (), tuple(_block_table(profile))),
         Section("Sample and origin", tuple(_origins(profile, gpu))),
     ]
@@ -188,3 +190,6 @@ def _origins(profile: KernelProfile, gpu: GPU | None) -> Iterator[Fact]:
     if profile.caches is not None:
         size = f"{profile.caches.blocks_simulated} blocks, {profile.caches.resident_blocks_per_sm} at once per SM"
         yield Fact("L1, L2 and DRAM", Origin.SIMULATED.value, f"{describe_origin(Origin.SIMULATED)}; {size}")
+    if profile.warp_states is not None:
+        blocks = profile.warp_states.blocks_simulated
+        yield Fact("time, warp states", Origin.SIMULATED.value, f"one SM with {blocks} blocks of this launch, L2 warm")

@@ -19,6 +19,7 @@ _TEXT_COLUMNS = {
     "cure",
     "kernel",
     "GPU",
+    "waits for",
 }
 
 

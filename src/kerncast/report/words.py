@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from kerncast.kernel_profile import Count, KernelProfile
+from kerncast.models.calibration import calibration_of
 from kerncast.prediction import Prediction, Timing
 from kerncast.units import format_bytes, format_count, format_seconds
 
@@ -14,18 +15,52 @@ _LIMITERS = {
     "fp16": "the FP16 lanes",
     "special": "the special-function units",
     "integer": "the integer lanes",
+    "fma": "the FMA pipe",
+    "alu": "the ALU pipe",
+    "imad": "integer multiply-adds",
+    "xu": "the special-function units",
+    "tensor": "the tensor cores",
+    "branch": "branches",
+    "uniform": "the uniform datapath",
     "lsu": "the load/store units",
     "issue": "warp-instruction issue",
+    "shared": "shared-memory bandwidth",
+    "l1": "L1 bandwidth",
     "l2": "L2 bandwidth",
+    "atomics": "atomics",
     "dram": "DRAM bandwidth",
+    "latency": "latency",
     "launch": "the launch overhead",
+}
+
+_ONE_PERCENT = 0.01
+#: What makes a kernel faster that this limits. Source: CUDA C++ Best Practices Guide 12.9, chapters 10 to 12.
+_ADVICE = {
+    "fp64": "FP32 where its precision suffices is several times as fast on most GPUs",
+    "fma": "only less arithmetic, or lower precision, makes it faster",
+    "fp32": "only less arithmetic, or lower precision, makes it faster",
+    "alu": "fewer integer, compare and conversion instructions: simplify indices, unroll loops",
+    "imad": "fewer integer multiplications: step through addresses instead of computing each one",
+    "integer": "fewer integer instructions: simplify indices, unroll loops",
+    "xu": "fewer divisions, roots and transcendental functions, or their fast intrinsics",
+    "special": "fewer divisions, roots and transcendental functions, or their fast intrinsics",
+    "branch": "unroll loops; turn short branches into selections",
+    "lsu": "fewer, wider memory instructions: vector loads, values kept in registers",
+    "issue": "fewer instructions: unroll loops, vectorise memory accesses",
+    "shared": "avoid bank conflicts; keep values that are read again in registers",
+    "l1": "coalesce accesses, so that a warp touches fewer lines",
+    "l2": "reuse data within an SM: shared memory, tiles, coalesced accesses",
+    "atomics": "combine within a warp or block before updating memory; spread the addresses",
+    "dram": "move fewer bytes: reuse data in caches, coalesce accesses, use smaller types",
+    "latency": "no resource is busy for most of the time: more warps per SM, or more independent work in each",
+    "launch": "more work per launch, or CUDA graphs",
 }
 
 _TIMINGS = {
     Timing.SERIES: "mean per launch in a warm, back-to-back series",
-    Timing.SINGLE: "one launch between events",
+    Timing.SINGLE: "one launch between events, after others like it",
     Timing.COLD: "one launch between events, L2 flushed before",
-    Timing.PROFILER: "the kernel's own duration, as a profiler shows it",
+    Timing.PROFILER: "the kernel's own duration, as a profiler shows it, after others like it",
 }
 
 
@@ -36,6 +71,34 @@ def describe_limiter(name: str) -> str:
     'DRAM bandwidth'
     """
     return _LIMITERS.get(name, name)
+
+
+def advise(name: str) -> str:
+    """Return what makes a kernel faster that this limits; empty where nothing is known.
+
+    >>> advise("launch")
+    'more work per launch, or CUDA graphs'
+    """
+    return _ADVICE.get(name, "")
+
+
+def describe_part(seconds: float, whole: float) -> str:
+    """Return a time with its share of another one.
+
+    >>> describe_part(404e-6, 518e-6), describe_part(1e-9, 1e-3)
+    ('404 µs (78 %)', '1 ns (<1 %)')
+    """
+    return f"{format_seconds(seconds, 3)} ({describe_percent(seconds / whole)})"
+
+
+def describe_percent(share: float) -> str:
+    """Return a share in whole percent."""
+    return "<1 %" if 0 < share < _ONE_PERCENT else f"{share:.0%}".replace("%", " %")
+
+
+def describe_interval_kind(model: str) -> str:
+    """Return whether the intervals of a model rest on measured times."""
+    return "uncalibrated" if calibration_of(model) is None else "calibrated on measured times"
 
 
 def describe_timing(timing: Timing) -> str:
@@ -89,8 +152,10 @@ def conclude(predictions: Sequence[Prediction]) -> list[str]:
 def _conclude_launch(ranked: list[Prediction]) -> str:
     best, rest = ranked[0], ranked[1:]
     reason = f"limited by {describe_limiter(best.limiter)}"
+    advice = advise(best.limiter)
+    advice = f" What would help: {advice}." if advice else ""
     if not rest:
-        return f"{best.kernel} takes about {format_seconds(best.seconds, 3)} on {best.gpu}, {reason}."
+        return f"{best.kernel} takes about {format_seconds(best.seconds, 3)} on {best.gpu}, {reason}.{advice}"
     second, last = rest[0], rest[-1]
     limiters = sorted({describe_limiter(p.limiter) for p in ranked})
     if last.seconds < 1.1 * best.seconds:
@@ -99,7 +164,7 @@ def _conclude_launch(ranked: list[Prediction]) -> str:
         head = f"{best.kernel} is fastest on {best.gpu} ({_span(best, last)})"
     sure = "the intervals do not overlap" if best.high < second.low else "within the intervals the order is open"
     limit = f"limited by {limiters[0]} on every GPU" if len(limiters) == 1 else f"limited by {' or '.join(limiters)}"
-    return f"{head}, {limit}; {sure}."
+    return f"{head}, {limit}; {sure}.{advice if len(limiters) == 1 else ''}"
 
 
 def _span(best: Prediction, last: Prediction) -> str:

@@ -1,6 +1,6 @@
 """Which PTX instructions access memory, where, and which of them are one machine instruction."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -31,7 +31,7 @@ class Place:
     """register or variable with the offset that follows; empty: unknown"""
     is_variable: bool
     version: int
-    """how often the base was written before in its basic block"""
+    """how often the base was written before in its straight line of blocks"""
     start: int
     stop: int
     is_read_only: bool
@@ -90,11 +90,11 @@ class Accesses:
             return Memory.SHARED_STORE if is_shared else Memory.STORE
         return Memory.SHARED_ATOMIC if is_shared else _OF_OPERATION[operation_of(ins, self._is_read)]
 
-    def places(self, block: BasicBlock) -> dict[int, Place]:
-        """Return what is known of each access of a block."""
+    def places(self, blocks: Iterable[BasicBlock]) -> dict[int, Place]:
+        """Return what is known of each access of blocks that are issued one after the other."""
         versions: dict[str, int] = {}
         found = {}
-        for number in range(block.start, block.stop):
+        for number in (number for block in blocks for number in range(block.start, block.stop)):
             ins = self._code[number]
             if ins.root in _ROOTS:
                 found[number] = _place(ins, versions)

@@ -120,20 +120,32 @@ def _next_op(code: Code, state: State, x: Whole) -> Whole:
 
 @inlined
 def _enter_block(code: Code, state: State, x: Whole) -> bool:
-    """Go to the next basic block of the chain, and note where the events of its accesses are; False: there is none."""
+    """Go to the next basic blocks of the chain that are issued as one; False: there are none.
+
+    Notes where the events of their accesses are. Blocks that are issued as one have rising numbers: one that has no
+    higher number than the one before belongs to the next time.
+    """
     at, stop = state.warps[x, W_EVENT], state.warps[x, W_STOP]
     blocks = len(code.slots)
     while at < stop and not (operation_of(code.events[at]) == BASIC_BLOCK and instruction_of(code.events[at]) < blocks):
         at += 1
     if at >= stop:
         return False
-    block = instruction_of(code.events[at])
+    latest = instruction_of(code.events[at])
+    block = code.leader[latest]
     at += 1
     for number in range(code.slots[block]):
         state.places[x, number] = -1
     before = -1
-    while at < stop and operation_of(code.events[at]) != BASIC_BLOCK:
+    while at < stop:
         instruction = instruction_of(code.events[at])
+        if operation_of(code.events[at]) == BASIC_BLOCK:
+            if instruction <= latest or instruction >= blocks or code.leader[instruction] != block:
+                break
+            latest = instruction
+            before = -1
+            at += 1
+            continue
         slot = code.slot_of[instruction]
         if instruction != before and slot >= 0:
             state.places[x, slot] = at

@@ -1,4 +1,4 @@
-"""Lowering: the micro-ops that the basic blocks of a kernel's PTX become on one architecture.
+"""Lowering: the micro-ops that a kernel's PTX becomes on one architecture.
 
 How many micro-ops of which kind come from ``data/instructions/lowering.csv``, which averages over the machine code of
 many kernels. Each waits for what its PTX instruction reads. Fails when: the compiler treats the kernel at hand
@@ -6,6 +6,7 @@ otherwise than most.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -20,13 +21,15 @@ from kerncast.models.sm.micro_ops import (
     MOST_DESTINATIONS,
     MOST_SOURCES,
     NO_REGISTER,
+    Ints,
     Memory,
     Pipe,
     Program,
 )
 from kerncast.models.sm.operation_costs import Cost, cost_of
-from kerncast.models.sm.registers import RegisterMap
+from kerncast.models.sm.registers import RegisterMap, Registers
 from kerncast.models.sm.scheduling import MicroOp, scheduled
+from kerncast.models.sm.superblocks import Superblock, superblocks
 from kerncast.ptx.cfg import BasicBlock, ControlFlowGraph
 from kerncast.ptx.dependence import results_of, sources_of
 from kerncast.ptx.module import Function, Instruction
@@ -60,7 +63,8 @@ class _Lowering:
     def __init__(
         self, function: Function, cfg: ControlFlowGraph, architecture: Architecture, *, keeps_local: bool
     ) -> None:
-        self._code, self._cfg, self._architecture = function.instructions, cfg, architecture
+        self._function, self._code = function, function.instructions
+        self._cfg, self._architecture = cfg, architecture
         self._forms = forms_of(function, cfg)
         self._accesses = Accesses(function, cfg)
         self._memory = [self._accesses.memory(number) for number in range(len(self._code))]
@@ -77,12 +81,29 @@ class _Lowering:
 
     def program(self) -> Program:
         """Return all blocks' micro-ops in order of issue."""
-        blocks = []
-        for block in self._cfg.blocks:
-            places = self._accesses.places(block)
-            ops = [op for number in range(block.start, block.stop) for op in self._operations(number, places)]
-            blocks.append(self._ordered(ops, block))
-        return _program(blocks, self._registers.count)
+        leader = np.arange(len(self._cfg.blocks), dtype=np.int32)
+        blocks: list[list[MicroOp]] = [[] for _ in self._cfg.blocks]
+        for members in superblocks(self._function, self._cfg):
+            first = members[0].block
+            leader[[member.block for member in members]] = first
+            blocks[first] = self._line(members)
+        return _program(blocks, leader, self._registers.count)
+
+    def _line(self, members: Superblock) -> list[MicroOp]:
+        """Return the micro-ops of blocks that are issued as one, in order of issue."""
+        blocks = [self._cfg.blocks[member.block] for member in members]
+        places = self._accesses.places(blocks)
+        registers = self._registers.along()
+        ops: list[MicroOp] = []
+        for member, block in zip(members, blocks, strict=True):
+            guard = registers.of(member.guard)
+            goes_on = block.stop - 1 if block is not blocks[-1] else -1
+            for number in range(block.start, block.stop):
+                own = self._operations(number, registers.read(number), places)
+                kept = [op for op in own if number != goes_on or not _is_branch(op)]
+                ops += [_predicated(op, guard) for op in kept] if member.guard else kept
+                registers.go_on(number, keeps_old=bool(member.guard or self._code[number].guard))
+        return self._ordered(ops, blocks[-1])
 
     def _all_shares(self) -> list[list[Share]]:
         """Return the micro-ops of each instruction, without the access that it makes."""
@@ -120,9 +141,9 @@ class _Lowering:
             return FULL_WEIGHT
         return max((share.weight for share in _split(self._shares[number])[0]), default=0)
 
-    def _operations(self, number: int, places: dict[int, Place]) -> Iterator[MicroOp]:
+    def _operations(self, number: int, sources: Registers, places: dict[int, Place]) -> Iterator[MicroOp]:
         ins, memory = self._code[number], self._memory[number]
-        sources, results = self._registers.read(number), self._registers.made(number)[:MOST_DESTINATIONS]
+        results = self._registers.made(number)[:MOST_DESTINATIONS]
         if memory is not Memory.NONE:
             for share in self._shares[number]:
                 yield _filler(share, number, sources)
@@ -143,7 +164,7 @@ class _Lowering:
             if share.weight == FULL_WEIGHT:
                 sources = sources if ins.root in _HALVES else ()
 
-    def _access(self, number: int, sources: tuple[int, ...], places: dict[int, Place]) -> MicroOp:
+    def _access(self, number: int, sources: Registers, places: dict[int, Place]) -> MicroOp:
         memory = self._memory[number]
         if memory is Memory.BARRIER:
             return MicroOp(Cost(Pipe.BRANCH), memory, FULL_WEIGHT, 0, sources, (), (), number, is_fence=True)
@@ -153,12 +174,21 @@ class _Lowering:
         return MicroOp(Cost(Pipe.LSU), memory, FULL_WEIGHT, 0, sources, results, group, number, found)
 
     def _ordered(self, ops: Sequence[MicroOp], block: BasicBlock) -> list[MicroOp]:
-        """Return a block's micro-ops in order of issue; what ends the block stays last, the branch itself behind it."""
+        """Return micro-ops in order of issue; what ends the last block stays last, the branch itself behind it."""
         last = block.stop - 1 if self._code[block.stop - 1].ends_block else -1
         moving = [op for op in ops if op.instruction != last]
         order = scheduled(moving, [self._latency.of(op) for op in moving])
-        ending = sorted((op for op in ops if op.instruction == last), key=lambda op: op.cost.pipe is Pipe.BRANCH)
+        ending = sorted((op for op in ops if op.instruction == last), key=_is_branch)
         return [*(moving[place] for place in order), *ending]
+
+
+def _is_branch(op: MicroOp) -> bool:
+    return op.cost.pipe is Pipe.BRANCH
+
+
+def _predicated(op: MicroOp, guard: Registers) -> MicroOp:
+    """Return a micro-op that waits for a predicate, too."""
+    return replace(op, sources=tuple(dict.fromkeys((*guard, *op.sources)))[:MOST_SOURCES], keeps_old=True)
 
 
 def _is_access(opcode: str) -> bool:
@@ -221,10 +251,11 @@ class _Latencies:
         return op.cost.latency or self._alu
 
 
-def _program(blocks: Sequence[Sequence[MicroOp]], registers: int) -> Program:
+def _program(blocks: Sequence[Sequence[MicroOp]], leader: Ints, registers: int) -> Program:
     ops = [op for block in blocks for op in block]
     return Program(
         starts=np.cumsum([0, *map(len, blocks)], dtype=np.int32),
+        leader=leader,
         pipe=np.array([op.cost.pipe for op in ops], np.int32),
         memory=np.array([op.memory for op in ops], np.int32),
         cycles=np.array([op.cost.cycles for op in ops], np.float32),

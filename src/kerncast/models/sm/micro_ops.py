@@ -52,6 +52,8 @@ class Program:
 
     starts: Ints
     """[basic blocks + 1] first micro-op of each basic block of the PTX"""
+    leader: Ints
+    """[basic blocks] the block with whose micro-ops it is issued: itself for most; the others have none of their own"""
     pipe: Ints
     """[n] Pipe"""
     memory: Ints

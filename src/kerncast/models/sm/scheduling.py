@@ -1,4 +1,4 @@
-"""The order in which the compiler issues the micro-ops of a basic block, as far as it matters for time.
+"""The order in which the compiler issues the micro-ops of a straight line, as far as it matters for time.
 
 List scheduling: of the micro-ops whose operands are there, the one goes first behind which most latency lies, so that
 loads and the arithmetic of their addresses come early. Loaded values that nothing has read yet are limited, as
@@ -40,6 +40,8 @@ class MicroOp:
     """where its accesses go"""
     is_fence: bool = False
     """whether no access moves across it"""
+    keeps_old: bool = False
+    """whether its results keep their old values in threads where a predicate is off"""
 
 
 def scheduled(ops: Sequence[MicroOp], latencies: Sequence[float]) -> list[int]:
@@ -114,17 +116,17 @@ class _List:
 
 
 class _Loaded:
-    """Loaded values that micro-ops of the block are still to read."""
+    """Loads of which no micro-op of the block has read a value yet, though some are to."""
 
     def __init__(self, ops: Sequence[MicroOp], followers: Followers) -> None:
         self._values = [len(op.destinations) for op in ops]
-        self._unread = [0] * len(ops)
+        self._is_awaited = [False] * len(ops)
         self._reads: list[list[int]] = [[] for _ in ops]
         for number, op in enumerate(ops):
             if op.memory in _LOADS:
                 for after, waits in followers[number].items():
                     if waits:
-                        self._unread[number] += 1
+                        self._is_awaited[number] = True
                         self._reads[after].append(number)
         self._count = 0
 
@@ -134,12 +136,12 @@ class _Loaded:
         return self._count < _MOST_LOADED
 
     def issue(self, number: int) -> None:
-        """Count what a micro-op loads, and what it was the last one to read."""
-        if self._unread[number]:
+        """Count what a micro-op loads, and what it is the first one to read."""
+        if self._is_awaited[number]:
             self._count += self._values[number]
         for load in self._reads[number]:
-            self._unread[load] -= 1
-            if not self._unread[load]:
+            if self._is_awaited[load]:
+                self._is_awaited[load] = False
                 self._count -= self._values[load]
 
 
@@ -150,14 +152,15 @@ def _followers(ops: Sequence[MicroOp]) -> Followers:
     readers: dict[int, list[int]] = {}
     memory = _MemoryOrder(followers)
     for number, op in enumerate(ops):
-        for register in op.sources:
+        read = (*op.sources, *op.destinations) if op.keeps_old else op.sources
+        for register in read:
             if register in writer:
                 followers[writer[register]][number] = True
         for register in op.destinations:
             for before in (*readers.get(register, ()), *((writer[register],) if register in writer else ())):
                 if before != number:
                     followers[before].setdefault(number, False)
-        for register in op.sources:
+        for register in read:
             readers.setdefault(register, []).append(number)
         for register in op.destinations:
             writer[register], readers[register] = number, []

@@ -108,7 +108,8 @@ def _simulated(state: layout.State) -> Simulated:
 
 _NONE = np.full(1, FULL_WEIGHT, np.int32)
 _NOTHING = Program(
-    starts=np.array([0, 1], np.int32), pipe=np.zeros(1, np.int32), memory=np.zeros(1, np.int32),
+    starts=np.array([0, 1], np.int32), leader=np.zeros(1, np.int32), pipe=np.zeros(1, np.int32),
+    memory=np.zeros(1, np.int32),
     cycles=np.zeros(1, np.float32), latency=np.zeros(1, np.float32), weight=_NONE, phase=np.zeros(1, np.int32),
     sources=np.full((1, MOST_SOURCES), -1, np.int32), destinations=np.full((1, MOST_DESTINATIONS), -1, np.int32),
     accesses=np.full((1, MOST_DESTINATIONS), -1, np.int32), instruction=np.zeros(1, np.int32), registers=0,

@@ -86,6 +86,7 @@ class Code(NamedTuple):
     """What stays as it is during a simulation."""
 
     starts: Int32s
+    leader: Int32s
     ops: Int32s
     costs: Floats
     slot_of: Int32s
@@ -138,6 +139,7 @@ def code_of(program: Program, trace: SMTrace, sm: SM) -> Code:
     counter_of[partial] = np.arange(len(partial))
     return Code(
         program.starts.astype(np.int32),
+        program.leader.astype(np.int32),
         _ops(program, slot_of),
         _costs(program, sm),
         slot_of,
