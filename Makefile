@@ -16,6 +16,8 @@ $(VENV)/.installed: pyproject.toml requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed." >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint requirements.lock --editable '.[dev]'
+	@echo "Compiling the simulator of an SM, once"
+	$(BIN)/python -c "from kerncast.models.sm.simulator import prepare; prepare()"
 	touch $@
 
 install: $(VENV)/.installed  ## make .venv with everything

@@ -23,6 +23,7 @@ from timing_cases import (
     whole,
     zeros,
 )  # fmt: skip
+from timing_hecbench import hecbench
 
 from kerncast.launch import Launch, Value
 from kerncast.prediction import Timing
@@ -192,6 +193,7 @@ SETS: dict[str, tuple[Callable[[int | None], list[Case]], int, int | None]] = {
     "vecmat": (vecmat, 105, None),
     "rodinia": (rodinia, 72, 600),
     "layer": (layer, 13, None),
+    "hecbench": (hecbench, 100, None),
     "convolution-2023": (convolution_2023, 400, None),
     "convolution-2025": (convolution_2025, 400, None),
     "convolution-ktt": (convolution_ktt, 60, 400),

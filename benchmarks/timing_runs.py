@@ -23,6 +23,7 @@ from kerncast.launch import Launch
 from kerncast.prediction import Prediction
 
 COMPILED = FOLDER.parent / "out" / "compiled"
+GPU_FILES = FOLDER / "gpus"
 BASELINES = ("roofline", "template")
 #: Convolutions with all loops unrolled take the compiler 6 to 12 s alone, minutes on a busy machine.
 _PATIENT = Limits(seconds=600.0)
@@ -67,10 +68,16 @@ def known_gpus(cases: Iterable[Case]) -> tuple[dict[str, GPU], set[str]]:
     missing: set[str] = set()
     for name in dict.fromkeys(case.gpu for case in cases):
         try:
-            found[name] = load_gpu(name)
+            found[name] = load_known(name)
         except KerncastError:
             missing.add(name)
     return found, missing
+
+
+def load_known(name: str) -> GPU:
+    """Load a GPU that kerncast has a file of, or one that only these comparisons know."""
+    own = GPU_FILES / f"{name}.toml"
+    return load_gpu(own if own.exists() else name)
 
 
 def units(cases: Iterable[Case], gpus: dict[str, GPU], clocks: dict[tuple[str, str], str | float]) -> list[Unit]:
@@ -151,7 +158,7 @@ def reason_of(case: Case, forecasts: list[Forecast], reason: str) -> str:
         return reason or "no forecast"
     if any(p.gpu_id == case.gpu for p in forecasts[0].predictions):
         return ""
-    name = load_gpu(case.gpu).name
+    name = load_known(case.gpu).name
     return next((r.reason for r in forecasts[0].refused if r.gpu in {None, name}), "no forecast")
 
 

@@ -307,19 +307,36 @@ __global__ void cuComputeDistanceGlobal(const float *__restrict__ a, int wa, con
         ab[(begin_a + ty) * wb + begin_b + tx] = sum;
 }
 
-// softmax: one thread per slice
-__global__ void softMax(const int slices, const int length, const float *in, float *out)
+// softmax: one warp per slice
+__device__ float largest_of_warp(float value)
 {
-    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    for (int distance = 16; distance > 0; distance /= 2)
+        value = max(value, __shfl_xor_sync(0xffffffff, value, distance));
+    return value;
+}
+
+__device__ float sum_of_warp(float value)
+{
+    for (int distance = 16; distance > 0; distance /= 2)
+        value += __shfl_xor_sync(0xffffffff, value, distance);
+    return value;
+}
+
+__global__ void softMax2(const int slices, const int length, const float *in, float *out)
+{
+    const int lane = threadIdx.x % 32;
+    const int i = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32;
     if (i >= slices)
         return;
     float largest = in[i * length];
-    for (int j = 0; j < length; j++)
+    for (int j = lane; j < length; j += 32)
         largest = max(largest, in[i * length + j]);
+    largest = largest_of_warp(largest);
     float sum = 0.0f;
-    for (int j = 0; j < length; j++)
+    for (int j = lane; j < length; j += 32)
         sum += expf(in[i * length + j] - largest);
-    for (int j = 0; j < length; j++)
+    sum = sum_of_warp(sum);
+    for (int j = lane; j < length; j += 32)
         out[i * length + j] = expf(in[i * length + j] - largest) / sum;
 }
 

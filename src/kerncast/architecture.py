@@ -52,6 +52,8 @@ class Cycles:
     load_store_sm: float | None = None
     """of the queue that the sub-partitions share, per instruction"""
     shared_wavefront: float | None = None
+    shared_word: float | None = None
+    """of one SM per 4-byte word that each lane of a wide load gets: registers take them in one after the other"""
     l1_tag: float | None = None
     """per 128-byte line of a request"""
     store_line: float | None = None
@@ -147,6 +149,8 @@ class Architecture:
     """sustained over peak bandwidth, for GPUs that were not measured"""
     l2_bytes_per_clock_per_channel: float | None = None
     """sustained, per SM clock and 32-bit DRAM channel, for GPUs that were not measured"""
+    outstanding_lines: int | None = None
+    """128-byte lines that may be on their way to an SM at once; None where no limit is known"""
     l2_bytes_per_clock_per_sm: float | None = None
     """most that one SM gets from L2"""
     l2_write_fraction: float | None = None

@@ -24,6 +24,8 @@ Progress = Callable[[str, int, int], None]
 
 #: Of the blocks that one SM gets, for a simulation; the sample of blocks has the budget's time.
 _MOST_RECORDING_SECONDS = 15.0
+#: A block of it that takes this many times the steps of the longest block of the sample waits for another one.
+_MOST_TIMES_LONGEST, _LEAST_STEPS = 100, 100_000
 _TARGET_LINE = re.compile(r"^\.target .*$", re.MULTILINE)
 
 
@@ -86,8 +88,8 @@ def profile(
 ) -> KernelProfile:
     """Characterise one launch; a file must hold just one.
 
-    With a GPU it is compiled for that one, and its caches and machine instructions are part of the profile; without
-    one it is compiled for sm_70, and the profile holds what no GPU changes.
+    With a GPU it is compiled for that one, and its caches, its machine instructions and what warps wait for are part
+    of the profile; without one it is compiled for sm_70, and the profile holds what no GPU changes.
     """
     if not isinstance(launch, Launch):
         launches = load_launches(launch)
@@ -133,8 +135,10 @@ def _announce(what: str, progress: Progress | None, done: int = 0, total: int = 
 def _with_less_patience(executed: Executed) -> Executed:
     """Return an execution whose further blocks end soon: one SM's blocks alone may wait for others for ever."""
     budget = executed.setting.budget
+    longest = int(executed.trace.counts.block_warps.sum(axis=1).max())
     shorter = replace(
         budget,
+        block_steps=min(budget.block_steps, _LEAST_STEPS + _MOST_TIMES_LONGEST * longest),
         seconds=min(budget.seconds, _MOST_RECORDING_SECONDS),
         sample_seconds=min(budget.sample_seconds, _MOST_RECORDING_SECONDS / 2),
     )

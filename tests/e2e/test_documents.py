@@ -31,7 +31,16 @@ def test_the_readme_shows_what_the_command_prints() -> None:
 
 
 def test_the_number_of_gpus() -> None:
-    assert f"{len(list_gpus())} from Kepler to Hopper" in (ROOT / "README.md").read_text(encoding="utf-8")
+    assert f"{len(list_gpus())} from Kepler to Blackwell" in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_files_to_read_first_are_short() -> None:
+    (sentence,) = re.findall(
+        r"Read these four files first: (.*?)\.\n\n", (ROOT / "docs" / "flow.md").read_text(), re.DOTALL
+    )
+    files = [ROOT / "src" / "kerncast" / name for name in re.findall(r"`([\w/]+\.py)`", sentence)]
+    assert len(files) == 4
+    assert sum(len(file.read_text(encoding="utf-8").splitlines()) for file in files) < 1000
 
 
 def test_the_example_runs() -> None:

@@ -155,7 +155,7 @@ def test_every_source_compiles_for_architectures_without_a_file(source: Path) ->
 def test_nearest_architectures_exist_for_every_capability() -> None:
     for capability in ("3.0", "3.2", "3.7", "5.0", "5.3", "6.1", "6.2", "7.2", "8.7", "10.0", "10.3", "12.0", "12.1"):
         assert nearest_architecture(capability).id.startswith("sm_")
-    assert nearest_architecture("15.0").id == "sm_90"
+    assert nearest_architecture("15.0").id == "sm_120"
 
 
 def test_launches_are_timed_in_three_ways() -> None:

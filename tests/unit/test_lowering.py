@@ -20,7 +20,6 @@ from kerncast.execute.machine.estimated import estimated_steps
 from kerncast.execute.machine.forms import forms_of
 from kerncast.execute.machine.instruction_set import kind_of
 from kerncast.execute.machine.lowering_table import ENTRY, lowered
-from kerncast.execute.machine.predication import predicated_blocks
 from kerncast.execute.prepare import linked_program
 from kerncast.gpu_files import DATA
 from kerncast.launch import load_launches
@@ -303,10 +302,14 @@ def suite(name: str) -> tuple[PTXProgram, Trace]:
     return linked_program(compiled.ptx, compiled.mangled), execute(compiled, small, WholeGrid())[0]
 
 
-@pytest.mark.parametrize("name", ["saxpy", "matmul_naive", "conv2d_3x3", "polybench_gemm"])
-def test_a_kernel_of_the_suite_has_the_estimated_mix(name: str) -> None:
+#: The last three have predicated blocks, whose accesses the table of averages has fewer of: some become branches.
+MIXED = dict.fromkeys(["saxpy", "matmul_naive", "conv2d_3x3", "polybench_gemm"], PIPES | {"lsu": {Pipe.LSU}})
+MIXED |= dict.fromkeys(["backprop", "pathfinder", "shared_transpose"], PIPES)
+
+
+@pytest.mark.parametrize(("name", "known"), MIXED.items())
+def test_a_kernel_of_the_suite_has_the_estimated_mix(name: str, known: dict[str, set[Pipe]]) -> None:
     program, trace = suite(name)
-    assert not predicated_blocks(program.function, program.cfg)
     found = lower(program.function, program.cfg, load_architecture("sm_75"))
     warps = trace.counts.block_warps.sum(axis=0)
     expected: dict[str, float] = defaultdict(float)
@@ -314,7 +317,7 @@ def test_a_kernel_of_the_suite_has_the_estimated_mix(name: str) -> None:
         expected[step.pipe] += step.times * warps[step.block]
     blocks = np.repeat(np.arange(len(found.starts) - 1), np.diff(found.starts))
     executed = found.weight / FULL_WEIGHT * warps[blocks]
-    for pipe, pipes in {**PIPES, "lsu": {Pipe.LSU}}.items():
+    for pipe, pipes in known.items():
         assert executed[np.isin(found.pipe, list(pipes))].sum() == pytest.approx(expected[pipe], rel=0.01, abs=0.01)
 
 

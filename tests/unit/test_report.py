@@ -10,12 +10,17 @@ import pytest
 from kerncast.evidence import resolve_gpus
 from kerncast.forecast import Forecast, Options, forecast_all
 from kerncast.kernel_profile import Count
+from kerncast.models.calibration import Calibration
+from kerncast.models.sm.micro_ops import Pipe
 from kerncast.prediction import Prediction, Term, Timing
-from kerncast.report.document import build_document
+from kerncast.report import words
+from kerncast.report.document import build_document, estimate_table
 from kerncast.report.html import render_html
 from kerncast.report.markdown import render_markdown
-from kerncast.report.picture import draw_forecast
-from kerncast.report.words import conclude, describe_count
+from kerncast.report.picture import COLOURS, draw_forecast
+from kerncast.report.roofs import roof_tables
+from kerncast.report.vocabulary import vocabulary
+from kerncast.report.words import advise, conclude, describe_count, describe_limiter
 from kerncast.units import format_bytes, format_count, format_seconds, parse_seconds
 
 KERNELS = Path(__file__).parents[2] / "examples" / "kernels"
@@ -96,7 +101,7 @@ def one(gpu: str, seconds: float, factor: float = 1.1, limiter: str = "dram") ->
 
 
 @pytest.mark.parametrize(
-    ("predictions", "words"),
+    ("predictions", "expected"),
     [
         ([one("A", 1e-3)], ["about 1 ms on A", "DRAM bandwidth"]),
         ([one("A", 2e-3), one("B", 1e-3)], ["fastest on B", "do not overlap", "on every GPU"]),
@@ -105,10 +110,57 @@ def one(gpu: str, seconds: float, factor: float = 1.1, limiter: str = "dram") ->
         ([one("A", 3e-3, limiter="l2"), one("B", 1e-3)], ["DRAM bandwidth or L2 bandwidth"]),
     ],
 )
-def test_conclusions(predictions: list[Prediction], words: list[str]) -> None:
+def test_conclusions(predictions: list[Prediction], expected: list[str]) -> None:
     (sentence,) = conclude(predictions)
-    for word in words:
+    for word in expected:
         assert word in sentence
+
+
+def test_every_limiter_of_the_simulation_has_words_a_colour_and_a_metric() -> None:
+    names = {pipe.name.lower() for pipe in Pipe} | {"issue", "shared", "l1", "l2", "atomics", "dram"}
+    for name in names | {"latency", "launch"}:
+        assert describe_limiter(name) != name or name == "latency"
+        assert name in COLOURS
+        assert advise(name) or name in {"tensor", "uniform", "fp16"}
+    assert {word.name for word in vocabulary() if "__roof_" in word.name} == {f"kerncast__roof_{n}.pct" for n in names}
+
+
+def test_the_largest_terms_are_named_with_their_share() -> None:
+    table = estimate_table([replace(one("A", 1e-3), terms=(Term("l2", 1e-4), Term("dram", 9e-4), Term("fma", 5e-6)))])
+    assert table.rows[0][-1] == "dram 900 µs (90 %), l2 100 µs (10 %), fma 5 µs (<1 %)"
+
+
+def test_distance_to_each_roof(gpusd: Forecast) -> None:
+    """The roofline stands beside the simulation, and the quotient is that of the two."""
+    (table,) = roof_tables(gpusd)
+    assert table.heading[0] == "GPU"
+    assert table.heading[-2:] == ("roofline", "forecast / roofline")
+    roofline = forecast_all(KERNELS / "gpusd.toml", resolve_gpus(["TITAN V"]), Options(model="roofline")).predictions[0]
+    row = dict(zip(table.heading, table.rows[0], strict=True))
+    assert row["roofline"] == format_seconds(roofline.seconds, 3)
+    assert row["forecast / roofline"] == f"{gpusd.predictions[0].seconds / roofline.seconds:.2f}"
+    launch = gpusd.predictions[0].term("launch")
+    assert launch is not None
+    assert row["launch"] == f"{launch / gpusd.predictions[0].seconds:.0%}".replace("%", " %")
+
+
+def test_what_could_not_be_compared_is_a_dash(gpusd: Forecast) -> None:
+    traffic = replace(gpusd.cases[0].profile.traffic, dram_bytes=None)
+    case = replace(gpusd.cases[0], profile=replace(gpusd.cases[0].profile, traffic=traffic))
+    (table,) = roof_tables(replace(gpusd, predictions=gpusd.predictions[:1], cases=(case,)))
+    assert table.rows[0][-2:] == ("–", "–")
+
+
+@pytest.mark.parametrize("is_calibrated", [False, True])
+def test_a_report_says_whether_its_intervals_are_calibrated(
+    gpusd: Forecast, monkeypatch: pytest.MonkeyPatch, *, is_calibrated: bool
+) -> None:
+    found = Calibration((0.9,), (1.5,), 5, 50, "forecasts") if is_calibrated else None
+    monkeypatch.setattr(words, "calibration_of", lambda _: found)
+    expected = "calibrated on measured times" if is_calibrated else "uncalibrated"
+    page = render_html(build_document(gpusd), draw_forecast(gpusd.predictions))
+    assert page.count(expected) >= 2  # in the text and in the picture
+    assert ("uncalibrated" in draw_forecast(gpusd.predictions)) != is_calibrated
 
 
 @pytest.mark.parametrize(

@@ -188,3 +188,34 @@ def test_a_unit_is_forecast_and_its_code_kept(load: Load, monkeypatch: pytest.Mo
     table = load("score_timing").report([first], "roofline", gpus)
     assert "| layer | convolution_layer | roofline | 1 |" in table
     assert "0 of 1 cases (0.0%)" in table
+
+
+def test_kernels_are_told_by_their_signature(load: Load) -> None:
+    kernel_of = load("timing_hecbench").kernel_of
+    assert kernel_of("softMax2(int, int, const float *, float *)") == "softMax2"
+    assert kernel_of("void minkowski<512, 1024, 2048>(const float *, float)") == "minkowski"
+    assert kernel_of("void cross_kernel<float, int>(int, T1 *, T2)") == "cross_kernel"
+
+
+def test_a_kernel_of_hecbench_takes_the_median_of_rows_of_its_shape(
+    load: Load, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = load("timing_hecbench")
+    rows = [
+        {"targetName": "softmax-cuda", "kernelName": "softMax", "Kernel Name": f"{name}(int, int)",
+         "Grid Size": f"({blocks}, 1, 1)", "Block Size": "(256, 1, 1)", "time_ns": time, "exeArgs": math.nan}
+        for name, blocks, time in (
+            ("softMax2", 12500, 3e6), ("softMax2", 12500, 1e6), ("softMax2", 12500, 2e6), ("softMax2", 391, 9e6),
+            ("softMax", 12500, 8e6),
+        )
+    ]  # fmt: skip
+    monkeypatch.setattr(module, "read_rows", lambda _: rows)
+    (case,) = module.hecbench(None)
+    assert (case.kernel, case.gpu) == ("softMax2", "rtx-3080")
+    assert case.seconds == pytest.approx(2e-3)
+    assert case.launch.block == (256, 1, 1)
+
+
+def test_every_gpu_of_hecbench_and_every_set_has_a_clock(load: Load) -> None:
+    assert load("timing_cases").read_clocks()["hecbench", "rtx-3080"] == "base"
+    assert load("timing_runs").load_known("rtx-3080").sm_count == 68, "kerncast itself has no file of it"

@@ -10,7 +10,7 @@ from kerncast.units import format_seconds
 
 _MOST_LAUNCHES = 12
 _DENSE_TICKS_BELOW = 300  # an axis of fewer than 2.5 decades is labelled at 1, 2 and 5
-_COLOURS = {
+COLOURS = {
     "dram": "#1f77b4", "l2": "#17becf", "launch": "#7f7f7f", "compute": "#d62728", "fp32": "#d62728",
     "fp64": "#9467bd", "fp16": "#e377c2", "special": "#ff7f0e", "integer": "#8c564b", "issue": "#2ca02c",
     "lsu": "#bcbd22", "fma": "#d62728", "alu": "#8c564b", "imad": "#ad494a", "xu": "#ff7f0e", "tensor": "#ce6dbd",
@@ -45,7 +45,7 @@ def _draw_launch(panel: "object", group: list[Prediction]) -> None:
     seen: set[str] = set()
     ranked = sorted(group, key=lambda p: p.seconds)
     for row, p in enumerate(ranked):
-        colour = _COLOURS.get(p.limiter, "#000000")
+        colour = COLOURS.get(p.limiter, "#000000")
         label = f"limited by {describe_limiter(p.limiter)}" if p.limiter not in seen else None
         seen.add(p.limiter)
         panel.hlines(row, p.low, p.high, color=colour, linewidth=3, alpha=0.35)

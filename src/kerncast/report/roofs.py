@@ -11,11 +11,10 @@ from kerncast.report.tables import Table
 from kerncast.report.words import describe_percent
 from kerncast.units import format_seconds
 
-#: Without any other cost the time of the slowest resource alone.
 EXPLANATION = (
-    "Share of the forecast that each resource alone would need, if nothing else took time: the forecast cannot be"
-    " shorter than the largest. The roofline is the slowest of them by the counters alone, with perfect overlap and"
-    " no latency, which large launches approach."
+    "Share of the forecast that each resource alone would need: the closer to 100 %, the more it decides."
+    " The roofline is the slowest resource by the counters alone, with perfect overlap and no latency, which large"
+    " launches approach. It counts PTX instructions, of which the compiler joins some: a forecast may be below it."
 )
 
 

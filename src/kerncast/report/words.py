@@ -27,7 +27,7 @@ _LIMITERS = {
     "shared": "shared-memory bandwidth",
     "l1": "L1 bandwidth",
     "l2": "L2 bandwidth",
-    "atomics": "atomics",
+    "atomics": "atomics in L2",
     "dram": "DRAM bandwidth",
     "latency": "latency",
     "launch": "the launch overhead",

@@ -63,7 +63,7 @@ class Program:
     latency: npt.NDArray[np.float32]
     """[n] cycles from issue to result; 0: what the architecture says for the pipe or the memory"""
     weight: Ints
-    """[n] of FULL_WEIGHT: in so many executions of its block it runs"""
+    """[n] of FULL_WEIGHT: in so many executions of its leader it runs"""
     phase: Ints
     """[n] of FULL_WEIGHT: it runs in execution k where (k x weight + phase) modulo FULL_WEIGHT < weight"""
     sources: Ints

@@ -64,8 +64,14 @@ class _Growing:
         following = set(self._cfg.successors[tail])
         if last == tail and branch.guard is not None:
             child = next((each for each in following if self._predicated.get(each) == tail), tail)
-            return [Member(child, branch.guard.name)] if child > tail else []
+            is_inner = self._follows(tail, child) and child < max(following)
+            return [Member(child, branch.guard.name)] if is_inner else []
         # Behind a predicated block: where both ways meet; behind any other: its only successor.
         meeting = self._cfg.successors[last]
-        is_inner = len(meeting) == 1 and last < meeting[0] < self._cfg.exit
+        is_inner = len(meeting) == 1 and self._follows(last, meeting[0])
         return [Member(meeting[0])] if is_inner and set(self._before[meeting[0]]) == {tail, last} else []
+
+    def _follows(self, block: int, after: int) -> bool:
+        """Return whether a warp runs a block right after another, whatever other blocks some of its threads are at."""
+        place_of = self._cfg.order.place_of
+        return block < after < self._cfg.exit and place_of[after] == place_of[block] + 1

@@ -1,0 +1,132 @@
+"""The width of an interval: how it is looked up, and how it is computed from measured kernels."""
+
+import json
+import math
+import tomllib
+from importlib import import_module
+from pathlib import Path
+from statistics import NormalDist
+from types import ModuleType
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kerncast.models.calibration import Calibration, calibration_of
+
+TOOLS = Path(__file__).parents[2] / "tools"
+LEVELS = st.floats(0.01, 0.999)
+
+
+@pytest.fixture
+def tool(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """Import the script that computes factors."""
+    monkeypatch.syspath_prepend(str(TOOLS))
+    return import_module("calibrate_interval")
+
+
+def record(of: str, kernel: str, ratio: float, gpu: str = "a") -> dict[str, object]:
+    """Return a row as score_timing.py writes it."""
+    return {"set": of, "kernel": kernel, "gpu": gpu, "forecasts": {"simulation": {"ratio": ratio}}}
+
+
+def calibration(levels: tuple[float, ...], factors: tuple[float, ...]) -> Calibration:
+    """Return a calibration of nothing in particular."""
+    return Calibration(levels, factors, 1, 1, "")
+
+
+def test_known_levels_give_their_factors() -> None:
+    found = calibration((0.5, 0.8, 0.9), (1.1, 1.4, 1.9))
+    assert [found.factor(level) for level in found.levels] == pytest.approx(found.factors)
+
+
+@given(LEVELS, st.floats(0.01, 1.0))
+def test_a_lognormal_error_is_found_again_at_any_level(level: float, sigma: float) -> None:
+    def exact(of: float) -> float:
+        return math.exp(sigma * NormalDist().inv_cdf(0.5 + of / 2))
+
+    levels = (0.5, 0.7, 0.95)
+    found = calibration(levels, tuple(exact(each) for each in levels))
+    assert found.factor(level) == pytest.approx(exact(level), rel=1e-9)
+
+
+@given(LEVELS, LEVELS)
+def test_a_higher_level_is_never_narrower(one: float, other: float) -> None:
+    found = calibration((0.5, 0.8, 0.9, 0.98), (1.05, 1.3, 1.3, 2.5))
+    low, high = sorted((one, other))
+    assert 1 < found.factor(low) <= found.factor(high) * (1 + 1e-12)
+
+
+def test_a_model_without_measurements_has_no_calibration() -> None:
+    assert calibration_of("template") is None
+
+
+def test_equal_weights_of_families_worked_by_hand(tool: ModuleType) -> None:
+    # Family a: 1000 rows off by 0.1; b, c, d: one row each, off by 0.2, 0.3, 0.4. Each weighs a quarter.
+    families = {"a": np.full(1000, 0.1), "b": np.array([0.2]), "c": np.array([0.3]), "d": np.array([0.4])}
+    found = [math.log(each) for each in tool.factors(families, [0.1, 0.2, 0.4, 0.6, 0.8])]
+    assert found == pytest.approx([0.1, 0.1, 0.2, 0.3, 0.4]), "looked up at 5/4 of the level"
+    assert math.log(tool.factors(families, [0.99])[0]) == pytest.approx(0.4), "nothing is wider than the widest error"
+
+
+def test_one_row_per_family_is_split_conformal(tool: ModuleType) -> None:
+    """The (n + 1) L-th of n errors in ascending order, rounded up: the textbook's quantile."""
+
+    @given(st.lists(st.floats(0.0, 2.0), min_size=2, max_size=40), LEVELS)
+    def check(errors: list[float], level: float) -> None:
+        place = min(len(errors), math.ceil((len(errors) + 1) * level - 1e-6))
+        families = {str(number): np.array([error]) for number, error in enumerate(errors)}
+        assert math.log(tool.factors(families, [level])[0]) == pytest.approx(sorted(errors)[place - 1], abs=1e-9)
+
+    check()
+
+
+def test_left_out_families_worked_by_hand(tool: ModuleType) -> None:
+    families = {"a": np.array([0.1]), "b": np.array([0.2]), "c": np.array([0.3]), "d": np.array([0.15, 9.0])}
+    found = tool.leave_one_out(families, 0.5)
+    # At 0.5 * 4/3: without a: 0.2 and 0.3 hold 2/3, d's 0.15 a sixth: 0.3; without b: 0.3; c: 0.2; d: 0.2.
+    assert found.by_family == pytest.approx((1 + 1 + 0 + 0.5) / 4)
+    assert found.by_row == pytest.approx((1 + 1 + 0 + 1) / 5)
+
+
+def test_factors_of_half_of_exchangeable_families_cover_the_other_half(tool: ModuleType) -> None:
+    draw = np.random.default_rng(7)
+    held = []
+    for _ in range(25):
+        scales = draw.lognormal(-2.0, 0.5, 40)
+        families = {str(number): np.abs(draw.normal(0, scale, 12)) for number, scale in enumerate(scales)}
+        held.append(tool.leave_one_out(families, 0.9).by_family)
+    assert np.mean(held) == pytest.approx(0.9, abs=0.04)
+
+
+def test_convolutions_of_all_tuners_are_one_family_and_matrix_products_are_not(tool: ModuleType) -> None:
+    records = [record(f"convolution-{of}", "convolution", 1.1) for of in ("2023", "2025", "ktt")]
+    records.append(record("convolution-2025", "convolution without shared memory", 2.0))
+    records += [record("vecmat", kernel, 0.5) for kernel in ("matMul_gpu", "matMul_gpu_sharedmem")]
+    records.append({"set": "vecmat", "kernel": "refused", "gpu": "a", "forecasts": {}})
+    families = tool.by_family(tool.read_scores(json.dumps(records), "simulation"))
+    assert {name: len(errors) for name, errors in families.items()} == {
+        "convolution": 4, "vecmat matMul_gpu": 1, "vecmat matMul_gpu_sharedmem": 1
+    }  # fmt: skip
+    assert families["vecmat matMul_gpu"] == pytest.approx([math.log(2)]), "half as long is as wrong as twice as long"
+
+
+def test_the_file_says_what_was_measured(tool: ModuleType) -> None:
+    rows = tool.read_scores(json.dumps([record("hecbench", "k", 1.1), record("vecmat", "k", 1.2, "b")]), "simulation")
+    text = tool.document(rows, [1.0 + number / 10 for number in range(len(tool.LEVELS))])
+    found = tomllib.loads(text)
+    assert found["measured"] == "gpuFLOPBench, gpuperfpredict on 2 GPUs"
+    assert (found["families"], found["cases"]) == (2, 2)
+    assert len(found["levels"]) == len(found["factors"]) == len(tool.LEVELS)
+    assert "CC BY 4.0" in text, "the licence asks for attribution"
+
+
+def test_shipped_calibrations_are_in_order() -> None:
+    found = calibration_of("simulation")
+    if found is None:
+        pytest.skip("not calibrated")
+    assert list(found.levels) == sorted(found.levels)
+    assert list(found.factors) == sorted(found.factors)
+    assert all(factor > 1 for factor in found.factors)
+    assert found.families >= 10

@@ -1,0 +1,158 @@
+"""What cannot be simulated is forecast by the roofline, with the reason; only who asks for a simulation is refused."""
+
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import kerncast
+from kerncast.errors import (
+    BudgetExceededError,
+    KernelFault,
+    LaunchError,
+    MissingEvidenceError,
+    Refusal,
+    UnsupportedError,
+)
+from kerncast.evidence import resolve_gpus
+from kerncast.execute import sm_blocks
+from kerncast.execute.native import TooLargeError
+from kerncast.forecast import Options, forecast_all
+from kerncast.models.sm import simulator
+from kerncast.prediction import Prediction
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+SAXPY = EXAMPLES / "saxpy.toml"
+
+#: Every block waits for the first one, which is not among those that the busiest SM gets from the middle of the grid.
+WAITING = """
+__global__ void waiting(volatile int *go, int *x) {
+    if (blockIdx.x == 0) *go = 1;
+    else while (*go == 0) {}
+    x[blockIdx.x * blockDim.x + threadIdx.x] = *go;
+}
+"""
+WAITING_LAUNCH = """
+source = "waiting.cu"
+[[launch]]
+kernel = "waiting"
+grid = [2048]
+block = [32]
+args = { go = "i32[1] zeros", x = "i32[65536] zeros" }
+"""
+
+
+def refusing(error: Exception) -> object:
+    def record(*_: object) -> None:
+        raise error
+
+    return record
+
+
+def told(found: Prediction, words: str) -> bool:
+    return any(words in caveat for caveat in found.caveats)
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (TooLargeError(), "too large to be compiled"),
+        (MemoryError(), "more memory than is free"),
+        (KernelFault("reads outside of x"), "reads outside of x"),
+        (BudgetExceededError("the kernel did not end"), "did not end"),
+        (UnsupportedError("the kernel has 40000 PTX instructions"), "40000 PTX instructions"),
+    ],
+)
+def test_a_launch_that_cannot_be_recorded(monkeypatch: pytest.MonkeyPatch, error: Exception, words: str) -> None:
+    monkeypatch.setattr(sm_blocks, "record_sm", refusing(error))
+    (found,) = kerncast.predict(SAXPY, "TITAN V")
+    assert found.model == "roofline"
+    assert told(found, words)
+    assert told(found, "not simulated")
+    with pytest.raises(Refusal, match=words) as refused:
+        kerncast.predict(SAXPY, "TITAN V", model="simulation")
+    assert refused.value.cure == "Use --model roofline."
+
+
+def test_more_warps_than_an_sm_is_simulated_with(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(simulator, "simulate", refusing(LaunchError("9 resident blocks are more than one SM takes")))
+    (found,) = kerncast.predict(SAXPY, "TITAN V")
+    assert told(found, "9 resident blocks")
+    with pytest.raises(Refusal, match="--model roofline"):
+        kerncast.predict(SAXPY, "TITAN V", model="simulation")
+
+
+def test_a_gpu_of_which_too_little_is_known() -> None:
+    gpu = replace(kerncast.load_gpu("TITAN V"), dram_bus_bits=None, l2_bytes_per_s=None)
+    (found,) = kerncast.predict(SAXPY, gpu)
+    assert found.model == "roofline"
+    assert told(found, "L2 bandwidth is unknown")
+    with pytest.raises(MissingEvidenceError, match="L2 bandwidth is unknown"):
+        kerncast.predict(SAXPY, gpu, model="simulation")
+
+
+def test_counts_have_no_simulation() -> None:
+    profile = kerncast.profile(SAXPY)
+    with pytest.raises(MissingEvidenceError, match="comes without its source"):
+        kerncast.predict(profile, "TITAN V", model="simulation")
+
+
+def test_what_takes_too_long_on_one_gpu_is_not_tried_on_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried = []
+
+    def record(*_: object) -> None:
+        tried.append(1)
+        raise BudgetExceededError("the kernel did not end")
+
+    monkeypatch.setattr(sm_blocks, "record_sm", record)
+    found = forecast_all(SAXPY, resolve_gpus(["TITAN V", "T4", "RTX 4070"]), Options())
+    assert [p.model for p in found.predictions] == ["roofline"] * 3
+    assert all(told(p, "did not end") for p in found.predictions)
+    assert len(tried) == 1
+
+
+def test_blocks_that_wait_for_others_end_soon(tmp_path: Path) -> None:
+    (tmp_path / "waiting.cu").write_text(WAITING)
+    path = tmp_path / "launch.toml"
+    path.write_text(WAITING_LAUNCH)
+    (found,) = kerncast.predict(path, "TITAN V")
+    assert found.model == "roofline"
+    assert told(found, "did not end within")
+    profile = kerncast.profile(path, gpu="TITAN V")
+    assert profile.warp_states is None
+    assert any("what warps wait for was not simulated" in caveat for caveat in profile.caveats)
+
+
+def test_progress_says_that_the_simulator_is_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(simulator, "is_prepared", lambda: False)
+    said: list[str] = []
+    forecast_all(SAXPY, resolve_gpus(["t4"]), Options(), lambda what, _done, _total: said.append(what))
+    assert "compiling the simulator (once)" in said
+    said.clear()
+    forecast_all(SAXPY, resolve_gpus(["t4"]), Options(model="roofline"), lambda what, _done, _total: said.append(what))
+    assert "compiling the simulator (once)" not in said
+
+
+def test_a_simulated_forecast_imports_no_library_of_other_tasks() -> None:
+    code = (
+        f"import sys, kerncast; (found,) = kerncast.predict({str(SAXPY)!r}, 'TITAN V');"
+        "assert found.model == 'simulation', found;"
+        "print(sorted({'sklearn', 'pandas', 'matplotlib', 'pyarrow'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert done.stdout == "[]\n"
+
+
+def test_the_duration_of_a_profile_is_the_forecast_of_what_a_profiler_times() -> None:
+    (found,) = kerncast.predict(SAXPY, "TITAN V", timing="profiler")
+    states = kerncast.profile(SAXPY, gpu="TITAN V").warp_states
+    assert states is not None
+    assert states.seconds == pytest.approx(found.seconds, rel=1e-12)
+    # A scheduler issues for one warp at a time, and what its warps do adds up to the time that they are there.
+    selected = next(each.warp_cycles for each in states.states if each.state == "selected")
+    assert selected == states.issued
+    assert sum(line.warp_cycles for line in states.lines) == pytest.approx(states.warp_cycles)
+    assert states.warp_cycles <= 64 * states.simulated_cycles
+    assert {line.line for line in states.lines} <= {line.line for line in kerncast.profile(SAXPY).lines}
