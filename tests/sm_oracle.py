@@ -229,8 +229,7 @@ class Oracle:
             return
         if memory not in {Memory.NONE, Memory.BARRIER}:
             pipe = Pipe.LSU
-        if pipe == Pipe.LSU:
-            self.after_last = part + 1
+        self.after_last = part + 1 if pipe == Pipe.LSU else self.after_last
         cycles = float(self.program.cycles[op]) or self.sm.pipe_cycles[pipe]
         pipes = self.pipes[part]
         pipes[pipe] = max(now, pipes[pipe]) + cycles

@@ -32,4 +32,5 @@ def entered_blocks(trace: SMTrace) -> npt.NDArray[np.int64]:
     """Return the number of each basic block that a warp entered, one after the other."""
     operation = trace.events >> np.uint64(OPERATION_SHIFT) & np.uint64(OPERATION_MASK)
     entries = trace.events[operation == Operation.BASIC_BLOCK]
-    return (entries >> np.uint64(INSTRUCTION_SHIFT)).astype(np.int64)
+    numbers: npt.NDArray[np.int64] = (entries >> np.uint64(INSTRUCTION_SHIFT)).astype(np.int64)
+    return numbers

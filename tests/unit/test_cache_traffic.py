@@ -191,7 +191,7 @@ def test_code_that_does_not_fit_is_read_from_l2(source: Path) -> None:
     large = replace(compiled, resources=replace(compiled.resources, code_bytes=(46 + 32) * 1024))
     gpu, executed = kerncast.load_gpu("rtx-2080-ti"), run_launch(compiled, where)
     found = [
-        with_gpu(profile_of(executed.trace, executed.sampler, each, where), executed, gpu).caches
+        with_gpu(profile_of(executed.trace, executed.sampler, each, where), executed.compiled_as(each), gpu).caches
         for each in (compiled, large)
     ]
     assert found[0] is not None

@@ -4,10 +4,12 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import kerncast
+from kerncast import forecast
 from kerncast.errors import (
     BudgetExceededError,
     KernelFault,
@@ -17,7 +19,7 @@ from kerncast.errors import (
     UnsupportedError,
 )
 from kerncast.evidence import resolve_gpus
-from kerncast.execute import sm_blocks
+from kerncast.execute import run_launch, sm_blocks
 from kerncast.execute.native import TooLargeError
 from kerncast.forecast import Options, forecast_all
 from kerncast.models.sm import simulator
@@ -156,3 +158,17 @@ def test_the_duration_of_a_profile_is_the_forecast_of_what_a_profiler_times() ->
     assert sum(line.warp_cycles for line in states.lines) == pytest.approx(states.warp_cycles)
     assert states.warp_cycles <= 64 * states.simulated_cycles
     assert {line.line for line in states.lines} <= {line.line for line in kerncast.profile(SAXPY).lines}
+
+
+def test_a_profile_executes_its_sample_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = []
+
+    def counted(*each: Any) -> Any:
+        runs.append(each)
+        return run_launch(*each)
+
+    monkeypatch.setattr(forecast, "run_launch", counted)
+    profile = kerncast.profile(SAXPY, gpu="TITAN V")
+    assert profile.warp_states is not None
+    assert profile.caches is not None
+    assert len(runs) == 1

@@ -53,7 +53,8 @@ def test_an_integer_multiply_takes_the_fma_pipe_too() -> None:
     ops = [Op(Pipe.IMAD, destinations=(i,)) for i in range(8)] + [Op(Pipe.FMA, destinations=(8 + i,)) for i in range(8)]
     trace = trace_of([[[Step(0)] * 20 for _ in range(32)]])
     apart = last(simulate(program_of(ops), trace, sm_of(), 1))
-    together = last(simulate(program_of(ops), trace, sm_of(fma_cycles=tuple(2.0 if pipe == Pipe.IMAD else 0.0 for pipe in Pipe)), 1))
+    shared = tuple(2.0 if pipe == Pipe.IMAD else 0.0 for pipe in Pipe)
+    together = last(simulate(program_of(ops), trace, sm_of(fma_cycles=shared), 1))
     assert together == pytest.approx(20 * 16 * 8 * 2, rel=0.01)
     assert together > 1.3 * apart
 

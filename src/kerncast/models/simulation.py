@@ -1,7 +1,7 @@
 """One SM simulated with the blocks that it gets, and the grid composed from it: the default for kernels with source."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -27,8 +27,6 @@ _WAVES = 2
 #: Micro-ops beyond which fewer waves are simulated.
 _MOST_MICRO_OPS = 2e6
 _MOST_EVENTS = 2**24
-#: A first simulation that missed the share of DRAM by less than this is not repeated.
-_CLOSE = 0.03
 #: Blocks that do less than this part of what those recorded do are mostly idle ones: a grid larger than its data.
 _IDLE = 0.75
 #: What an idle block does: reads where it is, compares, ends.
@@ -78,8 +76,6 @@ class SimulatedLaunch:
 
     program: Program
     sm: SM
-    resident_blocks: int
-    warps_per_block: int
     simulated: Simulated
     cycles: float
     """of the whole launch, at the GPU's clock"""
@@ -154,31 +150,22 @@ class _Run:
         keeps_local = resources is None or resources.has_frame
         program = lower(function, cfg, self._gpu.architecture, keeps_local=keeps_local)
         dram = dram_sectors_per_block(executed.footprint, self._geometry, self._blocks, is_warm=self._is_warm)
-        blocks = len(trace.block_ids)
         shares = Shares(self._share.active_sms, 1.0, 1.0, atomic_lines(trace))
-        self._program = program
-        found = None
-        for _ in range(2):
-            sm = sm_of(self._gpu, self._geometry, shares)
-            found = simulate(program, trace, sm, self._resident)
-            seen = Shares(
-                self._share.active_sms,
-                _part(dram.read * blocks, found.l2_read_sectors),
-                _part(dram.written * blocks, found.l2_write_sectors),
-                shares.atomic_lines,
-            )
-            self._sm, self._dram_sectors = sm, dram.read + dram.written
-            if abs(seen.dram_read - shares.dram_read) + abs(seen.dram_write - shares.dram_write) < _CLOSE:
-                break
-            shares = seen
-        assert found is not None
+        self._program, self._dram_sectors = program, dram.read + dram.written
+        # What L1 lets through is not known before: the first blocks tell it for all.
+        for part in (trace.head(self._resident), trace):
+            blocks = len(part.block_ids)
+            self._sm = sm_of(self._gpu, self._geometry, shares)
+            found = simulate(program, part, self._sm, self._resident)
+            read = _part(dram.read * blocks, found.l2_read_sectors)
+            written = _part(dram.written * blocks, found.l2_write_sectors)
+            shares = replace(shares, dram_read=read, dram_write=written)
         return found
 
     def result(self) -> SimulatedLaunch:
         """Return what was found."""
         terms = tuple(Term(name, cycles / self._gpu.clock_hz) for name, cycles in self._terms().items())
-        warps = self._trace.warps
-        return SimulatedLaunch(self._program, self._sm, self._resident, warps, self._simulated, self._cycles(), terms)
+        return SimulatedLaunch(self._program, self._sm, self._simulated, self._cycles(), terms)
 
     def _cycles(self) -> float:
         """Return the cycles of the whole launch."""

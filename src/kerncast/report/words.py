@@ -34,11 +34,11 @@ _LIMITERS = {
 }
 
 _ONE_PERCENT = 0.01
-#: What makes a kernel faster that this limits. Source: CUDA C++ Best Practices Guide 12.9, chapters 10 to 12.
+#: What makes a kernel faster that this limits. Source: CUDA C++ Best Practices Guide (recalled).
 _ADVICE = {
-    "fp64": "FP32 where its precision suffices is several times as fast on most GPUs",
-    "fma": "only less arithmetic, or lower precision, makes it faster",
-    "fp32": "only less arithmetic, or lower precision, makes it faster",
+    "fp64": "FP32 where its precision suffices: several times as fast on most GPUs",
+    "fma": "less arithmetic, or lower precision",
+    "fp32": "less arithmetic, or lower precision",
     "alu": "fewer integer, compare and conversion instructions: simplify indices, unroll loops",
     "imad": "fewer integer multiplications: step through addresses instead of computing each one",
     "integer": "fewer integer instructions: simplify indices, unroll loops",
@@ -52,7 +52,7 @@ _ADVICE = {
     "l2": "reuse data within an SM: shared memory, tiles, coalesced accesses",
     "atomics": "combine within a warp or block before updating memory; spread the addresses",
     "dram": "move fewer bytes: reuse data in caches, coalesce accesses, use smaller types",
-    "latency": "no resource is busy for most of the time: more warps per SM, or more independent work in each",
+    "latency": "more warps per SM, or more independent work in each: no resource is busy for most of the time",
     "launch": "more work per launch, or CUDA graphs",
 }
 

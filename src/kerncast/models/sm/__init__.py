@@ -1,1 +1,1 @@
-"""One streaming multiprocessor, simulated: its blocks' micro-ops against its pipes, its caches and its share of memory."""
+"""One streaming multiprocessor: micro-ops of its blocks against its pipes, its caches and its share of memory."""

@@ -66,7 +66,7 @@ def _wait_for_place(state: State, asked: float) -> float:
     """
     if len(state.arrivals) == 0:
         return asked
-    free = state.arrivals[state.flow[F_ARRIVAL]]
+    free: float = state.arrivals[state.flow[F_ARRIVAL]]
     if free <= asked:
         return asked
     state.queues[Q_LSU] = max(state.queues[Q_LSU], free)

@@ -126,7 +126,7 @@ def _fma_cycles(gpu: GPU) -> tuple[float, ...]:
 
 
 def _atomic_cycles(gpu: GPU, shares: Shares) -> float:
-    """Return cycles of an atomic on this SM's share of L2: slices work side by side, on one line one after the other."""
+    """Return cycles of an atomic in this SM's share of L2: slices work side by side, one line in one slice."""
     a = gpu.architecture
     one_line = a.same_address_atomics_per_clock or 1.0
     slices = (gpu.l2_slices or 1.0) * (a.atomics_per_clock_per_slice or 1.0)

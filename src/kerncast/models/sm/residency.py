@@ -10,7 +10,7 @@ out before the other wants them.
 from dataclasses import dataclass
 
 from kerncast.cache_geometry import CacheGeometry
-from kerncast.footprint import FootprintCurve
+from kerncast.footprint import FootprintCurve, Kind
 from kerncast.kernel_profile import SECTOR_BYTES
 
 #: A working set below this part of L2 stays there between launches, above the second one nothing does (timing study).
@@ -42,7 +42,7 @@ def _lost(fill: float) -> float:
     return min(1.0, max(0.0, (fill - _L2_KEPT) / (_L2_LOST - _L2_KEPT)))
 
 
-def _cold(curve: FootprintCurve, kind: str, wave: int, grid_blocks: int, capacity: float) -> float:
+def _cold(curve: FootprintCurve, kind: Kind, wave: int, grid_blocks: int, capacity: float) -> float:
     """Return distinct sectors per block as L2 sees them: shared within a wave, and within what L2 holds."""
     in_wave = curve.sectors(wave, kind) / wave
     once = curve.sectors(grid_blocks, kind) / grid_blocks
