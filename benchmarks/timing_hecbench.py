@@ -27,7 +27,8 @@ def hecbench(count: int | None) -> list[Case]:
         key = (program, kernel, str(tuple(launch.grid)), str(tuple(launch.block)))
         if key in times:
             size = sizes[key] or "no arguments"
-            found.append(Case("hecbench", kernel, size, RTX_3080.stem, Timing.COLD, launch, median(times[key])))
+            name = f"{program} {kernel}"
+            found.append(Case("hecbench", name, size, RTX_3080.stem, Timing.COLD, launch, median(times[key])))
     return spread(found, lambda case: (case.kernel,), count)
 
 

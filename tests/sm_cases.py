@@ -114,7 +114,6 @@ def random_sm(random: Random) -> SM:
         pipe_cycles=tuple(quarters(random) for _ in Pipe),
         fma_cycles=tuple(quarters(random) if pipe in {Pipe.IMAD, Pipe.ALU} else 0.0 for pipe in Pipe),
         l1_lines=random.choice([0, 4, 16, 40]),
-        outstanding_lines=random.choice([0, 1, 3]),
         l1_operations=random.getrandbits(8),
         stores_allocate=random.random() < 0.5,
         dram_read_share=random.choice([0.0, 0.25, 0.5, 1.0]),

@@ -60,7 +60,6 @@ class Oracle:
         self.pipes = [[0.0] * len(Pipe) for _ in range(sm.sub_partitions)]
         self.turn = [0] * sm.sub_partitions
         self.next_row = 0
-        self.arrivals: list[float] = []
         self.after_last = 0
         self.progress: list[int] = []
         self.warps: dict[int, Warp] = {}
@@ -361,15 +360,9 @@ class Oracle:
 
     def read(self, sectors: int, asked: float) -> float:
         self.l2_read += sectors
-        limit = self.sm.outstanding_lines
-        if limit and len(self.arrivals) >= limit and self.arrivals[-limit] > asked:
-            asked = self.arrivals[-limit]
-            self.lsu = max(self.lsu, asked)
         self.l2 = max(asked, self.l2) + sectors * 32 / self.sm.l2_bytes_per_cycle
         self.path = max(asked, self.path) + sectors * 32 / self.sm.l2_path_bytes_per_cycle
-        there = max(max(self.l2, self.path) + self.sm.l2_latency, self.read_dram(sectors, asked))
-        self.arrivals.append(there)
-        return there
+        return max(max(self.l2, self.path) + self.sm.l2_latency, self.read_dram(sectors, asked))
 
     def read_dram(self, sectors: int, asked: float) -> float:
         self.read_debt += sectors * self.sm.dram_read_share

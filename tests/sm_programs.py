@@ -116,7 +116,7 @@ def sm_of(**changes: object) -> SM:
         "fma_cycles": (0.0,) * len(Pipe), "lsu_cycles": 1.0, "wavefront_cycles": 1.0, "l1_tag_cycles": 1.0,
         "l1_bytes_per_cycle": 128.0, "store_line_cycles": 1.0, "l1_lines": 1024,
         "l1_operations": 1 << Operation.LOAD | 1 << Operation.LOCAL_LOAD | 1 << Operation.LOCAL_STORE,
-        "stores_allocate": False, "outstanding_lines": 0, "l2_path_bytes_per_cycle": 64.0,
+        "stores_allocate": False, "l2_path_bytes_per_cycle": 64.0,
         "l2_bytes_per_cycle": 64.0, "l2_write_bytes_per_cycle": 64.0,
         "dram_bytes_per_cycle": 8.0, "dram_read_share": 1.0, "dram_write_share": 1.0, "shared_latency": 19.0,
         "l1_latency": 28.0, "l2_latency": 215.0, "dram_latency": 437.0, "barrier_latency": 10.0,

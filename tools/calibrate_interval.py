@@ -27,6 +27,8 @@ LEVELS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98)
 CHECKED = (0.8, 0.9, 0.95)
 #: Sets that time one kernel in different builds.
 SAME_KERNEL = {"convolution-2023": "convolution", "convolution-2025": "convolution", "convolution-ktt": "convolution"}
+#: Sets whose kernels are named by program and kernel; a program is one family.
+BY_PROGRAM = {"hecbench"}
 #: Of each set, whose measurements it holds.
 PROVENANCE = {
     "vecmat": "gpuperfpredict (Amaris et al., CC BY 4.0)",
@@ -54,7 +56,9 @@ class Scored:
 
     @property
     def family(self) -> str:
-        """The kernel, whatever the build."""
+        """The kernel, whatever the build; of some sets the program."""
+        if self.set in BY_PROGRAM:
+            return f"{self.set} {self.kernel.partition(' ')[0]}"
         return SAME_KERNEL.get(self.set, f"{self.set} {self.kernel}")
 
 

@@ -149,8 +149,6 @@ class Architecture:
     """sustained over peak bandwidth, for GPUs that were not measured"""
     l2_bytes_per_clock_per_channel: float | None = None
     """sustained, per SM clock and 32-bit DRAM channel, for GPUs that were not measured"""
-    outstanding_lines: int | None = None
-    """128-byte lines that may be on their way to an SM at once; None where no limit is known"""
     l2_bytes_per_clock_per_sm: float | None = None
     """most that one SM gets from L2"""
     l2_write_fraction: float | None = None

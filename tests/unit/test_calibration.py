@@ -100,14 +100,15 @@ def test_factors_of_half_of_exchangeable_families_cover_the_other_half(tool: Mod
     assert np.mean(held) == pytest.approx(0.9, abs=0.04)
 
 
-def test_convolutions_of_all_tuners_are_one_family_and_matrix_products_are_not(tool: ModuleType) -> None:
+def test_builds_of_one_kernel_and_kernels_of_one_program_are_one_family(tool: ModuleType) -> None:
     records = [record(f"convolution-{of}", "convolution", 1.1) for of in ("2023", "2025", "ktt")]
     records.append(record("convolution-2025", "convolution without shared memory", 2.0))
     records += [record("vecmat", kernel, 0.5) for kernel in ("matMul_gpu", "matMul_gpu_sharedmem")]
+    records += [record("hecbench", f"babelstream {kernel}", 1.0) for kernel in ("add_kernel", "dot_kernel")]
     records.append({"set": "vecmat", "kernel": "refused", "gpu": "a", "forecasts": {}})
     families = tool.by_family(tool.read_scores(json.dumps(records), "simulation"))
     assert {name: len(errors) for name, errors in families.items()} == {
-        "convolution": 4, "vecmat matMul_gpu": 1, "vecmat matMul_gpu_sharedmem": 1
+        "convolution": 4, "vecmat matMul_gpu": 1, "vecmat matMul_gpu_sharedmem": 1, "hecbench babelstream": 2,
     }  # fmt: skip
     assert families["vecmat matMul_gpu"] == pytest.approx([math.log(2)]), "half as long is as wrong as twice as long"
 

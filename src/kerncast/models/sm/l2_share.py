@@ -5,14 +5,12 @@ import numpy as np
 from kerncast.models.sm.compiled import inlined
 from kerncast.models.sm.state import (
     C_ATOMIC,
-    F_ARRIVAL,
     N_DRAM,
     N_L2_READ,
     N_L2_WRITE,
     Q_ATOMIC,
     Q_DRAM,
     Q_L2,
-    Q_LSU,
     Q_PATH,
     Q_READ_DEBT,
     Q_WRITE_DEBT,
@@ -49,36 +47,10 @@ def read(code: Code, state: State, sectors: Whole, asked: Real) -> Real:
     """Read sectors from L2, and a part of them from DRAM; returns when they are there."""
     rates, queues = code.rates, state.queues
     state.counts[N_L2_READ] += sectors
-    asked = _wait_for_place(state, asked)
     queues[Q_L2] = max(asked, queues[Q_L2]) + sectors * rates[R_L2_READ]
     queues[Q_PATH] = max(asked, queues[Q_PATH]) + sectors * rates[R_PATH]
     there = max(queues[Q_L2], queues[Q_PATH]) + rates[R_L2_LATENCY]
-    there = max(there, _read_dram(code, state, sectors, asked))
-    _take_place(state, there)
-    return there
-
-
-@inlined
-def _wait_for_place(state: State, asked: float) -> float:
-    """Return when a line can be asked for, which is not before one of those on their way is there.
-
-    The load/store queue waits with it. Taken is that lines come in the order in which they were asked for.
-    """
-    if len(state.arrivals) == 0:
-        return asked
-    free: float = state.arrivals[state.flow[F_ARRIVAL]]
-    if free <= asked:
-        return asked
-    state.queues[Q_LSU] = max(state.queues[Q_LSU], free)
-    return free
-
-
-@inlined
-def _take_place(state: State, there: float) -> None:
-    """Keep when a line will be there."""
-    if len(state.arrivals) > 0:
-        state.arrivals[state.flow[F_ARRIVAL]] = there
-        state.flow[F_ARRIVAL] = (state.flow[F_ARRIVAL] + 1) % len(state.arrivals)
+    return max(there, _read_dram(code, state, sectors, asked))
 
 
 @inlined

@@ -33,8 +33,6 @@ class SM:
     """one bit for each recording.Operation that L1 keeps data for"""
     stores_allocate: bool
     """whether a store puts its data into L1"""
-    outstanding_lines: int
-    """128-byte lines that may be on their way to this SM at once; 0: no limit"""
     l2_path_bytes_per_cycle: float
     """of reads: what the way back from L2 to this SM carries"""
     l2_bytes_per_cycle: float

@@ -57,7 +57,6 @@ def sm_of(gpu: GPU, geometry: CacheGeometry, shares: Shares) -> SM:
         l1_lines=(geometry.l1_bytes or 0) // LINE_BYTES,
         l1_operations=l1_operations(geometry),
         stores_allocate=geometry.stores_allocate,
-        outstanding_lines=a.outstanding_lines or 0,
         l2_path_bytes_per_cycle=bandwidth.path,
         l2_bytes_per_cycle=bandwidth.l2,
         l2_write_bytes_per_cycle=bandwidth.l2 * (a.l2_write_fraction or 1.0),

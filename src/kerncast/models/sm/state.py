@@ -64,7 +64,7 @@ P_NEXT, P_FAR, P_ISSUED, P_TURN, P_COLUMNS = range(5)
 # Queues: when each has done what it has been given, and sectors of DRAM that are owed.
 Q_LSU, Q_L2, Q_PATH, Q_DRAM, Q_ATOMIC, Q_READ_DEBT, Q_WRITE_DEBT, Q_COLUMNS = range(8)
 B_LIVE, B_WAITING, B_COLUMNS = range(3)
-F_ROW, F_FINISHED, F_TICK, F_FIRST, F_ARRIVAL, F_COLUMNS = range(6)
+F_ROW, F_FINISHED, F_TICK, F_FIRST, F_COLUMNS = range(5)
 
 (N_ISSUED, N_L1_SECTORS, N_L1_HITS, N_L2_READ, N_L2_WRITE, N_DRAM, N_COLUMNS) = range(7)
 C_BUSY = 0
@@ -75,7 +75,7 @@ C_COLUMNS = len(Pipe) + 3
  R_WRITE_SHARE, R_SHARED_LATENCY, R_L1_LATENCY, R_L2_LATENCY, R_DRAM_LATENCY, R_ATOMIC, R_SAME_ADDRESS,
  R_SHARED_ATOMIC, R_PATH, R_FMA) = range(20)  # fmt: skip
 (I_WARPS, I_PARTS, I_WIDTH, I_LOCAL_LINES, I_L1_SETS, I_L1_WAYS, I_L1_OPERATIONS, I_ALLOCATE, I_BARRIER, I_LAUNCH,
- I_OUTSTANDING, I_COLUMNS) = range(12)  # fmt: skip
+ I_COLUMNS) = range(11)  # fmt: skip
 
 SECTOR_BYTES = 32
 WAYS = 16
@@ -120,8 +120,6 @@ class State(NamedTuple):
     used: Int64s
     filled: Floats
     """[line of L1] when its latest sector came"""
-    arrivals: Floats
-    """[lines that may be on their way] when each is there, the oldest at F_ARRIVAL; empty without a limit"""
     blocks: Int64s
     flow: Int64s
     counts: Int64s
@@ -174,7 +172,6 @@ def state_of(code: Code, program: Program, rows: int, resident: int) -> State:
         np.zeros(lines, np.int32),
         np.zeros(lines, np.int64),
         np.zeros(lines),
-        np.zeros(int(code.settings[I_OUTSTANDING])),
         np.zeros((resident, B_COLUMNS), np.int64),
         np.zeros(F_COLUMNS, np.int64),
         np.zeros(N_COLUMNS, np.int64),
@@ -250,5 +247,5 @@ def _settings(sm: SM, trace: SMTrace) -> Int64s:
     return np.array([
         trace.warps, sm.sub_partitions, sm.issue_width, trace.local_lines, max(1, sm.l1_lines // WAYS),
         min(sm.l1_lines, WAYS), sm.l1_operations if sm.l1_lines else 0, sm.stores_allocate,
-        max(1, np.ceil(sm.barrier_latency)), max(1, np.ceil(sm.block_launch_cycles)), sm.outstanding_lines,
+        max(1, np.ceil(sm.barrier_latency)), max(1, np.ceil(sm.block_launch_cycles)),
     ], np.int64)  # fmt: skip
