@@ -17,7 +17,7 @@ $(VENV)/.installed: pyproject.toml requirements.lock
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint requirements.lock --editable '.[dev]'
 	@echo "Compiling the simulator of an SM, once"
-	$(BIN)/python -c "from kerncast.models.sm.simulator import prepare; prepare()"
+	$(BIN)/python -c "from kerncast.models.sm.simulate import prepare; prepare()"
 	touch $@
 
 install: $(VENV)/.installed  ## make .venv with everything

@@ -14,12 +14,12 @@ from kerncast.execute.sm_blocks import record_sm
 from kerncast.gpu import load_gpu
 from kerncast.launch import Launch
 from kerncast.measurement import Protocol
-from kerncast.models.sm.lowering import lower
+from kerncast.models.sm.lower import lower
 from kerncast.models.sm.machine import SM
 from kerncast.models.sm.micro_ops import Memory, Pipe, Program
 from kerncast.models.sm.parameters import Shares, sm_of
 from kerncast.models.sm.results import Simulated
-from kerncast.models.sm.simulator import prepare, simulate
+from kerncast.models.sm.simulate import prepare, simulate
 from kerncast.recording import Operation
 from kerncast.sm_trace import SMTrace
 

@@ -127,7 +127,7 @@ def _announce(what: str, progress: Progress | None, done: int = 0, total: int = 
     """Show what is about to be simulated, or that the simulator must be compiled first."""
     if progress is None:
         return
-    from kerncast.models.sm.simulator import is_prepared  # noqa: PLC0415  numba takes time to load
+    from kerncast.models.sm.simulate import is_prepared  # noqa: PLC0415  numba takes time to load
 
     progress(what if is_prepared() else "compiling the simulator (once)", done, total)
 

@@ -22,7 +22,7 @@ from kerncast.evidence import resolve_gpus
 from kerncast.execute import run_launch, sm_blocks
 from kerncast.execute.native import TooLargeError
 from kerncast.forecast import Options, forecast_all
-from kerncast.models.sm import simulator
+from kerncast.models.sm import simulate as simulator
 from kerncast.prediction import Prediction
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

@@ -23,7 +23,7 @@ from kerncast.execute.machine.lowering_table import ENTRY, lowered
 from kerncast.execute.prepare import linked_program
 from kerncast.gpu_files import DATA
 from kerncast.launch import load_launches
-from kerncast.models.sm.lowering import lower
+from kerncast.models.sm.lower import lower
 from kerncast.models.sm.micro_ops import FULL_WEIGHT, Memory, Pipe, Program
 from kerncast.ptx.module import Address, Instruction
 from kerncast.trace import Trace

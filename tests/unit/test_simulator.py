@@ -5,7 +5,7 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kerncast.models.sm.simulator import simulate
+from kerncast.models.sm.simulate import simulate
 from sm_cases import random_case, random_sm
 from sm_oracle import Oracle
 

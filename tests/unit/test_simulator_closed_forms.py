@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 from kerncast.errors import LaunchError
-from kerncast.models.sm import simulator
 from kerncast.models.sm.micro_ops import Memory, Pipe
 from kerncast.models.sm.results import Simulated, Stall
-from kerncast.models.sm.simulator import is_prepared, prepare, simulate
+from kerncast.models.sm.simulate import is_prepared, prepare, simulate, simulator
 from kerncast.recording import Operation
 from sm_programs import WHOLE_LINE, Op, Step, program_of, sm_of, trace_of
 
@@ -228,9 +227,11 @@ def test_it_says_whether_it_is_compiled() -> None:
 
 def test_what_is_compiled_is_compiled_again_when_any_of_its_files_changes() -> None:
     folder = Path(simulator.__file__).parent
-    seen, left = {"sm_loop"}, ["sm_loop"]
+    seen, left, nouns = {"sm_loop"}, ["sm_loop"], set[str]()
     while left:
         text = (folder / f"{left.pop()}.py").read_text(encoding="utf-8")
-        found = set(re.findall(r"^from kerncast\.models\.sm\.(\w+) import", text, re.MULTILINE)) - seen
+        found = set(re.findall(r"^from kerncast\.models\.sm\.simulate\.(\w+) import", text, re.MULTILINE)) - seen
+        nouns |= set(re.findall(r"^from kerncast\.models\.sm\.(\w+) import", text, re.MULTILINE))
         seen, left = seen | found, [*left, *found]
-    assert {f"sm/{name}" for name in seen - {"machine"}} | {"../recording"} == set(simulator._SOURCES)
+    constants = {f"../{name}" for name in nouns - {"machine"}} | {"../../../recording"}
+    assert seen | constants == set(simulator._SOURCES)

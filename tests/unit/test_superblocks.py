@@ -12,11 +12,10 @@ from test_lowering import linked, lowered_ptx, registers, values_read
 from kerncast.architecture import load_architecture
 from kerncast.compile import compile_source
 from kerncast.execute.prepare import linked_program
-from kerncast.models.sm import lowering
-from kerncast.models.sm.lowering import lower
+from kerncast.models.sm.lower import lower, lowering
+from kerncast.models.sm.lower.superblocks import Member, superblocks
 from kerncast.models.sm.micro_ops import FULL_WEIGHT, Memory, Pipe, Program
-from kerncast.models.sm.simulator import simulate
-from kerncast.models.sm.superblocks import Member, superblocks
+from kerncast.models.sm.simulate import simulate
 from kerncast.recording import Operation
 from sm_cases import random_access, random_op
 from sm_programs import WHOLE_LINE, Op, Step, program_of, sm_of, trace_of

@@ -141,8 +141,8 @@ class _Run:
         return trace.head(self._share.simulated), 1.0
 
     def _simulate(self) -> Simulated:
-        from kerncast.models.sm.lowering import lower  # noqa: PLC0415  numba takes time to load
-        from kerncast.models.sm.simulator import simulate  # noqa: PLC0415
+        from kerncast.models.sm.lower import lower  # noqa: PLC0415  numba takes time to load
+        from kerncast.models.sm.simulate import simulate  # noqa: PLC0415
 
         executed, trace = self._executed, self._trace
         function, cfg = executed.trace.function, executed.trace.cfg

@@ -9,9 +9,9 @@ import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kerncast.models.sm.accesses import Place
+from kerncast.models.sm.lower.accesses import Place
+from kerncast.models.sm.lower.operation_costs import Cost
 from kerncast.models.sm.micro_ops import Memory
-from kerncast.models.sm.operation_costs import Cost
 
 #: Loaded values that wait for their reader; the timing study's window.
 _MOST_LOADED = 24

@@ -6,12 +6,12 @@ first after the one that issued last. No cycle is visited in which nothing can h
 
 import numpy as np
 
-from kerncast.models.sm.chains import prepare_next, sleep
-from kerncast.models.sm.compiled import FULL_WHEEL, ZERO, bit, called, inlined, lowest
-from kerncast.models.sm.issue import issue, second_is_free
-from kerncast.models.sm.queues import free_at
 from kerncast.models.sm.results import Stall
-from kerncast.models.sm.state import (
+from kerncast.models.sm.simulate.chains import prepare_next, sleep
+from kerncast.models.sm.simulate.compiled import FULL_WHEEL, ZERO, bit, called, inlined, lowest
+from kerncast.models.sm.simulate.issue import issue, second_is_free
+from kerncast.models.sm.simulate.queues import free_at
+from kerncast.models.sm.simulate.state import (
     B_LIVE,
     B_WAITING,
     F_FINISHED,

@@ -13,18 +13,18 @@ from typing import Any
 import numpy as np
 
 from kerncast.errors import LaunchError
-from kerncast.models.sm import state as layout
 from kerncast.models.sm.machine import SM
 from kerncast.models.sm.micro_ops import FULL_WEIGHT, MOST_DESTINATIONS, MOST_SOURCES, Pipe, Program
 from kerncast.models.sm.results import Simulated
+from kerncast.models.sm.simulate import state as layout
 from kerncast.sm_trace import SMTrace
 
 #: Warps of one sub-partition that its masks have a bit for; none has more than 16 today.
 MOST_WARPS = layout.WHEEL
 #: What the compiled function is made of, and takes its constants from.
 _SOURCES = (
-    "sm/compiled", "sm/state", "sm/chains", "sm/queues", "sm/l2_share", "sm/l1", "sm/memory_system", "sm/issue",
-    "sm/sm_loop", "sm/micro_ops", "sm/results", "../recording",
+    "compiled", "state", "chains", "queues", "l2_share", "l1", "memory_system", "issue", "sm_loop",
+    "../micro_ops", "../results", "../../../recording",
 )  # fmt: skip
 
 
@@ -69,7 +69,7 @@ def _name() -> str:
     """
     digest = hashlib.sha256()
     for source in _SOURCES:
-        digest.update((Path(__file__).parents[1] / f"{source}.py").read_bytes())
+        digest.update((Path(__file__).parent / f"{source}.py").read_bytes())
     return f"run_{digest.hexdigest()[:12]}"
 
 
@@ -77,8 +77,8 @@ def _name() -> str:
 def _loop() -> Any:
     from numba import njit  # noqa: PLC0415  it takes a third of a second
 
-    from kerncast.models.sm.compiled import OPTIONS  # noqa: PLC0415
-    from kerncast.models.sm.sm_loop import run  # noqa: PLC0415
+    from kerncast.models.sm.simulate.compiled import OPTIONS  # noqa: PLC0415
+    from kerncast.models.sm.simulate.sm_loop import run  # noqa: PLC0415
 
     run.__qualname__ = _name()
     try:

@@ -7,7 +7,7 @@ import numpy as np
 from numba import njit
 from numba.cpython.unsafe.numbers import trailing_zeros
 
-from kerncast.models.sm.state import Real, Whole
+from kerncast.models.sm.simulate.state import Real, Whole
 
 F = TypeVar("F", bound=Callable[..., Any])
 

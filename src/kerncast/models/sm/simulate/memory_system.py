@@ -3,7 +3,8 @@
 Every queue is known by when it will have done what it has been given.
 """
 
-from kerncast.models.sm.chains import (
+from kerncast.models.sm.micro_ops import Memory
+from kerncast.models.sm.simulate.chains import (
     ATOMIC,
     BASIC_BLOCK,
     CONTENTION,
@@ -14,11 +15,10 @@ from kerncast.models.sm.chains import (
     instruction_of,
     operation_of,
 )
-from kerncast.models.sm.compiled import called, inlined
-from kerncast.models.sm.l1 import drop_from_l1, load_through_l1, store_in_l1
-from kerncast.models.sm.l2_share import LINE_MASK, change, contend, read, sectors_of, write
-from kerncast.models.sm.micro_ops import Memory
-from kerncast.models.sm.state import (
+from kerncast.models.sm.simulate.compiled import called, inlined
+from kerncast.models.sm.simulate.l1 import drop_from_l1, load_through_l1, store_in_l1
+from kerncast.models.sm.simulate.l2_share import LINE_MASK, change, contend, read, sectors_of, write
+from kerncast.models.sm.simulate.state import (
     C_L1,
     C_SHARED,
     I_L1_OPERATIONS,

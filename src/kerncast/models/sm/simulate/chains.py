@@ -1,8 +1,8 @@
 """A warp's way through its chain of events: which micro-op comes next, and when its operands let it issue."""
 
-from kerncast.models.sm.compiled import bit, inlined
 from kerncast.models.sm.micro_ops import FULL_WEIGHT, Memory, Pipe
-from kerncast.models.sm.state import (
+from kerncast.models.sm.simulate.compiled import bit, inlined
+from kerncast.models.sm.simulate.state import (
     I_PARTS,
     KIND_BITS,
     KIND_MASK,

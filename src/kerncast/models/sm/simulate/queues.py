@@ -1,8 +1,8 @@
 """When a pipe or a queue has room for another micro-op."""
 
-from kerncast.models.sm.compiled import inlined
 from kerncast.models.sm.micro_ops import Pipe
-from kerncast.models.sm.state import (
+from kerncast.models.sm.simulate.compiled import inlined
+from kerncast.models.sm.simulate.state import (
     Q_ATOMIC,
     Q_DRAM,
     Q_L2,

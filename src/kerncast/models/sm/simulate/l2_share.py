@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from kerncast.models.sm.compiled import inlined
-from kerncast.models.sm.state import (
+from kerncast.models.sm.simulate.compiled import inlined
+from kerncast.models.sm.simulate.state import (
     C_ATOMIC,
     N_DRAM,
     N_L2_READ,

@@ -1,11 +1,11 @@
 """What issuing a micro-op does: to its pipe, to the registers it writes, and to the account of why its warp waited."""
 
-from kerncast.models.sm.compiled import inlined, upward
-from kerncast.models.sm.memory_system import exchange, request
 from kerncast.models.sm.micro_ops import Memory, Pipe
-from kerncast.models.sm.queues import free_at
 from kerncast.models.sm.results import Stall
-from kerncast.models.sm.state import (
+from kerncast.models.sm.simulate.compiled import inlined, upward
+from kerncast.models.sm.simulate.memory_system import exchange, request
+from kerncast.models.sm.simulate.queues import free_at
+from kerncast.models.sm.simulate.state import (
     ARITHMETIC,
     C_BUSY,
     F_FIRST,

@@ -14,8 +14,12 @@ import numpy.typing as npt
 from kerncast.architecture import Architecture
 from kerncast.execute.machine.forms import forms_of
 from kerncast.execute.machine.lowering_table import ENTRY, lowered
-from kerncast.models.sm.accesses import Accesses, Place
-from kerncast.models.sm.fractions import Average, Diffusion, Share
+from kerncast.models.sm.lower.accesses import Accesses, Place
+from kerncast.models.sm.lower.fractions import Average, Diffusion, Share
+from kerncast.models.sm.lower.operation_costs import Cost, cost_of
+from kerncast.models.sm.lower.registers import RegisterMap, Registers
+from kerncast.models.sm.lower.scheduling import MicroOp, scheduled
+from kerncast.models.sm.lower.superblocks import Superblock, superblocks
 from kerncast.models.sm.micro_ops import (
     FULL_WEIGHT,
     MOST_DESTINATIONS,
@@ -26,10 +30,6 @@ from kerncast.models.sm.micro_ops import (
     Pipe,
     Program,
 )
-from kerncast.models.sm.operation_costs import Cost, cost_of
-from kerncast.models.sm.registers import RegisterMap, Registers
-from kerncast.models.sm.scheduling import MicroOp, scheduled
-from kerncast.models.sm.superblocks import Superblock, superblocks
 from kerncast.ptx.cfg import BasicBlock, ControlFlowGraph
 from kerncast.ptx.dependence import results_of, sources_of
 from kerncast.ptx.module import Function, Instruction

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from kerncast.models.sm.compiled import inlined
-from kerncast.models.sm.l2_share import read, sectors_of
-from kerncast.models.sm.state import (
+from kerncast.models.sm.simulate.compiled import inlined
+from kerncast.models.sm.simulate.l2_share import read, sectors_of
+from kerncast.models.sm.simulate.state import (
     F_TICK,
     I_ALLOCATE,
     I_L1_SETS,

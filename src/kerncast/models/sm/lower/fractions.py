@@ -10,8 +10,8 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from kerncast.models.sm.lower.operation_costs import Cost
 from kerncast.models.sm.micro_ops import FULL_WEIGHT
-from kerncast.models.sm.operation_costs import Cost
 
 _HALF = 0.5
 

@@ -1,0 +1,5 @@
+"""VERB lower: the PTX of a kernel becomes the micro-ops that the compiler would make of it, in their order."""
+
+from kerncast.models.sm.lower.lowering import lower
+
+__all__ = ["lower"]
