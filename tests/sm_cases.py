@@ -94,8 +94,8 @@ def random_case(random: Random) -> tuple[Program, SMTrace, int]:
 
 def random_sm(random: Random) -> SM:
     rates = (
-        "lsu_cycles", "wavefront_cycles", "joined_wavefronts", "l1_tag_cycles", "store_line_cycles", "atomic_cycles",
-        "same_address_cycles", "shared_atomic_cycles", "barrier_latency", "branch_latency",
+        "lsu_cycles", "wavefront_cycles", "joined_wavefronts", "replay_cycles", "l1_tag_cycles", "store_line_cycles",
+        "atomic_cycles", "same_address_cycles", "shared_atomic_cycles", "barrier_latency", "branch_latency",
     )  # fmt: skip
     bandwidths = (
         "l1_bytes_per_cycle",
@@ -111,6 +111,7 @@ def random_sm(random: Random) -> SM:
     return sm_of(
         sub_partitions=random.randint(1, 4),
         issue_width=random.randint(1, 2),
+        is_oldest_first=random.random() < 0.5,
         pipe_cycles=tuple(quarters(random) for _ in Pipe),
         fma_cycles=tuple(quarters(random) if pipe in {Pipe.IMAD, Pipe.ALU} else 0.0 for pipe in Pipe),
         l1_lines=random.choice([0, 4, 16, 40]),

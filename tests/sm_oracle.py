@@ -170,7 +170,8 @@ class Oracle:
         able = [w for w in ready if w.since <= now and self.has_room(w, part, now)]
         if not able:
             return
-        chosen = min(able, key=lambda w: (w.number // parts - self.turn[part]) % 64)
+        first = 0 if self.sm.is_oldest_first else self.turn[part]
+        chosen = min(able, key=lambda w: (w.number // parts - first) % 64)
         self.turn[part] = (chosen.number // parts + 1) % 64
         for w in ready:
             if w is not chosen and w.since <= now:
@@ -240,7 +241,7 @@ class Oracle:
             warp.waits = True
             return
         if memory != Memory.NONE:
-            done, kind = self.memory(warp, memory, latency, accesses, now)
+            done, kind = self.memory(warp, op, accesses, now)
             if kind == Stall.SHORT_SCOREBOARD:
                 warp.shared_done = max(warp.shared_done, math.ceil(done))
         elif pipe == Pipe.BRANCH:
@@ -274,9 +275,8 @@ class Oracle:
         row[Stall.SELECTED] += 1
         warp.since, warp.lost_turns = now + 1, 0
 
-    def memory(
-        self, warp: Warp, memory: Memory, latency: float, accesses: list[list[Event]], now: int
-    ) -> tuple[float, Stall]:
+    def memory(self, warp: Warp, op: int, accesses: list[list[Event]], now: int) -> tuple[float, Stall]:
+        memory, latency = Memory(self.program.memory[op]), float(self.program.latency[op])
         sm, events = self.sm, [e for access in accesses for e in access]
         loads = [e for e in events if e[0] in ATOMICS | {0, 1, 2, Operation.LOCAL_LOAD}]
         stores = [e for e in events if e[0] in STORES]
@@ -284,7 +284,7 @@ class Oracle:
         sectors = sum(e[2].bit_count() for e in loads)
         work = max(len(loads) * sm.l1_tag_cycles, sectors * 32 / sm.l1_bytes_per_cycle)
         work += len(stores) * sm.store_line_cycles
-        shared = max((self.shared_work(e) for e in to_shared), default=0.0)
+        shared = max((self.shared_work(op, e) for e in to_shared), default=0.0)
         if len(to_shared) > 1:
             shared = max(shared, len(to_shared) * sm.joined_wavefronts)
         is_global = work > 0 or (shared == 0 and memory not in SHARED_OPS)
@@ -298,20 +298,23 @@ class Oracle:
         for event in events:
             if event[0] == Operation.CONTENTION:
                 lanes, addresses = event[1] & 255, event[1] >> 8
-                self.atomic = max(start, self.atomic) + addresses * sm.atomic_cycles
-                self.atomic += max(0, lanes - 1) * sm.same_address_cycles
-                done = max(done, self.atomic + sm.l2_latency)
+                if addresses > 1:
+                    self.atomic = max(start, self.atomic) + max(0, lanes - 1) * sm.same_address_cycles
+                    done = max(done, self.atomic + sm.l2_latency)
             elif event[0] not in SHARED:
                 done = max(done, self.line(warp, event, asked, hit))
                 asked += sm.l1_tag_cycles
         return done, Stall.LONG_SCOREBOARD if is_global else Stall.SHORT_SCOREBOARD
 
-    def shared_work(self, event: Event) -> float:
+    def shared_work(self, op: int, event: Event) -> float:
+        results = sum(1 for r in self.program.destinations[op] if r >= 0)
+        words = max(1, results // max(1, sum(1 for a in self.program.accesses[op] if a >= 0)))
+        work = 0.0
+        for number in range(event[1] & 255):
+            work += self.sm.wavefront_cycles if number < words else self.sm.replay_cycles
         if event[0] == Operation.SHARED_ATOMIC:
-            return max(
-                (event[1] & 255) * self.sm.wavefront_cycles, (event[1] >> 8 & 255) * self.sm.shared_atomic_cycles
-            )
-        return event[1] * self.sm.wavefront_cycles
+            work = max(work, (event[1] >> 8 & 255) * self.sm.shared_atomic_cycles)
+        return work
 
     def line(self, warp: Warp, event: Event, asked: float, hit: float) -> float:
         operation, number, mask, _ = event
@@ -325,7 +328,10 @@ class Oracle:
                 entry[0], entry[1] = int(entry[0]) | mask, max(entry[1], asked)
             elif in_l1 and tag in lines:
                 lines[tag][0] = int(lines[tag][0]) & ~mask
-            done = asked if operation in STORES else self.read_dram(count, asked)
+            done = asked
+            if operation in ATOMICS:
+                self.atomic = max(asked, self.atomic) + count * self.sm.atomic_cycles
+                done = max(self.read_dram(count, asked), self.atomic + self.sm.l2_latency)
             self.l2_write += count
             if operation in STORES:
                 self.l2 = max(asked, self.l2) + count * 32 / self.sm.l2_write_bytes_per_cycle

@@ -110,10 +110,11 @@ def sm_of(**changes: object) -> SM:
     """Return an SM like Volta's, with changes; ``pipe_cycles`` and ``pipe_latency`` may be given by pipe."""
     cycles = {Pipe.FMA: 2.0, Pipe.ALU: 2.0, Pipe.IMAD: 2.0, Pipe.XU: 8.0, Pipe.LSU: 2.0, Pipe.FP64: 4.0}
     values: dict[str, object] = {
-        "sub_partitions": 4, "issue_width": 1,
+        "sub_partitions": 4, "issue_width": 1, "is_oldest_first": False,
         "pipe_cycles": tuple(cycles.get(p, 1.0) for p in Pipe),
         "pipe_latency": tuple(LATENCIES.get(p, 4.0) for p in Pipe),
-        "fma_cycles": (0.0,) * len(Pipe), "lsu_cycles": 1.0, "wavefront_cycles": 1.0, "l1_tag_cycles": 1.0,
+        "fma_cycles": (0.0,) * len(Pipe), "lsu_cycles": 1.0, "wavefront_cycles": 1.0,
+        "replay_cycles": 1.0, "l1_tag_cycles": 1.0,
         "l1_bytes_per_cycle": 128.0, "store_line_cycles": 1.0, "l1_lines": 1024,
         "l1_operations": 1 << Operation.LOAD | 1 << Operation.LOCAL_LOAD | 1 << Operation.LOCAL_STORE,
         "stores_allocate": False, "l2_path_bytes_per_cycle": 64.0,

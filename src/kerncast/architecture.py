@@ -52,6 +52,8 @@ class Cycles:
     load_store_sm: float | None = None
     """of the queue that the sub-partitions share, per instruction"""
     shared_wavefront: float | None = None
+    shared_replay: float | None = None
+    """of one SM per wavefront that a bank conflict adds; None: as shared_wavefront"""
     shared_word: float | None = None
     """of one SM per 4-byte word that each lane of a wide load gets: registers take them in one after the other"""
     l1_tag: float | None = None
@@ -125,6 +127,8 @@ class Architecture:
     caches_local_in_l1: bool
     stores_allocate_in_l1: bool
     """whether a global store that misses L1 puts its data there"""
+    issues_oldest_first: bool | None = None
+    """whether schedulers prefer the warp that has been resident longest; else, and where unknown, all in turn"""
     fp16_lanes_per_sm: int | None = None
     """both halves of a packed instruction count"""
     barriers_per_sm: int | None = None

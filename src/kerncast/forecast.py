@@ -16,7 +16,7 @@ from kerncast.gpu import GPU
 from kerncast.kernel_profile import KernelProfile, Resources
 from kerncast.launch import Launch, load_launches
 from kerncast.models import DEFAULT_MODEL, DEFAULT_MODEL_OF_COUNTS, Question, model_named
-from kerncast.occupancy import block_request, block_request_of, why_not
+from kerncast.occupancy import BlockRequest, block_request, block_request_of, why_not
 from kerncast.prediction import Prediction, Refused, Timing
 
 Progress = Callable[[str, int, int], None]
@@ -326,17 +326,22 @@ def _with_compiler_caveats(found: KernelProfile, kernel: CompiledKernel) -> Kern
 
 
 def _check_can_run(launch: Launch, resources: Resources, gpu: GPU) -> None:
-    reason = why_not(block_request(launch.threads_per_block, resources, launch.shared_bytes), gpu.architecture)
+    reason = _why_not(block_request(launch.threads_per_block, resources, launch.shared_bytes), resources, gpu)
     if reason is not None:
         raise Refusal(f"this launch cannot run on {gpu.name}: {reason}", cure="Change the launch.")
 
 
+def _why_not(request: BlockRequest, resources: Resources, gpu: GPU) -> str | None:
+    """Return why a GPU cannot run a launch, or None where it can."""
+    limit = resources.max_threads_per_block
+    if limit and request.threads > limit:
+        return f"a block has {request.threads} threads, over the {limit} of the kernel's __launch_bounds__"
+    return why_not(request, gpu.architecture)
+
+
 def _check_fits(found: KernelProfile, gpu: GPU, *, force: bool) -> tuple[str, ...]:
     request = block_request_of(found)
-    reason = why_not(request, gpu.architecture) if request else None
-    limit = found.resources.max_threads_per_block if found.resources else None
-    if request and limit and request.threads > limit:
-        reason = f"a block has {request.threads} threads, over the {limit} of the kernel's __launch_bounds__"
+    reason = _why_not(request, found.resources, gpu) if request and found.resources else None
     if reason is None:
         return ()
     if not force:

@@ -140,17 +140,18 @@ def test_a_branch_takes_its_latency() -> None:
     assert done.stalls[:, Stall.BRANCH_RESOLVING].sum() == 70
 
 
-def test_atomics_take_one_turn_per_address_and_more_where_lanes_meet() -> None:
+def test_atomics_take_one_turn_per_sector_and_more_where_lanes_meet() -> None:
     op = Op(Pipe.LSU, Memory.REDUCTION, accesses=(0,))
 
-    def cycles(lanes: int, addresses: int) -> float:
+    def cycles(lanes: int, addresses: int, sectors: int) -> float:
         event = (Operation.CONTENTION, lanes | addresses << 8, 0)
-        step = Step(0, {0: [event, (Operation.REDUCTION, 1, WHOLE_LINE)]})
+        step = Step(0, {0: [event, (Operation.REDUCTION, 1, sectors)]})
         done = simulate(program_of([op]), trace_of([[[step] * 100 for _ in range(8)]]), sm_of(), 1)
         return done.atomic_cycles / 800
 
-    assert cycles(1, 32) == 32 * 1.0
-    assert cycles(32, 1) == 1.0 + 31 * 2.0
+    assert cycles(1, 32, sectors=WHOLE_LINE) == 4 * 1.0
+    assert cycles(32, 1, sectors=1) == 1.0
+    assert cycles(31, 2, sectors=1) == 1.0 + 30 * 2.0
 
 
 def test_blocks_follow_one_another() -> None:

@@ -57,7 +57,7 @@ class Model(ABC):
     def predict(
         self, profile: KernelProfile, gpu: GPU, question: Question, executed: Executed | None = None
     ) -> Prediction:
-        """Return the forecast with its interval: the equations' bounds, widened by the model's assumed error."""
+        """Return the forecast with its interval: the equations' bounds, widened by the model's error."""
         estimate = self.estimate(profile, gpu, question.timing, executed)
         calibration = calibration_of(self.name)
         own = calibration.factor(question.level) if calibration else interval_factor(self.log_sigma, question.level)
@@ -89,8 +89,8 @@ class Model(ABC):
 
 def _calibrated(calibration: Calibration, factor: float) -> str:
     return (
-        f"the interval is the forecast times and divided by {factor:.2g}: so far were {calibration.measured} off,"
-        f" {calibration.families} kernels in {calibration.cases} cases"
+        f"the interval is the forecast times and divided by {factor:.2g}: so far off were forecasts of"
+        f" {calibration.families} kernels in {calibration.cases} measured cases ({calibration.measured})"
     )
 
 

@@ -11,6 +11,8 @@ class SM:
     """each has a scheduler; warps belong to them in turn"""
     issue_width: int
     """instructions of one warp that a scheduler issues in one cycle"""
+    is_oldest_first: bool
+    """whether a scheduler takes the warp in the lowest slot, for the one resident longest; else in turn"""
     pipe_cycles: tuple[float, ...]
     """[Pipe] that a warp instruction occupies its pipe"""
     pipe_latency: tuple[float, ...]
@@ -21,6 +23,8 @@ class SM:
     """that each instruction occupies the load/store queue which all sub-partitions share"""
     wavefront_cycles: float
     """of shared memory"""
+    replay_cycles: float
+    """of shared memory, for each wavefront that a bank conflict adds"""
     l1_tag_cycles: float
     """per 128-byte line of a request"""
     l1_bytes_per_cycle: float
@@ -55,9 +59,9 @@ class SM:
     block_launch_cycles: float
     """from the end of a block to the first instruction of the one that takes its place"""
     atomic_cycles: float
-    """that a lane's atomic on an address of its own occupies this SM's share of L2"""
+    """that atomics on one sector occupy this SM's share of L2"""
     same_address_cycles: float
-    """that each further lane's atomic on one and the same address takes"""
+    """that each further lane on the most wanted address takes, where a warp updates several; alone it is one update"""
     shared_atomic_cycles: float
     """per lane that wants the same address of shared memory"""
     joined_wavefronts: float = 0.0

@@ -88,20 +88,30 @@ def _write_dram(code: Code, state: State, sectors: Whole, asked: Real) -> None:
 
 @inlined
 def change(code: Code, state: State, sectors: Whole, asked: Real) -> Real:
-    """Read and write an atomic's sectors; its time in L2 is that of its lanes. Returns when DRAM has brought them."""
+    """Read and write an atomic's sectors; they are updated one after the other. Returns when all is done."""
     state.counts[N_L2_READ] += sectors
     state.counts[N_L2_WRITE] += sectors
     done = _read_dram(code, state, sectors, asked)
     _write_dram(code, state, sectors, asked)
-    return done
+    return max(done, _update(code, state, sectors * code.rates[R_ATOMIC], asked))
+
+
+@inlined
+def _update(code: Code, state: State, work: Real, asked: Real) -> Real:
+    """Occupy what does atomics in L2; returns when the result is there."""
+    state.queues[Q_ATOMIC] = max(asked, state.queues[Q_ATOMIC]) + work
+    state.cycles[C_ATOMIC] += work
+    return state.queues[Q_ATOMIC] + code.rates[R_L2_LATENCY]
 
 
 @inlined
 def contend(code: Code, state: State, event: Whole, asked: Real) -> Real:
-    """Do an atomic's lane operations one after the other; returns when the last has its result."""
+    """Update an atomic's most wanted address once more per further lane; returns when that is done.
+
+    A warp whose lanes all want one address updates it once: compiler or L2 add up what its lanes bring.
+    """
     rates, line = code.rates, event & LINE_MASK
     lanes, addresses = line & 0xFF, line >> 8 & 0xFF
-    work = addresses * rates[R_ATOMIC] + max(lanes - 1, 0) * rates[R_SAME_ADDRESS]
-    state.queues[Q_ATOMIC] = max(asked, state.queues[Q_ATOMIC]) + work
-    state.cycles[C_ATOMIC] += work
-    return state.queues[Q_ATOMIC] + rates[R_L2_LATENCY]
+    if addresses <= 1:
+        return asked
+    return _update(code, state, max(lanes - 1, 0) * rates[R_SAME_ADDRESS], asked)

@@ -26,12 +26,14 @@ from kerncast.models.sm.simulate.state import (
     N_L1_SECTORS,
     OP_LATENCY,
     OP_MEMORY,
+    OP_RESULTS,
     OP_SLOT,
     OP_SLOTS,
     Q_LSU,
     R_JOINED,
     R_L1_LATENCY,
     R_LSU,
+    R_REPLAY,
     R_SECTOR,
     R_SHARED_ATOMIC,
     R_SHARED_LATENCY,
@@ -116,7 +118,7 @@ def _work_of(code: Code, state: State, x: Whole, op: Whole) -> tuple[Real, Real]
                 sectors += sectors_of(event >> MASK_SHIFT & 0xF)
             elif operation != CONTENTION:
                 joined += 1
-                shared = max(shared, _shared_work(code, event, operation))
+                shared = max(shared, _shared_work(code, op, event))
             at += 1
     if joined > 1:
         shared = max(shared, joined * rates[R_JOINED])
@@ -125,13 +127,15 @@ def _work_of(code: Code, state: State, x: Whole, op: Whole) -> tuple[Real, Real]
 
 
 @inlined
-def _shared_work(code: Code, event: Whole, operation: Whole) -> Real:
-    """Return the cycles that one access to shared memory takes."""
+def _shared_work(code: Code, op: Whole, event: Whole) -> Real:
+    """Return the cycles that one access to shared memory takes; one of several words has a wavefront for each."""
     line = event & LINE_MASK
-    if operation == SHARED_ATOMIC:
-        by_address = (line >> 8 & 0xFF) * code.rates[R_SHARED_ATOMIC]
-        return max((line & 0xFF) * code.rates[R_WAVEFRONT], by_address)
-    return line * code.rates[R_WAVEFRONT]
+    wavefronts = line & 0xFF
+    words = min(wavefronts, max(1, code.ops[op, OP_RESULTS] // max(1, code.ops[op, OP_SLOTS])))
+    work = words * code.rates[R_WAVEFRONT] + (wavefronts - words) * code.rates[R_REPLAY]
+    if operation_of(event) == SHARED_ATOMIC:
+        return max(work, (line >> 8 & 0xFF) * code.rates[R_SHARED_ATOMIC])
+    return work
 
 
 @inlined

@@ -118,8 +118,10 @@ _ONE_WARP = SMTrace(
     np.zeros(1, np.int64), warps=1, local_lines=0, events=np.zeros(0, np.uint64), chains=np.zeros(2, np.int64)
 )
 _ANY_SM = SM(
-    sub_partitions=1, issue_width=1, pipe_cycles=(1.0,) * len(Pipe), pipe_latency=(1.0,) * len(Pipe),
-    fma_cycles=(0.0,) * len(Pipe), lsu_cycles=1.0, wavefront_cycles=1.0, l1_tag_cycles=1.0, l1_bytes_per_cycle=128.0,
+    sub_partitions=1, issue_width=1, is_oldest_first=False,
+    pipe_cycles=(1.0,) * len(Pipe), pipe_latency=(1.0,) * len(Pipe),
+    fma_cycles=(0.0,) * len(Pipe), lsu_cycles=1.0, wavefront_cycles=1.0, replay_cycles=1.0, l1_tag_cycles=1.0,
+    l1_bytes_per_cycle=128.0,
     store_line_cycles=1.0, l1_lines=16, l1_operations=0, stores_allocate=False,
     l2_path_bytes_per_cycle=64.0, l2_bytes_per_cycle=64.0,
     l2_write_bytes_per_cycle=64.0, dram_bytes_per_cycle=16.0, dram_read_share=1.0, dram_write_share=1.0,

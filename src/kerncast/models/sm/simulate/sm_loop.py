@@ -19,6 +19,7 @@ from kerncast.models.sm.simulate.state import (
     F_ROW,
     I_BARRIER,
     I_LAUNCH,
+    I_OLDEST,
     I_PARTS,
     I_WARPS,
     I_WIDTH,
@@ -156,6 +157,8 @@ def _choose(code: Code, state: State, part: Whole, now: Whole) -> tuple[Whole, W
             soonest = min(soonest, np.int64(free))
     if candidates == ZERO:
         return -1, soonest
+    if code.settings[I_OLDEST]:
+        return lowest(candidates), soonest
     turn = np.uint64(state.clocks[part, P_TURN])
     after = candidates >> turn << turn
     return lowest(after if after != ZERO else candidates), soonest

@@ -73,9 +73,9 @@ C_COLUMNS = len(Pipe) + 3
 
 (R_LSU, R_WAVEFRONT, R_JOINED, R_TAG, R_SECTOR, R_STORE_LINE, R_L2_READ, R_L2_WRITE, R_DRAM, R_READ_SHARE,
  R_WRITE_SHARE, R_SHARED_LATENCY, R_L1_LATENCY, R_L2_LATENCY, R_DRAM_LATENCY, R_ATOMIC, R_SAME_ADDRESS,
- R_SHARED_ATOMIC, R_PATH, R_FMA) = range(20)  # fmt: skip
+ R_SHARED_ATOMIC, R_REPLAY, R_PATH, R_FMA) = range(21)  # fmt: skip
 (I_WARPS, I_PARTS, I_WIDTH, I_LOCAL_LINES, I_L1_SETS, I_L1_WAYS, I_L1_OPERATIONS, I_ALLOCATE, I_BARRIER, I_LAUNCH,
- I_COLUMNS) = range(11)  # fmt: skip
+ I_OLDEST, I_COLUMNS) = range(12)  # fmt: skip
 
 SECTOR_BYTES = 32
 WAYS = 16
@@ -234,18 +234,25 @@ def _rates(sm: SM) -> Floats:
     def per_sector(bytes_per_cycle: float) -> float:
         return SECTOR_BYTES / bytes_per_cycle if bytes_per_cycle > 0 else 0.0
 
-    return np.array([
-        sm.lsu_cycles, sm.wavefront_cycles, sm.joined_wavefronts, sm.l1_tag_cycles, per_sector(sm.l1_bytes_per_cycle),
-        sm.store_line_cycles, per_sector(sm.l2_bytes_per_cycle), per_sector(sm.l2_write_bytes_per_cycle),
-        per_sector(sm.dram_bytes_per_cycle), sm.dram_read_share, sm.dram_write_share, sm.shared_latency,
-        sm.l1_latency, sm.l2_latency, sm.dram_latency, sm.atomic_cycles, sm.same_address_cycles,
-        sm.shared_atomic_cycles, per_sector(sm.l2_path_bytes_per_cycle), *sm.fma_cycles,
-    ])  # fmt: skip
+    named = {
+        R_LSU: sm.lsu_cycles, R_WAVEFRONT: sm.wavefront_cycles, R_JOINED: sm.joined_wavefronts,
+        R_REPLAY: sm.replay_cycles, R_TAG: sm.l1_tag_cycles, R_SECTOR: per_sector(sm.l1_bytes_per_cycle),
+        R_STORE_LINE: sm.store_line_cycles, R_PATH: per_sector(sm.l2_path_bytes_per_cycle),
+        R_L2_READ: per_sector(sm.l2_bytes_per_cycle), R_L2_WRITE: per_sector(sm.l2_write_bytes_per_cycle),
+        R_DRAM: per_sector(sm.dram_bytes_per_cycle), R_READ_SHARE: sm.dram_read_share,
+        R_WRITE_SHARE: sm.dram_write_share, R_SHARED_LATENCY: sm.shared_latency, R_L1_LATENCY: sm.l1_latency,
+        R_L2_LATENCY: sm.l2_latency, R_DRAM_LATENCY: sm.dram_latency, R_ATOMIC: sm.atomic_cycles,
+        R_SAME_ADDRESS: sm.same_address_cycles, R_SHARED_ATOMIC: sm.shared_atomic_cycles,
+        **{R_FMA + pipe: cycles for pipe, cycles in enumerate(sm.fma_cycles)},
+    }  # fmt: skip
+    return np.array([named[column] for column in range(len(named))])
 
 
 def _settings(sm: SM, trace: SMTrace) -> Int64s:
-    return np.array([
-        trace.warps, sm.sub_partitions, sm.issue_width, trace.local_lines, max(1, sm.l1_lines // WAYS),
-        min(sm.l1_lines, WAYS), sm.l1_operations if sm.l1_lines else 0, sm.stores_allocate,
-        max(1, np.ceil(sm.barrier_latency)), max(1, np.ceil(sm.block_launch_cycles)),
-    ], np.int64)  # fmt: skip
+    named = {
+        I_WARPS: trace.warps, I_PARTS: sm.sub_partitions, I_WIDTH: sm.issue_width, I_OLDEST: sm.is_oldest_first,
+        I_LOCAL_LINES: trace.local_lines, I_L1_SETS: max(1, sm.l1_lines // WAYS), I_L1_WAYS: min(sm.l1_lines, WAYS),
+        I_L1_OPERATIONS: sm.l1_operations if sm.l1_lines else 0, I_ALLOCATE: sm.stores_allocate,
+        I_BARRIER: max(1, np.ceil(sm.barrier_latency)), I_LAUNCH: max(1, np.ceil(sm.block_launch_cycles)),
+    }  # fmt: skip
+    return np.array([named[column] for column in range(len(named))], np.int64)
