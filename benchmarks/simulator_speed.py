@@ -15,9 +15,9 @@ from kerncast.gpu import load_gpu
 from kerncast.launch import Launch
 from kerncast.measurement import Protocol
 from kerncast.models.sm.lower import lower
-from kerncast.models.sm.machine import SM
+from kerncast.models.sm.multiprocessor import SM
 from kerncast.models.sm.micro_ops import Memory, Pipe, Program
-from kerncast.models.sm.parameters import Shares, sm_of
+from kerncast.models.sm.parameters import MemoryShares, sm_of
 from kerncast.models.sm.results import Simulated
 from kerncast.models.sm.simulate import prepare, simulate
 from kerncast.recording import Operation
@@ -123,7 +123,7 @@ def real(name: str, launch: Launch) -> None:
     resident = max(1, min(WARPS // warps, 16))
     trace = record_sm(executed, gpu.sm_count, resident, 2**24)
     program = lower(executed.trace.function, executed.trace.cfg, gpu.architecture)
-    sm = sm_of(gpu, cache_geometry(gpu, resident, launch.shared_bytes), Shares(gpu.sm_count, 0.5, 0.5, 32))
+    sm = sm_of(gpu, cache_geometry(gpu, resident, launch.shared_bytes), MemoryShares(gpu.sm_count, 0.5, 0.5, 32))
     resident = min(resident, len(trace.block_ids))
     show(name, resident * warps, *timed(program, trace, sm, resident))
 

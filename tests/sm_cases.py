@@ -2,8 +2,8 @@
 
 from random import Random
 
-from kerncast.models.sm.machine import SM
 from kerncast.models.sm.micro_ops import FULL_WEIGHT, Memory, Pipe, Program
+from kerncast.models.sm.multiprocessor import SM
 from kerncast.recording import Operation
 from kerncast.sm_trace import SMTrace
 from sm_programs import Op, Step, program_of, sm_of, trace_of

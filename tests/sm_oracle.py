@@ -5,8 +5,8 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from kerncast.models.sm.machine import SM
 from kerncast.models.sm.micro_ops import Memory, Pipe, Program
+from kerncast.models.sm.multiprocessor import SM
 from kerncast.models.sm.results import Stall
 from kerncast.models.sm.simulate.queues import ATOMIC_DEPTH, DRAM_DEPTH, L2_DEPTH, LSU_DEPTH
 from kerncast.recording import Operation

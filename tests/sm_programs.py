@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from kerncast.models.sm.machine import SM
 from kerncast.models.sm.micro_ops import FULL_WEIGHT, MOST_DESTINATIONS, MOST_SOURCES, Memory, Pipe, Program
+from kerncast.models.sm.multiprocessor import SM
 from kerncast.recording import INSTRUCTION_SHIFT, LAST_SHIFT, MASK_SHIFT, OPERATION_SHIFT, Operation
 from kerncast.sm_trace import SMTrace
 

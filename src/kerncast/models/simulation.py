@@ -12,11 +12,11 @@ from kerncast.execute.executed import Executed
 from kerncast.gpu import GPU, launch_overhead_s
 from kerncast.kernel_profile import SECTOR_BYTES, KernelProfile
 from kerncast.models.base import Estimate, Model
-from kerncast.models.sm.composition import Share, cycles_of, share_of
-from kerncast.models.sm.machine import SM
+from kerncast.models.sm.composition import SMLoad, cycles_of, load_of
+from kerncast.models.sm.dram_traffic import dram_sectors_per_block
 from kerncast.models.sm.micro_ops import Pipe, Program
-from kerncast.models.sm.parameters import Shares, atomic_lines, sm_of
-from kerncast.models.sm.residency import dram_sectors_per_block
+from kerncast.models.sm.multiprocessor import SM
+from kerncast.models.sm.parameters import MemoryShares, atomic_lines, sm_of
 from kerncast.models.sm.results import Simulated
 from kerncast.occupancy import block_request_of, occupancy
 from kerncast.prediction import Term, Timing
@@ -113,36 +113,38 @@ class _Run:
         mix = profile.mix
         self._instructions = mix.warp_instructions.value / self._grid if mix else 1.0
         """per block, on average"""
-        self._share = self._share_of(resident, self._instructions)
-        self._trace, self._work = self._record(resident)
-        self._resident = min(resident, self._share.blocks)
+        self._load = self._load_of(resident, self._instructions)
+        self._trace, self._work = self._record_busy_blocks(resident)
+        # The cache geometry goes by what an SM could hold; a small grid fills less of it.
+        self._resident = min(resident, self._load.blocks)
         self._simulated = self._simulate()
 
-    def _share_of(self, resident: int, instructions: float) -> Share:
+    def _load_of(self, resident: int, instructions: float) -> SMLoad:
         waves = max(1, min(_WAVES, int(_MOST_MICRO_OPS / max(1.0, instructions * resident))))
-        return share_of(self._blocks, self._gpu.sm_count, resident, waves)
+        return load_of(self._blocks, self._gpu.sm_count, resident, waves)
 
-    def _record(self, resident: int) -> tuple[SMTrace, float]:
+    def _record_busy_blocks(self, resident: int) -> tuple[SMTrace, float]:
         """Return some blocks of an SM, and what a block of the grid does over what one of these does.
 
-        Where that is little, the grid is taken to have so many fewer blocks, and idle ones.
+        Where that is little, the grid is taken to have so many fewer blocks, and idle ones: ``_blocks`` and ``_load``
+        then leave these out.
         """
         from kerncast.execute.sm_blocks import record_sm  # noqa: PLC0415  LLVM takes time to load
 
         executed, sms = self._executed, self._gpu.sm_count
-        trace = record_sm(executed, sms, self._share.simulated, _MOST_EVENTS)
+        trace = record_sm(executed, sms, self._load.simulated, _MOST_EVENTS)
         lengths = np.array([block.stop - block.start for block in executed.trace.cfg.blocks], np.int64)
         traced = float(lengths[entered_blocks(trace)].sum()) / len(trace.block_ids)
         work = self._instructions / traced if traced else 1.0
         if work >= _IDLE:
             return trace, work
         self._blocks = max(1, round(self._grid * work))
-        self._share = self._share_of(resident, traced)
-        return trace.head(self._share.simulated), 1.0
+        self._load = self._load_of(resident, traced)
+        return trace.head(self._load.simulated), 1.0
 
     def _simulate(self) -> Simulated:
-        from kerncast.models.sm.lower import lower  # noqa: PLC0415  numba takes time to load
-        from kerncast.models.sm.simulate import simulate  # noqa: PLC0415
+        from kerncast.models.sm.lower import lower  # noqa: PLC0415  a forecast by counts does without
+        from kerncast.models.sm.simulate import simulate  # noqa: PLC0415  numba takes time to load
 
         executed, trace = self._executed, self._trace
         function, cfg = executed.trace.function, executed.trace.cfg
@@ -150,7 +152,7 @@ class _Run:
         keeps_local = resources is None or resources.has_frame
         program = lower(function, cfg, self._gpu.architecture, keeps_local=keeps_local)
         dram = dram_sectors_per_block(executed.footprint, self._geometry, self._blocks, is_warm=self._is_warm)
-        shares = Shares(self._share.active_sms, 1.0, 1.0, atomic_lines(trace))
+        shares = MemoryShares(self._load.active_sms, 1.0, 1.0, atomic_lines(trace))
         self._program, self._dram_sectors = program, dram.read + dram.written
         # What L1 lets through is not known before: the first blocks tell it for all.
         for part in (trace.head(self._resident), trace):
@@ -170,7 +172,7 @@ class _Run:
     def _cycles(self) -> float:
         """Return the cycles of the whole launch."""
         floor = max(self._dram_cycles_per_block, self._l2_cycles_per_block)
-        busy = cycles_of(self._simulated, self._share, self._resident, floor * self._work, self._work)
+        busy = cycles_of(self._simulated, self._load, self._resident, floor * self._work, self._work)
         idle_blocks = (self._grid - self._blocks) / self._gpu.sm_count
         return busy + idle_blocks * (self._sm.block_launch_cycles + _IDLE_CYCLES) / self._geometry.resident
 
@@ -187,7 +189,7 @@ class _Run:
 
     def _terms(self) -> dict[str, float]:
         """Return the cycles that each resource alone would need for the whole launch."""
-        found, sm, blocks = self._simulated, self._sm, self._share.blocks * self._work
+        found, sm, blocks = self._simulated, self._sm, self._load.blocks * self._work
         scale = blocks / len(found.finish_cycles)
         per_scheduler = scale / sm.sub_partitions
         pipes = {pipe.name.lower(): float(found.busy_cycles[pipe]) * per_scheduler for pipe in Pipe}

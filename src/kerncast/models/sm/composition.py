@@ -6,7 +6,7 @@ from kerncast.models.sm.results import Simulated
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class SMLoad:
     """What the busiest SM has to do, and how much of it is simulated."""
 
     blocks: int
@@ -16,29 +16,29 @@ class Share:
     simulated: int
 
 
-def share_of(grid_blocks: int, sms: int, resident: int, waves: int) -> Share:
+def load_of(grid_blocks: int, sms: int, resident: int, waves: int) -> SMLoad:
     """Return the work of the busiest SM and how many of its blocks to simulate.
 
     All of them where they are few; else some whole waves and a last one as full as the launch's last one.
 
-    >>> share_of(1000, 10, 8, 2)
-    Share(blocks=100, active_sms=10, simulated=20)
+    >>> load_of(1000, 10, 8, 2)
+    SMLoad(blocks=100, active_sms=10, simulated=20)
     """
     blocks = -(-grid_blocks // sms)
     simulated = blocks
     if blocks > (waves + 1) * resident:
         simulated = waves * resident + (blocks % resident or resident)
-    return Share(blocks, min(sms, grid_blocks), simulated)
+    return SMLoad(blocks, min(sms, grid_blocks), simulated)
 
 
-def cycles_of(simulated: Simulated, share: Share, resident: int, floor_cycles_per_block: float, work: float) -> float:
+def cycles_of(simulated: Simulated, load: SMLoad, resident: int, floor_cycles_per_block: float, work: float) -> float:
     """Return the cycles of all blocks of the busiest SM.
 
     T = t(simulated) + (blocks - simulated) x max(slope x work, floor), where ``work`` is what a block of the grid does
     over what a simulated one does.
     """
     finish = simulated.finish_cycles
-    left = share.blocks - len(finish)
+    left = load.blocks - len(finish)
     if left <= 0:
         return float(finish[-1])
     return float(finish[-1]) + left * max(slope(simulated, resident) * work, floor_cycles_per_block)

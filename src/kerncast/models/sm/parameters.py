@@ -9,14 +9,14 @@ from kerncast.cache_geometry import CacheGeometry
 from kerncast.errors import MissingEvidenceError
 from kerncast.execute.caches.simulate import l1_operations
 from kerncast.gpu import GPU
-from kerncast.models.sm.machine import SM
 from kerncast.models.sm.micro_ops import Pipe
+from kerncast.models.sm.multiprocessor import SM
 from kerncast.recording import LINE_BITS, LINE_BYTES, OPERATION_MASK, OPERATION_SHIFT, Operation
 from kerncast.sm_trace import SMTrace
 
 
 @dataclass(frozen=True, slots=True)
-class Shares:
+class MemoryShares:
     """What one SM gets of what all share, under one launch."""
 
     active_sms: int
@@ -36,7 +36,7 @@ def atomic_lines(trace: SMTrace) -> int:
     return len(np.unique(trace.events[atomics] & np.uint64(2**LINE_BITS - 1)))
 
 
-def sm_of(gpu: GPU, geometry: CacheGeometry, shares: Shares) -> SM:
+def sm_of(gpu: GPU, geometry: CacheGeometry, shares: MemoryShares) -> SM:
     """Return one SM of a GPU in cycles of its clock; raises MissingEvidenceError for a fact that the GPU lacks."""
     a, c = gpu.architecture, gpu.architecture.cycles
     bandwidth = _Bandwidth(gpu, shares.active_sms)
@@ -126,7 +126,7 @@ def _fma_cycles(gpu: GPU) -> tuple[float, ...]:
     return tuple(shared.get(pipe) or 0.0 for pipe in Pipe)
 
 
-def _atomic_cycles(gpu: GPU, shares: Shares) -> float:
+def _atomic_cycles(gpu: GPU, shares: MemoryShares) -> float:
     """Return cycles of an atomic in this SM's share of L2: slices work side by side, one line in one slice."""
     a = gpu.architecture
     one_line = a.same_address_atomics_per_clock or 1.0

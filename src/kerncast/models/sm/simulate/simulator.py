@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from kerncast.errors import LaunchError
-from kerncast.models.sm.machine import SM
 from kerncast.models.sm.micro_ops import FULL_WEIGHT, MOST_DESTINATIONS, MOST_SOURCES, Pipe, Program
+from kerncast.models.sm.multiprocessor import SM
 from kerncast.models.sm.results import Simulated
 from kerncast.models.sm.simulate import state as layout
 from kerncast.sm_trace import SMTrace

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from kerncast.models.sm.machine import SM
 from kerncast.models.sm.micro_ops import (
     FULL_WEIGHT,
     MOST_DESTINATIONS,
@@ -19,6 +18,7 @@ from kerncast.models.sm.micro_ops import (
     Pipe,
     Program,
 )
+from kerncast.models.sm.multiprocessor import SM
 from kerncast.models.sm.results import Stall
 from kerncast.recording import MOST_INSTRUCTIONS
 from kerncast.sm_trace import SMTrace
