@@ -15,8 +15,8 @@ from kerncast.gpu import load_gpu
 from kerncast.launch import Launch
 from kerncast.measurement import Protocol
 from kerncast.models.sm.lower import lower
-from kerncast.models.sm.multiprocessor import SM
 from kerncast.models.sm.micro_ops import Memory, Pipe, Program
+from kerncast.models.sm.multiprocessor import SM
 from kerncast.models.sm.parameters import MemoryShares, sm_of
 from kerncast.models.sm.results import Simulated
 from kerncast.models.sm.simulate import prepare, simulate
