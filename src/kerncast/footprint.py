@@ -54,9 +54,9 @@ class FootprintCurve:
     def sectors(self, blocks: float, kind: Kind) -> float:
         """Return the sectors that so many blocks touch: between two points a power of the blocks.
 
-        Beyond the last point it grows on as over the second half of the points, and at least so fast that it meets the
-        total at the end of the grid. Fails when: what blocks share lies further apart than the blocks that were
-        counted, and there is no total.
+        Beyond the last point it grows on as over the second half of the points, and a little faster where that would
+        not meet the total at the end of the grid. Fails when: what blocks share lies further apart than the blocks
+        that were counted, and there is no total.
         """
         blocks, last = min(blocks, self.grid_blocks), int(self.blocks[-1])
         found = self._counted(kind)
@@ -66,9 +66,11 @@ class FootprintCurve:
         if self.total is None:
             return grown
         total = max(seen, self.total.of(kind))
+        at_end = float(self._beyond(found, self.grid_blocks).sum())
+        if not at_end:
+            return total * (blocks - last) / (self.grid_blocks - last)
         reached = math.log(blocks / last) / math.log(self.grid_blocks / last)
-        straight = seen * (total / seen) ** reached if seen else total * (blocks - last) / (self.grid_blocks - last)
-        return min(total, max(grown, straight))
+        return min(total, grown * math.pow(max(1.0, total / at_end), reached))
 
     def rate(self, blocks: float, kind: Kind) -> float:
         """Return the new sectors that a further block touches after so many blocks, at least one."""

@@ -24,13 +24,17 @@ from kerncast.sm_trace import SMTrace, entered_blocks
 
 #: Whole waves of an SM's blocks that are simulated, where that many are affordable.
 _WAVES = 2
-#: Micro-ops beyond which fewer waves are simulated.
-_MOST_MICRO_OPS = 2e6
+#: PTX instructions of warps beyond which fewer waves are simulated, and beyond which nothing is: some seconds.
+_MOST_INSTRUCTIONS, _FAR_TOO_MANY_INSTRUCTIONS = 2e6, 6e7
 _MOST_EVENTS = 2**24
 #: Blocks that do less than this part of what those recorded do are mostly idle ones: a grid larger than its data.
 _IDLE = 0.75
+#: The shortest block is idle where it does less than this part of what those recorded do.
+_DOES_NOTHING = 0.2
 #: What an idle block does: reads where it is, compares, ends.
 _IDLE_CYCLES = 100.0
+#: Blocks that share work do as much as finds them: recorded alone, they do that of the others.
+_MOST_OTHER_WORK = 2.0
 #: A resource decides where it is busy for this part of the time; else latency does.
 _DECIDES = 0.6
 _CURE = "Use --model roofline."
@@ -120,7 +124,7 @@ class _Run:
         self._simulated = self._simulate()
 
     def _load_of(self, resident: int, instructions: float) -> SMLoad:
-        waves = max(1, min(_WAVES, int(_MOST_MICRO_OPS / max(1.0, instructions * resident))))
+        waves = max(1, min(_WAVES, int(_MOST_INSTRUCTIONS / max(1.0, instructions * resident))))
         return load_of(self._blocks, self._gpu.sm_count, resident, waves)
 
     def _record_busy_blocks(self, resident: int) -> tuple[SMTrace, float]:
@@ -135,10 +139,16 @@ class _Run:
         trace = record_sm(executed, sms, self._load.simulated, _MOST_EVENTS)
         lengths = np.array([block.stop - block.start for block in executed.trace.cfg.blocks], np.int64)
         traced = float(lengths[entered_blocks(trace)].sum()) / len(trace.block_ids)
+        if traced * min(resident, len(trace.block_ids)) > _FAR_TOO_MANY_INSTRUCTIONS:
+            raise BudgetExceededError("one SM has too much to do at once to be simulated", cure=_CURE)
         work = self._instructions / traced if traced else 1.0
-        if work >= _IDLE:
+        if not executed.is_independent and not 1 / _MOST_OTHER_WORK <= work <= _MOST_OTHER_WORK:
+            raise UnsupportedError("what a block does depends on what other blocks leave it", cure=_CURE)
+        idle = float((executed.trace.counts.block_warps @ lengths).min())
+        if work >= _IDLE or idle > _DOES_NOTHING * traced:
             return trace, work
-        self._blocks = max(1, round(self._grid * work))
+        busy = (self._instructions - idle) / (traced - idle) if traced > idle else 1.0
+        self._blocks = max(1, round(self._grid * max(0.0, busy)))
         self._load = self._load_of(resident, traced)
         return trace.head(self._load.simulated), 1.0
 
@@ -152,7 +162,7 @@ class _Run:
         keeps_local = resources is None or resources.has_frame
         program = lower(function, cfg, self._gpu.architecture, keeps_local=keeps_local)
         dram = dram_sectors_per_block(executed.footprint, self._geometry, self._blocks, is_warm=self._is_warm)
-        shares = MemoryShares(self._load.active_sms, 1.0, 1.0, atomic_lines(trace))
+        shares = MemoryShares(self._load.active_sms, 1.0, 1.0, atomic_lines(trace, self._blocks))
         self._program, self._dram_sectors = program, dram.read + dram.written
         # What L1 lets through is not known before: the first blocks tell it for all.
         for part in (trace.head(self._resident), trace):
@@ -174,7 +184,8 @@ class _Run:
         floor = max(self._dram_cycles_per_block, self._l2_cycles_per_block)
         busy = cycles_of(self._simulated, self._load, self._resident, floor * self._work, self._work)
         idle_blocks = (self._grid - self._blocks) / self._gpu.sm_count
-        return busy + idle_blocks * (self._sm.block_launch_cycles + _IDLE_CYCLES) / self._geometry.resident
+        idle = idle_blocks * (self._sm.block_launch_cycles + _IDLE_CYCLES) / self._geometry.resident
+        return max(busy, *self._terms().values()) + idle
 
     @property
     def _dram_cycles_per_block(self) -> float:

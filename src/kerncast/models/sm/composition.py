@@ -11,8 +11,8 @@ class SMLoad:
 
     blocks: int
     """that this SM gets"""
-    active_sms: int
-    """that get at least one"""
+    active_sms: float
+    """that would be busy if each had as many blocks: what shares L2 and DRAM with this one on average"""
     simulated: int
 
 
@@ -22,13 +22,13 @@ def load_of(grid_blocks: int, sms: int, resident: int, waves: int) -> SMLoad:
     All of them where they are few; else some whole waves and a last one as full as the launch's last one.
 
     >>> load_of(1000, 10, 8, 2)
-    SMLoad(blocks=100, active_sms=10, simulated=20)
+    SMLoad(blocks=100, active_sms=10.0, simulated=20)
     """
     blocks = -(-grid_blocks // sms)
     simulated = blocks
     if blocks > (waves + 1) * resident:
         simulated = waves * resident + (blocks % resident or resident)
-    return SMLoad(blocks, min(sms, grid_blocks), simulated)
+    return SMLoad(blocks, grid_blocks / blocks, simulated)
 
 
 def cycles_of(simulated: Simulated, load: SMLoad, resident: int, floor_cycles_per_block: float, work: float) -> float:
@@ -40,7 +40,7 @@ def cycles_of(simulated: Simulated, load: SMLoad, resident: int, floor_cycles_pe
     finish = simulated.finish_cycles
     left = load.blocks - len(finish)
     if left <= 0:
-        return float(finish[-1])
+        return float(finish[-1]) * max(1.0, work)
     return float(finish[-1]) + left * max(slope(simulated, resident) * work, floor_cycles_per_block)
 
 

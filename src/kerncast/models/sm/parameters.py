@@ -19,18 +19,25 @@ from kerncast.sm_trace import SMTrace
 class MemoryShares:
     """What one SM gets of what all share, under one launch."""
 
-    active_sms: int
-    """that run blocks at once"""
+    active_sms: float
+    """as busy as this one"""
     dram_read: float
     """part of the sectors read from L2 that come from DRAM"""
     dram_write: float
     """part of the sectors written to L2 that go on to DRAM"""
-    atomic_lines: int
+    atomic_lines: float
     """distinct 128-byte lines that atomics update"""
 
 
-def atomic_lines(trace: SMTrace) -> int:
-    """Return how many distinct lines of global memory the recorded atomics update."""
+def atomic_lines(trace: SMTrace, grid_blocks: int) -> float:
+    """Return how many distinct lines of global memory the atomics of a grid update, as they grow with its blocks."""
+    blocks = len(trace.block_ids)
+    first, all_of_them = _updated_lines(trace.head(1)), _updated_lines(trace)
+    growth = (all_of_them - first) / (blocks - 1) if blocks > 1 else 0.0
+    return first + growth * (grid_blocks - 1)
+
+
+def _updated_lines(trace: SMTrace) -> int:
     operation = trace.events >> np.uint64(OPERATION_SHIFT) & np.uint64(OPERATION_MASK)
     atomics = (operation == Operation.ATOMIC) | (operation == Operation.REDUCTION)
     return len(np.unique(trace.events[atomics] & np.uint64(2**LINE_BITS - 1)))
@@ -61,7 +68,7 @@ def sm_of(gpu: GPU, geometry: CacheGeometry, shares: MemoryShares) -> SM:
         stores_allocate=geometry.stores_allocate,
         l2_path_bytes_per_cycle=bandwidth.path,
         l2_bytes_per_cycle=bandwidth.l2,
-        l2_write_bytes_per_cycle=bandwidth.l2 * (a.l2_write_fraction or 1.0),
+        l2_write_bytes_per_cycle=bandwidth.written,
         dram_bytes_per_cycle=bandwidth.dram,
         dram_read_share=shares.dram_read,
         dram_write_share=shares.dram_write,
@@ -81,12 +88,13 @@ def sm_of(gpu: GPU, geometry: CacheGeometry, shares: MemoryShares) -> SM:
 class _Bandwidth:
     """Sustained bytes per cycle of one SM, when so many draw on L2 and DRAM."""
 
-    def __init__(self, gpu: GPU, active_sms: int) -> None:
+    def __init__(self, gpu: GPU, active_sms: float) -> None:
         cycles = gpu.clock_hz * active_sms
         most = gpu.architecture.l2_bytes_per_clock_per_sm or math.inf
         l2 = gpu.l2_rate.bytes_per_s / cycles if gpu.l2_rate else math.inf
         self.path = min(most, l2)
         self.l2 = l2
+        self.written = min(most, l2 * (gpu.architecture.l2_write_fraction or 1.0))
         if math.isinf(l2):
             raise MissingEvidenceError(
                 "its L2 bandwidth is unknown", where=gpu.name, cure="Give sustained.l2_gb_per_s in its file."
