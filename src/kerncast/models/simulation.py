@@ -27,10 +27,8 @@ _WAVES = 2
 #: PTX instructions of warps beyond which fewer waves are simulated, and beyond which nothing is: some seconds.
 _MOST_INSTRUCTIONS, _FAR_TOO_MANY_INSTRUCTIONS = 2e6, 6e7
 _MOST_EVENTS = 2**24
-#: Blocks that do less than this part of what those recorded do are mostly idle ones: a grid larger than its data.
-_IDLE = 0.75
-#: The shortest block is idle where it does less than this part of what those recorded do.
-_DOES_NOTHING = 0.2
+#: Where a smaller part of the blocks accesses memory, the grid is larger than its data.
+_BUSY = 0.75
 #: What an idle block does: reads where it is, compares, ends.
 _IDLE_CYCLES = 100.0
 #: Blocks that share work do as much as finds them: recorded alone, they do that of the others.
@@ -144,11 +142,10 @@ class _Run:
         work = self._instructions / traced if traced else 1.0
         if not executed.is_independent and not 1 / _MOST_OTHER_WORK <= work <= _MOST_OTHER_WORK:
             raise UnsupportedError("what a block does depends on what other blocks leave it", cure=_CURE)
-        idle = float((executed.trace.counts.block_warps @ lengths).min())
-        if work >= _IDLE or idle > _DOES_NOTHING * traced:
+        busy = _busy_share(executed)
+        if busy >= _BUSY:
             return trace, work
-        busy = (self._instructions - idle) / (traced - idle) if traced > idle else 1.0
-        self._blocks = max(1, round(self._grid * max(0.0, busy)))
+        self._blocks = max(1, round(self._grid * busy))
         self._load = self._load_of(resident, traced)
         return trace.head(self._load.simulated), 1.0
 
@@ -181,8 +178,8 @@ class _Run:
 
     def _cycles(self) -> float:
         """Return the cycles of the whole launch."""
-        floor = max(self._dram_cycles_per_block, self._l2_cycles_per_block)
-        busy = cycles_of(self._simulated, self._load, self._resident, floor * self._work, self._work)
+        floor = max(self._dram_cycles_per_block, self._l2_cycles_per_block * self._work)
+        busy = cycles_of(self._simulated, self._load, self._resident, floor, self._work)
         idle_blocks = (self._grid - self._blocks) / self._gpu.sm_count
         idle = idle_blocks * (self._sm.block_launch_cycles + _IDLE_CYCLES) / self._geometry.resident
         return max(busy, *self._terms().values()) + idle
@@ -211,8 +208,17 @@ class _Run:
             "l1": found.l1_cycles * scale,
             "l2": self._l2_cycles_per_block * blocks,
             "atomics": found.atomic_cycles * scale,
-            "dram": self._dram_cycles_per_block * blocks,
+            "dram": self._dram_cycles_per_block * self._load.blocks,
         }
+
+
+def _busy_share(executed: Executed) -> float:
+    """Return the part of the blocks that access memory; 1 where none of the sample does."""
+    counts = executed.trace.counts
+    accessed = (counts.lines + counts.shared_requests + counts.local_lines).sum(axis=1) > 0
+    if not accessed.any():
+        return 1.0
+    return executed.sampler.scale(accessed.astype(np.float64)).value / executed.sampler.blocks
 
 
 def _part(some: float, everything: float) -> float:

@@ -31,7 +31,7 @@ def dram_sectors_per_block(
     """Return the DRAM traffic of a block; ``is_warm`` where the same launch has run just before."""
     capacity = geometry.l2_bytes / geometry.l2_partitions / SECTOR_BYTES
     wave = min(grid_blocks, geometry.sms * geometry.resident)
-    lost = _lost(curve.sectors(grid_blocks, "either") / capacity) if is_warm else 1.0
+    lost = _lost(curve.sectors(curve.grid_blocks, "either") / capacity) if is_warm else 1.0
     read = lost * _cold(curve, "read", wave, grid_blocks, capacity)
     written = _cold(curve, "written", wave, grid_blocks, capacity)
     return DramSectors(read, written if geometry.writes_back_early else lost * written)
@@ -44,8 +44,9 @@ def _lost(fill: float) -> float:
 
 def _cold(curve: FootprintCurve, kind: Kind, wave: int, grid_blocks: int, capacity: float) -> float:
     """Return distinct sectors per block as L2 sees them: shared within a wave, and within what L2 holds."""
-    in_wave = curve.sectors(wave, kind) / wave
-    once = curve.sectors(grid_blocks, kind) / grid_blocks
+    # The curve's blocks may reach beyond those that are not idle: what the launch touches is that of its whole grid.
+    once = curve.sectors(curve.grid_blocks, kind) / grid_blocks
+    in_wave = max(once, curve.sectors(wave, kind) / wave)
     held = _blocks_held(curve, grid_blocks, capacity)
     if held >= grid_blocks:
         return once
@@ -56,7 +57,7 @@ def _cold(curve: FootprintCurve, kind: Kind, wave: int, grid_blocks: int, capaci
 
 def _blocks_held(curve: FootprintCurve, grid_blocks: int, capacity: float) -> float:
     """Return how many neighbouring blocks touch as much as L2 holds, at most the whole grid."""
-    if curve.sectors(grid_blocks, "either") <= capacity:
+    if curve.sectors(curve.grid_blocks, "either") <= capacity:
         return float(grid_blocks)
     low, high = 0.0, float(grid_blocks)
     while high - low > 0.5:
