@@ -62,7 +62,7 @@ def test_a_good_launch_is_forecast(kerncast: Run, write: Write) -> None:
         (("predict", "report.ncu-rep", "--gpu", "t4"), ("report.ncu-rep", "this version reads")),
         (("predict", "times.csv", "--gpu", "t4"), ("times.csv", "this version reads")),
         (("gpus", "GeForce RTX 2080 Tie"), ("2080",)),
-        (("gpus", "GTX TITAN"), ("GTX TITAN",)),
+        (("gpus", "GTX TITANIC"), ("GTX TITANIC", "TITAN")),
         (("gpus", "nowhere.toml"), ("nowhere.toml",)),
         (("predict",), ("evidence",)),
         (("frobnicate",), ("frobnicate",)),

@@ -109,23 +109,23 @@ def test_blocks_of_an_sm(grid: int, sms: int, wanted: int, middle: float) -> Non
 
 
 @pytest.mark.parametrize(
-    ("grid", "sms", "resident", "expected"),
+    ("grid", "sms", "blocks", "expected"),
     [
         (1, 80, 4, [0]),
         (100, 80, 4, [9, 89]),
-        (3, 1, 1, [0, 1, 2]),
-        (1000, 10, 2, [474, 484, 494, 504, 514, 524]),
+        (3, 1, 3, [0, 1, 2]),
+        (1000, 10, 6, [474, 484, 494, 504, 514, 524]),
         (64, 8, 100, [3, 11, 19, 27, 35, 43, 51, 59]),
     ],
 )
-def test_about_three_times_what_an_sm_holds(grid: int, sms: int, resident: int, expected: list[int]) -> None:
-    assert record_sm(adding(grid), sms, resident, 10**6).block_ids.tolist() == expected
+def test_blocks_of_one_sm_from_the_middle_of_the_grid(grid: int, sms: int, blocks: int, expected: list[int]) -> None:
+    assert record_sm(adding(grid), sms, blocks, 10**6).block_ids.tolist() == expected
 
 
 def test_what_a_warp_does_is_in_its_chain() -> None:
     """Each of two warps enters the only basic block, loads a line of a and one of b, and stores one of c."""
     run = adding(40)
-    trace = record_sm(run, 8, 1, 10**6)
+    trace = record_sm(run, 8, 3, 10**6)
     first = {a.name: a.start // 128 for a in run.setting.arena.allocations}
     assert (trace.warps, trace.local_lines, trace.chains.tolist()) == (2, 0, list(range(0, 25, 4)))
     for row, block in enumerate(trace.block_ids.tolist()):
@@ -142,29 +142,29 @@ def test_what_a_warp_does_is_in_its_chain() -> None:
 @pytest.mark.parametrize(("most", "blocks"), [(8, 1), (15, 1), (16, 2), (1000, 12)])
 def test_fewer_blocks_where_more_do_not_fit(most: int, blocks: int) -> None:
     """A block of this kernel makes eight events."""
-    trace = record_sm(adding(1000), 10, 4, most)
+    trace = record_sm(adding(1000), 10, 12, most)
     assert len(trace.block_ids) == blocks
     assert len(trace.events) == 8 * blocks == trace.chains[-1]
 
 
 def test_a_block_that_makes_too_many_events_is_refused() -> None:
     with pytest.raises(BudgetExceededError, match="more than can be recorded"):
-        record_sm(adding(10), 2, 1, 7)
+        record_sm(adding(10), 2, 3, 7)
 
 
 def test_a_kernel_that_is_too_long_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     run = adding(10)
     monkeypatch.setattr(module, "MOST_INSTRUCTIONS", len(run.trace.function.instructions))
-    assert len(record_sm(run, 2, 1, 1000).block_ids) == 3
+    assert len(record_sm(run, 2, 3, 1000).block_ids) == 3
     monkeypatch.setattr(module, "MOST_INSTRUCTIONS", len(run.trace.function.instructions) - 1)
     with pytest.raises(UnsupportedError, match="PTX instructions"):
-        record_sm(run, 2, 1, 1000)
+        record_sm(run, 2, 3, 1000)
 
 
 def test_blocks_are_taken_from_where_the_work_is() -> None:
     """A fifth of the grid has data; the middle of the grid would only look and leave."""
     run = executed(compiled(SOURCE, "some"), launch(1000, 64, c="f32[12800]", n=12800))
-    trace = record_sm(run, 10, 2, 10**6)
+    trace = record_sm(run, 10, 6, 10**6)
     assert operations(trace).count(Operation.STORE) == 2 * len(trace.block_ids) == 12
 
 
@@ -172,7 +172,7 @@ def test_blocks_that_depend_on_others_start_from_fresh_memory_and_run_once() -> 
     """The blocks take the tickets 0 to 5, and store as often as their ticket says."""
     run = executed(compiled(SOURCE, "tickets"), launch(60, 32, next="i32[1]", c="f32[2000]"))
     assert not run.is_independent
-    trace = record_sm(run, 10, 2, 10**6)
+    trace = record_sm(run, 10, 6, 10**6)
     stores = [
         sum(event >> OPERATION_SHIFT & OPERATION_MASK == Operation.STORE for event in of_warp(trace, row, 0))
         for row in range(6)
@@ -197,4 +197,4 @@ def test_kernels_that_are_only_interpreted_are_not_recorded(monkeypatch: pytest.
     monkeypatch.setattr(runner, "_compiled", lambda _: compile_program(run.setting.linked))
     monkeypatch.setattr(warp_writer, "_TEXT_LIMIT", 10)
     with pytest.raises(TooLargeError):
-        record_sm(run, 2, 1, 1000)
+        record_sm(run, 2, 3, 1000)
