@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from kerncast.architecture import Architecture
 from kerncast.errors import LaunchError, MissingEvidenceError
 from kerncast.gpu import GPU
+from kerncast.recording import LINE_BYTES, Operation
 
 #: Bytes of a sector: what L1 asks of L2, on every GPU since Kepler.
 SECTOR_BYTES = 32
@@ -77,6 +78,20 @@ def cache_geometry(gpu: GPU, resident_blocks: int, shared_bytes_per_block: int) 
         instruction_bytes=a.instruction_cache_bytes,
         l2_partitions=gpu.l2_partitions or 1,
     )
+
+
+def l1_operations(geometry: CacheGeometry) -> int:
+    """Return one bit for each operation that concerns L1."""
+    has_l1 = (geometry.l1_bytes or 0) >= LINE_BYTES
+    read_only = geometry.l1_bytes if geometry.read_only_bytes is None else geometry.read_only_bytes
+    used = {
+        Operation.LOAD: has_l1 and geometry.caches_global,
+        Operation.LOAD_READ_ONLY: (read_only or 0) >= LINE_BYTES and geometry.caches_read_only,
+        Operation.LOCAL_LOAD: has_l1 and geometry.caches_local,
+        Operation.LOCAL_STORE: has_l1 and geometry.caches_local,
+        Operation.STORE: has_l1, Operation.ATOMIC: has_l1, Operation.REDUCTION: has_l1,
+    }  # fmt: skip
+    return sum(1 << operation for operation, is_used in used.items() if is_used)
 
 
 def _shared_bytes_in_use(a: Architecture, resident_blocks: int, shared_bytes_per_block: int) -> int:

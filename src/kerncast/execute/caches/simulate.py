@@ -13,7 +13,7 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
-from kerncast.cache_geometry import CacheGeometry
+from kerncast.cache_geometry import CacheGeometry, l1_operations
 from kerncast.execute.caches.cache import write_caches
 from kerncast.execute.caches.hierarchy import write_hierarchy
 from kerncast.execute.caches.state import CACHE, COUNTERS, EMPTY_SLOT, GONE, SIMULATION, SLOT, SM, WARP, WAYS
@@ -22,7 +22,7 @@ from kerncast.execute.native.ir import Unit
 from kerncast.execute.native.jit import Host, Machine, compile_text, this_host
 from kerncast.execute.native.scheduler import NOT_DONE
 from kerncast.kernel_profile import SECTOR_BYTES
-from kerncast.recording import LINE_BYTES, SEGMENT, Operation, Recording
+from kerncast.recording import LINE_BYTES, SEGMENT, Recording
 
 _MOST_WARPS_PER_SM = 64
 #: Turns of warps until control comes back to Python, where a user may interrupt: a fraction of a second.
@@ -166,20 +166,6 @@ class _Caches:
 def _read_only_caches(geometry: CacheGeometry) -> list[int]:
     """Return the sizes of the caches for read-only loads where an SM has one beside its L1."""
     return [] if geometry.read_only_bytes is None else [geometry.read_only_bytes] * geometry.sms
-
-
-def l1_operations(geometry: CacheGeometry) -> int:
-    """Return one bit for each operation that concerns L1."""
-    has_l1 = (geometry.l1_bytes or 0) >= LINE_BYTES
-    read_only = geometry.l1_bytes if geometry.read_only_bytes is None else geometry.read_only_bytes
-    used = {
-        Operation.LOAD: has_l1 and geometry.caches_global,
-        Operation.LOAD_READ_ONLY: (read_only or 0) >= LINE_BYTES and geometry.caches_read_only,
-        Operation.LOCAL_LOAD: has_l1 and geometry.caches_local,
-        Operation.LOCAL_STORE: has_l1 and geometry.caches_local,
-        Operation.STORE: has_l1, Operation.ATOMIC: has_l1, Operation.REDUCTION: has_l1,
-    }  # fmt: skip
-    return sum(1 << operation for operation, is_used in used.items() if is_used)
 
 
 def _chain_of(recording: Recording) -> Counts:

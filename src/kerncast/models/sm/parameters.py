@@ -5,9 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kerncast.cache_geometry import CacheGeometry
+from kerncast.cache_geometry import CacheGeometry, l1_operations
 from kerncast.errors import MissingEvidenceError
-from kerncast.execute.caches.simulate import l1_operations
 from kerncast.gpu import GPU
 from kerncast.models.sm.micro_ops import Pipe
 from kerncast.models.sm.multiprocessor import SM
