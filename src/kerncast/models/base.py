@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from kerncast.errors import MissingEvidenceError
 from kerncast.execute import Executed
-from kerncast.gpu import GPU
+from kerncast.gpu import GPU, launch_overhead_s
 from kerncast.kernel_profile import Count, KernelProfile
 from kerncast.models.calibration import Calibration, calibration_of
 from kerncast.prediction import Prediction, Term, Timing
@@ -16,6 +16,8 @@ from kerncast.prediction import Prediction, Term, Timing
 #: Between generations of instruction sets forecasts are off by up to a factor of 2 in 90 % of cases (projection study
 #: of this project, empirical factors): ln(2) / 1.645.
 FOREIGN_CODE_LOG_SIGMA = 0.42
+#: A working set below this part of L2 stays there between launches, above the second one nothing does (timing study).
+_L2_KEPT, _L2_LOST = 0.9, 1.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +87,19 @@ class Model(ABC):
             caveats=(*profile.caveats, *foreign, *estimate.caveats, note),
             model=self.name,
         )
+
+
+def launch_s(gpu: GPU, timing: Timing, body_s: float) -> float:
+    """Return what the launch adds to a body of so many seconds: in a series, at least the GPU's shortest interval."""
+    overhead = launch_overhead_s(timing)
+    if timing is Timing.SERIES and gpu.launch_interval_s is not None:
+        return max(overhead, gpu.launch_interval_s - body_s)
+    return overhead
+
+
+def lost_from_l2(fill: float) -> float:
+    """Return the part of a working set that a launch no longer finds in L2, by how often the set fills L2."""
+    return min(1.0, max(0.0, (fill - _L2_KEPT) / (_L2_LOST - _L2_KEPT)))
 
 
 def _calibrated(calibration: Calibration, factor: float) -> str:

@@ -3,13 +3,10 @@
 from typing import ClassVar
 
 from kerncast.execute import Executed
-from kerncast.gpu import GPU, launch_overhead_s
+from kerncast.gpu import GPU
 from kerncast.kernel_profile import SECTOR_BYTES, Count, KernelProfile
-from kerncast.models.base import Estimate, Model, needed
+from kerncast.models.base import Estimate, Model, launch_s, lost_from_l2, needed
 from kerncast.prediction import Term, Timing
-
-#: A working set below this part of L2 stays there between launches, above the second one nothing does (timing study).
-_L2_KEPT, _L2_LOST = 0.9, 1.1
 
 
 class Roofline(Model):
@@ -48,9 +45,7 @@ class Roofline(Model):
         times |= self._memory_times(profile, gpu, timing, caveats)
         limiter = max(times, key=lambda name: times[name].value)
         body = times[limiter].value
-        launch = launch_overhead_s(timing)
-        if timing is Timing.SERIES and gpu.launch_interval_s is not None:
-            launch = max(launch, gpu.launch_interval_s - body)
+        launch = launch_s(gpu, timing, body)
         return Estimate(
             seconds=body + launch,
             limiter="launch" if launch > body else limiter,
@@ -114,6 +109,5 @@ class Roofline(Model):
         """Return the traffic that still goes to DRAM when the launch before left its working set in L2."""
         if timing is Timing.COLD or working_set is None or not gpu.l2_bytes:
             return dram
-        fill = working_set.value / gpu.l2_bytes
-        missing = min(1.0, max(0.0, (fill - _L2_KEPT) / (_L2_LOST - _L2_KEPT)))
+        missing = lost_from_l2(working_set.value / gpu.l2_bytes)
         return Count(dram.value * missing, dram.low * missing, dram.high if missing else 0.0)

@@ -9,9 +9,9 @@ import numpy as np
 from kerncast.cache_geometry import cache_geometry
 from kerncast.errors import BudgetExceededError, KernelFault, LaunchError, MissingEvidenceError, UnsupportedError
 from kerncast.execute.executed import Executed
-from kerncast.gpu import GPU, launch_overhead_s
+from kerncast.gpu import GPU
 from kerncast.kernel_profile import SECTOR_BYTES, KernelProfile
-from kerncast.models.base import Estimate, Model
+from kerncast.models.base import Estimate, Model, launch_s
 from kerncast.models.sm.composition import SMLoad, cycles_of, load_of
 from kerncast.models.sm.dram_traffic import dram_sectors_per_block
 from kerncast.models.sm.micro_ops import Pipe, Program
@@ -58,9 +58,7 @@ class Simulation(Model):
             )
         found = simulated_launch(profile, gpu, executed, timing)
         body = found.cycles / gpu.clock_hz
-        launch = launch_overhead_s(timing)
-        if timing is Timing.SERIES and gpu.launch_interval_s is not None:
-            launch = max(launch, gpu.launch_interval_s - body)
+        launch = launch_s(gpu, timing, body)
         busiest = max(found.terms, key=lambda term: term.seconds)
         limiter = busiest.name if busiest.seconds >= _DECIDES * body else "latency"
         return Estimate(
@@ -173,16 +171,18 @@ class _Run:
 
     def result(self) -> SimulatedLaunch:
         """Return what was found."""
-        terms = tuple(Term(name, cycles / self._gpu.clock_hz) for name, cycles in self._terms().items())
-        return SimulatedLaunch(self._program, self._sm, self._simulated, self._cycles(), terms)
+        by_resource = self._terms()
+        terms = tuple(Term(name, cycles / self._gpu.clock_hz) for name, cycles in by_resource.items())
+        cycles = self._cycles(max(by_resource.values()))
+        return SimulatedLaunch(self._program, self._sm, self._simulated, cycles, terms)
 
-    def _cycles(self) -> float:
-        """Return the cycles of the whole launch."""
+    def _cycles(self, roof: float) -> float:
+        """Return the cycles of the whole launch; ``roof`` are those of the busiest resource."""
         floor = max(self._dram_cycles_per_block, self._l2_cycles_per_block * self._work)
         busy = cycles_of(self._simulated, self._load, self._resident, floor, self._work)
         idle_blocks = (self._grid - self._blocks) / self._gpu.sm_count
         idle = idle_blocks * (self._sm.block_launch_cycles + _IDLE_CYCLES) / self._geometry.resident
-        return max(busy, *self._terms().values()) + idle
+        return max(busy, roof) + idle
 
     @property
     def _dram_cycles_per_block(self) -> float:

@@ -25,7 +25,7 @@ _MOST_EVENTS = 2**24
 #: A segment takes as much memory as so many events, and each warp has at least one.
 _EVENTS_PER_SEGMENT = 4
 #: Blocks of one SM, in times of what it holds at once.
-CHAIN_WAVES = 3
+_CHAIN_WAVES = 3
 Blocks = npt.NDArray[np.int64]
 
 
@@ -70,7 +70,7 @@ def record_window(executed: Executed, wave: int, progress: Progress | None = Non
 def record_chain(executed: Executed, sms: int, resident: int) -> Recording:
     """Record blocks that one SM gets, one after the other, from the middle of the grid."""
     grid = executed.sampler.blocks
-    count = max(1, min(CHAIN_WAVES * resident, grid // sms))
+    count = max(1, min(_CHAIN_WAVES * resident, grid // sms))
     recorder = Recorder(executed.fresh(), _plan(executed))
     recorder.run(chain_of(grid, sms, count, (grid - sms + 1) / 2))  # what the first SM of a round gets
     return recorded_by(recorder, executed)

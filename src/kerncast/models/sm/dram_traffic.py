@@ -12,9 +12,7 @@ from dataclasses import dataclass
 from kerncast.cache_geometry import CacheGeometry
 from kerncast.footprint import FootprintCurve, Kind
 from kerncast.kernel_profile import SECTOR_BYTES
-
-#: A working set below this part of L2 stays there between launches, above the second one nothing does (timing study).
-_L2_KEPT, _L2_LOST = 0.9, 1.1
+from kerncast.models.base import lost_from_l2
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,15 +29,10 @@ def dram_sectors_per_block(
     """Return the DRAM traffic of a block; ``is_warm`` where the same launch has run just before."""
     capacity = geometry.l2_bytes / geometry.l2_partitions / SECTOR_BYTES
     wave = min(grid_blocks, geometry.sms * geometry.resident)
-    lost = _lost(curve.sectors(curve.grid_blocks, "either") / capacity) if is_warm else 1.0
+    lost = lost_from_l2(curve.sectors(curve.grid_blocks, "either") / capacity) if is_warm else 1.0
     read = lost * _cold(curve, "read", wave, grid_blocks, capacity)
     written = _cold(curve, "written", wave, grid_blocks, capacity)
     return DramSectors(read, written if geometry.writes_back_early else lost * written)
-
-
-def _lost(fill: float) -> float:
-    """Return the part of a working set that a launch no longer finds in L2, by how often it fills L2."""
-    return min(1.0, max(0.0, (fill - _L2_KEPT) / (_L2_LOST - _L2_KEPT)))
 
 
 def _cold(curve: FootprintCurve, kind: Kind, wave: int, grid_blocks: int, capacity: float) -> float:

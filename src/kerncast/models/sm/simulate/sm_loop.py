@@ -45,7 +45,6 @@ from kerncast.models.sm.simulate.state import (
     W_OP,
     W_READY,
     W_RESULT,
-    W_SERIAL,
     W_SHARED,
     W_SINCE,
     W_STOP,
@@ -251,7 +250,6 @@ def _launch(code: Code, state: State, slot: Whole, start: Whole, now: Whole) -> 
         state.warps[x, W_EVENT], state.warps[x, W_STOP] = code.chains[serial], code.chains[serial + 1]
         state.warps[x, W_SINCE], state.warps[x, W_GATE] = start, start
         state.warps[x, W_SHARED] = state.warps[x, W_RESULT] = state.warps[x, W_LAST_OP] = 0
-        state.warps[x, W_SERIAL] = serial
         for counter in range(state.counters.shape[1]):
             state.counters[x, counter] = serial
         _go_on(code, state, x, start, now)

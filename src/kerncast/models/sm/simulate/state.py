@@ -51,7 +51,7 @@ OP_CYCLES, OP_LATENCY = range(2)
 
 # Columns of a warp.
 (W_OP, W_END, W_EVENT, W_STOP, W_CLASS, W_KIND, W_READY, W_WAKE, W_WOKEN, W_SINCE, W_GATE, W_GATE_REASON, W_LAST_OP,
- W_EXECUTION, W_SHARED, W_RESULT, W_SERIAL, W_WAITS, W_COLUMNS) = range(19)  # fmt: skip
+ W_EXECUTION, W_SHARED, W_RESULT, W_WAITS, W_COLUMNS) = range(18)  # fmt: skip
 
 # Columns of a sub-partition's masks of warps: a wheel of wake times, and who waits for what.
 WHEEL = 64
