@@ -108,15 +108,11 @@ class Trace:
     @property
     def warp_executions(self) -> Counts:
         """[n, instructions] warps that issued each instruction."""
-        return np.repeat(self.counts.block_warps, self._lengths, axis=1)
+        return np.repeat(self.counts.block_warps, self.cfg.lengths, axis=1)
 
     @property
     def thread_executions(self) -> Counts:
         """[n, instructions] threads that executed each instruction, guards applied."""
-        threads = np.repeat(self.counts.block_threads, self._lengths, axis=1)
+        threads = np.repeat(self.counts.block_threads, self.cfg.lengths, axis=1)
         threads[:, list(self.counts.guarded)] = self.counts.guarded_threads
         return threads
-
-    @property
-    def _lengths(self) -> list[int]:
-        return [block.stop - block.start for block in self.cfg.blocks]

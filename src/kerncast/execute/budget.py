@@ -57,7 +57,7 @@ class WholeGrid(Budget):
     seconds: float = 3600.0
 
 
-def nominal_seconds(counts: BlockCounts, lengths: list[int]) -> npt.NDArray[np.float64]:
+def nominal_seconds(counts: BlockCounts, lengths: tuple[int, ...]) -> npt.NDArray[np.float64]:
     """Return [n] what each block that ran is reckoned to cost; ``lengths`` are those of the basic blocks.
 
     A warp instruction, a sector of global memory and a wavefront of shared memory cost one step each.

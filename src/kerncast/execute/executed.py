@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from kerncast.compile import CompiledKernel
+from kerncast.execute.budget import nominal_seconds
 from kerncast.execute.prepare import prepare
 from kerncast.execute.sample import Sampler
 from kerncast.execute.state import Setting
@@ -27,6 +28,11 @@ class Executed:
     def compiled_as(self, kernel: CompiledKernel) -> "Executed":
         """Return this execution for another architecture whose PTX is the same."""
         return replace(self, kernel=kernel, original=self.original or self)
+
+    @cached_property
+    def nominal_seconds(self) -> float:
+        """What running the whole grid is reckoned to cost."""
+        return self.sampler.scale(nominal_seconds(self.trace.counts, self.trace.cfg.lengths)).value
 
     @cached_property
     def footprint(self) -> FootprintCurve:

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from kerncast.execute.budget import nominal_seconds
 from kerncast.execute.caches.window import Blocks, middle_of
 from kerncast.execute.executed import Executed
 from kerncast.execute.native import NativeEngine
@@ -72,9 +71,7 @@ def _run(engine: NativeEngine, blocks: Blocks) -> None:
 
 def _affordable(executed: Executed, most_seconds: float) -> int:
     """Return how many blocks so much nominal time pays for."""
-    lengths = [block.stop - block.start for block in executed.trace.cfg.blocks]
-    seconds = executed.sampler.scale(nominal_seconds(executed.trace.counts, lengths)).value
-    grid = executed.sampler.blocks
+    seconds, grid = executed.nominal_seconds, executed.sampler.blocks
     return grid if seconds <= most_seconds else max(1, int(grid * most_seconds / seconds))
 
 

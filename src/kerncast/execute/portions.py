@@ -62,8 +62,7 @@ class Portions:
         if done == grid or budget.is_whole_grid:
             return grid, grid
         counts = self._engine.counts()
-        lengths = [block.stop - block.start for block in self._setting.program.cfg.blocks]
-        costs = nominal_seconds(counts, lengths)
+        costs = nominal_seconds(counts, self._setting.program.cfg.lengths)
         mean = self.sampler.scale(costs).value / grid
         left = max(0.0, budget.sample_seconds - float(costs.sum()))
         wanted = self._with_room(min(done + int(left / mean), grid, _MOST_BLOCKS))

@@ -60,8 +60,7 @@ def source_lines(totals: Totals) -> tuple[LineCount, ...]:
 
 def balance(trace: Trace, warps: int) -> Balance | None:
     """Return how evenly the executed blocks share the work, and the ``warps`` of each; None if they did nothing."""
-    lengths = np.array([block.stop - block.start for block in trace.cfg.blocks], np.int64)
-    work = trace.counts.block_warps @ lengths
+    work = trace.counts.block_warps @ np.array(trace.cfg.lengths, np.int64)
     total = int(work.sum())
     if not total:
         return None

@@ -24,7 +24,7 @@ class Sums:
         self.counts = counts
         self._starts = [block.start for block in cfg.blocks]
         self._warps, self._threads = (each.astype(np.float64) for each in (counts.block_warps, counts.block_threads))
-        block_of = np.repeat(np.arange(len(cfg.blocks)), [block.stop - block.start for block in cfg.blocks])
+        block_of = np.repeat(np.arange(len(cfg.blocks)), cfg.lengths)
         self._guarded = list(counts.guarded)
         self._switched_off = self._threads[:, block_of[self._guarded]] - counts.guarded_threads
         self.flops = np.array([[_flops(ins)] for ins in code], np.int64)

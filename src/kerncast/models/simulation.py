@@ -133,7 +133,7 @@ class _Run:
 
         executed, sms = self._executed, self._gpu.sm_count
         trace = record_sm(executed, sms, self._load.simulated, _MOST_EVENTS)
-        lengths = np.array([block.stop - block.start for block in executed.trace.cfg.blocks], np.int64)
+        lengths = np.array(executed.trace.cfg.lengths, np.int64)
         traced = float(lengths[entered_blocks(trace)].sum()) / len(trace.block_ids)
         if traced * min(resident, len(trace.block_ids)) > _FAR_TOO_MANY_INSTRUCTIONS:
             raise BudgetExceededError("one SM has too much to do at once to be simulated", cure=_CURE)

@@ -38,6 +38,11 @@ class ControlFlowGraph:
         return len(self.blocks)
 
     @cached_property
+    def lengths(self) -> tuple[int, ...]:
+        """Instructions of each block."""
+        return tuple(block.stop - block.start for block in self.blocks)
+
+    @cached_property
     def successors(self) -> tuple[tuple[int, ...], ...]:
         """The edges, per block."""
         return tuple(block.successors for block in self.blocks)

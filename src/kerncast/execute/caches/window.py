@@ -12,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 
 from kerncast.errors import BudgetExceededError
-from kerncast.execute.budget import nominal_seconds
 from kerncast.execute.executed import Executed
 from kerncast.execute.native.recorder import Plan, Recorder
 from kerncast.execute.state import Progress
@@ -104,9 +103,7 @@ def lines_of(executed: Executed) -> npt.NDArray[np.float64]:
 
 def _window(executed: Executed, wave: int) -> Blocks:
     grid, row = executed.sampler.blocks, executed.sampler.grid[0]
-    counts, budget = executed.trace.counts, executed.setting.budget
-    lengths = [block.stop - block.start for block in executed.trace.cfg.blocks]
-    seconds = executed.sampler.scale(nominal_seconds(counts, lengths)).value / grid
+    budget, seconds = executed.setting.budget, executed.nominal_seconds / grid
     lines, warps = lines_of(executed), executed.setting.launch.warps_per_block
     events = max(_EVENTS_PER_SEGMENT * warps, executed.sampler.scale(lines).value / grid)
     affordable = int(min(grid, _SHARE * budget.sample_seconds / seconds, _MOST_EVENTS / events))

@@ -66,9 +66,8 @@ class NativeEngine:
 
     def thread_instructions(self) -> int:
         """Return how many instructions all threads have executed so far."""
-        blocks = self._setting.program.cfg.blocks
-        lengths = np.array([block.stop - block.start for block in blocks], np.int64)
-        return int((self.launch_run.counters[:, 1 : 2 * len(blocks) : 2] @ lengths).sum())
+        lengths = np.array(self._setting.program.cfg.lengths, np.int64)
+        return int((self.launch_run.counters[:, 1 : 2 * len(lengths) : 2] @ lengths).sum())
 
     def counts(self) -> BlockCounts:
         """Return the counts of all blocks that have run."""

@@ -66,8 +66,8 @@ class ReferenceEngine:
 
     def thread_instructions(self) -> int:
         """Return how many instructions all threads have executed so far."""
-        lengths = [block.stop - block.start for block in self._batch.program.cfg.blocks]
-        return int((self._tally.counts["block_threads"] @ np.array(lengths, np.int64)).sum())
+        lengths = np.array(self._batch.program.cfg.lengths, np.int64)
+        return int((self._tally.counts["block_threads"] @ lengths).sum())
 
     def counts(self) -> BlockCounts:
         """Return the counts of all blocks that have run."""

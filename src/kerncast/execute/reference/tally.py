@@ -38,7 +38,7 @@ class Tally:
         self._columns = {n: c for c, n in enumerate(self.accessing)}
         self._guard_columns = {n: c for c, n in enumerate(self.guarded)}
         self._block_of = {block.start: number for number, block in enumerate(program.cfg.blocks)}
-        self._lengths = [block.stop - block.start for block in program.cfg.blocks]
+        self._lengths = program.cfg.lengths
         widths = {"block_warps": len(program.cfg.blocks), "block_threads": len(program.cfg.blocks)}
         widths |= {"guarded_threads": len(self.guarded)} | dict.fromkeys(ACCESS_COUNTS, len(self.accessing))
         self.counts: dict[str, Counts] = {name: np.zeros((0, width), np.int64) for name, width in widths.items()}
