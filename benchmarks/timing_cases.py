@@ -149,8 +149,7 @@ def _rodinia_launch(kernel: str, size: int, grid: int) -> tuple[str, Launch]:
         blocks: Extent = (grid, grid, 1) if kernel == "lud_internal" else (grid, 1, 1)
         threads: Extent = {"lud_diagonal": (16, 1, 1), "lud_perimeter": (32, 1, 1)}.get(kernel, (16, 16, 1))
         values: dict[str, Value] = {"matrix": random_values(size, size), "size": size, "offset": offset}
-        source = SUITE / "lud.cu" if kernel == "lud_internal" else FOLDER / "kernels" / "lud_fast_math.cu"
-        return kernel, launch_of(source, kernel, (blocks, threads), values)
+        return kernel, launch_of(SUITE / "lud.cu", kernel, (blocks, threads), values, (("FAST_DIVISION", "1"),))
     boxes = round(grid ** (1 / 3))
     values = {
         "box_number": Buffer("i32", (grid,), Fill("iota")),

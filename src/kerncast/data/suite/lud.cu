@@ -3,6 +3,13 @@
 // halves do different work one after the other; the third is a small matrix product in shared memory.
 #define TILE 16
 
+// Rodinia's build asks for approximate division (-use_fast_math).
+#ifdef FAST_DIVISION
+#define QUOTIENT(a, b) __fdividef(a, b)
+#else
+#define QUOTIENT(a, b) ((a) / (b))
+#endif
+
 __global__ void lud_diagonal(float *matrix, int size, int offset)
 {
     __shared__ float tile[TILE][TILE];
@@ -17,7 +24,7 @@ __global__ void lud_diagonal(float *matrix, int size, int offset)
         if (tx > i) { // column i of L
             for (int j = 0; j < i; ++j)
                 tile[tx][i] -= tile[tx][j] * tile[j][i];
-            tile[tx][i] /= tile[i][i];
+            tile[tx][i] = QUOTIENT(tile[tx][i], tile[i][i]);
         }
         __syncthreads();
         if (tx > i) // row i + 1 of U
@@ -59,7 +66,7 @@ __global__ void lud_perimeter(float *matrix, int size, int offset)
         for (int i = 0; i < TILE; ++i) {
             for (int j = 0; j < i; ++j)
                 beside[lane][i] -= beside[lane][j] * diagonal[j][i];
-            beside[lane][i] /= diagonal[i][i];
+            beside[lane][i] = QUOTIENT(beside[lane][i], diagonal[i][i]);
         }
     }
     __syncthreads();
