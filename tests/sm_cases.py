@@ -117,6 +117,7 @@ def random_sm(random: Random) -> SM:
         l1_lines=random.choice([0, 4, 16, 40]),
         l1_operations=random.getrandbits(8),
         stores_allocate=random.random() < 0.5,
+        l1_is_apart=random.random() < 0.5,
         dram_read_share=random.choice([0.0, 0.25, 0.5, 1.0]),
         dram_write_share=random.choice([0.0, 0.25, 0.5, 1.0]),
         **changes,

@@ -53,7 +53,7 @@ class Oracle:
         self.program, self.trace, self.sm = program, trace, sm
         self.finish: list[float] = []
         self.stalls = [[0] * len(Stall) for _ in program.pipe]
-        self.lsu = self.l2 = self.path = self.dram = self.atomic = self.read_debt = self.write_debt = 0.0
+        self.lsu = self.l1_free = self.l2 = self.path = self.dram = self.atomic = self.read_debt = self.write_debt = 0.0
         self.l2_read = self.l2_write = self.dram_sectors = self.l1_sectors = self.l1_hits = self.issued = 0
         self.sets = max(1, sm.l1_lines // WAYS)
         self.l1: list[OrderedDict[object, list[float]]] = [OrderedDict() for _ in range(self.sets)]
@@ -136,7 +136,7 @@ class Oracle:
             if pipe == Pipe.LSU:
                 free.append(self.lsu - LSU_DEPTH)
             return max(free) < now + 1
-        free = [pipes[Pipe.LSU], self.lsu - LSU_DEPTH]
+        free = [pipes[Pipe.LSU], self.lsu - LSU_DEPTH, self.l1_free - LSU_DEPTH if group != "shared" else 0.0]
         if group in {"store", "atomic"}:
             free += [self.l2 - L2_DEPTH, self.dram - DRAM_DEPTH]
         if group == "atomic":
@@ -290,7 +290,10 @@ class Oracle:
         is_global = work > 0 or (shared == 0 and memory not in SHARED_OPS)
         cost = max(sm.lsu_cycles, work + shared)
         start = max(now, self.lsu)
-        self.lsu = start + cost
+        self.lsu = start + (max(sm.lsu_cycles, shared) if sm.l1_is_apart else cost)
+        if sm.l1_is_apart and work > 0:
+            start = max(start, self.l1_free)
+            self.l1_free = start + work
         extra = cost - sm.lsu_cycles
         hit = start + extra + (latency or (sm.l1_latency if is_global else sm.shared_latency))
         done = hit if shared > 0 or work == 0 else start + extra

@@ -115,7 +115,7 @@ def sm_of(**changes: object) -> SM:
         "pipe_latency": tuple(LATENCIES.get(p, 4.0) for p in Pipe),
         "fma_cycles": (0.0,) * len(Pipe), "lsu_cycles": 1.0, "wavefront_cycles": 1.0,
         "replay_cycles": 1.0, "l1_tag_cycles": 1.0,
-        "l1_bytes_per_cycle": 128.0, "store_line_cycles": 1.0, "l1_lines": 1024,
+        "l1_bytes_per_cycle": 128.0, "store_line_cycles": 1.0, "l1_lines": 1024, "l1_is_apart": False,
         "l1_operations": 1 << Operation.LOAD | 1 << Operation.LOCAL_LOAD | 1 << Operation.LOCAL_STORE,
         "stores_allocate": False, "l2_path_bytes_per_cycle": 64.0,
         "l2_bytes_per_cycle": 64.0, "l2_write_bytes_per_cycle": 64.0,

@@ -112,6 +112,18 @@ def test_bank_conflicts_take_the_queue(wavefronts: int) -> None:
     assert done.l1_cycles == 0
 
 
+@pytest.mark.parametrize(("is_apart", "cycles"), [(False, 8 + 4), (True, 8)])
+def test_lines_and_wavefronts_share_a_queue_only_where_l1_is_shared_memory(is_apart: bool, cycles: int) -> None:
+    """Eight lines and a shared load of four wavefronts: one after the other, or side by side."""
+    shared = Op(Pipe.LSU, Memory.SHARED_LOAD, destinations=(2,), accesses=(1,))
+    lines = [(Operation.LOAD, line, 1) for line in range(8)]
+    step = Step(0, {0: lines, 1: [(Operation.SHARED_LOAD, 4, 0)]})
+    trace = trace_of([[[step] * 50 for _ in range(16)]])
+    done = simulate(program_of([LOAD, shared]), trace, sm_of(l1_is_apart=is_apart, replay_cycles=1.0), 1)
+    assert last(done) == pytest.approx(50 * 16 * cycles, rel=0.08)
+    assert (done.l1_cycles, done.shared_cycles) == (50 * 16 * 8, 50 * 16 * 4)
+
+
 @pytest.mark.parametrize("warps", [1, 4, 16])
 def test_a_barrier_takes_its_latency(warps: int) -> None:
     done = simulate(program_of([BARRIER] * 20), trace_of([[[Step(0)] for _ in range(warps)]]), sm_of(), 1)

@@ -31,6 +31,8 @@ class SM:
     """of hits"""
     store_line_cycles: float
     """per 128-byte line of a store"""
+    l1_is_apart: bool
+    """whether L1 is no part of shared memory, so that their accesses do not wait for one another"""
     l1_lines: int
     """128-byte lines; 0: no L1 for global memory"""
     l1_operations: int

@@ -62,6 +62,7 @@ def sm_of(gpu: GPU, geometry: CacheGeometry, shares: MemoryShares) -> SM:
         l1_tag_cycles=c.l1_tag or 1.0,
         l1_bytes_per_cycle=a.l1_bytes_per_clock or LINE_BYTES,
         store_line_cycles=c.store_line or 1.0,
+        l1_is_apart=a.l1_and_shared_bytes is None,
         l1_lines=(geometry.l1_bytes or 0) // LINE_BYTES,
         l1_operations=l1_operations(geometry),
         stores_allocate=geometry.stores_allocate,

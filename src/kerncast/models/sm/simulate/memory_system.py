@@ -1,5 +1,7 @@
 """What a warp's memory request costs an SM: its turn in the load/store queue, then each of its 128-byte lines.
 
+Where L1 is apart from shared memory, lines wait in a queue of their own, behind that one.
+
 Every queue is known by when it will have done what it has been given.
 """
 
@@ -21,6 +23,7 @@ from kerncast.models.sm.simulate.l2_share import LINE_MASK, change, contend, rea
 from kerncast.models.sm.simulate.state import (
     C_L1,
     C_SHARED,
+    I_APART,
     I_L1_OPERATIONS,
     I_LOCAL_LINES,
     N_L1_SECTORS,
@@ -29,6 +32,7 @@ from kerncast.models.sm.simulate.state import (
     OP_RESULTS,
     OP_SLOT,
     OP_SLOTS,
+    Q_L1,
     Q_LSU,
     R_JOINED,
     R_L1_LATENCY,
@@ -76,7 +80,7 @@ def request(code: Code, state: State, x: Whole, op: Whole, now: Whole) -> tuple[
     is_global = own > 0.0 or (shared == 0.0 and not SHARED_FIRST <= memory <= SHARED_LAST)
     least = code.rates[R_LSU]
     cost = max(least, own + shared)
-    start = occupy(state, now, cost)
+    start = _begin(code, state, now, (own, shared))
     state.cycles[C_L1 if is_global else C_SHARED] += cost
     latency = code.costs[op, OP_LATENCY]
     if latency == 0.0:
@@ -86,6 +90,20 @@ def request(code: Code, state: State, x: Whole, op: Whole, now: Whole) -> tuple[
     if own > 0.0:
         done = max(done, _lines(code, state, x, op, (start, data + latency)))
     return done, is_global
+
+
+@inlined
+def _begin(code: Code, state: State, now: Whole, work: tuple[Real, Real]) -> Real:
+    """Put an access's work with lines and with shared memory into one queue or two; returns when it begins."""
+    own, shared = work
+    least = code.rates[R_LSU]
+    if not code.settings[I_APART]:
+        return occupy(state, now, max(least, own + shared))
+    start = occupy(state, now, max(least, shared))
+    if own > 0.0:
+        start = max(start, state.queues[Q_L1])
+        state.queues[Q_L1] = start + own
+    return start
 
 
 @inlined

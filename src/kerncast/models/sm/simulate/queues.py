@@ -5,6 +5,7 @@ from kerncast.models.sm.simulate.compiled import inlined
 from kerncast.models.sm.simulate.state import (
     Q_ATOMIC,
     Q_DRAM,
+    Q_L1,
     Q_L2,
     Q_LSU,
     R_FMA,
@@ -36,6 +37,8 @@ def free_at(code: Code, state: State, part: Whole, group: Whole) -> Real:
         return 0.0
     queues = state.queues
     free = max(state.pipes[part, LSU], queues[Q_LSU] - LSU_DEPTH)
+    if group >= TO_LOAD:
+        free = max(free, queues[Q_L1] - LSU_DEPTH)
     if group >= TO_STORE:
         free = max(free, queues[Q_L2] - L2_DEPTH, queues[Q_DRAM] - DRAM_DEPTH)
     if group == TO_ATOMIC:

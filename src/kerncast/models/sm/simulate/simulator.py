@@ -122,7 +122,7 @@ _ANY_SM = SM(
     pipe_cycles=(1.0,) * len(Pipe), pipe_latency=(1.0,) * len(Pipe),
     fma_cycles=(0.0,) * len(Pipe), lsu_cycles=1.0, wavefront_cycles=1.0, replay_cycles=1.0, l1_tag_cycles=1.0,
     l1_bytes_per_cycle=128.0,
-    store_line_cycles=1.0, l1_lines=16, l1_operations=0, stores_allocate=False,
+    store_line_cycles=1.0, l1_is_apart=False, l1_lines=16, l1_operations=0, stores_allocate=False,
     l2_path_bytes_per_cycle=64.0, l2_bytes_per_cycle=64.0,
     l2_write_bytes_per_cycle=64.0, dram_bytes_per_cycle=16.0, dram_read_share=1.0, dram_write_share=1.0,
     shared_latency=1.0, l1_latency=1.0, l2_latency=1.0, dram_latency=1.0, barrier_latency=1.0, branch_latency=1.0,

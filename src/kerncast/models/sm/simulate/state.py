@@ -62,7 +62,7 @@ M_COLUMNS = M_READY + TO_NOTHING + 1
 P_NEXT, P_FAR, P_ISSUED, P_TURN, P_COLUMNS = range(5)
 
 # Queues: when each has done what it has been given, and sectors of DRAM that are owed.
-Q_LSU, Q_L2, Q_PATH, Q_DRAM, Q_ATOMIC, Q_READ_DEBT, Q_WRITE_DEBT, Q_COLUMNS = range(8)
+Q_LSU, Q_L1, Q_L2, Q_PATH, Q_DRAM, Q_ATOMIC, Q_READ_DEBT, Q_WRITE_DEBT, Q_COLUMNS = range(9)
 B_LIVE, B_WAITING, B_COLUMNS = range(3)
 F_ROW, F_FINISHED, F_TICK, F_FIRST, F_COLUMNS = range(5)
 
@@ -75,7 +75,7 @@ C_COLUMNS = len(Pipe) + 3
  R_WRITE_SHARE, R_SHARED_LATENCY, R_L1_LATENCY, R_L2_LATENCY, R_DRAM_LATENCY, R_ATOMIC, R_SAME_ADDRESS,
  R_SHARED_ATOMIC, R_REPLAY, R_PATH, R_FMA) = range(21)  # fmt: skip
 (I_WARPS, I_PARTS, I_WIDTH, I_LOCAL_LINES, I_L1_SETS, I_L1_WAYS, I_L1_OPERATIONS, I_ALLOCATE, I_BARRIER, I_LAUNCH,
- I_OLDEST, I_COLUMNS) = range(12)  # fmt: skip
+ I_OLDEST, I_APART, I_COLUMNS) = range(13)  # fmt: skip
 
 SECTOR_BYTES = 32
 WAYS = 16
@@ -254,5 +254,6 @@ def _settings(sm: SM, trace: SMTrace) -> Int64s:
         I_LOCAL_LINES: trace.local_lines, I_L1_SETS: max(1, sm.l1_lines // WAYS), I_L1_WAYS: min(sm.l1_lines, WAYS),
         I_L1_OPERATIONS: sm.l1_operations if sm.l1_lines else 0, I_ALLOCATE: sm.stores_allocate,
         I_BARRIER: max(1, np.ceil(sm.barrier_latency)), I_LAUNCH: max(1, np.ceil(sm.block_launch_cycles)),
+        I_APART: sm.l1_is_apart,
     }  # fmt: skip
     return np.array([named[column] for column in range(len(named))], np.int64)
