@@ -54,6 +54,7 @@ class Oracle:
         self.finish: list[float] = []
         self.stalls = [[0] * len(Stall) for _ in program.pipe]
         self.lsu = self.l1_free = self.l2 = self.path = self.dram = self.atomic = self.read_debt = self.write_debt = 0.0
+        self.local_read = self.local_write = 0
         self.l2_read = self.l2_write = self.dram_sectors = self.l1_sectors = self.l1_hits = self.issued = 0
         self.sets = max(1, sm.l1_lines // WAYS)
         self.l1: list[OrderedDict[object, list[float]]] = [OrderedDict() for _ in range(self.sets)]
@@ -334,13 +335,15 @@ class Oracle:
             done = asked
             if operation in ATOMICS:
                 self.atomic = max(asked, self.atomic) + count * self.sm.atomic_cycles
-                done = max(self.read_dram(count, asked), self.atomic + self.sm.l2_latency)
+                done = max(self.read_dram(count * self.sm.dram_read_share, asked), self.atomic + self.sm.l2_latency)
             self.l2_write += count
+            self.local_write += count if operation in LOCAL else 0
             if operation in STORES:
                 self.l2 = max(asked, self.l2) + count * 32 / self.sm.l2_write_bytes_per_cycle
             else:
                 self.l2_read += count
-            self.write_debt += count * self.sm.dram_write_share
+            share = self.sm.dram_local_share if operation in LOCAL else self.sm.dram_write_share
+            self.write_debt += count * share
             if self.write_debt >= 1:
                 self.dram = max(asked, self.dram) + int(self.write_debt) * 32 / self.sm.dram_bytes_per_cycle
                 self.dram_sectors += int(self.write_debt)
@@ -348,14 +351,14 @@ class Oracle:
             return done
         self.l1_sectors += count
         if not in_l1:
-            return self.read(count, asked)
+            return self.read(operation, count, asked)
         entry = self.place(lines, tag)
         held = int(entry[0]) & mask
         self.l1_hits += held.bit_count()
         done = max(hit, entry[1]) if held else hit
         missing = mask & ~held
         if missing:
-            done = max(done, self.read(missing.bit_count(), asked))
+            done = max(done, self.read(operation, missing.bit_count(), asked))
             entry[0], entry[1] = int(entry[0]) | missing, max(entry[1], done)
         return done
 
@@ -367,14 +370,16 @@ class Oracle:
         lines.move_to_end(tag)
         return lines[tag]
 
-    def read(self, sectors: int, asked: float) -> float:
+    def read(self, operation: Operation, sectors: int, asked: float) -> float:
         self.l2_read += sectors
+        self.local_read += sectors if operation in LOCAL else 0
+        share = self.sm.dram_local_share if operation in LOCAL else self.sm.dram_read_share
         self.l2 = max(asked, self.l2) + sectors * 32 / self.sm.l2_bytes_per_cycle
         self.path = max(asked, self.path) + sectors * 32 / self.sm.l2_path_bytes_per_cycle
-        return max(max(self.l2, self.path) + self.sm.l2_latency, self.read_dram(sectors, asked))
+        return max(max(self.l2, self.path) + self.sm.l2_latency, self.read_dram(sectors * share, asked))
 
-    def read_dram(self, sectors: int, asked: float) -> float:
-        self.read_debt += sectors * self.sm.dram_read_share
+    def read_dram(self, sectors: float, asked: float) -> float:
+        self.read_debt += sectors
         if self.read_debt < 1:
             return 0.0
         owed = int(self.read_debt)

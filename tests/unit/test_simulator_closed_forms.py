@@ -187,6 +187,21 @@ def test_local_memory_is_each_warps_own() -> None:
     assert (done.l1_sectors, done.l1_hits) == (16, 8)
 
 
+@pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
+def test_frames_beyond_l2_take_the_bandwidth_of_dram(share: float) -> None:
+    """16 warps write 50 lines and read them: the bytes of both ways, as far as DRAM sees them."""
+    store = replace(STORE, sources=(0,))
+    local = {0: [(Operation.LOCAL_LOAD, 0, WHOLE_LINE)], 1: [(Operation.LOCAL_STORE, 0, WHOLE_LINE)]}
+    trace = trace_of([[[Step(0, local)] * 50 for _ in range(16)]])
+    sm = sm_of(l1_lines=0, l1_operations=0, dram_read_share=0.0, dram_write_share=0.0, dram_local_share=share)
+    done = simulate(program_of([LOAD, store]), trace, sm, 1)
+    sectors = 16 * 50 * 4
+    assert (done.local_read_sectors, done.local_write_sectors) == (sectors, sectors)
+    assert done.dram_sectors == 2 * sectors * share
+    if share:
+        assert last(done) == pytest.approx(done.dram_sectors * SECTOR / sm.dram_bytes_per_cycle, rel=0.05)
+
+
 def test_a_predicated_access_costs_its_turn_only() -> None:
     done = simulate(program_of([LOAD, USE]), trace_of([[[Step(0)] * 10]]), sm_of(), 1)
     assert (done.issued, done.l1_sectors, done.l1_cycles) == (20, 0, 0)

@@ -13,7 +13,7 @@ from kerncast.gpu import GPU
 from kerncast.kernel_profile import SECTOR_BYTES, KernelProfile
 from kerncast.models.base import Estimate, Model, launch_s
 from kerncast.models.sm.composition import SMLoad, cycles_of, load_of
-from kerncast.models.sm.dram_traffic import dram_sectors_per_block
+from kerncast.models.sm.dram_traffic import dram_sectors_per_block, local_share
 from kerncast.models.sm.micro_ops import Pipe, Program
 from kerncast.models.sm.multiprocessor import SM
 from kerncast.models.sm.parameters import MemoryShares, atomic_lines, sm_of
@@ -157,16 +157,20 @@ class _Run:
         keeps_local = resources is None or resources.has_frame
         program = lower(function, cfg, self._gpu.architecture, keeps_local=keeps_local)
         dram = dram_sectors_per_block(executed.footprint, self._geometry, self._blocks, is_warm=self._is_warm)
-        shares = MemoryShares(self._load.active_sms, 1.0, 1.0, atomic_lines(trace, self._blocks))
-        self._program, self._dram_sectors = program, dram.read + dram.written
+        first = trace.head(self._resident)
+        local = local_share(first, self._geometry, self._resident * trace.warps * self._load.active_sms)
+        shares = MemoryShares(self._load.active_sms, 1.0, 1.0, local, atomic_lines(trace, self._blocks))
+        self._program = program
         # What L1 lets through is not known before: the first blocks tell it for all.
-        for part in (trace.head(self._resident), trace):
+        for part in (first, trace):
             blocks = len(part.block_ids)
             self._sm = sm_of(self._gpu, self._geometry, shares)
             found = simulate(program, part, self._sm, self._resident)
-            read = _part(dram.read * blocks, found.l2_read_sectors)
-            written = _part(dram.written * blocks, found.l2_write_sectors)
+            read = _part(dram.read * blocks, found.l2_read_sectors - found.local_read_sectors)
+            written = _part(dram.written * blocks, found.l2_write_sectors - found.local_write_sectors)
             shares = replace(shares, dram_read=read, dram_write=written)
+        from_frames = local * (found.local_read_sectors + found.local_write_sectors) / len(trace.block_ids)
+        self._dram_sectors = dram.read + dram.written + from_frames
         return found
 
     def result(self) -> SimulatedLaunch:

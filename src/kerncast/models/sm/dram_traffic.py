@@ -5,14 +5,23 @@ its miss rate is the growth of the footprint where the footprint equals its capa
 Source: Xiang, Ding, Luo, Bao, "HOTL: a Higher Order Theory of Locality", ASPLOS 2013 (miss rate = derivative of the
 average footprint at the cache's size). Fails when: blocks of a wave drift far apart, so that one's reads are pushed
 out before the other wants them.
+
+Local memory is each thread's own, and its words lie side by side with those of its warp's other threads: L2 holds the
+frames of the threads that are resident on all SMs, or loses them.
 """
 
 from dataclasses import dataclass
+
+import numpy as np
 
 from kerncast.cache_geometry import CacheGeometry
 from kerncast.footprint import FootprintCurve, Kind
 from kerncast.kernel_profile import SECTOR_BYTES
 from kerncast.models.base import lost_from_l2
+from kerncast.recording import LINE_BITS, MASK_SHIFT, OPERATION_MASK, OPERATION_SHIFT, Operation
+from kerncast.sm_trace import SMTrace
+
+_SECTORS_PER_LINE = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,3 +69,30 @@ def _blocks_held(curve: FootprintCurve, grid_blocks: int, capacity: float) -> fl
         else:
             low = middle
     return low
+
+
+def local_share(trace: SMTrace, geometry: CacheGeometry, resident_warps: float) -> float:
+    """Return the part of local memory's traffic with L2 that goes on to DRAM.
+
+    share = lost(sectors that a warp touches x warps resident on the GPU / sectors of L2)
+    Fails when: what the kernel streams from global memory pushes frames out that would fit, or most of a frame is
+    touched once and a small part often.
+    """
+    capacity = geometry.l2_bytes / SECTOR_BYTES
+    if not lost_from_l2(trace.local_lines * _SECTORS_PER_LINE * resident_warps / capacity):
+        return 0.0
+    return lost_from_l2(_local_sectors_per_warp(trace) * resident_warps / capacity)
+
+
+def _local_sectors_per_warp(trace: SMTrace) -> float:
+    """Return the distinct sectors of local memory that a warp touches, on average."""
+    events = trace.events
+    operation = events >> np.uint64(OPERATION_SHIFT) & np.uint64(OPERATION_MASK)
+    places = np.flatnonzero((operation == Operation.LOCAL_LOAD) | (operation == Operation.LOCAL_STORE))
+    local = events[places]
+    warps = len(trace.chains) - 1
+    owner = np.searchsorted(trace.chains, places, side="right") - 1
+    line = (local & np.uint64(2**LINE_BITS - 1)).astype(np.int64) + owner * trace.local_lines
+    masks = local >> np.uint64(MASK_SHIFT)
+    per_sector = (np.unique(line[(masks >> np.uint64(n) & np.uint64(1)) > 0]) for n in range(_SECTORS_PER_LINE))
+    return sum(map(len, per_sector)) / warps

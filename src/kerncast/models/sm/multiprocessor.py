@@ -50,6 +50,8 @@ class SM:
     """of the sectors that L2 is asked for"""
     dram_write_share: float
     """of the sectors that are written to L2"""
+    dram_local_share: float
+    """of the sectors of local memory that are read from L2 or written to it"""
     shared_latency: float
     l1_latency: float
     l2_latency: float

@@ -24,6 +24,8 @@ class MemoryShares:
     """part of the sectors read from L2 that come from DRAM"""
     dram_write: float
     """part of the sectors written to L2 that go on to DRAM"""
+    dram_local: float
+    """part of local memory's sectors read from L2 or written to it that DRAM sees"""
     atomic_lines: float
     """distinct 128-byte lines that atomics update"""
 
@@ -72,6 +74,7 @@ def sm_of(gpu: GPU, geometry: CacheGeometry, shares: MemoryShares) -> SM:
         dram_bytes_per_cycle=bandwidth.dram,
         dram_read_share=shares.dram_read,
         dram_write_share=shares.dram_write,
+        dram_local_share=shares.dram_local,
         shared_latency=_known(c.shared_latency, "cycles.shared_latency", gpu),
         l1_latency=gpu.l1_latency or _known(c.shared_latency, "cycles.shared_latency", gpu),
         l2_latency=_known(gpu.l2_latency, "cycles.l2_latency", gpu),

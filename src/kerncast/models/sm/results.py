@@ -54,6 +54,10 @@ class Simulated:
     l1_hits: int
     l2_read_sectors: int
     l2_write_sectors: int
+    local_read_sectors: int
+    """of l2_read_sectors: local memory's"""
+    local_write_sectors: int
+    """of l2_write_sectors: local memory's"""
     dram_sectors: int
     """both ways"""
     stalls: Floats

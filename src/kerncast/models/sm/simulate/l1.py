@@ -40,7 +40,7 @@ def load_through_l1(code: Code, state: State, tag: Whole, mask: Whole, times: tu
         state.counts[N_L1_HITS] += sectors_of(held)
     missing = mask & ~held
     if missing:
-        done = max(done, read(code, state, sectors_of(missing), asked))
+        done = max(done, read(code, state, (sectors_of(missing), tag), asked))
         state.sectors[place] |= missing
         state.filled[place] = max(state.filled[place], done)
     return done

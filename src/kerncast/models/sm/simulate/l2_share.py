@@ -8,6 +8,8 @@ from kerncast.models.sm.simulate.state import (
     N_DRAM,
     N_L2_READ,
     N_L2_WRITE,
+    N_LOCAL_READ,
+    N_LOCAL_WRITE,
     Q_ATOMIC,
     Q_DRAM,
     Q_L2,
@@ -20,6 +22,7 @@ from kerncast.models.sm.simulate.state import (
     R_L2_LATENCY,
     R_L2_READ,
     R_L2_WRITE,
+    R_LOCAL_SHARE,
     R_PATH,
     R_READ_SHARE,
     R_SAME_ADDRESS,
@@ -43,21 +46,29 @@ def sectors_of(mask: Whole) -> Whole:
 
 
 @inlined
-def read(code: Code, state: State, sectors: Whole, asked: Real) -> Real:
-    """Read sectors from L2, and a part of them from DRAM; returns when they are there."""
+def read(code: Code, state: State, wanted: tuple[Whole, Whole], asked: Real) -> Real:
+    """Read sectors of a line from L2, and a part of them from DRAM; returns when they are there.
+
+    ``wanted``: how many, and the line, which is negative in local memory.
+    """
+    sectors, line = wanted
     rates, queues = code.rates, state.queues
     state.counts[N_L2_READ] += sectors
+    share = rates[R_READ_SHARE]
+    if line < 0:
+        state.counts[N_LOCAL_READ] += sectors
+        share = rates[R_LOCAL_SHARE]
     queues[Q_L2] = max(asked, queues[Q_L2]) + sectors * rates[R_L2_READ]
     queues[Q_PATH] = max(asked, queues[Q_PATH]) + sectors * rates[R_PATH]
     there = max(queues[Q_L2], queues[Q_PATH]) + rates[R_L2_LATENCY]
-    return max(there, _read_dram(code, state, sectors, asked))
+    return max(there, _read_dram(code, state, sectors * share, asked))
 
 
 @inlined
-def _read_dram(code: Code, state: State, sectors: Whole, asked: Real) -> Real:
+def _read_dram(code: Code, state: State, sectors: Real, asked: Real) -> Real:
     """Read from DRAM what the debt of whole sectors is; returns when it is there, 0 where there is none."""
     rates, queues = code.rates, state.queues
-    queues[Q_READ_DEBT] += sectors * rates[R_READ_SHARE]
+    queues[Q_READ_DEBT] += sectors
     if queues[Q_READ_DEBT] < 1.0:
         return 0.0
     owed = np.floor(queues[Q_READ_DEBT])
@@ -68,17 +79,22 @@ def _read_dram(code: Code, state: State, sectors: Whole, asked: Real) -> Real:
 
 
 @inlined
-def write(code: Code, state: State, sectors: Whole, asked: Real) -> None:
-    """Write sectors to L2, and a part of them to DRAM."""
+def write(code: Code, state: State, given: tuple[Whole, Whole], asked: Real) -> None:
+    """Write sectors of a line to L2, and a part of them to DRAM; ``given`` as for ``read``."""
+    sectors, line = given
     state.counts[N_L2_WRITE] += sectors
+    share = code.rates[R_WRITE_SHARE]
+    if line < 0:
+        state.counts[N_LOCAL_WRITE] += sectors
+        share = code.rates[R_LOCAL_SHARE]
     state.queues[Q_L2] = max(asked, state.queues[Q_L2]) + sectors * code.rates[R_L2_WRITE]
-    _write_dram(code, state, sectors, asked)
+    _write_dram(code, state, sectors * share, asked)
 
 
 @inlined
-def _write_dram(code: Code, state: State, sectors: Whole, asked: Real) -> None:
+def _write_dram(code: Code, state: State, sectors: Real, asked: Real) -> None:
     queues = state.queues
-    queues[Q_WRITE_DEBT] += sectors * code.rates[R_WRITE_SHARE]
+    queues[Q_WRITE_DEBT] += sectors
     if queues[Q_WRITE_DEBT] >= 1.0:
         owed = np.floor(queues[Q_WRITE_DEBT])
         queues[Q_WRITE_DEBT] -= owed
@@ -91,8 +107,8 @@ def change(code: Code, state: State, sectors: Whole, asked: Real) -> Real:
     """Read and write an atomic's sectors; they are updated one after the other. Returns when all is done."""
     state.counts[N_L2_READ] += sectors
     state.counts[N_L2_WRITE] += sectors
-    done = _read_dram(code, state, sectors, asked)
-    _write_dram(code, state, sectors, asked)
+    done = _read_dram(code, state, sectors * code.rates[R_READ_SHARE], asked)
+    _write_dram(code, state, sectors * code.rates[R_WRITE_SHARE], asked)
     return max(done, _update(code, state, sectors * code.rates[R_ATOMIC], asked))
 
 

@@ -194,7 +194,7 @@ def _line(code: Code, state: State, x: Whole, event: Whole, times: tuple[Real, R
     if operation in (STORE, LOCAL_STORE):
         if uses_l1:
             store_in_l1(code, state, tag, mask, asked)
-        write(code, state, sectors_of(mask), asked)
+        write(code, state, (sectors_of(mask), tag), asked)
         return asked
     if operation in (ATOMIC, REDUCTION):
         if uses_l1:
@@ -202,5 +202,5 @@ def _line(code: Code, state: State, x: Whole, event: Whole, times: tuple[Real, R
         return change(code, state, sectors_of(mask), asked)
     state.counts[N_L1_SECTORS] += sectors_of(mask)
     if not uses_l1:
-        return read(code, state, sectors_of(mask), asked)
+        return read(code, state, (sectors_of(mask), tag), asked)
     return load_through_l1(code, state, tag, mask, times)

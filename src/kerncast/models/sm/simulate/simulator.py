@@ -101,6 +101,8 @@ def _simulated(state: layout.State) -> Simulated:
         l1_hits=int(counts[layout.N_L1_HITS]),
         l2_read_sectors=int(counts[layout.N_L2_READ]),
         l2_write_sectors=int(counts[layout.N_L2_WRITE]),
+        local_read_sectors=int(counts[layout.N_LOCAL_READ]),
+        local_write_sectors=int(counts[layout.N_LOCAL_WRITE]),
         dram_sectors=int(counts[layout.N_DRAM]),
         stalls=state.stalls.astype(np.float64),
     )
@@ -125,6 +127,7 @@ _ANY_SM = SM(
     store_line_cycles=1.0, l1_is_apart=False, l1_lines=16, l1_operations=0, stores_allocate=False,
     l2_path_bytes_per_cycle=64.0, l2_bytes_per_cycle=64.0,
     l2_write_bytes_per_cycle=64.0, dram_bytes_per_cycle=16.0, dram_read_share=1.0, dram_write_share=1.0,
+    dram_local_share=0.0,
     shared_latency=1.0, l1_latency=1.0, l2_latency=1.0, dram_latency=1.0, barrier_latency=1.0, branch_latency=1.0,
     block_launch_cycles=1.0, atomic_cycles=1.0, same_address_cycles=1.0, shared_atomic_cycles=1.0,
 )  # fmt: skip

@@ -66,14 +66,14 @@ Q_LSU, Q_L1, Q_L2, Q_PATH, Q_DRAM, Q_ATOMIC, Q_READ_DEBT, Q_WRITE_DEBT, Q_COLUMN
 B_LIVE, B_WAITING, B_COLUMNS = range(3)
 F_ROW, F_FINISHED, F_TICK, F_FIRST, F_COLUMNS = range(5)
 
-(N_ISSUED, N_L1_SECTORS, N_L1_HITS, N_L2_READ, N_L2_WRITE, N_DRAM, N_COLUMNS) = range(7)
+(N_ISSUED, N_L1_SECTORS, N_L1_HITS, N_L2_READ, N_L2_WRITE, N_LOCAL_READ, N_LOCAL_WRITE, N_DRAM, N_COLUMNS) = range(9)
 C_BUSY = 0
 C_L1, C_SHARED, C_ATOMIC = len(Pipe), len(Pipe) + 1, len(Pipe) + 2
 C_COLUMNS = len(Pipe) + 3
 
 (R_LSU, R_WAVEFRONT, R_JOINED, R_TAG, R_SECTOR, R_STORE_LINE, R_L2_READ, R_L2_WRITE, R_DRAM, R_READ_SHARE,
  R_WRITE_SHARE, R_SHARED_LATENCY, R_L1_LATENCY, R_L2_LATENCY, R_DRAM_LATENCY, R_ATOMIC, R_SAME_ADDRESS,
- R_SHARED_ATOMIC, R_REPLAY, R_PATH, R_FMA) = range(21)  # fmt: skip
+ R_SHARED_ATOMIC, R_REPLAY, R_PATH, R_LOCAL_SHARE, R_FMA) = range(22)  # fmt: skip
 (I_WARPS, I_PARTS, I_WIDTH, I_LOCAL_LINES, I_L1_SETS, I_L1_WAYS, I_L1_OPERATIONS, I_ALLOCATE, I_BARRIER, I_LAUNCH,
  I_OLDEST, I_APART, I_COLUMNS) = range(13)  # fmt: skip
 
@@ -240,7 +240,8 @@ def _rates(sm: SM) -> Floats:
         R_STORE_LINE: sm.store_line_cycles, R_PATH: per_sector(sm.l2_path_bytes_per_cycle),
         R_L2_READ: per_sector(sm.l2_bytes_per_cycle), R_L2_WRITE: per_sector(sm.l2_write_bytes_per_cycle),
         R_DRAM: per_sector(sm.dram_bytes_per_cycle), R_READ_SHARE: sm.dram_read_share,
-        R_WRITE_SHARE: sm.dram_write_share, R_SHARED_LATENCY: sm.shared_latency, R_L1_LATENCY: sm.l1_latency,
+        R_WRITE_SHARE: sm.dram_write_share, R_LOCAL_SHARE: sm.dram_local_share,
+        R_SHARED_LATENCY: sm.shared_latency, R_L1_LATENCY: sm.l1_latency,
         R_L2_LATENCY: sm.l2_latency, R_DRAM_LATENCY: sm.dram_latency, R_ATOMIC: sm.atomic_cycles,
         R_SAME_ADDRESS: sm.same_address_cycles, R_SHARED_ATOMIC: sm.shared_atomic_cycles,
         **{R_FMA + pipe: cycles for pipe, cycles in enumerate(sm.fma_cycles)},
