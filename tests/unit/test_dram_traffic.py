@@ -25,7 +25,7 @@ extern "C" __global__ void scramble(const int *order, float *y) {
 """
 
 
-@pytest.mark.parametrize(("warps", "share"), [(1000, 0.0), (1800, 0.0), (2000, 0.5), (2200, 1.0), (9000, 1.0)])
+@pytest.mark.parametrize(("warps", "share"), [(1000, 0.0), (2000, 0.0), (2500, 0.2), (4000, 0.5), (20000, 0.9)])
 def test_frames_of_all_resident_warps_fill_l2(warps: int, share: float) -> None:
     """Each warp writes and reads eight lines of its own; L2 holds 2000 times as much."""
     steps = [Step(0, {0: [(operation, line, WHOLE_LINE) for line in range(8)]}) for operation in (7, 6)]
@@ -37,8 +37,9 @@ def test_frames_of_all_resident_warps_fill_l2(warps: int, share: float) -> None:
 def test_only_sectors_that_are_touched_count() -> None:
     steps = [Step(0, {0: [(Operation.LOCAL_STORE, line, 0b0011) for line in range(8)]})]
     trace = trace_of([[steps, [Step(0)]]], local_lines=8)
-    geometry = replace(cache_geometry(load_gpu("TITAN V"), 1, 0), l2_bytes=1000 * 8 * 32)
-    assert local_share(trace, geometry, 1000) == pytest.approx(0.5)
+    geometry = replace(cache_geometry(load_gpu("TITAN V"), 1, 0), l2_bytes=2000 * 8 * 32)
+    assert local_share(trace, geometry, 2000) == pytest.approx(0.0)
+    assert local_share(trace, geometry, 4000) == pytest.approx(0.5)
     assert local_share(trace_of([[[Step(0)]]]), geometry, 1e6) == 0.0
 
 
