@@ -80,6 +80,8 @@ class Cycles:
     barrier_latency: float | None = None
     branch_latency: float | None = None
     block_launch: float | None = None
+    grid_launch: float | None = None
+    """from the start of a block to that of the next one anywhere on the GPU"""
     """from the end of a block to the first instruction of the one that takes its place"""
 
 

@@ -82,6 +82,18 @@ def test_no_forecast_is_below_a_roof(tmp_path: Path) -> None:
     assert all(term.seconds <= found.seconds for term in found.terms)
 
 
+def test_tiny_blocks_start_one_after_the_other(tmp_path: Path) -> None:
+    """Two million blocks of one thread: TITAN V starts one in 1.05 cycles, whatever its SMs have room for."""
+    size = 2**21
+    args = f'args = {{ n = {size}, x = "f32[{size}] zeros", y = "f32[{size}] zeros" }}'
+    found = forecast(tmp_path, f'kernel = "copy"\ngrid = [{size}]\nblock = [1]\n{args}')
+    gpu = load_gpu("TITAN V")
+    assert found.limiter == "blocks"
+    assert found.seconds - found.term("launch") == pytest.approx(size * 1.05 / gpu.clock_hz, rel=0.01)
+    larger = forecast(tmp_path, f'kernel = "copy"\ngrid = [{size // 256}]\nblock = [256]\n{args}')
+    assert larger.limiter == "dram"
+
+
 def test_a_profile_heeds_launch_bounds(tmp_path: Path) -> None:
     (tmp_path / "k.cu").write_text(KERNELS, encoding="utf-8")
     launch = (

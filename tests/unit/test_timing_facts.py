@@ -18,7 +18,7 @@ CYCLES = [
     "fma", "alu", "imad", "imad_on_fma", "alu_on_fma", "special", "load_store", "fp64", "branch",
     "load_store_sm", "shared_wavefront", "l1_tag", "store_line", "shared_atomic",
     "alu_latency", "special_latency", "fp64_latency", "shared_latency", "l1_latency", "l2_latency", "dram_latency",
-    "barrier_latency", "branch_latency", "block_launch",
+    "barrier_latency", "branch_latency", "block_launch", "grid_launch",
 ]  # fmt: skip
 #: Fields of Architecture, likewise.
 FIELDS = [

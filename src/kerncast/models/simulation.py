@@ -176,8 +176,10 @@ class _Run:
     def result(self) -> SimulatedLaunch:
         """Return what was found."""
         by_resource = self._terms()
+        started = self._grid * (self._gpu.architecture.cycles.grid_launch or 0.0)
+        cycles = max(self._cycles(max(by_resource.values())), started)
+        by_resource["blocks"] = started
         terms = tuple(Term(name, cycles / self._gpu.clock_hz) for name, cycles in by_resource.items())
-        cycles = self._cycles(max(by_resource.values()))
         return SimulatedLaunch(self._program, self._sm, self._simulated, cycles, terms)
 
     def _cycles(self, roof: float) -> float:

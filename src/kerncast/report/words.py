@@ -29,6 +29,7 @@ _LIMITERS = {
     "l2": "L2 bandwidth",
     "atomics": "atomics in L2",
     "dram": "DRAM bandwidth",
+    "blocks": "the start of blocks",
     "latency": "latency",
     "launch": "the launch overhead",
 }
@@ -52,6 +53,7 @@ _ADVICE = {
     "l2": "reuse data within an SM: shared memory, tiles, coalesced accesses",
     "atomics": "combine within a warp or block before updating memory; spread the addresses",
     "dram": "move fewer bytes: reuse data in caches, coalesce accesses, use smaller types",
+    "blocks": "fewer, larger blocks: more threads in each, or more work per thread",
     "latency": "more warps per SM, or more independent work in each: no resource is busy for most of the time",
     "launch": "more work per launch, or CUDA graphs",
 }
