@@ -193,7 +193,8 @@ def test_frames_beyond_l2_take_the_bandwidth_of_dram(share: float) -> None:
     store = replace(STORE, sources=(0,))
     local = {0: [(Operation.LOCAL_LOAD, 0, WHOLE_LINE)], 1: [(Operation.LOCAL_STORE, 0, WHOLE_LINE)]}
     trace = trace_of([[[Step(0, local)] * 50 for _ in range(16)]])
-    sm = sm_of(l1_lines=0, l1_operations=0, dram_read_share=0.0, dram_write_share=0.0, dram_local_share=share)
+    elsewhere = {"dram_read_share": 0.0, "dram_write_share": 0.0, "l2_latency": 9.0, "dram_latency": 9.0}
+    sm = sm_of(l1_lines=0, l1_operations=0, dram_local_share=share, **elsewhere)
     done = simulate(program_of([LOAD, store]), trace, sm, 1)
     sectors = 16 * 50 * 4
     assert (done.local_read_sectors, done.local_write_sectors) == (sectors, sectors)
