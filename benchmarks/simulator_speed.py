@@ -123,7 +123,7 @@ def real(name: str, launch: Launch) -> None:
     resident = max(1, min(WARPS // warps, 16))
     trace = record_sm(executed, gpu.sm_count, resident, 2**24)
     program = lower(executed.trace.function, executed.trace.cfg, gpu.architecture)
-    sm = sm_of(gpu, cache_geometry(gpu, resident, launch.shared_bytes), MemoryShares(gpu.sm_count, 0.5, 0.5, 32))
+    sm = sm_of(gpu, cache_geometry(gpu, resident, launch.shared_bytes), MemoryShares(gpu.sm_count, 0.5, 0.5, 0.0, 32))
     resident = min(resident, len(trace.block_ids))
     show(name, resident * warps, *timed(program, trace, sm, resident))
 
