@@ -155,17 +155,16 @@ class _Run:
         function, cfg = executed.trace.function, executed.trace.cfg
         resources = self._profile.resources
         keeps_local = resources is None or resources.has_frame
-        program = lower(function, cfg, self._gpu.architecture, keeps_local=keeps_local)
+        self._program = lower(function, cfg, self._gpu.architecture, keeps_local=keeps_local)
         dram = dram_sectors_per_block(executed.footprint, self._geometry, self._blocks, is_warm=self._is_warm)
         first = trace.head(self._resident)
         local = local_share(first, self._geometry, self._resident * trace.warps * self._load.active_sms)
         shares = MemoryShares(self._load.active_sms, 1.0, 1.0, local, atomic_lines(trace, self._blocks))
-        self._program = program
         # What L1 lets through is not known before: the first blocks tell it for all.
         for part in (first, trace):
             blocks = len(part.block_ids)
             self._sm = sm_of(self._gpu, self._geometry, shares)
-            found = simulate(program, part, self._sm, self._resident)
+            found = simulate(self._program, part, self._sm, self._resident)
             read = _part(dram.read * blocks, found.l2_read_sectors - found.local_read_sectors)
             written = _part(dram.written * blocks, found.l2_write_sectors - found.local_write_sectors)
             shares = replace(shares, dram_read=read, dram_write=written)
@@ -178,8 +177,8 @@ class _Run:
         by_resource = self._terms()
         started = self._grid * (self._gpu.architecture.cycles.grid_launch or 0.0)
         cycles = max(self._cycles(max(by_resource.values())), started)
-        by_resource["blocks"] = started
-        terms = tuple(Term(name, cycles / self._gpu.clock_hz) for name, cycles in by_resource.items())
+        needed = by_resource | {"blocks": started}
+        terms = tuple(Term(name, each / self._gpu.clock_hz) for name, each in needed.items())
         return SimulatedLaunch(self._program, self._sm, self._simulated, cycles, terms)
 
     def _cycles(self, roof: float) -> float:
