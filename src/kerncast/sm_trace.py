@@ -27,6 +27,22 @@ class SMTrace:
         chains = self.chains[: min(blocks, len(self.block_ids)) * self.warps + 1]
         return SMTrace(self.block_ids[:blocks], self.warps, self.local_lines, self.events[: chains[-1]], chains)
 
+    def only(self, row: int) -> "SMTrace":
+        """Return one block of it."""
+        chains = self.chains[row * self.warps : (row + 1) * self.warps + 1]
+        events = self.events[chains[0] : chains[-1]]
+        return SMTrace(self.block_ids[row : row + 1], self.warps, self.local_lines, events, chains - chains[0])
+
+
+def instructions_of_warps(trace: SMTrace, lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Return [n, warps] the PTX instructions of each warp; ``lengths`` are those of the basic blocks."""
+    operation = trace.events >> np.uint64(OPERATION_SHIFT) & np.uint64(OPERATION_MASK)
+    per_event = np.zeros(len(trace.events), np.int64)
+    per_event[operation == Operation.BASIC_BLOCK] = lengths[entered_blocks(trace)]
+    before = np.concatenate([[0], np.cumsum(per_event)])
+    found: npt.NDArray[np.int64] = np.diff(before[trace.chains]).reshape(-1, trace.warps)
+    return found
+
 
 def entered_blocks(trace: SMTrace) -> npt.NDArray[np.int64]:
     """Return the number of each basic block that a warp entered, one after the other."""

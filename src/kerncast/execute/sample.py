@@ -89,6 +89,12 @@ class Sampler:
             more += self._take(number, max(0, share - len(self._taken[number])))
         return more
 
+    def weights(self) -> npt.NDArray[np.float64]:
+        """Return [chosen blocks] for how many blocks of the grid each stands."""
+        number = np.array(self._stratum_of)
+        sizes = np.array([stratum.size for stratum in self.strata], np.float64)
+        return np.asarray(sizes[number] / np.bincount(number, minlength=len(sizes))[number])
+
     def scale(self, per_block: npt.NDArray[np.float64]) -> Count:
         """Scale values [chosen blocks] to the whole grid, with an interval of about 95 %."""
         return self.scale_columns(per_block[:, np.newaxis])[0]

@@ -3,7 +3,7 @@
 import numpy as np
 
 from kerncast.errors import UnsupportedError
-from kerncast.execute.caches.window import chain_of, lines_of, middle_of, recorded_by
+from kerncast.execute.caches.window import Blocks, chain_of, lines_of, middle_of, recorded_by
 from kerncast.execute.executed import Executed
 from kerncast.execute.native.recorder import Plan, Recorder
 from kerncast.recording import MOST_INSTRUCTIONS, Recording
@@ -21,12 +21,17 @@ def record_sm(executed: Executed, sms: int, blocks: int, most_events: int) -> SM
     Raises UnsupportedError for a kernel too long to be traced, BudgetExceededError where one block makes more than
     ``most_events``, native.TooLargeError for a kernel that only the interpreter runs, and what running blocks raises.
     """
-    _check_length(executed)
     grid = executed.sampler.blocks
     count = max(1, min(blocks, -(-grid // sms)))
+    return record_blocks(executed, chain_of(grid, sms, count, _middle(executed)), most_events)
+
+
+def record_blocks(executed: Executed, blocks: Blocks, most_events: int) -> SMTrace:
+    """Record these blocks in their order; raises as ``record_sm``."""
+    _check_length(executed)
     plan = Plan(most_events, _most_events_of_a_block(executed), executed.is_independent, in_detail=True)
     recorder = Recorder(executed.fresh(), plan)
-    recorder.run(chain_of(grid, sms, count, _middle(executed)))
+    recorder.run(blocks)
     return _within(trace_of(recorded_by(recorder, executed)), most_events)
 
 

@@ -5,19 +5,22 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
+from kerncast.architecture import WARP_SIZE
 from kerncast.cache_geometry import cache_geometry
 from kerncast.errors import BudgetExceededError, KernelFault, LaunchError, MissingEvidenceError, UnsupportedError
 from kerncast.execute.executed import Executed
 from kerncast.gpu import GPU
 from kerncast.kernel_profile import SECTOR_BYTES, KernelProfile
 from kerncast.models.base import Estimate, Model, launch_s
-from kerncast.models.sm.composition import SMLoad, cycles_of, load_of
+from kerncast.models.sm.composition import SMLoad, cycles_of, load_of, slope
 from kerncast.models.sm.dram_traffic import dram_sectors_per_block, local_share
 from kerncast.models.sm.micro_ops import Pipe, Program
 from kerncast.models.sm.multiprocessor import SM
 from kerncast.models.sm.parameters import MemoryShares, atomic_lines, sm_of
 from kerncast.models.sm.results import Simulated
+from kerncast.models.sm.uneven import Slots, Uneven, are_alike, cycles_of_uneven, uneven, work_of_grid, work_of_trace
 from kerncast.occupancy import block_request_of, occupancy
 from kerncast.prediction import Term, Timing
 from kerncast.sm_trace import SMTrace, entered_blocks
@@ -35,6 +38,10 @@ _IDLE_CYCLES = 100.0
 _MOST_OTHER_WORK = 2.0
 #: A resource decides where it is busy for this part of the time; else latency does.
 _DECIDES = 0.6
+#: Of what a block lasts, the most that its launch can be.
+_MOST_LAUNCHING = 0.5
+#: A block that lasts so many times what the longest simulated one does is simulated by itself.
+_LONG = 2.0
 _CURE = "Use --model roofline."
 
 
@@ -43,8 +50,8 @@ class Simulation(Model):
 
     The busiest SM decides. Its blocks' PTX, lowered to micro-ops, runs against pipes, L1 and its share of L2 and DRAM.
 
-    Source: this project's timing study (model 3). Fails when: blocks differ much over the grid, SMs wait for one
-    another (locks, tickets), or the machine code is far from what kernels of its kind become.
+    Source: this project's timing study (model 3). Fails when: SMs wait for one another (locks, tickets), blocks differ
+    in what they do and not only in how much, or the machine code is far from what kernels of its kind become.
     """
 
     name: ClassVar[str] = "simulation"
@@ -184,10 +191,47 @@ class _Run:
     def _cycles(self, roof: float) -> float:
         """Return the cycles of the whole launch; ``roof`` are those of the busiest resource."""
         floor = max(self._dram_cycles_per_block, self._l2_cycles_per_block * self._work)
-        busy = cycles_of(self._simulated, self._load, self._resident, floor, self._work)
+        busy = self._busy_cycles(floor)
         idle_blocks = (self._grid - self._blocks) / self._gpu.sm_count
         idle = idle_blocks * (self._sm.block_launch_cycles + _IDLE_CYCLES) / self._geometry.resident
         return max(busy, roof) + idle
+
+    def _busy_cycles(self, floor: float) -> float:
+        """Return the cycles of the blocks that are not idle."""
+        executed = self._executed
+        if not executed.is_independent:
+            return cycles_of(self._simulated, self._load, self._resident, floor, self._work)
+        lengths = np.array(executed.trace.cfg.lengths, np.int64)
+        kept = np.ones(len(executed.trace.block_ids), np.bool_)
+        grid, longest = work_of_grid(executed, kept if self._blocks == self._grid else _busy_blocks(executed))
+        simulated = work_of_trace(self._trace, lengths)
+        if are_alike(grid, simulated):
+            return cycles_of(self._simulated, self._load, self._resident, floor, self._work)
+        steady, done = slope(self._simulated, self._resident), len(self._simulated.finish_cycles)
+        launch = self._sm.block_launch_cycles if done > self._resident else 0.0
+        blocks = uneven(grid, simulated, self._blocks, min(_MOST_LAUNCHING, launch / max(1.0, steady * self._resident)))
+        per_block = max(steady / blocks.mean_simulated_work, floor)
+        finish = float(self._simulated.finish_cycles[-1])
+        full = min(per_block * self._resident, finish / float(blocks.simulated.max()))
+        is_short = grid.warps[grid.longest.argmax()] <= _MOST_EVENTS / WARP_SIZE  # a line per lane
+        alone, lasting = self._alone(blocks, longest if is_short else None)
+        slots = Slots(self._gpu.sm_count, self._resident, min(1.0, alone / max(1.0, full * lasting - launch)))
+        return cycles_of_uneven(self._simulated, self._load, slots, blocks, per_block)
+
+    def _alone(self, blocks: Uneven, longest: int | None) -> tuple[float, float]:
+        """Return how long a long block takes that has the SM for itself, and how much longer than others it lasts.
+
+        It is the ``longest`` of the grid, or of those simulated where that is too long or none.
+        """
+        from kerncast.execute.sm_blocks import record_blocks  # noqa: PLC0415  LLVM takes time to load
+        from kerncast.models.sm.simulate import simulate  # noqa: PLC0415  numba takes time to load
+
+        row = int(blocks.simulated.argmax())
+        trace, lasting = self._trace.only(row), float(blocks.simulated[row])
+        if longest is not None and blocks.grid.max() > _LONG * lasting:
+            trace = record_blocks(self._executed, np.array([longest], np.int64), _MOST_EVENTS)
+            lasting = float(blocks.grid.max())
+        return float(simulate(self._program, trace, self._sm, 1).finish_cycles[0]), lasting
 
     @property
     def _dram_cycles_per_block(self) -> float:
@@ -219,11 +263,16 @@ class _Run:
 
 def _busy_share(executed: Executed) -> float:
     """Return the part of the blocks that access memory; 1 where none of the sample does."""
-    counts = executed.trace.counts
-    accessed = (counts.lines + counts.shared_requests + counts.local_lines).sum(axis=1) > 0
+    accessed = _busy_blocks(executed)
     if not accessed.any():
         return 1.0
     return executed.sampler.scale(accessed.astype(np.float64)).value / executed.sampler.blocks
+
+
+def _busy_blocks(executed: Executed) -> npt.NDArray[np.bool_]:
+    """Return [n] which blocks of the sample access memory."""
+    counts = executed.trace.counts
+    return np.asarray((counts.lines + counts.shared_requests + counts.local_lines).sum(axis=1) > 0)
 
 
 def _part(some: float, everything: float) -> float:
