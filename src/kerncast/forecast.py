@@ -4,6 +4,7 @@ Each kernel is compiled for every architecture asked for, executed once per dist
 """
 
 import re
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,6 +25,12 @@ Progress = Callable[[str, int, int], None]
 
 #: Of the blocks that one SM gets, for a simulation; the sample of blocks has the budget's time.
 _MOST_RECORDING_SECONDS = 15.0
+#: Of one launch, for simulations on all GPUs that come to nothing.
+_MOST_LOST_SECONDS = 60.0
+_NOT_TRIED = (
+    f"on other GPUs it did not end within its budget, which took {_MOST_LOST_SECONDS:.0f} s, so that it was not tried"
+    " on this one; naming this GPU alone may give another forecast"
+)
 #: A block of it that takes this many times the steps of the longest block of the sample waits for another one.
 _MOST_TIMES_LONGEST, _LEAST_STEPS = 100, 100_000
 _TARGET_LINE = re.compile(r"^\.target .*$", re.MULTILINE)
@@ -199,8 +206,8 @@ class _Timer:
 
     def __init__(self, options: Options) -> None:
         self._options = options
-        self._too_long: BudgetExceededError | None = None
-        """it could not be simulated in time on one GPU: it is not tried on others"""
+        self._lost_seconds = 0.0
+        """that simulations took which did not end within their budget"""
 
     def forecast(self, subject: _Subject, gpu: GPU) -> tuple[Case, Prediction]:
         """Return the forecast on one GPU; raises Refusal."""
@@ -220,14 +227,15 @@ class _Timer:
 
     def _simulated_or_counted(self, subject: _Subject, gpu: GPU) -> Prediction:
         """Return the simulation's forecast; where there is none, that of the counts, with the reason as a caveat."""
-        reason: Refusal | None = self._too_long
-        if reason is None:
-            try:
-                return self._predict(DEFAULT_MODEL, subject, gpu)
-            except Refusal as refusal:
-                reason = refusal
+        begun = time.monotonic()
+        try:
+            if self._lost_seconds > _MOST_LOST_SECONDS:
+                raise BudgetExceededError(_NOT_TRIED)
+            return self._predict(DEFAULT_MODEL, subject, gpu)
+        except Refusal as refusal:
+            reason = refusal
         if isinstance(reason, BudgetExceededError):
-            self._too_long = reason
+            self._lost_seconds += time.monotonic() - begun
         found = self._predict(DEFAULT_MODEL_OF_COUNTS, subject, gpu)
         note = f"not simulated, so that this is the {DEFAULT_MODEL_OF_COUNTS} from counters, which is less exact: "
         return replace(found, caveats=(*found.caveats, note + reason.what))

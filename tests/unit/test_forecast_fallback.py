@@ -101,7 +101,24 @@ def test_counts_have_no_simulation() -> None:
         kerncast.predict(profile, "TITAN V", model="simulation")
 
 
-def test_what_takes_too_long_on_one_gpu_is_not_tried_on_others(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_takes_too_long_on_one_gpu_is_tried_on_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which GPUs are asked together, and in which order, changes no forecast."""
+    original = sm_blocks.record_sm
+
+    def record(executed: Any, sms: int, *rest: Any) -> Any:
+        if sms == 80:
+            raise BudgetExceededError("one SM has too much to do")
+        return original(executed, sms, *rest)
+
+    monkeypatch.setattr(sm_blocks, "record_sm", record)
+    asked = ["TITAN V", "T4", "RTX 4070"]
+    found = forecast_all(SAXPY, resolve_gpus(asked), Options()).predictions
+    turned = forecast_all(SAXPY, resolve_gpus(asked[::-1]), Options()).predictions
+    assert [p.model for p in found] == ["roofline", "simulation", "simulation"]
+    assert found == turned[::-1]
+
+
+def test_what_takes_too_long_again_and_again_is_given_up_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     tried = []
 
     def record(*_: object) -> None:
@@ -109,9 +126,11 @@ def test_what_takes_too_long_on_one_gpu_is_not_tried_on_others(monkeypatch: pyte
         raise BudgetExceededError("the kernel did not end")
 
     monkeypatch.setattr(sm_blocks, "record_sm", record)
-    found = forecast_all(SAXPY, resolve_gpus(["TITAN V", "T4", "RTX 4070"]), Options())
-    assert [p.model for p in found.predictions] == ["roofline"] * 3
-    assert all(told(p, "did not end") for p in found.predictions)
+    monkeypatch.setattr(forecast, "_MOST_LOST_SECONDS", 0.0)
+    found = forecast_all(SAXPY, resolve_gpus(["TITAN V", "T4", "RTX 4070"]), Options()).predictions
+    assert [p.model for p in found] == ["roofline"] * 3
+    assert told(found[0], "did not end")
+    assert all(told(each, "naming this GPU alone may give another forecast") for each in found[1:])
     assert len(tried) == 1
 
 

@@ -1,6 +1,8 @@
 """How many sectors neighbouring blocks touch: closed forms, and the curve through what was counted."""
 
+import itertools
 import math
+import time
 
 import numpy as np
 import pytest
@@ -35,6 +37,11 @@ extern "C" __global__ void blur(float *y, const float *x) {
 }
 extern "C" __global__ void counts(int *bins, const int *x) {
     atomicAdd(bins + x[blockIdx.x * blockDim.x + threadIdx.x], 1);
+}
+extern "C" __global__ void middle(float *y, int n) {
+    float v = 0;
+    if (blockIdx.x > 1900 && blockIdx.x < 2100) for (int k = 0; k < 100 * n; k++) v = v * v + n;
+    y[blockIdx.x * blockDim.x + threadIdx.x] = v;
 }
 extern "C" __global__ void sums(const float *x, float *total, int *next) {
     __shared__ int mine;
@@ -182,3 +189,21 @@ def test_the_curve_goes_through_what_was_counted(found: FootprintCurve) -> None:
     if found.total and not found.is_whole_grid:
         expected = max(found.total.read, found.read[-1].sum())
         assert found.sectors(found.grid_blocks, "read") == pytest.approx(expected)
+
+
+def test_the_clock_of_the_machine_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine on which each look at the clock is a second later counts the same."""
+    where = copying(500)
+    usual = curve("copy", where, PART)
+    seconds = itertools.count()
+    monkeypatch.setattr(time, "monotonic", lambda: float(next(seconds)))
+    slow = curve("copy", where, PART)
+    assert slow.blocks.tolist() == usual.blocks.tolist()
+    assert 1 < slow.blocks[-1] < 500
+
+
+def test_blocks_that_cost_more_than_the_mean_end_it_sooner() -> None:
+    """All the work lies in the middle, where the counting begins."""
+    where = launch(4000, 32, y="f32[128000]", n=40)
+    found = curve("middle", where, 0.01)
+    assert found.blocks[-1] < 0.5 * 0.01 / executed("middle", where).nominal_seconds * 4000

@@ -1,14 +1,15 @@
 """Runs neighbouring blocks, more and more of them, and counts the distinct sectors that they have touched.
 
 The sample of blocks is spread over the grid, so that it does not tell what neighbours share. These blocks run without
-being recorded, in the order of their numbers from the middle of the grid on; how many depends on the budget.
+being recorded, in the order of their numbers from the middle of the grid on; how many depends on the budget, by what
+they are reckoned to cost and not by the clock: a slow machine or a busy one counts the same.
 """
 
-import time
 from collections.abc import Iterator
 
 import numpy as np
 
+from kerncast.execute.budget import nominal_seconds
 from kerncast.execute.caches.window import Blocks, middle_of
 from kerncast.execute.executed import Executed
 from kerncast.execute.native import NativeEngine
@@ -21,17 +22,16 @@ from kerncast.trace import Footprint
 _GROWTH = 1.5
 #: Blocks run at a time, so that their counters, which nobody reads, take little memory.
 _MOST_AT_ONCE = 2**14
-#: Of a machine that is slower than the budget reckons: no further blocks are started after so much time.
-_LEAST_PATIENCE_SECONDS = 2.0
 
 
 def footprint_curve(executed: Executed, most_seconds: float, progress: Progress | None = None) -> FootprintCurve:
     """Count the sectors that 1, 2, 3, 5, … neighbouring blocks touch, as far as so many nominal seconds pay for them.
 
-    Raises what running blocks raises, and native.TooLargeError for a kernel that only the interpreter runs.
+    Blocks that cost more than the mean of the sample end it sooner. Raises what running blocks raises, which ends by
+    the clock what takes far longer than reckoned, and native.TooLargeError for a kernel that only the interpreter runs.
     """
     most = _affordable(executed, most_seconds)
-    deadline = time.monotonic() + max(most_seconds, _LEAST_PATIENCE_SECONDS)
+    spent = 0.0
     setting, found = executed.fresh(), list[Footprint]()
     engine = NativeEngine(setting)
     before = start = _start(executed, most)
@@ -40,11 +40,11 @@ def footprint_curve(executed: Executed, most_seconds: float, progress: Progress 
         first = max(0, min(start, executed.sampler.blocks - count))
         new = np.concatenate([np.arange(first, before), np.arange(stop, first + count)])
         before, stop = first, first + count
-        _run(engine, new)
+        spent += _run(engine, new, executed.trace.cfg.lengths)
         found.append(setting.touched.footprint(count))
         if progress:
             progress(count, most)
-        if time.monotonic() > deadline:
+        if spent > most_seconds:
             break
     return _curve(executed, setting, found)
 
@@ -63,10 +63,14 @@ def _curve(executed: Executed, setting: Setting, found: list[Footprint]) -> Foot
     )
 
 
-def _run(engine: NativeEngine, blocks: Blocks) -> None:
+def _run(engine: NativeEngine, blocks: Blocks, lengths: tuple[int, ...]) -> float:
+    """Run blocks; returns the nominal seconds that they cost."""
+    spent = 0.0
     for start in range(0, len(blocks), _MOST_AT_ONCE):
         engine.run_parts(blocks[start : start + _MOST_AT_ONCE])
+        spent += float(nominal_seconds(engine.counts(), lengths).sum())
         engine.launch_run.forget()
+    return spent
 
 
 def _affordable(executed: Executed, most_seconds: float) -> int:
