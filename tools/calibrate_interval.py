@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 import kerncast
+from kerncast.models.calibration import VERSION
 
 FOLDER = Path(kerncast.__path__[0]) / "data" / "calibration"
 LEVELS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98)
@@ -151,6 +152,7 @@ def document(rows: Sequence[Scored], found: Sequence[float]) -> str:
         "# By what factor forecasts were off; models/calibration.py says how it is used, tools/calibrate_interval.py",
         "# writes it. Computed from measured times of:",
         *(f"# - {name}" for name in sources),
+        f"version = {VERSION}",
         f"levels = [{', '.join(f'{level:g}' for level in LEVELS)}]",
         f"factors = [{', '.join(f'{factor:.3f}' for factor in found)}]",
         f"families = {len(by_family(rows))}",

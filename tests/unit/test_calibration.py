@@ -13,9 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kerncast.models.calibration import Calibration, calibration_of
+import kerncast
+from kerncast.errors import InputError
+from kerncast.models.calibration import Calibration, calibration_of, read_calibration
 
 TOOLS = Path(__file__).parents[2] / "tools"
+SAXPY = Path(__file__).parents[2] / "examples" / "saxpy.toml"
 LEVELS = st.floats(0.01, 0.999)
 
 
@@ -60,6 +63,72 @@ def test_a_higher_level_is_never_narrower(one: float, other: float) -> None:
 
 def test_a_model_without_measurements_has_no_calibration() -> None:
     assert calibration_of("template") is None
+
+
+FILE = {
+    "version": "1", "levels": "[0.5, 0.9]", "factors": "[1.2, 2.0]", "families": "30", "cases": "600",
+    "measured": '"some"',
+}  # fmt: skip
+
+
+def written(folder: Path, **changed: str | None) -> Path:
+    """Write a file of factors; a key that is None is left out."""
+    path = folder / "model.toml"
+    rows = {**FILE, **changed}
+    path.write_text("".join(f"{key} = {value}\n" for key, value in rows.items() if value is not None))
+    return path
+
+
+def test_a_file_is_read(tmp_path: Path) -> None:
+    assert read_calibration(written(tmp_path)) == Calibration((0.5, 0.9), (1.2, 2.0), 30, 600, "some")
+
+
+@pytest.mark.parametrize("key", FILE)
+def test_a_file_without_a_key_is_refused(tmp_path: Path, key: str) -> None:
+    with pytest.raises(InputError, match=key) as found:
+        read_calibration(written(tmp_path, **{key: None}))
+    assert str(tmp_path) in str(found.value)
+    assert "calibrate_interval.py" in str(found.value)
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"version": "2"}, "version is 2, not 1"),
+        ({"levels": "[0.9, 0.5]"}, "levels are not ascending"),
+        ({"levels": "[0.5, 0.5]"}, "levels are not ascending"),
+        ({"levels": "[0.5, 1.0]"}, "levels are not ascending"),
+        ({"levels": "[0.5, nan]"}, "levels are not ascending"),
+        ({"levels": "[]"}, "levels are not ascending"),
+        ({"levels": "0.5"}, "levels are not ascending"),
+        ({"levels": '["0.5", "0.9"]'}, "levels are not ascending"),
+        ({"factors": "[2.0, 1.2]"}, "factors are not ascending"),
+        ({"factors": "[1.2, nan]"}, "factors are not ascending"),
+        ({"factors": "[1.2, inf]"}, "factors are not ascending"),
+        ({"factors": "[0.9, 1.2]"}, "factors are not ascending"),
+        ({"factors": "[1.2, 1.4, 2.0]"}, "2 levels and 3 factors"),
+        ({"families": "true"}, "families and cases"),
+        ({"cases": "0"}, "families and cases"),
+        ({"measured": "1"}, "measured is no text"),
+    ],
+)
+def test_a_faulty_file_is_refused(tmp_path: Path, changed: dict[str, str], words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        read_calibration(written(tmp_path, **changed))
+
+
+@pytest.mark.parametrize("content", [b"levels = [0.5, 0.", b"\xff\xfe", b""])
+def test_a_file_that_is_cut_off_is_refused(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "model.toml"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match="calibration is faulty"):
+        read_calibration(path)
+
+
+@pytest.mark.parametrize(("level", "is_told"), [(0.5, True), (0.9, True), (0.98, True), (0.99, False), (0.4, False)])
+def test_a_level_that_nothing_measured_tells_is_said(level: float, is_told: bool) -> None:
+    (found,) = kerncast.predict(SAXPY, "TITAN V", level=level)
+    assert is_told == (not any("continued as for a lognormal error" in caveat for caveat in found.caveats))
 
 
 def test_equal_weights_of_families_worked_by_hand(tool: ModuleType) -> None:

@@ -63,7 +63,7 @@ class Model(ABC):
         estimate = self.estimate(profile, gpu, question.timing, executed)
         calibration = calibration_of(self.name)
         own = calibration.factor(question.level) if calibration else interval_factor(self.log_sigma, question.level)
-        note = _calibrated(calibration, own) if calibration else _uncalibrated(own)
+        note = _calibrated(calibration, own, question.level) if calibration else _uncalibrated(own)
         foreign: tuple[str, ...] = ()
         factor = own
         if profile.resources is not None and _is_foreign_code(profile.resources.architecture, gpu):
@@ -102,10 +102,16 @@ def lost_from_l2(fill: float) -> float:
     return min(1.0, max(0.0, (fill - _L2_KEPT) / (_L2_LOST - _L2_KEPT)))
 
 
-def _calibrated(calibration: Calibration, factor: float) -> str:
-    return (
+def _calibrated(calibration: Calibration, factor: float, level: float) -> str:
+    note = (
         f"the interval is the forecast times and divided by {factor:.2g}: so far off were forecasts of"
         f" {calibration.families} kernels in {calibration.cases} measured cases ({calibration.measured})"
+    )
+    if calibration.tells(level):
+        return note
+    return (
+        f"{note}; they tell levels from {calibration.levels[0]:g} to {calibration.levels[-1]:g}, and for {level:g} the"
+        " factor is continued as for a lognormal error: nothing that was measured shows that it holds"
     )
 
 

@@ -12,13 +12,18 @@ import math
 import tomllib
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from statistics import NormalDist
+from typing import Any
 
 import numpy as np
 
 import kerncast
+from kerncast.errors import InputError
 
+#: Of the form of these files.
+VERSION = 1
 _FOLDER = Path(kerncast.__path__[0]) / "data" / "calibration"
 
 
@@ -34,6 +39,10 @@ class Calibration:
     cases: int
     measured: str
     """what was measured, for messages"""
+
+    def tells(self, level: float) -> bool:
+        """Whether measurements tell the factor of a level, and not only an assumed form of the errors."""
+        return self.levels[0] <= level <= self.levels[-1]
 
     def factor(self, level: float) -> float:
         """Return by how much to multiply and divide, between and beyond the known levels as for a lognormal error.
@@ -54,14 +63,62 @@ class Calibration:
 
 @cache
 def calibration_of(model: str) -> Calibration | None:
-    """Return the calibration of a model, or None where it has none."""
+    """Return the calibration of a model, or None where it has none; raises InputError for a faulty file."""
     path = _FOLDER / f"{model}.toml"
-    if not path.exists():
-        return None
-    found = tomllib.loads(path.read_text(encoding="utf-8"))
+    return read_calibration(path) if path.exists() else None
+
+
+def read_calibration(path: Path) -> Calibration:
+    """Read a file of factors; raises InputError that names its first fault."""
+    try:
+        found = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise _faulty(path, f"no readable TOML file ({str(error)[:200]})") from None
+    fault = _fault(found)
+    if fault:
+        raise _faulty(path, fault)
     return Calibration(
         tuple(found["levels"]), tuple(found["factors"]), found["families"], found["cases"], found["measured"]
     )
+
+
+def _faulty(path: Path, what: str) -> InputError:
+    return InputError(
+        f"this calibration is faulty: {what}",
+        where=str(path),
+        cure="Write it by tools/calibrate_interval.py, or install kerncast again.",
+    )
+
+
+def _fault(found: dict[str, Any]) -> str:
+    """Return what is wrong with the content of a file; empty where nothing is."""
+    if found.get("version") != VERSION:
+        return f"version is {found.get('version')!r:.40}, not {VERSION}"
+    missing = [key for key in ("levels", "factors", "families", "cases", "measured") if key not in found]
+    if missing:
+        return f"{missing[0]} is missing"
+    if not all(type(found[key]) is int and found[key] > 0 for key in ("families", "cases")):
+        return "families and cases are not both whole numbers above 0"
+    if not isinstance(found["measured"], str):
+        return "measured is no text"
+    return _fault_of_factors(found["levels"], found["factors"])
+
+
+def _fault_of_factors(levels: Any, factors: Any) -> str:
+    if not _ascends(levels) or not 0 < levels[0] <= levels[-1] < 1:
+        return "levels are not ascending numbers between 0 and 1"
+    if not _ascends(factors, may_repeat=True) or factors[0] <= 1:
+        return "factors are not ascending numbers above 1"
+    return "" if len(levels) == len(factors) else f"there are {len(levels)} levels and {len(factors)} factors"
+
+
+def _ascends(values: object, *, may_repeat: bool = False) -> bool:
+    """Tell whether these are finite numbers, at least one, in ascending order."""
+    if not isinstance(values, list) or not values:
+        return False
+    if not all(type(each) in {int, float} and math.isfinite(each) for each in values):
+        return False
+    return all(a < b or (may_repeat and a == b) for a, b in pairwise(values))
 
 
 def _z(level: float) -> float:
