@@ -18,8 +18,11 @@ OPERATIONS = {
     Memory.SHARED_LOAD: (Operation.SHARED_LOAD,),
     Memory.SHARED_STORE: (Operation.SHARED_STORE,),
     Memory.SHARED_ATOMIC: (Operation.SHARED_ATOMIC,),
+    Memory.SHARED_ATOMIC_JOINED: (Operation.SHARED_ATOMIC,),
+    Memory.SHARED_ATOMIC_JOINED_BY_ALL: (Operation.SHARED_ATOMIC,),
 }
-_WRITING = {Memory.NONE, Memory.LOAD, Memory.ATOMIC, Memory.SHARED_LOAD, Memory.SHARED_ATOMIC}
+_SHARED_ATOMICS = {Memory.SHARED_ATOMIC, Memory.SHARED_ATOMIC_JOINED, Memory.SHARED_ATOMIC_JOINED_BY_ALL}
+_WRITING = {Memory.NONE, Memory.LOAD, Memory.ATOMIC, Memory.SHARED_LOAD, *_SHARED_ATOMICS}
 _LOCAL = {Operation.LOCAL_LOAD, Operation.LOCAL_STORE}
 
 
@@ -56,8 +59,9 @@ def random_access(random: Random, memory: Memory) -> Access:
     few = random.randint(1, 8)
     if memory in {Memory.SHARED_LOAD, Memory.SHARED_STORE}:
         return [(operation, few, 0)]
-    if memory == Memory.SHARED_ATOMIC:
-        return [(operation, few | random.randint(1, 8) << 8, 0)]
+    if memory in _SHARED_ATOMICS:
+        lanes = random.choice([*range(1, 9), 32])
+        return [(operation, max(few, lanes) | lanes << 8, 0)]
     lines = random.sample(range(40), 1 if operation in _LOCAL else random.randint(1, 3))
     if operation in _LOCAL:
         lines = [line % 4 for line in lines]

@@ -15,7 +15,7 @@ from kerncast.sm_trace import SMTrace
 STORES, ATOMICS = {Operation.STORE, Operation.LOCAL_STORE}, {Operation.ATOMIC, Operation.REDUCTION}
 LOCAL = {Operation.LOCAL_LOAD, Operation.LOCAL_STORE}
 SHARED = {Operation.SHARED_LOAD, Operation.SHARED_STORE, Operation.SHARED_ATOMIC}
-SHARED_OPS = {Memory.SHARED_LOAD, Memory.SHARED_STORE, Memory.SHARED_ATOMIC}
+SHARED_OPS = {memory for memory in Memory if memory.name.startswith("SHARED")}
 WAYS = 16
 SPREAD = 0x9E3779B1
 
@@ -313,11 +313,16 @@ class Oracle:
     def shared_work(self, op: int, event: Event) -> float:
         results = sum(1 for r in self.program.destinations[op] if r >= 0)
         words = max(1, results // max(1, sum(1 for a in self.program.accesses[op] if a >= 0)))
+        passes, lanes = event[1] & 255, event[1] >> 8 & 255
+        joined = {Memory.SHARED_ATOMIC_JOINED: 32, Memory.SHARED_ATOMIC_JOINED_BY_ALL: 1}
+        if 32 - lanes < joined.get(Memory(self.program.memory[op]), 0):
+            passes = 1 + max(0, passes - lanes)
+            lanes = 1
         work = 0.0
-        for number in range(event[1] & 255):
+        for number in range(passes):
             work += self.sm.wavefront_cycles if number < words else self.sm.replay_cycles
         if event[0] == Operation.SHARED_ATOMIC:
-            work = max(work, (event[1] >> 8 & 255) * self.sm.shared_atomic_cycles)
+            work = max(work, lanes * self.sm.shared_atomic_cycles)
         return work
 
     def line(self, warp: Warp, event: Event, asked: float, hit: float) -> float:

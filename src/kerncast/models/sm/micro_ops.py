@@ -43,7 +43,11 @@ class Memory(IntEnum):
     SHARED_LOAD = 5
     SHARED_STORE = 6
     SHARED_ATOMIC = 7
-    BARRIER = 8
+    SHARED_ATOMIC_JOINED = 8
+    """its lanes count as one, because the compiler joins them"""
+    SHARED_ATOMIC_JOINED_BY_ALL = 9
+    """likewise, where all 32 lanes take part"""
+    BARRIER = 10
 
 
 @dataclass(frozen=True, slots=True)

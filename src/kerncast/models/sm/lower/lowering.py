@@ -16,6 +16,7 @@ from kerncast.execute.machine.forms import forms_of
 from kerncast.execute.machine.lowering_table import ENTRY, lowered
 from kerncast.models.sm.lower.accesses import Accesses, Place
 from kerncast.models.sm.lower.fractions import Average, Diffusion, Share
+from kerncast.models.sm.lower.joined_atomics import joined_atomics
 from kerncast.models.sm.lower.operation_costs import Cost, cost_of
 from kerncast.models.sm.lower.registers import RegisterMap, Registers
 from kerncast.models.sm.lower.scheduling import MicroOp, scheduled
@@ -73,6 +74,10 @@ class _Lowering:
                 Memory.NONE if ins.space == "local" else memory
                 for ins, memory in zip(self._code, self._memory, strict=True)
             ]
+        self._joined = joined_atomics(function, architecture.number)
+        for number, joining in self._joined.items():
+            by_all = joining.by_all_lanes
+            self._memory[number] = Memory.SHARED_ATOMIC_JOINED_BY_ALL if by_all else Memory.SHARED_ATOMIC_JOINED
         self._guards = _guards(self._code)
         self._averages: dict[tuple[str, str, bool], Average] = {}
         self._shares = self._all_shares()
@@ -111,7 +116,7 @@ class _Lowering:
         number = self._architecture.number
         shares: list[list[Share]] = []
         for block in self._cfg.blocks:
-            averages = [self._average(each) for each in range(block.start, block.stop)]
+            averages = [self._average(each) + self._joining(each) for each in range(block.start, block.stop)]
             if not block.start:
                 averages[0] += _average(lowered(ENTRY, number), self._code[0], number)
             shares += diffusion.whole(averages)
@@ -128,6 +133,15 @@ class _Lowering:
         if key not in self._averages:
             self._averages[key] = self._average_of(key[0], ins, is_access=is_access, guards=guards)
         return self._averages[key]
+
+    def _joining(self, number: int) -> Average:
+        """Return the micro-ops that make the atomics of a warp one."""
+        if number not in self._joined:
+            return ()
+        ins, architecture = self._code[number], self._architecture.number
+        opcodes = self._joined[number].opcodes
+        costs = (Cost(Pipe.LSU) if each == "SHFL" else cost_of(each, ins, architecture) for each in opcodes)
+        return tuple((cost, 1.0) for cost in costs if cost is not None)
 
     def _average_of(self, form: str, ins: Instruction, *, is_access: bool, guards: bool) -> Average:
         found = lowered("atom" + form.removeprefix("red") if ins.root == "red" else form, self._architecture.number)
@@ -245,6 +259,8 @@ class _Latencies:
             case Memory.LOAD | Memory.ATOMIC:
                 return self._global
             case Memory.SHARED_LOAD | Memory.SHARED_ATOMIC:
+                return self._shared
+            case Memory.SHARED_ATOMIC_JOINED | Memory.SHARED_ATOMIC_JOINED_BY_ALL:
                 return self._shared
         if op.cost.pipe in {Pipe.XU, Pipe.LSU}:
             return op.cost.latency or self._shared

@@ -5,6 +5,7 @@ Where L1 is apart from shared memory, lines wait in a queue of their own, behind
 Every queue is known by when it will have done what it has been given.
 """
 
+from kerncast.architecture import WARP_SIZE
 from kerncast.models.sm.micro_ops import Memory
 from kerncast.models.sm.simulate.chains import (
     ATOMIC,
@@ -53,7 +54,8 @@ from kerncast.models.sm.simulate.state import (
 from kerncast.recording import MASK_SHIFT, Operation
 
 SHARED_ATOMIC = int(Operation.SHARED_ATOMIC)
-SHARED_FIRST, SHARED_LAST = int(Memory.SHARED_LOAD), int(Memory.SHARED_ATOMIC)
+SHARED_FIRST, SHARED_LAST = int(Memory.SHARED_LOAD), int(Memory.SHARED_ATOMIC_JOINED_BY_ALL)
+JOINED, JOINED_BY_ALL = int(Memory.SHARED_ATOMIC_JOINED), int(Memory.SHARED_ATOMIC_JOINED_BY_ALL)
 
 
 @inlined
@@ -146,13 +148,18 @@ def _work_of(code: Code, state: State, x: Whole, op: Whole) -> tuple[Real, Real]
 
 @inlined
 def _shared_work(code: Code, op: Whole, event: Whole) -> Real:
-    """Return the cycles that one access to shared memory takes; one of several words has a wavefront for each."""
-    line = event & LINE_MASK
-    wavefronts = line & 0xFF
+    """Return the cycles that one access to shared memory takes; one of several words has a wavefront for each.
+
+    Lanes that want one address atomically have a wavefront each, unless they are joined.
+    """
+    line, memory = event & LINE_MASK, code.ops[op, OP_MEMORY]
+    wavefronts, lanes = line & 0xFF, line >> 8 & 0xFF
+    if memory == JOINED or (memory == JOINED_BY_ALL and lanes == WARP_SIZE):
+        wavefronts, lanes = max(wavefronts - lanes, 0) + 1, 1
     words = min(wavefronts, max(1, code.ops[op, OP_RESULTS] // max(1, code.ops[op, OP_SLOTS])))
     work = words * code.rates[R_WAVEFRONT] + (wavefronts - words) * code.rates[R_REPLAY]
     if operation_of(event) == SHARED_ATOMIC:
-        return max(work, (line >> 8 & 0xFF) * code.rates[R_SHARED_ATOMIC])
+        return max(work, lanes * code.rates[R_SHARED_ATOMIC])
     return work
 
 

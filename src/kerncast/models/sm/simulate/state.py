@@ -196,9 +196,10 @@ def _slots(program: Program) -> tuple[Int32s, Int32s]:
 
 def _ops(program: Program, slot_of: Int32s) -> Int32s:
     ops = np.zeros((len(program.pipe), OP_COLUMNS), np.int32)
-    classes = np.array(
-        [-1, TO_LOAD, TO_STORE, TO_ATOMIC, TO_ATOMIC, Pipe.LSU, Pipe.LSU, Pipe.LSU, Pipe.BRANCH], np.int32
-    )[program.memory]
+    by_memory = np.full(len(Memory), Pipe.LSU, np.int32)
+    by_memory[[Memory.NONE, Memory.LOAD, Memory.STORE]] = -1, TO_LOAD, TO_STORE
+    by_memory[[Memory.ATOMIC, Memory.REDUCTION, Memory.BARRIER]] = TO_ATOMIC, TO_ATOMIC, Pipe.BRANCH
+    classes = by_memory[program.memory]
     ops[:, OP_CLASS] = np.where(program.memory == Memory.NONE, program.pipe, classes)
     ops[:, OP_PIPE] = np.where(program.memory == Memory.NONE, program.pipe, np.minimum(classes, Pipe.BRANCH))
     ops[:, OP_PIPE] = np.where((program.memory != Memory.NONE) & (classes != Pipe.BRANCH), Pipe.LSU, ops[:, OP_PIPE])
