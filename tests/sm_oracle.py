@@ -8,7 +8,6 @@ from itertools import pairwise
 from kerncast.models.sm.micro_ops import Memory, Pipe, Program
 from kerncast.models.sm.multiprocessor import SM
 from kerncast.models.sm.results import Stall
-from kerncast.models.sm.simulate.queues import ATOMIC_DEPTH, DRAM_DEPTH, L2_DEPTH, LSU_DEPTH
 from kerncast.recording import Operation
 from kerncast.sm_trace import SMTrace
 
@@ -135,13 +134,14 @@ class Oracle:
             if self.sm.fma_cycles[pipe] > 0:
                 free.append(pipes[Pipe.FMA])
             if pipe == Pipe.LSU:
-                free.append(self.lsu - LSU_DEPTH)
+                free.append(self.lsu - self.sm.lsu_queue_cycles)
             return max(free) < now + 1
-        free = [pipes[Pipe.LSU], self.lsu - LSU_DEPTH, self.l1_free - LSU_DEPTH if group != "shared" else 0.0]
+        room = self.sm.lsu_queue_cycles
+        free = [pipes[Pipe.LSU], self.lsu - room, self.l1_free - room if group != "shared" else 0.0]
         if group in {"store", "atomic"}:
-            free += [self.l2 - L2_DEPTH, self.dram - DRAM_DEPTH]
+            free += [self.l2 - self.sm.l2_queue_cycles, self.dram - self.sm.dram_queue_cycles]
         if group == "atomic":
-            free.append(self.atomic - ATOMIC_DEPTH)
+            free.append(self.atomic - self.sm.atomic_queue_cycles)
         return max(free) < now + 1
 
     def can_issue(self, warp: Warp, now: int) -> bool:
@@ -303,7 +303,7 @@ class Oracle:
             if event[0] == Operation.CONTENTION:
                 lanes, addresses = event[1] & 255, event[1] >> 8
                 if addresses > 1:
-                    self.atomic = max(start, self.atomic) + max(0, lanes - 1) * sm.same_address_cycles
+                    self.atomic = max(start, self.atomic) + max(0, lanes - 1) * sm.atomic_cycles
                     done = max(done, self.atomic + sm.l2_latency)
             elif event[0] not in SHARED:
                 done = max(done, self.line(warp, event, asked, hit))

@@ -83,6 +83,13 @@ class Cycles:
     grid_launch: float | None = None
     """from the start of a block to that of the next one anywhere on the GPU"""
     """from the end of a block to the first instruction of the one that takes its place"""
+    idle_block: float | None = None
+    """of a block that finds nothing to do"""
+    lsu_queue: float | None = None
+    """of work that the load/store queue takes in before warps have to wait; likewise those below"""
+    l2_queue: float | None = None
+    dram_queue: float | None = None
+    atomic_queue: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,6 +95,14 @@ def test_tiny_blocks_start_one_after_the_other(tmp_path: Path) -> None:
     assert larger.limiter == "dram"
 
 
+def test_a_kernel_without_shared_memory_has_no_time_of_it(tmp_path: Path) -> None:
+    """It reads its thread's number, which takes the load/store units."""
+    args = 'args = { n = 1048576, x = "f32[1048576] zeros", y = "f32[1048576] zeros" }'
+    found = forecast(tmp_path, f'kernel = "copy"\ngrid = [4096]\nblock = [256]\n{args}')
+    assert found.term("shared") is None
+    assert found.term("lsu") is not None
+
+
 def test_a_profile_heeds_launch_bounds(tmp_path: Path) -> None:
     (tmp_path / "k.cu").write_text(KERNELS, encoding="utf-8")
     launch = (

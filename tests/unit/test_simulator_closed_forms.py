@@ -158,12 +158,38 @@ def test_atomics_take_one_turn_per_sector_and_more_where_lanes_meet() -> None:
     def cycles(lanes: int, addresses: int, sectors: int) -> float:
         event = (Operation.CONTENTION, lanes | addresses << 8, 0)
         step = Step(0, {0: [event, (Operation.REDUCTION, 1, sectors)]})
-        done = simulate(program_of([op]), trace_of([[[step] * 100 for _ in range(8)]]), sm_of(), 1)
-        return done.atomic_cycles / 800
+        sm = sm_of(atomic_cycles=2.0)
+        return simulate(program_of([op]), trace_of([[[step] * 100 for _ in range(8)]]), sm, 1).atomic_cycles / 800
 
-    assert cycles(1, 32, sectors=WHOLE_LINE) == 4 * 1.0
-    assert cycles(32, 1, sectors=1) == 1.0
-    assert cycles(31, 2, sectors=1) == 1.0 + 30 * 2.0
+    assert cycles(1, 32, sectors=WHOLE_LINE) == 4 * 2.0
+    assert cycles(32, 1, sectors=1) == 2.0
+    assert cycles(31, 2, sectors=1) == 2.0 + 30 * 2.0
+
+
+@pytest.mark.parametrize(
+    ("memory", "lanes", "cycles"),
+    [
+        (Memory.SHARED_ATOMIC, 32, 32 * 4), (Memory.SHARED_ATOMIC, 8, 8 * 4),
+        (Memory.SHARED_ATOMIC_JOINED, 32, 4), (Memory.SHARED_ATOMIC_JOINED, 8, 4),
+        (Memory.SHARED_ATOMIC_JOINED_BY_ALL, 32, 4), (Memory.SHARED_ATOMIC_JOINED_BY_ALL, 31, 31 * 4),
+    ],
+)  # fmt: skip
+def test_joined_atomics_on_shared_memory_are_one(memory: Memory, lanes: int, cycles: int) -> None:
+    step = Step(0, {0: [(Operation.SHARED_ATOMIC, lanes | lanes << 8, 0)]})
+    program = program_of([Op(Pipe.LSU, memory, accesses=(0,))])
+    assert simulate(program, trace_of([[[step] * 50]]), sm_of(), 1).shared_cycles == 50 * cycles
+
+
+def test_a_joined_atomic_still_has_a_wavefront_for_each_further_address() -> None:
+    """Eight lanes on one address and four more of the same bank."""
+    step = Step(0, {0: [(Operation.SHARED_ATOMIC, 12 | 8 << 8, 0)]})
+    program = program_of([Op(Pipe.LSU, Memory.SHARED_ATOMIC_JOINED, accesses=(0,))])
+    assert simulate(program, trace_of([[[step]]]), sm_of(shared_atomic_cycles=1.0), 1).shared_cycles == 5
+
+
+def test_registers_that_are_exchanged_are_no_shared_memory() -> None:
+    done = simulate(program_of([Op(Pipe.LSU)] * 10), trace_of([[[Step(0)]]]), sm_of(), 1)
+    assert (done.exchange_cycles, done.shared_cycles, done.l1_cycles) == (10, 0, 0)
 
 
 def test_blocks_follow_one_another() -> None:

@@ -18,7 +18,7 @@ from kerncast.models.sm.composition import SMLoad, cycles_of, load_of, slope
 from kerncast.models.sm.dram_traffic import dram_sectors_per_block, local_share
 from kerncast.models.sm.micro_ops import Pipe, Program
 from kerncast.models.sm.multiprocessor import SM
-from kerncast.models.sm.parameters import MemoryShares, atomic_lines, sm_of
+from kerncast.models.sm.parameters import MemoryShares, atomic_lines, known, sm_of
 from kerncast.models.sm.results import Simulated
 from kerncast.models.sm.uneven import Slots, Uneven, are_alike, cycles_of_uneven, uneven, work_of_grid, work_of_trace
 from kerncast.occupancy import block_request_of, occupancy
@@ -32,8 +32,6 @@ _MOST_INSTRUCTIONS, _FAR_TOO_MANY_INSTRUCTIONS = 2e6, 6e7
 _MOST_EVENTS = 2**24
 #: Where a smaller part of the blocks accesses memory, the grid is larger than its data.
 _BUSY = 0.75
-#: What an idle block does: reads where it is, compares, ends.
-_IDLE_CYCLES = 100.0
 #: Blocks that share work do as much as finds them: recorded alone, they do that of the others.
 _MOST_OTHER_WORK = 2.0
 #: A resource decides where it is busy for this part of the time; else latency does.
@@ -192,8 +190,9 @@ class _Run:
         """Return the cycles of the whole launch; ``roof`` are those of the busiest resource."""
         floor = max(self._dram_cycles_per_block, self._l2_cycles_per_block * self._work)
         busy = self._busy_cycles(floor)
+        idle_cycles = known(self._gpu.architecture.cycles.idle_block, "cycles.idle_block", self._gpu)
         idle_blocks = (self._grid - self._blocks) / self._gpu.sm_count
-        idle = idle_blocks * (self._sm.block_launch_cycles + _IDLE_CYCLES) / self._geometry.resident
+        idle = idle_blocks * (self._sm.block_launch_cycles + idle_cycles) / self._geometry.resident
         return max(busy, roof) + idle
 
     def _busy_cycles(self, floor: float) -> float:
@@ -250,6 +249,7 @@ class _Run:
         scale = blocks / len(found.finish_cycles)
         per_scheduler = scale / sm.sub_partitions
         pipes = {pipe.name.lower(): float(found.busy_cycles[pipe]) * per_scheduler for pipe in Pipe}
+        pipes["lsu"] = max(pipes["lsu"], found.exchange_cycles * scale)
         return {
             **pipes,
             "issue": found.issued * per_scheduler / sm.issue_width,

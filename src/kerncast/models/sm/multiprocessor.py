@@ -63,10 +63,14 @@ class SM:
     block_launch_cycles: float
     """from the end of a block to the first instruction of the one that takes its place"""
     atomic_cycles: float
-    """that atomics on one sector occupy this SM's share of L2"""
-    same_address_cycles: float
-    """that each further lane on the most wanted address takes, where a warp updates several; alone it is one update"""
+    """that atomics on one sector occupy this SM's share of L2, and each further lane on the most wanted address where a
+    warp updates several; alone it is one update"""
     shared_atomic_cycles: float
     """per lane that wants the same address of shared memory"""
+    lsu_queue_cycles: float
+    """of work that the load/store queue takes in before warps have to wait; likewise those below"""
+    l2_queue_cycles: float
+    dram_queue_cycles: float
+    atomic_queue_cycles: float
     joined_wavefronts: float = 0.0
     """that each access which the compiler joined into one shared load takes at least"""

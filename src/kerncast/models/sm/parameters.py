@@ -48,8 +48,10 @@ def sm_of(gpu: GPU, geometry: CacheGeometry, shares: MemoryShares) -> SM:
     """Return one SM of a GPU in cycles of its clock; raises MissingEvidenceError for a fact that the GPU lacks."""
     a, c = gpu.architecture, gpu.architecture.cycles
     bandwidth = _Bandwidth(gpu, shares.active_sms)
-    latency = _known(c.alu_latency, "cycles.alu_latency", gpu)
-    atomic = _atomic_cycles(gpu, shares)
+
+    def of(name: str) -> float:
+        return known(getattr(c, name), f"cycles.{name}", gpu)
+
     return SM(
         sub_partitions=a.schedulers_per_sm,
         issue_width=max(1, a.warp_instructions_per_clock_per_sm // a.schedulers_per_sm),
@@ -57,13 +59,13 @@ def sm_of(gpu: GPU, geometry: CacheGeometry, shares: MemoryShares) -> SM:
         pipe_cycles=_pipe_cycles(gpu),
         pipe_latency=_pipe_latency(gpu),
         fma_cycles=_fma_cycles(gpu),
-        lsu_cycles=c.load_store_sm or 1.0,
-        wavefront_cycles=c.shared_wavefront or 1.0,
+        lsu_cycles=of("load_store_sm"),
+        wavefront_cycles=of("shared_wavefront"),
         joined_wavefronts=c.shared_word or 0.0,
-        replay_cycles=c.shared_replay or c.shared_wavefront or 1.0,
-        l1_tag_cycles=c.l1_tag or 1.0,
-        l1_bytes_per_cycle=a.l1_bytes_per_clock or LINE_BYTES,
-        store_line_cycles=c.store_line or 1.0,
+        replay_cycles=c.shared_replay or of("shared_wavefront"),
+        l1_tag_cycles=of("l1_tag"),
+        l1_bytes_per_cycle=known(a.l1_bytes_per_clock, "sustained.l1_bytes_per_clock", gpu),
+        store_line_cycles=of("store_line"),
         l1_is_apart=a.l1_and_shared_bytes is None,
         l1_lines=(geometry.l1_bytes or 0) // LINE_BYTES,
         l1_operations=l1_operations(geometry),
@@ -75,16 +77,19 @@ def sm_of(gpu: GPU, geometry: CacheGeometry, shares: MemoryShares) -> SM:
         dram_read_share=shares.dram_read,
         dram_write_share=shares.dram_write,
         dram_local_share=shares.dram_local,
-        shared_latency=_known(c.shared_latency, "cycles.shared_latency", gpu),
-        l1_latency=gpu.l1_latency or _known(c.shared_latency, "cycles.shared_latency", gpu),
-        l2_latency=_known(gpu.l2_latency, "cycles.l2_latency", gpu),
-        dram_latency=_known(gpu.dram_latency, "cycles.dram_latency", gpu),
-        barrier_latency=c.barrier_latency or latency,
-        branch_latency=c.branch_latency or 2 * latency,
-        block_launch_cycles=c.block_launch or 0.0,
-        atomic_cycles=atomic,
-        same_address_cycles=atomic,
-        shared_atomic_cycles=c.shared_atomic or 1.0,
+        shared_latency=of("shared_latency"),
+        l1_latency=gpu.l1_latency or of("shared_latency"),
+        l2_latency=known(gpu.l2_latency, "cycles.l2_latency", gpu),
+        dram_latency=known(gpu.dram_latency, "cycles.dram_latency", gpu),
+        barrier_latency=of("barrier_latency"),
+        branch_latency=of("branch_latency"),
+        block_launch_cycles=of("block_launch"),
+        atomic_cycles=_atomic_cycles(gpu, shares),
+        shared_atomic_cycles=of("shared_atomic"),
+        lsu_queue_cycles=of("lsu_queue"),
+        l2_queue_cycles=of("l2_queue"),
+        dram_queue_cycles=of("dram_queue"),
+        atomic_queue_cycles=of("atomic_queue"),
     )
 
 
@@ -97,7 +102,7 @@ class _Bandwidth:
         l2 = gpu.l2_rate.bytes_per_s / cycles if gpu.l2_rate else math.inf
         self.path = min(most, l2)
         self.l2 = l2
-        self.written = min(most, l2 * (gpu.architecture.l2_write_fraction or 1.0))
+        self.written = min(most, l2 * known(gpu.architecture.l2_write_fraction, "sustained.l2_write_fraction", gpu))
         if math.isinf(l2):
             raise MissingEvidenceError(
                 "its L2 bandwidth is unknown", where=gpu.name, cure="Give sustained.l2_gb_per_s in its file."
@@ -109,9 +114,9 @@ class _Bandwidth:
 def _pipe_cycles(gpu: GPU) -> tuple[float, ...]:
     """Return [Pipe] intervals; a pipe whose rate is unknown is as fast as the ALU."""
     c = gpu.architecture.cycles
-    alu = _known(c.alu, "cycles.alu", gpu)
+    alu = known(c.alu, "cycles.alu", gpu)
     found = {
-        Pipe.FMA: _known(c.fma, "cycles.fma", gpu), Pipe.ALU: alu, Pipe.IMAD: c.imad, Pipe.XU: c.special,
+        Pipe.FMA: known(c.fma, "cycles.fma", gpu), Pipe.ALU: alu, Pipe.IMAD: c.imad, Pipe.XU: c.special,
         Pipe.LSU: c.load_store, Pipe.FP64: c.fp64, Pipe.FP16: c.fp16 or c.fma, Pipe.TENSOR: c.tensor,
         Pipe.BRANCH: c.branch, Pipe.UNIFORM: c.uniform,
     }  # fmt: skip
@@ -121,7 +126,7 @@ def _pipe_cycles(gpu: GPU) -> tuple[float, ...]:
 def _pipe_latency(gpu: GPU) -> tuple[float, ...]:
     """Return [Pipe] latencies; where one is unknown, that of the ALU and the pipe's interval beyond its own."""
     c = gpu.architecture.cycles
-    alu = _known(c.alu_latency, "cycles.alu_latency", gpu)
+    alu = known(c.alu_latency, "cycles.alu_latency", gpu)
     found = {
         Pipe.FMA: c.fma_latency, Pipe.ALU: alu, Pipe.IMAD: c.imad_latency, Pipe.XU: c.special_latency,
         Pipe.LSU: alu, Pipe.FP64: c.fp64_latency, Pipe.FP16: c.fp16_latency, Pipe.TENSOR: c.tensor_latency,
@@ -139,13 +144,17 @@ def _fma_cycles(gpu: GPU) -> tuple[float, ...]:
 
 def _atomic_cycles(gpu: GPU, shares: MemoryShares) -> float:
     """Return cycles of an atomic in this SM's share of L2: slices work side by side, one line in one slice."""
+    if not shares.atomic_lines:
+        return 1.0  # there are none
     a = gpu.architecture
-    one_line = a.same_address_atomics_per_clock or 1.0
-    slices = (gpu.l2_slices or 1.0) * (a.atomics_per_clock_per_slice or 1.0)
+    one_line = known(a.same_address_atomics_per_clock, "atomics.same_address_per_clock", gpu)
+    per_slice = known(a.atomics_per_clock_per_slice, "atomics.distinct_per_clock_per_slice", gpu)
+    slices = known(gpu.l2_slices, "caches.l2_slices_per_channel", gpu) * per_slice
     return shares.active_sms / min(max(1, shares.atomic_lines) * one_line, slices)
 
 
-def _known(value: float | None, key: str, gpu: GPU) -> float:
+def known(value: float | None, key: str, gpu: GPU) -> float:
+    """Return a value; raises MissingEvidenceError where it is unknown."""
     if value is None:
         raise MissingEvidenceError(
             f"{key} is unknown for {gpu.architecture.name}",

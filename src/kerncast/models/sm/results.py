@@ -48,6 +48,8 @@ class Simulated:
     """that the load/store queue was busy with global and local memory"""
     shared_cycles: float
     """that it was busy with shared memory"""
+    exchange_cycles: float
+    """that it was busy with registers that go to other lanes, and with special ones that are read"""
     atomic_cycles: float
     l1_sectors: int
     """asked for by loads"""

@@ -25,7 +25,6 @@ from kerncast.models.sm.simulate.state import (
     R_LOCAL_SHARE,
     R_PATH,
     R_READ_SHARE,
-    R_SAME_ADDRESS,
     R_WRITE_SHARE,
     Code,
     Real,
@@ -130,4 +129,4 @@ def contend(code: Code, state: State, event: Whole, asked: Real) -> Real:
     lanes, addresses = line & 0xFF, line >> 8 & 0xFF
     if addresses <= 1:
         return asked
-    return _update(code, state, max(lanes - 1, 0) * rates[R_SAME_ADDRESS], asked)
+    return _update(code, state, max(lanes - 1, 0) * rates[R_ATOMIC], asked)

@@ -22,6 +22,7 @@ from kerncast.models.sm.simulate.compiled import called, inlined
 from kerncast.models.sm.simulate.l1 import drop_from_l1, load_through_l1, store_in_l1
 from kerncast.models.sm.simulate.l2_share import LINE_MASK, change, contend, read, sectors_of, write
 from kerncast.models.sm.simulate.state import (
+    C_EXCHANGE,
     C_L1,
     C_SHARED,
     I_APART,
@@ -70,7 +71,7 @@ def occupy(state: State, time: Real, cost: Real) -> Real:
 def exchange(code: Code, state: State, op: Whole, now: Whole) -> Real:
     """Exchange registers between lanes, which occupies the load/store queue; returns when they are there."""
     start = occupy(state, now, code.rates[R_LSU])
-    state.cycles[C_SHARED] += code.rates[R_LSU]
+    state.cycles[C_EXCHANGE] += code.rates[R_LSU]
     return start + code.costs[op, OP_LATENCY]
 
 

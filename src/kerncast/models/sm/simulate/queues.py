@@ -8,7 +8,11 @@ from kerncast.models.sm.simulate.state import (
     Q_L1,
     Q_L2,
     Q_LSU,
+    R_ATOMIC_ROOM,
+    R_DRAM_ROOM,
     R_FMA,
+    R_L2_ROOM,
+    R_LSU_ROOM,
     TO_ATOMIC,
     TO_LOAD,
     TO_NOTHING,
@@ -19,9 +23,6 @@ from kerncast.models.sm.simulate.state import (
     Whole,
 )
 
-#: Cycles of work that each queue takes in before warps have to wait: enough to keep what follows it busy, and about as
-#: long as the latency behind it. No measurement tells them.
-LSU_DEPTH, L2_DEPTH, DRAM_DEPTH, ATOMIC_DEPTH = 32.0, 1000.0, 1500.0, 200.0
 FMA, LSU = int(Pipe.FMA), int(Pipe.LSU)
 
 
@@ -35,12 +36,12 @@ def free_at(code: Code, state: State, part: Whole, group: Whole) -> Real:
         return free
     if group == TO_NOTHING:
         return 0.0
-    queues = state.queues
-    free = max(state.pipes[part, LSU], queues[Q_LSU] - LSU_DEPTH)
+    queues, rates = state.queues, code.rates
+    free = max(state.pipes[part, LSU], queues[Q_LSU] - rates[R_LSU_ROOM])
     if group >= TO_LOAD:
-        free = max(free, queues[Q_L1] - LSU_DEPTH)
+        free = max(free, queues[Q_L1] - rates[R_LSU_ROOM])
     if group >= TO_STORE:
-        free = max(free, queues[Q_L2] - L2_DEPTH, queues[Q_DRAM] - DRAM_DEPTH)
+        free = max(free, queues[Q_L2] - rates[R_L2_ROOM], queues[Q_DRAM] - rates[R_DRAM_ROOM])
     if group == TO_ATOMIC:
-        free = max(free, queues[Q_ATOMIC] - ATOMIC_DEPTH)
+        free = max(free, queues[Q_ATOMIC] - rates[R_ATOMIC_ROOM])
     return free

@@ -96,6 +96,7 @@ def _simulated(state: layout.State) -> Simulated:
         issued=int(counts[layout.N_ISSUED]),
         l1_cycles=float(cycles[layout.C_L1]),
         shared_cycles=float(cycles[layout.C_SHARED]),
+        exchange_cycles=float(cycles[layout.C_EXCHANGE]),
         atomic_cycles=float(cycles[layout.C_ATOMIC]),
         l1_sectors=int(counts[layout.N_L1_SECTORS]),
         l1_hits=int(counts[layout.N_L1_HITS]),
@@ -129,5 +130,6 @@ _ANY_SM = SM(
     l2_write_bytes_per_cycle=64.0, dram_bytes_per_cycle=16.0, dram_read_share=1.0, dram_write_share=1.0,
     dram_local_share=0.0,
     shared_latency=1.0, l1_latency=1.0, l2_latency=1.0, dram_latency=1.0, barrier_latency=1.0, branch_latency=1.0,
-    block_launch_cycles=1.0, atomic_cycles=1.0, same_address_cycles=1.0, shared_atomic_cycles=1.0,
+    block_launch_cycles=1.0, atomic_cycles=1.0, shared_atomic_cycles=1.0,
+    lsu_queue_cycles=1.0, l2_queue_cycles=1.0, dram_queue_cycles=1.0, atomic_queue_cycles=1.0,
 )  # fmt: skip

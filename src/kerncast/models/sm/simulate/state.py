@@ -68,12 +68,11 @@ F_ROW, F_FINISHED, F_TICK, F_FIRST, F_COLUMNS = range(5)
 
 (N_ISSUED, N_L1_SECTORS, N_L1_HITS, N_L2_READ, N_L2_WRITE, N_LOCAL_READ, N_LOCAL_WRITE, N_DRAM, N_COLUMNS) = range(9)
 C_BUSY = 0
-C_L1, C_SHARED, C_ATOMIC = len(Pipe), len(Pipe) + 1, len(Pipe) + 2
-C_COLUMNS = len(Pipe) + 3
+C_L1, C_SHARED, C_EXCHANGE, C_ATOMIC, C_COLUMNS = range(len(Pipe), len(Pipe) + 5)
 
 (R_LSU, R_WAVEFRONT, R_JOINED, R_TAG, R_SECTOR, R_STORE_LINE, R_L2_READ, R_L2_WRITE, R_DRAM, R_READ_SHARE,
- R_WRITE_SHARE, R_SHARED_LATENCY, R_L1_LATENCY, R_L2_LATENCY, R_DRAM_LATENCY, R_ATOMIC, R_SAME_ADDRESS,
- R_SHARED_ATOMIC, R_REPLAY, R_PATH, R_LOCAL_SHARE, R_FMA) = range(22)  # fmt: skip
+ R_WRITE_SHARE, R_SHARED_LATENCY, R_L1_LATENCY, R_L2_LATENCY, R_DRAM_LATENCY, R_ATOMIC, R_SHARED_ATOMIC, R_REPLAY,
+ R_PATH, R_LOCAL_SHARE, R_LSU_ROOM, R_L2_ROOM, R_DRAM_ROOM, R_ATOMIC_ROOM, R_FMA) = range(25)  # fmt: skip
 (I_WARPS, I_PARTS, I_WIDTH, I_LOCAL_LINES, I_L1_SETS, I_L1_WAYS, I_L1_OPERATIONS, I_ALLOCATE, I_BARRIER, I_LAUNCH,
  I_OLDEST, I_APART, I_COLUMNS) = range(13)  # fmt: skip
 
@@ -244,7 +243,8 @@ def _rates(sm: SM) -> Floats:
         R_WRITE_SHARE: sm.dram_write_share, R_LOCAL_SHARE: sm.dram_local_share,
         R_SHARED_LATENCY: sm.shared_latency, R_L1_LATENCY: sm.l1_latency,
         R_L2_LATENCY: sm.l2_latency, R_DRAM_LATENCY: sm.dram_latency, R_ATOMIC: sm.atomic_cycles,
-        R_SAME_ADDRESS: sm.same_address_cycles, R_SHARED_ATOMIC: sm.shared_atomic_cycles,
+        R_SHARED_ATOMIC: sm.shared_atomic_cycles, R_LSU_ROOM: sm.lsu_queue_cycles, R_L2_ROOM: sm.l2_queue_cycles,
+        R_DRAM_ROOM: sm.dram_queue_cycles, R_ATOMIC_ROOM: sm.atomic_queue_cycles,
         **{R_FMA + pipe: cycles for pipe, cycles in enumerate(sm.fma_cycles)},
     }  # fmt: skip
     return np.array([named[column] for column in range(len(named))])
