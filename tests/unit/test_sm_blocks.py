@@ -17,9 +17,11 @@ from kerncast.execute import WholeGrid
 from kerncast.execute import sm_blocks as module
 from kerncast.execute.caches.window import chain_of
 from kerncast.execute.executed import Executed
-from kerncast.execute.native import TooLargeError, runner
+from kerncast.execute.native import TooLargeError, recorder, runner
 from kerncast.execute.native import warp as warp_writer
 from kerncast.execute.native.engine import compile_program
+from kerncast.execute.native.runner import NativeEngine
+from kerncast.execute.prepare import prepare
 from kerncast.execute.run import run_launch
 from kerncast.execute.sm_blocks import record_sm, trace_of
 from kerncast.launch import Launch
@@ -35,6 +37,11 @@ extern "C" __global__ void add(float *c, const float *a, const float *b) {
 extern "C" __global__ void some(float *c, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < n) c[i] = 1;
+}
+extern "C" __global__ void grow(float *y, int n) {
+    float v = 0;
+    for (int i = 0; i < int(blockIdx.x * blockIdx.x) / n; i++) v += y[i * 32 + threadIdx.x];
+    y[32000 + blockIdx.x * 32 + threadIdx.x] = v;
 }
 extern "C" __global__ void tickets(int *next, float *c) {
     __shared__ int ticket;
@@ -198,3 +205,20 @@ def test_kernels_that_are_only_interpreted_are_not_recorded(monkeypatch: pytest.
     monkeypatch.setattr(warp_writer, "_TEXT_LIMIT", 10)
     with pytest.raises(TooLargeError):
         record_sm(run, 2, 3, 1000)
+
+
+@pytest.mark.parametrize("most_events", [3000, 5000])
+def test_the_cores_of_a_machine_do_not_decide_where_a_recording_ends(
+    monkeypatch: pytest.MonkeyPatch, most_events: int
+) -> None:
+    """Each block loads more lines than the one before; small logs make chunks end at different blocks."""
+    monkeypatch.setattr(recorder, "_EVENTS_PER_LOG", 500)
+    kernel = compiled(SOURCE, "grow")
+    found = []
+    for workers in (1, 2, 3, 4):
+        setting = prepare(kernel, launch(200, 32, y="f32[40000]", n=60), WholeGrid())
+        one = recorder.Recorder(setting, recorder.Plan(most_events), NativeEngine(setting, workers=workers))
+        assert not one.run(np.arange(200))
+        found.append(one.recording())
+    ends = np.cumsum([block * block // 60 + 1 for block in range(200)])
+    assert {len(each.block_ids) for each in found} == {np.count_nonzero(ends <= most_events)}

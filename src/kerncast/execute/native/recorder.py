@@ -69,18 +69,32 @@ class Recorder:
                     report(self._rows)
             else:
                 size = len(chunk) // 2 if self._plan.may_repeat else 0
-        return position == len(blocks)
+        return position == len(blocks) and not self._is_full
 
     def recording(self) -> Recording:
-        """Return everything so far."""
+        """Return everything so far that the limit has room for, at least one block.
+
+        Where a chunk ends depends on the cores of this machine; which blocks have room does not.
+        """
         nothing = Log.with_room(0, 0)
-        return Recording(
+        found = Recording(
             block_ids=np.concatenate([np.zeros(0, np.int64), *self._blocks]),
             warps=self._setting.launch.warps_per_block,
             local_lines=-(-self._setting.program.private_bytes // _LOCAL_WORD_BYTES),
             events=np.concatenate([nothing.events, *self._events]),
             segments=np.concatenate([nothing.segments, *self._segments]),
         )
+        if not self._is_full:
+            return found
+        lengths = found.segments["stop"] - found.segments["start"]
+        events = np.cumsum(np.bincount(found.segments["row"], weights=lengths))
+        segments = np.cumsum(np.bincount(found.segments["row"]))
+        fitting = np.count_nonzero((events <= self._plan.most_events) & (segments <= _MOST_SEGMENTS))
+        return found.head(max(1, int(fitting)))
+
+    @property
+    def _is_full(self) -> bool:
+        return self._event_count > self._plan.most_events or self._segment_count > _MOST_SEGMENTS
 
     def _keep(self, workers: list[Worker]) -> bool:
         """Take what the workers recorded of a chunk; returns False, and takes nothing, where a log was too small."""
@@ -95,21 +109,23 @@ class Recorder:
             segments["stop"] += self._event_count
             is_empty = (segments["end"] == End.PAUSE) & (segments["start"] == segments["stop"])
             self._segments.append(segments[~is_empty])
-            self._segment_count += len(segments)
+            self._segment_count += len(self._segments[-1])
             self._events.append(log.events)
             self._event_count += len(log.events)
             self._rows += len(worker.blocks)
         return True
 
     def _affordable(self) -> int:
-        """Return how many more blocks the logs and the limit have room for."""
+        """Return how many more blocks the logs and the limit have room for; one more until the limit is passed."""
+        if self._is_full:
+            return 0
         known, most = self._plan.events_per_block, self._plan.most_events
         if not self._rows:
             return int(min(_FIRST_BLOCKS, max(1.0, _FILL * self._room[0] / known))) if known else _FIRST_BLOCKS
         events, segments = (max(1.0, count / self._rows) for count in (self._event_count, self._segment_count))
         in_logs = _FILL * min(self._room[0] / max(events, known), self._room[1] / segments)
         in_limit = min((most - self._event_count) / events, (_MOST_SEGMENTS - self._segment_count) / segments)
-        return int(min(max(1.0, in_logs), max(0.0, in_limit)))
+        return int(max(1.0, min(in_logs, in_limit)))
 
 
 def record(setting: Setting, blocks: npt.NDArray[np.int64], limit_events: int) -> Recording:
