@@ -100,7 +100,7 @@ def random_sm(random: Random) -> SM:
     rates = (
         "lsu_cycles", "wavefront_cycles", "joined_wavefronts", "replay_cycles", "l1_tag_cycles", "store_line_cycles",
         "atomic_cycles", "lsu_queue_cycles", "l2_queue_cycles", "dram_queue_cycles", "atomic_queue_cycles",
-        "shared_atomic_cycles", "barrier_latency", "branch_latency",
+        "shared_atomic_cycles", "barrier_latency", "branch_latency", "hot_sector_cycles", "sector_slice_cycles",
     )  # fmt: skip
     bandwidths = (
         "l1_bytes_per_cycle",
@@ -126,5 +126,6 @@ def random_sm(random: Random) -> SM:
         dram_read_share=random.choice([0.0, 0.25, 0.5, 1.0]),
         dram_local_share=random.choice([0.0, 0.25, 0.5, 1.0]),
         dram_write_share=random.choice([0.0, 0.25, 0.5, 1.0]),
+        hot_line=random.choice([-1, random.randrange(40)]),
         **changes,
     )

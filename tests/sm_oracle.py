@@ -52,7 +52,8 @@ class Oracle:
         self.program, self.trace, self.sm = program, trace, sm
         self.finish: list[float] = []
         self.stalls = [[0] * len(Stall) for _ in program.pipe]
-        self.lsu = self.l1_free = self.l2 = self.path = self.dram = self.atomic = self.read_debt = self.write_debt = 0.0
+        self.lsu = self.l1_free = self.l2 = self.path = self.slice = self.dram = self.atomic = 0.0
+        self.read_debt = self.write_debt = 0.0
         self.local_read = self.local_write = 0
         self.l2_read = self.l2_write = self.dram_sectors = self.l1_sectors = self.l1_hits = self.issued = 0
         self.sets = max(1, sm.l1_lines // WAYS)
@@ -345,6 +346,7 @@ class Oracle:
             self.local_write += count if operation in LOCAL else 0
             if operation in STORES:
                 self.l2 = max(asked, self.l2) + count * 32 / self.sm.l2_write_bytes_per_cycle
+                self.slice = max(asked, self.slice) + count * self.sm.sector_slice_cycles
             else:
                 self.l2_read += count
             share = self.sm.dram_local_share if operation in LOCAL else self.sm.dram_write_share
@@ -355,15 +357,16 @@ class Oracle:
                 self.write_debt -= int(self.write_debt)
             return done
         self.l1_sectors += count
+        hot = operation not in LOCAL and number == self.sm.hot_line
         if not in_l1:
-            return self.read(operation, count, asked)
+            return self.read(operation, count, asked, hot)
         entry = self.place(lines, tag)
         held = int(entry[0]) & mask
         self.l1_hits += held.bit_count()
         done = max(hit, entry[1]) if held else hit
         missing = mask & ~held
         if missing:
-            done = max(done, self.read(operation, missing.bit_count(), asked))
+            done = max(done, self.read(operation, missing.bit_count(), asked, hot))
             entry[0], entry[1] = int(entry[0]) | missing, max(entry[1], done)
         return done
 
@@ -375,13 +378,16 @@ class Oracle:
         lines.move_to_end(tag)
         return lines[tag]
 
-    def read(self, operation: Operation, sectors: int, asked: float) -> float:
+    def read(self, operation: Operation, sectors: int, asked: float, hot: bool = False) -> float:
         self.l2_read += sectors
         self.local_read += sectors if operation in LOCAL else 0
         share = self.sm.dram_local_share if operation in LOCAL else self.sm.dram_read_share
         self.l2 = max(asked, self.l2) + sectors * 32 / self.sm.l2_bytes_per_cycle
         self.path = max(asked, self.path) + sectors * 32 / self.sm.l2_path_bytes_per_cycle
-        return max(max(self.l2, self.path) + self.sm.l2_latency, self.read_dram(sectors * share, asked))
+        each = self.sm.hot_sector_cycles if hot else self.sm.sector_slice_cycles
+        self.slice = max(asked, self.slice) + sectors * each
+        arrival = max(self.l2, self.path, self.slice) if hot else max(self.l2, self.path)
+        return max(arrival + self.sm.l2_latency, self.read_dram(sectors * share, asked))
 
     def read_dram(self, sectors: float, asked: float) -> float:
         self.read_debt += sectors

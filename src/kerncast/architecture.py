@@ -164,6 +164,8 @@ class Architecture:
     """sustained, per SM clock and 32-bit DRAM channel, for GPUs that were not measured"""
     l2_bytes_per_clock_per_sm: float | None = None
     """most that one SM gets from L2"""
+    l2_bytes_per_clock_per_slice: float | None = None
+    """most that one slice of L2 delivers; None where unknown"""
     l2_write_fraction: float | None = None
     """bandwidth of writes over that of reads"""
     l2_slices_per_channel: float | None = None

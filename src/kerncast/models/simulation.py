@@ -2,13 +2,14 @@
 
 import math
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from kerncast.architecture import WARP_SIZE
-from kerncast.cache_geometry import cache_geometry
+from kerncast.cache_geometry import cache_geometry, l1_operations
 from kerncast.errors import BudgetExceededError, KernelFault, LaunchError, MissingEvidenceError, UnsupportedError
 from kerncast.execute.executed import Executed
 from kerncast.gpu import GPU
@@ -16,6 +17,7 @@ from kerncast.kernel_profile import SECTOR_BYTES, KernelProfile
 from kerncast.models.base import Estimate, Model, launch_s
 from kerncast.models.sm.composition import SMLoad, cycles_of, load_of, slope
 from kerncast.models.sm.dram_traffic import dram_sectors_per_block, local_share
+from kerncast.models.sm.hot_line import HotLine, hot_line
 from kerncast.models.sm.micro_ops import Pipe, Program
 from kerncast.models.sm.multiprocessor import SM
 from kerncast.models.sm.parameters import MemoryShares, atomic_lines, known, sm_of
@@ -32,6 +34,8 @@ _MOST_INSTRUCTIONS, _FAR_TOO_MANY_INSTRUCTIONS = 2e6, 6e7
 _MOST_EVENTS = 2**24
 #: Where a smaller part of the blocks accesses memory, the grid is larger than its data.
 _BUSY = 0.75
+#: Blocks side by side that tell what all blocks of a grid read.
+_SOME_BLOCKS = 2
 #: Blocks that share work do as much as finds them: recorded alone, they do that of the others.
 _MOST_OTHER_WORK = 2.0
 #: A resource decides where it is busy for this part of the time; else latency does.
@@ -164,7 +168,9 @@ class _Run:
         dram = dram_sectors_per_block(executed.footprint, self._geometry, self._blocks, is_warm=self._is_warm)
         first = trace.head(self._resident)
         local = local_share(first, self._geometry, self._resident * trace.warps * self._load.active_sms)
-        shares = MemoryShares(self._load.active_sms, 1.0, 1.0, local, atomic_lines(trace, self._blocks))
+        self._hot_line = self._find_hot_line(trace)
+        updated = atomic_lines(trace, self._blocks)
+        shares = MemoryShares(self._load.active_sms, 1.0, 1.0, local, updated, self._hot_line)
         # What L1 lets through is not known before: the first blocks tell it for all.
         for part in (first, trace):
             blocks = len(part.block_ids)
@@ -176,6 +182,19 @@ class _Run:
         from_frames = local * (found.local_read_sectors + found.local_write_sectors) / len(trace.block_ids)
         self._dram_sectors = dram.read + dram.written + from_frames
         return found
+
+    def _find_hot_line(self, trace: SMTrace) -> HotLine | None:
+        """Return the line whose slice of L2 is busier than the others; None where there is none or no fact about it."""
+        from kerncast.execute.sm_blocks import record_sm  # noqa: PLC0415  LLVM takes time to load
+
+        slices, executed = self._gpu.l2_slices, self._executed
+        if self._blocks < _SOME_BLOCKS or slices is None or not self._gpu.architecture.l2_bytes_per_clock_per_slice:
+            return None
+        try:
+            neighbours = partial(record_sm, executed, 1, _SOME_BLOCKS, _MOST_EVENTS)
+            return hot_line(trace, l1_operations(self._geometry), slices, neighbours)
+        except (UnsupportedError, KernelFault, BudgetExceededError):
+            return None  # blocks that cannot run by themselves side by side
 
     def result(self) -> SimulatedLaunch:
         """Return what was found."""
@@ -240,8 +259,11 @@ class _Run:
     def _l2_cycles_per_block(self) -> float:
         found, sm = self._simulated, self._sm
         read, written = found.l2_read_sectors, found.l2_write_sectors
-        cycles = SECTOR_BYTES * (read / sm.l2_bytes_per_cycle + written / sm.l2_write_bytes_per_cycle)
-        return cycles / len(found.finish_cycles)
+        blocks = len(found.finish_cycles)
+        cycles = SECTOR_BYTES * (read / sm.l2_bytes_per_cycle + written / sm.l2_write_bytes_per_cycle) / blocks
+        hot = self._hot_line.sectors_per_block if self._hot_line else 0.0
+        others = (read + written) / blocks - hot
+        return max(cycles, hot * sm.hot_sector_cycles + others * sm.sector_slice_cycles)
 
     def _terms(self) -> dict[str, float]:
         """Return the cycles that each resource alone would need for the whole launch."""

@@ -74,3 +74,9 @@ class SM:
     atomic_queue_cycles: float
     joined_wavefronts: float = 0.0
     """that each access which the compiler joined into one shared load takes at least"""
+    hot_line: int = -1
+    """line that all blocks read so often that its slice of L2 is busier than the others; -1: none"""
+    hot_sector_cycles: float = 0.0
+    """that a sector read from it occupies this SM's share of its slice"""
+    sector_slice_cycles: float = 0.0
+    """that any other sector occupies that share on average"""

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kerncast.cache_geometry import CacheGeometry, l1_operations
+from kerncast.cache_geometry import SECTOR_BYTES, CacheGeometry, l1_operations
 from kerncast.errors import MissingEvidenceError
 from kerncast.gpu import GPU
+from kerncast.models.sm.hot_line import HotLine
 from kerncast.models.sm.micro_ops import Pipe
 from kerncast.models.sm.multiprocessor import SM
 from kerncast.recording import LINE_BITS, LINE_BYTES, OPERATION_MASK, OPERATION_SHIFT, Operation
@@ -28,6 +29,7 @@ class MemoryShares:
     """part of local memory's sectors read from L2 or written to it that DRAM sees"""
     atomic_lines: float
     """distinct 128-byte lines that atomics update"""
+    hot_line: HotLine | None = None
 
 
 def atomic_lines(trace: SMTrace, grid_blocks: int) -> float:
@@ -48,6 +50,7 @@ def sm_of(gpu: GPU, geometry: CacheGeometry, shares: MemoryShares) -> SM:
     """Return one SM of a GPU in cycles of its clock; raises MissingEvidenceError for a fact that the GPU lacks."""
     a, c = gpu.architecture, gpu.architecture.cycles
     bandwidth = _Bandwidth(gpu, shares.active_sms)
+    hot = _hot_sector_cycles(gpu, shares)
 
     def of(name: str) -> float:
         return known(getattr(c, name), f"cycles.{name}", gpu)
@@ -90,6 +93,9 @@ def sm_of(gpu: GPU, geometry: CacheGeometry, shares: MemoryShares) -> SM:
         l2_queue_cycles=of("l2_queue"),
         dram_queue_cycles=of("dram_queue"),
         atomic_queue_cycles=of("atomic_queue"),
+        hot_line=shares.hot_line.line if shares.hot_line else -1,
+        hot_sector_cycles=hot,
+        sector_slice_cycles=hot / (gpu.l2_slices or 1.0),
     )
 
 
@@ -151,6 +157,14 @@ def _atomic_cycles(gpu: GPU, shares: MemoryShares) -> float:
     per_slice = known(a.atomics_per_clock_per_slice, "atomics.distinct_per_clock_per_slice", gpu)
     slices = known(gpu.l2_slices, "caches.l2_slices_per_channel", gpu) * per_slice
     return shares.active_sms / min(max(1, shares.atomic_lines) * one_line, slices)
+
+
+def _hot_sector_cycles(gpu: GPU, shares: MemoryShares) -> float:
+    """Return cycles of a sector in this SM's share of one slice of L2; 0 where no slice is busier than the others."""
+    per_clock = gpu.architecture.l2_bytes_per_clock_per_slice
+    if shares.hot_line is None or per_clock is None:
+        return 0.0
+    return shares.active_sms * SECTOR_BYTES / per_clock
 
 
 def known(value: float | None, key: str, gpu: GPU) -> float:

@@ -5,6 +5,7 @@ import numpy as np
 from kerncast.models.sm.simulate.compiled import inlined
 from kerncast.models.sm.simulate.state import (
     C_ATOMIC,
+    I_HOT_LINE,
     N_DRAM,
     N_L2_READ,
     N_L2_WRITE,
@@ -15,16 +16,19 @@ from kerncast.models.sm.simulate.state import (
     Q_L2,
     Q_PATH,
     Q_READ_DEBT,
+    Q_SLICE,
     Q_WRITE_DEBT,
     R_ATOMIC,
     R_DRAM,
     R_DRAM_LATENCY,
+    R_HOT,
     R_L2_LATENCY,
     R_L2_READ,
     R_L2_WRITE,
     R_LOCAL_SHARE,
     R_PATH,
     R_READ_SHARE,
+    R_SLICE,
     R_WRITE_SHARE,
     Code,
     Real,
@@ -48,9 +52,11 @@ def sectors_of(mask: Whole) -> Whole:
 def read(code: Code, state: State, wanted: tuple[Whole, Whole], asked: Real) -> Real:
     """Read sectors of a line from L2, and a part of them from DRAM; returns when they are there.
 
-    ``wanted``: how many, and the line, which is negative in local memory.
+    ``wanted``: how many, and the line, which is negative in local memory. For the line that all SMs read, they wait for
+    its slice.
     """
     sectors, line = wanted
+    is_hot = line == code.settings[I_HOT_LINE]
     rates, queues = code.rates, state.queues
     state.counts[N_L2_READ] += sectors
     share = rates[R_READ_SHARE]
@@ -59,8 +65,11 @@ def read(code: Code, state: State, wanted: tuple[Whole, Whole], asked: Real) -> 
         share = rates[R_LOCAL_SHARE]
     queues[Q_L2] = max(asked, queues[Q_L2]) + sectors * rates[R_L2_READ]
     queues[Q_PATH] = max(asked, queues[Q_PATH]) + sectors * rates[R_PATH]
-    there = max(queues[Q_L2], queues[Q_PATH]) + rates[R_L2_LATENCY]
-    return max(there, _read_dram(code, state, sectors * share, asked))
+    queues[Q_SLICE] = max(asked, queues[Q_SLICE]) + sectors * rates[R_HOT if is_hot else R_SLICE]
+    there = max(queues[Q_L2], queues[Q_PATH])
+    if is_hot:
+        there = max(there, queues[Q_SLICE])
+    return max(there + rates[R_L2_LATENCY], _read_dram(code, state, sectors * share, asked))
 
 
 @inlined
@@ -87,6 +96,7 @@ def write(code: Code, state: State, given: tuple[Whole, Whole], asked: Real) -> 
         state.counts[N_LOCAL_WRITE] += sectors
         share = code.rates[R_LOCAL_SHARE]
     state.queues[Q_L2] = max(asked, state.queues[Q_L2]) + sectors * code.rates[R_L2_WRITE]
+    state.queues[Q_SLICE] = max(asked, state.queues[Q_SLICE]) + sectors * code.rates[R_SLICE]
     _write_dram(code, state, sectors * share, asked)
 
 

@@ -46,6 +46,7 @@ from kerncast.models.sm.simulate.state import (
     R_STORE_LINE,
     R_TAG,
     R_WAVEFRONT,
+    TAG_MASK,
     W_STOP,
     Code,
     Real,
@@ -195,7 +196,7 @@ def _line(code: Code, state: State, x: Whole, event: Whole, times: tuple[Real, R
     """Read, write or change one line; returns when it is there."""
     asked = times[0]
     operation, mask = operation_of(event), event >> MASK_SHIFT & 0xF
-    tag = event & 0x7FFFFFFF
+    tag = event & TAG_MASK
     if operation in (LOCAL_LOAD, LOCAL_STORE):
         tag = -2 - (x * code.settings[I_LOCAL_LINES] + (event & LINE_MASK))
     uses_l1 = code.settings[I_L1_OPERATIONS] >> operation & 1

@@ -62,7 +62,7 @@ M_COLUMNS = M_READY + TO_NOTHING + 1
 P_NEXT, P_FAR, P_ISSUED, P_TURN, P_COLUMNS = range(5)
 
 # Queues: when each has done what it has been given, and sectors of DRAM that are owed.
-Q_LSU, Q_L1, Q_L2, Q_PATH, Q_DRAM, Q_ATOMIC, Q_READ_DEBT, Q_WRITE_DEBT, Q_COLUMNS = range(9)
+Q_LSU, Q_L1, Q_L2, Q_PATH, Q_SLICE, Q_DRAM, Q_ATOMIC, Q_READ_DEBT, Q_WRITE_DEBT, Q_COLUMNS = range(10)
 B_LIVE, B_WAITING, B_COLUMNS = range(3)
 F_ROW, F_FINISHED, F_TICK, F_FIRST, F_COLUMNS = range(5)
 
@@ -72,13 +72,16 @@ C_L1, C_SHARED, C_EXCHANGE, C_ATOMIC, C_COLUMNS = range(len(Pipe), len(Pipe) + 5
 
 (R_LSU, R_WAVEFRONT, R_JOINED, R_TAG, R_SECTOR, R_STORE_LINE, R_L2_READ, R_L2_WRITE, R_DRAM, R_READ_SHARE,
  R_WRITE_SHARE, R_SHARED_LATENCY, R_L1_LATENCY, R_L2_LATENCY, R_DRAM_LATENCY, R_ATOMIC, R_SHARED_ATOMIC, R_REPLAY,
- R_PATH, R_LOCAL_SHARE, R_LSU_ROOM, R_L2_ROOM, R_DRAM_ROOM, R_ATOMIC_ROOM, R_FMA) = range(25)  # fmt: skip
+ R_PATH, R_LOCAL_SHARE, R_LSU_ROOM, R_L2_ROOM, R_DRAM_ROOM, R_ATOMIC_ROOM, R_HOT, R_SLICE,
+ R_FMA) = range(27)  # fmt: skip
 (I_WARPS, I_PARTS, I_WIDTH, I_LOCAL_LINES, I_L1_SETS, I_L1_WAYS, I_L1_OPERATIONS, I_ALLOCATE, I_BARRIER, I_LAUNCH,
- I_OLDEST, I_APART, I_COLUMNS) = range(13)  # fmt: skip
+ I_OLDEST, I_APART, I_HOT_LINE, I_COLUMNS) = range(14)  # fmt: skip
 
 SECTOR_BYTES = 32
 WAYS = 16
 NO_LINE = -1
+#: Bits of a line that tell it from others.
+TAG_MASK = 2**31 - 1
 
 
 class Code(NamedTuple):
@@ -245,6 +248,7 @@ def _rates(sm: SM) -> Floats:
         R_L2_LATENCY: sm.l2_latency, R_DRAM_LATENCY: sm.dram_latency, R_ATOMIC: sm.atomic_cycles,
         R_SHARED_ATOMIC: sm.shared_atomic_cycles, R_LSU_ROOM: sm.lsu_queue_cycles, R_L2_ROOM: sm.l2_queue_cycles,
         R_DRAM_ROOM: sm.dram_queue_cycles, R_ATOMIC_ROOM: sm.atomic_queue_cycles,
+        R_HOT: sm.hot_sector_cycles, R_SLICE: sm.sector_slice_cycles,
         **{R_FMA + pipe: cycles for pipe, cycles in enumerate(sm.fma_cycles)},
     }  # fmt: skip
     return np.array([named[column] for column in range(len(named))])
@@ -255,6 +259,7 @@ def _settings(sm: SM, trace: SMTrace) -> Int64s:
         I_WARPS: trace.warps, I_PARTS: sm.sub_partitions, I_WIDTH: sm.issue_width, I_OLDEST: sm.is_oldest_first,
         I_LOCAL_LINES: trace.local_lines, I_L1_SETS: max(1, sm.l1_lines // WAYS), I_L1_WAYS: min(sm.l1_lines, WAYS),
         I_L1_OPERATIONS: sm.l1_operations if sm.l1_lines else 0, I_ALLOCATE: sm.stores_allocate,
+        I_HOT_LINE: sm.hot_line & TAG_MASK if sm.hot_line >= 0 else NO_LINE,
         I_BARRIER: max(1, np.ceil(sm.barrier_latency)), I_LAUNCH: max(1, np.ceil(sm.block_launch_cycles)),
         I_APART: sm.l1_is_apart,
     }  # fmt: skip
