@@ -111,6 +111,20 @@ def test_forms_tell_address_arithmetic_from_other_arithmetic() -> None:
     assert any(form.startswith("add.s64.wide") for form in forms)
 
 
+def test_forms_tell_products_that_a_sum_takes_in() -> None:
+    body = """.visible .entry k(.param .u64 p) {
+        .reg .f64 %fd<9>; .reg .f32 %f<9>; .reg .b64 %d<3>;
+        mul.f64 %fd1, %fd2, %fd3; add.f64 %fd4, %fd1, %fd5;
+        mul.f64 %fd6, %fd2, %fd3; fma.rn.f64 %fd7, %fd6, %fd4, %fd5;
+        mul.rn.f32 %f1, %f2, %f3; sub.f32 %f4, %f5, %f1;
+        mul.f32 %f6, %f2, %f3; sub.f32 %f7, %f6, %f5; add.f32 %f8, %f6, %f7;
+        ret; }"""
+    program = linked_program(ptx_kernel(body).ptx, "k")
+    forms = forms_of(program.function, program.cfg)
+    assert [form for form in forms if form.startswith("mul")] == ["mul.f64.added", "mul.f64", "mul.f32", "mul.f32"]
+    assert dict(lowered("mul.f64.added", 52))["DMUL"] < 0.5 < dict(lowered("mul.f64", 52))["DMUL"]
+
+
 def test_lines_are_those_of_the_text() -> None:
     one = compiled(MATMUL)
     text = one.ptx.split("\n")

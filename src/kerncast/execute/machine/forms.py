@@ -26,6 +26,8 @@ from kerncast.ptx.module import (
 )
 
 _ACCESSES = {"ld", "ldu", "st", "atom", "red"}
+#: Types of products that a sum takes in, unless one of the two names its rounding.
+_FUSED = {"f32", "f64"}
 _LOGIC = {"and", "or", "xor", "not"}
 _ROUNDING = {"rn", "rz", "rm", "rp", "rni", "rzi", "rmi", "rpi", "ftz", "sat", "uni", "lo", "aligned", "sync", "to"}
 _SIGNS = {"u": "s", "b": "s"}
@@ -137,7 +139,9 @@ class _Forms:
         return name + (".fixed" if fixed and ins.space != "param" else "")
 
     def _context(self, number: int, ins: Instruction) -> str:
-        """Return how the result is used, for integer arithmetic."""
+        """Return how the result is used, for integer arithmetic and for products."""
+        if ins.root == "mul" and ins.type in _FUSED:
+            return "added" if self._is_fused(ins) else ""
         if not ins.type or ins.type.startswith("f") or ins.root in {"cvta", "bar", "barrier", "shfl", "vote"}:
             return ""
         own = destinations(ins)
@@ -163,6 +167,17 @@ class _Forms:
         if all(self.code[u].modifiers[:1] == ("wide",) for u in users):
             return "widened"
         return ""
+
+    def _is_fused(self, ins: Instruction) -> bool:
+        """Tell whether the one reader of a product is a sum that the compiler may round together with it."""
+        users = [self.code[u] for each in destinations(ins) for u in self.read[each]]
+        return (
+            not _ROUNDING.intersection(ins.modifiers)
+            and len(users) == 1
+            and users[0].root in {"add", "sub"}
+            and users[0].type == ins.type
+            and not _ROUNDING.intersection(users[0].modifiers)
+        )
 
     def _made_by(self, ins: Instruction) -> str:
         """Return whether an addition has an operand that it can take in."""
