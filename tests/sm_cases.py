@@ -101,6 +101,7 @@ def random_sm(random: Random) -> SM:
         "lsu_cycles", "wavefront_cycles", "joined_wavefronts", "replay_cycles", "l1_tag_cycles", "store_line_cycles",
         "atomic_cycles", "lsu_queue_cycles", "l2_queue_cycles", "dram_queue_cycles", "atomic_queue_cycles",
         "shared_atomic_cycles", "barrier_latency", "branch_latency", "hot_sector_cycles", "sector_slice_cycles",
+        "reissue_cycles",
     )  # fmt: skip
     bandwidths = (
         "l1_bytes_per_cycle",

@@ -296,7 +296,10 @@ class Oracle:
         if sm.l1_is_apart and work > 0:
             start = max(start, self.l1_free)
             self.l1_free = start + work
-        extra = cost - sm.lsu_cycles
+        again = max((self.conflicts(op, e) for e in to_shared), default=0) * sm.reissue_cycles
+        if again > 0:
+            warp.gate, warp.gate_reason = math.ceil(start + again), Stall.MIO_THROTTLE
+        extra = max(cost - sm.lsu_cycles, again)
         hit = start + extra + (latency or (sm.l1_latency if is_global else sm.shared_latency))
         done = hit if shared > 0 or work == 0 else start + extra
         asked = start
@@ -310,6 +313,10 @@ class Oracle:
                 done = max(done, self.line(warp, event, asked, hit))
                 asked += sm.l1_tag_cycles
         return done, Stall.LONG_SCOREBOARD if is_global else Stall.SHORT_SCOREBOARD
+
+    def conflicts(self, op: int, event: Event) -> int:
+        words = sum(1 for r in self.program.destinations[op] if r >= 0)
+        return max(0, (event[1] & 255) - max(1, words // max(1, sum(1 for a in self.program.accesses[op] if a >= 0))))
 
     def shared_work(self, op: int, event: Event) -> float:
         results = sum(1 for r in self.program.destinations[op] if r >= 0)

@@ -54,6 +54,8 @@ class Cycles:
     shared_wavefront: float | None = None
     shared_replay: float | None = None
     """of one SM per wavefront that a bank conflict adds; None: as shared_wavefront"""
+    shared_reissue: float | None = None
+    """until an access is issued again, for each such wavefront; None: the access is issued once"""
     shared_word: float | None = None
     """of one SM per 4-byte word that each lane of a wide load gets: registers take them in one after the other"""
     l1_tag: float | None = None

@@ -192,6 +192,22 @@ def test_registers_that_are_exchanged_are_no_shared_memory() -> None:
     assert (done.exchange_cycles, done.shared_cycles, done.l1_cycles) == (10, 0, 0)
 
 
+@pytest.mark.parametrize("memory", [Memory.SHARED_LOAD, Memory.SHARED_STORE])
+def test_an_access_with_conflicts_is_issued_again(memory: Memory) -> None:
+    """A warp waits 14 cycles for each of 3 further wavefronts, others meanwhile use the pipe: one cycle a wavefront."""
+    operation = Operation.SHARED_LOAD if memory == Memory.SHARED_LOAD else Operation.SHARED_STORE
+    op = Op(Pipe.LSU, memory, accesses=(0,))
+    step = Step(0, {0: [(operation, 4, 0)]})
+
+    def cycles(warps: int) -> float:
+        trace = trace_of([[[step] * 50 for _ in range(warps)]])
+        return last(simulate(program_of([op]), trace, sm_of(reissue_cycles=14.0), 1))
+
+    assert cycles(1) == pytest.approx(50 * 3 * 14, rel=0.02)
+    assert cycles(8) == pytest.approx(cycles(1), rel=0.05)
+    assert cycles(32) == pytest.approx(32 * 50 * 4, rel=0.05)
+
+
 def test_blocks_follow_one_another() -> None:
     done = simulate(program_of([fma(0)] * 10), trace_of([[[Step(0)]]] * 6), sm_of(), 2)
     assert done.finish_cycles.tolist() == [40, 40, 380, 380, 720, 720]

@@ -74,6 +74,8 @@ class SM:
     atomic_queue_cycles: float
     joined_wavefronts: float = 0.0
     """that each access which the compiler joined into one shared load takes at least"""
+    reissue_cycles: float = 0.0
+    """until an access is issued again, for each wavefront that a bank conflict adds: its warp waits meanwhile"""
     hot_line: int = -1
     """line that all blocks read so often that its slice of L2 is busier than the others; -1: none"""
     hot_sector_cycles: float = 0.0

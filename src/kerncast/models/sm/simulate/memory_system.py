@@ -7,6 +7,7 @@ Every queue is known by when it will have done what it has been given.
 
 from kerncast.architecture import WARP_SIZE
 from kerncast.models.sm.micro_ops import Memory
+from kerncast.models.sm.results import Stall
 from kerncast.models.sm.simulate.chains import (
     ATOMIC,
     BASIC_BLOCK,
@@ -18,7 +19,7 @@ from kerncast.models.sm.simulate.chains import (
     instruction_of,
     operation_of,
 )
-from kerncast.models.sm.simulate.compiled import called, inlined
+from kerncast.models.sm.simulate.compiled import called, inlined, upward
 from kerncast.models.sm.simulate.l1 import drop_from_l1, load_through_l1, store_in_l1
 from kerncast.models.sm.simulate.l2_share import LINE_MASK, change, contend, read, sectors_of, write
 from kerncast.models.sm.simulate.state import (
@@ -39,6 +40,7 @@ from kerncast.models.sm.simulate.state import (
     R_JOINED,
     R_L1_LATENCY,
     R_LSU,
+    R_REISSUE,
     R_REPLAY,
     R_SECTOR,
     R_SHARED_ATOMIC,
@@ -47,6 +49,8 @@ from kerncast.models.sm.simulate.state import (
     R_TAG,
     R_WAVEFRONT,
     TAG_MASK,
+    W_GATE,
+    W_GATE_REASON,
     W_STOP,
     Code,
     Real,
@@ -55,7 +59,7 @@ from kerncast.models.sm.simulate.state import (
 )
 from kerncast.recording import MASK_SHIFT, Operation
 
-SHARED_ATOMIC = int(Operation.SHARED_ATOMIC)
+SHARED_ATOMIC, MIO = int(Operation.SHARED_ATOMIC), int(Stall.MIO_THROTTLE)
 SHARED_FIRST, SHARED_LAST = int(Memory.SHARED_LOAD), int(Memory.SHARED_ATOMIC_JOINED_BY_ALL)
 JOINED, JOINED_BY_ALL = int(Memory.SHARED_ATOMIC_JOINED), int(Memory.SHARED_ATOMIC_JOINED_BY_ALL)
 
@@ -79,7 +83,7 @@ def exchange(code: Code, state: State, op: Whole, now: Whole) -> Real:
 @called
 def request(code: Code, state: State, x: Whole, op: Whole, now: Whole) -> tuple[Real, bool]:
     """Make a micro-op's accesses; returns when the last is done, and whether any went to global or local memory."""
-    own, shared = _work_of(code, state, x, op)
+    own, shared, replays = _work_of(code, state, x, op)
     memory = code.ops[op, OP_MEMORY]
     is_global = own > 0.0 or (shared == 0.0 and not SHARED_FIRST <= memory <= SHARED_LAST)
     least = code.rates[R_LSU]
@@ -89,7 +93,11 @@ def request(code: Code, state: State, x: Whole, op: Whole, now: Whole) -> tuple[
     latency = code.costs[op, OP_LATENCY]
     if latency == 0.0:
         latency = code.rates[R_L1_LATENCY if is_global else R_SHARED_LATENCY]
-    data = start + (cost - least)
+    reissued = replays * code.rates[R_REISSUE]
+    if reissued > 0.0:
+        state.warps[x, W_GATE] = upward(start + reissued)
+        state.warps[x, W_GATE_REASON] = MIO
+    data = start + max(cost - least, reissued)
     done = data + latency if shared > 0.0 or own == 0.0 else data
     if own > 0.0:
         done = max(done, _lines(code, state, x, op, (start, data + latency)))
@@ -120,11 +128,11 @@ def _is_of(code: Code, at: Whole, stop: Whole, instruction: Whole) -> bool:
 
 
 @inlined
-def _work_of(code: Code, state: State, x: Whole, op: Whole) -> tuple[Real, Real]:
-    """Return the cycles that a micro-op's lines and its shared accesses take in the load/store queue."""
+def _work_of(code: Code, state: State, x: Whole, op: Whole) -> tuple[Real, Real, Whole]:
+    """Return the cycles that a micro-op's lines and shared accesses take in the load/store queue, and its conflicts."""
     rates = code.rates
     stop = state.warps[x, W_STOP]
-    lines, stored, sectors, joined, shared = 0, 0, 0, 0, 0.0
+    lines, stored, sectors, joined, shared, replays = 0, 0, 0, 0, 0.0, 0
     for number in range(code.ops[op, OP_SLOTS]):
         at = state.places[x, code.ops[op, OP_SLOT + number]]
         if at < 0:
@@ -141,11 +149,12 @@ def _work_of(code: Code, state: State, x: Whole, op: Whole) -> tuple[Real, Real]
             elif operation != CONTENTION:
                 joined += 1
                 shared = max(shared, _shared_work(code, op, event))
+                replays = max(replays, (event & 0xFF) - _words(code, op, event))
             at += 1
     if joined > 1:
         shared = max(shared, joined * rates[R_JOINED])
     loaded = max(lines * rates[R_TAG], sectors * rates[R_SECTOR])
-    return loaded + stored * rates[R_STORE_LINE], shared
+    return loaded + stored * rates[R_STORE_LINE], shared, replays
 
 
 @inlined
@@ -155,14 +164,20 @@ def _shared_work(code: Code, op: Whole, event: Whole) -> Real:
     Lanes that want one address atomically have a wavefront each, unless they are joined.
     """
     line, memory = event & LINE_MASK, code.ops[op, OP_MEMORY]
-    wavefronts, lanes = line & 0xFF, line >> 8 & 0xFF
+    wavefronts, lanes, words = line & 0xFF, line >> 8 & 0xFF, _words(code, op, event)
     if memory == JOINED or (memory == JOINED_BY_ALL and lanes == WARP_SIZE):
         wavefronts, lanes = max(wavefronts - lanes, 0) + 1, 1
-    words = min(wavefronts, max(1, code.ops[op, OP_RESULTS] // max(1, code.ops[op, OP_SLOTS])))
+        words = min(words, wavefronts)
     work = words * code.rates[R_WAVEFRONT] + (wavefronts - words) * code.rates[R_REPLAY]
     if operation_of(event) == SHARED_ATOMIC:
         return max(work, lanes * code.rates[R_SHARED_ATOMIC])
     return work
+
+
+@inlined
+def _words(code: Code, op: Whole, event: Whole) -> Whole:
+    """Return how many of an access's wavefronts no bank conflict adds."""
+    return min(event & 0xFF, max(1, code.ops[op, OP_RESULTS] // max(1, code.ops[op, OP_SLOTS])))
 
 
 @inlined

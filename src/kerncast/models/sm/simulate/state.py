@@ -72,8 +72,8 @@ C_L1, C_SHARED, C_EXCHANGE, C_ATOMIC, C_COLUMNS = range(len(Pipe), len(Pipe) + 5
 
 (R_LSU, R_WAVEFRONT, R_JOINED, R_TAG, R_SECTOR, R_STORE_LINE, R_L2_READ, R_L2_WRITE, R_DRAM, R_READ_SHARE,
  R_WRITE_SHARE, R_SHARED_LATENCY, R_L1_LATENCY, R_L2_LATENCY, R_DRAM_LATENCY, R_ATOMIC, R_SHARED_ATOMIC, R_REPLAY,
- R_PATH, R_LOCAL_SHARE, R_LSU_ROOM, R_L2_ROOM, R_DRAM_ROOM, R_ATOMIC_ROOM, R_HOT, R_SLICE,
- R_FMA) = range(27)  # fmt: skip
+ R_PATH, R_LOCAL_SHARE, R_LSU_ROOM, R_L2_ROOM, R_DRAM_ROOM, R_ATOMIC_ROOM, R_HOT, R_SLICE, R_REISSUE,
+ R_FMA) = range(28)  # fmt: skip
 (I_WARPS, I_PARTS, I_WIDTH, I_LOCAL_LINES, I_L1_SETS, I_L1_WAYS, I_L1_OPERATIONS, I_ALLOCATE, I_BARRIER, I_LAUNCH,
  I_OLDEST, I_APART, I_HOT_LINE, I_COLUMNS) = range(14)  # fmt: skip
 
@@ -248,7 +248,7 @@ def _rates(sm: SM) -> Floats:
         R_L2_LATENCY: sm.l2_latency, R_DRAM_LATENCY: sm.dram_latency, R_ATOMIC: sm.atomic_cycles,
         R_SHARED_ATOMIC: sm.shared_atomic_cycles, R_LSU_ROOM: sm.lsu_queue_cycles, R_L2_ROOM: sm.l2_queue_cycles,
         R_DRAM_ROOM: sm.dram_queue_cycles, R_ATOMIC_ROOM: sm.atomic_queue_cycles,
-        R_HOT: sm.hot_sector_cycles, R_SLICE: sm.sector_slice_cycles,
+        R_HOT: sm.hot_sector_cycles, R_SLICE: sm.sector_slice_cycles, R_REISSUE: sm.reissue_cycles,
         **{R_FMA + pipe: cycles for pipe, cycles in enumerate(sm.fma_cycles)},
     }  # fmt: skip
     return np.array([named[column] for column in range(len(named))])
