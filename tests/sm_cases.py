@@ -4,7 +4,7 @@ from random import Random
 
 from kerncast.models.sm.micro_ops import FULL_WEIGHT, Memory, Pipe, Program
 from kerncast.models.sm.multiprocessor import SM
-from kerncast.recording import Operation
+from kerncast.recording import PASSES_SHIFT, Operation
 from kerncast.sm_trace import SMTrace
 from sm_programs import Op, Step, program_of, sm_of, trace_of
 
@@ -65,7 +65,8 @@ def random_access(random: Random, memory: Memory) -> Access:
     lines = random.sample(range(40), 1 if operation in _LOCAL else random.randint(1, 3))
     if operation in _LOCAL:
         lines = [line % 4 for line in lines]
-    found = [(operation, line, random.randint(1, 15)) for line in lines]
+    passes = 0 if operation in _LOCAL else random.choice([0, 1, 3, 32]) << PASSES_SHIFT
+    found = [(operation, line | passes, random.randint(1, 15)) for line in lines]
     if memory in {Memory.ATOMIC, Memory.REDUCTION}:
         found.insert(0, (Operation.CONTENTION, few | random.randint(1, 8) << 8, 0))
     return found
@@ -101,7 +102,7 @@ def random_sm(random: Random) -> SM:
         "lsu_cycles", "wavefront_cycles", "joined_wavefronts", "replay_cycles", "l1_tag_cycles", "store_line_cycles",
         "atomic_cycles", "lsu_queue_cycles", "l2_queue_cycles", "dram_queue_cycles", "atomic_queue_cycles",
         "shared_atomic_cycles", "barrier_latency", "branch_latency", "hot_sector_cycles", "sector_slice_cycles",
-        "reissue_cycles",
+        "reissue_cycles", "l1_pass_cycles",
     )  # fmt: skip
     bandwidths = (
         "l1_bytes_per_cycle",

@@ -18,7 +18,7 @@ SHARED_OPS = {memory for memory in Memory if memory.name.startswith("SHARED")}
 WAYS = 16
 SPREAD = 0x9E3779B1
 
-Event = tuple[Operation, int, int, int]
+Event = tuple[Operation, int, int, int, int]
 
 
 @dataclass
@@ -41,8 +41,8 @@ class Warp:
 
 
 def decoded(event: int) -> Event:
-    """Return an event as operation, line, sectors and instruction."""
-    return Operation(event >> 45 & 15), event & (2**40 - 1), event >> 40 & 15, event >> 49
+    """Return an event as operation, line, sectors, instruction and passes."""
+    return Operation(event >> 45 & 15), event & (2**32 - 1), event >> 40 & 15, event >> 49, event >> 32 & 255
 
 
 class Oracle:
@@ -284,7 +284,12 @@ class Oracle:
         stores = [e for e in events if e[0] in STORES]
         to_shared = [e for e in events if e[0] in SHARED]
         sectors = sum(e[2].bit_count() for e in loads)
-        work = max(len(loads) * sm.l1_tag_cycles, sectors * 32 / sm.l1_bytes_per_cycle)
+        data = sectors * 32 / sm.l1_bytes_per_cycle
+        passes = max((e[4] for e in loads if e[0] not in ATOMICS), default=0)
+        if sm.l1_pass_cycles and passes:
+            moved = min(sectors * 32, passes * 128)
+            data = max(passes * sm.l1_pass_cycles, moved / sm.l1_bytes_per_cycle)
+        work = max(len(loads) * sm.l1_tag_cycles, data)
         work += len(stores) * sm.store_line_cycles
         shared = max((self.shared_work(op, e) for e in to_shared), default=0.0)
         if len(to_shared) > 1:
@@ -334,7 +339,7 @@ class Oracle:
         return work
 
     def line(self, warp: Warp, event: Event, asked: float, hit: float) -> float:
-        operation, number, mask, _ = event
+        operation, number, mask, _, _ = event
         tag = -2 - (warp.number * self.trace.local_lines + number) if operation in LOCAL else number
         lines = self.l1[(tag * SPREAD % 2**32) * self.sets >> 32]
         in_l1 = self.sm.l1_lines > 0 and self.sm.l1_operations >> operation & 1

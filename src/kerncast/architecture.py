@@ -60,6 +60,8 @@ class Cycles:
     """of one SM per 4-byte word that each lane of a wide load gets: registers take them in one after the other"""
     l1_tag: float | None = None
     """per 128-byte line of a request"""
+    l1_pass: float | None = None
+    """per pass of a load through the banks of L1; None: L1 has no banks, or nobody has measured it"""
     store_line: float | None = None
     """per 128-byte line of a store"""
     shared_atomic: float | None = None

@@ -10,10 +10,14 @@ import numpy as np
 import numpy.typing as npt
 
 LINE_BYTES = 128
-#: Bits of an event: which line, which of its four sectors, whether the request has no further line, what is done, and
-#: by which PTX instruction. Where an operation has no line, those bits hold what its docstring says.
-LINE_BITS, MASK_SHIFT, LAST_SHIFT, OPERATION_SHIFT, INSTRUCTION_SHIFT = 40, 40, 44, 45, 49
+#: Bits of an event: which line, how many passes its request takes, which of its four sectors, whether the request has
+#: no further line, what is done, and by which PTX instruction. Where an operation has no line, those bits hold what its
+#: docstring says.
+LINE_BITS, PASSES_SHIFT, MASK_SHIFT, LAST_SHIFT, OPERATION_SHIFT, INSTRUCTION_SHIFT = 32, 32, 40, 44, 45, 49
 OPERATION_MASK = 0xF
+#: Passes through 32 banks of 4 bytes, as shared memory has them, that loads, stores and atomics in global memory would
+#: take; the same in each event of a request, and 0 where the recording is not in detail.
+PASSES_MASK = 0xFF
 #: Where an event has two numbers instead of a line, so many bits hold the first.
 CONTENT_SHIFT = 8
 #: Kernels with more PTX instructions, or basic blocks, than an event can name are not traced for timing.

@@ -24,12 +24,16 @@ from kerncast.recording import (
     MASK_SHIFT,
     OPERATION_MASK,
     OPERATION_SHIFT,
+    PASSES_MASK,
+    PASSES_SHIFT,
     Operation,
     Recording,
 )
 from recordings import between_barriers
 
 ALL = 2**32 - 1
+_TABLE_LOAD = 9
+"""number of the instruction with which kernels of access_kernels read their offsets"""
 Record = Callable[[CompiledKernel, Launch], Recording]
 
 
@@ -134,6 +138,42 @@ def test_wavefronts_of_shared_memory(  # noqa: PLR0913, PLR0917
             assert [(each.operation, each.content, each.sectors, each.is_last) for each in found] == [
                 (operation, content, 0, True) for content in contents
             ]
+
+
+@pytest.mark.parametrize(
+    ("name", "vector", "size"),
+    [("ld.global.u8", 1, 1), ("ld.global.f32", 1, 4), ("ld.global.f32", 4, 16), ("st.global.f64", 1, 8),
+     ("red.global.add.u32", 1, 4)],
+)  # fmt: skip
+def test_passes_of_global_memory_are_those_of_shared_memory(
+    record: Record, tmp_path: Path, name: str, vector: int, size: int
+) -> None:
+    rows: list[Offsets] = patterns(size, ROOM)[::3]
+    recording = record(accessing(access(name, vector)), launch_of(rows, tmp_path))
+    wanted = {"ld": Operation.LOAD, "st": Operation.STORE, "re": Operation.REDUCTION}[name[:2]]
+    events = between_barriers(recording)
+    for block, row in enumerate(rows):
+        for warp, lanes in enumerate((row[:32], row[32:])):
+            # What the kernel reads first is the table of offsets.
+            found = [event for run in events[block, warp] for event in run if parts(event).number > _TABLE_LOAD]
+            passes = [event >> PASSES_SHIFT & PASSES_MASK for event in found if parts(event).operation is wanted]
+            asked = requests_of(lanes, size)
+            assert passes == [oracle.wavefronts(each) for each in asked for _ in range(oracle.lines(each))]
+
+
+@pytest.mark.parametrize(
+    ("size", "stride", "passes"),
+    [(4, 0, 1), (4, 1, 1), (4, 2, 2), (4, 3, 1), (4, 4, 4), (4, 8, 8), (4, 12, 4), (4, 16, 16), (4, 24, 8),
+     (4, 32, 32), (4, 33, 1), (4, 40, 8), (8, 1, 2), (8, 2, 4), (8, 3, 2), (8, 4, 8), (8, 8, 16), (8, 16, 32)],
+)  # fmt: skip
+def test_passes_of_a_stride_are_those_that_nsight_compute_counts(
+    record: Record, tmp_path: Path, size: int, stride: int, passes: int
+) -> None:
+    """Source: te42kyfo/gpu-benches at 0a45416b, gpu-strides/a100.txt, data-stage wavefronts per load of a warp."""
+    name = {4: "ld.global.f32", 8: "ld.global.f64"}[size]
+    recording = record(accessing(access(name)), launch_of([np.arange(32) * stride * size], tmp_path))
+    events = [event for run in between_barriers(recording)[0, 0] for event in run]
+    assert events[-1] >> PASSES_SHIFT & PASSES_MASK == passes
 
 
 @pytest.mark.parametrize(("name", "size"), [("red.global.add.u32", 4), ("red.global.add.u64", 8)])

@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 from kerncast.execute.native.access import POINTERS, SITE, Access
 from kerncast.execute.native.events import record_detail
-from kerncast.execute.native.frames import WORKER, get
+from kerncast.execute.native.frames import WORKER, field, get
 from kerncast.execute.native.ir import LANES, Emitter, Unit, Value, each_lane, integer, vector
 from kerncast.execute.native.lowering import I32, I64
 from kerncast.recording import CONTENT_SHIFT, Operation
@@ -54,6 +54,18 @@ def count_wavefronts(access: Access) -> None:
         record_detail(access.emit, access.operation, SITE, _wavefronts(access, is_atomic=False))
 
 
+def passes_in_detail(access: Access) -> Value:
+    """Return the passes that an access would take through the banks of shared memory; 0 unless recorded in detail."""
+    emit = access.emit
+    name = _wavefronts_function(access, is_atomic=False)
+    passes = emit.allocate("i64")
+    emit.store(integer("i64", 0), passes)
+    with emit.when(emit.compare("ne", get(emit, POINTERS[0], WORKER, "in_detail"), 0)):
+        nowhere = field(emit, POINTERS[0], WORKER, "trash")
+        emit.store(emit.call(name, "i64", POINTERS[0], nowhere, access.mask, access.offset), passes)
+    return emit.load(passes, "i64")
+
+
 def count_shared_update(access: Access) -> None:
     """Count an atomic in shared memory: its passes, and the lanes that update the most wanted address."""
     if not access.is_counted:
@@ -87,10 +99,15 @@ def _count_passes(access: Access, passes: int) -> None:
 def _wavefronts(access: Access, *, is_atomic: bool) -> Value:
     """Count the passes of an access and return them; the lanes of an atomic never share a word."""
     emit = access.emit
-    name = f"wavefronts_{access.size}" + ("_atomic" if is_atomic else "")
-    emit.unit.borrow(name, lambda unit: _define_wavefronts(unit, name, access.size, is_atomic=is_atomic))
+    name = _wavefronts_function(access, is_atomic=is_atomic)
     place = emit.at(_COUNTERS, access.counters["shared_wavefronts"])
     return emit.call(name, "i64", POINTERS[0], place, access.mask, access.offset)
+
+
+def _wavefronts_function(access: Access, *, is_atomic: bool) -> str:
+    name = f"wavefronts_{access.size}" + ("_atomic" if is_atomic else "")
+    access.emit.unit.borrow(name, lambda unit: _define_wavefronts(unit, name, access.size, is_atomic=is_atomic))
+    return name
 
 
 def _contention(access: Access) -> Value:

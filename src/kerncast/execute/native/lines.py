@@ -4,12 +4,13 @@ Sectors of global memory are marked as touched, and each line is recorded where 
 """
 
 from kerncast.execute.native.access import POINTERS, SITE, Access
+from kerncast.execute.native.banks import passes_in_detail
 from kerncast.execute.native.events import record, tag
 from kerncast.execute.native.frames import WORKER, field, get
 from kerncast.execute.native.ir import LANES, Emitter, Unit, Value, integer
 from kerncast.execute.native.lowering import I32, I64
 from kerncast.kernel_profile import SECTOR_BYTES
-from kerncast.recording import LAST_SHIFT, LINE_BYTES, MASK_SHIFT
+from kerncast.recording import LAST_SHIFT, LINE_BYTES, MASK_SHIFT, PASSES_SHIFT
 
 SECTORS_PER_LINE = LINE_BYTES // SECTOR_BYTES
 _LINE_SHIFT, _SECTOR_SHIFT = LINE_BYTES.bit_length() - 1, SECTOR_BYTES.bit_length() - 1
@@ -75,9 +76,12 @@ def _counters(access: Access) -> Value:
 
 
 def _tag(access: Access) -> Value:
-    """Return the bits of an event that tell the instruction and what it does."""
+    """Return the bits of an event that tell the instruction, what it does and the passes that it takes."""
     assert access.operation is not None
-    return tag(access.emit, access.operation, SITE)
+    what = tag(access.emit, access.operation, SITE)
+    if access.space != "global":
+        return what
+    return access.emit.or_(what, access.emit.shl(passes_in_detail(access), PASSES_SHIFT))
 
 
 def _define_run(unit: Unit, name: str, like: Access) -> None:

@@ -46,6 +46,8 @@ class Pieces(NamedTuple):
     """number of the 128-byte line; in local memory the word of each lane has one"""
     sector: Numbers
     """of the line, 0 to 3"""
+    passes: Numbers | None = None
+    """[warps] that its request would take through the banks of shared memory, where somebody asks"""
 
 
 def global_pieces(lanes: Lanes) -> Pieces:

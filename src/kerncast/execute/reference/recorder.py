@@ -21,6 +21,7 @@ from kerncast.recording import (
     MASK_SHIFT,
     MOST_INSTRUCTIONS,
     OPERATION_SHIFT,
+    PASSES_SHIFT,
     SEGMENT,
     End,
     Operation,
@@ -40,7 +41,7 @@ class Recorder:
 
     def __init__(self, program: Program, warps: int, limit_bytes: int, *, in_detail: bool = False) -> None:
         self._program = program
-        self._in_detail = in_detail
+        self.in_detail = in_detail
         self._warps = warps
         self._limit_bytes = limit_bytes
         self._nbytes = 0
@@ -72,11 +73,13 @@ class Recorder:
         warp, line = pieces.warp[first[order]], pieces.line[first[order]].astype(np.uint64)
         is_last = np.append(warp[1:] != warp[:-1], [True]).astype(np.uint64)
         events = line | masks[order] << np.uint64(MASK_SHIFT) | is_last << np.uint64(LAST_SHIFT)
+        if self.in_detail and pieces.passes is not None:
+            events |= pieces.passes[warp].astype(np.uint64) << np.uint64(PASSES_SHIFT)
         self._append(warp, events | _tag(operation, number))
 
     def note(self, operation: Operation, number: int, warps: Index, contents: npt.NDArray[Any]) -> None:
         """Write down one event without a line for each of these warps, if the recording is in detail."""
-        if self._in_detail:
+        if self.in_detail:
             last = 0 if operation is Operation.CONTENTION else 1 << LAST_SHIFT
             self._append(warps, contents.astype(np.uint64) | _tag(operation, number) | np.uint64(last))
 

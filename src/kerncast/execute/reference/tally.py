@@ -7,6 +7,7 @@ from kerncast.execute.arena import check_room
 from kerncast.execute.layout import Program
 from kerncast.execute.reference.coalescing import (
     Lanes,
+    Numbers,
     contention,
     global_pieces,
     local_pieces,
@@ -130,13 +131,13 @@ class Tally:
         if ins.root in _ATOMICS:
             self._contention(number, lanes)
         if self.recorder:
+            if self.recorder.in_detail:
+                pieces = pieces._replace(passes=self._passes(lanes, is_atomic=False)[0])
             self.recorder.access(number, ins, "global", pieces)
 
     def _shared(self, number: int, ins: Instruction, lanes: Lanes) -> None:
         is_atomic = ins.root in _ATOMICS
-        wavefronts, least = shared_passes(
-            lanes, self._threads.warps, is_atomic=is_atomic, pairs_words=self._threads.program.pairs_words
-        )
+        wavefronts, least = self._passes(lanes, is_atomic=is_atomic)
         self._requests(number, lanes, "shared_accesses", "shared_requests")
         self._add("shared_wavefronts", number, wavefronts)
         self._add("shared_conflicts", number, wavefronts - least)
@@ -147,6 +148,10 @@ class Tally:
             content = wavefronts | most << CONTENT_SHIFT
         if self.recorder:
             self.recorder.note(_shared_operation(ins.root), number, warps, content[warps])
+
+    def _passes(self, lanes: Lanes, *, is_atomic: bool) -> tuple[Numbers, Numbers]:
+        pairs_words = self._threads.program.pairs_words
+        return shared_passes(lanes, self._threads.warps, is_atomic=is_atomic, pairs_words=pairs_words)
 
     def _contention(self, number: int, lanes: Lanes) -> None:
         most, addresses = contention(lanes, self._threads.warps)

@@ -72,6 +72,8 @@ class SM:
     l2_queue_cycles: float
     dram_queue_cycles: float
     atomic_queue_cycles: float
+    l1_pass_cycles: float = 0.0
+    """that each pass of a load through the banks of L1 takes; 0: only its sectors count"""
     joined_wavefronts: float = 0.0
     """that each access which the compiler joined into one shared load takes at least"""
     reissue_cycles: float = 0.0

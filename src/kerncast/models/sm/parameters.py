@@ -69,6 +69,7 @@ def sm_of(gpu: GPU, geometry: CacheGeometry, shares: MemoryShares) -> SM:
         reissue_cycles=c.shared_reissue or 0.0,
         l1_tag_cycles=of("l1_tag"),
         l1_bytes_per_cycle=known(a.l1_bytes_per_clock, "sustained.l1_bytes_per_clock", gpu),
+        l1_pass_cycles=c.l1_pass or 0.0,
         store_line_cycles=of("store_line"),
         l1_is_apart=a.l1_and_shared_bytes is None,
         l1_lines=(geometry.l1_bytes or 0) // LINE_BYTES,

@@ -52,6 +52,7 @@ from kerncast.recording import (
 BASIC_BLOCK = int(Operation.BASIC_BLOCK)
 LOCAL_STORE = int(Operation.LOCAL_STORE)
 STORE, ATOMIC, REDUCTION = int(Operation.STORE), int(Operation.ATOMIC), int(Operation.REDUCTION)
+LOAD_UNCACHED = int(Operation.LOAD_UNCACHED)
 LOCAL_LOAD, CONTENTION = int(Operation.LOCAL_LOAD), int(Operation.CONTENTION)
 BARRIER = int(Memory.BARRIER)
 LSU = int(Pipe.LSU)

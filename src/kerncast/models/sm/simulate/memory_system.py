@@ -12,6 +12,7 @@ from kerncast.models.sm.simulate.chains import (
     ATOMIC,
     BASIC_BLOCK,
     CONTENTION,
+    LOAD_UNCACHED,
     LOCAL_LOAD,
     LOCAL_STORE,
     REDUCTION,
@@ -40,6 +41,7 @@ from kerncast.models.sm.simulate.state import (
     R_JOINED,
     R_L1_LATENCY,
     R_LSU,
+    R_PASS,
     R_REISSUE,
     R_REPLAY,
     R_SECTOR,
@@ -57,9 +59,10 @@ from kerncast.models.sm.simulate.state import (
     State,
     Whole,
 )
-from kerncast.recording import MASK_SHIFT, Operation
+from kerncast.recording import MASK_SHIFT, PASSES_MASK, PASSES_SHIFT, Operation
 
 SHARED_ATOMIC, MIO = int(Operation.SHARED_ATOMIC), int(Stall.MIO_THROTTLE)
+SECTORS_PER_LINE = 4
 SHARED_FIRST, SHARED_LAST = int(Memory.SHARED_LOAD), int(Memory.SHARED_ATOMIC_JOINED_BY_ALL)
 JOINED, JOINED_BY_ALL = int(Memory.SHARED_ATOMIC_JOINED), int(Memory.SHARED_ATOMIC_JOINED_BY_ALL)
 
@@ -132,7 +135,7 @@ def _work_of(code: Code, state: State, x: Whole, op: Whole) -> tuple[Real, Real,
     """Return the cycles that a micro-op's lines and shared accesses take in the load/store queue, and its conflicts."""
     rates = code.rates
     stop = state.warps[x, W_STOP]
-    lines, stored, sectors, joined, shared, replays = 0, 0, 0, 0, 0.0, 0
+    lines, stored, sectors, passes, joined, shared, replays = 0, 0, 0, 0, 0, 0.0, 0
     for number in range(code.ops[op, OP_SLOTS]):
         at = state.places[x, code.ops[op, OP_SLOT + number]]
         if at < 0:
@@ -146,6 +149,8 @@ def _work_of(code: Code, state: State, x: Whole, op: Whole) -> tuple[Real, Real,
             elif operation <= LOCAL_LOAD:
                 lines += 1
                 sectors += sectors_of(event >> MASK_SHIFT & 0xF)
+                if operation <= LOAD_UNCACHED:
+                    passes = max(passes, event >> PASSES_SHIFT & PASSES_MASK)
             elif operation != CONTENTION:
                 joined += 1
                 shared = max(shared, _shared_work(code, op, event))
@@ -153,8 +158,17 @@ def _work_of(code: Code, state: State, x: Whole, op: Whole) -> tuple[Real, Real,
             at += 1
     if joined > 1:
         shared = max(shared, joined * rates[R_JOINED])
-    loaded = max(lines * rates[R_TAG], sectors * rates[R_SECTOR])
+    loaded = max(lines * rates[R_TAG], _data_work(code, sectors, passes))
     return loaded + stored * rates[R_STORE_LINE], shared, replays
+
+
+@inlined
+def _data_work(code: Code, sectors: Whole, passes: Whole) -> Real:
+    """Return the cycles that the data of a load takes: its passes through the banks of L1, of a line's bytes each."""
+    rates = code.rates
+    if passes == 0 or rates[R_PASS] == 0.0:
+        return sectors * rates[R_SECTOR]
+    return max(passes * rates[R_PASS], min(sectors, passes * SECTORS_PER_LINE) * rates[R_SECTOR])
 
 
 @inlined

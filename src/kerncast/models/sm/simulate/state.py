@@ -72,8 +72,8 @@ C_L1, C_SHARED, C_EXCHANGE, C_ATOMIC, C_COLUMNS = range(len(Pipe), len(Pipe) + 5
 
 (R_LSU, R_WAVEFRONT, R_JOINED, R_TAG, R_SECTOR, R_STORE_LINE, R_L2_READ, R_L2_WRITE, R_DRAM, R_READ_SHARE,
  R_WRITE_SHARE, R_SHARED_LATENCY, R_L1_LATENCY, R_L2_LATENCY, R_DRAM_LATENCY, R_ATOMIC, R_SHARED_ATOMIC, R_REPLAY,
- R_PATH, R_LOCAL_SHARE, R_LSU_ROOM, R_L2_ROOM, R_DRAM_ROOM, R_ATOMIC_ROOM, R_HOT, R_SLICE, R_REISSUE,
- R_FMA) = range(28)  # fmt: skip
+ R_PATH, R_LOCAL_SHARE, R_LSU_ROOM, R_L2_ROOM, R_DRAM_ROOM, R_ATOMIC_ROOM, R_HOT, R_SLICE, R_REISSUE, R_PASS,
+ R_FMA) = range(29)  # fmt: skip
 (I_WARPS, I_PARTS, I_WIDTH, I_LOCAL_LINES, I_L1_SETS, I_L1_WAYS, I_L1_OPERATIONS, I_ALLOCATE, I_BARRIER, I_LAUNCH,
  I_OLDEST, I_APART, I_HOT_LINE, I_COLUMNS) = range(14)  # fmt: skip
 
@@ -240,7 +240,7 @@ def _rates(sm: SM) -> Floats:
     named = {
         R_LSU: sm.lsu_cycles, R_WAVEFRONT: sm.wavefront_cycles, R_JOINED: sm.joined_wavefronts,
         R_REPLAY: sm.replay_cycles, R_TAG: sm.l1_tag_cycles, R_SECTOR: per_sector(sm.l1_bytes_per_cycle),
-        R_STORE_LINE: sm.store_line_cycles, R_PATH: per_sector(sm.l2_path_bytes_per_cycle),
+        R_PASS: sm.l1_pass_cycles, R_STORE_LINE: sm.store_line_cycles, R_PATH: per_sector(sm.l2_path_bytes_per_cycle),
         R_L2_READ: per_sector(sm.l2_bytes_per_cycle), R_L2_WRITE: per_sector(sm.l2_write_bytes_per_cycle),
         R_DRAM: per_sector(sm.dram_bytes_per_cycle), R_READ_SHARE: sm.dram_read_share,
         R_WRITE_SHARE: sm.dram_write_share, R_LOCAL_SHARE: sm.dram_local_share,
