@@ -110,6 +110,7 @@ def random_sm(random: Random) -> SM:
         "l2_bytes_per_cycle",
         "l2_write_bytes_per_cycle",
         "dram_bytes_per_cycle",
+        "dram_write_bytes_per_cycle",
     )
     latencies = ("shared_latency", "l1_latency", "l2_latency", "dram_latency", "block_launch_cycles")
     changes: dict[str, object] = {name: quarters(random) for name in rates}

@@ -364,7 +364,7 @@ class Oracle:
             share = self.sm.dram_local_share if operation in LOCAL else self.sm.dram_write_share
             self.write_debt += count * share
             if self.write_debt >= 1:
-                self.dram = max(asked, self.dram) + int(self.write_debt) * 32 / self.sm.dram_bytes_per_cycle
+                self.dram = max(asked, self.dram) + int(self.write_debt) * 32 / self.sm.dram_write_bytes_per_cycle
                 self.dram_sectors += int(self.write_debt)
                 self.write_debt -= int(self.write_debt)
             return done

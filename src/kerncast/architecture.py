@@ -162,6 +162,10 @@ class Architecture:
     """whether dirty sectors go to DRAM before their place is needed"""
     l2_fetch_bytes: int | None = None
     """aligned bytes that L2 reads from DRAM when one sector misses"""
+    dram_channel_bits: int | None = None
+    """of the interface: each channel opens rows of its own"""
+    dram_activate_s: float | None = None
+    """between two rows that one channel opens"""
     sustained_dram_fraction: float | None = None
     """sustained over peak bandwidth, for GPUs that were not measured"""
     l2_bytes_per_clock_per_channel: float | None = None

@@ -45,6 +45,8 @@ class FootprintCurve:
     grid_blocks: int
     total: Touches | None = None
     """what the whole launch touches, where a sample of its blocks tells"""
+    rows: npt.NDArray[np.float64] | None = None
+    """[n, 2] rows of DRAM that reading and that writing these sectors would open; None where nobody counted"""
 
     @property
     def is_whole_grid(self) -> bool:
@@ -71,6 +73,22 @@ class FootprintCurve:
             return total * (blocks - last) / (self.grid_blocks - last)
         reached = math.log(blocks / last) / math.log(self.grid_blocks / last)
         return min(total, grown * math.pow(max(1.0, total / at_end), reached))
+
+    def sectors_per_row(self, blocks: float, kind: Literal["read", "written"]) -> float:
+        """Return the sectors of each row of DRAM that is opened, where so many blocks, at least one, run side by side.
+
+        Infinite where nobody counted rows.
+        """
+        if self.rows is None:
+            return math.inf
+        point = max(0, int(np.searchsorted(self.blocks, blocks, side="right")) - 1)
+        opened = float(self.rows[point, 0 if kind == "read" else 1])
+        return float(self._counted(kind)[point].sum()) / opened if opened else math.inf
+
+    def blocks_for(self, sectors: float, kind: Kind) -> int:
+        """Return how many of the counted blocks, at least one, touch no more sectors than this."""
+        touched = self._counted(kind).sum(axis=1)
+        return int(self.blocks[max(0, int(np.searchsorted(touched, sectors, side="right")) - 1)])
 
     def rate(self, blocks: float, kind: Kind) -> float:
         """Return the new sectors that a further block touches after so many blocks, at least one."""

@@ -152,6 +152,14 @@ class GPU:
         return None if fraction is None else Rate(fraction * self.dram_bytes_per_s, is_measured=False)
 
     @property
+    def dram_rows_per_s(self) -> float | None:
+        """Rows that all DRAM channels together can open; None where unknown."""
+        bits, interval = self.architecture.dram_channel_bits, self.architecture.dram_activate_s
+        if bits is None or interval is None or self.dram_bus_bits is None:
+            return None
+        return self.dram_bus_bits / bits / interval
+
+    @property
     def l2_rate(self) -> Rate | None:
         """Sustained L2 bandwidth: measured, else from bus width and the boost clock, else None.
 

@@ -6,6 +6,7 @@ they are reckoned to cost and not by the clock: a slow machine or a busy one cou
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -32,7 +33,7 @@ def footprint_curve(executed: Executed, most_seconds: float, progress: Progress 
     """
     most = _affordable(executed, most_seconds)
     spent = 0.0
-    setting, found = executed.fresh(), list[Footprint]()
+    setting, found, rows = executed.fresh(), list[Footprint](), list[tuple[float, float]]()
     engine = NativeEngine(setting)
     before = start = _start(executed, most)
     stop = start
@@ -42,11 +43,12 @@ def footprint_curve(executed: Executed, most_seconds: float, progress: Progress 
         before, stop = first, first + count
         spent += _run(engine, new, executed.trace.cfg.lengths)
         found.append(setting.touched.footprint(count))
+        rows.append(setting.touched.rows())
         if progress:
             progress(count, most)
         if spent > most_seconds:
             break
-    return _curve(executed, setting, found)
+    return replace(_curve(executed, setting, found), rows=np.array(rows))
 
 
 def _curve(executed: Executed, setting: Setting, found: list[Footprint]) -> FootprintCurve:

@@ -16,6 +16,7 @@ from kerncast.gpu import GPU
 from kerncast.kernel_profile import SECTOR_BYTES, KernelProfile
 from kerncast.models.base import Estimate, Model, launch_s
 from kerncast.models.sm.composition import SMLoad, cycles_of, load_of, slope
+from kerncast.models.sm.dram_rows import row_slowdown
 from kerncast.models.sm.dram_traffic import dram_sectors_per_block, local_share
 from kerncast.models.sm.hot_line import HotLine, hot_line
 from kerncast.models.sm.micro_ops import Pipe, Program
@@ -169,8 +170,11 @@ class _Run:
         first = trace.head(self._resident)
         local = local_share(first, self._geometry, self._resident * trace.warps * self._load.active_sms)
         self._hot_line = self._find_hot_line(trace)
-        updated = atomic_lines(trace, self._blocks)
-        shares = MemoryShares(self._load.active_sms, 1.0, 1.0, local, updated, self._hot_line)
+        side_by_side = min(self._blocks, self._gpu.sm_count * self._resident)
+        shares = MemoryShares(
+            self._load.active_sms, 1.0, 1.0, local, atomic_lines(trace, self._blocks), self._hot_line,
+            row_slowdown(executed.footprint, self._gpu, side_by_side),
+        )  # fmt: skip
         # What L1 lets through is not known before: the first blocks tell it for all.
         for part in (first, trace):
             blocks = len(part.block_ids)
@@ -179,8 +183,12 @@ class _Run:
             read = _part(dram.read * blocks, found.l2_read_sectors - found.local_read_sectors)
             written = _part(dram.written * blocks, found.l2_write_sectors - found.local_write_sectors)
             shares = replace(shares, dram_read=read, dram_write=written)
-        from_frames = local * (found.local_read_sectors + found.local_write_sectors) / len(trace.block_ids)
-        self._dram_sectors = dram.read + dram.written + from_frames
+        of_frames = local / len(trace.block_ids)
+        self._dram = replace(
+            dram,
+            read=dram.read + of_frames * found.local_read_sectors,
+            written=dram.written + of_frames * found.local_write_sectors,
+        )
         return found
 
     def _find_hot_line(self, trace: SMTrace) -> HotLine | None:
@@ -253,7 +261,8 @@ class _Run:
 
     @property
     def _dram_cycles_per_block(self) -> float:
-        return self._dram_sectors * SECTOR_BYTES / self._sm.dram_bytes_per_cycle
+        read, written = self._dram.read, self._dram.written
+        return SECTOR_BYTES * (read / self._sm.dram_bytes_per_cycle + written / self._sm.dram_write_bytes_per_cycle)
 
     @property
     def _l2_cycles_per_block(self) -> float:

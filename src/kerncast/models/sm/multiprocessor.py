@@ -45,7 +45,8 @@ class SM:
     """of reads: the share of this SM in what L2 delivers"""
     l2_write_bytes_per_cycle: float
     dram_bytes_per_cycle: float
-    """the share of this SM"""
+    """of reads: the share of this SM"""
+    dram_write_bytes_per_cycle: float
     dram_read_share: float
     """of the sectors that L2 is asked for"""
     dram_write_share: float

@@ -8,6 +8,7 @@ import numpy as np
 from kerncast.cache_geometry import SECTOR_BYTES, CacheGeometry, l1_operations
 from kerncast.errors import MissingEvidenceError
 from kerncast.gpu import GPU
+from kerncast.models.sm.dram_rows import NO_SLOWDOWN, RowSlowdown
 from kerncast.models.sm.hot_line import HotLine
 from kerncast.models.sm.micro_ops import Pipe
 from kerncast.models.sm.multiprocessor import SM
@@ -30,6 +31,7 @@ class MemoryShares:
     atomic_lines: float
     """distinct 128-byte lines that atomics update"""
     hot_line: HotLine | None = None
+    rows: RowSlowdown = NO_SLOWDOWN
 
 
 def atomic_lines(trace: SMTrace, grid_blocks: int) -> float:
@@ -78,7 +80,8 @@ def sm_of(gpu: GPU, geometry: CacheGeometry, shares: MemoryShares) -> SM:
         l2_path_bytes_per_cycle=bandwidth.path,
         l2_bytes_per_cycle=bandwidth.l2,
         l2_write_bytes_per_cycle=bandwidth.written,
-        dram_bytes_per_cycle=bandwidth.dram,
+        dram_bytes_per_cycle=bandwidth.dram / shares.rows.read,
+        dram_write_bytes_per_cycle=bandwidth.dram / shares.rows.written,
         dram_read_share=shares.dram_read,
         dram_write_share=shares.dram_write,
         dram_local_share=shares.dram_local,

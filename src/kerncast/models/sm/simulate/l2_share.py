@@ -21,6 +21,7 @@ from kerncast.models.sm.simulate.state import (
     R_ATOMIC,
     R_DRAM,
     R_DRAM_LATENCY,
+    R_DRAM_WRITE,
     R_HOT,
     R_L2_LATENCY,
     R_L2_READ,
@@ -108,7 +109,7 @@ def _write_dram(code: Code, state: State, sectors: Real, asked: Real) -> None:
         owed = np.floor(queues[Q_WRITE_DEBT])
         queues[Q_WRITE_DEBT] -= owed
         state.counts[N_DRAM] += np.int64(owed)
-        queues[Q_DRAM] = max(asked, queues[Q_DRAM]) + owed * code.rates[R_DRAM]
+        queues[Q_DRAM] = max(asked, queues[Q_DRAM]) + owed * code.rates[R_DRAM_WRITE]
 
 
 @inlined

@@ -73,7 +73,7 @@ C_L1, C_SHARED, C_EXCHANGE, C_ATOMIC, C_COLUMNS = range(len(Pipe), len(Pipe) + 5
 (R_LSU, R_WAVEFRONT, R_JOINED, R_TAG, R_SECTOR, R_STORE_LINE, R_L2_READ, R_L2_WRITE, R_DRAM, R_READ_SHARE,
  R_WRITE_SHARE, R_SHARED_LATENCY, R_L1_LATENCY, R_L2_LATENCY, R_DRAM_LATENCY, R_ATOMIC, R_SHARED_ATOMIC, R_REPLAY,
  R_PATH, R_LOCAL_SHARE, R_LSU_ROOM, R_L2_ROOM, R_DRAM_ROOM, R_ATOMIC_ROOM, R_HOT, R_SLICE, R_REISSUE, R_PASS,
- R_FMA) = range(29)  # fmt: skip
+ R_DRAM_WRITE, R_FMA) = range(30)  # fmt: skip
 (I_WARPS, I_PARTS, I_WIDTH, I_LOCAL_LINES, I_L1_SETS, I_L1_WAYS, I_L1_OPERATIONS, I_ALLOCATE, I_BARRIER, I_LAUNCH,
  I_OLDEST, I_APART, I_HOT_LINE, I_COLUMNS) = range(14)  # fmt: skip
 
@@ -242,8 +242,8 @@ def _rates(sm: SM) -> Floats:
         R_REPLAY: sm.replay_cycles, R_TAG: sm.l1_tag_cycles, R_SECTOR: per_sector(sm.l1_bytes_per_cycle),
         R_PASS: sm.l1_pass_cycles, R_STORE_LINE: sm.store_line_cycles, R_PATH: per_sector(sm.l2_path_bytes_per_cycle),
         R_L2_READ: per_sector(sm.l2_bytes_per_cycle), R_L2_WRITE: per_sector(sm.l2_write_bytes_per_cycle),
-        R_DRAM: per_sector(sm.dram_bytes_per_cycle), R_READ_SHARE: sm.dram_read_share,
-        R_WRITE_SHARE: sm.dram_write_share, R_LOCAL_SHARE: sm.dram_local_share,
+        R_DRAM: per_sector(sm.dram_bytes_per_cycle), R_DRAM_WRITE: per_sector(sm.dram_write_bytes_per_cycle),
+        R_READ_SHARE: sm.dram_read_share, R_WRITE_SHARE: sm.dram_write_share, R_LOCAL_SHARE: sm.dram_local_share,
         R_SHARED_LATENCY: sm.shared_latency, R_L1_LATENCY: sm.l1_latency,
         R_L2_LATENCY: sm.l2_latency, R_DRAM_LATENCY: sm.dram_latency, R_ATOMIC: sm.atomic_cycles,
         R_SHARED_ATOMIC: sm.shared_atomic_cycles, R_LSU_ROOM: sm.lsu_queue_cycles, R_L2_ROOM: sm.l2_queue_cycles,
