@@ -19,6 +19,7 @@ from kerncast.models.sm.composition import SMLoad, cycles_of, load_of, slope
 from kerncast.models.sm.dram_rows import row_slowdown
 from kerncast.models.sm.dram_traffic import dram_sectors_per_block, local_share
 from kerncast.models.sm.hot_line import HotLine, hot_line
+from kerncast.models.sm.l2_reuse import times_read
 from kerncast.models.sm.micro_ops import Pipe, Program
 from kerncast.models.sm.multiprocessor import SM
 from kerncast.models.sm.parameters import MemoryShares, atomic_lines, known, sm_of
@@ -166,27 +167,31 @@ class _Run:
         resources = self._profile.resources
         keeps_local = resources is None or resources.has_frame
         self._program = lower(function, cfg, self._gpu.architecture, keeps_local=keeps_local)
-        dram = dram_sectors_per_block(executed.footprint, self._geometry, self._blocks, is_warm=self._is_warm)
-        first = trace.head(self._resident)
-        local = local_share(first, self._geometry, self._resident * trace.warps * self._load.active_sms)
-        self._hot_line = self._find_hot_line(trace)
+        curve, geometry, first = executed.footprint, self._geometry, trace.head(self._resident)
+        once = dram_sectors_per_block(curve, geometry, self._blocks, is_warm=self._is_warm)
         side_by_side = min(self._blocks, self._gpu.sm_count * self._resident)
+        times = times_read(trace, self._resident, geometry, curve.sectors(side_by_side, "either"))
+        dram = replace(once, read=once.read * times)
+        local = local_share(first, geometry, self._resident * trace.warps * self._load.active_sms)
+        self._hot_line = self._find_hot_line(trace)
         shares = MemoryShares(
             self._load.active_sms, 1.0, 1.0, local, atomic_lines(trace, self._blocks), self._hot_line,
-            row_slowdown(executed.footprint, self._gpu, side_by_side),
+            row_slowdown(curve, self._gpu, side_by_side),
         )  # fmt: skip
         # What L1 lets through is not known before: the first blocks tell it for all.
         for part in (first, trace):
             blocks = len(part.block_ids)
-            self._sm = sm_of(self._gpu, self._geometry, shares)
+            self._sm = sm_of(self._gpu, geometry, shares)
             found = simulate(self._program, part, self._sm, self._resident)
-            read = _part(dram.read * blocks, found.l2_read_sectors - found.local_read_sectors)
+            global_read = found.l2_read_sectors - found.local_read_sectors
+            read = _part(dram.read * blocks, global_read)
             written = _part(dram.written * blocks, found.l2_write_sectors - found.local_write_sectors)
             shares = replace(shares, dram_read=read, dram_write=written)
-        of_frames = local / len(trace.block_ids)
+        # What comes again is read again where L1 has not caught it.
+        most, of_frames = max(once.read, global_read / len(trace.block_ids)), local / len(trace.block_ids)
         self._dram = replace(
             dram,
-            read=dram.read + of_frames * found.local_read_sectors,
+            read=min(dram.read, most) + of_frames * found.local_read_sectors,
             written=dram.written + of_frames * found.local_write_sectors,
         )
         return found
