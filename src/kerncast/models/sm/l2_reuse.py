@@ -1,8 +1,8 @@
 """How often DRAM is read for the same data, because the blocks of one wave have more in use than L2 holds.
 
 The accesses of one SM's resident warps, each warp's next one in turn, stand for what all SMs do at once. L2 keeps the
-same part of this SM's 128-byte lines as of the whole wave's; a line that comes again after more lines than that is lost,
-unless L1 still holds it.
+same part of this SM's 128-byte lines as of the whole wave's; what comes again after more lines than that is lost
+where L1 does not hold it either.
 Equation: fp(w), the mean number of distinct lines in w accesses, from reuse times; lost is what comes again after more
 than the w for which fp(w) is what is kept.
 Source: Xiang, Ding, Luo, Bao, "HOTL: a Higher Order Theory of Locality", ASPLOS 2013. Fails when: warps drift apart, so
