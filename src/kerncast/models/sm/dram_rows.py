@@ -14,9 +14,11 @@ from kerncast.footprint import FootprintCurve
 from kerncast.gpu import GPU
 from kerncast.kernel_profile import SECTOR_BYTES
 
-#: Neighbouring blocks that are taken to run in step, whatever they touch. Fewer do not tell what lies beside a block's
-#: tile; blocks far apart would make random accesses look dense.
+#: Neighbouring blocks that are taken to run in step, whatever they touch; blocks far apart would make random accesses
+#: look dense.
 _IN_STEP = 8
+#: Fewer do not tell what lies beside a block's tile.
+_FEWEST = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +37,7 @@ def row_slowdown(curve: FootprintCurve, gpu: GPU, wave_blocks: int) -> RowSlowdo
     rows_per_s, latency = gpu.dram_rows_per_s, gpu.dram_latency
     bandwidth = gpu.dram_rate.bytes_per_s if gpu.dram_rate else gpu.dram_bytes_per_s
     counted = int(curve.blocks[-1])
-    if rows_per_s is None or latency is None or counted < min(_IN_STEP, curve.grid_blocks):
+    if rows_per_s is None or latency is None or counted < min(_FEWEST, curve.grid_blocks):
         return NO_SLOWDOWN
     on_the_way = bandwidth * latency / gpu.clock_hz / SECTOR_BYTES
     sectors_at_full_rate = bandwidth / rows_per_s / SECTOR_BYTES
