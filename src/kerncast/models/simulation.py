@@ -1,30 +1,24 @@
 """One SM simulated with the blocks that it gets, and the grid composed from it: the default for kernels with source."""
 
 import math
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
-from kerncast.architecture import WARP_SIZE
-from kerncast.cache_geometry import cache_geometry, l1_operations
+from kerncast.cache_geometry import cache_geometry
 from kerncast.errors import BudgetExceededError, KernelFault, LaunchError, MissingEvidenceError, UnsupportedError
 from kerncast.execute.executed import Executed
 from kerncast.gpu import GPU
 from kerncast.kernel_profile import SECTOR_BYTES, KernelProfile
 from kerncast.models.base import Estimate, Model, launch_s
-from kerncast.models.sm.composition import SMLoad, cycles_of, load_of, slope
-from kerncast.models.sm.dram_rows import row_slowdown
-from kerncast.models.sm.dram_traffic import dram_sectors_per_block, local_share
-from kerncast.models.sm.hot_line import HotLine, hot_line
-from kerncast.models.sm.l2_reuse import times_read
+from kerncast.models.sm.composition import SMLoad, load_of
+from kerncast.models.sm.grid_memory import GridOnGPU, grid_memory
 from kerncast.models.sm.micro_ops import Pipe, Program
 from kerncast.models.sm.multiprocessor import SM
-from kerncast.models.sm.parameters import MemoryShares, atomic_lines, known, sm_of
+from kerncast.models.sm.parameters import known, sm_of
 from kerncast.models.sm.results import Simulated
-from kerncast.models.sm.uneven import Slots, Uneven, are_alike, cycles_of_uneven, uneven, work_of_grid, work_of_trace
+from kerncast.models.sm.whole_grid import SimulatedBlocks, busy_blocks, busy_share, cycles_of_grid
 from kerncast.occupancy import block_request_of, occupancy
 from kerncast.prediction import Term, Timing
 from kerncast.sm_trace import SMTrace, entered_blocks
@@ -36,16 +30,10 @@ _MOST_INSTRUCTIONS, _FAR_TOO_MANY_INSTRUCTIONS = 2e6, 6e7
 _MOST_EVENTS = 2**24
 #: Where a smaller part of the blocks accesses memory, the grid is larger than its data.
 _BUSY = 0.75
-#: Blocks side by side that tell what all blocks of a grid read.
-_SOME_BLOCKS = 2
 #: Blocks that share work do as much as finds them: recorded alone, they do that of the others.
 _MOST_OTHER_WORK = 2.0
 #: A resource decides where it is busy for this part of the time; else latency does.
 _DECIDES = 0.6
-#: Of what a block lasts, the most that its launch can be.
-_MOST_LAUNCHING = 0.5
-#: A block that lasts so many times what the longest simulated one does is simulated by itself.
-_LONG = 2.0
 _CURE = "Use --model roofline."
 
 
@@ -151,7 +139,7 @@ class _Run:
         work = self._instructions / traced if traced else 1.0
         if not executed.is_independent and not 1 / _MOST_OTHER_WORK <= work <= _MOST_OTHER_WORK:
             raise UnsupportedError("what a block does depends on what other blocks leave it", cure=_CURE)
-        busy = _busy_share(executed)
+        busy = busy_share(executed)
         if busy >= _BUSY:
             return trace, work
         self._blocks = max(1, round(self._grid * busy))
@@ -167,47 +155,16 @@ class _Run:
         resources = self._profile.resources
         keeps_local = resources is None or resources.has_frame
         self._program = lower(function, cfg, self._gpu.architecture, keeps_local=keeps_local)
-        curve, geometry, first = executed.footprint, self._geometry, trace.head(self._resident)
-        once = dram_sectors_per_block(curve, geometry, self._blocks, is_warm=self._is_warm)
-        side_by_side = min(self._blocks, self._gpu.sm_count * self._resident)
-        times = times_read(trace, self._resident, geometry, curve.sectors(side_by_side, "either"))
-        dram = replace(once, read=once.read * times)
-        local = local_share(first, geometry, self._resident * trace.warps * self._load.active_sms)
-        self._hot_line = self._find_hot_line(trace)
-        shares = MemoryShares(
-            self._load.active_sms, 1.0, 1.0, local, atomic_lines(trace, self._blocks), self._hot_line,
-            row_slowdown(curve, self._gpu, side_by_side),
-        )  # fmt: skip
+        grid = GridOnGPU(self._gpu, self._geometry, self._load, self._resident, self._blocks)
+        memory = grid_memory(executed, trace, grid, is_warm=self._is_warm)
+        shares = memory.shares
         # What L1 lets through is not known before: the first blocks tell it for all.
-        for part in (first, trace):
-            blocks = len(part.block_ids)
-            self._sm = sm_of(self._gpu, geometry, shares)
+        for part in (trace.head(self._resident), trace):
+            self._sm = sm_of(self._gpu, self._geometry, shares)
             found = simulate(self._program, part, self._sm, self._resident)
-            global_read = found.l2_read_sectors - found.local_read_sectors
-            read = _part(dram.read * blocks, global_read)
-            written = _part(dram.written * blocks, found.l2_write_sectors - found.local_write_sectors)
-            shares = replace(shares, dram_read=read, dram_write=written)
-        # What comes again is read again where L1 has not caught it.
-        most, of_frames = max(once.read, global_read / len(trace.block_ids)), local / len(trace.block_ids)
-        self._dram = replace(
-            dram,
-            read=min(dram.read, most) + of_frames * found.local_read_sectors,
-            written=dram.written + of_frames * found.local_write_sectors,
-        )
+            shares = memory.after(found)
+        self._dram, self._hot_line = memory.dram_sectors(found), shares.hot_line
         return found
-
-    def _find_hot_line(self, trace: SMTrace) -> HotLine | None:
-        """Return the line whose slice of L2 is busier than the others; None where there is none or no fact about it."""
-        from kerncast.execute.sm_blocks import record_sm  # noqa: PLC0415  LLVM takes time to load
-
-        slices, executed = self._gpu.l2_slices, self._executed
-        if self._blocks < _SOME_BLOCKS or slices is None or not self._gpu.architecture.l2_bytes_per_clock_per_slice:
-            return None
-        try:
-            neighbours = partial(record_sm, executed, 1, _SOME_BLOCKS, _MOST_EVENTS)
-            return hot_line(trace, l1_operations(self._geometry), slices, neighbours)
-        except (UnsupportedError, KernelFault, BudgetExceededError):
-            return None  # blocks that cannot run by themselves side by side
 
     def result(self) -> SimulatedLaunch:
         """Return what was found."""
@@ -221,48 +178,16 @@ class _Run:
     def _cycles(self, roof: float) -> float:
         """Return the cycles of the whole launch; ``roof`` are those of the busiest resource."""
         floor = max(self._dram_cycles_per_block, self._l2_cycles_per_block * self._work)
-        busy = self._busy_cycles(floor)
+        sms = self._gpu.sm_count
+        blocks = SimulatedBlocks(
+            self._program, self._sm, sms, self._trace, self._simulated, self._resident, self._load, self._blocks
+        )
+        kept = None if self._blocks == self._grid else busy_blocks(self._executed)
+        busy = cycles_of_grid(self._executed, blocks, kept, floor, self._work)
         idle_cycles = known(self._gpu.architecture.cycles.idle_block, "cycles.idle_block", self._gpu)
         idle_blocks = (self._grid - self._blocks) / self._gpu.sm_count
         idle = idle_blocks * (self._sm.block_launch_cycles + idle_cycles) / self._geometry.resident
         return max(busy, roof) + idle
-
-    def _busy_cycles(self, floor: float) -> float:
-        """Return the cycles of the blocks that are not idle."""
-        executed = self._executed
-        if not executed.is_independent:
-            return cycles_of(self._simulated, self._load, self._resident, floor, self._work)
-        lengths = np.array(executed.trace.cfg.lengths, np.int64)
-        kept = np.ones(len(executed.trace.block_ids), np.bool_)
-        grid, longest = work_of_grid(executed, kept if self._blocks == self._grid else _busy_blocks(executed))
-        simulated = work_of_trace(self._trace, lengths)
-        if are_alike(grid, simulated):
-            return cycles_of(self._simulated, self._load, self._resident, floor, self._work)
-        steady, done = slope(self._simulated, self._resident), len(self._simulated.finish_cycles)
-        launch = self._sm.block_launch_cycles if done > self._resident else 0.0
-        blocks = uneven(grid, simulated, self._blocks, min(_MOST_LAUNCHING, launch / max(1.0, steady * self._resident)))
-        per_block = max(steady / blocks.mean_simulated_work, floor)
-        finish = float(self._simulated.finish_cycles[-1])
-        full = min(per_block * self._resident, finish / float(blocks.simulated.max()))
-        is_short = grid.warps[grid.longest.argmax()] <= _MOST_EVENTS / WARP_SIZE  # a line per lane
-        alone, lasting = self._alone(blocks, longest if is_short else None)
-        slots = Slots(self._gpu.sm_count, self._resident, min(1.0, alone / max(1.0, full * lasting - launch)))
-        return cycles_of_uneven(self._simulated, self._load, slots, blocks, per_block)
-
-    def _alone(self, blocks: Uneven, longest: int | None) -> tuple[float, float]:
-        """Return how long a long block takes that has the SM for itself, and how much longer than others it lasts.
-
-        It is the ``longest`` of the grid, or of those simulated where that is too long or none.
-        """
-        from kerncast.execute.sm_blocks import record_blocks  # noqa: PLC0415  LLVM takes time to load
-        from kerncast.models.sm.simulate import simulate  # noqa: PLC0415  numba takes time to load
-
-        row = int(blocks.simulated.argmax())
-        trace, lasting = self._trace.only(row), float(blocks.simulated[row])
-        if longest is not None and blocks.grid.max() > _LONG * lasting:
-            trace = record_blocks(self._executed, np.array([longest], np.int64), _MOST_EVENTS)
-            lasting = float(blocks.grid.max())
-        return float(simulate(self._program, trace, self._sm, 1).finish_cycles[0]), lasting
 
     @property
     def _dram_cycles_per_block(self) -> float:
@@ -295,21 +220,3 @@ class _Run:
             "atomics": found.atomic_cycles * scale,
             "dram": self._dram_cycles_per_block * self._load.blocks,
         }
-
-
-def _busy_share(executed: Executed) -> float:
-    """Return the part of the blocks that access memory; 1 where none of the sample does."""
-    accessed = _busy_blocks(executed)
-    if not accessed.any():
-        return 1.0
-    return executed.sampler.scale(accessed.astype(np.float64)).value / executed.sampler.blocks
-
-
-def _busy_blocks(executed: Executed) -> npt.NDArray[np.bool_]:
-    """Return [n] which blocks of the sample access memory."""
-    counts = executed.trace.counts
-    return np.asarray((counts.lines + counts.shared_requests + counts.local_lines).sum(axis=1) > 0)
-
-
-def _part(some: float, everything: float) -> float:
-    return min(1.0, some / everything) if everything else 0.0
