@@ -3,14 +3,17 @@
     python benchmarks/score_timing.py --json scores.json
     python tools/calibrate_interval.py scores.json ... [--model simulation] [--check]
 
-Rows are grouped by kernel family, each of the same weight: many rows of one kernel say little about another. The factor
-of a level is a quantile of |ln(forecast / measured)| over this mixture; with K families, a level L is looked up at
-L (K + 1) / K (split conformal with the family as the unit: Dunn, Wasserman, Ramdas, JASA 118, 2023).
-Prints how much of a family the factors of all other families hold. ``--check`` writes nothing.
+Rows are grouped by kernel family, and families by the suite that they come from. Suites have the same weight, and so
+have the families of a suite: many rows of one kernel say little about another, and many programs of one suite, on one
+GPU, little about the next suite. The factor of a level is a quantile of |ln(forecast / measured)| over this mixture;
+with K families, a level L is looked up at L (K + 1) / K (split conformal with the family as the unit: Dunn, Wasserman,
+Ramdas, JASA 118, 2023). Prints how much of a family, and of a suite, the factors of all others hold. ``--check`` writes
+nothing.
 Fails when: the families are few; above K / (K + 1) the widest error decides.
 """
 
 import argparse
+import csv
 import json
 import math
 from collections.abc import Iterable, Sequence
@@ -24,12 +27,15 @@ import kerncast
 from kerncast.models.calibration import VERSION
 
 FOLDER = Path(kerncast.__path__[0]) / "data" / "calibration"
+PROGRAMS = Path(__file__).parents[1] / "benchmarks" / "hecbench_programs.csv"
 LEVELS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98)
 CHECKED = (0.8, 0.9, 0.95)
 #: Sets that time one kernel in different builds.
 SAME_KERNEL = {"convolution-2023": "convolution", "convolution-2025": "convolution", "convolution-ktt": "convolution"}
 #: Sets whose kernels are named by program and kernel; a program is one family.
 BY_PROGRAM = {"hecbench"}
+#: Suites by the first word of a family, where it is not the suite's name.
+SUITES = {"convolution": "tuners", "coulomb": "tuners"}
 #: Of each set, whose measurements it holds.
 PROVENANCE = {
     "vecmat": "gpuperfpredict (Amaris et al., CC BY 4.0)",
@@ -71,6 +77,8 @@ class Coverage:
     by_family: float
     """mean over families of the share of their rows"""
     by_row: float
+    by_suite: float
+    """mean over suites, each with the factor of the others"""
 
 
 def main() -> None:
@@ -78,18 +86,26 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("scores", nargs="+", type=Path, help="what score_timing.py --json wrote")
     parser.add_argument("--model", default="simulation")
+    parser.add_argument(
+        "--programs", type=Path, default=PROGRAMS, help="forecasts of programs that score_timing does not run"
+    )
     parser.add_argument("--check", action="store_true", help="print only")
     asked = parser.parse_args()
     rows = [row for file in asked.scores for row in read_scores(file.read_text(encoding="utf-8"), asked.model)]
+    rows += read_programs(asked.programs.read_text(encoding="utf-8"))
     families = by_family(rows)
     found = factors(families, LEVELS)
     print("| level | factor |\n|---|---|")
     for level, factor in zip(LEVELS, found, strict=True):
         print(f"| {level:.0%} | {factor:.3f} |")
-    print("\n| level | factor | families' rows held, family left out | rows held, family left out |\n|---|---|---|---|")
+    print(
+        "\n| level | factor | families' rows, family left out | rows, family left out | suites' rows, suite left out |"
+    )
+    print("|---|---|---|---|---|")
     for level in CHECKED:
         seen = leave_one_out(families, level)
-        print(f"| {level:.0%} | {factors(families, [level])[0]:.3f} | {seen.by_family:.1%} | {seen.by_row:.1%} |")
+        (factor,) = factors(families, [level])
+        print(f"| {level:.0%} | {factor:.3f} | {seen.by_family:.1%} | {seen.by_row:.1%} | {seen.by_suite:.1%} |")
     print("\n| family | rows | median factor | 90th percentile |\n|---|---|---|---|")
     for name, errors in sorted(families.items(), key=lambda item: -float(np.median(item[1]))):
         print(f"| {name} | {len(errors)} | {_factor(errors, 0.5):.2f} | {_factor(errors, 0.9):.2f} |")
@@ -104,6 +120,15 @@ def read_scores(text: str, model: str) -> list[Scored]:
         Scored(row["set"], row["kernel"], row["gpu"], abs(math.log(row["forecasts"][model]["ratio"])))
         for row in json.loads(text)
         if model in row["forecasts"]
+    ]
+
+
+def read_programs(text: str) -> list[Scored]:
+    """Return the rows of HeCBench programs whose sources are not part of this repository: their results are."""
+    return [
+        Scored("hecbench", f"{row['program']} {row['kernel']}", "rtx-3080", abs(math.log(ratio)))
+        for row in csv.DictReader(text.splitlines())
+        if (ratio := float(row["forecast_us"]) / float(row["measured_us"]))
     ]
 
 
@@ -123,7 +148,11 @@ def factors(families: dict[str, Floats], levels: Sequence[float]) -> list[float]
     [0.3, 0.4]
     """
     errors = np.concatenate(list(families.values()))
-    weights = np.concatenate([np.full(len(of), 1.0 / (len(families) * len(of))) for of in families.values()])
+    suites = [suite_of(name) for name in families]
+    shares = [1.0 / (len(set(suites)) * suites.count(suite)) for suite in suites]
+    weights = np.concatenate(
+        [np.full(len(of), share / len(of)) for share, of in zip(shares, families.values(), strict=True)]
+    )
     order = np.argsort(errors)
     held = np.cumsum(weights[order])
     corrected = np.minimum(np.array(levels) * (1 + 1 / len(families)), 1.0)
@@ -131,16 +160,40 @@ def factors(families: dict[str, Floats], levels: Sequence[float]) -> list[float]
     return [float(each) for each in np.exp(errors[order][np.minimum(places, len(errors) - 1)])]
 
 
+def suite_of(family: str) -> str:
+    """Return the suite of a family.
+
+    >>> suite_of("rodinia lud_diagonal"), suite_of("convolution")
+    ('rodinia', 'tuners')
+    """
+    first = family.partition(" ")[0]
+    return SUITES.get(first, first)
+
+
 def leave_one_out(families: dict[str, Floats], level: float) -> Coverage:
     """Return how much of each family the factor of all others holds."""
     held = []
     for name, errors in families.items():
         (factor,) = factors({other: of for other, of in families.items() if other != name}, [level])
-        held.append((float((errors <= math.log(factor) + 1e-12).mean()), len(errors)))
+        held.append((_share(errors, factor), len(errors)))
+    of_suites = []
+    for suite in {suite_of(name) for name in families}:
+        others = {name: of for name, of in families.items() if suite_of(name) != suite}
+        (factor,) = factors(others, [level])
+        own = np.concatenate([of for name, of in families.items() if suite_of(name) == suite])
+        of_suites.append(_share(own, factor))
     rows = sum(count for _, count in held)
     return Coverage(
-        level, sum(share for share, _ in held) / len(held), sum(share * count for share, count in held) / rows
+        level,
+        by_family=sum(share for share, _ in held) / len(held),
+        by_row=sum(share * count for share, count in held) / rows,
+        by_suite=sum(of_suites) / len(of_suites),
     )
+
+
+def _share(errors: Floats, factor: float) -> float:
+    """Return the part of the errors that a factor holds."""
+    return float((errors <= math.log(factor) + 1e-12).mean())
 
 
 def document(rows: Sequence[Scored], found: Sequence[float]) -> str:
