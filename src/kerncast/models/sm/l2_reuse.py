@@ -21,7 +21,7 @@ from kerncast.sm_trace import SMTrace
 #: More accesses than that tell no more.
 _MOST_ACCESSES = 2**21
 _SECTORS_PER_LINE = 4
-_ROUNDING = 1e-9
+_ROUNDING = 2.0**-30
 
 Numbers = npt.NDArray[np.int64]
 
