@@ -52,8 +52,6 @@ class Cycles:
     load_store_sm: float | None = None
     """of the queue that the sub-partitions share, per instruction"""
     shared_wavefront: float | None = None
-    shared_replay: float | None = None
-    """of one SM per wavefront that a bank conflict adds; None: as shared_wavefront"""
     shared_reissue: float | None = None
     """until an access is issued again, for each such wavefront; None: the access is issued once"""
     shared_word: float | None = None
@@ -84,9 +82,9 @@ class Cycles:
     barrier_latency: float | None = None
     branch_latency: float | None = None
     block_launch: float | None = None
+    """from the end of a block to the first instruction of the one that takes its place"""
     grid_launch: float | None = None
     """from the start of a block to that of the next one anywhere on the GPU"""
-    """from the end of a block to the first instruction of the one that takes its place"""
     idle_block: float | None = None
     """of a block that finds nothing to do"""
     lsu_queue: float | None = None

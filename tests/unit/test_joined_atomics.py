@@ -137,3 +137,21 @@ over:
     for guard, is_joined in (("%r1", True), ("%r2", False)):
         function = linked_program(ptx.replace("GUARD", guard), "k").function
         assert bool(joined_atomics(function, 86)) == is_joined
+
+
+def test_what_a_lane_reads_from_memory_of_its_own_differs() -> None:
+    ptx = """.version 8.5 .target sm_86 .address_size 64
+.visible .entry k(.param .u32 n) {
+    .local .align 4 .b8 own[32];
+    .reg .b32 %r<9>; .shared .align 4 .b8 s[64];
+    ld.param.u32 %r1, [n];
+    mov.u32 %r3, own;
+    ld.SPACE.u32 %r2, [%r3];
+    mov.u32 %r4, s;
+    add.u32 %r4, %r4, %r2;
+    atom.shared.add.u32 %r5, [%r4], 2;
+    ret;
+}"""
+    for space, is_joined in (("shared", True), ("local", False)):
+        function = linked_program(ptx.replace("SPACE", space), "k").function
+        assert bool(joined_atomics(function, 86)) == is_joined

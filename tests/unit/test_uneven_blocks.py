@@ -96,6 +96,29 @@ def test_a_small_grid_lasts_as_long_as_the_sm_that_gets_the_long_blocks(tmp_path
     assert found == pytest.approx(even * 780 / 400, rel=0.08)
 
 
+READS = """
+extern "C" __global__ void reads(const float *x, float *y, int p) {
+    const int i = blockIdx.x * blockDim.x + threadIdx.x, n = blockIdx.x == p ? 20000 : 10;
+    float s = 0;
+    for (int k = 0; k < n; ++k) s += x[(k * 32 + threadIdx.x) & 1023];
+    y[i] = s;
+}
+"""
+
+
+def test_it_does_not_matter_whether_the_long_block_is_among_those_simulated(tmp_path: Path) -> None:
+    """One of 1000 blocks does two thousand times what others do: the grid lasts as long as it, wherever it is."""
+    (tmp_path / "k.cu").write_text(READS, encoding="utf-8")
+    launch = 'kernel = "reads"\ngrid = [1000]\nblock = [128]\n'
+    args = 'x = "f32[1024] random", y = "f32[128000] zeros"'
+    text = "".join(f"[[launch]]\n{launch}args = {{ {args}, p = {p} }}\n" for p in (0, 1, 13, 500, 999))
+    (tmp_path / "k.toml").write_text(f'source = "k.cu"\n{text}', encoding="utf-8")
+    for gpu in ("k20", "p4"):
+        options = Options(timing=Timing.PROFILER, model="simulation")
+        found = [p.seconds for p in forecast_all(tmp_path / "k.toml", [(load_gpu(gpu), ())], options).predictions]
+        assert max(found) < 1.2 * min(found)
+
+
 @given(st.lists(st.floats(0.01, 100), min_size=1, max_size=60), st.integers(1, 5), st.integers(1, 4), st.floats(0.1, 1))
 def test_a_schedule_is_between_its_bounds(lasting: list[float], sms: int, resident: int, alone: float) -> None:
     slots = Slots(sms, resident, alone)

@@ -39,11 +39,15 @@ def hot_line(trace: SMTrace, l1_operations: int, slices: float, neighbours: Call
     lines, sectors = _loads(trace.head(1).events, l1_operations)
     own, place = np.unique(lines, return_inverse=True)
     read = np.bincount(place, sectors, len(own))
+    beside: SMTrace | None = None
     for number in np.argsort(-read, kind="stable"):
         if read[number] * slices <= read.sum():
             return None
         line = own[number]
-        if _is_in_each(line, trace, l1_operations) and _is_in_each(line, neighbours(), l1_operations):
+        if not _is_in_each(line, trace, l1_operations):
+            continue
+        beside = beside or neighbours()
+        if _is_in_each(line, beside, l1_operations):
             all_lines, all_sectors = _loads(trace.events, l1_operations)
             return HotLine(int(line), float(all_sectors[all_lines == line].sum()) / len(trace.block_ids))
     return None

@@ -67,7 +67,7 @@ def sm_of(gpu: GPU, geometry: CacheGeometry, shares: MemoryShares) -> SM:
         lsu_cycles=of("load_store_sm"),
         wavefront_cycles=of("shared_wavefront"),
         joined_wavefronts=c.shared_word or 0.0,
-        replay_cycles=c.shared_replay or of("shared_wavefront"),
+        replay_cycles=of("shared_wavefront"),
         reissue_cycles=c.shared_reissue or 0.0,
         l1_tag_cycles=of("l1_tag"),
         l1_bytes_per_cycle=known(a.l1_bytes_per_clock, "sustained.l1_bytes_per_clock", gpu),

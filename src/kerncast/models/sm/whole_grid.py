@@ -56,8 +56,10 @@ def cycles_of_grid(
     launch = run.sm.block_launch_cycles if done > run.resident else 0.0
     launching = min(_MOST_LAUNCHING, launch / max(1.0, steady * run.resident))
     blocks = uneven(grid, simulated, run.grid_blocks, launching)
-    per_block = max(steady / blocks.mean_simulated_work, floor)
-    finish = float(run.simulated.finish_cycles[-1])
+    finish, one_sm = float(run.simulated.finish_cycles[-1]), Slots(1, run.resident, 1.0)
+    as_even = finish / one_sm.scheduled(blocks.simulated) * one_sm.even(done) / done
+    # What is left when one long block lasts is no measure of the others; bandwidth waits for no SM and is a roof.
+    per_block = min(steady / blocks.mean_simulated_work, as_even)
     full = min(per_block * run.resident, finish / float(blocks.simulated.max()))
     is_short = grid.warps[grid.longest.argmax()] <= _MOST_EVENTS / WARP_SIZE  # a line per lane
     alone, lasting = _alone(executed, run, blocks, longest if is_short else None)

@@ -67,10 +67,15 @@ def varying_registers(function: Function) -> frozenset[str]:
         before = len(varying)
         diverges = any(ins.root in {"bra", "brx", "ret", "exit"} and _varies(ins, varying) for ins in code)
         for ins in code:
-            is_own = ins.root in _OF_THE_LANE or _varies(ins, varying)
+            is_own = ins.root in _OF_THE_LANE or _is_private_load(ins) or _varies(ins, varying)
             varying |= {r.name for r in results_of(ins) if is_own or (diverges and definitions[r.name] > 1)}
         if len(varying) == before:
             return frozenset(varying)
+
+
+def _is_private_load(ins: Instruction) -> bool:
+    """Tell whether each lane loads from memory of its own, or from where that cannot be told."""
+    return ins.root == "ld" and ins.space in {"local", ""}
 
 
 def _varies(ins: Instruction, varying: set[str]) -> bool:
