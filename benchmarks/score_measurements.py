@@ -25,7 +25,7 @@ from kerncast.kernel_profile import Count, KernelProfile
 from kerncast.measurement import Configuration, Measurement, Method, Outcome, Protocol
 from kerncast.measurement_files import read_measurement
 from kerncast.models import model_named
-from kerncast.models.base import Question
+from kerncast.models.base import Case, Question
 from kerncast.prediction import Prediction, Timing
 from kerncast.units import MEGA, PERCENT, format_seconds
 
@@ -243,7 +243,7 @@ def _forecasts(subject: Subject, profile: KernelProfile, gpu: GPU, times: dict[M
     """Forecast one launch with every model; none where one of them refuses, so that all are scored on the same."""
     try:
         return [
-            Scored(subject, method, model_named(name).predict(profile, gpu, Question(TIMINGS[method])), seconds)
+            Scored(subject, method, model_named(name).predict(Case(profile, gpu), Question(TIMINGS[method])), seconds)
             for method, seconds in times.items()
             for name in MODELS
         ]

@@ -16,7 +16,7 @@ from kerncast.execute import Budget, Executed, profile_of, run_launch
 from kerncast.gpu import GPU
 from kerncast.kernel_profile import KernelProfile, Resources
 from kerncast.launch import Launch, load_launches
-from kerncast.models import DEFAULT_MODEL, DEFAULT_MODEL_OF_COUNTS, Question, model_named
+from kerncast.models import DEFAULT_MODEL, DEFAULT_MODEL_OF_COUNTS, Case, Question, model_named
 from kerncast.occupancy import BlockRequest, block_request, block_request_of, why_not
 from kerncast.prediction import Prediction, Refused, Timing
 
@@ -55,21 +55,13 @@ class Options:
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
-    """A profile with the GPU that it is to be timed on."""
-
-    profile: KernelProfile
-    gpu: GPU
-
-
-@dataclass(frozen=True, slots=True)
 class Forecast:
     """All that came of some evidence and some GPUs."""
 
     predictions: tuple[Prediction, ...]
     refused: tuple[Refused, ...]
     cases: tuple[Case, ...]
-    """profile and GPU of each prediction, in the same order"""
+    """what each prediction was made from, in the same order, but for what was executed"""
     first_refusal: Refusal | None = None
 
 
@@ -184,12 +176,13 @@ def forecast_all(
             if subject.executed and options.model in {None, DEFAULT_MODEL}:
                 _announce(f"timing {subject.profile.kernel} on {gpu.name}", progress, number, len(gpus))
             try:
-                case, prediction = timer.forecast(subject, gpu)
+                case = subject.on(gpu if options.clock is None else gpu.at_clock(options.clock))
+                prediction = timer.forecast(case)
             except Refusal as refusal:
                 gathered.refuse(refusal, subject.profile.kernel, subject.profile.index, gpu.name)
                 continue
             gathered.predictions.append(replace(prediction, caveats=(*assumed, *prediction.caveats)))
-            gathered.cases.append(case)
+            gathered.cases.append(replace(case, executed=None))
     return gathered.forecast()
 
 
@@ -200,6 +193,9 @@ class _Subject:
     profile: KernelProfile
     executed: Executed | None = None
 
+    def on(self, gpu: GPU) -> Case:
+        return Case(self.profile, gpu, self.executed)
+
 
 class _Timer:
     """Forecasts one launch on one GPU after the other."""
@@ -209,34 +205,31 @@ class _Timer:
         self._lost_seconds = 0.0
         """that simulations took which did not end within their budget"""
 
-    def forecast(self, subject: _Subject, gpu: GPU) -> tuple[Case, Prediction]:
-        """Return the forecast on one GPU; raises Refusal."""
+    def forecast(self, case: Case) -> Prediction:
+        """Return the forecast of one case; raises Refusal."""
         options = self._options
-        timed_gpu = gpu if options.clock is None else gpu.at_clock(options.clock)
-        impossible = _check_fits(subject.profile, gpu, force=options.force)
-        if options.model is None and subject.executed:
-            prediction = self._simulated_or_counted(subject, timed_gpu)
+        impossible = _check_fits(case.profile, case.gpu, force=options.force)
+        if options.model is None and case.executed:
+            prediction = self._simulated_or_counted(case)
         else:
-            prediction = self._predict(options.model or DEFAULT_MODEL_OF_COUNTS, subject, timed_gpu)
-        prediction = replace(prediction, caveats=(*impossible, *prediction.caveats))
-        return Case(subject.profile, timed_gpu), prediction
+            prediction = self._predict(options.model or DEFAULT_MODEL_OF_COUNTS, case)
+        return replace(prediction, caveats=(*impossible, *prediction.caveats))
 
-    def _predict(self, model: str, subject: _Subject, gpu: GPU) -> Prediction:
-        question = Question(self._options.timing, self._options.level)
-        return model_named(model).predict(subject.profile, gpu, question, subject.executed)
+    def _predict(self, model: str, case: Case) -> Prediction:
+        return model_named(model).predict(case, Question(self._options.timing, self._options.level))
 
-    def _simulated_or_counted(self, subject: _Subject, gpu: GPU) -> Prediction:
+    def _simulated_or_counted(self, case: Case) -> Prediction:
         """Return the simulation's forecast; where there is none, that of the counts, with the reason as a caveat."""
         begun = time.monotonic()
         try:
             if self._lost_seconds > _MOST_LOST_SECONDS:
                 raise BudgetExceededError(_NOT_TRIED)
-            return self._predict(DEFAULT_MODEL, subject, gpu)
+            return self._predict(DEFAULT_MODEL, case)
         except Refusal as refusal:
             reason = refusal
         if isinstance(reason, BudgetExceededError):
             self._lost_seconds += time.monotonic() - begun
-        found = self._predict(DEFAULT_MODEL_OF_COUNTS, subject, gpu)
+        found = self._predict(DEFAULT_MODEL_OF_COUNTS, case)
         note = f"not simulated, so that this is the {DEFAULT_MODEL_OF_COUNTS} from counters, which is less exact: "
         return replace(found, caveats=(*found.caveats, note + reason.what))
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from kerncast.gpu import GPU, list_gpus
 from kerncast.kernel_profile import KernelProfile
-from kerncast.models import Model, Question, model_named
+from kerncast.models import Case, Model, Question, model_named
 from kerncast.prediction import Timing
 from kerncast.read import declared_profile
 
@@ -29,14 +29,14 @@ def profiles(draw: st.DrawFn) -> KernelProfile:
 
 
 def seconds(model: Model, profile: KernelProfile, gpu: GPU, timing: Timing) -> float:
-    return model.predict(profile, gpu, Question(timing)).seconds
+    return model.predict(Case(profile, gpu), Question(timing)).seconds
 
 
 @given(profiles(), gpus, models, timings, st.floats(0.01, 0.99))
 def test_the_interval_contains_the_forecast(
     profile: KernelProfile, gpu: GPU, model: Model, timing: Timing, level: float
 ) -> None:
-    found = model.predict(profile, gpu, Question(timing, level))
+    found = model.predict(Case(profile, gpu), Question(timing, level))
     assert 0 <= found.low <= found.seconds <= found.high
     assert found.limiter in {term.name for term in found.terms}
 
@@ -45,8 +45,8 @@ def test_the_interval_contains_the_forecast(
 def test_a_higher_level_is_never_narrower(
     profile: KernelProfile, gpu: GPU, model: Model, level: float, more: float
 ) -> None:
-    narrow = model.predict(profile, gpu, Question(Timing.SERIES, level))
-    wide = model.predict(profile, gpu, Question(Timing.SERIES, level + more))
+    narrow = model.predict(Case(profile, gpu), Question(Timing.SERIES, level))
+    wide = model.predict(Case(profile, gpu), Question(Timing.SERIES, level + more))
     assert wide.low <= narrow.low
     assert wide.high >= narrow.high
 

@@ -17,7 +17,7 @@ from kerncast.forecast import compile_launch
 from kerncast.gpu import GPU, load_gpu
 from kerncast.kernel_profile import KernelProfile
 from kerncast.launch import load_launches
-from kerncast.models import Question, model_named
+from kerncast.models import Case, Question, model_named
 from kerncast.prediction import Prediction, Timing
 
 KERNELS = Path(__file__).parents[2] / "examples" / "kernels"
@@ -47,7 +47,7 @@ def forecast(
 ) -> Prediction:
     """Return the forecast of a kernel that was compiled for one GPU on a variation of it."""
     found, executed = case(*kernel, gpu_id)
-    return MODEL.predict(found, gpu or load_gpu(gpu_id), question or Question(Timing.SERIES), executed)
+    return MODEL.predict(Case(found, gpu or load_gpu(gpu_id), executed), question or Question(Timing.SERIES))
 
 
 def slower(kernel: tuple[str, int], gpu_id: str, better: GPU) -> float:

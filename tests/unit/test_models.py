@@ -8,7 +8,7 @@ import pytest
 import kerncast
 from kerncast.errors import InputError, MissingEvidenceError
 from kerncast.gpu import GPU, load_gpu
-from kerncast.models import Question, model_named
+from kerncast.models import Case, Question, model_named
 from kerncast.models.base import interval_factor
 from kerncast.models.roofline import Roofline
 from kerncast.models.template import Template
@@ -38,7 +38,7 @@ def gpu_of_the_report(gpu_id: str) -> GPU:
 @pytest.mark.parametrize("gpu_id", REPORT)
 def test_the_report_to_its_printed_digits(gpu_id: str) -> None:
     (profile,) = read_declared(DECLARED)
-    prediction = Template().predict(profile, gpu_of_the_report(gpu_id), Question())
+    prediction = Template().predict(Case(profile, gpu_of_the_report(gpu_id)), Question())
     compute, memory, total = REPORT[gpu_id][2:]
     assert f"{(prediction.term('compute') or 0) * 1e6:.4f}" == compute
     assert f"{(prediction.term('dram') or 0) * 1e6:.4f}" == memory
@@ -79,7 +79,7 @@ def test_the_declared_counts_are_the_reports_arithmetic() -> None:
 def test_template_sums_precisions() -> None:
     gpu = load_gpu("titan-v")
     profile = declared_profile("k", (1, 1, 1), (1, 1, 1), fp32_flops=14.8992e12, fp64_flops=7.4496e12, dram_bytes=0)
-    assert Template().estimate(profile, gpu, Timing.SERIES).seconds == pytest.approx(2.0 + 5e-6)
+    assert Template().estimate(Case(profile, gpu), Timing.SERIES).seconds == pytest.approx(2.0 + 5e-6)
 
 
 def test_roofline_takes_the_slowest_resource() -> None:
@@ -87,7 +87,7 @@ def test_roofline_takes_the_slowest_resource() -> None:
     profile = declared_profile(
         "k", (80, 1, 1), (1, 1, 1), fp32_flops=14.8992e12, special_ops=80 * 16 * 1455e6 * 3, dram_bytes=1
     )
-    estimate = Roofline().estimate(profile, gpu, Timing.PROFILER)
+    estimate = Roofline().estimate(Case(profile, gpu), Timing.PROFILER)
     assert estimate.limiter == "special"
     assert estimate.seconds == pytest.approx(3.0 + 1.2e-6)
 
@@ -97,7 +97,7 @@ def test_roofline_counts_whole_rounds_of_blocks(blocks: int, rounds: int) -> Non
     per_block = 1e9
     profile = declared_profile("k", (blocks, 1, 1), (1, 1, 1), fp32_flops=blocks * per_block, dram_bytes=0)
     expected = rounds * per_block / (2 * 64 * 1455e6)
-    estimate = Roofline().estimate(profile, load_gpu("titan-v"), Timing.SERIES)
+    estimate = Roofline().estimate(Case(profile, load_gpu("titan-v")), Timing.SERIES)
     assert estimate.seconds - 1.6e-6 == pytest.approx(expected)
 
 
@@ -110,17 +110,17 @@ def working_set(size: float) -> "kerncast.KernelProfile":
 
 def test_a_warm_working_set_in_l2_needs_no_dram() -> None:
     gpu = load_gpu("rtx-4070")  # 36 MiB of L2
-    small = Roofline().estimate(working_set(8e6), gpu, Timing.SERIES)
+    small = Roofline().estimate(Case(working_set(8e6), gpu), Timing.SERIES)
     assert small.limiter == "l2"
     assert all(term.name != "dram" for term in small.terms)
-    assert Roofline().estimate(working_set(8e6), gpu, Timing.COLD).limiter == "dram"
-    assert Roofline().estimate(working_set(400e6), gpu, Timing.SERIES).limiter == "dram"
+    assert Roofline().estimate(Case(working_set(8e6), gpu), Timing.COLD).limiter == "dram"
+    assert Roofline().estimate(Case(working_set(400e6), gpu), Timing.SERIES).limiter == "dram"
 
 
 def test_missing_evidence_is_refused_by_name() -> None:
     profile = declared_profile("k", (1, 1, 1), (1, 1, 1), fp32_flops=1)
     with pytest.raises(MissingEvidenceError, match="DRAM traffic is unknown for k"):
-        Roofline().estimate(profile, load_gpu("titan-v"), Timing.SERIES)
+        Roofline().estimate(Case(profile, load_gpu("titan-v")), Timing.SERIES)
 
 
 def test_an_unknown_model_lists_the_known() -> None:
@@ -135,9 +135,9 @@ def test_the_interval_factor_of_a_normal_error() -> None:
 def test_code_for_another_generation_widens_the_interval() -> None:
     """As for a Kepler GPU whose code is compiled for sm_50, because the extra that compiles for sm_35 is missing."""
     profile = kerncast.profile(DECLARED.with_name("gpusd.toml"), gpu="GTX 980")
-    own = Roofline().predict(profile, load_gpu("gtx-980"), Question())
-    foreign = Roofline().predict(profile, load_gpu("k40"), Question())
-    same_counts = Roofline().estimate(profile, load_gpu("k40"), Timing.SERIES)
+    own = Roofline().predict(Case(profile, load_gpu("gtx-980")), Question())
+    foreign = Roofline().predict(Case(profile, load_gpu("k40")), Question())
+    same_counts = Roofline().estimate(Case(profile, load_gpu("k40")), Timing.SERIES)
     assert own.high / own.seconds == pytest.approx(interval_factor(0.6, 0.9))
     assert foreign.high / same_counts.high == pytest.approx(interval_factor(0.732, 0.9), rel=1e-3)
 
@@ -145,25 +145,27 @@ def test_code_for_another_generation_widens_the_interval() -> None:
 def test_fp16_work_is_never_free() -> None:
     """Kepler and Maxwell have no FP16 rate of their own."""
     profile = declared_profile("k", (15, 1, 1), (1, 1, 1), fp16_flops=5.04e12, dram_bytes=0)
-    found = Roofline().estimate(profile, load_gpu("k40"), Timing.SERIES)
+    found = Roofline().estimate(Case(profile, load_gpu("k40")), Timing.SERIES)
     assert found.seconds == pytest.approx(1.0, rel=1e-3)  # at the K40's FP32 rate, 5.04 TFLOP/s at boost
     assert any("FP16" in caveat for caveat in found.caveats)
 
 
 def test_what_is_left_out_is_named() -> None:
-    found = Roofline().estimate(declared_profile("k", (1, 1, 1), (1, 1, 1), dram_bytes=1), load_gpu("t4"), Timing.COLD)
+    found = Roofline().estimate(
+        Case(declared_profile("k", (1, 1, 1), (1, 1, 1), dram_bytes=1), load_gpu("t4")), Timing.COLD
+    )
     assert any("fp32" in caveat and "unknown" in caveat for caveat in found.caveats)
 
 
 @pytest.mark.parametrize("gpu_id", ["t4", "rtx-4070", "titan-v"])
 def test_a_working_set_far_above_l2_is_as_sure_warm_as_cold(gpu_id: str) -> None:
     gpu = load_gpu(gpu_id)
-    warm = Roofline().predict(working_set(10e9), gpu, Question(Timing.SERIES))
-    cold = Roofline().predict(working_set(10e9), gpu, Question(Timing.COLD))
+    warm = Roofline().predict(Case(working_set(10e9), gpu), Question(Timing.SERIES))
+    cold = Roofline().predict(Case(working_set(10e9), gpu), Question(Timing.COLD))
     assert warm.low / warm.seconds == pytest.approx(cold.low / cold.seconds, rel=1e-3)
 
 
 def test_foreign_code_is_said() -> None:
     profile = kerncast.profile(DECLARED.with_name("gpusd.toml"), gpu="GTX 980")
-    found = Roofline().predict(profile, load_gpu("k40"), Question())
+    found = Roofline().predict(Case(profile, load_gpu("k40")), Question())
     assert any("sm_52" in caveat for caveat in found.caveats)

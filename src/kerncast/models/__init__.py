@@ -1,7 +1,7 @@
 """VERB models: a KernelProfile and a GPU become a Prediction. One published method is one file."""
 
 from kerncast.errors import InputError
-from kerncast.models.base import Model, Question
+from kerncast.models.base import Case, Model, Question
 from kerncast.models.roofline import Roofline
 from kerncast.models.simulation import Simulation
 from kerncast.models.template import Template
@@ -22,4 +22,4 @@ def model_named(name: str) -> Model:
     return chosen
 
 
-__all__ = ["DEFAULT_MODEL", "DEFAULT_MODEL_OF_COUNTS", "Model", "Question", "model_named"]
+__all__ = ["DEFAULT_MODEL", "DEFAULT_MODEL_OF_COUNTS", "Case", "Model", "Question", "model_named"]

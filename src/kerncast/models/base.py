@@ -30,6 +30,19 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
+class Case:
+    """What is known of a launch, with the GPU that it is to be timed on."""
+
+    profile: KernelProfile
+    """as compiled for this GPU, or as profiled on another one"""
+    gpu: GPU
+    executed: Executed | None = None
+    """the launch after its sample of blocks has run; None where only counts are known"""
+    source: KernelProfile | None = None
+    """as compiled for the GPU of a measured run, which is its ``run``; None without a measured time"""
+
+
+@dataclass(frozen=True, slots=True)
 class Estimate:
     """What a model's equations give, before the interval is put around it."""
 
@@ -50,17 +63,13 @@ class Model(ABC):
     """assumed standard deviation of ln(measured / forecast): not calibrated"""
 
     @abstractmethod
-    def estimate(self, profile: KernelProfile, gpu: GPU, timing: Timing, executed: Executed | None = None) -> Estimate:
-        """Return the time by the model's equations; raises MissingEvidenceError.
+    def estimate(self, case: Case, timing: Timing) -> Estimate:
+        """Return the time by the model's equations; raises MissingEvidenceError."""
 
-        ``executed`` is the launch after its sample of blocks has run, None where only the profile is known.
-        """
-
-    def predict(
-        self, profile: KernelProfile, gpu: GPU, question: Question, executed: Executed | None = None
-    ) -> Prediction:
+    def predict(self, case: Case, question: Question) -> Prediction:
         """Return the forecast with its interval: the equations' bounds, widened by the model's error."""
-        estimate = self.estimate(profile, gpu, question.timing, executed)
+        profile, gpu = case.profile, case.gpu
+        estimate = self.estimate(case, question.timing)
         calibration = calibration_of(self.name)
         own = calibration.factor(question.level) if calibration else interval_factor(self.log_sigma, question.level)
         note = _calibrated(calibration, own, question.level) if calibration else _uncalibrated(own)

@@ -2,10 +2,9 @@
 
 from typing import ClassVar
 
-from kerncast.execute import Executed
 from kerncast.gpu import GPU
 from kerncast.kernel_profile import SECTOR_BYTES, Count, KernelProfile
-from kerncast.models.base import Estimate, Model, launch_s, lost_from_l2, needed
+from kerncast.models.base import Case, Estimate, Model, launch_s, lost_from_l2, needed
 from kerncast.prediction import Term, Timing
 
 
@@ -24,7 +23,7 @@ class Roofline(Model):
     >>> from kerncast.gpu import load_gpu
     >>> from kerncast.read.declared import declared_profile
     >>> kernel = declared_profile("copy", (4096, 1, 1), (256, 1, 1), fp32_flops=0, dram_bytes=609.9e6)
-    >>> found = Roofline().estimate(kernel, load_gpu("TITAN V"), Timing.COLD)
+    >>> found = Roofline().estimate(Case(kernel, load_gpu("TITAN V")), Timing.COLD)
     >>> print(found.limiter, f"{found.seconds * 1e3:.5f} ms")  # 609.9 MB at 609.9 GB/s, and 2.75 µs
     dram 1.00275 ms
     """
@@ -32,14 +31,9 @@ class Roofline(Model):
     name: ClassVar[str] = "roofline"
     log_sigma: ClassVar[float] = 0.6
 
-    def estimate(
-        self,
-        profile: KernelProfile,
-        gpu: GPU,
-        timing: Timing,
-        executed: Executed | None = None,  # noqa: ARG002  counts suffice
-    ) -> Estimate:
+    def estimate(self, case: Case, timing: Timing) -> Estimate:
         """Return the slowest resource's time plus what the launch adds."""
+        profile, gpu = case.profile, case.gpu
         caveats: list[str] = []
         times = self._sm_times(profile, gpu, caveats)
         times |= self._memory_times(profile, gpu, timing, caveats)

@@ -11,7 +11,7 @@ from kerncast.errors import BudgetExceededError, KernelFault, LaunchError, Missi
 from kerncast.execute.executed import Executed
 from kerncast.gpu import GPU
 from kerncast.kernel_profile import SECTOR_BYTES, KernelProfile
-from kerncast.models.base import Estimate, Model, launch_s
+from kerncast.models.base import Case, Estimate, Model, launch_s
 from kerncast.models.sm.composition import SMLoad, load_of
 from kerncast.models.sm.grid_memory import GridOnGPU, grid_memory
 from kerncast.models.sm.micro_ops import Pipe, Program
@@ -49,8 +49,9 @@ class Simulation(Model):
     name: ClassVar[str] = "simulation"
     log_sigma: ClassVar[float] = 0.24
 
-    def estimate(self, profile: KernelProfile, gpu: GPU, timing: Timing, executed: Executed | None = None) -> Estimate:
+    def estimate(self, case: Case, timing: Timing) -> Estimate:
         """Return the simulated time with what each resource alone would need."""
+        profile, gpu, executed = case.profile, case.gpu, case.executed
         if executed is None or profile.resources is None:
             raise MissingEvidenceError(
                 f"{profile.kernel} comes without its source", cure="Give the source, or --model roofline."

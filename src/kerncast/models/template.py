@@ -2,10 +2,9 @@
 
 from typing import ClassVar
 
-from kerncast.execute import Executed
 from kerncast.gpu import GPU, launch_overhead_s
 from kerncast.kernel_profile import Count, KernelProfile
-from kerncast.models.base import Estimate, Model, needed
+from kerncast.models.base import Case, Estimate, Model, needed
 from kerncast.prediction import Term, Timing
 
 
@@ -22,22 +21,18 @@ class Template(Model):
     >>> from kerncast.gpu import load_gpu
     >>> from kerncast.read.declared import declared_profile
     >>> kernel = declared_profile("gpuSD", (5, 5, 1), (32, 32, 1), fp32_flops=2.09e4, dram_bytes=2.05e4)
-    >>> print(f"{Template().estimate(kernel, load_gpu('TITAN V'), Timing.SERIES).seconds * 1e6:.3f}")
+    >>> case = Case(kernel, load_gpu("TITAN V"))
+    >>> print(f"{Template().estimate(case, Timing.SERIES).seconds * 1e6:.3f}")
     5.031
     """
 
     name: ClassVar[str] = "template"
     log_sigma: ClassVar[float] = 1.0
 
-    def estimate(
-        self,
-        profile: KernelProfile,
-        gpu: GPU,
-        timing: Timing,
-        executed: Executed | None = None,  # noqa: ARG002  counts suffice
-    ) -> Estimate:
+    def estimate(self, case: Case, timing: Timing) -> Estimate:
         """Return the larger of compute and memory time, plus the launch overhead of the report."""
         del timing
+        profile, gpu = case.profile, case.gpu
         launch = launch_overhead_s("template")
         traffic = needed(profile.traffic.dram_bytes, "DRAM traffic", profile).times(1 / gpu.dram_bytes_per_s)
         compute = self._compute(profile, gpu)

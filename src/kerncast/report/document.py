@@ -5,7 +5,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from kerncast.forecast import Case, Forecast
+from kerncast.forecast import Forecast
+from kerncast.models import Case
 from kerncast.gpu import GPU
 from kerncast.kernel_profile import KernelProfile
 from kerncast.occupancy import block_request_of, occupancy

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from kerncast.errors import Refusal
-from kerncast.forecast import Case, Forecast
+from kerncast.forecast import Forecast
+from kerncast.models import Case
 from kerncast.models.roofline import Roofline
 from kerncast.prediction import Prediction
 from kerncast.report.tables import Table
@@ -41,7 +42,7 @@ def _roof_table(pairs: Sequence[tuple[Prediction, Case]]) -> Table:
 def _beside(p: Prediction, case: Case) -> tuple[str, str]:
     """Return the roofline of counters, and how many times it the forecast is."""
     try:
-        roofline = Roofline().estimate(case.profile, case.gpu, p.timing).seconds
+        roofline = Roofline().estimate(case, p.timing).seconds
     except Refusal:
         return "–", "–"
     return format_seconds(roofline, 3), f"{p.seconds / roofline:.2f}" if roofline else "–"

@@ -1,0 +1,69 @@
+"""What a kernel asks of memory and of the FP pipes: as a profiler counted it, else from what was executed."""
+
+from collections.abc import Iterable
+
+from kerncast.count import SECTOR_BYTES, Count
+from kerncast.float_mix import FloatMix
+from kerncast.kernel_profile import KernelProfile
+from kerncast.memory_levels import MemoryLevels
+
+_READ_AND_WRITTEN = 2
+
+
+def memory_levels_of(profile: KernelProfile) -> MemoryLevels:
+    """Return the bytes at each level: as a profiler counted them, else from what was executed and from its caches."""
+    if profile.levels is not None:
+        return profile.levels
+    asked = [access for access in profile.accesses if access.space in {"global", "local"}]
+    shared = [access for access in profile.accesses if access.space == "shared"]
+    is_executed = profile.mix is not None and profile.sampling is not None
+    return MemoryLevels(
+        l1_bytes=_sum(access.sectors.times(SECTOR_BYTES) for access in asked) if is_executed else None,
+        shared_bytes=_sum(access.nbytes for access in shared) if is_executed else None,
+        shared_wavefronts=_sum(access.wavefronts for access in shared) if is_executed else None,
+        l2_bytes=_l2_bytes(profile),
+        dram_bytes=_dram_bytes(profile),
+    )
+
+
+def _l2_bytes(profile: KernelProfile) -> Count | None:
+    caches = profile.caches
+    if caches is None:
+        return None
+    atomics = caches.l2_atomic_sectors.times(_READ_AND_WRITTEN)
+    return (caches.l2_read_sectors + caches.l2_write_sectors + atomics).times(SECTOR_BYTES)
+
+
+def _dram_bytes(profile: KernelProfile) -> Count | None:
+    caches = profile.caches
+    if caches is None:
+        return profile.traffic.dram_bytes
+    return (caches.dram_read_sectors + caches.dram_write_sectors).times(SECTOR_BYTES)
+
+
+def float_mixes_of(profile: KernelProfile) -> tuple[FloatMix, ...] | None:
+    """Return a mix per precision that occurs: as a profiler counted it, else from the executed PTX; None if unknown.
+
+    PTX divides and takes roots in one instruction where machine code has a sequence: these are not in it.
+    """
+    if profile.float_mixes is not None:
+        return profile.float_mixes
+    if profile.mix is None:
+        return None
+    mixes = []
+    for bits in (16, 32, 64):
+        of_width = [kind for kind in profile.mix.kinds if kind.kind.endswith(f".f{bits}")]
+        sums = [
+            _sum(kind.thread_instructions for kind in of_width if kind.kind.split(".")[0] in roots)
+            for roots in (("add", "sub"), ("mul",), ("fma", "mad"))
+        ]
+        if any(count.high for count in sums):
+            mixes.append(FloatMix(bits, *sums))
+    return tuple(mixes)
+
+
+def _sum(counts: Iterable[Count]) -> Count:
+    total = Count.exact(0.0)
+    for count in counts:
+        total += count
+    return total
