@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from kerncast.forecast import Forecast
-from kerncast.models import Case
 from kerncast.gpu import GPU
 from kerncast.kernel_profile import KernelProfile
+from kerncast.models import Case
 from kerncast.occupancy import block_request_of, occupancy
 from kerncast.prediction import Prediction
 from kerncast.report.roofs import EXPLANATION, roof_tables
