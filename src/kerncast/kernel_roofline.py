@@ -18,6 +18,8 @@ class LevelCeiling:
     """of the kernel: the harmonic mean over the levels that its bytes come from"""
     is_measured: bool
     """whether somebody measured the machine's bandwidth"""
+    peak_bytes_per_s: float | None = None
+    """of the data sheet; None where it gives none"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,8 @@ class KernelRoofline:
     """what the kernel reaches: measured, or the slower end of what is projected"""
     high_flops_per_s: float
     is_projected: bool
+    peak_flops_per_s: float | None = None
+    """of the data sheet, of the kernel's precision"""
 
     def roof(self, level: LevelCeiling) -> float:
         """Return what the kernel can reach by one level: min(bandwidth ceiling x intensity, compute ceiling)."""

@@ -26,6 +26,33 @@ class Term:
 
 
 @dataclass(frozen=True, slots=True)
+class Figure:
+    """One number that a forecast from a measured run rests on, for both GPUs."""
+
+    name: str
+    """such as occupancy, efficiency or l2 intensity"""
+    unit: str
+    """such as FLOP/s, B/s, FLOP/B; 1 for a share"""
+    source: float | None
+    """of the GPU of the run; None where it has none"""
+    target: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """The measured run that a forecast was carried over from, and by which numbers."""
+
+    gpu: str
+    gpu_id: str
+    measured_seconds: float
+    figures: tuple[Figure, ...]
+
+    def figure(self, name: str) -> Figure | None:
+        """Return the figure of this name, or None."""
+        return next((figure for figure in self.figures if figure.name == name), None)
+
+
+@dataclass(frozen=True, slots=True)
 class Prediction:
     """How long one launch takes on one GPU, how sure that is, and why."""
 
@@ -44,6 +71,8 @@ class Prediction:
     terms: tuple[Term, ...]
     caveats: tuple[str, ...]
     model: str
+    transfer: Transfer | None = None
+    """None where no run was measured, or the model does not use it"""
 
     def __post_init__(self) -> None:
         if not 0 <= self.low <= self.seconds <= self.high:

@@ -11,7 +11,7 @@ from kerncast.execute import Executed
 from kerncast.gpu import GPU, launch_overhead_s
 from kerncast.kernel_profile import Count, KernelProfile
 from kerncast.models.calibration import Calibration, calibration_of
-from kerncast.prediction import Prediction, Term, Timing
+from kerncast.prediction import Prediction, Term, Timing, Transfer
 
 #: Between generations of instruction sets forecasts are off by up to a factor of 2 in 90 % of cases (projection study
 #: of this project, empirical factors): ln(2) / 1.645.
@@ -53,6 +53,7 @@ class Estimate:
     """by the bounds of the counts alone"""
     high: float
     caveats: tuple[str, ...] = ()
+    transfer: Transfer | None = None
 
 
 class Model(ABC):
@@ -95,6 +96,7 @@ class Model(ABC):
             terms=estimate.terms,
             caveats=(*profile.caveats, *foreign, *estimate.caveats, note),
             model=self.name,
+            transfer=estimate.transfer,
         )
 
 

@@ -1,0 +1,46 @@
+"""Writes a figure to a file: the name's ending says how."""
+
+import io
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kerncast.errors import InputError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+FORMATS = (".png", ".svg", ".pdf")
+_DOTS_PER_INCH = 150
+#: The same figure gives the same file.
+_SETTINGS: dict[Any, Any] = {"svg.hashsalt": "kerncast", "text.parse_math": False, "svg.fonttype": "none"}
+
+
+def check_picture(path: Path) -> None:
+    """Raise InputError where a name does not say how to draw."""
+    if path.suffix.lower() not in FORMATS:
+        raise InputError(f"{path} is no name of a picture", cure=f"End it in {', '.join(FORMATS)}.")
+
+
+def save_picture(figure: "Figure", path: Path) -> None:
+    """Write a figure; raises InputError where that is not possible."""
+    from matplotlib import rc_context  # noqa: PLC0415  heavy, and only pictures need it
+
+    check_picture(path)
+    kind = path.suffix.lower().removeprefix(".")
+    dates = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}.get(kind, {})
+    try:
+        with rc_context(_SETTINGS):
+            figure.savefig(path, format=kind, dpi=_DOTS_PER_INCH, metadata=dates)
+    except OSError as error:
+        raise InputError(f"cannot be written ({error.strerror})", where=str(path)) from None
+
+
+def svg_text(figure: "Figure") -> str:
+    """Return a figure as an SVG element that a page can hold."""
+    from matplotlib import rc_context  # noqa: PLC0415
+
+    text = io.StringIO()
+    with rc_context(_SETTINGS):
+        figure.savefig(text, format="svg", metadata={"Date": None})
+    svg = text.getvalue()
+    return svg[svg.index("<svg") :]

@@ -1,0 +1,165 @@
+"""Rooflines as a picture: one panel per GPU, one diagonal per level of memory, one chain of markers per kernel.
+
+Conventions of Williams et al. 2009, of Yang et al. 2020 (several levels) and of Nsight Compute: both axes logarithmic,
+roofs that were measured solid, those of the data sheet dashed, the kernel's own ceilings dotted.
+"""
+
+import math
+from collections.abc import Sequence
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+from kerncast.kernel_roofline import KernelRoofline, LevelCeiling
+from kerncast.report.roofline_chart import crossed_levels, drawable, extents
+from kerncast.units import format_count
+
+if TYPE_CHECKING:  # matplotlib takes time to load, and only pictures need it
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+#: More kernels than this have no names beside their markers, and more than this no ceilings of their own.
+_MOST_NAMED, _MOST_WITH_CEILINGS = 12, 2
+_LEVEL_COLOURS = {"l1": "#00a087", "l2": "#1f77b4", "dram": "#d62728"}
+_LEVEL_MARKERS = {"l1": "o", "l2": "s", "dram": "D"}
+LEVEL_NAMES = {"l1": "L1", "l2": "L2", "dram": "DRAM"}
+_KERNEL_COLOURS = (
+    "#393b79", "#8c6d31", "#843c39", "#7b4173", "#3182bd", "#e6550d", "#31a354", "#756bb1", "#636363", "#b5cf6b",
+    "#ce6dbd", "#17becf",
+)  # fmt: skip
+#: Of a panel, and of what is left for its axes.
+_PANEL_INCHES, _DRAWN_INCHES = (6.4, 5.6), (5.5, 4.4)
+_BAND_OVERHANG = 1.25
+_LONGEST_NAME = 40
+
+
+def draw_rooflines(rooflines: Sequence[KernelRoofline]) -> "Figure | None":
+    """Return a panel per GPU, in the order given; None where no kernel has a place on the axes."""
+    from matplotlib.figure import Figure  # noqa: PLC0415
+    from matplotlib.ticker import FuncFormatter  # noqa: PLC0415
+
+    shown = drawable(rooflines)
+    if not shown:
+        return None
+    panels = [(gpu, list(group)) for gpu, group in groupby(shown, key=lambda each: each.gpu)]
+    figure = Figure(figsize=(_PANEL_INCHES[0] * len(panels), _PANEL_INCHES[1]), layout="constrained")
+    axes = figure.subplots(1, len(panels), squeeze=False, sharex=True, sharey=True)[0]
+    across, up = extents(shown)
+    colours = {
+        name: _KERNEL_COLOURS[number % len(_KERNEL_COLOURS)]
+        for number, name in enumerate(dict.fromkeys(each.kernel for each in shown))
+    }
+    for panel, (gpu, group) in zip(axes, panels, strict=True):
+        panel.set(xscale="log", yscale="log", xlim=across, ylim=up)
+        _draw_machine(panel, group[0], across)
+        for each in group:
+            if len(group) <= _MOST_WITH_CEILINGS:
+                _draw_ceilings(panel, each, colours[each.kernel])
+            _draw_kernel(panel, each, colours[each.kernel])
+        kind = "projected" if group[0].is_projected else "measured"
+        panel.set_title(f"{gpu} ({kind})", fontsize=11)
+        panel.set_xlabel("operational intensity (FLOP per byte that crosses the level)")
+        panel.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        panel.yaxis.set_major_formatter(FuncFormatter(lambda value, _: format_count(value, "FLOP/s")))
+        panel.grid(which="major", alpha=0.2)
+    axes[0].set_ylabel("performance")
+    _draw_legend(figure, shown, colours)
+    return figure
+
+
+def _draw_machine(panel: "Axes", roofline: KernelRoofline, across: tuple[float, float]) -> None:
+    """Draw the roofs that all kernels of a GPU share."""
+    top = roofline.max_flops_per_s
+    for level in roofline.levels:
+        colour = _LEVEL_COLOURS[level.level]
+        _draw_diagonal(
+            panel, level.max_bytes_per_s, top, {"ls": "-" if level.is_measured else "--", "color": colour, "lw": 1.6}
+        )
+        if level.peak_bytes_per_s and level.is_measured:
+            _draw_diagonal(panel, level.peak_bytes_per_s, top, {"ls": "--", "color": colour, "lw": 0.7})
+        _write_along(panel, level)
+    panel.axhline(top, color="black", lw=1.6)
+    panel.annotate(
+        format_count(top, "FLOP/s"),
+        (across[1], top),
+        xytext=(-4, -11),
+        textcoords="offset points",
+        ha="right",
+        fontsize=8,
+    )
+    if roofline.peak_flops_per_s and roofline.peak_flops_per_s != top:
+        panel.axhline(roofline.peak_flops_per_s, color="black", lw=0.7, ls="--")
+
+
+def _draw_diagonal(panel: "Axes", bytes_per_s: float, top: float, style: "dict[str, Any]") -> None:
+    """Draw a bandwidth up to where it meets the compute roof."""
+    left = panel.get_xlim()[0]
+    panel.plot([left, top / bytes_per_s], [left * bytes_per_s, top], **style)
+
+
+def _draw_ceilings(panel: "Axes", roofline: KernelRoofline, colour: str) -> None:
+    """Draw the ceilings of one kernel below the roofs."""
+    panel.axhline(roofline.ceiling_flops_per_s, color=colour, lw=1.1, ls=":")
+    for level in crossed_levels(roofline):
+        style = {"ls": ":", "color": _LEVEL_COLOURS[level.level], "lw": 1.3}
+        _draw_diagonal(panel, level.ceiling_bytes_per_s, roofline.ceiling_flops_per_s, style)
+
+
+def _draw_kernel(panel: "Axes", roofline: KernelRoofline, colour: str) -> None:
+    """Draw a marker per level, linked, and the band of what is projected."""
+    levels = sorted(crossed_levels(roofline), key=lambda level: level.intensity)
+    across = [level.intensity for level in levels]
+    middle = (roofline.low_flops_per_s + roofline.high_flops_per_s) / 2
+    panel.plot(across, [middle] * len(across), "-", color=colour, lw=1.0, alpha=0.7)
+    if roofline.is_projected:
+        ends = [across[0] / _BAND_OVERHANG, across[-1] * _BAND_OVERHANG]
+        panel.fill_between(
+            ends, roofline.low_flops_per_s, roofline.high_flops_per_s, color=colour, alpha=0.25, linewidth=0
+        )
+    fill = "white" if roofline.is_projected else colour
+    for level in levels:
+        marker = _LEVEL_MARKERS[level.level]
+        panel.plot([level.intensity], [middle], marker, color=colour, markersize=5.5, markerfacecolor=fill)
+
+
+def _write_along(panel: "Axes", level: LevelCeiling) -> None:
+    """Write a bandwidth along its diagonal, at the left or lower edge of the picture."""
+    (left, right), (bottom, top) = panel.get_xlim(), panel.get_ylim()
+    across = max(left, bottom / level.max_bytes_per_s) * 1.3
+    slope = (_DRAWN_INCHES[1] / math.log10(top / bottom)) / (_DRAWN_INCHES[0] / math.log10(right / left))
+    panel.annotate(
+        f"{LEVEL_NAMES[level.level]} {format_count(level.max_bytes_per_s, 'B/s')}",
+        (across, across * level.max_bytes_per_s),
+        xytext=(-2, 6),
+        textcoords="offset points",
+        rotation=math.degrees(math.atan(slope)),
+        rotation_mode="anchor",
+        color=_LEVEL_COLOURS[level.level],
+        fontsize=8,
+    )
+
+
+def _draw_legend(figure: "Figure", shown: Sequence[KernelRoofline], colours: dict[str, str]) -> None:
+    """Tell kernels by colour, levels by marker, and what is measured by line."""
+    from matplotlib.lines import Line2D  # noqa: PLC0415
+
+    names = list(colours)[:_MOST_NAMED]
+    kernels = [Line2D([], [], color=colours[name], lw=3, label=_shortened(name)) for name in names]
+    if len(colours) > _MOST_NAMED:
+        kernels.append(Line2D([], [], lw=0, label=f"and {len(colours) - _MOST_NAMED} more"))
+    levels = [
+        Line2D([], [], color="black", lw=0, marker=marker, label=f"at {LEVEL_NAMES[level]}")
+        for level, marker in _LEVEL_MARKERS.items()
+    ]
+    lines = [
+        Line2D([], [], color="black", lw=1.6, label="roof, measured"),
+        Line2D([], [], color="black", lw=1.0, ls="--", label="roof, data sheet"),
+    ]
+    if len(colours) <= _MOST_WITH_CEILINGS:
+        lines.append(Line2D([], [], color="black", lw=1.2, ls=":", label="ceiling of the kernel"))
+    if any(each.is_projected for each in shown):
+        lines.append(Line2D([], [], color="black", lw=6, alpha=0.25, label="projected range"))
+    figure.legend(handles=[*kernels, *levels, *lines], loc="outside lower center", ncols=5, fontsize=8, frameon=False)
+
+
+def _shortened(name: str) -> str:
+    return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…"
