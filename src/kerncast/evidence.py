@@ -1,6 +1,8 @@
 """What a forecast is asked about: launches or profiles that some evidence holds, and the GPUs that are named."""
 
+import re
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from kerncast.errors import GPUError, InputError
@@ -8,9 +10,14 @@ from kerncast.gpu import GPU, list_gpus, resolve_gpu
 from kerncast.kernel_profile import KernelProfile
 from kerncast.launch import Launch, load_launches, read_toml
 from kerncast.read import read_declared
+from kerncast.read.profile_files import read_profile
+from kerncast.read.selection import Selection
+from kerncast.units import parse_seconds
 
 Evidence = str | Path | Launch | KernelProfile | Sequence[Launch] | Sequence[KernelProfile]
 GPUs = str | Path | GPU | Sequence[str | Path | GPU]
+
+_GPU_AND_LAUNCH = re.compile(r"([^#]+)(?:#([0-9]{1,6}))?")
 
 
 def resolve_gpus(gpu: GPUs) -> list[tuple[GPU, tuple[str, ...]]]:
@@ -37,8 +44,72 @@ def resolve_gpus(gpu: GPUs) -> list[tuple[GPU, tuple[str, ...]]]:
     return list(found.values())
 
 
-def read_evidence(evidence: Evidence) -> list[Launch | KernelProfile]:
+@dataclass(frozen=True, slots=True)
+class MeasuredTime:
+    """What one launch took on a GPU that is at hand."""
+
+    gpu: GPU
+    seconds: float
+    launch: int | None = None
+    """zero-based; None is the only one"""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """Which kernels of a profile are read, and on which GPU it was made."""
+
+    selection: Selection = field(default_factory=Selection)
+    source_gpu: GPU | None = None
+    """None: the profile says"""
+    sources: tuple[Launch, ...] = ()
+    """launches whose execution counts what the profile lacks"""
+
+
+def measured_times(texts: Sequence[str]) -> tuple[MeasuredTime, ...]:
+    """Return the times that texts such as ``RTX 2080 Ti=1.23ms`` and ``RTX 2080 Ti#2=1.23ms`` give."""
+    return tuple(_measured_time(text) for text in texts)
+
+
+def _measured_time(text: str) -> MeasuredTime:
+    name, equals, time = text.rpartition("=")
+    match = _GPU_AND_LAUNCH.fullmatch(name)
+    if not equals or match is None:
+        raise InputError(f"--measured {text[:60]!r} is no GPU with a time", cure='Write "RTX 2080 Ti=1.23ms".')
+    try:
+        seconds = parse_seconds(time)
+    except ValueError as error:
+        raise InputError(f"--measured: {error}") from None
+    gpu, _ = resolve_gpu(match[1].strip())
+    return MeasuredTime(gpu, seconds, int(match[2]) if match[2] else None)
+
+
+def measured_of(measured: Sequence[MeasuredTime], launch: int) -> tuple[MeasuredTime, ...]:
+    """Return the times of one launch."""
+    return tuple(each for each in measured if each.launch in {None, launch})
+
+
+def check_measured(measured: Sequence[MeasuredTime], subjects: Sequence[Launch | KernelProfile]) -> None:
+    """Raise InputError where a time belongs to no launch, or does not say to which."""
+    known = {subject.index for subject in subjects}
+    for each in measured:
+        if each.launch is None and len(known) > 1:
+            raise InputError(
+                f"--measured does not say which of the {len(known)} launches it is of",
+                cure=f'Write "{each.gpu.name}#{min(known)}=1.23ms".',
+            )
+        if each.launch is not None and each.launch not in known:
+            raise InputError(
+                f"--measured names launch {each.launch}, which there is not", cure=f"Known: {_listed(known)}."
+            )
+
+
+def _listed(known: set[int]) -> str:
+    return ", ".join(map(str, sorted(known)[:20]))
+
+
+def read_evidence(evidence: Evidence, reading: Reading | None = None) -> list[Launch | KernelProfile]:
     """Return the launches or profiles that some evidence holds."""
+    reading = reading or Reading()
     if isinstance(evidence, Launch | KernelProfile):
         return [evidence]
     if not isinstance(evidence, str | Path):
@@ -60,7 +131,4 @@ def read_evidence(evidence: Evidence) -> list[Launch | KernelProfile]:
             f"{path} is a source without a launch",
             cure="Name --kernel, --grid, --block and one --arg per parameter, or write a launch file.",
         )
-    raise InputError(
-        f"{path} is no evidence that this version reads",
-        cure="Give a launch file or a file of declared counts (.toml).",
-    )
+    return list(read_profile(path, reading.source_gpu, reading.selection))

@@ -3,37 +3,48 @@
 Each kernel is compiled for every architecture asked for, executed once per distinct PTX, and timed per GPU.
 """
 
-import re
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from kerncast.compile import CompiledKernel, CompiledSource, CompileRequest, compile_request
-from kerncast.errors import BudgetExceededError, CompileError, InputError, Refusal
-from kerncast.evidence import Evidence, GPUs, read_evidence, resolve_gpus
+from kerncast.cases import Choices, LaunchCases, ProfileCases
+from kerncast.characterised import Failure, Progress, compile_launch, with_compiler_caveats, with_less_patience
+from kerncast.errors import BudgetExceededError, InputError, Refusal
+from kerncast.evidence import (
+    Evidence,
+    GPUs,
+    MeasuredTime,
+    Reading,
+    check_measured,
+    measured_of,
+    measured_times,
+    read_evidence,
+    resolve_gpus,
+)
 from kerncast.execute import Budget, Executed, profile_of, run_launch
 from kerncast.gpu import GPU
 from kerncast.kernel_profile import KernelProfile, Resources
 from kerncast.launch import Launch, load_launches
-from kerncast.models import DEFAULT_MODEL, DEFAULT_MODEL_OF_COUNTS, Case, Question, model_named
+from kerncast.models import (
+    DEFAULT_MODEL,
+    DEFAULT_MODEL_OF_COUNTS,
+    DEFAULT_MODEL_OF_PROFILES,
+    DEFAULT_MODEL_OF_TIMES,
+    Case,
+    Question,
+    model_named,
+)
 from kerncast.occupancy import BlockRequest, block_request, block_request_of, why_not
 from kerncast.prediction import Prediction, Refused, Timing
 
-Progress = Callable[[str, int, int], None]
-"""called with (what is done, part done, of how many)"""
-
-#: Of the blocks that one SM gets, for a simulation; the sample of blocks has the budget's time.
-_MOST_RECORDING_SECONDS = 15.0
 #: Of one launch, for simulations on all GPUs that come to nothing.
 _MOST_LOST_SECONDS = 60.0
 _NOT_TRIED = (
     f"on other GPUs it did not end within its budget, which took {_MOST_LOST_SECONDS:.0f} s, so that it was not tried"
     " on this one; naming this GPU alone may give another forecast"
 )
-#: A block of it that takes this many times the steps of the longest block of the sample waits for another one.
-_MOST_TIMES_LONGEST, _LEAST_STEPS = 100, 100_000
-_TARGET_LINE = re.compile(r"^\.target .*$", re.MULTILINE)
+_DEFAULT_ARCHITECTURE = "sm_70"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +59,10 @@ class Options:
     force: bool = False
     """forecast even a launch that the GPU could not run"""
     budget: Budget | None = None
+    measured: tuple[MeasuredTime, ...] = ()
+    """times of these launches on other GPUs"""
+    reading: Reading = field(default_factory=Reading)
+    """of a profile"""
 
     def __post_init__(self) -> None:
         if not 0.001 <= self.level <= 0.9999:
@@ -65,15 +80,19 @@ class Forecast:
     first_refusal: Refusal | None = None
 
 
-def predict(evidence: Evidence, gpu: GPUs, model: str | None = None, **options: object) -> list[Prediction]:
+def predict(
+    evidence: Evidence, gpu: GPUs, model: str | None = None, *, measured: Sequence[str] = (), **options: object
+) -> list[Prediction]:
     """Forecast every launch of the evidence on every GPU; raises Refusal when nothing could be forecast.
 
-    ``evidence`` is a launch file, a file of declared counts, or launches or profiles; ``gpu`` is a name, ``all``, a
-    GPU, or several. Options: timing, level, clock (base, boost or hertz), force, budget.
+    ``evidence`` is a launch file, a file of declared counts, a profiler's or a tuner's file, or launches or profiles;
+    ``gpu`` is a name, ``all``, a GPU, or several; ``measured`` are texts such as "RTX 2080 Ti=1.23ms". Options:
+    timing, level, clock (base, boost or hertz), force, budget, reading.
     """
     if "timing" in options:
         options["timing"] = timing_named(str(options["timing"]))
-    forecast = forecast_all(evidence, resolve_gpus(gpu), Options(model=model, **options))  # type: ignore[arg-type]
+    chosen = Options(model=model, measured=measured_times(measured), **options)  # type: ignore[arg-type]
+    forecast = forecast_all(evidence, resolve_gpus(gpu), chosen)
     if not forecast.predictions and forecast.first_refusal:
         raise forecast.first_refusal
     return list(forecast.predictions)
@@ -104,7 +123,7 @@ def profile(
         _check_can_run(launch, compiled.resources, gpus[0][0])
     report = (lambda done, total: progress(f"executing {launch.label}", done, total)) if progress else None
     executed = run_launch(compiled, launch, budget, report)
-    found = _with_compiler_caveats(profile_of(executed.trace, executed.sampler, compiled, launch), compiled)
+    found = with_compiler_caveats(profile_of(executed.trace, executed.sampler, compiled, launch), compiled)
     return _with_gpu(found, executed, *gpus[0], progress) if gpus else found
 
 
@@ -118,7 +137,7 @@ def _with_gpu(
     report = (lambda done, total: progress(f"caches of {gpu.name}", done, total)) if progress else None
     found = with_gpu(found, executed, gpu, report)
     _announce(f"simulating {found.kernel} on {gpu.name}", progress)
-    found = with_warp_states(found, _with_less_patience(executed), gpu)
+    found = with_warp_states(found, with_less_patience(executed), gpu)
     return replace(found, caveats=(*assumed, *found.caveats))
 
 
@@ -129,22 +148,6 @@ def _announce(what: str, progress: Progress | None, done: int = 0, total: int = 
     from kerncast.models.sm.simulate import is_prepared  # noqa: PLC0415  numba takes time to load
 
     progress(what if is_prepared() else "compiling the simulator (once)", done, total)
-
-
-def _with_less_patience(executed: Executed) -> Executed:
-    """Return an execution whose further blocks end soon: one SM's blocks alone may wait for others for ever."""
-    budget = executed.setting.budget
-    longest = int(executed.trace.counts.block_warps.sum(axis=1).max())
-    shorter = replace(
-        budget,
-        block_steps=min(budget.block_steps, _LEAST_STEPS + _MOST_TIMES_LONGEST * longest),
-        seconds=min(budget.seconds, _MOST_RECORDING_SECONDS),
-        sample_seconds=min(budget.sample_seconds, _MOST_RECORDING_SECONDS / 2),
-    )
-    return replace(executed, setting=replace(executed.setting, budget=shorter))
-
-
-_DEFAULT_ARCHITECTURE = "sm_70"
 
 
 def timing_named(text: str) -> Timing:
@@ -159,79 +162,105 @@ def forecast_all(
     evidence: Evidence, gpus: list[tuple[GPU, tuple[str, ...]]], options: Options, progress: Progress | None = None
 ) -> Forecast:
     """Forecast every launch of the evidence on every GPU."""
-    if options.model is not None:
-        model_named(options.model)
+    model = None if options.model is None else model_named(options.model)
+    subjects = read_evidence(evidence, options.reading)
+    check_measured(options.measured, subjects)
     gathered = _Gathered()
-    for source in read_evidence(evidence):
-        timer = _Timer(options)
-        subjects = (
-            {gpu.architecture.code_name: _Subject(source) for gpu, _ in gpus}
-            if isinstance(source, KernelProfile)
-            else gathered.subjects_of(source, gpus, options.budget, progress)
-        )
+    choices = Choices(options.timing, model is not None and model.uses_caches, options.budget, progress)
+    for subject in subjects:
+        cases = _cases_of(subject, gpus, options, choices)
+        timer = _Timer(options, progress)
+        for failure in cases.failures:
+            gathered.fail(failure, subject.index, gpus)
         for number, (gpu, assumed) in enumerate(gpus):
-            subject = subjects.get(gpu.architecture.code_name)
-            if subject is None:
-                continue
-            if subject.executed and options.model in {None, DEFAULT_MODEL}:
-                _announce(f"timing {subject.profile.kernel} on {gpu.name}", progress, number, len(gpus))
             try:
-                case = subject.on(gpu if options.clock is None else gpu.at_clock(options.clock))
-                prediction = timer.forecast(case)
+                case = cases.on(gpu if options.clock is None else gpu.at_clock(options.clock))
+                if case is None:
+                    continue
+                prediction = timer.forecast(case, (number, len(gpus)))
             except Refusal as refusal:
-                gathered.refuse(refusal, subject.profile.kernel, subject.profile.index, gpu.name)
+                gathered.refuse(refusal, cases.kernel, subject.index, gpu.name)
                 continue
             gathered.predictions.append(replace(prediction, caveats=(*assumed, *prediction.caveats)))
             gathered.cases.append(replace(case, executed=None))
     return gathered.forecast()
 
 
-@dataclass(frozen=True, slots=True)
-class _Subject:
-    """A profile for one architecture, with the launch after its execution where there was one."""
-
-    profile: KernelProfile
-    executed: Executed | None = None
-
-    def on(self, gpu: GPU) -> Case:
-        return Case(self.profile, gpu, self.executed)
+def _cases_of(
+    subject: Launch | KernelProfile,
+    gpus: list[tuple[GPU, tuple[str, ...]]],
+    options: Options,
+    choices: Choices,
+) -> LaunchCases | ProfileCases:
+    own = measured_of(options.measured, subject.index)
+    if isinstance(subject, KernelProfile):
+        return ProfileCases(subject, options.reading.sources, own, choices)
+    return LaunchCases(subject, [gpu for gpu, _ in gpus], own, choices)
 
 
 class _Timer:
     """Forecasts one launch on one GPU after the other."""
 
-    def __init__(self, options: Options) -> None:
-        self._options = options
+    def __init__(self, options: Options, progress: Progress | None) -> None:
+        self._options, self._progress = options, progress
         self._lost_seconds = 0.0
         """that simulations took which did not end within their budget"""
 
-    def forecast(self, case: Case) -> Prediction:
-        """Return the forecast of one case; raises Refusal."""
+    def forecast(self, case: Case, place: tuple[int, int]) -> Prediction:
+        """Return the forecast of one case, the number ``place[0]`` of ``place[1]``; raises Refusal."""
         options = self._options
         impossible = _check_fits(case.profile, case.gpu, force=options.force)
-        if options.model is None and case.executed:
-            prediction = self._simulated_or_counted(case)
-        else:
-            prediction = self._predict(options.model or DEFAULT_MODEL_OF_COUNTS, case)
-        return replace(prediction, caveats=(*impossible, *prediction.caveats))
+        names = _models_for(case) if options.model is None else (options.model,)
+        if DEFAULT_MODEL in names:
+            _announce(f"timing {case.profile.kernel} on {case.gpu.name}", self._progress, *place)
+        prediction = self._first_of(names, case)
+        return replace(prediction, caveats=(*impossible, *prediction.caveats, *_unused_time(case, prediction)))
+
+    def _first_of(self, names: Sequence[str], case: Case) -> Prediction:
+        """Return the forecast of the first model that gives one, with the reason why it is not the first."""
+        reasons: list[tuple[str, Refusal]] = []
+        for name in names:
+            try:
+                found = self._predict(name, case)
+            except Refusal as refusal:
+                reasons.append((name, refusal))
+                continue
+            notes = tuple(_instead(name, other, why) for other, why in reasons)
+            return replace(found, caveats=(*found.caveats, *notes))
+        raise reasons[0][1]
 
     def _predict(self, model: str, case: Case) -> Prediction:
-        return model_named(model).predict(case, Question(self._options.timing, self._options.level))
-
-    def _simulated_or_counted(self, case: Case) -> Prediction:
-        """Return the simulation's forecast; where there is none, that of the counts, with the reason as a caveat."""
+        if model == DEFAULT_MODEL and self._lost_seconds > _MOST_LOST_SECONDS:
+            raise BudgetExceededError(_NOT_TRIED)
         begun = time.monotonic()
         try:
-            if self._lost_seconds > _MOST_LOST_SECONDS:
-                raise BudgetExceededError(_NOT_TRIED)
-            return self._predict(DEFAULT_MODEL, case)
-        except Refusal as refusal:
-            reason = refusal
-        if isinstance(reason, BudgetExceededError):
+            return model_named(model).predict(case, Question(self._options.timing, self._options.level))
+        except BudgetExceededError:
             self._lost_seconds += time.monotonic() - begun
-        found = self._predict(DEFAULT_MODEL_OF_COUNTS, case)
-        note = f"not simulated, so that this is the {DEFAULT_MODEL_OF_COUNTS} from counters, which is less exact: "
-        return replace(found, caveats=(*found.caveats, note + reason.what))
+            raise
+
+
+def _models_for(case: Case) -> tuple[str, ...]:
+    """Return the models to try for some evidence, the best one first."""
+    if case.source is not None and case.executed is None:
+        return DEFAULT_MODEL_OF_PROFILES, DEFAULT_MODEL_OF_TIMES, DEFAULT_MODEL_OF_COUNTS
+    if case.source is not None:
+        return DEFAULT_MODEL_OF_TIMES, DEFAULT_MODEL, DEFAULT_MODEL_OF_COUNTS
+    if case.executed is not None:
+        return DEFAULT_MODEL, DEFAULT_MODEL_OF_COUNTS
+    return (DEFAULT_MODEL_OF_COUNTS,)
+
+
+def _instead(model: str, other: str, refusal: Refusal) -> str:
+    if other == DEFAULT_MODEL:
+        return f"not simulated, so that this is the {model} from counters, which is less exact: {refusal.what}"
+    return f"this is {model}, because {other} is not possible: {refusal.what}"
+
+
+def _unused_time(case: Case, prediction: Prediction) -> tuple[str, ...]:
+    if case.source is None or model_named(prediction.model).uses_measured_run:
+        return ()
+    return (f"{prediction.model} does not use the measured time",)
 
 
 class _Gathered:
@@ -250,80 +279,13 @@ class _Gathered:
         self.first_refusal = self.first_refusal or refusal
         self.refused.append(Refused(kernel, launch, gpu, str(refusal)))
 
-    def subjects_of(
-        self, launch: Launch, gpus: list[tuple[GPU, tuple[str, ...]]], budget: Budget | None, progress: Progress | None
-    ) -> dict[str, _Subject]:
-        """Return a profile per architecture; architectures whose PTX is the same share one execution."""
-        if progress:
-            progress(f"compiling {launch.label}", 0, 0)
-        compiled = self._compile(launch, gpus)
-        by_text: dict[str, Executed | None] = {}
-        subjects = {}
-        for kernel in compiled:
-            text = _TARGET_LINE.sub("", kernel.ptx)
-            if text not in by_text:
-                by_text[text] = self._execute(kernel, launch, budget, progress)
-            executed = by_text[text]
-            if executed is not None:
-                found = profile_of(executed.trace, executed.sampler, kernel, launch)
-                own = executed.compiled_as(kernel)
-                subjects[kernel.architecture] = _Subject(_with_compiler_caveats(found, kernel), own)
-        return subjects
-
-    def _compile(self, launch: Launch, gpus: list[tuple[GPU, tuple[str, ...]]]) -> list[CompiledKernel]:
-        """Compile for every architecture; GPUs whose architecture the source does not compile for are refused."""
-        names = list(dict.fromkeys(gpu.architecture.code_name for gpu, _ in gpus))
-        try:
-            return list(compile_launch(launch, names).kernels)
-        except CompileError as error:
-            if len(names) == 1:
-                raise
-            first_error = error
-        compiled: list[CompiledKernel] = []
-        failures: dict[str, CompileError] = {}
-        for name in names:
-            try:
-                compiled += compile_launch(launch, [name]).kernels
-            except CompileError as error:
-                failures[name] = error
-        if not compiled:
-            raise first_error
+    def fail(self, failure: Failure, launch: int, gpus: list[tuple[GPU, tuple[str, ...]]]) -> None:
+        """Refuse a launch for all GPUs, or for those of one architecture."""
+        if failure.architecture is None:
+            self.refuse(failure.refusal, failure.kernel, launch, None)
         for gpu, _ in gpus:
-            name = gpu.architecture.code_name
-            if name in failures:
-                refusal = Refusal(f"the source does not compile for {name}: {failures[name]}")
-                self.refuse(refusal, compiled[0].kernel, launch.index, gpu.name)
-        return compiled
-
-    def _execute(
-        self, kernel: CompiledKernel, launch: Launch, budget: Budget | None, progress: Progress | None
-    ) -> Executed | None:
-        def report(done: int, total: int) -> None:
-            if progress:
-                progress(f"executing {launch.label}", done, total)
-
-        report(0, 0)
-        try:
-            return _with_less_patience(run_launch(kernel, launch, budget, report))
-        except Refusal as refusal:
-            self.refuse(refusal, kernel.kernel, launch.index, None)
-            return None
-
-
-def compile_launch(launch: Launch, architectures: list[str]) -> CompiledSource:
-    """Compile the kernel of a launch for some architectures; raises CompileError."""
-    request = CompileRequest(
-        launch.source,
-        tuple(architectures),
-        kernel=launch.kernel,
-        defines=launch.defines,
-        include_dirs=launch.include_dirs,
-    )
-    return compile_request(request)
-
-
-def _with_compiler_caveats(found: KernelProfile, kernel: CompiledKernel) -> KernelProfile:
-    return replace(found, resources=kernel.resources, caveats=(*found.caveats, *kernel.caveats))
+            if gpu.architecture.code_name == failure.architecture:
+                self.refuse(failure.refusal, failure.kernel, launch, gpu.name)
 
 
 def _check_can_run(launch: Launch, resources: Resources, gpu: GPU) -> None:

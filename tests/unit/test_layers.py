@@ -21,7 +21,7 @@ LAYERS = (
     {"compile", "read"},
     {"execute"},
     {"models"},
-    {"evidence", "forecast"},
+    {"evidence", "characterised", "missing_counts", "cases", "forecast"},
     {"bench"},
     {"report"},
     {"cli"},

@@ -18,6 +18,8 @@ from kerncast.report.document import build_document, estimate_table
 from kerncast.report.html import render_html
 from kerncast.report.markdown import render_markdown
 from kerncast.report.picture import COLOURS, draw_forecast
+from kerncast.report.picture_files import svg_text
+from kerncast.report.pictures import pictures_svg
 from kerncast.report.roofs import roof_tables
 from kerncast.report.vocabulary import vocabulary
 from kerncast.report.words import advise, conclude, describe_count, describe_limiter
@@ -58,7 +60,7 @@ def test_markdown_tables_are_rectangular(gpusd: Forecast) -> None:
 
 
 def test_html_is_one_file_that_loads_nothing(gpusd: Forecast) -> None:
-    page = render_html(build_document(gpusd), draw_forecast(gpusd.predictions))
+    page = render_html(build_document(gpusd), pictures_svg(gpusd))
     assert "<svg" in page
     assert not re.search(r"(?:src|href)=[\"'](?!#)", page.replace('xlink:href="#', 'href="#'))
     assert "<script" not in page
@@ -68,17 +70,17 @@ def test_a_hostile_kernel_name_is_escaped(gpusd: Forecast) -> None:
     evil = "<script>alert(1)</script>|$x_1$"
     predictions = tuple(replace(p, kernel=evil) for p in gpusd.predictions)
     forecast = replace(gpusd, predictions=predictions)
-    page = render_html(build_document(forecast), draw_forecast(predictions))
+    page = render_html(build_document(forecast), pictures_svg(forecast))
     assert "<script" not in page
     assert "<script" not in render_markdown(build_document(forecast))
 
 
 def test_the_picture_is_xml_and_names_each_gpu(gpusd: Forecast) -> None:
-    svg = draw_forecast(gpusd.predictions)
+    svg = svg_text(draw_forecast(gpusd.predictions))
     text = "".join(ET.fromstring(svg).itertext())  # noqa: S314  our own text
     assert "TITAN V" in text
     assert "RTX 4070" in text
-    assert draw_forecast(gpusd.predictions) == svg
+    assert svg_text(draw_forecast(gpusd.predictions)) == svg
 
 
 def one(gpu: str, seconds: float, factor: float = 1.1, limiter: str = "dram") -> Prediction:
@@ -158,9 +160,9 @@ def test_a_report_says_whether_its_intervals_are_calibrated(
     found = Calibration((0.9,), (1.5,), 5, 50, "forecasts") if is_calibrated else None
     monkeypatch.setattr(words, "calibration_of", lambda _: found)
     expected = "calibrated on measured times" if is_calibrated else "uncalibrated"
-    page = render_html(build_document(gpusd), draw_forecast(gpusd.predictions))
+    page = render_html(build_document(gpusd), pictures_svg(gpusd))
     assert page.count(expected) >= 2  # in the text and in the picture
-    assert ("uncalibrated" in draw_forecast(gpusd.predictions)) != is_calibrated
+    assert ("uncalibrated" in svg_text(draw_forecast(gpusd.predictions))) != is_calibrated
 
 
 @pytest.mark.parametrize(

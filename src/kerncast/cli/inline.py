@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from kerncast.launch import Launch
 
 _SOURCES = {".cu", ".cuh", ".cpp", ".cc", ".cxx"}
+_LAUNCH_FILE = ".toml"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +28,11 @@ class InlineLaunch:
     def applies_to(self, evidence: Path) -> bool:
         """Whether the evidence is a source; the options mean nothing for other evidence."""
         several = self.arguments or self.defines or self.include_dirs
-        given = self.kernel or self.grid or self.block or several or self.shared_bytes
+        # A kernel selects rows of a profile, too.
+        kernel = self.kernel if evidence.suffix == _LAUNCH_FILE else None
         if evidence.suffix in _SOURCES:
             return True
-        if given:
+        if kernel or self.grid or self.block or several or self.shared_bytes:
             raise InputError(
                 f"--kernel, --grid, --block, --shared, --arg, --define and --include need a source, not {evidence}",
                 cure="Put them into the launch file.",

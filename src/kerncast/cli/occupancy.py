@@ -52,7 +52,7 @@ def command(  # noqa: PLR0913  each parameter is one option
 
 
 def _from_launches(path: Path, gpus: "list[GPU]") -> "list[tuple[str, GPU, BlockRequest]]":
-    from kerncast.forecast import compile_launch  # noqa: PLC0415
+    from kerncast.characterised import compile_launch  # noqa: PLC0415
     from kerncast.launch import load_launches  # noqa: PLC0415
     from kerncast.occupancy import block_request  # noqa: PLC0415
 

@@ -2,12 +2,16 @@
 
 import math
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from kerncast.cli.inline import InlineLaunch
 from kerncast.errors import InputError
+
+if TYPE_CHECKING:
+    from kerncast.evidence import Reading
+    from kerncast.read.selection import Selection
 
 _SLOWER_STATUS = 4
 _HIGHEST_MEGAHERTZ = 10_000
@@ -15,16 +19,34 @@ _REFUSED_STATUS = 3
 
 
 def command(  # noqa: PLR0913  each parameter is one option of the contract
-    evidence: Annotated[Path, typer.Argument(help="Launch file or declared counts (.toml), or a source (.cu).")],
+    evidence: Annotated[
+        Path,
+        typer.Argument(help="Launch file or declared counts (.toml), source (.cu), or a profiler's or tuner's file."),
+    ],
     gpu: Annotated[list[str] | None, typer.Option(help="GPU name, id, TOML file, or all; repeatable.")] = None,
-    kernel: Annotated[str | None, typer.Option(help="Kernel of a .cu, such as saxpy or 'reduce<float, 256>'.")] = None,
+    kernel: Annotated[
+        str | None,
+        typer.Option(
+            "--kernel", "-k", help="Kernel of a .cu, such as 'reduce<float, 256>'; of a profile, regex:… too."
+        ),
+    ] = None,
     grid: Annotated[str | None, typer.Option(help="Blocks of a .cu's launch: X[,Y[,Z]].")] = None,
     block: Annotated[str | None, typer.Option(help="Threads per block: X[,Y[,Z]].")] = None,
     shared: Annotated[int, typer.Option(help="Dynamic shared memory in bytes.")] = 0,
     arg: Annotated[list[str] | None, typer.Option(help="NAME=VALUE, in the order of the parameters.")] = None,
     define: Annotated[list[str] | None, typer.Option("--define", "-D", help="NAME=VALUE macro.")] = None,
     include: Annotated[list[Path] | None, typer.Option("--include", "-I", help="Folder of headers.")] = None,
-    model: Annotated[str | None, typer.Option(help="simulation, roofline or template.")] = None,
+    measured: Annotated[
+        list[str] | None, typer.Option(help='Time on another GPU: "RTX 2080 Ti=1.23ms", or "GPU#LAUNCH=1.23ms".')
+    ] = None,
+    source_gpu: Annotated[str | None, typer.Option(help="GPU that a profile was made on, if it does not say.")] = None,
+    source: Annotated[
+        Path | None,
+        typer.Option(help="Launch file of a profile's kernels, to count what the profile lacks."),
+    ] = None,
+    launch_skip: Annotated[int, typer.Option(help="Launches of a profile to leave out first.")] = 0,
+    launch_count: Annotated[int | None, typer.Option(help="Launches of a profile to read at most.")] = None,
+    model: Annotated[str | None, typer.Option(help="simulation, roofline, template, algorithm1 or ceilings.")] = None,
     level: Annotated[float, typer.Option(help="Share of truths that the interval should hold.")] = 0.9,
     clock: Annotated[str | None, typer.Option(help="base, boost, or MHz.")] = None,
     timing: Annotated[str, typer.Option(help="series, single, cold or profiler.")] = "series",
@@ -32,6 +54,12 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
     json_: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     out: Annotated[Path | None, typer.Option(help="Write what would be printed to a file.")] = None,
     report: Annotated[Path | None, typer.Option(help="Write a report: .html or .md.")] = None,
+    roofline: Annotated[
+        list[Path] | None, typer.Option(help="Draw rooflines of a profile: .png, .svg, .pdf, or .csv.")
+    ] = None,
+    bars: Annotated[
+        list[Path] | None, typer.Option(help="Draw measured and forecast times: .png, .svg, .pdf, or .csv.")
+    ] = None,
     max_: Annotated[
         str | None, typer.Option("--max", help="Exit 4 if the forecast of any launch is slower, such as 2ms.")
     ] = None,
@@ -43,20 +71,35 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
     """Forecast how long each launch takes on each GPU."""
     from kerncast.cli import verdict  # noqa: PLC0415  heavy imports wait until the command runs
     from kerncast.cli.output import emit_forecast, progress_on_stderr  # noqa: PLC0415
-    from kerncast.evidence import resolve_gpus  # noqa: PLC0415
+    from kerncast.cli.predict_pictures import Pictures  # noqa: PLC0415
+    from kerncast.evidence import measured_times, resolve_gpus  # noqa: PLC0415
     from kerncast.forecast import Options, forecast_all, timing_named  # noqa: PLC0415
+    from kerncast.read.selection import Selection  # noqa: PLC0415
 
     limit_seconds = verdict.parse_limit(max_)
     baseline = verdict.read_baseline(compare_to) if compare_to else None
     _check_report(report)
+    pictures = Pictures(tuple(roofline or ()), tuple(bars or ()))
+    pictures.check()
     inline = InlineLaunch(kernel, grid, block, shared, tuple(arg or ()), tuple(define or ()), tuple(include or ()))
-    options = Options(model, timing_named(timing), level, _clock(clock), force)
+    reading = _reading(Selection(kernel, launch_skip, launch_count), source_gpu, source)
+    options = Options(
+        model,
+        timing_named(timing),
+        level,
+        _clock(clock),
+        force,
+        measured=measured_times(measured or ()),
+        reading=reading,
+    )
     subject: Any = inline.build(evidence) if inline.applies_to(evidence) else evidence
     with progress_on_stderr(quiet=quiet) as progress:
         forecast = forecast_all(subject, resolve_gpus(gpu or ()), options, progress)
     emit_forecast(forecast, options.timing, as_json=json_, out=out)
     if report is not None and forecast.predictions:
         _write_report(report, forecast)
+    if forecast.predictions:
+        pictures.draw(forecast)
     if not forecast.predictions:
         for refused in forecast.refused:
             typer.echo(f"kerncast: {refused.kernel} (launch {refused.launch}) refused: {refused.reason}", err=True)
@@ -84,6 +127,15 @@ def _clock(text: str | None) -> str | float | None:
     return megahertz * MEGA
 
 
+def _reading(selection: "Selection", source_gpu: str | None, source: Path | None) -> "Reading":
+    from kerncast.evidence import Reading  # noqa: PLC0415
+    from kerncast.gpu import resolve_gpu  # noqa: PLC0415
+    from kerncast.launch import load_launches  # noqa: PLC0415
+
+    gpu = resolve_gpu(source_gpu)[0] if source_gpu else None
+    return Reading(selection, gpu, tuple(load_launches(source)) if source else ())
+
+
 def _check_report(report: Path | None) -> None:
     if report is not None and report.suffix not in {".html", ".md"}:
         raise InputError(f"{report} is neither .html nor .md", cure="Name the report so.")
@@ -100,6 +152,6 @@ def _write_report(path: Path, forecast: Any) -> None:
         write_text(path, render_markdown(document))
     else:
         from kerncast.report.html import render_html  # noqa: PLC0415
-        from kerncast.report.picture import draw_forecast  # noqa: PLC0415
+        from kerncast.report.pictures import pictures_svg  # noqa: PLC0415
 
-        write_text(path, render_html(document, draw_forecast(forecast.predictions)))
+        write_text(path, render_html(document, pictures_svg(forecast)))

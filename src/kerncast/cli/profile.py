@@ -15,8 +15,8 @@ from kerncast.errors import InputError, Refusal
 from kerncast.units import parse_seconds
 
 if TYPE_CHECKING:
+    from kerncast.characterised import Progress
     from kerncast.execute import Budget
-    from kerncast.forecast import Progress
     from kerncast.gpu import GPU
     from kerncast.launch import Launch
     from kerncast.prediction import Refused

@@ -1,17 +1,23 @@
 """VERB models: a KernelProfile and a GPU become a Prediction. One published method is one file."""
 
 from kerncast.errors import InputError
+from kerncast.models.algorithm1 import Algorithm1
 from kerncast.models.base import Case, Model, Question
+from kerncast.models.ceilings import Ceilings
 from kerncast.models.roofline import Roofline
 from kerncast.models.simulation import Simulation
 from kerncast.models.template import Template
 
-_MODELS: dict[str, Model] = {model.name: model for model in (Simulation(), Roofline(), Template())}
+_MODELS: dict[str, Model] = {
+    model.name: model for model in (Simulation(), Roofline(), Algorithm1(), Ceilings(), Template())
+}
 
 #: What ``predict`` uses when no model is named.
 DEFAULT_MODEL = Simulation.name
 #: The same where a kernel's source is not known, only its counts.
 DEFAULT_MODEL_OF_COUNTS = Roofline.name
+#: The same where a time was measured on another GPU, and where a profiler counted there, too.
+DEFAULT_MODEL_OF_TIMES, DEFAULT_MODEL_OF_PROFILES = Algorithm1.name, Ceilings.name
 
 
 def model_named(name: str) -> Model:
@@ -22,4 +28,13 @@ def model_named(name: str) -> Model:
     return chosen
 
 
-__all__ = ["DEFAULT_MODEL", "DEFAULT_MODEL_OF_COUNTS", "Case", "Model", "Question", "model_named"]
+__all__ = [
+    "DEFAULT_MODEL",
+    "DEFAULT_MODEL_OF_COUNTS",
+    "DEFAULT_MODEL_OF_PROFILES",
+    "DEFAULT_MODEL_OF_TIMES",
+    "Case",
+    "Model",
+    "Question",
+    "model_named",
+]

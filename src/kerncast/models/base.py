@@ -62,6 +62,10 @@ class Model(ABC):
     name: ClassVar[str]
     log_sigma: ClassVar[float]
     """assumed standard deviation of ln(measured / forecast): not calibrated"""
+    uses_measured_run: ClassVar[bool] = False
+    """whether it carries a measured time over from another GPU"""
+    uses_caches: ClassVar[bool] = False
+    """whether it asks what the caches of each GPU let through"""
 
     @abstractmethod
     def estimate(self, case: Case, timing: Timing) -> Estimate:

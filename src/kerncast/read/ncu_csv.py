@@ -1,205 +1,172 @@
-"""The raw page that Nsight Compute prints as CSV: one row per kernel launch, one column per metric.
+"""The pages that Nsight Compute prints as CSV: raw (one row per kernel launch) and details (one row per metric).
 
-Sources: Nsight Compute CLI documentation, output pages; files that versions 2020 to 2025 wrote. Version and locale
+Sources: Nsight Compute CLI documentation, output pages; files that versions 2020 to 2026 wrote. Version and locale
 change the columns before the metrics, the spelling of units and the separators of numbers.
 """
 
-import csv
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from kerncast.errors import InputError
-from kerncast.launch import Extent
-from kerncast.units import GIGA, KILO, MEGA, TERA
+from kerncast.read.ncu_details import DetailsTable
+from kerncast.read.ncu_row import NcuMetric, NcuRow
+from kerncast.read.ncu_values import (
+    MOST_VALUES,
+    base_unit,
+    extent_of,
+    page_fault,
+    read_cells,
+    read_extent,
+    read_number,
+    too_many,
+)
 
-#: No counter reaches this.
-_MOST = 1e30
-_ABSENT = frozenset({"", "n/a", "(!) n/a", "nan", "(!) nan", "inf", "-inf", "no data"})
-_NUMBER = re.compile(r"[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d*)?(?:[eE][-+]?\d+)?|[-+]?\.\d+(?:[eE][-+]?\d+)?")
-_NUMERIC = re.compile(r"[-+]?\d[\d.,'\s]*(?:[eE][-+]?\d+)?")
-#: A total in a unit that is not scaled is whole: 16.384 inst is how another locale writes 16,384.
-_GROUPED = re.compile(r"[-+]?[1-9]\d{0,2}\.\d{3}")
-_WHOLE = frozenset({"byte", "inst", "sector", "request", "wavefront", "warp", "cycle", "ns", "nsecond", ""})
-_INSTANCES = re.compile(r"(.*\S)\s*\([^()]*\)")
+__all__ = ["NcuMetric", "NcuRow", "base_unit", "read_ncu_csv", "read_raw_page"]
+
+#: What stands in front of a table; a summary over launches has no ID.
+_HEADERS = ('"ID",', "ID,")
+_SUMMARY = re.compile(r'^"?Process ID"?,.*"?Invocations"?,.*Minimum')
 _ID = re.compile(r"[0-9]{1,18}")
-_EXTENT = re.compile(r"\(?\s*(\d{1,10})\s*,\s*(\d{1,10})\s*,\s*(\d{1,10})\s*\)?")
-
-#: ncu scales by powers of 1000: it prints the 1024 bytes that the driver takes of shared memory as 1.02 Kbyte.
-_PREFIX = {"": 1.0, "K": KILO, "M": MEGA, "G": GIGA, "T": TERA}
-_SCALED = re.compile(r"([kKMGT]?)(byte|[hH]z|inst|sector|request|wavefront|cycle|warp|thread|block|register)s?")
-_NANOSECONDS = {
-    "ns": 1.0, "us": KILO, "ms": MEGA, "s": GIGA, "nsecond": 1.0, "usecond": KILO, "msecond": MEGA, "second": GIGA,
-}  # fmt: skip
+_DEVICE = "device__attribute_display_name"
 
 
-@dataclass(frozen=True, slots=True)
-class NcuMetric:
-    """One metric of one launch, in ncu's base unit."""
-
-    name: str
-    value: float
-    unit: str
-    """byte, ns, hz, cycle, inst, sector, %, …; a rate is per s, such as byte/s; empty where ncu prints none"""
-
-
-@dataclass(frozen=True, slots=True)
-class NcuRow:
-    """One launch that Nsight Compute profiled."""
-
-    number: int
-    """ncu's ID"""
-    kernel: str
-    """as ncu prints it, such as void reduce<float, 256>(const T1 *, T1 *)"""
-    grid: Extent | None
-    """None where the file does not say"""
-    block: Extent | None
-    compute_capability: str | None
-    metrics: tuple[NcuMetric, ...]
-    """without those that ncu could not collect"""
-
-    def value(self, name: str) -> float | None:
-        """Return the value of a metric, or None where the file has none."""
-        return next((metric.value for metric in self.metrics if metric.name == name), None)
-
-
-def read_raw_page(lines: Iterable[str], where: str = "ncu CSV") -> tuple[NcuRow, ...]:
-    """Read the launches of a raw page, in order; raises InputError that names the line.
+def read_ncu_csv(lines: Iterable[str], where: str = "ncu CSV") -> tuple[NcuRow, ...]:
+    """Read the launches of a raw page or a details page, in order; raises InputError that names the line.
 
     Lines before the header and ncu's own messages are skipped. A file may hold several tables.
     """
-    page = _Page(where)
+    return _read(lines, where, takes_details=True)
+
+
+def read_raw_page(lines: Iterable[str], where: str = "ncu CSV") -> tuple[NcuRow, ...]:
+    """Read the launches of a raw page, in order; raises InputError that names the line, for a details page too."""
+    return _read(lines, where, takes_details=False)
+
+
+def _read(lines: Iterable[str], where: str, *, takes_details: bool) -> tuple[NcuRow, ...]:
+    page = _Page(where, takes_details=takes_details)
     for number, line in enumerate(lines, 1):
         page.take(line.rstrip("\r\n").removeprefix("\ufeff"), number)
-    if page.header is None:
-        raise InputError("no table of ncu is in it", where=where, cure="Make it with ncu --csv --page raw.")
-    if page.units is None:
-        raise InputError("it ends before the row of units", where=where, cure="Write it again; it is cut off.")
-    return tuple(page.rows)
+    return page.finish()
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """One metric of a raw page."""
+
+    place: int
+    name: str
+    unit: str
+    factor: float
+    base: str
 
 
 class _Page:
     """Takes one line after the other."""
 
-    def __init__(self, where: str) -> None:
+    def __init__(self, where: str, *, takes_details: bool) -> None:
         self.where = where
-        self.header: list[str] | None = None
-        self.units: list[str] | None = None
-        self.is_quoted = False
+        self.takes_details = takes_details
         self.rows: list[NcuRow] = []
+        self.header: list[str] | None = None
+        self.columns: list[_Column] | None = None
+        self.details: DetailsTable | None = None
+        self.is_quoted = False
+        self.values = 0
 
     def take(self, line: str, number: int) -> None:
-        if line.startswith(('"ID",', "ID,")):
-            self._start(self._cells(line, number), number, is_quoted=line.startswith('"'))
+        """Take one line; raises InputError."""
+        place = f"{self.where}, line {number}"
+        if line.startswith(_HEADERS):
+            self._start(line, place)
+        elif _SUMMARY.match(line):
+            raise InputError(
+                "this is a summary over launches",
+                where=place,
+                cure="Write it again without --print-summary: a forecast is of one launch.",
+            )
+        elif self.details is not None:
+            self.details.take(line, place)
         elif self.header is not None and self._is_row(line):
-            cells = self._cells(line, number)
-            if len(cells) != len(self.header):
-                raise self._fault(number, f"{len(cells)} values stand under {len(self.header)} columns", "is cut off")
-            if self.units is None:
-                self._take_units(cells, number)
-            else:
-                self.rows.append(self._row(cells, number))
+            self._take_row(line, self.header, place)
 
-    def _start(self, header: list[str], number: int, *, is_quoted: bool) -> None:
-        if "Metric Name" in header:
+    def finish(self) -> tuple[NcuRow, ...]:
+        """Return the launches; raises InputError where there is no whole table."""
+        if self.header is None and self.details is None:
+            pages = "raw or details" if self.takes_details else "raw"
+            raise InputError(
+                "no table of ncu is in it", where=self.where, cure=f"Make it with ncu --csv --page {pages}."
+            )
+        if self.header is not None and self.columns is None:
+            raise InputError("it ends before the row of units", where=self.where, cure="Write it again; it is cut off.")
+        self._close_details()
+        return tuple(self.rows)
+
+    def _start(self, line: str, place: str) -> None:
+        header = read_cells(line, place, "raw")
+        if "Kernel Name" not in header:
+            raise page_fault("the column Kernel Name is missing", "is no page of ncu", place, "raw")
+        if len(set(header)) != len(header):
+            raise page_fault("a column stands twice", "was changed", place, "raw")
+        self._close_details()
+        self.is_quoted = line.startswith('"')
+        if "Metric Name" not in header:
+            self.header, self.columns = header, None
+        elif self.takes_details:
+            self.header, self.columns = None, None
+            self.details = DetailsTable(header, self.where, place, is_quoted=self.is_quoted)
+        else:
             raise InputError(
                 "this is the details page, with one row per metric",
-                where=f"{self.where}, line {number}",
+                where=place,
                 cure="Make the raw page with ncu --csv --page raw.",
             )
-        if "Kernel Name" not in header:
-            raise self._fault(number, "the column Kernel Name is missing", "is no raw page of ncu")
-        if len(set(header)) != len(header):
-            raise self._fault(number, "a column stands twice", "was changed")
-        self.header, self.units, self.is_quoted = header, None, is_quoted
+
+    def _close_details(self) -> None:
+        if self.details is not None:
+            self.rows.extend(self.details.finish())
+            self.details = None
 
     def _is_row(self, line: str) -> bool:
         # Where ncu quotes every value, a line without a quote is the application's own.
         return bool(line.strip()) and not line.startswith("==") and (line.startswith('"') or not self.is_quoted)
 
-    def _cells(self, line: str, number: int) -> list[str]:
-        try:
-            return [cell.strip() for cell in next(csv.reader([line], strict=True))]
-        except csv.Error as error:
-            raise self._fault(number, f"this is no CSV ({error})", "is cut off") from None
+    def _take_row(self, line: str, header: list[str], place: str) -> None:
+        cells = read_cells(line, place, "raw")
+        if len(cells) != len(header):
+            what = f"{len(cells)} values stand under {len(header)} columns"
+            raise page_fault(what, "is cut off", place, "raw")
+        if self.columns is not None:
+            self.rows.append(self._row(cells, header, self.columns, place))
+        elif cells[0]:
+            raise page_fault("the row of units is missing", "was changed", place, "raw")
+        else:
+            # The other columns describe the launch.
+            self.columns = [
+                _Column(index, name, cells[index], *base_unit(cells[index]))
+                for index, name in enumerate(header)
+                if "__" in name
+            ]
 
-    def _take_units(self, cells: list[str], number: int) -> None:
-        if cells[0]:
-            raise self._fault(number, "the row of units is missing", "was changed")
-        self.units = cells
-
-    def _row(self, cells: list[str], number: int) -> NcuRow:
-        header, units = self.header or [], self.units or []
+    def _row(self, cells: list[str], header: list[str], columns: list[_Column], place: str) -> NcuRow:
         named = dict(zip(header, cells, strict=True))
         metrics = []
-        for name, text, unit in zip(header, cells, units, strict=True):
-            if "__" not in name:  # the other columns describe the launch
-                continue
-            factor, base = base_unit(unit)
-            value = self._number(text, unit, name, number)
+        for column in columns:
+            value = read_number(cells[column.place], column.unit, column.name, place)
             if value is not None:
-                metrics.append(NcuMetric(name, value * factor, base))
+                metrics.append(NcuMetric(column.name, value * column.factor, column.base))
+        self.values += len(metrics)
+        if self.values > MOST_VALUES:
+            raise too_many(self.where)
         if not _ID.fullmatch(named["ID"]) or not named["Kernel Name"]:
-            raise self._fault(number, "the ID or the kernel's name is missing", "was changed")
+            raise page_fault("the ID or the kernel's name is missing", "was changed", place, "raw")
         return NcuRow(
             number=int(named["ID"]),
             kernel=named["Kernel Name"],
-            grid=_extent(named.get("Grid Size", "")) or _dimensions(metrics, "launch__grid_dim"),
-            block=_extent(named.get("Block Size", "")) or _dimensions(metrics, "launch__block_dim"),
+            grid=read_extent(named.get("Grid Size", "")) or extent_of(metrics, "launch__grid_dim"),
+            block=read_extent(named.get("Block Size", "")) or extent_of(metrics, "launch__block_dim"),
             compute_capability=named.get("CC") or None,
             metrics=tuple(metrics),
+            device=named.get(_DEVICE) or None,
         )
-
-    def _number(self, text: str, unit: str, name: str, number: int) -> float | None:
-        """Return a number, or None where there is none; a number in another locale's spelling is a fault."""
-        if text.lower() in _ABSENT:
-            return None
-        instances = _INSTANCES.fullmatch(text)
-        plain = instances[1] if instances else text
-        if _NUMBER.fullmatch(plain):
-            value = float(plain.replace(",", ""))
-            is_grouped = name.endswith(".sum") and unit in _WHOLE and _GROUPED.fullmatch(plain)
-            if abs(value) < _MOST and not is_grouped:
-                return value
-        elif not unit and not _NUMERIC.fullmatch(plain):
-            return None  # a text, such as the name of the device
-        raise InputError(
-            f"{name} is {text[:40]!r}, no number such as 1,234.5",
-            where=f"{self.where}, line {number}",
-            cure="Write the file again with LC_ALL=C in the environment of ncu.",
-        )
-
-    def _fault(self, number: int, what: str, why: str) -> InputError:
-        cure = f"The file {why}; write it again with ncu --csv --page raw."
-        return InputError(what, where=f"{self.where}, line {number}", cure=cure)
-
-
-def base_unit(unit: str) -> tuple[float, str]:
-    """Return what a value in this unit is multiplied by, and the base unit that it then has.
-
-    A unit that is not known stays as it is.
-
-    >>> base_unit("Kbyte/block"), base_unit("usecond"), base_unit("Gbyte/second"), base_unit("cycle/nsecond")
-    ((1000.0, 'byte/block'), (1000.0, 'ns'), (1000000000.0, 'byte/s'), (1000000000.0, 'cycle/s'))
-    """
-    numerator, slash, denominator = unit.partition("/")
-    factor, base = 1.0, numerator
-    if numerator in _NANOSECONDS:
-        factor, base = _NANOSECONDS[numerator], "ns"
-    elif match := _SCALED.fullmatch(numerator):
-        factor, base = _PREFIX[match[1].upper()], match[2].lower()
-    if denominator in _NANOSECONDS:
-        factor, denominator = factor * (GIGA / _NANOSECONDS[denominator]), "s"
-    return factor, f"{base}{slash}{denominator}"
-
-
-def _extent(text: str) -> Extent | None:
-    match = _EXTENT.fullmatch(text)
-    return (int(match[1]), int(match[2]), int(match[3])) if match else None
-
-
-def _dimensions(metrics: Sequence[NcuMetric], stem: str) -> Extent | None:
-    """Return an extent from three metrics: before 2022 the raw page had no column for it."""
-    values = {metric.name: int(metric.value) for metric in metrics if metric.name.startswith(stem)}
-    x, y, z = (values.get(f"{stem}_{axis}") for axis in "xyz")
-    return None if x is None or y is None or z is None else (x, y, z)

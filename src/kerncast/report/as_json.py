@@ -1,11 +1,12 @@
 """The JSON objects of the command line: a promise, pinned by tests and versioned by ``schema_version``."""
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from kerncast.gpu import GPU, Fact
 from kerncast.occupancy import BlockRequest, Occupancy
-from kerncast.prediction import Prediction, Timing
+from kerncast.prediction import Prediction, Timing, Transfer
 
 if TYPE_CHECKING:  # what lists GPUs does not wait for the compiler and the executor
     from kerncast.compile import ToolStatus
@@ -98,6 +99,16 @@ def _prediction(p: Prediction, clock_hz: float) -> dict[str, Any]:
         "terms": {term.name: term.seconds for term in p.terms},
         "roofs": {term.name: term.seconds / p.seconds for term in p.terms} if p.seconds else {},
         "caveats": list(p.caveats),
+        "transfer": _transfer(p.transfer) if p.transfer else None,
+    }
+
+
+def _transfer(transfer: Transfer) -> dict[str, Any]:
+    return {
+        "gpu": transfer.gpu,
+        "gpu_id": transfer.gpu_id,
+        "measured_seconds": transfer.measured_seconds,
+        "figures": [asdict(figure) for figure in transfer.figures],
     }
 
 

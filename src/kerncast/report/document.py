@@ -13,6 +13,7 @@ from kerncast.occupancy import block_request_of, occupancy
 from kerncast.prediction import Prediction
 from kerncast.report.roofs import EXPLANATION, roof_tables
 from kerncast.report.tables import Table
+from kerncast.report.transferred import transfer_tables
 from kerncast.report.words import (
     conclude,
     describe_count,
@@ -56,6 +57,7 @@ def build_document(forecast: Forecast) -> Document:
     sections += [
         Section("GPU specifications used", tables=(_gpu_table([case.gpu for case in forecast.cases]),)),
         Section("Time estimates", asked, _estimate_tables(forecast.predictions)),
+        *_transfer_section(forecast.predictions),
         Section("Distance to each roof", (EXPLANATION,), roof_tables(forecast)),
         Section("Conclusion", tuple(conclude(forecast.predictions))),
         Section("Caveats", tuple(notes_of(forecast))),
@@ -65,6 +67,11 @@ def build_document(forecast: Forecast) -> Document:
         for number, section in enumerate(sections, 1)
     )
     return Document(f"CUDA kernel time forecast: {', '.join(kernels)}", numbered)
+
+
+def _transfer_section(predictions: Sequence[Prediction]) -> tuple[Section, ...]:
+    tables = transfer_tables(predictions)
+    return (Section("Carried over from a measured run", tables=tables),) if tables else ()
 
 
 def _question(predictions: Sequence[Prediction]) -> Iterator[str]:

@@ -1,12 +1,16 @@
 """The picture of a report: each GPU's forecast with its interval, on a logarithmic time axis."""
 
-import io
 from collections.abc import Sequence
 from itertools import groupby
+from typing import TYPE_CHECKING
 
 from kerncast.prediction import Prediction
+from kerncast.report.picture_files import drawing
 from kerncast.report.words import describe_interval_kind, describe_limiter
 from kerncast.units import format_seconds
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 _MOST_LAUNCHES = 12
 _DENSE_TICKS_BELOW = 300  # an axis of fewer than 2.5 decades is labelled at 1, 2 and 5
@@ -19,22 +23,18 @@ COLOURS = {
 }  # fmt: skip
 
 
-def draw_forecast(predictions: Sequence[Prediction]) -> str:
-    """Return the picture as SVG: one panel per launch, of at most twelve launches."""
-    from matplotlib import rc_context  # noqa: PLC0415  heavy, and only reports need it
-    from matplotlib.figure import Figure  # noqa: PLC0415
+def draw_forecast(predictions: Sequence[Prediction]) -> "Figure":
+    """Return one panel per launch, of at most twelve launches."""
+    from matplotlib.figure import Figure  # noqa: PLC0415  heavy, and only reports need it
 
     groups = [list(group) for _, group in groupby(predictions, key=lambda p: p.launch)][:_MOST_LAUNCHES]
     heights = [0.9 + 0.34 * len(group) for group in groups]
-    with rc_context({"svg.hashsalt": "kerncast", "text.parse_math": False, "svg.fonttype": "none"}):
+    with drawing():
         figure = Figure(figsize=(9, sum(heights) + 0.3 * len(groups)), layout="constrained")
         panels = figure.subplots(len(groups), 1, squeeze=False, gridspec_kw={"height_ratios": heights})[:, 0]
         for panel, group in zip(panels, groups, strict=True):
             _draw_launch(panel, group)
-        text = io.StringIO()
-        figure.savefig(text, format="svg", metadata={"Date": None})
-    svg = text.getvalue()
-    return svg[svg.index("<svg") :]
+    return figure
 
 
 def _draw_launch(panel: "object", group: list[Prediction]) -> None:

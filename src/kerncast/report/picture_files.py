@@ -1,6 +1,7 @@
 """Writes a figure to a file: the name's ending says how."""
 
 import io
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,6 @@ if TYPE_CHECKING:
 
 FORMATS = (".png", ".svg", ".pdf")
 _DOTS_PER_INCH = 150
-#: The same figure gives the same file.
 _SETTINGS: dict[Any, Any] = {"svg.hashsalt": "kerncast", "text.parse_math": False, "svg.fonttype": "none"}
 
 
@@ -21,15 +21,20 @@ def check_picture(path: Path) -> None:
         raise InputError(f"{path} is no name of a picture", cure=f"End it in {', '.join(FORMATS)}.")
 
 
-def save_picture(figure: "Figure", path: Path) -> None:
-    """Write a figure; raises InputError where that is not possible."""
+def drawing() -> AbstractContextManager[None]:
+    """Return what every picture is drawn in: names hold no mathematics, and the same numbers give the same file."""
     from matplotlib import rc_context  # noqa: PLC0415  heavy, and only pictures need it
 
+    return rc_context(_SETTINGS)
+
+
+def save_picture(figure: "Figure", path: Path) -> None:
+    """Write a figure; raises InputError where that is not possible."""
     check_picture(path)
     kind = path.suffix.lower().removeprefix(".")
     dates = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}.get(kind, {})
     try:
-        with rc_context(_SETTINGS):
+        with drawing():
             figure.savefig(path, format=kind, dpi=_DOTS_PER_INCH, metadata=dates)
     except OSError as error:
         raise InputError(f"cannot be written ({error.strerror})", where=str(path)) from None
@@ -37,10 +42,8 @@ def save_picture(figure: "Figure", path: Path) -> None:
 
 def svg_text(figure: "Figure") -> str:
     """Return a figure as an SVG element that a page can hold."""
-    from matplotlib import rc_context  # noqa: PLC0415
-
     text = io.StringIO()
-    with rc_context(_SETTINGS):
+    with drawing():
         figure.savefig(text, format="svg", metadata={"Date": None})
     svg = text.getvalue()
     return svg[svg.index("<svg") :]

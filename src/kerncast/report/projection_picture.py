@@ -7,6 +7,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from kerncast.prediction import Prediction
+from kerncast.report.picture_files import drawing
 from kerncast.units import format_seconds
 
 if TYPE_CHECKING:
@@ -38,11 +39,16 @@ def draw_projection(predictions: Sequence[Prediction]) -> "Figure | None":
 
     Of more than 24 kernels, those that take longest are drawn.
     """
-    from matplotlib.figure import Figure  # noqa: PLC0415
-
     groups = _longest(predictions)
     if not groups:
         return None
+    with drawing():
+        return _draw(groups)
+
+
+def _draw(groups: list[list[Prediction]]) -> "Figure":
+    from matplotlib.figure import Figure  # noqa: PLC0415
+
     targets = list(dict.fromkeys(p.gpu for group in groups for p in group))
     figure = Figure(figsize=(2.2 + len(groups) * max(0.7, 0.3 * (len(targets) + 1)), 4.8), layout="constrained")
     panel = figure.subplots()

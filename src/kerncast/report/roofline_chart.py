@@ -14,6 +14,8 @@ _COLUMNS = (
 )  # fmt: skip
 #: An axis is this much wider than its points, on either side.
 _MARGIN = 4.0
+#: From the lowest to the highest performance of the picture.
+_LEAST_SPAN = 2000.0
 
 
 def roofline_csv(rooflines: Sequence[KernelRoofline]) -> str:
@@ -53,4 +55,5 @@ def extents(rooflines: Sequence[KernelRoofline]) -> tuple[tuple[float, float], t
     speeds = [each.low_flops_per_s for each in rooflines]
     tops = [each.peak_flops_per_s or each.max_flops_per_s for each in rooflines]
     across = (min([*intensities, *ridges]) / _MARGIN, max([*intensities, *ridges]) * _MARGIN)
-    return across, (min(speeds) / _MARGIN, max([*tops, *(each.max_flops_per_s for each in rooflines)]) * 2)
+    top = max([*tops, *(each.max_flops_per_s for each in rooflines)]) * 2
+    return across, (min(min(speeds) / _MARGIN, top / _LEAST_SPAN), top)

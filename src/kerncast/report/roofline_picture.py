@@ -10,6 +10,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from kerncast.kernel_roofline import KernelRoofline, LevelCeiling
+from kerncast.report.picture_files import drawing
 from kerncast.report.roofline_chart import crossed_levels, drawable, extents
 from kerncast.units import format_count
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:  # matplotlib takes time to load, and only pictures need it
 
 #: More kernels than this have no names beside their markers, and more than this no ceilings of their own.
 _MOST_NAMED, _MOST_WITH_CEILINGS = 12, 2
+_MOST_PANELS, _MOST_COLUMNS = 12, 3
 _LEVEL_COLOURS = {"l1": "#00a087", "l2": "#1f77b4", "dram": "#d62728"}
 _LEVEL_MARKERS = {"l1": "o", "l2": "s", "dram": "D"}
 LEVEL_NAMES = {"l1": "L1", "l2": "L2", "dram": "DRAM"}
@@ -34,15 +36,25 @@ _LONGEST_NAME = 40
 
 def draw_rooflines(rooflines: Sequence[KernelRoofline]) -> "Figure | None":
     """Return a panel per GPU, in the order given; None where no kernel has a place on the axes."""
-    from matplotlib.figure import Figure  # noqa: PLC0415
-    from matplotlib.ticker import FuncFormatter  # noqa: PLC0415
-
     shown = drawable(rooflines)
     if not shown:
         return None
-    panels = [(gpu, list(group)) for gpu, group in groupby(shown, key=lambda each: each.gpu)]
-    figure = Figure(figsize=(_PANEL_INCHES[0] * len(panels), _PANEL_INCHES[1]), layout="constrained")
-    axes = figure.subplots(1, len(panels), squeeze=False, sharex=True, sharey=True)[0]
+    with drawing():
+        return _draw(shown)
+
+
+def _draw(shown: Sequence[KernelRoofline]) -> "Figure":
+    from matplotlib.figure import Figure  # noqa: PLC0415
+    from matplotlib.ticker import FuncFormatter, NullFormatter  # noqa: PLC0415
+
+    panels = [(gpu, list(group)) for gpu, group in groupby(shown, key=lambda each: each.gpu)][:_MOST_PANELS]
+    columns = min(len(panels), _MOST_COLUMNS)
+    rows = -(-len(panels) // columns)
+    figure = Figure(figsize=(_PANEL_INCHES[0] * columns, _PANEL_INCHES[1] * rows), layout="constrained")
+    grid = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
+    axes = grid.flatten()[: len(panels)]
+    for unused in grid.flatten()[len(panels) :]:
+        unused.set_visible(False)
     across, up = extents(shown)
     colours = {
         name: _KERNEL_COLOURS[number % len(_KERNEL_COLOURS)]
@@ -60,8 +72,11 @@ def draw_rooflines(rooflines: Sequence[KernelRoofline]) -> "Figure | None":
         panel.set_xlabel("operational intensity (FLOP per byte that crosses the level)")
         panel.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         panel.yaxis.set_major_formatter(FuncFormatter(lambda value, _: format_count(value, "FLOP/s")))
+        panel.xaxis.set_minor_formatter(NullFormatter())
+        panel.yaxis.set_minor_formatter(NullFormatter())
         panel.grid(which="major", alpha=0.2)
-    axes[0].set_ylabel("performance")
+    for panel in grid[:, 0]:
+        panel.set_ylabel("performance")
     _draw_legend(figure, shown, colours)
     return figure
 

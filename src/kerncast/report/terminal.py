@@ -9,6 +9,7 @@ from kerncast.forecast import Forecast
 from kerncast.report.as_json import totals
 from kerncast.report.document import estimate_table, notes_of
 from kerncast.report.tables import Table, print_notes, print_table
+from kerncast.report.transferred import transfer_tables
 from kerncast.report.words import (
     conclude,
     describe_range,
@@ -16,6 +17,9 @@ from kerncast.report.words import (
     describe_timing,
 )
 from kerncast.units import format_seconds
+
+#: Of more launches, reports and JSON tell the numbers.
+_MOST_TRANSFERS = 3
 
 
 def print_forecast(forecast: Forecast, console: Console) -> None:
@@ -39,6 +43,9 @@ def print_forecast(forecast: Forecast, console: Console) -> None:
         some = " that were forecast" if forecast.refused else ""
         console.print(f"[bold]Total[/bold] of all launches{some}")
         print_table(Table(("GPU", "launches", "time", "interval"), rows), console)
+    for table in transfer_tables(forecast.predictions)[:_MOST_TRANSFERS]:
+        console.print("[bold]Carried over from a measured run[/bold]")
+        print_table(table, console)
     timing = describe_timing(forecast.predictions[0].timing)
     models = " and ".join(dict.fromkeys(p.model for p in forecast.predictions))
     console.print(f"Timing: {timing}. Model: {models}.", highlight=False)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from itertools import groupby
 
-from kerncast.kernel_profile import Count, KernelProfile
+from kerncast.kernel_profile import Count, KernelProfile, Origin
 from kerncast.models.calibration import calibration_of
 from kerncast.prediction import Prediction, Timing
 from kerncast.units import format_bytes, format_count, format_seconds
@@ -132,6 +132,8 @@ def describe_count(count: Count | None, unit: str = "") -> str:
 def describe_sampling(profile: KernelProfile) -> str:
     """Return how the counts came about."""
     if profile.sampling is None:
+        if profile.work.origin is Origin.PROFILED:
+            return f"Counted by a profiler on {profile.run.gpu.name}." if profile.run else "Counted by a profiler."
         return "Counts declared by hand."
     if profile.sampling.is_whole_grid:
         return f"Counted exactly: all {profile.sampling.blocks} blocks were executed on the CPU."

@@ -1,0 +1,103 @@
+"""The cases that one launch or one profile makes, a GPU each: what a model is told of it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from kerncast.characterised import Characterised, Failure, Progress, characterise_launch
+from kerncast.evidence import MeasuredTime
+from kerncast.execute import Budget
+from kerncast.gpu import GPU
+from kerncast.kernel_profile import KernelProfile
+from kerncast.launch import Launch
+from kerncast.missing_counts import launch_of, with_missing_counts
+from kerncast.models import Case
+from kerncast.prediction import Timing
+from kerncast.source_run import SourceRun
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """How a launch is characterised."""
+
+    timing: Timing
+    """what was timed where a time was measured"""
+    with_caches: bool
+    """whether the caches of each GPU are simulated, and of those that a time was measured on"""
+    budget: Budget | None = None
+    progress: Progress | None = None
+
+
+class ProfileCases:
+    """A profile tells every GPU the same; a time of its kernel may come from it or beside it."""
+
+    failures: tuple[Failure, ...] = ()
+
+    def __init__(
+        self, profile: KernelProfile, sources: Sequence[Launch], measured: Sequence[MeasuredTime], choices: Choices
+    ) -> None:
+        self.kernel = profile.kernel
+        launch = launch_of(profile, sources)
+        if launch is not None:
+            profile = with_missing_counts(profile, launch, choices.budget, choices.progress)
+        self._profile, self._measured, self._timing = profile, tuple(measured), choices.timing
+
+    def on(self, gpu: GPU) -> Case | None:
+        """Return the case of one GPU."""
+        nearest, run = _nearest(self._measured, gpu), self._profile.run
+        if nearest:
+            run = SourceRun(nearest.gpu, nearest.seconds, self._timing)
+        return Case(self._profile, gpu, source=replace(self._profile, run=run) if run else None)
+
+
+class LaunchCases:
+    """A launch is compiled and executed for each GPU's architecture, and for those that it was timed on."""
+
+    def __init__(self, launch: Launch, gpus: Sequence[GPU], measured: Sequence[MeasuredTime], choices: Choices) -> None:
+        self._measured, self._choices = tuple(measured), choices
+        self._with_caches: dict[str, KernelProfile] = {}
+        names = [gpu.architecture.code_name for gpu in (*gpus, *(each.gpu for each in measured))]
+        self._known = characterise_launch(launch, list(dict.fromkeys(names)), choices.budget, choices.progress)
+        self.failures = self._known.failures
+        self.kernel = self._known.found[0][1].profile.kernel if self._known.found else launch.label
+
+    def on(self, gpu: GPU) -> Case | None:
+        """Return the case of one GPU, None where the launch is not known for it."""
+        known = self._known.on(gpu.architecture.code_name)
+        if known is None:
+            return None
+        nearest = _nearest(self._measured, gpu)
+        source = self._source(nearest) if nearest else None
+        return Case(self._profile(known, gpu), gpu, known.executed, source)
+
+    def _source(self, measured: MeasuredTime) -> KernelProfile | None:
+        known = self._known.on(measured.gpu.architecture.code_name)
+        if known is None:
+            return None
+        run = SourceRun(measured.gpu, measured.seconds, self._choices.timing)
+        return replace(self._profile(known, measured.gpu), run=run)
+
+    def _profile(self, known: Characterised, gpu: GPU) -> KernelProfile:
+        """Return the profile, with what the caches of the GPU let through where a model asks for that."""
+        if not self._choices.with_caches:
+            return known.profile
+        if gpu.id in self._with_caches:
+            return self._with_caches[gpu.id]
+        from kerncast.execute.on_gpu import with_gpu  # noqa: PLC0415  LLVM takes time to load
+
+        progress = self._choices.progress
+
+        def report(done: int, total: int) -> None:
+            if progress:
+                progress(f"caches of {gpu.name}", done, total)
+
+        return self._with_caches.setdefault(gpu.id, with_gpu(known.profile, known.executed, gpu, report))
+
+
+def _nearest(measured: Sequence[MeasuredTime], gpu: GPU) -> MeasuredTime | None:
+    """Return the time on this very GPU, else on the one whose generation is nearest."""
+    number = gpu.architecture.number
+    return min(
+        measured,
+        key=lambda each: (each.gpu.id != gpu.id, abs(each.gpu.architecture.number - number)),
+        default=None,
+    )

@@ -1,0 +1,84 @@
+"""The pictures that ``kerncast predict`` draws, and the numbers behind them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kerncast.errors import InputError
+
+if TYPE_CHECKING:
+    from kerncast.forecast import Forecast
+    from kerncast.kernel_roofline import KernelRoofline
+
+
+@dataclass(frozen=True, slots=True)
+class Pictures:
+    """Where to draw rooflines and bars; the name's ending says how: a picture, or .csv for the numbers."""
+
+    rooflines: tuple[Path, ...]
+    bars: tuple[Path, ...]
+
+    def check(self) -> None:
+        """Raise InputError where a name does not say how to draw."""
+        from kerncast.report.picture_files import check_picture  # noqa: PLC0415
+
+        for path in (*self.rooflines, *self.bars):
+            if path.suffix.lower() != ".csv":
+                check_picture(path)
+
+    def draw(self, forecast: "Forecast") -> None:
+        """Write what was asked for; raises InputError where there is nothing to draw."""
+        if self.rooflines:
+            _draw_rooflines(self.rooflines, forecast)
+        if self.bars:
+            _draw_bars(self.bars, forecast)
+
+
+def _draw_rooflines(paths: Sequence[Path], forecast: "Forecast") -> None:
+    from kerncast.report.picture_files import save_picture  # noqa: PLC0415  draws with matplotlib
+    from kerncast.report.roofline_chart import roofline_csv  # noqa: PLC0415
+    from kerncast.report.roofline_picture import draw_rooflines  # noqa: PLC0415
+
+    rooflines = rooflines_of(forecast)
+    if not rooflines:
+        raise InputError(
+            "there is no roofline to draw", cure='It needs a profile, or --model ceilings with --measured "GPU=TIME".'
+        )
+    for path in paths:
+        if path.suffix.lower() == ".csv":
+            _write(path, roofline_csv(rooflines))
+            continue
+        figure = draw_rooflines(rooflines)
+        if figure is None:
+            raise InputError("no kernel does floating-point work", where=str(path), cure="Write the numbers: .csv.")
+        save_picture(figure, path)
+
+
+def _draw_bars(paths: Sequence[Path], forecast: "Forecast") -> None:
+    from kerncast.report.picture_files import save_picture  # noqa: PLC0415
+    from kerncast.report.projection_picture import draw_projection, projection_csv  # noqa: PLC0415
+
+    for path in paths:
+        if path.suffix.lower() == ".csv":
+            _write(path, projection_csv(forecast.predictions))
+            continue
+        figure = draw_projection(forecast.predictions)
+        if figure is None:
+            raise InputError(
+                "there are no bars to draw: nothing was carried over from a measured time", cure="Add --measured."
+            )
+        save_picture(figure, path)
+
+
+def rooflines_of(forecast: "Forecast") -> tuple["KernelRoofline", ...]:
+    """Return each kernel's rooflines: those of the GPU of the run first, then the targets in their order."""
+    from kerncast.report.rooflines import rooflines_of_cases  # noqa: PLC0415
+
+    return rooflines_of_cases(forecast.cases)
+
+
+def _write(path: Path, text: str) -> None:
+    from kerncast.cli.output import write_text  # noqa: PLC0415
+
+    write_text(path, text)

@@ -1,0 +1,100 @@
+"""What a profile lacks, from the execution of its kernel's source."""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import fields, replace
+from typing import Any
+
+from kerncast.characterised import Progress, characterise_launch
+from kerncast.execute import Budget
+from kerncast.kernel_profile import KernelProfile
+from kerncast.launch import Launch
+from kerncast.models.demands import float_mixes_of, memory_levels_of
+
+_NAME = re.compile(r"[A-Za-z_]\w*")
+_NOT_COUNTS = frozenset({"origin"})
+
+
+def launch_of(profile: KernelProfile, launches: Sequence[Launch]) -> Launch | None:
+    """Return the launch that a profile is of: the same kernel and geometry, or the only one of this kernel."""
+    same_name = [each for each in launches if each.kernel is None or _base(each.kernel) == _base(profile.kernel)]
+    same = [each for each in same_name if (each.grid, each.block) == (profile.grid, profile.block)]
+    chosen = same or (same_name if len(same_name) == 1 else [])
+    return chosen[0] if chosen else None
+
+
+def with_missing_counts(
+    profile: KernelProfile, launch: Launch, budget: Budget | None, progress: Progress | None
+) -> KernelProfile:
+    """Execute a launch as compiled for the GPU of a profile, and take from it what the profile lacks."""
+    from kerncast.execute.on_gpu import with_gpu  # noqa: PLC0415  LLVM takes time to load
+
+    run = profile.run
+    if run is None:
+        return profile
+    name = run.gpu.architecture.code_name
+    known = characterise_launch(launch, [name], budget, progress)
+    found = known.on(name)
+    if found is None:
+        raise known.failures[0].refusal
+    return filled(profile, with_gpu(found.profile, found.executed, run.gpu))
+
+
+def filled(profile: KernelProfile, executed: KernelProfile) -> KernelProfile:
+    """Return a profile with each count that it lacks as it was executed, and the names of these counts."""
+    assert profile.run is not None
+    missing: list[str] = []
+    levels = _filled(memory_levels_of(profile), memory_levels_of(executed), missing)
+    work = _filled(profile.work, executed.work, missing)
+    traffic = _filled(profile.traffic, executed.traffic, missing)
+    mixes = float_mixes_of(profile)
+    if mixes is None:
+        mixes = float_mixes_of(executed)
+        missing.append("float_mix")
+    active = profile.run.active_threads
+    if active is None and executed.mix is not None:
+        active = executed.mix.active_lanes
+        missing.append("active_threads")
+    if profile.resources is None:
+        missing.append("resources")
+    return replace(
+        profile,
+        levels=levels,
+        work=work,
+        traffic=traffic,
+        float_mixes=mixes,
+        resources=profile.resources or executed.resources,
+        mix=profile.mix or executed.mix,
+        balance=profile.balance or executed.balance,
+        run=replace(profile.run, active_threads=active, not_in_profile=tuple(dict.fromkeys(missing))),
+        caveats=(*profile.caveats, *_said(missing)),
+    )
+
+
+def _filled(noun: Any, other: Any, missing: list[str]) -> Any:
+    """Return a noun of counts with those that it lacks from another one."""
+    changes = {}
+    for field in fields(noun):
+        if field.name in _NOT_COUNTS or getattr(noun, field.name) is not None:
+            continue
+        value = getattr(other, field.name)
+        if value is not None:
+            changes[field.name] = value
+            missing.append(field.name)
+    return replace(noun, **changes)
+
+
+def _said(missing: Iterable[str]) -> tuple[str, ...]:
+    names = ", ".join(dict.fromkeys(missing))
+    return (f"not in the profile, counted by executing the source: {names}",) if names else ()
+
+
+def _base(kernel: str) -> str:
+    """Return a kernel's name without return type, namespace, template arguments and parameters.
+
+    >>> _base("void ns::reduce<float, 256>(const T1 *, T1 *)"), _base("saxpy")
+    ('reduce', 'saxpy')
+    """
+    before = re.split(r"[<(]", kernel, maxsplit=1)[0]
+    names = _NAME.findall(before)
+    return names[-1] if names else kernel

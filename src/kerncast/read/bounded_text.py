@@ -1,0 +1,108 @@
+"""Text and JSON of files that nobody vouches for: bounded in size and depth, with a clear error for what is no text."""
+
+import gzip
+import json
+import zlib
+from io import BytesIO
+from pathlib import Path
+
+from kerncast.errors import InputError
+from kerncast.units import MIB
+
+#: 20,000 tuned configurations with 40 counters each are 100 MB of JSON; Python needs about ten times that.
+MOST_BYTES = 256 * MIB
+#: No counter and no time in a file reaches this.
+MOST = 1e30
+#: No kernel runs for months.
+MOST_SECONDS = 1e7
+_SHOWN = 30
+_GZIP = b"\x1f\x8b"
+_UTF16 = (b"\xff\xfe", b"\xfe\xff")
+
+
+def starts_with(path: Path, magic: bytes) -> bool:
+    """Whether a file begins with these bytes; raises InputError where it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            return file.read(len(magic)) == magic
+    except (OSError, ValueError) as error:
+        raise _unreadable(error, str(path)) from error
+
+
+def read_text(path: Path, most_bytes: int = MOST_BYTES) -> str:
+    """Return the text of a file, unpacked where gzip packed it; raises InputError for what is too large or no text."""
+    where = str(path)
+    try:
+        is_large = path.stat().st_size > most_bytes
+        with path.open("rb") as file:
+            raw = b"" if is_large else file.read(most_bytes + 1)
+            if raw.startswith(_GZIP):
+                with gzip.GzipFile(fileobj=BytesIO(raw)) as packed:
+                    raw = packed.read(most_bytes + 1)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise InputError("its gzip data are damaged", where=where, cure="It is cut off or changed: copy it.") from error
+    except (OSError, ValueError) as error:
+        raise _unreadable(error, where) from error
+    if is_large or len(raw) > most_bytes:
+        raise InputError(
+            f"it holds more than {most_bytes // MIB} MiB",
+            where=where,
+            cure="Split it, or write fewer kernels, configurations or counters into it.",
+        )
+    return decode_text(raw, where)
+
+
+def _unreadable(error: Exception, where: str) -> InputError:
+    reason = getattr(error, "strerror", None) or "no such path"
+    return InputError(f"cannot be read ({reason})", where=where, cure="Name an existing file.")
+
+
+def decode_text(raw: bytes, where: str) -> str:
+    """Return bytes as text: UTF-8, or UTF-16 with its mark, as the shell of Windows redirects output."""
+    encoding = "utf-16" if raw.startswith(_UTF16) else "utf-8-sig"
+    try:
+        text = raw.decode(encoding)
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"byte {error.start} is no text", where=where, cure="Give the CSV or JSON that the tool writes."
+        ) from error
+    if "\0" in text:
+        raise InputError("it is binary, not text", where=where, cure="Give the CSV or JSON that the tool writes.")
+    return text
+
+
+def parse_json(text: str, where: str) -> object:
+    """Return what a JSON text means; raises InputError that names the line."""
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        cut = error.pos >= len(text.rstrip())
+        raise InputError(
+            "the JSON ends too early" if cut else f"no JSON: {error.msg}",
+            where=f"{where}, line {error.lineno}",
+            cure="It is cut off: write or copy it again." if cut else "It was changed: write it again.",
+        ) from error
+    except (ValueError, RecursionError) as error:  # a number of thousands of digits, nesting without end
+        raise InputError("no JSON that a tool writes", where=where, cure="It was changed: write it again.") from error
+
+
+def number(value: object, what: str, where: str, most: float = MOST) -> float:
+    """Return a number of at least 0; raises InputError for anything else, NaN and infinity too."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= most:
+        raise InputError(f"{what} is {shown(value)}", where=where, cure=f"Expected a number from 0 to {most:g}.")
+    return float(value)
+
+
+def shown(value: object) -> str:
+    """Return a value as an error may quote it.
+
+    >>> shown(None), shown("x" * 99), shown(-2), shown([1])
+    ('missing', "'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxx...", '-2', 'a list')
+    """
+    if value is None:
+        return "missing"
+    if isinstance(value, str):
+        return ascii(value) if len(value) <= _SHOWN else f"{ascii(value[:_SHOWN])[:-1]}..."
+    if isinstance(value, bool | float) or (isinstance(value, int) and abs(value) < MOST):
+        return str(value)
+    return "a number of too many digits" if isinstance(value, int) else f"a {type(value).__name__}"

@@ -1,0 +1,213 @@
+"""What the metrics of one launch say about it, whichever of its forms a profile holds.
+
+``--metrics`` gives totals (``.sum``); the sections that ``--set full`` collects give many of the same counters only per
+cycle or per second, which times the cycles or the time is the total again. Reports also count each opcode.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from kerncast.count import SECTOR_BYTES, Count
+from kerncast.errors import InputError
+from kerncast.float_mix import FloatMix
+from kerncast.gpu import WARP_SIZE
+from kerncast.read.ncu_row import NcuRow
+from kerncast.units import NANOSECOND, PERCENT
+
+_DURATIONS = ("gpu__time_duration.sum", "gpu__time_duration.avg", "gpu__time_duration.max", "gpu__time_active.sum")
+_CYCLES = (
+    "smsp__cycles_elapsed.avg", "smsp__cycles_elapsed.max", "sm__cycles_elapsed.avg", "sm__cycles_elapsed.max",
+    "gpc__cycles_elapsed.max", "gpc__cycles_elapsed.avg",
+)  # fmt: skip
+_CLOCKS = (
+    "sm__cycles_elapsed.avg.per_second", "smsp__cycles_elapsed.avg.per_second", "gpc__cycles_elapsed.avg.per_second",
+)  # fmt: skip
+#: No SM was ever clocked outside these: what is, comes from a time that does not belong to the cycles.
+_LEAST_CLOCK_HZ, _MOST_CLOCK_HZ = 1e8, 5e9
+#: Letters of the opcodes by width, and names of the three operations.
+_LETTERS = ((16, "h"), (32, "f"), (64, "d"))
+_OPERATIONS = ("add", "mul", "fma")
+#: Where the opcodes of a report stand; FADD32I has an immediate operand.
+OPCODE_COUNTS = "sass__thread_inst_executed_true_per_opcode"
+
+
+class NcuCounts:
+    """Answers for one launch; what needs saying about an answer goes into ``notes``."""
+
+    def __init__(self, row: NcuRow, where: str) -> None:
+        """Take the metrics; raises InputError for a negative one, as none that is read here can be."""
+        self.values = {metric.name: metric.value for metric in row.metrics}
+        self.where = where
+        self.notes: list[str] = []
+        self.is_from_rates = False
+        self.totals = frozenset(name.removesuffix(".sum") for name in self.values if name.endswith(".sum"))
+        self.rates = dict(self._rates())
+
+    def value(self, *names: str) -> float | None:
+        """Return the first of these metrics that the profile has; raises InputError where it is negative."""
+        for name in names:
+            value = self.values.get(name)
+            if value is not None:
+                if value < 0:
+                    raise InputError(f"{name} is {value:g}", where=self.where, cure="Take the profile again.")
+                return value
+        return None
+
+    def seconds(self) -> float | None:
+        """Return the duration of the kernel."""
+        nanoseconds = self.value(*_DURATIONS)
+        if nanoseconds:
+            return nanoseconds * NANOSECOND
+        cycles, clock = self.value(*_CYCLES), self.value(*_CLOCKS)
+        if not cycles or not clock:
+            return None
+        self.notes.append("the profile has no gpu__time_duration: the time is its cycles over its clock")
+        return cycles / clock
+
+    def clock_hz(self) -> float | None:
+        """Return the clock of the SMs: measured, else cycles over time."""
+        clock = self.value(*_CLOCKS)
+        cycles, nanoseconds = self.value(*_CYCLES), self.value(*_DURATIONS)
+        if clock is None and cycles and nanoseconds:
+            clock = cycles / (nanoseconds * NANOSECOND)
+        return clock if clock is not None and _LEAST_CLOCK_HZ <= clock <= _MOST_CLOCK_HZ else None
+
+    def total(self, *stems: str) -> float | None:
+        """Return the total of the first of these counters that the profile has, else of the first with a rate."""
+        for stem in stems:
+            if stem in self.totals:
+                return self.value(f"{stem}.sum")
+        for stem in stems:
+            if stem in self.rates:
+                name, whole = self.rates[stem]
+                self.is_from_rates = True
+                return (self.value(name) or 0.0) * whole
+        return None
+
+    def sum_of(self, *stems: str) -> float | None:
+        """Return the sum of several counters, or None where one of them is missing."""
+        totals = [self.total(stem) for stem in stems]
+        return None if None in totals else sum(total for total in totals if total is not None)
+
+    def first(self, *ways: float | None) -> Count | None:
+        """Return the first known of several ways to a count."""
+        return next((Count.exact(way) for way in ways if way is not None), None)
+
+    def float_mix(self, bits: int) -> FloatMix | None:
+        """Return additions, multiplications and fused multiply-adds, or None where one of them is missing."""
+        letter = dict(_LETTERS)[bits]
+        counts = [self._operations(letter, operation) for operation in _OPERATIONS]
+        if None in counts:
+            return None
+        return FloatMix(bits, *(Count.exact(count) for count in counts if count is not None))
+
+    def flops(self, bits: int) -> Count | None:
+        """Return the operations of one precision where the instructions are known only together, within a factor of 2.
+
+        One metric counts instructions of all three kinds: each is one operation, or two where it is fused.
+        """
+        letter = dict(_LETTERS)[bits]
+        joint = "_".join(f"{letter}{operation}" for operation in _OPERATIONS)
+        instructions = self.total(*_stems(f"sass_thread_inst_executed_ops_{joint}_pred_on"))
+        if instructions is None:
+            return None
+        fused = self._operations(letter, "fma")
+        if fused is not None:
+            return Count.exact(instructions + fused)
+        if instructions:
+            self.notes.append(
+                f"FP{bits} additions, multiplications and fused multiply-adds are counted together: the operations are"
+                " known within a factor of 2"
+            )
+        return Count(1.5 * instructions, instructions, 2 * instructions)
+
+    def achieved_occupancy(self, max_warps_per_sm: int, schedulers: int) -> float | None:
+        """Return resident warps over the most that an SM holds."""
+        share = self.value("sm__warps_active.avg.pct_of_peak_sustained_active")
+        warps = self.value("sm__warps_active.avg.per_cycle_active")
+        of_scheduler = self.value("smsp__warps_active.avg.per_cycle_active")
+        if share is not None:
+            occupancy = share * PERCENT
+        elif warps is not None:
+            occupancy = warps / max_warps_per_sm
+        elif of_scheduler is not None:
+            occupancy = of_scheduler * schedulers / max_warps_per_sm
+        else:
+            return None
+        return min(1.0, occupancy)
+
+    def active_threads(self) -> float | None:
+        """Return the mean number of active threads per warp instruction."""
+        ratio = self.value("smsp__thread_inst_executed_per_inst_executed.ratio")
+        if ratio is None:
+            threads, warps = self.thread_instructions(), self.warp_instructions()
+            ratio = threads / warps if threads is not None and warps else None
+        return ratio if ratio is not None and 0 < ratio <= WARP_SIZE else None
+
+    def warp_instructions(self) -> float | None:
+        """Return machine instructions, one per warp."""
+        return self._whole("inst_executed")
+
+    def thread_instructions(self) -> float | None:
+        """Return machine instructions, one per active thread."""
+        return self._whole("thread_inst_executed")
+
+    def threads_on(self) -> float | None:
+        """Return machine instructions, one per active thread whose predicate holds."""
+        counted = self._whole("thread_inst_executed_pred_on", "thread_inst_executed_true")
+        ratio, warps = (
+            self.value("smsp__thread_inst_executed_pred_on_per_inst_executed.ratio"),
+            self.warp_instructions(),
+        )
+        return ratio * warps if counted is None and ratio is not None and warps is not None else counted
+
+    def bytes_of(self, unit: str, parts: Iterable[tuple[str, ...]]) -> float | None:
+        """Return the bytes of a level: counted, or 32 for each sector; the first of these sums that is whole."""
+        for part in parts:
+            for what, size in (("bytes", 1), ("sectors", SECTOR_BYTES)):
+                total = self.sum_of(*(f"{unit}_{what}{suffix}" for suffix in part))
+                if total is not None:
+                    return total * size
+        return None
+
+    def _rates(self) -> Iterator[tuple[str, tuple[str, float]]]:
+        """Yield the counters of which there is a rate, with its name and what it is to be multiplied by."""
+        nanoseconds, cycles = self.value(*_DURATIONS), self.value(*_CYCLES)
+        for rollup, whole in ((".sum.per_cycle_elapsed", cycles), (".sum.per_second", (nanoseconds or 0) * NANOSECOND)):
+            if whole:  # the later ones win: time is measured in the same pass
+                yield from ((name.removesuffix(rollup), (name, whole)) for name in self.values if name.endswith(rollup))
+
+    def _whole(self, name: str, in_source: str | None = None) -> float | None:
+        """Return a count of instructions: of the hardware, else the sum over the lines of a report's source page."""
+        found = self.total(*_stems(name), *_stems(f"sass_{name}"))
+        return self.value(in_source or name) if found is None else found
+
+    def _operations(self, letter: str, operation: str) -> float | None:
+        name = f"sass_thread_inst_executed_op_{letter}{operation}_pred_on"
+        count = self.total(*_stems(name))
+        if count is None and operation == "fma":
+            twice = self.value(f"derived__smsp__{name}_x2")
+            cycles = self.value(*_CYCLES)
+            count = twice / 2 * cycles if twice is not None and cycles else None
+        if count is None:
+            return self._opcodes(letter, operation)
+        # Blackwell: one instruction for two additions.
+        paired = self.total(*_stems(f"sass_thread_inst_executed_op_{letter}{operation}2_pred_on"))
+        return count + 2 * (paired or 0.0)
+
+    def _opcodes(self, letter: str, operation: str) -> float | None:
+        opcode = f"{letter}{operation}".upper()
+        if OPCODE_COUNTS not in self.values:
+            return None
+        if letter == "h":  # packed; how many of the halves are used is not known
+            packed = [value for name, value in self.values.items() if name.startswith(f"{OPCODE_COUNTS}.{opcode}")]
+            return 0.0 if packed and not any(packed) else None
+        plain = self.value(f"{OPCODE_COUNTS}.{opcode}")
+        if plain is None:
+            return None
+        return plain + sum(
+            times * (self.value(f"{OPCODE_COUNTS}.{opcode}{form}") or 0.0) for form, times in (("32I", 1), ("2", 2))
+        )
+
+
+def _stems(name: str) -> tuple[str, str]:
+    return f"smsp__{name}", f"sm__{name}"

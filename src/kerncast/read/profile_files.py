@@ -1,0 +1,76 @@
+"""Reads a profile that some tool wrote; which tool is told by what the file holds, not by its name."""
+
+from collections.abc import Callable, Mapping, Sequence
+from io import StringIO
+from itertools import islice
+from pathlib import Path
+
+from kerncast.errors import InputError
+from kerncast.gpu import GPU
+from kerncast.kernel_profile import KernelProfile
+from kerncast.read.bounded_text import parse_json, read_text, starts_with
+from kerncast.read.kernel_tuner import Table, close_cache, read_cache, read_t4
+from kerncast.read.ktt_json import read_ktt
+from kerncast.read.ncu_csv import read_ncu_csv
+from kerncast.read.ncu_profile import profiles_of
+from kerncast.read.ncu_report import SIGNATURE, read_ncu_report
+from kerncast.read.nvprof_csv import is_nvprof_header, read_nvprof
+from kerncast.read.nvprof_metrics import nvprof_profiles
+from kerncast.read.selection import Selection
+from kerncast.read.tuned import TunedConfiguration, tuned_profiles
+
+_KNOWN = (
+    "Known are .ncu-rep, ncu --csv (raw and details page), nvprof --csv, Kernel Tuner's cache and T4 files, and KTT's"
+    " JSON."
+)
+#: No tool writes its table below more lines than this, unless the application does.
+_MOST_LINES_BEFORE = 1_000_000
+
+#: The key that only this tool's JSON has beside others, and what reads it.
+_JSON_READERS: tuple[tuple[frozenset[str], Callable[[Table, str], Sequence[TunedConfiguration]]], ...] = (
+    (frozenset({"Metadata", "Results"}), read_ktt),
+    (frozenset({"cache", "tune_params_keys"}), read_cache),
+    (frozenset({"results"}), read_t4),
+)
+
+
+def read_profile(
+    path: Path, source_gpu: GPU | None = None, selection: Selection | None = None
+) -> tuple[KernelProfile, ...]:
+    """Read the kernels of a profile, in order; raises InputError with place and cure.
+
+    The index of each is its place in the file. The GPU is the one given, else the one that the file tells.
+    """
+    where = str(path)
+    if path.is_file() and starts_with(path, SIGNATURE):  # a pipe can be read only once
+        return profiles_of(read_ncu_report(path), source_gpu, where, selection)
+    text = read_text(path)
+    if text.lstrip()[:1] in {"{", "["}:
+        return tuned_profiles(read_tuned(text, where), source_gpu, where, selection)
+    kind = _kind_of_csv(text)
+    if kind == "ncu":
+        return profiles_of(read_ncu_csv(StringIO(text), where), source_gpu, where, selection)
+    if kind == "nvprof":
+        return nvprof_profiles(read_nvprof(StringIO(text), where), source_gpu, where, selection)
+    raise InputError("no profile is in it", where=where, cure=_KNOWN)
+
+
+def read_tuned(text: str, where: str) -> Sequence[TunedConfiguration]:
+    """Return the configurations of a tuner's JSON; a cache of Kernel Tuner may lack its end."""
+    table = parse_json(close_cache(text), where)
+    if isinstance(table, Mapping):
+        for keys, read in _JSON_READERS:
+            if keys <= set(table):
+                return read(table, where)
+    raise InputError("this JSON is of no tool that is known", where=where, cure=_KNOWN)
+
+
+def _kind_of_csv(text: str) -> str | None:
+    """Return which profiler wrote the first table, or None where no header of one is found."""
+    for line in islice(StringIO(text), _MOST_LINES_BEFORE):
+        plain = line.removeprefix("\ufeff")
+        if plain.startswith(("ID,", '"ID",')) and "Kernel Name" in plain:
+            return "ncu"
+        if is_nvprof_header(plain):
+            return "nvprof"
+    return None

@@ -1,0 +1,41 @@
+"""How a measured time was carried over to other GPUs: the numbers of both."""
+
+from collections.abc import Sequence
+from itertools import groupby
+
+from kerncast.prediction import Prediction
+from kerncast.report.tables import Table
+from kerncast.units import format_count, format_seconds
+
+_RATES = ("FLOP/s", "B/s", "FLOP", "B")
+
+
+def transfer_tables(predictions: Sequence[Prediction]) -> tuple[Table, ...]:
+    """Return a table per launch and measured GPU: a row per number, a column per GPU."""
+    carried = [p for p in predictions if p.transfer]
+    return tuple(_table(list(group)) for _, group in groupby(sorted(carried, key=_origin), key=_origin))
+
+
+def _origin(p: Prediction) -> tuple[int, str]:
+    return p.launch, p.transfer.gpu if p.transfer else ""
+
+
+def _table(group: list[Prediction]) -> Table:
+    source = group[0].transfer
+    assert source is not None
+    targets = tuple(p.gpu for p in group)
+    times = tuple(format_seconds(p.seconds, 3) for p in group)
+    rows = [("time", format_seconds(source.measured_seconds, 3), *times)]
+    for figure in source.figures:
+        others = (p.transfer.figure(figure.name) if p.transfer else None for p in group)
+        cells = (_cell(other.target, other.unit) if other else "–" for other in others)
+        rows.append((figure.name, _cell(figure.source, figure.unit), *cells))
+    return Table((group[0].kernel, f"{source.gpu}, measured", *targets), tuple(rows))
+
+
+def _cell(value: float | None, unit: str) -> str:
+    if value is None:
+        return "–"
+    if unit in _RATES:
+        return format_count(value, unit)
+    return f"{value:.3g}" if unit == "1" else f"{value:.3g} {unit}"
