@@ -2,6 +2,7 @@
 
 import importlib.metadata
 import tempfile
+from importlib.util import find_spec
 from pathlib import Path
 
 from kerncast.compile.compiler import compile_source
@@ -39,6 +40,8 @@ _FOLDERS = (
     ("clang", "cindex.py", "libclang", "host code in the source, signatures of kernels"),
 )
 
+_REPORT_READER = "ncu-report"
+
 
 def toolchain_report() -> tuple[ToolStatus, ...]:
     """Say of each part whether it is there, and whether a small kernel compiles."""
@@ -53,7 +56,10 @@ def toolchain_report() -> tuple[ToolStatus, ...]:
     machine_code = _status(
         DISASSEMBLER, disassembler() is not None, "exact counts of machine instructions (extra sass)", DISASSEMBLER
     )
-    return (*libraries, *folders, machine_code, _smoke_compile())
+    reports = _status(
+        _REPORT_READER, find_spec("ncu_report") is not None, "reports .ncu-rep (extra ncu)", _REPORT_READER
+    )
+    return (*libraries, *folders, machine_code, reports, _smoke_compile())
 
 
 def _status(name: str, found: bool, needed_for: str, package: str) -> ToolStatus:
@@ -62,7 +68,7 @@ def _status(name: str, found: bool, needed_for: str, package: str) -> ToolStatus
     except importlib.metadata.PackageNotFoundError:
         version = None
     cure = None if found else f"Install {package}."
-    is_optional = package in {wheel(11), DISASSEMBLER}
+    is_optional = package in {wheel(11), DISASSEMBLER, _REPORT_READER}
     return ToolStatus(name, version if found else None, found, needed_for, cure, is_optional)
 
 

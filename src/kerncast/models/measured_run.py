@@ -13,7 +13,7 @@ from kerncast.units import MEGA
 #: A run's clock that is further from the GPU's is told.
 _CLOCK_TOLERANCE = 0.03
 #: Counts are of whole events: less than this, in a launch, is none.
-LEAST_COUNT = 1e-6
+LEAST_COUNT = 1e-5
 
 
 @dataclass(frozen=True, slots=True)
