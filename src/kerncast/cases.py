@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from kerncast.characterised import Characterised, Failure, Progress, characterise_launch
+from kerncast.errors import Refusal
 from kerncast.evidence import MeasuredTime
 from kerncast.execute import Budget
 from kerncast.gpu import GPU
@@ -30,23 +31,39 @@ class Choices:
 class ProfileCases:
     """A profile tells every GPU the same; a time of its kernel may come from it or beside it."""
 
-    failures: tuple[Failure, ...] = ()
-
     def __init__(
         self, profile: KernelProfile, sources: Sequence[Launch], measured: Sequence[MeasuredTime], choices: Choices
     ) -> None:
         self.kernel = profile.kernel
+        self.failures: tuple[Failure, ...] = ()
+        self._profile: KernelProfile | None = profile
+        self._measured, self._timing = tuple(measured), choices.timing
         launch = launch_of(profile, sources)
-        if launch is not None:
-            profile = with_missing_counts(profile, launch, choices.budget, choices.progress)
-        self._profile, self._measured, self._timing = profile, tuple(measured), choices.timing
+        if launch is None:
+            return
+        try:
+            self._profile = with_missing_counts(profile, launch, choices.budget, choices.progress)
+        except Refusal as refusal:
+            self._profile, self.failures = None, (Failure(profile.kernel, None, refusal),)
 
     def on(self, gpu: GPU) -> Case | None:
-        """Return the case of one GPU."""
-        nearest, run = _nearest(self._measured, gpu), self._profile.run
+        """Return the case of one GPU, None where the kernel's source, which was given, cannot be executed."""
+        profile = self._profile
+        if profile is None:
+            return None
+        nearest = _nearest(self._measured, gpu)
+        source = profile if profile.run else None
         if nearest:
-            run = SourceRun(nearest.gpu, nearest.seconds, self._timing)
-        return Case(self._profile, gpu, source=replace(self._profile, run=run) if run else None)
+            source = _timed_elsewhere(profile, SourceRun(nearest.gpu, nearest.seconds, self._timing))
+        return Case(profile, gpu, source=source)
+
+
+def _timed_elsewhere(profile: KernelProfile, run: SourceRun) -> KernelProfile:
+    """Return a profile with a time from beside it; what threads do is the same on all GPUs, what SMs do is not."""
+    own = profile.run
+    if own is None:
+        return replace(profile, run=run)
+    return replace(profile, run=replace(run, active_threads=own.active_threads, not_in_profile=own.not_in_profile))
 
 
 class LaunchCases:

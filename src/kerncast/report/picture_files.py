@@ -40,6 +40,30 @@ def save_picture(figure: "Figure", path: Path) -> None:
         raise InputError(f"cannot be written ({error.strerror})", where=str(path)) from None
 
 
+def shown_name(kernel: str, longest: int) -> str:
+    """Return a kernel's name for a picture: without return type and parameters, cut where it is too long.
+
+    >>> shown_name("void app::total<(int)256>(const T1 *, int)", 40), shown_name("(anonymous namespace)::k", 12)
+    ('app::total<(int)256>', '(anonymous …')
+    """
+    name = kernel.removeprefix("void ")
+    opening = _opening_of_last(name)
+    name = name[:opening] if opening else name
+    return name if len(name) <= longest else f"{name[: longest - 1]}…"
+
+
+def _opening_of_last(name: str) -> int:
+    """Return where the parenthesis opens that a name ends with, 0 where it ends otherwise."""
+    if not name.endswith(")"):
+        return 0
+    depth = 0
+    for place in range(len(name) - 1, -1, -1):
+        depth += (name[place] == ")") - (name[place] == "(")
+        if not depth:
+            return place
+    return 0
+
+
 def svg_text(figure: "Figure") -> str:
     """Return a figure as an SVG element that a page can hold."""
     text = io.StringIO()

@@ -10,7 +10,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from kerncast.kernel_roofline import KernelRoofline, LevelCeiling
-from kerncast.report.picture_files import drawing
+from kerncast.report.picture_files import drawing, shown_name
 from kerncast.report.roofline_chart import crossed_levels, drawable, extents
 from kerncast.units import format_count
 
@@ -21,6 +21,8 @@ if TYPE_CHECKING:  # matplotlib takes time to load, and only pictures need it
 #: More kernels than this have no names beside their markers, and more than this no ceilings of their own.
 _MOST_NAMED, _MOST_WITH_CEILINGS = 12, 2
 _MOST_PANELS, _MOST_COLUMNS = 12, 3
+#: Of a panel: those that take longest; others would only hide them.
+_MOST_KERNELS = 100
 _LEVEL_COLOURS = {"l1": "#00a087", "l2": "#1f77b4", "dram": "#d62728"}
 _LEVEL_MARKERS = {"l1": "o", "l2": "s", "dram": "D"}
 LEVEL_NAMES = {"l1": "L1", "l2": "L2", "dram": "DRAM"}
@@ -32,22 +34,27 @@ _KERNEL_COLOURS = (
 _PANEL_INCHES, _DRAWN_INCHES = (6.4, 5.6), (5.5, 4.4)
 _BAND_OVERHANG = 1.25
 _LONGEST_NAME = 40
+#: Of the legend: a wide letter, and what a line and the gap beside it take.
+_LETTER_INCHES, _HANDLE_INCHES, _MOST_LEGEND_COLUMNS = 0.075, 0.65, 5
 
 
-def draw_rooflines(rooflines: Sequence[KernelRoofline]) -> "Figure | None":
-    """Return a panel per GPU, in the order given; None where no kernel has a place on the axes."""
+def draw_rooflines(rooflines: Sequence[KernelRoofline], run: str = "measured") -> "Figure | None":
+    """Return a panel per GPU, in the order given; None where no kernel has a place on the axes.
+
+    ``run`` says how the time on the source was found.
+    """
     shown = drawable(rooflines)
     if not shown:
         return None
     with drawing():
-        return _draw(shown)
+        return _draw(shown, run)
 
 
-def _draw(shown: Sequence[KernelRoofline]) -> "Figure":
+def _draw(shown: Sequence[KernelRoofline], run: str) -> "Figure":
     from matplotlib.figure import Figure  # noqa: PLC0415
     from matplotlib.ticker import FuncFormatter, NullFormatter  # noqa: PLC0415
 
-    panels = [(gpu, list(group)) for gpu, group in groupby(shown, key=lambda each: each.gpu)][:_MOST_PANELS]
+    panels = [(gpu, _longest(list(group))) for gpu, group in groupby(shown, key=lambda each: each.gpu)][:_MOST_PANELS]
     columns = min(len(panels), _MOST_COLUMNS)
     rows = -(-len(panels) // columns)
     figure = Figure(figsize=(_PANEL_INCHES[0] * columns, _PANEL_INCHES[1] * rows), layout="constrained")
@@ -67,7 +74,7 @@ def _draw(shown: Sequence[KernelRoofline]) -> "Figure":
             if len(group) <= _MOST_WITH_CEILINGS:
                 _draw_ceilings(panel, each, colours[each.kernel])
             _draw_kernel(panel, each, colours[each.kernel])
-        kind = "projected" if group[0].is_projected else "measured"
+        kind = "projected" if group[0].is_projected else run
         panel.set_title(f"{gpu} ({kind})", fontsize=11)
         panel.set_xlabel("operational intensity (FLOP per byte that crosses the level)")
         panel.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
@@ -81,6 +88,12 @@ def _draw(shown: Sequence[KernelRoofline]) -> "Figure":
     return figure
 
 
+def _longest(group: list[KernelRoofline]) -> list[KernelRoofline]:
+    """Return the kernels of a panel that take longest, in their order."""
+    by_time = sorted(range(len(group)), key=lambda place: -group[place].flops / group[place].low_flops_per_s)
+    return [group[place] for place in sorted(by_time[:_MOST_KERNELS])]
+
+
 def _draw_machine(panel: "Axes", roofline: KernelRoofline, across: tuple[float, float]) -> None:
     """Draw the roofs that all kernels of a GPU share."""
     top = roofline.max_flops_per_s
@@ -92,17 +105,18 @@ def _draw_machine(panel: "Axes", roofline: KernelRoofline, across: tuple[float, 
         if level.peak_bytes_per_s and level.is_measured:
             _draw_diagonal(panel, level.peak_bytes_per_s, top, {"ls": "--", "color": colour, "lw": 0.7})
         _write_along(panel, level)
-    panel.axhline(top, color="black", lw=1.6)
+    peak = roofline.peak_flops_per_s
+    panel.axhline(top, color="black", lw=1.6, ls="--" if peak == top else "-")
+    if peak and peak != top:
+        panel.axhline(peak, color="black", lw=0.7, ls="--")
     panel.annotate(
         format_count(top, "FLOP/s"),
-        (across[1], top),
-        xytext=(-4, -11),
+        (across[1], max(top, peak or top)),
+        xytext=(-4, 3),
         textcoords="offset points",
         ha="right",
         fontsize=8,
     )
-    if roofline.peak_flops_per_s and roofline.peak_flops_per_s != top:
-        panel.axhline(roofline.peak_flops_per_s, color="black", lw=0.7, ls="--")
 
 
 def _draw_diagonal(panel: "Axes", bytes_per_s: float, top: float, style: "dict[str, Any]") -> None:
@@ -137,15 +151,19 @@ def _draw_kernel(panel: "Axes", roofline: KernelRoofline, colour: str) -> None:
 
 
 def _write_along(panel: "Axes", level: LevelCeiling) -> None:
-    """Write a bandwidth along its diagonal, at the left or lower edge of the picture."""
+    """Write a bandwidth along its diagonal, at the left or lower edge of the picture.
+
+    That of DRAM, the lowest, stands below its diagonal: above it are ceilings.
+    """
     (left, right), (bottom, top) = panel.get_xlim(), panel.get_ylim()
     across = max(left, bottom / level.max_bytes_per_s) * 1.3
     slope = (_DRAWN_INCHES[1] / math.log10(top / bottom)) / (_DRAWN_INCHES[0] / math.log10(right / left))
     panel.annotate(
         f"{LEVEL_NAMES[level.level]} {format_count(level.max_bytes_per_s, 'B/s')}",
         (across, across * level.max_bytes_per_s),
-        xytext=(-2, 6),
+        xytext=(7, -2) if level.level == "dram" else (-2, 6),
         textcoords="offset points",
+        va="top" if level.level == "dram" else "baseline",
         rotation=math.degrees(math.atan(slope)),
         rotation_mode="anchor",
         color=_LEVEL_COLOURS[level.level],
@@ -158,7 +176,7 @@ def _draw_legend(figure: "Figure", shown: Sequence[KernelRoofline], colours: dic
     from matplotlib.lines import Line2D  # noqa: PLC0415
 
     names = list(colours)[:_MOST_NAMED]
-    kernels = [Line2D([], [], color=colours[name], lw=3, label=_shortened(name)) for name in names]
+    kernels = [Line2D([], [], color=colours[name], lw=3, label=shown_name(name, _LONGEST_NAME)) for name in names]
     if len(colours) > _MOST_NAMED:
         kernels.append(Line2D([], [], lw=0, label=f"and {len(colours) - _MOST_NAMED} more"))
     levels = [
@@ -167,14 +185,14 @@ def _draw_legend(figure: "Figure", shown: Sequence[KernelRoofline], colours: dic
     ]
     lines = [
         Line2D([], [], color="black", lw=1.6, label="roof, measured"),
-        Line2D([], [], color="black", lw=1.0, ls="--", label="roof, data sheet"),
+        Line2D([], [], color="black", lw=1.0, ls="--", label="roof, data sheet or estimated"),
     ]
     if len(colours) <= _MOST_WITH_CEILINGS:
         lines.append(Line2D([], [], color="black", lw=1.2, ls=":", label="ceiling of the kernel"))
     if any(each.is_projected for each in shown):
         lines.append(Line2D([], [], color="black", lw=6, alpha=0.25, label="projected range"))
-    figure.legend(handles=[*kernels, *levels, *lines], loc="outside lower center", ncols=5, fontsize=8, frameon=False)
-
-
-def _shortened(name: str) -> str:
-    return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…"
+    handles = [*kernels, *levels, *lines]
+    longest = max(len(str(handle.get_label())) for handle in handles)
+    fitting = int(figure.get_figwidth() / (_LETTER_INCHES * longest + _HANDLE_INCHES))
+    columns = max(1, min(_MOST_LEGEND_COLUMNS, fitting))
+    figure.legend(handles=handles, loc="outside lower center", ncols=columns, fontsize=8, frameon=False)

@@ -21,16 +21,15 @@ def _origin(p: Prediction) -> tuple[int, str]:
 
 
 def _table(group: list[Prediction]) -> Table:
-    source = group[0].transfer
-    assert source is not None
-    targets = tuple(p.gpu for p in group)
-    times = tuple(format_seconds(p.seconds, 3) for p in group)
-    rows = [("time", format_seconds(source.measured_seconds, 3), *times)]
-    for figure in source.figures:
-        others = (p.transfer.figure(figure.name) if p.transfer else None for p in group)
-        cells = (_cell(other.target, other.unit) if other else "–" for other in others)
-        rows.append((figure.name, _cell(figure.source, figure.unit), *cells))
-    return Table((group[0].kernel, f"{source.gpu}, measured", *targets), tuple(rows))
+    transfers = [p.transfer for p in group if p.transfer]
+    targets, times = (p.gpu for p in group), (format_seconds(p.seconds, 3) for p in group)
+    rows = [("time", format_seconds(transfers[0].measured_seconds, 3), *times)]
+    for name in dict.fromkeys(figure.name for transfer in transfers for figure in transfer.figures):
+        figures = [transfer.figure(name) for transfer in transfers]
+        first = next(figure for figure in figures if figure)
+        cells = (_cell(figure.target, figure.unit) if figure else "–" for figure in figures)
+        rows.append((name, _cell(first.source, first.unit), *cells))
+    return Table((group[0].kernel, f"{transfers[0].gpu}, measured", *targets), tuple(rows))
 
 
 def _cell(value: float | None, unit: str) -> str:

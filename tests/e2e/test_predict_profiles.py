@@ -1,0 +1,318 @@
+"""``kerncast predict`` on recorded files of profilers and tuners: what is printed, exit status, pictures, mistakes."""
+
+import csv
+import json
+import subprocess
+import xml.etree.ElementTree as ET
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kerncast.cli import main
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+HEAT = GOLDEN / "ncu" / "raw_2024.csv"
+AXPY = GOLDEN / "ncu" / "raw_2020.csv"
+BLUR = GOLDEN / "ncu" / "details_2025.csv"
+SPMV = GOLDEN / "ncu" / "details_metrics_2023.csv"
+STENCIL = GOLDEN / "nvprof" / "gtx980_launches.csv"
+KEPLER = GOLDEN / "nvprof" / "k20_trace_and_metrics.csv"
+CACHE = GOLDEN / "tuners" / "blur_cache.json"
+TRANSPOSE = GOLDEN / "tuners" / "transpose_ktt.json"
+ON = ("--gpu", "h100-pcie")
+
+SAXPY = """
+__global__ void spmv(const float *x, float *y) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    y[i] = 2.0f * x[i] + y[i];
+}
+"""
+SAXPY_LAUNCH = """
+source = "k.cu"
+[[launch]]
+kernel = "spmv"
+grid = [640]
+block = [128]
+args = { x = "f32[81920] random", y = "f32[81920] random" }
+"""
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+class Done:
+    """What a command did: its status and what it printed."""
+
+    def __init__(self, status: int, out: str, err: str) -> None:
+        self.status, self.out, self.err = status, out, err
+
+    @property
+    def json(self) -> dict[str, Any]:
+        """Return the object on stdout."""
+        found = json.loads(self.out)
+        assert isinstance(found, dict)
+        return found
+
+    @property
+    def predictions(self) -> list[dict[str, Any]]:
+        """Return the forecasts on stdout."""
+        assert self.status == 0, self.err
+        found = self.json["predictions"]
+        assert isinstance(found, list)
+        return found
+
+
+Predict = Callable[..., Done]
+
+
+@pytest.fixture
+def predict(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Predict:
+    """Forecast from a file in this process and return what was printed."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: object) -> Done:
+        with pytest.raises(SystemExit) as left:
+            main(["predict", *map(str, arguments), "-q"])
+        captured = capsys.readouterr()
+        return Done(int(left.value.code or 0), captured.out, captured.err)
+
+    return run
+
+
+def refused(done: Done, status: int, *words: str) -> None:
+    """Assert the status, and that stderr is one paragraph that holds these words."""
+    assert done.status == status, done.err
+    assert "Traceback" not in done.err + done.out
+    assert done.err.startswith("kerncast: ")
+    assert "\n\n" not in done.err.strip()
+    for word in words:
+        assert word in done.err, done.err
+
+
+def test_the_command_carries_a_profile_over(kerncast: Run) -> None:
+    done = kerncast("predict", HEAT, *ON, "--gpu", "t4", "--json", "-q")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    found = json.loads(done.stdout)
+    assert [(p["launch"], p["gpu_id"]) for p in found["predictions"]] == [
+        (0, "h100-pcie"), (0, "t4"), (1, "h100-pcie"), (1, "t4"),
+    ]  # fmt: skip
+    assert [(r["launch"], r["gpu"]) for r in found["refused"]] == [(2, "H100 PCIe"), (2, "T4")]
+
+
+def test_what_was_carried_over_stands_in_the_json(predict: Predict) -> None:
+    p = predict(HEAT, *ON, "--json").predictions[0]
+    transfer = p["transfer"]
+    assert (p["model"], transfer["gpu_id"], transfer["measured_seconds"]) == ("ceilings", "rtx-3090", 10.80e-6)
+    assert p["timing"] == "profiler"
+    figures = {figure["name"]: figure for figure in transfer["figures"]}
+    # 4,194,304 additions, 1,048,576 multiplications and 1,048,576 fused: 7,340,032 FLOP; DRAM 4.21 + 3.90 MB.
+    assert figures["operations"] == {"name": "operations", "unit": "FLOP", "source": 7340032.0, "target": 7340032.0}
+    assert figures["dram intensity"]["source"] == pytest.approx(7340032 / 8.11e6)
+    assert figures["l1 intensity"]["source"] == pytest.approx(7340032 / (20.97e6 + 5.44e6))
+    assert p["low"] <= p["seconds"] <= p["high"]
+    ends = sorted(figures[f"{level} time"]["target"] for level in ("l1", "l2", "dram"))
+    assert (p["low"], p["high"]) == (ends[0], ends[-1])
+    assert p["seconds"] == pytest.approx((ends[0] + ends[-1]) / 2)
+
+
+def test_the_total_of_an_application_has_an_interval(predict: Predict) -> None:
+    done = predict(HEAT, *ON, "--json")
+    (total,) = done.json["totals"]
+    assert total["launches"] == 2
+    assert total["launches_refused"] == 1
+    for key in ("seconds", "low", "high"):
+        assert total[key] == pytest.approx(sum(p[key] for p in done.predictions))
+
+
+def test_a_launch_that_lacks_a_metric_is_refused_by_its_name(predict: Predict) -> None:
+    (row,) = predict(HEAT, *ON, "--json").json["refused"]
+    assert row["launch"] == 2
+    assert "dram__bytes_read.sum,dram__bytes_write.sum" in row["reason"]
+    assert "--set full" in row["reason"]
+
+
+@pytest.mark.parametrize(
+    ("options", "launches"),
+    [
+        (("-k", "regex:heat"), [0]),
+        (("-k", "regex:^tot"), [1]),
+        (("-k", "total"), [1]),
+        (("--kernel", "heat_step"), [0]),
+        (("--launch-skip", "1", "--launch-count", "1"), [1]),
+        (("--launch-count", "1"), [0]),
+        (("-k", "regex:.", "--launch-skip", "1", "--launch-count", "1"), [1]),
+    ],
+)
+def test_kernels_are_chosen_and_keep_their_place(
+    predict: Predict, options: tuple[str, ...], launches: list[int]
+) -> None:
+    assert [p["launch"] for p in predict(HEAT, *ON, "--json", *options).predictions] == launches
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("-k", "regex:nothing"), ("regex:nothing",)),
+        (("-k", "regex:(a"), ("(a",)),
+        (("-k", "regex:(?=a)"), ("(?=a)",)),
+        (("--launch-skip", "-1"), ("launch-skip",)),
+        (("--launch-count", "0"), ("launch-count",)),
+        (("--launch-skip", "99"), ("every launch is skipped", "heat_step")),
+        (("--source-gpu", "RTX 9999"), ("RTX 9999",)),
+        (("--source", "none.toml"), ("none.toml",)),
+        (("--model", "guess"), ("guess", "ceilings")),
+        (("--measured", "T4"), ("--measured", "1.23ms")),
+        (("--measured", "T4#0=fast"), ("fast",)),
+        (("--measured", "T4#x=1ms"), ("--measured",)),
+        (("--measured", "T4#0=-1ms"), ("-1ms",)),
+        (("--measured", "T4#0=1"), ("1",)),
+        (("--measured", "RTX 9999#0=1ms"), ("RTX 9999",)),
+        (("--measured", "T4=1ms"), ("which of the 3 launches", "T4#0=1.23ms")),
+        (("--measured", "T4#7=1ms"), ("launch 7", "0, 1, 2")),
+        (("--roofline", "picture.jpg"), ("picture.jpg", ".svg")),
+        (("--bars", "picture"), ("picture", ".png")),
+    ],
+)
+def test_a_wrong_option_says_how_to_mend_it(predict: Predict, options: tuple[str, ...], words: tuple[str, ...]) -> None:
+    refused(predict(HEAT, *ON, *options), 2, *words)
+
+
+def test_a_time_beside_a_profile_is_of_its_launch(predict: Predict) -> None:
+    found = predict(HEAT, *ON, "--json", "--measured", "T4#1=50us", "--model", "ceilings").predictions
+    assert [(p["launch"], p["transfer"]["gpu_id"], p["transfer"]["measured_seconds"]) for p in found] == [
+        (0, "rtx-3090", 10.80e-6), (1, "t4", pytest.approx(50e-6)),
+    ]  # fmt: skip
+
+
+def test_one_launch_needs_no_number(predict: Predict) -> None:
+    (p,) = predict(HEAT, *ON, "--json", "-k", "total", "--measured", "T4=50us").predictions
+    assert p["transfer"]["gpu_id"] == "t4"
+
+
+@pytest.mark.parametrize(("file", "words"), [(AXPY, "does not say on which GPU"), (BLUR, "fits h100-sxm, h200")])
+def test_a_profile_that_does_not_tell_its_gpu(predict: Predict, file: Path, words: str) -> None:
+    refused(predict(file, *ON), 2, words, "--source-gpu")
+    done = predict(file, *ON, "--source-gpu", "V100", "--json", "--model", "roofline")
+    assert done.status == 0, done.err
+
+
+def test_the_source_gpu_is_the_one_named(predict: Predict) -> None:
+    (p,) = predict(AXPY, *ON, "--source-gpu", "v100-pcie-32gb", "--model", "algorithm1", "--json").predictions
+    assert p["transfer"]["gpu_id"] == "v100-pcie-32gb"
+    assert p["transfer"]["measured_seconds"] == pytest.approx(84.5e-6)
+    figures = {figure["name"]: figure for figure in p["transfer"]["figures"]}
+    assert {"occupancy", "efficiency", "roof"} <= set(figures)
+    # 4,194,304 fused multiply-adds in 84.5 us.
+    assert figures["achieved"]["source"] == pytest.approx(2 * 4194304 / 84.5e-6)
+
+
+def test_nvprof_gives_algorithm_1_on_kepler(predict: Predict) -> None:
+    found = predict(KEPLER, *ON, "--json", "-k", "axpy").predictions
+    assert [(p["launch"], p["model"]) for p in found] == [(0, "algorithm1"), (2, "algorithm1")]
+    assert [p["transfer"]["measured_seconds"] for p in found] == pytest.approx([98.304e-6, 98.016e-6])
+
+
+def test_a_profile_that_lacks_metrics_is_refused_by_their_names(predict: Predict) -> None:
+    done = predict(STENCIL, *ON, "--json", "--model", "ceilings")
+    assert done.status == 3
+    assert "l1tex__t_bytes.sum" in done.err
+    assert "--set full" in done.err
+    assert done.json["predictions"] == []
+    assert {row["launch"] for row in done.json["refused"]} == {0, 1}
+    refused(predict(SPMV, *ON, "--model", "algorithm1"), 3, "launch__registers_per_thread", "sm__warps_active")
+
+
+@pytest.mark.parametrize("file", [CACHE, TRANSPOSE])
+def test_files_of_tuners_are_forecast_or_refused_row_by_row(predict: Predict, file: Path) -> None:
+    done = predict(file, *ON, "--json")
+    assert done.predictions
+    assert done.json["refused"]
+    assert all("Collect them: ncu --metrics" in row["reason"] for row in done.json["refused"])
+
+
+def test_a_source_fills_what_the_profile_lacks_and_says_so(predict: Predict, tmp_path: Path) -> None:
+    (tmp_path / "k.cu").write_text(SAXPY)
+    (tmp_path / "k.toml").write_text(SAXPY_LAUNCH)
+    assert predict(SPMV, *ON, "--json", "--model", "ceilings").status == 3
+    (p,) = predict(SPMV, *ON, "--json", "--model", "ceilings", "--source", "k.toml").predictions
+    said = [caveat for caveat in p["caveats"] if "not in the profile" in caveat]
+    assert said
+    assert "l1_bytes" in said[0]
+    assert "active_threads" in said[0]
+    figures = {figure["name"]: figure for figure in p["transfer"]["figures"]}
+    # What the profile has stays: 1000 additions, 500 multiplications, 2000 fused.
+    assert figures["operations"]["source"] == 5500
+    assert p["transfer"]["measured_seconds"] == pytest.approx(12e-6)
+
+
+def test_a_source_that_cannot_be_executed_is_an_error_of_the_user(predict: Predict, tmp_path: Path) -> None:
+    (tmp_path / "k.cu").write_text(SAXPY.replace("x[i] + y[i]", "x[i] + y[i + 1000000]"))
+    (tmp_path / "k.toml").write_text(SAXPY_LAUNCH)
+    done = predict(SPMV, *ON, "--json", "--model", "ceilings", "--source", "k.toml")
+    assert done.status == 3
+    assert "out of bounds" in done.err
+    assert "out of bounds" in done.json["refused"][0]["reason"]
+
+
+@pytest.mark.parametrize("file", [HEAT, AXPY, STENCIL, KEPLER, CACHE, TRANSPOSE], ids=lambda path: path.name)
+@pytest.mark.parametrize("share", [0.03, 0.4, 0.93])
+def test_a_truncated_file_ends_in_a_paragraph(predict: Predict, tmp_path: Path, file: Path, share: float) -> None:
+    whole = file.read_bytes()
+    cut = tmp_path / f"cut{file.suffix}"
+    cut.write_bytes(whole[: int(len(whole) * share)])
+    done = predict(cut, *ON, "--json")
+    assert done.status in {0, 2, 3}
+    assert "Traceback" not in done.err + done.out
+    if done.status:
+        refused(done, done.status)
+
+
+@pytest.mark.parametrize("file", [HEAT, TRANSPOSE], ids=lambda path: path.name)
+def test_a_file_cut_within_its_first_row_is_bad_input(predict: Predict, tmp_path: Path, file: Path) -> None:
+    cut = tmp_path / f"cut{file.suffix}"
+    cut.write_bytes(file.read_bytes()[:700])
+    refused(predict(cut, *ON), 2, cut.name)
+
+
+def test_an_empty_file_and_no_file(predict: Predict, tmp_path: Path) -> None:
+    (tmp_path / "empty.csv").write_text("")
+    refused(predict("empty.csv", *ON), 2, "empty.csv")
+    refused(predict("none.csv", *ON), 2, "none.csv")
+    refused(predict("none.ncu-rep", *ON), 2, "none.ncu-rep")
+
+
+def test_pictures_and_their_numbers(predict: Predict, tmp_path: Path) -> None:
+    pictures = ("--roofline", "r.svg", "--roofline", "r.csv", "--bars", "b.png", "--bars", "b.csv")
+    found = predict(HEAT, *ON, "--gpu", "t4", "--json", *pictures, "--report", "r.html").predictions
+    rows = list(csv.DictReader((tmp_path / "r.csv").read_text().splitlines()))
+    assert {(row["gpu"], row["is_projected"]) for row in rows} == {
+        ("RTX 3090", "false"), ("H100 PCIe", "true"), ("T4", "true"),
+    }  # fmt: skip
+    assert len(rows) == 3 * 2 * 3
+    bars = list(csv.DictReader((tmp_path / "b.csv").read_text().splitlines()))
+    assert [float(row["seconds"]) for row in bars] == [p["seconds"] for p in found]
+    assert [float(row["low"]) for row in bars] == [p["low"] for p in found]
+    assert (tmp_path / "b.png").read_bytes().startswith(b"\x89PNG")
+    ET.parse(tmp_path / "r.svg")  # noqa: S314  our own
+    html = (tmp_path / "r.html").read_text()
+    assert html.count("<svg") == 3
+    assert "Carried over from a measured run" in html
+
+
+def test_there_is_nothing_to_draw_without_a_run(predict: Predict) -> None:
+    refused(predict(SPMV, *ON, "--roofline", "r.svg"), 2, "no roofline to draw")
+    refused(predict(SPMV, *ON, "--bars", "b.svg", "--model", "roofline"), 2, "no bars to draw")
+
+
+def test_a_report_in_markdown_shows_both_gpus(predict: Predict, tmp_path: Path) -> None:
+    assert predict(HEAT, *ON, "-k", "heat_step", "--report", "r.md").status == 0
+    text = (tmp_path / "r.md").read_text()
+    assert "RTX 3090, measured" in text
+    assert "dram efficiency" in text
+
+
+def test_a_gpu_that_is_the_source_gets_its_own_time_back(predict: Predict) -> None:
+    (p,) = predict(HEAT, "--gpu", "rtx-3090", "-k", "total", "--json").predictions
+    assert [p["low"], p["seconds"], p["high"]] == pytest.approx([6.5e-6] * 3)
