@@ -21,3 +21,8 @@ class FloatMix:
     def flops(self) -> Count:
         """Floating-point operations."""
         return self.additions + self.multiplications + self.fused.times(2)
+
+    @property
+    def flops_value(self) -> float:
+        """The same without their bounds."""
+        return self.additions.value + self.multiplications.value + 2 * self.fused.value

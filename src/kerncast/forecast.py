@@ -181,8 +181,7 @@ def forecast_all(
             except Refusal as refusal:
                 gathered.refuse(refusal, cases.kernel, subject.index, gpu.name)
                 continue
-            gathered.predictions.append(replace(prediction, caveats=(*assumed, *prediction.caveats)))
-            gathered.cases.append(replace(case, executed=None))
+            gathered.add(prediction, case, assumed)
     return gathered.forecast()
 
 
@@ -214,7 +213,7 @@ class _Timer:
         if DEFAULT_MODEL in names:
             _announce(f"timing {case.profile.kernel} on {case.gpu.name}", self._progress, *place)
         prediction = self._first_of(names, case)
-        return replace(prediction, caveats=(*impossible, *prediction.caveats, *_unused_time(case, prediction)))
+        return _noted(prediction, before=impossible, after=_unused_time(case, prediction))
 
     def _first_of(self, names: Sequence[str], case: Case) -> Prediction:
         """Return the forecast of the first model that gives one, with the reason why it is not the first."""
@@ -226,7 +225,7 @@ class _Timer:
                 reasons.append((name, refusal))
                 continue
             notes = tuple(_instead(name, other, why) for other, why in reasons)
-            return replace(found, caveats=(*found.caveats, *notes))
+            return _noted(found, after=notes)
         raise reasons[0][1]
 
     def _predict(self, model: str, case: Case) -> Prediction:
@@ -238,6 +237,13 @@ class _Timer:
         except BudgetExceededError:
             self._lost_seconds += time.monotonic() - begun
             raise
+
+
+def _noted(prediction: Prediction, before: tuple[str, ...] = (), after: tuple[str, ...] = ()) -> Prediction:
+    """Return a forecast with more caveats."""
+    if not before and not after:
+        return prediction
+    return replace(prediction, caveats=(*before, *prediction.caveats, *after))
 
 
 def _models_for(case: Case) -> tuple[str, ...]:
@@ -274,6 +280,10 @@ class _Gathered:
 
     def forecast(self) -> Forecast:
         return Forecast(tuple(self.predictions), tuple(self.refused), tuple(self.cases), self.first_refusal)
+
+    def add(self, prediction: Prediction, case: Case, assumed: tuple[str, ...]) -> None:
+        self.predictions.append(_noted(prediction, before=assumed))
+        self.cases.append(replace(case, executed=None) if case.executed else case)
 
     def refuse(self, refusal: Refusal, kernel: str, launch: int, gpu: str | None) -> None:
         self.first_refusal = self.first_refusal or refusal

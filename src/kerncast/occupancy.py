@@ -12,6 +12,7 @@ from enum import StrEnum
 from kerncast.architecture import WARP_SIZE, Architecture
 from kerncast.errors import LaunchError
 from kerncast.kernel_profile import KernelProfile, Resources
+from kerncast.remembered import remembered
 
 
 class Limiter(StrEnum):
@@ -81,6 +82,7 @@ class Occupancy:
         return next((limit.blocks for limit in self.limits if limit.limiter is limiter), None)
 
 
+@remembered(256)
 def occupancy(request: BlockRequest, architecture: Architecture) -> Occupancy:
     """Return how many blocks of this kind are resident on one SM.
 
@@ -124,6 +126,7 @@ def block_request(threads: int, resources: Resources, shared_bytes: int) -> Bloc
     )
 
 
+@remembered(8)
 def block_request_of(found: KernelProfile) -> BlockRequest | None:
     """Return what one block asks of an SM, or None where the kernel's resources are unknown."""
     if found.resources is None:

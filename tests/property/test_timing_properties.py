@@ -12,8 +12,8 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kerncast.execute import Executed, profile_of, run_launch
 from kerncast.characterised import compile_launch
+from kerncast.execute import Executed, profile_of, run_launch
 from kerncast.gpu import GPU, load_gpu
 from kerncast.kernel_profile import KernelProfile
 from kerncast.launch import load_launches

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 import kerncast
+from kerncast.characterised import compile_launch
 from kerncast.errors import KernelFault, Refusal
 from kerncast.execute import Budget, WholeGrid, profile_of, run_launch
 from kerncast.execute.caches import window
 from kerncast.execute.native import recorder
 from kerncast.execute.on_gpu import with_gpu
-from kerncast.characterised import compile_launch
 from kerncast.kernel_profile import CacheTraffic, Count, KernelProfile
 from kerncast.launch import Argument, Launch, parse_extent, parse_value
 

@@ -1,7 +1,7 @@
 """Where the words of a command go: stdout or a file; progress to stderr."""
 
+import io
 import json
-import os
 import sys
 import threading
 import time
@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 
 _PATIENCE_SECONDS = 1.0
 _FILE_COLUMNS = 140
+#: Elements of a list that are written over several lines.
+_MOST_INDENTED = 200
+_INDENTED = json.JSONEncoder(indent=2, ensure_ascii=False, allow_nan=False)
+_LINE = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
 
 
 @contextmanager
@@ -81,11 +85,32 @@ def emit_forecast(forecast: "Forecast", timing: Timing, *, as_json: bool, out: P
 
 def emit_json(table: dict[str, Any], out: Path | None = None) -> None:
     """Print a JSON object, or write it to a file."""
-    text = json.dumps(table, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    text = json_text(table)
     if out is None:
         sys.stdout.write(text)
     else:
         write_text(out, text)
+
+
+def json_text(table: dict[str, Any]) -> str:
+    """Return an object as JSON, indented; of long lists each element is one line, which is many times faster.
+
+    >>> print(json_text({"a": {"b": 1}}), end="")
+    {
+      "a": {
+        "b": 1
+      }
+    }
+    """
+    fields = ",\n".join(f"  {_LINE.encode(key)}: {_json_value(value)}" for key, value in table.items())
+    return f"{{\n{fields}\n}}\n" if fields else "{}\n"
+
+
+def _json_value(value: Any) -> str:
+    if isinstance(value, list) and len(value) > _MOST_INDENTED:
+        rows = ",\n".join(f"    {_LINE.encode(row)}" for row in value)
+        return f"[\n{rows}\n  ]"
+    return _INDENTED.encode(value).replace("\n", "\n  ")
 
 
 def stdout_console() -> Console:
@@ -95,7 +120,7 @@ def stdout_console() -> Console:
 
 def file_console() -> Console:
     """Return a console that keeps plain text for a file."""
-    return Console(record=True, width=_FILE_COLUMNS, file=open(os.devnull, "w"), no_color=True)  # noqa: PTH123
+    return Console(record=True, width=_FILE_COLUMNS, file=io.StringIO(), no_color=True)
 
 
 def write_text(path: Path, text: str) -> None:

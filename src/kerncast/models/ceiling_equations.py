@@ -33,7 +33,7 @@ class Demand:
     @property
     def flops(self) -> float:
         """FLOP of equation 10."""
-        return sum(mix.flops.value for mix in self.mixes)
+        return sum([mix.flops_value for mix in self.mixes])
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,8 +117,8 @@ def bandwidth_ceiling(parts: Sequence[MemoryPart]) -> float | None:
     >>> bandwidth_ceiling([MemoryPart("l2", 3e9, 1.0), MemoryPart("dram", 1e9, 1.0)]) / 1e9
     2.0
     """
-    seconds = sum(part.seconds for part in parts)
-    return sum(part.nbytes for part in parts) / seconds if seconds else None
+    seconds = sum([part.seconds for part in parts])
+    return sum([part.nbytes for part in parts]) / seconds if seconds else None
 
 
 def intensity(flops: float, crossing_bytes: float) -> float:
@@ -148,13 +148,18 @@ def memory_parts(demand: Demand, machine: MachineMaxima) -> tuple[MemoryPart, ..
 
 def level_times(demand: Demand, machine: MachineMaxima) -> tuple[LevelTime, ...]:
     """Return L1, L2 and DRAM with the kernel's ceilings (equations 6 to 8); without bytes, with the machine's."""
-    parts = memory_parts(demand, machine)
+    return _level_times(demand, machine, memory_parts(demand, machine))
+
+
+def _level_times(demand: Demand, machine: MachineMaxima, parts: tuple[MemoryPart, ...]) -> tuple[LevelTime, ...]:
     crossing = demand.l1_bytes + demand.shared_bytes, demand.l2_bytes, demand.dram_bytes
     maxima = machine.l1.rate, machine.l2.rate, machine.dram.rate
     beyond = parts, parts[2:], parts[3:]
     return tuple(
-        LevelTime(name, nbytes, bandwidth_ceiling(own) or most)
-        for name, nbytes, own, most in zip(("l1", "l2", "dram"), crossing, beyond, maxima, strict=True)
+        [
+            LevelTime(name, nbytes, bandwidth_ceiling(own) or most)
+            for name, nbytes, own, most in zip(("l1", "l2", "dram"), crossing, beyond, maxima, strict=True)
+        ]
     )
 
 
@@ -173,11 +178,11 @@ def compute_ceiling(demand: Demand, machine: MachineMaxima) -> ComputeCeiling:
 
     The paper has one precision. Here each takes its FLOP over its own rate, one after the other.
     """
-    used = [mix for mix in demand.mixes if mix.flops.value > 0]
+    used = [mix for mix in demand.mixes if mix.flops_value > 0]
     if not used:  # nothing asks for it: any precision will do
         known = machine.fp32 or machine.fma(64)
         return ComputeCeiling(known.rate, known.rate, active_rate(demand.active_threads, known.rate), known.peak)
-    flops = [mix.flops.value for mix in used]
+    flops = [mix.flops_value for mix in used]
     maxima = [machine.fma(mix.bits) for mix in used]
     rates = [
         mix_rate(maximum.rate, mix.fused.value, mix.additions.value + mix.multiplications.value)
@@ -195,7 +200,7 @@ def compute_ceiling(demand: Demand, machine: MachineMaxima) -> ComputeCeiling:
 
 def _harmonic(flops: Sequence[float], rates: Sequence[float]) -> float:
     """Return the rate of all operations together, each precision at its own rate."""
-    return sum(flops) / sum(each / rate for each, rate in zip(flops, rates, strict=True))
+    return sum(flops) / sum([each / rate for each, rate in zip(flops, rates, strict=True)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,10 +234,7 @@ class KernelCeilings:
 
 def kernel_ceilings(demand: Demand, machine: MachineMaxima) -> KernelCeilings:
     """Put a kernel under its ceilings on a machine (equations 2 to 8)."""
+    parts = memory_parts(demand, machine)
     return KernelCeilings(
-        machine,
-        demand.flops,
-        compute_ceiling(demand, machine),
-        memory_parts(demand, machine),
-        level_times(demand, machine),
+        machine, demand.flops, compute_ceiling(demand, machine), parts, _level_times(demand, machine, parts)
     )

@@ -5,6 +5,7 @@ from typing import ClassVar
 
 from kerncast.architecture import WARP_SIZE
 from kerncast.errors import MissingEvidenceError
+from kerncast.float_mix import FloatMix
 from kerncast.kernel_profile import KernelProfile
 from kerncast.kernel_roofline import KernelRoofline, LevelCeiling
 from kerncast.models.base import Case, Estimate, Model, Question
@@ -15,6 +16,7 @@ from kerncast.models.measured_run import counted, measured_run, present, timing_
 from kerncast.models.special_functions import float_mixes_on_both
 from kerncast.models.transfer_checks import transfer_caveats
 from kerncast.prediction import Figure, Prediction, Term, Timing, Transfer
+from kerncast.remembered import remembered
 
 _INTERVAL = (
     "the interval is the published one: the span of the projections by L1, L2 and DRAM, not widened; how often it"
@@ -219,24 +221,28 @@ def _sides(case: Case) -> _Sides:
     """Return the kernel under its ceilings on both GPUs; raises MissingEvidenceError that names what is missing."""
     found = measured_run(case, Ceilings.name)
     mixes = float_mixes_on_both(case, found.profile)
-    demand = _demand(found.profile)
-    bits = tuple(mix.bits for mix in mixes.source)
+    own = _demand(found.profile, mixes.source)
+    other = own if mixes.target is mixes.source else replace(own, mixes=mixes.target)
+    bits = tuple([mix.bits for mix in mixes.source])
     maxima = maxima_of(found.run.gpu, case.gpu, bits, writes_only=_only_writes(found.profile))
     return _Sides(
-        kernel_ceilings(replace(demand, mixes=mixes.source), maxima.source),
-        kernel_ceilings(replace(demand, mixes=mixes.target), maxima.target),
-        (*mixes.caveats, *maxima.caveats),
+        _source_ceilings(own, maxima.source), kernel_ceilings(other, maxima.target), (*mixes.caveats, *maxima.caveats)
     )
 
 
-def _demand(profile: KernelProfile) -> Demand:
-    """Return what crosses each level, without operations; the target is taken to move the same bytes."""
+#: They are the same for many targets.
+_source_ceilings = remembered(16)(kernel_ceilings)
+
+
+@remembered(8)
+def _demand(profile: KernelProfile, mixes: tuple[FloatMix, ...]) -> Demand:
+    """Return the operations, and what crosses each level; the target is taken to move the same bytes."""
     levels = memory_levels_of(profile)
     shared = "smsp__sass_data_bytes_mem_shared.sum"
     wavefronts = "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum"
     dram = "dram__bytes_read.sum and dram__bytes_write.sum"
     return Demand(
-        mixes=(),
+        mixes=mixes,
         active_threads=_active_threads(profile),
         l1_bytes=counted(levels.l1_bytes, "traffic of L1", "l1tex__t_bytes.sum", profile),
         shared_bytes=counted(levels.shared_bytes, "traffic of shared memory", shared, profile),

@@ -8,12 +8,13 @@ Fails when: the two GPUs do not reach the same share of their peaks.
 import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 import kerncast
 from kerncast.errors import InputError, MissingEvidenceError
 from kerncast.gpu import GPU
+from kerncast.remembered import remembered
 from kerncast.units import GIGA
 
 _TABLE = Path(kerncast.__path__[0]) / "data" / "vanlanker-2024.toml"
@@ -159,6 +160,7 @@ _RESOURCES = (
 )
 
 
+@remembered(512)
 def maxima_of(source: GPU, target: GPU, bits: tuple[int, ...], *, writes_only: bool = False) -> MaximaPair:
     """Return the maxima of two GPUs; caveats speak of memory and of the precisions that are used.
 
@@ -172,7 +174,13 @@ def maxima_of(source: GPU, target: GPU, bits: tuple[int, ...], *, writes_only: b
     if writes_only:
         caveats.append(_use_streams_of_writes(found, source, target))
     maxima = [_maxima(gpu, {n: pair[place] for n, pair in found.items()}) for place, gpu in enumerate((source, target))]
-    return MaximaPair(maxima[0], maxima[1], tuple(caveats))
+    return MaximaPair(_one_of_all_equal(maxima[0]), _one_of_all_equal(maxima[1]), tuple(caveats))
+
+
+@lru_cache(1024)
+def _one_of_all_equal(maxima: MachineMaxima) -> MachineMaxima:
+    """Return the same object for equal maxima: what is remembered by identity then serves every target."""
+    return maxima
 
 
 _Pair = tuple[Maximum, Maximum]

@@ -60,7 +60,7 @@ def float_mixes_on_both(case: Case, source: KernelProfile) -> MixPair:
                 for name in ("fadd", "fmul", "ffma", "dadd", "dmul", "dfma", "hadd", "hmul", "hfma")
             ),
         )  # fmt: skip
-    mixes = tuple(mix for mix in mixes if present(mix.flops.value))
+    mixes = tuple(mix for mix in mixes if present(mix.flops_value))
     run = source.run
     special = (case.profile if case.executed else source).work.special_ops
     if run is None or not mixes or run.gpu.architecture.number == case.gpu.architecture.number:

@@ -1,7 +1,6 @@
 """The JSON objects of the command line: a promise, pinned by tests and versioned by ``schema_version``."""
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from kerncast.gpu import GPU, Fact
@@ -108,7 +107,10 @@ def _transfer(transfer: Transfer) -> dict[str, Any]:
         "gpu": transfer.gpu,
         "gpu_id": transfer.gpu_id,
         "measured_seconds": transfer.measured_seconds,
-        "figures": [asdict(figure) for figure in transfer.figures],
+        "figures": [
+            {"name": figure.name, "unit": figure.unit, "source": figure.source, "target": figure.target}
+            for figure in transfer.figures
+        ],
     }
 
 
