@@ -51,6 +51,7 @@ docs: install  ## check that every example of the documents runs and every link 
 eval: install  ## score the models on measured times, with baselines; samples of the large sets
 	$(BIN)/python -m pip install --quiet --constraint requirements.lock --editable '.[eval]'
 	$(BIN)/python benchmarks/score_timing.py --jobs $(JOBS)
+	$(BIN)/python benchmarks/score_projection.py --jobs $(JOBS)
 	$(BIN)/python benchmarks/score_counters.py
 	$(BIN)/python benchmarks/score_measurements.py
 
@@ -58,9 +59,10 @@ eval-full: install  ## score the models on every measured time: hours
 	$(BIN)/python -m pip install --quiet --constraint requirements.lock --editable '.[eval]'
 	$(BIN)/python benchmarks/score_timing.py --jobs $(JOBS) --full
 
-bench: install  ## measure the speed of the executor against a named baseline; compile the suite for every architecture
+bench: install  ## measure the speed of the executor and of projecting a profile; compile the suite for every architecture
 	$(BIN)/python benchmarks/engine_speed.py
 	$(BIN)/python benchmarks/compile_suite.py
+	$(BIN)/python benchmarks/projection_speed.py
 
 lock:  ## pin the newest versions of everything
 	rm -rf $(VENV)-lock && $(PYTHON) -m venv $(VENV)-lock

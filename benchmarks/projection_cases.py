@@ -13,8 +13,8 @@ from timing_cases import (
     MOST_ELEMENTS,
     RODINIA,
     Row,
-    _rodinia_launch,
     read_rows,
+    rodinia_launch,
     seconds_of,
     spread,
     whole,
@@ -62,7 +62,7 @@ def rodinia(count: int | None) -> list[Launched]:
     found = []
     for kernel, launches in taken.items():
         for key in spread(launches, lambda key: (key[1], key[0]), _per_kernel(count, taken)):
-            name, launch = _rodinia_launch(kernel, *key)
+            name, launch = rodinia_launch(kernel, *key)
             runs = [Run(GPUS[str(row["gpu"])], seconds_of(row, _TIME), with_writes(row)) for row in launches[key]]
             found.append(Launched("rodinia", name, f"{key[0]}, {launch.blocks} blocks", launch, _first_runs(runs)))
     return found

@@ -128,7 +128,7 @@ def rodinia(count: int | None) -> list[Case]:
     found: list[Case] = []
     for kernel, launches in taken.items():
         for key in spread(launches, lambda key: (key[1], key[0]), per_kernel):
-            name, launch = _rodinia_launch(kernel, *key)
+            name, launch = rodinia_launch(kernel, *key)
             size = f"{key[0]}, {launch.blocks} blocks"
             found += Measured(name, size, launch, _times(launches[key])).cases("rodinia", Timing.PROFILER)
     return found
@@ -138,7 +138,7 @@ def rodinia(count: int | None) -> list[Case]:
 _MOST_BOXES = 32**3
 
 
-def _rodinia_launch(kernel: str, size: int, grid: int) -> tuple[str, Launch]:
+def rodinia_launch(kernel: str, size: int, grid: int) -> tuple[str, Launch]:
     """Return our equivalent of a launch, by its input size and grid; lud's grid says how far the decomposition is."""
     if kernel.startswith("bpnn"):
         name = "backprop_layerforward" if "forward" in kernel else "backprop_adjust_weights"

@@ -2,7 +2,11 @@
 
     python benchmarks/score_timing.py --json scores.json
     python tools/calibrate_interval.py scores.json ... [--model simulation] [--check]
+    python benchmarks/score_projection.py --only rodinia --only vecmat --json pairs.json
+    python tools/calibrate_interval.py pairs.json --model algorithm1
 
+Of forecasts that carry a run from one GPU to another, those within a generation count: between generations the models
+widen the interval by a factor of its own (``FOREIGN_CODE_LOG_SIGMA``).
 Rows are grouped by kernel family, and families by the suite that they come from. Suites have the same weight, and so
 have the families of a suite: many rows of one kernel say little about another, and many programs of one suite, on one
 GPU, little about the next suite. The factor of a level is a quantile of |ln(forecast / measured)| over this mixture;
@@ -18,16 +22,19 @@ import json
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 import kerncast
+from kerncast.gpu import load_gpu
 from kerncast.models.calibration import VERSION
 
 FOLDER = Path(kerncast.__path__[0]) / "data" / "calibration"
 PROGRAMS = Path(__file__).parents[1] / "benchmarks" / "hecbench_programs.csv"
+SIMULATION = "simulation"
 LEVELS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98)
 CHECKED = (0.8, 0.9, 0.95)
 #: Sets that time one kernel in different builds.
@@ -84,15 +91,16 @@ class Coverage:
 def main() -> None:
     """Read the scores, print the coverage, write the factors."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
-    parser.add_argument("scores", nargs="+", type=Path, help="what score_timing.py --json wrote")
-    parser.add_argument("--model", default="simulation")
+    parser.add_argument("scores", nargs="+", type=Path, help="what score_timing.py or score_projection.py --json wrote")
+    parser.add_argument("--model", default=SIMULATION)
     parser.add_argument(
         "--programs", type=Path, default=PROGRAMS, help="forecasts of programs that score_timing does not run"
     )
     parser.add_argument("--check", action="store_true", help="print only")
     asked = parser.parse_args()
     rows = [row for file in asked.scores for row in read_scores(file.read_text(encoding="utf-8"), asked.model)]
-    rows += read_programs(asked.programs.read_text(encoding="utf-8"))
+    if asked.model == SIMULATION:
+        rows += read_programs(asked.programs.read_text(encoding="utf-8"))
     families = by_family(rows)
     found = factors(families, LEVELS)
     print("| level | factor |\n|---|---|")
@@ -115,12 +123,29 @@ def main() -> None:
 
 
 def read_scores(text: str, model: str) -> list[Scored]:
-    """Return the rows that a model has forecast."""
-    return [
+    """Return the rows that a model has forecast; of pairs of GPUs, those within a generation."""
+    rows = json.loads(text)
+    timed = [
         Scored(row["set"], row["kernel"], row["gpu"], abs(math.log(row["forecasts"][model]["ratio"])))
-        for row in json.loads(text)
-        if model in row["forecasts"]
+        for row in rows
+        if model in row.get("forecasts", ())
     ]
+    carried = [
+        Scored(row["set"], row["kernel"], row["target"], abs(math.log(row["ratio"])))
+        for row in rows
+        if row.get("model") == model and generation(row["source"]) == generation(row["target"])
+    ]
+    return timed + carried
+
+
+@cache
+def generation(gpu: str) -> int:
+    """Return the major compute capability of a GPU.
+
+    >>> generation("gtx-980")
+    5
+    """
+    return load_gpu(gpu).architecture.number // 10
 
 
 def read_programs(text: str) -> list[Scored]:

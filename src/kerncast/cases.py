@@ -1,7 +1,7 @@
 """The cases that one launch or one profile makes, a GPU each: what a model is told of it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from kerncast.characterised import Characterised, Failure, Progress, characterise_launch
 from kerncast.errors import Refusal
@@ -10,7 +10,7 @@ from kerncast.execute import Budget
 from kerncast.gpu import GPU
 from kerncast.kernel_profile import KernelProfile
 from kerncast.launch import Launch
-from kerncast.missing_counts import launch_of, with_missing_counts
+from kerncast.missing_counts import Executions, launch_of, with_missing_counts
 from kerncast.models import Case
 from kerncast.prediction import Timing
 from kerncast.source_run import SourceRun
@@ -26,6 +26,8 @@ class Choices:
     """whether the caches of each GPU are simulated, and of those that a time was measured on"""
     budget: Budget | None = None
     progress: Progress | None = None
+    executions: Executions = field(default_factory=Executions)
+    """of launches whose profiles lack something"""
 
 
 class ProfileCases:
@@ -42,7 +44,7 @@ class ProfileCases:
         if launch is None:
             return
         try:
-            self._profile = with_missing_counts(profile, launch, choices.budget, choices.progress)
+            self._profile = with_missing_counts(profile, launch, choices.budget, choices.progress, choices.executions)
         except Refusal as refusal:
             self._profile, self.failures = None, (Failure(profile.kernel, None, refusal),)
 

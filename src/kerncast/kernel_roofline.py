@@ -41,6 +41,8 @@ class KernelRoofline:
     """what the kernel reaches: measured, or the slower end of what is projected"""
     high_flops_per_s: float
     is_projected: bool
+    is_compute_measured: bool
+    """whether somebody measured the machine's maximum, of each precision that the kernel uses"""
     peak_flops_per_s: float | None = None
     """of the data sheet, of the kernel's precision"""
 

@@ -7,9 +7,11 @@ from typing import Any
 
 from kerncast.characterised import Progress, characterise_launch
 from kerncast.execute import Budget
+from kerncast.gpu import GPU
 from kerncast.kernel_profile import KernelProfile
 from kerncast.launch import Launch
 from kerncast.models.demands import float_mixes_of, memory_levels_of
+from kerncast.remembered import remembered
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _NOT_COUNTS = frozenset({"origin"})
@@ -23,21 +25,49 @@ def launch_of(profile: KernelProfile, launches: Sequence[Launch]) -> Launch | No
     return chosen[0] if chosen else None
 
 
+class Executions:
+    """What was executed for one forecast, each launch once per GPU: many rows of a profile may be of one launch."""
+
+    def __init__(self) -> None:
+        self.on = remembered(64)(_executed_on)
+
+
 def with_missing_counts(
-    profile: KernelProfile, launch: Launch, budget: Budget | None, progress: Progress | None
+    profile: KernelProfile,
+    launch: Launch,
+    budget: Budget | None,
+    progress: Progress | None,
+    executions: Executions | None = None,
 ) -> KernelProfile:
     """Execute a launch as compiled for the GPU of a profile, and take from it what the profile lacks."""
+    if profile.run is None or not _lacks_anything(profile):
+        return profile
+    known = executions or Executions()
+    return filled(profile, known.on(profile.run.gpu, launch, budget, progress))
+
+
+def _lacks_anything(profile: KernelProfile) -> bool:
+    """Return whether an execution could add to a profile; what only a check asks for counts, too."""
+    counts = [
+        getattr(noun, field.name)
+        for noun in (memory_levels_of(profile), profile.work, profile.traffic)
+        for field in fields(noun)
+    ]
+    active = profile.run.active_threads if profile.run else None
+    others = active, float_mixes_of(profile), profile.resources, profile.mix, profile.balance
+    return None in counts or None in others
+
+
+def _executed_on(gpu: GPU, launch: Launch, budget: Budget | None, progress: Progress | None) -> KernelProfile:
+    """Return a launch as it was executed, with the caches of a GPU."""
     from kerncast.execute.on_gpu import with_gpu  # noqa: PLC0415  LLVM takes time to load
 
-    run = profile.run
-    if run is None:
-        return profile
-    name = run.gpu.architecture.code_name
+    name = gpu.architecture.code_name
     known = characterise_launch(launch, [name], budget, progress)
     found = known.on(name)
     if found is None:
         raise known.failures[0].refusal
-    return filled(profile, with_gpu(found.profile, found.executed, run.gpu))
+    return with_gpu(found.profile, found.executed, gpu)
 
 
 def filled(profile: KernelProfile, executed: KernelProfile) -> KernelProfile:

@@ -59,8 +59,8 @@ def test_a_good_launch_is_forecast(kerncast: Run, write: Write) -> None:
         (("predict", "missing.toml", "--gpu", "t4"), ("missing.toml", "no such file")),
         (("predict", "missing.cu", "--grid", "1", "--block", "1", "--gpu", "t4"), ("missing.cu", "no such file")),
         (("predict", "notes.txt", "--gpu", "t4"), ("notes.txt",)),
-        (("predict", "report.ncu-rep", "--gpu", "t4"), ("report.ncu-rep", "this version reads")),
-        (("predict", "times.csv", "--gpu", "t4"), ("times.csv", "this version reads")),
+        (("predict", "report.ncu-rep", "--gpu", "t4"), ("report.ncu-rep", "cannot be read")),
+        (("predict", "times.csv", "--gpu", "t4"), ("times.csv", "cannot be read")),
         (("gpus", "GeForce RTX 2080 Tie"), ("2080",)),
         (("gpus", "GTX TITANIC"), ("GTX TITANIC", "TITAN")),
         (("gpus", "nowhere.toml"), ("nowhere.toml",)),
@@ -73,6 +73,21 @@ def test_a_good_launch_is_forecast(kerncast: Run, write: Write) -> None:
 )
 def test_wrong_usage(kerncast: Run, arguments: tuple[str, ...], words: tuple[str, ...]) -> None:
     check(kerncast(*arguments), 2, *words)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("times.csv", "a,b\n1,2\n", ("no profile is in it", "ncu --csv")),
+        ("empty.csv", "", ("no profile is in it",)),
+        ("report.ncu-rep", "NVR\0\1\2", ()),
+        ("cache.json", "{}", ("of no tool that is known",)),
+    ],
+)
+def test_a_file_that_is_no_profile(
+    kerncast: Run, write: Write, name: str, content: str, words: tuple[str, ...]
+) -> None:
+    check(kerncast("predict", write(name, content), "--gpu", "t4"), 2, name, *words)
 
 
 @pytest.mark.parametrize(

@@ -1,16 +1,19 @@
 """What a profile lacks is taken from the execution of its kernel, and said; what it has stays."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kerncast import missing_counts
 from kerncast.errors import KerncastError
-from kerncast.kernel_profile import KernelProfile
+from kerncast.gpu import GPU
+from kerncast.kernel_profile import Balance, KernelProfile
 from kerncast.launch import Argument, Buffer, Fill, Launch
-from kerncast.missing_counts import filled, launch_of, with_missing_counts
+from kerncast.missing_counts import Executions, filled, launch_of, with_missing_counts
 from kerncast.models import Question, model_named
 from kerncast.prediction import Timing
 from profiles import SAXPY, THREADS
@@ -141,3 +144,34 @@ def test_a_source_that_does_not_compile_is_an_error_of_the_user(tmp_path: Path) 
     bad = launch("made_up", source=str(tmp_path / "bad.cu"))
     with pytest.raises(KerncastError):
         with_missing_counts(profiled(), bad, None, None)
+
+
+def test_a_launch_is_executed_once_for_all_rows_of_a_profile(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[str, int]] = []
+
+    def executed(gpu: GPU, of: Launch, *_: object) -> KernelProfile:
+        asked.append((gpu.id, of.index))
+        return SAXPY
+
+    monkeypatch.setattr(missing_counts, "_executed_on", executed)
+    known, own, other = Executions(), launch("saxpy"), replace(launch("saxpy"), index=1)
+    on_t4 = replace(lacking(), run=run("t4", active_threads=None))
+    for profile, of in ((lacking(), own), (lacking(), own), (on_t4, own), (lacking(), other), (lacking(), own)):
+        found = with_missing_counts(profile, of, None, None, known)
+        assert found.work.fp32_flops == exact(2 * THREADS)
+    assert asked == [("titan-v", 0), ("t4", 0), ("titan-v", 1)]
+
+
+def without_gaps(noun: Any) -> Any:
+    """Return traffic or work with 0 for each count that it lacks."""
+    return replace(noun, **{field.name: exact(0) for field in fields(noun) if getattr(noun, field.name) is None})
+
+
+def test_a_profile_that_lacks_nothing_is_not_executed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def executed(*_: object) -> KernelProfile:
+        raise AssertionError
+
+    monkeypatch.setattr(missing_counts, "_executed_on", executed)
+    whole = replace(filled(lacking(), SAXPY), balance=Balance(1.0, 1.0, 0.0))
+    whole = replace(whole, traffic=without_gaps(whole.traffic), work=without_gaps(whole.work))
+    assert with_missing_counts(whole, launch("saxpy"), None, None) is whole

@@ -114,6 +114,33 @@ def test_shared_memory_of_kepler_counts_256_bytes_per_transaction() -> None:
     assert profile.levels.dram_bytes is None  # not collected: unknown, and not 0
 
 
+def test_nvprof_does_not_empty_the_caches() -> None:
+    profiles = [profile for text in (TRACE, LAUNCHES) for profile in nvprof_profiles(read(text))]
+    assert not any("ncu" in caveat for profile in profiles for caveat in profile.caveats)
+
+
+def level_1(**printed: float) -> dict[str, float]:
+    return {metric.name: metric.value for metric in counted_metrics(printed, 52)}
+
+
+@pytest.mark.parametrize(
+    "said",
+    [{"local_memory_overhead": 0.0}, {"local_load_requests": 0.0, "inst_executed_local_stores": 0.0}],
+)
+def test_local_memory_that_is_not_used_has_no_transactions(said: dict[str, float]) -> None:
+    found = level_1(gld_transactions=10.0, gst_transactions=5.0, **said)
+    assert [found[f"l1tex__t_sectors_pipe_lsu_mem_local_op_{way}.sum"] for way in ("ld", "st")] == [0, 0]
+
+
+def test_local_memory_of_which_nothing_is_said_is_unknown() -> None:
+    for said in ({}, {"local_memory_overhead": 3.7}, {"local_memory_overhead": 0.0, "local_load_requests": 8.0}):
+        assert "l1tex__t_sectors_pipe_lsu_mem_local_op_ld.sum" not in level_1(gld_transactions=10.0, **said)
+    assert (
+        level_1(local_memory_overhead=0.0, local_load_transactions=4.0)["l1tex__t_sectors_pipe_lsu_mem_local_op_ld.sum"]
+        == 4
+    )
+
+
 def test_the_unified_cache_counts_loads_on_maxwell() -> None:
     profile = nvprof_profiles(read(LAUNCHES))[0]
     assert profile.run is not None
@@ -148,6 +175,7 @@ def test_columns_of_public_tables_are_known_by_their_descriptions() -> None:
     assert set(every_metric()) - set(known) == {
         "flop_count_hp", "flop_count_hp_add", "flop_count_hp_mul", "flop_count_hp_fma", "inst_fp_16",
         "flop_count_dp_fma", "local_load_transactions", "local_store_transactions",
+        "local_load_requests", "local_store_requests", "inst_executed_local_loads", "inst_executed_local_stores",
     }  # fmt: skip
 
 

@@ -46,6 +46,7 @@ V100 = KernelRoofline(
     low_flops_per_s=1200e9,
     high_flops_per_s=1200e9,
     is_projected=False,
+    is_compute_measured=True,
     peak_flops_per_s=7000e9,
 )
 H100 = replace(

@@ -144,12 +144,12 @@ def test_the_layer_has_the_thirteen_published_times(load: Load) -> None:
 
 
 def test_lud_grids_say_how_far_the_decomposition_is(load: Load) -> None:
-    _, launch = load("timing_cases")._rodinia_launch("lud_perimeter", 256, 7)
-    assert launch == load("timing_cases")._rodinia_launch("lud_perimeter", 256, 7)[1]
+    _, launch = load("timing_cases").rodinia_launch("lud_perimeter", 256, 7)
+    assert launch == load("timing_cases").rodinia_launch("lud_perimeter", 256, 7)[1]
     offset = next(argument.value for argument in launch.arguments if argument.name == "offset")
     assert offset == 128, "7 blocks of 16 to the right of the diagonal block at 128 .. 143"
     assert launch.block == (32, 1, 1)
-    assert load("timing_cases")._rodinia_launch("lud_internal", 256, 7)[1].grid == (7, 7, 1)
+    assert load("timing_cases").rodinia_launch("lud_internal", 256, 7)[1].grid == (7, 7, 1)
 
 
 def test_every_clock_has_its_evidence_and_every_set_its_clocks(load: Load) -> None:

@@ -116,6 +116,7 @@ def test_tail_effects() -> None:
     assert "2.05 waves of blocks on RTX 3090, which take as long as 3" in said(complete(grid=(1008, 1, 1)))
     few = said(complete(grid=(40, 1, 1)))
     assert "40 blocks leave 42 of 82 SMs of RTX 3090 idle; 40 blocks leave 44 of 84 SMs of RTX A6000 idle" in few
+    assert "1 block leaves 81 of 82 SMs of RTX 3090 idle" in said(complete(grid=(1, 1, 1)))
     assert not checks(complete(resources=None))["tail effects"].is_checked
 
 

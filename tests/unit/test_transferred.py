@@ -24,6 +24,7 @@ def test_a_column_per_gpu_with_units() -> None:
         Figure("l2 efficiency", "1", 0.6, 0.6),
         Figure("l2 intensity", "FLOP/B", 1.44509, 1.44509),
         Figure("operations", "FLOP", 6e9, None),
+        Figure("l2 time", "s", 2e-5, 1.0956e-5),
     )
     (table,) = transfer_tables([forecast("H100", figures), forecast("A100", figures)])
     assert table.heading == ("made_up", "V100, measured", "H100", "A100")
@@ -33,6 +34,7 @@ def test_a_column_per_gpu_with_units() -> None:
         ("l2 efficiency", "0.6", "0.6", "0.6"),
         ("l2 intensity", "1.45 FLOP/B", "1.45 FLOP/B", "1.45 FLOP/B"),
         ("operations", "6 GFLOP", "–", "–"),
+        ("l2 time", "20 µs", "11 µs", "11 µs"),
     )
 
 

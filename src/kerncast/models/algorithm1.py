@@ -51,7 +51,7 @@ class Algorithm1(Model):
 
     name: ClassVar[str] = "algorithm1"
     log_sigma: ClassVar[float] = 0.45
-    """a round figure: on three sets of this project's projection study the mean error was 24 to 38 %"""
+    """a round figure, for want of ``data/calibration/algorithm1.toml`` only"""
     uses_measured_run: ClassVar[bool] = True
 
     def predict(self, case: Case, question: Question) -> Prediction:

@@ -8,6 +8,7 @@ for two-layer hierarchical models", JASA 118, 2023 (groups, each with the same w
 Fails when: a kernel is unlike all that were measured.
 """
 
+import csv
 import math
 import tomllib
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ import numpy as np
 
 import kerncast
 from kerncast.errors import InputError
+from kerncast.units import PERCENT
 
 #: Of the form of these files.
 VERSION = 1
@@ -119,6 +121,37 @@ def _ascends(values: object, *, may_repeat: bool = False) -> bool:
     if not all(type(each) in {int, float} and math.isfinite(each) for each in values):
         return False
     return all(a < b or (may_repeat and a == b) for a, b in pairwise(values))
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """How often an interval that no measurement made held what was measured."""
+
+    set: str
+    cases: int
+    held: float
+    """share of the cases"""
+
+
+@cache
+def coverage_of(model: str) -> tuple[Coverage, ...]:
+    """Return the measured coverage of a model, a set each.
+
+    >>> [(found.set, found.cases) for found in coverage_of("ceilings")][0]
+    ('rodinia', 1916)
+    """
+    with (_FOLDER / "coverage.csv").open(encoding="utf-8", newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row["model"] == model]
+    return tuple(Coverage(row["set"], int(row["cases"]), float(row["held"])) for row in rows)
+
+
+def coverage_text(model: str) -> str:
+    """Return the measured coverage of a model for a caveat, such as ``9 % (rodinia)``.
+
+    >>> coverage_text("ceilings")
+    '9 % (rodinia), 12 % (vecmat), 33 % (convolution of KTT)'
+    """
+    return ", ".join(f"{found.held / PERCENT:.0f} % ({found.set})" for found in coverage_of(model))
 
 
 def _z(level: float) -> float:

@@ -171,6 +171,8 @@ class ComputeCeiling:
     mix_flops_per_s: float
     ceiling_flops_per_s: float
     peak_flops_per_s: float | None
+    is_measured: bool
+    """whether somebody measured the machine's maximum, of all precisions"""
 
 
 def compute_ceiling(demand: Demand, machine: MachineMaxima) -> ComputeCeiling:
@@ -181,7 +183,8 @@ def compute_ceiling(demand: Demand, machine: MachineMaxima) -> ComputeCeiling:
     used = [mix for mix in demand.mixes if mix.flops_value > 0]
     if not used:  # nothing asks for it: any precision will do
         known = machine.fp32 or machine.fma(64)
-        return ComputeCeiling(known.rate, known.rate, active_rate(demand.active_threads, known.rate), known.peak)
+        ceiling = active_rate(demand.active_threads, known.rate)
+        return ComputeCeiling(known.rate, known.rate, ceiling, known.peak, known.is_measured)
     flops = [mix.flops_value for mix in used]
     maxima = [machine.fma(mix.bits) for mix in used]
     rates = [
@@ -195,6 +198,7 @@ def compute_ceiling(demand: Demand, machine: MachineMaxima) -> ComputeCeiling:
         mix_flops_per_s=mixed,
         ceiling_flops_per_s=active_rate(demand.active_threads, mixed),
         peak_flops_per_s=_harmonic(flops, peaks) if len(peaks) == len(used) else None,
+        is_measured=all(maximum.is_measured for maximum in maxima),
     )
 
 

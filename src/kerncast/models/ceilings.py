@@ -9,6 +9,7 @@ from kerncast.float_mix import FloatMix
 from kerncast.kernel_profile import KernelProfile
 from kerncast.kernel_roofline import KernelRoofline, LevelCeiling
 from kerncast.models.base import Case, Estimate, Model, Question
+from kerncast.models.calibration import coverage_text
 from kerncast.models.ceiling_equations import Demand, KernelCeilings, kernel_ceilings
 from kerncast.models.demands import memory_levels_of
 from kerncast.models.machine_maxima import maxima_of
@@ -19,8 +20,8 @@ from kerncast.prediction import Figure, Prediction, Term, Timing, Transfer
 from kerncast.remembered import remembered
 
 _INTERVAL = (
-    "the interval is the published one: the span of the projections by L1, L2 and DRAM, not widened; how often it"
-    " contains the truth has not been measured yet"
+    "the interval is the published one: the span of the projections by L1, L2 and DRAM, not widened; of times measured"
+    " on pairs of GPUs it held {}"
 )
 
 #: Efficiencies above it are told; a measured maximum is sometimes exceeded by so much.
@@ -62,7 +63,7 @@ class Ceilings(Model):
             timing=found.run.timing,
             limiter=estimate.limiter,
             terms=estimate.terms,
-            caveats=(*profile.caveats, *estimate.caveats, *timing_caveats(found, question.timing), _INTERVAL),
+            caveats=(*profile.caveats, *estimate.caveats, *timing_caveats(found, question.timing), _interval_caveat()),
             model=self.name,
             transfer=estimate.transfer,
         )
@@ -86,6 +87,10 @@ class Ceilings(Model):
                 found.run.gpu.name, found.run.gpu.id, found.run.seconds, _figures(found.run.seconds, sides, levels)
             ),
         )
+
+
+def _interval_caveat() -> str:
+    return _INTERVAL.format(coverage_text(Ceilings.name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +184,7 @@ def _kernel_roofline(kernel: str, side: KernelCeilings, low: float, high: float)
         low_flops_per_s=low,
         high_flops_per_s=high,
         is_projected=False,
+        is_compute_measured=side.compute.is_measured,
         peak_flops_per_s=side.compute.peak_flops_per_s,
     )
 

@@ -232,7 +232,8 @@ def _tail(pair: _Pair) -> Check:
             return Check(name, is_checked=False)
         waves = blocks / (resident * gpu.sm_count)
         if blocks < gpu.sm_count:
-            said.append(f"{blocks} blocks leave {gpu.sm_count - blocks} of {gpu.sm_count} SMs of {gpu.name} idle")
+            leave = "1 block leaves" if blocks == 1 else f"{blocks} blocks leave"
+            said.append(f"{leave} {gpu.sm_count - blocks} of {gpu.sm_count} SMs of {gpu.name} idle")
         elif math.ceil(waves) / waves - 1 > _LAST_WAVE_SHARE:
             said.append(f"{waves:.3g} waves of blocks on {gpu.name}, which take as long as {math.ceil(waves)}")
     return Check(name, f"tail effects: {'; '.join(said)}" if said else "")

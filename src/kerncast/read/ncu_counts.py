@@ -37,6 +37,7 @@ class NcuCounts:
         """Take the metrics; raises InputError for a negative one, as none that is read here can be."""
         self.values = {metric.name: metric.value for metric in row.metrics}
         self.where = where
+        self.empties_caches = row.empties_caches
         self.notes: list[str] = []
         self.is_from_rates = False
         self.totals = frozenset(name.removesuffix(".sum") for name in self.values if name.endswith(".sum"))

@@ -263,7 +263,7 @@ def _remarks(
         remarks.append("the profile holds no time: collect gpu__time_duration.sum")
     else:
         remarks += _clock_remark(run)
-        remarks += _cache_remark(traffic.dram_bytes, run.gpu)
+        remarks += _cache_remark(traffic.dram_bytes, run.gpu) if counts.empties_caches else []
     missing = [f"FP{bits}" for bits in (32, 64) if mixes[bits] is None]
     if missing:
         remarks.append(f"the profile does not count {' and '.join(missing)} additions, multiplications and FMAs apart")

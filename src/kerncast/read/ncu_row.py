@@ -32,6 +32,9 @@ class NcuRow:
     device: str | None = None
     """marketing name of the GPU; None where the file does not say, as in most CSV"""
 
+    empties_caches: bool = True
+    """whether the profiler empties them before each pass unless told otherwise: ncu does, others do not"""
+
     def value(self, name: str) -> float | None:
         """Return the value of a metric, or None where the file has none."""
         return next((metric.value for metric in self.metrics if metric.name == name), None)

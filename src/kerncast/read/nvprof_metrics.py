@@ -33,6 +33,10 @@ _SHARED_BYTES = "smsp__sass_data_bytes_mem_shared.sum"
 _FLOPS = (("add", 1), ("mul", 1), ("fma", 2))
 #: What no counter of ncu says: these go into the profile's work as they are.
 _WORK = frozenset({"fp32_flops", "fp64_flops", "fp16_flops", "special_ops"})
+#: Where one of these is 0, and none is more, the kernel does not use local memory.
+_LOCAL_MEMORY = ("local_memory_overhead", "local_{}_requests", "inst_executed_local_{}s")
+#: Of no use but for that.
+_NOT_COUNTED = _WORK | {"local_memory_overhead"}
 _NOT_WORD = re.compile(r"[^a-z0-9]+")
 
 
@@ -89,6 +93,7 @@ def ncu_row(launch: NvprofLaunch, number: int, architecture: int) -> NcuRow:
         compute_capability=f"{architecture // 10}.{architecture % 10}",
         metrics=(*(NcuMetric(name, float(value), unit) for name, value, unit in known if value is not None), *counted),
         device=launch.device,
+        empties_caches=False,
     )
 
 
@@ -114,7 +119,7 @@ def counted_metrics(printed: Mapping[str, float], architecture: int) -> tuple[Nc
     >>> [(each.name, each.value) for each in counted_metrics({"dram_read_transactions": 1000}, 60)]
     [('dram__bytes_read.sum', 32000.0)]
     """
-    printed = _completed_mix(printed)
+    printed = _completed_mix(_without_local_memory(printed))
     found: dict[str, float] = {}
     units: dict[str, str] = {}
     for rule in _rules():
@@ -131,7 +136,21 @@ def counted_metrics(printed: Mapping[str, float], architecture: int) -> tuple[Nc
         for operation, passed_on in _PASSED_ON:
             if operation in found and passed_on in found:
                 found[operation] = min(found[operation], found[passed_on])
-    return tuple(NcuMetric(name, value, units[name]) for name, value in found.items() if name not in _WORK)
+    return tuple(NcuMetric(name, value, units[name]) for name, value in found.items() if name not in _NOT_COUNTED)
+
+
+def _without_local_memory(printed: Mapping[str, float]) -> Mapping[str, float]:
+    """Return the counters with no transactions of local memory where another counter says that it is not used.
+
+    >>> _without_local_memory({"local_memory_overhead": 0.0})["local_load_transactions"]
+    0.0
+    """
+    completed = dict(printed)
+    for way in ("load", "store"):
+        asked = [printed.get(name.format(way)) for name in _LOCAL_MEMORY]
+        if 0 in asked and not any(asked):
+            completed.setdefault(f"local_{way}_transactions", 0.0)
+    return completed
 
 
 def _completed_mix(printed: Mapping[str, float]) -> Mapping[str, float]:

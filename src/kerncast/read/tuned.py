@@ -104,6 +104,7 @@ def _row(number: int, configuration: TunedConfiguration, source_gpu: GPU | None,
         compute_capability=None,
         metrics=(duration, *counters),
         device=configuration.device,
+        empties_caches=False,
     )
 
 

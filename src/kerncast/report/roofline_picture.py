@@ -106,8 +106,8 @@ def _draw_machine(panel: "Axes", roofline: KernelRoofline, across: tuple[float, 
             _draw_diagonal(panel, level.peak_bytes_per_s, top, {"ls": "--", "color": colour, "lw": 0.7})
         _write_along(panel, level)
     peak = roofline.peak_flops_per_s
-    panel.axhline(top, color="black", lw=1.6, ls="--" if peak == top else "-")
-    if peak and peak != top:
+    panel.axhline(top, color="black", lw=1.6, ls="-" if roofline.is_compute_measured else "--")
+    if peak and roofline.is_compute_measured:
         panel.axhline(peak, color="black", lw=0.7, ls="--")
     panel.annotate(
         format_count(top, "FLOP/s"),

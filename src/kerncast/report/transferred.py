@@ -37,4 +37,6 @@ def _cell(value: float | None, unit: str) -> str:
         return "–"
     if unit in _RATES:
         return format_count(value, unit)
+    if unit == "s":
+        return format_seconds(value, 3)
     return f"{value:.3g}" if unit == "1" else f"{value:.3g} {unit}"
