@@ -1,4 +1,6 @@
-"""Score the published models that carry a measured run over to another GPU, beside rules of thumb. Nothing is fitted.
+"""Score the published models that carry a measured run over to another GPU, beside rules of thumb.
+
+Nothing is fitted but the width of algorithm1's interval, by pairs within a generation (tools/calibrate_interval.py).
 
 Prints Markdown: per set, class of GPU pairs, kernel and pair the errors and how often the truth lies in the interval;
 the worst projections one by one; what was refused. ``docs/projection-validation.md`` describes the sets.

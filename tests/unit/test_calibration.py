@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import kerncast
 from kerncast.errors import InputError
-from kerncast.models.calibration import Calibration, calibration_of, read_calibration
+from kerncast.models.calibration import Calibration, calibration_of, coverage_of, coverage_text, read_calibration
 
 TOOLS = Path(__file__).parents[2] / "tools"
 SAXPY = Path(__file__).parents[2] / "examples" / "saxpy.toml"
@@ -200,3 +200,28 @@ def test_shipped_calibrations_are_in_order() -> None:
     assert list(found.factors) == sorted(found.factors)
     assert all(factor > 1 for factor in found.factors)
     assert found.families >= 10
+
+
+def test_of_pairs_of_gpus_those_within_a_generation_count(tool: ModuleType) -> None:
+    pairs = [("k20", "k40", 2.0), ("gtx-680", "k20", 0.5), ("k20", "gtx-980", 9.0), ("rtx-2080-ti", "rtx-3090", 9.0)]
+    rows = [
+        {"set": "rodinia", "kernel": "lud", "source": source, "target": target, "model": model, "ratio": ratio}
+        for source, target, ratio in pairs
+        for model in ("algorithm1", "ceilings")
+    ]
+    found = tool.read_scores(json.dumps(rows), "algorithm1")
+    assert [(each.gpu, each.family) for each in found] == [("k40", "rodinia lud"), ("k20", "rodinia lud")]
+    assert [each.error for each in found] == pytest.approx([math.log(2)] * 2)
+
+
+def test_the_interval_of_algorithm1_is_measured() -> None:
+    """The evaluation: within a generation a factor of 1.42 held 90 %; one for unseen kernels must be wider."""
+    found = calibration_of("algorithm1")
+    assert found is not None
+    assert 1.42 < found.factor(0.9) < 2.1
+
+
+def test_the_coverage_of_a_span_is_said() -> None:
+    assert coverage_of("simulation") == ()
+    assert all(0 < found.held < 1 and found.cases > 0 for found in coverage_of("ceilings"))
+    assert coverage_text("ceilings").count("%") == 3
