@@ -53,11 +53,33 @@ class ProfileCases:
         profile = self._profile
         if profile is None:
             return None
-        nearest = _nearest(self._measured, gpu)
-        source = profile if profile.run else None
-        if nearest:
-            source = _timed_elsewhere(profile, SourceRun(nearest.gpu, nearest.seconds, self._timing))
-        return Case(profile, gpu, source=source)
+        own = profile.run
+        its = () if own is None else (MeasuredTime(own.gpu, own.seconds),)
+        nearest = _nearest((*self._measured, *its), gpu)
+        if nearest is None:
+            return Case(profile, gpu)
+        if nearest in its:
+            unused = _unused(self._measured, nearest)
+            known = replace(profile, caveats=(*unused, *profile.caveats)) if unused else profile
+            return Case(known, gpu, source=known)
+        source = _timed_elsewhere(profile, SourceRun(nearest.gpu, nearest.seconds, self._timing))
+        notes = (*nearest.caveats, *_apart(own, nearest))
+        return Case(replace(profile, caveats=(*notes, *profile.caveats)), gpu, source=source)
+
+
+def _apart(own: SourceRun | None, nearest: MeasuredTime) -> tuple[str, ...]:
+    """Return that counts and time are of different runs."""
+    if own is None:
+        return ()
+    return (f"counts from the profile on {own.gpu.name}, time from --measured on {nearest.gpu.name}",)
+
+
+def _unused(measured: Sequence[MeasuredTime], nearest: MeasuredTime) -> tuple[str, ...]:
+    """Return that the profile's own time counts before others, which a reader would not expect."""
+    if not measured:
+        return ()
+    others = ", ".join(each.gpu.name for each in measured)
+    return (f"not used: the time on {others}; {nearest.gpu.name}, which the profile was made on, is nearer",)
 
 
 def _timed_elsewhere(profile: KernelProfile, run: SourceRun) -> KernelProfile:
@@ -86,7 +108,10 @@ class LaunchCases:
             return None
         nearest = _nearest(self._measured, gpu)
         source = self._source(nearest) if nearest else None
-        return Case(self._profile(known, gpu), gpu, known.executed, source)
+        profile = self._profile(known, gpu)
+        if nearest and nearest.caveats:
+            profile = replace(profile, caveats=(*nearest.caveats, *profile.caveats))
+        return Case(profile, gpu, known.executed, source)
 
     def _source(self, measured: MeasuredTime) -> KernelProfile | None:
         known = self._known.on(measured.gpu.architecture.code_name)

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from kerncast.errors import GPUError, InputError
@@ -10,6 +10,7 @@ from kerncast.gpu import GPU, list_gpus, resolve_gpu
 from kerncast.kernel_profile import KernelProfile
 from kerncast.launch import Launch, load_launches, read_toml
 from kerncast.read import read_declared
+from kerncast.read.bounded_text import LEAST_SECONDS, MOST_SECONDS
 from kerncast.read.profile_files import read_profile
 from kerncast.read.selection import Selection
 from kerncast.units import parse_seconds
@@ -52,6 +53,8 @@ class MeasuredTime:
     seconds: float
     launch: int | None = None
     """zero-based; None is the only one"""
+    caveats: tuple[str, ...] = ()
+    """what had to be assumed of the GPU's name"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +66,8 @@ class Reading:
     """None: the profile says"""
     sources: tuple[Launch, ...] = ()
     """launches whose execution counts what the profile lacks"""
+    caveats: tuple[str, ...] = ()
+    """what had to be assumed of the GPU's name"""
 
 
 def measured_times(texts: Sequence[str]) -> tuple[MeasuredTime, ...]:
@@ -79,8 +84,11 @@ def _measured_time(text: str) -> MeasuredTime:
         seconds = parse_seconds(time)
     except ValueError as error:
         raise InputError(f"--measured: {error}") from None
-    gpu, _ = resolve_gpu(match[1].strip())
-    return MeasuredTime(gpu, seconds, int(match[2]) if match[2] else None)
+    if not LEAST_SECONDS <= seconds <= MOST_SECONDS:
+        cure = f"Give a time from {LEAST_SECONDS:g} to {MOST_SECONDS:g} s."
+        raise InputError(f"--measured {text[:60]!r}: no kernel takes {seconds:g} s", cure=cure)
+    gpu, caveats = resolve_gpu(match[1].strip())
+    return MeasuredTime(gpu, seconds, int(match[2]) if match[2] else None, caveats)
 
 
 def measured_of(measured: Sequence[MeasuredTime], launch: int) -> tuple[MeasuredTime, ...]:
@@ -89,8 +97,9 @@ def measured_of(measured: Sequence[MeasuredTime], launch: int) -> tuple[Measured
 
 
 def check_measured(measured: Sequence[MeasuredTime], subjects: Sequence[Launch | KernelProfile]) -> None:
-    """Raise InputError where a time belongs to no launch, or does not say to which."""
+    """Raise InputError where a time belongs to no launch, does not say to which, or is the second on one GPU."""
     known = {subject.index for subject in subjects}
+    told: set[tuple[str, int | None]] = set()
     for each in measured:
         if each.launch is None and len(known) > 1:
             raise InputError(
@@ -101,6 +110,10 @@ def check_measured(measured: Sequence[MeasuredTime], subjects: Sequence[Launch |
             raise InputError(
                 f"--measured names launch {each.launch}, which there is not", cure=f"Known: {_listed(known)}."
             )
+        place = each.gpu.id, min(known, default=None) if each.launch is None else each.launch
+        if place in told:
+            raise InputError(f"--measured gives two times of one launch on {each.gpu.name}", cure="Give one of them.")
+        told.add(place)
 
 
 def _listed(known: set[int]) -> str:
@@ -131,4 +144,7 @@ def read_evidence(evidence: Evidence, reading: Reading | None = None) -> list[La
             f"{path} is a source without a launch",
             cure="Name --kernel, --grid, --block and one --arg per parameter, or write a launch file.",
         )
-    return list(read_profile(path, reading.source_gpu, reading.selection))
+    found = read_profile(path, reading.source_gpu, reading.selection)
+    if not reading.caveats:
+        return list(found)
+    return [replace(profile, caveats=(*reading.caveats, *profile.caveats)) for profile in found]

@@ -180,14 +180,15 @@ def test_a_wrong_option_says_how_to_mend_it(predict: Predict, options: tuple[str
 
 
 def test_a_time_beside_a_profile_is_of_its_launch(predict: Predict) -> None:
-    found = predict(HEAT, *ON, "--json", "--measured", "T4#1=50us", "--model", "ceilings").predictions
+    on = ("--gpu", "rtx-2080-ti")  # the generation of the T4; the profile is of an RTX 3090
+    found = predict(HEAT, *on, "--json", "--measured", "T4#1=50us", "--model", "ceilings").predictions
     assert [(p["launch"], p["transfer"]["gpu_id"], p["transfer"]["measured_seconds"]) for p in found] == [
         (0, "rtx-3090", 10.80e-6), (1, "t4", pytest.approx(50e-6)),
     ]  # fmt: skip
 
 
 def test_one_launch_needs_no_number(predict: Predict) -> None:
-    (p,) = predict(HEAT, *ON, "--json", "-k", "total", "--measured", "T4=50us").predictions
+    (p,) = predict(HEAT, "--gpu", "rtx-2080-ti", "--json", "-k", "total", "--measured", "T4=50us").predictions
     assert p["transfer"]["gpu_id"] == "t4"
 
 
@@ -302,8 +303,12 @@ def test_pictures_and_their_numbers(predict: Predict, tmp_path: Path) -> None:
 
 
 def test_there_is_nothing_to_draw_without_a_run(predict: Predict) -> None:
-    refused(predict(SPMV, *ON, "--roofline", "r.svg"), 2, "no roofline to draw")
-    refused(predict(SPMV, *ON, "--bars", "b.svg", "--model", "roofline"), 2, "no bars to draw")
+    """The forecast is on stdout all the same: that a picture is missing is no error."""
+    refused(predict(SPMV, *ON, "--roofline", "r.svg"), 0, "no roofline to draw")
+    done = predict(SPMV, *ON, "--json", "--bars", "b.svg", "--bars", "c.svg", "--model", "roofline")
+    refused(done, 0, "no bars to draw")
+    assert done.err.count("no bars") == 1
+    assert done.predictions
 
 
 def test_a_report_in_markdown_shows_both_gpus(predict: Predict, tmp_path: Path) -> None:
@@ -316,3 +321,59 @@ def test_a_report_in_markdown_shows_both_gpus(predict: Predict, tmp_path: Path) 
 def test_a_gpu_that_is_the_source_gets_its_own_time_back(predict: Predict) -> None:
     (p,) = predict(HEAT, "--gpu", "rtx-3090", "-k", "total", "--json").predictions
     assert [p["low"], p["seconds"], p["high"]] == pytest.approx([6.5e-6] * 3)
+
+
+def test_brackets_in_a_name_are_text(predict: Predict, tmp_path: Path) -> None:
+    """A terminal takes [/] and [lambda] for its own marks, and headings of tables hold names, too."""
+    for name in ("[/]close(int)", "[lambda at a.cu:1]::operator()", "name[bold]"):
+        (tmp_path / "k.csv").write_text(HEAT.read_text().replace("heat_step", name), encoding="utf-8")
+        done = predict("k.csv", *ON)
+        assert done.status == 0, done.err
+        assert done.out.count(name) >= 3  # above the table, over the carried figures, in the conclusion
+
+
+def test_a_profile_keeps_its_time_on_its_own_gpu(predict: Predict) -> None:
+    """A -> A is exact, whatever was measured elsewhere; what is not used, or of another run, is said."""
+    both = ("--gpu", "rtx-3090", "--gpu", "rtx-2080-ti", "-k", "total", "--measured", "T4=50us", "--json")
+    own, other = predict(HEAT, *both).predictions
+    assert own["seconds"] == pytest.approx(6.5e-6)
+    assert any("not used: the time on T4" in caveat for caveat in own["caveats"])
+    assert other["transfer"]["gpu_id"] == "t4"
+    assert "counts from the profile on RTX 3090, time from --measured on T4" in other["caveats"]
+
+
+def test_what_a_family_name_was_taken_for_is_said(predict: Predict) -> None:
+    (p,) = predict(AXPY, *ON, "--source-gpu", "V100", "--model", "algorithm1", "--json").predictions
+    assert any(caveat.startswith('"V100" fits several GPUs') for caveat in p["caveats"])
+    (p,) = predict(HEAT, "--gpu", "titan-v", "-k", "total", "--measured", "V100=9us", "--json").predictions
+    assert any(caveat.startswith('"V100" fits several GPUs') for caveat in p["caveats"])
+
+
+@pytest.mark.parametrize("time", ["1e-300s", "1e-13s", "2e7s"])
+def test_a_time_that_no_kernel_takes(predict: Predict, time: str) -> None:
+    refused(predict(HEAT, *ON, "--measured", f"T4#0={time}"), 2, "--measured", "1e-12 to 1e+07 s")
+
+
+def test_two_times_of_one_launch_on_one_gpu(predict: Predict) -> None:
+    two = ("--measured", "T4#1=1ms", "--measured", "T4#1=2ms")
+    refused(predict(HEAT, *ON, *two), 2, "two times of one launch on T4")
+
+
+def test_the_interval_of_the_paper_has_no_level(predict: Predict, tmp_path: Path) -> None:
+    done = predict(HEAT, *ON, "--level", "0.5", "--report", "r.md")
+    assert "published interval" in done.out
+    assert "50% interval" not in done.out
+    assert "Interval: published" in (tmp_path / "r.md").read_text()
+    assert "50% interval" in predict(HEAT, *ON, "--level", "0.5", "--model", "algorithm1").out
+
+
+@pytest.mark.parametrize(
+    "options", [("--launch-skip", "1"), ("--launch-count", "1"), ("--source-gpu", "T4"), ("--source", "k.toml")]
+)
+@pytest.mark.parametrize("evidence", ["k.toml", "k.cu"])
+def test_options_of_profiles_are_refused_for_launches(
+    predict: Predict, tmp_path: Path, evidence: str, options: tuple[str, ...]
+) -> None:
+    (tmp_path / "k.cu").write_text(SAXPY)
+    (tmp_path / "k.toml").write_text(SAXPY_LAUNCH)
+    refused(predict(evidence, *ON, *options), 2, "need a profile", evidence)

@@ -15,6 +15,7 @@ from kerncast.kernel_profile import KernelProfile
 from kerncast.prediction import Timing
 from kerncast.read.ncu_csv import NcuMetric, NcuRow, read_ncu_csv
 from kerncast.read.ncu_profile import missing_metrics, profiles_of
+from kerncast.read.ncu_values import expected_units
 from kerncast.read.selection import Selection
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "ncu"
@@ -27,8 +28,9 @@ def golden(name: str, gpu: str | None = None) -> tuple[KernelProfile, ...]:
 
 
 def metrics(**values: float) -> tuple[NcuMetric, ...]:
-    """Return metrics; _DOT_ is a point in a name."""
-    return tuple(NcuMetric(name.replace("_DOT_", "."), value, "") for name, value in values.items())
+    """Return metrics in their base units; _DOT_ is a point in a name."""
+    named = {name.replace("_DOT_", "."): value for name, value in values.items()}
+    return tuple(NcuMetric(name, value, min(expected_units(name))) for name, value in named.items())
 
 
 def profile_of(*found: NcuMetric, gpu: str = "v100-pcie-16gb") -> KernelProfile:

@@ -47,13 +47,18 @@ def complete(**changes: object) -> KernelProfile:
     return replace(found, **(fields | changes))  # type: ignore[arg-type]
 
 
+def elsewhere(source: KernelProfile) -> KernelProfile:
+    """Return the same kernel as counted a second time, for the target."""
+    return replace(source, run=None, traffic=replace(source.traffic))
+
+
 def checks(source: KernelProfile, target: str = "rtx-a6000", roofs: Roofs = MEMORY_BOUND) -> dict[str, Check]:
-    asked = Case(replace(source, run=None), load_gpu(target), None, source)
+    asked = Case(elsewhere(source), load_gpu(target), None, source)
     return {check.name: check for check in transfer_checks(asked, roofs)}
 
 
 def said(source: KernelProfile, target: str = "rtx-a6000", roofs: Roofs = MEMORY_BOUND) -> str:
-    asked = Case(replace(source, run=None), load_gpu(target), None, source)
+    asked = Case(elsewhere(source), load_gpu(target), None, source)
     return "; ".join(transfer_caveats(asked, roofs))
 
 

@@ -9,7 +9,7 @@ from kerncast.errors import InputError
 if TYPE_CHECKING:
     from kerncast.launch import Launch
 
-_SOURCES = {".cu", ".cuh", ".cpp", ".cc", ".cxx"}
+SOURCES = {".cu", ".cuh", ".cpp", ".cc", ".cxx"}
 _LAUNCH_FILE = ".toml"
 
 
@@ -30,7 +30,7 @@ class InlineLaunch:
         several = self.arguments or self.defines or self.include_dirs
         # A kernel selects rows of a profile, too.
         kernel = self.kernel if evidence.suffix == _LAUNCH_FILE else None
-        if evidence.suffix in _SOURCES:
+        if evidence.suffix in SOURCES:
             return True
         if kernel or self.grid or self.block or several or self.shared_bytes:
             raise InputError(

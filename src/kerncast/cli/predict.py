@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kerncast.cli.inline import InlineLaunch
+from kerncast.cli.inline import SOURCES, InlineLaunch
 from kerncast.errors import InputError
 
 if TYPE_CHECKING:
@@ -81,6 +81,7 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
     _check_report(report)
     pictures = Pictures(tuple(roofline or ()), tuple(bars or ()))
     pictures.check()
+    _check_options_of_profiles(evidence, launch_skip or launch_count is not None, source_gpu, source)
     inline = InlineLaunch(kernel, grid, block, shared, tuple(arg or ()), tuple(define or ()), tuple(include or ()))
     reading = _reading(Selection(kernel, launch_skip, launch_count), source_gpu, source)
     options = Options(
@@ -99,7 +100,8 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
     if report is not None and forecast.predictions:
         _write_report(report, forecast)
     if forecast.predictions:
-        pictures.draw(forecast)
+        for reason in pictures.draw(forecast):
+            typer.echo(f"kerncast: {reason}", err=True)
     if not forecast.predictions:
         for refused in forecast.refused:
             typer.echo(f"kerncast: {refused.kernel} (launch {refused.launch}) refused: {refused.reason}", err=True)
@@ -132,8 +134,19 @@ def _reading(selection: "Selection", source_gpu: str | None, source: Path | None
     from kerncast.gpu import resolve_gpu  # noqa: PLC0415
     from kerncast.launch import load_launches  # noqa: PLC0415
 
-    gpu = resolve_gpu(source_gpu)[0] if source_gpu else None
-    return Reading(selection, gpu, tuple(load_launches(source)) if source else ())
+    gpu, caveats = resolve_gpu(source_gpu) if source_gpu else (None, ())
+    return Reading(selection, gpu, tuple(load_launches(source)) if source else (), caveats)
+
+
+def _check_options_of_profiles(
+    evidence: Path, selects_launches: object, source_gpu: str | None, source: Path | None
+) -> None:
+    is_profile = evidence.suffix.lower() not in {".toml", *SOURCES}
+    if not is_profile and (selects_launches or source_gpu or source):
+        raise InputError(
+            f"--launch-skip, --launch-count, --source and --source-gpu need a profile, not {evidence}",
+            cure="Leave them out; launches of a file are told apart by their numbers.",
+        )
 
 
 def _check_report(report: Path | None) -> None:

@@ -1,11 +1,9 @@
 """The pictures that ``kerncast predict`` draws, and the numbers behind them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-from kerncast.errors import InputError
 
 if TYPE_CHECKING:
     from kerncast.forecast import Forecast
@@ -27,35 +25,35 @@ class Pictures:
             if path.suffix.lower() != ".csv":
                 check_picture(path)
 
-    def draw(self, forecast: "Forecast") -> None:
-        """Write what was asked for; raises InputError where there is nothing to draw."""
-        if self.rooflines:
-            _draw_rooflines(self.rooflines, forecast)
-        if self.bars:
-            _draw_bars(self.bars, forecast)
+    def draw(self, forecast: "Forecast") -> tuple[str, ...]:
+        """Write what was asked for, and return why there was nothing to draw, where there was not."""
+        reasons = (*_draw_rooflines(self.rooflines, forecast), *_draw_bars(self.bars, forecast))
+        return tuple(dict.fromkeys(reasons))
 
 
-def _draw_rooflines(paths: Sequence[Path], forecast: "Forecast") -> None:
+def _draw_rooflines(paths: Sequence[Path], forecast: "Forecast") -> Iterator[str]:
+    if not paths:
+        return
     from kerncast.report.picture_files import save_picture  # noqa: PLC0415  draws with matplotlib
     from kerncast.report.roofline_chart import roofline_csv  # noqa: PLC0415
     from kerncast.report.roofline_picture import draw_rooflines  # noqa: PLC0415
 
     rooflines = rooflines_of(forecast)
     if not rooflines:
-        raise InputError(
-            "there is no roofline to draw", cure='It needs a profile, or --model ceilings with --measured "GPU=TIME".'
-        )
+        yield 'there is no roofline to draw: it needs a profile, or --model ceilings with --measured "GPU=TIME"'
+        return
     for path in paths:
         if path.suffix.lower() == ".csv":
             _write(path, roofline_csv(rooflines))
             continue
         figure = draw_rooflines(rooflines)
         if figure is None:
-            raise InputError("no kernel does floating-point work", where=str(path), cure="Write the numbers: .csv.")
+            yield f"{path} is not drawn: no kernel does floating-point work; a name that ends in .csv gets the numbers"
+            continue
         save_picture(figure, path)
 
 
-def _draw_bars(paths: Sequence[Path], forecast: "Forecast") -> None:
+def _draw_bars(paths: Sequence[Path], forecast: "Forecast") -> Iterator[str]:
     from kerncast.report.picture_files import save_picture  # noqa: PLC0415
     from kerncast.report.projection_picture import draw_projection, projection_csv  # noqa: PLC0415
 
@@ -65,9 +63,8 @@ def _draw_bars(paths: Sequence[Path], forecast: "Forecast") -> None:
             continue
         figure = draw_projection(forecast.predictions)
         if figure is None:
-            raise InputError(
-                "there are no bars to draw: nothing was carried over from a measured time", cure="Add --measured."
-            )
+            yield "there are no bars to draw: nothing was carried over from a measured time; add --measured"
+            continue
         save_picture(figure, path)
 
 

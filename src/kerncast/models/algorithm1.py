@@ -9,7 +9,7 @@ from kerncast.errors import MissingEvidenceError, Refusal
 from kerncast.gpu import GPU
 from kerncast.kernel_profile import Count, KernelProfile
 from kerncast.models.base import Case, Estimate, Model, Question
-from kerncast.models.demands import float_mixes_of, memory_levels_of
+from kerncast.models.demands import float_mixes_of, memory_levels_of, not_counted, taken_as_none
 from kerncast.models.measured_run import Measured, counted, measured_run, present, timing_caveats
 from kerncast.models.transfer_checks import Roofs, transfer_caveats
 from kerncast.occupancy import BlockRequest, block_request_of, occupancy, why_not
@@ -18,8 +18,9 @@ from kerncast.units import GIGA
 
 #: Efficiencies above it are told; a measured maximum is sometimes exceeded by so much.
 _MOST_EFFICIENT = 1.05
-_FP32_METRICS = " and ".join(
-    f"smsp__sass_thread_inst_executed_op_{name}_pred_on.sum" for name in ("fadd", "fmul", "ffma")
+_FP32_METRICS, _FP64_METRICS = (
+    " and ".join(f"smsp__sass_thread_inst_executed_op_{letter}{name}_pred_on.sum" for name in ("add", "mul", "fma"))
+    for letter in "fd"
 )
 
 
@@ -131,7 +132,8 @@ def occupancies(case: Case) -> tuple[tuple[float, float], tuple[str, ...]]:
     requests = block_request_of(found.profile), block_request_of(case.profile)
     gpus = found.run.gpu, case.gpu
     if requests[0] is not None and requests[1] is not None:
-        notes = () if found.profile is not case.profile or _same_generation(*gpus) else (_SAME_REGISTERS,)
+        same = found.profile.resources is not case.profile.resources or _same_generation(*gpus)
+        notes = () if same else (_SAME_REGISTERS,)
         return (_occupancy(requests[0], gpus[0]), _occupancy(requests[1], gpus[1])), notes
     achieved = present(found.run.achieved_occupancy or 0.0)
     if not achieved:
@@ -188,7 +190,7 @@ def roofs_of(found: Measured) -> tuple[Roofs, tuple[str, ...]]:
     bandwidths, dram_kind = _bandwidths(found.run.gpu, found.target)
     rates, notes = _compute_rates(flops, found.run.gpu, found.target)
     maxima = f"DRAM bandwidth of both GPUs: {dram_kind}"
-    return Roofs(flops.total, nbytes, rates, bandwidths), (maxima, *notes)
+    return Roofs(flops.total, nbytes, rates, bandwidths), (maxima, *notes, *taken_as_none(not_counted(profile)))
 
 
 def _flops_of(profile: KernelProfile) -> _Flops:
@@ -198,6 +200,8 @@ def _flops_of(profile: KernelProfile) -> _Flops:
     if mixes is not None and counts[1] is None:
         counts = [next((m.flops for m in mixes if m.bits == bits), Count.exact(0)) for bits in (16, 32, 64)]
     fp32 = counted(counts[1], "FP32 work", _FP32_METRICS, profile)
+    if not fp32 and "FP64" in not_counted(profile):  # then the roof would be the bandwidth, whatever it computes
+        counted(None, "FP64 work", _FP64_METRICS, profile)
     others = [present(count.value) if count else 0.0 for count in (counts[0], counts[2])]
     return _Flops(others[0], fp32, others[1])
 

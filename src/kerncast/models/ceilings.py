@@ -11,7 +11,7 @@ from kerncast.kernel_roofline import KernelRoofline, LevelCeiling
 from kerncast.models.base import Case, Estimate, Model, Question
 from kerncast.models.calibration import coverage_text
 from kerncast.models.ceiling_equations import Demand, KernelCeilings, kernel_ceilings
-from kerncast.models.demands import memory_levels_of
+from kerncast.models.demands import float_mixes_of, memory_levels_of, not_counted, taken_as_none
 from kerncast.models.machine_maxima import maxima_of
 from kerncast.models.measured_run import counted, measured_run, present, timing_caveats
 from kerncast.models.special_functions import float_mixes_on_both
@@ -82,11 +82,15 @@ class Ceilings(Model):
             terms=terms,
             low=low,
             high=high,
-            caveats=(*sides.caveats, *_beyond(levels), *transfer_caveats(case)),
+            caveats=(*sides.caveats, *_left_out(found.profile), *_beyond(levels), *transfer_caveats(case)),
             transfer=Transfer(
                 found.run.gpu.name, found.run.gpu.id, found.run.seconds, _figures(found.run.seconds, sides, levels)
             ),
         )
+
+
+def _left_out(profile: KernelProfile) -> tuple[str, ...]:
+    return taken_as_none(not_counted(profile, float_mixes_of(profile) or ()))
 
 
 def _interval_caveat() -> str:

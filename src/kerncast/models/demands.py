@@ -1,8 +1,8 @@
 """What a kernel asks of memory and of the FP pipes: as a profiler counted it, else from what was executed."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from kerncast.count import SECTOR_BYTES, Count
+from kerncast.count import SECTOR_BYTES, Count, Origin
 from kerncast.float_mix import FloatMix
 from kerncast.kernel_profile import KernelProfile
 from kerncast.memory_levels import MemoryLevels
@@ -60,6 +60,32 @@ def float_mixes_of(profile: KernelProfile) -> tuple[FloatMix, ...] | None:
         if any(count.high for count in sums):
             mixes.append(FloatMix(bits, *sums))
     return tuple(mixes)
+
+
+def not_counted(profile: KernelProfile, mixes: Iterable[FloatMix] | None = None) -> tuple[str, ...]:
+    """Return the precisions of a profiler's profile whose operations are unknown; with mixes, or are in none of them.
+
+    Counts that somebody declared or an executor made are whole.
+    """
+    work = profile.work
+    if work.origin is not Origin.PROFILED:
+        return ()
+    mixed = None if mixes is None else {mix.bits for mix in mixes}
+    counts = (16, work.fp16_flops), (32, work.fp32_flops), (64, work.fp64_flops)
+    return tuple(
+        f"FP{bits}"
+        for bits, count in counts
+        if (mixed is None or bits not in mixed) and (count is None or (mixed is not None and count.value))
+    )
+
+
+def taken_as_none(names: Sequence[str]) -> tuple[str, ...]:
+    """Return the caveat for precisions that are not counted.
+
+    >>> taken_as_none(("FP64",))
+    ('FP64 taken as none: not counted',)
+    """
+    return (f"{' and '.join(names)} taken as none: not counted",) if names else ()
 
 
 def _sum(counts: Iterable[Count]) -> Count:

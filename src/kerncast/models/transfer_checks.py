@@ -143,7 +143,7 @@ def _cache_fit(pair: _Pair) -> Check:
 def _special_units(pair: _Pair) -> Check:
     name = "tensor cores and special-function units"
     source = pair.source
-    if source.machine is not None:
+    if source.machine is not None and source.machine.opcodes:
         tensor = sum(o.warp_instructions.value for o in source.machine.opcodes if o.pipe == "tensor")
     elif source.mix is not None:
         tensor = sum(k.warp_instructions.value for k in source.mix.kinds if k.kind.startswith(("mma", "wmma", "wgmma")))
@@ -160,12 +160,12 @@ def _special_units(pair: _Pair) -> Check:
         return Check(
             name, f"{share:.0%} of the arithmetic are special functions, whose own unit the roofline leaves out"
         )
-    return Check(name, is_checked=tensor is not None)
+    return Check(name, is_checked=tensor is not None and special is not None)
 
 
 def _coalescing(pair: _Pair) -> Check:
     name = "whether accesses coalesce alike on both GPUs"
-    if pair.source is pair.target:
+    if not pair.is_executed and pair.source.traffic is pair.target.traffic:  # a profile, with whichever time
         return Check(name, is_checked=False)
     source, target = _sectors_per_request(pair.source.traffic), _sectors_per_request(pair.target.traffic)
     if source is None or target is None:

@@ -13,8 +13,8 @@ from kerncast.units import MIB
 MOST_BYTES = 256 * MIB
 #: No counter and no time in a file reaches this.
 MOST = 1e30
-#: No kernel runs for months.
-MOST_SECONDS = 1e7
+#: No kernel runs for months, and none for less than a part of a clock cycle.
+LEAST_SECONDS, MOST_SECONDS = 1e-12, 1e7
 _SHOWN = 30
 _GZIP = b"\x1f\x8b"
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")

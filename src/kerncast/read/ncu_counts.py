@@ -10,7 +10,9 @@ from kerncast.count import SECTOR_BYTES, Count
 from kerncast.errors import InputError
 from kerncast.float_mix import FloatMix
 from kerncast.gpu import WARP_SIZE
+from kerncast.read.bounded_text import LEAST_SECONDS, MOST_SECONDS
 from kerncast.read.ncu_row import NcuRow
+from kerncast.read.ncu_values import expected_units
 from kerncast.units import NANOSECOND, PERCENT
 
 _DURATIONS = ("gpu__time_duration.sum", "gpu__time_duration.avg", "gpu__time_duration.max", "gpu__time_active.sum")
@@ -36,6 +38,7 @@ class NcuCounts:
     def __init__(self, row: NcuRow, where: str) -> None:
         """Take the metrics; raises InputError for a negative one, as none that is read here can be."""
         self.values = {metric.name: metric.value for metric in row.metrics}
+        self.units = {metric.name: metric.unit for metric in row.metrics}
         self.where = where
         self.empties_caches = row.empties_caches
         self.notes: list[str] = []
@@ -48,21 +51,35 @@ class NcuCounts:
         for name in names:
             value = self.values.get(name)
             if value is not None:
-                if value < 0:
-                    raise InputError(f"{name} is {value:g}", where=self.where, cure="Take the profile again.")
+                self._check(name, value)
                 return value
         return None
+
+    def _check(self, name: str, value: float) -> None:
+        if value < 0:
+            raise InputError(f"{name} is {value:g}", where=self.where, cure="Take the profile again.")
+        unit, known = self.units[name], expected_units(name)
+        if unit not in known:
+            units = " or ".join(repr(each) for each in sorted(known)[:4])
+            cure = f"Its base unit is {units}: write the file again with ncu --print-units base."
+            raise InputError(f"{name} is in the unit {ascii(unit)[:40]}", where=self.where, cure=cure)
 
     def seconds(self) -> float | None:
         """Return the duration of the kernel."""
         nanoseconds = self.value(*_DURATIONS)
         if nanoseconds:
-            return nanoseconds * NANOSECOND
+            return self._possible(nanoseconds * NANOSECOND)
         cycles, clock = self.value(*_CYCLES), self.value(*_CLOCKS)
         if not cycles or not clock:
             return None
         self.notes.append("the profile has no gpu__time_duration: the time is its cycles over its clock")
-        return cycles / clock
+        return self._possible(cycles / clock)
+
+    def _possible(self, seconds: float) -> float:
+        if not LEAST_SECONDS <= seconds <= MOST_SECONDS:
+            cure = f"Times are from {LEAST_SECONDS:g} to {MOST_SECONDS:g} s: take the profile again."
+            raise InputError(f"the kernel took {seconds:g} s", where=self.where, cure=cure)
+        return seconds
 
     def clock_hz(self) -> float | None:
         """Return the clock of the SMs: measured, else cycles over time."""

@@ -62,7 +62,9 @@ def dram_bytes(counts: NcuCounts, gpu: GPU) -> Count | None:
         counts.value("dram__cycles_elapsed.avg.per_second"),
         counts.value("device__attribute_memory_clock_rate"),
     )
-    of_peak = clock / (highest * KILO) if clock and highest else 1.0
+    if highest and not counts.units["device__attribute_memory_clock_rate"]:
+        highest *= KILO  # CUDA has this attribute in kHz
+    of_peak = clock / highest if clock and highest else 1.0
     # A clock above the highest is of another kind: twice the data rate, say.
     of_peak = of_peak if 0 < of_peak <= 1 else 1.0
     most = busy * PERCENT * of_peak * gpu.dram_bytes_per_s * seconds

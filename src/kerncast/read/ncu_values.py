@@ -3,11 +3,12 @@
 import csv
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 
 from kerncast.errors import InputError
 from kerncast.launch import Extent
 from kerncast.read.ncu_row import NcuMetric
-from kerncast.units import GIGA, KILO, MEGA, TERA
+from kerncast.units import GIB, GIGA, KIB, KILO, MEGA, MIB, TERA
 
 #: No counter reaches this.
 MOST_VALUE = 1e30
@@ -25,10 +26,24 @@ _WHOLE = frozenset({"byte", "inst", "sector", "request", "wavefront", "warp", "c
 _INSTANCES = re.compile(r"([^(]*[^\s(])\s*\([^()]*\)")
 #: Numbers of fewer digits need no second look.
 _PLAIN_DIGITS = 25
+_WORDS = ("inst", "sector", "request", "wavefront", "warp", "thread", "block", "register", "transaction")
+_PER = ("inst", "warp", "thread", "block", "request")
+#: Of a number of events: these all count one by one.
+_EVENTS = frozenset({"", *_WORDS, *(f"{word}/{per}" for word in _WORDS for per in _PER)})
+_UNITS = (
+    (re.compile(r"^derived__"), _EVENTS | {f"{word}/cycle" for word in _WORDS}),
+    (re.compile(r"__time_"), frozenset({"ns"})),
+    (re.compile(r"__cycles_"), frozenset({"cycle"})),
+    (re.compile(r"_memory_clock_rate"), frozenset({"", "hz"})),
+    (re.compile(r"shared_mem_per_block"), frozenset({"byte", "byte/block"})),
+    (re.compile(r"_bytes(?:[._]|$)"), frozenset({"byte"})),
+)
 _EXTENT = re.compile(r"\(?\s*(\d{1,10})\s*,\s*(\d{1,10})\s*,\s*(\d{1,10})\s*\)?")
 
 #: ncu scales by powers of 1000: it prints the 1024 bytes that the driver takes of shared memory as 1.02 Kbyte.
 _PREFIX = {"": 1.0, "K": KILO, "M": MEGA, "G": GIGA, "T": TERA}
+_BINARY = {"K": float(KIB), "M": float(MIB), "G": float(GIB)}
+_BINARY_BYTES = re.compile(r"([KMG])i(?:B|byte|bytes)")
 _SCALED = re.compile(r"([kKMGT]?)(byte|[hH]z|inst|sector|request|wavefront|cycle|warp|thread|block|register)s?")
 _NANOSECONDS = {
     "ns": 1.0, "us": KILO, "ms": MEGA, "s": GIGA, "nsecond": 1.0, "usecond": KILO, "msecond": MEGA, "second": GIGA,
@@ -49,9 +64,30 @@ def base_unit(unit: str) -> tuple[float, str]:
         factor, base = _NANOSECONDS[numerator], "ns"
     elif match := _SCALED.fullmatch(numerator):
         factor, base = _PREFIX[match[1].upper()], match[2].lower()
+    elif match := _BINARY_BYTES.fullmatch(numerator):
+        factor, base = _BINARY[match[1]], "byte"
     if denominator in _NANOSECONDS:
         factor, denominator = factor * (GIGA / _NANOSECONDS[denominator]), "s"
     return factor, f"{base}{slash}{denominator}"
+
+
+@lru_cache(maxsize=4096)
+def expected_units(name: str) -> frozenset[str]:
+    """Return the base units that a metric may have: of time and bytes one, of events any name of an event, or none.
+
+    >>> [sorted(expected_units(f"dram__{rest}")) for rest in ("bytes.sum", "bytes.sum.per_second", "bytes.avg.pct")]
+    [['byte'], ['byte/s'], ['%']]
+    """
+    if ".pct" in name:
+        return frozenset({"%"})
+    if name.endswith(".ratio"):
+        return _EVENTS
+    bases = next((units for pattern, units in _UNITS if pattern.search(name)), _EVENTS)
+    if name.endswith(".per_second"):
+        return frozenset({"hz", "cycle/s"} if "cycle" in bases else {f"{base}/s" for base in bases if base})
+    if ".per_cycle" in name:
+        return bases | {f"{base}/cycle" for base in bases if base}
+    return bases
 
 
 def read_number(text: str, unit: str, name: str, where: str) -> float | None:

@@ -1,7 +1,6 @@
 """Reads a profile that some tool wrote; which tool is told by what the file holds, not by its name."""
 
-from collections.abc import Callable, Mapping, Sequence
-from io import StringIO
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from kerncast.read.ktt_json import read_ktt
 from kerncast.read.ncu_csv import read_ncu_csv
 from kerncast.read.ncu_profile import profiles_of
 from kerncast.read.ncu_report import SIGNATURE, read_ncu_report
+from kerncast.read.ncu_values import MOST_VALUES
 from kerncast.read.nvprof_csv import is_nvprof_header, read_nvprof
 from kerncast.read.nvprof_metrics import nvprof_profiles
 from kerncast.read.selection import Selection
@@ -23,6 +23,8 @@ _KNOWN = (
     "Known are .ncu-rep, ncu --csv (raw and details page), nvprof --csv, Kernel Tuner's cache and T4 files, and KTT's"
     " JSON."
 )
+#: Launches of a raw page, one a row.
+MOST_ROWS = 200_000
 #: No tool writes its table below more lines than this, unless the application does.
 _MOST_LINES_BEFORE = 1_000_000
 
@@ -49,9 +51,10 @@ def read_profile(
         return tuned_profiles(read_tuned(text, where), source_gpu, where, selection)
     kind = _kind_of_csv(text)
     if kind == "ncu":
-        return profiles_of(read_ncu_csv(StringIO(text), where), source_gpu, where, selection)
+        _check_rows(text, where)
+        return profiles_of(read_ncu_csv(_lines(text), where), source_gpu, where, selection)
     if kind == "nvprof":
-        return nvprof_profiles(read_nvprof(StringIO(text), where), source_gpu, where, selection)
+        return nvprof_profiles(read_nvprof(_lines(text), where), source_gpu, where, selection)
     raise InputError("no profile is in it", where=where, cure=_KNOWN)
 
 
@@ -65,9 +68,27 @@ def read_tuned(text: str, where: str) -> Sequence[TunedConfiguration]:
     raise InputError("this JSON is of no tool that is known", where=where, cure=_KNOWN)
 
 
+def _lines(text: str) -> Iterator[str]:
+    """Yield the lines of a text without a second copy of it."""
+    start = 0
+    while start < len(text):
+        end = text.find("\n", start) + 1 or len(text)
+        yield text[start:end]
+        start = end
+
+
+def _check_rows(text: str, where: str) -> None:
+    """Raise InputError for more rows than are taken, before any is read: a row of a page begins with a quote."""
+    rows = text.count('\n"')
+    most = MOST_VALUES if '"Metric Name"' in text else MOST_ROWS
+    if rows > most:
+        cure = "Profile fewer launches (ncu -k NAME --launch-count N), or split the file."
+        raise InputError(f"it has {rows:,} rows, more than {most:,}", where=where, cure=cure)
+
+
 def _kind_of_csv(text: str) -> str | None:
     """Return which profiler wrote the first table, or None where no header of one is found."""
-    for line in islice(StringIO(text), _MOST_LINES_BEFORE):
+    for line in islice(_lines(text), _MOST_LINES_BEFORE):
         plain = line.removeprefix("\ufeff")
         if plain.startswith(("ID,", '"ID",')) and "Kernel Name" in plain:
             return "ncu"

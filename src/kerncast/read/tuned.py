@@ -1,17 +1,15 @@
 """NOUN TunedConfiguration: one measured configuration of a kernel from an auto-tuner's file; makes profiles of them."""
 
-import csv
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 
 from kerncast.errors import InputError
 from kerncast.gpu import GPU
-from kerncast.gpu_files import DATA
 from kerncast.kernel_profile import Count, KernelProfile
 from kerncast.launch import Extent
 from kerncast.prediction import Timing
 from kerncast.read.ncu_row import NcuMetric, NcuRow
+from kerncast.read.ncu_values import expected_units
 from kerncast.read.nvprof_csv import NvprofMetric
 from kerncast.read.nvprof_metrics import counted_metrics, printed_values, profiled_gpu
 from kerncast.read.repeated_rows import profiles_of_rows
@@ -66,14 +64,7 @@ def tuned_profiles(
 
 def counter(name: str, value: float) -> NcuMetric:
     """Return a counter that stands without its unit: tuners ask ncu's library for it, in base units."""
-    unit = "%" if ".pct" in name else _units().get(name, "")
-    return NcuMetric(name, value, unit)
-
-
-@cache
-def _units() -> Mapping[str, str]:
-    with (DATA / "ncu_metrics.csv").open(encoding="utf-8", newline="") as file:
-        return {row["name"]: row["unit"] for row in csv.DictReader(file)}
+    return NcuMetric(name, value, min(expected_units(name)))
 
 
 def launch_counters(registers: float | None, static_shared_bytes: float | None) -> tuple[NcuMetric, ...]:

@@ -23,6 +23,8 @@ from kerncast.report.words import (
     describe_part,
     describe_sampling,
     describe_timing,
+    head_interval,
+    is_published,
 )
 from kerncast.units import GIGA, KIB, MEGA, TERA, format_seconds
 
@@ -79,7 +81,8 @@ def _question(predictions: Sequence[Prediction]) -> Iterator[str]:
     for model in dict.fromkeys(p.model for p in predictions):
         first = next(p for p in predictions if p.model == model)
         kind = describe_interval_kind(model)
-        yield f"Timing: {describe_timing(first.timing)}. Model: {model}. Interval: {first.level:.0%}, {kind}."
+        interval = kind if is_published(model) else f"{first.level:.0%}, {kind}"
+        yield f"Timing: {describe_timing(first.timing)}. Model: {model}. Interval: {interval}."
 
 
 def estimate_table(predictions: Sequence[Prediction]) -> Table:
@@ -88,7 +91,7 @@ def estimate_table(predictions: Sequence[Prediction]) -> Table:
         (p.gpu, format_seconds(p.seconds), describe_interval(p), describe_limiter(p.limiter), _largest_terms(p))
         for p in predictions
     )
-    return Table(("GPU", "time", f"{predictions[0].level:.0%} interval", "limited by", "largest terms"), rows)
+    return Table(("GPU", "time", head_interval(predictions), "limited by", "largest terms"), rows)
 
 
 def _largest_terms(p: Prediction) -> str:

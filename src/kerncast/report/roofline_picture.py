@@ -54,7 +54,7 @@ def _draw(shown: Sequence[KernelRoofline], run: str) -> "Figure":
     from matplotlib.figure import Figure  # noqa: PLC0415
     from matplotlib.ticker import FuncFormatter, NullFormatter  # noqa: PLC0415
 
-    panels = [(gpu, _longest(list(group))) for gpu, group in groupby(shown, key=lambda each: each.gpu)][:_MOST_PANELS]
+    panels = [(gpu, _longest(list(group))) for (gpu, _), group in groupby(shown, key=_panel)][:_MOST_PANELS]
     columns = min(len(panels), _MOST_COLUMNS)
     rows = -(-len(panels) // columns)
     figure = Figure(figsize=(_PANEL_INCHES[0] * columns, _PANEL_INCHES[1] * rows), layout="constrained")
@@ -69,7 +69,7 @@ def _draw(shown: Sequence[KernelRoofline], run: str) -> "Figure":
     }
     for panel, (gpu, group) in zip(axes, panels, strict=True):
         panel.set(xscale="log", yscale="log", xlim=across, ylim=up)
-        _draw_machine(panel, group[0], across)
+        _draw_machine(panel, group, across)
         for each in group:
             if len(group) <= _MOST_WITH_CEILINGS:
                 _draw_ceilings(panel, each, colours[each.kernel])
@@ -88,16 +88,22 @@ def _draw(shown: Sequence[KernelRoofline], run: str) -> "Figure":
     return figure
 
 
+def _panel(roofline: KernelRoofline) -> tuple[str, bool]:
+    """Return what has a panel of its own: a GPU with what was measured on it, and with what was projected onto it."""
+    return roofline.gpu, roofline.is_projected
+
+
 def _longest(group: list[KernelRoofline]) -> list[KernelRoofline]:
     """Return the kernels of a panel that take longest, in their order."""
     by_time = sorted(range(len(group)), key=lambda place: -group[place].flops / group[place].low_flops_per_s)
     return [group[place] for place in sorted(by_time[:_MOST_KERNELS])]
 
 
-def _draw_machine(panel: "Axes", roofline: KernelRoofline, across: tuple[float, float]) -> None:
-    """Draw the roofs that all kernels of a GPU share."""
-    top = roofline.max_flops_per_s
-    for level in roofline.levels:
+def _draw_machine(panel: "Axes", group: Sequence[KernelRoofline], across: tuple[float, float]) -> None:
+    """Draw the roofs of a GPU: a bandwidth for each level, and a compute roof for each precision of the kernels."""
+    top = max(roofline.max_flops_per_s for roofline in group)
+    levels = {(level.level, level.max_bytes_per_s): level for roofline in group for level in roofline.levels}
+    for level in levels.values():
         colour = _LEVEL_COLOURS[level.level]
         _draw_diagonal(
             panel, level.max_bytes_per_s, top, {"ls": "-" if level.is_measured else "--", "color": colour, "lw": 1.6}
@@ -105,18 +111,18 @@ def _draw_machine(panel: "Axes", roofline: KernelRoofline, across: tuple[float, 
         if level.peak_bytes_per_s and level.is_measured:
             _draw_diagonal(panel, level.peak_bytes_per_s, top, {"ls": "--", "color": colour, "lw": 0.7})
         _write_along(panel, level)
-    peak = roofline.peak_flops_per_s
+    # Kernels of several precisions have maxima between: those that read the same are one roof.
+    for text, roofline in {format_count(each.max_flops_per_s, "FLOP/s"): each for each in group}.items():
+        _draw_compute_roof(panel, roofline, text, across)
+
+
+def _draw_compute_roof(panel: "Axes", roofline: KernelRoofline, text: str, across: tuple[float, float]) -> None:
+    top, peak = roofline.max_flops_per_s, roofline.peak_flops_per_s
     panel.axhline(top, color="black", lw=1.6, ls="-" if roofline.is_compute_measured else "--")
     if peak and roofline.is_compute_measured:
         panel.axhline(peak, color="black", lw=0.7, ls="--")
-    panel.annotate(
-        format_count(top, "FLOP/s"),
-        (across[1], max(top, peak or top)),
-        xytext=(-4, 3),
-        textcoords="offset points",
-        ha="right",
-        fontsize=8,
-    )
+    place = (across[1], max(top, peak or top))
+    panel.annotate(text, place, xytext=(-4, 3), textcoords="offset points", ha="right", fontsize=8)
 
 
 def _draw_diagonal(panel: "Axes", bytes_per_s: float, top: float, style: "dict[str, Any]") -> None:

@@ -36,7 +36,7 @@ def print_table(table: Table, console: Console) -> None:
     rich_table = RichTable(box=box.SIMPLE_HEAD, pad_edge=False)
     for number, heading in enumerate(table.heading):
         is_text = number == 0 or heading in _TEXT_COLUMNS
-        rich_table.add_column(heading, justify="left" if is_text else "right", overflow="fold")
+        rich_table.add_column(escape(heading), justify="left" if is_text else "right", overflow="fold")
     for row in table.rows:
         rich_table.add_row(*(escape(cell) for cell in row))
     console.print(rich_table)

@@ -29,9 +29,8 @@ def print_forecast(forecast: Forecast, console: Console) -> None:
         predictions, cases = zip(*group, strict=True)
         profile = cases[0].profile
         geometry = f"grid {_extent(profile.grid)}, block {_extent(profile.block)}"
-        console.print(
-            f"[bold]{escape(profile.kernel)}[/bold]  {geometry}. {describe_sampling(profile)}", highlight=False
-        )
+        counted = escape(describe_sampling(profile))
+        console.print(f"[bold]{escape(profile.kernel)}[/bold]  {geometry}. {counted}", highlight=False)
         print_table(estimate_table(predictions), console)
     if not forecast.predictions:
         return

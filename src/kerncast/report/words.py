@@ -98,8 +98,21 @@ def describe_percent(share: float) -> str:
     return "<1 %" if 0 < share < _ONE_PERCENT else f"{share:.0%}".replace("%", " %")
 
 
+def is_published(model: str) -> bool:
+    """Return whether the interval of a model is the one of its paper, which no level changes."""
+    return model == "ceilings"
+
+
+def head_interval(predictions: Sequence[Prediction]) -> str:
+    """Return the heading over the intervals of these forecasts, such as ``90% interval``."""
+    kinds = ["published" if is_published(p.model) else f"{p.level:.0%}" for p in predictions]
+    return f"{' or '.join(dict.fromkeys(kinds))} interval"
+
+
 def describe_interval_kind(model: str) -> str:
     """Return whether the intervals of a model rest on measured times."""
+    if is_published(model):
+        return "published: the span of the projections by L1, L2 and DRAM, whatever the level"
     return "uncalibrated" if calibration_of(model) is None else "calibrated on measured times"
 
 
