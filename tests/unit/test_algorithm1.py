@@ -157,6 +157,31 @@ def test_what_is_missing_is_named() -> None:
         predict(nothing, "rtx-3090")
 
 
+def test_a_precision_that_nobody_counted_is_not_zero_in_silence() -> None:
+    """Without FP32 operations an FP64 kernel would be taken for a copy; with some, what is left out is said."""
+    known = profiled("titan-v", flops=0.0)
+    uncounted = replace(known, work=replace(known.work, fp64_flops=None), float_mixes=None)
+    with pytest.raises(MissingEvidenceError, match=r"FP64 work .* smsp__sass_thread_inst_executed_op_dadd_pred_on.sum"):
+        predict(uncounted, "rtx-3090")
+    some = profiled("titan-v")
+    some = replace(some, work=replace(some.work, fp64_flops=None))
+    for model in ("algorithm1", "ceilings"):
+        found = model_named(model).predict(case(some, "rtx-3090"), Question(Timing.PROFILER))
+        assert "FP64 taken as none: not counted" in found.caveats
+        whole = model_named(model).predict(case(profiled("titan-v"), "rtx-3090"), Question(Timing.PROFILER))
+        assert not any("taken as none" in caveat for caveat in whole.caveats)
+
+
+def test_a_compute_roof_follows_the_clock() -> None:
+    """Half the boost clock on the target is half its matrix product, and twice the time of arithmetic."""
+    source, target = profiled("titan-v", flops=1e13, dram_bytes=1e6), load_gpu("rtx-4070")
+    full, half = predict(source, target), predict(source, target.at_clock(target.clock_boost_hz / 2))
+    assert target.sgemm_flops_per_s
+    assert figure(full, "roof")[1] == pytest.approx(target.sgemm_flops_per_s)
+    assert figure(half, "roof")[1] == pytest.approx(target.sgemm_flops_per_s / 2)
+    assert half.seconds == pytest.approx(2 * full.seconds)
+
+
 def test_operations_of_a_profiler_serve_where_no_work_is_stated() -> None:
     known = profiled()
     bare = replace(known, work=replace(known.work, fp32_flops=None, fp64_flops=None, fp16_flops=None))

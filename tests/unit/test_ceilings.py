@@ -167,6 +167,15 @@ def test_the_interval_is_the_span_and_the_forecast_its_middle() -> None:
     assert found.transfer.measured_seconds == 1e-3
 
 
+def test_the_active_threads_of_a_profile_lower_the_compute_ceiling() -> None:
+    """Equation 3: 24 of 32 threads leave 3/4 of what the mix allows."""
+    for threads, share in ((32.0, 1.0), (24.0, 0.75), (8.0, 0.25)):
+        profile = replace(profiled(), run=run("titan-v", active_threads=threads))
+        source, target = kernel_rooflines(case(profile, "rtx-3090"))
+        for roofline in (source, target):
+            assert roofline.ceiling_flops_per_s == pytest.approx(share * roofline.mix_flops_per_s)
+
+
 def test_broken_assumptions_are_said_here_too() -> None:
     """2 blocks of a made-up kernel leave 78 SMs of the TITAN V idle: the paper's section 5.3."""
     few = replace(profiled(), grid=(2, 1, 1))
@@ -338,6 +347,20 @@ def test_blocks_with_special_functions_are_weighted_by_their_threads() -> None:
     # Disassembled for sm_75 to sm_90 it makes 32 additions, 32 multiplications and 384 fused multiply-adds.
     for number in (52, 70, 90):
         assert estimated_flops(found.trace, 70, number, of_target=True).fp32 == pytest.approx(32 + 32 + 768, rel=0.02)
+
+
+def test_special_functions_become_what_the_target_makes_of_them() -> None:
+    """2 x 64 threads make a fused multiply-add, 2 x 8 of them a root: 6 operations each since sm_70, none before."""
+    code = """extern "C" __global__ void k(float *x, float y) {
+      int i = threadIdx.x;
+      float v = x[i] * y + 1.0f;
+      if (i < 8) v = sqrtf(v);
+      x[i] = v;
+    }"""
+    trace = run_launch(compiled(code), launch([2], [64], x="f32[64] ones", y=2.0), WholeGrid()).trace
+    for source, target, before, after in ((52, 90, 256, 256 + 96), (90, 52, 256 + 96, 256), (70, 90, 352, 352)):
+        assert estimated_flops(trace, source, target, of_target=False).fp32 == before
+        assert estimated_flops(trace, source, target, of_target=True).fp32 == after
 
 
 def test_an_executed_kernel_without_special_functions_has_the_same_operations() -> None:

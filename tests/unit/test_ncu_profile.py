@@ -274,6 +274,74 @@ def test_values_that_cannot_be_are_refused(found: tuple[NcuMetric, ...], message
         profile_of(*found)
 
 
+@pytest.mark.parametrize(
+    ("name", "unit"),
+    [
+        ("dram__bytes_read.sum", ""),
+        ("dram__bytes_read.sum", "KB"),
+        ("dram__bytes_read.sum", "Gbit"),
+        ("dram__bytes_read.sum", "sector"),
+        ("lts__t_bytes.sum", "%"),
+        ("gpu__time_duration.sum", "minute"),
+        ("gpu__time_duration.sum", ""),
+        ("sm__warps_active.avg.pct_of_peak_sustained_active", ""),
+        ("smsp__thread_inst_executed_per_inst_executed.ratio", "%"),
+        ("smsp__sass_thread_inst_executed_op_fadd_pred_on.sum", "byte"),
+        ("launch__shared_mem_per_block_static", "Mbit/block"),
+    ],
+)
+def test_a_unit_that_the_metric_does_not_have_is_refused(name: str, unit: str) -> None:
+    known = {"dram__bytes_write.sum": 1.0, name: 12.0}
+    row = tuple(NcuMetric(each, value, "byte" if each != name else unit) for each, value in known.items())
+    with pytest.raises(InputError, match=rf"launch 0: {name} is in the unit '{unit}'\. Its base unit is"):
+        profile_of(*metrics(gpu__time_duration_DOT_sum=1e5, launch__registers_per_thread=32.0), *row)
+
+
+@pytest.mark.parametrize(
+    ("unit", "factor"), [("byte", 1), ("Kbyte", 1000), ("Mbyte", 1e6), ("KiB", 1024), ("Kibyte", 1024), ("MiB", 2**20)]
+)
+def test_bytes_in_powers_of_1000_and_of_1024(unit: str, factor: float) -> None:
+    """4,096,000 bytes are 4096 Kbyte, as ncu scales, and 4000 KiB."""
+    page = (
+        '"ID","Kernel Name","Block Size","Grid Size","CC","dram__bytes.sum"',
+        f'"","","","","","{unit}"',
+        '"0","k","(32, 1, 1)","(1, 1, 1)","7.0","1,500.0"',
+    )
+    (found,) = profiles_of(read_ncu_csv(page), V100)
+    assert found.traffic.dram_bytes == Count.exact(1500 * factor)
+
+
+@pytest.mark.parametrize("nanoseconds", [1e-290, 1e-4, 1.1e16])
+def test_a_time_that_no_kernel_takes_is_refused(nanoseconds: float) -> None:
+    with pytest.raises(InputError, match=r"the kernel took .*Times are from 1e-12 to 1e\+07 s"):
+        profile_of(*metrics(gpu__time_duration_DOT_sum=nanoseconds))
+
+
+def test_the_share_of_dram_is_of_the_clock_that_it_ran_at() -> None:
+    """40 % busy at 750 of 1000 MHz for 100 us are 0.3 of the peak; CUDA gives the highest clock in kHz."""
+    busy = metrics(
+        dram__throughput_DOT_avg_DOT_pct_of_peak_sustained_elapsed=40.0,
+        gpu__time_duration_DOT_sum=1e5,
+        dram__cycles_elapsed_DOT_avg_DOT_per_second=750e6,
+    )
+    for highest in (
+        NcuMetric("device__attribute_memory_clock_rate", 1e6, ""),
+        NcuMetric("device__attribute_memory_clock_rate", 1e9, "hz"),
+    ):
+        found = profile_of(*busy, highest).traffic.dram_bytes
+        assert found is not None
+        assert found.value == pytest.approx(0.3 * V100.dram_bytes_per_s * 1e-4)
+
+
+def test_atomics_are_a_part_of_what_l2_is_asked_for() -> None:
+    parts = {"lts__t_sectors_op_read.sum": 10.0, "lts__t_sectors_op_write.sum": 20.0}
+    atomics = {"lts__t_sectors_op_atom.sum": 3.0, "lts__t_sectors_op_red.sum": 4.0}
+    for known, sectors in ((parts, 30), (parts | atomics, 37)):
+        found = profile_of(*(NcuMetric(name, value, "sector") for name, value in known.items()))
+        assert found.levels is not None
+        assert found.levels.l2_bytes == Count.exact(32 * sectors)
+
+
 def test_a_launch_without_geometry_is_refused() -> None:
     with pytest.raises(InputError, match=r"launch 0: it does not tell the grid\..*LaunchStats"):
         profiles_of([NcuRow(0, "k", None, (32, 1, 1), None, ())], V100)

@@ -179,6 +179,18 @@ def test_columns_of_public_tables_are_known_by_their_descriptions() -> None:
     }  # fmt: skip
 
 
+def test_a_share_is_one_of_1_with_or_without_its_sign() -> None:
+    """nvprof prints achieved_occupancy as 0.813, and some tables as 81.3%."""
+    for value, unit in ((0.813, ""), (81.3, "%")):
+        printed = printed_values([NvprofMetric("achieved_occupancy", value, unit)])
+        assert printed["achieved_occupancy"] == pytest.approx(0.813)
+        (found,) = counted_metrics(printed, 35)
+        assert (found.value, found.unit) == (pytest.approx(81.3), "%")
+    # A share that nvprof prints in percent stays so.
+    printed = printed_values([NvprofMetric("warp_execution_efficiency", 93.75, "%")])
+    assert printed["warp_execution_efficiency"] == 93.75
+
+
 def test_percent_of_32_threads_agrees_with_what_a_2080_ti_counted_both_ways() -> None:
     # Kernel Tuning Toolkit's file: 30.956669498725578 and 96.73959218351743 % of the same run
     (found,) = counted_metrics({"warp_execution_efficiency": 96.73959218351743}, 75)

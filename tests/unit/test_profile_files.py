@@ -163,3 +163,21 @@ def test_random_bytes_never_end_in_another_error(content: bytes, tmp_path_factor
     path = written(tmp_path_factory.getbasetemp(), content, "random")
     with contextlib.suppress(KerncastError):
         read_profile(path)
+
+
+@pytest.mark.parametrize("details", [False, True])
+def test_too_many_rows_are_refused_before_any_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, details: bool
+) -> None:
+    monkeypatch.setattr("kerncast.read.profile_files.MOST_VALUES", 300_000)
+    header = '"ID","Kernel Name","Metric Name","Metric Unit","Metric Value"\n' if details else RAW
+    most = 300_000 if details else 200_000
+    path = written(tmp_path, header + '"0","no row"\n' * (most + 1))
+    begun = time.monotonic()
+    with pytest.raises(InputError, match=rf"rows, more than {most:,}.*--launch-count"):
+        read_profile(path)
+    assert time.monotonic() - begun < 2
+    # Below, the first row is looked at.
+    path = written(tmp_path, header + '"0","no row"\n' * 3)
+    with pytest.raises(InputError, match=r"2 values stand under"):
+        read_profile(path)

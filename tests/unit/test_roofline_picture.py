@@ -105,6 +105,29 @@ def test_a_diagonal_per_level_ends_at_the_compute_roof() -> None:
     assert sorted(dashed) == [pytest.approx(846e9 * 1.25), pytest.approx(2460e9), pytest.approx(13963e9 * 1.25)]
 
 
+def test_a_panel_is_of_one_gpu_and_of_what_was_measured_or_projected() -> None:
+    """A run that is projected onto its own GPU, too."""
+    panels = panels_of(figure_of(V100, replace(V100, is_projected=True)))
+    assert [panel.get_title() for panel in panels] == ["V100 (measured)", "V100 (projected)"]
+
+
+def test_each_precision_of_a_panel_has_its_roof() -> None:
+    """Kernels of FP32 and FP64 side by side; diagonals end at the higher of both roofs."""
+    single = replace(V100, kernel="single", max_flops_per_s=13780e9, peak_flops_per_s=14000e9)
+    other = replace(V100, kernel="another")
+    (panel,) = panels_of(figure_of(V100, single, other))
+    solid = [
+        float(line.get_ydata()[0])
+        for line in panel.lines
+        if line.get_linestyle() == "-" and line.get_linewidth() == 1.6 and len(set(line.get_ydata())) == 1
+    ]
+    assert solid == [6890e9, 13780e9]
+    assert {top for _, top in diagonals(panel, "-")} == {13780e9}
+    # A level that the first kernel does not use is another's.
+    (panel,) = panels_of(figure_of(replace(V100, levels=V100.levels[2:]), other))
+    assert len(diagonals(panel, "-")) == 2
+
+
 def test_the_ceilings_of_the_kernel_are_dotted_and_end_at_its_compute_ceiling() -> None:
     panel = panels_of(figure_of(V100))[0]
     expected = [(846e9, 3875.6e9), (1384e9, 3875.6e9), (3386.4e9, 3875.6e9)]

@@ -47,18 +47,13 @@ def complete(**changes: object) -> KernelProfile:
     return replace(found, **(fields | changes))  # type: ignore[arg-type]
 
 
-def elsewhere(source: KernelProfile) -> KernelProfile:
-    """Return the same kernel as counted a second time, for the target."""
-    return replace(source, run=None, traffic=replace(source.traffic))
-
-
 def checks(source: KernelProfile, target: str = "rtx-a6000", roofs: Roofs = MEMORY_BOUND) -> dict[str, Check]:
-    asked = Case(elsewhere(source), load_gpu(target), None, source)
+    asked = Case(replace(source, run=None), load_gpu(target), None, source)
     return {check.name: check for check in transfer_checks(asked, roofs)}
 
 
 def said(source: KernelProfile, target: str = "rtx-a6000", roofs: Roofs = MEMORY_BOUND) -> str:
-    asked = Case(elsewhere(source), load_gpu(target), None, source)
+    asked = Case(replace(source, run=None), load_gpu(target), None, source)
     return "; ".join(transfer_caveats(asked, roofs))
 
 
@@ -93,6 +88,24 @@ def test_tensor_cores_and_special_functions() -> None:
     assert "25% of the arithmetic are special functions" in said(complete(work=some))
     few = replace(complete().work, special_ops=exact(1e6))
     assert "special functions" not in said(complete(work=few))
+
+
+def test_a_profile_without_opcodes_tells_no_tensor_cores() -> None:
+    """ncu counts instructions, but not by opcode; whether special functions occur it does not count at all."""
+    name = "tensor cores and special-function units"
+    bare = MachineMix(Origin.PROFILED, "sm_86", (), exact(500), exact(16000), exact(16000))
+    add = OpcodeCount("FADD", "fp32", "fma", exact(500), exact(16000), exact(16000))
+    listed = replace(bare, opcodes=(add,))
+    assert not checks(complete(machine=bare, mix=None))[name].is_checked
+    assert checks(complete(machine=listed, mix=None))[name].is_checked
+    unknown = replace(complete().work, special_ops=None)
+    assert not checks(complete(machine=listed, work=unknown))[name].is_checked
+
+
+def test_a_time_beside_a_profile_tells_nothing_of_coalescing() -> None:
+    """Source and target are one set of counts then: that they are alike says nothing."""
+    profile = complete(sampling=None)
+    assert not checks(profile)["whether accesses coalesce alike on both GPUs"].is_checked
 
 
 def test_other_coalescing() -> None:
