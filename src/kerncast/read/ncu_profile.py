@@ -180,8 +180,9 @@ def _bytes(counts: NcuCounts, name: str, where: str) -> int | None:
     """Return bytes of shared memory: of those that ncu rounds to 4.10 Kbyte, the roundest number in binary.
 
     >>> from kerncast.read.ncu_row import NcuMetric, NcuRow
-    >>> row = NcuRow(0, "k", None, None, None, (NcuMetric("scaled", 4100.0, "byte"), NcuMetric("base", 4097.0, "byte")))
-    >>> [_bytes(NcuCounts(row, ""), name, "") for name in ("scaled", "base")]
+    >>> name = "launch__shared_mem_per_block_static"
+    >>> rows = [NcuRow(0, "k", None, None, None, (NcuMetric(name, size, "byte/block"),)) for size in (4100.0, 4097.0)]
+    >>> [_bytes(NcuCounts(row, ""), name, "") for row in rows]
     [4096, 4097]
     """
     value = counts.value(name)
