@@ -185,7 +185,8 @@ def test_a_share_is_one_of_1_with_or_without_its_sign() -> None:
         printed = printed_values([NvprofMetric("achieved_occupancy", value, unit)])
         assert printed["achieved_occupancy"] == pytest.approx(0.813)
         (found,) = counted_metrics(printed, 35)
-        assert (found.value, found.unit) == (pytest.approx(81.3), "%")
+        assert found.value == pytest.approx(81.3)
+        assert found.unit == "%"
     # A share that nvprof prints in percent stays so.
     printed = printed_values([NvprofMetric("warp_execution_efficiency", 93.75, "%")])
     assert printed["warp_execution_efficiency"] == 93.75
