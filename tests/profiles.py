@@ -99,7 +99,7 @@ WARP_STATES = WarpStates(
         ResourceTime(name, 0.9 / (rank + 1))
         for rank, name in enumerate(
             ("dram", "l2", "l1", "issue", "fma", "alu", "imad", "xu", "lsu", "fp64", "fp16", "tensor", "branch",
-             "uniform", "shared", "atomics")
+             "uniform", "shared", "atomics", "blocks")
         )
     ),
 )  # fmt: skip

@@ -119,7 +119,7 @@ def test_conclusions(predictions: list[Prediction], expected: list[str]) -> None
 
 
 def test_every_limiter_of_the_simulation_has_words_a_colour_and_a_metric() -> None:
-    names = {pipe.name.lower() for pipe in Pipe} | {"issue", "shared", "l1", "l2", "atomics", "dram"}
+    names = {pipe.name.lower() for pipe in Pipe} | {"issue", "shared", "l1", "l2", "atomics", "dram", "blocks"}
     for name in names | {"latency", "launch"}:
         assert describe_limiter(name) != name or name == "latency"
         assert name in COLOURS

@@ -19,7 +19,7 @@ COLOURS = {
     "fp64": "#9467bd", "fp16": "#e377c2", "special": "#ff7f0e", "integer": "#8c564b", "issue": "#2ca02c",
     "lsu": "#bcbd22", "fma": "#d62728", "alu": "#8c564b", "imad": "#ad494a", "xu": "#ff7f0e", "tensor": "#ce6dbd",
     "branch": "#8c6d31", "uniform": "#636363", "shared": "#31a354", "l1": "#00a087", "atomics": "#7b4173",
-    "latency": "#393b79",
+    "latency": "#393b79", "blocks": "#a55194",
 }  # fmt: skip
 
 
