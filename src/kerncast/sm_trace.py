@@ -7,6 +7,9 @@ import numpy.typing as npt
 
 from kerncast.recording import INSTRUCTION_SHIFT, OPERATION_MASK, OPERATION_SHIFT, Operation
 
+#: Of a trace; a recording that would be longer ends.
+MOST_EVENTS = 2**24
+
 
 @dataclass(frozen=True, slots=True)
 class SMTrace:

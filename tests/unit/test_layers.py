@@ -12,7 +12,7 @@ PACKAGE = Path(__file__).parents[2] / "src" / "kerncast"
 
 #: From the bottom to the top; modules of one layer may import one another.
 LAYERS = (
-    {"errors", "units", "version", "remembered"},
+    {"errors", "units", "version", "remembered", "child_process"},
     {"count", "float_mix", "memory_levels", "source_run", "kernel_roofline"}
     | {"launch", "kernel_profile", "prediction", "architecture", "gpu", "gpu_files", "gpu_names", "ptx", "trace"}
     | {"measurement", "measurement_files", "measurement_records", "recording", "footprint"}

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kerncast.forecast import Forecast
-    from kerncast.kernel_roofline import KernelRoofline
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +36,9 @@ def _draw_rooflines(paths: Sequence[Path], forecast: "Forecast") -> Iterator[str
     from kerncast.report.picture_files import save_picture  # noqa: PLC0415  draws with matplotlib
     from kerncast.report.roofline_chart import roofline_csv  # noqa: PLC0415
     from kerncast.report.roofline_picture import draw_rooflines  # noqa: PLC0415
+    from kerncast.report.rooflines import rooflines_of_cases  # noqa: PLC0415
 
-    rooflines = rooflines_of(forecast)
+    rooflines = rooflines_of_cases(forecast.cases)
     if not rooflines:
         yield 'there is no roofline to draw: it needs a profile, or --model ceilings with --measured "GPU=TIME"'
         return
@@ -66,13 +66,6 @@ def _draw_bars(paths: Sequence[Path], forecast: "Forecast") -> Iterator[str]:
             yield "there are no bars to draw: nothing was carried over from a measured time; add --measured"
             continue
         save_picture(figure, path)
-
-
-def rooflines_of(forecast: "Forecast") -> tuple["KernelRoofline", ...]:
-    """Return each kernel's rooflines: those of the GPU of the run first, then the targets in their order."""
-    from kerncast.report.rooflines import rooflines_of_cases  # noqa: PLC0415
-
-    return rooflines_of_cases(forecast.cases)
 
 
 def _write(path: Path, text: str) -> None:

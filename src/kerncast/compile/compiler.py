@@ -1,17 +1,13 @@
 """The parent's side: ask a child process to compile, with limits, and turn its reply into values."""
 
 import base64
-import json
-import os
 import signal
-import subprocess
-import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import kerncast
+from kerncast.child_process import Ended, ask
 from kerncast.compile.nouns import (
     CompiledKernel,
     CompiledSource,
@@ -110,7 +106,7 @@ def _run_task(task: str, request: CompileRequest, **more: Any) -> dict[str, Any]
         "seconds": request.limits.seconds,
         **more,
     }
-    reply = _exchange(json.dumps(message), request)
+    reply = _exchange(message, request)
     if "error" in reply:
         what, where, cure = reply["error"]
         raise CompileError(what, where=where, cure=cure)
@@ -133,32 +129,17 @@ def _compile(request: CompileRequest, targets: Sequence[Target]) -> dict[str, An
     return _run_task("compile", request, targets=rows)
 
 
-def _exchange(message: str, request: CompileRequest) -> dict[str, Any]:
-    process = subprocess.Popen(
-        [sys.executable, "-P", "-m", "kerncast.compile.worker"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=_environment(),
-        text=True,
-        encoding="utf-8",
-        errors="replace",
-    )
-    with process:
-        try:
-            out, said = process.communicate(message, timeout=request.limits.seconds + _GRACE_SECONDS)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            raise _too_slow(request) from None
-        except BaseException:
-            process.kill()
-            raise
+def _exchange(message: dict[str, Any], request: CompileRequest) -> dict[str, Any]:
     try:
-        reply: dict[str, Any] = json.loads(out)
-    except ValueError:
-        raise _abnormal(process.returncode, said, request) from None
-    else:
-        return reply
+        ended = ask(
+            "kerncast.compile.worker", message, grace_seconds=_GRACE_SECONDS, foreign=_FOREIGN, reads_stderr=True
+        )
+    except TimeoutError:
+        raise _too_slow(request) from None
+    if ended.reply is None:
+        raise _abnormal(ended, request)
+    reply: dict[str, Any] = ended.reply
+    return reply
 
 
 def _too_slow(request: CompileRequest) -> CompileError:
@@ -169,26 +150,17 @@ def _too_slow(request: CompileRequest) -> CompileError:
     )
 
 
-def _abnormal(status: int, said: str, request: CompileRequest) -> CompileError:
-    if status == -getattr(signal, "SIGXCPU", 0):
+def _abnormal(ended: Ended, request: CompileRequest) -> CompileError:
+    if ended.status == -getattr(signal, "SIGXCPU", 0):
         return _too_slow(request)
-    how = f"by signal {signal.Signals(-status).name}" if status < 0 else f"with status {status}"
-    lines = said.strip().splitlines()
+    lines = ended.said.strip().splitlines()
     last = f": {lines[-1][:300]}" if lines else ""
     return CompileError(
-        f"the compiler ended {how}{last}",
+        f"the compiler ended {ended.how}{last}",
         where=str(request.source),
         cure="It may have needed more memory than it was allowed:"
         " look for templates, macros or includes that expand without end.",
     )
-
-
-def _environment() -> dict[str, str]:
-    """Return the environment of the child: without foreign toolkits, and with this package in its path."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(_FOREIGN)}
-    root = str(Path(kerncast.__path__[0]).parent)
-    kept["PYTHONPATH"] = os.pathsep.join([root, *filter(None, [kept.get("PYTHONPATH")])])
-    return kept
 
 
 def _kernel(reply: dict[str, Any]) -> CompiledKernel:

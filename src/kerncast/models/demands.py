@@ -89,7 +89,4 @@ def taken_as_none(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def _sum(counts: Iterable[Count]) -> Count:
-    total = Count.exact(0.0)
-    for count in counts:
-        total += count
-    return total
+    return sum(counts, Count.exact(0.0))

@@ -21,13 +21,12 @@ from kerncast.models.sm.results import Simulated
 from kerncast.models.sm.whole_grid import SimulatedBlocks, busy_blocks, busy_share, cycles_of_grid
 from kerncast.occupancy import block_request_of, occupancy
 from kerncast.prediction import Term, Timing
-from kerncast.sm_trace import SMTrace, entered_blocks
+from kerncast.sm_trace import MOST_EVENTS, SMTrace, entered_blocks
 
 #: Whole waves of an SM's blocks that are simulated, where that many are affordable.
 _WAVES = 2
 #: PTX instructions of warps beyond which fewer waves are simulated, and beyond which nothing is: some seconds.
 _MOST_INSTRUCTIONS, _FAR_TOO_MANY_INSTRUCTIONS = 2e6, 6e7
-_MOST_EVENTS = 2**24
 #: Where a smaller part of the blocks accesses memory, the grid is larger than its data.
 _BUSY = 0.75
 #: Blocks that share work do as much as finds them: recorded alone, they do that of the others.
@@ -132,7 +131,7 @@ class _Run:
         from kerncast.execute.sm_blocks import record_sm  # noqa: PLC0415  LLVM takes time to load
 
         executed, sms = self._executed, self._gpu.sm_count
-        trace = record_sm(executed, sms, self._load.simulated, _MOST_EVENTS)
+        trace = record_sm(executed, sms, self._load.simulated, MOST_EVENTS)
         lengths = np.array(executed.trace.cfg.lengths, np.int64)
         traced = float(lengths[entered_blocks(trace)].sum()) / len(trace.block_ids)
         if traced * min(resident, len(trace.block_ids)) > _FAR_TOO_MANY_INSTRUCTIONS:

@@ -4,15 +4,10 @@ The library (module ``ncu_report``, extra ``ncu``) is not made for files that so
 or hangs it ends the child, and is an error here.
 """
 
-import json
-import os
-import signal
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
-import kerncast
+from kerncast.child_process import ask
 from kerncast.errors import InputError
 from kerncast.read.ncu_row import NcuMetric, NcuRow
 from kerncast.read.ncu_values import base_unit, extent_of
@@ -70,41 +65,15 @@ def read_ncu_report(path: Path) -> tuple[NcuRow, ...]:
 
 
 def _exchange(path: Path) -> dict[str, Any]:
-    limits = json.dumps({"path": str(path.resolve()), "memory_bytes": _MEMORY_BYTES, "seconds": _SECONDS})
-    process = subprocess.Popen(
-        [sys.executable, "-P", "-m", "kerncast.read.ncu_worker"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        env=_environment(),
-        text=True,
-        encoding="utf-8",
-        errors="replace",
-    )
-    with process:
-        try:
-            out, _ = process.communicate(limits, timeout=_SECONDS + _GRACE_SECONDS)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            raise InputError(
-                f"NVIDIA's reader did not end within {_SECONDS:g} s", where=str(path), cure=_DAMAGED
-            ) from None
-        except BaseException:
-            process.kill()
-            raise
+    request = {"path": str(path.resolve()), "memory_bytes": _MEMORY_BYTES, "seconds": _SECONDS}
     try:
-        reply: dict[str, Any] = json.loads(out)
-    except (ValueError, RecursionError):
-        status = process.returncode
-        how = f"by signal {signal.Signals(-status).name}" if status < 0 else f"with status {status}"
-        raise InputError(f"NVIDIA's reader ended {how}", where=str(path), cure=_DAMAGED) from None
+        ended = ask("kerncast.read.ncu_worker", request, grace_seconds=_GRACE_SECONDS)
+    except TimeoutError:
+        raise InputError(f"NVIDIA's reader did not end within {_SECONDS:g} s", where=str(path), cure=_DAMAGED) from None
+    if ended.reply is None:
+        raise InputError(f"NVIDIA's reader ended {ended.how}", where=str(path), cure=_DAMAGED)
+    reply: dict[str, Any] = ended.reply
     return reply
-
-
-def _environment() -> dict[str, str]:
-    root = str(Path(kerncast.__path__[0]).parent)
-    path = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
-    return {**os.environ, "PYTHONPATH": path}
 
 
 def _row(number: int, reply: dict[str, Any]) -> NcuRow:

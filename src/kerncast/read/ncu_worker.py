@@ -5,13 +5,11 @@ Run as ``python -m kerncast.read.ncu_worker``. API: module ``ncu_report``; a rep
 """
 
 import importlib
-import json
 import math
-import os
-import sys
 from collections.abc import Iterator
 from typing import Any
 
+from kerncast.child_process import serve
 from kerncast.read.ncu_counts import OPCODE_COUNTS
 from kerncast.read.ncu_values import MOST_VALUE, MOST_VALUES
 
@@ -33,16 +31,7 @@ _LONGEST_NAME = 4000
 
 def main() -> None:
     """Answer the request on stdin."""
-    # The library may print; only the reply goes to the real stdout.
-    reply_to = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)
-    try:
-        request = json.load(sys.stdin)
-    except ValueError:
-        sys.exit("no request on stdin: this module is run by kerncast.read.ncu_report")
-    _limit(request["memory_bytes"], request["seconds"])
-    with reply_to:
-        json.dump(answer(request["path"]), reply_to)
+    serve(lambda request: answer(request["path"]), "kerncast.read.ncu_report")
 
 
 def answer(path: str) -> dict[str, Any]:
@@ -103,22 +92,6 @@ def _opcodes(metric: Any, kinds: Any) -> Iterator[tuple[str, float, str]]:
             found[opcode] = found.get(opcode, 0.0) + value
     for opcode, value in found.items():
         yield f"{OPCODE_COUNTS}.{opcode}", value, "inst"
-
-
-def _limit(memory_bytes: int, seconds: float) -> None:
-    """Limit address space and processor time where the system can."""
-    try:
-        import resource  # noqa: PLC0415  Windows has none
-    except ImportError:
-        return
-    limits = {
-        resource.RLIMIT_AS: memory_bytes,
-        resource.RLIMIT_CPU: int(seconds) + 1,
-        resource.RLIMIT_CORE: 0,
-    }
-    for kind, limit in limits.items():
-        most = resource.getrlimit(kind)[1]
-        resource.setrlimit(kind, (limit if most == resource.RLIM_INFINITY else min(limit, most), most))
 
 
 if __name__ == "__main__":

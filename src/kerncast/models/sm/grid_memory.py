@@ -14,11 +14,10 @@ from kerncast.models.sm.hot_line import HotLine, hot_line
 from kerncast.models.sm.l2_reuse import times_read
 from kerncast.models.sm.parameters import MemoryShares, atomic_lines
 from kerncast.models.sm.results import Simulated
-from kerncast.sm_trace import SMTrace
+from kerncast.sm_trace import MOST_EVENTS, SMTrace
 
 #: Blocks side by side that tell what all blocks of a grid read.
 _SOME_BLOCKS = 2
-_MOST_EVENTS = 2**24
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +91,7 @@ def _hot_line(executed: Executed, trace: SMTrace, grid: GridOnGPU) -> HotLine | 
     if grid.blocks < _SOME_BLOCKS or slices is None or not grid.gpu.architecture.l2_bytes_per_clock_per_slice:
         return None
     try:
-        neighbours = partial(record_sm, executed, 1, _SOME_BLOCKS, _MOST_EVENTS)
+        neighbours = partial(record_sm, executed, 1, _SOME_BLOCKS, MOST_EVENTS)
         return hot_line(trace, l1_operations(grid.geometry), slices, neighbours)
     except (UnsupportedError, KernelFault, BudgetExceededError):
         return None  # blocks that cannot run by themselves side by side

@@ -12,13 +12,12 @@ from kerncast.models.sm.micro_ops import Program
 from kerncast.models.sm.multiprocessor import SM
 from kerncast.models.sm.results import Simulated
 from kerncast.models.sm.uneven import Slots, Uneven, are_alike, cycles_of_uneven, uneven, work_of_grid, work_of_trace
-from kerncast.sm_trace import SMTrace
+from kerncast.sm_trace import MOST_EVENTS, SMTrace
 
 #: Of what a block lasts, the most that its launch can be.
 _MOST_LAUNCHING = 0.5
 #: A block that lasts so many times what the longest simulated one does is simulated by itself.
 _LONG = 2.0
-_MOST_EVENTS = 2**24
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +60,7 @@ def cycles_of_grid(
     # What is left when one long block lasts is no measure of the others; bandwidth waits for no SM and is a roof.
     per_block = min(steady / blocks.mean_simulated_work, as_even)
     full = min(per_block * run.resident, finish / float(blocks.simulated.max()))
-    is_short = grid.warps[grid.longest.argmax()] <= _MOST_EVENTS / WARP_SIZE  # a line per lane
+    is_short = grid.warps[grid.longest.argmax()] <= MOST_EVENTS / WARP_SIZE  # a line per lane
     alone, lasting = _alone(executed, run, blocks, longest if is_short else None)
     slots = Slots(run.sms, run.resident, min(1.0, alone / max(1.0, full * lasting - launch)))
     return cycles_of_uneven(run.simulated, run.load, slots, blocks, per_block)
@@ -78,7 +77,7 @@ def _alone(executed: Executed, run: SimulatedBlocks, blocks: Uneven, longest: in
     row = int(blocks.simulated.argmax())
     trace, lasting = run.trace.only(row), float(blocks.simulated[row])
     if longest is not None and blocks.grid.max() > _LONG * lasting:
-        trace = record_blocks(executed, np.array([longest], np.int64), _MOST_EVENTS)
+        trace = record_blocks(executed, np.array([longest], np.int64), MOST_EVENTS)
         lasting = float(blocks.grid.max())
     return float(simulate(run.program, trace, run.sm, 1).finish_cycles[0]), lasting
 
