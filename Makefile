@@ -49,14 +49,12 @@ docs: install  ## check that every example of the documents runs and every link 
 	$(BIN)/python -m pytest -q --no-header tests/e2e/test_documents.py README.md docs
 
 eval: install  ## score the models on measured times, with baselines; samples of the large sets
-	$(BIN)/python -m pip install --quiet --constraint requirements.lock --editable '.[eval]'
 	$(BIN)/python benchmarks/score_timing.py --jobs $(JOBS)
 	$(BIN)/python benchmarks/score_projection.py --jobs $(JOBS)
 	$(BIN)/python benchmarks/score_counters.py
 	$(BIN)/python benchmarks/score_measurements.py
 
 eval-full: install  ## score the models on every measured time: hours
-	$(BIN)/python -m pip install --quiet --constraint requirements.lock --editable '.[eval]'
 	$(BIN)/python benchmarks/score_timing.py --jobs $(JOBS) --full
 
 bench: install  ## measure the speed of the executor and of projecting a profile; compile the suite for every architecture
@@ -66,7 +64,7 @@ bench: install  ## measure the speed of the executor and of projecting a profile
 
 lock:  ## pin the newest versions of everything
 	rm -rf $(VENV)-lock && $(PYTHON) -m venv $(VENV)-lock
-	$(VENV)-lock/bin/python -m pip install --quiet --editable '.[dev,eval]'
+	$(VENV)-lock/bin/python -m pip install --quiet --editable '.[dev]'
 	$(VENV)-lock/bin/python -m pip freeze --exclude-editable > requirements.lock
 	rm -rf $(VENV)-lock
 

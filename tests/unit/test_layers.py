@@ -23,6 +23,7 @@ LAYERS = (
     {"models"},
     {"evidence", "characterised", "missing_counts", "cases", "forecast"},
     {"bench"},
+    {"studies"},
     {"report"},
     {"cli"},
 )

@@ -24,7 +24,7 @@ DATA = BENCHMARKS.parent.parent / "shared" / "data"
 Load = Callable[[str], ModuleType]
 Make = Callable[..., object]
 needs_data = pytest.mark.skipif(
-    not DATA.exists() or find_spec("pandas") is None, reason="the measurements or pandas are not here (extra eval)"
+    not DATA.exists() or find_spec("pandas") is None, reason="the measurements or pandas are not here"
 )
 
 

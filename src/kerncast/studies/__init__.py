@@ -1,0 +1,1 @@
+"""VERBS studies: learn from measurements, bound them, and score what comes of it."""
