@@ -40,7 +40,7 @@ class ProfileCases:
         self.failures: tuple[Failure, ...] = ()
         self._profile: KernelProfile | None = profile
         self._measured, self._timing = tuple(measured), choices.timing
-        launch = launch_of(profile, sources)
+        self._launch = launch = launch_of(profile, sources)
         if launch is None:
             return
         try:
@@ -57,14 +57,15 @@ class ProfileCases:
         its = () if own is None else (MeasuredTime(own.gpu, own.seconds),)
         nearest = _nearest((*self._measured, *its), gpu)
         if nearest is None:
-            return Case(profile, gpu)
+            return Case(profile, gpu, launch=self._launch)
         if nearest in its:
             unused = _unused(self._measured, nearest)
             known = replace(profile, caveats=(*unused, *profile.caveats)) if unused else profile
-            return Case(known, gpu, source=known)
+            return Case(known, gpu, source=known, launch=self._launch)
         source = _timed_elsewhere(profile, SourceRun(nearest.gpu, nearest.seconds, self._timing))
         notes = (*nearest.caveats, *_apart(own, nearest))
-        return Case(replace(profile, caveats=(*notes, *profile.caveats)), gpu, source=source)
+        known = replace(profile, caveats=(*notes, *profile.caveats))
+        return Case(known, gpu, source=source, launch=self._launch)
 
 
 def _apart(own: SourceRun | None, nearest: MeasuredTime) -> tuple[str, ...]:
@@ -94,7 +95,7 @@ class LaunchCases:
     """A launch is compiled and executed for each GPU's architecture, and for those that it was timed on."""
 
     def __init__(self, launch: Launch, gpus: Sequence[GPU], measured: Sequence[MeasuredTime], choices: Choices) -> None:
-        self._measured, self._choices = tuple(measured), choices
+        self._launch, self._measured, self._choices = launch, tuple(measured), choices
         self._with_caches: dict[str, KernelProfile] = {}
         names = [gpu.architecture.code_name for gpu in (*gpus, *(each.gpu for each in measured))]
         self._known = characterise_launch(launch, list(dict.fromkeys(names)), choices.budget, choices.progress)
@@ -111,7 +112,7 @@ class LaunchCases:
         profile = self._profile(known, gpu)
         if nearest and nearest.caveats:
             profile = replace(profile, caveats=(*nearest.caveats, *profile.caveats))
-        return Case(profile, gpu, known.executed, source)
+        return Case(profile, gpu, known.executed, source, self._launch)
 
     def _source(self, measured: MeasuredTime) -> KernelProfile | None:
         known = self._known.on(measured.gpu.architecture.code_name)

@@ -46,7 +46,10 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
     ] = None,
     launch_skip: Annotated[int, typer.Option(help="Launches of a profile to leave out first.")] = 0,
     launch_count: Annotated[int | None, typer.Option(help="Launches of a profile to read at most.")] = None,
-    model: Annotated[str | None, typer.Option(help="simulation, roofline, template, algorithm1 or ceilings.")] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(help="simulation, roofline, template, algorithm1, ceilings, convolution or convolution-latency."),
+    ] = None,
     level: Annotated[float, typer.Option(help="Share of truths that the interval should hold.")] = 0.9,
     clock: Annotated[str | None, typer.Option(help="base, boost, or MHz.")] = None,
     timing: Annotated[str, typer.Option(help="series, single, cold or profiler.")] = "series",

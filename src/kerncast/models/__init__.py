@@ -4,13 +4,17 @@ from kerncast.errors import InputError
 from kerncast.models.algorithm1 import Algorithm1
 from kerncast.models.base import Case, Model, Question
 from kerncast.models.ceilings import Ceilings
+from kerncast.models.convolution import Convolution, ConvolutionLatency
 from kerncast.models.roofline import Roofline
 from kerncast.models.simulation import Simulation
 from kerncast.models.template import Template
 
 _MODELS: dict[str, Model] = {
-    model.name: model for model in (Simulation(), Roofline(), Algorithm1(), Ceilings(), Template())
-}
+    model.name: model
+    for model in (
+        Simulation(), Roofline(), Algorithm1(), Ceilings(), Template(), Convolution(), ConvolutionLatency(),
+    )
+}  # fmt: skip
 
 #: What ``predict`` uses when no model is named.
 DEFAULT_MODEL = Simulation.name

@@ -10,6 +10,7 @@ from kerncast.errors import MissingEvidenceError
 from kerncast.execute import Executed
 from kerncast.gpu import GPU, launch_overhead_s
 from kerncast.kernel_profile import Count, KernelProfile
+from kerncast.launch import Launch
 from kerncast.models.calibration import Calibration, calibration_of
 from kerncast.prediction import Prediction, Term, Timing, Transfer
 
@@ -40,6 +41,8 @@ class Case:
     """the launch after its sample of blocks has run; None where only counts are known"""
     source: KernelProfile | None = None
     """as compiled for the GPU of a measured run, which is its ``run``; None without a measured time"""
+    launch: Launch | None = None
+    """with its macros and arguments; None where only a profile or counts are given"""
 
 
 @dataclass(frozen=True, slots=True)
