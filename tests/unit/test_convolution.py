@@ -1,6 +1,7 @@
 """The published model of a convolution layer against every number that its paper prints for it."""
 
 import csv
+import doctest
 import math
 from collections.abc import Iterator
 from dataclasses import replace
@@ -330,6 +331,10 @@ def test_a_launch_file_is_forecast() -> None:
     assert found.seconds == Convolution().of_layer(layer(), load_gpu("titan-v")).seconds
     (by_latency,) = kerncast.predict(EXAMPLE, "TITAN V", "convolution-latency", timing="profiler")
     assert by_latency.seconds == ConvolutionLatency().of_layer(layer(), load_gpu("titan-v")).seconds
+
+
+def test_the_document_computes_what_it_says() -> None:
+    assert doctest.testfile(str(ROOT / "docs" / "convolution.md"), module_relative=False).failed == 0
 
 
 def test_a_case_holds_its_launch() -> None:
