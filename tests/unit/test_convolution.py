@@ -295,7 +295,7 @@ def test_another_gpu_has_the_constants_of_its_file() -> None:
     assert machine.dram_latency_cycles == pytest.approx(437)
     found = Convolution().of_layer(layer(), gpu)
     assert "published for the TITAN V alone" in found.caveats[0]
-    assert "V100 PCIe 16GB's file" in found.caveats[0]
+    assert "the GPU's own file" in found.caveats[0]
     assert len(found.caveats) == 1
     expected = (4734976 + 37748736) / 804e9
     assert next(term.seconds for term in found.terms if term.name == "dram") == pytest.approx(expected)
@@ -331,6 +331,17 @@ def test_a_launch_file_is_forecast() -> None:
     assert found.seconds == Convolution().of_layer(layer(), load_gpu("titan-v")).seconds
     (by_latency,) = kerncast.predict(EXAMPLE, "TITAN V", "convolution-latency", timing="profiler")
     assert by_latency.seconds == ConvolutionLatency().of_layer(layer(), load_gpu("titan-v")).seconds
+
+
+def test_refusals_and_bad_sizes_have_their_exit_status() -> None:
+    with pytest.raises(MissingEvidenceError, match="Nx, Ny, Kx, Ky, Ni, Nn") as refused:
+        kerncast.predict(EXAMPLE.with_name("saxpy.toml"), "TITAN V", "convolution")
+    assert refused.value.exit_status == 3
+    (of_file,) = load_launches(EXAMPLE)
+    without = tuple(each for each in of_file.defines if each[0] != "Ky")
+    with pytest.raises(LaunchError, match="ky of the convolution layer is 0") as wrong:
+        kerncast.predict(replace(of_file, defines=(*without, ("Ky", "0"))), "TITAN V", "convolution")
+    assert wrong.value.exit_status == 2
 
 
 def test_the_document_computes_what_it_says() -> None:

@@ -234,7 +234,7 @@ def _constants(machine: ConvolutionMachine, gpu: GPU) -> str:
     ratio = machine.int_ops_per_s / machine.flops_per_s
     return (
         f"published for the {published_titan_v().name} alone: SMs, clock, FP32 rate, limits, DRAM bandwidth and"
-        f" latencies are those of {gpu.name}'s file, the integer rate is {ratio:g} times the FP32 rate, as published"
+        f" latencies are those of the GPU's own file, the integer rate is {ratio:g} times the FP32 rate, as published"
     )
 
 
