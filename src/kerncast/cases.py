@@ -10,7 +10,7 @@ from kerncast.execute import Budget
 from kerncast.gpu import GPU
 from kerncast.kernel_profile import KernelProfile
 from kerncast.launch import Launch
-from kerncast.missing_counts import Executions, launch_of, with_missing_counts
+from kerncast.missing_counts import Executions, launch_of, with_missing_counts, without_launch
 from kerncast.models import Case
 from kerncast.prediction import Timing
 from kerncast.source_run import SourceRun
@@ -42,6 +42,7 @@ class ProfileCases:
         self._measured, self._timing = tuple(measured), choices.timing
         self._launch = launch = launch_of(profile, sources)
         if launch is None:
+            self._profile = without_launch(profile, sources)
             return
         try:
             self._profile = with_missing_counts(profile, launch, choices.budget, choices.progress, choices.executions)

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import fields, replace
+from math import prod
 from typing import Any
 
 from kerncast.characterised import Progress, characterise_launch
@@ -18,11 +19,30 @@ _NOT_COUNTS = frozenset({"origin"})
 
 
 def launch_of(profile: KernelProfile, launches: Sequence[Launch]) -> Launch | None:
-    """Return the launch that a profile is of: the same kernel and geometry, or the only one of this kernel."""
-    same_name = [each for each in launches if each.kernel is None or _base(each.kernel) == _base(profile.kernel)]
+    """Return the launch that a profile is of: the same kernel, with as many blocks and threads; None without one.
+
+    Another launch of the kernel has other counts. Of a grid that a profiler tells only the size of, the size decides.
+    """
+    same_name = _of_this_kernel(profile, launches)
     same = [each for each in same_name if (each.grid, each.block) == (profile.grid, profile.block)]
-    chosen = same or (same_name if len(same_name) == 1 else [])
-    return chosen[0] if chosen else None
+    sizes = prod(profile.grid), prod(profile.block)
+    same += [each for each in same_name if (prod(each.grid), prod(each.block)) == sizes]
+    return same[0] if same else None
+
+
+def without_launch(profile: KernelProfile, launches: Sequence[Launch]) -> KernelProfile:
+    """Return a profile of which no launch was given; a caveat tells so where other launches of its kernel were."""
+    if not _of_this_kernel(profile, launches) or not _lacks_anything(profile):
+        return profile
+    other = (
+        f"the source that was given has no launch of this kernel with grid {list(profile.grid)} and block"
+        f" {list(profile.block)}: nothing was counted by executing it"
+    )
+    return replace(profile, caveats=(*profile.caveats, other))
+
+
+def _of_this_kernel(profile: KernelProfile, launches: Sequence[Launch]) -> list[Launch]:
+    return [each for each in launches if each.kernel is None or _base(each.kernel) == _base(profile.kernel)]
 
 
 class Executions:

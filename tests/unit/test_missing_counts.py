@@ -13,7 +13,7 @@ from kerncast.errors import KerncastError
 from kerncast.gpu import GPU
 from kerncast.kernel_profile import Balance, KernelProfile
 from kerncast.launch import Argument, Buffer, Fill, Launch
-from kerncast.missing_counts import Executions, filled, launch_of, with_missing_counts
+from kerncast.missing_counts import Executions, filled, launch_of, with_missing_counts, without_launch
 from kerncast.models import Question, model_named
 from kerncast.prediction import Timing
 from profiles import SAXPY, THREADS
@@ -47,6 +47,22 @@ def test_of_several_launches_of_a_kernel_the_one_with_its_geometry_counts() -> N
     assert launch_of(profiled(), others) is own
     assert launch_of(profiled(), others[:2]) is None
     assert launch_of(profiled(), []) is None
+
+
+def test_a_launch_with_other_blocks_is_not_taken_even_if_it_is_the_only_one() -> None:
+    others = [launch("made_up", 16)]
+    assert launch_of(profiled(), others) is None
+    assert launch_of(profiled(), [launch("made_up", 8192, 64)]) is None
+    bare = replace(lacking(), kernel="made_up")
+    assert "no launch of this kernel with grid [8192, 1, 1]" in without_launch(bare, others).caveats[-1]
+    assert without_launch(bare, [launch("another")]) is bare
+
+
+def test_where_only_the_number_of_blocks_is_told_it_decides() -> None:
+    flat = Launch(Path("k.cu"), "made_up", (64, 128, 1), (32, 8, 1))
+    own = launch("made_up")
+    assert launch_of(profiled(), [flat]) is flat
+    assert launch_of(profiled(), [flat, own]) is own
 
 
 def test_another_kernel_is_not_taken() -> None:

@@ -140,7 +140,7 @@ def occupancies(case: Case) -> tuple[tuple[float, float], tuple[str, ...]]:
         raise MissingEvidenceError(
             f"neither the registers of {found.profile.kernel} nor its achieved occupancy are known",
             cure="Collect launch__registers_per_thread or sm__warps_active.avg.pct_of_peak_sustained_active"
-            " (ncu --set full), or give the source.",
+            " (ncu --set full), or give the source of this launch.",
         )
     threads = BlockRequest(math.prod(case.profile.block), 0, 0, case.profile.shared_bytes, 0)
     bounds = _occupancy(threads, gpus[0]), _occupancy(threads, gpus[1])

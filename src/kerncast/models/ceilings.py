@@ -269,7 +269,7 @@ def _active_threads(profile: KernelProfile) -> float:
         metric = "smsp__thread_inst_executed_per_inst_executed.ratio"
         raise MissingEvidenceError(
             f"the active threads per warp instruction of {profile.kernel} are unknown: {metric} is missing",
-            cure=f"Collect it: ncu --metrics {metric} (or --set full), or give the source.",
+            cure=f"Collect it: ncu --metrics {metric} (or --set full), or give the source of this launch.",
         )
     return min(known, WARP_SIZE)
 

@@ -41,7 +41,8 @@ def counted(count: Count | None, what: str, metrics: str, profile: KernelProfile
     if count is None:
         raise MissingEvidenceError(
             f"{what} of {profile.kernel} is unknown: {metrics} is missing",
-            cure=f"Collect it: ncu --metrics {metrics.replace(' and ', ',')} (or --set full), or give the source.",
+            cure=f"Collect it: ncu --metrics {metrics.replace(' and ', ',')} (or --set full), or give the source of"
+            " this launch.",
         )
     return present(count.value)
 
