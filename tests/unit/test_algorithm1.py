@@ -221,3 +221,22 @@ def test_the_roofline_of_bytes_alone() -> None:
     roofs = Roofs(0.0, 1e9, (1e12, 2e12), (1e11, 2e11))
     assert (roofs.source, roofs.target, roofs.unit, roofs.work) == (1e11, 2e11, "B/s", 1e9)
     assert NOTHING.value == roofs.compute_s[0]
+
+
+def width(profile: KernelProfile, target: str) -> float:
+    """Return the higher end over the forecast."""
+    found = Algorithm1().predict(case(profile, target), Question(level=0.9))
+    return found.high / found.seconds
+
+
+def test_between_generations_the_interval_is_wider_wherever_the_counts_are_from() -> None:
+    # docs/projection-validation.md: 1.84 within a generation, 2.51 between two.
+    assert width(profiled("rtx-2080-ti"), "titan-v") == pytest.approx(1.84, abs=0.005)
+    unknown = replace(profiled("rtx-2080-ti"), resources=None)
+    executed = profiled("rtx-2080-ti")
+    assert executed.resources is not None
+    recompiled = replace(executed, resources=replace(executed.resources, architecture="sm_90"))
+    for profile in (profiled("rtx-2080-ti"), unknown, recompiled):
+        assert width(profile, "h100-pcie") == pytest.approx(2.51, abs=0.005)
+    told = " ".join(Algorithm1().predict(case(unknown, "h100-pcie"), Question(level=0.9)).caveats)
+    assert "on compute capability 7.5, another generation: wider interval, times and divided by 2.5" in told

@@ -55,6 +55,13 @@ class Algorithm1(Model):
     """a round figure, for want of ``data/calibration/algorithm1.toml`` only"""
     uses_measured_run: ClassVar[bool] = True
 
+    def other_generation(self, case: Case) -> str | None:
+        """Return that the time is of another generation, wherever the counts are from; None within one."""
+        gpu = measured_run(case, self.name).run.gpu
+        if _same_generation(gpu, case.gpu):
+            return None
+        return f"the time was measured on compute capability {gpu.compute_capability}"
+
     def predict(self, case: Case, question: Question) -> Prediction:
         """Return the forecast, of the timing that was measured."""
         timing = measured_run(case, self.name).run.timing

@@ -74,6 +74,13 @@ class Model(ABC):
     def estimate(self, case: Case, timing: Timing) -> Estimate:
         """Return the time by the model's equations; raises MissingEvidenceError."""
 
+    def other_generation(self, case: Case) -> str | None:
+        """Return what is of another generation of instruction set than the GPU, which widens the interval; or None."""
+        resources = case.profile.resources
+        if resources is None or not is_foreign_code(resources.architecture, case.gpu):
+            return None
+        return f"the counts are of code for {resources.architecture}"
+
     def predict(self, case: Case, question: Question) -> Prediction:
         """Return the forecast with its interval: the equations' bounds, widened by the model's error."""
         profile, gpu = case.profile, case.gpu
@@ -83,11 +90,11 @@ class Model(ABC):
         note = _calibrated(calibration, own, question.level) if calibration else _uncalibrated(own)
         foreign: tuple[str, ...] = ()
         factor = own
-        if profile.resources is not None and _is_foreign_code(profile.resources.architecture, gpu):
+        if other_generation := self.other_generation(case):
             other = interval_factor(FOREIGN_CODE_LOG_SIGMA, question.level)
             factor = math.exp(math.hypot(math.log(own), math.log(other)))
             foreign = (
-                f"the counts are of code for {profile.resources.architecture}, another generation: wider interval",
+                f"{other_generation}, another generation: wider interval, times and divided by {factor:.2g} in all",
             )
         return Prediction(
             kernel=profile.kernel,
@@ -140,7 +147,7 @@ def _uncalibrated(factor: float) -> str:
     )
 
 
-def _is_foreign_code(architecture: str, gpu: GPU) -> bool:
+def is_foreign_code(architecture: str, gpu: GPU) -> bool:
     """Return whether code is for another generation of instruction set than the GPU's."""
     return int(architecture.removeprefix("sm_")) // 10 != gpu.architecture.number // 10
 
