@@ -106,6 +106,21 @@ def test_what_is_no_profile_is_refused(content: str | bytes, what: str, tmp_path
     assert caught.value.cure
 
 
+@pytest.mark.parametrize("content", [b"", bytes(5000), b"\xff" * 9, b"VR\0" + bytes(range(256))])
+def test_a_damaged_report_is_called_one(content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "report.ncu-rep"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match="does not begin as a report of Nsight Compute does") as caught:
+        read_profile(path)
+    assert "copy it again" in str(caught.value)
+
+
+def test_a_page_that_is_called_a_report_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "page.ncu-rep"
+    path.write_bytes(gzip.compress((GOLDEN / "ncu" / "raw_2024.csv").read_bytes(), mtime=0))
+    assert len(read_profile(path)) == 3
+
+
 def test_missing_files_and_folders(tmp_path: Path) -> None:
     for path in (tmp_path / "nothing.csv", tmp_path, Path("bad\0name")):
         with pytest.raises(InputError, match="cannot be read"):

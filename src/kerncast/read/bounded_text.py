@@ -1,5 +1,6 @@
 """Text and JSON of files that nobody vouches for: bounded in size and depth, with a clear error for what is no text."""
 
+import codecs
 import gzip
 import json
 import zlib
@@ -50,6 +51,21 @@ def read_text(path: Path, most_bytes: int = MOST_BYTES) -> str:
             cure="Split it, or write fewer kernels, configurations or counters into it.",
         )
     return decode_text(raw, where)
+
+
+def is_text_or_packed(head: bytes) -> bool:
+    r"""Return whether a file that begins so may be text, UTF-16 with its mark, or packed by gzip.
+
+    >>> [is_text_or_packed(head) for head in (b'"ID",', b"\x1f\x8b\x08", b"", b"\xff\xc0", b"ID\0")]
+    [True, True, False, False, False]
+    """
+    if head.startswith((_GZIP, *_UTF16)):
+        return True
+    try:
+        text = codecs.getincrementaldecoder("utf-8")().decode(head)  # the end may cut a character
+    except UnicodeDecodeError:
+        return False
+    return bool(text) and "\0" not in text
 
 
 def _unreadable(error: Exception, where: str) -> InputError:

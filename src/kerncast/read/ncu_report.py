@@ -15,6 +15,7 @@ from kerncast.units import GIB, MIB
 
 #: What such a file starts with.
 SIGNATURE = b"NVR\0"
+REPORT_SUFFIX = ".ncu-rep"
 _MOST_BYTES = 1 * GIB
 #: The library maps 60 MB of itself, and holds a report in memory several times over.
 _MEMORY_BYTES = 6 * GIB
@@ -28,6 +29,11 @@ _DAMAGED = f"It is cut off, damaged, or newer than the reader: copy it again, pi
 def is_report(head: bytes) -> bool:
     """Return whether a file that starts with these bytes is a report of Nsight Compute."""
     return head.startswith(SIGNATURE)
+
+
+def headless_report(where: str) -> InputError:
+    """Return the error for a file that is called a report and is binary, but does not begin as one."""
+    return InputError("it does not begin as a report of Nsight Compute does", where=where, cure=_DAMAGED)
 
 
 def read_ncu_report(path: Path) -> tuple[NcuRow, ...]:

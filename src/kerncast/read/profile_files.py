@@ -7,12 +7,12 @@ from pathlib import Path
 from kerncast.errors import InputError
 from kerncast.gpu import GPU
 from kerncast.kernel_profile import KernelProfile
-from kerncast.read.bounded_text import parse_json, read_text, starts_with
+from kerncast.read.bounded_text import is_text_or_packed, parse_json, read_text, starts_with
 from kerncast.read.kernel_tuner import Table, close_cache, read_cache, read_t4
 from kerncast.read.ktt_json import read_ktt
 from kerncast.read.ncu_csv import read_ncu_csv
 from kerncast.read.ncu_profile import profiles_of
-from kerncast.read.ncu_report import SIGNATURE, read_ncu_report
+from kerncast.read.ncu_report import REPORT_SUFFIX, SIGNATURE, headless_report, read_ncu_report
 from kerncast.read.ncu_values import MOST_VALUES
 from kerncast.read.nvprof_csv import is_nvprof_header, read_nvprof
 from kerncast.read.nvprof_metrics import nvprof_profiles
@@ -25,6 +25,7 @@ _KNOWN = (
 )
 #: Launches of a raw page, one a row.
 MOST_ROWS = 200_000
+_MOST_BYTES_OF_HEAD = 4096
 #: No tool writes its table below more lines than this, unless the application does.
 _MOST_LINES_BEFORE = 1_000_000
 
@@ -46,6 +47,8 @@ def read_profile(
     where = str(path)
     if path.is_file() and starts_with(path, SIGNATURE):  # a pipe can be read only once
         return profiles_of(read_ncu_report(path), source_gpu, where, selection)
+    if path.is_file() and path.suffix == REPORT_SUFFIX and not _is_text(path):
+        raise headless_report(where)
     text = read_text(path)
     if text.lstrip()[:1] in {"{", "["}:
         return tuned_profiles(read_tuned(text, where), source_gpu, where, selection)
@@ -56,6 +59,12 @@ def read_profile(
     if kind == "nvprof":
         return nvprof_profiles(read_nvprof(_lines(text), where), source_gpu, where, selection)
     raise InputError("no profile is in it", where=where, cure=_KNOWN)
+
+
+def _is_text(path: Path) -> bool:
+    """Return whether a file begins with text, or with what packs text."""
+    with path.open("rb") as file:
+        return is_text_or_packed(file.read(_MOST_BYTES_OF_HEAD))
 
 
 def read_tuned(text: str, where: str) -> Sequence[TunedConfiguration]:
