@@ -144,7 +144,7 @@ def read_evidence(evidence: Evidence, reading: Reading | None = None) -> list[La
             f"{path} is a source without a launch",
             cure="Name --kernel, --grid, --block and one --arg per parameter, or write a launch file.",
         )
-    found = read_profile(path, reading.source_gpu, reading.selection)
+    found = read_profile(path, reading.source_gpu, reading.selection, reading.sources)
     if not reading.caveats:
         return list(found)
     return [replace(profile, caveats=(*reading.caveats, *profile.caveats)) for profile in found]

@@ -13,17 +13,19 @@ from kerncast.kernel_profile import KernelProfile
 from kerncast.launch import Launch
 from kerncast.models.demands import float_mixes_of, memory_levels_of
 from kerncast.remembered import remembered
+from kerncast.tuning import is_tuned_so
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _NOT_COUNTS = frozenset({"origin"})
 
 
 def launch_of(profile: KernelProfile, launches: Sequence[Launch]) -> Launch | None:
-    """Return the launch that a profile is of: the same kernel, with as many blocks and threads; None without one.
+    """Return the launch that a profile is of: the same kernel, tuned alike, with as many blocks and threads, or None.
 
     Another launch of the kernel has other counts. Of a grid that a profiler tells only the size of, the size decides.
     """
-    same_name = _of_this_kernel(profile, launches)
+    settings = profile.run.settings if profile.run else ()
+    same_name = [each for each in _of_this_kernel(profile, launches) if is_tuned_so(each, settings)]
     same = [each for each in same_name if (each.grid, each.block) == (profile.grid, profile.block)]
     sizes = prod(profile.grid), prod(profile.block)
     same += [each for each in same_name if (prod(each.grid), prod(each.block)) == sizes]
@@ -34,9 +36,10 @@ def without_launch(profile: KernelProfile, launches: Sequence[Launch]) -> Kernel
     """Return a profile of which no launch was given; a caveat tells so where other launches of its kernel were."""
     if not _of_this_kernel(profile, launches) or not _lacks_anything(profile):
         return profile
+    tuned = ", tuned in this way" if profile.run and profile.run.settings else ""
     other = (
         f"the source that was given has no launch of this kernel with grid {list(profile.grid)} and block"
-        f" {list(profile.block)}: nothing was counted by executing it"
+        f" {list(profile.block)}{tuned}: nothing was counted by executing it"
     )
     return replace(profile, caveats=(*profile.caveats, other))
 

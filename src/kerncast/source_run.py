@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from kerncast.gpu import GPU
 from kerncast.prediction import Timing
+from kerncast.tuning import Settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +23,8 @@ class SourceRun:
     """of the SMs during the run"""
     not_in_profile: tuple[str, ...] = ()
     """what the profile lacks and the executor counted instead"""
+    settings: Settings = ()
+    """a tuner's parameters that the kernel was compiled with"""
 
     def __post_init__(self) -> None:
         if not 0 < self.seconds < float("inf"):

@@ -19,6 +19,7 @@ BLUR = GOLDEN / "ncu" / "details_2025.csv"
 SPMV = GOLDEN / "ncu" / "details_metrics_2023.csv"
 STENCIL = GOLDEN / "nvprof" / "gtx980_launches.csv"
 KEPLER = GOLDEN / "nvprof" / "k20_trace_and_metrics.csv"
+T4 = GOLDEN / "tuners" / "blur_t4.json"
 CACHE = GOLDEN / "tuners" / "blur_cache.json"
 TRANSPOSE = GOLDEN / "tuners" / "transpose_ktt.json"
 ON = ("--gpu", "h100-pcie")
@@ -246,6 +247,21 @@ def test_a_source_fills_what_the_profile_lacks_and_says_so(predict: Predict, tmp
     # What the profile has stays: 1000 additions, 500 multiplications, 2000 fused.
     assert figures["operations"]["source"] == 5500
     assert p["transfer"]["measured_seconds"] == pytest.approx(12e-6)
+
+
+def test_t4_results_with_a_launch_file(predict: Predict, tmp_path: Path) -> None:
+    source = SAXPY.replace("spmv", "blur")
+    (tmp_path / "k.cu").write_text(source.replace("blockIdx.x * blockDim.x + threadIdx.x", "blockIdx.x * block_size_x"))
+    launch = SAXPY_LAUNCH.replace("spmv", "blur").replace("block = [128]", "block = [16, 4]")
+    launch = launch.replace("[[launch]]", "defines = { block_size_x = 16, block_size_y = 4 }\n[[launch]]")
+    (tmp_path / "k.toml").write_text(launch)
+    asked = (*ON, "--json", "--model", "algorithm1", "--source-gpu", "RTX A4000")
+    refused(predict(T4, *asked), 2, "the grid of", "--source LAUNCH.toml")
+    (p,) = predict(T4, *asked, "--source", "k.toml").predictions
+    assert (p["kernel"], p["launch"], p["timing"]) == ("blur", 0, "single")
+    assert p["transfer"]["measured_seconds"] == pytest.approx(0.512e-3)
+    (tmp_path / "k.toml").write_text(launch.replace("block = [16, 4]", "block = [16, 8]"))
+    refused(predict(T4, *asked, "--source", "k.toml"), 2, "the grid of", "--source LAUNCH.toml")
 
 
 def test_a_source_that_cannot_be_executed_is_an_error_of_the_user(predict: Predict, tmp_path: Path) -> None:

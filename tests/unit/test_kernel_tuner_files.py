@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from kerncast.errors import InputError, KerncastError
 from kerncast.gpu import load_gpu
 from kerncast.kernel_profile import Count
+from kerncast.launch import Launch
+from kerncast.missing_counts import launch_of
 from kerncast.prediction import Timing
 from kerncast.read.kernel_tuner import close_cache, grid_of, read_cache, read_t4, seconds_of
 from kerncast.read.profile_files import read_profile, read_tuned
@@ -159,6 +161,48 @@ def test_results_in_the_t4_format() -> None:
     assert found.flops == pytest.approx(800e9 * 0.512e-3)
     with pytest.raises(InputError, match=r"the grid of .* cannot be told"):
         read_profile(GOLDEN / "blur_t4.json", load_gpu("RTX A4000"))
+
+
+def tuned(*block: int, grid: int = 100, kernel: str = "blur", **defines: object) -> Launch:
+    """Return a launch that is never executed."""
+    sizes = (*block, 1, 1)
+    pairs = tuple((name, str(value)) for name, value in defines.items())
+    return Launch(Path("blur.cu"), kernel, (grid, 1, 1), (sizes[0], sizes[1], 1), defines=pairs)
+
+
+def test_a_launch_of_the_source_says_what_t4_results_do_not() -> None:
+    others = [tuned(16, 8), tuned(16, 4, tile=2, block_size_x=32)]
+    (profile,) = read_profile(GOLDEN / "blur_t4.json", load_gpu("RTX A4000"), None, [*others, tuned(16, 4, grid=7)])
+    assert (profile.kernel, profile.grid, profile.block) == ("blur", (7, 1, 1), (16, 4, 1))
+    assert profile.run is not None
+    assert profile.run.timing is Timing.SINGLE
+    assert profile.run.seconds == pytest.approx(0.512e-3)
+    assert "grid and block are those of the source's launch" in " | ".join(profile.caveats)
+    with pytest.raises(InputError, match=r"the grid of .* cannot be told .*--source"):
+        read_profile(GOLDEN / "blur_t4.json", load_gpu("RTX A4000"), None, others)
+    with pytest.raises(InputError, match="fits several launches"):
+        read_profile(GOLDEN / "blur_t4.json", load_gpu("RTX A4000"), None, [tuned(16, 4), tuned(16, 4, grid=9)])
+
+
+def test_configurations_without_a_launch_are_left_out_and_counted() -> None:
+    table = json.loads(T4)
+    first = table["results"][0]
+    for width in (32, 64):
+        table["results"].append({**first, "configuration": {"block_size_x": width, "block_size_y": 4}})
+    found = tuned_profiles(read_t4(table, "t4.json"), load_gpu("T4"), "t4.json", None, [tuned(64, 4), tuned(16, 4)])
+    assert [profile.block for profile in found] == [(16, 4, 1), (64, 4, 1)]
+    assert all("1 of 3 configurations are left out" in " | ".join(profile.caveats) for profile in found)
+
+
+def test_counts_come_only_from_a_launch_that_is_tuned_alike() -> None:
+    first, second = read_profile(GOLDEN / "blur_cache.json")
+    launches = [
+        Launch(Path("blur.cu"), "blur", (256, 250, 1), (16, 4, 1), defines=(("use_shared", value),))
+        for value in ("1", "0")
+    ]
+    assert launch_of(first, launches) is launches[1]
+    assert launch_of(first, launches[:1]) is None
+    assert launch_of(second, launches) is None
 
 
 def test_results_of_ktt_in_the_t4_format() -> None:

@@ -17,12 +17,12 @@ from kerncast.read.ncu_row import NcuMetric
 from kerncast.read.nvprof_csv import NvprofMetric
 from kerncast.read.nvprof_metrics import is_nvprof_name
 from kerncast.read.tuned import MOST_CONFIGURATIONS, TunedConfiguration, counter, extent_within, launch_counters
+from kerncast.tuning import BLOCK_PARAMETERS, Settings
 from kerncast.units import GIGA, MEGA, TERA, parse_seconds
 
 #: Kernel Tuner writes this instead of a time where its strategies need a number for a failure.
 _FAILED = 1e20
 _RATES = {"gflop/s": GIGA, "gflops": GIGA, "gflops/s": GIGA, "tflop/s": TERA, "tflops": TERA, "mflop/s": MEGA}
-_BLOCK = ("block_size_x", "block_size_y", "block_size_z")
 _UNITS = {
     "s": "s", "ms": "ms", "us": "us", "µs": "us", "ns": "ns",
     "seconds": "s", "milliseconds": "ms", "microseconds": "us", "nanoseconds": "ns",
@@ -75,6 +75,7 @@ def read_cache(table: Table, where: str) -> tuple[TunedConfiguration, ...]:
                 flops=_flops(entry, seconds, place),
                 counters=tuple(counter(name, number(entry[name], name, place)) for name in entry if "__" in name),
                 notes=_ASSUMED_GRID,
+                settings=settings_of(parameters),
             )
         )
     return tuple(found)
@@ -126,6 +127,7 @@ def _t4_configuration(result: Table, metadata: Table, place: str, name: str) -> 
         flops=_flops(values, seconds, place),
         counters=(*launch_counters(*(_optional(compiled, key, place) for key in _COMPILED)), *counters),
         legacy_counters=legacy,
+        settings=settings_of(parameters),
     )
 
 
@@ -161,6 +163,15 @@ def listed(parameters: Table) -> str:
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
 
+def settings_of(parameters: Table) -> Settings:
+    """Return tuning parameters as the texts that their macros have.
+
+    >>> settings_of({"block_size_x": 64, "use_shared": True})
+    (('block_size_x', '64'), ('use_shared', '1'))
+    """
+    return tuple((name, str(int(value) if isinstance(value, bool) else value)) for name, value in parameters.items())
+
+
 def seconds_of(value: object, unit: object, place: str) -> float:
     """Return a time in seconds; raises InputError where it or its unit is missing or no time."""
     spelt = unit.lower() if isinstance(unit, str) else ""
@@ -186,9 +197,9 @@ def _optional(table: Table, name: str, place: str) -> float | None:
 
 
 def _block(parameters: Table) -> Extent | None:
-    if not any(name in parameters for name in _BLOCK):
+    if not any(name in parameters for name in BLOCK_PARAMETERS):
         return None
-    return extent_within([parameters.get(name, 1) for name in _BLOCK], MAX_BLOCK)
+    return extent_within([parameters.get(name, 1) for name in BLOCK_PARAMETERS], MAX_BLOCK)
 
 
 def _sizes(value: object, most: Extent) -> Extent | None:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from kerncast.errors import InputError
 from kerncast.launch import MAX_BLOCK, MAX_GRID, Extent
 from kerncast.read.bounded_text import number, shown
-from kerncast.read.kernel_tuner import Table, grid_of, listed, seconds_of, split_counters, text_of
+from kerncast.read.kernel_tuner import Table, grid_of, listed, seconds_of, settings_of, split_counters, text_of
 from kerncast.read.tuned import MOST_CONFIGURATIONS, TunedConfiguration, extent_within, launch_counters
 
 _WRONG_API = "The sizes of other interfaces are not known: tune with CUDA or OpenCL."
@@ -42,7 +42,7 @@ def read_ktt(table: Table, where: str) -> tuple[TunedConfiguration, ...]:
     return tuple(found)
 
 
-def _configuration(run: Table, parameters: str, metadata: Table, place: str) -> TunedConfiguration:
+def _configuration(run: Table, parameters: Table, metadata: Table, place: str) -> TunedConfiguration:
     compiled = run.get("CompilationData")
     compiled = compiled if isinstance(compiled, Mapping) else {}
     sizes = (compiled.get("RegistersCount"), compiled.get("LocalMemorySize"))
@@ -53,13 +53,14 @@ def _configuration(run: Table, parameters: str, metadata: Table, place: str) -> 
     return TunedConfiguration(
         kernel=text_of(run.get("KernelFunction"), "KernelFunction", place),
         device=metadata["Device"],
-        parameters=parameters,
+        parameters=listed(parameters),
         seconds=seconds_of(run.get("Duration"), metadata.get("TimeUnit"), place),
         block=block,
         grid=grid_of(_extent(run.get("GlobalSize"), MAX_GRID), block, is_threads=metadata["ComputeApi"] == "OpenCL"),
         counters=(*launch_counters(*known), *counters),
         legacy_counters=legacy,
         notes=notes,
+        settings=settings_of(parameters),
     )
 
 
@@ -77,10 +78,10 @@ def _counters(data: object, place: str) -> tuple[Table, tuple[str, ...]]:
     return {each["Name"]: each.get("Value") for each in counters}, ()
 
 
-def _parameters(pairs: object, place: str) -> str:
+def _parameters(pairs: object, place: str) -> Table:
     if not isinstance(pairs, list) or not all(isinstance(pair, Mapping) and "Name" in pair for pair in pairs):
         raise InputError("Configuration is missing", where=place, cure="The file was changed.")
-    return listed({str(pair["Name"]): pair.get("Value") for pair in pairs})
+    return {str(pair["Name"]): pair.get("Value") for pair in pairs}
 
 
 def _extent(value: object, most: Extent) -> Extent | None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from kerncast.errors import InputError
 from kerncast.gpu import GPU
 from kerncast.kernel_profile import KernelProfile
+from kerncast.launch import Launch
 from kerncast.read.bounded_text import is_text_or_packed, parse_json, read_text, starts_with
 from kerncast.read.kernel_tuner import Table, close_cache, read_cache, read_t4
 from kerncast.read.ktt_json import read_ktt
@@ -38,11 +39,15 @@ _JSON_READERS: tuple[tuple[frozenset[str], Callable[[Table, str], Sequence[Tuned
 
 
 def read_profile(
-    path: Path, source_gpu: GPU | None = None, selection: Selection | None = None
+    path: Path,
+    source_gpu: GPU | None = None,
+    selection: Selection | None = None,
+    launches: Sequence[Launch] = (),
 ) -> tuple[KernelProfile, ...]:
     """Read the kernels of a profile, in order; raises InputError with place and cure.
 
     The index of each is its place in the file. The GPU is the one given, else the one that the file tells.
+    Launches of the source tell grid and block where a tuner's file does not.
     """
     where = str(path)
     if path.is_file() and starts_with(path, SIGNATURE):  # a pipe can be read only once
@@ -51,7 +56,7 @@ def read_profile(
         raise headless_report(where)
     text = read_text(path)
     if text.lstrip()[:1] in {"{", "["}:
-        return tuned_profiles(read_tuned(text, where), source_gpu, where, selection)
+        return tuned_profiles(read_tuned(text, where), source_gpu, where, selection, launches)
     kind = _kind_of_csv(text)
     if kind == "ncu":
         _check_rows(text, where)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from kerncast.errors import InputError
 from kerncast.gpu import GPU
 from kerncast.kernel_profile import Count, KernelProfile
-from kerncast.launch import Extent
+from kerncast.launch import Extent, Launch
 from kerncast.prediction import Timing
 from kerncast.read.ncu_row import NcuMetric, NcuRow
 from kerncast.read.ncu_values import expected_units
@@ -14,6 +14,7 @@ from kerncast.read.nvprof_csv import NvprofMetric
 from kerncast.read.nvprof_metrics import counted_metrics, printed_values, profiled_gpu
 from kerncast.read.repeated_rows import profiles_of_rows
 from kerncast.read.selection import Selection
+from kerncast.tuning import Settings, is_tuned_so
 from kerncast.units import NANOSECOND
 
 #: More than any published search space that was measured in full.
@@ -37,6 +38,8 @@ class TunedConfiguration:
     legacy_counters: tuple[NvprofMetric, ...] = ()
     """under nvprof's names, on GPUs before Volta"""
     notes: tuple[str, ...] = ()
+    settings: Settings = ()
+    """the parameters, one by one"""
 
 
 def tuned_profiles(
@@ -44,22 +47,66 @@ def tuned_profiles(
     source_gpu: GPU | None = None,
     where: str = "tuner's file",
     selection: Selection | None = None,
+    launches: Sequence[Launch] = (),
 ) -> tuple[KernelProfile, ...]:
-    """Return a profile per configuration; raises InputError where the file does not say how one was launched."""
+    """Return a profile per configuration; raises InputError where the file does not say how one was launched.
+
+    Where launches of the source are given, they say so of the configurations that they have the parameters of.
+    """
     if not configurations:
         raise InputError("no configuration in it ran and was right", where=where, cure="Tune again; see its log.")
-    for each in configurations:
-        if each.grid is None or each.block is None:
-            missing = "block" if each.block is None else "grid"
-            raise InputError(
-                f"the {missing} of {ascii(each.parameters)[:80]} cannot be told from the file",
-                where=where,
-                cure="Kernel Tuner's cache has problem_size, with block_size_x, y and z among the parameters; KTT's"
-                " JSON has both sizes. Or give the source with a launch, and the time by --measured.",
-            )
-    rows = [_row(number, each, source_gpu, where) for number, each in enumerate(configurations)]
+    known = _launched(configurations, launches, where)
+    rows = [_row(number, each, source_gpu, where) for number, each in enumerate(known)]
     profiles = profiles_of_rows(rows, source_gpu, where, selection)
-    return tuple(_completed(profile, configurations[profile.index]) for profile in profiles)
+    return tuple(_completed(profile, known[profile.index]) for profile in profiles)
+
+
+def _launched(
+    configurations: Sequence[TunedConfiguration], launches: Sequence[Launch], where: str
+) -> list[TunedConfiguration]:
+    """Return the configurations of which grid and block are known, by the file or by a launch of the source."""
+    found = [each if each.grid and each.block else _as_in_source(each, launches, where) for each in configurations]
+    known = [each for each in found if each is not None]
+    if not known or (not launches and len(known) < len(found)):
+        unknown = next(each for each, its in zip(configurations, found, strict=True) if its is None)
+        missing = "block" if unknown.block is None else "grid"
+        raise InputError(
+            f"the {missing} of {ascii(unknown.parameters)[:80]} cannot be told from the file",
+            where=where,
+            cure="Kernel Tuner's cache has problem_size, with block_size_x, y and z among the parameters; KTT's"
+            " JSON has both sizes. Or give the source (--source LAUNCH.toml) with a launch that has these parameters as"
+            " its block and defines, or a launch file alone, and the time by --measured.",
+        )
+    if len(known) == len(found):
+        return known
+    left_out = (
+        f"{len(found) - len(known)} of {len(found)} configurations are left out: the source has no launch of them"
+    )
+    return [replace(each, notes=(*each.notes, left_out)) for each in known]
+
+
+def _as_in_source(
+    configuration: TunedConfiguration, launches: Sequence[Launch], where: str
+) -> TunedConfiguration | None:
+    """Return a configuration as the source launches it; None where no launch has its parameters."""
+    own = [each for each in launches if configuration.settings and is_tuned_so(each, configuration.settings)]
+    if not own:
+        return None
+    if len({(each.kernel, each.grid, each.block) for each in own}) > 1:
+        raise InputError(
+            f"{ascii(configuration.parameters)[:80]} fits several launches of the source",
+            where=where,
+            cure="Keep one of them in the launch file that --source names.",
+        )
+    first = own[0]
+    told = "grid and block are those of the source's launch: the file does not hold both"
+    return replace(
+        configuration,
+        kernel=first.kernel or configuration.kernel,
+        grid=first.grid,
+        block=first.block,
+        notes=(*configuration.notes, told),
+    )
 
 
 def counter(name: str, value: float) -> NcuMetric:
@@ -106,5 +153,5 @@ def _completed(profile: KernelProfile, configuration: TunedConfiguration) -> Ker
     if configuration.flops is not None and work.fp32_flops is None:
         work = replace(work, fp32_flops=Count.exact(configuration.flops))
         notes.append("the FLOPs are the file's rate times its time, taken as FP32: the file names no precision")
-    run = profile.run and replace(profile.run, timing=Timing.SINGLE)
+    run = profile.run and replace(profile.run, timing=Timing.SINGLE, settings=configuration.settings)
     return replace(profile, work=work, run=run, caveats=(*profile.caveats, *notes, *configuration.notes))
