@@ -45,6 +45,8 @@ class KernelRoofline:
     """whether somebody measured the machine's maximum, of each precision that the kernel uses"""
     peak_flops_per_s: float | None = None
     """of the data sheet, of the kernel's precision"""
+    precision: str = ""
+    """of the operations, such as FP32 or FP32+FP64; empty without any"""
 
     def roof(self, level: LevelCeiling) -> float:
         """Return what the kernel can reach by one level: min(bandwidth ceiling x intensity, compute ceiling)."""

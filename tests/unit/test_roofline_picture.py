@@ -121,11 +121,26 @@ def test_each_precision_of_a_panel_has_its_roof() -> None:
         for line in panel.lines
         if line.get_linestyle() == "-" and line.get_linewidth() == 1.6 and len(set(line.get_ydata())) == 1
     ]
-    assert solid == [6890e9, 13780e9]
+    assert sorted(solid) == [6890e9, 13780e9]
     assert {top for _, top in diagonals(panel, "-")} == {13780e9}
     # A level that the first kernel does not use is another's.
     (panel,) = panels_of(figure_of(replace(V100, levels=V100.levels[2:]), other))
     assert len(diagonals(panel, "-")) == 2
+
+
+def test_each_compute_roof_names_its_precision_and_labels_stand_apart() -> None:
+    kinds = {"FP64": 6890e9, "FP32+FP64": 8900e9, "FP32": 13780e9}
+    (panel,) = panels_of(figure_of(*(replace(V100, max_flops_per_s=m, precision=p) for p, m in kinds.items())))
+    labels = [text for text in panel.texts if "FLOP/s" in text.get_text()]
+    assert {text.get_text() for text in labels} == {"6.89 TFLOP/s FP64", "8.9 TFLOP/s FP32+FP64", "13.8 TFLOP/s FP32"}
+    boxes = [text.get_window_extent() for text in labels]
+    assert not any(one.overlaps(other) for number, one in enumerate(boxes) for other in boxes[:number])
+
+
+def test_the_precision_of_a_kernel_is_that_of_its_operations() -> None:
+    for bits in (16, 32, 64):
+        both = kernel_rooflines(case(profiled("v100-pcie-16gb", bits=bits), "h100-pcie"))
+        assert {each.precision for each in both} == {f"FP{bits}"}
 
 
 def test_the_ceilings_of_the_kernel_are_dotted_and_end_at_its_compute_ceiling() -> None:

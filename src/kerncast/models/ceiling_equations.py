@@ -173,6 +173,8 @@ class ComputeCeiling:
     peak_flops_per_s: float | None
     is_measured: bool
     """whether somebody measured the machine's maximum, of all precisions"""
+    bits: tuple[int, ...] = ()
+    """of the precisions that are used"""
 
 
 def compute_ceiling(demand: Demand, machine: MachineMaxima) -> ComputeCeiling:
@@ -199,6 +201,7 @@ def compute_ceiling(demand: Demand, machine: MachineMaxima) -> ComputeCeiling:
         ceiling_flops_per_s=active_rate(demand.active_threads, mixed),
         peak_flops_per_s=_harmonic(flops, peaks) if len(peaks) == len(used) else None,
         is_measured=all(maximum.is_measured for maximum in maxima),
+        bits=tuple([mix.bits for mix in used]),
     )
 
 

@@ -190,6 +190,7 @@ def _kernel_roofline(kernel: str, side: KernelCeilings, low: float, high: float)
         is_projected=False,
         is_compute_measured=side.compute.is_measured,
         peak_flops_per_s=side.compute.peak_flops_per_s,
+        precision="+".join(f"FP{bits}" for bits in sorted(side.compute.bits)),
     )
 
 

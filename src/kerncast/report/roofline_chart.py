@@ -10,7 +10,7 @@ from kerncast.kernel_roofline import KernelRoofline, LevelCeiling
 _COLUMNS = (
     "kernel", "gpu", "is_projected", "level", "intensity_flop_per_byte", "low_flops_per_s", "high_flops_per_s",
     "roof_flops_per_s", "max_bytes_per_s", "peak_bytes_per_s", "ceiling_bytes_per_s", "crossing_bytes",
-    "max_flops_per_s", "peak_flops_per_s", "mix_flops_per_s", "ceiling_flops_per_s",
+    "max_flops_per_s", "peak_flops_per_s", "mix_flops_per_s", "ceiling_flops_per_s", "precision",
 )  # fmt: skip
 #: An axis is this much wider than its points, on either side.
 _MARGIN = 4.0
@@ -35,6 +35,7 @@ def _row(roofline: KernelRoofline, level: LevelCeiling) -> tuple[object, ...]:
         roofline.low_flops_per_s, roofline.high_flops_per_s, roofline.roof(level), level.max_bytes_per_s,
         level.peak_bytes_per_s, level.ceiling_bytes_per_s, level.crossing_bytes, roofline.max_flops_per_s,
         roofline.peak_flops_per_s, roofline.mix_flops_per_s, roofline.ceiling_flops_per_s,
+        roofline.precision,
     )  # fmt: skip
 
 

@@ -33,6 +33,8 @@ _KERNEL_COLOURS = (
 #: Of a panel, and of what is left for its axes.
 _PANEL_INCHES, _DRAWN_INCHES = (6.4, 5.6), (5.5, 4.4)
 _BAND_OVERHANG = 1.25
+#: A label of a compute roof: what it takes of the height of a panel, and its width; more stand over one another.
+_LABEL_SHARE, _LABEL_POINTS, _MOST_BESIDE = 0.05, 125, 3
 _LONGEST_NAME = 40
 #: Of the legend: a wide letter, and what a line and the gap beside it take.
 _LETTER_INCHES, _HANDLE_INCHES, _MOST_LEGEND_COLUMNS = 0.075, 0.65, 5
@@ -112,17 +114,28 @@ def _draw_machine(panel: "Axes", group: Sequence[KernelRoofline], across: tuple[
             _draw_diagonal(panel, level.peak_bytes_per_s, top, {"ls": "--", "color": colour, "lw": 0.7})
         _write_along(panel, level)
     # Kernels of several precisions have maxima between: those that read the same are one roof.
-    for text, roofline in {format_count(each.max_flops_per_s, "FLOP/s"): each for each in group}.items():
-        _draw_compute_roof(panel, roofline, text, across)
+    roofs = {f"{format_count(each.max_flops_per_s, 'FLOP/s')} {each.precision}".rstrip(): each for each in group}
+    ends: list[float] = []
+    for text, roofline in sorted(roofs.items(), key=lambda item: -item[1].max_flops_per_s):
+        height = _draw_compute_roof(panel, roofline)
+        near = sum(math.log(other / height) < _LABEL_SHARE * math.log(_height_ratio(panel)) for other in ends)
+        ends.append(height)
+        place = (-4 - _LABEL_POINTS * (near % _MOST_BESIDE), 3)
+        panel.annotate(text, (across[1], height), xytext=place, textcoords="offset points", ha="right", fontsize=8)
 
 
-def _draw_compute_roof(panel: "Axes", roofline: KernelRoofline, text: str, across: tuple[float, float]) -> None:
+def _draw_compute_roof(panel: "Axes", roofline: KernelRoofline) -> float:
+    """Draw one compute roof; return the height that its label stands on."""
     top, peak = roofline.max_flops_per_s, roofline.peak_flops_per_s
     panel.axhline(top, color="black", lw=1.6, ls="-" if roofline.is_compute_measured else "--")
     if peak and roofline.is_compute_measured:
         panel.axhline(peak, color="black", lw=0.7, ls="--")
-    place = (across[1], max(top, peak or top))
-    panel.annotate(text, place, xytext=(-4, 3), textcoords="offset points", ha="right", fontsize=8)
+    return max(top, peak or top)
+
+
+def _height_ratio(panel: "Axes") -> float:
+    bottom, top = panel.get_ylim()
+    return top / bottom
 
 
 def _draw_diagonal(panel: "Axes", bytes_per_s: float, top: float, style: "dict[str, Any]") -> None:
