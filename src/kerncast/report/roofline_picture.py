@@ -33,8 +33,10 @@ _KERNEL_COLOURS = (
 #: Of a panel, and of what is left for its axes.
 _PANEL_INCHES, _DRAWN_INCHES = (6.4, 5.6), (5.5, 4.4)
 _BAND_OVERHANG = 1.25
-#: A label of a compute roof: what it takes of the height of a panel, and its width; more stand over one another.
-_LABEL_SHARE, _LABEL_POINTS, _MOST_BESIDE = 0.05, 125, 3
+#: Of the height of a panel, what the label of a compute roof takes.
+_LABEL_SHARE = 0.06
+#: Where labels of near roofs stand: at which end, how many points from it, and which corner of the text is there.
+_LABEL_PLACES = ((1, (-4, 3), "right", "bottom"), (0, (4, 3), "left", "bottom"), (0, (4, -3), "left", "top"))
 _LONGEST_NAME = 40
 #: Of the legend: a wide letter, and what a line and the gap beside it take.
 _LETTER_INCHES, _HANDLE_INCHES, _MOST_LEGEND_COLUMNS = 0.075, 0.65, 5
@@ -115,13 +117,25 @@ def _draw_machine(panel: "Axes", group: Sequence[KernelRoofline], across: tuple[
         _write_along(panel, level)
     # Kernels of several precisions have maxima between: those that read the same are one roof.
     roofs = {f"{format_count(each.max_flops_per_s, 'FLOP/s')} {each.precision}".rstrip(): each for each in group}
-    ends: list[float] = []
+    columns: list[list[float]] = [[] for _ in _LABEL_PLACES]
     for text, roofline in sorted(roofs.items(), key=lambda item: -item[1].max_flops_per_s):
         height = _draw_compute_roof(panel, roofline)
-        near = sum(math.log(other / height) < _LABEL_SHARE * math.log(_height_ratio(panel)) for other in ends)
-        ends.append(height)
-        place = (-4 - _LABEL_POINTS * (near % _MOST_BESIDE), 3)
-        panel.annotate(text, (across[1], height), xytext=place, textcoords="offset points", ha="right", fontsize=8)
+        column = _free_column(columns, height, panel)
+        columns[column].append(height)
+        end, points, side, edge = _LABEL_PLACES[column]
+        style = {"boxstyle": "square,pad=0.05", "fc": "white", "ec": "none", "alpha": 0.7}
+        place = (across[end], height)
+        panel.annotate(text, place, points, textcoords="offset points", ha=side, va=edge, fontsize=8, bbox=style)
+
+
+def _free_column(columns: Sequence[Sequence[float]], height: float, panel: "Axes") -> int:
+    """Return where a label hides no other: at the right where none is near, else at the left, where no marker is."""
+    bottom, top = panel.get_ylim()
+    least = _LABEL_SHARE * math.log(top / bottom)
+    is_near = [any(math.log(other / height) <= least for other in heights) for heights in columns]
+    if not any(is_near):
+        return 0
+    return next((place for place in range(1, len(columns)) if not is_near[place]), len(columns) - 1)
 
 
 def _draw_compute_roof(panel: "Axes", roofline: KernelRoofline) -> float:
@@ -131,11 +145,6 @@ def _draw_compute_roof(panel: "Axes", roofline: KernelRoofline) -> float:
     if peak and roofline.is_compute_measured:
         panel.axhline(peak, color="black", lw=0.7, ls="--")
     return max(top, peak or top)
-
-
-def _height_ratio(panel: "Axes") -> float:
-    bottom, top = panel.get_ylim()
-    return top / bottom
 
 
 def _draw_diagonal(panel: "Axes", bytes_per_s: float, top: float, style: "dict[str, Any]") -> None:
