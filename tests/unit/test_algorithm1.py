@@ -240,3 +240,21 @@ def test_between_generations_the_interval_is_wider_wherever_the_counts_are_from(
         assert width(profile, "h100-pcie") == pytest.approx(2.51, abs=0.005)
     told = " ".join(Algorithm1().predict(case(unknown, "h100-pcie"), Question(level=0.9)).caveats)
     assert "on compute capability 7.5, another generation: wider interval, times and divided by 2.5" in told
+
+
+def test_without_any_counted_operations_the_interval_holds_both_roofs() -> None:
+    bare = profiled("v100-pcie-16gb", 1e-3, dram_bytes=4e8)
+    assert bare.resources is not None
+    bare = replace(bare, float_mixes=None, work=replace(bare.work, fp16_flops=None, fp32_flops=None, fp64_flops=None))
+    found = Algorithm1().estimate(case(bare, "h100-pcie"), Timing.PROFILER)
+    # Copies 804 and 1704 GB/s (GPU files); FP32 by the data sheets 2 x 64 x 80 x 1.38 GHz, 2 x 128 x 114 x 1.755 GHz.
+    assert found.seconds == pytest.approx(1e-3 * 804 / 1704)
+    assert found.low == pytest.approx(1e-3 * (128 * 80 * 1.38) / (256 * 114 * 1.755))
+    assert found.high == found.seconds
+    assert "the floating-point operations are unknown" in " ".join(found.caveats)
+    for known in (profiled("v100-pcie-16gb", flops=1e6), profiled("v100-pcie-16gb", flops=1e12)):
+        # Whatever the operations would have been, the forecast with them lies in the interval.
+        own = replace(known, traffic=bare.traffic, levels=bare.levels)
+        assert (
+            found.low <= Algorithm1().estimate(case(own, "h100-pcie"), Timing.PROFILER).seconds <= found.high * 1.000001
+        )

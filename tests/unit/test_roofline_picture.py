@@ -12,13 +12,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from kerncast.float_mix import FloatMix
 from kerncast.kernel_roofline import KernelRoofline, LevelCeiling
 from kerncast.models.ceilings import kernel_rooflines
 from kerncast.report.picture_files import save_picture, svg_text
 from kerncast.report.roofline_chart import drawable, extents, roofline_csv
 from kerncast.report.roofline_picture import draw_rooflines
 from kerncast.report.rooflines import rooflines_of_cases
-from transfers import NOTHING, case, profiled, with_levels
+from transfers import NOTHING, case, exact, profiled, with_levels
 
 MATHEMATICS = "square<$x^2$> & \\frac{1}{2} _ %"
 LONG = "void " + "ns::" * 40 + "kernel<" + ", ".join(f"Policy<{n}, float>" for n in range(60)) + ">(const T1 *)"
@@ -141,6 +142,14 @@ def test_the_precision_of_a_kernel_is_that_of_its_operations() -> None:
     for bits in (16, 32, 64):
         both = kernel_rooflines(case(profiled("v100-pcie-16gb", bits=bits), "h100-pcie"))
         assert {each.precision for each in both} == {f"FP{bits}"}
+
+
+@pytest.mark.parametrize(("single", "name"), [(1e5, "FP64"), (6e8, "FP32+FP64")])
+def test_a_trace_of_another_precision_is_not_named(single: float, name: str) -> None:
+    double = profiled("v100-pcie-16gb", bits=64)
+    part = FloatMix(32, exact(single / 4), exact(single / 4), exact(single / 4))
+    mixed = replace(double, float_mixes=(part, *(double.float_mixes or ())))
+    assert {each.precision for each in kernel_rooflines(case(mixed, "h100-pcie"))} == {name}
 
 
 def test_the_ceilings_of_the_kernel_are_dotted_and_end_at_its_compute_ceiling() -> None:

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from kerncast.errors import MissingEvidenceError, Refusal
 from kerncast.gpu import GPU
-from kerncast.kernel_profile import Count, KernelProfile
+from kerncast.kernel_profile import Count, KernelProfile, Origin
 from kerncast.models.base import Case, Estimate, Model, Question
 from kerncast.models.demands import float_mixes_of, memory_levels_of, not_counted, taken_as_none
 from kerncast.models.measured_run import Measured, counted, measured_run, present, timing_caveats
@@ -77,13 +77,14 @@ class Algorithm1(Model):
         measured = roofs.work / found.run.seconds
         eta = efficiency(measured, shares[0], roofs.source)
         seconds = target_seconds(roofs.work, eta, shares[1], roofs.target)
+        by_compute = _by_compute(found, roofs, shares) if _is_work_unknown(found.profile) else seconds
         terms = (Term("compute", roofs.compute_s[1]), Term("dram", roofs.dram_s[1]))
         return Estimate(
             seconds=seconds,
             limiter=max(terms, key=lambda term: term.seconds).name,
             terms=tuple(term for term in terms if term.seconds),
-            low=seconds,
-            high=seconds,
+            low=min(seconds, by_compute),
+            high=max(seconds, by_compute),
             caveats=(
                 *occupancy_notes,
                 *roof_notes,
@@ -197,10 +198,33 @@ def roofs_of(found: Measured) -> tuple[Roofs, tuple[str, ...]]:
     bandwidths, dram_kind = _bandwidths(found.run.gpu, found.target)
     rates, notes = _compute_rates(flops, found.run.gpu, found.target)
     maxima = f"DRAM bandwidth of both GPUs: {dram_kind}"
-    return Roofs(flops.total, nbytes, rates, bandwidths), (maxima, *notes, *taken_as_none(not_counted(profile)))
+    none = (_UNKNOWN_WORK,) if _is_work_unknown(profile) else taken_as_none(not_counted(profile))
+    return Roofs(flops.total, nbytes, rates, bandwidths), (maxima, *notes, *none)
+
+
+def _is_work_unknown(profile: KernelProfile) -> bool:
+    """Return whether a profiler counted no operations, but bytes that cross DRAM."""
+    work = profile.work
+    is_counted = any((work.fp16_flops, work.fp32_flops, work.fp64_flops)) or float_mixes_of(profile) is not None
+    dram = memory_levels_of(profile).dram_bytes or profile.traffic.dram_bytes
+    return work.origin is Origin.PROFILED and not is_counted and dram is not None and present(dram.value) > 0
+
+
+def _by_compute(found: Measured, roofs: Roofs, shares: tuple[float, float]) -> float:
+    """Return the time on the target if FP32 arithmetic were the roof on both: whatever FLOPs is, Roof moves between."""
+    (source, target) = roofs.flops_per_s
+    return found.run.seconds * (source / target) * (shares[0] / shares[1])
+
+
+_UNKNOWN_WORK = (
+    "the floating-point operations are unknown: the forecast is by DRAM bandwidth (equations 6 to 8), its interval"
+    " reaches to what the ratio of FP32 rates gives; ncu --set full and --page raw, or the source, tell them"
+)
 
 
 def _flops_of(profile: KernelProfile) -> _Flops:
+    if _is_work_unknown(profile):
+        return _Flops(0.0, 0.0, 0.0)
     work = profile.work
     counts = [work.fp16_flops, work.fp32_flops, work.fp64_flops]
     mixes = float_mixes_of(profile)

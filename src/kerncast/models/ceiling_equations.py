@@ -12,6 +12,8 @@ from kerncast.models.machine_maxima import SHARED_BYTES_PER_CLOCK, MachineMaxima
 
 #: An addition or a multiplication takes the place of a fused multiply-add, which is two operations.
 _ADD_MUL_OVER_FMA = 0.5
+#: A precision with less of the time of all operations is not named: a round figure.
+_TRACE = 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +176,7 @@ class ComputeCeiling:
     is_measured: bool
     """whether somebody measured the machine's maximum, of all precisions"""
     bits: tuple[int, ...] = ()
-    """of the precisions that are used"""
+    """of the precisions that make up its maximum"""
 
 
 def compute_ceiling(demand: Demand, machine: MachineMaxima) -> ComputeCeiling:
@@ -201,8 +203,14 @@ def compute_ceiling(demand: Demand, machine: MachineMaxima) -> ComputeCeiling:
         ceiling_flops_per_s=active_rate(demand.active_threads, mixed),
         peak_flops_per_s=_harmonic(flops, peaks) if len(peaks) == len(used) else None,
         is_measured=all(maximum.is_measured for maximum in maxima),
-        bits=tuple([mix.bits for mix in used]),
+        bits=_telling(used, [amount / maximum.rate for amount, maximum in zip(flops, maxima, strict=True)]),
     )
+
+
+def _telling(mixes: Sequence[FloatMix], seconds: Sequence[float]) -> tuple[int, ...]:
+    """Return the precisions whose operations take more than a trace of the time."""
+    least = _TRACE * sum(seconds)
+    return tuple([mix.bits for mix, its in zip(mixes, seconds, strict=True) if its > least])
 
 
 def _harmonic(flops: Sequence[float], rates: Sequence[float]) -> float:
