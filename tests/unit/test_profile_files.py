@@ -88,6 +88,7 @@ def test_a_damaged_report_of_ncu_goes_to_its_reader(tmp_path: Path) -> None:
         ("[]", "JSON is of no tool"),
         ('{"a": 1}', "JSON is of no tool"),
         ('{"Metadata": {"a": ', "ends too early"),
+        ('{"Metadata": {"Dev', "ends too early"),
         ('{"Metadata": x}', "no JSON"),
         ("[" * 100_000, "JSON"),
         ('{"cache": ' + "9" * 100_000 + "}", "JSON"),

@@ -57,6 +57,13 @@ def test_a_number_that_only_a_later_gpu_has_is_shown() -> None:
     assert table.rows[1] == ("roof", "1 GB/s", "–", "2 GB/s")
 
 
+def test_a_number_of_the_run_that_depends_on_the_target_is_a_range() -> None:
+    """Maxima are taken of the same kind for both GPUs, so that what the run reached of them may differ."""
+    pairs = (("A100", 1.14), ("H100", 1.08))
+    (table,) = transfer_tables([forecast(gpu, (Figure("l1 efficiency", "1", share, share),)) for gpu, share in pairs])
+    assert table.rows[1] == ("l1 efficiency", "1.08 to 1.14", "1.14", "1.08")
+
+
 def test_nothing_was_carried_over() -> None:
     assert transfer_tables([]) == ()
     assert transfer_tables([replace(forecast("A100", ()), transfer=None)]) == ()

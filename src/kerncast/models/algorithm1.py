@@ -156,7 +156,7 @@ def occupancies(case: Case) -> tuple[tuple[float, float], tuple[str, ...]]:
     return (achieved, min(1.0, achieved * bounds[1] / bounds[0])), (note,)
 
 
-_SAME_REGISTERS = "the kernel is taken to need as many registers on the other generation: its source is unknown"
+_SAME_REGISTERS = "the kernel is taken to need as many registers on the other generation: it is not compiled for that"
 
 
 def _same_generation(one: GPU, other: GPU) -> bool:

@@ -92,7 +92,7 @@ def parse_json(text: str, where: str) -> object:
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
-        cut = error.pos >= len(text.rstrip())
+        cut = error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated string")
         raise InputError(
             "the JSON ends too early" if cut else f"no JSON: {error.msg}",
             where=f"{where}, line {error.lineno}",

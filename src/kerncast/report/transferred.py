@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from itertools import groupby
 
-from kerncast.prediction import Prediction
+from kerncast.prediction import Figure, Prediction
 from kerncast.report.tables import Table
 from kerncast.units import format_count, format_seconds
 
@@ -26,10 +26,16 @@ def _table(group: list[Prediction]) -> Table:
     rows = [("time", format_seconds(transfers[0].measured_seconds, 3), *times)]
     for name in dict.fromkeys(figure.name for transfer in transfers for figure in transfer.figures):
         figures = [transfer.figure(name) for transfer in transfers]
-        first = next(figure for figure in figures if figure)
         cells = (_cell(figure.target, figure.unit) if figure else "–" for figure in figures)
-        rows.append((name, _cell(first.source, first.unit), *cells))
+        rows.append((name, _source_cell([figure for figure in figures if figure]), *cells))
     return Table((group[0].kernel, f"{transfers[0].gpu}, measured", *targets), tuple(rows))
+
+
+def _source_cell(figures: Sequence[Figure]) -> str:
+    """Return the number of the measured GPU: a range where it depends on what is known of each target."""
+    known = [figure.source for figure in figures if figure.source is not None]
+    ends = [_cell(end, figures[0].unit) for end in (min(known), max(known))] if known else ["–"]
+    return " to ".join(dict.fromkeys(ends))
 
 
 def _cell(value: float | None, unit: str) -> str:
