@@ -29,8 +29,8 @@ from kerncast.launch import Launch, load_launches
 from kerncast.models import (
     DEFAULT_MODEL,
     DEFAULT_MODEL_OF_COUNTS,
-    DEFAULT_MODEL_OF_PROFILES,
     DEFAULT_MODEL_OF_TIMES,
+    NEXT_MODEL_OF_PROFILES,
     Case,
     Question,
     model_named,
@@ -249,7 +249,7 @@ def _noted(prediction: Prediction, before: tuple[str, ...] = (), after: tuple[st
 def _models_for(case: Case) -> tuple[str, ...]:
     """Return the models to try for some evidence, the best one first."""
     if case.source is not None and case.executed is None:
-        return DEFAULT_MODEL_OF_PROFILES, DEFAULT_MODEL_OF_TIMES, DEFAULT_MODEL_OF_COUNTS
+        return DEFAULT_MODEL_OF_TIMES, NEXT_MODEL_OF_PROFILES, DEFAULT_MODEL_OF_COUNTS
     if case.source is not None:
         return DEFAULT_MODEL_OF_TIMES, DEFAULT_MODEL, DEFAULT_MODEL_OF_COUNTS
     if case.executed is not None:

@@ -72,7 +72,8 @@ def test_what_threads_do_is_kept_beside_another_time_and_what_sms_do_is_not() ->
 
 def test_a_source_that_cannot_be_executed_fails_its_launch_alone(tmp_path: Path) -> None:
     faulty = launch_in(tmp_path, block=(64, 1, 1))
-    cases = ProfileCases(replace(profiled(), kernel="twice"), (faulty,), (), CHOICES)
+    seen = replace(profiled(), kernel="twice", grid=faulty.grid, block=faulty.block)
+    cases = ProfileCases(seen, (faulty,), (), CHOICES)
     assert cases.on(load_gpu("t4")) is None
     (failure,) = cases.failures
     assert (failure.kernel, failure.architecture) == ("twice", None)

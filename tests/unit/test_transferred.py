@@ -40,7 +40,7 @@ def test_a_column_per_gpu_with_units() -> None:
 
 def test_a_table_per_launch_and_source() -> None:
     ours = [forecast("A100", (), 1), forecast("A100", (), 0), forecast("H100", (), 1), forecast("T4", (), 1, "P100")]
-    tables = transfer_tables([*ours, replace(ours[0], transfer=None)])
+    tables = list(transfer_tables([*ours, replace(ours[0], transfer=None)]))
     assert [table.heading[1:] for table in tables] == [
         ("V100, measured", "A100"), ("P100, measured", "T4"), ("V100, measured", "A100", "H100"),
     ]  # fmt: skip
@@ -65,8 +65,8 @@ def test_a_number_of_the_run_that_depends_on_the_target_is_a_range() -> None:
 
 
 def test_nothing_was_carried_over() -> None:
-    assert transfer_tables([]) == ()
-    assert transfer_tables([replace(forecast("A100", ()), transfer=None)]) == ()
+    assert list(transfer_tables([])) == []
+    assert list(transfer_tables([replace(forecast("A100", ()), transfer=None)])) == []
 
 
 @pytest.mark.parametrize("model", ["algorithm1", "ceilings"])

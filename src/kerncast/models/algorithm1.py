@@ -62,6 +62,13 @@ class Algorithm1(Model):
             return None
         return f"the time was measured on compute capability {gpu.compute_capability}"
 
+    def error_factor(self, case: Case, level: float) -> tuple[float, tuple[str, ...]]:
+        """Return the factor of the model's error; 1 for the GPU that was measured, at the clock that it has there."""
+        measured = measured_run(case, self.name).run.gpu
+        if measured.id == case.gpu.id and measured.clock_hz == case.gpu.clock_hz:
+            return 1.0, (f"the time is the one measured on {measured.name}: how far runs differ is not known",)
+        return super().error_factor(case, level)
+
     def predict(self, case: Case, question: Question) -> Prediction:
         """Return the forecast, of the timing that was measured."""
         timing = measured_run(case, self.name).run.timing

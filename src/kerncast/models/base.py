@@ -81,21 +81,23 @@ class Model(ABC):
             return None
         return f"the counts are of code for {resources.architecture}"
 
+    def error_factor(self, case: Case, level: float) -> tuple[float, tuple[str, ...]]:
+        """Return what the equations' bounds are multiplied and divided by at this level, and why."""
+        calibration = calibration_of(self.name)
+        own = calibration.factor(level) if calibration else interval_factor(self.log_sigma, level)
+        note = _calibrated(calibration, own, level) if calibration else _uncalibrated(own)
+        other_generation = self.other_generation(case)
+        if other_generation is None:
+            return own, (note,)
+        factor = math.exp(math.hypot(math.log(own), math.log(interval_factor(FOREIGN_CODE_LOG_SIGMA, level))))
+        wider = f"{other_generation}, another generation: wider interval, times and divided by {factor:.2g} in all"
+        return factor, (wider, note)
+
     def predict(self, case: Case, question: Question) -> Prediction:
         """Return the forecast with its interval: the equations' bounds, widened by the model's error."""
         profile, gpu = case.profile, case.gpu
         estimate = self.estimate(case, question.timing)
-        calibration = calibration_of(self.name)
-        own = calibration.factor(question.level) if calibration else interval_factor(self.log_sigma, question.level)
-        note = _calibrated(calibration, own, question.level) if calibration else _uncalibrated(own)
-        foreign: tuple[str, ...] = ()
-        factor = own
-        if other_generation := self.other_generation(case):
-            other = interval_factor(FOREIGN_CODE_LOG_SIGMA, question.level)
-            factor = math.exp(math.hypot(math.log(own), math.log(other)))
-            foreign = (
-                f"{other_generation}, another generation: wider interval, times and divided by {factor:.2g} in all",
-            )
+        factor, notes = self.error_factor(case, question.level)
         return Prediction(
             kernel=profile.kernel,
             launch=profile.index,
@@ -108,7 +110,7 @@ class Model(ABC):
             timing=question.timing,
             limiter=estimate.limiter,
             terms=estimate.terms,
-            caveats=(*profile.caveats, *foreign, *estimate.caveats, note),
+            caveats=(*profile.caveats, *estimate.caveats, *notes),
             model=self.name,
             transfer=estimate.transfer,
         )

@@ -72,7 +72,7 @@ def build_document(forecast: Forecast) -> Document:
 
 
 def _transfer_section(predictions: Sequence[Prediction]) -> tuple[Section, ...]:
-    tables = transfer_tables(predictions)
+    tables = tuple(transfer_tables(predictions))
     return (Section("Carried over from a measured run", tables=tables),) if tables else ()
 
 

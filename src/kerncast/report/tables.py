@@ -42,6 +42,19 @@ def print_table(table: Table, console: Console) -> None:
     console.print(rich_table)
 
 
+def print_rows(table: Table, console: Console) -> None:
+    """Print a table of thousands of rows, each on one line however wide, which is many times faster."""
+    widths = [max(map(len, column)) for column in zip(table.heading, *table.rows, strict=True)]
+    is_text = [heading in _TEXT_COLUMNS for heading in table.heading]
+    for row in (table.heading, tuple("─" * width for width in widths), *table.rows):
+        cells = (
+            cell.ljust(width) if left else cell.rjust(width)
+            for cell, width, left in zip(row, widths, is_text, strict=True)
+        )
+        console.out(" " + "  ".join(cells).rstrip(), highlight=False)
+    console.out("")
+
+
 def print_notes(notes: Sequence[str], console: Console) -> None:
     """Print caveats as dim lines."""
     for note in notes:

@@ -1,6 +1,6 @@
 """How a measured time was carried over to other GPUs: the numbers of both."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from kerncast.prediction import Figure, Prediction
@@ -10,10 +10,11 @@ from kerncast.units import format_count, format_seconds
 _RATES = ("FLOP/s", "B/s", "FLOP", "B")
 
 
-def transfer_tables(predictions: Sequence[Prediction]) -> tuple[Table, ...]:
-    """Return a table per launch and measured GPU: a row per number, a column per GPU."""
+def transfer_tables(predictions: Sequence[Prediction]) -> Iterator[Table]:
+    """Yield a table per launch and measured GPU: a row per number, a column per GPU."""
     carried = [p for p in predictions if p.transfer]
-    return tuple(_table(list(group)) for _, group in groupby(sorted(carried, key=_origin), key=_origin))
+    for _, group in groupby(sorted(carried, key=_origin), key=_origin):
+        yield _table(list(group))
 
 
 def _origin(p: Prediction) -> tuple[int, str]:

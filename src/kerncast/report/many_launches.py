@@ -1,0 +1,95 @@
+"""A forecast of many launches for a terminal: one list of all, what limits them together, the caveats of most."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+
+from kerncast.forecast import Forecast
+from kerncast.prediction import Prediction
+from kerncast.report.as_json import totals
+from kerncast.report.tables import Table
+from kerncast.report.words import (
+    describe_interval,
+    describe_limiter,
+    describe_percent,
+    describe_sampling,
+    head_interval,
+)
+from kerncast.units import format_seconds
+
+#: Of more launches, a table for each would be unreadable.
+MOST_TABLES = 20
+_MOST_NOTES = 12
+_NAME_WIDTH = 48
+
+
+def all_launches(predictions: Sequence[Prediction]) -> Table:
+    """Return one row per launch and GPU, in the order of launches."""
+    heading = ("launch", "kernel", "GPU", "time", head_interval(predictions[:1]), "limited by")
+    limiters = {name: describe_limiter(name) for name in {p.limiter for p in predictions}}
+    rows = tuple(
+        (
+            str(p.launch),
+            _shortened(p.kernel),
+            p.gpu,
+            format_seconds(p.seconds),
+            describe_interval(p),
+            limiters[p.limiter],
+        )
+        for p in predictions
+    )
+    return Table(heading, rows)
+
+
+def _shortened(name: str) -> str:
+    """Return a name with its middle left out; arguments at its end tell instances of a template apart.
+
+    >>> _shortened("void f<float, 64>(const float *, float *, unsigned long long, int)")
+    'void f<float, 64>(const…*, unsigned long long, int)'
+    """
+    half = (_NAME_WIDTH + 2) // 2
+    return name if len(name) <= 2 * half else f"{name[: half - 2]}…{name[-half - 2 :]}"
+
+
+def conclude_together(predictions: Sequence[Prediction]) -> list[str]:
+    """Return which GPU takes the least for all launches that all GPUs have, and what limits how much of its time."""
+    everyone = totals(predictions)
+    most = max(row["launches"] for row in everyone)
+    whole = sorted((row for row in everyone if row["launches"] == most), key=lambda row: row["seconds"])
+    best = whole[0]
+    sentence = f"All {most} launches take about {format_seconds(best['seconds'], 3)} on {best['gpu']}"
+    if len(whole) > 1:
+        last = whole[-1]
+        sentence += f", the fastest of {len(whole)} GPUs; {format_seconds(last['seconds'], 3)} on {last['gpu']}"
+    by_limiter: dict[str, float] = defaultdict(float)
+    for p in predictions:
+        if p.gpu_id == best["gpu_id"]:
+            by_limiter[p.limiter] += p.seconds
+    ranked = sorted(by_limiter.items(), key=lambda each: -each[1])
+    shares = ", ".join(f"{describe_limiter(name)} {describe_percent(s / best['seconds'])}" for name, s in ranked)
+    return [f"{sentence}.", f"What limits them on {best['gpu']}, by time: {shares}."]
+
+
+def origins(forecast: Forecast) -> Iterator[str]:
+    """Yield how the counts came about, with the number of launches of each kind."""
+    by_launch = {case.profile.index: describe_sampling(case.profile) for case in forecast.cases}
+    for sentence, count in Counter(by_launch.values()).most_common(_MOST_NOTES):
+        yield sentence if count == len(by_launch) else f"{count} launches: {sentence}"
+
+
+def common_notes(forecast: Forecast) -> list[str]:
+    """Return the caveats that concern the most forecasts, each with their number; then how many others there are."""
+    counted = Counter(caveat for p in forecast.predictions for caveat in set(p.caveats))
+    everything = len(forecast.predictions)
+    notes = [
+        caveat if count == everything else f"{count} of {everything} forecasts: {caveat}"
+        for caveat, count in counted.most_common(_MOST_NOTES)
+    ]
+    if len(counted) > _MOST_NOTES:
+        notes.append(
+            f"{len(counted) - _MOST_NOTES} further caveats of fewer forecasts: --json has each with its launch"
+        )
+    refused = Counter(r.reason for r in forecast.refused)
+    notes += [f"Refused, {count} times: {reason}" for reason, count in refused.most_common(_MOST_NOTES)]
+    if len(refused) > _MOST_NOTES:
+        notes.append(f"{len(refused) - _MOST_NOTES} further reasons of refusals: --json has each with its launch")
+    return notes
