@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 
 #: A command makes many values that live until it ends: looking for garbage among them is a fifth of its time.
-_OBJECTS_BETWEEN_COLLECTIONS = 200_000
+_OBJECTS_BETWEEN_COLLECTIONS = 2_000_000
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
