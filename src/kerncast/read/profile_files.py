@@ -57,12 +57,12 @@ def read_profile(
     text = read_text(path)
     if text.lstrip()[:1] in {"{", "["}:
         return tuned_profiles(read_tuned(text, where), source_gpu, where, selection, launches)
-    kind = _kind_of_csv(text)
+    kind = kind_of_csv(text)
     if kind == "ncu":
-        _check_rows(text, where)
-        return profiles_of(read_ncu_csv(_lines(text), where), source_gpu, where, selection)
+        check_rows(text, where)
+        return profiles_of(read_ncu_csv(lines_of(text), where), source_gpu, where, selection)
     if kind == "nvprof":
-        return nvprof_profiles(read_nvprof(_lines(text), where), source_gpu, where, selection)
+        return nvprof_profiles(read_nvprof(lines_of(text), where), source_gpu, where, selection)
     raise InputError("no profile is in it", where=where, cure=_KNOWN)
 
 
@@ -82,7 +82,7 @@ def read_tuned(text: str, where: str) -> Sequence[TunedConfiguration]:
     raise InputError("this JSON is of no tool that is known", where=where, cure=_KNOWN)
 
 
-def _lines(text: str) -> Iterator[str]:
+def lines_of(text: str) -> Iterator[str]:
     """Yield the lines of a text without a second copy of it."""
     start = 0
     while start < len(text):
@@ -91,7 +91,7 @@ def _lines(text: str) -> Iterator[str]:
         start = end
 
 
-def _check_rows(text: str, where: str) -> None:
+def check_rows(text: str, where: str) -> None:
     """Raise InputError for more rows than are taken, before any is read: a row of a page begins with a quote."""
     rows = text.count('\n"')
     most = MOST_VALUES if '"Metric Name"' in text else MOST_ROWS
@@ -100,9 +100,9 @@ def _check_rows(text: str, where: str) -> None:
         raise InputError(f"it has {rows:,} rows, more than {most:,}", where=where, cure=cure)
 
 
-def _kind_of_csv(text: str) -> str | None:
+def kind_of_csv(text: str) -> str | None:
     """Return which profiler wrote the first table, or None where no header of one is found."""
-    for line in islice(_lines(text), _MOST_LINES_BEFORE):
+    for line in islice(lines_of(text), _MOST_LINES_BEFORE):
         plain = line.removeprefix("\ufeff")
         if plain.startswith(("ID,", '"ID",')) and "Kernel Name" in plain:
             return "ncu"

@@ -1,0 +1,97 @@
+"""Reads launches with features and measured times: CSV, Parquet, a profiler's file, the executor's feature table.
+
+Several files are put together. Those without times (``kerncast profile --features``) are joined with those that have
+times, on the columns that name a launch in both: kernel, GPU, launch, grid and so on.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from kerncast.errors import InputError
+from kerncast.read.bounded_text import read_text, starts_with
+from kerncast.read.feature_cleaning import CleaningRules, CleanTable, DataFile, LaunchRows, RemovedColumn, Why, clean
+from kerncast.read.feature_columns import Roles, roles_of
+from kerncast.read.launch_columns import Columns, csv_columns, parquet_columns, sha256_of
+from kerncast.read.launch_join import joined, stacked
+from kerncast.read.ncu_report import SIGNATURE
+from kerncast.read.profiled_columns import profiled_columns, report_columns
+
+_PARQUET = b"PAR1"
+_UNNAMED = "unnamed"
+_TIME_CURE = "Name the time with its unit: time_us, time_us_median, seconds; or give its file beside this one."
+
+
+def read_feature_table(
+    paths: Sequence[Path], rules: CleaningRules | None = None, *, time: str | None = None
+) -> CleanTable:
+    """Read and clean launches; raises InputError with place and cure.
+
+    ``time`` names the column of the times where there are several; otherwise medians come before means and minima.
+    """
+    if not paths:
+        raise InputError("no file is given", cure="Name a table of launches.")
+    tables = [_columns(path) for path in paths]
+    roles = [roles_of(table.names, time) for table in tables]
+    with_times = [table for table, role in zip(tables, roles, strict=True) if role.time]
+    without = [table for table, role in zip(tables, roles, strict=True) if not role.time]
+    if not with_times:
+        what = f"it has no column {time[:60]!r} with a unit" if time else "no column is a time with its unit"
+        raise InputError(what, where=tables[0].source, cure=_TIME_CURE)
+    table, partial = stacked(with_times)
+    if without:
+        features, more = stacked(without)
+        table, partial = joined(features, table), (*partial, *more)
+    files = tuple(DataFile(path.name, sha256_of(path)) for path in paths)
+    removed = tuple(RemovedColumn(name, Why.NOT_EVERYWHERE) for name in partial)
+    return clean(_launches(table, roles_of(table.names, time), removed, files), rules or CleaningRules())
+
+
+def _columns(path: Path) -> Columns:
+    if path.is_dir():
+        raise InputError("is a folder", where=str(path), cure="Name a table of launches.")
+    if starts_with(path, _PARQUET):
+        return parquet_columns(path)
+    if starts_with(path, SIGNATURE):
+        return report_columns(path)
+    text = read_text(path)
+    return profiled_columns(text, str(path)) or csv_columns(text, str(path))
+
+
+def _launches(
+    table: Columns, roles: Roles, removed: tuple[RemovedColumn, ...], files: tuple[DataFile, ...]
+) -> LaunchRows:
+    """Return what the columns say of each launch."""
+    assert roles.time is not None
+    texts = [name for name in roles.features if table.is_text(name)]
+    names = tuple(name for name in roles.features if name not in texts)
+    values = np.column_stack([table.numbers(name) for name in names]) if names else np.empty((table.rows, 0))
+    gone = [(roles.times, Why.TIME), (roles.labels, Why.LABEL), (texts, Why.TEXT)]
+    return LaunchRows(
+        names=names,
+        values=values,
+        seconds=table.numbers(roles.time.name) * roles.time.seconds_per_unit,
+        kernels=_names(table, roles.kernel),
+        gpus=_names(table, roles.gpu),
+        configurations=_configurations(table, roles),
+        removed=(*removed, *(RemovedColumn(name, why) for found, why in gone for name in found)),
+        source=table.source,
+        files=files,
+    )
+
+
+def _names(table: Columns, column: str | None) -> tuple[str, ...]:
+    texts = table.texts(column) if column else ("",) * table.rows
+    return tuple(text.strip() or _UNNAMED for text in texts)
+
+
+def _configurations(table: Columns, roles: Roles) -> tuple[str, ...]:
+    """Return what tells launches of a kernel apart, such as ``grid_x=4096 block_x=256``; else the rows' numbers."""
+    if not roles.configuration:
+        return tuple(f"row={row}" for row in range(table.rows))
+    columns = [table.texts(name) for name in roles.configuration]
+    return tuple(
+        " ".join(f"{name}={text}" for name, text in zip(roles.configuration, cells, strict=True))
+        for cells in zip(*columns, strict=True)
+    )
