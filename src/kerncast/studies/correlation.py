@@ -1,0 +1,96 @@
+"""How features go with one another and with the time, by Pearson and Spearman, and which are chosen for it.
+
+Source: G. Warde, "Estimating the Execution Time of CUDA Programs", 2025, sections 3.1 and 3.2: five of 32 features,
+chosen by a correlation matrix; the rule is ours, as the report gives none.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from kerncast.feature_table import FeatureTable, Floats
+
+TIME = "time"
+
+
+@dataclass(frozen=True, slots=True)
+class Correlation:
+    """Both correlations of all features and the time with one another; 0 with what is constant."""
+
+    names: tuple[str, ...]
+    """features in the order of the table, then the time"""
+    pearson: Floats
+    """names by names: how far they lie on a line"""
+    spearman: Floats
+    """names by names: how far one rises with the other; Pearson's of the ranks"""
+
+    @property
+    def strength(self) -> Floats:
+        """The larger of both, without sign."""
+        return np.maximum(np.abs(self.pearson), np.abs(self.spearman))
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """A feature and why it was taken, or left out."""
+
+    name: str
+    with_time: float
+    """strength of its correlation with the time"""
+    because_of: str | None
+    """the stronger feature that it repeats; None where it was taken, or goes too little with the time"""
+    is_taken: bool
+
+
+def correlation(table: FeatureTable) -> Correlation:
+    """Return the correlations of a table.
+
+    >>> values, names = np.array([[1.0, 9], [2, 4], [3, 1]]), [("",) * 3] * 3
+    >>> found = correlation(FeatureTable(("a", "b"), values, np.array([1.0, 8, 27]), *names, "", ""))
+    >>> found.pearson[0].round(3).tolist(), found.spearman[2].round(3).tolist()
+    ([1.0, -0.99, 0.965], [1.0, -1.0, 1.0])
+    """
+    columns = np.column_stack([table.values, table.seconds])
+    ranks = np.column_stack([_ranks(column) for column in columns.T])
+    return Correlation((*table.names, TIME), _pearson(columns), _pearson(ranks))
+
+
+def select(found: Correlation, least_with_time: float, most_between: float) -> tuple[Chosen, ...]:
+    """Return all features, the strongest with the time first, and which are taken.
+
+    One is taken if it goes with the time by ``least_with_time`` at least, and with each taken before it by
+    ``most_between`` at most.
+    """
+    strength = found.strength
+    time = len(found.names) - 1
+    taken: list[int] = []
+    chosen = []
+    for column in np.argsort(-strength[:time, time], kind="stable"):
+        with_time = float(strength[column, time])
+        repeated = next((other for other in taken if strength[column, other] > most_between), None)
+        is_taken = with_time >= least_with_time and repeated is None
+        if is_taken:
+            taken.append(int(column))
+        because = found.names[repeated] if repeated is not None else None
+        chosen.append(Chosen(found.names[column], with_time, because, is_taken))
+    return tuple(chosen)
+
+
+def _pearson(columns: Floats) -> Floats:
+    """Return the correlation of columns [rows, columns] with one another."""
+    centred = columns - columns.mean(axis=0)
+    largest = np.abs(centred).max(axis=0)
+    scaled = centred / np.where(largest > 0, largest, 1)
+    norms = np.sqrt((scaled**2).sum(axis=0))
+    unit = scaled / np.where(norms > 0, norms, 1)
+    matrix: Floats = np.clip(unit.T @ unit, -1, 1)
+    np.fill_diagonal(matrix, 1)
+    return matrix
+
+
+def _ranks(values: Floats) -> Floats:
+    """Return ranks from 1, equal values sharing the mean of theirs."""
+    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
+    last = np.cumsum(counts)
+    ranks: Floats = ((last - counts + 1 + last) / 2)[inverse]
+    return ranks

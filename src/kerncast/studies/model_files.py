@@ -1,0 +1,227 @@
+"""The file of a trained model: a ZIP with a JSON header and NumPy arrays, read without running anything that it holds.
+
+No pickle and no objects: the arrays are numbers of two types, their names and shapes follow from the header, and what
+each means stands in ``regressors.py``. Sizes are checked before anything is unpacked.
+"""
+
+import io
+import json
+import stat
+import zipfile
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kerncast.errors import InputError
+from kerncast.feature_table import Floats
+from kerncast.studies.model_header import ModelHeader, header_object, read_header
+from kerncast.studies.regressors import Forest, Linear, Perceptron, RadialBasis, Regressor, Scaling, Trained
+from kerncast.units import MIB
+
+SUFFIX = ".kcm"
+#: A forest of 150 trees on 34,000 launches has 110 MB of nodes, the header some kB.
+_MOST_UNPACKED_BYTES = 512 * MIB
+_MOST_PACKED_BYTES = 256 * MIB
+_MOST_HEADER_BYTES = 4 * MIB
+#: Deflate can pack by 1000; numbers that a model learned pack by less than 100.
+_MOST_RATIO = 200
+_MOST_ARRAYS = 64
+#: Launches whose forecasts the header records.
+MOST_CHECKED = 8
+_HEADER = "header.json"
+#: The date of each entry: the same model gives the same bytes.
+_DATE = (1980, 1, 1, 0, 0, 0)
+_CURE = "The file was changed or damaged: copy it again, or train the model again."
+_SAME = 1e-9
+_TYPES = (np.dtype("<f8"), np.dtype("<i4"), np.dtype("<i2"))
+
+Array = npt.NDArray[Any]
+Arrays = Mapping[str, Array]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFile:
+    """A model with what its header says of it."""
+
+    header: ModelHeader
+    trained: Trained
+
+    def seconds(self, values: Floats) -> Floats:
+        """Return the forecast of each row [rows, features of the header]."""
+        return self.trained.seconds(values)
+
+
+def write_model(path: Path, model: ModelFile) -> None:
+    """Write a model; the same model gives the same bytes. Raises InputError where it cannot be written."""
+    arrays = _arrays(model.trained)
+    text = json.dumps(header_object(model.header), indent=1, allow_nan=False, ensure_ascii=False)
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        _add(archive, _HEADER, text.encode())
+        for name, array in arrays.items():
+            raw = io.BytesIO()
+            np.lib.format.write_array(raw, array, allow_pickle=False)
+            _add(archive, f"{name}.npy", raw.getvalue())
+    try:
+        path.write_bytes(packed.getvalue())
+    except OSError as error:
+        cure = "Choose another place."
+        raise InputError(f"cannot be written ({error.strerror})", where=str(path), cure=cure) from None
+
+
+def read_model(path: Path) -> ModelFile:
+    """Read a model and check its own forecasts; raises InputError for a file that is damaged, hostile or too new."""
+    where = str(path)
+    try:
+        _check_kind(path)
+        with zipfile.ZipFile(path) as archive:
+            _check_sizes(archive, where)
+            header = read_header(_header_text(archive, where), where)
+            arrays = {name.removesuffix(".npy"): _array(archive, name, where) for name in _array_names(archive)}
+        model = ModelFile(header, _trained(header, arrays))
+        _check_forecasts(model)
+    except InputError as error:
+        raise InputError(error.what, where=where, cure=error.cure) from None
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
+        raise InputError("it is no model of kerncast, or damaged", where=where, cure=_CURE) from error
+    except (OSError, ValueError, KeyError, IndexError, TypeError, OverflowError) as error:
+        if isinstance(error, OSError):
+            reason = error.strerror or "no such path"
+            raise InputError(f"cannot be read ({reason})", where=where, cure="Name an existing file.") from None
+        raise InputError("its arrays do not fit its header", where=where, cure=_CURE) from error
+    return model
+
+
+def _add(archive: zipfile.ZipFile, name: str, content: bytes) -> None:
+    entry = zipfile.ZipInfo(name, _DATE)
+    entry.compress_type = zipfile.ZIP_DEFLATED
+    archive.writestr(entry, content, compresslevel=6)
+
+
+def _check_kind(path: Path) -> None:
+    """Raise InputError for what would never end, or is larger than any model."""
+    found = path.stat()
+    if not stat.S_ISREG(found.st_mode):
+        raise InputError("is no file", where=str(path), cure="Give a file that kerncast train wrote.")
+    if found.st_size > _MOST_PACKED_BYTES:
+        raise _too_large(str(path))
+
+
+def _check_sizes(archive: zipfile.ZipFile, where: str) -> None:
+    """Raise InputError for more entries or bytes than a model has, by what the file declares: reading stops there."""
+    entries = archive.infolist()
+    names = [entry.filename for entry in entries]
+    known = all(name == _HEADER or name.endswith(".npy") for name in names)
+    if _HEADER not in names or not known or len(set(names)) < len(names) or len(names) > _MOST_ARRAYS:
+        raise InputError("it is no model of kerncast", where=where, cure="Give a file that kerncast train wrote.")
+    unpacked = sum(entry.file_size for entry in entries)
+    packed = sum(entry.compress_size for entry in entries)
+    if unpacked > _MOST_UNPACKED_BYTES or unpacked > MIB + _MOST_RATIO * packed:
+        raise _too_large(where)
+
+
+def _too_large(where: str) -> InputError:
+    return InputError(f"it would unpack to more than {_MOST_UNPACKED_BYTES // MIB} MiB", where=where, cure=_CURE)
+
+
+def _header_text(archive: zipfile.ZipFile, where: str) -> str:
+    if archive.getinfo(_HEADER).file_size > _MOST_HEADER_BYTES:
+        raise _too_large(where)
+    return archive.read(_HEADER).decode("utf-8")
+
+
+def _array_names(archive: zipfile.ZipFile) -> Sequence[str]:
+    return [name for name in archive.namelist() if name != _HEADER]
+
+
+def _array(archive: zipfile.ZipFile, name: str, where: str) -> Array:
+    """Return one array: its type and size are checked against the entry's size before memory is taken for it."""
+    declared = archive.getinfo(name).file_size
+    with archive.open(name) as stream:
+        version = np.lib.format.read_magic(stream)
+        if version != (1, 0):
+            raise InputError(f"{name} is of a format that no model has", where=where, cure=_CURE)
+        shape, is_fortran, kind = np.lib.format.read_array_header_1_0(stream, max_header_size=1024)
+        count = int(np.prod([int(size) for size in shape], dtype=object)) if shape else 1
+        if kind not in _TYPES or is_fortran or not 0 <= count * kind.itemsize <= declared:
+            raise InputError(f"{name} holds no numbers of a model", where=where, cure=_CURE)
+        raw = stream.read(count * kind.itemsize)
+    array = np.frombuffer(raw, kind, count).reshape(shape)
+    if not np.isfinite(array).all():
+        raise InputError(f"{name} holds what is no finite number", where=where, cure=_CURE)
+    return array
+
+
+def _arrays(trained: Trained) -> dict[str, Array]:
+    """Return what a model consists of, by name."""
+    found: dict[str, Array] = {}
+    for name, scaling in (("features", trained.feature_scaling), ("times", trained.time_scaling)):
+        if scaling is not None:
+            found |= {f"{name}.mean": np.asarray(scaling.mean), f"{name}.deviation": np.asarray(scaling.deviation)}
+    match trained.regressor:
+        case Linear() as linear:
+            found |= {"coefficients": linear.coefficients, "intercept": np.array(linear.intercept)}
+        case Perceptron() as network:
+            for layer, (weights, biases) in enumerate(zip(network.weights, network.biases, strict=True)):
+                found |= {f"weights.{layer}": np.ascontiguousarray(weights), f"biases.{layer}": biases}
+        case RadialBasis() as basis:
+            found |= {"vectors": np.ascontiguousarray(basis.vectors), "duals": basis.duals}
+            found |= {"intercept": np.array(basis.intercept), "gamma": np.array(basis.gamma)}
+        case Forest() as forest:
+            found |= {"roots": forest.roots, "right": forest.right}
+            found |= {"feature": forest.feature, "threshold": forest.threshold}
+        case _:
+            raise TypeError(type(trained.regressor).__name__)
+    return found
+
+
+def _trained(header: ModelHeader, arrays: Arrays) -> Trained:
+    regressor = _regressor(header.form, arrays, len(header.features))
+    if regressor.features != len(header.features):
+        raise InputError("it takes another number of features than its header names", cure=_CURE)
+    features, times = (_scaling(arrays, name) for name in ("features", "times"))
+    if features is not None and features.mean.shape != (regressor.features,):
+        raise InputError("its scaling is of another number of features", cure=_CURE)
+    return Trained(regressor, features, times)
+
+
+def _scaling(arrays: Arrays, name: str) -> Scaling | None:
+    if f"{name}.mean" not in arrays:
+        return None
+    mean, deviation = arrays[f"{name}.mean"], arrays[f"{name}.deviation"]
+    if mean.shape != deviation.shape or not (deviation > 0).all() or mean.ndim > 1:
+        raise InputError("its scaling is none", cure=_CURE)
+    return Scaling(mean, deviation)
+
+
+def _regressor(form: str, arrays: Arrays, features: int) -> Regressor:
+    if form == "Linear":
+        coefficients = arrays["coefficients"]
+        if coefficients.ndim != 1:
+            raise InputError("its coefficients are no list", cure=_CURE)
+        return Linear(coefficients, float(arrays["intercept"]))
+    if form == "Perceptron":
+        layers = range(sum(name.startswith("weights.") for name in arrays))
+        weights = tuple(arrays[f"weights.{layer}"] for layer in layers)
+        return Perceptron(weights, tuple(arrays[f"biases.{layer}"] for layer in layers))
+    if form == "RadialBasis":
+        return RadialBasis(arrays["vectors"], arrays["duals"], float(arrays["intercept"]), float(arrays["gamma"]))
+    if form == "Forest":
+        return Forest(arrays["roots"], arrays["feature"], arrays["threshold"], arrays["right"], features)
+    raise InputError(f"it is of the form {form[:40]!r}, which is not known", cure="Update kerncast.")
+
+
+def _check_forecasts(model: ModelFile) -> None:
+    """Raise InputError where the model does not say what its header says that it says."""
+    check = model.header.check
+    if not 1 <= len(check.values) <= MOST_CHECKED:
+        raise InputError("its header does not record its forecasts", cure=_CURE)
+    values = np.array(check.values, np.float64).reshape(len(check.values), len(model.header.features))
+    found = model.seconds(values)
+    if not np.allclose(found, np.array(check.seconds), rtol=_SAME, atol=0):
+        raise InputError("it does not give the forecasts that its header records", cure=_CURE)

@@ -1,0 +1,136 @@
+"""NOUN ModelHeader: what a model's file says of how it was made, how it was scored, and how to make it again."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from kerncast.errors import InputError
+from kerncast.read.feature_cleaning import DataFile
+from kerncast.studies.scores import Scores
+
+FORMAT = "kerncast model"
+#: 1.x are read; fields may be added in 1.y.
+FORMAT_VERSION = "1.0"
+_CURE = "The file was changed or damaged: copy it again, or train the model again."
+
+
+@dataclass(frozen=True, slots=True)
+class Versions:
+    """Of what the model was trained with; forecasts need none of them."""
+
+    kerncast: str
+    python: str
+    sklearn: str
+    numpy: str
+
+
+@dataclass(frozen=True, slots=True)
+class SelfCheck:
+    """Some launches and what the model said of them when it was written."""
+
+    values: tuple[tuple[float, ...], ...]
+    """launches by features"""
+    seconds: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelHeader:
+    """Where a model comes from."""
+
+    recipe: str
+    model: str
+    """name in the recipe"""
+    form: str
+    """class in regressors.py"""
+    features: tuple[str, ...]
+    """in the order of the arrays"""
+    data: tuple[DataFile, ...]
+    gpus: tuple[str, ...]
+    """that it learned from, as the data call them"""
+    kernels: tuple[str, ...]
+    rows: int
+    """launches after cleaning"""
+    learned_from: int
+    """launches"""
+    split: str
+    seed: int
+    scores: Scores
+    """on what was held out; errors in seconds"""
+    caveats: tuple[str, ...]
+    command: str
+    """that makes it again"""
+    versions: Versions
+    check: SelfCheck
+
+
+def header_object(header: ModelHeader) -> dict[str, Any]:
+    """Return a header as JSON; r2 is null where it is no number."""
+    table = asdict(header)
+    r2 = header.scores.r2
+    table["scores"] |= {"rmse": header.scores.rmse, "r2": r2 if r2 == r2 else None, "unit": "s"}  # noqa: PLR0124  NaN
+    return {"format": FORMAT, "format_version": FORMAT_VERSION, **table}
+
+
+def read_header(text: str, where: str) -> ModelHeader:
+    """Return the header of a JSON text; raises InputError for what is none, or is of a newer format."""
+    try:
+        table = json.loads(text, parse_constant=_no_constant)
+    except (ValueError, RecursionError):
+        raise InputError("its header is no JSON", where=where, cure=_CURE) from None
+    if not isinstance(table, Mapping) or table.get("format") != FORMAT:
+        raise InputError("it is no model of kerncast", where=where, cure="Give a file that kerncast train wrote.")
+    version = str(table.get("format_version"))[:20]
+    if version.partition(".")[0] != FORMAT_VERSION.partition(".")[0]:
+        what = f"its format is {version}, this kerncast reads {FORMAT_VERSION}"
+        raise InputError(what, where=where, cure="Update kerncast, or train the model again.")
+    try:
+        return _header(table)
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
+        raise InputError("its header lacks what every model's has", where=where, cure=_CURE) from None
+
+
+_VERSIONS = ("kerncast", "python", "sklearn", "numpy")
+
+
+def _no_constant(text: str) -> float:
+    raise ValueError(text)
+
+
+def _header(table: Mapping[str, Any]) -> ModelHeader:
+    scores, check = table["scores"], table["check"]
+    r2 = scores["r2"]
+    return ModelHeader(
+        recipe=str(table["recipe"]),
+        model=str(table["model"]),
+        form=str(table["form"]),
+        features=_texts(table["features"]),
+        data=tuple(DataFile(str(each["name"]), str(each["sha256"])) for each in table["data"]),
+        gpus=_texts(table["gpus"]),
+        kernels=_texts(table["kernels"]),
+        rows=int(table["rows"]),
+        learned_from=int(table["learned_from"]),
+        split=str(table["split"]),
+        seed=int(table["seed"]),
+        scores=Scores(
+            n=int(scores["n"]),
+            mae=float(scores["mae"]),
+            max_ae=float(scores["max_ae"]),
+            mse=float(scores["mse"]),
+            r2=float("nan") if r2 is None else float(r2),
+            mape=float(scores["mape"]),
+        ),
+        caveats=_texts(table["caveats"]),
+        command=str(table["command"]),
+        versions=Versions(**{name: str(table["versions"][name]) for name in _VERSIONS}),
+        check=SelfCheck(
+            tuple(tuple(float(cell) for cell in row) for row in check["values"]),
+            tuple(float(cell) for cell in check["seconds"]),
+        ),
+    )
+
+
+def _texts(values: Sequence[object]) -> tuple[str, ...]:
+    if isinstance(values, str):
+        raise TypeError(values)
+    return tuple(str(value) for value in values)

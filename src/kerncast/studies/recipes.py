@@ -1,0 +1,107 @@
+"""NOUN Recipe: models with their settings as a paper gives them, from a data file, so that they can be made again."""
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from kerncast.errors import InputError
+from kerncast.gpu_files import DATA
+
+Setting = str | int | float | tuple[int, ...]
+_FOLDER = DATA / "recipes"
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRecipe:
+    """One model and its settings."""
+
+    name: str
+    title: str
+    """as in the paper's tables"""
+    estimator: str
+    """class of scikit-learn"""
+    scales_features: bool
+    scales_times: bool
+    settings: tuple[tuple[str, Setting], ...]
+    most_rows: int | None
+    """trained on so many rows at most, drawn at random"""
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedFeature:
+    """A feature that the paper chose."""
+
+    name: str
+    also: tuple[str, ...]
+    """what other tools and versions call it, or the nearest counter that they have"""
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """How the models of one paper are made."""
+
+    name: str
+    title: str
+    seed: int
+    test_share: float
+    least_with_time: float
+    """least correlation of a selected feature with the time"""
+    most_between: float
+    """largest correlation of two selected features"""
+    published: tuple[PublishedFeature, ...]
+    models: tuple[ModelRecipe, ...]
+
+    def model(self, name: str) -> ModelRecipe:
+        """Return one model; raises InputError for one that is not in it."""
+        found = next((model for model in self.models if model.name == name), None)
+        if found is None:
+            known = ", ".join(model.name for model in self.models)
+            raise InputError(f"no model of {self.name} is called {name[:40]!r}", cure=f"Known are {known}, all.")
+        return found
+
+    def published_among(self, names: Sequence[str], where: str) -> tuple[str, ...]:
+        """Return the features that the paper chose, as a table calls them; raises InputError for those it lacks."""
+        found = [next((n for n in (each.name, *each.also) if n in names), None) for each in self.published]
+        missing = [each.name for each, name in zip(self.published, found, strict=True) if name is None]
+        if missing:
+            cure = "Profile them, or take --features all or selected."
+            raise InputError(f"it lacks the published features {', '.join(missing)}", where=where, cure=cure)
+        return tuple(name for name in found if name)
+
+
+def known_recipes() -> tuple[str, ...]:
+    """Return the names of the recipes, sorted."""
+    return tuple(sorted(path.stem for path in _FOLDER.glob("*.toml")))
+
+
+@cache
+def load_recipe(name: str) -> Recipe:
+    """Return a recipe by its name; raises InputError for one that is not known."""
+    if name not in known_recipes():
+        raise InputError(f"no recipe is called {name[:40]!r}", cure=f"Known are {', '.join(known_recipes())}.")
+    table = tomllib.loads((_FOLDER / f"{name}.toml").read_text(encoding="utf-8"))
+    return Recipe(
+        name=name,
+        title=table["title"],
+        seed=table["seed"],
+        test_share=table["test_share"],
+        least_with_time=table["selection"]["least_with_time"],
+        most_between=table["selection"]["most_between"],
+        published=tuple(PublishedFeature(each["name"], tuple(each["also"])) for each in table["published"]),
+        models=tuple(_model(each) for each in table["model"]),
+    )
+
+
+def _model(table: Mapping[str, Any]) -> ModelRecipe:
+    settings = ((key, tuple(v) if isinstance(v, list) else v) for key, v in table.get("settings", {}).items())
+    return ModelRecipe(
+        name=table["name"],
+        title=table["title"],
+        estimator=table["estimator"],
+        scales_features=table["scales_features"],
+        scales_times=table["scales_times"],
+        settings=tuple(settings),
+        most_rows=table.get("most_rows"),
+    )
