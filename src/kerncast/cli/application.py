@@ -3,7 +3,7 @@
 import typer
 from typer.exceptions import TyperException
 
-from kerncast.cli import collect, doctor, gpus, measure, occupancy, predict, profile
+from kerncast.cli import collect, doctor, evaluate, gpus, measure, occupancy, predict, profile, train
 from kerncast.errors import InputError
 from kerncast.version import __version__
 
@@ -21,6 +21,8 @@ app.command("occupancy")(occupancy.command)
 app.command("measure")(measure.command)
 # What follows the application's name is its own, options too.
 app.command("collect", context_settings={"allow_interspersed_args": False})(collect.command)
+app.command("train")(train.command)
+app.command("evaluate")(evaluate.command)
 app.command("doctor")(doctor.command)
 
 

@@ -20,6 +20,8 @@ from kerncast.studies.splits import Fold, Rows, Split, folds_of
 from kerncast.studies.training import Fit, train
 
 Progress = Callable[[str], None]
+#: With fewer nothing is learned.
+LEAST_LAUNCHES = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +78,8 @@ class Study:
     plan: StudyPlan
     table: FeatureTable
     folds: tuple[Fold, ...]
+    features: tuple[tuple[str, ...], ...]
+    """of each fold, chosen by its training part"""
     outcomes: tuple[Outcome, ...]
     models: tuple[TrainedModel, ...]
     """as in the plan; empty where none was to be kept"""
@@ -86,6 +90,7 @@ def study_of(
 ) -> Study:
     """Train and score what is planned; raises InputError where the table does not allow it."""
     say = progress or _silent
+    _check(table)
     folds = folds_of(table, plan.split, plan.recipe.test_share, plan.recipe.seed)
     names = [chosen_features(table.rows(fold.train), plan.features, plan.recipe) for fold in folds]
     outcomes, models = [], []
@@ -99,7 +104,7 @@ def study_of(
             say(f"training {recipe.name} for its file")
             models.append(_kept(recipe, table, plan, names, fits))
     outcomes += _baselines(table, folds, plan.recipe)
-    return Study(plan, table, folds, tuple(outcomes), tuple(models))
+    return Study(plan, table, folds, tuple(names), tuple(outcomes), tuple(models))
 
 
 def forecast(trained: Trained, table: FeatureTable, features: tuple[str, ...]) -> Floats:
@@ -185,14 +190,10 @@ def _baselines(table: FeatureTable, folds: Sequence[Fold], recipe: Recipe) -> li
     ]
 
 
-def check_table(table: FeatureTable) -> None:
-    """Raise InputError where there are too few launches for anything to be learned."""
-    if len(table) < _LEAST_LAUNCHES:
+def _check(table: FeatureTable) -> None:
+    if len(table) < LEAST_LAUNCHES:
         raise InputError(
-            f"{len(table)} launches are left",
+            f"{len(table)} launches are left to learn from",
             where=table.source,
-            cure=f"Give {_LEAST_LAUNCHES} at least; a model needs many more than it has features.",
+            cure=f"Give {LEAST_LAUNCHES} at least; a model needs many more than it has features.",
         )
-
-
-_LEAST_LAUNCHES = 10

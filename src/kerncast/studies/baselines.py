@@ -41,7 +41,8 @@ def baselines(table: FeatureTable, fold: Fold, recipe: Recipe) -> tuple[Baseline
         if pooled is not None:
             found.append(Baseline(CYCLES, counts * pooled))
             own = np.array([factors.get(f"on {gpu}", np.nan) for gpu in test.gpus])
-            found.append(Baseline(CYCLES_PER_GPU, counts * own))
+            if len(set(train.gpus)) > 1:
+                found.append(Baseline(CYCLES_PER_GPU, counts * own))
     found.append(Baseline(SM_CLOCK, _scaled(train, test)))
     return tuple(each for each in found if np.isfinite(each.seconds).any())
 

@@ -1,0 +1,64 @@
+"""kerncast evaluate: forecast launches with a trained model, and score it on their measured times."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from kerncast.studies.evaluation import Evaluation
+    from kerncast.studies.model_header import ModelHeader
+
+
+def command(  # noqa: PLR0913  each parameter is one option
+    model: Annotated[Path, typer.Argument(help="File of a model that kerncast train wrote (.kcm).")],
+    data: Annotated[list[Path], typer.Argument(help="Launches with features and times: CSV, Parquet, profiles.")],
+    gpu: Annotated[str | None, typer.Option(help="Only launches on this GPU, by its name in the data.")] = None,
+    time: Annotated[str | None, typer.Option(help="Column of the times, where there are several.")] = None,
+    keep_outliers: Annotated[bool, typer.Option("--keep-outliers", help="Keep outliers among repeats.")] = False,
+    csv: Annotated[Path | None, typer.Option(help="Write the forecast of each launch as CSV.")] = None,
+    picture: Annotated[Path | None, typer.Option(help="Draw forecast against measured time.")] = None,
+    json_: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> int:
+    """Score a trained model on launches; on its own data, what was held out is scored apart."""
+    from kerncast.report.picture_files import check_picture  # noqa: PLC0415  heavy imports wait
+    from kerncast.report.trained import evaluation_notes  # noqa: PLC0415
+    from kerncast.studies.evaluation import Selected, evaluate  # noqa: PLC0415
+    from kerncast.studies.model_files import read_model  # noqa: PLC0415
+
+    if picture is not None:
+        check_picture(picture)
+    found_model = read_model(model)
+    found = evaluate(found_model, data, Selected(gpu, not keep_outliers, time))
+    notes = evaluation_notes(found, found_model.header)
+    _write(found, csv, picture)
+    _print(found, found_model.header, notes, as_json=json_)
+    return 0
+
+
+def _write(found: "Evaluation", csv: Path | None, picture: Path | None) -> None:
+    from kerncast.cli.output import write_text  # noqa: PLC0415
+    from kerncast.report.fit_picture import draw_fit, panel_of_evaluation  # noqa: PLC0415
+    from kerncast.report.picture_files import save_picture  # noqa: PLC0415
+    from kerncast.report.trained import evaluation_csv  # noqa: PLC0415
+
+    if csv is not None:
+        write_text(csv, evaluation_csv(found))
+    if picture is not None:
+        save_picture(draw_fit([panel_of_evaluation(found)]), picture)
+
+
+def _print(found: "Evaluation", header: "ModelHeader", notes: tuple[str, ...], *, as_json: bool) -> None:
+    from kerncast.cli.output import emit_json, stdout_console  # noqa: PLC0415
+    from kerncast.report.tables import print_notes, print_table  # noqa: PLC0415
+    from kerncast.report.trained import evaluation_table, header_sentences  # noqa: PLC0415
+    from kerncast.report.trained_json import evaluation_object  # noqa: PLC0415
+
+    if as_json:
+        emit_json(evaluation_object(found, header, notes))
+        return
+    console = stdout_console()
+    for sentence in header_sentences(header):
+        console.print(sentence, highlight=False, markup=False)
+    print_table(evaluation_table(found), console)
+    print_notes(notes, console)

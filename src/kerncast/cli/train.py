@@ -1,0 +1,148 @@
+"""kerncast train: models that learn execution times from measured launches, by a recipe."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kerncast.errors import InputError
+
+if TYPE_CHECKING:
+    from kerncast.read.feature_cleaning import CleanTable
+    from kerncast.studies.average_case import Study, StudyPlan
+
+_ALL = "all"
+
+
+def command(  # noqa: PLR0913  each parameter is one option
+    data: Annotated[list[Path], typer.Argument(help="Launches with features and times: CSV, Parquet, profiles.")],
+    recipe: Annotated[str, typer.Option(help="Whose models: acet (average case).")] = "acet",
+    model: Annotated[str, typer.Option(help="linear, mlp, forest, linear-svr, rbf-svr, or all.")] = _ALL,
+    split: Annotated[str, typer.Option(help="What is held out: rows, configurations, kernels or gpus.")] = "rows",
+    features: Annotated[str, typer.Option(help="all, selected, published, timeless, or names A,B.")] = _ALL,
+    gpu: Annotated[str | None, typer.Option(help="Only launches on this GPU, by its name in the data.")] = None,
+    time: Annotated[str | None, typer.Option(help="Column of the times, where there are several.")] = None,
+    keep_outliers: Annotated[bool, typer.Option("--keep-outliers", help="Keep outliers among repeats.")] = False,
+    out: Annotated[Path | None, typer.Option(help="File of the model; of several, NAME-MODEL.kcm each.")] = None,
+    pictures: Annotated[Path | None, typer.Option(help="Folder for the correlation matrix and the fits.")] = None,
+    json_: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+) -> int:
+    """Train the models of a recipe, and score them on launches that were held out."""
+    from kerncast.cli.output import progress_on_stderr  # noqa: PLC0415  heavy imports wait
+    from kerncast.read.feature_cleaning import CleaningRules  # noqa: PLC0415
+    from kerncast.read.feature_tables import read_feature_table  # noqa: PLC0415
+    from kerncast.studies.average_case import study_of  # noqa: PLC0415
+
+    plan = _plan(recipe, model, split, features)
+    files = _Files(out, pictures)
+    files.check()
+    asked = plan.features.names or None
+    clean = read_feature_table(data, CleaningRules(asked, drops_outliers=not keep_outliers, gpu=gpu), time=time)
+    with progress_on_stderr(quiet=quiet) as show:
+        say = (lambda text: show(text, 0, 0)) if show else None
+        study = study_of(clean.table, plan, keeps_models=out is not None, progress=say)
+    written = files.write(study, clean, _options(gpu, time, keep_outliers))
+    _print(study, clean, written, as_json=json_)
+    return 0
+
+
+def _plan(recipe: str, model: str, split: str, features: str) -> "StudyPlan":
+    from kerncast.studies.average_case import StudyPlan  # noqa: PLC0415
+    from kerncast.studies.feature_choice import FeatureChoice  # noqa: PLC0415
+    from kerncast.studies.recipes import load_recipe  # noqa: PLC0415
+    from kerncast.studies.splits import Split  # noqa: PLC0415
+
+    found = load_recipe(recipe)
+    known = [each.value for each in Split]
+    if split not in known:
+        raise InputError(f"--split {split[:40]!r} is none", cure=f"Known are {', '.join(known)}.")
+    models = found.models if model == _ALL else (found.model(model),)
+    return StudyPlan(found, models, Split(split), FeatureChoice.of(features))
+
+
+@dataclass(frozen=True, slots=True)
+class _Files:
+    """What is to be written."""
+
+    out: Path | None
+    pictures: Path | None
+
+    def check(self) -> None:
+        """Raise InputError before anything is trained where it could not be written."""
+        from kerncast.studies.model_files import SUFFIX  # noqa: PLC0415
+
+        if self.out is not None and self.out.suffix != SUFFIX:
+            raise InputError(f"{self.out} is no name of a model", where="--out", cure=f"End it in {SUFFIX}.")
+        for path in (self.out, self.pictures):
+            if path is not None and not path.parent.is_dir():
+                raise InputError(f"the folder of {path} does not exist", cure="Make it, or choose another place.")
+        if self.pictures is not None and self.pictures.exists() and not self.pictures.is_dir():
+            raise InputError(f"{self.pictures} is no folder", where="--pictures", cure="Name a folder.")
+
+    def write(self, study: "Study", clean: "CleanTable", options: tuple[str, ...]) -> list[Path]:
+        """Write models and pictures; returns their paths."""
+        return [*self._write_models(study, clean, options), *self._draw(study)]
+
+    def _write_models(self, study: "Study", clean: "CleanTable", options: tuple[str, ...]) -> list[Path]:
+        from kerncast.studies.keeping import Origin, model_file  # noqa: PLC0415
+        from kerncast.studies.model_files import write_model  # noqa: PLC0415
+
+        written = []
+        for model in study.models if self.out else ():
+            assert self.out is not None
+            is_only = len(study.models) == 1
+            path = self.out if is_only else self.out.with_stem(f"{self.out.stem}-{model.recipe.name}")
+            write_model(path, model_file(study, model, Origin(clean.files, options)))
+            written.append(path)
+        return written
+
+    def _draw(self, study: "Study") -> list[Path]:
+        if self.pictures is None:
+            return []
+        from kerncast.cli.output import write_text  # noqa: PLC0415
+        from kerncast.report.correlation_picture import correlation_csv, draw_correlation  # noqa: PLC0415
+        from kerncast.report.fit_picture import draw_fit, panels_of  # noqa: PLC0415
+        from kerncast.report.picture_files import save_picture  # noqa: PLC0415
+        from kerncast.studies.correlation import correlation  # noqa: PLC0415
+
+        _make_folder(self.pictures)
+        paths = [self.pictures / name for name in ("correlation.png", "correlation.csv", "forecast.png")]
+        found = correlation(study.table)
+        save_picture(draw_correlation(found), paths[0])
+        write_text(paths[1], correlation_csv(found))
+        save_picture(draw_fit(panels_of(study)), paths[2])
+        return paths
+
+
+def _make_folder(path: Path) -> None:
+    try:
+        path.mkdir(exist_ok=True)
+    except OSError as error:
+        raise InputError(f"cannot be made ({error.strerror})", where=str(path), cure="Choose another place.") from None
+
+
+def _options(gpu: str | None, time: str | None, keep_outliers: bool) -> tuple[str, ...]:
+    named = [(name, value) for name, value in (("--gpu", gpu), ("--time", time)) if value is not None]
+    return (*(word for pair in named for word in pair), *(["--keep-outliers"] if keep_outliers else []))
+
+
+def _print(study: "Study", clean: "CleanTable", written: Sequence[Path], *, as_json: bool) -> None:
+    from kerncast.cli.output import emit_json, stdout_console  # noqa: PLC0415
+    from kerncast.report.tables import print_notes, print_table  # noqa: PLC0415
+    from kerncast.report.trained import folds_table, study_notes, study_sentence, study_table  # noqa: PLC0415
+    from kerncast.report.trained_json import study_object  # noqa: PLC0415
+
+    notes = study_notes(study, clean.cleaning)
+    if as_json:
+        emit_json(study_object(study, clean.cleaning, notes, written))
+        return
+    console = stdout_console()
+    console.print(study_sentence(study), highlight=False)
+    for table in filter(None, (study_table(study), folds_table(study))):
+        print_table(table, console)
+    print_notes(notes, console)
+    for path in written:
+        typer.echo(f"kerncast: written to {path}", err=True)

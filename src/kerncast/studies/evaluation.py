@@ -1,0 +1,87 @@
+"""How a model from a file does on launches that may or may not be those that it learned from."""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from kerncast.errors import InputError
+from kerncast.feature_table import FeatureTable, Floats
+from kerncast.read.feature_cleaning import Cleaning, CleaningRules, CleanTable
+from kerncast.read.feature_tables import read_feature_table
+from kerncast.studies.model_files import ModelFile
+from kerncast.studies.recipes import known_recipes, load_recipe
+from kerncast.studies.scores import Scores, scores_of
+from kerncast.studies.splits import Fold, Split, folds_of
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Some of the launches and how the model did on them."""
+
+    name: str
+    """all, held out, or learned from"""
+    scores: Scores
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """A table, the forecast of each launch, and the scores."""
+
+    table: FeatureTable
+    cleaning: Cleaning
+    seconds: Floats
+    """forecast, one of each launch"""
+    parts: tuple[Part, ...]
+    is_own_data: bool
+    """whether these are the files that the model learned from"""
+
+
+@dataclass(frozen=True, slots=True)
+class Selected:
+    """Which launches of the files are taken."""
+
+    gpu: str | None = None
+    drops_outliers: bool = True
+    time: str | None = None
+    """column of the times, where there are several"""
+
+
+def evaluate(model: ModelFile, paths: Sequence[Path], selected: Selected | None = None) -> Evaluation:
+    """Forecast and score the launches of some files; raises InputError where a feature is missing."""
+    selected = selected or Selected()
+    rules = CleaningRules(model.header.features, drops_outliers=selected.drops_outliers, gpu=selected.gpu)
+    found = read_feature_table(paths, rules, time=selected.time)
+    seconds = model.seconds(found.table.values)
+    if not np.isfinite(seconds).all():
+        row = int(np.flatnonzero(~np.isfinite(seconds))[0])
+        cure = "Its features are far from those that the model learned from."
+        raise InputError(f"the forecast of row {row + 1} is no finite time", where=found.table.source, cure=cure)
+    is_own = {each.sha256 for each in found.files} == {each.sha256 for each in model.header.data}
+    parts = (Part("all", _scores(found.table, seconds)), *(_own_parts(model, found, seconds) if is_own else ()))
+    return Evaluation(found.table, found.cleaning, seconds, parts, is_own)
+
+
+def _own_parts(model: ModelFile, found: CleanTable, seconds: Floats) -> Iterator[Part]:
+    """Yield the scores of what was held out and of what was learned from, where the file's scores can be told again."""
+    fold = _own_fold(model, found.table)
+    if fold is None:
+        return
+    held_out = _scores(found.table.rows(fold.test), seconds[fold.test])
+    if math.isclose(held_out.mape, model.header.scores.mape, rel_tol=1e-6):
+        yield Part("held out", held_out)
+        yield Part("learned from", _scores(found.table.rows(fold.train), seconds[fold.train]))
+
+
+def _own_fold(model: ModelFile, table: FeatureTable) -> Fold | None:
+    header = model.header
+    one_fold = {Split.ROWS.value, Split.CONFIGURATIONS.value}
+    if header.split not in one_fold or header.recipe not in known_recipes() or len(table) != header.rows:
+        return None
+    return folds_of(table, Split(header.split), load_recipe(header.recipe).test_share, header.seed)[0]
+
+
+def _scores(table: FeatureTable, seconds: Floats) -> Scores:
+    return scores_of(table.seconds.tolist(), seconds.tolist())
