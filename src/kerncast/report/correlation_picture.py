@@ -62,7 +62,7 @@ def _shown(found: Correlation, names: tuple[str, ...] | None) -> Correlation:
 
 def _draw(panel: "Axes", title: str, names: tuple[str, ...], matrix: Floats) -> "AxesImage":
     image = panel.imshow(matrix, cmap="RdBu_r", vmin=-1, vmax=1)
-    labels = [name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…" for name in names]
+    labels = [_shortened(name) for name in names]
     panel.set_xticks(range(len(names)), labels, rotation=90, fontsize=7)
     panel.set_yticks(range(len(names)), labels, fontsize=7)
     panel.tick_params(length=0)
@@ -73,3 +73,9 @@ def _draw(panel: "Axes", title: str, names: tuple[str, ...], matrix: Floats) -> 
                 colour = "white" if abs(value) > 0.6 else "black"
                 panel.text(column, row, f"{value:.2f}", ha="center", va="center", fontsize=7, color=colour)
     return image
+
+
+def _shortened(name: str) -> str:
+    """Return a name without its middle where it is long: counters differ in their last words."""
+    half = _LONGEST_NAME // 2
+    return name if len(name) <= _LONGEST_NAME else f"{name[: half - 1]}…{name[-half:]}"

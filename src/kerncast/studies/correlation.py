@@ -48,7 +48,7 @@ def correlation(table: FeatureTable) -> Correlation:
     >>> values, names = np.array([[1.0, 9], [2, 4], [3, 1]]), [("",) * 3] * 3
     >>> found = correlation(FeatureTable(("a", "b"), values, np.array([1.0, 8, 27]), *names, "", ""))
     >>> found.pearson[0].round(3).tolist(), found.spearman[2].round(3).tolist()
-    ([1.0, -0.99, 0.965], [1.0, -1.0, 1.0])
+    ([1.0, -0.99, 0.966], [1.0, -1.0, 1.0])
     """
     columns = np.column_stack([table.values, table.seconds])
     ranks = np.column_stack([_ranks(column) for column in columns.T])

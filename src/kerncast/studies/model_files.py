@@ -6,6 +6,8 @@ each means stands in ``regressors.py``. Sizes are checked before anything is unp
 
 import io
 import json
+import math
+import re
 import stat
 import zipfile
 import zlib
@@ -38,7 +40,11 @@ _HEADER = "header.json"
 _DATE = (1980, 1, 1, 0, 0, 0)
 _CURE = "The file was changed or damaged: copy it again, or train the model again."
 _SAME = 1e-9
-_TYPES = (np.dtype("<f8"), np.dtype("<i4"), np.dtype("<i2"))
+#: What NumPy writes before the numbers; parsed here, as NumPy's own parser takes any Python literal.
+_ARRAY_START = b"\x93NUMPY\x01\x00"
+_ARRAY_HEADER = re.compile(
+    rb"\{'descr': '(?P<kind><f8|<i4|<i2)', 'fortran_order': False, 'shape': \((?P<shape>[0-9, ]{0,60})\), \}[ ]*\n"
+)
 
 Array = npt.NDArray[Any]
 Arrays = Mapping[str, Array]
@@ -143,15 +149,18 @@ def _array(archive: zipfile.ZipFile, name: str, where: str) -> Array:
     """Return one array: its type and size are checked against the entry's size before memory is taken for it."""
     declared = archive.getinfo(name).file_size
     with archive.open(name) as stream:
-        version = np.lib.format.read_magic(stream)
-        if version != (1, 0):
-            raise InputError(f"{name} is of a format that no model has", where=where, cure=_CURE)
-        shape, is_fortran, kind = np.lib.format.read_array_header_1_0(stream, max_header_size=1024)
-        count = int(np.prod([int(size) for size in shape], dtype=object)) if shape else 1
-        if kind not in _TYPES or is_fortran or not 0 <= count * kind.itemsize <= declared:
+        start = stream.read(len(_ARRAY_START) + 2)
+        length = int.from_bytes(start[-2:], "little")
+        match = _ARRAY_HEADER.fullmatch(stream.read(length))
+        if match is None or not start.startswith(_ARRAY_START):
             raise InputError(f"{name} holds no numbers of a model", where=where, cure=_CURE)
-        raw = stream.read(count * kind.itemsize)
-    array = np.frombuffer(raw, kind, count).reshape(shape)
+        kind = np.dtype(match["kind"].decode())
+        shape = tuple(int(size) for size in match["shape"].replace(b",", b" ").split())
+        size = math.prod(shape) * kind.itemsize
+        raw = stream.read(size) if size + length + len(start) == declared else b""
+    if len(raw) != size:
+        raise InputError(f"{name} is cut off", where=where, cure=_CURE)
+    array = np.frombuffer(raw, kind).reshape(shape)
     if not np.isfinite(array).all():
         raise InputError(f"{name} holds what is no finite number", where=where, cure=_CURE)
     return array
