@@ -5,6 +5,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kerncast.errors import InputError
 from kerncast.feature_table import FeatureTable
@@ -14,7 +16,7 @@ from kerncast.report.fit_picture import draw_fit, panels_of
 from kerncast.studies.average_case import Study, StudyPlan, study_of
 from kerncast.studies.feature_choice import FeatureChoice, chosen_features
 from kerncast.studies.recipes import known_recipes, load_recipe
-from kerncast.studies.regressors import Forest, Perceptron, RadialBasis
+from kerncast.studies.regressors import Forest, Perceptron, RadialBasis, scaling_of
 from kerncast.studies.splits import Split
 from kerncast.studies.training import train
 from learned_tables import linear_table
@@ -109,6 +111,17 @@ def by_scikit_learn(name: str, table: FeatureTable) -> Any:
         model = models[name].fit(values, (times - times.mean()) / times.std() if is_scaled else times)
     found = model.predict(values)
     return (found * times.std() + times.mean() if is_scaled else found) * 1e-9
+
+
+@given(st.integers(2, 200), st.floats(1e-6, 1e6), st.integers(0, 99))
+def test_scaling_is_that_of_the_standard_scaler(rows: int, constant: float, seed: int) -> None:
+    from sklearn.preprocessing import StandardScaler
+
+    values = np.random.default_rng(seed).random((rows, 2)) * [1e8, 1e-8]
+    values = np.column_stack([values, np.full(rows, constant), np.full(rows, 0.1)])
+    ours, theirs = scaling_of(values), StandardScaler().fit(values)
+    assert ours.deviation == pytest.approx(theirs.scale_, rel=1e-9)
+    assert ours.mean == pytest.approx(theirs.mean_, rel=1e-9)
 
 
 def test_linear_regression_is_that_of_pipelines_with_standard_scalers() -> None:

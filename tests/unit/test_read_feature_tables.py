@@ -113,6 +113,24 @@ def test_times_from_a_second_file_join_by_kernel_gpu_and_launch(tmp_path: Path) 
     assert [each.name for each in found.files] == ["features.csv", "times.csv"]
 
 
+def test_the_table_of_the_executor_is_joined_with_its_times(tmp_path: Path) -> None:
+    from kerncast.gpu import load_gpu
+    from kerncast.report.feature_files import write_features
+    from kerncast.report.profiled import ProfiledLaunch
+    from profiles import SAXPY, TILED
+
+    launches = [ProfiledLaunch(each, load_gpu("titan-v")) for each in (SAXPY, TILED)]
+    for suffix in (".csv", ".parquet"):
+        write_features(launches, tmp_path / f"features{suffix}")
+        times = tmp_path / "times.csv"
+        kernels = [(each.kernel, each.index) for each in (SAXPY, TILED)]
+        times.write_text("kernel,launch,gpu,time_us\n" + "".join(f"{k},{i},TITAN V,{i + 5}\n" for k, i in kernels))
+        found = read_feature_table([tmp_path / f"features{suffix}", times], CleaningRules(("fp32_flops", "blocks")))
+        work = [each.work.fp32_flops for each in (SAXPY, TILED)]
+        assert [row[0] for row in numbers(found.table)] == [count.value for count in work if count]
+        assert found.table.seconds == pytest.approx([(i + 5) * 1e-6 for _, i in kernels])
+
+
 def test_files_below_one_another_keep_what_all_have(tmp_path: Path) -> None:
     one, two = tmp_path / "one.csv", tmp_path / "two.csv"
     one.write_text("kernel,a,b,seconds\nk,1,2,3\n")
@@ -186,6 +204,7 @@ def test_tables_of_nvprof_give_every_metric_by_its_name(tmp_path: Path) -> None:
         ("a,seconds\n1e40,2\n2,2\n", r"a of row 1 is 1e\+40"),
         ("a,seconds\n1,1e9\n2,2\n", r"the time of row 1 is 1e\+09 s"),
         ("a,seconds\n7,1\n7,2\n", "no column is a feature"),
+        (",".join(f"a{number}" for number in range(9000)) + "\n", "it has 9,000 columns"),
         ('{"a": 1}', "it is JSON"),
     ],
 )

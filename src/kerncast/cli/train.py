@@ -140,7 +140,7 @@ def _print(study: "Study", clean: "CleanTable", written: Sequence[Path], *, as_j
         emit_json(study_object(study, clean.cleaning, notes, written))
         return
     console = stdout_console()
-    console.print(study_sentence(study), highlight=False)
+    console.print(study_sentence(study), highlight=False, markup=False)
     for table in filter(None, (study_table(study), folds_table(study))):
         print_table(table, console)
     print_notes(notes, console)

@@ -3,6 +3,7 @@
 import csv
 import hashlib
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,8 @@ from kerncast.units import GIB
 MOST_CELLS = 50_000_000
 #: Parquet packs well: what it unpacks to is bounded too.
 _MOST_UNPACKED_BYTES = 2 * GIB
+#: ncu has some 3,000 metrics.
+MOST_COLUMNS = 8192
 _MOST_CHARS = 4096
 _ABSENT = frozenset({"", "nan", "na", "n/a", "none", "null", "-", "inf", "-inf", "<na>"})
 _TRUTH = {"true": 1.0, "false": 0.0}
@@ -124,7 +127,11 @@ def too_large(where: str) -> InputError:
 def _check_header(names: Sequence[str], where: str) -> None:
     if not any(names):
         raise InputError("it is empty", where=where, cure="Give a table with a header and a row per launch.")
-    twice = next((name for number, name in enumerate(names) if name in names[:number]), None)
+    if len(names) > MOST_COLUMNS:
+        raise InputError(
+            f"it has {len(names):,} columns, more than {MOST_COLUMNS:,}", where=where, cure="Leave some out."
+        )
+    twice = next((name for name, count in Counter(names).items() if count > 1), None)
     if twice is not None:
         raise InputError(f"the column {ascii(twice)[:60]} stands twice", where=where, cure="Name each column once.")
 

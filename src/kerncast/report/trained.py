@@ -23,13 +23,13 @@ _BASELINES = {
     "SMs x clock": "rule: another GPU's time, by SMs x clock",
 }
 _WHY = {
-    Why.TIME: "other times of the same launches",
-    Why.RATE: "computed from the time",
-    Why.CONSTANT: "constant",
-    Why.MISSING: "missing in more than a tenth of the launches",
-    Why.TEXT: "texts",
-    Why.LABEL: "labels and numbers of runs",
-    Why.NOT_EVERYWHERE: "not in every file",
+    Why.TIME: "they are other times of the same launches",
+    Why.RATE: "they were computed from the time",
+    Why.CONSTANT: "they are constant",
+    Why.MISSING: "they are missing in more than a tenth of the launches",
+    Why.TEXT: "they hold texts",
+    Why.LABEL: "they only tell launches apart or count runs",
+    Why.NOT_EVERYWHERE: "not every file has them",
 }
 _SPLIT = {
     Split.ROWS: "a fifth of the launches held out, at random",
@@ -38,6 +38,8 @@ _SPLIT = {
     Split.GPUS: "each GPU held out once",
 }
 _MOST_NAMES = 12
+#: What rounding leaves is no error.
+_LEAST_SECONDS = 1e-15
 
 
 def study_table(study: Study) -> Table:
@@ -64,7 +66,8 @@ def study_sentence(study: Study) -> str:
     count = " to ".join(str(each) for each in dict.fromkeys((features[0], features[-1])))
     return (
         f"{study.plan.recipe.title}: {len(table)} launches of {_counted(table.kernels, 'kernel')} on"
-        f" {_counted(table.gpus, 'GPU')}, {count} features ({study.plan.features}); {_SPLIT[study.plan.split]}."
+        f" {_counted(table.gpus, 'GPU')}, {count} feature{'' if count == '1' else 's'} ({study.plan.features});"
+        f" {_SPLIT[study.plan.split]}."
     )
 
 
@@ -94,7 +97,7 @@ def _row_note(cleaning: Cleaning) -> str:
 def _column_notes(cleaning: Cleaning) -> Iterator[str]:
     by_reason = sorted(cleaning.removed, key=lambda each: list(Why).index(each.why))
     for why, group in groupby(by_reason, key=lambda each: each.why):
-        yield f"no features, because {_WHY[why]}: {_listed([each.name for each in group])}"
+        yield f"left out, as {_WHY[why]}: {_listed([each.name for each in group])}"
 
 
 def evaluation_table(found: Evaluation) -> Table:
@@ -155,7 +158,8 @@ def _counted(names: Sequence[str], what: str) -> str:
 
 
 def _cells(scores: Scores) -> tuple[str, ...]:
-    times = (format_seconds(each, 4) for each in (scores.mae, scores.max_ae, scores.rmse))
+    errors = (scores.mae, scores.max_ae, scores.rmse)
+    times = (format_seconds(each if each > _LEAST_SECONDS else 0, 4) for each in errors)
     r2 = "-" if scores.r2 != scores.r2 else f"{scores.r2:.4f}"
     return (str(scores.n), *times, r2, f"{scores.mape / PERCENT:.2f} %")
 

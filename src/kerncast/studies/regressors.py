@@ -31,7 +31,7 @@ class Regressor(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Scaling:
-    """Mean and standard deviation, 1 where that is 0: what is fitted is (x - mean) / deviation."""
+    """Mean and standard deviation, 1 where that is 0 but for rounding: what is fitted is (x - mean) / deviation."""
 
     mean: Floats
     deviation: Floats
@@ -52,8 +52,11 @@ def scaling_of(values: Floats) -> Scaling:
     >>> float(scaling.mean), round(float(scaling.deviation), 4)
     (4.0, 1.633)
     """
-    deviation = np.asarray(values.std(axis=0))
-    return Scaling(np.asarray(values.mean(axis=0)), np.where(deviation > 0, deviation, 1.0))
+    mean, deviation = np.asarray(values.mean(axis=0)), np.asarray(values.std(axis=0))
+    rounding = len(values) * np.finfo(np.float64).eps
+    # As StandardScaler has it: what varies by rounding alone is constant, or another value would be scaled beyond all.
+    is_constant = deviation**2 <= rounding * deviation**2 + (rounding * mean) ** 2
+    return Scaling(mean, np.where(is_constant, 1.0, deviation))
 
 
 @dataclass(frozen=True, slots=True)
