@@ -17,14 +17,13 @@ from kerncast.read.feature_tables import read_feature_table
 from kerncast.report.correlation_picture import draw_correlation
 from kerncast.report.fit_picture import draw_fit, panels_of
 from kerncast.report.picture_files import save_picture
-from kerncast.report.trained import title_of
+from kerncast.report.trained import percent, title_of
 from kerncast.studies.average_case import Outcome, Study, StudyPlan, study_of
 from kerncast.studies.correlation import correlation
 from kerncast.studies.feature_choice import FeatureChoice, selection
 from kerncast.studies.recipes import load_recipe
-from kerncast.studies.scores import Scores
 from kerncast.studies.splits import Split
-from kerncast.units import MICROSECOND, PERCENT
+from kerncast.units import MICROSECOND
 
 RODINIA = Path("../shared/data/gpuperfpredict/rodinia.parquet")
 RULES = ("all", "selected", "published", "timeless")
@@ -32,8 +31,6 @@ RULES = ("all", "selected", "published", "timeless")
 REPORT = {"linear": 2.79, "mlp": 13.29, "forest": 0.15, "linear-svr": 0.92, "rbf-svr": 1010.0}
 RECIPE = load_recipe("acet")
 _SEED = 0
-#: Errors in % of which two digits say all.
-_LARGE = 1000
 
 
 def main() -> None:
@@ -74,7 +71,7 @@ def sampled(table: FeatureTable, share: float) -> FeatureTable:
 def alone(gpus: Sequence[str], rules: Sequence[str]) -> Iterator[str]:
     """Yield a table: rows held out on each GPU alone."""
     names = sorted(set(gpus))
-    yield f"| each GPU alone, rows held out: MAPE in % | features | {' | '.join(names)} | report, one GPU |"
+    yield f"| each GPU alone, rows held out: MAPE | features | {' | '.join(names)} | report, one GPU |"
     yield f"|{'---|' * (len(names) + 3)}"
     for rule in rules:
         tables = [read_feature_table([RODINIA], CleaningRules(gpu=name)).table for name in names]
@@ -82,8 +79,8 @@ def alone(gpus: Sequence[str], rules: Sequence[str]) -> Iterator[str]:
             _study(table, Split.ROWS, rule, f"{name}, {rule}") for table, name in zip(tables, names, strict=True)
         ]
         for outcomes in zip(*(study.outcomes for study in studies), strict=True):
-            cells = " | ".join(_percent(each.scores) for each in outcomes)
-            report = f"{REPORT[outcomes[0].name]:g}" if outcomes[0].name in REPORT else ""
+            cells = " | ".join(percent(each.scores.mape) for each in outcomes)
+            report = f"{REPORT[outcomes[0].name]:g} %" if outcomes[0].name in REPORT else ""
             yield f"| {title_of(outcomes[0])} | {rule} | {cells} | {report} |"
     yield f"\nn = {studies[0].outcomes[0].scores.n} launches held out of {len(tables[0])} on each GPU.\n"
 
@@ -91,8 +88,8 @@ def alone(gpus: Sequence[str], rules: Sequence[str]) -> Iterator[str]:
 def together(table: FeatureTable, rules: Sequence[str]) -> Iterator[str]:
     """Yield a table per set of features: all GPUs together, by what is held out."""
     for rule in rules:
-        measures = "n | MAE µs | Max AE µs | RMSE µs | R2 | MAPE %"
-        yield f"| all GPUs together, features: {rule} | held out | {measures} | MAPE % by fold |"
+        measures = "n | MAE µs | Max AE µs | RMSE µs | R2 | MAPE"
+        yield f"| all GPUs together, features: {rule} | held out | {measures} | MAPE by fold |"
         yield f"|{'---|' * 9}"
         caveats: dict[str, None] = {}
         for split in Split:
@@ -107,7 +104,7 @@ def draw(folder: Path) -> None:
     folder.mkdir(exist_ok=True)
     table = read_feature_table([RODINIA], CleaningRules(gpu="Tesla-K40")).table
     strongest = tuple(each.name for each in selection(table, RECIPE))
-    save_picture(draw_correlation(correlation(table), strongest), folder / "average-case-correlation.png")
+    save_picture(draw_correlation(correlation(table), strongest), folder / "average-case-correlation.svg")
     study = _study(table, Split.ROWS, "all", "for the pictures")
     save_picture(draw_fit(panels_of(study)), folder / "average-case-rows.png")
     whole = sampled(read_feature_table([RODINIA]).table, 0.1)
@@ -123,15 +120,10 @@ def _study(table: FeatureTable, split: Split, rule: str, what: str) -> Study:
 def _row(outcome: Outcome, split: Split) -> str:
     scores = outcome.scores
     times = (f"{each / MICROSECOND:.3g}" for each in (scores.mae, scores.max_ae, scores.rmse))
-    folds = [f"{fold.held_out} {_percent(fold.scores)}" for fold in outcome.folds]
+    folds = [f"{fold.held_out} {percent(fold.scores.mape)}" for fold in outcome.folds]
     by_fold = ", ".join(folds) if len(folds) > 1 else ""
-    numbers = " | ".join((str(scores.n), *times, f"{scores.r2:.4g}", _percent(scores), by_fold))
+    numbers = " | ".join((str(scores.n), *times, f"{scores.r2:.4g}", percent(scores.mape), by_fold))
     return f"| {title_of(outcome)} | {split.value} | {numbers} |"
-
-
-def _percent(scores: Scores) -> str:
-    percent = scores.mape / PERCENT
-    return f"{percent:.2f}" if percent < _LARGE else f"{percent:.2g}"
 
 
 if __name__ == "__main__":

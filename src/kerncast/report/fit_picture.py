@@ -8,9 +8,10 @@ import numpy as np
 
 from kerncast.feature_table import FeatureTable, Floats
 from kerncast.report.picture_files import drawing
+from kerncast.report.trained import percent
 from kerncast.studies.average_case import Study
 from kerncast.studies.evaluation import Evaluation
-from kerncast.units import PERCENT, format_seconds
+from kerncast.units import format_seconds
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -40,7 +41,7 @@ def panels_of(study: Study) -> tuple[FitPanel, ...]:
     """Return a panel per model of a study, without the rules of thumb."""
     return tuple(
         FitPanel(
-            f"{each.title}: MAPE {each.scores.mape / PERCENT:.2f} %, n = {each.scores.n}",
+            f"{each.title}: MAPE {percent(each.scores.mape)}, n = {each.scores.n}",
             study.table.seconds[each.rows],
             each.seconds,
             groups_of(study.table.rows(each.rows)),
@@ -53,7 +54,7 @@ def panels_of(study: Study) -> tuple[FitPanel, ...]:
 def panel_of_evaluation(found: Evaluation) -> FitPanel:
     """Return the panel of a model from a file."""
     scores = found.parts[0].scores
-    title = f"MAPE {scores.mape / PERCENT:.2f} %, n = {scores.n}"
+    title = f"MAPE {percent(scores.mape)}, n = {scores.n}"
     return FitPanel(title, found.table.seconds, found.seconds, groups_of(found.table))
 
 

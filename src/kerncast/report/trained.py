@@ -2,6 +2,7 @@
 
 import csv
 import io
+import math
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
@@ -40,6 +41,7 @@ _SPLIT = {
 _MOST_NAMES = 12
 #: What rounding leaves is no error.
 _LEAST_SECONDS = 1e-15
+_LARGE = 1000
 
 
 def study_table(study: Study) -> Table:
@@ -52,7 +54,7 @@ def folds_table(study: Study) -> Table | None:
     if len(study.folds) < 2:
         return None
     rows = (
-        (title_of(each), fold.held_out, str(fold.trained_on), str(fold.scores.n), f"{fold.scores.mape / PERCENT:.1f} %")
+        (title_of(each), fold.held_out, str(fold.trained_on), str(fold.scores.n), percent(fold.scores.mape))
         for each in study.outcomes
         for fold in each.folds
     )
@@ -109,8 +111,18 @@ def header_sentences(header: ModelHeader) -> tuple[str, ...]:
     """Return what a model's file says of it."""
     data = ", ".join(each.name for each in header.data)
     size = f"{len(header.features)} features, learned from {header.learned_from} launches of {data}"
-    scored = f"split by {header.split}, MAPE {header.scores.mape / PERCENT:.2f} % on {header.scores.n} held out"
+    scored = f"split by {header.split}, MAPE {percent(header.scores.mape)} on {header.scores.n} held out"
     return (f"{header.model} of {header.recipe}: {size}; {scored}.", f"Made again by: {header.command}")
+
+
+def percent(share: float) -> str:
+    """Return a share in %; of errors beyond all use two digits say all.
+
+    >>> percent(0.00347), percent(4348.1)
+    ('0.35 %', '4.3e+05 %')
+    """
+    number = share / PERCENT
+    return f"{number:.2f} %" if number < _LARGE else f"{number:.2g} %"
 
 
 def title_of(outcome: Outcome) -> str:
@@ -160,8 +172,8 @@ def _counted(names: Sequence[str], what: str) -> str:
 def _cells(scores: Scores) -> tuple[str, ...]:
     errors = (scores.mae, scores.max_ae, scores.rmse)
     times = (format_seconds(each if each > _LEAST_SECONDS else 0, 4) for each in errors)
-    r2 = "-" if scores.r2 != scores.r2 else f"{scores.r2:.4f}"
-    return (str(scores.n), *times, r2, f"{scores.mape / PERCENT:.2f} %")
+    r2 = "-" if math.isnan(scores.r2) else f"{scores.r2:.4f}" if scores.r2 > -_LARGE else f"{scores.r2:.2g}"
+    return (str(scores.n), *times, r2, percent(scores.mape))
 
 
 def _listed(names: Sequence[str]) -> str:

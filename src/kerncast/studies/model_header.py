@@ -1,6 +1,7 @@
 """NOUN ModelHeader: what a model's file says of how it was made, how it was scored, and how to make it again."""
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -68,7 +69,7 @@ def header_object(header: ModelHeader) -> dict[str, Any]:
     """Return a header as JSON; r2 is null where it is no number."""
     table = asdict(header)
     r2 = header.scores.r2
-    table["scores"] |= {"rmse": header.scores.rmse, "r2": r2 if r2 == r2 else None, "unit": "s"}  # noqa: PLR0124  NaN
+    table["scores"] |= {"rmse": header.scores.rmse, "r2": None if math.isnan(r2) else r2, "unit": "s"}
     return {"format": FORMAT, "format_version": FORMAT_VERSION, **table}
 
 
