@@ -16,6 +16,9 @@ from kerncast.studies.recipes import known_recipes, load_recipe
 from kerncast.studies.scores import Scores, scores_of
 from kerncast.studies.splits import Fold, Split, folds_of
 
+#: Scores of the same launches differ by less.
+_SAME = 1e-5
+
 
 @dataclass(frozen=True, slots=True)
 class Part:
@@ -70,7 +73,7 @@ def _own_parts(model: ModelFile, found: CleanTable, seconds: Floats) -> Iterator
     if fold is None:
         return
     held_out = _scores(found.table.rows(fold.test), seconds[fold.test])
-    if math.isclose(held_out.mape, model.header.scores.mape, rel_tol=1e-6):
+    if math.isclose(held_out.mape, model.header.scores.mape, rel_tol=_SAME):
         yield Part("held out", held_out)
         yield Part("learned from", _scores(found.table.rows(fold.train), seconds[fold.train]))
 
