@@ -82,9 +82,12 @@ def test_constant_and_mostly_missing_columns_are_named(tmp_path: Path) -> None:
 
 
 def test_outliers_among_repeats_by_the_modified_z_score(tmp_path: Path) -> None:
-    text = HEADER + "".join(row(1, i, time) for i, time in enumerate([10, 10.1, 9.9, 10.2, 9.8, 40])) + row(2, 1, 900)
+    times = [10, 10.1, 9.9, 10.2, 9.8, 40]
+    text = HEADER + "".join(row(1, 1000 + i, time) for i, time in enumerate(times)) + row(2, 1, 900)
     assert read(tmp_path, text).cleaning.outliers == 1
     assert read(tmp_path, text, CleaningRules(drops_outliers=False)).cleaning.outliers == 0
+    # launches that do ever more work are no repeats
+    assert read(tmp_path, HEADER + "".join(row(1, 9**i, time) for i, time in enumerate(times))).cleaning.outliers == 0
     # median 11, distances 1 2 0 1 89, their median 1
     scores = modified_z_scores(np.array([10.0, 9, 11, 12, 100]))
     assert scores.tolist() == pytest.approx([0.6745, 1.349, 0, 0.6745, 60.0305])

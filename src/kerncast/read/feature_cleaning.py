@@ -21,6 +21,8 @@ MOST_MODIFIED_Z = 3.5
 _Z_PER_MAD = 0.6745
 #: With fewer repeats the spread is not known.
 _LEAST_REPEATS = 5
+#: Counters of the same launch differ by caches and replays, those of another size by more.
+_MOST_SPREAD = 0.05
 
 Mask = npt.NDArray[np.bool_]
 
@@ -74,7 +76,7 @@ class Cleaning:
     duplicates: int
     """alike in each feature, the time, the kernel, the GPU and the configuration"""
     outliers: int
-    """modified z-score of the logarithm of the time above 3.5 among 5 or more repeats of a configuration"""
+    """modified z-score of the logarithm of the time above 3.5 among 5 or more repeats of the same work"""
     removed: tuple[RemovedColumn, ...]
     time_derived: tuple[str, ...]
     """features that were kept although they follow from the time or from elapsed cycles"""
@@ -237,11 +239,18 @@ def _usual(rows: LaunchRows, among: Mask) -> Mask:
     for row in np.flatnonzero(among):
         if names[row] in repeated:
             groups.setdefault(names[row], []).append(int(row))
+    work = rows.values[:, [column for column, name in enumerate(rows.names) if derived(name) is None]]
     usual = among.copy()
     for found in groups.values():
-        if len(found) >= _LEAST_REPEATS:
+        if len(found) >= _LEAST_REPEATS and _are_repeats(work[found]):
             usual[found] = modified_z_scores(np.log(rows.seconds[found])) <= MOST_MODIFIED_Z
     return usual
+
+
+def _are_repeats(values: Floats) -> bool:
+    """Whether launches did the same work, as far as their features tell: sizes may stand in no column of the name."""
+    known = np.nan_to_num(values)
+    return bool((np.ptp(known, axis=0) <= _MOST_SPREAD * np.abs(known).max(axis=0)).all())
 
 
 def modified_z_scores(values: Floats) -> Floats:

@@ -21,12 +21,14 @@ _PREFERRED = ("median", "mean", "avg", "", "min")
 
 _KERNEL = ("kernel", "kernel name", "kernel_name")
 _GPU = ("gpu", "gpu_id", "device", "device name", "device_name")
-_CONFIGURATION = re.compile(r"(?:launch|configuration|problem|(?:input_)?size.*|grid.*|block.*|tpcs)", re.IGNORECASE)
+_CONFIGURATION = re.compile(
+    r"(?:launch|config(?:uration)?|problem.*|(?:input_)?size.*|grid.*|block.*|tpcs|(?:p|param|tune)_.+)", re.IGNORECASE
+)
 #: Numbers that only tell launches apart: no model may learn from them.
-_LABELS = re.compile(r"(?:launch|configuration|problem|id|index|row|run|seed|executed_share)", re.IGNORECASE)
+_LABELS = re.compile(r"(?:launch|config(?:uration)?|problem|id|index|row|run|seed|executed_share)", re.IGNORECASE)
 _RUNS = re.compile(r"n|n_runs|runs|samples|repeats", re.IGNORECASE)
 _RATE = re.compile(
-    r"throughput|bandwidth|per_second|_per_s\b|g?flops?_per_s|gflops|efficiency_peak|flop_[sdh]p_efficiency"
+    r"throughput|bandwidth|per_second|_per_s\b|g?flops?_per_s|gflops|perf(?:ormance)?$|efficiency_peak|flop_[sdh]p_efficiency"
     r"|utilization|sustained_elapsed|/s\b|frequency",
     re.IGNORECASE,
 )
