@@ -5,6 +5,7 @@ import json
 import math
 import pickle
 import random
+import sys
 import zipfile
 from collections.abc import Callable
 from dataclasses import replace
@@ -193,6 +194,7 @@ def test_every_cut_and_many_flipped_bits_are_an_error_or_the_same_model(tmp_path
         assert np.allclose(model.seconds(TABLE.values), MODELS["linear"].seconds(TABLE.values), rtol=1e-6)
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no named pipes in folders")
 def test_what_is_no_file_is_an_error(tmp_path: Path) -> None:
     import os
 
@@ -209,7 +211,6 @@ def test_what_is_no_file_is_an_error(tmp_path: Path) -> None:
 
 def test_reading_needs_no_library_that_trained(tmp_path: Path) -> None:
     import subprocess
-    import sys
 
     write_model(tmp_path / "a.kcm", MODELS["forest"])
     code = (

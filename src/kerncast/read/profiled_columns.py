@@ -20,6 +20,7 @@ from kerncast.units import GIB, KIB, MIB, NANOSECOND
 
 _BYTES_PER_S = {"B/s": 1, "KB/s": KIB, "MB/s": MIB, "GB/s": GIB}
 _AXES = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z")
+_NO_EXTENT = (math.nan, math.nan, math.nan)
 _UNKNOWN_GPU = "unknown"
 Metric = tuple[str, float]
 
@@ -86,6 +87,3 @@ def _table(launches: Sequence[_Launch], where: str) -> Columns:
         cells.append(("seconds", np.array(seconds, np.float64)))
     cells += list(zip(names, values, strict=True))
     return Columns(tuple(n for n, _ in cells), tuple(c for _, c in cells), len(launches), where)
-
-
-_NO_EXTENT = (math.nan, math.nan, math.nan)
