@@ -16,7 +16,7 @@ LAYERS = (
     {"count", "float_mix", "memory_levels", "source_run", "kernel_roofline"}
     | {"launch", "kernel_profile", "prediction", "architecture", "gpu", "gpu_files", "gpu_names", "ptx", "trace"}
     | {"measurement", "measurement_files", "measurement_records", "recording", "footprint"}
-    | {"sm_trace", "warp_states", "feature_table", "tuning"},
+    | {"sm_trace", "warp_states", "feature_table", "tuning", "partition_times", "tpc_counts"},
     {"occupancy", "cache_geometry"},
     {"compile", "read"},
     {"execute"},

@@ -14,6 +14,7 @@ from kerncast.errors import InputError
 from kerncast.gpu_files import DATA
 from kerncast.launch import Launch, load_launches
 from kerncast.measurement import Configuration, Machine, Method, Protocol
+from kerncast.tpc_counts import parse_tpcs
 from kerncast.units import MICROSECOND, MILLISECOND
 
 SUITE = DATA / "suite"
@@ -186,20 +187,11 @@ def spread_sizes(sizes: Sequence[int], most: int) -> tuple[int, ...]:
 
 def sizes_of_tpcs(text: str, sms_per_tpc: int, available: Sequence[int]) -> tuple[int, ...]:
     """Return the numbers of SMs that a text such as ``1-8,16`` means in TPCs; raises InputError."""
-    wanted: list[tuple[int, int]] = []
-    for part in text.split(","):
-        first, dash, last = part.strip().partition("-")
-        if not first.isdecimal() or (dash and not last.isdecimal()) or len(part) > 12:
-            raise InputError(f"--tpcs {text[:40]!r} is no list of TPCs", cure="Write it as 1-8 or as 1,2,4,8-16.")
-        wanted.append((int(first), int(last or first)))
-    found = tuple(
-        size
-        for size in sorted(available)
-        if size % sms_per_tpc == 0 and any(low <= size // sms_per_tpc <= high for low, high in wanted)
-    )
+    wanted = parse_tpcs(text)
+    found = tuple(size for size in sorted(available) if size % sms_per_tpc == 0 and size // sms_per_tpc in wanted)
     if not found:
         ranges = ", ".join(str(size // sms_per_tpc) for size in sorted(available)) or "none"
-        raise InputError(f"--tpcs {text[:40]!r} names no partition of this GPU", cure=f"Possible are {ranges}.")
+        raise InputError(f"--tpcs {wanted.shown} names no partition of this GPU", cure=f"Possible are {ranges}.")
     return found
 
 

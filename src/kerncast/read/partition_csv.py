@@ -1,0 +1,126 @@
+"""Reads times of one kernel on parts of a GPU: a CSV with the columns ``tpcs`` and ``seconds``, and features."""
+
+import csv
+import io
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+
+from kerncast.errors import InputError
+from kerncast.partition_times import CountFeatures, PartitionTimes
+from kerncast.read.bounded_text import LEAST_SECONDS, MOST, MOST_SECONDS, read_text
+from kerncast.tpc_counts import MOST_TPCS
+from kerncast.units import MIB
+
+_COUNT, _TIME = "tpcs", "seconds"
+#: A thousand repeats on each part of the largest GPU are 2 MB.
+_MOST_BYTES = 16 * MIB
+_MOST_ROWS = 200_000
+_MOST_FEATURES = 1000
+_SHOWN = 40
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """One row: a run, or features alone where its time is empty."""
+
+    tpcs: int
+    seconds: float | None
+    features: tuple[float, ...] | None
+
+
+def read_partition_times(path: Path) -> PartitionTimes:
+    """Return the runs of a CSV; raises InputError that names the line of what is wrong.
+
+    The header is ``tpcs,seconds`` and the names of features, if any; further rows of one count are further runs. A
+    row with features and an empty time tells the features of a count that was not measured.
+    """
+    lines = csv.reader(io.StringIO(read_text(path, _MOST_BYTES), newline=""), strict=True)
+    try:
+        names = _feature_names(next(lines, []), str(path))
+        rows = list(_rows(lines, len(names), str(path)))
+    except csv.Error as error:
+        raise InputError(
+            f"no CSV: {error}", where=f"{path}, line {lines.line_num}", cure="It is cut off or changed: write it again."
+        ) from error
+    runs = [row for row in rows if row.seconds is not None]
+    if not runs:
+        raise InputError("it holds no time", where=str(path), cure="Add rows such as 1,0.004 below the header.")
+    return PartitionTimes(
+        tuple(row.tpcs for row in runs),
+        tuple(row.seconds for row in runs if row.seconds is not None),
+        names,
+        _features(rows) if names else (),
+        str(path),
+    )
+
+
+def _feature_names(header: list[str], where: str) -> tuple[str, ...]:
+    names = [name.strip() for name in header]
+    if [name.lower() for name in names[:2]] != [_COUNT, _TIME]:
+        found = ",".join(names)[:_SHOWN] or "nothing"
+        raise InputError(
+            f"its first line is {found!r}", where=where, cure="Begin with the header tpcs,seconds; features may follow."
+        )
+    features = names[2:]
+    if len(features) > _MOST_FEATURES or len(set(features)) < len(features) or not all(features):
+        raise InputError(
+            f"{len(features)} columns of features, with names that are empty, double or too many",
+            where=f"{where}, line 1",
+            cure=f"Give each of at most {_MOST_FEATURES} columns a name of its own.",
+        )
+    return tuple(features)
+
+
+def _rows(lines: Iterator[list[str]], features: int, where: str) -> Iterator[_Row]:
+    for number, cells in enumerate(lines, start=2):
+        if not any(cell.strip() for cell in cells):
+            continue
+        if number > _MOST_ROWS:
+            raise InputError(f"it has more than {_MOST_ROWS} rows", where=where, cure="Keep some of the repeats.")
+        place = f"{where}, line {number}"
+        if len(cells) != features + 2:
+            raise InputError(
+                f"{len(cells)} columns, not {features + 2}", where=place, cure="The row is cut off or changed: mend it."
+            )
+        yield _row(cells, place)
+
+
+def _row(cells: list[str], place: str) -> _Row:
+    count = cells[0].strip()
+    if not (count.isascii() and count.isdecimal()) or not 1 <= int(count[:9]) <= MOST_TPCS:
+        raise InputError(f"tpcs is {count[:_SHOWN]!r}", where=place, cure=f"Give a whole number from 1 to {MOST_TPCS}.")
+    written = [cell.strip() for cell in cells[2:]]
+    features = tuple(_number(cell, place) for cell in written) if any(written) else None
+    if not cells[1].strip() and features:
+        return _Row(int(count), None, features)
+    seconds = _number(cells[1], place)
+    if not LEAST_SECONDS <= seconds <= MOST_SECONDS:
+        raise InputError(
+            f"seconds is {cells[1].strip()[:_SHOWN]!r}",
+            where=place,
+            cure=f"Give a time from {LEAST_SECONDS:g} to {MOST_SECONDS:g} s.",
+        )
+    return _Row(int(count), seconds, features)
+
+
+def _number(cell: str, place: str) -> float:
+    try:
+        value = float(cell)
+    except ValueError:
+        raise InputError(f"{cell.strip()[:_SHOWN]!r} is no number", where=place, cure="Mend the row.") from None
+    if not abs(value) <= MOST:
+        raise InputError(f"{cell.strip()[:_SHOWN]!r} is no finite number", where=place, cure="Leave out the row.")
+    return value
+
+
+def _features(rows: list[_Row]) -> tuple[CountFeatures, ...]:
+    """Return the mean over the rows of each count."""
+    by_count: dict[int, list[tuple[float, ...]]] = {}
+    for row in rows:
+        if row.features is not None:
+            by_count.setdefault(row.tpcs, []).append(row.features)
+    return tuple(
+        CountFeatures(count, tuple(map(fmean, zip(*by_count[count], strict=True)))) for count in sorted(by_count)
+    )
