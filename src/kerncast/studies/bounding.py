@@ -1,0 +1,169 @@
+"""Bounds of one kernel on parts of a GPU: from measured times, from a launch that is simulated, or from both."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kerncast.characterised import Progress
+from kerncast.errors import InputError
+from kerncast.feature_table import FeatureTable
+from kerncast.gpu import GPU
+from kerncast.partition_times import CountFeatures, PartitionTimes
+from kerncast.studies.bounds import (
+    DEFAULT_METHOD,
+    Blocks,
+    BoundAnswer,
+    BoundMethod,
+    BoundQuestion,
+    Regressors,
+    bound_method,
+)
+from kerncast.studies.bounds.forms import (
+    DEFAULT_FORM,
+    regressors_of_curve,
+    regressors_of_features,
+    regressors_of_form,
+    selected_features,
+)
+
+#: What bounds a launch without a measured time.
+SIMULATION = "simulation"
+
+
+@dataclass(frozen=True, slots=True)
+class BoundOptions:
+    """How to bound."""
+
+    method: str | None = None
+    """None: the default"""
+    anchors: tuple[int, ...] | None = None
+    """TPC counts that a method may use; None: all for the default, the fewest and the most for published ones"""
+    form: str | None = None
+    blocks: Blocks | None = None
+    training: FeatureTable | None = None
+    """launches of other applications"""
+    level: float = 0.9
+    """of a simulated launch"""
+
+
+@dataclass(frozen=True, slots=True)
+class KernelBounds:
+    """Bounds of one kernel on numbers of TPCs of one GPU."""
+
+    gpu: GPU
+    method: str
+    tpcs: tuple[int, ...]
+    answer: BoundAnswer
+    times: PartitionTimes | None = None
+    """None where nothing was measured"""
+    level: float | None = None
+    """of the interval that the bound is the end of; None where it is not from one"""
+    caveats: tuple[str, ...] = field(default=())
+
+
+def bound_times(times: PartitionTimes, gpu: GPU, tpcs: Sequence[int], options: BoundOptions) -> KernelBounds:
+    """Bound a kernel by measured times; raises InputError where the method lacks something."""
+    if options.method == SIMULATION:
+        raise InputError("the method simulation needs a launch", cure="Give a launch file instead of times.")
+    method = check_method(options)
+    _check_used(method, times, options)
+    anchors = _anchors(times, method, options.anchors)
+    regressors = _regressors(times, anchors, tpcs, options) if method.has_base_model else None
+    return _bounds(method, gpu, BoundQuestion(times, anchors, tuple(tpcs), regressors, options.blocks))
+
+
+def bound_launch(
+    path: Path, gpu: GPU, tpcs: Sequence[int], options: BoundOptions, progress: Progress | None = None
+) -> KernelBounds:
+    """Bound the only launch of a file by the simulation alone; raises Refusal where it cannot be simulated."""
+    from kerncast.studies.partitions import simulated_answer, simulated_partitions  # noqa: PLC0415  LLVM loads late
+
+    if options.method not in {None, SIMULATION}:
+        bound_method(str(options.method))
+        raise InputError(f"the method {options.method} needs measured times", cure="Add --times times.csv.")
+    found = simulated_partitions(path, gpu, tuple(tpcs), options.level, progress)
+    answer = simulated_answer(found, tpcs)
+    return KernelBounds(gpu, SIMULATION, tuple(tpcs), answer, level=found.level, caveats=found.caveats)
+
+
+def bound_measured_launch(
+    path: Path, times: PartitionTimes, gpu: GPU, question: tuple[Sequence[int], BoundOptions],
+    progress: Progress | None = None,
+) -> KernelBounds:  # fmt: skip
+    """Bound the only launch of a file by measured times; the simulation is the base model that they calibrate."""
+    from kerncast.studies.partitions import simulated_partitions  # noqa: PLC0415  LLVM loads late
+
+    tpcs, options = question
+    method = check_method(options)
+    anchors = _anchors(times, method, options.anchors)
+    counts = tuple(sorted({*tpcs, *times.counts}))
+    found = simulated_partitions(path, gpu, counts, options.level, progress)
+    regressors = regressors_of_curve(SIMULATION, found.seconds, times.only(anchors))
+    blocks = options.blocks or (found.blocks if method.name == "equal-blocks" else None)
+    return _bounds(method, gpu, BoundQuestion(times, anchors, tuple(tpcs), regressors, blocks), found.caveats)
+
+
+def with_profiled_features(times: PartitionTimes, profiled: Sequence[tuple[int, FeatureTable]]) -> PartitionTimes:
+    """Return measured times with the features that profiles of some TPC counts tell: the means of their launches.
+
+    Those of section 3.2 of the report on execution times are kept. Raises InputError where the profiles have none.
+    """
+    if times.feature_names:
+        raise InputError(
+            "it has columns of features, and profiles are given too", where=times.source, cure="Give one of them."
+        )
+    names = tuple(selected_features([table.names for _, table in profiled]).values())
+    features = tuple(
+        CountFeatures(count, tuple(table.features(names).values.mean(axis=0).tolist())) for count, table in profiled
+    )
+    return PartitionTimes(times.tpcs, times.seconds, names, features, times.source)
+
+
+def check_method(options: BoundOptions) -> BoundMethod:
+    """Return the method asked for; raises InputError for one that is not there, or that makes no use of an option."""
+    method = bound_method(options.method or DEFAULT_METHOD)
+    if not method.has_base_model and (options.form is not None or options.training is not None):
+        raise InputError(
+            f"--form and --train mean nothing for {method.name}", cure="Leave them out, or name a method that learns."
+        )
+    return method
+
+
+def _check_used(method: BoundMethod, times: PartitionTimes, options: BoundOptions) -> None:
+    """Raise InputError for features or blocks that the method makes no use of."""
+    if method.has_base_model and options.training is None and times.feature_names:
+        raise InputError(
+            "it has features, and nothing says what they mean for a time",
+            where=times.source,
+            cure="Add --train, or leave out the features.",
+        )
+    if options.blocks is None:
+        return
+    is_used = options.form == "staircase" if method.has_base_model else method.name != DEFAULT_METHOD
+    if not is_used and (method.has_base_model or options.blocks.per_tpc == 1):
+        raise InputError(
+            f"--blocks means nothing for {method.name} so",
+            cure="Use --method equal-blocks, --form staircase with a method that learns, or add --blocks-per-tpc.",
+        )
+
+
+def _bounds(method: BoundMethod, gpu: GPU, question: BoundQuestion, caveats: tuple[str, ...] = ()) -> KernelBounds:
+    return KernelBounds(gpu, method.name, question.tpcs, method.bound(question), question.times, caveats=caveats)
+
+
+def _anchors(times: PartitionTimes, method: BoundMethod, asked: tuple[int, ...] | None) -> tuple[int, ...]:
+    if asked is not None:
+        return asked
+    counts = times.counts
+    return tuple(dict.fromkeys((counts[0], counts[-1]))) if method.has_base_model else counts
+
+
+def _regressors(
+    times: PartitionTimes, anchors: tuple[int, ...], tpcs: Sequence[int], options: BoundOptions
+) -> Regressors:
+    if options.training is None:
+        form = options.form or DEFAULT_FORM
+        return regressors_of_form(form, times.only(anchors), (*tpcs, *times.counts), options.blocks)
+    if options.form is not None:
+        raise InputError("--form and --train are both given", cure="Learn from one of them.")
+    return regressors_of_features(options.training, times, (*tpcs, *anchors))

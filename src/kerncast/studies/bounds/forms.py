@@ -1,0 +1,109 @@
+"""What base models learn from: forms of the number of TPCs, or features of other applications."""
+
+from collections.abc import Sequence
+from enum import Enum
+
+import numpy as np
+
+from kerncast.errors import InputError
+from kerncast.feature_table import FeatureTable
+from kerncast.partition_times import PartitionTimes
+from kerncast.studies.bounds.base import Blocks, Regressors
+from kerncast.studies.bounds.curve import Curve
+
+FORMS = ("inverse", "affine", "staircase")
+DEFAULT_FORM = "inverse"
+
+
+class Selected(Enum):
+    """The five features of section 3.2 of G. Warde, "Estimating the Execution Time of CUDA Programs", 2025.
+
+    Each has the names that Nsight Compute, the report, nvprof, and tables made from nvprof's descriptions give it.
+    """
+
+    CYCLES_ELAPSED = ("sm__cycles_elapsed.sum", "sm_cycles_elapsed.sum", "elapsed_cycles_sm")
+    BRANCHES = (
+        "smsp__inst_executed_op_branch.sum", "smsp_inst_executed_op_branch.sum", "cf_executed",
+        "executed_control_flow_instructions",
+    )  # fmt: skip
+    GLOBAL_LOADS = ("smsp__inst_executed_op_global_ld.sum", "smsp_inst_executed_op_global_ld.sum", "gld_request")
+    L2_READ_SECTORS = ("lts__t_sectors_op_read.sum", "lts_t_sectors_op_read.sum", "l2_read_transactions")
+    CYCLES_ACTIVE = ("sm__cycles_active.sum", "sm_cycles_active.sum", "active_cycles")
+
+
+def selected_features(tables: Sequence[Sequence[str]]) -> dict[Selected, str]:
+    """Return the names that all tables give the five features; raises InputError where they share none.
+
+    >>> list(selected_features([("gld_request", "elapsed_cycles_sm", "ipc")]).values())
+    ['elapsed_cycles_sm', 'gld_request']
+    """
+    shared = set(tables[0]).intersection(*tables[1:]) if tables else set()
+    chosen = {each: next((name for name in each.value if name in shared), "") for each in Selected}
+    if not any(chosen.values()):
+        raise InputError(
+            "the tables share none of the five features of cycles, branches, global loads and L2 reads",
+            cure=f"Collect {', '.join(each.value[0] for each in Selected)}.",
+        )
+    return {each: name for each, name in chosen.items() if name}
+
+
+def regressors_of_form(
+    form: str, times: PartitionTimes, tpcs: Sequence[int], blocks: Blocks | None = None
+) -> Regressors:
+    """Return one regressor of each count, 1/k, k or ceil(N/k), with the times themselves to learn from.
+
+    ``times`` are those that may be learned from. Raises InputError for an unknown form, and for a staircase whose
+    number of blocks is unknown.
+    """
+    if form not in FORMS:
+        raise InputError(f"no form is called {form[:40]!r}", cure=f"Known: {', '.join(FORMS)}.")
+    if form == "staircase" and blocks is None:
+        raise InputError("the form staircase needs the number of blocks", cure="Add --blocks N, the grid's size.")
+
+    def values(counts: Sequence[int]) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+        numbers = np.array(counts, np.float64)
+        if form == "affine":
+            return numbers[:, np.newaxis]
+        if form == "staircase" and blocks is not None:
+            return blocks.waves(counts)[:, np.newaxis]
+        return 1 / numbers[:, np.newaxis]
+
+    counts = _all_counts(times, tpcs)
+    return Regressors((form,), values(times.tpcs), np.array(times.seconds), counts, values(counts))
+
+
+def regressors_of_curve(name: str, curve: Curve, times: PartitionTimes) -> Regressors:
+    """Return the times of a curve as the only regressor, with measured times to learn from; raises KeyError."""
+    return Regressors(
+        (name,), curve.at(times.tpcs)[:, np.newaxis], np.array(times.seconds), curve.counts,
+        np.array(curve.seconds)[:, np.newaxis],
+    )  # fmt: skip
+
+
+def regressors_of_features(training: FeatureTable, times: PartitionTimes, tpcs: Sequence[int]) -> Regressors:
+    """Return features of each count, and launches of other applications to learn from.
+
+    Raises InputError where a feature is not in the training table, and where a count that is asked has none.
+    """
+    if not times.feature_names:
+        raise InputError(
+            "it has no columns of features",
+            where=times.source,
+            cure=f"Add columns named as in the training table, such as {', '.join(training.names)[:200]}.",
+        )
+    table = training.features(times.feature_names)
+    known = {each.tpcs: each.values for each in times.features}
+    missing = [count for count in sorted(set(tpcs)) if count not in known]
+    if missing:
+        raise InputError(
+            f"the features of {', '.join(map(str, missing))[:100]} TPCs are unknown",
+            where=times.source,
+            cure="Add rows with an empty time and the features, or ask for fewer counts.",
+        )
+    counts = tuple(sorted({*tpcs, *(count for count in times.counts if count in known)}))
+    values = np.array([known[count] for count in counts], np.float64)
+    return Regressors(times.feature_names, table.values, table.seconds, counts, values)
+
+
+def _all_counts(times: PartitionTimes, tpcs: Sequence[int]) -> tuple[int, ...]:
+    return tuple(sorted({*times.counts, *tpcs}))

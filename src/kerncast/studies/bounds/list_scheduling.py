@@ -1,0 +1,119 @@
+"""The default: no greedy schedule of the kernel's blocks takes longer (Graham's bound)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from kerncast.studies.bounds.base import ROUNDING, BoundAnswer, BoundQuestion, Contradiction, Floats
+from kerncast.studies.bounds.curve import Curve, between, largest_of, typical_of
+from kerncast.studies.bounds.spread import spread_of
+
+
+@dataclass(frozen=True, slots=True)
+class ListScheduling:
+    """Bound any list schedule, any curve that is convex in 1/k, and any sum or maximum of such curves.
+
+    ``t(k) <= (i/k) t(i) + (1 - 1/k) min_j t(j)`` for every measured count i, and ``t(k) <= t(i)`` for i <= k.
+    Source: R. L. Graham, "Bounds on multiprocessing timing anomalies", SIAM J. Appl. Math. 17, 1969: a list schedule
+    of work W with the longest job p on k machines takes at most ``W/k + (1 - 1/k) p``. Here a TPC is a machine and a
+    block (or what one TPC runs at a time) a job: ``W <= i t(i)``, and no block outlasts a run: ``p <= t(j)``.
+    The proof for the other curves stands in docs/bound.md. Fails where blocks take longer on fewer TPCs, where blocks
+    wait for one another, and where time falls by less than 1/k without being convex in it, such as k**-0.7.
+    """
+
+    name: str = "list-scheduling"
+    has_base_model: bool = False
+
+    def bound(self, question: BoundQuestion) -> BoundAnswer:
+        """Return Graham's bound of the median times, times the spread of their repeats; exact where measured."""
+        measured = question.measured
+        spread = spread_of(measured)
+        medians, contradictions = consistent(typical_of(measured), spread.factor)
+        per_tpc = question.blocks.per_tpc if question.blocks else 1
+        bounds = graham(medians, question.tpcs, per_tpc)
+        # Times that contradict one another can put the line between two of them above the bound.
+        expected = np.minimum(between(medians, question.tpcs), bounds)
+        return BoundAnswer(
+            expected=tuple(typical_of(measured).instead_of(expected, question.tpcs).tolist()),
+            bound=tuple(largest_of(measured).instead_of(bounds * spread.factor, question.tpcs).tolist()),
+            calibrated_on=measured.counts,
+            spread=spread,
+            contradictions=contradictions,
+            measure_next=measure_next(medians, question.tpcs),
+        )
+
+
+def graham(measured: Curve, tpcs: Sequence[int], per_tpc: int = 1) -> Floats:
+    """Return Graham's bound in seconds for some numbers of TPCs, from a curve that never rises; never below it.
+
+    ``per_tpc`` is how many blocks a TPC runs at a time, each as fast as if it were alone: then k TPCs are
+    ``k per_tpc`` machines.
+
+    >>> graham(Curve((1, 40), (40.0, 1.0)), (2, 20, 39)).round(3).tolist()
+    [20.5, 2.95, 2.0]
+    """
+    counts, seconds = np.array(measured.counts, np.float64), np.array(measured.seconds)
+    wanted = np.array(tpcs, np.float64)
+    work = np.broadcast_to(counts * seconds, (len(wanted), len(counts)))
+    has_fewer = counts <= wanted[:, np.newaxis]
+    if _grows_with_fewer(counts * seconds):
+        # Counts above are no evidence of the work; below the fewest, those are all that there is.
+        usable = has_fewer | ~has_fewer.any(axis=1, keepdims=True) & (counts == counts[0])
+        work = np.where(usable, work, np.inf)
+    longest_block = (1 - 1 / (wanted * per_tpc)) * seconds.min()
+    fewer = np.where(has_fewer, seconds, np.inf).min(axis=1)
+    bounds = np.minimum(work.min(axis=1) / wanted + longest_block, fewer)
+    more = np.append(seconds, 0.0)[np.searchsorted(counts, wanted)]
+    return np.asarray(np.maximum(bounds, more), np.float64)
+
+
+def _grows_with_fewer(work: Floats) -> bool:
+    return bool((np.diff(work) < -ROUNDING * work[:-1]).any())
+
+
+def consistent(measured: Curve, factor: float) -> tuple[Curve, tuple[Contradiction, ...]]:
+    """Return the lowest curve above the measured one that never rises, and what contradicts the assumptions.
+
+    Differences within the factor of the spread contradict nothing.
+    """
+    counts, seconds = np.array(measured.counts, np.float64), np.array(measured.seconds)
+    tolerance = factor * (1 + ROUNDING)
+    falling = np.maximum.accumulate(seconds[::-1])[::-1]
+    work = counts * seconds
+    found = []
+    if (falling > seconds * tolerance).any():
+        found.append(Contradiction.SLOWER_WITH_MORE)
+    if (np.maximum.accumulate(work) > work * tolerance).any():
+        found.append(Contradiction.LESS_WORK_WITH_MORE)
+    curve = Curve(measured.counts, tuple(falling.tolist()))
+    if any(time > _bound_of_others(curve, place) * tolerance for place, time in enumerate(curve.seconds)):
+        found.append(Contradiction.ABOVE_OTHERS)
+    return curve, tuple(found)
+
+
+def _bound_of_others(curve: Curve, place: int) -> float:
+    """Return what the other counts bound one between them by; its own time for the fewest and the most."""
+    if place in {0, len(curve.counts) - 1}:
+        return curve.seconds[place]
+    others = Curve(curve.counts[:place] + curve.counts[place + 1 :], curve.seconds[:place] + curve.seconds[place + 1 :])
+    return float(graham(others, (curve.counts[place],))[0])
+
+
+def measure_next(measured: Curve, tpcs: Sequence[int]) -> int | None:
+    """Return the count whose time would lower the bounds most on average, if it were the expected one.
+
+    >>> measure_next(Curve((1, 40), (40.0, 1.0)), tuple(range(1, 41)))
+    26
+    """
+    expected = between(measured, tpcs)
+
+    def looseness(count: int, seconds: float) -> float:
+        return float((graham(measured.with_point(count, seconds), tpcs) / expected).mean())
+
+    unmeasured = {
+        count: looseness(count, float(time))
+        for count, time in zip(tpcs, expected, strict=True)
+        if count not in measured.counts
+    }
+    return min(unmeasured, key=lambda count: unmeasured[count]) if unmeasured else None

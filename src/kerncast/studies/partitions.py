@@ -1,0 +1,115 @@
+"""A launch on parts of a GPU, by the simulation: each part is a GPU with fewer SMs and all of L2 and DRAM."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from kerncast.characterised import Progress
+from kerncast.errors import InputError, Refusal
+from kerncast.forecast import Forecast, Options, forecast_all
+from kerncast.gpu import GPU
+from kerncast.launch import load_launches
+from kerncast.occupancy import block_request_of, occupancy
+from kerncast.studies.bounds import Blocks, BoundAnswer
+from kerncast.studies.bounds.curve import Curve
+
+
+@dataclass(frozen=True, slots=True)
+class SimulatedPartitions:
+    """What the simulation forecasts for one launch on numbers of TPCs, ascending."""
+
+    kernel: str
+    seconds: Curve
+    high: Curve
+    """upper ends of the intervals"""
+    level: float
+    model: str
+    blocks: Blocks | None
+    """None where the occupancy is unknown"""
+    caveats: tuple[str, ...]
+
+
+def part_of(gpu: GPU, tpcs: int) -> GPU:
+    """Return a GPU with so many TPCs, with the whole L2 and DRAM; where TPCs are unknown, one SM counts as one.
+
+    >>> from kerncast.gpu import load_gpu
+    >>> part_of(load_gpu("TITAN V"), 10).sm_count
+    20
+    """
+    sms = min(gpu.sm_count, tpcs * sms_per_tpc(gpu))
+    share = sms / gpu.sm_count
+    return replace(
+        gpu,
+        id=f"{gpu.id}-{tpcs}-tpcs",
+        name=f"{gpu.name} with {tpcs} TPCs",
+        sm_count=sms,
+        l1_bytes_per_s=_share_of(gpu.l1_bytes_per_s, share),
+        sustained_fp32_flops_per_s=_share_of(gpu.sustained_fp32_flops_per_s, share),
+        sustained_fp64_flops_per_s=_share_of(gpu.sustained_fp64_flops_per_s, share),
+        sgemm_flops_per_s=_share_of(gpu.sgemm_flops_per_s, share),
+    )
+
+
+def sms_per_tpc(gpu: GPU) -> int:
+    """Return the SMs of a TPC, 1 where that is unknown."""
+    return gpu.architecture.sms_per_tpc or 1
+
+
+def most_tpcs(gpu: GPU) -> int:
+    """Return the TPCs of a GPU; where they are unknown, its SMs."""
+    return gpu.tpc_count or gpu.sm_count
+
+
+def simulated_partitions(
+    path: Path, gpu: GPU, tpcs: Sequence[int], level: float, progress: Progress | None = None
+) -> SimulatedPartitions:
+    """Forecast the only launch of a file on each number of TPCs; raises Refusal where one is not forecast."""
+    launches = load_launches(path)
+    if len(launches) != 1:
+        raise InputError(
+            f"it has {len(launches)} launches", where=str(path), cure="Bound one: keep it alone in a file."
+        )
+    parts: list[tuple[GPU, tuple[str, ...]]] = [(part_of(gpu, count), ()) for count in tpcs]
+    forecast = forecast_all(launches[0], parts, Options(level=level), progress)
+    if len(forecast.predictions) < len(parts):
+        first = forecast.refused[0]
+        raise forecast.first_refusal or Refusal(f"{first.kernel} on {first.gpu}: {first.reason}")
+    found = forecast.predictions
+    return SimulatedPartitions(
+        kernel=found[0].kernel,
+        seconds=Curve(tuple(tpcs), tuple(each.seconds for each in found)),
+        high=Curve(tuple(tpcs), tuple(each.high for each in found)),
+        level=level,
+        model=" and ".join(dict.fromkeys(each.model for each in found)),
+        blocks=_blocks(forecast, gpu),
+        caveats=tuple(dict.fromkeys(caveat for each in found for caveat in each.caveats)),
+    )
+
+
+def simulated_answer(found: SimulatedPartitions, tpcs: Sequence[int]) -> BoundAnswer:
+    """Return the forecast of each count, and as its bound the upper end of its interval.
+
+    Nothing was measured: the bound holds as often as the interval does. Neither falls with fewer TPCs.
+    """
+    return BoundAnswer(_never_rising(found.seconds, tpcs), _never_rising(found.high, tpcs), ())
+
+
+def _never_rising(curve: Curve, tpcs: Sequence[int]) -> tuple[float, ...]:
+    """Return the lowest curve above one that never rises with more TPCs."""
+    return tuple(np.maximum.accumulate(curve.at(tpcs)[::-1])[::-1].tolist())
+
+
+def _blocks(forecast: Forecast, gpu: GPU) -> Blocks | None:
+    profile = forecast.cases[0].profile
+    request = block_request_of(profile)
+    if request is None:
+        return None
+    resident = occupancy(request, gpu.architecture).blocks_per_sm
+    return Blocks(math.prod(profile.grid), max(1, resident) * sms_per_tpc(gpu))
+
+
+def _share_of(value: float | None, share: float) -> float | None:
+    return None if value is None else value * share
