@@ -3,7 +3,7 @@
 import typer
 from typer.exceptions import TyperException
 
-from kerncast.cli import collect, doctor, evaluate, gpus, measure, occupancy, predict, profile, train
+from kerncast.cli import bound, collect, doctor, evaluate, gpus, measure, occupancy, predict, profile, train
 from kerncast.errors import InputError
 from kerncast.version import __version__
 
@@ -16,6 +16,7 @@ app = typer.Typer(
 )
 app.command("predict")(predict.command)
 app.command("profile")(profile.command)
+app.command("bound")(bound.command)
 app.command("gpus")(gpus.command)
 app.command("occupancy")(occupancy.command)
 app.command("measure")(measure.command)

@@ -1,0 +1,242 @@
+"""kerncast bound: the worst case of a kernel on parts of a GPU."""
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kerncast.cli.inline import SOURCES
+from kerncast.errors import InputError, Refusal
+
+if TYPE_CHECKING:
+    from kerncast.feature_table import FeatureTable
+    from kerncast.gpu import GPU
+    from kerncast.partition_times import PartitionTimes
+    from kerncast.studies.bounding import KernelBounds
+    from kerncast.studies.bounds import Blocks
+
+_KIND = "margin"
+_USUAL_LEVEL = 0.9
+_LATER_KINDS = ("conformal", "analytical", "extreme")
+_PROFILE = re.compile(r"([0-9]{1,6})=(.+)", re.DOTALL)
+
+
+def command(  # noqa: PLR0913  each parameter is one option of the contract
+    evidence: Annotated[Path, typer.Argument(help="Times on parts of the GPU (tpcs,seconds), or a launch file.")],
+    gpu: Annotated[list[str] | None, typer.Option(help="One GPU: name, id or TOML file.")] = None,
+    tpcs: Annotated[str | None, typer.Option(help="TPC counts to bound, such as 1-8,16; all of the GPU's.")] = None,
+    kind: Annotated[str, typer.Option(help="margin; others are still to come.")] = _KIND,
+    method: Annotated[
+        str | None, typer.Option(help="list-scheduling, or simulation for a launch without times; see docs/bound.md.")
+    ] = None,
+    anchors: Annotated[
+        str | None, typer.Option(help="Measured counts to use; published methods: the fewest and the most TPCs.")
+    ] = None,
+    times: Annotated[Path | None, typer.Option(help="Times of a launch on parts of the GPU.")] = None,
+    form: Annotated[str | None, typer.Option(help="Base model of a bare table: inverse, affine or staircase.")] = None,
+    blocks: Annotated[int | None, typer.Option(help="Blocks of the grid, if all take equally long.")] = None,
+    blocks_per_tpc: Annotated[int, typer.Option(help="Blocks that one TPC runs at a time.")] = 1,
+    train: Annotated[
+        list[Path] | None, typer.Option(help="Launches of other applications with features and times; repeatable.")
+    ] = None,
+    profile: Annotated[
+        list[str] | None, typer.Option(help="Features on so many TPCs from a profiler's file: TPCS=FILE; repeatable.")
+    ] = None,
+    level: Annotated[
+        float | None, typer.Option(help="Of the interval of a launch without times.", show_default="0.9")
+    ] = None,
+    json_: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    out: Annotated[Path | None, typer.Option(help="Write what would be printed to a file.")] = None,
+    picture: Annotated[list[Path] | None, typer.Option(help="Draw the curves: .png, .svg or .pdf; repeatable.")] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+) -> int:
+    """Bound the time of a kernel on some of a GPU's TPCs."""
+    from kerncast.cli.output import progress_on_stderr  # noqa: PLC0415  heavy imports wait until the command runs
+    from kerncast.report.picture_files import check_picture  # noqa: PLC0415
+    from kerncast.studies.bounding import (  # noqa: PLC0415
+        BoundOptions,
+        bound_launch,
+        bound_measured_launch,
+        bound_times,
+        check_method,
+    )
+
+    _check_kind(kind)
+    for path in picture or ():
+        check_picture(path)
+    is_launch = _is_launch(evidence)
+    _check_usage(is_launch=is_launch, times=times, of_tables=(form, profile, train if times is None else None))
+    _check_evidence(is_measured=times is not None or not is_launch, anchors=anchors, level=level)
+    chosen, assumed = _gpu(gpu)
+    counts = _counts(tpcs, chosen)
+    table = _times(times if is_launch else evidence, chosen, profile or ())
+    options = BoundOptions(
+        method, _anchors(anchors), form, _blocks(blocks, blocks_per_tpc), _training(train), _level(level)
+    )
+    with progress_on_stderr(quiet=quiet) as progress, _refusal_as_json(as_json=json_, out=out):
+        if table is None:
+            found = bound_launch(evidence, chosen, counts, options, progress)
+        elif is_launch and options.training is not None:
+            from kerncast.report.partition_features import with_executed_features  # noqa: PLC0415  LLVM loads late
+
+            check_method(options)
+            known = tuple(sorted({*counts, *table.counts}))
+            table = with_executed_features(table, evidence, options.training, (chosen, known), progress)
+            found = bound_times(table, chosen, counts, options)
+        elif is_launch:
+            found = bound_measured_launch(evidence, table, chosen, (counts, options), progress)
+        else:
+            found = bound_times(table, chosen, counts, options)
+    _emit(found, assumed, as_json=json_, out=out)
+    for path in picture or ():
+        _draw(found, path)
+    return 0
+
+
+def _check_kind(kind: str) -> None:
+    if kind in _LATER_KINDS:
+        raise InputError(f"--kind {kind} does not exist yet", cure="Use --kind margin.")
+    if kind != _KIND:
+        raise InputError(f"no kind of bound is called {kind[:40]!r}", cure="Use --kind margin.")
+
+
+def _is_launch(evidence: Path) -> bool:
+    if evidence.suffix.lower() in SOURCES:
+        raise InputError(
+            f"{evidence} is a source without a launch", cure="Write a launch file: kerncast bound LAUNCH.toml."
+        )
+    return evidence.suffix.lower() == ".toml"
+
+
+def _check_usage(*, is_launch: bool, times: Path | None, of_tables: Sequence[object]) -> None:
+    if times is not None and not is_launch:
+        raise InputError("--times belongs to a launch file", cure="Give one file of times, and no other.")
+    if is_launch and any(of_tables):
+        raise InputError(
+            "--form and --profile belong to a file of times, and --train to times, too",
+            cure="Leave them out, or add --times: the simulation is the base model of a launch.",
+        )
+
+
+def _check_evidence(*, is_measured: bool, anchors: str | None, level: float | None) -> None:
+    if is_measured and level is not None:
+        raise InputError("--level belongs to a launch without times", cure="Leave it out.")
+    if not is_measured and anchors is not None:
+        raise InputError("--anchors belongs to measured times", cure="Leave it out, or add --times.")
+
+
+@contextmanager
+def _refusal_as_json(*, as_json: bool, out: Path | None) -> Iterator[None]:
+    """Print an object without bounds where a launch is refused."""
+    try:
+        yield
+    except Refusal as refusal:
+        if as_json:
+            from kerncast.cli.output import emit_json  # noqa: PLC0415
+            from kerncast.report.bounds import refused_object  # noqa: PLC0415
+
+            emit_json(refused_object(str(refusal)), out)
+        raise
+
+
+def _gpu(names: list[str] | None) -> "tuple[GPU, tuple[str, ...]]":
+    from kerncast.evidence import resolve_gpus  # noqa: PLC0415
+
+    resolved = resolve_gpus(names or ())
+    if len(resolved) > 1:
+        raise InputError(f"--gpu names {len(resolved)} GPUs", cure="Name the one that the times are of.")
+    return resolved[0]
+
+
+def _counts(text: str | None, gpu: "GPU") -> tuple[int, ...]:
+    from kerncast.studies.partitions import most_tpcs  # noqa: PLC0415
+    from kerncast.tpc_counts import counts_up_to  # noqa: PLC0415
+
+    most = most_tpcs(gpu)
+    return counts_up_to(f"1-{most}" if text is None else text, most, gpu.name)
+
+
+def _times(path: Path | None, gpu: "GPU", profiles: Sequence[str]) -> "PartitionTimes | None":
+    """Return the measured times, with the features of profiles; raises InputError for more TPCs than there are."""
+    from kerncast.read.partition_csv import read_partition_times  # noqa: PLC0415
+    from kerncast.studies.bounding import with_profiled_features  # noqa: PLC0415
+    from kerncast.studies.partitions import most_tpcs  # noqa: PLC0415
+
+    if path is None:
+        return None
+    times, most = read_partition_times(path), most_tpcs(gpu)
+    if times.counts[-1] > most:
+        raise InputError(
+            f"it has times on {times.counts[-1]} TPCs; {gpu.name} has {most}",
+            where=str(path),
+            cure="Name the GPU that they were measured on.",
+        )
+    return with_profiled_features(times, [_profiled(text) for text in profiles]) if profiles else times
+
+
+def _profiled(text: str) -> "tuple[int, FeatureTable]":
+    from kerncast.read.feature_tables import read_feature_table  # noqa: PLC0415
+
+    match = _PROFILE.fullmatch(text)
+    if match is None:
+        raise InputError(f"--profile {text[:60]!r} is no TPC count with a file", cure="Write 8=profile.csv.")
+    return int(match[1]), read_feature_table([Path(match[2])]).table
+
+
+def _training(paths: list[Path] | None) -> "FeatureTable | None":
+    if not paths:
+        return None
+    from kerncast.read.feature_tables import read_feature_table  # noqa: PLC0415
+
+    return read_feature_table(paths).table
+
+
+def _anchors(text: str | None) -> tuple[int, ...] | None:
+    from kerncast.tpc_counts import MOST_TPCS, counts_up_to  # noqa: PLC0415
+
+    return None if text is None else counts_up_to(text, MOST_TPCS, "A GPU", "--anchors")
+
+
+def _blocks(count: int | None, per_tpc: int) -> "Blocks | None":
+    from kerncast.studies.bounds import Blocks  # noqa: PLC0415
+
+    if count is None:
+        if per_tpc != 1:
+            raise InputError("--blocks-per-tpc means nothing without --blocks", cure="Add --blocks N.")
+        return None
+    return Blocks(count, per_tpc)
+
+
+def _level(level: float | None) -> float:
+    if level is None:
+        return _USUAL_LEVEL
+    if not (math.isfinite(level) and 0.001 <= level <= 0.9999):
+        raise InputError(f"level is {level}", cure="Give a share from 0.001 to 0.9999, such as 0.9.")
+    return level
+
+
+def _emit(found: "KernelBounds", assumed: Sequence[str], *, as_json: bool, out: Path | None) -> None:
+    """Print the bounds, or write them to a file."""
+    from kerncast.cli.output import emit_json, file_console, stdout_console, write_text  # noqa: PLC0415
+    from kerncast.report.bounds import bound_object, print_bounds  # noqa: PLC0415
+
+    found = replace(found, caveats=(*assumed, *found.caveats))
+    if as_json:
+        emit_json(bound_object(found), out)
+        return
+    console = stdout_console() if out is None else file_console()
+    print_bounds(found, console)
+    if out is not None:
+        write_text(out, console.export_text())
+
+
+def _draw(found: "KernelBounds", path: Path) -> None:
+    from kerncast.report.bound_picture import draw_bounds  # noqa: PLC0415
+    from kerncast.report.picture_files import save_picture  # noqa: PLC0415
+
+    save_picture(draw_bounds(found), path)
