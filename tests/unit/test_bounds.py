@@ -9,6 +9,7 @@ from kerncast.errors import InputError
 from kerncast.feature_table import FeatureTable
 from kerncast.gpu import load_gpu
 from kerncast.partition_times import CountFeatures, PartitionTimes
+from kerncast.read.profiled_means import ProfiledMeans
 from kerncast.report.bound_words import caveats_of, guarantee_of
 from kerncast.report.bounds import bound_object, judged, violations
 from kerncast.studies.bounding import BoundOptions, KernelBounds, bound_times, with_profiled_features
@@ -242,8 +243,8 @@ def test_features_of_other_applications() -> None:
     times = PartitionTimes(COUNTS, tuple(truth), names, features)
     found = bound_times(times, GPU, COUNTS, BoundOptions("curve-fit", training=training))
     assert found.answer.expected == pytest.approx(truth, rel=1e-3)
-    profiled = [(k, training.rows(np.array([k]))) for k in COUNTS]
-    assert with_profiled_features(table(truth), profiled).features_of(3) == tuple(values[3])
+    profiled = [(k, ProfiledMeans(("ipc", *names[::-1]), (1.0, 5e3, 7e4 / k))) for k in COUNTS]
+    assert with_profiled_features(table(truth), profiled, training).features == features
     for wrong, words in (
         (table(truth), "no columns of features"),
         (PartitionTimes(COUNTS, tuple(truth), names, features[:3]), "features of 4, 5, 6, 7 TPCs"),

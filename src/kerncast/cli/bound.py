@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from kerncast.feature_table import FeatureTable
     from kerncast.gpu import GPU
     from kerncast.partition_times import PartitionTimes
-    from kerncast.studies.bounding import KernelBounds
+    from kerncast.read.profiled_means import ProfiledMeans
+    from kerncast.studies.bounding import BoundOptions, KernelBounds
     from kerncast.studies.bounds import Blocks
 
 _KIND = "margin"
@@ -74,10 +75,12 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
     _check_evidence(is_measured=times is not None or not is_launch, anchors=anchors, level=level)
     chosen, assumed = _gpu(gpu)
     counts = _counts(tpcs, chosen)
-    table = _times(times if is_launch else evidence, chosen, profile or ())
+    table = _times(times if is_launch else evidence, chosen)
     options = BoundOptions(
         method, _anchors(anchors), form, _blocks(blocks, blocks_per_tpc), _training(train), _level(level)
     )
+    if table is not None and profile:
+        table = _with_profiles(table, profile, options)
     with progress_on_stderr(quiet=quiet) as progress, _refusal_as_json(as_json=json_, out=out):
         if table is None:
             found = bound_launch(evidence, chosen, counts, options, progress)
@@ -161,10 +164,9 @@ def _counts(text: str | None, gpu: "GPU") -> tuple[int, ...]:
     return counts_up_to(f"1-{most}" if text is None else text, most, gpu.name)
 
 
-def _times(path: Path | None, gpu: "GPU", profiles: Sequence[str]) -> "PartitionTimes | None":
-    """Return the measured times, with the features of profiles; raises InputError for more TPCs than there are."""
+def _times(path: Path | None, gpu: "GPU") -> "PartitionTimes | None":
+    """Return the measured times; raises InputError for more TPCs than there are."""
     from kerncast.read.partition_csv import read_partition_times  # noqa: PLC0415
-    from kerncast.studies.bounding import with_profiled_features  # noqa: PLC0415
     from kerncast.studies.partitions import most_tpcs  # noqa: PLC0415
 
     if path is None:
@@ -176,16 +178,25 @@ def _times(path: Path | None, gpu: "GPU", profiles: Sequence[str]) -> "Partition
             where=str(path),
             cure="Name the GPU that they were measured on.",
         )
-    return with_profiled_features(times, [_profiled(text) for text in profiles]) if profiles else times
+    return times
 
 
-def _profiled(text: str) -> "tuple[int, FeatureTable]":
-    from kerncast.read.feature_tables import read_feature_table  # noqa: PLC0415
+def _with_profiles(times: "PartitionTimes", profiles: Sequence[str], options: "BoundOptions") -> "PartitionTimes":
+    from kerncast.studies.bounding import with_profiled_features  # noqa: PLC0415
+
+    found = [_profiled(text) for text in profiles]
+    if options.training is None:
+        raise InputError("--profile needs launches to learn from", cure="Add --train.")
+    return with_profiled_features(times, found, options.training)
+
+
+def _profiled(text: str) -> "tuple[int, ProfiledMeans]":
+    from kerncast.read.profiled_means import read_profiled_means  # noqa: PLC0415
 
     match = _PROFILE.fullmatch(text)
     if match is None:
         raise InputError(f"--profile {text[:60]!r} is no TPC count with a file", cure="Write 8=profile.csv.")
-    return int(match[1]), read_feature_table([Path(match[2])]).table
+    return int(match[1]), read_profiled_means(Path(match[2]))
 
 
 def _training(paths: list[Path] | None) -> "FeatureTable | None":

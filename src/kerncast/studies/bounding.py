@@ -9,6 +9,7 @@ from kerncast.errors import InputError
 from kerncast.feature_table import FeatureTable
 from kerncast.gpu import GPU
 from kerncast.partition_times import CountFeatures, PartitionTimes
+from kerncast.read.profiled_means import ProfiledMeans
 from kerncast.studies.bounds import (
     DEFAULT_METHOD,
     Blocks,
@@ -103,19 +104,20 @@ def bound_measured_launch(
     return _bounds(method, gpu, BoundQuestion(times, anchors, tuple(tpcs), regressors, blocks), found.caveats)
 
 
-def with_profiled_features(times: PartitionTimes, profiled: Sequence[tuple[int, FeatureTable]]) -> PartitionTimes:
+def with_profiled_features(
+    times: PartitionTimes, profiled: Sequence[tuple[int, ProfiledMeans]], training: FeatureTable
+) -> PartitionTimes:
     """Return measured times with the features that profiles of some TPC counts tell: the means of their launches.
 
-    Those of section 3.2 of the report on execution times are kept. Raises InputError where the profiles have none.
+    Those of section 3.2 of the report on execution times are kept. Raises InputError where profiles and training table
+    share none.
     """
     if times.feature_names:
         raise InputError(
             "it has columns of features, and profiles are given too", where=times.source, cure="Give one of them."
         )
-    names = tuple(selected_features([table.names for _, table in profiled]).values())
-    features = tuple(
-        CountFeatures(count, tuple(table.features(names).values.mean(axis=0).tolist())) for count, table in profiled
-    )
+    names = tuple(selected_features([training.names, *(means.names for _, means in profiled)]).values())
+    features = tuple(CountFeatures(count, means.of(names)) for count, means in profiled)
     return PartitionTimes(times.tpcs, times.seconds, names, features, times.source)
 
 
