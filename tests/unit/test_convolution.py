@@ -354,7 +354,7 @@ def test_a_case_holds_its_launch() -> None:
     known = LaunchCases(of_file, [load_gpu("titan-v")], (), choices).on(load_gpu("titan-v"))
     assert known is not None
     assert known.launch is of_file
-    profile = replace(profiled(), kernel="convolution_layer", run=None)
+    profile = replace(profiled(), kernel="convolution_layer", grid=of_file.grid, block=of_file.block, run=None)
     for sources, expected in (((of_file,), of_file), ((), None)):
         beside = ProfileCases(profile, sources, (), choices).on(load_gpu("titan-v"))
         assert beside is not None
