@@ -217,9 +217,21 @@ def load_architecture(name: str) -> Architecture:
 
 
 def inherited_architecture(sheet: Sheet) -> Architecture:
-    """Return the architecture that a GPU's file names in its field ``from``."""
+    """Return the architecture that a GPU's file names in its field ``from``, with what the file says otherwise."""
     path = _parent_path(sheet)
+    own = {key: fact for key, fact in sheet.facts.items() if is_of_architecture(key)}
+    if own:
+        return _build(path, own, sheet.path)
     return _shipped(path.stem) if path.parent == _FOLDER else _build(path)
+
+
+def is_of_architecture(key: str) -> bool:
+    """Whether a key of a GPU's file replaces its architecture's: both schemas have it, and GPU has no field for it.
+
+    >>> is_of_architecture("cycles.tensor"), is_of_architecture("sustained.dram_fraction")
+    (True, False)
+    """
+    return key in rules("architecture") and rules("gpu")[key].field is None
 
 
 def si_fields(facts: Mapping[str, Fact], kind: str) -> dict[str, Any]:
@@ -241,16 +253,17 @@ def _known() -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in _FOLDER.glob("*.toml")))
 
 
-def _build(path: Path) -> Architecture:
+def _build(path: Path, own: Mapping[str, Fact] | None = None, place: Path | None = None) -> Architecture:
+    """Build what a file and its relatives say, where ``own`` facts of the file at ``place`` win."""
     chain = _read_chain(path)
-    facts = {key: fact for sheet in reversed(chain) for key, fact in sheet.facts.items()}
+    facts = {key: fact for sheet in reversed(chain) for key, fact in sheet.facts.items()} | dict(own or {})
     facts = {key: facts[key] for key in rules("architecture") if key in facts}
     capability = next((sheet.compute_capability for sheet in chain if sheet.compute_capability), "")
     faults = missing_faults(facts, "architecture")
     if not re.fullmatch(r"[1-9][0-9]?\.[0-9]", capability):
         faults.append(f'compute_capability is {capability[:20]!r} (give a text such as "8.6")')
     fields = si_fields(facts, "architecture")
-    raise_faults(faults or _contradictions(fields), path)
+    raise_faults(faults or _contradictions(fields), place or path)
     cycles = {name.removeprefix("cycles."): fields.pop(name) for name in list(fields) if name.startswith("cycles.")}
     return Architecture(
         id=path.stem,

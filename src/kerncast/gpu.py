@@ -15,13 +15,14 @@ from kerncast.architecture import (
     Architecture,
     Cycles,
     inherited_architecture,
+    is_of_architecture,
     load_architecture,
     si_fields,
 )
 from kerncast.errors import GPUError
 from kerncast.gpu_files import DATA, Fact, Status, raise_faults, read_sheet
 from kerncast.gpu_names import GPU_FOLDER, find_id, is_path, known_ids
-from kerncast.units import GIGA, MEGA, PERCENT
+from kerncast.units import BITS_PER_BYTE, GIGA, MEGA, PERCENT
 
 __all__ = [
     "GPU",
@@ -93,7 +94,7 @@ class GPU:
     l2_latency_cycles: float | None = None
     dram_latency_s: float | None = None
     facts: tuple[Fact, ...] = ()
-    """every value of the GPU's own file, with sources and status"""
+    """every value of the GPU's own file, with sources and status, but what replaces one of the architecture"""
 
     @property
     def compute_capability(self) -> str:
@@ -272,16 +273,17 @@ def _shipped_gpu(gpu_id: str) -> GPU:
 def _build_gpu(path: Path) -> GPU:
     sheet = read_sheet(path, "gpu")
     architecture = inherited_architecture(sheet)
-    fields = si_fields(sheet.facts, "gpu")
+    facts = {key: fact for key, fact in sheet.facts.items() if not is_of_architecture(key)}
+    fields = si_fields(facts, "gpu")
     gpu = GPU(
         id=path.stem,
         name=sheet.name or path.stem,
         architecture=architecture,
         clock_hz=fields["clock_boost_hz"],
-        facts=tuple(sheet.facts.values()),
+        facts=tuple(facts.values()),
         **fields,
     )
-    raise_faults(_contradictions(gpu, sheet.facts), path)
+    raise_faults(_contradictions(gpu, facts), path)
     return gpu
 
 
@@ -301,4 +303,16 @@ def _contradictions(gpu: GPU, facts: Mapping[str, Fact]) -> list[str]:
             faults.append(
                 f"{key} is {stated:g}, but 2 x lanes x SMs x boost clock is {computed:.5g} (mend one of them)"
             )
-    return faults
+    return faults + _wrong_data_rate(gpu, facts)
+
+
+def _wrong_data_rate(gpu: GPU, facts: Mapping[str, Fact]) -> list[str]:
+    """Return a fault where data rate x bus width is another DRAM bandwidth."""
+    key = "peak.dram_gbit_per_s_per_pin"
+    rate = facts[key].value if key in facts else None
+    if not isinstance(rate, int | float) or gpu.dram_bus_bits is None:
+        return []
+    computed, stated = rate * gpu.dram_bus_bits / BITS_PER_BYTE, gpu.dram_bytes_per_s / GIGA
+    if math.isclose(stated, computed, rel_tol=_PEAK_TOLERANCE):
+        return []
+    return [f"peak.dram_gb_per_s is {stated:g}, but data rate x bus width is {computed:.5g} (mend one of them)"]

@@ -6,6 +6,7 @@ reported at once, with the key and what to write instead.
 
 import difflib
 import math
+import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -18,7 +19,10 @@ from kerncast.errors import GPUError
 
 DATA = Path(__file__).parent / "data"
 
-Value = bool | int | float | tuple[int, ...]
+#: What a fact of the kind text may be: a name that is safe to print.
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 .,+/()-]{0,39}")
+
+Value = bool | int | float | str | tuple[int, ...]
 
 
 class Status(StrEnum):
@@ -52,7 +56,7 @@ class Rule:
     key: str
     unit: str
     kind: str
-    """whole, number, fraction, list or flag"""
+    """whole, number, fraction, list, flag or text"""
     meaning: str
     required: bool
     field: str | None
@@ -259,6 +263,8 @@ def _cure(rule: Rule, value: Any) -> str | None:
     """Return what to write instead of a value; None where the rule allows it."""
     if rule.kind == "flag":
         return None if isinstance(value, bool) else "give true or false"
+    if rule.kind == "text":
+        return None if isinstance(value, str) and _NAME.fullmatch(value) else "give a name of at most 40 letters"
     if rule.kind == "list":
         are_numbers = isinstance(value, list) and value and all(_is_number(rule, item) for item in value)
         return None if are_numbers and value == sorted(set(value)) else "give a list of ascending integers"

@@ -48,6 +48,9 @@ def find_id(name: str) -> tuple[str, tuple[str, ...]]:
     family = _families().get(wanted)
     if family is not None:
         return family
+    lacking = _incomplete().get(wanted)
+    if lacking is not None:
+        raise GPUError(f"{_shorten(name)} has no data here: {lacking}", cure="A path to your own .toml file works.")
     raise GPUError(f"no GPU is called {_shorten(name)}", cure=_advice(wanted))
 
 
@@ -82,6 +85,13 @@ def _families() -> Mapping[str, tuple[str, tuple[str, ...]]]:
             caveat = f'"{name}" fits several GPUs; {row["means"]} was taken; others: {others}'
             found[normalise(name)] = (row["means"], (caveat,))
     return found
+
+
+@cache
+def _incomplete() -> Mapping[str, str]:
+    """Return why a GPU has no file, by its names."""
+    rows = read_toml(DATA / "families.toml")["incomplete"]
+    return {normalise(name): row["lacks"] for row in rows for name in row["names"]}
 
 
 def _advice(wanted: str) -> str:

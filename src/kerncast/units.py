@@ -10,6 +10,7 @@ KILO, MEGA, GIGA, TERA = 1e3, 1e6, 1e9, 1e12
 KIB, MIB, GIB = 2**10, 2**20, 2**30
 MILLISECOND, MICROSECOND, NANOSECOND = 1e-3, 1e-6, 1e-9
 PERCENT = 1e-2
+BITS_PER_BYTE = 8
 
 _SECONDS_PER_UNIT = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ns": 1e-9}
 _QUANTITY = re.compile(r"\s*([0-9]*\.?[0-9]+(?:[eE][+-]?[0-9]+)?)\s*([a-zA-Zµμ]*)\s*")

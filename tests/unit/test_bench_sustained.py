@@ -173,6 +173,15 @@ def test_a_new_file_of_a_known_gpu_takes_its_data_sheet(tmp_path: Path) -> None:
     assert "[peak] is that of the shipped file h100-sxm.toml" in path.read_text(encoding="utf-8")
 
 
+def test_a_new_file_of_a_known_gpu_keeps_what_differs_from_its_architecture(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    machine = replace(H100, gpu_name="Quadro K5200", sm_count=12, compute_capability="3.5")
+    write_gpu_file(plausible(replace(machine, memory_clock_hz=3.004e9, memory_bus_bits=256)), path)
+    own, shipped = load_gpu(path), load_gpu("k5200")
+    assert own.architecture.fp64_lanes_per_sm == shipped.architecture.fp64_lanes_per_sm == 8
+    assert own.peak_fp64_flops_per_s == shipped.peak_fp64_flops_per_s
+
+
 def test_a_gpu_with_other_sms_than_its_namesake_is_described_by_its_driver(tmp_path: Path) -> None:
     path = tmp_path / "slice.toml"
     write_gpu_file(plausible(replace(H100, sm_count=16)), path)
@@ -193,7 +202,7 @@ def test_a_copy_above_what_the_driver_names_makes_the_peak_an_estimate(tmp_path:
 
 
 def test_without_memory_clock_and_copy_there_is_no_file(tmp_path: Path) -> None:
-    machine = replace(RTX_5090, memory_clock_hz=None)
+    machine = replace(RTX_5090, gpu_name="NVIDIA GeForce RTX 5090 D", memory_clock_hz=None)
     whole = measured(machine)
     rest = tuple(each for each in whole.configurations if "dram_copy" not in each.key)
     with pytest.raises(InputError, match="no copy was measured"):

@@ -84,6 +84,29 @@ def test_unknown_cancels_an_inherited_value(tmp_path: Path) -> None:
     assert gpu.dram_rate is None
 
 
+def test_a_gpu_may_differ_from_its_architecture(tmp_path: Path) -> None:
+    text = SMALL + "[lanes]\nfp64_per_sm = 4\n[cycles]\nfp64 = 32\ntensor = { status = 'unknown' }\n"
+    gpu = load_gpu(write(tmp_path, text))
+    assert gpu.peak_fp64_flops_per_s == 2 * 4 * 30 * 1425e6
+    assert (gpu.architecture.id, gpu.architecture.cycles.fp64, gpu.architecture.cycles.tensor) == ("sm_86", 32, None)
+    facts = [fact for fact in (*gpu.facts, *gpu.architecture.facts) if fact.key == "lanes.fp64_per_sm"]
+    assert [(fact.value, fact.sources) for fact in facts] == [(4, ("mine.toml",))]
+    assert load_gpu("rtx-3090").architecture.fp64_lanes_per_sm == 2
+
+
+def test_a_gpu_may_differ_from_a_users_own_architecture(tmp_path: Path) -> None:
+    write(tmp_path, 'from = "sm_70"\n[lanes]\nfp64_per_sm = 2\n[cycles]\nfp64 = 64\n', "slow.toml")
+    gpu = load_gpu(write(tmp_path, SMALL.replace("sm_86", "slow.toml") + "[lanes]\nfp64_per_sm = 8\n"))
+    assert (gpu.architecture.fp64_lanes_per_sm, gpu.architecture.cycles.fp64) == (8, 64)
+
+
+def test_names_are_facts_too(tmp_path: Path) -> None:
+    gpu = load_gpu(write(tmp_path, SMALL + "chip = 'GA106'\nlaunch_year = 2021\n"))
+    facts = {fact.key: (fact.value, fact.unit) for fact in gpu.facts}
+    assert facts["peak.chip"] == ("GA106", "1")
+    assert facts["peak.launch_year"] == (2021, "year")
+
+
 # --- faulty files ---------------------------------------------------------------------------------
 
 HEAD = 'from = "sm_86"\n[sources]\na = "A"\nb = "B"\n'
@@ -133,8 +156,13 @@ def test_faulty_value(tmp_path: Path, entry: str, fault: str) -> None:
         ("\n[sustained]\ndram_gb_per_s = 101", "sustained.dram_gb_per_s is above peak.dram_gb_per_s"),
         ("\n[sustained]\ndram_fraction = 1.1", "sustained.dram_fraction is 1.1 (give a number up to 1"),
         ("\nclock_base_mhz = 1200", "peak.clock_base_mhz is above peak.clock_boost_mhz"),
+        ("\ndram_bus_bits = 64\ndram_gbit_per_s_per_pin = 12", "is 100, but data rate x bus width is 96"),
+        ("\ndram_type = 'GDDR6 \\u001b[31m'", "(give a name of at most 40 letters)"),
+        ("\nchip = 86", "peak.chip is 86"),
+        ("\n[lanes]\nfp32_per_sm = 64", "lanes.fp32_per_sm is no known key"),
+        ("\n[cycles]\ntensor = -1", "cycles.tensor is -1"),
         ("\nfp32_gflops = 5000", "peak.fp32_gflops is 5000, but 2 x lanes x SMs x boost clock is 2560"),
-        ("\n[colour]\nred = 1", "colour is no known key (the sections are caches, peak, sustained)"),
+        ("\n[colour]\nred = 1", "colour is no known key (the sections are caches, cycles, lanes, peak, sustained)"),
     ],
 )
 def test_faulty_key(tmp_path: Path, addition: str, fault: str) -> None:

@@ -16,7 +16,7 @@ from kerncast.models.sm.composition import SMLoad, load_of
 from kerncast.models.sm.grid_memory import GridOnGPU, grid_memory
 from kerncast.models.sm.micro_ops import Pipe, Program
 from kerncast.models.sm.multiprocessor import SM
-from kerncast.models.sm.parameters import known, sm_of
+from kerncast.models.sm.parameters import known, need_pipes, sm_of
 from kerncast.models.sm.results import Simulated
 from kerncast.models.sm.whole_grid import SimulatedBlocks, busy_blocks, busy_share, cycles_of_grid
 from kerncast.occupancy import block_request_of, occupancy
@@ -155,6 +155,7 @@ class _Run:
         resources = self._profile.resources
         keeps_local = resources is None or resources.has_frame
         self._program = lower(function, cfg, self._gpu.architecture, keeps_local=keeps_local)
+        need_pipes(self._program, self._gpu)
         grid = GridOnGPU(self._gpu, self._geometry, self._load, self._resident, self._blocks)
         memory = grid_memory(executed, trace, grid, is_warm=self._is_warm)
         shares = memory.shares

@@ -18,6 +18,8 @@ from kerncast.units import GIB, GIGA, KIB, MEGA
 _MARK = "# kerncast: "
 _HEADER = re.compile(r"\s*\[")
 _ENTRY = re.compile(r"\s*([A-Za-z0-9_-]+)\s*=")
+#: Sections of a shipped file that say what a GPU is.
+_CATALOGUED = ("peak", "lanes", "cycles")
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,14 +143,18 @@ def _catalogued(machine: Machine) -> str | None:
 
 
 def _catalogue_peak(gpu_id: str) -> list[str]:
-    """Return [sources] and [peak] of a shipped file, as they stand there."""
+    """Return [sources] and what is no measurement of a shipped file, as they stand there."""
     text = (GPU_FOLDER / f"{gpu_id}.toml").read_text(encoding="utf-8")
-    entries = tomllib.loads(text)["peak"].values()
-    used = {name for e in entries for name in ([e["source"]] if isinstance(e["source"], str) else e["source"])}
+    table = tomllib.loads(text)
+    sections = [name for name in _CATALOGUED if name in table]
+    named = [e.get("source", []) for section in sections for e in table[section].values()]
+    used = {name for source in named for name in ([source] if isinstance(source, str) else source)}
     sources = [line for line in _section(text, "sources") if (match := _ENTRY.match(line)) and match[1] in used]
-    peak = [line for line in _section(text, "peak") if line.strip()]
     note = f"# [peak] is that of the shipped file {gpu_id}.toml, not measured."
-    return [note, "[sources]", *sources, "", "[peak]", *peak]
+    lines = [note, "[sources]", *sources]
+    for name in sections:
+        lines += ["", f"[{name}]", *(line for line in _section(text, name) if line.strip())]
+    return lines
 
 
 def _section(text: str, name: str) -> Iterator[str]:

@@ -10,7 +10,7 @@ from kerncast.errors import MissingEvidenceError
 from kerncast.gpu import GPU
 from kerncast.models.sm.dram_rows import NO_SLOWDOWN, RowSlowdown
 from kerncast.models.sm.hot_line import HotLine
-from kerncast.models.sm.micro_ops import Pipe
+from kerncast.models.sm.micro_ops import Pipe, Program
 from kerncast.models.sm.multiprocessor import SM
 from kerncast.recording import LINE_BITS, LINE_BYTES, OPERATION_MASK, OPERATION_SHIFT, Operation
 from kerncast.sm_trace import SMTrace
@@ -120,6 +120,12 @@ class _Bandwidth:
             )
         rate = gpu.dram_rate.bytes_per_s if gpu.dram_rate else gpu.dram_bytes_per_s
         self.dram = rate / cycles
+
+
+def need_pipes(program: Program, gpu: GPU) -> None:
+    """Raise MissingEvidenceError where a program uses tensor cores whose rate is unknown."""
+    if np.any(program.pipe == Pipe.TENSOR):
+        known(gpu.architecture.cycles.tensor, "cycles.tensor", gpu)
 
 
 def _pipe_cycles(gpu: GPU) -> tuple[float, ...]:
