@@ -207,6 +207,11 @@ def test_exact_names(name: str, gpu_id: str) -> None:
         ("Tesla V100", "v100-pcie-16gb"),
         ("P100", "p100-pcie"),
         ("TITAN X", "gtx-titan-x"),
+        ("4090", "rtx-4090"),
+        ("4070", "rtx-4070"),
+        ("GH200", "gh200-96gb"),
+        ("Jetson AGX Orin", "jetson-agx-orin-64gb"),
+        ("Tesla V100-SXM2", "v100-sxm2-16gb"),
     ],
 )
 def test_family_names_say_which_was_taken(name: str, gpu_id: str) -> None:
@@ -220,9 +225,9 @@ def test_family_names_say_which_was_taken(name: str, gpu_id: str) -> None:
     [
         ("GTX TITAN Z", "gtx-titan"),
         ("RTX 3090 Ti", "rtx-3090"),
-        ("RTX 4070 SUPER", "rtx-4070"),
-        ("RTX 3060 Laptop GPU", "rtx-3060"),
-        ("H100 NVL", "h100"),
+        ("RTX 4090 D", "rtx-4090"),
+        ("RTX 3050 Laptop GPU", "rtx-3060"),
+        ("H200 NVL", "h200"),
         ("Tesla K20X", "k20"),
         ("TITAN X (Pascal)", "gtx-titan-x"),
     ],
@@ -231,6 +236,14 @@ def test_relatives_are_not_taken_for_the_same(name: str, nearest: str) -> None:
     message = refusal(name)
     assert "no GPU is called" in message
     assert nearest in message
+
+
+@pytest.mark.parametrize(("name", "what"), [("NVIDIA H20", "boost clock"), ("B100", "no number of SMs")])
+def test_gpus_of_which_too_little_is_known_are_refused_with_the_reason(name: str, what: str) -> None:
+    message = refusal(name)
+    assert "has no data here" in message
+    assert what in message
+    assert ".toml" in message
 
 
 HOSTILE = [

@@ -12,6 +12,12 @@ from kerncast.gpu_files import DATA
 
 SHARED = Path(__file__).resolve().parents[2].parent / "shared" / "data"
 ARCHITECTURES = [load_architecture(path.stem) for path in sorted((DATA / "architectures").glob("*.toml"))]
+#: Chips that share the CPU's memory: what follows of them was not found, so that they are not simulated.
+INTEGRATED = {"sm_72", "sm_87", "sm_121"}
+NOT_FOUND = {
+    "l2_latency", "dram_latency", "sustained_dram_fraction", "l2_bytes_per_clock_per_channel", "l2_slices_per_channel",
+}  # fmt: skip
+MEASURED = [each for each in ARCHITECTURES if each.id not in INTEGRATED]
 
 #: Fields of Cycles without which no kernel can be simulated.
 CYCLES = [
@@ -47,8 +53,9 @@ def l1_read_bytes_per_clock(a: Architecture) -> float:
 
 @pytest.mark.parametrize("a", ARCHITECTURES, ids=lambda a: a.id)
 def test_every_architecture_can_be_simulated(a: Architecture) -> None:
-    assert [name for name in CYCLES if getattr(a.cycles, name) is None] == []
-    assert [name for name in FIELDS if getattr(a, name) is None] == []
+    missing = [name for name in CYCLES if getattr(a.cycles, name) is None]
+    missing += [name for name in FIELDS if getattr(a, name) is None]
+    assert set(missing) == (NOT_FOUND if a.id in INTEGRATED else set())
 
 
 @pytest.mark.parametrize("a", ARCHITECTURES, ids=lambda a: a.id)
@@ -58,7 +65,7 @@ def test_what_newer_chips_have(a: Architecture) -> None:
     assert (a.cycles.uniform is not None) == (a.number >= 75)
 
 
-@pytest.mark.parametrize("a", ARCHITECTURES, ids=lambda a: a.id)
+@pytest.mark.parametrize("a", MEASURED, ids=lambda a: a.id)
 def test_latencies_are_in_order(a: Architecture) -> None:
     c = a.cycles
     assert c.l1_latency is not None
@@ -86,7 +93,7 @@ def test_a_pipe_is_not_slower_than_it_is_long(a: Architecture) -> None:
         assert interval <= latency
 
 
-@pytest.mark.parametrize("a", ARCHITECTURES, ids=lambda a: a.id)
+@pytest.mark.parametrize("a", MEASURED, ids=lambda a: a.id)
 def test_no_more_from_l2_than_its_slices_give(a: Architecture) -> None:
     """A slice delivers at most 64 bytes per clock (white paper of the A100: 5,120 from 80)."""
     assert a.l2_bytes_per_clock_per_channel is not None
@@ -99,6 +106,9 @@ def test_no_more_from_l2_than_its_slices_give(a: Architecture) -> None:
 
 @pytest.mark.parametrize("gpu", list_gpus(), ids=lambda gpu: gpu.id)
 def test_every_gpu_can_be_simulated(gpu: GPU) -> None:
+    if gpu.architecture.id in INTEGRATED:
+        assert gpu.l2_rate is None, "then the simulation refuses, and the roofline says what it leaves out"
+        return
     assert gpu.dram_rate is not None
     assert gpu.l2_rate is not None
     assert gpu.l2_slices is not None
