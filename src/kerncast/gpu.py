@@ -94,7 +94,7 @@ class GPU:
     l2_latency_cycles: float | None = None
     dram_latency_s: float | None = None
     facts: tuple[Fact, ...] = ()
-    """every value of the GPU's own file, with sources and status, but what replaces one of the architecture"""
+    """every value of the GPU's own file, with sources and status"""
 
     @property
     def compute_capability(self) -> str:
@@ -212,6 +212,12 @@ class GPU:
             raise GPUError(f"{str(spec)[:40]!r} is no clock", where=self.name, cure="Give base, boost or hertz.")
         return replace(self, clock_hz=float(clock))
 
+    @property
+    def all_facts(self) -> tuple[Fact, ...]:
+        """Every value of the GPU's own file, then those that it inherits; what it gives itself is not inherited."""
+        own = {fact.key for fact in self.facts if is_of_architecture(fact.key)}
+        return (*self.facts, *(fact for fact in self.architecture.facts if fact.key not in own))
+
     def fact(self, key: str) -> Fact | None:
         """Return the fact behind a key such as ``peak.l2_kib`` or ``lanes.fp32_per_sm``."""
         return next((fact for fact in (*self.facts, *self.architecture.facts) if fact.key == key), None)
@@ -280,7 +286,7 @@ def _build_gpu(path: Path) -> GPU:
         name=sheet.name or path.stem,
         architecture=architecture,
         clock_hz=fields["clock_boost_hz"],
-        facts=tuple(facts.values()),
+        facts=tuple(sheet.facts.values()),
         **fields,
     )
     raise_faults(_contradictions(gpu, facts), path)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from kerncast.errors import KerncastError
+from kerncast.errors import KerncastError, MissingEvidenceError
 from kerncast.float_mix import FloatMix
 from kerncast.gpu import GPU, list_gpus
 from kerncast.kernel_profile import KernelProfile
@@ -20,8 +20,8 @@ from kerncast.prediction import Prediction, Timing
 from kerncast.source_run import SourceRun
 from transfers import case, exact, profiled
 
-#: 24 KiB of shared memory and 256 threads fit every GPU.
-gpus = st.sampled_from(list_gpus())
+#: 24 KiB of shared memory and 256 threads fit every GPU. Of chips that share the CPU's memory, L2 is unknown.
+gpus = st.sampled_from([gpu for gpu in list_gpus() if gpu.l2_rate is not None])
 models = st.sampled_from([model_named("algorithm1"), model_named("ceilings")])
 amounts = st.floats(1.0, 1e15)
 rates = st.floats(1e9, 1e14)
@@ -87,6 +87,12 @@ def test_the_interval_contains_the_forecast(profile: KernelProfile, gpu: GPU, mo
     assert found.limiter in {term.name for term in found.terms}
     assert found.transfer is not None
     assert all(f.source is not None and math.isfinite(f.source) for f in found.transfer.figures)
+
+
+@given(profiles(), st.sampled_from([gpu for gpu in list_gpus() if gpu.l2_rate is None]))
+def test_a_gpu_whose_l2_is_unknown_is_refused_by_name(profile: KernelProfile, gpu: GPU) -> None:
+    with pytest.raises(MissingEvidenceError, match=f"l2 rate of {gpu.name} is unknown"):
+        predict(model_named("ceilings"), profile, gpu)
 
 
 @given(profiles(), gpus)

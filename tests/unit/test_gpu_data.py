@@ -215,3 +215,14 @@ def test_sustained_values_that_are_inherited_on_purpose() -> None:
     relatives = {"sm_35", "sm_37", "sm_50", "sm_100", "sm_120"}
     assert {name for name, keys in own.items() if "dram_fraction" not in keys} == relatives
     assert {name for name, keys in own.items() if "l2_bytes_per_clock_per_channel" not in keys} == relatives
+
+
+def test_the_page_on_the_gpus_is_up_to_date() -> None:
+    text = (Path(__file__).resolve().parents[2] / "docs" / "gpus.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| ([\d.]+) \| (.*) \| (.*) \|$", text, re.MULTILINE)
+    listed = {gpu_id: (capability, name) for capability, name, ids in rows for gpu_id in ids.split(", ")}
+    assert listed == {gpu.id: (gpu.compute_capability, gpu.architecture.name) for gpu in list_gpus()}
+    found = [fact.status for gpu in list_gpus() for fact in gpu.facts if fact.key.startswith("peak.")]
+    confirmed, single, unknown = (found.count(status) for status in Status)
+    assert f"Of {len(found)} values from data sheets (`[peak]`), {confirmed} are confirmed" in text
+    assert f"{single} have one source, and {unknown} are unknown" in text

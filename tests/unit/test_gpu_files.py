@@ -89,7 +89,7 @@ def test_a_gpu_may_differ_from_its_architecture(tmp_path: Path) -> None:
     gpu = load_gpu(write(tmp_path, text))
     assert gpu.peak_fp64_flops_per_s == 2 * 4 * 30 * 1425e6
     assert (gpu.architecture.id, gpu.architecture.cycles.fp64, gpu.architecture.cycles.tensor) == ("sm_86", 32, None)
-    facts = [fact for fact in (*gpu.facts, *gpu.architecture.facts) if fact.key == "lanes.fp64_per_sm"]
+    facts = [fact for fact in gpu.all_facts if fact.key == "lanes.fp64_per_sm"]
     assert [(fact.value, fact.sources) for fact in facts] == [(4, ("mine.toml",))]
     assert load_gpu("rtx-3090").architecture.fp64_lanes_per_sm == 2
 

@@ -51,17 +51,17 @@ def totals(predictions: Sequence[Prediction]) -> list[dict[str, Any]]:
 
 def gpu_object(gpu: GPU) -> dict[str, Any]:
     """Return one GPU with every fact and its sources."""
-    facts = [*gpu.facts, *gpu.architecture.facts]
     return {
         "id": gpu.id,
         "name": gpu.name,
         "architecture": gpu.architecture.name,
         "compute_capability": gpu.compute_capability,
         "sm_count": gpu.sm_count,
+        "tpc_count": gpu.tpc_count,
         "clock_hz": gpu.clock_hz,
         "peak_fp32_flops_per_s": gpu.peak_fp32_flops_per_s,
         "dram_bytes_per_s": gpu.dram_bytes_per_s,
-        "facts": [_fact(fact) for fact in facts],
+        "facts": [_fact(fact) for fact in gpu.all_facts],
     }
 
 

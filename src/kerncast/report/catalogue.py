@@ -26,8 +26,8 @@ def gpu_table(gpus: Sequence[GPU]) -> Table:
 
 def fact_table(gpu: GPU) -> Table:
     """Return every fact of a GPU and its architecture with unit, status and sources."""
-    own = [(gpu.id, fact) for fact in gpu.facts]
-    inherited = [(gpu.architecture.id, fact) for fact in gpu.architecture.facts]
+    own = len(gpu.facts)
+    owners = [gpu.id] * own + [gpu.architecture.id] * (len(gpu.all_facts) - own)
     rows = tuple(
         (
             f"{owner} {fact.key}",
@@ -36,7 +36,7 @@ def fact_table(gpu: GPU) -> Table:
             fact.status.value,
             "; ".join(fact.sources),
         )
-        for owner, fact in (*own, *inherited)
+        for owner, fact in zip(owners, gpu.all_facts, strict=True)
     )
     return Table(("fact", "value", "unit", "status", "source"), rows)
 
