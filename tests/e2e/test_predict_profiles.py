@@ -193,7 +193,9 @@ def test_one_launch_needs_no_number(predict: Predict) -> None:
     assert p["transfer"]["gpu_id"] == "t4"
 
 
-@pytest.mark.parametrize(("file", "words"), [(AXPY, "does not say on which GPU"), (BLUR, "fits gh200-96gb, h100-nvl, h100-sxm, h200")])
+@pytest.mark.parametrize(
+    ("file", "words"), [(AXPY, "does not say on which GPU"), (BLUR, "fits gh200-96gb, h100-nvl, h100-sxm, h200")]
+)
 def test_a_profile_that_does_not_tell_its_gpu(predict: Predict, file: Path, words: str) -> None:
     refused(predict(file, *ON), 2, words, "--source-gpu")
     done = predict(file, *ON, "--source-gpu", "V100", "--json", "--model", "roofline")

@@ -115,6 +115,13 @@ def test_the_names_of_the_table_resolve(gpu_id: str, name: str) -> None:
         assert (gpu.id, caveats) == (gpu_id, ())
 
 
+@pytest.mark.parametrize("name", ["gpu_specs_raw.csv", "microbench.csv"])
+def test_the_names_of_devices_in_the_tables_resolve(name: str) -> None:
+    """V100 and P100 alone fit several boards and say so."""
+    with_caveat = {row["gpu"] for row in table(name) if resolve_gpu(row["gpu"])[1]}
+    assert with_caveat <= {"Tesla V100", "Tesla P100"}
+
+
 def test_every_row_of_the_table_has_a_file() -> None:
     assert {row["gpu"] for row in table("gpu_specs.csv")} == set(SPECS.values())
 

@@ -5,15 +5,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kerncast.errors import Refusal
+from kerncast.errors import MissingEvidenceError, Refusal
 from kerncast.forecast import Options, forecast_all, profile
 from kerncast.gpu import load_gpu
 from kerncast.launch import load_launches
 from kerncast.models.sm.composition import load_of
-from kerncast.models.sm.parameters import atomic_lines
+from kerncast.models.sm.micro_ops import Pipe
+from kerncast.models.sm.parameters import atomic_lines, need_pipes
 from kerncast.prediction import Prediction, Timing
 from kerncast.recording import INSTRUCTION_SHIFT, LAST_SHIFT, MASK_SHIFT, OPERATION_SHIFT, Operation
 from kerncast.sm_trace import SMTrace
+from sm_programs import Op, program_of
 
 KERNELS = """
 extern "C" __global__ void queue(int n, int *next, float *y) {
@@ -128,3 +130,12 @@ def test_lines_of_private_histograms_grow_with_the_blocks() -> None:
     shared = SMTrace(np.arange(3), 1, 0, np.array([event(7)] * 3, np.uint64), np.arange(4))
     assert atomic_lines(own, 100) == 100
     assert atomic_lines(shared, 100) == 1
+
+
+@pytest.mark.parametrize("gpu", ["b200", "gtx-1650", "gb10", "jetson-agx-orin-64gb"])
+def test_tensor_cores_of_unknown_rate_are_refused_by_name(gpu: str) -> None:
+    program = program_of([Op(), Op(pipe=Pipe.TENSOR)])
+    with pytest.raises(MissingEvidenceError, match=r"cycles\.tensor is unknown"):
+        need_pipes(program, load_gpu(gpu))
+    need_pipes(program, load_gpu("rtx-a6000"))
+    need_pipes(program_of([Op()]), load_gpu(gpu))
