@@ -10,6 +10,7 @@ from kerncast.prediction import Prediction, Timing, Transfer
 if TYPE_CHECKING:  # what lists GPUs does not wait for the compiler and the executor
     from kerncast.compile import ToolStatus
     from kerncast.forecast import Forecast
+    from kerncast.models.missing_facts import MissingFacts
 
 #: 1.0: predict, gpus, occupancy, doctor.
 SCHEMA_VERSION = "1.0"
@@ -63,6 +64,11 @@ def gpu_object(gpu: GPU) -> dict[str, Any]:
         "dram_bytes_per_s": gpu.dram_bytes_per_s,
         "facts": [_fact(fact) for fact in gpu.all_facts],
     }
+
+
+def missing_object(missing: "MissingFacts") -> dict[str, Any]:
+    """Return what a model lacks of a GPU."""
+    return {"model": missing.model, "keys": list(missing.keys)}
 
 
 def occupancy_object(gpu: GPU, request: BlockRequest, found: Occupancy) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from kerncast.units import GIGA, MEGA, TERA
 
 if TYPE_CHECKING:  # listing GPUs does not wait for the compiler
     from kerncast.compile import ToolStatus
+    from kerncast.models.missing_facts import MissingFacts
 
 
 def gpu_table(gpus: Sequence[GPU]) -> Table:
@@ -39,6 +40,11 @@ def fact_table(gpu: GPU) -> Table:
         for owner, fact in zip(owners, gpu.all_facts, strict=True)
     )
     return Table(("fact", "value", "unit", "status", "source"), rows)
+
+
+def missing_notes(missing: Sequence["MissingFacts"]) -> list[str]:
+    """Return for each model that refuses a GPU what to give in its file."""
+    return [f"the model {each.model} refuses it without {', '.join(each.keys)}" for each in missing]
 
 
 def occupancy_table(found: Sequence[tuple[str, GPU, BlockRequest, Occupancy]]) -> Table:

@@ -1,0 +1,59 @@
+"""What a GPU's file lacks for a model, found before any kernel is forecast."""
+
+from dataclasses import dataclass
+
+from kerncast.gpu import GPU
+from kerncast.models.ceilings import Ceilings
+from kerncast.models.simulation import Simulation
+
+#: Cycles without which no SM can be simulated. A kernel with atomics or tensor cores needs more.
+_CYCLES = (
+    "fma", "alu", "load_store_sm", "shared_wavefront", "l1_tag", "store_line", "shared_atomic", "alu_latency",
+    "shared_latency", "barrier_latency", "branch_latency", "block_launch", "lsu_queue", "l2_queue", "dram_queue",
+    "atomic_queue",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class MissingFacts:
+    """The keys that a model refuses a GPU without."""
+
+    model: str
+    keys: tuple[str, ...]
+    """of the GPU's file, or of its architecture's"""
+
+
+def missing_facts(gpu: GPU) -> tuple[MissingFacts, ...]:
+    """Return what each model that would refuse a GPU lacks; the other models need the data sheet alone.
+
+    >>> from kerncast.gpu import load_gpu
+    >>> missing_facts(load_gpu("titan-v")), missing_facts(load_gpu("gb10"))[1]
+    ((), MissingFacts(model='ceilings', keys=('sustained.l2_gb_per_s',)))
+    """
+    found = ((Simulation.name, _of_simulation(gpu)), (Ceilings.name, (*_of_l1(gpu), *_of_l2(gpu))))
+    return tuple(MissingFacts(model, keys) for model, keys in found if keys)
+
+
+def _of_simulation(gpu: GPU) -> tuple[str, ...]:
+    a = gpu.architecture
+    facts = {
+        "peak.l2_kib": gpu.l2_bytes,
+        "sustained.l2_latency_cycles": gpu.l2_latency,
+        "sustained.dram_latency_ns": gpu.dram_latency,
+        "sustained.l1_bytes_per_clock": a.l1_bytes_per_clock,
+        "sustained.l2_write_fraction": a.l2_write_fraction,
+    } | {f"cycles.{name}": getattr(a.cycles, name) for name in _CYCLES}
+    return (*_of_l2(gpu), *(key for key, value in facts.items() if value is None))
+
+
+def _of_l1(gpu: GPU) -> tuple[str, ...]:
+    unknown = gpu.l1_bytes_per_s is None and gpu.architecture.l1_bytes_per_clock is None
+    return ("sustained.l1_gb_per_s",) if unknown else ()
+
+
+def _of_l2(gpu: GPU) -> tuple[str, ...]:
+    """Return what the L2 bandwidth needs: of most architectures the width of the DRAM interface tells it."""
+    if gpu.l2_rate is not None:
+        return ()
+    told_by_bus = gpu.architecture.l2_bytes_per_clock_per_channel is not None
+    return ("peak.dram_bus_bits",) if told_by_bus else ("sustained.l2_gb_per_s",)
