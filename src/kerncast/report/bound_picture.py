@@ -35,12 +35,14 @@ def draw_bounds_on(panel: Any, bounds: KernelBounds) -> None:
     panel.plot(counts, answer.bound, "-", marker=".", color=_BOUND, label="bound")
     panel.plot(counts, answer.expected, "--", color=_EXPECTED, label="expected")
     _draw_measured(panel, bounds)
-    if max(answer.bound) > _MOST_TO_SCALE * min(each for each in answer.bound if each > 0):
+    above_zero = [each for each in answer.bound if each > 0]
+    if above_zero and max(above_zero) > _MOST_TO_SCALE * min(above_zero):
         panel.set_yscale("log")
         panel.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         panel.yaxis.set_minor_formatter(NullFormatter())
     else:
-        panel.set_ylim(0, max(panel.dataLim.y1, *answer.bound) * _HEADROOM)
+        top = max(panel.dataLim.y1, *answer.bound)
+        panel.set_ylim(0, top * _HEADROOM if top > 0 else None)
     panel.yaxis.set_major_formatter(FuncFormatter(lambda value, _: format_seconds(value, 3)))
     panel.xaxis.set_major_locator(MaxNLocator(integer=True))
     panel.set_xlabel("TPCs")

@@ -33,6 +33,11 @@ _CONTRADICTIONS = {
 }  # fmt: skip
 
 
+def is_oracle(bounds: KernelBounds) -> bool:
+    """Whether the method looks at the times that it is judged by."""
+    return bounds.method.endswith("-oracle")
+
+
 def guarantee_of(bounds: KernelBounds, tpcs: int) -> str:
     """Return what the bound of one count promises."""
     times, answer = bounds.times, bounds.answer
@@ -40,15 +45,17 @@ def guarantee_of(bounds: KernelBounds, tpcs: int) -> str:
         runs = len(times.repeats(tpcs))
         return f"measured: the longest of {runs} runs" if runs > 1 else "measured: one run"
     if bounds.method == SIMULATION:
-        return f"none: the upper end of the simulation's {bounds.level:.0%} interval; nothing was measured"
+        return (
+            f"none: the upper end of the simulation's {100 * (bounds.level or 0.0):g} % interval; nothing was measured"
+        )
     if answer.spread is not None:
         is_staircase = Contradiction.NO_STAIRCASE not in answer.contradictions
         promise = _PROMISES[bounds.method if is_staircase else DEFAULT_METHOD]
         return f"{promise}; {_of_runs(bounds)}"
     if answer.margin and bounds.method not in _PROMISES:
-        oracle = ", chosen by the times that it is to forecast" if bounds.method.endswith("-oracle") else ""
+        oracle = ", chosen by the times that it is to forecast" if is_oracle(bounds) else ""
         return f"none: a margin of {answer.margin:.0%}, as published{oracle}"
-    if bounds.method.endswith("-oracle"):
+    if is_oracle(bounds):
         return "none: raised until no measured time was above it, by the times that it is to forecast"
     return _PROMISES[bounds.method]
 
@@ -67,6 +74,8 @@ def caveats_of(bounds: KernelBounds) -> tuple[str, ...]:
     found = [*bounds.caveats, *(_CONTRADICTIONS[each] for each in answer.contradictions)]
     if not answer.is_enough and answer.margin is not None:
         found.append(f"the largest margin, {answer.margin:.0%}, did not lift every time that it was judged by")
+    if nothing := [str(count) for count, bound in zip(bounds.tpcs, answer.bound, strict=True) if bound <= 0]:
+        found.append(f"the method forecasts no time above 0 on {', '.join(nothing)[:100]} TPCs: 0 s is no bound")
     if answer.spread is not None and answer.spread.runs > 1:
         found.append(f"the bound is {answer.spread.factor:.3g} times that of median runs, by the spread of the repeats")
     if bounds.gpu.architecture.sms_per_tpc is None:

@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from kerncast.report.as_json import SCHEMA_VERSION
-from kerncast.report.bound_words import KIND, caveats_of, guarantee_of
+from kerncast.report.bound_words import KIND, caveats_of, guarantee_of, is_oracle
 from kerncast.report.tables import Table, print_notes, print_table
 from kerncast.studies.bounding import KernelBounds
 from kerncast.studies.bounds.base import ROUNDING
@@ -16,14 +16,18 @@ from kerncast.units import format_seconds
 
 
 def judged(bounds: KernelBounds) -> tuple[tuple[float, float], ...]:
-    """Return the longest measured time and the bound, of each count that was measured but not calibrated on."""
+    """Return the longest measured time and the bound, of each count that was measured but not calibrated on.
+
+    Without an oracle, none of them is known to the method; an oracle is judged by the times that it looked at.
+    """
     times, answer = bounds.times, bounds.answer
     if times is None:
         return ()
+    known = answer.calibrated_on if is_oracle(bounds) else (*answer.calibrated_on, *answer.known_beside)
     return tuple(
         (times.largest(count), bound)
         for count, bound in zip(bounds.tpcs, answer.bound, strict=True)
-        if count in times.counts and count not in answer.calibrated_on
+        if count in times.counts and count not in known
     )
 
 
@@ -87,8 +91,9 @@ def print_bounds(bounds: KernelBounds, console: Console) -> None:
     pairs = judged(bounds)
     if pairs:
         found = _scores(pairs)
+        known = "was set by" if is_oracle(bounds) else "does not know"
         console.print(
-            f"Of {found.n} measured times that it does not know, {violations(pairs)} are above the bound; mean error"
+            f"Of {found.n} measured times that it {known}, {violations(pairs)} are above the bound; mean error"
             f" {format_seconds(found.mae)} ({found.mape:.1%}), largest {format_seconds(found.max_ae)}.",
             highlight=False,
         )

@@ -18,6 +18,7 @@ from kerncast.studies.bounds import (
     BoundQuestion,
     Regressors,
     bound_method,
+    measured_anchors,
 )
 from kerncast.studies.bounds.forms import (
     DEFAULT_FORM,
@@ -155,7 +156,7 @@ def _bounds(method: BoundMethod, gpu: GPU, question: BoundQuestion, caveats: tup
 
 def _anchors(times: PartitionTimes, method: BoundMethod, asked: tuple[int, ...] | None) -> tuple[int, ...]:
     if asked is not None:
-        return asked
+        return measured_anchors(times, asked)
     counts = times.counts
     return tuple(dict.fromkeys((counts[0], counts[-1]))) if method.has_base_model else counts
 

@@ -8,6 +8,7 @@ from kerncast.studies.bounds.base import (
     BoundQuestion,
     Contradiction,
     Regressors,
+    measured_anchors,
 )
 from kerncast.studies.bounds.curve_fit import CurveFit
 from kerncast.studies.bounds.curve_fit_adaptive import CurveFitAdaptive
@@ -28,6 +29,7 @@ __all__ = [
     "Contradiction",
     "Regressors",
     "bound_method",
+    "measured_anchors",
 ]
 
 METHODS: tuple[BoundMethod, ...] = (

@@ -41,6 +41,16 @@ class Blocks:
         return np.array([-(-self.count // (self.per_tpc * each)) for each in tpcs], np.float64)
 
 
+def standard_scale(values: Floats) -> Floats:
+    """Return the standard deviation of each column, 1 where a column is constant but for rounding.
+
+    >>> standard_scale(np.array([[0.1, 3.0]] * 999 + [[0.1, 1.0]])).round(3).tolist()
+    [1.0, 0.063]
+    """
+    spread = np.asarray(values.std(axis=0))
+    return np.where(spread > ROUNDING * np.abs(values).max(axis=0), spread, 1.0)
+
+
 @dataclass(frozen=True, slots=True)
 class Regressors:
     """What a base model learns from, and what it is told of each number of TPCs."""
@@ -68,19 +78,25 @@ class BoundQuestion:
     blocks: Blocks | None = None
 
     def __post_init__(self) -> None:
-        unknown = sorted(set(self.anchors) - set(self.times.counts))
-        if unknown or not self.anchors:
-            named = ", ".join(map(str, unknown)) or "none"
-            raise InputError(
-                f"anchors without a measured time: {named}",
-                where=self.times.source,
-                cure=f"Measured are {', '.join(map(str, self.times.counts))[:200]} TPCs.",
-            )
+        measured_anchors(self.times, self.anchors)
 
     @property
     def measured(self) -> PartitionTimes:
         """The runs that a method may use."""
         return self.times.only(self.anchors)
+
+
+def measured_anchors(times: PartitionTimes, anchors: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the anchors; raises InputError where there are none, or one was not measured."""
+    unknown = sorted(set(anchors) - set(times.counts))
+    if unknown or not anchors:
+        named = ", ".join(map(str, unknown))[:200] or "none"
+        raise InputError(
+            f"anchors without a measured time: {named}",
+            where=times.source,
+            cure=f"Measured are {', '.join(map(str, times.counts))[:200]} TPCs.",
+        )
+    return anchors
 
 
 class Contradiction(StrEnum):
@@ -104,6 +120,8 @@ class BoundAnswer:
     bound: tuple[float, ...]
     calibrated_on: tuple[int, ...]
     """TPC counts whose measured times were used, and where the bound is the longest of them"""
+    known_beside: tuple[int, ...] = ()
+    """further TPC counts whose measured times the bounds were chosen by"""
     margin: float | None = None
     """share that was added"""
     offset_seconds: float | None = None

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kerncast.studies.bounds.base import BoundAnswer, BoundQuestion, Floats, Regressors
+from kerncast.studies.bounds.base import BoundAnswer, BoundQuestion, Floats, Regressors, standard_scale
 from kerncast.studies.bounds.calibration import MARGINS, affine_through, with_margin
 from kerncast.studies.bounds.curve import Curve, largest_of
 from kerncast.studies.bounds.judged import regressors_of
@@ -33,8 +33,7 @@ def fitted_curve(regressors: Regressors) -> Curve:
     """Return the forecast times in seconds of all counts, by curve_fit over the launches learned from."""
     from scipy.optimize import OptimizeWarning, curve_fit  # noqa: PLC0415
 
-    middle, scale = regressors.training_values.mean(axis=0), regressors.training_values.std(axis=0)
-    scale = np.where(scale > 0, scale, 1.0)
+    middle, scale = regressors.training_values.mean(axis=0), standard_scale(regressors.training_values)
     unit = float(regressors.training_seconds.mean())
 
     def linear(values: Floats, *coefficients: float) -> Floats:

@@ -59,6 +59,7 @@ class CurveFitOffset:
             expected=tuple(exact.instead_of(times, question.tpcs).tolist()),
             bound=tuple(exact.instead_of(times + chosen.offset_seconds, question.tpcs).tolist()),
             calibrated_on=chosen.counts,
+            known_beside=tuple(count for count in known.counts if count not in chosen.counts),
             offset_seconds=chosen.offset_seconds,
         )
 

@@ -29,8 +29,8 @@ class ListScheduling:
         """Return Graham's bound of the median times, times the spread of their repeats; exact where measured."""
         measured = question.measured
         spread = spread_of(measured)
-        medians, contradictions = consistent(typical_of(measured), spread.factor)
         per_tpc = question.blocks.per_tpc if question.blocks else 1
+        medians, contradictions = consistent(typical_of(measured), spread.factor, per_tpc)
         bounds = graham(medians, question.tpcs, per_tpc)
         # Times that contradict one another can put the line between two of them above the bound.
         expected = np.minimum(between(medians, question.tpcs), bounds)
@@ -40,7 +40,7 @@ class ListScheduling:
             calibrated_on=measured.counts,
             spread=spread,
             contradictions=contradictions,
-            measure_next=measure_next(medians, question.tpcs),
+            measure_next=measure_next(medians, question.tpcs, per_tpc),
         )
 
 
@@ -72,35 +72,37 @@ def _grows_with_fewer(work: Floats) -> bool:
     return bool((np.diff(work) < -ROUNDING * work[:-1]).any())
 
 
-def consistent(measured: Curve, factor: float) -> tuple[Curve, tuple[Contradiction, ...]]:
+def consistent(measured: Curve, factor: float, per_tpc: int = 1) -> tuple[Curve, tuple[Contradiction, ...]]:
     """Return the lowest curve above the measured one that never rises, and what contradicts the assumptions.
 
-    Differences within the factor of the spread contradict nothing.
+    Differences within the factor of the spread contradict nothing. On i TPCs, blocks of the length p that end last
+    leave all but ``(i - 1) p`` of ``i t(i)`` as work, which j TPCs cannot do in less than that over j: a staircase may
+    speed up by more than its TPCs grew, up to this.
     """
     counts, seconds = np.array(measured.counts, np.float64), np.array(measured.seconds)
     tolerance = factor * (1 + ROUNDING)
     falling = np.maximum.accumulate(seconds[::-1])[::-1]
-    work = counts * seconds
+    least_work = counts * seconds - (counts - 1 / per_tpc) * seconds.min()
     found = []
     if (falling > seconds * tolerance).any():
         found.append(Contradiction.SLOWER_WITH_MORE)
-    if (np.maximum.accumulate(work) > work * tolerance).any():
+    if (np.maximum.accumulate(least_work) > counts * seconds * tolerance).any():
         found.append(Contradiction.LESS_WORK_WITH_MORE)
     curve = Curve(measured.counts, tuple(falling.tolist()))
-    if any(time > _bound_of_others(curve, place) * tolerance for place, time in enumerate(curve.seconds)):
+    if any(time > _bound_of_others(curve, place, per_tpc) * tolerance for place, time in enumerate(curve.seconds)):
         found.append(Contradiction.ABOVE_OTHERS)
     return curve, tuple(found)
 
 
-def _bound_of_others(curve: Curve, place: int) -> float:
+def _bound_of_others(curve: Curve, place: int, per_tpc: int) -> float:
     """Return what the other counts bound one between them by; its own time for the fewest and the most."""
     if place in {0, len(curve.counts) - 1}:
         return curve.seconds[place]
     others = Curve(curve.counts[:place] + curve.counts[place + 1 :], curve.seconds[:place] + curve.seconds[place + 1 :])
-    return float(graham(others, (curve.counts[place],))[0])
+    return float(graham(others, (curve.counts[place],), per_tpc)[0])
 
 
-def measure_next(measured: Curve, tpcs: Sequence[int]) -> int | None:
+def measure_next(measured: Curve, tpcs: Sequence[int], per_tpc: int = 1) -> int | None:
     """Return the count whose time would lower the bounds most on average, if it were the expected one.
 
     >>> measure_next(Curve((1, 40), (40.0, 1.0)), tuple(range(1, 41)))
@@ -109,7 +111,7 @@ def measure_next(measured: Curve, tpcs: Sequence[int]) -> int | None:
     expected = between(measured, tpcs)
 
     def looseness(count: int, seconds: float) -> float:
-        return float((graham(measured.with_point(count, seconds), tpcs) / expected).mean())
+        return float((graham(measured.with_point(count, seconds), tpcs, per_tpc) / expected).mean())
 
     unmeasured = {
         count: looseness(count, float(time))

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kerncast.studies.bounds.base import BoundAnswer, BoundQuestion, Floats, Regressors
+from kerncast.studies.bounds.base import BoundAnswer, BoundQuestion, Floats, Regressors, standard_scale
 from kerncast.studies.bounds.calibration import with_margin
 from kerncast.studies.bounds.curve import Curve
 from kerncast.studies.bounds.judged import regressors_of
@@ -40,8 +40,8 @@ class QuantileNetwork:
 def quantile_network(regressors: Regressors) -> Curve:
     """Return the forecast quantiles in seconds of all counts, by a network trained on the launches learned from."""
     features, times = regressors.training_values, regressors.training_seconds
-    middle, scale = features.mean(axis=0), _scale(features)
-    time_middle, time_scale = times.mean(), float(_scale(times))
+    middle, scale = features.mean(axis=0), standard_scale(features)
+    time_middle, time_scale = times.mean(), float(standard_scale(times))
     layers = _trained((features - middle) / scale, (times - time_middle) / time_scale)
     forecast = _forward(layers, (regressors.values - middle) / scale)[-1][:, 0] * time_scale + time_middle
     return Curve(regressors.counts, tuple(forecast.tolist()))
@@ -60,11 +60,6 @@ def pinball_gradient(forecast: Floats, truth: Floats, quantile: float = _QUANTIL
     [-0.8, 0.2]
     """
     return np.where(forecast < truth, -quantile, 1 - quantile)
-
-
-def _scale(values: Floats) -> Floats:
-    spread = np.asarray(values.std(axis=0))
-    return np.where(spread > 0, spread, 1.0)
 
 
 def _trained(values: Floats, truth: Floats) -> list[_Layer]:

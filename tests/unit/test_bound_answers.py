@@ -1,0 +1,106 @@
+"""What bounds say of themselves: who is judged by which times, what contradicts, what is no bound."""
+
+import heapq
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from kerncast.errors import InputError
+from kerncast.gpu import load_gpu
+from kerncast.partition_times import PartitionTimes
+from kerncast.report.bound_picture import draw_bounds
+from kerncast.report.bound_words import caveats_of, guarantee_of
+from kerncast.report.bounds import judged, print_bounds
+from kerncast.report.picture_files import save_picture
+from kerncast.studies.bounding import SIMULATION, BoundOptions, KernelBounds, bound_times
+from kerncast.studies.bounds import Blocks, BoundAnswer, BoundQuestion, Regressors
+from kerncast.studies.bounds.curve_fit import fitted_curve
+from kerncast.studies.bounds.list_scheduling import ListScheduling
+from kerncast.studies.bounds.quantile_network import quantile_network
+
+GPU = load_gpu("TITAN V")
+COUNTS = tuple(range(1, 8))
+STEPS = tuple(math.ceil(20 / k) * 1e-3 for k in COUNTS)
+
+
+def bounded(method: str, seconds: tuple[float, ...] = STEPS, **options: object) -> KernelBounds:
+    return bound_times(PartitionTimes(COUNTS, seconds), GPU, COUNTS, BoundOptions(method, **options))  # type: ignore[arg-type]
+
+
+def test_an_anchor_that_an_offset_was_chosen_by_is_not_judged() -> None:
+    """The affine calibration takes one of the two anchors; the other one decides about the offset."""
+    found = bounded("curve-fit-offset", anchors=(1, 7))
+    assert len(found.answer.calibrated_on) == 1
+    assert {*found.answer.calibrated_on, *found.answer.known_beside} == {1, 7}
+    assert len(judged(found)) == 5
+
+
+@pytest.mark.parametrize(
+    ("method", "words", "number"),
+    [
+        ("curve-fit", "5 measured times that it does not know", 5),
+        ("curve-fit-adaptive-oracle", "5 measured times that it was set by", 5),
+        ("curve-fit-offset-oracle", "6 measured times that it was set by", 6),
+    ],
+)
+def test_an_oracle_says_that_it_saw_the_times(method: str, words: str, number: int) -> None:
+    found = bounded(method, anchors=(1, 7))
+    console = Console(record=True, width=200)
+    print_bounds(found, console)
+    assert words in console.export_text()
+    assert len(judged(found)) == number
+
+
+def test_a_staircase_contradicts_nothing() -> None:
+    """20 equal blocks take 4 waves on 6 TPCs and 3 on 7: 4/3, by 7/6 as many TPCs."""
+    assert bounded("list-scheduling").answer.contradictions == ()
+
+
+def test_no_schedule_of_blocks_that_share_a_tpc_contradicts() -> None:
+    per_tpc, draw = 4, np.random.default_rng(0)
+    for _ in range(300):
+        durations = draw.choice([1.0, 5.0, 9.0], int(draw.integers(2, 60)))
+        times = []
+        for count in COUNTS:
+            free = [0.0] * (count * per_tpc)
+            for duration in durations:
+                heapq.heapreplace(free, free[0] + float(duration))
+            times.append(max(free))
+        measured = PartitionTimes(COUNTS, tuple(times)).only((1, 2, 4, 7))
+        question = BoundQuestion(measured, (1, 2, 4, 7), COUNTS, None, Blocks(len(durations), per_tpc))
+        answer = ListScheduling().bound(question)
+        assert answer.contradictions == ()
+        assert (np.array(answer.bound) * (1 + 1e-9) >= times).all()
+
+
+def test_no_time_above_zero_is_told_and_drawn(tmp_path: Path) -> None:
+    """A line through 8 ms on 1 TPC and 1 ms on 7 reaches 0 below 8."""
+    times = PartitionTimes((1, 7), (8e-3, 1e-3))
+    found = bound_times(times, GPU, (30, 40), BoundOptions("linear-regression", form="affine"))
+    assert found.answer.bound == (0.0, 0.0)
+    assert "no time above 0 on 30, 40 TPCs: 0 s is no bound" in caveats_of(found)[-1]
+    save_picture(draw_bounds(found), tmp_path / "zero.png")
+    assert (tmp_path / "zero.png").stat().st_size > 0
+
+
+def test_a_level_is_not_rounded() -> None:
+    found = KernelBounds(GPU, SIMULATION, (1,), BoundAnswer((1.0,), (2.0,), ()), level=0.9999)
+    assert "simulation's 99.99 % interval" in guarantee_of(found, 1)
+
+
+def test_anchors_that_were_not_measured_are_named_shortly() -> None:
+    for method, anchors in (("curve-fit", (9,)), ("random-forest", (8, 9)), ("list-scheduling", tuple(range(1, 4096)))):
+        with pytest.raises(InputError, match=r"anchors without a measured time: [89]") as error:
+            bounded(method, anchors=anchors)
+        assert len(str(error.value)) < 500
+
+
+def test_a_feature_that_is_constant_but_for_rounding_teaches_nothing() -> None:
+    draw = np.random.default_rng(0)
+    values = np.c_[draw.uniform(1, 2, 1000), np.full(1000, 0.1)]
+    regressors = Regressors(("a", "b"), values, values[:, 0] * 1e-3, (1, 2), np.array([[1.5, 0.1], [1.5, 0.1000001]]))
+    assert fitted_curve(regressors).seconds == pytest.approx((1.5e-3, 1.5e-3), rel=1e-4)
+    assert quantile_network(regressors).seconds == pytest.approx((1.5e-3, 1.5e-3), rel=0.01)
