@@ -98,6 +98,21 @@ def test_a_launch_is_bounded_by_the_simulation_and_by_measured_times(here: Run, 
     check(here("bound", file, *learned[:4], *options), 2, "mean nothing for list-scheduling")
 
 
+def test_measured_times_of_a_launch_need_no_simulation(here: Run, write: Write) -> None:
+    write("k.cu", SAXPY.replace("y[i] = a * x[i] + y[i];", "y[i + 1000000] = a * x[i];"))
+    file = write("launch.toml", LAUNCH.replace("ARGS", GOOD_ARGS))
+    times = write("t.csv", TIMES)
+    options = ("--times", times, "--gpu", "titan-v", "--tpcs", "1,2,40", "--json", "--quiet")
+    found = bounded(here("bound", file, *options))
+    assert found["bounds"] == bounded(here("bound", times, *options[2:]))["bounds"]
+    assert not any("interval" in caveat for caveat in found["caveats"])
+    check(here("bound", file, *options, "--method", "curve-fit"), 3, "buffer")
+    check(here("bound", file, *options, "--blocks", "7"), 2, "--blocks means nothing")
+    check(here("bound", file, *options[2:], "--blocks", "7"), 2, "--blocks belongs to measured times")
+    featured = write("f.csv", FEATURED)
+    check(here("bound", file, "--times", featured, *options[2:], "--method", "curve-fit"), 2, "it has features")
+
+
 def test_a_launch_that_cannot_be_simulated_is_refused(here: Run, write: Write) -> None:
     write("k.cu", SAXPY.replace("y[i] = a * x[i] + y[i];", "y[i + 1000000] = a * x[i];"))
     file = write("launch.toml", LAUNCH.replace("ARGS", GOOD_ARGS))

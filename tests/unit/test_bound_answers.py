@@ -104,3 +104,32 @@ def test_a_feature_that_is_constant_but_for_rounding_teaches_nothing() -> None:
     regressors = Regressors(("a", "b"), values, values[:, 0] * 1e-3, (1, 2), np.array([[1.5, 0.1], [1.5, 0.1000001]]))
     assert fitted_curve(regressors).seconds == pytest.approx((1.5e-3, 1.5e-3), rel=1e-4)
     assert quantile_network(regressors).seconds == pytest.approx((1.5e-3, 1.5e-3), rel=0.01)
+
+
+@pytest.mark.parametrize("shape", [(8e-3, 2e-3), (7e-3, 1.06e-3), (7e-3, 1e-3)])
+def test_the_honest_margin_does_not_know_the_anchor_that_it_judges(shape: tuple[float, float]) -> None:
+    """From one of two anchors 1/k forecasts the other: 8/7 for 2 needs more than 13 %, 1 for 1.06 needs 7 %."""
+    margin, is_enough = {2e-3: (0.13, False), 1.06e-3: (0.07, True), 1e-3: (0.03, True)}[shape[1]]
+    times = PartitionTimes((1, 7), shape)
+    answer = bound_times(times, GPU, COUNTS, BoundOptions("curve-fit-adaptive")).answer
+    assert (answer.margin, answer.is_enough) == (margin, is_enough)
+
+
+def test_a_forest_does_not_know_the_anchor_that_it_judges() -> None:
+    """No tree that never saw 7 ms forecasts it: 3.5 ms is the longest that it learned."""
+    answer = bounded("random-forest", tuple(7e-3 / k for k in COUNTS), anchors=COUNTS).answer
+    assert (answer.margin, answer.is_enough) == (0.13, False)
+
+
+def test_three_anchors_are_judged_by_lines_through_two() -> None:
+    """Without the one in the middle, the line in 1/k from 7 on 1 TPC to 1 on 7 is at 7/3 on 3: 5.9 % below 2.47."""
+    times = PartitionTimes((1, 3, 7), (7.0, 2.47, 1.0))
+    margin = bound_times(times, GPU, COUNTS, BoundOptions("curve-fit-adaptive", anchors=(1, 3, 7))).answer.margin
+    one_left_out = {
+        1: 1.0 + (2.47 - 1.0) / (1 / 3 - 1 / 7) * (1 - 1 / 7),
+        3: 1.0 + (7.0 - 1.0) / (1 - 1 / 7) * (1 / 3 - 1 / 7),
+        7: 7.0 - (7.0 - 2.47) / (1 - 1 / 3) * (1 - 1 / 7),
+    }
+    actual = dict(zip(times.tpcs, times.seconds, strict=True))
+    needed = max(actual[count] / forecast - 1 for count, forecast in one_left_out.items())
+    assert margin == next(step for step in (0.03, 0.05, 0.07, 0.09, 0.11, 0.13) if step >= needed)

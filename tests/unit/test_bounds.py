@@ -155,8 +155,10 @@ def test_published_margins() -> None:
 def test_the_adaptive_margin_is_the_least_that_is_enough() -> None:
     assert adaptive_margin([1.0, 1.0], [1.02, 1.065]) == (0.07, True)
     assert adaptive_margin([], []) == (0.03, True)
-    assert left_out_margin(Curve((1, 7), (7.0, 1.0)), Curve((1, 7), (7.0, 1.06))) == (0.07, True)
-    assert left_out_margin(Curve((1,), (7.0,)), Curve((1,), (7.0,))) == (0.13, False)
+    of_others = Regressors(("x",), np.array([[1.0], [2.0]]), np.array([1.0, 2.0]), (1, 7), np.array([[7.0], [1.0]]))
+    raw = Curve((1, 7), (7.0, 1.0))
+    assert left_out_margin(fitted_curve, of_others, raw, Curve((1, 7), (7.0, 1.06))) == (0.07, True)
+    assert left_out_margin(fitted_curve, of_others, raw, Curve((1,), (7.0,))) == (0.13, False)
 
 
 def test_the_calibration_with_one_count_or_a_flat_forecast_is_a_scale() -> None:

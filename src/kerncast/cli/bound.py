@@ -82,6 +82,8 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
     if table is not None and profile:
         table = _with_profiles(table, profile, options)
     with progress_on_stderr(quiet=quiet) as progress, _refusal_as_json(as_json=json_, out=out):
+        if progress:
+            progress("bounding", 0, 0)
         if table is None:
             found = bound_launch(evidence, chosen, counts, options, progress)
         elif is_launch and options.training is not None:

@@ -6,16 +6,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from kerncast.characterised import Progress
-from kerncast.errors import InputError
 from kerncast.feature_table import FeatureTable
 from kerncast.forecast import profile
 from kerncast.gpu import GPU
 from kerncast.kernel_profile import KernelProfile
-from kerncast.launch import load_launches
 from kerncast.partition_times import CountFeatures, PartitionTimes
 from kerncast.report.metrics import metrics_of
 from kerncast.studies.bounds.forms import Selected, selected_features
-from kerncast.studies.partitions import part_of
+from kerncast.studies.partitions import only_launch, part_of
 
 
 def with_executed_features(
@@ -27,16 +25,12 @@ def with_executed_features(
     where the launch cannot be simulated, InputError where it is not the only one.
     """
     gpu, tpcs = on
-    launches = load_launches(path)
-    if len(launches) != 1:
-        raise InputError(
-            f"it has {len(launches)} launches", where=str(path), cure="Bound one: keep it alone in a file."
-        )
+    launch = only_launch(path)
     names = selected_features([training.names])
     rows = []
     for count in tpcs:
         part = part_of(gpu, count)
-        found = _features(profile(launches[0], part, progress=progress), part, gpu)
+        found = _features(profile(launch, part, progress=progress), part, gpu)
         rows.append(CountFeatures(count, tuple(found[each] for each in names)))
     return replace(times, feature_names=tuple(names.values()), features=tuple(rows))
 

@@ -30,6 +30,8 @@ from kerncast.studies.bounds.forms import (
 
 #: What bounds a launch without a measured time.
 SIMULATION = "simulation"
+#: How the simulation's word on its interval begins, which says nothing of a bound by measured times.
+_OF_INTERVAL = "the interval is "
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +85,8 @@ def bound_launch(
     if options.method not in {None, SIMULATION}:
         bound_method(str(options.method))
         raise InputError(f"the method {options.method} needs measured times", cure="Add --times times.csv.")
+    if options.blocks is not None:
+        raise InputError("--blocks belongs to measured times", cure="Leave it out, or add --times times.csv.")
     found = simulated_partitions(path, gpu, tuple(tpcs), options.level, progress)
     answer = simulated_answer(found, tpcs)
     return KernelBounds(gpu, SIMULATION, tuple(tpcs), answer, level=found.level, caveats=found.caveats)
@@ -92,17 +96,25 @@ def bound_measured_launch(
     path: Path, times: PartitionTimes, gpu: GPU, question: tuple[Sequence[int], BoundOptions],
     progress: Progress | None = None,
 ) -> KernelBounds:  # fmt: skip
-    """Bound the only launch of a file by measured times; the simulation is the base model that they calibrate."""
-    from kerncast.studies.partitions import simulated_partitions  # noqa: PLC0415  LLVM loads late
+    """Bound the only launch of a file by measured times; the simulation is the base model that they calibrate.
+
+    A method that needs neither a base model nor the grid is not simulated for.
+    """
+    from kerncast.studies.partitions import only_launch, simulated_partitions  # noqa: PLC0415  LLVM loads late
 
     tpcs, options = question
     method = check_method(options)
+    _check_used(method, times, options)
+    if not method.has_base_model and (method.name == DEFAULT_METHOD or options.blocks is not None):
+        only_launch(path)
+        return bound_times(times, gpu, tpcs, options)
     anchors = _anchors(times, method, options.anchors)
     counts = tuple(sorted({*tpcs, *times.counts}))
     found = simulated_partitions(path, gpu, counts, options.level, progress)
     regressors = regressors_of_curve(SIMULATION, found.seconds, times.only(anchors))
     blocks = options.blocks or (found.blocks if method.name == "equal-blocks" else None)
-    return _bounds(method, gpu, BoundQuestion(times, anchors, tuple(tpcs), regressors, blocks), found.caveats)
+    caveats = tuple(each for each in found.caveats if not each.startswith(_OF_INTERVAL))
+    return _bounds(method, gpu, BoundQuestion(times, anchors, tuple(tpcs), regressors, blocks), caveats)
 
 
 def with_profiled_features(

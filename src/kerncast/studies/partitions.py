@@ -11,7 +11,7 @@ from kerncast.characterised import Progress
 from kerncast.errors import InputError, Refusal
 from kerncast.forecast import Forecast, Options, forecast_all
 from kerncast.gpu import GPU
-from kerncast.launch import load_launches
+from kerncast.launch import Launch, load_launches
 from kerncast.occupancy import block_request_of, occupancy
 from kerncast.studies.bounds import Blocks, BoundAnswer
 from kerncast.studies.bounds.curve import Curve
@@ -63,17 +63,23 @@ def most_tpcs(gpu: GPU) -> int:
     return gpu.tpc_count or gpu.sm_count
 
 
-def simulated_partitions(
-    path: Path, gpu: GPU, tpcs: Sequence[int], level: float, progress: Progress | None = None
-) -> SimulatedPartitions:
-    """Forecast the only launch of a file on each number of TPCs; raises Refusal where one is not forecast."""
+def only_launch(path: Path) -> Launch:
+    """Return the launch of a file; raises InputError where it has another number of them."""
     launches = load_launches(path)
     if len(launches) != 1:
         raise InputError(
             f"it has {len(launches)} launches", where=str(path), cure="Bound one: keep it alone in a file."
         )
+    return launches[0]
+
+
+def simulated_partitions(
+    path: Path, gpu: GPU, tpcs: Sequence[int], level: float, progress: Progress | None = None
+) -> SimulatedPartitions:
+    """Forecast the only launch of a file on each number of TPCs; raises Refusal where one is not forecast."""
+    launch = only_launch(path)
     parts: list[tuple[GPU, tuple[str, ...]]] = [(part_of(gpu, count), ()) for count in tpcs]
-    forecast = forecast_all(launches[0], parts, Options(level=level), progress)
+    forecast = forecast_all(launch, parts, Options(level=level), progress)
     if len(forecast.predictions) < len(parts):
         first = forecast.refused[0]
         raise forecast.first_refusal or Refusal(f"{first.kernel} on {first.gpu}: {first.reason}")

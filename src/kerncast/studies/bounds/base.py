@@ -1,7 +1,7 @@
 """What every method of bounding a time on parts of a GPU is asked, and what it answers."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Protocol
 
@@ -62,6 +62,18 @@ class Regressors:
     counts: tuple[int, ...]
     values: Floats
     """counts by regressors"""
+    training_counts: tuple[int, ...] = ()
+    """TPCs of each launch learned from, where those are the measured runs themselves; else empty"""
+
+    def without(self, count: int) -> "Regressors":
+        """Return what is left to learn from where the runs on so many TPCs are unknown."""
+        kept = [place for place, each in enumerate(self.training_counts) if each != count]
+        return replace(
+            self,
+            training_values=self.training_values[kept],
+            training_seconds=self.training_seconds[kept],
+            training_counts=tuple(self.training_counts[place] for place in kept),
+        )
 
 
 @dataclass(frozen=True, slots=True)

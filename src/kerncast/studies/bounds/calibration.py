@@ -1,11 +1,11 @@
 """How the report on execution times calibrates a base model's forecasts by measured times, and lifts them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from kerncast.studies.bounds.base import ROUNDING, BoundAnswer, BoundQuestion
+from kerncast.studies.bounds.base import ROUNDING, BoundAnswer, BoundQuestion, Regressors
 from kerncast.studies.bounds.curve import Curve, largest_of
 
 #: Section 3.6: 3 % in steps of 2 % up to 13 %.
@@ -72,14 +72,19 @@ def adaptive_margin(forecast: Sequence[float], truth: Sequence[float]) -> tuple[
     return MARGINS[-1], False
 
 
-def left_out_margin(raw: Curve, measured: Curve) -> tuple[float, bool]:
-    """Return the margin that lifts each measured time when the calibration does not know it; needs two counts."""
+def left_out_margin(
+    fit: Callable[[Regressors], Curve], regressors: Regressors, raw: Curve, measured: Curve
+) -> tuple[float, bool]:
+    """Return the margin that lifts each measured time when neither calibration nor base model knows it.
+
+    ``raw`` is the fit to all regressors. Needs two counts.
+    """
     if len(measured.counts) < 2:
         return MARGINS[-1], False
     forecast = []
-    for left_out in range(len(measured.counts)):
-        kept = [place for place in range(len(measured.counts)) if place != left_out]
-        others = Curve(tuple(measured.counts[i] for i in kept), tuple(measured.seconds[i] for i in kept))
-        calibrated = affine_through(raw, others).applied_to(raw)
-        forecast.append(float(calibrated.at((measured.counts[left_out],))[0]))
+    for left_out in measured.counts:
+        kept = tuple(count for count in measured.counts if count != left_out)
+        base = fit(regressors.without(left_out)) if regressors.training_counts else raw
+        calibrated = affine_through(base, Curve(kept, tuple(measured.at(kept).tolist()))).applied_to(base)
+        forecast.append(float(calibrated.at((left_out,))[0]))
     return adaptive_margin(forecast, measured.seconds)

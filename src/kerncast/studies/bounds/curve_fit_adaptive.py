@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from kerncast.studies.bounds.base import BoundAnswer, BoundQuestion
+from kerncast.studies.bounds.base import BoundAnswer, BoundQuestion, Regressors
 from kerncast.studies.bounds.calibration import adaptive_margin, affine_through, left_out_margin, with_margin
-from kerncast.studies.bounds.curve import largest_of
+from kerncast.studies.bounds.curve import Curve, largest_of
 from kerncast.studies.bounds.curve_fit import fitted_curve
 from kerncast.studies.bounds.judged import judged_times, regressors_of
 
@@ -15,7 +15,8 @@ class CurveFitAdaptive:
 
     Source: G. Warde, "Estimating the Execution Time of CUDA Programs", 2025, section 3.6. As published it compares
     with the times that it is to forecast: that is the oracle. Without it, each anchor in turn is left out of the
-    calibration and must be exceeded. Fails where 13 % is not enough: the answer then says so, where it can know.
+    calibration, and of what a bare table is fitted to, and must be exceeded. Fails where 13 % is not enough: the answer
+    then says so, where it can know.
     """
 
     is_oracle: bool = False
@@ -28,7 +29,8 @@ class CurveFitAdaptive:
 
     def bound(self, question: BoundQuestion) -> BoundAnswer:
         """Return the calibrated fit with the margin found."""
-        raw = fitted_curve(regressors_of(question))
+        regressors = regressors_of(question)
+        raw = fitted_curve(regressors)
         anchors = largest_of(question.measured)
         calibrated = affine_through(raw, anchors).applied_to(raw)
         if self.is_oracle:
@@ -36,5 +38,12 @@ class CurveFitAdaptive:
             others = [count for count in judged.counts if count not in question.anchors]
             margin, is_enough = adaptive_margin(calibrated.at(others).tolist(), judged.at(others).tolist())
         else:
-            margin, is_enough = left_out_margin(raw, anchors)
+            margin, is_enough = left_out_margin(_fit_without_an_anchor, regressors, raw, anchors)
         return with_margin(calibrated, question, margin, is_enough=is_enough)
+
+
+def _fit_without_an_anchor(regressors: Regressors) -> Curve:
+    """Return the fit to what is left; to one count, no line can be fitted, and the form or curve itself is scaled."""
+    if len(set(regressors.training_counts)) > 1:
+        return fitted_curve(regressors)
+    return Curve(regressors.counts, tuple(regressors.values[:, 0].tolist()))

@@ -69,14 +69,16 @@ def regressors_of_form(
         return 1 / numbers[:, np.newaxis]
 
     counts = _all_counts(times, tpcs)
-    return Regressors((form,), values(times.tpcs), np.array(times.seconds), counts, values(counts))
+    return Regressors(
+        (form,), values(times.tpcs), np.array(times.seconds), counts, values(counts), training_counts=times.tpcs
+    )
 
 
 def regressors_of_curve(name: str, curve: Curve, times: PartitionTimes) -> Regressors:
     """Return the times of a curve as the only regressor, with measured times to learn from; raises KeyError."""
     return Regressors(
         (name,), curve.at(times.tpcs)[:, np.newaxis], np.array(times.seconds), curve.counts,
-        np.array(curve.seconds)[:, np.newaxis],
+        np.array(curve.seconds)[:, np.newaxis], training_counts=times.tpcs,
     )  # fmt: skip
 
 

@@ -10,6 +10,8 @@ from kerncast.studies.bounds.judged import judged_times, regressors_of
 #: Section 3.4.2.
 _TREES, _DEPTH = 150, 8
 _SEED = 0
+#: More launches are worth starting threads for.
+_MANY = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +34,8 @@ class RandomForestMargin:
 
     def bound(self, question: BoundQuestion) -> BoundAnswer:
         """Return the calibrated forest with the margin found."""
-        raw = random_forest(regressors_of(question))
+        regressors = regressors_of(question)
+        raw = random_forest(regressors)
         anchors = largest_of(question.measured)
         calibrated = affine_through(raw, anchors).applied_to(raw)
         if self.is_oracle:
@@ -40,7 +43,7 @@ class RandomForestMargin:
             others = [count for count in judged.counts if count not in question.anchors]
             margin, is_enough = adaptive_margin(calibrated.at(others).tolist(), judged.at(others).tolist())
         else:
-            margin, is_enough = left_out_margin(raw, anchors)
+            margin, is_enough = left_out_margin(random_forest, regressors, raw, anchors)
         return with_margin(calibrated, question, margin, is_enough=is_enough)
 
 
@@ -48,6 +51,8 @@ def random_forest(regressors: Regressors) -> Curve:
     """Return the forecast times in seconds of all counts, by a forest grown on the launches learned from."""
     from sklearn.ensemble import RandomForestRegressor  # noqa: PLC0415
 
-    forest = RandomForestRegressor(n_estimators=_TREES, max_depth=_DEPTH, random_state=_SEED)
+    cores = -1 if len(regressors.training_seconds) > _MANY else None
+    forest = RandomForestRegressor(n_estimators=_TREES, max_depth=_DEPTH, random_state=_SEED, n_jobs=cores)
     forest.fit(regressors.training_values, regressors.training_seconds)
+    forest.set_params(n_jobs=None)  # threads would add up the trees' forecasts in any order
     return Curve(regressors.counts, tuple(forest.predict(regressors.values).tolist()))
