@@ -91,6 +91,16 @@ def test_a_level_is_not_rounded() -> None:
     assert "simulation's 99.99 % interval" in guarantee_of(found, 1)
 
 
+def test_where_the_largest_factor_is_not_enough_the_risk_is_the_one_that_is_left() -> None:
+    """Two runs of 1 and 5 ms: one logarithm above the median, log(5/3), and a Pareto tail with it as its mean."""
+    found = bound_times(PartitionTimes((1, 1, 40), (1e-3, 5e-3, 1e-4)), GPU, (1, 2), BoundOptions())
+    spread = found.answer.spread
+    assert spread is not None
+    assert spread.factor == pytest.approx(100)
+    assert spread.risk == pytest.approx(1 / (1 + math.log(100) / math.log(5 / 3)))
+    assert "with a risk of at most 10%" in guarantee_of(found, 2)
+
+
 def test_anchors_that_were_not_measured_are_named_shortly() -> None:
     for method, anchors in (("curve-fit", (9,)), ("random-forest", (8, 9)), ("list-scheduling", tuple(range(1, 4096)))):
         with pytest.raises(InputError, match=r"anchors without a measured time: [89]") as error:
@@ -100,7 +110,7 @@ def test_anchors_that_were_not_measured_are_named_shortly() -> None:
 
 def test_a_feature_that_is_constant_but_for_rounding_teaches_nothing() -> None:
     draw = np.random.default_rng(0)
-    values = np.c_[draw.uniform(1, 2, 1000), np.full(1000, 0.1)]
+    values = np.c_[draw.uniform(1, 2, 100), np.full(100, 0.1)]
     regressors = Regressors(("a", "b"), values, values[:, 0] * 1e-3, (1, 2), np.array([[1.5, 0.1], [1.5, 0.1000001]]))
     assert fitted_curve(regressors).seconds == pytest.approx((1.5e-3, 1.5e-3), rel=1e-4)
     assert quantile_network(regressors).seconds == pytest.approx((1.5e-3, 1.5e-3), rel=0.01)

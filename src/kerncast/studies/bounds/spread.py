@@ -30,7 +30,8 @@ def spread_of(times: PartitionTimes, risk: float = RISK) -> Spread:
     ``(1 + c/j)**-j``, what is not known of m included, and half of all runs are above the median. The longest of n
     runs passes it with at most n/2 times that, which is the risk for ``c = j ((n / (2 risk))**(1/j) - 1)``.
     Rare slow runs hide in a mean. The longest of j such logarithms is about ``m log j``, which gives m again: the
-    larger factor is taken. Fails where runs depend on one another, or where a slow mode was never seen.
+    larger factor is taken. No factor is above 100: where more were needed, the risk is the one that is left. Fails
+    where runs depend on one another, or where a slow mode was never seen.
 
     >>> spread_of(PartitionTimes((1, 2), (2.0, 1.0))).factor
     1.0
@@ -51,5 +52,16 @@ def spread_of(times: PartitionTimes, risk: float = RISK) -> Spread:
     exponent = multiple * sum(above) / number
     if number > 1:
         exponent = max(exponent, math.log(runs / (2 * risk)) / math.log(number) * max(above))
-    exponent = min(exponent, math.log(_MOST_FACTOR))
+    if exponent > math.log(_MOST_FACTOR):
+        exponent = math.log(_MOST_FACTOR)
+        risk = max(risk, _risk_beyond(exponent, above, runs))
     return Spread(max(largest, math.exp(exponent)), runs, risk)
+
+
+def _risk_beyond(exponent: float, above: list[float], runs: int) -> float:
+    """Return the probability that the longest of so many runs passes a factor, by the larger of both tails."""
+    number, most = len(above), max(above)
+    tails = [(1 + exponent / sum(above)) ** -number]
+    if number > 1:
+        tails.append(number ** (-exponent / most))
+    return min(1.0, runs / 2 * max(tails))
