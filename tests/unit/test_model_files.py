@@ -5,6 +5,7 @@ import json
 import math
 import pickle
 import random
+import re
 import sys
 import zipfile
 from collections.abc import Callable
@@ -111,6 +112,8 @@ def entry(name: str, content: bytes) -> Callable[[dict[str, bytes]], None]:
     return lambda entries: entries.update({name: content})
 
 
+HEADER = "header.json"
+SCORES = {"n": 1, "mae": 1, "max_ae": 1, "mse": 1, "r2": None, "mape": 1}
 HOSTILE = [
     (entry("coefficients.npy", array([1, 2, 3])), "does not give the forecasts"),
     (entry("coefficients.npy", array([1, 2])), "takes another number of features"),
@@ -140,6 +143,17 @@ HOSTILE = [
     (header_with(scores={}), "header lacks"),
     (header_with(check={"values": [], "seconds": []}), "does not record its forecasts"),
     (header_with(check={"values": [[1, 2]], "seconds": [1]}), "arrays do not fit"),
+    (header_with(seed=-1), "header lacks"),
+    (header_with(learned_from=-5), "header lacks"),
+    (header_with(scores={**SCORES, "mse": -1}), "header lacks"),
+    (
+        lambda entries: entries.update({"header.json": re.sub(rb'"mape": [^,]*', b'"mape": 1e999', entries[HEADER])}),
+        "header lacks",
+    ),
+    (
+        lambda entries: entries.update(dict.fromkeys(("times.mean.npy", "times.deviation.npy"), array([1.0] * 8))),
+        "scaling of times is no number",
+    ),
 ]
 
 
@@ -149,6 +163,31 @@ def test_what_was_changed_is_refused(tmp_path: Path, change: Callable[[dict[str,
     with pytest.raises(InputError, match=message) as caught:
         read_model(path)
     assert caught.value.where == str(path)
+
+
+def test_biases_that_fit_the_eight_checked_launches_only_are_refused(tmp_path: Path) -> None:
+    path = rewritten(tmp_path / "a.kcm", entry("biases.1.npy", array([[0.0]])), "mlp")
+    with pytest.raises(InputError, match="layers of the network do not fit"):
+        read_model(path)
+
+
+@pytest.mark.parametrize("packing", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_a_packing_whose_size_cannot_be_bounded_is_refused(tmp_path: Path, packing: int) -> None:
+    path = tmp_path / "a.kcm"
+    write_model(path, MODELS["linear"])
+    with zipfile.ZipFile(path) as archive:
+        entries = {each: archive.read(each) for each in archive.namelist()}
+    with zipfile.ZipFile(path, "w", packing) as archive:
+        for each, content in entries.items():
+            archive.writestr(each, content)
+    with pytest.raises(InputError, match="packed in another way"):
+        read_model(path)
+
+
+def test_a_header_cannot_steer_the_terminal(tmp_path: Path) -> None:
+    path = rewritten(tmp_path / "a.kcm", header_with(command="a\x1b[2Jb\ud800c", kernels=["k\x07"]))
+    header = read_model(path).header
+    assert (header.command, header.kernels) == ("a\\x1b[2Jb\\ud800c", ("k\\x07",))
 
 
 def test_a_bomb_is_refused_before_it_is_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -53,6 +53,15 @@ def read_text(path: Path, most_bytes: int = MOST_BYTES) -> str:
     return decode_text(raw, where)
 
 
+def printable(text: str) -> str:
+    r"""Return a text whose control characters are written out: what a file calls things must not steer a terminal.
+
+    >>> printable("in\x1b[2Jst"), printable("Größe, 2 µs")
+    ('in\\x1b[2Jst', 'Größe, 2 µs')
+    """
+    return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
 def is_text_or_packed(head: bytes) -> bool:
     r"""Return whether a file that begins so may be text, UTF-16 with its mark, or packed by gzip.
 

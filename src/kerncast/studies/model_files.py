@@ -33,6 +33,8 @@ _MOST_HEADER_BYTES = 4 * MIB
 #: Deflate can pack by 1000; numbers that a model learned pack by less than 100.
 _MOST_RATIO = 200
 _MOST_ARRAYS = 64
+#: zipfile unpacks these piece by piece; what bzip2 and LZMA declare does not bound what they unpack to.
+_PACKED_BY = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})
 #: Launches whose forecasts the header records.
 MOST_CHECKED = 8
 _HEADER = "header.json"
@@ -126,6 +128,8 @@ def _check_sizes(archive: zipfile.ZipFile, where: str) -> None:
     known = all(name == _HEADER or name.endswith(".npy") for name in names)
     if _HEADER not in names or not known or len(set(names)) < len(names) or len(names) > _MOST_ARRAYS:
         raise InputError("it is no model of kerncast", where=where, cure="Give a file that kerncast train wrote.")
+    if not all(entry.compress_type in _PACKED_BY for entry in entries):
+        raise InputError("it is packed in another way than kerncast packs", where=where, cure=_CURE)
     unpacked = sum(entry.file_size for entry in entries)
     packed = sum(entry.compress_size for entry in entries)
     if unpacked > _MOST_UNPACKED_BYTES or unpacked > MIB + _MOST_RATIO * packed:
@@ -197,6 +201,8 @@ def _trained(header: ModelHeader, arrays: Arrays) -> Trained:
     features, times = (_scaling(arrays, name) for name in ("features", "times"))
     if features is not None and features.mean.shape != (regressor.features,):
         raise InputError("its scaling is of another number of features", cure=_CURE)
+    if times is not None and times.mean.ndim:
+        raise InputError("its scaling of times is no number", cure=_CURE)
     return Trained(regressor, features, times)
 
 
@@ -204,7 +210,7 @@ def _scaling(arrays: Arrays, name: str) -> Scaling | None:
     if f"{name}.mean" not in arrays:
         return None
     mean, deviation = arrays[f"{name}.mean"], arrays[f"{name}.deviation"]
-    if mean.shape != deviation.shape or not (deviation > 0).all() or mean.ndim > 1:
+    if mean.shape != deviation.shape or not (deviation > 0).all():
         raise InputError("its scaling is none", cure=_CURE)
     return Scaling(mean, deviation)
 

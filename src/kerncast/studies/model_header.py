@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from kerncast.errors import InputError
+from kerncast.read.bounded_text import printable
 from kerncast.read.feature_cleaning import DataFile
 from kerncast.studies.scores import Scores
 
@@ -99,31 +100,23 @@ def _no_constant(text: str) -> float:
 
 
 def _header(table: Mapping[str, Any]) -> ModelHeader:
-    scores, check = table["scores"], table["check"]
-    r2 = scores["r2"]
+    check = table["check"]
     return ModelHeader(
-        recipe=str(table["recipe"]),
-        model=str(table["model"]),
-        form=str(table["form"]),
+        recipe=_text(table["recipe"]),
+        model=_text(table["model"]),
+        form=_text(table["form"]),
         features=_texts(table["features"]),
-        data=tuple(DataFile(str(each["name"]), str(each["sha256"])) for each in table["data"]),
+        data=tuple(DataFile(_text(each["name"]), _text(each["sha256"])) for each in table["data"]),
         gpus=_texts(table["gpus"]),
         kernels=_texts(table["kernels"]),
-        rows=int(table["rows"]),
-        learned_from=int(table["learned_from"]),
-        split=str(table["split"]),
-        seed=int(table["seed"]),
-        scores=Scores(
-            n=int(scores["n"]),
-            mae=float(scores["mae"]),
-            max_ae=float(scores["max_ae"]),
-            mse=float(scores["mse"]),
-            r2=float("nan") if r2 is None else float(r2),
-            mape=float(scores["mape"]),
-        ),
+        rows=_count(table["rows"]),
+        learned_from=_count(table["learned_from"]),
+        split=_text(table["split"]),
+        seed=_count(table["seed"]),
+        scores=_scores(table["scores"]),
         caveats=_texts(table["caveats"]),
-        command=str(table["command"]),
-        versions=Versions(**{name: str(table["versions"][name]) for name in _VERSIONS}),
+        command=_text(table["command"]),
+        versions=Versions(**{name: _text(table["versions"][name]) for name in _VERSIONS}),
         check=SelfCheck(
             tuple(tuple(float(cell) for cell in row) for row in check["values"]),
             tuple(float(cell) for cell in check["seconds"]),
@@ -134,4 +127,41 @@ def _header(table: Mapping[str, Any]) -> ModelHeader:
 def _texts(values: Sequence[object]) -> tuple[str, ...]:
     if isinstance(values, str):
         raise TypeError(values)
-    return tuple(str(value) for value in values)
+    return tuple(map(_text, values))
+
+
+def _text(value: object) -> str:
+    return printable(str(value))
+
+
+def _scores(table: Mapping[str, Any]) -> Scores:
+    r2 = table["r2"]
+    return Scores(
+        n=_count(table["n"]),
+        mae=_error(table["mae"]),
+        max_ae=_error(table["max_ae"]),
+        mse=_error(table["mse"]),
+        r2=math.nan if r2 is None else _finite(r2),
+        mape=_error(table["mape"]),
+    )
+
+
+def _count(value: Any) -> int:
+    number = int(value)
+    if number < 0:
+        raise ValueError(value)
+    return number
+
+
+def _error(value: Any) -> float:
+    number = _finite(value)
+    if number < 0:
+        raise ValueError(value)
+    return number
+
+
+def _finite(value: Any) -> float:
+    number = float(value)
+    if not math.isfinite(number):
+        raise ValueError(value)
+    return number

@@ -87,7 +87,7 @@ class Perceptron:
     def __post_init__(self) -> None:
         widths = [len(self.weights[0])] if self.weights else []
         for weights, biases in zip(self.weights, self.biases, strict=True):
-            if weights.shape != (widths[-1], len(biases)):
+            if weights.shape != (widths[-1], len(biases)) or biases.ndim != 1:
                 raise InputError("the layers of the network do not fit one another", cure=_CURE)
             widths.append(len(biases))
         if not widths or widths[-1] != 1:
