@@ -116,6 +116,28 @@ def test_times_from_a_second_file_join_by_kernel_gpu_and_launch(tmp_path: Path) 
     assert [each.name for each in found.files] == ["features.csv", "times.csv"]
 
 
+def test_what_only_the_times_name_comes_with_them(tmp_path: Path) -> None:
+    features, times = tmp_path / "features.csv", tmp_path / "times.csv"
+    features.write_text("kernel,grid_x,inst\na,1,5\na,2,6\n")
+    times.write_text("kernel,grid_x,launch,tune_tile,gpu,time_us\na,1,0,8,K20,1\na,1,1,8,K40,2\na,2,2,4,K40,3\n")
+    found = read_feature_table([features, times])
+    assert found.table.gpus == ("K20", "K40", "K40")
+    assert found.table.configurations == ("grid_x=1 tune_tile=8", "grid_x=1 tune_tile=8", "grid_x=2 tune_tile=4")
+    assert found.table.seconds == pytest.approx([1e-6, 2e-6, 3e-6])
+    assert len(read_feature_table([features, times], CleaningRules(gpu="K40")).table) == 2
+
+
+def test_names_cannot_steer_the_terminal(tmp_path: Path) -> None:
+    found = read(tmp_path, "kernel,gpu,in\x1b[2Jst,time_us\nk\x1b[31m,K20,1,2\nk,K20,2,3\n")
+    assert (found.table.names, found.table.kernels) == (("in\\x1b[2Jst",), ("k\\x1b[31m", "k"))
+
+
+@pytest.mark.parametrize(("time", "message"), [("1e-7", "at least 1e-12 s"), ("1e15", "at most 1e")])
+def test_times_that_no_kernel_takes_ask_for_their_unit(tmp_path: Path, time: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        read(tmp_path, HEADER + row(1, 1, 5) + row(2, 2, time))
+
+
 def test_the_table_of_the_executor_is_joined_with_its_times(tmp_path: Path) -> None:
     from kerncast.gpu import load_gpu
     from kerncast.report.feature_files import write_features

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from kerncast.errors import InputError
 from kerncast.feature_table import FeatureTable, Floats
-from kerncast.read.bounded_text import MOST, MOST_SECONDS
+from kerncast.read.bounded_text import LEAST_SECONDS, MOST, MOST_SECONDS
 from kerncast.read.feature_columns import Derived, derived
 
 #: A column that lacks more of its values costs more launches than it is worth.
@@ -161,10 +161,11 @@ def clean(rows: LaunchRows, rules: CleaningRules) -> CleanTable:
 
 
 def _check_magnitudes(rows: LaunchRows) -> None:
-    """Squares of larger numbers would no longer be numbers."""
+    """Squares of larger numbers, and errors as shares of shorter times, would no longer be numbers."""
     with np.errstate(invalid="ignore"):
         huge = np.argwhere(np.abs(rows.values) > MOST)
         late = np.flatnonzero(rows.seconds > MOST_SECONDS)
+        early = np.flatnonzero((rows.seconds > 0) & (rows.seconds < LEAST_SECONDS))
     if len(huge):
         row, column = (int(index) for index in huge[0])
         what = f"{rows.names[column]} of row {row + 1} is {rows.values[row, column]:g}"
@@ -172,6 +173,9 @@ def _check_magnitudes(rows: LaunchRows) -> None:
     if late.size:
         what = f"the time of row {int(late[0]) + 1} is {rows.seconds[late[0]]:g} s"
         raise InputError(what, where=rows.source, cure=f"Expected at most {MOST_SECONDS:g} s; is its unit right?")
+    if early.size:
+        what = f"the time of row {int(early[0]) + 1} is {rows.seconds[early[0]]:g} s"
+        raise InputError(what, where=rows.source, cure=f"Expected at least {LEAST_SECONDS:g} s; is its unit right?")
 
 
 def _of_gpu(rows: LaunchRows, gpu: str | None) -> Mask:

@@ -5,12 +5,13 @@ times, on the columns that name a launch in both: kernel, GPU, launch, grid and 
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from kerncast.errors import InputError
-from kerncast.read.bounded_text import read_text, starts_with
+from kerncast.read.bounded_text import printable, read_text, starts_with
 from kerncast.read.feature_cleaning import CleaningRules, CleanTable, DataFile, LaunchRows, RemovedColumn, Why, clean
 from kerncast.read.feature_columns import Roles, roles_of
 from kerncast.read.launch_columns import Columns, csv_columns, parquet_columns, sha256_of
@@ -32,7 +33,7 @@ def read_feature_table(
     """
     if not paths:
         raise InputError("no file is given", cure="Name a table of launches.")
-    tables = [_columns(path) for path in paths]
+    tables = [_printable(_columns(path)) for path in paths]
     roles = [roles_of(table.names, time) for table in tables]
     with_times = [table for table, role in zip(tables, roles, strict=True) if role.time]
     without = [table for table, role in zip(tables, roles, strict=True) if not role.time]
@@ -57,6 +58,12 @@ def _columns(path: Path) -> Columns:
         return report_columns(path)
     text = read_text(path)
     return profiled_columns(text, str(path)) or csv_columns(text, str(path))
+
+
+def _printable(table: Columns) -> Columns:
+    """Return the same table with names that may be shown."""
+    cells = tuple(tuple(map(printable, each)) if isinstance(each, tuple) else each for each in table.cells)
+    return replace(table, names=tuple(map(printable, table.names)), cells=cells)
 
 
 def _launches(

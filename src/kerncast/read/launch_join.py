@@ -34,7 +34,8 @@ def stacked(tables: Sequence[Columns]) -> tuple[Columns, tuple[str, ...]]:
 def joined(features: Columns, times: Columns) -> Columns:
     """Return the features with the times of the same launches; a launch that was timed n times becomes n rows.
 
-    A launch without a time gets NaN; raises InputError where the tables do not tell which launch is which.
+    What only the times name comes with them: GPU, kernel, configuration. A launch without a time gets NaN; raises
+    InputError where the tables do not tell which launch is which.
     """
     own, their = roles_of(features.names), roles_of(times.names)
     pairs = _key_columns(own, their)
@@ -58,7 +59,9 @@ def joined(features: Columns, times: Columns) -> Columns:
     assert their.time is not None
     seconds = np.where(timed >= 0, times.numbers(their.time.name)[timed], np.nan)
     taken = tuple(_picked(cells, rows) for cells in features.cells)
-    return Columns((*features.names, their.time.name), (*taken, seconds), len(rows), where)
+    named = _named_by_times(own, their)
+    told = tuple(_picked(times.cells[times.names.index(name)], timed) for name in named)
+    return Columns((*features.names, *named, their.time.name), (*taken, *told, seconds), len(rows), where)
 
 
 def _below(tables: Sequence[Columns], name: str) -> Column:
@@ -72,6 +75,15 @@ def _key_columns(own: Roles, their: Roles) -> list[tuple[str, str]]:
     pairs = [(own.kernel, their.kernel), (own.gpu, their.gpu)]
     shared = [name for name in own.configuration if name in their.configuration]
     return [(a, b) for a, b in pairs if a and b] + [(name, name) for name in shared]
+
+
+def _named_by_times(own: Roles, their: Roles) -> list[str]:
+    """Return the columns of the times that name kernel, GPU and configuration where the features do not.
+
+    Times of two GPUs beside features of none must stay apart.
+    """
+    names = [name for name, known in ((their.kernel, own.kernel), (their.gpu, own.gpu)) if name and not known]
+    return [*names, *(n for n in their.configuration if n not in own.configuration and n not in their.labels)]
 
 
 def _keys(table: Columns, names: Sequence[str]) -> list[Key]:
