@@ -1,5 +1,6 @@
 """The five models of the average case: settings as published, forecasts as scikit-learn's, honest folds, baselines."""
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from kerncast.studies.average_case import Study, StudyPlan, study_of
 from kerncast.studies.feature_choice import FeatureChoice, chosen_features
 from kerncast.studies.recipes import known_recipes, load_recipe
 from kerncast.studies.regressors import Forest, Perceptron, RadialBasis, scaling_of
+from kerncast.studies.scores import scores_of
 from kerncast.studies.splits import Split
 from kerncast.studies.training import train
 from learned_tables import linear_table
@@ -182,6 +184,12 @@ def test_rows_beyond_the_recipes_are_drawn_and_told() -> None:
     fit = train(recipe, linear_table(60), seed=0)
     assert fit.rows == 20
     assert fit.caveats == ("rbf-svr learned from 20 of 60 launches, drawn at random",)
+
+
+def test_r2_is_no_number_where_all_measured_times_are_equal() -> None:
+    times = [7e-6] * 5  # their variance is not 0 in floating point
+    assert np.var(times) > 0
+    assert math.isnan(scores_of(times, times).r2)
 
 
 def test_whole_groups_are_scored_while_they_are_held_out() -> None:

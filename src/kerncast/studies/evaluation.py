@@ -9,6 +9,7 @@ import numpy as np
 
 from kerncast.errors import InputError
 from kerncast.feature_table import FeatureTable, Floats
+from kerncast.read.bounded_text import MOST
 from kerncast.read.feature_cleaning import Cleaning, CleaningRules, CleanTable
 from kerncast.read.feature_tables import read_feature_table
 from kerncast.studies.model_files import ModelFile
@@ -58,10 +59,11 @@ def evaluate(model: ModelFile, paths: Sequence[Path], selected: Selected | None 
     rules = CleaningRules(model.header.features, drops_outliers=selected.drops_outliers, gpu=selected.gpu)
     found = read_feature_table(paths, rules, time=selected.time)
     seconds = model.seconds(found.table.values)
-    if not np.isfinite(seconds).all():
-        row = int(np.flatnonzero(~np.isfinite(seconds))[0])
+    is_time = np.abs(seconds) <= MOST  # squares of larger ones would be none, and NaN is not either
+    if not is_time.all():
+        row = int(np.flatnonzero(~is_time)[0])
         cure = "Its features are far from those that the model learned from."
-        raise InputError(f"the forecast of row {row + 1} is no finite time", where=found.table.source, cure=cure)
+        raise InputError(f"the forecast of row {row + 1} is no time", where=found.table.source, cure=cure)
     is_own = {each.sha256 for each in found.files} == {each.sha256 for each in model.header.data}
     parts = (Part("all", _scores(found.table, seconds)), *(_own_parts(model, found, seconds) if is_own else ()))
     return Evaluation(found.table, found.cleaning, seconds, parts, is_own)

@@ -47,7 +47,7 @@ def scores_of(measured: Sequence[float], forecast: Sequence[float]) -> Scores:
         )
     errors = np.abs(truth - guess)
     squares = float(np.mean(errors**2))
-    spread = float(np.var(truth))
+    spread = float(np.var(truth)) if np.ptp(truth) > 0 else 0.0  # rounding leaves a variance of equal times
     return Scores(
         n=int(truth.size),
         mae=float(errors.mean()),
