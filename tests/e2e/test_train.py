@@ -107,6 +107,7 @@ def test_all_models_get_a_file_each_and_the_command_makes_them_again(run: Run, t
 
 def test_a_model_says_what_it_never_saw(run: Run, table: Path, tmp_path: Path) -> None:
     assert run("train", table, "--model", "linear", "--gpu", "GTX 980", "--out", "m.kcm").returncode == 0
+    assert "some of these launches are those that it learned from" in run("evaluate", "m.kcm", table).stdout
     other = tmp_path / "other.csv"
     other.write_text(TABLE.replace(",add,", ",scan,"))
     done = run("evaluate", "m.kcm", other)
@@ -128,6 +129,7 @@ def test_a_model_says_what_it_never_saw(run: Run, table: Path, tmp_path: Path) -
         (["train", "launches.csv", "--time", "inst"], ["no column 'inst'"]),
         (["train", "launches.csv", "--out", "m.pkl"], ["End it in .kcm"]),
         (["train", "launches.csv", "--out", "absent/m.kcm"], ["does not exist"]),
+        (["train", "launches.csv", "--model", "linear", "--out", "folder.kcm"], ["--out: folder.kcm is a folder"]),
         (["train", "launches.csv", "--pictures", "launches.csv"], ["is no folder"]),
         (["train"], ["'data'"]),
         (["evaluate", "launches.csv", "launches.csv"], ["no model of kerncast"]),
@@ -137,6 +139,7 @@ def test_a_model_says_what_it_never_saw(run: Run, table: Path, tmp_path: Path) -
 )
 def test_every_mistake_is_told(run: Run, table: Path, arguments: list[str], words: list[str]) -> None:
     assert table.exists()
+    (table.parent / "folder.kcm").mkdir()
     check(run(*arguments), *words)
 
 

@@ -19,17 +19,22 @@ def command(  # noqa: PLR0913  each parameter is one option
     csv: Annotated[Path | None, typer.Option(help="Write the forecast of each launch as CSV.")] = None,
     picture: Annotated[Path | None, typer.Option(help="Draw forecast against measured time.")] = None,
     json_: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
 ) -> int:
     """Score a trained model on launches; on its own data, what was held out is scored apart."""
-    from kerncast.report.picture_files import check_picture  # noqa: PLC0415  heavy imports wait
+    from kerncast.cli.output import progress_on_stderr  # noqa: PLC0415  heavy imports wait
+    from kerncast.report.picture_files import check_picture  # noqa: PLC0415
     from kerncast.report.trained import evaluation_notes  # noqa: PLC0415
     from kerncast.studies.evaluation import Selected, evaluate  # noqa: PLC0415
     from kerncast.studies.model_files import read_model  # noqa: PLC0415
 
     if picture is not None:
         check_picture(picture)
-    found_model = read_model(model)
-    found = evaluate(found_model, data, Selected(gpu, not keep_outliers, time))
+    with progress_on_stderr(quiet=quiet) as show:
+        if show:
+            show(f"forecasting with {model.name}", 0, 0)
+        found_model = read_model(model)
+        found = evaluate(found_model, data, Selected(gpu, not keep_outliers, time))
     notes = evaluation_notes(found, found_model.header)
     _write(found, csv, picture)
     _print(found, found_model.header, notes, as_json=json_)

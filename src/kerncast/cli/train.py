@@ -76,6 +76,8 @@ class _Files:
 
         if self.out is not None and self.out.suffix != SUFFIX:
             raise InputError(f"{self.out} is no name of a model", where="--out", cure=f"End it in {SUFFIX}.")
+        if self.out is not None and self.out.is_dir():
+            raise InputError(f"{self.out} is a folder", where="--out", cure="Name a file.")
         for path in (self.out, self.pictures):
             if path is not None and not path.parent.is_dir():
                 raise InputError(f"the folder of {path} does not exist", cure="Make it, or choose another place.")

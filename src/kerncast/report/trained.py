@@ -14,9 +14,9 @@ from kerncast.studies.evaluation import Evaluation
 from kerncast.studies.model_header import ModelHeader
 from kerncast.studies.scores import Scores
 from kerncast.studies.splits import Split
-from kerncast.units import PERCENT, format_seconds
+from kerncast.units import NANOSECOND, PERCENT, format_seconds
 
-_HEADING = ("model", "n", "MAE", "Max AE", "RMSE", "R2", "MAPE")
+_HEADING = ("model", "n", "MAE", "Max AE", "MSE", "RMSE", "R2", "MAPE")
 _BASELINES = {
     "constant": "rule: median time of the training part",
     "cycles": "rule: elapsed cycles x one factor",
@@ -148,7 +148,7 @@ def evaluation_csv(found: Evaluation) -> str:
 
 def _own_notes(found: Evaluation) -> Iterator[str]:
     if found.is_own_data and len(found.parts) == 1:
-        yield "the model learned from these files: the scores say nothing of other launches"
+        yield "the model learned from these files: some of these launches are those that it learned from"
     elif found.is_own_data:
         yield "the model learned from these files: only the part that was held out tells of other launches"
     late = int((found.seconds <= 0).sum())
@@ -171,9 +171,10 @@ def _counted(names: Sequence[str], what: str) -> str:
 
 def _cells(scores: Scores) -> tuple[str, ...]:
     errors = (scores.mae, scores.max_ae, scores.rmse)
-    times = (format_seconds(each if each > _LEAST_SECONDS else 0, 4) for each in errors)
+    mae, max_ae, rmse = (format_seconds(each if each > _LEAST_SECONDS else 0, 4) for each in errors)
+    mse = f"{scores.mse / NANOSECOND**2 if scores.rmse > _LEAST_SECONDS else 0:.3g} ns²"
     r2 = "-" if math.isnan(scores.r2) else f"{scores.r2:.4f}" if scores.r2 > -_LARGE else f"{scores.r2:.2g}"
-    return (str(scores.n), *times, r2, percent(scores.mape))
+    return (str(scores.n), mae, max_ae, mse, rmse, r2, percent(scores.mape))
 
 
 def _listed(names: Sequence[str]) -> str:
