@@ -127,6 +127,17 @@ def test_what_only_the_times_name_comes_with_them(tmp_path: Path) -> None:
     assert len(read_feature_table([features, times], CleaningRules(gpu="K40")).table) == 2
 
 
+def test_times_of_other_names_are_no_parts_of_one_table(tmp_path: Path) -> None:
+    features, times = tmp_path / "features.csv", tmp_path / "times.csv"
+    features.write_text("kernel,grid_x,inst,time_us\na,1,5,9\na,2,6,9\n")
+    times.write_text("kernel,grid_x,time_ms_median\na,1,1\na,2,2\n")
+    with pytest.raises(InputError, match=r"times are called time_ms_median, those of .*features\.csv time_us"):
+        read_feature_table([features, times])
+    found = read_feature_table([features, times], time="time_ms_median")  # as the error says
+    assert found.table.seconds == pytest.approx([1e-3, 2e-3])
+    assert found.table.names == ("grid_x", "inst")
+
+
 def test_names_cannot_steer_the_terminal(tmp_path: Path) -> None:
     found = read(tmp_path, "kernel,gpu,in\x1b[2Jst,time_us\nk\x1b[31m,K20,1,2\nk,K20,2,3\n")
     assert (found.table.names, found.table.kernels) == (("in\\x1b[2Jst",), ("k\\x1b[31m", "k"))

@@ -41,12 +41,24 @@ def read_feature_table(
         what = f"it has no column {time[:60]!r} with a unit" if time else "no column is a time with its unit"
         raise InputError(what, where=tables[0].source, cure=_TIME_CURE)
     table, partial = stacked(with_times)
+    if roles_of(table.names, time).time is None:
+        raise _of_other_names(with_times, [role.time.name for role in roles if role.time])
     if without:
         features, more = stacked(without)
         table, partial = joined(features, table), (*partial, *more)
     files = tuple(DataFile(path.name, sha256_of(path)) for path in paths)
     removed = tuple(RemovedColumn(name, Why.NOT_EVERYWHERE) for name in partial)
     return clean(_launches(table, roles_of(table.names, time), removed, files), rules or CleaningRules())
+
+
+def _of_other_names(tables: Sequence[Columns], times: Sequence[str]) -> InputError:
+    """Return the error for files whose times share no column, so that they are no parts of one table."""
+    other = next(place for place, table in enumerate(tables) if times[0] not in table.names)
+    return InputError(
+        f"its times are called {times[other]}, those of {tables[0].source} {times[0]}",
+        where=tables[other].source,
+        cure=f"Call them alike; or give --time {times[other]} to join them with the features of the other file.",
+    )
 
 
 def _columns(path: Path) -> Columns:
