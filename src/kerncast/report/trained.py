@@ -132,7 +132,7 @@ def title_of(outcome: Outcome) -> str:
 
 def evaluation_notes(found: Evaluation, header: ModelHeader) -> tuple[str, ...]:
     """Return what is to be known of the scores."""
-    return (_row_note(found.cleaning), *_own_notes(found), *_unseen(header, found.table), *header.caveats)
+    return (_row_note(found.cleaning), *_own_notes(found, header), *_unseen(header, found.table), *header.caveats)
 
 
 def evaluation_csv(found: Evaluation) -> str:
@@ -146,10 +146,11 @@ def evaluation_csv(found: Evaluation) -> str:
     return text.getvalue()
 
 
-def _own_notes(found: Evaluation) -> Iterator[str]:
-    if found.is_own_data and len(found.parts) == 1:
-        yield "the model learned from these files: some of these launches are those that it learned from"
-    elif found.is_own_data:
+def _own_notes(found: Evaluation, header: ModelHeader) -> Iterator[str]:
+    is_own = found.is_own_data and not set(found.table.gpus).isdisjoint(header.gpus)
+    if is_own and len(found.parts) == 1:
+        yield "the model learned from these files: launches that it learned from may be among these"
+    elif is_own:
         yield "the model learned from these files: only the part that was held out tells of other launches"
     late = int((found.seconds <= 0).sum())
     if late:
