@@ -1,6 +1,8 @@
 """Tables of launches from CSV, Parquet, profilers and the executor; cleaning that counts what goes."""
 
+import os
 import random
+import sys
 from contextlib import suppress
 from pathlib import Path
 
@@ -264,6 +266,15 @@ def test_files_that_cannot_be_joined_are_told(tmp_path: Path) -> None:
         read_feature_table([tmp_path])
     with pytest.raises(InputError, match="cannot be read"):
         read_feature_table([tmp_path / "absent.csv"])
+    with pytest.raises(InputError, match="cannot be read"):
+        read_feature_table([tmp_path / ("a" * 5000)])
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no named pipes in folders")
+def test_a_pipe_is_an_error(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(InputError, match="is no file"):
+        read_feature_table([tmp_path / "pipe"])
 
 
 def test_a_damaged_parquet_file_is_an_error_or_still_a_table(tmp_path: Path) -> None:

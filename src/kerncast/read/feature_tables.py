@@ -4,6 +4,7 @@ Several files are put together. Those without times (``kerncast profile --featur
 times, on the columns that name a launch in both: kernel, GPU, launch, grid and so on.
 """
 
+import stat
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -62,14 +63,24 @@ def _of_other_names(tables: Sequence[Columns], times: Sequence[str]) -> InputErr
 
 
 def _columns(path: Path) -> Columns:
-    if path.is_dir():
-        raise InputError("is a folder", where=str(path), cure="Name a table of launches.")
+    _check_kind(path)
     if starts_with(path, _PARQUET):
         return parquet_columns(path)
     if starts_with(path, SIGNATURE):
         return report_columns(path)
     text = read_text(path)
     return profiled_columns(text, str(path)) or csv_columns(text, str(path))
+
+
+def _check_kind(path: Path) -> None:
+    """Raise InputError for a folder, and for a pipe, which waits for ever or can be read once only."""
+    try:
+        mode = path.stat().st_mode
+    except (OSError, ValueError):
+        return  # who reads it says why that fails
+    if not stat.S_ISREG(mode):
+        what = "is a folder" if stat.S_ISDIR(mode) else "is no file"
+        raise InputError(what, where=str(path), cure="Name a table of launches.")
 
 
 def _printable(table: Columns) -> Columns:
