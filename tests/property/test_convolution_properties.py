@@ -19,7 +19,7 @@ from kerncast.models.convolution_equations import (
 )
 
 TITAN_V = published_titan_v()
-gpus = st.sampled_from(list_gpus())
+gpus = st.sampled_from([gpu for gpu in list_gpus() if gpu.dram_rate and gpu.dram_latency and gpu.l2_latency])
 models = st.sampled_from([Convolution(), ConvolutionLatency()])
 
 
