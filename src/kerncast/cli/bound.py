@@ -22,13 +22,16 @@ if TYPE_CHECKING:
     from kerncast.studies.bounds import Blocks
 
 _KIND = "margin"
+_MEASUREMENT = ".jsonl"
 _USUAL_LEVEL = 0.9
 _LATER_KINDS = ("conformal", "analytical", "extreme")
 _PROFILE = re.compile(r"([0-9]{1,6})=(.+)", re.DOTALL)
 
 
 def command(  # noqa: PLR0913  each parameter is one option of the contract
-    evidence: Annotated[Path, typer.Argument(help="Times on parts of the GPU (tpcs,seconds), or a launch file.")],
+    evidence: Annotated[
+        Path, typer.Argument(help="Times on parts of the GPU: .csv (tpcs,seconds) or .jsonl; or a launch file.")
+    ],
     gpu: Annotated[list[str] | None, typer.Option(help="One GPU: name, id or TOML file.")] = None,
     tpcs: Annotated[str | None, typer.Option(help="TPC counts to bound, such as 1-8,16; all of the GPU's.")] = None,
     kind: Annotated[str, typer.Option(help="margin; others are still to come.")] = _KIND,
@@ -39,6 +42,7 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
         str | None, typer.Option(help="Measured counts to use; published methods: the fewest and the most TPCs.")
     ] = None,
     times: Annotated[Path | None, typer.Option(help="Times of a launch on parts of the GPU.")] = None,
+    kernel: Annotated[str | None, typer.Option(help="Which one of a measurement file (.jsonl).")] = None,
     form: Annotated[str | None, typer.Option(help="Base model of a bare table: inverse, affine or staircase.")] = None,
     blocks: Annotated[int | None, typer.Option(help="Blocks of the grid, if all take equally long.")] = None,
     blocks_per_tpc: Annotated[int, typer.Option(help="Blocks that one TPC runs at a time.")] = 1,
@@ -75,7 +79,7 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
     _check_evidence(is_measured=times is not None or not is_launch, anchors=anchors, level=level)
     chosen, assumed = _gpu(gpu)
     counts = _counts(tpcs, chosen)
-    table = _times(times if is_launch else evidence, chosen)
+    table = _times(times if is_launch else evidence, chosen, kernel)
     options = BoundOptions(
         method, _anchors(anchors), form, _blocks(blocks, blocks_per_tpc), _training(train), _level(level)
     )
@@ -166,14 +170,19 @@ def _counts(text: str | None, gpu: "GPU") -> tuple[int, ...]:
     return counts_up_to(f"1-{most}" if text is None else text, most, gpu.name)
 
 
-def _times(path: Path | None, gpu: "GPU") -> "PartitionTimes | None":
+def _times(path: Path | None, gpu: "GPU", kernel: str | None) -> "PartitionTimes | None":
     """Return the measured times; raises InputError for more TPCs than there are."""
     from kerncast.read.partition_csv import read_partition_times  # noqa: PLC0415
+    from kerncast.read.partition_measurement import read_measured_partitions  # noqa: PLC0415
     from kerncast.studies.partitions import most_tpcs  # noqa: PLC0415
 
+    is_measurement = path is not None and path.suffix.lower() == _MEASUREMENT
+    if kernel is not None and not is_measurement:
+        raise InputError("--kernel belongs to a measurement file (.jsonl)", cure="Leave it out.")
     if path is None:
         return None
-    times, most = read_partition_times(path), most_tpcs(gpu)
+    times = read_measured_partitions(path, gpu, kernel) if is_measurement else read_partition_times(path)
+    most = most_tpcs(gpu)
     if times.counts[-1] > most:
         raise InputError(
             f"it has times on {times.counts[-1]} TPCs; {gpu.name} has {most}",
