@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from kerncast.compile import CompiledKernel, CompiledSource, CompileRequest, compile_request
+from kerncast.compile import CompiledKernel, CompiledSource, compile_request, request_for
 from kerncast.errors import CompileError, Refusal
 from kerncast.execute import Budget, Executed, profile_of, run_launch
 from kerncast.kernel_profile import KernelProfile
@@ -78,14 +78,7 @@ def characterise_launch(
 
 def compile_launch(launch: Launch, architectures: Sequence[str]) -> CompiledSource:
     """Compile the kernel of a launch for some architectures; raises CompileError."""
-    request = CompileRequest(
-        launch.source,
-        tuple(architectures),
-        kernel=launch.kernel,
-        defines=launch.defines,
-        include_dirs=launch.include_dirs,
-    )
-    return compile_request(request)
+    return compile_request(request_for(launch, architectures))
 
 
 def with_compiler_caveats(found: KernelProfile, kernel: CompiledKernel) -> KernelProfile:

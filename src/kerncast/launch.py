@@ -13,82 +13,51 @@ from pathlib import Path
 from typing import Any
 
 from kerncast.errors import LaunchError
+from kerncast.launch_values import (
+    ELEMENT_BYTES,
+    Argument,
+    Buffer,
+    Fill,
+    Struct,
+    Value,
+    expand_variables,
+    parse_value,
+)
+
+__all__ = [
+    "DEFAULT_STANDARD",
+    "ELEMENT_BYTES",
+    "MAX_BLOCK",
+    "MAX_GRID",
+    "MAX_THREADS_PER_BLOCK",
+    "STANDARDS",
+    "Argument",
+    "Buffer",
+    "Extent",
+    "Fill",
+    "Launch",
+    "Struct",
+    "Value",
+    "check_geometry",
+    "check_standard",
+    "dump_launches",
+    "expand_variables",
+    "load_launches",
+    "parse_extent",
+    "parse_value",
+    "read_toml",
+]
 
 Extent = tuple[int, int, int]
-
-#: Bytes of one element, by the type names of launch files.
-ELEMENT_BYTES = {
-    "u8": 1, "i8": 1, "u16": 2, "i16": 2, "u32": 4, "i32": 4, "u64": 8, "i64": 8, "f16": 2, "f32": 4, "f64": 8,
-}  # fmt: skip
 
 #: Limits of every CUDA GPU since compute capability 3.0 (CUDA C++ Programming Guide, technical specifications).
 MAX_GRID: Extent = (2**31 - 1, 65535, 65535)
 MAX_BLOCK: Extent = (1024, 1024, 64)
 MAX_THREADS_PER_BLOCK = 1024
 
-_BUFFER = re.compile(r"\s*([a-z]+\d+)\s*\[([^\]]*)\]\s*(.*?)\s*", re.DOTALL)
-_FILL = re.compile(r"(zeros|ones|random|iota|randint|file)\s*(?:\((.*)\))?", re.DOTALL)
-_STRUCT = re.compile(r"\s*bytes\(\s*((?:[0-9a-fA-F]{2}\s*)+)\)\s*")
-_VARIABLE = re.compile(r"\$\{(\w+)\}")
-
-
-@dataclass(frozen=True, slots=True)
-class Fill:
-    """How a buffer is filled: zeros, ones, random in [0, 1), iota, randint in [low, high), or a .npy file."""
-
-    kind: str
-    low: int = 0
-    high: int = 0
-    path: Path | None = None
-
-    def __str__(self) -> str:
-        if self.kind == "randint":
-            return f"randint({self.low}, {self.high})"
-        return f"file({self.path})" if self.kind == "file" else self.kind
-
-
-@dataclass(frozen=True, slots=True)
-class Buffer:
-    """An array in global memory that a pointer parameter points to."""
-
-    element: str
-    """u8 i8 u16 i16 u32 i32 u64 i64 f16 f32 f64"""
-    shape: tuple[int, ...]
-    fill: Fill
-
-    @property
-    def count(self) -> int:
-        """Number of elements."""
-        return math.prod(self.shape)
-
-    @property
-    def nbytes(self) -> int:
-        """Size in bytes."""
-        return self.count * ELEMENT_BYTES[self.element]
-
-    def __str__(self) -> str:
-        return f"{self.element}[{', '.join(map(str, self.shape))}] {self.fill}"
-
-
-@dataclass(frozen=True, slots=True)
-class Struct:
-    """A parameter given byte for byte, for a struct passed by value."""
-
-    data: bytes
-
-    def __str__(self) -> str:
-        return f"bytes({self.data.hex()})"
-
-
-Value = bool | int | float | Buffer | Struct
-
-
-@dataclass(frozen=True, slots=True)
-class Argument:
-    """One argument, in the order of the kernel's parameters."""
-
-    name: str
-    value: Value
+#: Versions of C++ that both the compiler and the parser know.
+STANDARDS = ("c++11", "c++14", "c++17", "c++20")
+DEFAULT_STANDARD = "c++17"
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,11 +78,18 @@ class Launch:
     """Zero-based place in the launch file."""
     include_dirs: tuple[Path, ...] = ()
     """Folders of headers, searched after the folder of the source."""
+    standard: str = DEFAULT_STANDARD
+    """Version of C++, as in --std."""
+    fast_math: bool = False
+    """Whether the compiler uses its fast, less exact mathematics, as with -use_fast_math."""
+    globals: tuple[Argument, ...] = ()
+    """What variables in constant and global memory hold when the kernel starts; others have their initial values."""
 
     def __post_init__(self) -> None:
         check_geometry(self.grid, self.block, self.label)
         if self.shared_bytes < 0:
             raise LaunchError(f"shared_bytes is {self.shared_bytes}, below zero", where=self.label)
+        check_standard(self.standard, self.label)
 
     @property
     def label(self) -> str:
@@ -145,7 +121,7 @@ def load_launches(path: str | os.PathLike[str]) -> tuple[Launch, ...]:
     """Read a launch file; raises LaunchError with place and cure for anything that it cannot mean."""
     file = Path(path)
     table = read_toml(file)
-    _refuse_unknown(table, {"source", "include", "defines", "seed", "launch"}, str(file))
+    _refuse_unknown(table, {"source", "include", "defines", "std", "fast_math", "seed", "launch"}, str(file))
     source = table.get("source")
     if not isinstance(source, str) or not source:
         raise LaunchError("source is missing", where=str(file), cure='Add: source = "kernel.cu"')
@@ -160,6 +136,8 @@ def load_launches(path: str | os.PathLike[str]) -> tuple[Launch, ...]:
         defines=_parse_defines(table.get("defines", {}), str(file)),
         seed=_seed(table.get("seed", 0), str(file)),
         include_dirs=_parse_include(table.get("include", []), file),
+        standard=check_standard(table.get("std", DEFAULT_STANDARD), str(file)),
+        fast_math=_boolean(table.get("fast_math", False), "fast_math", str(file)),
     )
     return tuple(_parse_row(row, replace(shared, index=i), file) for i, row in enumerate(rows))
 
@@ -174,13 +152,17 @@ def dump_launches(launches: Iterable[Launch]) -> str:
         lines.append(f"include = [{', '.join(map(_quote, folders))}]")
     if first.defines:
         lines.append("defines = { " + ", ".join(f"{k} = {_quote(v)}" for k, v in first.defines) + " }")
+    if first.standard != DEFAULT_STANDARD:
+        lines.append(f"std = {_quote(first.standard)}")
+    if first.fast_math:
+        lines.append("fast_math = true")
     if first.seed:
         lines.append(f"seed = {first.seed}")
     for row in rows:
         lines += ["", "[[launch]]"] + ([f"kernel = {_quote(row.kernel)}"] if row.kernel else [])
         lines += [f"grid = {list(row.grid)}", f"block = {list(row.block)}", f"shared_bytes = {row.shared_bytes}"]
-        arguments = ", ".join(f"{_quote(a.name)} = {_toml_value(a.value)}" for a in row.arguments)
-        lines.append(f"args = {{ {arguments} }}")
+        lines.append(f"args = {_inline_table(row.arguments)}")
+        lines += [f"globals = {_inline_table(row.globals)}"] if row.globals else []
     return "\n".join(lines) + "\n"
 
 
@@ -194,88 +176,34 @@ def parse_extent(value: object, name: str, where: str) -> Extent:
     return (x, y, z)
 
 
-def parse_value(value: object, where: str, folder: Path) -> Value:
-    """Return what an argument means: a number, a buffer ``TYPE[SHAPE] FILL`` or ``bytes(hex)``."""
-    if isinstance(value, bool | int | float):
-        return value
-    if not isinstance(value, str):
-        raise LaunchError(f"{value!r} is neither a number nor a text", where=where, cure=_ARGUMENT_CURE)
-    struct = _STRUCT.fullmatch(value)
-    if struct:
-        return Struct(bytes.fromhex(struct[1]))
-    match = _BUFFER.fullmatch(value)
-    if match:
-        return Buffer(*_parse_buffer(match, where, folder))
-    return _parse_number(value, where)
-
-
-_ARGUMENT_CURE = (
-    'Write a number, a buffer such as "f32[1024] random" (u8 i8 … u64 i64 f16 f32 f64; zeros, ones, random, '
-    'iota, randint(lo, hi), file(path.npy)), or a struct as "bytes(00ff…)".'
-)
-
-
-def _parse_buffer(match: re.Match[str], where: str, folder: Path) -> tuple[str, tuple[int, ...], Fill]:
-    element, dimensions, fill_text = match[1], match[2], match[3]
-    if element not in ELEMENT_BYTES:
-        raise LaunchError(f"{element!r} is no element type", where=where, cure=_ARGUMENT_CURE)
-    try:
-        shape = tuple(int(part) for part in dimensions.replace("x", ",").split(","))
-    except ValueError:
-        raise LaunchError(f"[{dimensions}] is no shape", where=where, cure=_ARGUMENT_CURE) from None
-    if any(extent < 1 for extent in shape):
-        raise LaunchError(f"[{dimensions}] has an extent below 1", where=where, cure=_ARGUMENT_CURE)
-    return element, shape, _parse_fill(fill_text or "zeros", where, folder)
-
-
-def _parse_fill(text: str, where: str, folder: Path) -> Fill:
-    match = _FILL.fullmatch(text)
-    if match is None or (match[2] is None) == (match[1] in {"randint", "file"}):
-        raise LaunchError(f"{text!r} is no fill", where=where, cure=_ARGUMENT_CURE)
-    if match[1] == "file":
-        return Fill("file", path=folder / expand_variables(match[2].strip().strip("'\""), where))
-    if match[1] == "randint":
-        try:
-            low, high = (int(part) for part in match[2].split(","))
-        except ValueError:
-            raise LaunchError(f"{text!r} is no fill", where=where, cure="Write randint(lo, hi).") from None
-        if low >= high:
-            raise LaunchError(f"{text!r} is empty: hi is excluded", where=where, cure="Make hi larger than lo.")
-        return Fill("randint", low=low, high=high)
-    return Fill(match[1])
-
-
-def _parse_number(text: str, where: str) -> int | float:
-    for convert in (lambda t: int(t, 0), float):
-        try:
-            return convert(text.strip())
-        except ValueError:
-            continue
-    raise LaunchError(f"{text!r} is no argument", where=where, cure=_ARGUMENT_CURE)
-
-
 def _parse_row(row: Mapping[str, Any], shared: Launch, file: Path) -> Launch:
     where = f"{file} launch {shared.index}"
-    _refuse_unknown(row, {"kernel", "grid", "block", "shared_bytes", "args"}, where)
+    _refuse_unknown(row, {"kernel", "grid", "block", "shared_bytes", "args", "globals"}, where)
     kernel = row.get("kernel")
     if kernel is not None and not isinstance(kernel, str):
         raise LaunchError("kernel is not a text", where=where)
     for name in ("grid", "block"):
         if name not in row:
             raise LaunchError(f"{name} is missing", where=where, cure=f"Add: {name} = [256]")
-    arguments = row.get("args", {})
-    if not isinstance(arguments, dict):
-        raise LaunchError("args is not a table", where=where, cure="Write args = { n = 1024, … }.")
     return replace(
         shared,
         kernel=kernel,
         grid=parse_extent(row["grid"], "grid", where),
         block=parse_extent(row["block"], "block", where),
         shared_bytes=_whole_number(row.get("shared_bytes", 0), "shared_bytes", where),
-        arguments=tuple(
-            Argument(name, parse_value(value, f"{where}, argument {name}", file.parent))
-            for name, value in arguments.items()
-        ),
+        arguments=_parse_values(row, ("args", "argument"), where, file.parent),
+        globals=_parse_values(row, ("globals", "global"), where, file.parent),
+    )
+
+
+def _parse_values(row: Mapping[str, Any], words: tuple[str, str], where: str, folder: Path) -> tuple[Argument, ...]:
+    """Return the values that a table of the row gives; ``words`` are its key and what one entry is called."""
+    key, entry = words
+    table = row.get(key, {})
+    if not isinstance(table, dict):
+        raise LaunchError(f"{key} is not a table", where=where, cure=f"Write {key} = {{ n = 1024, … }}.")
+    return tuple(
+        Argument(name, parse_value(value, f"{where}, {entry} {name}", folder)) for name, value in table.items()
     )
 
 
@@ -289,17 +217,6 @@ def read_toml(file: Path) -> dict[str, Any]:
         raise LaunchError(f"cannot be read ({error})", where=str(file)) from None
     except (tomllib.TOMLDecodeError, RecursionError, ValueError) as error:
         raise LaunchError(f"is not valid TOML: {error}", where=str(file), cure="Mend the line named.") from None
-
-
-def expand_variables(text: str, where: str) -> str:
-    """Replace each ``${VAR}`` by its value in the environment; an unset one is an error."""
-
-    def value(match: re.Match[str]) -> str:
-        if match[1] not in os.environ:
-            raise LaunchError(f"${{{match[1]}}} is not set in the environment", where=where, cure=f"Set {match[1]}.")
-        return os.environ[match[1]]
-
-    return _VARIABLE.sub(value, text)
 
 
 def _parse_defines(table: object, where: str) -> tuple[tuple[str, str], ...]:
@@ -334,6 +251,21 @@ def _whole_number(value: object, name: str, where: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
         raise LaunchError(f"{name} is {value!r}, not a whole number", where=where)
     return value
+
+
+def _boolean(value: object, name: str, where: str) -> bool:
+    if not isinstance(value, bool):
+        raise LaunchError(f"{name} is {value!r}, neither true nor false", where=where)
+    return value
+
+
+def check_standard(value: object, where: str) -> str:
+    """Return the version of C++ that a text names; raises LaunchError for one that is not known."""
+    if value not in STANDARDS:
+        raise LaunchError(
+            f"std {str(value)[:40]!r} is no version of C++", where=where, cure=f"Known: {', '.join(STANDARDS)}."
+        )
+    return str(value)
 
 
 def _seed(value: object, where: str) -> int:
@@ -371,6 +303,10 @@ def _refuse_unknown(table: Mapping[str, Any], known: set[str], where: str) -> No
     unknown = sorted(set(table) - known)
     if unknown:
         raise LaunchError(f"unknown key {unknown[0]!r}", where=where, cure=f"Known: {', '.join(sorted(known))}.")
+
+
+def _inline_table(values: Iterable[Argument]) -> str:
+    return "{ " + ", ".join(f"{_quote(each.name)} = {_toml_value(each.value)}" for each in values) + " }"
 
 
 def _quote(text: str) -> str:

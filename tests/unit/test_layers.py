@@ -14,7 +14,18 @@ PACKAGE = Path(__file__).parents[2] / "src" / "kerncast"
 LAYERS = (
     {"errors", "units", "version", "remembered", "child_process"},
     {"count", "float_mix", "memory_levels", "source_run", "kernel_roofline"}
-    | {"launch", "kernel_profile", "prediction", "architecture", "gpu", "gpu_files", "gpu_names", "ptx", "trace"}
+    | {
+        "launch",
+        "launch_values",
+        "kernel_profile",
+        "prediction",
+        "architecture",
+        "gpu",
+        "gpu_files",
+        "gpu_names",
+        "ptx",
+        "trace",
+    }
     | {"measurement", "measurement_files", "measurement_records", "recording", "footprint"}
     | {"sm_trace", "warp_states", "feature_table", "tuning", "partition_times", "tpc_counts"},
     {"occupancy", "cache_geometry"},

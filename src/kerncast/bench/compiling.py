@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
 
-from kerncast.compile import CompiledKernel, CompileRequest, compile_request
+from kerncast.compile import CompiledKernel, CompileRequest, compile_request, request_for
 from kerncast.launch import Launch
 from kerncast.measurement import Machine
 
@@ -45,13 +45,7 @@ def code_sha256(kernel: CompiledKernel) -> str:
 
 
 def _request(launch: Launch, machine: Machine) -> CompileRequest:
-    return CompileRequest(
-        source=launch.source,
-        architectures=(machine.compute_capability,),
-        kernel=launch.kernel,
-        defines=launch.defines,
-        include_dirs=launch.include_dirs,
-    )
+    return request_for(launch, [machine.compute_capability])
 
 
 @cache

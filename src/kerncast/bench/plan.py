@@ -12,7 +12,7 @@ from kerncast.bench.ceilings import Ceiling, ceilings_for
 from kerncast.bench.workspace import sets_to_rotate
 from kerncast.errors import InputError
 from kerncast.gpu_files import DATA
-from kerncast.launch import Launch, load_launches
+from kerncast.launch import DEFAULT_STANDARD, Launch, load_launches
 from kerncast.measurement import Configuration, Machine, Method, Protocol
 from kerncast.tpc_counts import parse_tpcs
 from kerncast.units import MICROSECOND, MILLISECOND
@@ -58,9 +58,11 @@ class Subject:
 
     @property
     def source_sha256(self) -> str:
-        """A digest of the source's text and its macros: what decides the code, beside the compiler."""
+        """A digest of the source's text, its macros and options: what decides the code, beside the compiler."""
         digest = hashlib.sha256(_source_bytes(self.launch.source))
         digest.update(repr(self.launch.defines).encode())
+        if self.launch.standard != DEFAULT_STANDARD or self.launch.fast_math:
+            digest.update(repr((self.launch.standard, self.launch.fast_math)).encode())
         return digest.hexdigest()
 
     @property

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from kerncast.errors import InputError
 
 if TYPE_CHECKING:
-    from kerncast.launch import Launch
+    from kerncast.launch import Argument, Launch
 
 SOURCES = {".cu", ".cuh", ".cpp", ".cc", ".cxx"}
 _LAUNCH_FILE = ".toml"
@@ -15,7 +15,7 @@ _LAUNCH_FILE = ".toml"
 
 @dataclass(frozen=True, slots=True)
 class InlineLaunch:
-    """The options --kernel, --grid, --block, --shared, --arg, --define and --include."""
+    """The options that give a launch, and how its source is compiled."""
 
     kernel: str | None
     grid: str | None
@@ -24,41 +24,44 @@ class InlineLaunch:
     arguments: tuple[str, ...]
     defines: tuple[str, ...]
     include_dirs: tuple[Path, ...] = ()
+    globals: tuple[str, ...] = ()
+    standard: str | None = None
+    fast_math: bool = False
 
     def applies_to(self, evidence: Path) -> bool:
         """Whether the evidence is a source; the options mean nothing for other evidence."""
-        several = self.arguments or self.defines or self.include_dirs
+        several = self.arguments or self.globals or self.defines or self.include_dirs
+        compiling = self.standard is not None or self.fast_math
         # A kernel selects rows of a profile, too.
         kernel = self.kernel if evidence.suffix == _LAUNCH_FILE else None
         if evidence.suffix in SOURCES:
             return True
-        if kernel or self.grid or self.block or several or self.shared_bytes:
+        if kernel or self.grid or self.block or several or compiling or self.shared_bytes:
             raise InputError(
-                f"--kernel, --grid, --block, --shared, --arg, --define and --include need a source, not {evidence}",
+                "--kernel, --grid, --block, --shared, --arg, --global, --define, --include, --std and --use-fast-math"
+                f" need a source, not {evidence}",
                 cure="Put them into the launch file.",
             )
         return False
 
     def build(self, source: Path) -> "Launch":
         """Return the launch; raises InputError where an option is missing."""
-        from kerncast.launch import Argument, Launch, parse_extent, parse_value  # noqa: PLC0415
+        from kerncast.launch import DEFAULT_STANDARD, Launch, check_standard, parse_extent  # noqa: PLC0415
 
         if self.grid is None or self.block is None:
             raise InputError(f"{source} is a source: its launch is missing", cure="Add --grid and --block.")
-        arguments = tuple(
-            Argument(name, parse_value(text, f"--arg {name}", Path())) for name, text in map(_split, self.arguments)
-        )
-        if len({argument.name for argument in arguments}) < len(arguments):
-            raise InputError("an --arg is given twice", cure="Give each parameter once.")
         return Launch(
             source=source,
             kernel=self.kernel,
             grid=parse_extent(_numbers(self.grid, "grid"), "grid", "--grid"),
             block=parse_extent(_numbers(self.block, "block"), "block", "--block"),
             shared_bytes=self.shared_bytes,
-            arguments=arguments,
+            arguments=_values(self.arguments, "arg", "parameter"),
             defines=tuple(_split_define(text) for text in self.defines),
             include_dirs=self._checked_include_dirs(),
+            standard=DEFAULT_STANDARD if self.standard is None else check_standard(self.standard, "--std"),
+            fast_math=self.fast_math,
+            globals=_values(self.globals, "global", "variable"),
         )
 
     def _checked_include_dirs(self) -> tuple[Path, ...]:
@@ -68,17 +71,30 @@ class InlineLaunch:
         return self.include_dirs
 
 
-def _split(text: str) -> tuple[str, str]:
+def _values(texts: tuple[str, ...], option: str, what: str) -> "tuple[Argument, ...]":
+    """Return what a repeated option gives, once for each name."""
+    from kerncast.launch import Argument, parse_value  # noqa: PLC0415
+
+    pairs = [_split(text, option) for text in texts]
+    values = tuple(Argument(name, parse_value(text, f"--{option} {name}", Path())) for name, text in pairs)
+    if len({value.name for value in values}) < len(values):
+        raise InputError(f"--{option} names the same {what} twice", cure=f"Give each {what} once.")
+    return values
+
+
+def _split(text: str, option: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals or not name.strip():
-        raise InputError(f"--arg {text[:60]!r} is not NAME=VALUE")
+        raise InputError(f"--{option} {text[:60]!r} is not NAME=VALUE")
     return name.strip(), value
 
 
 def _split_define(text: str) -> tuple[str, str]:
     name, _, value = text.partition("=")
     if not name.isidentifier():
-        raise InputError(f"--define {text[:60]!r} is not NAME=VALUE")
+        raise InputError(
+            f"--define {text[:60]!r} is not NAME or NAME=VALUE", cure="Write --define TILE=16, or --define TILE for 1."
+        )
     return name, value or "1"
 
 

@@ -36,6 +36,13 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
     arg: Annotated[list[str] | None, typer.Option(help="NAME=VALUE, in the order of the parameters.")] = None,
     define: Annotated[list[str] | None, typer.Option("--define", "-D", help="NAME=VALUE macro.")] = None,
     include: Annotated[list[Path] | None, typer.Option("--include", "-I", help="Folder of headers.")] = None,
+    std: Annotated[str | None, typer.Option(help="Version of C++: c++11, c++14, c++17 (default) or c++20.")] = None,
+    use_fast_math: Annotated[
+        bool, typer.Option("--use-fast-math", help="Compile with fast, less exact mathematics.")
+    ] = False,
+    global_: Annotated[
+        list[str] | None, typer.Option("--global", help="NAME=VALUE of a __constant__ or __device__ variable.")
+    ] = None,
     measured: Annotated[
         list[str] | None, typer.Option(help='Time on another GPU: "RTX 2080 Ti=1.23ms", or "GPU#LAUNCH=1.23ms".')
     ] = None,
@@ -85,7 +92,18 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
     pictures = Pictures(tuple(roofline or ()), tuple(bars or ()))
     pictures.check()
     _check_options_of_profiles(evidence, launch_skip or launch_count is not None, source_gpu, source)
-    inline = InlineLaunch(kernel, grid, block, shared, tuple(arg or ()), tuple(define or ()), tuple(include or ()))
+    inline = InlineLaunch(
+        kernel,
+        grid,
+        block,
+        shared,
+        tuple(arg or ()),
+        tuple(define or ()),
+        tuple(include or ()),
+        globals=tuple(global_ or ()),
+        standard=std,
+        fast_math=use_fast_math,
+    )
     reading = _reading(Selection(kernel, launch_skip, launch_count), source_gpu, source)
     options = Options(
         model,

@@ -59,6 +59,13 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
     arg: Annotated[list[str] | None, typer.Option(help="NAME=VALUE, in the order of the parameters.")] = None,
     define: Annotated[list[str] | None, typer.Option("--define", "-D", help="NAME=VALUE macro.")] = None,
     include: Annotated[list[Path] | None, typer.Option("--include", "-I", help="Folder of headers.")] = None,
+    std: Annotated[str | None, typer.Option(help="Version of C++: c++11, c++14, c++17 (default) or c++20.")] = None,
+    use_fast_math: Annotated[
+        bool, typer.Option("--use-fast-math", help="Compile with fast, less exact mathematics.")
+    ] = False,
+    global_: Annotated[
+        list[str] | None, typer.Option("--global", help="NAME=VALUE of a __constant__ or __device__ variable.")
+    ] = None,
     lines: Annotated[bool, typer.Option("--lines", help="Annotate the source, line by line.")] = False,
     exact: Annotated[bool, typer.Option("--exact", help="Run the whole grid, whatever the time.")] = False,
     budget: Annotated[
@@ -72,7 +79,18 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
 ) -> int:
     """Count what each launch does, as Nsight Compute would: instructions, memory traffic, conflicts, hot spots."""
     form = Form(json_, csv, lines, out, features)
-    inline = InlineLaunch(kernel, grid, block, shared, tuple(arg or ()), tuple(define or ()), tuple(include or ()))
+    inline = InlineLaunch(
+        kernel,
+        grid,
+        block,
+        shared,
+        tuple(arg or ()),
+        tuple(define or ()),
+        tuple(include or ()),
+        globals=tuple(global_ or ()),
+        standard=std,
+        fast_math=use_fast_math,
+    )
     limits = _budget(budget, exact=exact)
     if features is not None:
         from kerncast.report.feature_files import check_feature_path  # noqa: PLC0415  heavy imports wait

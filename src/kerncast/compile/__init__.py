@@ -4,11 +4,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kerncast.compile.compiler import compile_request, compile_source, inspect_source
+    from kerncast.compile.compiler import compile_request, compile_source, inspect_source, request_for
     from kerncast.compile.nouns import (
         CompiledKernel,
         CompiledSource,
         CompileRequest,
+        DeviceVariable,
+        HostCopy,
         KernelSignature,
         LaunchSite,
         Limits,
@@ -23,6 +25,8 @@ __all__ = [
     "CompileRequest",
     "CompiledKernel",
     "CompiledSource",
+    "DeviceVariable",
+    "HostCopy",
     "KernelSignature",
     "LaunchSite",
     "Limits",
@@ -34,6 +38,7 @@ __all__ = [
     "compile_request",
     "compile_source",
     "inspect_source",
+    "request_for",
     "toolchain_report",
 ]
 
@@ -45,6 +50,7 @@ _HOME = {
     "compile_request": "compiler",
     "compile_source": "compiler",
     "inspect_source": "compiler",
+    "request_for": "compiler",
     "toolchain_report": "toolchain",
 }
 

@@ -12,6 +12,8 @@ from kerncast.compile.nouns import (
     CompiledKernel,
     CompiledSource,
     CompileRequest,
+    DeviceVariable,
+    HostCopy,
     KernelSignature,
     LaunchSite,
     Limits,
@@ -21,6 +23,7 @@ from kerncast.compile.nouns import (
 from kerncast.compile.targets import Target, architecture_for
 from kerncast.errors import CompileError
 from kerncast.kernel_profile import Resources
+from kerncast.launch import Launch
 
 #: With more architectures than this, two children share them: NVRTC compiles one at a time in a process.
 _MOST_IN_ONE_CHILD = 2
@@ -62,6 +65,19 @@ def compile_source(
     )
 
 
+def request_for(launch: Launch, architectures: Sequence[str]) -> CompileRequest:
+    """Return the request that compiles the kernel of a launch."""
+    return CompileRequest(
+        launch.source,
+        tuple(architectures),
+        kernel=launch.kernel,
+        defines=launch.defines,
+        include_dirs=launch.include_dirs,
+        standard=launch.standard,
+        fast_math=launch.fast_math,
+    )
+
+
 def compile_request(request: CompileRequest) -> CompiledSource:
     """Compile what a request asks for; raises CompileError."""
     if not request.architectures:
@@ -81,12 +97,13 @@ def compile_request(request: CompileRequest) -> CompiledSource:
 def inspect_source(
     source: Path | str, *, defines: Sequence[tuple[str, str]] = (), limits: Limits | None = None
 ) -> SourceSummary:
-    """List the kernels of a source and the launches in its host code; raises CompileError."""
+    """List the kernels of a source, its variables and the launches in its host code; raises CompileError."""
     request = CompileRequest(Path(source), (), defines=tuple(defines), limits=limits or Limits())
     reply = _run_task("inspect", request)
     return SourceSummary(
         kernels=tuple(_signature(each) for each in reply["kernels"]),
         launches=tuple(LaunchSite(**each) for each in reply["launches"]),
+        variables=_variables(reply["variables"]),
     )
 
 
@@ -102,6 +119,7 @@ def _run_task(task: str, request: CompileRequest, **more: Any) -> dict[str, Any]
         "defines": [list(pair) for pair in request.defines],
         "include_dirs": [str(folder) for folder in request.include_dirs],
         "standard": request.standard,
+        "fast_math": request.fast_math,
         "memory_bytes": request.limits.memory_bytes,
         "seconds": request.limits.seconds,
         **more,
@@ -173,7 +191,17 @@ def _kernel(reply: dict[str, Any]) -> CompiledKernel:
         signature=_signature(reply["signature"]) if reply["signature"] else None,
         caveats=tuple(reply["caveats"]),
         cubin=base64.b64decode(reply["cubin"]),
+        variables=_variables(reply["variables"]),
     )
+
+
+def _variables(reply: Sequence[dict[str, Any]]) -> tuple[DeviceVariable, ...]:
+    return tuple(DeviceVariable(**{**each, "copies": tuple(map(_host_copy, each["copies"]))}) for each in reply)
+
+
+def _host_copy(reply: dict[str, Any]) -> HostCopy:
+    data = reply["data"]
+    return HostCopy(reply["file"], reply["line"], None if data is None else base64.b64decode(data))
 
 
 def _signature(reply: dict[str, Any]) -> KernelSignature:

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kerncast.kernel_profile import Resources
+from kerncast.launch import DEFAULT_STANDARD
 
 GIB = 2**30
 
@@ -68,11 +69,43 @@ class LaunchSite:
 
 
 @dataclass(frozen=True, slots=True)
+class HostCopy:
+    """A place in host code that sets a variable of the device."""
+
+    file: str
+    line: int
+    data: bytes | None
+    """what is copied, where literal values in the source say it"""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceVariable:
+    """A variable in constant or global memory, as the source declares it."""
+
+    name: str
+    """qualified, such as ``blur::weights``"""
+    is_constant: bool
+    """whether it is __constant__, which only the host can set"""
+    type_text: str
+    """as written, such as ``float[25]``"""
+    element: str | None
+    """what it or its array holds, as launch files name it (f32, …); None for structs and pointers"""
+    byte_size: int | None
+    """None where the type is unknown"""
+    has_initial: bool
+    """whether its declaration gives it a value"""
+    line: int
+    copies: tuple[HostCopy, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class SourceSummary:
     """The kernels that a source defines, and where its host code launches them."""
 
     kernels: tuple[KernelSignature, ...]
     launches: tuple[LaunchSite, ...]
+    variables: tuple[DeviceVariable, ...] = ()
+    """in constant and global memory"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +130,8 @@ class CompileRequest:
     """macros, name and value"""
     include_dirs: tuple[Path, ...] = ()
     """searched after the folder of the source"""
-    standard: str = "c++17"
+    standard: str = DEFAULT_STANDARD
+    fast_math: bool = False
     limits: Limits = Limits()
 
 
@@ -119,6 +153,8 @@ class CompiledKernel:
     caveats: tuple[str, ...] = ()
     cubin: bytes = field(default=b"", repr=False)
     """the machine code, for a disassembler"""
+    variables: tuple[DeviceVariable, ...] = ()
+    """in constant and global memory; empty where libclang is not installed"""
 
 
 @dataclass(frozen=True, slots=True)

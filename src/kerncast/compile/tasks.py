@@ -12,7 +12,7 @@ from typing import Any
 from kerncast.compile import diagnostics, nvrtc, selection
 from kerncast.compile.cubin import read_resources
 from kerncast.compile.headers import PRELUDE_NAME, header_folders, memory_headers, wheel_of_header
-from kerncast.compile.nouns import KernelSignature, LaunchSite
+from kerncast.compile.nouns import DeviceVariable, KernelSignature, LaunchSite
 from kerncast.compile.parameters import with_sizes
 from kerncast.compile.selection import Choice
 from kerncast.errors import CompileError
@@ -42,6 +42,7 @@ class _Analysis:
     options: tuple[str, ...]
     depends_on_architecture: bool
     instance: Callable[[str, KernelSignature], KernelSignature | None]
+    variables: tuple[DeviceVariable, ...] = ()
 
 
 def compile_targets(request: dict[str, Any]) -> dict[str, Any]:
@@ -67,6 +68,7 @@ def inspect(request: dict[str, Any]) -> dict[str, Any]:
     return {
         "kernels": [asdict(signature) for signature in analysis.signatures],
         "launches": [asdict(site) for site in analysis.launches()],
+        "variables": [_variable_row(variable) for variable in analysis.variables],
     }
 
 
@@ -101,6 +103,7 @@ def _compile(
         "signature": asdict(signature) if signature is not None else None,
         "caveats": [*target["caveats"], *(_EMPTIED.format(name) for name in emptied)],
         "cubin": base64.b64encode(image.cubin).decode(),
+        "variables": [_variable_row(variable) for variable in analysis.variables],
     }
     return compiled, diagnostics.warnings(image.log)
 
@@ -155,6 +158,7 @@ def _options(request: dict[str, Any], target: dict[str, Any]) -> list[str]:
         "-lineinfo",
         "--device-int128",
         "--ptxas-options=-v",
+        *(["--use_fast_math"] if request["fast_math"] else []),
         f"--pre-include={PRELUDE_NAME}",
         *target["options"],
         *(f"-D{name}={value}" for name, value in request["defines"]),
@@ -177,6 +181,7 @@ def _analyse(request: dict[str, Any], architecture: int, text: bytes) -> _Analys
         parsing,
         signatures,
         user_headers,
+        variables,
     )
 
     path = Path(request["source"])
@@ -212,7 +217,16 @@ def _analyse(request: dict[str, Any], architecture: int, text: bytes) -> _Analys
         instance=lambda name, template: signatures.instance_signature(
             parsing.parse(path, options, signatures.instance_text(name)), template
         ),
+        variables=variables.device_variables(found, texts),
     )
+
+
+def _variable_row(variable: DeviceVariable) -> dict[str, Any]:
+    copies = [
+        {**asdict(copy), "data": None if copy.data is None else base64.b64encode(copy.data).decode()}
+        for copy in variable.copies
+    ]
+    return {**asdict(variable), "copies": copies}
 
 
 def _read(source: str) -> bytes:

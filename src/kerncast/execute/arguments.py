@@ -66,7 +66,7 @@ def pack_parameters(bound: tuple[BoundArgument, ...], addresses: list[int], offs
         elif isinstance(value, Struct):
             raw = value.data
         else:
-            raw = _pack_number(one, value)
+            raw = pack_number(one, value)
         data[offset : offset + len(raw)] = raw
     return bytes(data)
 
@@ -108,10 +108,11 @@ def _check_kind(one: BoundArgument, where: str) -> None:
     elif one.kind == "struct" or (one.parameter.type == "b8" and not one.is_float):
         raise LaunchError(f"a number is given for a struct of {size} bytes", where=where, cure='Give "bytes(hex)".')
     else:
-        _check_number(one, value, where)
+        check_number(one, value, where)
 
 
-def _check_number(one: BoundArgument, value: Any, where: str) -> None:
+def check_number(one: BoundArgument, value: Any, where: str) -> None:
+    """Raise LaunchError for a number that the parameter cannot hold."""
     if one.is_float:
         _check_float(one, value, where)
         return
@@ -140,7 +141,8 @@ def _check_float(one: BoundArgument, value: Any, where: str) -> None:
         )
 
 
-def _pack_number(one: BoundArgument, value: float) -> bytes:
+def pack_number(one: BoundArgument, value: float) -> bytes:
+    """Return the bytes of a number as the parameter's type has them."""
     size = one.parameter.nbytes
     if one.is_float:
         return np.array([float(value)]).astype(f"f{size}").tobytes()

@@ -1,5 +1,6 @@
 """Get a launch ready to run: the program linked, its memory laid out and filled, its parameters packed."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
@@ -12,6 +13,7 @@ from kerncast.execute.arena import Arena
 from kerncast.execute.arguments import BoundArgument, bind_arguments, pack_parameters
 from kerncast.execute.budget import Budget
 from kerncast.execute.fill import ELEMENT_DTYPES, fill_argument
+from kerncast.execute.global_values import GlobalValue, copied_data, match_globals, unset_remarks
 from kerncast.execute.layout import Program, link
 from kerncast.execute.operands import check_operands
 from kerncast.execute.state import Setting
@@ -20,6 +22,7 @@ from kerncast.execute.touched import Touched
 from kerncast.launch import Buffer, Launch
 from kerncast.ptx import parse_ptx
 from kerncast.ptx.module import Variable
+from kerncast.ptx.names import source_name
 
 
 def prepare(kernel: CompiledKernel, launch: Launch, budget: Budget) -> Setting:
@@ -32,9 +35,13 @@ def prepare(kernel: CompiledKernel, launch: Launch, budget: Budget) -> Setting:
     bound = bind_arguments(launch, linked.function.parameters, kernel.signature)
     check_supported(linked.function)
     check_operands(linked.function)
-    program, arena = _prepare_memory(linked, bound, launch, budget)
+    values = match_globals(launch, linked.globals, kernel.variables)
+    program, arena = _prepare_memory(linked, bound, launch, values, budget)
+    for name, data in copied_data(values, linked.globals, kernel.variables).items():
+        _write(arena, program.addresses[name], np.frombuffer(data, np.uint8))
     parameters = pack_parameters(bound, [a.address for a in arena.allocations], list(program.parameters.values()))
-    return Setting(linked, program, launch, arena, parameters, budget, Touched(arena), bound)
+    remarks = unset_remarks(values, linked.globals, kernel.variables)
+    return Setting(linked, program, launch, arena, parameters, budget, Touched(arena), bound, remarks)
 
 
 @lru_cache(maxsize=32)
@@ -55,22 +62,39 @@ def contents(setting: Setting) -> dict[str, npt.NDArray[Any]]:
 
 
 def _prepare_memory(
-    program: Program, bound: tuple[BoundArgument, ...], launch: Launch, budget: Budget
+    program: Program,
+    bound: tuple[BoundArgument, ...],
+    launch: Launch,
+    values: Sequence[GlobalValue],
+    budget: Budget,
 ) -> tuple[Program, Arena]:
-    """Set up global memory: buffers first, in the order of the arguments, then the module's variables."""
+    """Set up global memory: buffers in the order of the arguments, the module's variables, what these point to."""
     arguments = [one.argument for one in bound]
     sizes = [(each.name, each.value.nbytes) for each in arguments if isinstance(each.value, Buffer)]
-    arena = Arena(sizes + [(variable.name, variable.nbytes) for variable in program.globals], budget.memory_bytes)
+    sizes += [(source_name(variable.name), variable.nbytes) for variable in program.globals]
+    sizes += [(each.given.name, pointee.nbytes) for each in values if (pointee := each.pointee)]
+    arena = Arena(sizes, budget.memory_bytes)
     places = iter(arena.allocations)
     for position, argument in enumerate(arguments):
         if isinstance(argument.value, Buffer):
             fill_argument(arena.bytes_of(next(places)), launch, position, argument)
-    variables = dict(zip(program.globals, places, strict=True))
-    addresses = {variable.name: place.address for variable, place in variables.items()}
+    variables = {variable.name: (variable, next(places)) for variable in program.globals}
+    addresses = {name: place.address for name, (_, place) in variables.items()}
     program = replace(program, addresses={**program.addresses, **addresses})
-    for variable, place in variables.items():
+    for variable, place in variables.values():
         initialise(arena.bytes_of(place), variable, program)
+    for value in values:
+        _, place = variables[value.variable.name]
+        if value.pointee is not None:
+            pointer, place = place, next(places)
+            arena.bytes_of(pointer)[:] = np.frombuffer(place.address.to_bytes(8, "little"), np.uint8)
+        value.write(arena.bytes_of(place), launch)
     return program, arena
+
+
+def _write(arena: Arena, address: int, data: npt.NDArray[np.uint8]) -> None:
+    place = next(each for each in arena.allocations if each.address == address)
+    arena.bytes_of(place)[:] = data
 
 
 def initialise(data: npt.NDArray[np.uint8], variable: Variable, program: Program) -> None:

@@ -69,7 +69,7 @@ def _run(kernel: CompiledKernel, setting: Setting, progress: Progress | None, en
         footprints=tuple(portions.footprints),
         allocations=setting.arena.allocations,
         memory=contents(setting),
-        remarks=(*doubts, *portions.remarks, *runner.remarks),
+        remarks=(*doubts, *setting.remarks, *portions.remarks, *runner.remarks),
         printed=runner.printed,
     )
     return Executed(kernel, setting, trace, portions.sampler)

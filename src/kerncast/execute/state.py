@@ -46,6 +46,8 @@ class Setting:
     budget: Budget
     touched: Touched
     arguments: tuple[BoundArgument, ...]
+    remarks: tuple[str, ...] = ()
+    """on variables that the host would set"""
 
 
 class Engine(Protocol):

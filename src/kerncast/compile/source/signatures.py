@@ -97,13 +97,13 @@ def _parameter(name: str, type_: Type) -> Parameter:
         name=name,
         type_text=type_.spelling,
         kind=kind,
-        byte_size=_size(canonical),
+        byte_size=size_of(canonical),
         is_pointer=kind == "pointer",
         is_const=value.is_const_qualified(),
         signed=value.kind in _SIGNED,
-        element=_element(value),
+        element=element_of(value),
         pointee_type=plain if pointee is not None else None,
-        pointee_bytes=_size(value) if pointee is not None else None,
+        pointee_bytes=size_of(value) if pointee is not None else None,
     )
 
 
@@ -136,7 +136,7 @@ def _unknown(declared: Cursor) -> Parameter:
         name=declared.spelling,
         type_text=words or declared.type.spelling,
         kind="pointer" if is_pointer else "unknown",
-        byte_size=_size(declared.type.get_canonical()) if is_pointer else None,
+        byte_size=size_of(declared.type.get_canonical()) if is_pointer else None,
         is_pointer=is_pointer,
         is_const=False,
         signed=False,
@@ -158,9 +158,9 @@ def _kind(canonical: Type) -> str:
     return "struct" if canonical.kind == TypeKind.RECORD else "unknown"
 
 
-def _element(value: Type) -> str | None:
+def element_of(value: Type) -> str | None:
     """Return the name that launch files give to a type; a bool is a byte."""
-    size = _size(value)
+    size = size_of(value)
     if _is_half(value):
         return "f16"
     if value.kind in _FLOATS:
@@ -176,7 +176,7 @@ def _is_half(value: Type) -> bool:
     return bool(value.kind == TypeKind.RECORD and value.get_declaration().spelling == _HALF)
 
 
-def _size(type_: Type) -> int | None:
+def size_of(type_: Type) -> int | None:
     """Return the size in bytes; the parser answers with a negative number where it knows none."""
     size = type_.get_size()
     return size if size > 0 else None

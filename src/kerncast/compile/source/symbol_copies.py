@@ -1,0 +1,155 @@
+"""Where host code sets variables of the device: calls of cudaMemcpyToSymbol, and the data where it stands in the text.
+
+Only what the text itself says is taken: an array or a number with literal initial values that nothing else can change.
+"""
+
+import re
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+_CALL = re.compile(r"\b(cudaMemcpyToSymbol(?:Async)?|cudaGetSymbolAddress)\s*(?:<[^<>;]*>\s*)?\(")
+#: Calls after which the host can write the variable without naming it again.
+_ADDRESS = "cudaGetSymbolAddress"
+_HIDDEN = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'", re.DOTALL)
+_NAME = re.compile(r"(?:\([^()]*\)\s*)*&?\s*\(?\s*((?:\w+\s*::\s*)*[A-Za-z_]\w*)\s*\)?(?:\s*\[\s*0\s*\])?")
+_LITERAL = re.compile(r"([+-]?\s*)(0[xX][0-9a-fA-F]+|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|true|false)[uUlLfF]*")
+_WORDS = {"true": 1, "false": 0}
+_MOST_VALUES = 1 << 16
+
+#: How struct packs one element, by the type's name in C++ without const and static.
+_CODES = {
+    "float": "f", "double": "d", "bool": "?", "char": "b", "signed char": "b", "int8_t": "b", "unsigned char": "B",
+    "uint8_t": "B", "uchar": "B", "short": "h", "int16_t": "h", "unsigned short": "H", "uint16_t": "H", "ushort": "H",
+    "int": "i", "int32_t": "i", "signed": "i", "unsigned": "I", "unsigned int": "I", "uint32_t": "I", "uint": "I",
+    "long": "q", "long long": "q", "int64_t": "q", "unsigned long": "Q", "unsigned long long": "Q", "uint64_t": "Q",
+    "size_t": "Q",
+}  # fmt: skip
+_TYPES = "|".join(sorted((re.escape(name).replace(r"\ ", r"\s+") for name in _CODES), key=len, reverse=True))
+_CONSTANT = re.compile(r"\b(?:const|constexpr)\b")
+
+
+@dataclass(frozen=True, slots=True)
+class SymbolCopy:
+    """One place in host code that sets a variable of the device."""
+
+    symbol: str
+    """as written there"""
+    line: int
+    data: bytes | None
+    """what is copied, where the text says it"""
+
+
+def symbol_copies(text: bytes) -> tuple[SymbolCopy, ...]:
+    """Return the places in a file that set variables of the device, in order."""
+    if b"Symbol" not in text:
+        return ()
+    code = _HIDDEN.sub(_spaces, text.decode(errors="replace"))
+    return tuple(copy for match in _CALL.finditer(code) if (copy := _copy(code, match)) is not None)
+
+
+def _copy(code: str, match: re.Match[str]) -> SymbolCopy | None:
+    end, arguments = _arguments(code, match.end())
+    is_address = match[1] == _ADDRESS
+    place = 1 if is_address else 0
+    symbol = _NAME.fullmatch(arguments[place]) if len(arguments) > place else None
+    if symbol is None:
+        return None
+    name = "".join(symbol[1].split())
+    line = code.count("\n", 0, match.start()) + 1
+    is_whole = len(arguments) < 4 or arguments[3] == "0"
+    source = _NAME.fullmatch(arguments[1]) if not is_address and len(arguments) >= 3 and is_whole else None
+    return SymbolCopy(name, line, _plain_data(code, source[1], (match.start(), end)) if source else None)
+
+
+def _arguments(code: str, start: int) -> tuple[int, list[str]]:
+    """Return where the call that begins before ``start`` ends, and the texts of its arguments."""
+    depth, first = 1, start
+    found: list[str] = []
+    for place in range(start, len(code)):
+        letter = code[place]
+        depth += (letter in "([{") - (letter in ")]}")
+        if depth == 0 or (letter == "," and depth == 1):
+            found.append(code[first:place].strip())
+            first = place + 1
+        if depth == 0:
+            return place, found
+    return len(code), found
+
+
+def _plain_data(code: str, name: str, call: tuple[int, int]) -> bytes | None:
+    """Return the bytes of a variable of the host, None where the text does not say them."""
+    declarations = list(_declarations(code, name))
+    if len(declarations) != 1:
+        return None
+    declared = declarations[0]
+    if not _CONSTANT.search(declared["before"]) and _is_used_elsewhere(code, name, (declared.span(), call)):
+        return None
+    values = _values(declared["value"])
+    extents = re.findall(r"\[\s*(\w*)\s*\]", declared["extents"])
+    if values is None or not all(extent.isdigit() or not extent for extent in extents):
+        return None
+    count = 1
+    for extent in extents:
+        count *= int(extent or len(values))
+    is_nested = declared["value"].count("{") > 1
+    if len(values) > count or count > _MOST_VALUES or (is_nested and len(values) < count):
+        return None
+    code_of_type = _CODES[" ".join(declared["type"].split())]
+    return _packed([*values, *[0] * (count - len(values))], code_of_type)
+
+
+def _declarations(code: str, name: str) -> Iterator[re.Match[str]]:
+    pattern = (
+        rf"(?P<before>(?:\b(?:static|const|constexpr)\s+)*)\b(?P<type>{_TYPES})\s+(?:const\s+)?{re.escape(name)}\b\s*"
+        r"(?P<extents>(?:\[[^\[\]]*\]\s*)*)(?:=\s*(?P<value>\{[^;]*\}|[^;,{}()]*)\s*)?[;,]"
+    )
+    return re.finditer(pattern, code)
+
+
+def _is_used_elsewhere(code: str, name: str, spans: Sequence[tuple[int, int]]) -> bool:
+    """Whether a name that is not const stands where its value might change; inside sizeof it does not."""
+    for use in re.finditer(rf"\b{re.escape(name)}\b", code):
+        inside = any(start <= use.start() < end for start, end in spans)
+        if not inside and not re.search(r"\bsizeof\s*\(?\s*\Z", code[max(0, use.start() - 20) : use.start()]):
+            return True
+    return False
+
+
+def _values(text: str | None) -> list[float] | None:
+    """Return the numbers of an initial value, None where one of them is no literal."""
+    if not text:
+        return None
+    parts = [part.strip() for part in text.replace("{", " ").replace("}", " ").split(",")]
+    parts = parts[:-1] if parts and not parts[-1] else parts
+    found: list[float] = []
+    for part in parts:
+        match = _LITERAL.fullmatch(part)
+        if match is None:
+            return None
+        found.append(_number(match))
+    return found or None
+
+
+def _number(match: re.Match[str]) -> float:
+    sign, digits = -1 if "-" in match[1] else 1, match[2]
+    if digits in _WORDS:
+        return sign * _WORDS[digits]
+    if digits.lower().startswith("0x"):
+        return sign * int(digits, 16)
+    if digits.isdigit():
+        is_octal = len(digits) > 1 and digits[0] == "0" and not set(digits) & set("89")
+        return sign * int(digits, 8 if is_octal else 10)
+    return sign * float(digits)
+
+
+def _packed(values: Sequence[float], code: str) -> bytes | None:
+    numbers = values if code in "fd" else [int(value) for value in values]
+    try:
+        return struct.pack(f"<{len(numbers)}{code}", *numbers)
+    except (struct.error, OverflowError):
+        return None
+
+
+def _spaces(match: re.Match[str]) -> str:
+    return re.sub(r"[^\n]", " ", match[0])
