@@ -197,7 +197,7 @@ def test_same_name_in_two_namespaces_is_ambiguous(write: Writer) -> None:
     assert "b::k(" in message
 
 
-def test_overloaded_kernel_cannot_be_told_apart(write: Writer) -> None:
+def test_the_name_of_overloaded_kernels_is_ambiguous(write: Writer) -> None:
     text = "__global__ void k(int *p) { *p = 1; }\n__global__ void k(float *p) { *p = 1; }\n"
     assert "overloaded" in failure(write(text), kernel="k")
 

@@ -10,6 +10,7 @@ from kerncast.bench.device import Bytes, Call, Copy, Device, Untimed
 from kerncast.compile import CompiledKernel
 from kerncast.execute.arguments import bind_arguments, pack_parameters
 from kerncast.execute.fill import ELEMENT_DTYPES, fill_argument
+from kerncast.execute.global_values import check_needs_none
 from kerncast.execute.prepare import linked_program
 from kerncast.launch import Argument, Buffer, Launch
 
@@ -33,6 +34,7 @@ class Workspace:
         self._launch = launch
         self._handles = [device.load(kernel)]
         program = linked_program(kernel.ptx, kernel.mangled)
+        check_needs_none(launch, program.globals, kernel.variables)
         self._offsets = list(program.parameters.values())
         self._bound = bind_arguments(launch, program.function.parameters, kernel.signature)
         self.before = _filled(launch, [one.argument for one in self._bound])

@@ -32,6 +32,8 @@ class Parameter:
     """type that the pointer points to, without const, such as ``float4``"""
     pointee_bytes: int | None
     """size of what the pointer points to"""
+    canonical_type: str = ""
+    """the type without aliases and with its namespaces, to tell overloaded kernels apart"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,17 @@
-"""Find the kernel that the user means: a plain name, a qualified name or a template instance."""
+"""Find the kernel that the user means: a plain name, a qualified name or a template instance.
+
+Of overloaded kernels the types of the parameters tell: ``add(float *, int)``, and ``add<float>(float *, int)``.
+"""
 
 import difflib
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from kerncast.compile.nouns import KernelSignature
 from kerncast.errors import CompileError
+
+_SPACES = re.compile(r" (?=[*&<>,()])|(?<=[*&<>,()]) ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,18 +32,110 @@ def choose(kernel: str | None, signatures: Sequence[KernelSignature] | None, sou
         return Choice(kernel, kernel, None)
     if kernel is None:
         return _only(signatures, source)
-    name, bracket, arguments = kernel.strip().removeprefix("::").partition("<")
-    name = name.strip()
-    found = [each for each in signatures if each.name == name or each.name.endswith(f"::{name}")]
-    exact = [each for each in found if each.name == name] or found
-    if len(exact) != 1:
-        raise _ambiguous(kernel, exact, source) if exact else _unknown(kernel, signatures, source)
-    signature = exact[0]
-    if signature.is_template and not bracket:
+    wanted = _read_name(kernel)
+    found = [each for each in signatures if each.name == wanted.name or each.name.endswith(f"::{wanted.name}")]
+    exact = [each for each in found if each.name == wanted.name] or found
+    if not exact:
+        raise _unknown(kernel, signatures, source)
+    fitting = [each for each in exact if _fits(each, wanted)]
+    if len(exact) == 1 and wanted.types is None:
+        fitting = exact
+    if wanted.types is not None and not fitting:
+        cure = f"There are:{_listed(exact)}"
+        raise CompileError(f"no kernel {wanted.name!r} takes these parameters", where=source, cure=cure)
+    if len(fitting) != 1:
+        raise _ambiguous(kernel, exact, source)
+    signature = fitting[0]
+    if signature.is_template and wanted.instance is None:
         raise _without_instance(signature, source)
-    if bracket and not signature.is_template:
+    if wanted.instance is not None and not signature.is_template:
         raise CompileError(f"{signature.name} is no template", where=source, cure=f'Write "{signature.name}".')
-    return Choice(kernel.strip(), signature.name + bracket + arguments, signature)
+    return Choice(kernel.strip(), _expression(signature, wanted, is_overloaded=len(exact) > 1), signature)
+
+
+@dataclass(frozen=True, slots=True)
+class _Name:
+    """A kernel's name as a user writes it, taken apart."""
+
+    name: str
+    instance: tuple[str, ...] | None
+    """template arguments"""
+    types: tuple[str, ...] | None
+    """of the parameters"""
+
+
+def _read_name(kernel: str) -> _Name:
+    text = kernel.strip().removeprefix("::")
+    types = None
+    if text.endswith(")"):
+        text, types = _bracketed(text, "()")
+        text = text.rstrip()
+    instance = None
+    if text.endswith(">"):
+        text, instance = _bracketed(text, "<>")
+    return _Name(text.strip(), instance, types)
+
+
+def _bracketed(text: str, pair: str) -> tuple[str, tuple[str, ...]]:
+    """Return what stands before the last bracket of a text, and what stands in it, parted at its commas.
+
+    >>> _bracketed("f<pair<int, 2>, (1 > 2)>", "<>")
+    ('f', ('pair<int, 2>', '(1 > 2)'))
+    """
+    depth, parts, end = 0, [], len(text) - 1
+    inner = 0
+    for place in range(len(text) - 1, -1, -1):
+        letter = text[place]
+        if pair == "<>":
+            # Inside parentheses, > compares.
+            inner += (letter == ")") - (letter == "(")
+        if inner == 0:
+            depth += (letter == pair[1]) - (letter == pair[0])
+        closed = depth == 0 and letter == pair[0]
+        if closed or (letter == "," and depth == 1 and inner == 0 and not _is_nested(text[place + 1 : end], pair)):
+            parts.append(text[place + 1 : end].strip())
+            end = place
+        if closed:
+            return text[:place], tuple(reversed([part for part in parts if part]))
+    return text, ()
+
+
+def _is_nested(part: str, pair: str) -> bool:
+    """Whether a comma before this part stands inside a bracket of the other kind, which the part closes."""
+    opening, closing = "<>" if pair == "()" else "()"
+    return part.count(closing) > part.count(opening)
+
+
+def _fits(signature: KernelSignature, wanted: _Name) -> bool:
+    """Whether a kernel of the right name has the template arguments and the parameters that are wanted."""
+    if signature.is_template != (wanted.instance is not None):
+        return False
+    if wanted.types is None:
+        return wanted.instance is None or len(wanted.instance) <= len(signature.template_parameters)
+    if len(wanted.types) != len(signature.parameters):
+        return False
+    # The types of a template follow from its arguments, and only the compiler can tell them.
+    return signature.is_template or all(
+        _plain(given) in {_plain(p.type_text), _plain(p.canonical_type), _plain(f"{p.type_text} {p.name}")}
+        for given, p in zip(wanted.types, signature.parameters, strict=True)
+    )
+
+
+def _plain(declared: str) -> str:
+    """Return the text of a declaration with spaces only where words would run together."""
+    return _SPACES.sub("", " ".join(declared.split()))
+
+
+def _expression(signature: KernelSignature, wanted: _Name, *, is_overloaded: bool) -> str:
+    """Return the expression by which the compiler finds a kernel: its name, cast to its type where that is needed."""
+    instance = "" if wanted.instance is None else f"<{', '.join(wanted.instance)}>"
+    if signature.is_template:
+        types: Sequence[str] | None = wanted.types
+    else:
+        types = [parameter.canonical_type or parameter.type_text for parameter in signature.parameters]
+    if not is_overloaded or types is None:
+        return signature.name + instance
+    return f"(void (*)({', '.join(types)})){signature.name}{instance}"
 
 
 def entry(choice: Choice, lowered: Mapping[str, str], entries: Sequence[str], source: str) -> str:
@@ -77,9 +175,15 @@ def _unknown(kernel: str, signatures: Sequence[KernelSignature], source: str) ->
 def _ambiguous(kernel: str, found: Sequence[KernelSignature], source: str) -> CompileError:
     if len({each.name for each in found}) == 1:
         what = f"{kernel!r} is overloaded, and a name alone does not tell which is meant"
-        return CompileError(what, where=source, cure=f"Give each of these a name of its own:{_listed(found)}")
+        cure = f'Write the types of its parameters too, such as "{_example(found[0])}":{_listed(found)}'
+        return CompileError(what, where=source, cure=cure)
     what = f"{kernel!r} is the name of several kernels"
     return CompileError(what, where=source, cure=f"Write the namespace too:{_listed(found)}")
+
+
+def _example(signature: KernelSignature) -> str:
+    instance = f"<{', '.join(signature.template_parameters)}>" if signature.is_template else ""
+    return f"{signature.name}{instance}({', '.join(parameter.type_text for parameter in signature.parameters)})"
 
 
 def _without_instance(signature: KernelSignature, source: str) -> CompileError:

@@ -126,6 +126,19 @@ def copied_data(
     return found
 
 
+def check_needs_none(launch: Launch, reached: Sequence[Variable], declared: Sequence[DeviceVariable]) -> None:
+    """Raise LaunchError where a kernel reads variables that are more than their initial values: a GPU's are not set."""
+    values = match_globals(launch, reached, declared)
+    names = [source_name(value.variable.name) for value in values]
+    names += [source_name(name) for name in copied_data(values, reached, declared)]
+    if names:
+        raise LaunchError(
+            f"the kernel reads {', '.join(names)}, and variables cannot be set on a GPU yet",
+            where=launch.label,
+            cure="Pass what they hold as arguments, or give them initial values in the source.",
+        )
+
+
 def _left(values: Sequence[GlobalValue], reached: Sequence[Variable]) -> list[Variable]:
     given = {value.variable.name for value in values}
     return [variable for variable in reached if variable.name not in given]

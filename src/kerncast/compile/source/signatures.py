@@ -37,8 +37,8 @@ def kernel_signatures(unit: TranslationUnit) -> tuple[KernelSignature, ...]:
 
 
 def instance_text(instance: str) -> str:
-    """Return the text that makes the parser instantiate a template."""
-    return f"using {_INSTANCE} = decltype(&{instance});"
+    """Return the text that makes the parser instantiate a template, named as it is or cast to its type."""
+    return f"using {_INSTANCE} = decltype({'' if instance.startswith('(') else '&'}{instance});"
 
 
 def instance_signature(unit: TranslationUnit | None, template: KernelSignature) -> KernelSignature | None:
@@ -104,6 +104,7 @@ def _parameter(name: str, type_: Type) -> Parameter:
         element=element_of(value),
         pointee_type=plain if pointee is not None else None,
         pointee_bytes=size_of(value) if pointee is not None else None,
+        canonical_type=canonical.spelling,
     )
 
 

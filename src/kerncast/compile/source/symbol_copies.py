@@ -11,8 +11,12 @@ from dataclasses import dataclass
 _CALL = re.compile(r"\b(cudaMemcpyToSymbol(?:Async)?|cudaGetSymbolAddress)\s*(?:<[^<>;]*>\s*)?\(")
 #: Calls after which the host can write the variable without naming it again.
 _ADDRESS = "cudaGetSymbolAddress"
-_HIDDEN = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'", re.DOTALL)
-_NAME = re.compile(r"(?:\([^()]*\)\s*)*&?\s*\(?\s*((?:\w+\s*::\s*)*[A-Za-z_]\w*)\s*\)?(?:\s*\[\s*0\s*\])?")
+_HIDDEN = re.compile(
+    r"^[ \t]*#[ \t]*include[^\n]*|//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'",
+    re.DOTALL | re.MULTILINE,
+)
+_NAME = re.compile(r"(?:\([^()]*\)\s*)*&?\s*\(?\s*((?:\w*\s*::\s*)*[A-Za-z_]\w*)\s*\)?(?:\s*\[\s*0\s*\])?")
+_SIZE = re.compile(r"sizeof\s*\(?\s*(\w[\w\s]*?)\s*\)?")
 _LITERAL = re.compile(r"([+-]?\s*)(0[xX][0-9a-fA-F]+|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|true|false)[uUlLfF]*")
 _WORDS = {"true": 1, "false": 0}
 _MOST_VALUES = 1 << 16
@@ -59,7 +63,24 @@ def _copy(code: str, match: re.Match[str]) -> SymbolCopy | None:
     line = code.count("\n", 0, match.start()) + 1
     is_whole = len(arguments) < 4 or arguments[3] == "0"
     source = _NAME.fullmatch(arguments[1]) if not is_address and len(arguments) >= 3 and is_whole else None
-    return SymbolCopy(name, line, _plain_data(code, source[1], (match.start(), end)) if source else None)
+    data = _plain_data(code, source[1], (match.start(), end)) if source else None
+    if data is not None and source and _copied_bytes(arguments[2], source[1], len(data)) != len(data):
+        data = None
+    return SymbolCopy(name, line, data)
+
+
+def _copied_bytes(text: str, source: str, whole: int) -> int:
+    """Return how many bytes a product of numbers and sizes is; a name that is not known counts as the whole."""
+    found = 1
+    for factor in text.split("*"):
+        size = _SIZE.fullmatch(factor.strip())
+        if factor.strip().isdigit():
+            found *= int(factor)
+        elif size is None or (size[1] != source and " ".join(size[1].split()) not in _CODES):
+            return whole
+        else:
+            found *= whole if size[1] == source else struct.calcsize(f"<{_CODES[' '.join(size[1].split())]}")
+    return found
 
 
 def _arguments(code: str, start: int) -> tuple[int, list[str]]:
