@@ -4,10 +4,12 @@ import base64
 import signal
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from kerncast.child_process import Ended, ask
+from kerncast.compile.build_file import build_options, folders_of_missing_headers, with_macros
 from kerncast.compile.nouns import (
     CompiledKernel,
     CompiledSource,
@@ -82,6 +84,22 @@ def compile_request(request: CompileRequest) -> CompiledSource:
     """Compile what a request asks for; raises CompileError."""
     if not request.architectures:
         raise ValueError("no architecture is asked for")
+    options = build_options(request.source)
+    if options is None:
+        return _compile_all(request)
+    added = folders_of_missing_headers(request.source, request.include_dirs, options)
+    try:
+        found = _compile_all(replace(request, include_dirs=(*request.include_dirs, *added)))
+    except CompileError as error:
+        raise with_macros(error, request, options) from None
+    if not added:
+        return found
+    names = ", ".join(folder.as_posix() for folder in added)
+    caveat = f"headers from {names}, which {options.file.name} names: say include = […] to choose others"
+    return replace(found, kernels=tuple(replace(each, caveats=(*each.caveats, caveat)) for each in found.kernels))
+
+
+def _compile_all(request: CompileRequest) -> CompiledSource:
     targets = [architecture_for(each) for each in request.architectures]
     if len(targets) > _MOST_IN_ONE_CHILD:
         with ThreadPoolExecutor(2) as pool:
@@ -98,7 +116,10 @@ def inspect_source(
     source: Path | str, *, defines: Sequence[tuple[str, str]] = (), limits: Limits | None = None
 ) -> SourceSummary:
     """List the kernels of a source, its variables and the launches in its host code; raises CompileError."""
-    request = CompileRequest(Path(source), (), defines=tuple(defines), limits=limits or Limits())
+    path = Path(source)
+    options = build_options(path)
+    folders = folders_of_missing_headers(path, (), options) if options else ()
+    request = CompileRequest(path, (), defines=tuple(defines), include_dirs=folders, limits=limits or Limits())
     reply = _run_task("inspect", request)
     return SourceSummary(
         kernels=tuple(_signature(each) for each in reply["kernels"]),

@@ -71,7 +71,11 @@ def stand_ins() -> dict[str, str]:
 @cache
 def memory_headers() -> dict[str, bytes]:
     """Return what every compilation gets in memory: the prelude and the stand-ins, by name."""
-    return {PRELUDE_NAME: PRELUDE.encode()} | {name: text.encode() for name, text in stand_ins().items()}
+    found = {PRELUDE_NAME: PRELUDE.encode()} | {name: text.encode() for name, text in stand_ins().items()}
+    if package_folders("nvidia.curand"):
+        # Its device functions need the types in this header, which otherwise only host code needs.
+        del found["curand.h"]
+    return found
 
 
 def wheel_of_header(name: str) -> str | None:
