@@ -10,6 +10,7 @@ from typing import Any
 
 from kerncast.child_process import Ended, ask
 from kerncast.compile.build_file import build_options, folders_of_missing_headers, with_macros
+from kerncast.compile.cache import recall
 from kerncast.compile.nouns import (
     CompiledKernel,
     CompiledSource,
@@ -80,16 +81,16 @@ def request_for(launch: Launch, architectures: Sequence[str]) -> CompileRequest:
     )
 
 
-def compile_request(request: CompileRequest) -> CompiledSource:
-    """Compile what a request asks for; raises CompileError."""
+def compile_request(request: CompileRequest, *, use_cache: bool = True) -> CompiledSource:
+    """Compile what a request asks for, but for what is remembered of an earlier time; raises CompileError."""
     if not request.architectures:
         raise ValueError("no architecture is asked for")
     options = build_options(request.source)
     if options is None:
-        return _compile_all(request)
+        return _compile_remembered(request, use_cache=use_cache)
     added = folders_of_missing_headers(request.source, request.include_dirs, options)
     try:
-        found = _compile_all(replace(request, include_dirs=(*request.include_dirs, *added)))
+        found = _compile_remembered(replace(request, include_dirs=(*request.include_dirs, *added)), use_cache=use_cache)
     except CompileError as error:
         raise with_macros(error, request, options) from None
     if not added:
@@ -99,17 +100,18 @@ def compile_request(request: CompileRequest) -> CompiledSource:
     return replace(found, kernels=tuple(replace(each, caveats=(*each.caveats, caveat)) for each in found.kernels))
 
 
-def _compile_all(request: CompileRequest) -> CompiledSource:
+def _compile_remembered(request: CompileRequest, *, use_cache: bool) -> CompiledSource:
     targets = [architecture_for(each) for each in request.architectures]
-    if len(targets) > _MOST_IN_ONE_CHILD:
-        with ThreadPoolExecutor(2) as pool:
-            # Interleaved, so that old and new architectures, which differ in cost, are shared evenly.
-            replies = list(pool.map(lambda part: _compile(request, part), (targets[::2], targets[1::2])))
-    else:
-        replies = [_compile(request, targets)]
-    kernels = {each["architecture"]: _kernel(each) for reply in replies for each in reply["kernels"]}
-    log = tuple(dict.fromkeys(line for reply in replies for line in reply["log"]))
-    return CompiledSource(request.source, tuple(kernels[target.architecture] for target in targets), log)
+    remembered = recall(request) if use_cache else None
+    known = {target: remembered.find(target, _compiled) for target in targets} if remembered else {}
+    missing = [target for target in dict.fromkeys(targets) if known.get(target) is None]
+    replies = _compile_all(request, missing)
+    if remembered and replies:
+        remembered.keep(replies.items())
+    found = known | {target: _compiled(reply) for target, reply in replies.items()}
+    compiled = [each for target in targets if (each := found[target])]
+    log = dict.fromkeys(line for _, lines in compiled for line in lines)
+    return CompiledSource(request.source, tuple(kernel for kernel, _ in compiled), tuple(log))
 
 
 def inspect_source(
@@ -120,12 +122,14 @@ def inspect_source(
     options = build_options(path)
     folders = folders_of_missing_headers(path, (), options) if options else ()
     request = CompileRequest(path, (), defines=tuple(defines), include_dirs=folders, limits=limits or Limits())
+    remembered = recall(request)
+    known = remembered.find(None, _summary) if remembered else None
+    if known is not None:
+        return known
     reply = _run_task("inspect", request)
-    return SourceSummary(
-        kernels=tuple(_signature(each) for each in reply["kernels"]),
-        launches=tuple(LaunchSite(**each) for each in reply["launches"]),
-        variables=_variables(reply["variables"]),
-    )
+    if remembered:
+        remembered.keep([(None, reply)])
+    return _summary(reply)
 
 
 def _run_task(task: str, request: CompileRequest, **more: Any) -> dict[str, Any]:
@@ -153,7 +157,17 @@ def _run_task(task: str, request: CompileRequest, **more: Any) -> dict[str, Any]
     return result
 
 
-def _compile(request: CompileRequest, targets: Sequence[Target]) -> dict[str, Any]:
+def _compile_all(request: CompileRequest, targets: Sequence[Target]) -> dict[Target, dict[str, Any]]:
+    """Have children compile for several architectures; returns the reply for each."""
+    if len(targets) <= _MOST_IN_ONE_CHILD:
+        return _compile(request, targets) if targets else {}
+    with ThreadPoolExecutor(2) as pool:
+        # Interleaved, so that old and new architectures, which differ in cost, are shared evenly.
+        first, second = pool.map(lambda part: _compile(request, part), (targets[::2], targets[1::2]))
+    return first | second
+
+
+def _compile(request: CompileRequest, targets: Sequence[Target]) -> dict[Target, dict[str, Any]]:
     rows = [
         {
             "architecture": target.architecture,
@@ -165,7 +179,8 @@ def _compile(request: CompileRequest, targets: Sequence[Target]) -> dict[str, An
         }
         for target in targets
     ]
-    return _run_task("compile", request, targets=rows)
+    kernels = _run_task("compile", request, targets=rows)["kernels"]
+    return dict(zip(targets, kernels, strict=True))
 
 
 def _exchange(message: dict[str, Any], request: CompileRequest) -> dict[str, Any]:
@@ -199,6 +214,19 @@ def _abnormal(ended: Ended, request: CompileRequest) -> CompileError:
         where=str(request.source),
         cure="It may have needed more memory than it was allowed:"
         " look for templates, macros or includes that expand without end.",
+    )
+
+
+def _compiled(reply: dict[str, Any]) -> tuple[CompiledKernel, tuple[str, ...]]:
+    """Return what one architecture's reply means: the kernel, and the warnings."""
+    return _kernel(reply), tuple(reply["log"])
+
+
+def _summary(reply: dict[str, Any]) -> SourceSummary:
+    return SourceSummary(
+        kernels=tuple(_signature(each) for each in reply["kernels"]),
+        launches=tuple(LaunchSite(**each) for each in reply["launches"]),
+        variables=_variables(reply["variables"]),
     )
 
 

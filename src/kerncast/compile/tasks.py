@@ -49,15 +49,13 @@ def compile_targets(request: dict[str, Any]) -> dict[str, Any]:
     """Compile one kernel of one source for each target of the request."""
     text = _read(request["source"])
     analysis: _Analysis | None = None
-    kernels, log = [], []
+    kernels = []
     for target in request["targets"]:
         if analysis is None or analysis.depends_on_architecture:
             analysis = _analyse(request, target["number"], text)
         choice = selection.choose(request["kernel"], analysis.signatures, request["source"])
-        compiled, lines = _compile(request, target, analysis, choice)
-        kernels.append(compiled)
-        log += [line for line in lines if line not in log]
-    return {"kernels": kernels, "log": log}
+        kernels.append(_compile(request, target, analysis, choice))
+    return {"kernels": kernels}
 
 
 def inspect(request: dict[str, Any]) -> dict[str, Any]:
@@ -72,9 +70,7 @@ def inspect(request: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _compile(
-    request: dict[str, Any], target: dict[str, Any], analysis: _Analysis, choice: Choice
-) -> tuple[dict[str, Any], list[str]]:
+def _compile(request: dict[str, Any], target: dict[str, Any], analysis: _Analysis, choice: Choice) -> dict[str, Any]:
     compiler = nvrtc.load(target["toolkit"])
     if compiler is None:
         wheel = nvrtc.wheel(target["toolkit"])
@@ -94,7 +90,7 @@ def _compile(
         signature = analysis.instance(choice.expression, signature) or signature
     if signature is not None:
         signature = with_sizes(signature, image.ptx, mangled)
-    compiled = {
+    return {
         "kernel": choice.kernel or mangled,
         "mangled": mangled,
         "architecture": target["architecture"],
@@ -104,8 +100,9 @@ def _compile(
         "caveats": [*target["caveats"], *(_EMPTIED.format(name) for name in emptied)],
         "cubin": base64.b64encode(image.cubin).decode(),
         "variables": [_variable_row(variable) for variable in analysis.variables],
+        "log": diagnostics.warnings(image.log),
+        "emptied": emptied,
     }
-    return compiled, diagnostics.warnings(image.log)
 
 
 def _image(

@@ -1,0 +1,7 @@
+"""What was compiled before is remembered on disk, under a digest of everything that it was made from."""
+
+from kerncast.compile.cache.place import Place, cache_place
+from kerncast.compile.cache.remembered import Remembered, recall
+from kerncast.compile.cache.store import Store, Usage
+
+__all__ = ["Place", "Remembered", "Store", "Usage", "cache_place", "recall"]

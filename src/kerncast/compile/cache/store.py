@@ -1,0 +1,222 @@
+"""Entries on disk under their keys: written whole or not at all, checked when read, the least recently used go first.
+
+Several processes may use it at once: none waits for another, and each takes a file that has gone for one that never
+was. Nothing here raises because of the disk: what cannot be kept is made anew.
+"""
+
+import hashlib
+import os
+import re
+import secrets
+import stat
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from kerncast.compile.cache.place import unsafe
+
+#: Sixteen parts with a bound each, so that keeping it means to list one part.
+_PARTS = "0123456789abcdef"
+_MAGIC = b"kerncast-cache 1\n"
+_DIGEST_BYTES = 32
+_ENTRY = re.compile(r"[0-9a-f]{64}\.entry\Z")
+_UNFINISHED = re.compile(r"[0-9a-f]{64}\.[0-9a-f]{16}\.part\Z")
+#: What an ended process left unfinished goes after this time.
+_LEFT_OVER_SECONDS = 3600.0
+
+#: Marks a folder that backups may skip (https://bford.info/cachedir/), and that it is ours.
+_TAG_NAME = "CACHEDIR.TAG"
+_TAG = b"Signature: 8a477f597d28d172789f06886806bc55\n# Made by kerncast: compiled kernels. `kerncast cache --clear`\n"
+
+_READ = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+_WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """How much a store holds."""
+
+    entries: int
+    bytes: int
+    oldest_use: float | None
+    """when the least recently used entry was used, seconds since 1970; None without entries"""
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """The entries in one folder, together never larger than ``most_bytes``."""
+
+    folder: Path
+    most_bytes: int
+
+    def load(self, key: str) -> bytes | None:
+        """Return an entry, and note that it was used; None where there is no sound one."""
+        if unsafe(self.folder):
+            return None
+        path = self._path(key)
+        try:
+            content = _read(path, self._part_bytes)
+        except FileNotFoundError:
+            return None
+        except OSError:
+            content = b""
+        start = len(_MAGIC) + _DIGEST_BYTES
+        payload = content[start:]
+        if content[:start] != _MAGIC + _digest(key, payload):
+            self.drop(key)
+            return None
+        with suppress(OSError):
+            os.utime(path)
+        return payload
+
+    def save(self, key: str, payload: bytes) -> None:
+        """Keep an entry, where that is possible."""
+        content = _MAGIC + _digest(key, payload) + payload
+        if len(content) > self._part_bytes:
+            return
+        with suppress(OSError):
+            self._prepare()
+            path = self._path(key)
+            path.parent.mkdir(mode=0o700, exist_ok=True)
+            _write(path, content)
+            self._trim(path.parent)
+
+    def drop(self, key: str) -> None:
+        """Remove what is in the place of an entry, but never what a link leads to."""
+        path = self._path(key)
+        try:
+            path.unlink(missing_ok=True)
+        except OSError:
+            with suppress(OSError):
+                path.rmdir()
+
+    def usage(self) -> Usage:
+        """Return what the store holds; what others are writing counts as bytes."""
+        files = list(self._files())
+        used = [found.st_mtime for path, found in files if _ENTRY.match(path.name)]
+        return Usage(len(used), sum(found.st_size for _, found in files), min(used, default=None))
+
+    def clear(self) -> int:
+        """Remove every entry, and nothing else; returns how many there were."""
+        if not self.is_ours():
+            return 0
+        removed = 0
+        for path, _ in list(self._files()):
+            with suppress(OSError):
+                path.unlink()
+                removed += bool(_ENTRY.match(path.name))
+        for part in self._parts():
+            with suppress(OSError):
+                part.rmdir()
+        with suppress(OSError):
+            if [each.name for each in self.folder.iterdir()] == [_TAG_NAME]:
+                (self.folder / _TAG_NAME).unlink()
+                self.folder.rmdir()
+        return removed
+
+    def why_unusable(self) -> str | None:
+        """Say why nothing can be kept here; None where it can, and then the folder is made."""
+        try:
+            self._prepare()
+            trial = self.folder / f"{'0' * 64}.{secrets.token_hex(8)}.part"
+            os.close(os.open(trial, _WRITE, 0o600))
+            trial.unlink()
+        except OSError as error:
+            return error.strerror or str(error)
+        return None
+
+    def is_ours(self) -> bool:
+        """Tell whether the folder is a cache that kerncast made."""
+        if unsafe(self.folder):
+            return False
+        try:
+            tag = _read(self.folder / _TAG_NAME, len(_TAG))
+        except OSError:
+            return False
+        return tag == _TAG
+
+    @property
+    def _part_bytes(self) -> int:
+        return self.most_bytes // len(_PARTS)
+
+    def _path(self, key: str) -> Path:
+        return self.folder / key[0] / f"{key}.entry"
+
+    def _prepare(self) -> None:
+        """Make the folder; raises OSError where it cannot be made, or is not ours."""
+        self.folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.folder.mkdir(mode=0o700, exist_ok=True)
+        if why := unsafe(self.folder):
+            raise PermissionError(0, why)
+        if self.is_ours():
+            return
+        with os.scandir(self.folder) as found:
+            # What a killed process left of the tag is no sign of another's folder.
+            if any(each.name != _TAG_NAME and not _UNFINISHED.match(each.name) for each in found):
+                raise PermissionError(0, "it holds files, and is no cache of kerncast")
+        _write(self.folder / _TAG_NAME, _TAG)
+
+    def _parts(self) -> Iterator[Path]:
+        with suppress(OSError), os.scandir(self.folder) as found:
+            yield from [
+                Path(each.path)
+                for each in found
+                if len(each.name) == 1 and each.name in _PARTS and each.is_dir(follow_symlinks=False)
+            ]
+
+    def _files(self) -> Iterator[tuple[Path, os.stat_result]]:
+        if self.is_ours():
+            for part in (self.folder, *self._parts()):
+                yield from _owned(part)
+
+    def _trim(self, part: Path) -> None:
+        """Remove what was left unfinished, and the least recently used until the rest is small enough."""
+        files = sorted(_owned(part), key=lambda each: each[1].st_mtime)
+        total = sum(found.st_size for _, found in files)
+        now = time.time()
+        for path, found in files:
+            is_left_over = not _ENTRY.match(path.name) and now - found.st_mtime > _LEFT_OVER_SECONDS
+            if is_left_over or (total > self._part_bytes and _ENTRY.match(path.name)):
+                with suppress(OSError):
+                    path.unlink()
+                total -= found.st_size
+
+
+def _owned(part: Path) -> Iterator[tuple[Path, os.stat_result]]:
+    """Yield the files that a store made, without what has other names."""
+    with suppress(OSError), os.scandir(part) as found:
+        for each in found:
+            if _ENTRY.match(each.name) or _UNFINISHED.match(each.name):
+                with suppress(OSError):
+                    status = each.stat(follow_symlinks=False)
+                    if not stat.S_ISDIR(status.st_mode):
+                        yield Path(each.path), status
+
+
+def _read(path: Path, most_bytes: int) -> bytes:
+    """Return what a regular file holds; raises OSError for anything else."""
+    descriptor = os.open(path, _READ)
+    with open(descriptor, "rb") as stream:  # noqa: PTH123  of a descriptor
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError("no regular file")
+        return stream.read(most_bytes + 1)
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Write a file whole or not at all; raises OSError."""
+    stem = path.stem if _ENTRY.match(path.name) else "0" * 64
+    unfinished = path.with_name(f"{stem}.{secrets.token_hex(8)}.part")
+    try:
+        with open(os.open(unfinished, _WRITE, 0o600), "wb") as stream:  # noqa: PTH123  of a descriptor
+            stream.write(content)
+        unfinished.replace(path)
+    except BaseException:
+        with suppress(OSError):
+            unfinished.unlink(missing_ok=True)
+        raise
+
+
+def _digest(key: str, payload: bytes) -> bytes:
+    return hashlib.sha256(key.encode() + payload).digest()
