@@ -1,7 +1,10 @@
-"""What several tests share: sources of small kernels, and the command line."""
+"""What several tests share: sources of small kernels, the command line, and a cache of compiled kernels."""
 
+import os
+import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +17,22 @@ settings.load_profile("kerncast")
 
 ROOT = Path(__file__).parent.parent
 KERNELS = ROOT / "examples" / "kernels"
+
+_CACHE = "KERNCAST_CACHE"
+_OWN_CACHE = pytest.StashKey[str]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let no test use the user's cache: all processes of one session share a new one."""
+    if not hasattr(config, "workerinput"):
+        config.stash[_OWN_CACHE] = os.environ[_CACHE] = tempfile.mkdtemp(prefix="kerncast-test-cache-")
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Remove the session's cache."""
+    if _OWN_CACHE in config.stash:
+        shutil.rmtree(config.stash[_OWN_CACHE], ignore_errors=True)
+
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 

@@ -358,7 +358,7 @@ def test_an_almost_empty_environment(write: Writer) -> None:
     root = str(Path(kerncast.__path__[0]).parent)
     done = subprocess.run(
         [sys.executable, "-c", code],
-        env={"PATH": "/usr/bin:/bin", "PYTHONPATH": root},
+        env={"PATH": "/usr/bin:/bin", "PYTHONPATH": root, "KERNCAST_CACHE": "off"},
         capture_output=True,
         text=True,
         check=False,

@@ -38,15 +38,16 @@ class Inputs:
             self.names |= header_names(f"{name} {value}".encode())
         searched = [os.path.realpath(folder) for folder in (request.source.parent, *request.include_dirs)]
         self._folders |= dict.fromkeys(searched)
+        wheels = {os.path.realpath(folder) for folder in header_folders()}
         for folder in dict.fromkeys(searched):
-            for name in _provided_in(folder):
+            for name in () if folder in wheels else _provided_in(folder):
                 self._look(os.path.join(folder, name))  # noqa: PTH118  thousands of times: Path takes ten times longer
         self._close()
 
     @property
     def digest(self) -> str:
-        """SHA-256 over every place and what is there."""
-        lines = (f"{place}\0{state}\n" for place, state in sorted(self._states.items()))
+        """SHA-256 over every place where something is, and what."""
+        lines = (f"{place}\0{state}\n" for place, state in sorted(self._states.items()) if state)
         return hashlib.sha256("".join(lines).encode(errors="surrogateescape")).hexdigest()
 
     @property
@@ -108,8 +109,7 @@ def _provided_in(folder: str) -> Iterable[str]:
     yield from stand_ins()
     yield from _ASKED_FOR_BY_WHEELS
     for wheel in header_folders():
-        if folder != os.path.realpath(wheel):
-            yield from _shadows(folder, str(wheel), "")
+        yield from _shadows(folder, str(wheel), "")
 
 
 def _shadows(folder: str, wheel: str, inside: str) -> Iterable[str]:
