@@ -3,7 +3,7 @@
 import typer
 from typer.exceptions import TyperException
 
-from kerncast.cli import bound, collect, doctor, evaluate, gpus, measure, occupancy, predict, profile, train
+from kerncast.cli import bound, cache, collect, doctor, evaluate, gpus, measure, occupancy, predict, profile, train
 from kerncast.errors import InputError
 from kerncast.version import __version__
 
@@ -24,6 +24,7 @@ app.command("measure")(measure.command)
 app.command("collect", context_settings={"allow_interspersed_args": False})(collect.command)
 app.command("train")(train.command)
 app.command("evaluate")(evaluate.command)
+app.command("cache")(cache.command)
 app.command("doctor")(doctor.command)
 
 

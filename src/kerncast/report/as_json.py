@@ -1,6 +1,7 @@
 """The JSON objects of the command line: a promise, pinned by tests and versioned by ``schema_version``."""
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from kerncast.gpu import GPU, Fact
@@ -9,6 +10,7 @@ from kerncast.prediction import Prediction, Timing, Transfer
 
 if TYPE_CHECKING:  # what lists GPUs does not wait for the compiler and the executor
     from kerncast.compile import ToolStatus
+    from kerncast.compile.cache import CacheReport
     from kerncast.forecast import Forecast
     from kerncast.models.missing_facts import MissingFacts
 
@@ -127,6 +129,20 @@ def _fact(fact: Fact) -> dict[str, Any]:
         "unit": fact.unit,
         "sources": list(fact.sources),
         "status": fact.status.value,
+    }
+
+
+def cache_object(report: "CacheReport") -> dict[str, Any]:
+    """Return where compiled kernels are remembered, and how much."""
+    oldest = report.usage.oldest_use
+    return {
+        "folder": None if report.folder is None else str(report.folder),
+        "is_used": report.is_used,
+        "why_not": report.why_not,
+        "entries": report.usage.entries,
+        "bytes": report.usage.bytes,
+        "most_bytes": report.most_bytes,
+        "oldest_use": None if oldest is None else datetime.fromtimestamp(oldest, UTC).isoformat(timespec="seconds"),
     }
 
 

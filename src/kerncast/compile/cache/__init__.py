@@ -2,6 +2,7 @@
 
 from kerncast.compile.cache.place import Place, cache_place
 from kerncast.compile.cache.remembered import Remembered, recall
+from kerncast.compile.cache.report import CacheReport, cache_report
 from kerncast.compile.cache.store import Store, Usage
 
-__all__ = ["Place", "Remembered", "Store", "Usage", "cache_place", "recall"]
+__all__ = ["CacheReport", "Place", "Remembered", "Store", "Usage", "cache_place", "cache_report", "recall"]

@@ -127,6 +127,14 @@ class Store:
             return error.strerror or str(error)
         return None
 
+    def is_there(self) -> bool:
+        """Tell whether anything stands in the place of the folder."""
+        try:
+            self.folder.lstat()
+        except OSError:
+            return False
+        return True
+
     def is_ours(self) -> bool:
         """Tell whether the folder is a cache that kerncast made."""
         if unsafe(self.folder):
