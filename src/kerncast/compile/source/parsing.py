@@ -13,7 +13,7 @@ from kerncast.compile.headers import stand_ins
 from kerncast.compile.headers.prelude import PRELUDE
 
 # CXTranslationUnit_KeepGoing: a missing header does not end the parse (clang-c/Index.h; not named in cindex).
-_KEEP_GOING = 0x200
+KEEP_GOING = 0x200
 
 #: A folder that exists only in the tables of the parser.
 SHIM_FOLDER = "/kerncast-shims"
@@ -43,7 +43,8 @@ _GUARDS = (
     " SURFACE_INDIRECT_FUNCTIONS SURFACE_TYPES TEXTURE_INDIRECT_FUNCTIONS TEXTURE_TYPES VECTOR_FUNCTIONS VECTOR_TYPES"
 )
 
-_PARSE = (
+#: Put before the source that is parsed.
+DEVICE_DECLARATIONS = (
     "".join(f"#define __{guard}_H__\n" for guard in _GUARDS.split())
     + """
 #define KERNCAST_PARSE 1
@@ -146,7 +147,7 @@ namespace cooperative_groups { struct thread_block {}; struct grid_group {}; }
 """
 
 #: What the parser sees instead of headers of the toolkit: only types that a kernel may take as parameters.
-_TOOLKIT_SHIMS = {
+TOOLKIT_SHIMS = {
     "cuda_fp16.h": _HALF,
     "cuda_bf16.h": _BFLOAT,
     "cuda_fp8.h": _FP8,
@@ -178,14 +179,14 @@ class ParseOptions:
 
 def parse(source: Path, options: ParseOptions, extra: str | None = None) -> TranslationUnit | None:
     """Parse a source, with extra text behind it where given; None where libclang gives up."""
-    files = [(f"{SHIM_FOLDER}/{name}", text) for name, text in (stand_ins() | _TOOLKIT_SHIMS).items()]
-    files.append((_DECLARATIONS, _PARSE + PRELUDE))
+    files = [(f"{SHIM_FOLDER}/{name}", text) for name, text in (stand_ins() | TOOLKIT_SHIMS).items()]
+    files.append((_DECLARATIONS, DEVICE_DECLARATIONS + PRELUDE))
     main = str(source)
     if extra is not None:
         main = f"{SHIM_FOLDER}/kerncast_extra.cu"
         files.append((main, f'#include "{source.resolve()}"\n{extra}\n'))
     try:
-        return Index.create().parse(main, _arguments(options), files, options=_KEEP_GOING)
+        return Index.create().parse(main, _arguments(options), files, options=KEEP_GOING)
     except TranslationUnitLoadError:
         return None
 

@@ -52,7 +52,7 @@ def instance_signature(unit: TranslationUnit | None, template: KernelSignature) 
             if len(types) != len(template.parameters):
                 return None
             parameters = tuple(
-                _parameter(declared.name, type_) for declared, type_ in zip(template.parameters, types, strict=True)
+                parameter_of(declared.name, type_) for declared, type_ in zip(template.parameters, types, strict=True)
             )
             return KernelSignature(template.name, parameters, False, template.template_parameters, template.line)
     return None
@@ -77,7 +77,7 @@ def _signature(cursor: Cursor, errors: frozenset[tuple[str, int]]) -> KernelSign
     return KernelSignature(
         name=qualified_name(cursor),
         parameters=tuple(
-            _unknown(c) if _is_unresolved(c, errors) else _parameter(c.spelling, c.type)
+            _unknown(c) if _is_unresolved(c, errors) else parameter_of(c.spelling, c.type)
             for c in children
             if c.kind == CursorKind.PARM_DECL
         ),
@@ -87,7 +87,8 @@ def _signature(cursor: Cursor, errors: frozenset[tuple[str, int]]) -> KernelSign
     )
 
 
-def _parameter(name: str, type_: Type) -> Parameter:
+def parameter_of(name: str, type_: Type) -> Parameter:
+    """Return what a type says of a parameter."""
     canonical = type_.get_canonical()
     kind = _kind(canonical)
     pointee = type_.get_pointee() if kind == "pointer" else None

@@ -1,0 +1,1 @@
+"""What host code says of launches: which kernels it starts, how wide, and on which arguments."""

@@ -1,0 +1,157 @@
+"""What functions give: those of the source by their return statements, those of the C library by their names."""
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from clang.cindex import CursorKind, TypeKind
+
+from kerncast.compile.host import arithmetic
+from kerncast.compile.host.program import ANYHOW, POINTEE, Place, Step, Write, place_of
+from kerncast.compile.host.reaching import Chance, Frame, Moment
+from kerncast.compile.host.tree import Call, Node
+from kerncast.compile.host.undecided import Undecided
+
+if TYPE_CHECKING:
+    from kerncast.compile.host.values import Values
+
+_TEXT_TO_INT = {"atoi", "atol", "atoll", "stoi", "stol", "stoll", "stoul", "stoull", "strtol", "strtoul", "strtoll",
+                "strtoull"}  # fmt: skip
+_TEXT_TO_FLOAT = {"atof", "stof", "stod", "strtod", "strtof"}
+#: Functions that change nothing of what they get the address of.
+_READING = {"printf", "fprintf", "sprintf", "snprintf", "free", "fwrite", "cudaFree", "cudaFreeHost", "delete",
+            "cudaMemcpyToSymbol", "cudaMemcpyToSymbolAsync", "cudaEventRecord", "cudaStreamSynchronize"}  # fmt: skip
+_AXES = ("x", "y", "z", "w")
+_VECTOR_TYPE = re.compile(r"(?:dim3|u?(?:char|short|int|long|longlong)[1-4]|(?:float|double)[1-4])\Z")
+_MAKE = re.compile(r"make_\w+[1-4]\Z")
+_WHOLE = re.compile(r"\s*([+-]?\d+)")
+_REAL = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)")
+_POINTERS = {TypeKind.POINTER, TypeKind.NULLPTR}
+_TEXT_METHODS = {"c_str", "string"}
+
+
+class Calls:
+    """Values of calls, for Values."""
+
+    def __init__(self, values: "Values") -> None:
+        self._values = values
+
+    def value(self, call: Call, frame: Frame | None) -> Any:
+        """Return what a call gives; raises Undecided."""
+        values, name = self._values, call.name
+        callee = values.program.callee(call)
+        if callee is not None and not call.is_constructor:
+            return self._returned(call, callee, (), frame)
+        if name.startswith("operator ") and call.receiver is not None:
+            return values.value(call.receiver, frame)
+        if name in _TEXT_TO_INT or name in _TEXT_TO_FLOAT:
+            return _parsed(name, values.value(call.arguments[0], frame)) if call.arguments else None
+        if name == "size" and call.receiver is not None:
+            return values.pointers.count(call.receiver, frame)
+        if name in _TEXT_METHODS:
+            inner = call.receiver or (call.arguments[0] if call.arguments else None)
+            if inner is not None:
+                return values.value(inner, frame)
+        if call.node.type.kind in _POINTERS:
+            return values.pointers.of_call(call, frame)
+        if arithmetic.is_known(name, len(call.arguments)):
+            found = arithmetic.called(name, [values.number(each, frame) for each in call.arguments])
+            if found is not None:
+                return found
+        if call.is_constructor and len(call.arguments) == 1:
+            return values.value(call.arguments[0], frame)
+        raise Undecided(f"{name}(…) is not known here" if name else "it is not plain enough to be followed")
+
+    def part(self, call: Call, path: tuple[Step, ...], frame: Frame | None) -> Any:
+        """Return a part of the struct that a call gives; raises Undecided, LookupError where it gives nothing."""
+        values = self._values
+        callee = values.program.callee(call)
+        if callee is not None and not call.is_constructor:
+            return self._returned(call, callee, path, frame)
+        if call.is_constructor and len(call.arguments) == 1 and _is_copied(call):
+            return values.part(call.arguments[0], path, frame)
+        is_vector = call.is_constructor and _VECTOR_TYPE.match(call.name)
+        if (is_vector or _MAKE.match(call.name)) and path[0] in _AXES:
+            which = _AXES.index(str(path[0]))
+            if which < len(call.arguments):
+                return values.value(call.arguments[which], frame)
+        if call.is_constructor:
+            raise LookupError
+        raise Undecided(f"{call.name}(…) is not known here")
+
+    def passed(self, write: Write, rest: tuple[Step, ...], frame: Frame | None) -> Any:
+        """Return what a variable is after a call that got its address; raises Undecided, LookupError."""
+        call, values = write.call, self._values
+        if call is None:
+            raise LookupError
+        callee = values.program.callee(call)
+        if callee is None:
+            return self._passed_to_unknown(call, write, rest, frame)
+        inner = Frame(call, callee, frame)
+        end = Moment(callee.last + 1, callee, inner)
+        if write.argument == ANYHOW:
+            return values.at(Place(write.place.root, rest), end)
+        parameters = [each for each in callee.children if each.kind == CursorKind.PARM_DECL]
+        if not 0 <= write.argument < len(parameters):
+            raise LookupError
+        key = parameters[write.argument].key
+        is_address = not write.is_through and parameters[write.argument].type.kind == TypeKind.POINTER
+        if is_address and not (rest and isinstance(rest[0], str) and rest[0] != POINTEE):
+            rest = (POINTEE, *rest)
+        return values.at(Place(key, rest), end)
+
+    def _passed_to_unknown(self, call: Call, write: Write, rest: tuple[Step, ...], frame: Frame | None) -> Any:
+        values = self._values
+        if call.name in _READING or write.argument < 0:
+            raise LookupError
+        if call.name == "swap" and len(call.arguments) == 2:
+            other = place_of(call.arguments[1 - write.argument])
+            if other is not None:
+                moment = Moment(call.node.order, call.node.function, frame)
+                return values.at(Place(other.root, (*other.path, *rest)), moment, call.arguments[1 - write.argument].plain)
+        if not rest and write.argument == 0:
+            found = values.pointers.allocated(call, frame)
+            if found is not None:
+                return found
+        raise Undecided(f"{call.name}(…) sets it")
+
+    def _returned(self, call: Call, callee: Node, path: tuple[Step, ...], frame: Frame | None) -> Any:
+        """Return what the function of a call returns, or a part of it."""
+        values = self._values
+        inner = Frame(call, callee, frame)
+        end = Moment(callee.last + 1, callee, inner)
+        possible: list[Any] = []
+        for node in callee.walk():
+            if node.kind != CursorKind.RETURN_STMT or not node.children or _is_in_lambda(node):
+                continue
+            chance = values.reaching.chance(node, end)
+            if chance is Chance.NEVER:
+                continue
+            result = node.children[0]
+            possible.append(values.part(result, path, inner) if path else values.value(result, inner))
+            if chance is Chance.CERTAIN:
+                break
+            if chance is Chance.REPEATED:
+                raise Undecided(f"{callee.name}(…) returns from a loop")
+        if not possible:
+            raise Undecided(f"{callee.name}(…) is not known here")
+        return values.reaching.agreed(possible)
+
+
+def _parsed(name: str, text: Any) -> int | float:
+    """Return the number at the beginning of a text, 0 where there is none, as C does."""
+    if not isinstance(text, str):
+        raise Undecided(f"{name} of what is no text")
+    if name in _TEXT_TO_FLOAT:
+        found = _REAL.match(text)
+        return float(found[1]) if found else 0.0
+    found = _WHOLE.match(text)
+    return int(found[1]) if found else 0
+
+
+def _is_copied(call: Call) -> bool:
+    """Whether a constructor copies an object of its own type."""
+    return bool(call.arguments[0].plain.type.get_declaration() == call.node.type.get_declaration())
+
+
+def _is_in_lambda(node: Node) -> bool:
+    return any(parent.kind == CursorKind.LAMBDA_EXPR for parent, _ in node.ancestors())

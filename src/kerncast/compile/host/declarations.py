@@ -1,0 +1,175 @@
+"""What the parser sees of the CUDA runtime and of libraries where host code is read: enough for its types to be known.
+
+Nothing of it is ever run or compiled; a function has a body only where its value matters.
+"""
+
+#: Names that any header of C or CUDA may have brought along.
+RUNTIME = """
+struct KerncastAny {
+  template <class... A> KerncastAny(A &&...) {}
+  template <class T> operator T() const;
+  template <class... A> KerncastAny operator()(A &&...) const;
+  template <class T> const KerncastAny &operator<<(const T &) const;
+  template <class T> const KerncastAny &operator>>(T &) const;
+};
+struct cudaDeviceProp {
+  char name[256]; size_t totalGlobalMem, sharedMemPerBlock, sharedMemPerMultiprocessor, sharedMemPerBlockOptin;
+  int regsPerBlock, warpSize, maxThreadsPerBlock, maxThreadsDim[3], maxGridSize[3], clockRate, major, minor;
+  int multiProcessorCount, concurrentKernels, l2CacheSize, maxThreadsPerMultiProcessor, memoryClockRate;
+  int memoryBusWidth, cooperativeLaunch, canMapHostMemory, integrated, managedMemory, maxBlocksPerMultiProcessor;
+  size_t totalConstMem, textureAlignment, memPitch; int asyncEngineCount, unifiedAddressing;
+};
+template <class T> cudaError_t cudaMalloc(T **, size_t);
+template <class T> cudaError_t cudaMallocManaged(T **, size_t, unsigned = 1);
+template <class T> cudaError_t cudaMallocHost(T **, size_t, unsigned = 0);
+template <class T> cudaError_t cudaHostAlloc(T **, size_t, unsigned);
+template <class T> cudaError_t cudaMallocAsync(T **, size_t, cudaStream_t);
+template <class T> cudaError_t cudaMallocPitch(T **, size_t *, size_t, size_t);
+cudaError_t cudaMemcpy(void *, const void *, size_t, cudaMemcpyKind);
+cudaError_t cudaMemcpyAsync(void *, const void *, size_t, cudaMemcpyKind, cudaStream_t = 0);
+cudaError_t cudaMemset(void *, int, size_t);
+cudaError_t cudaMemsetAsync(void *, int, size_t, cudaStream_t = 0);
+cudaError_t cudaFree(void *); cudaError_t cudaFreeHost(void *);
+template <class T> cudaError_t cudaLaunchKernel(T, dim3, dim3, void **, size_t = 0, cudaStream_t = 0);
+template <class T> cudaError_t cudaLaunchCooperativeKernel(T, dim3, dim3, void **, size_t = 0, cudaStream_t = 0);
+template <class T> cudaError_t cudaMemcpyToSymbol(
+    const T &, const void *, size_t, size_t = 0, cudaMemcpyKind = cudaMemcpyHostToDevice);
+template <class T> cudaError_t cudaGetSymbolAddress(void **, const T &);
+template <class T> cudaError_t cudaHostGetDevicePointer(T **, void *, unsigned);
+extern "C" {
+void *malloc(size_t); void *calloc(size_t, size_t); void free(void *); void exit(int); void abort();
+void *aligned_alloc(size_t, size_t);
+int atoi(const char *); long atol(const char *); long long atoll(const char *); double atof(const char *);
+long strtol(const char *, char **, int); unsigned long strtoul(const char *, char **, int);
+double strtod(const char *, char **);
+int strcmp(const char *, const char *); int strncmp(const char *, const char *, size_t);
+int rand(); void srand(unsigned);
+}
+#define stdout 0
+#define stderr 0
+#define stdin 0
+#define CUDART_VERSION 12090
+"""
+
+_MATH_OF_ONE = "ceil floor round trunc sqrt exp log log2 log10 fabs sin cos tan cbrt rint"
+_MATH_OF_TWO = "pow fmod fmin fmax atan2 hypot"
+
+
+def _math() -> str:
+    """Declare the functions of math.h for double, float and whole numbers, also in std."""
+    rows = []
+    for names, parameters in ((_MATH_OF_ONE, 1), (_MATH_OF_TWO, 2)):
+        for name in names.split():
+            for type_name, suffix in (("double", ""), ("float", "")):
+                rows.append(f"{type_name} {name}{suffix}({', '.join([type_name] * parameters)});")
+            # A mixture of types is a double.
+            generic = "class T" if parameters == 1 else "class T, class U"
+            taken = "T" if parameters == 1 else "T, U"
+            rows.append(f"template <{generic}> double {name}({taken});")
+            rows.append(f"float {name}f({', '.join(['float'] * parameters)});")
+    rows += ["int abs(int);", "long abs(long);", "double abs(double);", "float abs(float);"]
+    names = f"{_MATH_OF_ONE} {_MATH_OF_TWO} abs".split()
+    used = " ".join(f"using ::{name};" for name in names)
+    wrapped = " ".join(f"using ::{name};" for name in ("malloc", "calloc", "free", "exit", "abort", "atoi", "atof"))
+    minimum = (
+        "template <class T, class U> constexpr auto min(T a, U b) -> decltype(a + b) { return b < a ? b : a; }\n"
+        "template <class T, class U> constexpr auto max(T a, U b) -> decltype(a + b) { return a < b ? b : a; }"
+    )
+    return "\n".join(rows) + f"\nnamespace std {{ {used} {wrapped} }}\n{minimum}\n"
+
+
+def _vectors() -> str:
+    """Declare make_float4 and its like."""
+    rows = []
+    for short in ("char", "uchar", "short", "ushort", "int", "uint", "long", "ulong", "longlong", "ulonglong", "float",
+                  "double"):  # fmt: skip
+        for width in (1, 2, 3, 4):
+            members = "xyzw"[:width]
+            parameters = ", ".join(f"decltype({short}{width}::{m}) {m}" for m in members)
+            rows.append(f"inline {short}{width} make_{short}{width}({parameters}) {{ return {{{', '.join(members)}}}; }}")
+    return "\n".join(rows)
+
+
+_CONTAINER = """
+template <class T, class... R> struct {name} {{
+  typedef T value_type; typedef T *iterator; typedef const T *const_iterator; typedef size_t size_type;
+  template <class... A> explicit {name}(A &&...) {{}}
+  {name}(std::initializer_list<T>);
+  size_t size() const; bool empty() const; T *data() const; T &operator[](size_t) const; T &at(size_t) const;
+  T *begin() const; T *end() const; T *cbegin() const; T *cend() const; T &front() const; T &back() const;
+  template <class... A> void push_back(A &&...); template <class... A> void emplace_back(A &&...);
+  template <class... A> void resize(A &&...); template <class... A> void reserve(A &&...);
+  template <class... A> void assign(A &&...); template <class... A> void insert(A &&...);
+  void clear(); void pop_back(); void shrink_to_fit();
+  template <class U> {name} &operator=(const U &);
+}};
+"""
+
+_INITIALIZER_LIST = """
+namespace std {
+template <class T> class initializer_list {
+  const T *first; decltype(sizeof(0)) count;
+public:
+  constexpr initializer_list() : first(0), count(0) {}
+  constexpr decltype(sizeof(0)) size() const { return count; }
+};
+}
+"""
+
+_VECTOR = '#pragma once\n#include "cstddef"\n#include "algorithm"\n' + (
+    "namespace std {" + _CONTAINER.format(name="vector") + "}\n"
+)
+_THRUST = (
+    '#pragma once\n#include "vector"\nnamespace thrust {\n'
+    + "".join(_CONTAINER.format(name=name) for name in ("device_vector", "host_vector", "universal_vector"))
+    + """
+template <class T> struct device_ptr { device_ptr(T * = 0); T *get() const; };
+template <class T> T *raw_pointer_cast(T *); template <class T> T *raw_pointer_cast(device_ptr<T>);
+template <class T> device_ptr<T> device_pointer_cast(T *);
+}
+"""
+)
+_STREAMS = '#pragma once\n#include "string"\nnamespace std { extern KerncastAny cout, cerr, cin, endl, fixed, flush;\n' + (
+    "typedef KerncastAny ostream; typedef KerncastAny istream; typedef KerncastAny ifstream;"
+    " typedef KerncastAny ofstream; typedef KerncastAny fstream; typedef KerncastAny stringstream;"
+    " typedef KerncastAny ostringstream; typedef KerncastAny istringstream;\n"
+    "template <class... A> KerncastAny setprecision(A &&...); template <class... A> KerncastAny setw(A &&...);\n}\n"
+)
+_STRING = """#pragma once
+#include "vector"
+namespace std {
+struct string : vector<char> {
+  template <class... A> string(A &&...) {}
+  const char *c_str() const; size_t length() const; template <class T> bool operator==(const T &) const;
+  template <class T> string &operator+=(const T &); size_t find(const char *) const;
+};
+template <class... A> int stoi(A &&...); template <class... A> long stol(A &&...);
+template <class... A> unsigned long stoul(A &&...); template <class... A> double stod(A &&...);
+template <class... A> float stof(A &&...); template <class T> string to_string(T);
+}
+"""
+_CHRONO = """#pragma once
+namespace std { namespace chrono {
+struct duration_ : KerncastAny { double count() const; };
+template <class... T> struct duration : duration_ { template <class... A> duration(A &&...) {} };
+struct time_point : KerncastAny { duration_ operator-(const time_point &) const; };
+struct steady_clock { typedef chrono::time_point time_point; typedef duration_ duration; static time_point now(); };
+typedef steady_clock high_resolution_clock; typedef steady_clock system_clock;
+typedef duration_ seconds; typedef duration_ milliseconds; typedef duration_ microseconds; typedef duration_ nanoseconds;
+template <class T, class U> T duration_cast(U);
+} }
+namespace std { typedef KerncastAny milli; typedef KerncastAny micro; typedef KerncastAny nano; }
+"""
+
+_THRUST_HEADERS = "host_vector device_vector universal_vector device_ptr"
+
+#: Headers that replace the stand-ins for device code, by name.
+HEADERS: dict[str, str] = {
+    "vector": _VECTOR,
+    "string": _STRING,
+    "iostream": _STREAMS,
+    "chrono": _CHRONO,
+    **{f"thrust/{name}.h": _THRUST for name in _THRUST_HEADERS.split()},
+}
+
+DECLARATIONS = _INITIALIZER_LIST + RUNTIME + _math() + _vectors()

@@ -1,0 +1,276 @@
+"""The launches of host code with their values: geometry, shared memory, one value per parameter."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from clang.cindex import Cursor, CursorKind, TemplateArgumentKind, Type, TypeKind
+
+from kerncast.compile.host.buffers import buffer_text, struct_text
+from kerncast.compile.host.contents import Contents
+from kerncast.compile.host.libclang import written_at
+from kerncast.compile.host.memory import Function, Memory
+from kerncast.compile.host.program import Program, place_of
+from kerncast.compile.host.tree import Call, Node
+from kerncast.compile.host.undecided import Undecided
+from kerncast.compile.host.values import Values
+from kerncast.compile.host_launches import UNDECIDED, HostArgument, HostLaunch, HostResult, HostValue
+from kerncast.compile.nouns import Parameter
+from kerncast.compile.source.parsing import qualified_name
+from kerncast.compile.source.signatures import parameter_of
+
+#: Functions that launch the kernel that is their first argument: grid, block, and an array of addresses.
+_LAUNCHING = {"cudaLaunchKernel", "cudaLaunchCooperativeKernel", "hipLaunchKernel", "hipLaunchCooperativeKernel"}
+#: Macros of HIP that take kernel, grid, block, shared memory and stream before the kernel's arguments.
+_LAUNCHING_BY_LIST = {"hipLaunchKernelGGL"}
+_LONGEST_TEXT = 100
+_REFERENCES = {CursorKind.TYPE_REF, CursorKind.TEMPLATE_REF, CursorKind.NAMESPACE_REF}
+
+
+class _Site:
+    """One launch: its call, and the expressions that it is made of."""
+
+    def __init__(self, call: Call, kernel: Node, configuration: list[Node], arguments: list[Node] | None) -> None:
+        self.call = call
+        self.kernel = kernel
+        self.configuration = configuration
+        self.arguments = arguments
+        """None where they cannot be told apart"""
+
+
+class Launches:
+    """Finds the launches of a program and evaluates them."""
+
+    def __init__(self, program: Program, arguments: tuple[str, ...] | None) -> None:
+        self._program = program
+        self._values = Values(program, arguments)
+        self._contents = Contents(self._values)
+        self._texts: dict[str, bytes] = {}
+
+    def found(self) -> tuple[HostLaunch, ...]:
+        """Return every launch once, in the order of the text."""
+        found: dict[tuple[str, int, str], tuple[int, HostLaunch]] = {}
+        for site in self._sites():
+            node = site.call.node
+            launch = self._launch(site)
+            key = (node.file, written_at(node.cursor.extent.start), launch.kernel)
+            # A lambda stands in the function around it, and by itself: there its calls are known.
+            rank = int(node.function.name == "operator()" and node.function.order in self._program.caller)
+            if key not in found or rank > found[key][0]:
+                found[key] = (rank, launch)
+        return tuple(launch for _, (_, launch) in sorted(found.items(), key=lambda item: item[0][:2]))
+
+    def _sites(self) -> list[_Site]:
+        sites = []
+        for call in self._program.launches:
+            configuration = call.configuration.call if call.configuration is not None else None
+            if configuration is not None and call.callee is not None:
+                sites.append(_Site(call, call.callee.plain, configuration.arguments, call.arguments))
+        for call in self._program.every_call:
+            given = call.arguments
+            if call.name in _LAUNCHING and len(given) >= 4:
+                addresses = self._addresses(given[3])
+                sites.append(_Site(call, given[0].plain, [given[1], given[2], *given[4:5]], addresses))
+            elif call.name in _LAUNCHING_BY_LIST and len(given) >= 5:
+                sites.append(_Site(call, given[0].plain, given[1:4], given[5:]))
+        return sites
+
+    def _addresses(self, node: Node) -> list[Node] | None:
+        """Return what the addresses in an array of a launch point to."""
+        place = place_of(node)
+        writes = self._program.writes.get(place.root, []) if place is not None else []
+        lists = [w.value for w in writes if w.value is not None and w.value.kind == CursorKind.INIT_LIST_EXPR]
+        if len(writes) != 1 or len(lists) != 1 or lists[0] is None:
+            return None
+        found = []
+        for element in lists[0].children:
+            plain = element.plain
+            if plain.kind != CursorKind.UNARY_OPERATOR or not plain.children:
+                return None
+            found.append(plain.children[0])
+        return found
+
+    def _launch(self, site: _Site) -> HostLaunch:
+        node, configuration = site.call.node, site.configuration
+        kernel = self._kernel(site.kernel)
+        parameters = [child for child in kernel.get_children() if child.kind == CursorKind.PARM_DECL] if kernel else []
+        written = self._text(site.kernel)
+        shared = configuration[2] if len(configuration) > 2 else None
+        return HostLaunch(
+            kernel=_instance(kernel) if kernel is not None else _unknown_instance(site.kernel, written),
+            written=written,
+            place=self._values.where(node),
+            grid=self._extent(configuration[0]),
+            block=self._extent(configuration[1]),
+            shared_bytes=self._number(shared) if shared is not None else HostValue("", "", 0),
+            arguments=tuple(
+                HostArgument(parameter_of(p.spelling, p.type), self._argument(p.type, site, place))
+                for place, p in enumerate(parameters)
+            ),
+        )
+
+    def _kernel(self, node: Node) -> Cursor | None:
+        """Return the kernel that is launched; None where it cannot be told."""
+        if node.kind == CursorKind.UNARY_OPERATOR and node.children:
+            node = node.children[0].plain
+        meant = node.meant
+        if meant is not None and meant.kind == CursorKind.FUNCTION_DECL:
+            return meant
+        self._values.begin()
+        try:
+            found = self._values.pointers.value(node, None)
+        except (Undecided, LookupError, RecursionError):
+            return None
+        return found.cursor if isinstance(found, Function) else None
+
+    def _evaluated(self, node: Node, evaluate: Callable[[], HostResult]) -> HostValue:
+        self._values.begin()
+        expression, place = self._described(node), self._values.where(node)
+        try:
+            value = evaluate()
+        except Undecided as error:
+            return HostValue(expression, place, None, tuple(self._values.notes), str(error))
+        except LookupError:
+            return HostValue(expression, place, None, (), "it is set nowhere here")
+        except RecursionError:
+            return HostValue(expression, place, None, (), "it lies too deep")
+        return HostValue(expression, place, value, tuple(self._values.notes))
+
+    def _number(self, node: Node) -> HostValue:
+        return self._evaluated(node, lambda: int(self._values.number(node, None)))
+
+    def _extent(self, node: Node) -> HostValue:
+        """Return the extents of a grid or a block, as far as they are known."""
+        self._values.begin()
+        numbers: list[int | None] = []
+        reasons: list[str] = []
+        is_number = _is_whole(node.plain.type)
+        for axis in "xyz":
+            try:
+                number = self._values.value(node, None) if is_number else self._values.part(node, (axis,), None)
+                if not isinstance(number, int | float) or number < 1:
+                    raise Undecided(f"{axis} would be {number}")
+                numbers.append(int(number))
+            except Undecided as error:
+                numbers.append(None)
+                reasons.append(str(error))
+            except (LookupError, RecursionError):
+                numbers.append(None)
+                reasons.append("it is not plain enough to be followed")
+            if is_number:
+                break
+        while len(numbers) > 1 and numbers[-1] == 1:
+            numbers.pop()
+        if None in numbers and len(numbers) == 3 and all(each is None for each in numbers):
+            numbers = [None]
+        reason = "; ".join(dict.fromkeys(reasons)) or None
+        return HostValue(
+            self._described(node), self._values.where(node), tuple(numbers), tuple(self._values.notes), reason
+        )
+
+    def _argument(self, type_: Type, site: _Site, place: int) -> HostValue:
+        where = self._values.where(site.call.node)
+        if site.arguments is None or place >= len(site.arguments):
+            return HostValue(site.call.name, where, None, (), "the arguments of this launch are not followed")
+        node = site.arguments[place]
+        parameter = parameter_of("", type_)
+        if parameter.kind == "struct":
+            value = self._evaluated(node, lambda: struct_text(self._values, node, type_))
+            return value if value.value is not None else _placed(value, f"bytes({UNDECIDED})", parameter)
+        if parameter.is_pointer:
+            return self._pointer(node, type_)
+        if parameter.kind == "unknown":
+            return HostValue(self._described(node), where, None, (), f"the type {type_.spelling} is not known")
+        return self._evaluated(node, lambda: self._scalar(node, parameter))
+
+    def _scalar(self, node: Node, parameter: Parameter) -> HostResult:
+        number = self._values.number(node, None)
+        if parameter.kind == "bool":
+            return bool(number)
+        return float(number) if parameter.kind == "float" else int(number)
+
+    def _pointer(self, node: Node, type_: Type) -> HostValue:
+        pointee = type_.get_canonical().get_pointee().get_canonical()
+
+        def text() -> HostResult:
+            memory = self._values.pointers.value(node, None)
+            if not isinstance(memory, Memory):
+                if memory == 0:
+                    return 0
+                raise Undecided("it is no pointer to memory")
+            found, notes = buffer_text(memory, pointee, self._contents)
+            for note in notes:
+                self._values.note(note)
+            return found
+
+        value = self._evaluated(node, text)
+        return value if value.value is not None else _placed(value, _empty_buffer(pointee), None)
+
+    def _described(self, node: Node) -> str:
+        """Return the text of an expression; of a variable that is set once, how it is set."""
+        text = self._text(node)
+        place = place_of(node)
+        writes = [] if place is None else self._program.writes.get(place.root, [])
+        if place is None or place.path or len(writes) != 1 or writes[0].node.function is not node.function:
+            return text
+        setting = self._text(writes[0].node)
+        return setting if len(setting) > len(text) and writes[0].value is not None else text
+
+    def _text(self, node: Node) -> str:
+        """Return an expression as it is written, on one line."""
+        extent = node.cursor.extent
+        start, end = written_at(extent.start), written_at(extent.end)
+        if not node.file:
+            return ""
+        if node.file not in self._texts:
+            try:
+                self._texts[node.file] = Path(node.file).read_bytes()
+            except OSError:
+                self._texts[node.file] = b""
+        text = " ".join(self._texts[node.file][start:end].decode(errors="replace").split())
+        return text if len(text) <= _LONGEST_TEXT else text[: _LONGEST_TEXT - 1] + "…"
+
+
+def _placed(value: HostValue, text: str, parameter: Parameter | None) -> HostValue:
+    """Return an undecided value with what is known of its form."""
+    reason = value.reason or ""
+    if parameter is not None and parameter.byte_size:
+        reason += f"; {parameter.byte_size} bytes of {parameter.type_text}"
+    return HostValue(value.expression, value.place, text, value.notes, reason)
+
+
+def _empty_buffer(pointee: Type) -> str:
+    element = parameter_of("", pointee).element
+    if element is None:
+        return UNDECIDED
+    return f"{element}[{UNDECIDED}] {'random' if element.startswith('f') else 'zeros'}"
+
+
+def _is_whole(type_: Type) -> bool:
+    return parameter_of("", type_).kind in {"integer", "bool"}
+
+
+def _instance(kernel: Cursor) -> str:
+    """Return the name of a kernel, with its template arguments where it is an instance."""
+    name = qualified_name(kernel)
+    count = kernel.get_num_template_arguments()
+    if count < 1:
+        return name
+    texts = [_template_argument(kernel, place) for place in range(count)]
+    return f"{name}<{', '.join(texts)}>" if None not in texts else f"{name}<{UNDECIDED}>"
+
+
+def _template_argument(kernel: Cursor, place: int) -> Any:
+    kind = kernel.get_template_argument_kind(place)
+    if kind == TemplateArgumentKind.TYPE:
+        type_ = kernel.get_template_argument_type(place)
+        return str(type_.spelling) if type_.get_canonical().kind != TypeKind.UNEXPOSED else None
+    if kind == TemplateArgumentKind.INTEGRAL:
+        return str(kernel.get_template_argument_value(place))
+    return None
+
+
+def _unknown_instance(node: Node, written: str) -> str:
+    """Return the name of a kernel of which only the text is known."""
+    name, bracket, _ = written.partition("<")
+    return f"{name.strip()}<{UNDECIDED}>" if bracket else (name.strip() or node.name or UNDECIDED)

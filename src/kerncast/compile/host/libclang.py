@@ -1,0 +1,64 @@
+"""Functions of libclang that cindex 18 declares nowhere (clang-c/Index.h)."""
+
+import ctypes
+from functools import cache
+from typing import Any
+
+from clang.cindex import Cursor, CursorKind, SourceLocation, conf
+
+_INT, _FLOAT = 1, 2
+
+
+@cache
+def _library() -> Any:
+    library = conf.lib
+    pointer = ctypes.c_void_p
+    for name, arguments, result in (
+        ("clang_Cursor_Evaluate", [Cursor], pointer),
+        ("clang_EvalResult_getKind", [pointer], ctypes.c_int),
+        ("clang_EvalResult_getAsLongLong", [pointer], ctypes.c_longlong),
+        ("clang_EvalResult_getAsUnsigned", [pointer], ctypes.c_ulonglong),
+        ("clang_EvalResult_isUnsignedInt", [pointer], ctypes.c_uint),
+        ("clang_EvalResult_getAsDouble", [pointer], ctypes.c_double),
+        ("clang_EvalResult_dispose", [pointer], None),
+        ("clang_getCursorBinaryOperatorKind", [Cursor], ctypes.c_int),
+        ("clang_getCursorUnaryOperatorKind", [Cursor], ctypes.c_int),
+        ("clang_getFileLocation", [SourceLocation, pointer, pointer, pointer, pointer], None),
+    ):
+        function = getattr(library, name)
+        function.argtypes, function.restype = arguments, result
+    return library
+
+
+def constant(expression: Cursor) -> int | float | None:
+    """Return the number that an expression always has; None where that is not known when it is compiled."""
+    library = _library()
+    result = library.clang_Cursor_Evaluate(expression)
+    if not result:
+        return None
+    try:
+        kind = library.clang_EvalResult_getKind(result)
+        if kind == _FLOAT:
+            return float(library.clang_EvalResult_getAsDouble(result))
+        if kind != _INT:
+            return None
+        if library.clang_EvalResult_isUnsignedInt(result):
+            return int(library.clang_EvalResult_getAsUnsigned(result))
+        return int(library.clang_EvalResult_getAsLongLong(result))
+    finally:
+        library.clang_EvalResult_dispose(result)
+
+
+def operator_of(expression: Cursor) -> int:
+    """Return the number of a binary or unary operator, as CXBinaryOperatorKind or CXUnaryOperatorKind."""
+    library = _library()
+    if expression.kind == CursorKind.UNARY_OPERATOR:
+        return int(library.clang_getCursorUnaryOperatorKind(expression))
+    return int(library.clang_getCursorBinaryOperatorKind(expression))
+
+
+def written_at(location: SourceLocation) -> int:
+    """Return the offset where a token was written: of an argument of a macro, its own place."""
+    offset = ctypes.c_uint()
+    _library().clang_getFileLocation(location, None, None, None, ctypes.byref(offset))
+    return offset.value

@@ -1,0 +1,264 @@
+"""Which write of a variable a place in host code sees, when the statements before it have run.
+
+Statements are taken in the order of the text. A loop has begun its first pass where the place is inside it; a branch is
+followed where its condition is known. Writes that may or may not have happened must all give the same value.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+from clang.cindex import CursorKind
+
+from kerncast.compile.host.program import ANYHOW, POINTEE, Place, Step, Write, WriteKind
+from kerncast.compile.host.tree import Call, Node
+from kerncast.compile.host.undecided import Undecided
+
+if TYPE_CHECKING:
+    from kerncast.compile.host.values import Values
+
+_LOOPS = {CursorKind.FOR_STMT, CursorKind.WHILE_STMT, CursorKind.DO_STMT, CursorKind.CXX_FOR_RANGE_STMT}
+_LEAVING = {CursorKind.RETURN_STMT, CursorKind.CXX_THROW_EXPR, CursorKind.GOTO_STMT}
+_ENDING = {"exit", "abort", "_exit", "quick_exit", "terminate", "MPI_Abort"}
+#: What a condition names that looks for options on the command line.
+_OPTIONS = {"argc", "argv", "optarg", "optind", "getopt", "getopt_long", "strcmp", "strncmp", "strcasecmp"}
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """A call whose function is looked into: its parameters are the arguments of this call."""
+
+    call: Call
+    function: Node
+    outer: "Frame | None"
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A place in a function: just before the node of this order."""
+
+    order: int
+    function: Node
+    frame: Frame | None
+
+
+class Chance(Enum):
+    """Whether a statement has run."""
+
+    CERTAIN = "certain"
+    POSSIBLE = "possible"
+    REPEATED = "repeated"
+    NEVER = "never"
+
+
+Read = Callable[[Write, tuple[Step, ...], Frame | None], Any]
+
+
+class Reaching:
+    """Finds the value of a variable at a moment, by asking for the values of writes."""
+
+    def __init__(self, values: "Values") -> None:
+        self._values = values
+        self._program = values.program
+
+    def value(self, place: Place, moment: Moment, read: Read) -> Any:
+        """Return the value of a variable, or of a part of one; raises Undecided, LookupError where nothing writes it."""
+        possible: list[Any] = []
+        function, order, frame = moment.function, moment.order, moment.frame
+        while True:
+            found = self._in_function(place, Moment(order, function, frame), read, possible)
+            if found is not None:
+                return found[0]
+            if self._is_local(place.root, function):
+                break
+            call = frame.call if frame is not None and frame.function is function else self._caller(function)
+            if call is None:
+                break
+            order, function = call.node.order, call.node.function
+            frame = frame.outer if frame is not None else None
+            self._values.spend()
+        return self.agreed(possible)
+
+    def _caller(self, function: Node) -> Call | None:
+        return self._program.caller.get(function.order)
+
+    def _is_local(self, root: int, function: Node) -> bool:
+        declared = self._values.declared(root)
+        return declared is not None and declared is function
+
+    def agreed(self, possible: list[Any]) -> Any:
+        if not possible:
+            raise LookupError
+        if any(isinstance(each, Undecided) for each in possible):
+            raise next(each for each in possible if isinstance(each, Undecided))
+        if any(each != possible[0] for each in possible):
+            raise Undecided(f"is assigned different values: {', '.join(map(_shown, possible[:4]))}")
+        return possible[0]
+
+    def _in_function(self, place: Place, moment: Moment, read: Read, possible: list[Any]) -> tuple[Any] | None:
+        """Return the value that this function has given, in a tuple; None where the caller must be asked."""
+        for write in self._before(place, moment):
+            rest = self._rest(write, place, moment.frame)
+            if rest is None:
+                continue
+            chance = self.chance(write.node, moment)
+            if chance is Chance.NEVER:
+                continue
+            try:
+                if chance is Chance.REPEATED and write.kind is WriteKind.UPDATE:
+                    raise Undecided(f"changes in the loop of {self._values.where(write.node)}")
+                value = read(write, rest, moment.frame)
+            except LookupError:
+                continue
+            except Undecided as error:
+                if chance is Chance.CERTAIN and not possible:
+                    raise
+                value = error
+            if chance is Chance.CERTAIN:
+                self._note_loop(write, place, moment)
+                return (self.agreed([*possible, value]) if possible else value,)
+            possible.append(value)
+        return None
+
+    def _before(self, place: Place, moment: Moment) -> Iterator[Write]:
+        """Yield the writes of a variable before a moment, the last first; calls that write it count as writes."""
+        writes = [
+            each
+            for each in self._program.writes.get(place.root, ())
+            if each.node.function is moment.function
+            and each.node.order < moment.order
+            and not each.node.holds(moment.order)
+        ]
+        if not self._is_local(place.root, moment.function):
+            writes += [
+                Write(call.node, Place(place.root), WriteKind.PASSED, None, call, ANYHOW)
+                for call in self._program.calls_in(moment.function)
+                if call.node.order < moment.order and not call.node.holds(moment.order) and self._writes(call, place.root)
+            ]
+        yield from sorted(writes, key=_when, reverse=True)
+
+    def _writes(self, call: Call, root: int) -> bool:
+        callee = self._program.callee(call)
+        return callee is not None and root in self._program.effects(callee)
+
+    def _rest(self, write: Write, place: Place, frame: Frame | None) -> tuple[Step, ...] | None:
+        """Return what of the path is left behind the part that is written; None where another part is written."""
+        for mine, theirs in zip(place.path, write.place.path, strict=False):
+            if not self._same_step(mine, theirs, frame):
+                return None
+        if len(write.place.path) > len(place.path) or (write.is_through and len(write.place.path) == len(place.path)):
+            return None
+        return place.path[len(write.place.path) :]
+
+    def _same_step(self, mine: Step, theirs: Step, frame: Frame | None) -> bool:
+        if not isinstance(mine, Node) and not isinstance(theirs, Node) and POINTEE not in {mine, theirs}:
+            return mine == theirs
+        indices = [0 if step == POINTEE else step for step in (mine, theirs)]
+        numbers = [
+            self._values.number(each, frame) if isinstance(each, Node) else each for each in indices
+        ]
+        return bool(numbers[0] == numbers[1])
+
+    def chance(self, node: Node, moment: Moment) -> Chance:
+        """Say whether a statement before a moment of the same function has run by then."""
+        chance = Chance.CERTAIN
+        for parent, child in node.ancestors():
+            if parent.holds(moment.order):
+                break
+            found = self._chance_inside(parent, child, moment)
+            if found is Chance.NEVER:
+                return found
+            if found is not Chance.CERTAIN and chance is not Chance.REPEATED:
+                chance = found
+        else:
+            return chance
+        return Chance.NEVER if _is_step_of(node, parent, moment) else chance
+
+    def _chance_inside(self, parent: Node, child: Node, moment: Moment) -> Chance:
+        if parent.kind == CursorKind.IF_STMT and child is not parent.children[0]:
+            return self._chance_of_branch(parent, child, moment)
+        if parent.kind in _LOOPS:
+            if parent.kind == CursorKind.DO_STMT:
+                is_once = self._values.truth(parent.children[-1], moment.frame) is False
+                return Chance.CERTAIN if is_once else Chance.REPEATED
+            if parent.kind == CursorKind.FOR_STMT and child is parent.children[0] and len(parent.children) > 2:
+                return Chance.CERTAIN
+            return self._unknown(parent, child, moment, Chance.REPEATED)
+        if parent.kind in {CursorKind.SWITCH_STMT, CursorKind.CONDITIONAL_OPERATOR}:
+            if child is parent.children[0]:
+                return Chance.CERTAIN
+            return self._unknown(parent, child, moment, Chance.POSSIBLE)
+        if parent.kind == CursorKind.CXX_CATCH_STMT:
+            return Chance.NEVER
+        return Chance.POSSIBLE if parent.kind == CursorKind.LAMBDA_EXPR else Chance.CERTAIN
+
+    def _chance_of_branch(self, parent: Node, child: Node, moment: Moment) -> Chance:
+        condition, *branches = parent.children
+        taken = self._values.truth(condition, moment.frame)
+        if taken is not None:
+            return Chance.CERTAIN if (branches[0] is child) == taken else Chance.NEVER
+        return self._unknown(parent, child, moment, Chance.POSSIBLE)
+
+    def _unknown(self, parent: Node, child: Node, moment: Moment, chance: Chance) -> Chance:
+        """Say what holds where a condition is not known: a branch that ends the program has not been taken."""
+        if _leaves(child, moment):
+            return Chance.NEVER
+        if self._values.has_no_options and _asks_for_options(parent):
+            self._values.note(f"no option changes it at {self._values.where(child)}")
+            return Chance.NEVER
+        return chance
+
+    def _note_loop(self, write: Write, place: Place, moment: Moment) -> None:
+        """Say so where a later pass of the loop around the moment would see another value."""
+        for parent, _ in _around(moment):
+            if parent.kind not in _LOOPS:
+                continue
+            for other in self._program.writes.get(place.root, ()):
+                if other is not write and parent.holds(other.node.order) and other.place.path == write.place.path:
+                    is_later = other.node.order > moment.order or _is_step_of(other.node, parent, moment)
+                    if is_later:
+                        self._values.note(f"in the first pass of the loop of {self._values.where(parent)}")
+                        return
+
+
+def _around(moment: Moment) -> Iterator[tuple[Node, Node]]:
+    """Yield the statements around a moment with the child that it is in, the outermost first."""
+    node = moment.function
+    while True:
+        child = next((each for each in node.children if each.holds(moment.order)), None)
+        if child is None:
+            return
+        yield node, child
+        node = child
+
+
+def _when(write: Write) -> int:
+    """Return when a write happens: behind the call that it is an argument of, behind the value that it takes."""
+    return write.node.last if write.kind is not WriteKind.PASSED else write.node.order
+
+
+def _is_step_of(node: Node, loop: Node, moment: Moment) -> bool:
+    """Whether a node is in what a for loop does after each pass, and the moment inside its body."""
+    if loop.kind != CursorKind.FOR_STMT or len(loop.children) < 2 or not loop.children[-1].holds(moment.order):
+        return False
+    step = loop.children[-2]
+    is_step = step.kind not in {CursorKind.DECL_STMT} and (len(loop.children) > 2 or step.order > loop.order + 1)
+    return is_step and step.holds(node.order) and step is not loop.children[0]
+
+
+def _leaves(branch: Node, moment: Moment) -> bool:
+    """Whether a branch ends the program, or the function while the moment is inside it."""
+    last = branch.children[-1] if branch.kind == CursorKind.COMPOUND_STMT and branch.children else branch
+    if last.plain.call is not None and last.plain.call.name in _ENDING:
+        return True
+    return last.kind in _LEAVING and moment.order <= moment.function.last
+
+
+def _asks_for_options(parent: Node) -> bool:
+    condition = parent.children[0] if parent.kind != CursorKind.FOR_STMT else parent
+    return any(node.name in _OPTIONS for node in condition.walk())
+
+
+def _shown(value: Any) -> str:
+    return str(value) if isinstance(value, int | float) else "a pointer"

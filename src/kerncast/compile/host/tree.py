@@ -1,0 +1,246 @@
+"""The host functions of a source as a tree of nodes in the order of the text, with instances of templates.
+
+libclang shows the body of an instance only behind a reference to it; here it stands beside the other functions, with
+the types and numbers of the instance in place of the template's parameters.
+"""
+
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any
+
+from clang.cindex import Cursor, CursorKind, Type, conf
+
+#: Nodes of all functions together, and of one list of initial values; what is beyond is left out.
+_MOST_NODES = 400_000
+_MOST_IN_LIST = 4096
+
+FUNCTIONS = {CursorKind.FUNCTION_DECL, CursorKind.CXX_METHOD, CursorKind.CONSTRUCTOR}
+_TEMPLATES = {CursorKind.FUNCTION_TEMPLATE}
+_CLASSES = {CursorKind.STRUCT_DECL, CursorKind.CLASS_DECL, CursorKind.CLASS_TEMPLATE}
+_REFERENCES = {CursorKind.TYPE_REF, CursorKind.TEMPLATE_REF, CursorKind.NAMESPACE_REF}
+_CASTS = {
+    CursorKind.CSTYLE_CAST_EXPR, CursorKind.CXX_STATIC_CAST_EXPR, CursorKind.CXX_REINTERPRET_CAST_EXPR,
+    CursorKind.CXX_CONST_CAST_EXPR, CursorKind.CXX_FUNCTIONAL_CAST_EXPR, CursorKind.UNEXPOSED_EXPR,
+    CursorKind.PAREN_EXPR,
+}  # fmt: skip
+_CONFIGURE = {"cudaConfigureCall", "__cudaPushCallConfiguration"}
+
+
+class Node:
+    """One declaration, statement or expression."""
+
+    __slots__ = ("__dict__", "children", "cursor", "kind", "last", "order", "parent")
+
+    def __init__(self, cursor: Cursor, parent: "Node | None", order: int) -> None:
+        self.cursor = cursor
+        self.kind = cursor.kind
+        self.parent = parent
+        self.order = order
+        self.last = order
+        """the highest order inside it"""
+        self.children: list[Node] = []
+
+    @cached_property
+    def name(self) -> str:
+        """What is declared or named; of an unresolved name, its text."""
+        if self.cursor.spelling:
+            return str(self.cursor.spelling)
+        first = self.children[0] if self.children else None
+        return first.name if first and first.kind == CursorKind.OVERLOADED_DECL_REF else ""
+
+    @cached_property
+    def type(self) -> Type:
+        """The type without its aliases."""
+        return self.cursor.type.get_canonical()
+
+    @cached_property
+    def meant(self) -> Cursor | None:
+        """The declaration that is named."""
+        found = self.cursor.referenced
+        return found.canonical if found is not None else None
+
+    @cached_property
+    def key(self) -> int:
+        """What tells declarations apart: 0 where none is named."""
+        return int(self.meant.hash) if self.meant is not None else 0
+
+    @property
+    def line(self) -> int:
+        """Line in its file."""
+        return int(self.cursor.location.line)
+
+    @property
+    def file(self) -> str:
+        """Path of its file."""
+        return str(self.cursor.location.file.name) if self.cursor.location.file else ""
+
+    @cached_property
+    def function(self) -> "Node":
+        """The function that it stands in, or the declaration at namespace scope."""
+        node = self
+        while node.parent is not None:
+            node = node.parent
+        return node
+
+    def holds(self, order: int) -> bool:
+        """Whether the node of this order is inside this one, or is this one."""
+        return self.order <= order <= self.last
+
+    def walk(self) -> Iterator["Node"]:
+        """Yield this node and all inside it, in order."""
+        stack = [self]
+        while stack:
+            node = stack.pop()
+            yield node
+            stack += reversed(node.children)
+
+    def ancestors(self) -> Iterator[tuple["Node", "Node"]]:
+        """Yield pairs of a parent and its child on the way up."""
+        child = self
+        while child.parent is not None:
+            yield child.parent, child
+            child = child.parent
+
+    @cached_property
+    def plain(self) -> "Node":
+        """The expression inside casts and parentheses."""
+        node = self
+        while node.kind in _CASTS and node.call is None:
+            inner = [each for each in node.children if each.kind not in _REFERENCES]
+            if len(inner) != 1:
+                break
+            node = inner[0]
+        return node
+
+    @cached_property
+    def call(self) -> "Call | None":
+        """The call that this node is; None for others."""
+        return _call(self)
+
+
+class Call:
+    """A call of a function, known or not, a constructor among them."""
+
+    __slots__ = ("arguments", "callee", "configuration", "is_constructor", "name", "node")
+
+    def __init__(self, node: Node, callee: Node | None, arguments: list[Node]) -> None:
+        self.node = node
+        self.callee = callee
+        self.name = (callee.plain.name if callee is not None else "") or node.name
+        self.is_constructor = callee is None
+        self.configuration = next((a for a in arguments if a.call and a.call.name in _CONFIGURE), None)
+        """grid, block, shared memory and stream, where this launches a kernel"""
+        self.arguments = [a for a in arguments if a is not self.configuration]
+
+    @property
+    def target(self) -> Cursor | None:
+        """The declaration that is called."""
+        found = self.node.meant
+        return found if found is not None or self.callee is None else self.callee.plain.meant
+
+    @property
+    def receiver(self) -> Node | None:
+        """The object whose method is called."""
+        member = self.callee.plain if self.callee is not None else None
+        if member is None or member.kind != CursorKind.MEMBER_REF_EXPR:
+            return None
+        inner = [each for each in member.children if each.kind not in _REFERENCES]
+        return inner[0] if inner else None
+
+
+def _call(node: Node) -> Call | None:
+    if node.kind not in {CursorKind.CALL_EXPR, CursorKind.UNEXPOSED_EXPR}:
+        return None
+    children = [each for each in node.children if each.kind not in _REFERENCES]
+    if node.kind == CursorKind.UNEXPOSED_EXPR:
+        # A call of something that the parser does not know.
+        first = children[0] if children else None
+        is_call = first is not None and first.name and first.kind == CursorKind.DECL_REF_EXPR and len(children) > 1
+        return Call(node, first, children[1:]) if is_call and first is not None and _is_overloaded(first) else None
+    meant = node.meant
+    if meant is not None and meant.kind == CursorKind.CONSTRUCTOR:
+        return Call(node, None, children)
+    if not children:
+        return Call(node, node, []) if meant is not None and meant.kind in FUNCTIONS else None
+    if node.name == "operator()" and len(children) > 1:
+        return Call(node, children[1], children[2:])
+    return Call(node, children[0], children[1:])
+
+
+def _is_overloaded(node: Node) -> bool:
+    return any(child.kind == CursorKind.OVERLOADED_DECL_REF for child in node.children)
+
+
+class Tree:
+    """All host functions that a source defines, and its variables at namespace scope."""
+
+    def __init__(self, declared: list[Cursor]) -> None:
+        self.functions: dict[int, Node] = {}
+        self.globals: dict[int, Node] = {}
+        self.kernels: dict[int, Cursor] = {}
+        """what is launched, by the key of its declaration"""
+        self._count = 0
+        self._waiting: dict[int, Cursor] = {}
+        self._generic: list[Cursor] = []
+        for cursor in declared:
+            self._add(cursor)
+        self._add_instances()
+        self._add_generic()
+
+    def _add(self, cursor: Cursor) -> None:
+        if cursor.kind in FUNCTIONS:
+            self._add_function(cursor)
+        elif cursor.kind in _TEMPLATES:
+            self._generic.append(cursor)
+        elif cursor.kind in _CLASSES:
+            for member in cursor.get_children():
+                if member.kind in FUNCTIONS | _TEMPLATES | _CLASSES:
+                    (self._generic.append if cursor.kind == CursorKind.CLASS_TEMPLATE else self._add)(member)
+        elif cursor.kind == CursorKind.VAR_DECL:
+            node = self._build(cursor, None)
+            if cursor.is_definition() or node.key not in self.globals:
+                self.globals[node.key] = node
+
+    def _add_function(self, cursor: Cursor) -> None:
+        kinds = {child.kind for child in cursor.get_children()}
+        only_device = CursorKind.CUDADEVICE_ATTR in kinds and CursorKind.CUDAHOST_ATTR not in kinds
+        if CursorKind.CUDAGLOBAL_ATTR in kinds or only_device or CursorKind.COMPOUND_STMT not in kinds:
+            return
+        key = int(cursor.canonical.hash)
+        if key not in self.functions and self._count < _MOST_NODES:
+            self.functions[key] = self._build(cursor, None)
+
+    def _add_instances(self) -> None:
+        while self._waiting:
+            self._add_function(self._waiting.popitem()[1])
+
+    def _add_generic(self) -> None:
+        """Add templates of which nothing makes an instance."""
+        known = {(n.file, n.cursor.location.offset) for n in self.functions.values()}
+        for cursor in self._generic:
+            place = cursor.location
+            if place.file and (place.file.name, place.offset) not in known:
+                self._add_function(cursor)
+        self._add_instances()
+
+    def _build(self, cursor: Cursor, parent: Node | None) -> Node:
+        node = Node(cursor, parent, self._count)
+        self._count += 1
+        self._note(node)
+        if self._count < _MOST_NODES:
+            children: list[Any] = list(cursor.get_children())
+            most = _MOST_IN_LIST if node.kind == CursorKind.INIT_LIST_EXPR else len(children)
+            node.children = [self._build(child, node) for child in children[:most]]
+        node.last = self._count - 1
+        return node
+
+    def _note(self, node: Node) -> None:
+        """Remember an instance of a template that is named here."""
+        meant = node.meant if node.kind in {CursorKind.DECL_REF_EXPR, CursorKind.CALL_EXPR} else None
+        if meant is None or meant.kind not in FUNCTIONS or node.key in self.functions:
+            return
+        is_instance = conf.lib.clang_getSpecializedCursorTemplate(meant)
+        if is_instance is not None or meant.kind != CursorKind.FUNCTION_DECL:
+            definition = meant.get_definition() or meant
+            if definition.location.file and not definition.location.file.name.startswith("/kerncast-shims"):
+                self._waiting.setdefault(int(meant.hash), definition)

@@ -1,0 +1,387 @@
+"""Values of expressions in host code, as far as they are known without running it."""
+
+from typing import Any
+
+from clang.cindex import CursorKind, TypeKind
+
+from kerncast.compile.host import arithmetic
+from kerncast.compile.host.arithmetic import BINARY, UNARY, Number
+from kerncast.compile.host.calls import Calls
+from kerncast.compile.host.libclang import constant, operator_of
+from kerncast.compile.host.memory import Pointers
+from kerncast.compile.host.program import POINTEE, Place, Program, Step, Write, WriteKind, place_of
+from kerncast.compile.host.reaching import Frame, Moment, Reaching
+from kerncast.compile.host.tree import Call, Node
+from kerncast.compile.host.undecided import Undecided
+
+#: Steps that one value may take, and how deep they may lie inside one another.
+_MOST_STEPS = 20_000
+_MOST_DEPTH = 150
+#: Calls of a function that are compared before its first one speaks for it.
+_MOST_COMPARED = 6
+
+_REFERENCES = {CursorKind.TYPE_REF, CursorKind.TEMPLATE_REF, CursorKind.NAMESPACE_REF}
+_CASTS = {
+    CursorKind.CSTYLE_CAST_EXPR, CursorKind.CXX_STATIC_CAST_EXPR, CursorKind.CXX_FUNCTIONAL_CAST_EXPR,
+    CursorKind.UNEXPOSED_EXPR, CursorKind.PAREN_EXPR, CursorKind.CXX_CONST_CAST_EXPR,
+    CursorKind.CXX_REINTERPRET_CAST_EXPR,
+}  # fmt: skip
+_NAMES = {CursorKind.DECL_REF_EXPR, CursorKind.MEMBER_REF_EXPR, CursorKind.ARRAY_SUBSCRIPT_EXPR}
+#: ++n and --n, of CXUnaryOperatorKind.
+_CHANGED_FIRST = {3, 4}
+_POINTERS = {TypeKind.POINTER, TypeKind.NULLPTR}
+_ARRAYS = {TypeKind.CONSTANTARRAY, TypeKind.INCOMPLETEARRAY}
+
+
+class Values:
+    """Evaluates expressions; one for a whole program."""
+
+    def __init__(self, program: Program, arguments: tuple[str, ...] | None) -> None:
+        self.program = program
+        self.arguments = arguments
+        """of the command line, without the program's name; None where they are not given"""
+        self.notes: list[str] = []
+        self.reaching = Reaching(self)
+        self._calls = Calls(self)
+        self.pointers = Pointers(self)
+        self._steps = self._depth = 0
+
+    @property
+    def has_no_options(self) -> bool:
+        """Whether the command line may be taken for one without options."""
+        return not any(each.startswith("-") for each in self.arguments or ())
+
+    def begin(self) -> None:
+        """Forget the notes and the steps of the value before."""
+        self.notes, self._steps, self._depth = [], 0, 0
+
+    def note(self, text: str) -> None:
+        """Remember what was assumed."""
+        if text not in self.notes:
+            self.notes.append(text)
+
+    def spend(self) -> None:
+        """Count a step; raises Undecided where there were too many."""
+        self._steps += 1
+        if self._steps > _MOST_STEPS:
+            raise Undecided("takes too long to work out")
+
+    def where(self, node: Node) -> str:
+        """Return file and line, for people."""
+        return f"{node.file.replace(chr(92), '/').rpartition('/')[2]}:{node.line}"
+
+    def declared(self, root: int) -> Node | None:
+        """Return the function in which a variable is declared; None for one at namespace scope, and for fields."""
+        if root in self.program.parameters:
+            return self.program.parameters[root][0]
+        node = self.program.locals.get(root)
+        return node.function if node is not None else None
+
+    def truth(self, node: Node, frame: Frame | None) -> bool | None:
+        """Return whether a condition holds; None where that is not known."""
+        try:
+            return bool(self.number(node, frame))
+        except Undecided:
+            return None
+
+    def number(self, node: Node, frame: Frame | None) -> Number:
+        """Return the number that an expression has; raises Undecided."""
+        value = self.value(node, frame)
+        if not isinstance(value, int | float):
+            raise Undecided("is no number")
+        return value
+
+    def value(self, node: Node, frame: Frame | None) -> Any:
+        """Return a number, a pointer or a text; raises Undecided."""
+        self.spend()
+        if self._depth > _MOST_DEPTH:
+            raise Undecided("lies too deep")
+        self._depth += 1
+        try:
+            if arithmetic.is_number(node.type):
+                known = constant(node.cursor)
+                if known is not None:
+                    return arithmetic.converted(known, node.type)
+            found = self._value(node, frame)
+            return arithmetic.converted(found, node.type) if isinstance(found, int | float) else found
+        finally:
+            self._depth -= 1
+
+    def _value(self, node: Node, frame: Frame | None) -> Any:
+        inner = [each for each in node.children if each.kind not in _REFERENCES]
+        if node.call is not None:
+            return self._calls.value(node.call, frame)
+        if node.type.kind in _ARRAYS or (node.type.kind in _POINTERS and node.kind not in _NAMES):
+            return self.pointers.value(node, frame)
+        if node.kind in _CASTS and inner:
+            return self.value(inner[-1], frame)
+        if node.kind in _NAMES:
+            return self._named(node, frame)
+        if node.kind == CursorKind.BINARY_OPERATOR and len(inner) == 2:
+            return self._binary(BINARY.get(operator_of(node.cursor), "?"), inner, frame)
+        if node.kind == CursorKind.UNARY_OPERATOR and inner:
+            return self._unary(node, inner[0], frame)
+        if node.kind == CursorKind.CONDITIONAL_OPERATOR and len(inner) == 3:
+            return self._conditional(inner, frame)
+        if node.kind == CursorKind.INIT_LIST_EXPR and len(inner) == 1:
+            return self.value(inner[0], frame)
+        raise Undecided(_unknown(node))
+
+    def _conditional(self, inner: list[Node], frame: Frame | None) -> Any:
+        condition = self.truth(inner[0], frame)
+        if condition is not None:
+            return self.value(inner[1] if condition else inner[2], frame)
+        first, second = (self.value(each, frame) for each in inner[1:])
+        if first != second:
+            raise Undecided("depends on a condition that is not known")
+        return first
+
+    def _binary(self, operator: str, inner: list[Node], frame: Frame | None) -> Number:
+        if operator in {"=", ","}:
+            return self.number(inner[1], frame)
+        if operator in {"&&", "||"}:
+            return self._logical(operator == "||", inner, frame)
+        return arithmetic.binary(operator, self.number(inner[0], frame), self.number(inner[1], frame))
+
+    def _logical(self, absorbing: bool, inner: list[Node], frame: Frame | None) -> int:
+        left, right = (self.truth(each, frame) for each in inner)
+        if absorbing in {left, right}:
+            return int(absorbing)
+        if left is None or right is None:
+            raise Undecided("depends on a condition that is not known")
+        return int(not absorbing)
+
+    def _unary(self, node: Node, inner: Node, frame: Frame | None) -> Any:
+        operator = UNARY.get(operator_of(node.cursor), "?")
+        if operator == "*":
+            return self._named(node, frame)
+        if operator in {"++", "--"}:
+            changed = operator_of(node.cursor) in _CHANGED_FIRST
+            return self.number(inner, frame) + (1 if operator == "++" else -1) * changed
+        return arithmetic.unary(operator, self.number(inner, frame))
+
+    def _named(self, node: Node, frame: Frame | None) -> Any:
+        """Return the value of a variable, an element or a field where it stands."""
+        meant = node.meant
+        if meant is not None and meant.kind == CursorKind.ENUM_CONSTANT_DECL:
+            return int(meant.enum_value)
+        place = place_of(node)
+        if place is None:
+            raise Undecided(_unknown(node))
+        return self.at(place, Moment(node.order, node.function, frame), node)
+
+    def at(self, place: Place, moment: Moment, node: Node | None = None) -> Any:
+        """Return the value of a variable, or of a part of one, at a moment; raises Undecided."""
+        self.spend()
+        try:
+            return self.reaching.value(place, moment, self.read)
+        except LookupError:
+            pass
+        if place.root in self.program.parameters:
+            return self._parameter(place, moment)
+        if node is not None and node.kind == CursorKind.MEMBER_REF_EXPR:
+            return self._field(node.key, node.name)
+        if node is not None and not place.path and self.declared(place.root) is None and place.root in self.program.fields:
+            return self._field(place.root, node.name)
+        return self._never_written(place, moment, node)
+
+    def _never_written(self, place: Place, moment: Moment, node: Node | None) -> Any:
+        """Return the value of a variable that nothing on the way from main to the moment writes."""
+        declared = self.program.tree.globals.get(place.root)
+        if declared is None:
+            raise Undecided(f"{node.name} is set nowhere here" if node is not None else "it is set nowhere here")
+        written = list(self.program.writes.get(place.root, ()))
+        first = [each for each in written if each.node.function is declared]
+        if len(first) == len(written) or self._begins_in_main(moment):
+            if first:
+                return self.read(first[-1], place.path, None)
+            if arithmetic.is_number(declared.type):
+                return 0
+        if place.path:
+            raise Undecided(f"{declared.name} is set by code that is not followed")
+        return self._any_write(written)
+
+    def _begins_in_main(self, moment: Moment) -> bool:
+        """Whether the calls that lead to a moment are known from the beginning of the program."""
+        function, frame = moment.function, moment.frame
+        for _ in range(_MOST_DEPTH):
+            call = frame.call if frame is not None and frame.function is function else None
+            call = call or self.program.caller.get(function.order)
+            if call is None:
+                break
+            function = call.node.function
+            frame = frame.outer if frame is not None else None
+        return function is self.program.main
+
+    def _any_write(self, writes: list[Write]) -> Any:
+        """Return what all writes of a program give, wherever they stand, or the only one but for a first value."""
+        found = []
+        later = [each for each in writes if each.node.function.kind != CursorKind.VAR_DECL] or writes
+        for write in later:
+            if write.kind is WriteKind.UPDATE:
+                raise Undecided(f"changes at {self.where(write.node)}")
+            found.append(self.read(write, (), None))
+        if not found:
+            raise Undecided("is set nowhere here")
+        if any(each != found[0] for each in found):
+            raise Undecided(f"is set to different values at {', '.join(self.where(w.node) for w in later[:3])}")
+        if later[0].node.function.kind != CursorKind.VAR_DECL:
+            self.note(f"as set at {self.where(later[0].node)}")
+        return found[0]
+
+    def _field(self, key: int, name: str) -> Any:
+        writes = [each for each in self.program.fields.get(key, ()) if each.place.path[-1:] in {(), (name,)}]
+        if not writes:
+            raise Undecided(f"is the field {name}, which is set nowhere here")
+        return self._any_write(writes)
+
+    def _parameter(self, place: Place, moment: Moment) -> Any:
+        function, which = self.program.parameters[place.root]
+        if function is self.program.main:
+            return self._argument(which, place.path, moment.frame)
+        calls = self._calls_of(function, moment.frame)
+        if not calls:
+            raise Undecided(_parameter_of_nobody(function, which))
+        call, outer = calls[0]
+        value = self._passed(call, which, place.path, outer)
+        if len(calls) > 1:
+            self._compare(calls, which, place.path, value)
+        return value
+
+    def _argument(self, which: int, path: tuple[Step, ...], frame: Frame | None) -> int | str:
+        """Return argc, or a text of argv."""
+        if self.arguments is None:
+            raise Undecided("it comes from the command line: give --argv")
+        if which == 0:
+            return len(self.arguments) + 1
+        if len(path) != 1 or isinstance(path[0], str):
+            raise Undecided("it is made from the command line")
+        index = path[0] if isinstance(path[0], int) else int(self.number(path[0], frame))
+        if not 1 <= index <= len(self.arguments):
+            raise Undecided(f"it is argument {index} of the command line, which --argv does not give")
+        return self.arguments[index - 1]
+
+    def _calls_of(self, function: Node, frame: Frame | None) -> list[tuple[Call, Frame | None]]:
+        """Return the calls of a function, the one that speaks for it first."""
+        while frame is not None:
+            if frame.function is function:
+                return [(frame.call, frame.outer)]
+            frame = frame.outer
+        first = self.program.caller.get(function.order)
+        if first is None:
+            return []
+        rest = [each for each in self.program.calls.get(function.key, ()) if each is not first]
+        return [(first, None), *((each, None) for each in rest)]
+
+    def argument_for(self, place: Place, moment: Moment) -> tuple[Node, Frame | None] | None:
+        """Return the argument that a parameter stands for, with its frame; None where nothing calls the function."""
+        if place.root not in self.program.parameters or place.path:
+            return None
+        function, which = self.program.parameters[place.root]
+        calls = self._calls_of(function, moment.frame)
+        if not calls or which >= len(calls[0][0].arguments):
+            return None
+        return calls[0][0].arguments[which].plain, calls[0][1]
+
+    def _compare(
+        self, calls: list[tuple[Call, Frame | None]], which: int, path: tuple[Step, ...], value: Any
+    ) -> None:
+        """Say so where other calls of the function pass other values."""
+        first = calls[0][0]
+        kept = list(self.notes)
+        try:
+            same = len(calls) <= _MOST_COMPARED and all(
+                self._passed(call, which, path, outer) == value for call, outer in calls[1:]
+            )
+        except Undecided:
+            same = False
+        self.notes = kept
+        if not same:
+            name = first.name or "the function"
+            self.note(f"as in the first of {len(calls)} calls of {name}, {self.where(first.node)}")
+
+    def _passed(self, call: Call, which: int, path: tuple[Step, ...], frame: Frame | None) -> Any:
+        if which >= len(call.arguments):
+            raise Undecided("is a parameter that the call leaves out")
+        argument = call.arguments[which]
+        if not path:
+            return self.value(argument, frame)
+        return self.part(argument, path, frame)
+
+    def part(self, node: Node, path: tuple[Step, ...], frame: Frame | None) -> Any:
+        """Return a part of what an expression gives: a field, an element, what it points to; raises Undecided."""
+        self.spend()
+        node = node.plain
+        if not path:
+            return self.value(node, frame)
+        if node.kind == CursorKind.UNARY_OPERATOR and UNARY.get(operator_of(node.cursor)) == "&" and node.children:
+            rest = path[1:] if path[0] == POINTEE else path
+            return self.part(node.children[0], rest, frame)
+        place = place_of(node)
+        if place is not None:
+            whole = Place(place.root, (*place.path, *path))
+            member = node if node.kind == CursorKind.MEMBER_REF_EXPR else None
+            return self.at(whole, Moment(node.order, node.function, frame), member)
+        call = node.call
+        if call is not None:
+            return self._calls.part(call, path, frame)
+        inner = [each for each in node.children if each.kind not in _REFERENCES]
+        if node.kind == CursorKind.INIT_LIST_EXPR:
+            which = self.member_index(node, path[0], frame)
+            if which < len(inner):
+                return self.part(inner[which], path[1:], frame)
+            return 0
+        if node.kind == CursorKind.CONDITIONAL_OPERATOR and len(inner) == 3:
+            condition = self.truth(inner[0], frame)
+            if condition is not None:
+                return self.part(inner[1] if condition else inner[2], path, frame)
+        raise Undecided(_unknown(node))
+
+    def member_index(self, node: Node, step: Step, frame: Frame | None) -> int:
+        """Return which one of an initial list a field or an index means."""
+        if isinstance(step, Node):
+            return int(self.number(step, frame))
+        if isinstance(step, int) or step == POINTEE:
+            return step if isinstance(step, int) else 0
+        names = [field.spelling for field in node.type.get_fields()]
+        if step not in names:
+            raise Undecided(f"there is no field {step}")
+        return names.index(step)
+
+    def read(self, write: Write, rest: tuple[Step, ...], frame: Frame | None) -> Any:
+        """Return what a write gives; raises Undecided, or LookupError where it gives nothing."""
+        self.spend()
+        if write.kind is WriteKind.PASSED:
+            return self._calls.passed(write, rest, frame)
+        if write.kind is WriteKind.UPDATE:
+            return self._updated(write, frame)
+        if write.value is None:
+            raise LookupError
+        if rest:
+            return self.part(write.value, rest, frame)
+        value = self.value(write.value, frame)
+        return arithmetic.converted(value, write.node.type) if isinstance(value, int | float) else value
+
+    def _updated(self, write: Write, frame: Frame | None) -> Any:
+        before = self.at(write.place, Moment(write.node.order, write.node.function, frame), write.node.children[0])
+        operator = operator_of(write.node.cursor)
+        if write.value is None:
+            sign = 1 if UNARY.get(operator) == "++" else -1
+            symbol, operand = "+", sign
+        else:
+            symbol, operand = BINARY.get(operator, "?")[:-1], self.value(write.value, frame)
+        if not isinstance(before, int | float) or not isinstance(operand, int | float):
+            raise Undecided("a pointer that is moved")
+        return arithmetic.converted(arithmetic.binary(symbol, before, operand), write.node.type)
+
+
+def _unknown(node: Node) -> str:
+    if node.meant is not None and node.name:
+        return f"{node.name} is not known here"
+    return "it is not plain enough to be followed"
+
+
+def _parameter_of_nobody(function: Node, which: int) -> str:
+    names = [each.name for each in function.children if each.kind == CursorKind.PARM_DECL]
+    name = names[which] if which < len(names) else "?"
+    return f"{name} is a parameter of {function.name}, which nothing here calls"
