@@ -23,6 +23,7 @@ from kerncast.launch_values import (
     expand_variables,
     parse_value,
 )
+from kerncast.undecided_values import refuse_undecided
 
 __all__ = [
     "DEFAULT_STANDARD",
@@ -128,6 +129,7 @@ def load_launches(path: str | os.PathLike[str]) -> tuple[Launch, ...]:
     rows = table.get("launch")
     if not isinstance(rows, list) or not rows or not all(isinstance(row, dict) for row in rows):
         raise LaunchError("no [[launch]] found", where=str(file), cure="Add one per kernel launch.")
+    refuse_undecided(rows, file)
     shared = Launch(
         source=file.parent / expand_variables(source, str(file)),
         kernel=None,

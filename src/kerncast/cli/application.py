@@ -3,7 +3,20 @@
 import typer
 from typer.exceptions import TyperException
 
-from kerncast.cli import bound, cache, collect, doctor, evaluate, gpus, measure, occupancy, predict, profile, train
+from kerncast.cli import (
+    bound,
+    cache,
+    collect,
+    doctor,
+    evaluate,
+    gpus,
+    init,
+    measure,
+    occupancy,
+    predict,
+    profile,
+    train,
+)
 from kerncast.errors import InputError
 from kerncast.version import __version__
 
@@ -14,6 +27,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.command("init")(init.command)
 app.command("predict")(predict.command)
 app.command("profile")(profile.command)
 app.command("bound")(bound.command)

@@ -57,18 +57,20 @@ class InlineLaunch:
             block=parse_extent(_numbers(self.block, "block"), "block", "--block"),
             shared_bytes=self.shared_bytes,
             arguments=_values(self.arguments, "arg", "parameter"),
-            defines=tuple(_split_define(text) for text in self.defines),
-            include_dirs=self._checked_include_dirs(),
+            defines=tuple(split_define(text) for text in self.defines),
+            include_dirs=checked_folders(self.include_dirs),
             standard=DEFAULT_STANDARD if self.standard is None else check_standard(self.standard, "--std"),
             fast_math=self.fast_math,
             globals=_values(self.globals, "global", "variable"),
         )
 
-    def _checked_include_dirs(self) -> tuple[Path, ...]:
-        for folder in self.include_dirs:
-            if not folder.is_dir():
-                raise InputError(f"--include {folder}: no such folder", cure="Check the path.")
-        return self.include_dirs
+
+def checked_folders(folders: tuple[Path, ...]) -> tuple[Path, ...]:
+    """Return folders of headers; raises InputError for one that is not there."""
+    for folder in folders:
+        if not folder.is_dir():
+            raise InputError(f"--include {folder}: no such folder", cure="Check the path.")
+    return folders
 
 
 def _values(texts: tuple[str, ...], option: str, what: str) -> "tuple[Argument, ...]":
@@ -89,7 +91,8 @@ def _split(text: str, option: str) -> tuple[str, str]:
     return name.strip(), value
 
 
-def _split_define(text: str) -> tuple[str, str]:
+def split_define(text: str) -> tuple[str, str]:
+    """Return name and value of a macro, 1 where none is given; raises InputError."""
     name, _, value = text.partition("=")
     if not name.isidentifier():
         raise InputError(

@@ -126,13 +126,13 @@ def inspect_source(
     known = remembered.find(None, _summary) if remembered else None
     if known is not None:
         return known
-    reply = _run_task("inspect", request)
+    reply = run_task("inspect", request)
     if remembered:
         remembered.keep([(None, reply)])
     return _summary(reply)
 
 
-def _run_task(task: str, request: CompileRequest, **more: Any) -> dict[str, Any]:
+def run_task(task: str, request: CompileRequest, **more: Any) -> dict[str, Any]:
     """Have a child process do one task on the source of a request."""
     if not request.source.is_file():
         what = "is no file" if request.source.exists() else "no such file"
@@ -179,7 +179,7 @@ def _compile(request: CompileRequest, targets: Sequence[Target]) -> dict[Target,
         }
         for target in targets
     ]
-    kernels = _run_task("compile", request, targets=rows)["kernels"]
+    kernels = run_task("compile", request, targets=rows)["kernels"]
     return dict(zip(targets, kernels, strict=True))
 
 
@@ -224,7 +224,7 @@ def _compiled(reply: dict[str, Any]) -> tuple[CompiledKernel, tuple[str, ...]]:
 
 def _summary(reply: dict[str, Any]) -> SourceSummary:
     return SourceSummary(
-        kernels=tuple(_signature(each) for each in reply["kernels"]),
+        kernels=tuple(signature_from(each) for each in reply["kernels"]),
         launches=tuple(LaunchSite(**each) for each in reply["launches"]),
         variables=_variables(reply["variables"]),
     )
@@ -237,7 +237,7 @@ def _kernel(reply: dict[str, Any]) -> CompiledKernel:
         architecture=reply["architecture"],
         ptx=reply["ptx"],
         resources=Resources(**reply["resources"]),
-        signature=_signature(reply["signature"]) if reply["signature"] else None,
+        signature=signature_from(reply["signature"]) if reply["signature"] else None,
         caveats=tuple(reply["caveats"]),
         cubin=base64.b64decode(reply["cubin"]),
         variables=_variables(reply["variables"]),
@@ -253,7 +253,8 @@ def _host_copy(reply: dict[str, Any]) -> HostCopy:
     return HostCopy(reply["file"], reply["line"], None if data is None else base64.b64decode(data))
 
 
-def _signature(reply: dict[str, Any]) -> KernelSignature:
+def signature_from(reply: dict[str, Any]) -> KernelSignature:
+    """Return the signature that a child has answered with."""
     return KernelSignature(
         name=reply["name"],
         parameters=tuple(Parameter(**each) for each in reply["parameters"]),

@@ -12,6 +12,7 @@ from typing import Any
 from kerncast.compile import diagnostics, nvrtc, selection
 from kerncast.compile.cubin import read_resources
 from kerncast.compile.headers import PRELUDE_NAME, header_folders, memory_headers, wheel_of_header
+from kerncast.compile.host_task import host_launches
 from kerncast.compile.nouns import DeviceVariable, KernelSignature, LaunchSite
 from kerncast.compile.parameters import with_sizes
 from kerncast.compile.selection import Choice
@@ -241,4 +242,5 @@ def _read(source: str) -> bytes:
 TASKS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     "compile": compile_targets,
     "inspect": inspect,
+    "host": host_launches,
 }

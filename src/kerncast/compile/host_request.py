@@ -1,0 +1,118 @@
+"""The parent's side of ``kerncast init``: ask a child process for the launches of host code."""
+
+import difflib
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from kerncast.compile.compiler import run_task, signature_from
+from kerncast.compile.host_launches import UNDECIDED, HostArgument, HostLaunch, HostProgram, HostValue
+from kerncast.compile.nouns import CompileRequest, KernelSignature, Parameter
+from kerncast.errors import CompileError, InputError
+
+_NOT_LAUNCHED = "nothing here launches this kernel"
+
+
+def read_host_code(
+    request: CompileRequest, *, arguments: Sequence[str] | None = None, kernels: Sequence[str] = ()
+) -> HostProgram:
+    """Return the kernels of a source and the launches of its host code; raises CompileError, InputError.
+
+    ``arguments`` is the command line of the program, without its name; ``kernels`` selects by name.
+    """
+    reply = run_task("host", request, arguments=None if arguments is None else list(arguments))
+    signatures = tuple(signature_from(each) for each in reply["kernels"])
+    launches = tuple(_launch(each) for each in reply["launches"])
+    if not signatures and not launches:
+        raise CompileError(
+            "no kernel found",
+            where=str(request.source),
+            cure="Mark the function that a GPU is to run with __global__, or name the file that holds it.",
+        )
+    names = _selected(kernels, signatures, launches)
+    launched = {_base(each.kernel) for each in launches}
+    launches += tuple(_never_launched(each) for each in signatures if not _is_in(each.name, launched))
+    return HostProgram(
+        tuple(each for each in signatures if names is None or _is_in(each.name, names)),
+        tuple(each for each in launches if names is None or _is_in(_base(each.kernel), names)),
+    )
+
+
+def _selected(
+    kernels: Sequence[str], signatures: Iterable[KernelSignature], launches: Iterable[HostLaunch]
+) -> set[str] | None:
+    """Return the names that are asked for; None for all. Raises InputError for one that is not there."""
+    if not kernels:
+        return None
+    known = dict.fromkeys([each.name for each in signatures] + [_base(each.kernel) for each in launches])
+    for name in kernels:
+        if not _is_in(_base(name), set(known)):
+            near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+            hint = f"Did you mean {near[0]}? " if near else ""
+            raise InputError(f"no kernel {name[:60]!r}", cure=f"{hint}There are: {', '.join(known)}.")
+    return {_base(name) for name in kernels}
+
+
+def _is_in(name: str, names: set[str]) -> bool:
+    """Whether a kernel is among names, with or without their namespaces."""
+    return any(name == each or name.endswith(f"::{each}") or each.endswith(f"::{name}") for each in names)
+
+
+def _base(kernel: str) -> str:
+    return kernel.partition("<")[0].strip().removeprefix("::")
+
+
+def _never_launched(signature: KernelSignature) -> HostLaunch:
+    """Return a launch with placeholders for a kernel that no host code launches."""
+
+    def undecided(value: Any) -> HostValue:
+        return HostValue("", "", value, (), _NOT_LAUNCHED)
+
+    name = f"{signature.name}<{UNDECIDED}>" if signature.is_template else signature.name
+    return HostLaunch(
+        kernel=name,
+        written=f"{signature.name}<{', '.join(signature.template_parameters)}>" if signature.is_template else name,
+        place="",
+        grid=undecided((None,)),
+        block=undecided((None,)),
+        shared_bytes=HostValue("", "", 0),
+        arguments=tuple(HostArgument(each, undecided(_placeholder(each))) for each in signature.parameters),
+        notes=(_NOT_LAUNCHED,),
+    )
+
+
+def _placeholder(parameter: Parameter) -> str | None:
+    if parameter.kind == "struct":
+        return f"bytes({UNDECIDED})"
+    if not parameter.is_pointer or parameter.element is None:
+        return UNDECIDED
+    fill = "random" if parameter.element.startswith("f") else "zeros"
+    return f"{parameter.element}[{UNDECIDED}] {fill}"
+
+
+def _launch(reply: dict[str, Any]) -> HostLaunch:
+    return HostLaunch(
+        kernel=reply["kernel"],
+        written=reply["written"],
+        place=reply["place"],
+        grid=_value(reply["grid"]),
+        block=_value(reply["block"]),
+        shared_bytes=_value(reply["shared_bytes"]),
+        arguments=tuple(
+            HostArgument(Parameter(**each["parameter"]), _value(each["value"])) for each in reply["arguments"]
+        ),
+        notes=tuple(reply["notes"]),
+    )
+
+
+def _value(reply: dict[str, Any]) -> HostValue:
+    value = reply["value"]
+    return HostValue(
+        reply["expression"],
+        reply["place"],
+        tuple(value) if isinstance(value, list) else value,
+        tuple(reply["notes"]),
+        reply["reason"],
+    )
+
+

@@ -1,0 +1,42 @@
+"""What the child process does for ``kerncast init``: read the launches that host code makes."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from kerncast.compile.headers import header_folders
+from kerncast.errors import CompileError
+
+#: Decides which kernels #if __CUDA_ARCH__ lets through.
+_ARCHITECTURE = 80
+
+
+def host_launches(request: dict[str, Any]) -> dict[str, Any]:
+    """Return the kernels of a source, and the launches of its host code with their values."""
+    try:
+        from kerncast.compile.host import launches, parsing, program, tree  # noqa: PLC0415  needs libclang
+        from kerncast.compile.source import parsing as device, signatures  # noqa: PLC0415
+    except ImportError:
+        raise CompileError("libclang is not installed", cure="Install libclang.") from None
+    path = Path(request["source"])
+    folders = (path.parent, *(Path(folder) for folder in request["include_dirs"]))
+    defines = tuple((name, value) for name, value in request["defines"])
+    options = device.ParseOptions(_ARCHITECTURE, request["standard"], defines, folders)
+    device_unit, host_unit = device.parse(path, options), parsing.parse_host(path, options)
+    if device_unit is None or host_unit is None:
+        raise CompileError(
+            "libclang cannot parse this file", where=str(path), cure="Look for an #include or a macro without end."
+        )
+    wheels = header_folders()
+    declared = [
+        cursor
+        for cursor in device.declarations(host_unit.cursor)
+        if cursor.location.file
+        and not cursor.location.file.name.startswith(device.SHIM_FOLDER)
+        and not any(Path(cursor.location.file.name).is_relative_to(folder) for folder in wheels)
+    ]
+    found = launches.Launches(program.Program(tree.Tree(declared)), request["arguments"]).found()
+    return {
+        "kernels": [asdict(each) for each in signatures.kernel_signatures(device_unit)],
+        "launches": [asdict(each) for each in found],
+    }
