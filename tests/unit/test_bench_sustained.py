@@ -133,7 +133,7 @@ def test_partitions_and_other_launches_are_left_out() -> None:
 
 def test_a_new_file_of_an_unknown_gpu_is_complete(tmp_path: Path) -> None:
     path = tmp_path / "rtx-5090.toml"
-    write_gpu_file(plausible(replace(RTX_5090, compute_capability="11.0")), path)
+    write_gpu_file(plausible(replace(RTX_5090, compute_capability="8.8")), path)
     gpu = load_gpu(path)
     assert (gpu.id, gpu.name, gpu.sm_count) == ("rtx-5090", "NVIDIA GeForce RTX 5090", 170)
     assert gpu.clock_boost_hz == 3.09e9
@@ -143,8 +143,8 @@ def test_a_new_file_of_an_unknown_gpu_is_complete(tmp_path: Path) -> None:
     assert gpu.tdp_w == 575
     assert gpu.sustained_dram_bytes_per_s == pytest.approx(0.9 * 1792.128e9, rel=1e-3)
     text = path.read_text(encoding="utf-8")
-    assert "no file describes compute capability 11.0: this is the nearest" in text
-    assert 'from = "sm_100"' in text
+    assert "no file describes compute capability 8.8: this is the nearest" in text
+    assert 'from = "sm_86"' in text
     fact = gpu.fact("sustained.fp32_gflops")
     assert fact is not None
     assert "RTX 5090" in fact.sources[0]

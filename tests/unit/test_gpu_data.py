@@ -41,9 +41,8 @@ def test_the_required_gpus_are_here() -> None:
     ids = {path.stem for path in GPU_FILES}
     assert ids >= FURTHER
     assert len(ids - FURTHER) == 51
-    assert {path.stem for path in ARCHITECTURE_FILES} == {
-        f"sm_{number}" for number in (30, 35, 37, 50, 52, 60, 61, 70, 72, 75, 80, 86, 87, 89, 90, 100, 120, 121)
-    }
+    numbers = "30 32 35 37 50 52 53 60 61 62 70 72 75 80 86 87 89 90 100 103 110 120 121"
+    assert {path.stem for path in ARCHITECTURE_FILES} == {f"sm_{number}" for number in numbers.split()}
 
 
 @pytest.mark.parametrize("path", ALL_FILES, ids=lambda path: path.stem)
@@ -212,7 +211,7 @@ def test_sustained_values_that_are_inherited_on_purpose() -> None:
         path.stem: set(tomllib.loads(path.read_text(encoding="utf-8")).get("sustained", {}))
         for path in ARCHITECTURE_FILES
     }
-    relatives = {"sm_35", "sm_37", "sm_50", "sm_100", "sm_120"}
+    relatives = {"sm_35", "sm_37", "sm_50", "sm_100", "sm_103", "sm_120"}
     assert {name for name, keys in own.items() if "dram_fraction" not in keys} == relatives
     assert {name for name, keys in own.items() if "l2_bytes_per_clock_per_channel" not in keys} == relatives
 

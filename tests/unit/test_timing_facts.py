@@ -13,7 +13,7 @@ from kerncast.gpu_files import DATA
 SHARED = Path(__file__).resolve().parents[2].parent / "shared" / "data"
 ARCHITECTURES = [load_architecture(path.stem) for path in sorted((DATA / "architectures").glob("*.toml"))]
 #: Chips that share the CPU's memory: what follows of them was not found, so that they are not simulated.
-INTEGRATED = {"sm_72", "sm_87", "sm_121"}
+INTEGRATED = {"sm_32", "sm_53", "sm_62", "sm_72", "sm_87", "sm_110", "sm_121"}
 NOT_FOUND = {
     "l2_latency", "dram_latency", "sustained_dram_fraction", "l2_bytes_per_clock_per_channel", "l2_slices_per_channel",
 }  # fmt: skip
@@ -60,8 +60,8 @@ def test_every_architecture_can_be_simulated(a: Architecture) -> None:
 
 @pytest.mark.parametrize("a", ARCHITECTURES, ids=lambda a: a.id)
 def test_what_newer_chips_have(a: Architecture) -> None:
-    """Packed FP16 since Pascal, the uniform datapath since Turing."""
-    assert (a.cycles.fp16 is not None) == (a.number >= 60)
+    """Packed FP16 since Pascal and in the last Maxwell, the uniform datapath since Turing."""
+    assert (a.cycles.fp16 is not None) == (a.number >= 53)
     assert (a.cycles.uniform is not None) == (a.number >= 75)
 
 

@@ -17,10 +17,7 @@ KERNEL_SECONDS = 2e-3
 BLOCK = 256
 
 #: Architectures without a file, and the nearest that has one: of the same generation, or made for the same use.
-_NEAREST = {
-    "3.2": "sm_35", "3.7": "sm_35", "5.0": "sm_52", "5.3": "sm_52", "6.1": "sm_52", "6.2": "sm_52", "7.2": "sm_70",
-    "8.7": "sm_86", "10.1": "sm_100", "10.3": "sm_100", "11.0": "sm_100", "12.1": "sm_120",
-}  # fmt: skip
+_NEAREST = {"8.8": "sm_86", "10.1": "sm_110"}
 _NEWEST = "sm_120"
 
 
@@ -114,8 +111,8 @@ def peak_dram_bytes_per_s(machine: Machine) -> float | None:
 def nearest_architecture(compute_capability: str) -> Architecture:
     """Return the architecture of a compute capability, or the nearest that is known.
 
-    >>> nearest_architecture("8.6").id, nearest_architecture("11.0").id
-    ('sm_86', 'sm_100')
+    >>> nearest_architecture("8.6").id, nearest_architecture("10.1").id
+    ('sm_86', 'sm_110')
     """
     own = f"sm_{compute_capability.replace('.', '')}"
     if (DATA / "architectures" / f"{own}.toml").is_file():
