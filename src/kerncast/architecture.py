@@ -150,6 +150,8 @@ class Architecture:
     l1_and_shared_bytes: int | None = None
     least_default_carveout_bytes: int | None = None
     """smallest of the carve-outs that the driver chooses by itself"""
+    heeds_carveout_percent: bool | None = None
+    """whether a program can wish for a carve-out in percent; else only for more of one part, or as much of both"""
     l1_bytes: int | None = None
     """where shared memory takes nothing of it"""
     read_only_cache_bytes: int | None = None

@@ -2,8 +2,7 @@
 
 Since Volta, L1 and shared memory divide one memory of the SM, and the driver chooses where for each kernel.
 Source: CUDA C++ Programming Guide, shared memory of compute capability 7.x to 9.0: the driver avoids that shared
-memory limits occupancy; NVIDIA does not publish how it chooses. Taken here is the smallest size that the resident
-blocks fit in, and none below the smallest that drivers were seen to choose (``least_default_carveout_kib``).
+memory limits occupancy; NVIDIA does not publish how it chooses. ``carveout.py`` says what is taken.
 Fails when: the program states a wish (cudaFuncAttributePreferredSharedMemoryCarveout), or the driver leaves room
 for more blocks: of 42 choices recorded in ``tests/unit/test_cache_geometry.py``, 4 are the next larger size.
 """
@@ -11,6 +10,7 @@ for more blocks: of 42 choices recorded in ``tests/unit/test_cache_geometry.py``
 from dataclasses import dataclass
 
 from kerncast.architecture import Architecture
+from kerncast.carveout import default_bytes
 from kerncast.errors import LaunchError, MissingEvidenceError
 from kerncast.gpu import GPU
 from kerncast.recording import LINE_BYTES, Operation
@@ -61,7 +61,7 @@ def cache_geometry(gpu: GPU, resident_blocks: int, shared_bytes_per_block: int) 
     a = gpu.architecture
     if gpu.l2_bytes is None:
         raise MissingEvidenceError("the size of L2 is unknown", where=gpu.name, cure="Give peak.l2_kib in its file.")
-    carveout = _carveout(a, _shared_bytes_in_use(a, resident_blocks, shared_bytes_per_block))
+    carveout = default_bytes(a, _shared_bytes_in_use(a, resident_blocks, shared_bytes_per_block))
     from_shared = None if a.l1_and_shared_bytes is None or carveout is None else a.l1_and_shared_bytes - carveout
     return CacheGeometry(
         l1_bytes=from_shared if a.l1_bytes is None else a.l1_bytes,
@@ -111,11 +111,3 @@ def _shared_bytes_in_use(a: Architecture, resident_blocks: int, shared_bytes_per
             cure="Give the resident blocks as occupancy counts them.",
         )
     return resident_blocks * per_block
-
-
-def _carveout(a: Architecture, needed: int) -> int | None:
-    """Return the size of shared memory that the driver chooses; None where it has no choice."""
-    if a.shared_carveouts_bytes is None:
-        return None
-    least = max(needed, a.least_default_carveout_bytes or 0)
-    return next(size for size in a.shared_carveouts_bytes if size >= least)

@@ -1,8 +1,9 @@
 """How many blocks of a kernel an SM holds at once: exact, and equal to NVIDIA's own calculator.
 
-Source: CUDA C++ Programming Guide, technical specifications. The rounding is that of cuda_occupancy.h.
-Its answers are recorded in ``tests/golden/occupancy.csv``. Two differences are on purpose: 63 registers per
-thread on compute capability 3.0 and 255 from 7.0 on, where the header lets 255 and 256 pass.
+Source: CUDA C++ Programming Guide, technical specifications. The rounding is that of cuda_occupancy.h, which
+``tests/unit/test_occupancy_header.py`` executes beside this. Two differences are on purpose: 63 registers per thread
+on compute capability 3.0 and 255 from 7.0 on, where the header lets 255 and 256 pass. Partitioned global caching (5.2
+to 6.2, off by default) is taken to be off.
 """
 
 import math
@@ -10,6 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from kerncast.architecture import WARP_SIZE, Architecture
+from kerncast.carveout import granted_bytes
 from kerncast.errors import LaunchError
 from kerncast.kernel_profile import KernelProfile, Resources
 from kerncast.remembered import remembered
@@ -83,8 +85,10 @@ class Occupancy:
 
 
 @remembered(256)
-def occupancy(request: BlockRequest, architecture: Architecture) -> Occupancy:
+def occupancy(request: BlockRequest, architecture: Architecture, preferred_bytes: int | None = None) -> Occupancy:
     """Return how many blocks of this kind are resident on one SM.
+
+    ``preferred_bytes`` is the carve-out that the program wishes for (``carveout.preferred_bytes``), None without one.
 
     256 threads of 40 registers on 7.0: 40 x 32 = 1280 registers per warp, 65536 / 4 / 1280 = 12 warps in each
     of 4 sub-partitions, 48 warps, 6 blocks of 8 warps:
@@ -97,7 +101,7 @@ def occupancy(request: BlockRequest, architecture: Architecture) -> Occupancy:
     limits = (
         Limit(Limiter.WARPS, _warps_limit(request, architecture)),
         Limit(Limiter.REGISTERS, _registers_limit(request, architecture)),
-        Limit(Limiter.SHARED_MEMORY, _shared_limit(request, architecture)),
+        Limit(Limiter.SHARED_MEMORY, _shared_limit(request, architecture, preferred_bytes)),
         Limit(Limiter.BLOCKS, architecture.max_blocks_per_sm),
         Limit(Limiter.BARRIERS, _barriers_limit(request, architecture)),
     )
@@ -132,6 +136,16 @@ def block_request_of(found: KernelProfile) -> BlockRequest | None:
     if found.resources is None:
         return None
     return block_request(math.prod(found.block), found.resources, found.shared_bytes)
+
+
+def allocated_shared_bytes(request: BlockRequest, a: Architecture) -> int:
+    """Return the shared memory that one block takes of an SM: with what the system reserves, rounded up."""
+    return _round_up(request.shared_bytes + a.reserved_shared_bytes_per_block, a.shared_allocation_bytes)
+
+
+def allocated_registers(request: BlockRequest, a: Architecture) -> int:
+    """Return the registers that one block takes of an SM: those of its warps, each rounded up."""
+    return _registers_per_warp(request, a) * request.warps
 
 
 def why_not(request: BlockRequest, architecture: Architecture) -> str | None:
@@ -188,11 +202,11 @@ def _assumed_registers(request: BlockRequest, a: Architecture) -> int:
     return _registers_per_warp(request, a) * _round_up(request.warps, a.warp_allocation_granularity)
 
 
-def _shared_limit(request: BlockRequest, a: Architecture) -> int | None:
+def _shared_limit(request: BlockRequest, a: Architecture, preferred_bytes: int | None) -> int | None:
     if request.shared_bytes > a.shared_bytes_per_block_optin:
         return 0
-    taken = _round_up(request.shared_bytes + a.reserved_shared_bytes_per_block, a.shared_allocation_bytes)
-    return a.shared_bytes_per_sm // taken if taken else None
+    taken = allocated_shared_bytes(request, a)
+    return granted_bytes(a, preferred_bytes, taken) // taken if taken else None
 
 
 def _barriers_limit(request: BlockRequest, a: Architecture) -> int | None:

@@ -1,7 +1,4 @@
-"""Occupancy equals NVIDIA's own calculator, row by row, and says what limits it."""
-
-import csv
-from pathlib import Path
+"""What limits occupancy, and why nothing fits; ``test_occupancy_header.py`` compares it with NVIDIA's calculator."""
 
 import pytest
 
@@ -9,52 +6,8 @@ from kerncast.architecture import load_architecture
 from kerncast.errors import LaunchError
 from kerncast.occupancy import BlockRequest, Limiter, occupancy, why_not
 
-GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "occupancy.csv"
-CAPABILITIES = ("3.0", "3.5", "5.2", "6.0", "7.0", "7.5", "8.0", "8.6", "8.9", "9.0")
-
 VOLTA = load_architecture("sm_70")
 AMPERE = load_architecture("sm_86")
-
-
-def golden_rows(capability: str) -> list[dict[str, str]]:
-    with GOLDEN.open(encoding="utf-8", newline="") as file:
-        return [row for row in csv.DictReader(file) if row["cc"] == capability]
-
-
-@pytest.mark.parametrize("capability", CAPABILITIES)
-def test_equals_cuda_occupancy_h(capability: str) -> None:
-    architecture = load_architecture("sm_" + capability.replace(".", ""))
-    rows = golden_rows(capability)
-    assert len(rows) >= 300
-    assert sum(row["blocks"] != "0" for row in rows) >= 300
-    wrong = []
-    for row in rows:
-        request = BlockRequest(
-            threads=int(row["threads"]),
-            registers_per_thread=int(row["registers"]),
-            static_shared_bytes=int(row["static_shared"]),
-            dynamic_shared_bytes=int(row["dynamic_shared"]),
-            barriers=int(row["barriers"]),
-        )
-        found = occupancy(request, architecture)
-        ours = {limit.limiter: limit.blocks for limit in found.limits}
-        theirs = {
-            Limiter.WARPS: row["warps_limit"],
-            Limiter.REGISTERS: row["registers_limit"],
-            Limiter.SHARED_MEMORY: row["shared_limit"],
-            Limiter.BLOCKS: row["blocks_limit"],
-            Limiter.BARRIERS: row["barriers_limit"],
-        }
-        if found.blocks_per_sm != int(row["blocks"]):
-            wrong.append((row, found))
-        if ours != {limiter: int(text) if text else None for limiter, text in theirs.items()}:
-            wrong.append((row, found))
-        assert (why_not(request, architecture) is None) == (found.blocks_per_sm > 0), row
-    assert wrong == []
-
-
-def test_the_golden_file_is_small() -> None:
-    assert GOLDEN.stat().st_size < 250_000
 
 
 @pytest.mark.parametrize(
