@@ -174,6 +174,17 @@ def why_not(request: BlockRequest, architecture: Architecture) -> str | None:
     return f"compute capability {a.compute_capability}: {'; '.join(reasons)}" if reasons else None
 
 
+def sm_limits(a: Architecture) -> tuple[object, ...]:
+    """Return all that occupancy asks of an architecture: equal for those on which every block has the same answer."""
+    return (
+        a.max_threads_per_sm, a.max_threads_per_block, a.max_blocks_per_sm, a.barriers_per_sm, a.schedulers_per_sm,
+        a.registers_per_sm, a.max_registers_per_block, a.max_registers_per_thread, a.register_allocation_unit,
+        a.warp_allocation_granularity, a.shared_bytes_per_sm, a.shared_bytes_per_block_optin,
+        a.reserved_shared_bytes_per_block, a.shared_allocation_bytes, a.shared_carveouts_bytes,
+        a.heeds_carveout_percent,
+    )  # fmt: skip
+
+
 def _warps_limit(request: BlockRequest, a: Architecture) -> int:
     if request.threads > a.max_threads_per_block:
         return 0

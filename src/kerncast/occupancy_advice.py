@@ -3,6 +3,7 @@
 Each answer is asked of ``occupancy`` or of one of its limits, so that it holds where they hold.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from kerncast.architecture import WARP_SIZE, Architecture
@@ -65,14 +66,17 @@ def one_more_block(request: BlockRequest, a: Architecture, preferred_bytes: int 
         return None
     changed, changes = request, []
     for limiter in (Limiter.WARPS, Limiter.REGISTERS, Limiter.SHARED_MEMORY, Limiter.BARRIERS):
-        holds = _Holds(changed, a, preferred_bytes, limiter, wanted)
-        now, least = _taken(request, limiter)
-        at_most = holds.largest(least, now)
-        if at_most is None:
+        now = _taken(request, limiter)
+        for at_most in (now, *_less(changed, a, limiter)):
+            less = _with_taken(changed, limiter, at_most)
+            limit = occupancy(less, a, preferred_bytes).limit(limiter)
+            if limit is None or limit >= wanted:
+                break
+        else:
             return None
         if at_most < now:
             changes.append(Change(limiter, now, at_most))
-            changed = _with_taken(changed, limiter, at_most)
+            changed = less
     is_short = any(change.limiter is Limiter.SHARED_MEMORY for change in changes)
     return OneMore(wanted, tuple(changes), _larger_carveout(request, a, preferred_bytes, wanted) if is_short else None)
 
@@ -123,40 +127,29 @@ def with_shared_bytes(request: BlockRequest, shared_bytes: int) -> BlockRequest:
     return replace(request, static_shared_bytes=static, dynamic_shared_bytes=shared_bytes - static)
 
 
-@dataclass(frozen=True, slots=True)
-class _Holds:
-    """Whether one resource of an SM suffices for a number of blocks that take less and less of it."""
-
-    request: BlockRequest
-    architecture: Architecture
-    preferred_bytes: int | None
-    limiter: Limiter
-    blocks: int
-
-    def __call__(self, taken: int) -> bool:
-        found = occupancy(_with_taken(self.request, self.limiter, taken), self.architecture, self.preferred_bytes)
-        limit = found.limit(self.limiter)
-        return limit is None or limit >= self.blocks
-
-    def largest(self, least: int, now: int) -> int | None:
-        """Return the largest number up to ``now`` that suffices; None where even ``least`` is too much."""
-        if self(now):
-            return now
-        low, high = least - 1, now
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (middle, high) if self(middle) else (low, middle)
-        return None if low < least else low
-
-
-def _taken(request: BlockRequest, limiter: Limiter) -> tuple[int, int]:
-    """Return what a block takes of a resource, and the least that a block can take."""
+def _taken(request: BlockRequest, limiter: Limiter) -> int:
+    """Return what a block takes of a resource."""
     return {
-        Limiter.WARPS: (request.threads, 1),
-        Limiter.REGISTERS: (request.registers_per_thread, 1),
-        Limiter.SHARED_MEMORY: (request.shared_bytes, 0),
-        Limiter.BARRIERS: (request.barriers, 0),
+        Limiter.WARPS: request.threads,
+        Limiter.REGISTERS: request.registers_per_thread,
+        Limiter.SHARED_MEMORY: request.shared_bytes,
+        Limiter.BARRIERS: request.barriers,
     }[limiter]
+
+
+def _less(request: BlockRequest, a: Architecture, limiter: Limiter) -> Iterable[int]:
+    """Return what a block could take instead, from the most on, but for numbers that round up to the one before."""
+    # All are tried: with a carve-out on Kepler, a smaller block can get the smaller part of the memory, and fewer fit.
+    now, unit = _taken(request, limiter), a.shared_allocation_bytes
+    if limiter is Limiter.WARPS:
+        return range(min((now - 1) // WARP_SIZE * WARP_SIZE, a.max_threads_per_block), 0, -WARP_SIZE)
+    if limiter is Limiter.REGISTERS:
+        return range(min(now - 1, a.max_registers_per_thread), 0, -1)
+    if limiter is Limiter.BARRIERS:
+        return range(min(now - 1, a.barriers_per_sm or 0), -1, -1)
+    reserved = a.reserved_shared_bytes_per_block
+    most = min(now - 1, a.shared_bytes_per_block_optin) + reserved
+    return range(most // unit * unit - reserved, -1, -unit)
 
 
 def _with_taken(request: BlockRequest, limiter: Limiter, taken: int) -> BlockRequest:

@@ -28,7 +28,7 @@ LAYERS = (
     }
     | {"measurement", "measurement_files", "measurement_records", "recording", "footprint"}
     | {"sm_trace", "warp_states", "feature_table", "tuning", "partition_times", "tpc_counts"},
-    {"carveout", "occupancy", "occupancy_advice", "occupancy_curves", "cache_geometry"},
+    {"carveout", "occupancy", "occupancy_advice", "occupancy_curves", "occupancy_case"} | {"cache_geometry"},
     {"compile", "read"},
     {"execute"},
     {"models"},

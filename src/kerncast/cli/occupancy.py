@@ -1,5 +1,8 @@
-"""kerncast occupancy: how many blocks an SM holds, and what limits them."""
+"""kerncast occupancy: how many blocks an SM holds, what limits them, and what would change that."""
 
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -8,60 +11,194 @@ import typer
 from kerncast.errors import InputError
 
 if TYPE_CHECKING:
-    from kerncast.gpu import GPU
-    from kerncast.occupancy import BlockRequest
+    from kerncast.occupancy_case import OccupancyCase
+
+#: What the driver's own calculator takes: a 32-bit integer.
+_MOST = 2**31 - 1
+#: With more cases than this, only the table is printed.
+_MOST_DETAILED = 3
+_STDOUT = Path("-")
+_CAPABILITY = re.compile(r"(?:sm_)?([1-9][0-9]?)\.?([0-9])")
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What the command line says of a block; None is what the launch or the compiler says."""
+
+    block: int | None
+    registers: int | None
+    shared: int | None
+    static_shared: int | None
+    barriers: int | None
 
 
 def command(  # noqa: PLR0913  each parameter is one option
     launch: Annotated[
         Path | None, typer.Argument(help="Launch file; without one, give --block and --registers.")
     ] = None,
-    gpu: Annotated[list[str] | None, typer.Option(help="GPU name, id, TOML file, or all; repeatable.")] = None,
-    block: Annotated[int | None, typer.Option(help="Threads per block.")] = None,
-    registers: Annotated[int | None, typer.Option(help="Registers per thread.")] = None,
-    shared: Annotated[int, typer.Option(help="Shared memory per block in bytes.")] = 0,
+    gpu: Annotated[
+        list[str] | None,
+        typer.Option(help="GPU name, id, TOML file, compute capability such as 8.6, or all; repeatable."),
+    ] = None,
+    block: Annotated[int | None, typer.Option(help="Threads per block.", min=1, max=_MOST)] = None,
+    registers: Annotated[int | None, typer.Option(help="Registers per thread.", min=0, max=_MOST)] = None,
+    shared: Annotated[
+        int | None, typer.Option(help="Dynamic shared memory per block in bytes.", min=0, max=_MOST)
+    ] = None,
+    static_shared: Annotated[
+        int | None, typer.Option(help="Static shared memory per block in bytes.", min=0, max=_MOST)
+    ] = None,
+    barriers: Annotated[int | None, typer.Option(help="Named barriers per block.", min=0, max=_MOST)] = None,
+    carveout: Annotated[
+        str | None,
+        typer.Option(help="Shared memory that the program asks an SM to have: 50%, 64KiB, l1, equal or shared."),
+    ] = None,
+    curves: Annotated[
+        Path | None,
+        typer.Option(help="Draw what-if curves to a .png, .svg, .pdf or .csv; - prints them, with --json too."),
+    ] = None,
     json_: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> int:
-    """Show resident blocks and warps per SM and the resource that limits them."""
-    from kerncast.cli.output import emit_json, stdout_console  # noqa: PLC0415
-    from kerncast.evidence import resolve_gpus  # noqa: PLC0415
-    from kerncast.occupancy import BlockRequest, occupancy  # noqa: PLC0415
-    from kerncast.report.as_json import SCHEMA_VERSION, occupancy_object  # noqa: PLC0415
+    """Show resident blocks and warps per SM, the resource that limits them, and what would change that."""
+    from kerncast.carveout import parse_carveout  # noqa: PLC0415
 
-    resolved = resolve_gpus(gpu or ())
-    chosen = [one for one, _ in resolved]
-    caveats = [caveat for _, assumed in resolved for caveat in assumed]
-    if launch is not None:
-        rows = _from_launches(launch, chosen)
-    elif block is None or registers is None:
-        raise InputError("neither a launch file nor --block and --registers are given", cure="Give one of them.")
-    else:
-        rows = [("", one, BlockRequest(block, registers, 0, shared)) for one in chosen]
-    found = [(label, one, request, occupancy(request, one.architecture)) for label, one, request in rows]
+    _check_curves(curves)
+    wish = None if carveout is None else parse_carveout(carveout)
+    given = Given(block, registers, shared, static_shared, barriers)
+    targets, caveats = _targets(gpu or ())
+    cases = [replace(case, wish=wish) for case in _cases(launch, given, targets)]
+    for case in cases:
+        _check_static(case)
+    if curves is not None and curves != _STDOUT:
+        caveats += _write_curves(curves, cases)
     if json_:
-        objects = [{"kernel": label or None, **occupancy_object(one, r, o)} for label, one, r, o in found]
-        emit_json({"schema_version": SCHEMA_VERSION, "occupancies": objects, "caveats": caveats})
-        return 0
-    from kerncast.report.catalogue import occupancy_table  # noqa: PLC0415
-    from kerncast.report.tables import print_notes, print_table  # noqa: PLC0415
-
-    console = stdout_console()
-    print_table(occupancy_table(found), console)
-    print_notes(caveats, console)
+        _print_json(cases, caveats, with_curves=curves is not None)
+    else:
+        _print_text(cases, caveats, with_curves=curves == _STDOUT)
     return 0
 
 
-def _from_launches(path: Path, gpus: "list[GPU]") -> "list[tuple[str, GPU, BlockRequest]]":
+def _print_json(cases: "Sequence[OccupancyCase]", caveats: list[str], *, with_curves: bool) -> None:
+    from kerncast.cli.output import emit_json  # noqa: PLC0415
+    from kerncast.report.as_json import SCHEMA_VERSION  # noqa: PLC0415
+    from kerncast.report.occupancy_numbers import occupancy_object  # noqa: PLC0415
+    from kerncast.report.occupancy_tables import occupancy_notes  # noqa: PLC0415
+
+    objects = [occupancy_object(case, with_curves=with_curves) for case in cases]
+    emit_json(
+        {
+            "schema_version": SCHEMA_VERSION,
+            "occupancies": objects,
+            "caveats": [*caveats, *occupancy_notes(cases)],
+        }
+    )
+
+
+def _print_text(cases: "Sequence[OccupancyCase]", caveats: list[str], *, with_curves: bool) -> None:
+    from kerncast.cli.output import stdout_console  # noqa: PLC0415
+    from kerncast.report.occupancy_tables import (  # noqa: PLC0415
+        advice_notes,
+        curve_table,
+        occupancy_notes,
+        occupancy_table,
+        resource_table,
+    )
+    from kerncast.report.tables import print_notes, print_table  # noqa: PLC0415
+
+    console = stdout_console()
+    print_table(occupancy_table(cases), console)
+    print_notes([*caveats, *occupancy_notes(cases)], console)
+    for case in cases if len(cases) <= _MOST_DETAILED else ():
+        print_table(resource_table(case), console)
+        print_notes(advice_notes(case), console)
+    for case in cases if with_curves else ():
+        for curve in case.curves:
+            print_table(curve_table(case, curve), console)
+
+
+def _write_curves(path: Path, cases: "Sequence[OccupancyCase]") -> list[str]:
+    """Draw the curves or write their numbers; return what the picture leaves out."""
+    from kerncast.cli.output import write_text  # noqa: PLC0415
+
+    if path.suffix.lower() == ".csv":
+        from kerncast.report.occupancy_numbers import curves_csv  # noqa: PLC0415
+
+        write_text(path, curves_csv(cases))
+        return []
+    from kerncast.report.occupancy_picture import MOST_ROWS, draw_occupancy, picture_rows  # noqa: PLC0415
+    from kerncast.report.picture_files import save_picture  # noqa: PLC0415
+
+    save_picture(draw_occupancy(cases), path)
+    rows = len(picture_rows(cases))
+    return [f"{path} has the first {MOST_ROWS} of {rows} rows; a .csv has all"] if rows > MOST_ROWS else []
+
+
+def _check_curves(path: Path | None) -> None:
+    from kerncast.report.picture_files import FORMATS  # noqa: PLC0415
+
+    endings = (*FORMATS, ".csv")
+    if path is not None and path != _STDOUT and path.suffix.lower() not in endings:
+        raise InputError(f"{path} is no name for curves", cure=f"End it in {', '.join(endings)}, or give -.")
+
+
+def _check_static(case: "OccupancyCase") -> None:
+    most, found = case.architecture.shared_bytes_per_block, case.request.static_shared_bytes
+    if found > most:
+        raise InputError(
+            f"{found} bytes of static shared memory are over the {most} that a kernel can declare",
+            where=case.name,
+            cure="Make it dynamic: --shared.",
+        )
+
+
+def _targets(named: Sequence[str]) -> "tuple[list[OccupancyCase], list[str]]":
+    """Return a case for each GPU or compute capability, with any block for now, and what was assumed."""
+    from kerncast.architecture import load_architecture  # noqa: PLC0415
+    from kerncast.evidence import resolve_gpus  # noqa: PLC0415
+    from kerncast.occupancy import BlockRequest  # noqa: PLC0415
+    from kerncast.occupancy_case import OccupancyCase  # noqa: PLC0415
+
+    any_block = BlockRequest(1, 0)
+    capabilities = [match for name in named if (match := _CAPABILITY.fullmatch(name))]
+    others = [name for name in named if not _CAPABILITY.fullmatch(name)]
+    resolved = resolve_gpus(others) if others or not capabilities else []
+    cases = [OccupancyCase(any_block, gpu.architecture, gpu) for gpu, _ in resolved]
+    cases += [OccupancyCase(any_block, load_architecture(f"sm_{match[1]}{match[2]}")) for match in capabilities]
+    return cases, [caveat for _, assumed in resolved for caveat in assumed]
+
+
+def _cases(path: Path | None, given: Given, targets: "list[OccupancyCase]") -> "list[OccupancyCase]":
+    from kerncast.occupancy import BlockRequest  # noqa: PLC0415
+
+    if path is not None:
+        return _from_launches(path, given, targets)
+    if given.block is None or given.registers is None:
+        raise InputError("neither a launch file nor --block and --registers are given", cure="Give one of them.")
+    barriers = 1 if given.barriers is None else given.barriers
+    request = BlockRequest(given.block, given.registers, given.static_shared or 0, given.shared or 0, barriers)
+    return [replace(target, request=request) for target in targets]
+
+
+def _from_launches(path: Path, given: Given, targets: "list[OccupancyCase]") -> "list[OccupancyCase]":
     from kerncast.characterised import compile_launch  # noqa: PLC0415
     from kerncast.launch import load_launches  # noqa: PLC0415
     from kerncast.occupancy import block_request  # noqa: PLC0415
 
-    rows = []
+    cases = []
     for launch in load_launches(path):
-        architectures = list(dict.fromkeys(gpu.architecture.code_name for gpu in gpus))
+        architectures = list(dict.fromkeys(target.architecture.code_name for target in targets))
         compiled = compile_launch(launch, architectures)
-        for gpu in gpus:
-            kernel = compiled.kernel_for(gpu.architecture.code_name)
+        for target in targets:
+            kernel = compiled.kernel_for(target.architecture.code_name)
             request = block_request(launch.threads_per_block, kernel.resources, launch.shared_bytes)
-            rows.append((f"{kernel.kernel} (launch {launch.index})", gpu, request))
-    return rows
+            chosen = {
+                "threads": given.block,
+                "registers_per_thread": given.registers,
+                "dynamic_shared_bytes": given.shared,
+                "static_shared_bytes": given.static_shared,
+                "barriers": given.barriers,
+            }
+            request = replace(request, **{name: value for name, value in chosen.items() if value is not None})
+            most = kernel.resources.max_threads_per_block
+            cases.append(replace(target, request=request, kernel=kernel.kernel, launch=launch.index, most_threads=most))
+    return cases

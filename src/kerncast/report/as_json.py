@@ -5,7 +5,6 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from kerncast.gpu import GPU, Fact
-from kerncast.occupancy import BlockRequest, Occupancy
 from kerncast.prediction import Prediction, Timing, Transfer
 
 if TYPE_CHECKING:  # what lists GPUs does not wait for the compiler and the executor
@@ -71,22 +70,6 @@ def gpu_object(gpu: GPU) -> dict[str, Any]:
 def missing_object(missing: "MissingFacts") -> dict[str, Any]:
     """Return what a model lacks of a GPU."""
     return {"model": missing.model, "keys": list(missing.keys)}
-
-
-def occupancy_object(gpu: GPU, request: BlockRequest, found: Occupancy) -> dict[str, Any]:
-    """Return the occupancy of one kernel on one GPU."""
-    return {
-        "gpu": gpu.name,
-        "gpu_id": gpu.id,
-        "threads_per_block": request.threads,
-        "registers_per_thread": request.registers_per_thread,
-        "shared_bytes_per_block": request.shared_bytes,
-        "blocks_per_sm": found.blocks_per_sm,
-        "warps_per_sm": found.warps_per_sm,
-        "occupancy": found.fraction,
-        "limiter": found.limiter.value,
-        "limits": {limit.limiter.value: limit.blocks for limit in found.limits},
-    }
 
 
 def _prediction(p: Prediction, clock_hz: float) -> dict[str, Any]:

@@ -1,10 +1,9 @@
-"""Tables of facts: GPUs, occupancies, the toolchain."""
+"""Tables of facts: GPUs, the toolchain."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kerncast.gpu import GPU
-from kerncast.occupancy import BlockRequest, Occupancy
 from kerncast.report.tables import Table
 from kerncast.units import GIGA, MEGA, TERA
 
@@ -45,20 +44,6 @@ def fact_table(gpu: GPU) -> Table:
 def missing_notes(missing: Sequence["MissingFacts"]) -> list[str]:
     """Return for each model that refuses a GPU what to give in its file."""
     return [f"the model {each.model} refuses it without {', '.join(each.keys)}" for each in missing]
-
-
-def occupancy_table(found: Sequence[tuple[str, GPU, BlockRequest, Occupancy]]) -> Table:
-    """Return one row per kernel and GPU."""
-    rows = tuple(
-        (
-            *((label,) if label else ()), gpu.name, str(r.threads), str(r.registers_per_thread), f"{r.shared_bytes} B",
-            str(o.blocks_per_sm), str(o.warps_per_sm), f"{o.fraction:.0%}", o.limiter.value,
-        )
-        for label, gpu, r, o in found
-    )  # fmt: skip
-    head = ("kernel",) if found and found[0][0] else ()
-    columns = ("GPU", "threads", "registers", "shared", "blocks per SM", "warps per SM", "occupancy", "limited by")
-    return Table((*head, *columns), rows)
 
 
 def doctor_table(statuses: "Sequence[ToolStatus]") -> Table:

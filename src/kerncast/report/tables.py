@@ -20,6 +20,7 @@ _TEXT_COLUMNS = {
     "kernel",
     "GPU",
     "waits for",
+    "resident",
 }
 
 
