@@ -5,7 +5,6 @@ reported at once, with the key and what to write instead.
 """
 
 import difflib
-import math
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
@@ -16,13 +15,15 @@ from pathlib import Path
 from typing import Any
 
 from kerncast.errors import GPUError
+from kerncast.gpu_schema import Rule, Value, cure_of
+from kerncast.units import KIB
 
 DATA = Path(__file__).parent / "data"
 
-#: What a fact of the kind text may be: a name that is safe to print.
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 .,+/()-]{0,39}")
-
-Value = bool | int | float | str | tuple[int, ...]
+#: No file here has a tenth of it.
+_MOST_BYTES = 256 * KIB
+#: Time and memory of the parser grow with the square of a key's parts.
+_DEEP_KEY = re.compile(r"(?:[\w\"'-]+[ \t]*\.[ \t]*){20}")
 
 
 class Status(StrEnum):
@@ -50,22 +51,6 @@ class Fact:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
-    """What the schema says of one key."""
-
-    key: str
-    unit: str
-    kind: str
-    """whole, number, fraction, list, flag or text"""
-    meaning: str
-    required: bool
-    field: str | None
-    """attribute in Python; None for a fact that only checks others"""
-    minimum: int | None
-    """smallest value; None means above 0"""
-
-
-@dataclass(frozen=True, slots=True)
 class Sheet:
     """What one data file says."""
 
@@ -81,20 +66,26 @@ class Sheet:
 @cache
 def rules(kind: str) -> Mapping[str, Rule]:
     """Return the schema of one kind of file (gpu, architecture, launch_overhead), in order, by key."""
-    sections = _schema()[kind]
     return {
-        f"{section}.{key}": Rule(
-            key=f"{section}.{key}",
-            unit=row["unit"],
-            kind=row["kind"],
-            meaning=row["meaning"],
-            required=row.get("required", False),
-            field=row.get("field"),
-            minimum=row.get("minimum"),
-        )
-        for section, rows in sections.items()
+        f"{section}.{key}": _rule(f"{section}.{key}", row)
+        for section, rows in _schema()[kind].items()
         for key, row in rows.items()
     }
+
+
+def _rule(key: str, row: dict[str, Any]) -> Rule:
+    lowest, highest = _schema()["bounds"][row["unit"]]
+    return Rule(
+        key=key,
+        unit=row["unit"],
+        kind=row["kind"],
+        meaning=row["meaning"],
+        required=row.get("required", False),
+        field=row.get("field"),
+        minimum=row.get("minimum", max(1, lowest) if row["kind"] == "whole" else lowest),
+        maximum=row.get("maximum", highest),
+        found_in=row.get("found_in"),
+    )
 
 
 @cache
@@ -105,7 +96,7 @@ def _schema() -> dict[str, Any]:
 def read_toml(path: Path) -> dict[str, Any]:
     """Parse a TOML file; whatever keeps it from being read is a GPUError."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(_text_of(path))
     except (OSError, ValueError, RecursionError) as error:
         # ValueError covers bad TOML, bytes that are not UTF-8, and paths with a null character.
         reason = getattr(error, "strerror", None) or f"{error}"[:200] or type(error).__name__
@@ -114,6 +105,21 @@ def read_toml(path: Path) -> dict[str, Any]:
             where=_place(path),
             cure="Name an existing file of the form that data/README.md describes.",
         ) from None
+
+
+def _text_of(path: Path) -> str:
+    """Return the text of a file that can be parsed in a moment; raises ValueError for others."""
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        # Opening a pipe waits for its writer, and a device never ends.
+        raise ValueError("neither a pipe nor a device is one")
+    with path.open("rb") as file:
+        raw = file.read(_MOST_BYTES + 1)
+    if len(raw) > _MOST_BYTES:
+        raise ValueError(f"it holds more than {_MOST_BYTES // KIB} KiB")
+    text = raw.decode("utf-8")
+    if _DEEP_KEY.search(text):
+        raise ValueError("a key has twenty dots or more")
+    return text
 
 
 def read_sheet(path: Path, kind: str) -> Sheet:
@@ -224,7 +230,7 @@ class _Reader:
                 self._fault(rule.key, "has no value", "give one, or the status unknown")
             return None
         value = table["value"]
-        cure = _cure(rule, value)
+        cure = cure_of(rule, value)
         if cure is not None:
             self._fault(rule.key, f"is {_quote(value)}", cure)
             return None
@@ -257,32 +263,6 @@ class _Reader:
 
     def _fault(self, key: str, what: str, cure: str) -> None:
         self.faults.append(f"{key[:60]} {what} ({cure})")
-
-
-def _cure(rule: Rule, value: Any) -> str | None:
-    """Return what to write instead of a value; None where the rule allows it."""
-    if rule.kind == "flag":
-        return None if isinstance(value, bool) else "give true or false"
-    if rule.kind == "text":
-        return None if isinstance(value, str) and _NAME.fullmatch(value) else "give a name of at most 40 letters"
-    if rule.kind == "list":
-        are_numbers = isinstance(value, list) and value and all(_is_number(rule, item) for item in value)
-        return None if are_numbers and value == sorted(set(value)) else "give a list of ascending integers"
-    if _is_number(rule, value):
-        return None
-    bound = "above 0" if rule.minimum is None else f"of at least {rule.minimum}"
-    form = {"whole": "a whole number", "number": "a finite number", "fraction": "a number up to 1"}[rule.kind]
-    return f"give {form} {bound} (unit {rule.unit})"
-
-
-def _is_number(rule: Rule, value: Any) -> bool:
-    """Whether a value is a number that the rule allows; a bool is none."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not -1e18 < value < 1e18:
-        return False
-    if rule.kind in {"whole", "list"} and not isinstance(value, int):
-        return False
-    above = value > 0 if rule.minimum is None else value >= rule.minimum
-    return above and math.isfinite(value) and (rule.kind != "fraction" or value <= 1)
 
 
 def _place(path: Path) -> str:

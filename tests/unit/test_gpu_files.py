@@ -1,5 +1,6 @@
 """Users' own files, and every fault that a file can have."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -123,6 +124,8 @@ FULL = HEAD + "[peak]\nclock_boost_mhz = 1000\ndram_gb_per_s = 100\nsm_count = "
         ('"80"', "peak.sm_count is '80'"),
         ("nan", "peak.sm_count is nan"),
         ("1" + "0" * 400, "peak.sm_count is 1000"),
+        ("1" + "0" * 5000, "no readable TOML file"),
+        ("10001", "peak.sm_count is 10001 (give a whole number from 1 to 10,000 (unit 1))"),
         ("[80]", "peak.sm_count is [80]"),
         ("{ value = 80 }", "has the status None (write confirmed"),
         ('{ value = 80, source = "a", status = "sure" }', "has the status 'sure'"),
@@ -162,6 +165,11 @@ def test_faulty_value(tmp_path: Path, entry: str, fault: str) -> None:
         ("\n[lanes]\nfp32_per_sm = 64", "lanes.fp32_per_sm is no known key"),
         ("\n[cycles]\ntensor = -1", "cycles.tensor is -1"),
         ("\nfp32_gflops = 5000", "peak.fp32_gflops is 5000, but 2 x lanes x SMs x boost clock is 2560"),
+        ("\nclock_base_mhz = 1.7", "peak.clock_base_mhz is 1.7 (give a number from 10 to 20,000 (unit MHz))"),
+        ("\nl2_kib = 1e-300", "peak.l2_kib is 1e-300 (give a number from 16 to 67,108,864 (unit KiB))"),
+        ("\ntdp_w = 1e400", "peak.tdp_w is inf (give a finite number above 0"),
+        ("\n[sustained]\ndram_gb_per_s = 1e-300", "sustained.dram_gb_per_s is 1e-300 (give a number from 0.5"),
+        ("\n[cycles]\nfp64 = 1e300", "cycles.fp64 is 1e+300 (give a number from 0.001 to 1,000,000 (unit cycle))"),
         ("\n[colour]\nred = 1", "colour is no known key (the sections are caches, cycles, lanes, peak, sustained)"),
     ],
 )
@@ -203,6 +211,28 @@ def test_a_key_given_twice(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", ["= 3", "a = ", '"' * 3, "[" * 5000, "\ufeffa"])
 def test_no_toml(tmp_path: Path, text: str) -> None:
     assert "no readable TOML file" in refusal(write(tmp_path, text))
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (SMALL + "#" * 300_000, "it holds more than 256 KiB"),
+        ("a" + ".a" * 100_000 + " = 1", "a key has twenty dots or more"),
+        ("a." * 21 + "a = 1", "a key has twenty dots or more"),
+        ("x = " + "[" * 100_000, "maximum recursion depth"),
+        ("x = " + "{a=" * 50_000, "maximum recursion depth"),
+    ],
+)
+def test_files_that_would_take_long_to_parse(tmp_path: Path, text: str, reason: str) -> None:
+    message = refusal(write(tmp_path, text))
+    assert reason in message
+    assert len(message) < 400
+
+
+def test_pipes_and_devices_are_not_opened(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.toml")
+    for path in (tmp_path / "pipe.toml", Path("/dev/zero")):
+        assert "neither a pipe nor a device" in refusal(path)
 
 
 def test_unreadable_paths(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ LAYERS = (
         "gpu",
         "gpu_files",
         "gpu_names",
+        "gpu_schema",
         "ptx",
         "trace",
     }
