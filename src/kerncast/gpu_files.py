@@ -122,14 +122,15 @@ def _text_of(path: Path) -> str:
     return text
 
 
-def read_sheet(path: Path, kind: str) -> Sheet:
-    """Read one data file; raises one GPUError that lists every fault of it.
+def read_sheet(path: Path, kind: str, *, may_lack: bool = False) -> Sheet:
+    """Read one data file; raises one GPUError that lists every fault of it, and what it lacks unless that may be.
 
     What an architecture's file leaves out may be inherited, so only its reader can say what is missing there.
     """
     reader = _Reader(read_toml(path), path, rules(kind))
     sheet = reader.sheet()
-    faults = reader.faults + (missing_faults(sheet.facts, kind) if kind != "architecture" else [])
+    is_whole = kind != "architecture" and not may_lack
+    faults = reader.faults + (missing_faults(sheet.facts, kind) if is_whole else [])
     if kind == "gpu" and "from" not in reader.table:
         faults.insert(0, 'from is missing (name the architecture, such as from = "sm_86")')
     raise_faults(faults, path)
@@ -147,10 +148,17 @@ def raise_faults(faults: Iterable[str], path: Path) -> None:
 def missing_faults(facts: Mapping[str, Fact], kind: str) -> list[str]:
     """Return a fault for each required key without a value."""
     return [
-        f"{rule.key} is missing (give a {rule.kind}, unit {rule.unit}: {rule.meaning})"
+        f"{rule.key} is missing (give a {rule.kind}, unit {rule.unit}: {rule.meaning})" for rule in lacking(facts, kind)
+    ]
+
+
+def lacking(facts: Mapping[str, Fact], kind: str) -> tuple[Rule, ...]:
+    """Return the rule of each required key without a value."""
+    return tuple(
+        rule
         for rule in rules(kind).values()
         if rule.required and (rule.key not in facts or facts[rule.key].status is Status.UNKNOWN)
-    ]
+    )
 
 
 class _Reader:

@@ -13,9 +13,11 @@ from functools import cache
 from pathlib import Path
 
 from kerncast.errors import GPUError
-from kerncast.gpu_files import DATA, read_toml
+from kerncast.gpu_files import DATA, lacking, read_sheet, read_toml
 
 GPU_FOLDER = DATA / "gpus"
+#: GPUs of which too little is published for a forecast.
+INCOMPLETE_FOLDER = DATA / "incomplete_gpus"
 
 _IGNORED = frozenset({"nvidia", "geforce", "tesla", "quadro", "gpu"})
 _WORD = re.compile(r"[a-z0-9]+")
@@ -48,10 +50,20 @@ def find_id(name: str) -> tuple[str, tuple[str, ...]]:
     family = _families().get(wanted)
     if family is not None:
         return family
-    lacking = _incomplete().get(wanted)
-    if lacking is not None:
-        raise GPUError(f"{_shorten(name)} has no data here: {lacking}", cure="A path to your own .toml file works.")
+    incomplete = _incomplete().get(wanted)
+    if incomplete is not None:
+        raise _too_little_known(incomplete)
     raise GPUError(f"no GPU is called {_shorten(name)}", cure=_advice(wanted))
+
+
+def find_incomplete(name: str) -> str | None:
+    """Return the id of a GPU of which too little is known for a forecast; None for every other name."""
+    return _incomplete().get(normalise(name)) if len(name) <= _LONGEST_NAME else None
+
+
+def incomplete_ids() -> tuple[str, ...]:
+    """Return the ids of all GPUs of which too little is known for a forecast, sorted."""
+    return tuple(sorted(path.stem for path in INCOMPLETE_FOLDER.glob("*.toml")))
 
 
 def known_ids() -> tuple[str, ...]:
@@ -89,9 +101,19 @@ def _families() -> Mapping[str, tuple[str, tuple[str, ...]]]:
 
 @cache
 def _incomplete() -> Mapping[str, str]:
-    """Return why a GPU has no file, by its names."""
-    rows = read_toml(DATA / "families.toml")["incomplete"]
-    return {normalise(name): row["lacks"] for row in rows for name in row["names"]}
+    found = {normalise(path.stem): path.stem for path in INCOMPLETE_FOLDER.glob("*.toml")}
+    return found | {
+        normalise(name): path.stem for path in INCOMPLETE_FOLDER.glob("*.toml") for name in read_names(path)
+    }
+
+
+def _too_little_known(gpu_id: str) -> GPUError:
+    sheet = read_sheet(INCOMPLETE_FOLDER / f"{gpu_id}.toml", "gpu", may_lack=True)
+    unknown = " and ".join(f"{rule.key} ({rule.meaning})" for rule in lacking(sheet.facts, "gpu"))
+    return GPUError(
+        f"the {sheet.name} cannot be forecast: no source gives its {unknown}",
+        cure=f"kerncast gpus {gpu_id} shows what is known; kerncast gpus --add {gpu_id} writes a file to complete.",
+    )
 
 
 def _advice(wanted: str) -> str:

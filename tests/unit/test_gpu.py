@@ -17,6 +17,7 @@ from kerncast.gpu import (
     load_gpu,
     resolve_gpu,
 )
+from kerncast.gpu_incomplete import list_incomplete
 from kerncast.prediction import Timing
 
 
@@ -205,6 +206,7 @@ def test_loading_one_gpu_reads_only_its_chain_and_no_heavy_module() -> None:
         ("NVIDIA RTX 6000 Ada Generation", "rtx-6000-ada"),
         ("NVIDIA GH200 480GB", "gh200-96gb"),
         ("NVIDIA B200", "b200"),
+        ("HGX B100", "b100"),
         ("NVIDIA GB10", "gb10"),
         ("NVIDIA GeForce RTX 5090", "rtx-5090"),
         ("NVIDIA RTX PRO 6000 Blackwell Workstation Edition", "rtx-pro-6000"),
@@ -230,6 +232,8 @@ def test_exact_names(name: str, gpu_id: str) -> None:
         ("4070", "rtx-4070"),
         ("GH200", "gh200-96gb"),
         ("Jetson AGX Orin", "jetson-agx-orin-64gb"),
+        ("Orin", "jetson-agx-orin-64gb"),
+        ("Xavier", "jetson-agx-xavier"),
         ("Tesla V100-SXM2", "v100-sxm2-16gb"),
     ],
 )
@@ -257,12 +261,20 @@ def test_relatives_are_not_taken_for_the_same(name: str, nearest: str) -> None:
     assert nearest in message
 
 
-@pytest.mark.parametrize(("name", "what"), [("NVIDIA H20", "boost clock"), ("B100", "no number of SMs")])
-def test_gpus_of_which_too_little_is_known_are_refused_with_the_reason(name: str, what: str) -> None:
+@pytest.mark.parametrize("name", ["NVIDIA H20", "h20", "HGX H20"])
+def test_a_gpu_of_which_too_little_is_known_is_refused_with_what_is_unknown(name: str) -> None:
     message = refusal(name)
-    assert "has no data here" in message
-    assert what in message
-    assert ".toml" in message
+    assert "the H20 cannot be forecast: no source gives its peak.clock_boost_mhz (SM clock" in message
+    assert "kerncast gpus --add h20" in message
+
+
+def test_what_is_known_of_it_is_in_the_catalogue() -> None:
+    (h20,) = list_incomplete()
+    facts = {fact.key: fact.value for fact in h20.all_facts}
+    assert (h20.id, h20.name, h20.architecture.id, h20.lacks) == ("h20", "H20", "sm_90", ("peak.clock_boost_mhz",))
+    assert (facts["peak.sm_count"], facts["peak.clock_boost_mhz"], facts["lanes.fp32_per_sm"]) == (78, None, 128)
+    assert len(facts) == len(h20.all_facts)
+    assert h20.id not in {gpu.id for gpu in list_gpus()}
 
 
 HOSTILE = [

@@ -10,12 +10,15 @@ import pytest
 
 from kerncast.architecture import Architecture, Cycles
 from kerncast.gpu import GPU, Status, list_gpus, load_architecture, load_gpu
+from kerncast.gpu_doubts import doubts
 from kerncast.gpu_files import DATA, rules
+from kerncast.gpu_incomplete import list_incomplete
 from kerncast.gpu_names import normalise, read_names
 
 GPU_FILES = sorted((DATA / "gpus").glob("*.toml"))
 ARCHITECTURE_FILES = sorted((DATA / "architectures").glob("*.toml"))
-ALL_FILES = [*GPU_FILES, *ARCHITECTURE_FILES, DATA / "launch_overhead.toml"]
+INCOMPLETE_FILES = sorted((DATA / "incomplete_gpus").glob("*.toml"))
+ALL_FILES = [*GPU_FILES, *INCOMPLETE_FILES, *ARCHITECTURE_FILES, DATA / "launch_overhead.toml"]
 
 
 def stated(gpu: GPU, key: str) -> Any:
@@ -30,7 +33,7 @@ def stated(gpu: GPU, key: str) -> Any:
 FURTHER = {
     "gp100", "titan-xp", "v100-sxm2-16gb", "v100-sxm2-32gb", "a30", "a10g", "a2", "rtx-4060", "rtx-4060-ti",
     "rtx-4060-ti-16gb", "rtx-4070-super", "rtx-4070-ti", "rtx-4070-ti-super", "rtx-4080", "rtx-4080-super",
-    "rtx-6000-ada", "gh200-96gb", "b200", "rtx-5070", "rtx-5070-ti", "rtx-5080", "rtx-5090", "rtx-pro-6000",
+    "rtx-6000-ada", "gh200-96gb", "b100", "b200", "rtx-5070", "rtx-5070-ti", "rtx-5080", "rtx-5090", "rtx-pro-6000",
     "rtx-pro-6000-server", "gb10", "jetson-agx-xavier", "jetson-agx-orin-64gb",
 }  # fmt: skip
 #: Architectures whose chips share the CPU's memory: nobody measured their L2 and DRAM.
@@ -79,7 +82,7 @@ def test_ids_are_safe_file_names() -> None:
 
 def test_no_two_names_collide() -> None:
     owners: dict[str, set[str]] = {}
-    for path in GPU_FILES:
+    for path in (*GPU_FILES, *INCOMPLETE_FILES):
         for name in (path.stem, *read_names(path)):
             owners.setdefault(normalise(name), set()).add(path.stem)
     families = tomllib.loads((DATA / "families.toml").read_text(encoding="utf-8"))["family"]
@@ -87,9 +90,6 @@ def test_no_two_names_collide() -> None:
         assert (DATA / "gpus" / f"{family['means']}.toml").is_file()
         for name in family["names"]:
             owners.setdefault(normalise(name), set()).add(f"the family {family['means']}")
-    for row in tomllib.loads((DATA / "families.toml").read_text(encoding="utf-8"))["incomplete"]:
-        for name in row["names"]:
-            owners.setdefault(normalise(name), set()).add(row["lacks"])
     assert "" not in owners
     assert {name: found for name, found in owners.items() if len(found) > 1} == {}
 
@@ -113,6 +113,19 @@ def test_every_rule_has_unit_and_meaning() -> None:
 
 
 # --- meaning --------------------------------------------------------------------------------------
+
+
+def test_incomplete_files_give_the_whole_data_sheet_and_lack_what_a_forecast_needs() -> None:
+    assert [gpu.id for gpu in list_incomplete()] == ["h20"]
+    for gpu in list_incomplete():
+        keys = {fact.key for fact in gpu.facts}
+        assert keys >= {key for key in rules("gpu") if key.startswith("peak.")}
+        assert gpu.lacks
+
+
+@pytest.mark.parametrize("gpu", list_gpus(), ids=lambda gpu: gpu.id)
+def test_no_value_is_most_likely_a_slip(gpu: GPU) -> None:
+    assert doubts(gpu) == ()
 
 
 @pytest.mark.parametrize("gpu", list_gpus(), ids=lambda gpu: gpu.id)

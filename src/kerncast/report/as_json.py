@@ -5,6 +5,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from kerncast.gpu import GPU, Fact
+from kerncast.gpu_doubts import Doubt
+from kerncast.gpu_incomplete import IncompleteGPU
 from kerncast.prediction import Prediction, Timing, Transfer
 
 if TYPE_CHECKING:  # what lists GPUs does not wait for the compiler and the executor
@@ -64,6 +66,30 @@ def gpu_object(gpu: GPU) -> dict[str, Any]:
         "peak_fp32_flops_per_s": gpu.peak_fp32_flops_per_s,
         "dram_bytes_per_s": gpu.dram_bytes_per_s,
         "facts": [_fact(fact) for fact in gpu.all_facts],
+    }
+
+
+def incomplete_object(gpu: IncompleteGPU) -> dict[str, Any]:
+    """Return a GPU that no model can forecast, with what it lacks, and every known fact with its sources."""
+    return {
+        "id": gpu.id,
+        "name": gpu.name,
+        "architecture": gpu.architecture.name,
+        "compute_capability": gpu.architecture.compute_capability,
+        "lacks": list(gpu.lacks),
+        "facts": [_fact(fact) for fact in gpu.all_facts],
+    }
+
+
+def doubt_object(doubt: Doubt) -> dict[str, Any]:
+    """Return a value that is most likely a slip, and what is likely instead."""
+    return {
+        "key": doubt.key,
+        "value": doubt.value,
+        "unit": doubt.unit,
+        "low": doubt.low,
+        "high": doubt.high,
+        "by": doubt.by,
     }
 
 
