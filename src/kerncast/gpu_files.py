@@ -103,7 +103,7 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise GPUError(
             f"this is no readable TOML file ({reason})",
             where=_place(path),
-            cure="Name an existing file of the form that data/README.md describes.",
+            cure="Name an existing file; kerncast gpus --add writes one in which every key is explained.",
         ) from None
 
 
@@ -142,14 +142,14 @@ def raise_faults(faults: Iterable[str], path: Path) -> None:
     found = list(faults)
     if found:
         count = "1 fault" if len(found) == 1 else f"{len(found)} faults"
-        raise GPUError(f"{count}: {'; '.join(found)}", where=_place(path), cure="data/README.md describes the keys.")
+        cure = "kerncast gpus --add writes a file in which every key is explained."
+        raise GPUError(f"{count}: {'; '.join(found)}", where=_place(path), cure=cure)
 
 
 def missing_faults(facts: Mapping[str, Fact], kind: str) -> list[str]:
     """Return a fault for each required key without a value."""
-    return [
-        f"{rule.key} is missing (give a {rule.kind}, unit {rule.unit}: {rule.meaning})" for rule in lacking(facts, kind)
-    ]
+    units = {rule.key: "" if rule.unit == "1" else f"; unit {rule.unit}" for rule in lacking(facts, kind)}
+    return [f"{rule.key} is missing ({rule.meaning}{units[rule.key]})" for rule in lacking(facts, kind)]
 
 
 def lacking(facts: Mapping[str, Fact], kind: str) -> tuple[Rule, ...]:
@@ -159,6 +159,17 @@ def lacking(facts: Mapping[str, Fact], kind: str) -> tuple[Rule, ...]:
         for rule in rules(kind).values()
         if rule.required and (rule.key not in facts or facts[rule.key].status is Status.UNKNOWN)
     )
+
+
+def unknown_to_all(sheet: Sheet) -> tuple[Rule, ...]:
+    """Return the rule of each key without which no model forecasts a GPU and that its file has no value for."""
+    of_architecture = rules("architecture")
+    cancelled = [
+        of_architecture[key]
+        for key, fact in sheet.facts.items()
+        if fact.status is Status.UNKNOWN and key in of_architecture and of_architecture[key].required
+    ]
+    return (*lacking(sheet.facts, "gpu"), *cancelled)
 
 
 class _Reader:

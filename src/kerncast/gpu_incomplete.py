@@ -6,7 +6,7 @@ The facts lie in ``data/incomplete_gpus/*.toml``, of the same form as ``data/gpu
 from dataclasses import dataclass
 
 from kerncast.architecture import Architecture, load_architecture
-from kerncast.gpu_files import Fact, lacking, read_sheet
+from kerncast.gpu_files import Fact, read_sheet, unknown_to_all
 from kerncast.gpu_names import INCOMPLETE_FOLDER, incomplete_ids
 
 
@@ -33,7 +33,7 @@ def load_incomplete(gpu_id: str) -> IncompleteGPU:
     """Load one by its id.
 
     >>> load_incomplete("h20").lacks
-    ('peak.clock_boost_mhz',)
+    ('peak.clock_boost_mhz', 'lanes.fp64_per_sm')
     """
     path = INCOMPLETE_FOLDER / f"{gpu_id}.toml"
     sheet = read_sheet(path, "gpu", may_lack=True)
@@ -42,7 +42,7 @@ def load_incomplete(gpu_id: str) -> IncompleteGPU:
         name=sheet.name or gpu_id,
         architecture=load_architecture(sheet.parent or ""),
         facts=tuple(sheet.facts.values()),
-        lacks=tuple(rule.key for rule in lacking(sheet.facts, "gpu")),
+        lacks=tuple(rule.key for rule in unknown_to_all(sheet)),
     )
 
 

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 
 from kerncast.errors import GPUError
-from kerncast.gpu_files import DATA, lacking, read_sheet, read_toml
+from kerncast.gpu_files import DATA, read_sheet, read_toml, unknown_to_all
 
 GPU_FOLDER = DATA / "gpus"
 #: GPUs of which too little is published for a forecast.
@@ -109,7 +109,7 @@ def _incomplete() -> Mapping[str, str]:
 
 def _too_little_known(gpu_id: str) -> GPUError:
     sheet = read_sheet(INCOMPLETE_FOLDER / f"{gpu_id}.toml", "gpu", may_lack=True)
-    unknown = " and ".join(f"{rule.key} ({rule.meaning})" for rule in lacking(sheet.facts, "gpu"))
+    unknown = " and ".join(f"{rule.key} ({rule.meaning})" for rule in unknown_to_all(sheet))
     return GPUError(
         f"the {sheet.name} cannot be forecast: no source gives its {unknown}",
         cure=f"kerncast gpus {gpu_id} shows what is known; kerncast gpus --add {gpu_id} writes a file to complete.",

@@ -1,8 +1,11 @@
 """kerncast gpus: list the GPUs, show one with its sources and check its file, or begin a file for a new one."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from kerncast.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -11,11 +14,23 @@ if TYPE_CHECKING:
     from kerncast.gpu_incomplete import IncompleteGPU
 
 
-def command(
+def command(  # noqa: PLR0913  each parameter is one option
     name: Annotated[str | None, typer.Argument(help="Name, id or TOML file of one GPU.")] = None,
     json_: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    add: Annotated[str | None, typer.Option(help="Begin a TOML file for this GPU, every key explained.")] = None,
+    like: Annotated[str | None, typer.Option(help="With --add: similar GPU, or architecture such as sm_89.")] = None,
+    device: Annotated[int | None, typer.Option(help="With --add: ask the driver of the GPU with this number.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="With --add: the file; made from the name.")] = None,
 ) -> int:
-    """List the known GPUs, or every fact of one with its sources; checks the file that it names."""
+    """List the known GPUs; or show every fact of one with its sources, and check its file; or begin a new file."""
+    if add is not None:
+        from kerncast.cli.gpus_add import add as add_gpu  # noqa: PLC0415
+
+        if name is not None:
+            raise InputError("--add and a GPU to show are two commands", cure="Run them one after the other.")
+        return add_gpu(add, like, device, out, json_=json_)
+    if like is not None or device is not None or out is not None:
+        raise InputError("--like, --device and --out belong to --add", cure='Say --add "My GPU" as well.')
     if name is not None:
         return _show(name, json_=json_)
     return _list(json_=json_)

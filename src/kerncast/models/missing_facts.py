@@ -2,9 +2,11 @@
 
 from dataclasses import dataclass
 
+from kerncast.architecture import Architecture
 from kerncast.gpu import GPU
 from kerncast.models.ceilings import Ceilings
 from kerncast.models.simulation import Simulation
+from kerncast.units import GIGA
 
 #: Cycles without which no SM can be simulated. A kernel with atomics or tensor cores needs more.
 _CYCLES = (
@@ -32,6 +34,17 @@ def missing_facts(gpu: GPU) -> tuple[MissingFacts, ...]:
     """
     found = ((Simulation.name, _of_simulation(gpu)), (Ceilings.name, (*_of_l1(gpu), *_of_l2(gpu))))
     return tuple(MissingFacts(model, keys) for model, keys in found if keys)
+
+
+def needed_facts(architecture: Architecture) -> tuple[MissingFacts, ...]:
+    """Return what each model needs of a GPU's file beside SMs, boost clock and DRAM bandwidth, which all of them need.
+
+    >>> from kerncast.gpu import load_architecture
+    >>> needed_facts(load_architecture("sm_89"))[1]
+    MissingFacts(model='ceilings', keys=('peak.dram_bus_bits',))
+    """
+    bare = GPU("bare", "bare", architecture, sm_count=1, clock_hz=GIGA, clock_boost_hz=GIGA, dram_bytes_per_s=GIGA)
+    return missing_facts(bare)
 
 
 def _of_simulation(gpu: GPU) -> tuple[str, ...]:

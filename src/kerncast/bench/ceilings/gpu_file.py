@@ -9,7 +9,7 @@ from typing import Any
 from kerncast.bench.ceilings.ceiling import nearest_architecture, peak_dram_bytes_per_s
 from kerncast.errors import GPUError, InputError
 from kerncast.gpu import load_gpu
-from kerncast.gpu_files import Status
+from kerncast.gpu_files import Fact, Status, rules
 from kerncast.gpu_names import GPU_FOLDER, find_id
 from kerncast.measurement import Machine, Measurement
 from kerncast.units import GIB, GIGA, KIB, MEGA
@@ -189,6 +189,26 @@ def _driver_peak(machine: Machine, fraction: float | None, copied_gb_per_s: floa
     ):
         lines += [_entry(key, value, "driver")] if value else []
     return lines
+
+
+def driver_facts(machine: Machine) -> tuple[Fact, ...]:
+    """Return what the driver says of a GPU, as facts of [peak]; its clock may be above the maker's boost."""
+    dram = peak_dram_bytes_per_s(machine)
+    values = {
+        "sm_count": machine.sm_count,
+        "clock_boost_mhz": machine.clock_max_hz / MEGA,
+        "dram_gb_per_s": round(dram / GIGA, 3) if dram else None,
+        "dram_gib": round(machine.memory_bytes / GIB, 2),
+        "dram_bus_bits": machine.memory_bus_bits,
+        "l2_kib": machine.l2_bytes / KIB,
+        "tdp_w": machine.power_limit_w,
+    }
+    source = f"attributes of a {machine.gpu_name} as driver {machine.driver} states them"
+    return tuple(
+        Fact(f"peak.{key}", value, rules("gpu")[f"peak.{key}"].unit, (source,), Status.SINGLE_SOURCE)
+        for key, value in values.items()
+        if value
+    )
 
 
 def _dram_peak(machine: Machine, fraction: float | None, copied: float | None) -> tuple[float, bool]:
