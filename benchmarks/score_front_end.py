@@ -27,10 +27,14 @@ PROGRAMS = Path(__file__).with_name("front_end_programs.csv")
 #: Where the programs lie in a checkout.
 FOLDERS = {"rodinia": "cuda", "hecbench": "src"}
 GPU = "TITAN V"
-UNDECIDED = '"?"'
+UNDECIDED = "?"
 _HEADER = "[[launch]]"
 _LONGEST_REASON = 150
 _STAGES = ("decided", "compiled", "forecast")
+_HEADS = (
+    "| suite | program | source | init | launches | decided | compiled | forecast | first reason |",
+    "|---|---|---|---|---|---|---|---|---|",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +107,9 @@ def _run_launch(head: str, section: str, folder: Path, seconds: float) -> Launch
     kernel = str(table["launch"][0].get("kernel", ""))
     file = folder / "one.toml"
     file.write_text(head + _HEADER + section, encoding="utf-8")
-    if UNDECIDED in section:
+    open_values = [line.strip() for line in section.splitlines() if UNDECIDED in line.partition("#")[0]]
+    if open_values:
         status, said = _compile(table, folder, kernel, seconds)
-        open_values = [line.strip() for line in section.splitlines() if UNDECIDED in line]
         return LaunchOutcome(kernel, compiled=status == 0, reason=said if status else open_values[0])
     status, said = _kerncast("predict", str(file), "--gpu", GPU, "--json", "-q", limit=seconds)
     if status == 0:
@@ -157,28 +161,21 @@ def _shortened(text: str) -> str:
     return text if len(text) <= _LONGEST_REASON else text[:_LONGEST_REASON] + " …"
 
 
-def table_rows(outcomes: Sequence[FileOutcome]) -> list[str]:
-    """Return the Markdown table of files, with the first reason of those that did not get to the end."""
-    rows = [
-        "| suite | program | source | init | launches | decided | compiled | forecast | first reason |",
-        "|---|---|---|---|---|---|---|---|---|",
+def table_row(outcome: FileOutcome) -> str:
+    """Return a file's row of the Markdown table, with the first reason where it did not get to the end."""
+    counts = (sum(getattr(one, name) for one in outcome.launches) for name in _STAGES)
+    reason = outcome.reason or next((one.reason for one in outcome.launches if one.reason), "")
+    written = "yes" if outcome.written else "no"
+    cells = [
+        outcome.suite,
+        outcome.program,
+        outcome.source,
+        written,
+        len(outcome.launches),
+        *counts,
+        _shortened(reason),
     ]
-    for each in outcomes:
-        counts = [
-            len(each.launches),
-            *(sum(getattr(one, name) for one in each.launches) for name in _STAGES),
-        ]
-        reason = each.reason or next((one.reason for one in each.launches if one.reason), "")
-        cells = [
-            each.suite,
-            each.program,
-            each.source,
-            "yes" if each.written else "no",
-            *map(str, counts),
-            _shortened(reason),
-        ]
-        rows.append("| " + " | ".join(cells) + " |")
-    return rows
+    return "| " + " | ".join(map(str, cells)) + " |"
 
 
 def totals(outcomes: Sequence[FileOutcome]) -> list[str]:
@@ -222,11 +219,15 @@ def main() -> int:
     ]
     if not programs:
         parser.error("give a checkout: --rodinia FOLDER, --hecbench FOLDER")
+    print("\n".join(_HEADS))
+    outcomes = []
     with ThreadPoolExecutor(chosen.jobs) as pool:
-        outcomes = list(pool.map(lambda each: run_file(each, checkouts[each.suite], chosen.seconds), programs))
+        for outcome in pool.map(lambda each: run_file(each, checkouts[each.suite], chosen.seconds), programs):
+            outcomes.append(outcome)
+            print(table_row(outcome), flush=True)
     if chosen.json:
         chosen.json.write_text(json.dumps([asdict(each) for each in outcomes], indent=1) + "\n", encoding="utf-8")
-    print("\n".join((*table_rows(outcomes), "", *totals(outcomes))))
+    print("\n".join(("", *totals(outcomes))))
     passed = Counter(dict.fromkeys(((each.suite, each.program) for each in outcomes), 1))
     for each in outcomes:
         if not each.written:
