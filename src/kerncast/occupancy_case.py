@@ -50,11 +50,13 @@ class OccupancyCase:
     most_threads: int | None = None
     """of a block, by the kernel's __launch_bounds__"""
     wish: CarveoutWish | None = None
+    caveats: tuple[str, ...] = ()
+    """how the kernel was compiled, where that was not for this architecture"""
 
     @property
     def name(self) -> str:
         """The name of the GPU."""
-        return f"compute capability {self.architecture.compute_capability}" if self.gpu is None else self.gpu.name
+        return f"capability {self.architecture.compute_capability}" if self.gpu is None else self.gpu.name
 
     @property
     def preferred_bytes(self) -> int | None:

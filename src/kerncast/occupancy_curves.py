@@ -50,12 +50,10 @@ def occupancy_curves(request: BlockRequest, a: Architecture, preferred_bytes: in
     >>> [(step.last, step.found.warps_per_sm) for step in registers.steps[:3]]
     [(32, 64), (40, 48), (48, 40)]
     """
-    unit, reserved = a.shared_allocation_bytes, a.reserved_shared_bytes_per_block
-    most_shared = a.shared_bytes_per_block_optin
     ends = (
         (Parameter.THREADS, 1, (*range(WARP_SIZE, a.max_threads_per_block, WARP_SIZE), a.max_threads_per_block)),
         (Parameter.REGISTERS, 0, range(a.max_registers_per_thread + 1)),
-        (Parameter.SHARED, 0, (*range(-reserved % unit, most_shared, unit), most_shared)),
+        (Parameter.SHARED, 0, _shared_ends(a, preferred_bytes)),
     )
     return tuple(
         Curve(
@@ -83,6 +81,18 @@ def varied(request: BlockRequest, parameter: Parameter, value: int) -> BlockRequ
     if parameter is Parameter.THREADS:
         return replace(request, threads=value)
     return replace(request, registers_per_thread=value)
+
+
+def _shared_ends(a: Architecture, preferred_bytes: int | None) -> list[int]:
+    """Return all totals of a block beyond which fewer blocks share an SM's memory, whatever its carve-out."""
+    unit, most = a.shared_allocation_bytes, a.shared_bytes_per_block_optin
+    sizes = {a.shared_bytes_per_sm, *(() if preferred_bytes is None else a.shared_carveouts_bytes or ())}
+    totals = {
+        size // blocks // unit * unit - a.reserved_shared_bytes_per_block
+        for size in sizes
+        for blocks in range(1, a.max_blocks_per_sm + 2)  # with one more than that, shared memory is not what limits
+    }
+    return sorted({most, *(total for total in totals if 0 <= total < most)})
 
 
 def _merged(first: int, answers: Iterable[tuple[int, Occupancy]]) -> tuple[Step, ...]:

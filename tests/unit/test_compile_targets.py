@@ -30,6 +30,11 @@ def test_architectures_of_nvrtc_12(asked: str, compiled_for: str) -> None:
     assert target.caveats == ()
 
 
+def test_thor_has_two_numbers() -> None:
+    target = architecture_for("11.0")
+    assert (target.architecture, target.compiled_for, target.caveats) == ("sm_110", "sm_101", ())
+
+
 def test_the_lists_are_those_of_the_compilers() -> None:
     new = nvrtc.load(12)
     assert new is not None

@@ -172,6 +172,14 @@ def test_every_architecture_is_compared() -> None:
     assert {architecture_of(capability).id for capability in DEVICES} == files
 
 
+def test_the_page_on_occupancy_says_how_many_were_compared() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "occupancy.md").read_text(encoding="utf-8")
+    numbers = [len(questions_of(capability)) for capability in DEVICES]
+    assert f"{sum(numbers):,} configurations on {len(DEVICES)} compute capabilities" in text
+    assert min(numbers) >= 4700
+    assert "4,700 on each" in text
+
+
 @pytest.mark.parametrize("capability", DEVICES)
 def test_equals_cuda_occupancy_h(capability: str) -> None:
     a, questions = architecture_of(capability), questions_of(capability)

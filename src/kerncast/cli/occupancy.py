@@ -200,5 +200,6 @@ def _from_launches(path: Path, given: Given, targets: "list[OccupancyCase]") -> 
             }
             request = replace(request, **{name: value for name, value in chosen.items() if value is not None})
             most = kernel.resources.max_threads_per_block
-            cases.append(replace(target, request=request, kernel=kernel.kernel, launch=launch.index, most_threads=most))
+            named = replace(target, kernel=kernel.kernel, launch=launch.index, caveats=kernel.caveats)
+            cases.append(replace(named, request=request, most_threads=most))
     return cases

@@ -9,6 +9,8 @@ from kerncast.errors import CompileError
 #: Architectures that NVRTC 12.9 and 11.8 compile for (nvrtcGetSupportedArchs).
 _CUDA12 = (50, 52, 53, 60, 61, 62, 70, 72, 75, 80, 86, 87, 89, 90, 100, 101, 103, 120, 121)
 _CUDA11_ONLY = (35, 37)
+#: Thor's architecture was sm_101 before CUDA 13.
+_RENAMED = {110: 101}
 _OLDEST = 30
 _FALLBACK = 50
 
@@ -58,6 +60,8 @@ def architecture_for(compute_capability: str) -> Target:
         )
     if number in _CUDA12:
         return Target(name, name, toolkit=12)
+    if number in _RENAMED:
+        return Target(name, f"sm_{_RENAMED[number]}{suffix}", toolkit=12)
     return _kepler(number) if number < _FALLBACK else _nearest(number)
 
 

@@ -26,6 +26,9 @@ _COLOURS = {
     Limiter.BARRIERS: "#E69F00",
     Limiter.NONE_FITS: "#808080",
 }
+#: Distances of the labels of an axis, which are multiples of what the numbers are rounded up to.
+_TICKS = {Parameter.THREADS: 128, Parameter.REGISTERS: 32}
+_SHORT_AXIS, _SHORT_TICKS = 128, 8
 _OWN_MARK: dict[str, Any] = {
     "marker": "o", "markersize": 7, "markerfacecolor": "white", "markeredgewidth": 1.8, "color": "black",
 }  # fmt: skip
@@ -82,8 +85,9 @@ def _draw_curve(panel: "Axes", case: OccupancyCase, curve: Curve) -> None:
     panel.grid(alpha=0.2)
     in_kib = " in KiB" if curve.parameter is Parameter.SHARED else ""
     panel.set_xlabel(PARAMETER_WORDS[curve.parameter] + in_kib, fontsize=8)
+    last = curve.steps[-1].last
     if curve.parameter is not Parameter.SHARED:
-        panel.set_xticks(range(0, curve.steps[-1].last + 1, 128 if curve.parameter is Parameter.THREADS else 32))
+        panel.set_xticks(range(0, last + 1, _TICKS[curve.parameter] if last > _SHORT_AXIS else _SHORT_TICKS))
 
 
 def _mark_own(panel: "Axes", case: OccupancyCase, curve: Curve, unit: int) -> None:

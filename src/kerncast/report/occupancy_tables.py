@@ -40,7 +40,7 @@ def occupancy_table(cases: Sequence[OccupancyCase]) -> Table:
     )  # fmt: skip
     columns = (
         "GPU", "threads", "registers", "shared", "blocks per SM", "warps per SM", "occupancy", "limited by",
-        "one more block with",
+        "for one more",
     )  # fmt: skip
     return Table(("kernel", *columns) if named else columns, rows)
 
@@ -90,10 +90,10 @@ def advice_notes(case: OccupancyCase) -> list[str]:
 
 
 def label(case: OccupancyCase) -> str:
-    """Return what a case is called in tables and pictures."""
+    """Return what a case is called in tables and pictures; launches after the first by their number, too."""
     if case.kernel is None:
         return f"{case.request.threads} threads"
-    return case.kernel if case.launch is None else f"{case.kernel} (launch {case.launch})"
+    return f"{case.kernel} (launch {case.launch})" if case.launch else case.kernel
 
 
 def describe_shared(size: int) -> str:
@@ -116,6 +116,7 @@ def describe_occupancy(fraction: float) -> str:
 
 def _notes(case: OccupancyCase) -> Iterator[str]:
     a, r = case.architecture, case.request
+    yield from case.caveats
     if (reason := case.reason) is not None:
         yield f"not one block fits: {reason.partition(': ')[2]}"
     if case.most_threads is not None and r.threads > case.most_threads:
