@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from conftest import Run
+from kerncast.cli.application import run
+from kerncast.errors import InputError
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 BY_HAND = ("occupancy", "--block", 256, "--registers", 40)
@@ -44,9 +46,9 @@ def test_text_says_what_one_more_block_needs(kerncast: Run) -> None:
 
 
 def test_carveouts(kerncast: Run) -> None:
-    run = ("occupancy", "--block", 128, "--registers", 16, "--shared", 10_000, "--gpu", "8.6", "--json", "--carveout")
+    asked = ("occupancy", "--block", 128, "--registers", 16, "--shared", 10_000, "--gpu", "8.6", "--json", "--carveout")
     found = {
-        wish: json.loads(kerncast(*run, wish).stdout)["occupancies"][0]["blocks_per_sm"] for wish in ("0%", "shared")
+        wish: json.loads(kerncast(*asked, wish).stdout)["occupancies"][0]["blocks_per_sm"] for wish in ("0%", "shared")
     }
     assert found == {"0%": 1, "shared": 9}, "16 KiB hold one block of 11,136 bytes, 100 KiB hold nine"
 
@@ -79,13 +81,26 @@ def test_what_no_gpu_can_hold_says_why(kerncast: Run) -> None:
         (("--block", 32, "--registers", 8, "--carveout", "300KiB"), "300 KiB is over the 100 KiB of an SM"),
         (("--block", 32, "--registers", 8, "--curves", "c.jpg"), "c.jpg is no name for curves"),
         (("--block", 32, "--registers", 8, "--curves", "no/c.png"), "cannot be written"),
+        (("--block", 32, "--registers", 8, "--gpu", "sm_9"), "no GPU"),
+        (("--block", 32, "--registers", 8, "--gpu", "980"), "no GPU is called '980'"),
         (("--block", 32, "--registers", 8, "--gpu", "9.9"), "no architecture is called 'sm_99'"),
         (("--block", 32), "neither a launch file nor --block and --registers"),
     ],
 )
-def test_bad_usage(kerncast: Run, options: tuple[object, ...], fault: str) -> None:
-    done = kerncast("occupancy", "--gpu", "8.6", *options)
-    assert done.returncode == 2
-    assert fault in done.stderr
-    assert done.stdout == ""
-    assert "Traceback" not in done.stderr
+def test_bad_usage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[object, ...], fault: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError) as caught:
+        run(["occupancy", "--gpu", "8.6", *map(str, options)])
+    assert fault in str(caught.value)
+
+
+def test_bad_usage_is_one_paragraph(kerncast: Run) -> None:
+    done = kerncast("occupancy", "--gpu", "8.6", "--block", 0, "--registers", 3)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "greater than or equal to 1" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_gpus_and_compute_capabilities_are_named_alike(kerncast: Run) -> None:
+    done = kerncast(*BY_HAND, "--gpu", "GTX 980", "--gpu", "sm_52", "--gpu", "5.2", "--gpu", "12.0", "--json")
+    assert [row["gpu_id"] for row in json.loads(done.stdout)["occupancies"]] == ["gtx-980", "sm_52", "sm_120"]

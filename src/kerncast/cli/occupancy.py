@@ -1,7 +1,7 @@
 """kerncast occupancy: how many blocks an SM holds, what limits them, and what would change that."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -18,7 +18,8 @@ _MOST = 2**31 - 1
 #: With more cases than this, only the table is printed.
 _MOST_DETAILED = 3
 _STDOUT = Path("-")
-_CAPABILITY = re.compile(r"(?:sm_)?([1-9][0-9]?)\.?([0-9])")
+#: A number alone, such as 980, is a name of GPUs.
+_CAPABILITY = re.compile(r"(?:sm_(?=[0-9]+$)([1-9][0-9]?)|([1-9][0-9]?)\.)([0-9])", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,15 +59,18 @@ def command(  # noqa: PLR0913  each parameter is one option
         typer.Option(help="Draw what-if curves to a .png, .svg, .pdf or .csv; - prints them, with --json too."),
     ] = None,
     json_: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
 ) -> int:
     """Show resident blocks and warps per SM, the resource that limits them, and what would change that."""
     from kerncast.carveout import parse_carveout  # noqa: PLC0415
+    from kerncast.cli.output import progress_on_stderr  # noqa: PLC0415
 
     _check_curves(curves)
     wish = None if carveout is None else parse_carveout(carveout)
     given = Given(block, registers, shared, static_shared, barriers)
     targets, caveats = _targets(gpu or ())
-    cases = [replace(case, wish=wish) for case in _cases(launch, given, targets)]
+    with progress_on_stderr(quiet=quiet) as progress:
+        cases = [replace(case, wish=wish) for case in _cases(launch, given, targets, progress)]
     for case in cases:
         _check_static(case)
     if curves is not None and curves != _STDOUT:
@@ -163,15 +167,18 @@ def _targets(named: Sequence[str]) -> "tuple[list[OccupancyCase], list[str]]":
     others = [name for name in named if not _CAPABILITY.fullmatch(name)]
     resolved = resolve_gpus(others) if others or not capabilities else []
     cases = [OccupancyCase(any_block, gpu.architecture, gpu) for gpu, _ in resolved]
-    cases += [OccupancyCase(any_block, load_architecture(f"sm_{match[1]}{match[2]}")) for match in capabilities]
+    ids = dict.fromkeys(f"sm_{match[1] or match[2]}{match[3]}" for match in capabilities)
+    cases += [OccupancyCase(any_block, load_architecture(name)) for name in ids]
     return cases, [caveat for _, assumed in resolved for caveat in assumed]
 
 
-def _cases(path: Path | None, given: Given, targets: "list[OccupancyCase]") -> "list[OccupancyCase]":
+def _cases(
+    path: Path | None, given: Given, targets: "list[OccupancyCase]", progress: Callable[[str, int, int], None] | None
+) -> "list[OccupancyCase]":
     from kerncast.occupancy import BlockRequest  # noqa: PLC0415
 
     if path is not None:
-        return _from_launches(path, given, targets)
+        return _from_launches(path, given, targets, progress)
     if given.block is None or given.registers is None:
         raise InputError("neither a launch file nor --block and --registers are given", cure="Give one of them.")
     barriers = 1 if given.barriers is None else given.barriers
@@ -179,13 +186,18 @@ def _cases(path: Path | None, given: Given, targets: "list[OccupancyCase]") -> "
     return [replace(target, request=request) for target in targets]
 
 
-def _from_launches(path: Path, given: Given, targets: "list[OccupancyCase]") -> "list[OccupancyCase]":
+def _from_launches(
+    path: Path, given: Given, targets: "list[OccupancyCase]", progress: Callable[[str, int, int], None] | None
+) -> "list[OccupancyCase]":
     from kerncast.characterised import compile_launch  # noqa: PLC0415
     from kerncast.launch import load_launches  # noqa: PLC0415
     from kerncast.occupancy import block_request  # noqa: PLC0415
 
     cases = []
-    for launch in load_launches(path):
+    launches = load_launches(path)
+    for number, launch in enumerate(launches):
+        if progress is not None:
+            progress(f"compiling {launch.label}", number, len(launches))
         architectures = list(dict.fromkeys(target.architecture.code_name for target in targets))
         compiled = compile_launch(launch, architectures)
         for target in targets:
