@@ -163,6 +163,15 @@ def test_what_the_picture_draws() -> None:
     assert "not one block fits" in labels
 
 
+def test_a_block_beyond_the_limits_is_shown_at_the_edge() -> None:
+    beyond = case_on("rtx-4090", BlockRequest(2**31 - 1, 300, 0, 2**31 - 1))
+    for panel, words in zip(draw_occupancy([beyond]).axes, ("2147483647", "300", "2.097e+06"), strict=True):
+        last = panel.get_xlim()[1]
+        assert last < 1100
+        assert [[last, 0]] in [np.array(line.get_data()).T.tolist() for line in panel.lines]
+        assert panel.texts[0].get_text().startswith(f"{words}: over ")
+
+
 @pytest.mark.parametrize("ending", ["png", "svg", "pdf"])
 def test_pictures_are_written_and_repeat(tmp_path: Path, ending: str) -> None:
     files = [tmp_path / f"{name}.{ending}" for name in ("one", "two")]

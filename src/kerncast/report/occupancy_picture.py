@@ -29,6 +29,8 @@ _COLOURS = {
 #: Distances of the labels of an axis, which are multiples of what the numbers are rounded up to.
 _TICKS = {Parameter.THREADS: 128, Parameter.REGISTERS: 32}
 _SHORT_AXIS, _SHORT_TICKS = 128, 8
+#: Room on the right of the last value.
+_MARGIN = 1.01
 _OWN_MARK: dict[str, Any] = {
     "marker": "o", "markersize": 7, "markerfacecolor": "white", "markeredgewidth": 1.8, "color": "black",
 }  # fmt: skip
@@ -78,7 +80,7 @@ def _draw_curve(panel: "Axes", case: OccupancyCase, curve: Curve) -> None:
         before = height
     panel.axhline(most, color="#b0b0b0", linewidth=0.8, linestyle=":", zorder=0)
     _mark_own(panel, case, curve, unit)
-    panel.set_xlim(0, max(curve.steps[-1].last, curve.own) / unit * 1.01)
+    panel.set_xlim(0, curve.steps[-1].last / unit * _MARGIN)
     panel.set_ylim(-0.02 * most, 1.14 * most)
     panel.set_yticks(range(0, most + 1, most // 4))
     panel.tick_params(labelsize=8)
@@ -92,7 +94,16 @@ def _draw_curve(panel: "Axes", case: OccupancyCase, curve: Curve) -> None:
 
 def _mark_own(panel: "Axes", case: OccupancyCase, curve: Curve, unit: int) -> None:
     found = occupancy(case.request, case.architecture, case.preferred_bytes)
-    panel.plot([curve.own / unit], [found.warps_per_sm], zorder=5, clip_on=False, **_OWN_MARK)
+    last = curve.steps[-1].last
+    if curve.own <= last:
+        panel.plot([curve.own / unit], [found.warps_per_sm], zorder=5, clip_on=False, **_OWN_MARK)
+        return
+    edge = last / unit * _MARGIN
+    panel.plot([edge], [0], zorder=5, clip_on=False, **{**_OWN_MARK, "marker": ">"})
+    number = f"{curve.own / unit:.4g}" if unit == KIB else str(curve.own)
+    panel.annotate(
+        f"{number}: over {last // unit}", (edge, 0), xytext=(-8, 6), textcoords="offset points", ha="right", fontsize=8
+    )
 
 
 def _add_legend(figure: "Figure", seen: set[Limiter]) -> None:
