@@ -53,11 +53,12 @@ def test_carveouts(kerncast: Run) -> None:
     assert found == {"0%": 1, "shared": 9}, "16 KiB hold one block of 11,136 bytes, 100 KiB hold nine"
 
 
-def test_curves_to_files(kerncast: Run, tmp_path: Path) -> None:
-    assert kerncast(*BY_HAND, "--gpu", "all", "--curves", "c.csv").returncode == 0
+def test_curves_to_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run([*map(str, BY_HAND), "--gpu", "all", "--curves", "c.csv"]) == 0
     rows = list(csv.DictReader((tmp_path / "c.csv").read_text(encoding="utf-8").splitlines()))
     assert len({row["gpu_id"] for row in rows}) > 70
-    assert kerncast(*BY_HAND, "--gpu", "h100-sxm", "--curves", "c.svg").returncode == 0
+    assert run([*map(str, BY_HAND), "--gpu", "h100-sxm", "--curves", "c.svg"]) == 0
     assert "limited by registers" in (tmp_path / "c.svg").read_text(encoding="utf-8")
 
 

@@ -76,9 +76,10 @@ def most_registers(capability: str) -> int:
 def drawn(capability: str, generator: np.random.Generator) -> list[Question]:
     """Draw configurations of the size that compilers give, and some of any size."""
     optin = DEVICES[capability][4] * KIB
+    numbers = iter(generator.integers(2**31, size=20 * RANDOM).tolist())
 
     def below(end: int) -> int:
-        return int(generator.integers(end))
+        return int(next(numbers)) % end
 
     questions = []
     for number in range(RANDOM):
