@@ -105,13 +105,16 @@ def test_names_and_sources_are_quoted(tmp_path: Path) -> None:
     assert set(table["sources"].values()) == {s for f in load_gpu("t4").facts if f.value is not None for s in f.sources}
 
 
-def test_an_incomplete_gpu_asks_for_what_is_unknown(tmp_path: Path) -> None:
+def test_an_incomplete_gpu_asks_for_what_is_unknown() -> None:
     for gpu in list_incomplete():
         basis = Basis(gpu.name, gpu.architecture, gpu.facts)
         assert to_give(basis) == gpu.lacks
         assert [key for key in gpu.lacks if f"# {key.partition('.')[2]} = " in skeleton(basis, "x.toml")] == [
             key for key in gpu.lacks if key.startswith("peak.")
         ]
+
+
+def test_the_h20_can_be_completed(tmp_path: Path) -> None:
     h20 = load_incomplete("h20")
     text = skeleton(Basis(h20.name, h20.architecture, h20.facts), "h20.toml")
     known = [line for line in text.splitlines() if not line.startswith(("fp32_gflops", "fp64_gflops"))]
@@ -179,7 +182,7 @@ def test_a_driver_that_names_no_memory_clock(
     machine = replace(MACHINE, memory_clock_hz=None, power_limit_w=None, compute_capability="13.0")
     monkeypatch.setattr(cuda, "open_device", lambda _: FakeDevice(machine))
     assert run("--add", "Mine", "--device", "0") == 0
-    assert "no file describes compute capability 13.0; sm_121 is the nearest" in capsys.readouterr().err
+    assert "no file describes compute capability 13.0; sm_120 is the nearest" in capsys.readouterr().err
     text = (folder / "mine.toml").read_text("utf-8")
     assert "\n# dram_gb_per_s = ?" in text
     assert "\nsm_count = { value = 36" in text

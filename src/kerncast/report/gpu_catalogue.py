@@ -30,13 +30,13 @@ def gpu_table(gpus: Sequence[GPU], incomplete: Sequence[IncompleteGPU] = ()) -> 
     for gpu in incomplete:
         sms, clock, dram = (_known(gpu, key) for key in ("sm_count", "clock_boost_mhz", "dram_gb_per_s"))
         rows.append((*_identity(gpu), sms, clock, _NONE, dram))
-    head = ("id", "architecture", "CC", "year", "SMs", "boost MHz", "FP32 TFLOP/s", "DRAM GB/s")
-    return Table(head, tuple(sorted(rows, key=lambda row: (float(row[2]), row[3], row[0]))))
+    head = ("id", "generation", "year", "SMs", "boost MHz", "FP32 TFLOP/s", "DRAM GB/s")
+    return Table(head, tuple(sorted(rows, key=lambda row: (float(row[1].split()[0]), row[2], row[0]))))
 
 
 def _identity(gpu: GPU | IncompleteGPU) -> tuple[str, ...]:
     a = gpu.architecture
-    return gpu.id, a.name, a.compute_capability, _known(gpu, "launch_year")
+    return gpu.id, f"{a.compute_capability} {a.name.split()[0]}", _known(gpu, "launch_year")
 
 
 def _known(gpu: GPU | IncompleteGPU, key: str) -> str:
@@ -45,18 +45,17 @@ def _known(gpu: GPU | IncompleteGPU, key: str) -> str:
 
 
 def fact_table(facts: Sequence[Fact], sources: Sequence[str]) -> Table:
-    """Return every fact with unit, status, and the numbers of its sources."""
+    """Return every fact with unit, status (confirmed, single source, unknown), and the numbers of its sources."""
     rows = tuple(
         (
             fact.key,
-            _UNKNOWN if fact.value is None else _value(fact.value),
-            "" if fact.unit == "1" else fact.unit,
-            fact.status.value,
+            _UNKNOWN if fact.value is None else _value(fact),
+            fact.status.value.partition("-")[0],
             " ".join(str(1 + sources.index(source)) for source in fact.sources),
         )
         for fact in facts
     )
-    return Table(("fact", "value", "unit", "status", "sources"), rows)
+    return Table(("fact", "value", "status", "sources"), rows)
 
 
 def sources_of(facts: Sequence[Fact]) -> tuple[str, ...]:
@@ -97,5 +96,6 @@ def _rounded(value: float) -> str:
     return f"{value:,.0f}" if value >= _THOUSAND else f"{value:.3g}"
 
 
-def _value(value: object) -> str:
-    return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+def _value(fact: Fact) -> str:
+    value = ", ".join(map(str, fact.value)) if isinstance(fact.value, tuple) else str(fact.value)
+    return value if fact.unit in {"1", "year"} else f"{value} {fact.unit}"

@@ -62,7 +62,7 @@ def skeleton(basis: Basis, file_name: str) -> str:
         f'from = "{a.id}"  # {a.name}, compute capability {a.compute_capability}: limits, lanes and cycles',
         "",
         "[sources]",
-        "# Where values come from. A plain number, such as sm_count = 46, has this file as its source; with another it is",
+        "# Where values come from. A plain number such as sm_count = 46 has this file as its source; else write",
         '# sm_count = { value = 46, source = "datasheet", status = "single-source" }, or with two sources "confirmed".',
         *(
             f"{name} = {json.dumps(text, ensure_ascii=False)}"

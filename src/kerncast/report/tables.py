@@ -15,7 +15,7 @@ _TEXT_COLUMNS = {
     "status",
     "sources",
     "name",
-    "architecture",
+    "generation",
     "state",
     "needed for",
     "cure",
@@ -24,6 +24,10 @@ _TEXT_COLUMNS = {
     "waits for",
     "resident",
 }
+
+
+#: Columns that stay whole where a terminal is narrow: the others give way.
+_WHOLE_COLUMNS = {"id", "fact", "status"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +43,9 @@ def print_table(table: Table, console: Console) -> None:
     rich_table = RichTable(box=box.SIMPLE_HEAD, pad_edge=False)
     for number, heading in enumerate(table.heading):
         is_text = number == 0 or heading in _TEXT_COLUMNS
-        rich_table.add_column(escape(heading), justify="left" if is_text else "right", overflow="fold")
+        rich_table.add_column(
+            escape(heading), justify="left" if is_text else "right", overflow="fold", no_wrap=heading in _WHOLE_COLUMNS
+        )
     for row in table.rows:
         rich_table.add_row(*(escape(cell) for cell in row))
     console.print(rich_table)
