@@ -56,10 +56,14 @@ def test_peak_rates_of_titan_v() -> None:
     assert gpu.peak_warp_instructions_per_s == pytest.approx(4 * 80 * 1.455e9)
 
 
+def test_an_sm_of_kepler_and_maxwell_is_a_tpc() -> None:
+    assert [load_gpu(name).tpc_count for name in ("gtx-680", "k40", "k80", "gtx-750", "gtx-970")] == [8, 15, 13, 4, 13]
+
+
 def test_unknown_is_none() -> None:
     kepler = load_gpu("gtx-680")
     assert kepler.peak_fp16_flops_per_s is None
-    assert kepler.tpc_count is None
+    assert replace(kepler, architecture=replace(kepler.architecture, sms_per_tpc=None)).tpc_count is None
     assert kepler.sustained_dram_bytes_per_s is None
     assert replace(load_gpu("titan-v"), dram_bus_bits=None).l2_rate is None
     assert replace(load_gpu("titan-v"), dram_bus_bits=None).l2_slices is None
