@@ -107,7 +107,8 @@ def _is_asked_for(rule: Rule) -> bool:
 def _explained(page: _Page, rule: Rule) -> Iterator[str]:
     unit = "" if rule.unit in {"1", "year"} else f", in {rule.unit}"
     models = [model for key, model in page.needed_by if key == rule.key]
-    need = "; every model needs it" if rule.required else f"; {' and '.join(models)} need it" if models else ""
+    who = "every model" if rule.required else " and ".join(models)
+    need = f"; {who} need{'' if len(models) > 1 else 's'} it" if who else ""
     yield f"# {rule.meaning}{unit}{need}"
     if rule.found_in:
         yield f"#   where: {rule.found_in}"
