@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 
 from kerncast.gpu import list_gpus
+from kerncast.models.missing_facts import missing_facts
 
 MOST_SECONDS = 5.0
 #: The default, and the other one that carries a run over.
@@ -65,7 +66,8 @@ def _values(number: int) -> tuple[str, ...]:
 
 def time_command(path: Path, gpus: int, model: str) -> tuple[float, int]:
     """Return the seconds of one command, and how many forecasts it printed as JSON."""
-    names = [option for gpu in list_gpus()[:gpus] for option in ("--gpu", gpu.id)]
+    complete = [gpu for gpu in list_gpus() if not missing_facts(gpu)]
+    names = [option for gpu in complete[:gpus] for option in ("--gpu", gpu.id)]
     command = [sys.executable, "-m", "kerncast", "predict", str(path), *names, "--model", model, "--json"]
     began = time.perf_counter()
     done = subprocess.run([*command, "-q"], capture_output=True, text=True, check=False)  # noqa: S603  our own command

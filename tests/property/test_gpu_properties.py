@@ -1,5 +1,6 @@
 """What has to hold for any name, any clock and any user's file."""
 
+import math
 import tempfile
 from pathlib import Path
 
@@ -7,10 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kerncast.cache_geometry import cache_geometry
 from kerncast.errors import GPUError
 from kerncast.gpu import GPU, list_gpus, load_gpu
+from kerncast.gpu_doubts import doubts
 from kerncast.gpu_files import rules
 from kerncast.gpu_names import normalise
+from kerncast.gpu_schema import Rule
+from kerncast.models.sm.parameters import MemoryShares, sm_of
 
 gpus = st.sampled_from(list_gpus())
 prefixes = st.sampled_from(["", "NVIDIA ", "GeForce ", "Tesla ", "nvidia geforce "])
@@ -60,6 +65,42 @@ def test_any_file_is_a_gpu_or_a_readable_error(table: dict[str, object]) -> None
         path.write_text(text, encoding="utf-8")
         found = answer(path)
     assert isinstance(found, GPU) or "mine.toml" in found
+
+
+NUMBERS = [rule for rule in rules("gpu").values() if rule.kind in {"whole", "number", "fraction"}]
+SHARES = MemoryShares(active_sms=1, dram_read=1, dram_write=1, dram_local=1, atomic_lines=0)
+
+
+@given(st.sampled_from(NUMBERS), st.floats() | st.integers(), st.booleans())
+def test_a_number_that_is_taken_lies_within_its_bounds_and_makes_finite_rates(
+    rule: Rule, value: float, is_scaled: bool
+) -> None:
+    """Of half of the numbers only the digits are used, so that they often lie within."""
+    if is_scaled and math.isfinite(value):
+        value = rule.minimum + abs(value) % 1 * (rule.maximum - rule.minimum)
+        value = round(value) if rule.kind == "whole" else value
+    card: dict[str, float] = {
+        "peak.sm_count": 46,
+        "peak.clock_boost_mhz": 1725,
+        "peak.dram_gb_per_s": 448,
+        "peak.l2_kib": 4096,
+    }
+    card |= {"peak.dram_bus_bits": 256, rule.key: value}
+    sections: dict[str, str] = {}
+    for key, number in card.items():
+        section, _, name = key.partition(".")
+        sections[section] = sections.get(section, f"[{section}]\n") + f"{name} = {_toml(number)}\n"
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "mine.toml"
+        path.write_text('from = "sm_86"\n' + "".join(sections.values()), encoding="utf-8")
+        gpu = answer(path)
+    if isinstance(gpu, GPU):
+        assert rule.minimum <= value <= rule.maximum
+        rates = (gpu.peak_fp32_flops_per_s, gpu.dram_bytes_per_s, gpu.l2_rate and gpu.l2_rate.bytes_per_s)
+        assert all(rate and 0 < rate < math.inf for rate in rates)
+        assert 0 < (gpu.dram_latency or 0) < math.inf
+        sm_of(gpu, cache_geometry(gpu, 1, 0), SHARES)
+        assert all(math.isfinite(doubt.value) for doubt in doubts(gpu))
 
 
 def _toml(value: object) -> str:
