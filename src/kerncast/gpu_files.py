@@ -74,7 +74,7 @@ def rules(kind: str) -> Mapping[str, Rule]:
 
 
 def _rule(key: str, row: dict[str, Any]) -> Rule:
-    lowest, highest = _schema()["bounds"][row["unit"]]
+    lowest, highest = _schema()["bounds"]["fraction" if row["kind"] == "fraction" else row["unit"]]
     return Rule(
         key=key,
         unit=row["unit"],

@@ -56,7 +56,7 @@ def _number_cure(rule: Rule, value: Any) -> str | None:
     if not _is_number(rule, value):
         bound = "of at least 0" if rule.minimum == 0 else "above 0"
         return f"give {form} {bound} (unit {rule.unit})"
-    if rule.kind == "fraction" or _is_within(rule, value):
+    if _is_within(rule, value):
         return None
     return _range(rule, "a whole number" if rule.kind == "whole" else "a number")
 

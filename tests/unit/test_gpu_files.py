@@ -158,6 +158,7 @@ def test_faulty_value(tmp_path: Path, entry: str, fault: str) -> None:
         ),
         ("\n[sustained]\ndram_gb_per_s = 101", "sustained.dram_gb_per_s is above peak.dram_gb_per_s"),
         ("\n[sustained]\ndram_fraction = 1.1", "sustained.dram_fraction is 1.1 (give a number up to 1"),
+        ("\n[sustained]\ndram_fraction = 1e-186", "dram_fraction is 1e-186 (give a number from 0.01 to 1 (unit 1))"),
         ("\nclock_base_mhz = 1200", "peak.clock_base_mhz is above peak.clock_boost_mhz"),
         ("\ndram_bus_bits = 64\ndram_gbit_per_s_per_pin = 12", "is 100, but data rate x bus width is 96"),
         ("\ndram_type = 'GDDR6 \\u001b[31m'", "(give a name of at most 40 letters)"),
