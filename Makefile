@@ -49,6 +49,7 @@ docs: install  ## check that every example of the documents runs and every link 
 	$(BIN)/python -m pytest -q --no-header tests/e2e/test_documents.py README.md docs
 
 eval: install  ## score the models on measured times, with baselines; samples of the large sets
+	$(BIN)/python benchmarks/forecast_catalogue.py
 	$(BIN)/python benchmarks/score_timing.py --jobs $(JOBS)
 	$(BIN)/python benchmarks/score_projection.py --jobs $(JOBS)
 	$(BIN)/python benchmarks/score_counters.py
