@@ -258,6 +258,8 @@ def test_a_launch_that_no_chosen_gpu_can_run(kerncast: Run, write: Write) -> Non
         ("from = 'sm_70'\nsm_count = -4\nclock_boost_mhz = 1000\ndram_gb_per_s = 100", ("sm_count",)),
         ("from = 'sm_70'\nsm_count = 4\nclock_boost_mhz = nan\ndram_gb_per_s = 100", ("clock_boost_mhz",)),
         ("from = 'sm_70'\nsm_count = 4\nclock_boost_mhz = 1000\ndram_gb_per_s = 100\nspeed = 3", ("speed",)),
+        ("from = 'sm_70'\nsm_count = 4\nclock_boost_mhz = 1.7\ndram_gb_per_s = 100", ("10 to 20,000 (unit MHz)",)),
+        ("from = 'sm_70'\n" + "a." * 50_000 + "b = 1", ("twenty dots",)),
     ],
 )
 def test_wrong_gpu_files(kerncast: Run, write: Write, text: str, words: tuple[str, ...]) -> None:

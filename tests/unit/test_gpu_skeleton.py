@@ -147,6 +147,27 @@ def test_like_another(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "3 faults: peak.sm_count is missing (streaming multiprocessors in use)" in message
 
 
+def test_the_document_shows_what_the_command_writes_and_says(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs" / "adding.md").read_text("utf-8")
+    assert run("--add", "RTX 5060 Ti", "--like", "rtx-5070") == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert said in " ".join(page.split())
+    lines = (folder / "rtx-5060-ti.toml").read_text("utf-8").splitlines()
+    piece = page.partition("```\n# streaming multiprocessors")[2].partition("\n```")[0].splitlines()[1:]
+    assert len(piece) == 5
+    assert set(piece) <= set(lines)
+
+
+def test_the_document_shows_what_is_doubted(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs" / "adding.md").read_text("utf-8")
+    text = page.partition("```toml\n")[2].partition("```")[0].replace("46", "45")
+    (folder / "my-card.toml").write_text(text, "utf-8")
+    assert run("./my-card.toml") == 0
+    shown = [line.rstrip() for line in capsys.readouterr().out.splitlines() if "limits.sms_per_tpc one" in line]
+    assert len(shown) == 1
+    assert shown[0] in page.splitlines()
+
+
 def test_like_an_architecture_and_into_a_file(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("--add", "Mine", "--like", "sm_61", "-o", str(folder / "card.toml")) == 0
     assert "card.toml, 0 values given. Every model needs peak.sm_count" in capsys.readouterr().out
