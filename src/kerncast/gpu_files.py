@@ -142,7 +142,7 @@ def raise_faults(faults: Iterable[str], path: Path) -> None:
     found = list(faults)
     if found:
         count = "1 fault" if len(found) == 1 else f"{len(found)} faults"
-        cure = "kerncast gpus --add writes a file in which every key is explained."
+        cure = "docs/adding.md says what a file holds; kerncast gpus --add begins one, with every key explained."
         raise GPUError(f"{count}: {'; '.join(found)}", where=_place(path), cure=cure)
 
 
