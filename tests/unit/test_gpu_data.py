@@ -33,8 +33,8 @@ def stated(gpu: GPU, key: str) -> Any:
 FURTHER = {
     "gp100", "titan-xp", "v100-sxm2-16gb", "v100-sxm2-32gb", "a30", "a10g", "a2", "rtx-4060", "rtx-4060-ti",
     "rtx-4060-ti-16gb", "rtx-4070-super", "rtx-4070-ti", "rtx-4070-ti-super", "rtx-4080", "rtx-4080-super",
-    "rtx-6000-ada", "gh200-96gb", "b100", "b200", "b300", "rtx-5070", "rtx-5070-ti", "rtx-5080", "rtx-5090", "rtx-pro-6000",
-    "rtx-pro-6000-server", "gb10", "jetson-agx-xavier", "jetson-agx-orin-64gb",
+    "rtx-6000-ada", "gh200-96gb", "b100", "b200", "b300", "rtx-5070", "rtx-5070-ti", "rtx-5080", "rtx-5090",
+    "rtx-pro-6000", "rtx-pro-6000-server", "gb10", "jetson-agx-xavier", "jetson-agx-orin-64gb",
 }  # fmt: skip
 #: Architectures whose chips share the CPU's memory: nobody measured their L2 and DRAM.
 INTEGRATED = {"sm_72", "sm_87", "sm_121"}

@@ -115,7 +115,7 @@ def _shipped(gpu: "GPU | IncompleteGPU") -> "Architecture":
 
 
 def _as_argument(path: Path) -> str:
-    """Return a path as it is typed; a name with a space is quoted, and one without a folder is still no GPU's name."""
+    """Return a path as it is typed."""
     return f'"{path}"' if " " in str(path) else str(path)
 
 
