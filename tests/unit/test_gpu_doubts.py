@@ -143,7 +143,9 @@ def test_sources_are_numbered() -> None:
     row = next(row for row in fact_table(gpu.all_facts, sources).rows if row[0] == "peak.sm_count")
     fact = gpu.fact("peak.sm_count")
     assert fact is not None
-    assert tuple(sources[int(number) - 1] for number in row[3].split()) == fact.sources
+    numbers = [int(number) for number in row[3].split()]
+    assert numbers == sorted(numbers)
+    assert {sources[number - 1] for number in numbers} == set(fact.sources)
 
 
 def test_what_is_known_of_a_gpu_that_cannot_be_forecast(capsys: pytest.CaptureFixture[str]) -> None:
@@ -159,3 +161,14 @@ def test_what_is_known_of_a_gpu_that_cannot_be_forecast(capsys: pytest.CaptureFi
         main(["gpus", "H20"])
     said = " ".join(capsys.readouterr().out.split())
     assert "every model refuses it without peak.clock_boost_mhz, lanes.fp64_per_sm, which no source gives" in said
+
+
+def test_the_page_shows_what_is_known_of_the_h20(capsys: pytest.CaptureFixture[str]) -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs" / "gpus.md").read_text("utf-8")
+    with pytest.raises(SystemExit):
+        main(["gpus", "H20"])
+    said = {" ".join(line.split()) for line in capsys.readouterr().out.splitlines()}
+    block = page.partition("$ kerncast gpus H20\n")[2].partition("\n* every model")[0].splitlines()
+    facts = [" ".join(line.split()) for line in block if line.startswith((" peak", " fact", "[", "H20"))]
+    assert len(facts) == 7
+    assert set(facts) <= said

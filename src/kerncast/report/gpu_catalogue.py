@@ -51,7 +51,7 @@ def fact_table(facts: Sequence[Fact], sources: Sequence[str]) -> Table:
             fact.key,
             _UNKNOWN if fact.value is None else _value(fact),
             fact.status.value.partition("-")[0],
-            " ".join(str(1 + sources.index(source)) for source in fact.sources),
+            " ".join(map(str, sorted(1 + sources.index(source) for source in fact.sources))),
         )
         for fact in facts
     )
