@@ -172,3 +172,16 @@ def test_the_page_shows_what_is_known_of_the_h20(capsys: pytest.CaptureFixture[s
     facts = [" ".join(line.split()) for line in block if line.startswith((" peak", " fact", "[", "H20"))]
     assert len(facts) == 7
     assert set(facts) <= said
+
+
+def test_the_json_of_the_list(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["gpus", "--json"])
+    table = json.loads(capsys.readouterr().out)
+    assert table.keys() == {"schema_version", "gpus", "incomplete", "caveats"}
+    assert [gpu["id"] for gpu in table["gpus"]] == [gpu.id for gpu in list_gpus()]
+    assert [gpu["id"] for gpu in table["incomplete"]] == ["h20"]
+    assert table["gpus"][0].keys() == {
+        "id", "name", "architecture", "compute_capability", "sm_count", "tpc_count", "clock_hz",
+        "peak_fp32_flops_per_s", "dram_bytes_per_s", "facts",
+    }  # fmt: skip
