@@ -27,6 +27,7 @@ _EMPTIED = 'the header "{}" was not found, and an empty one was compiled in its 
 
 #: Makes functions without annotation device functions.
 _DEFAULT_DEVICE = "-default-device"
+_UNKNOWN_TO_CUDA11 = "c++20"
 
 #: Decides what #if __CUDA_ARCH__ lets through where no architecture is asked for.
 _INSPECTED_ARCHITECTURE = 80
@@ -163,6 +164,12 @@ def _options(request: dict[str, Any], target: dict[str, Any]) -> list[str]:
         *(f"-I{folder}" for folder in folders),
     ]
     if target["toolkit"] == 11:
+        if request["standard"] == _UNKNOWN_TO_CUDA11:
+            raise CompileError(
+                f"the compiler for {target['compiled_for']}, NVRTC 11.8, does not know {_UNKNOWN_TO_CUDA11}",
+                where=request["source"],
+                cure="Choose an older version of C++, or a newer GPU.",
+            )
         # The fp16 headers of 12.9 rely on it and include it only under NVRTC 12.3 and newer.
         options.append("--pre-include=nv/target")
     return options

@@ -1,8 +1,16 @@
 """Stand-ins for headers of C++: what device code can use, and opaque types that host code owns."""
 
-_TRAITS = """#pragma once
+from kerncast.compile.headers.traits import FUNCTORS, SEQUENCES, TRAITS
+
+_TRAITS = (
+    """#pragma once
 namespace std {
-template <class T, T V> struct integral_constant { static constexpr T value = V; };
+template <class T, T V> struct integral_constant {
+  static constexpr T value = V;
+  typedef T value_type; typedef integral_constant type;
+  __host__ __device__ constexpr operator T() const { return V; }
+  __host__ __device__ constexpr T operator()() const { return V; }
+};
 typedef integral_constant<bool, true> true_type;
 typedef integral_constant<bool, false> false_type;
 template <bool B, class T, class F> struct conditional { typedef T type; };
@@ -13,7 +21,9 @@ template <class T> struct enable_if<true, T> { typedef T type; };
 template <bool B, class T = void> using enable_if_t = typename enable_if<B, T>::type;
 template <class T, class U> struct is_same : false_type {};
 template <class T> struct is_same<T, T> : true_type {};
+#if __cplusplus >= 201402L
 template <class T, class U> constexpr bool is_same_v = is_same<T, U>::value;
+#endif
 template <class T> struct remove_const { typedef T type; };
 template <class T> struct remove_const<const T> { typedef T type; };
 template <class T> struct remove_volatile { typedef T type; };
@@ -70,12 +80,16 @@ template <class T, class U, class V, class... W> struct common_type<T, U, V, W..
     : common_type<typename common_type<T, U>::type, V, W...> {};
 template <class... T> using common_type_t = typename common_type<T...>::type;
 template <class T> struct alignment_of : integral_constant<decltype(sizeof(0)), alignof(T)> {};
+#if __cplusplus >= 201402L
 template <class T> constexpr bool is_pointer_v = is_pointer<T>::value;
 template <class T> constexpr bool is_floating_point_v = is_floating_point<T>::value;
 template <class T> constexpr bool is_integral_v = is_integral<T>::value;
 template <class T> constexpr bool is_arithmetic_v = is_arithmetic<T>::value;
-}
+#endif
 """
+    + TRAITS
+    + "}\n"
+)
 
 
 def _numeric_limits() -> str:
@@ -132,20 +146,28 @@ template <class T> __host__ __device__ void swap(T &a, T &b) { T c = a; a = b; b
 }
 """
 
-_UTILITY = """#pragma once
+_UTILITY = (
+    """#pragma once
 namespace std {
-template <class A, class B> struct pair { A first; B second; };
-}
+template <class A, class B> struct pair { typedef A first_type; typedef B second_type; A first; B second; };
 """
+    + SEQUENCES
+    + "}\n"
+)
 
 _ARRAY = """#pragma once
+#if __cplusplus >= 201402L
+#define KERNCAST_CONSTEXPR constexpr
+#else
+#define KERNCAST_CONSTEXPR
+#endif
 namespace std {
 template <class T, decltype(sizeof(0)) N> struct array {
   T elements[N];
-  __host__ __device__ constexpr T &operator[](decltype(sizeof(0)) i) { return elements[i]; }
+  __host__ __device__ KERNCAST_CONSTEXPR T &operator[](decltype(sizeof(0)) i) { return elements[i]; }
   __host__ __device__ constexpr const T &operator[](decltype(sizeof(0)) i) const { return elements[i]; }
   __host__ __device__ constexpr decltype(sizeof(0)) size() const { return N; }
-  __host__ __device__ constexpr T *data() { return elements; }
+  __host__ __device__ KERNCAST_CONSTEXPR T *data() { return elements; }
   __host__ __device__ constexpr const T *data() const { return elements; }
 };
 }
@@ -231,7 +253,7 @@ _HOST_HEADERS: tuple[tuple[str, str], ...] = (
         '#include "vector"\n' + opaque("", "list deque queue priority_queue stack"),
     ),
     ("memory", _MEMORY),
-    ("functional", '#include "vector"\n#include "array"\n' + opaque("", "function")),
+    ("functional", '#include "vector"\n#include "array"\n' + FUNCTORS + opaque("", "function")),
     ("tuple optional variant", '#include "array"\n' + opaque("", "tuple optional variant")),
     ("complex", opaque("", "complex")),
     (

@@ -1,9 +1,9 @@
 """The header that every source gets first: what nvcc's own implicit ``cuda_runtime.h`` brings on Linux.
 
 Fixed-width integers are ``long long`` where they have 64 bits, because the libcu++ headers declare them so under
-NVRTC. The storage class register, which C++17 has dropped, means nothing; NVTX would make cub include host code. No
-kernel gets an error code to print, because none calls the runtime; but functions for host and device that print one
-have to compile.
+NVRTC. The storage class register, which C++17 has dropped, means nothing; const has GNU's spellings, too; NVTX would
+make cub include host code. No kernel gets an error code to print, because none calls the runtime; but functions for
+host and device that print one have to compile.
 """
 
 PRELUDE = """#pragma once
@@ -62,6 +62,8 @@ typedef unsigned long ulong;
 #define M_SQRT1_2 0.70710678118654752440
 #define RAND_MAX 2147483647
 #define register
+#define __const__ const
+#define __const const
 #define CCCL_DISABLE_NVTX
 #define EXIT_SUCCESS 0
 #define EXIT_FAILURE 1
