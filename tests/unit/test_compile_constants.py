@@ -18,7 +18,7 @@ def device_code(text: str, tmp_path: Path) -> str:
     found = parsing.by_file(parsing.parse(path, OPTIONS))
     sorted_ = constants.sort_constants(found, {str(path): text.encode()})
     here = sorted_.get(str(path), constants.Constants())
-    return host_code.device_code(text.encode(), found.get(str(path), ()), here).text.decode()
+    return host_code.device_code(text.encode(), found.get(str(path), ()), host_code.Context(here)).text.decode()
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,10 @@ def stripped(text: str, tmp_path: Path) -> host_code.DeviceCode:
     path = tmp_path / "k.cu"
     path.write_text(text, encoding="utf-8", newline="")
     unit = parsing.parse(path, OPTIONS)
-    return host_code.device_code(text.encode(), parsing.by_file(unit).get(str(path), ()))
+    errors = host_code.errors_by_file(unit).get(str(path), ())
+    return host_code.device_code(
+        text.encode(), parsing.by_file(unit).get(str(path), ()), host_code.Context(errors=errors)
+    )
 
 
 DEVICE = [

@@ -23,6 +23,8 @@ _NOISE = re.compile(
 )
 _IRRELEVANT = re.compile(r"Architectures prior to|incompatible redefinition of macro|was declared but never referenced")
 _TEXTURE_REFERENCE = re.compile(r"\b(?:texture|surface) is not a template")
+_FIXED_WIDTH = re.compile(r"\bu?int64_t\b")
+_LONG = re.compile(r'"(?:const )?(?:unsigned )?long\b(?! long)')
 #: The file in which NVRTC looks up name expressions.
 _NAME_MAP = "__nv_name_map"
 HOST_CODE = "not allowed in JIT mode"
@@ -76,6 +78,11 @@ def missing_header(log: str) -> str | None:
     """Return the header that ended a compilation because it was not found."""
     found = _MISSING_HEADER.search(log)
     return found[1] if found else None
+
+
+def mixes_longs(log: str) -> bool:
+    """Whether a source takes the 64-bit integers of stdint.h for long, as they are on Linux, and not for long long."""
+    return _FIXED_WIDTH.search(log) is not None and _LONG.search(log) is not None
 
 
 def compile_error(error: NvrtcError, source: str, choice: Choice) -> CompileError:

@@ -27,6 +27,8 @@ _EMPTIED = 'the header "{}" was not found, and an empty one was compiled in its 
 
 #: Makes functions without annotation device functions.
 _DEFAULT_DEVICE = "-default-device"
+#: Makes int64_t a long, which the headers of libcu++ do not allow.
+_INT64_IS_LONG = "-DKERNCAST_INT64_IS_LONG"
 _UNKNOWN_TO_CUDA11 = "c++20"
 
 #: Decides what #if __CUDA_ARCH__ lets through where no architecture is asked for.
@@ -140,13 +142,24 @@ def _compile_unit(compiler: nvrtc.Nvrtc, analysis: _Analysis, options: list[str]
     try:
         return compiler.compile(analysis.unit, first, names)
     except nvrtc.NvrtcError as error:
-        if diagnostics.HOST_CODE not in error.log or _DEFAULT_DEVICE in first or diagnostics.missing_header(error.log):
+        more = _second_try(error.log, first)
+        if not more:
             raise
         try:
-            # What is left of host code (made by a macro, say) may compile as device code, which nobody calls.
-            return compiler.compile(analysis.unit, [*first, _DEFAULT_DEVICE], names)
+            return compiler.compile(analysis.unit, [*first, *more], names)
         except nvrtc.NvrtcError:
             raise error from None
+
+
+def _second_try(log: str, options: list[str]) -> list[str]:
+    """Return the options with which a source may compile that did not, by what the compiler said."""
+    if diagnostics.missing_header(log):
+        return []
+    more = [_INT64_IS_LONG] if diagnostics.mixes_longs(log) else []
+    if diagnostics.HOST_CODE in log and _DEFAULT_DEVICE not in options:
+        # What is left of host code (made by a macro, say) may compile as device code, which nobody calls.
+        more.append(_DEFAULT_DEVICE)
+    return more
 
 
 def _options(request: dict[str, Any], target: dict[str, Any]) -> list[str]:
@@ -202,10 +215,12 @@ def _analyse(request: dict[str, Any], architecture: int, text: bytes) -> _Analys
     texts = {name: _read(name) for name in headers} | {str(path): text}
     found = parsing.by_file(parsed)
     numbers = constants.sort_constants({name: found.get(name, ()) for name in texts}, texts)
-    codes = {
-        name: host_code.device_code(each, found.get(name, ()), numbers.get(name, constants.Constants()))
-        for name, each in texts.items()
-    }
+    defined = host_code.device_functions(cursor for name in texts for cursor in found.get(name, ()))
+    errors = host_code.errors_by_file(parsed)
+    codes = {}
+    for name, each in texts.items():
+        known = host_code.Context(numbers.get(name, constants.Constants()), defined, errors.get(name, ()))
+        codes[name] = host_code.device_code(each, found.get(name, ()), known)
     unannotated = any(code.has_unannotated for code in codes.values())
     main = codes[str(path)]
     included = user_headers.included_headers(headers, texts, folders)

@@ -13,8 +13,13 @@ typedef signed short int16_t;
 typedef unsigned short uint16_t;
 typedef signed int int32_t;
 typedef unsigned int uint32_t;
+#ifdef KERNCAST_INT64_IS_LONG
+typedef signed long int64_t;
+typedef unsigned long uint64_t;
+#else
 typedef signed long long int64_t;
 typedef unsigned long long uint64_t;
+#endif
 typedef int64_t intptr_t;
 typedef uint64_t uintptr_t;
 typedef unsigned short ushort;

@@ -1,16 +1,17 @@
 """Take host code out of a source, so that NVRTC, which knows no host, compiles what is left.
 
-What is taken out becomes spaces: every line and every column of the rest stays where the user wrote it. One thing is
-added, constexpr before a const number, and moves the columns of its line.
+What is taken out becomes spaces: every line and every column of the rest stays where the user wrote it. Two things are
+added, constexpr before a const number and __device__ before a prototype, and move the columns of their lines.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Container, Iterable, Iterator
 from dataclasses import dataclass
 
-from clang.cindex import Cursor, CursorKind
+from clang.cindex import Cursor, CursorKind, Diagnostic, TranslationUnit
 
 from kerncast.compile.source.constants import Constants, is_constant_number
+from kerncast.compile.source.parsing import qualified_name
 
 _FUNCTIONS = {
     CursorKind.FUNCTION_DECL, CursorKind.FUNCTION_TEMPLATE, CursorKind.CXX_METHOD, CursorKind.CONSTRUCTOR,
@@ -50,6 +51,26 @@ _FARTHEST_BEFORE = 200
 _REST_OF_FUNCTION = re.compile(rb"[^;{}]*;")
 _INITIALIZER = re.compile(rb"\s*=(?!=)[^;]*")
 _NO_CONSTANTS = Constants()
+#: The macro of nvcc, which the headers of NVIDIA's wheels must not see.
+_OTHER_COMPILER = re.compile(rb"\b__NVCC__\b")
+#: (float2){x, y} of C, which nvcc takes and NVRTC does not: what stands before it tells it from a condition.
+_COMPOUND_LITERAL = re.compile(
+    rb"((?:[=,(+*/?:&|-]|\breturn|^[ \t]*#[ \t]*define[ \t]+\w+)[ \t]*)\(([A-Za-z_]\w*)\)(?=[ \t]*\{)", re.MULTILINE
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What is known of one file beside its declarations."""
+
+    constants: Constants = _NO_CONSTANTS
+    defined: Container[str] = frozenset()
+    """device functions of all files: a prototype of one that does not say so gets a __device__"""
+    errors: Collection[int] = ()
+    """offsets of what the parser does not know"""
+
+
+_NO_CONTEXT = Context()
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +93,10 @@ class _Span:
 class _Finder:
     """Collects what is host code in one file."""
 
-    def __init__(self, text: bytes, constants: Constants) -> None:
+    def __init__(self, text: bytes, context: Context) -> None:
         self._text = text
-        self._constants = constants
+        self._context = context
+        self.prototypes: list[int] = []
         self.host: list[_Span] = []
         self.device: list[_Span] = []
         self.templates: set[str] = set()
@@ -95,7 +117,9 @@ class _Finder:
             self._variable(cursor, span)
         elif cursor.kind == CursorKind.USING_DECLARATION:
             declared = self._text[span.start : span.end]
-            if b"std" in declared and not _DEVICE_STD.search(declared):
+            # What the stand-ins declare is there for device code, too; the parser complains of the rest.
+            is_known = not any(span.start <= place < span.end for place in self._context.errors)
+            if b"std" in declared and not is_known and not _DEVICE_STD.search(declared):
                 self.host.append(span)
 
     def _function(self, cursor: Cursor, span: _Span) -> None:
@@ -108,6 +132,8 @@ class _Finder:
             return
         if _CONSTANT_EXPRESSION.search(head):
             self.has_unannotated = True
+        elif cursor.kind == CursorKind.FUNCTION_DECL and not body and _key(cursor) in self._context.defined:
+            self.prototypes.append(span.start)
         else:
             self.host.append(span)
             if cursor.kind == CursorKind.FUNCTION_TEMPLATE:
@@ -117,7 +143,7 @@ class _Finder:
         if _is_device(cursor):
             self.device.append(span)
             return
-        if is_constant_number(cursor.type) and span.start not in self._constants.host:
+        if is_constant_number(cursor.type) and span.start not in self._context.constants.host:
             return
         declared = self._text[span.start : span.end]
         if _TEXTURE_REFERENCE.match(declared) or _CONSTANT_EXPRESSION.search(declared):
@@ -130,9 +156,23 @@ class _Finder:
             self.host.append(span)
 
 
-def device_code(text: bytes, found: Iterable[Cursor], constants: Constants = _NO_CONSTANTS) -> DeviceCode:
+def device_functions(found: Iterable[Cursor]) -> frozenset[str]:
+    """Return keys of the device functions among declarations of namespace scope, to know their prototypes by."""
+    return frozenset(_key(each) for each in found if each.kind == CursorKind.FUNCTION_DECL and _is_device(each))
+
+
+def errors_by_file(unit: TranslationUnit) -> dict[str, list[int]]:
+    """Return the offsets of what the parser does not know, by file."""
+    found: dict[str, list[int]] = {}
+    for each in unit.diagnostics:
+        if each.severity >= Diagnostic.Error and each.location.file:
+            found.setdefault(each.location.file.name, []).append(each.location.offset)
+    return found
+
+
+def device_code(text: bytes, found: Iterable[Cursor], context: Context = _NO_CONTEXT) -> DeviceCode:
     """Return the text of a file without its host code; found are its declarations of namespace scope."""
-    finder = _Finder(text, constants)
+    finder = _Finder(text, context)
     for cursor in found:
         finder.visit(cursor)
     spans = [_whole(text, span) for span in finder.host]
@@ -141,9 +181,17 @@ def device_code(text: bytes, found: Iterable[Cursor], constants: Constants = _NO
     rest = _without(text, spans)
     if finder.templates:
         rest = _without_instantiations(rest, finder.templates)
-    for place in sorted(constants.constexpr, reverse=True):
-        rest = rest[:place] + b"constexpr " + rest[place:]
-    return DeviceCode(rest, bool(spans or constants.constexpr), finder.has_unannotated)
+    insertions = dict.fromkeys(context.constants.constexpr, b"constexpr ") | dict.fromkeys(
+        finder.prototypes, b"__device__ "
+    )
+    for place in sorted(insertions, reverse=True):
+        rest = rest[:place] + insertions[place] + rest[place:]
+    rest = _OTHER_COMPILER.sub(b"__CUDACC__", _COMPOUND_LITERAL.sub(rb"\1 \2 ", rest))
+    return DeviceCode(rest, bool(spans or insertions or rest != text), finder.has_unannotated)
+
+
+def _key(function: Cursor) -> str:
+    return f"{qualified_name(function)} {function.type.get_canonical().spelling}"
 
 
 def _is_device(cursor: Cursor) -> bool:

@@ -222,7 +222,7 @@ def qualified_name(cursor: Cursor) -> str:
 
 
 def _arguments(options: ParseOptions) -> list[str]:
-    defines = {"__CUDA_ARCH__": f"{options.architecture}0", "__CUDACC_RTC__": "1", "__CUDACC__": "1"}
+    defines = {"__CUDA_ARCH__": f"{options.architecture}0", "__CUDACC_RTC__": "1", "__CUDACC__": "1", "__NVCC__": "1"}
     defines |= {"__CUDACC_VER_MAJOR__": "12", "__CUDACC_VER_MINOR__": "9"} | dict(options.defines)
     return [
         "-x", "cuda", "--cuda-device-only", "-nostdinc", "-nostdinc++",
