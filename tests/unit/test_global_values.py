@@ -72,12 +72,12 @@ def test_initial_values_and_what_the_host_copies(kernel: CompiledKernel) -> None
     assert trace.memory["out"].tolist() == [0.25, -0.5, 0, 0, 2, 0, 0, 0, 0, -1, *INITIAL]
     *others, last = trace.remarks
     assert others == [
-        "weights holds the literal values that the host copies to it (g.cu line 30)",
-        "n is zero here, and the host sets it (g.cu line 31): give globals = { n = … }",
+        "weights holds the literal values that the host copies to it (g.cu line 28)",
+        "n is zero here, and the host sets it (g.cu line 29): give globals = { n = … }",
         "scale is zero here: it is __constant__, and nothing in the source sets it; give globals = { scale = … }",
-        "copied holds the literal values that the host copies to it (g.cu line 32)",
+        "copied holds the literal values that the host copies to it (g.cu line 30)",
         "flag is zero here: it is __constant__, and nothing in the source sets it; give globals = { flag = … }",
-        "pointer is zero here, and the host sets it (g.cu line 33): give globals = { pointer = … }",
+        "pointer is zero here, and the host sets it (g.cu line 31): give globals = { pointer = … }",
     ]
     assert last.endswith('nothing in the source sets it; give globals = { "grid::hidden" = … }')
 
