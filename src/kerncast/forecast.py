@@ -24,8 +24,9 @@ from kerncast.evidence import (
 )
 from kerncast.execute import Budget, Executed, profile_of, run_launch
 from kerncast.gpu import GPU
-from kerncast.kernel_profile import KernelProfile, Resources
+from kerncast.kernel_profile import KernelProfile
 from kerncast.launch import Launch, load_launches
+from kerncast.launch_limits import check_can_run, check_fits
 from kerncast.models import (
     DEFAULT_MODEL,
     DEFAULT_MODEL_OF_COUNTS,
@@ -35,7 +36,6 @@ from kerncast.models import (
     Question,
     model_named,
 )
-from kerncast.occupancy import BlockRequest, block_request, block_request_of, why_not
 from kerncast.prediction import Prediction, Refused, Timing
 
 #: Of one launch, for simulations on all GPUs that come to nothing.
@@ -120,7 +120,7 @@ def profile(
     architecture = gpus[0][0].architecture.code_name if gpus else _DEFAULT_ARCHITECTURE
     compiled = compile_launch(launch, [architecture]).kernel_for(architecture)
     if gpus:
-        _check_can_run(launch, compiled.resources, gpus[0][0])
+        check_can_run(launch, compiled.resources, gpus[0][0])
     report = (lambda done, total: progress(f"executing {launch.label}", done, total)) if progress else None
     executed = run_launch(compiled, launch, budget, report)
     found = with_compiler_caveats(profile_of(executed.trace, executed.sampler, compiled, launch), compiled)
@@ -208,7 +208,7 @@ class _Timer:
     def forecast(self, case: Case, place: tuple[int, int]) -> Prediction:
         """Return the forecast of one case, the number ``place[0]`` of ``place[1]``; raises Refusal."""
         options = self._options
-        impossible = _check_fits(case.profile, case.gpu, force=options.force)
+        impossible = check_fits(case.profile, case.gpu, force=options.force)
         names = _models_for(case) if options.model is None else (options.model,)
         if DEFAULT_MODEL in names:
             _announce(f"timing {case.profile.kernel} on {case.gpu.name}", self._progress, *place)
@@ -296,27 +296,3 @@ class _Gathered:
         for gpu, _ in gpus:
             if gpu.architecture.code_name == failure.architecture:
                 self.refuse(failure.refusal, failure.kernel, launch, gpu.name)
-
-
-def _check_can_run(launch: Launch, resources: Resources, gpu: GPU) -> None:
-    reason = _why_not(block_request(launch.threads_per_block, resources, launch.shared_bytes), resources, gpu)
-    if reason is not None:
-        raise Refusal(f"this launch cannot run on {gpu.name}: {reason}", cure="Change the launch.")
-
-
-def _why_not(request: BlockRequest, resources: Resources, gpu: GPU) -> str | None:
-    """Return why a GPU cannot run a launch, or None where it can."""
-    limit = resources.max_threads_per_block
-    if limit and request.threads > limit:
-        return f"a block has {request.threads} threads, over the {limit} of the kernel's __launch_bounds__"
-    return why_not(request, gpu.architecture)
-
-
-def _check_fits(found: KernelProfile, gpu: GPU, *, force: bool) -> tuple[str, ...]:
-    request = block_request_of(found)
-    reason = _why_not(request, found.resources, gpu) if request and found.resources else None
-    if reason is None:
-        return ()
-    if not force:
-        raise Refusal(f"this launch cannot run on {gpu.name}: {reason}", cure="Change the launch, or use --force.")
-    return (f"this launch cannot run on {gpu.name} ({reason}): forced",)

@@ -51,6 +51,10 @@ class Resources:
     barriers: int | None
     max_threads_per_block: int | None
     """from __launch_bounds__; None when the source sets none"""
+    required_block: tuple[int, int, int] | None = None
+    """from __block_size__: a launch must have just this block"""
+    cluster_blocks: tuple[int, int, int] | None = None
+    """from __cluster_dims__: blocks of a cluster along each axis"""
 
     @property
     def has_frame(self) -> bool:

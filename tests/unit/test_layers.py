@@ -22,7 +22,7 @@ LAYERS = (
     {"compile", "read"},
     {"execute"},
     {"models"},
-    {"evidence", "characterised", "missing_counts", "cases", "forecast"},
+    {"evidence", "characterised", "missing_counts", "cases", "launch_limits", "forecast"},
     {"bench"},
     {"studies"},
     {"report"},

@@ -236,12 +236,18 @@ def _kernel(reply: dict[str, Any]) -> CompiledKernel:
         mangled=reply["mangled"],
         architecture=reply["architecture"],
         ptx=reply["ptx"],
-        resources=Resources(**reply["resources"]),
+        resources=_resources(reply["resources"]),
         signature=signature_from(reply["signature"]) if reply["signature"] else None,
         caveats=tuple(reply["caveats"]),
         cubin=base64.b64decode(reply["cubin"]),
         variables=_variables(reply["variables"]),
     )
+
+
+def _resources(reply: dict[str, Any]) -> Resources:
+    # JSON has no tuples.
+    facts: dict[str, Any] = {name: tuple(each) if isinstance(each, list) else each for name, each in reply.items()}
+    return Resources(**facts)
 
 
 def _variables(reply: Sequence[dict[str, Any]]) -> tuple[DeviceVariable, ...]:

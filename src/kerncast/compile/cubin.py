@@ -21,6 +21,8 @@ from kerncast.kernel_profile import Resources
 _FRAME_SIZE = 0x11  # symbol, bytes
 _REGISTERS = 0x2F  # symbol, count; the section header holds it only in the old ABI
 _MAX_THREADS = 0x05  # x, y, z
+_REQUIRED_BLOCK = 0x10  # x, y, z
+_CLUSTER = 0x3D  # x, y, z
 _BARRIERS = 0x4C  # count; only in the new ABI
 
 _FORMAT_SIZED = 4
@@ -92,7 +94,7 @@ class _MachineCode:
     def resources(self, name: str, spills: Spills) -> Resources:
         of_symbol = self._of_symbols[name]
         own = dict(_attributes(self._data(f".nv.info.{name}")))
-        threads = struct.unpack("<3I", own[_MAX_THREADS]) if _MAX_THREADS in own else None
+        threads = _extent(own, _MAX_THREADS)
         return Resources(
             architecture=self._architecture,
             registers_per_thread=of_symbol[_REGISTERS],
@@ -103,6 +105,8 @@ class _MachineCode:
             code_bytes=self._sections[f".text.{name}"]["sh_size"],
             barriers=self._barriers(name, own) if spills.barriers is None else spills.barriers,
             max_threads_per_block=math.prod(threads) if threads else None,
+            required_block=_extent(own, _REQUIRED_BLOCK),
+            cluster_blocks=_extent(own, _CLUSTER),
         )
 
     def _symbol_attributes(self) -> dict[str, dict[int, int]]:
@@ -133,6 +137,13 @@ class _MachineCode:
     def _data(self, name: str) -> bytes:
         section = self._sections.get(name)
         return bytes(section.data()) if section is not None else b""
+
+
+def _extent(attributes: dict[int, bytes], code: int) -> tuple[int, int, int] | None:
+    if code not in attributes:
+        return None
+    x, y, z = struct.unpack("<3I", attributes[code])
+    return x, y, z
 
 
 def _attributes(data: bytes) -> Iterator[tuple[int, bytes]]:

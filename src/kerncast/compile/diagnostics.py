@@ -8,6 +8,7 @@ from kerncast.compile.headers import PRELUDE_NAME, cure_for_header
 from kerncast.compile.nvrtc import NvrtcError
 from kerncast.compile.selection import Choice
 from kerncast.errors import CompileError
+from kerncast.units import KIB
 
 _MOST_ERRORS = 5
 _MOST_LINES = 8
@@ -23,6 +24,7 @@ _NOISE = re.compile(
 )
 _IRRELEVANT = re.compile(r"Architectures prior to|incompatible redefinition of macro|was declared but never referenced")
 _TEXTURE_REFERENCE = re.compile(r"\b(?:texture|surface) is not a template")
+_SHARED = re.compile(r"Entry function '([^']+)' uses too much shared data \((0x[0-9a-f]+) bytes, (0x[0-9a-f]+) max\)")
 _FIXED_WIDTH = re.compile(r"\bu?int64_t\b")
 _LONG = re.compile(r'"(?:const )?(?:unsigned )?long\b(?! long)')
 #: The file in which NVRTC looks up name expressions.
@@ -87,6 +89,14 @@ def mixes_longs(log: str) -> bool:
 
 def compile_error(error: NvrtcError, source: str, choice: Choice) -> CompileError:
     """Return the error that says why a source does not compile, with the first few messages."""
+    if shared := _SHARED.search(error.log):
+        used, most = int(shared[2], 16), int(shared[3], 16)
+        return CompileError(
+            f"kernel {shared[1]} declares {used} bytes of static shared memory, over the {most} ({most // KIB} KiB)"
+            " that any kernel may",
+            where=source,
+            cure="Declare it as extern __shared__, and give its size as shared_bytes: many GPUs allow more of that.",
+        )
     errors = [message for message in read_messages(error.log) if message.is_error]
     if not errors:
         return CompileError(f"does not compile ({error.status})\n{error.log.strip()[:2000]}".rstrip(), where=source)
