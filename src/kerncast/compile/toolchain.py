@@ -22,6 +22,8 @@ __global__ void smoke(const float *x, float *y, int n) {
 int main() { return 0; }
 """
 
+_RANDOM_NUMBERS = "nvidia-curand-cu12"
+
 #: Package, a file that shows it is whole, wheel, what it is needed for.
 _FOLDERS = (
     (
@@ -37,6 +39,7 @@ _FOLDERS = (
         "cooperative_groups.h, cuda/std and cub",
     ),
     ("nvidia.cu13", "include/crt/mma.h", "nvidia-cuda-crt", "mma.h (tensor cores)"),
+    ("nvidia.curand", "include/curand_kernel.h", _RANDOM_NUMBERS, "curand_kernel.h (extra curand)"),
     ("clang", "cindex.py", "libclang", "host code in the source, signatures of kernels"),
 )
 
@@ -68,7 +71,7 @@ def _status(name: str, found: bool, needed_for: str, package: str) -> ToolStatus
     except importlib.metadata.PackageNotFoundError:
         version = None
     cure = None if found else f"Install {package}."
-    is_optional = package in {wheel(11), DISASSEMBLER, _REPORT_READER}
+    is_optional = package in {wheel(11), DISASSEMBLER, _RANDOM_NUMBERS, _REPORT_READER}
     return ToolStatus(name, version if found else None, found, needed_for, cure, is_optional)
 
 

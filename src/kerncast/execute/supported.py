@@ -105,6 +105,12 @@ def _has_result(ins: Instruction) -> bool:
 def _check_specials(instruction: Instruction, function: Function) -> None:
     for operand in instruction.operands:
         if isinstance(operand, Special) and operand.name not in SPECIALS:
+            # The driver hands the barrier of a cooperative launch over in these registers.
+            is_grid_wide = operand.name.startswith("%envreg")
             raise UnsupportedError(
-                f"special register {operand.name} is not supported", where=instruction.where or function.name
+                f"special register {operand.name} is not supported",
+                where=instruction.where or function.name,
+                cure="Barriers of the whole grid (cooperative groups, grid.sync()) are not executed."
+                if is_grid_wide
+                else None,
             )

@@ -92,7 +92,8 @@ def wheel_of_header(name: str) -> str | None:
 def cure_for_header(name: str) -> str:
     """Say how a header that was not found may be had."""
     if wheel := wheel_of_header(name):
-        return f"Install {wheel}."
+        extra = " (the extra curand)" if "curand" in wheel else ""
+        return f"Install {wheel}{extra}."
     return (
         'Put it in the folder of the source, or name its folder in the launch file, include = ["folder"];'
         " or, where only host code needs it, enclose it and that code in #ifndef __CUDACC_RTC__ and #endif."

@@ -29,6 +29,23 @@ _HOST_ONLY = (
     " cuda_gl_interop.h cuda_egl_interop.h cuda_vdpau_interop.h cudaGL.h cudaEGL.h"
 )
 
+_COMPLEX_FUNCTIONS = (
+    "abs acos acosh arg asin asinh atan atanh conj cos cosh exp log log10 norm polar pow proj sin sinh sqrt tan tanh"
+)
+
+#: Thrust's complex numbers as libcu++ has them; Thrust's own need streams of the host.
+_THRUST_COMPLEX = f"""#pragma once
+#ifdef KERNCAST_PARSE
+namespace thrust {{ template <class T> struct alignas(2 * sizeof(T)) complex {{ T parts[2]; }}; }}
+#else
+#include <cuda/std/complex>
+namespace thrust {{
+template <class T> using complex = ::cuda::std::complex<T>;
+{" ".join(f"using ::cuda::std::{name};" for name in _COMPLEX_FUNCTIONS.split())}
+}}
+#endif
+"""
+
 #: Names under which a source may include a stand-in, and its text.
 HEADERS: tuple[tuple[str, str], ...] = (
     (_HOST_ONLY, "#pragma once\n"),
@@ -36,5 +53,6 @@ HEADERS: tuple[tuple[str, str], ...] = (
         " ".join(f"thrust/{name}.h" for name in _THRUST.split()),
         opaque("", _THRUST_TYPES, namespace="thrust"),
     ),
+    ("thrust/complex.h", _THRUST_COMPLEX),
     ("cub/cub.cuh", "#pragma once\n" + "".join(f'#include "cub/{name}.cuh"\n' for name in _CUB.split())),
 )
