@@ -196,3 +196,18 @@ def test_no_makefile_is_looked_for_far_above(tmp_path: Path) -> None:
     folder.mkdir(parents=True)
     (tmp_path / "Makefile").write_text("A = -DX", encoding="utf-8")
     assert build_options(folder / "k.cu") is None
+
+
+def test_a_kernel_in_another_file_is_named(tmp_path: Path) -> None:
+    (tmp_path / "kernels.cu").write_text(
+        "template <class T>\n__global__ void\nadd(T *x)\n{ x[0] = 1; }\n", encoding="utf-8"
+    )
+    (tmp_path / "add.h").write_text("__global__ void add(float *x);\n__global__ void other(int n);\n", encoding="utf-8")
+    path = tmp_path / "main.cu"
+    path.write_text('#include "add.h"\nint main() { add<<<1, 1>>>(nullptr); }\n', encoding="utf-8")
+    for kernel, said in ((None, "Kernels are defined in kernels.cu"), ("add<float>", "add is defined in kernels.cu")):
+        with pytest.raises(CompileError, match=rf"no kernel.*\. {said}, beside it: give that file\."):
+            compile_source(path, architectures=["sm_70"], kernel=kernel)
+    with pytest.raises(CompileError) as caught:
+        compile_source(path, architectures=["sm_70"], kernel="other")
+    assert "beside it" not in str(caught.value)

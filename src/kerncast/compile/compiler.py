@@ -11,6 +11,7 @@ from typing import Any
 from kerncast.child_process import Ended, ask
 from kerncast.compile.build_file import build_options, folders_of_missing_headers, with_macros
 from kerncast.compile.cache import recall
+from kerncast.compile.elsewhere import with_other_file
 from kerncast.compile.nouns import (
     CompiledKernel,
     CompiledSource,
@@ -86,14 +87,13 @@ def compile_request(request: CompileRequest, *, use_cache: bool = True) -> Compi
     if not request.architectures:
         raise ValueError("no architecture is asked for")
     options = build_options(request.source)
-    if options is None:
-        return _compile_remembered(request, use_cache=use_cache)
-    added = folders_of_missing_headers(request.source, request.include_dirs, options)
+    added = folders_of_missing_headers(request.source, request.include_dirs, options) if options else ()
     try:
         found = _compile_remembered(replace(request, include_dirs=(*request.include_dirs, *added)), use_cache=use_cache)
     except CompileError as error:
-        raise with_macros(error, request, options) from None
-    if not added:
+        told = with_other_file(error, request.source, request.kernel)
+        raise (with_macros(told, request, options) if options else told) from None
+    if options is None or not added:
         return found
     names = ", ".join(folder.as_posix() for folder in added)
     caveat = f"headers from {names}, which {options.file.name} names: say include = […] to choose others"
