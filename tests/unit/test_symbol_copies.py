@@ -57,6 +57,12 @@ def test_what_the_text_does_not_say_is_unknown(declared: str, call: str) -> None
     assert data(declared, call) is None
 
 
+def test_a_variable_of_the_device_may_have_the_name_of_the_hosts() -> None:
+    assert data("const int c[] = {1, 2};", "cudaMemcpyToSymbol(a::c, c, 8);", "__constant__ int c[2];") == struct.pack(
+        "<2i", 1, 2
+    )
+
+
 def test_names_and_lines() -> None:
     text = (
         "// cudaMemcpyToSymbol(a, h, 4);\n"

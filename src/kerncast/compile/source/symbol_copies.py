@@ -30,6 +30,9 @@ _CODES = {
     "size_t": "Q",
 }  # fmt: skip
 _TYPES = "|".join(sorted((re.escape(name).replace(r"\ ", r"\s+") for name in _CODES), key=len, reverse=True))
+#: A variable of the device may have the name of the host's.
+_ON_DEVICE = re.compile(r"\b__(?:constant|device|shared|managed)__\s*\Z")
+_FARTHEST_BEFORE = 100
 _CONSTANT = re.compile(r"\b(?:const|constexpr)\b")
 
 
@@ -125,7 +128,9 @@ def _declarations(code: str, name: str) -> Iterator[re.Match[str]]:
         rf"(?P<before>(?:\b(?:static|const|constexpr)\s+)*)\b(?P<type>{_TYPES})\s+(?:const\s+)?{re.escape(name)}\b\s*"
         r"(?P<extents>(?:\[[^\[\]]*\]\s*)*)(?:=\s*(?P<value>\{[^;]*\}|[^;,{}()]*)\s*)?[;,]"
     )
-    return re.finditer(pattern, code)
+    for match in re.finditer(pattern, code):
+        if not _ON_DEVICE.search(code, max(0, match.start() - _FARTHEST_BEFORE), match.start()):
+            yield match
 
 
 def _is_used_elsewhere(code: str, name: str, spans: Sequence[tuple[int, int]]) -> bool:
