@@ -36,6 +36,7 @@ struct Holder { vector<int> v; string s; };
 #endif
 float late(float x);
 float host_only(float x);
+long errors(0);
 typedef float2 T2;
 #define UNIT   (T2){ 1.f, 0.f }
 struct Number { float v; BOTH Number(float x) : v(x) {} BOTH friend float twice(Number n) { return 2 * n.v; } };

@@ -49,6 +49,7 @@ _DEVICE_STD = re.compile(
 _BEFORE = re.compile(rb'(?:\[\[[^\[\]]*\]\]|extern\s*"C(?:\+\+)?"|template\s*<[^<>;{}]*>)\s*\Z')
 _FARTHEST_BEFORE = 200
 _REST_OF_FUNCTION = re.compile(rb"[^;{}]*;")
+_CLOSING = re.compile(rb"\s*\)")
 _INITIALIZER = re.compile(rb"\s*=(?!=)[^;]*")
 _NO_CONSTANTS = Constants()
 #: The macro of nvcc, which the headers of NVIDIA's wheels must not see.
@@ -207,6 +208,9 @@ def _whole(text: bytes, span: _Span) -> _Span:
         # "= 0" of a pure virtual function, and attributes behind the parameters.
         rest = _REST_OF_FUNCTION.match(text, end)
         end = rest.end() if rest else end
+    elif text.count(b"(", start, end) > text.count(b")", start, end) and (closing := _CLOSING.match(text, end)):
+        # Of "int n(0);" the parser leaves out the closing bracket.
+        end = closing.end()
     elif initializer := _INITIALIZER.match(text, end):
         # The parser leaves it out where it does not know the type.
         end = initializer.end()

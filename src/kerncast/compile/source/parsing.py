@@ -126,6 +126,10 @@ _FP8 = """#pragma once
 struct __nv_fp8_e4m3 { unsigned char bits; };
 struct __nv_fp8_e5m2 { unsigned char bits; };
 typedef unsigned char __nv_fp8_storage_t;
+typedef unsigned short __nv_fp8x2_storage_t;
+typedef unsigned int __nv_fp8x4_storage_t;
+enum __nv_fp8_interpretation_t { __NV_E4M3, __NV_E5M2 };
+enum __nv_saturation_t { __NV_NOSAT, __NV_SATFINITE };
 """
 _COMPLEX = """#pragma once
 #define CU_COMPLEX_H_
