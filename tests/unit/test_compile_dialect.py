@@ -167,10 +167,38 @@ def test_headers_are_found_where_the_makefile_says(project: Path) -> None:
     assert [each.name for each in inspect_source(project).kernels] == ["k"]
 
 
-def test_macros_of_the_makefile_are_a_cure_and_are_not_used(project: Path) -> None:
+def test_macros_of_the_makefile_where_a_source_needs_them(project: Path) -> None:
     project.write_text("__global__ void k(float *out) { out[0] = SIZE; }", encoding="utf-8")
-    with pytest.raises(CompileError, match=r'Makefile defines macros: try defines = \{ SIZE = "8", NAME = '):
+    kernel = compile_source(project, architectures=["sm_70"]).kernels[0]
+    assert result(kernel)[0] == 8
+    assert kernel.caveats[-1].startswith(
+        "compiled with the macros of Makefile, without which it does not compile: SIZE = 8,"
+    )
+    other = compile_source(project, architectures=["sm_70"], defines=[("SIZE", "5")]).kernels[0]
+    assert result(other)[0] == 5
+    assert other.caveats == ()
+
+
+def test_macros_of_the_makefile_are_not_used_where_a_source_compiles(project: Path) -> None:
+    text = "#ifndef SIZE\n#define SIZE 2\n#endif\n__global__ void k(float *out) { out[0] = SIZE; }"
+    project.write_text(text, encoding="utf-8")
+    kernel = compile_source(project, architectures=["sm_70"]).kernels[0]
+    assert result(kernel)[0] == 2
+    assert kernel.caveats == ()
+
+
+def test_what_macros_do_not_mend_is_the_first_error(project: Path) -> None:
+    project.write_text("__global__ void k(float *out) { out[0] = nothing; }", encoding="utf-8")
+    with pytest.raises(CompileError, match='identifier "nothing" is undefined'):
         compile_source(project, architectures=["sm_70"])
+
+
+def test_a_type_that_the_makefile_defines_is_known(project: Path) -> None:
+    makefile = project.parents[1] / "Makefile"
+    makefile.write_text("CFLAGS = -Ddfloat=double\n", encoding="utf-8")
+    project.write_text("__global__ void k(dfloat *out, dfloat a) { out[0] = a; }", encoding="utf-8")
+    (kernel,) = inspect_source(project).kernels
+    assert [parameter.element for parameter in kernel.parameters] == ["f64", "f64"]
 
 
 @pytest.mark.parametrize(

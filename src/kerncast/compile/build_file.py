@@ -11,7 +11,6 @@ from pathlib import Path
 
 from kerncast.compile.headers import header_folders, stand_ins
 from kerncast.compile.nouns import CompileRequest
-from kerncast.errors import CompileError
 from kerncast.launch import STANDARDS
 
 _NAMES = ("GNUmakefile", "makefile", "Makefile")
@@ -79,14 +78,25 @@ def folders_of_missing_headers(source: Path, include_dirs: Sequence[Path], optio
     return tuple(found)
 
 
-def with_macros(error: CompileError, request: CompileRequest, options: BuildOptions) -> CompileError:
-    """Return an error with the macros that the Makefile defines and the request does not, where no cure is known."""
+def folders_caveat(options: BuildOptions, folders: Sequence[Path]) -> str:
+    """Say that headers come from folders that the Makefile names."""
+    names = ", ".join(folder.as_posix() for folder in folders)
+    return f"headers from {names}, which {options.file.name} names: say include = […] to choose others"
+
+
+def macros_not_given(request: CompileRequest, options: BuildOptions) -> tuple[tuple[str, str], ...]:
+    """Return the macros of a Makefile that a request leaves open."""
     given = {name for name, _ in request.defines}
-    missing = [f'{name} = "{value}"' for name, value in options.defines if name not in given]
-    if error.cure is not None or not missing:
-        return error
-    cure = f"{options.file.name} defines macros: try defines = {{ {', '.join(missing[:_MOST_SHOWN])} }}."
-    return CompileError(error.what, where=error.where, cure=cure)
+    return tuple((name, value) for name, value in options.defines if name not in given)
+
+
+def macros_caveat(options: BuildOptions, macros: Sequence[tuple[str, str]]) -> str:
+    """Say that a source was compiled with the macros of the Makefile."""
+    shown = ", ".join(f"{name} = {value}" for name, value in macros[:_MOST_SHOWN])
+    return (
+        f"compiled with the macros of {options.file.name}, without which it does not compile: {shown};"
+        " say defines = {…} to choose others"
+    )
 
 
 def _included(file: Path) -> list[str]:

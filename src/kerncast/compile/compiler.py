@@ -9,7 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from kerncast.child_process import Ended, ask
-from kerncast.compile.build_file import build_options, folders_of_missing_headers, with_macros
+from kerncast.compile.build_file import (
+    build_options,
+    folders_caveat,
+    folders_of_missing_headers,
+    macros_caveat,
+    macros_not_given,
+)
 from kerncast.compile.cache import recall
 from kerncast.compile.elsewhere import with_other_file
 from kerncast.compile.nouns import (
@@ -87,17 +93,35 @@ def compile_request(request: CompileRequest, *, use_cache: bool = True) -> Compi
     if not request.architectures:
         raise ValueError("no architecture is asked for")
     options = build_options(request.source)
-    added = folders_of_missing_headers(request.source, request.include_dirs, options) if options else ()
+    if options is None:
+        return _compile_told(request, use_cache=use_cache)
+    added = folders_of_missing_headers(request.source, request.include_dirs, options)
+    request = replace(request, include_dirs=(*request.include_dirs, *added))
+    caveats = (folders_caveat(options, added),) if added else ()
+    macros = macros_not_given(request, options)
     try:
-        found = _compile_remembered(replace(request, include_dirs=(*request.include_dirs, *added)), use_cache=use_cache)
+        return _noted(_compile_told(request, use_cache=use_cache), caveats)
     except CompileError as error:
-        told = with_other_file(error, request.source, request.kernel)
-        raise (with_macros(told, request, options) if options else told) from None
-    if options is None or not added:
-        return found
-    names = ", ".join(folder.as_posix() for folder in added)
-    caveat = f"headers from {names}, which {options.file.name} names: say include = […] to choose others"
-    return replace(found, kernels=tuple(replace(each, caveats=(*each.caveats, caveat)) for each in found.kernels))
+        if not macros:
+            raise
+        more = replace(request, defines=(*request.defines, *macros))
+        try:
+            found = _compile_remembered(more, use_cache=use_cache)
+        except CompileError:
+            raise error from None
+    return _noted(found, (*caveats, macros_caveat(options, macros)))
+
+
+def _compile_told(request: CompileRequest, *, use_cache: bool) -> CompiledSource:
+    """Compile; an error names the file beside the source that holds the kernel, where there is one."""
+    try:
+        return _compile_remembered(request, use_cache=use_cache)
+    except CompileError as error:
+        raise with_other_file(error, request.source, request.kernel) from None
+
+
+def _noted(found: CompiledSource, caveats: tuple[str, ...]) -> CompiledSource:
+    return replace(found, kernels=tuple(replace(each, caveats=(*each.caveats, *caveats)) for each in found.kernels))
 
 
 def _compile_remembered(request: CompileRequest, *, use_cache: bool) -> CompiledSource:
@@ -122,6 +146,15 @@ def inspect_source(
     options = build_options(path)
     folders = folders_of_missing_headers(path, (), options) if options else ()
     request = CompileRequest(path, (), defines=tuple(defines), include_dirs=folders, limits=limits or Limits())
+    found = _inspect_remembered(request)
+    macros = macros_not_given(request, options) if options else ()
+    if macros and _is_doubtful(found):
+        again = _inspect_remembered(replace(request, defines=(*request.defines, *macros)))
+        return found if _is_doubtful(again) else again
+    return found
+
+
+def _inspect_remembered(request: CompileRequest) -> SourceSummary:
     remembered = recall(request)
     known = remembered.find(None, _summary) if remembered else None
     if known is not None:
@@ -130,6 +163,14 @@ def inspect_source(
     if remembered:
         remembered.keep([(None, reply)])
     return _summary(reply)
+
+
+def _is_doubtful(found: SourceSummary) -> bool:
+    """Whether a source seems to have been read without macros that it needs: no kernel, or types that are unknown."""
+    parameters = [parameter for kernel in found.kernels for parameter in kernel.parameters]
+    return not found.kernels or any(
+        each.byte_size is None or (each.is_pointer and each.pointee_bytes is None) for each in parameters
+    )
 
 
 def run_task(task: str, request: CompileRequest, **more: Any) -> dict[str, Any]:
