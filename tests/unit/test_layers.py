@@ -12,7 +12,7 @@ PACKAGE = Path(__file__).parents[2] / "src" / "kerncast"
 
 #: From the bottom to the top; modules of one layer may import one another.
 LAYERS = (
-    {"errors", "units", "version", "remembered", "child_process"},
+    {"errors", "units", "version", "remembered", "child_process", "requirements"},
     {"count", "float_mix", "memory_levels", "source_run", "kernel_roofline"}
     | {"launch", "launch_values", "kernel_profile", "prediction", "architecture", "ptx", "trace"}
     | {"gpu", "gpu_doubts", "gpu_files", "gpu_incomplete", "gpu_names", "gpu_schema"}
@@ -24,6 +24,7 @@ LAYERS = (
     {"models"},
     {"evidence", "characterised", "missing_counts", "cases", "launch_limits", "forecast"},
     {"bench"},
+    {"checkup"},
     {"studies"},
     {"report"},
     {"cli"},

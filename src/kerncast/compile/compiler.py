@@ -39,7 +39,7 @@ from kerncast.launch import Launch
 _MOST_IN_ONE_CHILD = 2
 
 #: Variables by which a toolkit or a C compiler elsewhere on the machine could change what is compiled.
-_FOREIGN = (
+FOREIGN = (
     "CUDA",
     "NVCC",
     "NVRTC",
@@ -52,7 +52,7 @@ _FOREIGN = (
 )
 
 #: Time beyond the limit for the child to start and to report.
-_GRACE_SECONDS = 2.0
+GRACE_SECONDS = 2.0
 
 
 def compile_source(
@@ -226,9 +226,7 @@ def _compile(request: CompileRequest, targets: Sequence[Target]) -> dict[Target,
 
 def _exchange(message: dict[str, Any], request: CompileRequest) -> dict[str, Any]:
     try:
-        ended = ask(
-            "kerncast.compile.worker", message, grace_seconds=_GRACE_SECONDS, foreign=_FOREIGN, reads_stderr=True
-        )
+        ended = ask("kerncast.compile.worker", message, grace_seconds=GRACE_SECONDS, foreign=FOREIGN, reads_stderr=True)
     except TimeoutError:
         raise _too_slow(request) from None
     if ended.reply is None:

@@ -114,5 +114,3 @@ def _value(reply: dict[str, Any]) -> HostValue:
         tuple(reply["notes"]),
         reply["reason"],
     )
-
-

@@ -179,16 +179,21 @@ class CompiledSource:
 
 @dataclass(frozen=True, slots=True)
 class ToolStatus:
-    """Whether one part of the toolchain is there, for ``kerncast doctor``."""
+    """Whether one part that kerncast uses is there and works, for ``kerncast doctor``."""
 
     name: str
     version: str | None
     found: bool
+    """whether it is there, and can be used"""
     needed_for: str
     cure: str | None
     """None where nothing is amiss"""
     is_optional: bool = False
     """whether forecasts work without it, but for what it is needed for"""
+    trouble: str | None = None
+    """what is amiss with a part that is there"""
+    command: str | None = None
+    """what to paste into a shell, where that mends it"""
 
 
 def _declared(parameter: Parameter) -> str:

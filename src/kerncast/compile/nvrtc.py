@@ -12,6 +12,8 @@ from functools import cache
 from pathlib import Path
 
 from kerncast.compile.headers import package_folders
+from kerncast.compile.wheels import cure_for_broken
+from kerncast.errors import CompileError
 
 #: By the major version: wheel, library and the built-in functions that it loads, on Linux and on Windows.
 _LIBRARIES = {
@@ -172,7 +174,10 @@ def wheel(major: int) -> str:
 
 @cache
 def load(major: int) -> Nvrtc | None:
-    """Return the NVRTC of one major version, or None where its wheel is not installed."""
+    """Return the NVRTC of one major version, or None where its wheel is not installed.
+
+    Raises CompileError where it cannot be loaded.
+    """
     paths = library_paths(major)
     if paths is None:
         return None
@@ -180,7 +185,12 @@ def load(major: int) -> Nvrtc | None:
         import os  # noqa: PLC0415
 
         os.add_dll_directory(str(paths[0].parent))
-    return Nvrtc(*paths)
+    try:
+        return Nvrtc(*paths)
+    except (OSError, AttributeError) as error:
+        raise CompileError(
+            f"the CUDA compiler NVRTC cannot be loaded ({error})", cure=cure_for_broken(wheel(major))
+        ) from None
 
 
 def _texts(texts: Sequence[str]) -> "ctypes.Array[ctypes.c_char_p]":

@@ -13,9 +13,11 @@ from kerncast.compile import diagnostics, nvrtc, selection
 from kerncast.compile.cubin import read_resources
 from kerncast.compile.headers import PRELUDE_NAME, header_folders, memory_headers, wheel_of_header
 from kerncast.compile.host_task import host_launches
+from kerncast.compile.loading import load_part
 from kerncast.compile.nouns import DeviceVariable, KernelSignature, LaunchSite
 from kerncast.compile.parameters import with_sizes
 from kerncast.compile.selection import Choice
+from kerncast.compile.wheels import cure_for_missing
 from kerncast.errors import CompileError
 
 #: No source and no PTX of a kernel is longer; one that is has a wrong name or comes from an attacker.
@@ -66,7 +68,7 @@ def inspect(request: dict[str, Any]) -> dict[str, Any]:
     """List the kernels of a source, and the launches in its host code."""
     analysis = _analyse(request, _INSPECTED_ARCHITECTURE, _read(request["source"]))
     if analysis.signatures is None:
-        raise CompileError("libclang is not installed", cure="Install libclang.")
+        raise CompileError("libclang is not installed", cure=cure_for_missing("libclang"))
     return {
         "kernels": [asdict(signature) for signature in analysis.signatures],
         "launches": [asdict(site) for site in analysis.launches()],
@@ -78,7 +80,7 @@ def _compile(request: dict[str, Any], target: dict[str, Any], analysis: _Analysi
     compiler = nvrtc.load(target["toolkit"])
     if compiler is None:
         wheel = nvrtc.wheel(target["toolkit"])
-        raise CompileError("the CUDA compiler NVRTC is not installed", cure=f"Install {wheel}.")
+        raise CompileError("the CUDA compiler NVRTC is not installed", cure=cure_for_missing(wheel))
     try:
         image, emptied = _image(compiler, analysis, _options(request, target), choice)
     except nvrtc.NvrtcError as error:
@@ -265,4 +267,5 @@ TASKS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     "compile": compile_targets,
     "inspect": inspect,
     "host": host_launches,
+    "load": load_part,
 }

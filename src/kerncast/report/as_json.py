@@ -10,7 +10,7 @@ from kerncast.gpu_incomplete import IncompleteGPU
 from kerncast.prediction import Prediction, Timing, Transfer
 
 if TYPE_CHECKING:  # what lists GPUs does not wait for the compiler and the executor
-    from kerncast.compile import ToolStatus
+    from kerncast.checkup import Checkup
     from kerncast.compile.cache import CacheReport
     from kerncast.forecast import Forecast
     from kerncast.models.missing_facts import MissingFacts
@@ -155,16 +155,22 @@ def cache_object(report: "CacheReport") -> dict[str, Any]:
     }
 
 
-def doctor_object(statuses: "Sequence[ToolStatus]") -> list[dict[str, Any]]:
-    """Return the parts of the toolchain."""
-    return [
-        {
-            "name": s.name,
-            "found": s.found,
-            "version": s.version,
-            "needed_for": s.needed_for,
-            "cure": s.cure,
-            "is_optional": s.is_optional,
-        }
-        for s in statuses
-    ]
+def doctor_object(found: "Checkup") -> dict[str, Any]:
+    """Return what a check-up found."""
+    return {
+        "healthy": found.is_healthy,
+        "works": {"sources": found.sources_work, "counts": found.counts_work},
+        "parts": [
+            {
+                "name": part.name,
+                "found": part.found,
+                "version": part.version,
+                "needed_for": part.needed_for,
+                "trouble": part.trouble,
+                "cure": part.cure,
+                "command": part.command,
+                "is_optional": part.is_optional,
+            }
+            for part in found.parts
+        ],
+    }

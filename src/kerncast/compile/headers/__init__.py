@@ -6,6 +6,7 @@ from pathlib import Path
 
 from kerncast.compile.headers import c, cpp, libraries
 from kerncast.compile.headers.prelude import PRELUDE
+from kerncast.compile.wheels import cure_for_missing
 
 PRELUDE_NAME = "kerncast_prelude.h"
 
@@ -92,8 +93,7 @@ def wheel_of_header(name: str) -> str | None:
 def cure_for_header(name: str) -> str:
     """Say how a header that was not found may be had."""
     if wheel := wheel_of_header(name):
-        extra = " (the extra curand)" if "curand" in wheel else ""
-        return f"Install {wheel}{extra}."
+        return cure_for_missing(wheel)
     return (
         'Put it in the folder of the source, or name its folder in the launch file, include = ["folder"];'
         " or, where only host code needs it, enclose it and that code in #ifndef __CUDACC_RTC__ and #endif."

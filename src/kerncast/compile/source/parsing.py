@@ -7,10 +7,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from clang.cindex import Cursor, CursorKind, Index, TranslationUnit, TranslationUnitLoadError
+from clang.cindex import Cursor, CursorKind, Index, LibclangError, TranslationUnit, TranslationUnitLoadError
 
 from kerncast.compile.headers import stand_ins
 from kerncast.compile.headers.prelude import PRELUDE
+from kerncast.compile.wheels import cure_for_broken
+from kerncast.errors import CompileError
 
 # CXTranslationUnit_KeepGoing: a missing header does not end the parse (clang-c/Index.h; not named in cindex).
 KEEP_GOING = 0x200
@@ -190,9 +192,17 @@ def parse(source: Path, options: ParseOptions, extra: str | None = None) -> Tran
         main = f"{SHIM_FOLDER}/kerncast_extra.cu"
         files.append((main, f'#include "{source.resolve()}"\n{extra}\n'))
     try:
-        return Index.create().parse(main, _arguments(options), files, options=KEEP_GOING)
+        return new_index().parse(main, _arguments(options), files, options=KEEP_GOING)
     except TranslationUnitLoadError:
         return None
+
+
+def new_index() -> Index:
+    """Return a new index of libclang; raises CompileError where the library cannot be loaded."""
+    try:
+        return Index.create()
+    except LibclangError as error:
+        raise CompileError(f"libclang cannot be loaded ({error})", cure=cure_for_broken("libclang")) from None
 
 
 def by_file(unit: TranslationUnit) -> dict[str, list[Cursor]]:

@@ -55,10 +55,15 @@ def prepare() -> None:
 
 def is_prepared() -> bool:
     """Tell whether the compiled simulation is loaded or kept on this machine."""
-    loop = _loop()
-    folder = getattr(loop.stats, "cache_path", None)
+    folder = kept_in()
     name = f"{Path(__file__).with_name('sm_loop').name}.{_name()}-*.nbi"
-    return bool(loop.signatures) or (folder is not None and any(Path(folder).glob(name)))
+    return bool(_loop().signatures) or (folder is not None and any(folder.glob(name)))
+
+
+def kept_in() -> Path | None:
+    """Return the folder in which numba keeps the compiled simulation; None where it can write to none."""
+    folder = getattr(_loop().stats, "cache_path", None)
+    return None if folder is None else Path(folder)
 
 
 @cache

@@ -1,0 +1,118 @@
+"""What kerncast's own package says that it needs: which wheels, in which versions, and how to install them."""
+
+import re
+import shlex
+import shutil
+import sys
+from dataclasses import dataclass
+from importlib import metadata
+from itertools import zip_longest
+from pathlib import Path
+
+_DISTRIBUTION = "kerncast"
+_LINE = re.compile(
+    r"(?P<name>[\w.-]+)\s*(?:\[[^\]]*\])?\s*(?P<versions>[^;\[]*?)\s*(?:;.*?extra == ['\"](?P<extra>[\w-]+)['\"].*)?\Z"
+)
+_BOUND = re.compile(r"(==|>=|<=|<|>|!=|~=)\s*([\w.*+!-]+)")
+
+#: Extras that only developers need.
+_OF_DEVELOPERS = frozenset({"test", "lint", "dev"})
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """One package that kerncast needs, or can use."""
+
+    name: str
+    versions: str
+    """such as ``>=18.1.1,<19``; empty where any will do"""
+    extra: str | None
+    """the extra that asks for it; None where it is required"""
+
+    @property
+    def command(self) -> str:
+        """The command that installs it."""
+        asked = f"{_DISTRIBUTION}[{self.extra}]" if self.extra else f"{self.name}{self.versions}"
+        return f"{_pip()} install '{asked}'"
+
+
+def requirements() -> tuple[Requirement, ...]:
+    """Return what the installed package says that it needs; nothing where it is used without being installed."""
+    try:
+        lines = metadata.requires(_DISTRIBUTION) or []
+    except metadata.PackageNotFoundError:
+        return ()
+    found = (parse_requirement(line) for line in lines)
+    return tuple(each for each in found if each.name != _DISTRIBUTION and each.extra not in _OF_DEVELOPERS)
+
+
+def parse_requirement(line: str) -> Requirement:
+    """Return what a line of a package's metadata asks for.
+
+    >>> parse_requirement('nvidia-cuda-nvrtc-cu11==11.8.89; extra == "kepler"')
+    Requirement(name='nvidia-cuda-nvrtc-cu11', versions='==11.8.89', extra='kepler')
+    """
+    match = _LINE.match(line.strip())
+    if match is None:
+        return Requirement(line, "", None)
+    return Requirement(match["name"], match["versions"].strip("() "), match["extra"])
+
+
+def how_to_install(package: str) -> str:
+    """Return the command that installs one package in the version that is needed.
+
+    >>> how_to_install("nvidia-cuda-nvrtc-cu11").endswith("pip install 'kerncast[kepler]'")
+    True
+    """
+    found = (each for each in requirements() if _same_name(each.name, package))
+    return next(found, Requirement(package, "", None)).command
+
+
+def installed_version(package: str) -> str | None:
+    """Return the version of a package that is installed, None where it is not."""
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def fits(version: str, versions: str) -> bool:
+    """Tell whether a version is within bounds, by its numbers alone.
+
+    >>> fits("18.1.1", ">=18.1.1,<19"), fits("19.0", ">=18.1.1,<19"), fits("2.10", ">=2.9"), fits("1.0rc1", "==1.0")
+    (True, False, True, True)
+    """
+    return all(_holds(_numbers(version), operator, _numbers(bound)) for operator, bound in _BOUND.findall(versions))
+
+
+def _holds(version: tuple[int, ...], operator: str, bound: tuple[int, ...]) -> bool:
+    pairs = list(zip_longest(version, bound, fillvalue=0))
+    ours, theirs = tuple(a for a, _ in pairs), tuple(b for _, b in pairs)
+    return {
+        "==": ours == theirs,
+        "!=": ours != theirs,
+        ">=": ours >= theirs,
+        "<=": ours <= theirs,
+        ">": ours > theirs,
+        "<": ours < theirs,
+        "~=": ours >= theirs and version[: len(bound) - 1] == bound[:-1],
+    }[operator]
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    found = re.match(r"\d+(?:\.\d+)*", version)
+    return tuple(map(int, found[0].split("."))) if found else ()
+
+
+def _same_name(one: str, other: str) -> bool:
+    return re.sub(r"[-_.]+", "-", one).lower() == re.sub(r"[-_.]+", "-", other).lower()
+
+
+def _pip() -> str:
+    """Return the command of the pip that belongs to this Python, as short as it can be."""
+    program = Path(sys.executable)
+    found = shutil.which("pip")
+    if found is not None and Path(found).parent == program.parent:
+        return "pip"
+    is_known = shutil.which(program.name) == sys.executable
+    return f"{program.name if is_known else shlex.quote(sys.executable)} -m pip"
