@@ -1,9 +1,11 @@
 """What kerncast's own package says that it needs: which wheels, in which versions, and how to install them."""
 
+import importlib.util
 import re
 import shlex
 import shutil
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from itertools import zip_longest
@@ -14,6 +16,9 @@ _LINE = re.compile(
     r"(?P<name>[\w.-]+)\s*(?:\[[^\]]*\])?\s*(?P<versions>[^;\[]*?)\s*(?:;.*?extra == ['\"](?P<extra>[\w-]+)['\"].*)?\Z"
 )
 _BOUND = re.compile(r"(==|>=|<=|<|>|!=|~=)\s*([\w.*+!-]+)")
+
+#: What is imported, where it is not named like its package.
+_MODULES = {"pyelftools": "elftools", "scikit-learn": "sklearn", "libclang": "clang"}
 
 #: Extras that only developers need.
 _OF_DEVELOPERS = frozenset({"test", "lint", "dev"})
@@ -30,10 +35,14 @@ class Requirement:
     """the extra that asks for it; None where it is required"""
 
     @property
+    def module(self) -> str:
+        """What is imported of it; for wheels that hold no Python, a name that nobody imports."""
+        return _MODULES.get(self.name, self.name.replace("-", "_"))
+
+    @property
     def command(self) -> str:
         """The command that installs it."""
-        asked = f"{_DISTRIBUTION}[{self.extra}]" if self.extra else f"{self.name}{self.versions}"
-        return f"{_pip()} install '{asked}'"
+        return install_command([self])
 
 
 def requirements() -> tuple[Requirement, ...]:
@@ -58,6 +67,37 @@ def parse_requirement(line: str) -> Requirement:
     return Requirement(match["name"], match["versions"].strip("() "), match["extra"])
 
 
+def is_importable(module: str) -> bool:
+    """Tell whether there is a module of this name, without importing it."""
+    try:
+        return importlib.util.find_spec(module) is not None
+    except (ImportError, ValueError):
+        return False
+
+
+def package_of(module: str) -> str:
+    """Return the package that a module belongs to, by the modules that kerncast imports.
+
+    >>> package_of("clang.cindex")
+    'libclang'
+    """
+    top = module.partition(".")[0]
+    return next((package for package, name in _MODULES.items() if name == top), top)
+
+
+def missing_for(module: str) -> tuple[Requirement, ...]:
+    """Return the package of a module that could not be imported, and the others that are missing like it.
+
+    Nothing for a module that kerncast does not ask for: then the fault is ours.
+    """
+    known = requirements()
+    if module not in {each.module for each in known}:
+        return ()
+    absent = [each for each in known if each.extra is None and installed_version(each.name) is None]
+    named = [each for each in known if each.module == module and each not in absent]
+    return (*named, *absent)
+
+
 def how_to_install(package: str) -> str:
     """Return the command that installs one package in the version that is needed.
 
@@ -66,6 +106,12 @@ def how_to_install(package: str) -> str:
     """
     found = (each for each in requirements() if _same_name(each.name, package))
     return next(found, Requirement(package, "", None)).command
+
+
+def install_command(wanted: Sequence[Requirement]) -> str:
+    """Return the command that installs several packages."""
+    asked = (f"{_DISTRIBUTION}[{each.extra}]" if each.extra else f"{each.name}{each.versions}" for each in wanted)
+    return " ".join([f"{_pip()} install", *(f"'{each}'" for each in dict.fromkeys(asked))])
 
 
 def installed_version(package: str) -> str | None:

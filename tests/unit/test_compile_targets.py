@@ -91,7 +91,8 @@ def test_toolchain_report_without_the_compiler(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("kerncast.compile.toolchain.library_paths", lambda _major: None)
     report = {status.name: status for status in toolchain_report()}
     missing = report["nvidia-cuda-nvrtc-cu12"]
-    assert (missing.found, missing.version, missing.cure) == (False, None, "Install nvidia-cuda-nvrtc-cu12.")
+    assert (missing.found, missing.trouble) == (False, "version 12.9.86 is not whole")
+    assert str(missing.command).endswith("pip install 'nvidia-cuda-nvrtc-cu12==12.9.86' --force-reinstall")
 
 
 def test_packages_that_are_not_installed_have_no_folders() -> None:

@@ -57,6 +57,8 @@ def cache_status() -> ToolStatus:
     if report.is_used:
         held = f"{format_bytes(report.usage.bytes)} of {format_bytes(report.most_bytes)}"
         return ToolStatus(name, f"{report.folder}, {held}", True, needed_for, None, is_optional=True)
-    place = f"{report.folder}: " if report.folder else ""
+    if report.folder is None:
+        return ToolStatus(name, report.why_not, True, needed_for, None, is_optional=True)
     cure = "Name a folder that you can write to: export KERNCAST_CACHE=FOLDER"
-    return ToolStatus(name, None, False, needed_for, cure, is_optional=True, trouble=f"{place}{report.why_not}")
+    trouble = f"{report.folder}: {report.why_not}"
+    return ToolStatus(name, None, False, needed_for, cure, is_optional=True, trouble=trouble)

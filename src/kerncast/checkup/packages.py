@@ -5,7 +5,7 @@ import sys
 from collections.abc import Collection
 
 from kerncast.compile import ToolStatus
-from kerncast.requirements import Requirement, fits, installed_version, requirements
+from kerncast.requirements import Requirement, fits, installed_version, is_importable, requirements
 
 _OLDEST_PYTHON = (3, 11)
 
@@ -27,10 +27,13 @@ def package_statuses(known: Collection[str]) -> tuple[ToolStatus, ...]:
 
 def _status(wanted: Requirement) -> ToolStatus:
     version = installed_version(wanted.name)
-    trouble = None
+    trouble, command = None, wanted.command
     if version is not None and not fits(version, wanted.versions):
         trouble = f"version {version} is installed, and {wanted.versions} is needed"
-    found = version is not None and trouble is None
-    cure = None if found else f"Install {wanted.name}: {wanted.command}"
-    command = None if found else wanted.command
-    return ToolStatus(wanted.name, version, found, "everything", cure, trouble=trouble, command=command)
+    elif version is not None and not is_importable(wanted.module):
+        trouble = f"version {version} is installed, but Python does not find {wanted.module}"
+        command += " --force-reinstall"
+    if version is not None and trouble is None:
+        return ToolStatus(wanted.name, version, True, "everything", None)
+    cure = f"Install {wanted.name}: {command}"
+    return ToolStatus(wanted.name, version, False, "everything", cure, trouble=trouble, command=command)

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from kerncast.bench.readiness import measuring_report
 from kerncast.checkup.machine import cache_status, machine_status
 from kerncast.checkup.packages import package_statuses, python_status
 from kerncast.checkup.simulator import simulator_status
@@ -59,8 +58,16 @@ def check_up(progress: Progress | None = None) -> Checkup:
         if progress:
             progress("forecasting a kernel", 0, 0)
         here.append(forecast_status())
-    optional = (*(each for each in tools if each.is_optional), *measuring_report())
+    optional = (*(each for each in tools if each.is_optional), *_measuring())
     return Checkup(packages, compiler, optional, tuple(here))
+
+
+def _measuring() -> tuple[ToolStatus, ...]:
+    try:
+        from kerncast.bench.readiness import measuring_report  # noqa: PLC0415  what it imports may be missing
+    except ImportError:
+        return ()
+    return measuring_report()
 
 
 def _works(parts: Sequence[ToolStatus]) -> bool:

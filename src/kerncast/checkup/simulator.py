@@ -2,6 +2,7 @@
 
 from kerncast.compile import ToolStatus
 from kerncast.errors import KerncastError
+from kerncast.requirements import how_to_install
 
 _NAME, _NEEDED_FOR = "simulator", "the model simulation"
 
@@ -13,8 +14,10 @@ def simulator_status() -> ToolStatus:
 
         prepared, folder = is_prepared(), kept_in()
     except (ImportError, OSError, KerncastError) as error:
-        cure = "Install numba anew: pip install --force-reinstall numba"
-        return ToolStatus(_NAME, None, False, _NEEDED_FOR, cure, trouble=str(error))
+        package = getattr(error, "name", None) or "numba"
+        command = f"{how_to_install(package)} --force-reinstall"
+        cure = f"Install {package} anew: {command}"
+        return ToolStatus(_NAME, None, False, _NEEDED_FOR, cure, trouble=str(error), command=command)
     if folder is None:
         trouble = "numba finds no folder to keep it in, so that every forecast compiles it, some 10 s long"
         cure = "Name a folder that you can write to: export NUMBA_CACHE_DIR=FOLDER"

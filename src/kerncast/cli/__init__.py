@@ -8,19 +8,25 @@ import os
 import sys
 from collections.abc import Sequence
 
+_OLDEST_PYTHON = (3, 11)
 #: A command makes many values that live until it ends: looking for garbage among them is a fifth of its time.
 _OBJECTS_BETWEEN_COLLECTIONS = 2_000_000
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit with its status."""
-    from typer import Exit  # noqa: PLC0415
-
-    from kerncast.cli.application import run  # noqa: PLC0415  keeps `import kerncast.cli` free of cost
-    from kerncast.errors import KerncastError  # noqa: PLC0415
-
     if sys.stdout is None:
         sys.exit(_complain("stdout is closed", 2))
+    if sys.version_info < _OLDEST_PYTHON:
+        wanted, found = (".".join(map(str, version[:2])) for version in (_OLDEST_PYTHON, sys.version_info))
+        sys.exit(_complain(f"needs Python {wanted} or newer, and this is {found}", 2))
+    try:
+        from typer import Exit  # noqa: PLC0415
+
+        from kerncast.cli.application import run  # noqa: PLC0415  keeps `import kerncast.cli` free of cost
+        from kerncast.errors import KerncastError  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        sys.exit(_complain(*_unexpected(error)))
     gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
     sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]  # a terminal may not know µ
     try:
@@ -43,11 +49,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except Exception as error:  # the last line of defence: no traceback for a user
         if os.environ.get("KERNCAST_DEBUG"):
             raise
-        status = _complain(
-            f"a defect of kerncast: {type(error).__name__}: {error}. Set KERNCAST_DEBUG=1 to see where, and report it.",
-            1,
-        )
+        status = _complain(*_unexpected(error))
     sys.exit(status)
+
+
+def _unexpected(error: Exception) -> tuple[str, int]:
+    """Return what to say, and the exit status: which packages to install, where a missing one is to blame."""
+    from kerncast.requirements import install_command, missing_for  # noqa: PLC0415  of almost no command
+
+    name = error.name if isinstance(error, ModuleNotFoundError) else None
+    if name and (missing := missing_for(name.partition(".")[0])):
+        names = ", ".join(each.name for each in missing)
+        return f"needed, and not installed: {names}. Install with: {install_command(missing)}", 2
+    said = f"{type(error).__name__}: {error}"
+    return f"a defect of kerncast: {said}. Set KERNCAST_DEBUG=1 to see where, and report it.", 1
 
 
 def _complain(text: str, status: int) -> int:

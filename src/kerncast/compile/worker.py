@@ -17,12 +17,18 @@ def main() -> None:
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:
     """Return the reply to a request: a result, or the parts of an error."""
-    from kerncast.compile import tasks  # noqa: PLC0415  the limits hold before the compilers load
-
     try:
+        from kerncast.compile import tasks  # noqa: PLC0415  the limits hold before the compilers load
+
         return {"result": tasks.TASKS[request["task"]](request)}
     except CompileError as error:
         return {"error": [error.what, error.where, error.cure]}
+    except ImportError as error:
+        from kerncast.compile.wheels import cure_for_broken  # noqa: PLC0415  of almost no request
+        from kerncast.requirements import package_of  # noqa: PLC0415
+
+        package = package_of(error.name or "kerncast")
+        return {"error": [f"{package} cannot be loaded ({error})", None, cure_for_broken(package)]}
     except MemoryError:
         return {"error": ["the compiler ran out of memory", request["source"], None]}
 
