@@ -3,11 +3,9 @@
 import importlib.util
 import re
 import shlex
-import shutil
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib import metadata
 from itertools import zip_longest
 from pathlib import Path
 
@@ -47,6 +45,8 @@ class Requirement:
 
 def requirements() -> tuple[Requirement, ...]:
     """Return what the installed package says that it needs; nothing where it is used without being installed."""
+    from importlib import metadata  # noqa: PLC0415  the compiler's process starts for every source
+
     try:
         lines = metadata.requires(_DISTRIBUTION) or []
     except metadata.PackageNotFoundError:
@@ -116,6 +116,8 @@ def install_command(wanted: Sequence[Requirement]) -> str:
 
 def installed_version(package: str) -> str | None:
     """Return the version of a package that is installed, None where it is not."""
+    from importlib import metadata  # noqa: PLC0415  as above
+
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
@@ -156,6 +158,8 @@ def _same_name(one: str, other: str) -> bool:
 
 def _pip() -> str:
     """Return the command of the pip that belongs to this Python, as short as it can be."""
+    import shutil  # noqa: PLC0415  with all its compressors, for a word in a message
+
     program = Path(sys.executable)
     found = shutil.which("pip")
     if found is not None and Path(found).parent == program.parent:

@@ -78,7 +78,6 @@ def test_the_doctor_names_every_broken_part(tmp_path: Path) -> None:
     ("broken", "said", "package"),
     [
         ("cuda_nvrtc", "the CUDA compiler NVRTC cannot be loaded (", "'nvidia-cuda-nvrtc-cu12==12.9.86'"),
-        ("libclang", "libclang cannot be loaded (", "'libclang"),
         ("clang", "libclang cannot be loaded (", "'libclang"),
     ],
 )
@@ -91,7 +90,7 @@ def test_a_forecast_says_the_same_cure(tmp_path: Path, broken: str, said: str, p
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("module", ["typer", "rich", "numpy", "numba"])
+@pytest.mark.parametrize("module", ["typer", "numpy"])
 def test_a_package_that_cannot_be_imported(tmp_path: Path, module: str) -> None:
     done = run(tmp_path, "-c", BLOCKED, module, "predict", str(SAXPY), "--gpu", "t4", "--quiet")
     assert (done.returncode, done.stdout) == (2, "")
