@@ -61,10 +61,11 @@ eval: install  ## score the models on measured times, with baselines; samples of
 eval-full: install  ## score the models on every measured time: hours
 	$(BIN)/python benchmarks/score_timing.py --jobs $(JOBS) --full
 
-bench: install  ## measure the speed of the executor and of projecting a profile; compile the suite for every architecture
+bench: install  ## measure the speed of the executor, of projecting a profile and of the cache; compile the suite for every architecture
 	$(BIN)/python benchmarks/engine_speed.py
 	$(BIN)/python benchmarks/compile_suite.py
 	$(BIN)/python benchmarks/projection_speed.py
+	$(BIN)/python benchmarks/cache_speed.py
 
 lock:  ## pin the newest versions of everything
 	rm -rf $(VENV)-lock && $(PYTHON) -m venv $(VENV)-lock

@@ -17,6 +17,7 @@ from kerncast.models.sm.micro_ops import FULL_WEIGHT, MOST_DESTINATIONS, MOST_SO
 from kerncast.models.sm.multiprocessor import SM
 from kerncast.models.sm.results import Simulated
 from kerncast.models.sm.simulate import state as layout
+from kerncast.models.sm.simulate.loading import without_blas
 from kerncast.sm_trace import SMTrace
 
 #: Warps of one sub-partition that its masks have a bit for; none has more than 16 today.
@@ -44,7 +45,8 @@ def simulate(program: Program, trace: SMTrace, sm: SM, resident: int) -> Simulat
         )
     code = layout.code_of(program, trace, sm)
     state = layout.state_of(code, program, rows, resident)
-    _loop()(code, state)
+    with without_blas():
+        _loop()(code, state)
     return _simulated(state)
 
 
