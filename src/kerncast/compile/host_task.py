@@ -1,5 +1,6 @@
 """What the child process does for ``kerncast init``: read the launches that host code makes."""
 
+import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,9 @@ from kerncast.errors import CompileError
 #: Decides which kernels #if __CUDA_ARCH__ lets through.
 _ARCHITECTURE = 80
 
+#: Calls inside one another: a value is followed through many functions, each some calls deep.
+_DEEPEST = 20_000
+
 
 def host_launches(request: dict[str, Any]) -> dict[str, Any]:
     """Return the kernels of a source, and the launches of its host code with their values."""
@@ -18,6 +22,7 @@ def host_launches(request: dict[str, Any]) -> dict[str, Any]:
         from kerncast.compile.source import parsing as device, signatures  # noqa: PLC0415
     except ImportError:
         raise CompileError("libclang is not installed", cure="Install libclang.") from None
+    sys.setrecursionlimit(_DEEPEST)
     path = Path(request["source"])
     folders = (path.parent, *(Path(folder) for folder in request["include_dirs"]))
     defines = tuple((name, value) for name, value in request["defines"])

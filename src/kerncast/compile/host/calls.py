@@ -82,7 +82,7 @@ class Calls:
         """Return what a variable is after a call that got its address; raises Undecided, LookupError."""
         call, values = write.call, self._values
         if call is None:
-            raise LookupError
+            raise Undecided("it is read from a stream")
         callee = values.program.callee(call)
         if callee is None:
             return self._passed_to_unknown(call, write, rest, frame)
@@ -108,11 +108,13 @@ class Calls:
             if other is not None:
                 moment = Moment(call.node.order, call.node.function, frame)
                 return values.at(Place(other.root, (*other.path, *rest)), moment, call.arguments[1 - write.argument].plain)
+        if call.name == "memset" and len(call.arguments) == 3 and values.number(call.arguments[1], frame) == 0:
+            return 0
         if not rest and write.argument == 0:
             found = values.pointers.allocated(call, frame)
             if found is not None:
                 return found
-        raise Undecided(f"{call.name}(…) sets it")
+        raise Undecided("it is read from a stream" if call.name == "operator>>" else f"{call.name}(…) sets it")
 
     def _returned(self, call: Call, callee: Node, path: tuple[Step, ...], frame: Frame | None) -> Any:
         """Return what the function of a call returns, or a part of it."""

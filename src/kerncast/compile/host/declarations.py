@@ -3,6 +3,8 @@
 Nothing of it is ever run or compiled; a function has a body only where its value matters.
 """
 
+from kerncast.compile.headers import stand_ins
+
 #: Names that any header of C or CUDA may have brought along.
 RUNTIME = """
 struct KerncastAny {
@@ -11,7 +13,18 @@ struct KerncastAny {
   template <class... A> KerncastAny operator()(A &&...) const;
   template <class T> const KerncastAny &operator<<(const T &) const;
   template <class T> const KerncastAny &operator>>(T &) const;
+  template <class T> KerncastAny &operator=(const T &);
 };
+template <class T> KerncastAny operator+(const KerncastAny &, const T &);
+template <class T> KerncastAny operator-(const KerncastAny &, const T &);
+template <class T> KerncastAny operator*(const KerncastAny &, const T &);
+template <class T> KerncastAny operator/(const KerncastAny &, const T &);
+template <class T> bool operator==(const KerncastAny &, const T &);
+template <class T> bool operator!=(const KerncastAny &, const T &);
+template <class T> bool operator<(const KerncastAny &, const T &);
+template <class T> bool operator>(const KerncastAny &, const T &);
+const char *cudaGetErrorString(cudaError_t);
+typedef struct KerncastFile FILE;
 struct cudaDeviceProp {
   char name[256]; size_t totalGlobalMem, sharedMemPerBlock, sharedMemPerMultiprocessor, sharedMemPerBlockOptin;
   int regsPerBlock, warpSize, maxThreadsPerBlock, maxThreadsDim[3], maxGridSize[3], clockRate, major, minor;
@@ -44,6 +57,12 @@ long strtol(const char *, char **, int); unsigned long strtoul(const char *, cha
 double strtod(const char *, char **);
 int strcmp(const char *, const char *); int strncmp(const char *, const char *, size_t);
 int rand(); void srand(unsigned);
+int fprintf(FILE *, const char *, ...); int sprintf(char *, const char *, ...);
+int snprintf(char *, size_t, const char *, ...);
+int scanf(const char *, ...); int fscanf(FILE *, const char *, ...); int sscanf(const char *, const char *, ...);
+FILE *fopen(const char *, const char *); int fclose(FILE *); int puts(const char *); int putchar(int);
+size_t fread(void *, size_t, size_t, FILE *); size_t fwrite(const void *, size_t, size_t, FILE *);
+void *memset(void *, int, size_t); void *memcpy(void *, const void *, size_t); size_t strlen(const char *);
 }
 #define stdout 0
 #define stderr 0
@@ -55,25 +74,28 @@ _MATH_OF_ONE = "ceil floor round trunc sqrt exp log log2 log10 fabs sin cos tan 
 _MATH_OF_TWO = "pow fmod fmin fmax atan2 hypot"
 
 
+_BOTH = "__host__ __device__"
+
+
 def _math() -> str:
     """Declare the functions of math.h for double, float and whole numbers, also in std."""
     rows = []
     for names, parameters in ((_MATH_OF_ONE, 1), (_MATH_OF_TWO, 2)):
         for name in names.split():
-            for type_name, suffix in (("double", ""), ("float", "")):
-                rows.append(f"{type_name} {name}{suffix}({', '.join([type_name] * parameters)});")
+            for type_name in ("double", "float"):
+                rows.append(f"{_BOTH} {type_name} {name}({', '.join([type_name] * parameters)});")
             # A mixture of types is a double.
             generic = "class T" if parameters == 1 else "class T, class U"
             taken = "T" if parameters == 1 else "T, U"
-            rows.append(f"template <{generic}> double {name}({taken});")
-            rows.append(f"float {name}f({', '.join(['float'] * parameters)});")
-    rows += ["int abs(int);", "long abs(long);", "double abs(double);", "float abs(float);"]
+            rows.append(f"template <{generic}> {_BOTH} double {name}({taken});")
+            rows.append(f"{_BOTH} float {name}f({', '.join(['float'] * parameters)});")
+    rows += [f"{_BOTH} {type_name} abs({type_name});" for type_name in ("int", "long", "double", "float")]
     names = f"{_MATH_OF_ONE} {_MATH_OF_TWO} abs".split()
     used = " ".join(f"using ::{name};" for name in names)
     wrapped = " ".join(f"using ::{name};" for name in ("malloc", "calloc", "free", "exit", "abort", "atoi", "atof"))
     minimum = (
-        "template <class T, class U> constexpr auto min(T a, U b) -> decltype(a + b) { return b < a ? b : a; }\n"
-        "template <class T, class U> constexpr auto max(T a, U b) -> decltype(a + b) { return a < b ? b : a; }"
+        "template <class T, class U> __host__ __device__ constexpr auto min(T a, U b) -> decltype(a + b) { return b < a ? b : a; }\n"
+        "template <class T, class U> __host__ __device__ constexpr auto max(T a, U b) -> decltype(a + b) { return a < b ? b : a; }"
     )
     return "\n".join(rows) + f"\nnamespace std {{ {used} {wrapped} }}\n{minimum}\n"
 
@@ -86,7 +108,7 @@ def _vectors() -> str:
         for width in (1, 2, 3, 4):
             members = "xyzw"[:width]
             parameters = ", ".join(f"decltype({short}{width}::{m}) {m}" for m in members)
-            rows.append(f"inline {short}{width} make_{short}{width}({parameters}) {{ return {{{', '.join(members)}}}; }}")
+            rows.append(f"{_BOTH} inline {short}{width} make_{short}{width}({parameters}) {{ return {{{', '.join(members)}}}; }}")
     return "\n".join(rows)
 
 
@@ -120,20 +142,55 @@ _VECTOR = '#pragma once\n#include "cstddef"\n#include "algorithm"\n' + (
     "namespace std {" + _CONTAINER.format(name="vector") + "}\n"
 )
 _THRUST = (
-    '#pragma once\n#include "vector"\nnamespace thrust {\n'
+    '#pragma once\n#include "vector"\n#ifndef KERNCAST_THRUST\n#define KERNCAST_THRUST\nnamespace thrust {\n'
     + "".join(_CONTAINER.format(name=name) for name in ("device_vector", "host_vector", "universal_vector"))
     + """
 template <class T> struct device_ptr { device_ptr(T * = 0); T *get() const; };
 template <class T> T *raw_pointer_cast(T *); template <class T> T *raw_pointer_cast(device_ptr<T>);
 template <class T> device_ptr<T> device_pointer_cast(T *);
 }
+#endif
 """
 )
-_STREAMS = '#pragma once\n#include "string"\nnamespace std { extern KerncastAny cout, cerr, cin, endl, fixed, flush;\n' + (
-    "typedef KerncastAny ostream; typedef KerncastAny istream; typedef KerncastAny ifstream;"
-    " typedef KerncastAny ofstream; typedef KerncastAny fstream; typedef KerncastAny stringstream;"
-    " typedef KerncastAny ostringstream; typedef KerncastAny istringstream;\n"
-    "template <class... A> KerncastAny setprecision(A &&...); template <class... A> KerncastAny setw(A &&...);\n}\n"
+_STREAM_TYPES = "ostream istream iostream ifstream ofstream fstream stringstream ostringstream istringstream"
+_STREAMS = (
+    """#pragma once
+#include "string"
+#ifndef KERNCAST_STREAMS
+#define KERNCAST_STREAMS
+namespace std {
+struct kerncast_stream : KerncastAny {
+  template <class... A> kerncast_stream(A &&...) {}
+  bool is_open() const; bool good() const; bool eof() const; bool fail() const; void close();
+  template <class... A> void open(A &&...); template <class... A> KerncastAny read(A &&...);
+  template <class... A> KerncastAny write(A &&...); template <class... A> KerncastAny seekg(A &&...); long tellg();
+  string str() const; template <class... A> KerncastAny ignore(A &&...); void clear(); KerncastAny rdbuf();
+  template <class... A> KerncastAny precision(A &&...); template <class... A> KerncastAny setf(A &&...);
+};
+struct ios { static KerncastAny in, out, binary, ate, app, trunc, beg, end, cur, fixed, floatfield; };
+typedef ios ios_base;
+extern kerncast_stream cout, cerr, cin, clog; extern KerncastAny endl, fixed, flush, scientific, left, right, hex, dec;
+template <class... A> KerncastAny setprecision(A &&...); template <class... A> KerncastAny setw(A &&...);
+template <class... A> KerncastAny setfill(A &&...); template <class... A> KerncastAny getline(A &&...);
+"""
+    + " ".join(f"typedef kerncast_stream {name};" for name in _STREAM_TYPES.split())
+    + "\n}\n#endif\n"
+)
+_RANDOM_TYPES = "uniform_real_distribution uniform_int_distribution normal_distribution bernoulli_distribution"
+_RANDOM = """#pragma once
+#include "vector"
+#include "string"
+namespace std {
+struct mt19937 : KerncastAny { template <class... A> mt19937(A &&...) {} unsigned operator()(); };
+typedef mt19937 mt19937_64; typedef mt19937 default_random_engine; typedef mt19937 minstd_rand;
+struct random_device : KerncastAny { random_device(); unsigned operator()(); };
+""" + (
+    "".join(
+        f"template <class T = double> struct {name} {{ template <class... A> {name}(A &&...) {{}}"
+        " template <class G> T operator()(G &&); };\n"
+        for name in _RANDOM_TYPES.split()
+    )
+    + "}\n"
 )
 _STRING = """#pragma once
 #include "vector"
@@ -141,6 +198,7 @@ namespace std {
 struct string : vector<char> {
   template <class... A> string(A &&...) {}
   const char *c_str() const; size_t length() const; template <class T> bool operator==(const T &) const;
+  template <class... A> string substr(A &&...) const; template <class... A> int compare(A &&...) const;
   template <class T> string &operator+=(const T &); size_t find(const char *) const;
 };
 template <class... A> int stoi(A &&...); template <class... A> long stol(A &&...);
@@ -161,15 +219,14 @@ template <class T, class U> T duration_cast(U);
 namespace std { typedef KerncastAny milli; typedef KerncastAny micro; typedef KerncastAny nano; }
 """
 
-_THRUST_HEADERS = "host_vector device_vector universal_vector device_ptr"
-
 #: Headers that replace the stand-ins for device code, by name.
 HEADERS: dict[str, str] = {
     "vector": _VECTOR,
     "string": _STRING,
-    "iostream": _STREAMS,
+    **dict.fromkeys("iostream ostream istream fstream sstream iomanip".split(), _STREAMS),
+    "random": _RANDOM,
     "chrono": _CHRONO,
-    **{f"thrust/{name}.h": _THRUST for name in _THRUST_HEADERS.split()},
+    **dict.fromkeys((name for name in stand_ins() if name.startswith("thrust/")), _THRUST),
 }
 
 DECLARATIONS = _INITIALIZER_LIST + RUNTIME + _math() + _vectors()

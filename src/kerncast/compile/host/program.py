@@ -6,7 +6,7 @@ from enum import Enum
 
 from clang.cindex import Cursor, CursorKind, TypeKind
 
-from kerncast.compile.host.arithmetic import BINARY, UNARY
+from kerncast.compile.host.arithmetic import BINARY, UNARY, is_number
 from kerncast.compile.host.tree import FUNCTIONS, Call, Node, Tree
 from kerncast.compile.host.libclang import operator_of
 
@@ -190,6 +190,10 @@ def _written(node: Node, callee: Node | None) -> Iterator[Write]:
                 yield Write(member, Place(member.key), WriteKind.VALUE, value)
     elif node.kind == CursorKind.BINARY_OPERATOR and BINARY.get(operator_of(node.cursor)) == "=":
         yield from _assigned(node, node.children[0], node.children[1], WriteKind.VALUE)
+    elif node.kind == CursorKind.BINARY_OPERATOR and BINARY.get(operator_of(node.cursor)) == ">>":
+        place = place_of(node.children[1]) if not is_number(node.type) else None
+        if place is not None:  # read from a stream that the parser does not know
+            yield Write(node, place, WriteKind.PASSED)
     elif node.kind == CursorKind.COMPOUND_ASSIGNMENT_OPERATOR:
         yield from _assigned(node, node.children[0], node.children[1], WriteKind.UPDATE)
     elif node.kind == CursorKind.UNARY_OPERATOR and UNARY.get(operator_of(node.cursor)) in {"++", "--"}:
@@ -205,8 +209,8 @@ def _assigned(node: Node, target: Node, value: Node | None, kind: WriteKind) -> 
 
 
 def _passed(call: Call, callee: Node | None) -> Iterator[Write]:
-    if call.name == "operator=" and len(call.node.children) == 3:
-        yield from _assigned(call.node, call.node.children[0], call.node.children[2], WriteKind.VALUE)
+    if call.name == "operator=" and len(call.arguments) == 2:
+        yield from _assigned(call.node, call.arguments[0], call.arguments[1], WriteKind.VALUE)
         return
     if call.receiver is not None and call.name in _RESIZING:
         place = place_of(call.receiver)

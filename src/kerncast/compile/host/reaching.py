@@ -99,7 +99,10 @@ class Reaching:
     def _in_function(self, place: Place, moment: Moment, read: Read, possible: list[Any]) -> tuple[Any] | None:
         """Return the value that this function has given, in a tuple; None where the caller must be asked."""
         for write in self._before(place, moment):
+            passes = self._values.passes
             rest = self._rest(write, place, moment.frame)
+            if passes != self._values.passes and _is_in_past_loop(write.node, moment):
+                raise Undecided(f"is filled in a loop at {self._values.where(write.node)}")
             if rest is None:
                 continue
             chance = self.chance(write.node, moment)
@@ -154,11 +157,13 @@ class Reaching:
     def _same_step(self, mine: Step, theirs: Step, frame: Frame | None) -> bool:
         if not isinstance(mine, Node) and not isinstance(theirs, Node) and POINTEE not in {mine, theirs}:
             return mine == theirs
-        indices = [0 if step == POINTEE else step for step in (mine, theirs)]
-        numbers = [
-            self._values.number(each, frame) if isinstance(each, Node) else each for each in indices
-        ]
+        numbers = [self._index(step, frame) for step in (mine, theirs)]
         return bool(numbers[0] == numbers[1])
+
+    def _index(self, step: Step, frame: Frame | None) -> object:
+        if not isinstance(step, Node):
+            return 0 if step == POINTEE else step
+        return self._values.number(step, frame)
 
     def chance(self, node: Node, moment: Moment) -> Chance:
         """Say whether a statement before a moment of the same function has run by then."""
@@ -195,8 +200,10 @@ class Reaching:
 
     def _chance_of_branch(self, parent: Node, child: Node, moment: Moment) -> Chance:
         condition, *branches = parent.children
+        passes = self._values.passes
         taken = self._values.truth(condition, moment.frame)
-        if taken is not None:
+        # In a loop that is over, the condition of the first pass says nothing of later ones.
+        if taken is not None and (passes == self._values.passes or not _is_in_past_loop(parent, moment)):
             return Chance.CERTAIN if (branches[0] is child) == taken else Chance.NEVER
         return self._unknown(parent, child, moment, Chance.POSSIBLE)
 
@@ -218,8 +225,14 @@ class Reaching:
                 if other is not write and parent.holds(other.node.order) and other.place.path == write.place.path:
                     is_later = other.node.order > moment.order or _is_step_of(other.node, parent, moment)
                     if is_later:
+                        self._values.passes += 1
                         self._values.note(f"in the first pass of the loop of {self._values.where(parent)}")
                         return
+
+
+def _is_in_past_loop(node: Node, moment: Moment) -> bool:
+    """Whether a node is in a loop that the moment is not in."""
+    return any(parent.kind in _LOOPS and not parent.holds(moment.order) for parent, _ in node.ancestors())
 
 
 def _around(moment: Moment) -> Iterator[tuple[Node, Node]]:
@@ -256,8 +269,8 @@ def _leaves(branch: Node, moment: Moment) -> bool:
 
 
 def _asks_for_options(parent: Node) -> bool:
-    condition = parent.children[0] if parent.kind != CursorKind.FOR_STMT else parent
-    return any(node.name in _OPTIONS for node in condition.walk())
+    parts = parent.children[:-1] if parent.kind == CursorKind.FOR_STMT else parent.children[:1]
+    return any(node.name in _OPTIONS for part in parts for node in part.walk())
 
 
 def _shown(value: Any) -> str:

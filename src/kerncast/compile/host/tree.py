@@ -162,8 +162,9 @@ def _call(node: Node) -> Call | None:
         return Call(node, None, children)
     if not children:
         return Call(node, node, []) if meant is not None and meant.kind in FUNCTIONS else None
-    if node.name == "operator()" and len(children) > 1:
-        return Call(node, children[1], children[2:])
+    if node.name.startswith("operator") and len(children) > 1 and children[1].plain.name.startswith("operator"):
+        # Operators stand between their operands; what is called by () is no argument.
+        return Call(node, children[1], children[2:] if node.name == "operator()" else [children[0], *children[2:]])
     return Call(node, children[0], children[1:])
 
 

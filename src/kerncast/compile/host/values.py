@@ -45,6 +45,8 @@ class Values:
         self._calls = Calls(self)
         self.pointers = Pointers(self)
         self._steps = self._depth = 0
+        self.passes = 0
+        """how often a value was taken that later passes of a loop change"""
 
     @property
     def has_no_options(self) -> bool:
@@ -189,12 +191,15 @@ class Values:
         """Return the value of a variable that nothing on the way from main to the moment writes."""
         declared = self.program.tree.globals.get(place.root)
         if declared is None:
-            raise Undecided(f"{node.name} is set nowhere here" if node is not None else "it is set nowhere here")
+            name = node.name if node is not None else ""
+            raise Undecided(f"{name or 'it'} is set nowhere here")
         written = list(self.program.writes.get(place.root, ()))
         first = [each for each in written if each.node.function is declared]
         if len(first) == len(written) or self._begins_in_main(moment):
             if first:
                 return self.read(first[-1], place.path, None)
+            if not declared.cursor.is_definition():
+                raise Undecided(f"{declared.name} is set in another file")
             if arithmetic.is_number(declared.type):
                 return 0
         if place.path:
