@@ -18,7 +18,7 @@ _DEEPEST = 20_000
 def host_launches(request: dict[str, Any]) -> dict[str, Any]:
     """Return the kernels of a source, and the launches of its host code with their values."""
     try:
-        from kerncast.compile.host import launches, parsing, program, tree  # noqa: PLC0415  needs libclang
+        from kerncast.compile.host import dropped, launches, parsing, program, tree  # noqa: PLC0415  needs libclang
         from kerncast.compile.source import parsing as device, signatures  # noqa: PLC0415
     except ImportError:
         raise CompileError("libclang is not installed", cure="Install libclang.") from None
@@ -40,7 +40,10 @@ def host_launches(request: dict[str, Any]) -> dict[str, Any]:
         and not cursor.location.file.name.startswith(device.SHIM_FOLDER)
         and not any(Path(cursor.location.file.name).is_relative_to(folder) for folder in wheels)
     ]
-    found = launches.Launches(program.Program(tree.Tree(declared)), request["arguments"]).found()
+    nodes = tree.Tree(declared)
+    texts = {name: Path(name).read_bytes() for name in {each.file for each in nodes.functions.values()}}
+    read = program.Program(nodes, dropped.Dropped(texts, dropped.skipped(host_unit)))
+    found = launches.Launches(read, request["arguments"]).found()
     return {
         "kernels": [asdict(each) for each in signatures.kernel_signatures(device_unit)],
         "launches": [asdict(each) for each in found],

@@ -85,7 +85,7 @@ def _layout(pointee: Type) -> tuple[str, int]:
     """Return the element of a launch file that a type is made of, and how many of it; raises Undecided."""
     if pointee.kind == TypeKind.VOID:
         return "u8", 1
-    element = parameter_of("", pointee).element
+    element = parameter_of("", pointee).element if pointee.kind not in _ARRAYS else None
     if element is not None:
         return element, 1
     size = pointee.get_size()

@@ -45,6 +45,8 @@ class Calls:
             return values.value(call.receiver, frame)
         if name in _TEXT_TO_INT or name in _TEXT_TO_FLOAT:
             return _parsed(name, values.value(call.arguments[0], frame)) if call.arguments else None
+        if name in {"strcmp", "strncmp", "strcasecmp"} and len(call.arguments) >= 2:
+            return _compared([values.value(each, frame) for each in call.arguments])
         if name == "size" and call.receiver is not None:
             return values.pointers.count(call.receiver, frame)
         if name in _TEXT_METHODS:
@@ -148,6 +150,15 @@ def _parsed(name: str, text: Any) -> int | float:
         return float(found[1]) if found else 0.0
     found = _WHOLE.match(text)
     return int(found[1]) if found else 0
+
+
+def _compared(texts: list[Any]) -> int:
+    """Return 0 where two texts, or their first letters, are equal."""
+    first, second, *count = texts
+    if not isinstance(first, str) or not isinstance(second, str):
+        raise Undecided("a text is not known")
+    end = int(count[0]) if count else None
+    return (first[:end] > second[:end]) - (first[:end] < second[:end])
 
 
 def _is_copied(call: Call) -> bool:

@@ -14,6 +14,7 @@ struct KerncastAny {
   template <class T> const KerncastAny &operator<<(const T &) const;
   template <class T> const KerncastAny &operator>>(T &) const;
   template <class T> KerncastAny &operator=(const T &);
+  KerncastAny *begin() const; KerncastAny *end() const; KerncastAny *operator->() const;
 };
 template <class T> KerncastAny operator+(const KerncastAny &, const T &);
 template <class T> KerncastAny operator-(const KerncastAny &, const T &);
@@ -219,10 +220,32 @@ template <class T, class U> T duration_cast(U);
 namespace std { typedef KerncastAny milli; typedef KerncastAny micro; typedef KerncastAny nano; }
 """
 
+#: Containers that only are gone through, by header.
+_OPAQUE = {
+    "map": "map multimap",
+    "unordered_map": "unordered_map unordered_multimap",
+    "set": "set multiset",
+    "unordered_set": "unordered_set unordered_multiset",
+    "list": "list",
+    "deque": "deque",
+    "queue": "queue priority_queue",
+    "stack": "stack",
+    "tuple": "tuple",
+}
+
+
+def _opaque(names: str) -> str:
+    """Declare containers of which nothing is known."""
+    body = "{{ template <class... A> {name}(A &&...) {{}} size_t size() const; bool empty() const; }};"
+    rows = (f"template <class... T> struct {name} : KerncastAny {body.format(name=name)}" for name in names.split())
+    return '#pragma once\n#include "vector"\nnamespace std {\n' + "\n".join(rows) + "\n}\n"
+
+
 #: Headers that replace the stand-ins for device code, by name.
 HEADERS: dict[str, str] = {
     "vector": _VECTOR,
     "string": _STRING,
+    **{name: _opaque(names) for name, names in _OPAQUE.items()},
     **dict.fromkeys("iostream ostream istream fstream sstream iomanip".split(), _STREAMS),
     "random": _RANDOM,
     "chrono": _CHRONO,

@@ -94,6 +94,10 @@ class Launches:
         node, configuration = site.call.node, site.configuration
         kernel = self._kernel(site.kernel)
         parameters = [child for child in kernel.get_children() if child.kind == CursorKind.PARM_DECL] if kernel else []
+        # As the function takes them: an array is a pointer.
+        types = list(kernel.type.argument_types()) if kernel is not None else []
+        if len(types) != len(parameters):
+            types = [each.type for each in parameters]
         written = self._text(site.kernel)
         shared = configuration[2] if len(configuration) > 2 else None
         return HostLaunch(
@@ -104,8 +108,8 @@ class Launches:
             block=self._extent(configuration[1]),
             shared_bytes=self._number(shared) if shared is not None else HostValue("", "", 0),
             arguments=tuple(
-                HostArgument(parameter_of(p.spelling, p.type), self._argument(p.type, site, place))
-                for place, p in enumerate(parameters)
+                HostArgument(parameter_of(p.spelling, type_), self._argument(type_, site, place))
+                for place, (p, type_) in enumerate(zip(parameters, types, strict=True))
             ),
         )
 

@@ -71,6 +71,8 @@ class Pointers:
             return 0
         if node.meant is not None and node.meant.kind == CursorKind.FUNCTION_DECL and node.call is None:
             return Function(node.meant, node.key)
+        if node.kind == CursorKind.STRING_LITERAL:
+            return str(node.cursor.spelling).strip('"')
         inner = [each for each in node.children if each.kind not in _REFERENCES]
         if node.type.kind in _ARRAYS and node.kind in _NAMES:
             return self._variable(node)

@@ -19,6 +19,9 @@ from kerncast.compile.source.parsing import DEVICE_DECLARATIONS, KEEP_GOING, SHI
 
 _PRELUDE = f"{SHIM_FOLDER}/kerncast_host.h"
 
+#: CXTranslationUnit_DetailedPreprocessingRecord: which lines the preprocessor left out.
+_OPTIONS = KEEP_GOING | 0x01
+
 #: Names that are declared in the second pass, at most.
 _MOST_DECLARED = 500
 
@@ -52,7 +55,7 @@ def _parse(source: Path, options: ParseOptions, extra: str) -> TranslationUnit |
     files = [(f"{SHIM_FOLDER}/{name}", text) for name, text in texts.items()]
     files.append((_PRELUDE, DEVICE_DECLARATIONS + PRELUDE + DECLARATIONS + extra))
     try:
-        return Index.create().parse(str(source), _arguments(options), files, options=KEEP_GOING)
+        return Index.create().parse(str(source), _arguments(options), files, options=_OPTIONS)
     except TranslationUnitLoadError:
         return None
 

@@ -8,6 +8,7 @@ from clang.cindex import Cursor, CursorKind, TypeKind
 
 from kerncast.compile.host.arithmetic import BINARY, UNARY, is_number
 from kerncast.compile.host.tree import FUNCTIONS, Call, Node, Tree
+from kerncast.compile.host.dropped import Dropped
 from kerncast.compile.host.libclang import operator_of
 
 #: An element of a path: the name of a field, an index, or ``*`` for what a pointer points to.
@@ -89,8 +90,9 @@ def initial_value(declared: Node) -> Node | None:
 class Program:
     """The functions of a tree with their writes and calls."""
 
-    def __init__(self, tree: Tree) -> None:
+    def __init__(self, tree: Tree, dropped: Dropped) -> None:
         self.tree = tree
+        self._dropped = dropped
         self.writes: dict[int, list[Write]] = {}
         """by the root of what is written, in the order of the text"""
         self.fields: dict[int, list[Write]] = {}
@@ -106,7 +108,7 @@ class Program:
         self._effects: dict[int, frozenset[int]] = {}
         self._written_in: dict[int, list[Write]] = {}
         self._called_in: dict[int, list[Call]] = {}
-        for function in [*tree.functions.values(), *tree.globals.values()]:
+        for function in [*tree.functions.values(), *tree.globals.values(), *tree.fields]:
             self._index(function)
         self.main = next((f for f in tree.functions.values() if f.name == "main"), None)
         self.caller = self._callers()
@@ -126,6 +128,23 @@ class Program:
         """Return the function that a call runs, where the source defines it."""
         target = call.target
         return self.tree.functions.get(int(target.canonical.hash)) if target is not None else None
+
+    def name_of(self, root: int) -> str:
+        """Return the name of a variable by its key; empty where it is not known."""
+        if root in self.parameters:
+            function, which = self.parameters[root]
+            return [each for each in function.children if each.kind == CursorKind.PARM_DECL][which].name
+        node = self.locals.get(root) or self.tree.globals.get(root)
+        return node.name if node is not None else ""
+
+    def changes_unseen(self, function: Node, name: str) -> int | None:
+        """Return the line where a function seems to change a name in code that the parser dropped; else None."""
+        return self._dropped.names(function).get(name) if name else None
+
+    def changes_unseen_anywhere(self, name: str) -> int | None:
+        """Return the line where any function does so."""
+        lines = (self.changes_unseen(each, name) for each in self.tree.functions.values())
+        return next((line for line in lines if line is not None), None)
 
     def calls_in(self, function: Node) -> list[Call]:
         """Return the calls of a function in the order of the text."""
@@ -180,7 +199,7 @@ class Program:
 
 def _written(node: Node, callee: Node | None) -> Iterator[Write]:
     """Yield what one node writes itself."""
-    if node.kind == CursorKind.VAR_DECL:
+    if node.kind in {CursorKind.VAR_DECL, CursorKind.FIELD_DECL}:
         value = initial_value(node)
         if value is not None:
             yield Write(node, Place(node.key), WriteKind.VALUE, value)
@@ -250,6 +269,11 @@ def _may_be_written_through(argument: Node, callee: Node | None) -> bool:
 def _field_keys(write: Write) -> Iterator[int]:
     """Yield the fields that a write names, in whatever object."""
     node = write.node
+    if node.kind == CursorKind.FIELD_DECL:
+        yield node.key
+        return
+    if node.kind == CursorKind.VAR_DECL:
+        return
     target = node if node.kind == CursorKind.MEMBER_REF else (node.children[0].plain if node.children else node)
     if write.kind is WriteKind.PASSED and write.call is not None and write.argument >= 0:
         target = write.call.arguments[write.argument].plain

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from clang.cindex import CursorKind
 
+from kerncast.compile.host.options import option_loop, passes
 from kerncast.compile.host.program import ANYHOW, POINTEE, Place, Step, Write, WriteKind
 from kerncast.compile.host.tree import Call, Node
 from kerncast.compile.host.undecided import Undecided
@@ -22,7 +23,7 @@ _LOOPS = {CursorKind.FOR_STMT, CursorKind.WHILE_STMT, CursorKind.DO_STMT, Cursor
 _LEAVING = {CursorKind.RETURN_STMT, CursorKind.CXX_THROW_EXPR, CursorKind.GOTO_STMT}
 _ENDING = {"exit", "abort", "_exit", "quick_exit", "terminate", "MPI_Abort"}
 #: What a condition names that looks for options on the command line.
-_OPTIONS = {"argc", "argv", "optarg", "optind", "getopt", "getopt_long", "strcmp", "strncmp", "strcasecmp"}
+_OPTIONS = {"optarg", "optind", "getopt", "getopt_long", "strcmp", "strncmp", "strcasecmp"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,24 +94,27 @@ class Reaching:
         if any(isinstance(each, Undecided) for each in possible):
             raise next(each for each in possible if isinstance(each, Undecided))
         if any(each != possible[0] for each in possible):
-            raise Undecided(f"is assigned different values: {', '.join(map(_shown, possible[:4]))}")
+            raise Undecided(f"it is given different values: {', '.join(map(_shown, possible[:4]))}")
         return possible[0]
 
     def _in_function(self, place: Place, moment: Moment, read: Read, possible: list[Any]) -> tuple[Any] | None:
         """Return the value that this function has given, in a tuple; None where the caller must be asked."""
+        self._check_seen(place, moment)
         for write in self._before(place, moment):
             passes = self._values.passes
             rest = self._rest(write, place, moment.frame)
             if passes != self._values.passes and _is_in_past_loop(write.node, moment):
-                raise Undecided(f"is filled in a loop at {self._values.where(write.node)}")
+                raise Undecided(f"it is filled in a loop at {self._values.where(write.node)}")
             if rest is None:
                 continue
-            chance = self.chance(write.node, moment)
+            chance, bound = self._option(write.node, moment)
             if chance is Chance.NEVER:
                 continue
+            kept = self._values.bound
+            self._values.bound = kept | bound
             try:
                 if chance is Chance.REPEATED and write.kind is WriteKind.UPDATE:
-                    raise Undecided(f"changes in the loop of {self._values.where(write.node)}")
+                    raise Undecided(f"it changes in the loop of {self._values.where(write.node)}")
                 value = read(write, rest, moment.frame)
             except LookupError:
                 continue
@@ -118,11 +122,30 @@ class Reaching:
                 if chance is Chance.CERTAIN and not possible:
                     raise
                 value = error
+            finally:
+                self._values.bound = kept
             if chance is Chance.CERTAIN:
                 self._note_loop(write, place, moment)
                 return (self.agreed([*possible, value]) if possible else value,)
             possible.append(value)
         return None
+
+    def _check_seen(self, place: Place, moment: Moment) -> None:
+        """Raise Undecided where a part of the function that is not followed seems to change a variable."""
+        for name in (self._program.name_of(place.root), *(step for step in place.path if isinstance(step, str))):
+            line = self._program.changes_unseen(moment.function, name)
+            if line is not None:
+                raise Undecided(f"{name} changes in code that is not followed, line {line}")
+
+    def _option(self, node: Node, moment: Moment) -> tuple[Chance, dict[int, int]]:
+        """Say whether a statement has run, and in which pass of a loop over the command line."""
+        loop = option_loop(node, moment.order)
+        reached = passes(self._values, node, *loop, moment.frame) if loop is not None else None
+        if loop is None or reached is None:
+            return self.chance(node, moment), {}
+        if not reached:
+            return Chance.NEVER, {}
+        return self.chance(loop[0], moment), {loop[1]: reached[-1]}
 
     def _before(self, place: Place, moment: Moment) -> Iterator[Write]:
         """Yield the writes of a variable before a moment, the last first; calls that write it count as writes."""

@@ -178,8 +178,7 @@ class Tree:
     def __init__(self, declared: list[Cursor]) -> None:
         self.functions: dict[int, Node] = {}
         self.globals: dict[int, Node] = {}
-        self.kernels: dict[int, Cursor] = {}
-        """what is launched, by the key of its declaration"""
+        self.fields: list[Node] = []
         self._count = 0
         self._waiting: dict[int, Cursor] = {}
         self._generic: list[Cursor] = []
@@ -195,7 +194,9 @@ class Tree:
             self._generic.append(cursor)
         elif cursor.kind in _CLASSES:
             for member in cursor.get_children():
-                if member.kind in FUNCTIONS | _TEMPLATES | _CLASSES:
+                if member.kind == CursorKind.FIELD_DECL:
+                    self.fields.append(self._build(member, None))
+                elif member.kind in FUNCTIONS | _TEMPLATES | _CLASSES:
                     (self._generic.append if cursor.kind == CursorKind.CLASS_TEMPLATE else self._add)(member)
         elif cursor.kind == CursorKind.VAR_DECL:
             node = self._build(cursor, None)

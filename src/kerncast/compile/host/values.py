@@ -27,6 +27,7 @@ _CASTS = {
     CursorKind.CXX_REINTERPRET_CAST_EXPR,
 }  # fmt: skip
 _NAMES = {CursorKind.DECL_REF_EXPR, CursorKind.MEMBER_REF_EXPR, CursorKind.ARRAY_SUBSCRIPT_EXPR}
+_DECLARED = {CursorKind.VAR_DECL, CursorKind.FIELD_DECL}
 #: ++n and --n, of CXUnaryOperatorKind.
 _CHANGED_FIRST = {3, 4}
 _POINTERS = {TypeKind.POINTER, TypeKind.NULLPTR}
@@ -45,6 +46,9 @@ class Values:
         self._calls = Calls(self)
         self.pointers = Pointers(self)
         self._steps = self._depth = 0
+        self._is_comparing = False
+        self.bound: dict[int, int] = {}
+        """loop variables that stand for one pass, by their key"""
         self.passes = 0
         """how often a value was taken that later passes of a loop change"""
 
@@ -66,7 +70,7 @@ class Values:
         """Count a step; raises Undecided where there were too many."""
         self._steps += 1
         if self._steps > _MOST_STEPS:
-            raise Undecided("takes too long to work out")
+            raise Undecided("it takes too long to work out")
 
     def where(self, node: Node) -> str:
         """Return file and line, for people."""
@@ -90,14 +94,14 @@ class Values:
         """Return the number that an expression has; raises Undecided."""
         value = self.value(node, frame)
         if not isinstance(value, int | float):
-            raise Undecided("is no number")
+            raise Undecided("it is no number")
         return value
 
     def value(self, node: Node, frame: Frame | None) -> Any:
         """Return a number, a pointer or a text; raises Undecided."""
         self.spend()
         if self._depth > _MOST_DEPTH:
-            raise Undecided("lies too deep")
+            raise Undecided("it lies too deep")
         self._depth += 1
         try:
             if arithmetic.is_number(node.type):
@@ -135,7 +139,7 @@ class Values:
             return self.value(inner[1] if condition else inner[2], frame)
         first, second = (self.value(each, frame) for each in inner[1:])
         if first != second:
-            raise Undecided("depends on a condition that is not known")
+            raise Undecided("it depends on a condition that is not known")
         return first
 
     def _binary(self, operator: str, inner: list[Node], frame: Frame | None) -> Number:
@@ -150,7 +154,7 @@ class Values:
         if absorbing in {left, right}:
             return int(absorbing)
         if left is None or right is None:
-            raise Undecided("depends on a condition that is not known")
+            raise Undecided("it depends on a condition that is not known")
         return int(not absorbing)
 
     def _unary(self, node: Node, inner: Node, frame: Frame | None) -> Any:
@@ -175,6 +179,8 @@ class Values:
     def at(self, place: Place, moment: Moment, node: Node | None = None) -> Any:
         """Return the value of a variable, or of a part of one, at a moment; raises Undecided."""
         self.spend()
+        if place.root in self.bound and not place.path:
+            return self.bound[place.root]
         try:
             return self.reaching.value(place, moment, self.read)
         except LookupError:
@@ -221,23 +227,26 @@ class Values:
     def _any_write(self, writes: list[Write]) -> Any:
         """Return what all writes of a program give, wherever they stand, or the only one but for a first value."""
         found = []
-        later = [each for each in writes if each.node.function.kind != CursorKind.VAR_DECL] or writes
+        later = [each for each in writes if each.node.function.kind not in _DECLARED] or writes
         for write in later:
             if write.kind is WriteKind.UPDATE:
-                raise Undecided(f"changes at {self.where(write.node)}")
+                raise Undecided(f"it changes at {self.where(write.node)}")
             found.append(self.read(write, (), None))
         if not found:
-            raise Undecided("is set nowhere here")
+            raise Undecided("it is set nowhere here")
         if any(each != found[0] for each in found):
-            raise Undecided(f"is set to different values at {', '.join(self.where(w.node) for w in later[:3])}")
-        if later[0].node.function.kind != CursorKind.VAR_DECL:
+            raise Undecided(f"it is set to different values at {', '.join(self.where(w.node) for w in later[:3])}")
+        if later[0].node.function.kind not in _DECLARED:
             self.note(f"as set at {self.where(later[0].node)}")
         return found[0]
 
     def _field(self, key: int, name: str) -> Any:
         writes = [each for each in self.program.fields.get(key, ()) if each.place.path[-1:] in {(), (name,)}]
         if not writes:
-            raise Undecided(f"is the field {name}, which is set nowhere here")
+            raise Undecided(f"the field {name} is set nowhere here")
+        line = self.program.changes_unseen_anywhere(name)
+        if line is not None:
+            raise Undecided(f"the field {name} changes in code that is not followed, line {line}")
         return self._any_write(writes)
 
     def _parameter(self, place: Place, moment: Moment) -> Any:
@@ -292,14 +301,19 @@ class Values:
         self, calls: list[tuple[Call, Frame | None]], which: int, path: tuple[Step, ...], value: Any
     ) -> None:
         """Say so where other calls of the function pass other values."""
+        if self._is_comparing:
+            return
         first = calls[0][0]
         kept = list(self.notes)
+        self._is_comparing = True
         try:
             same = len(calls) <= _MOST_COMPARED and all(
                 self._passed(call, which, path, outer) == value for call, outer in calls[1:]
             )
-        except Undecided:
+        except (Undecided, LookupError):
             same = False
+        finally:
+            self._is_comparing = False
         self.notes = kept
         if not same:
             name = first.name or "the function"
@@ -307,7 +321,7 @@ class Values:
 
     def _passed(self, call: Call, which: int, path: tuple[Step, ...], frame: Frame | None) -> Any:
         if which >= len(call.arguments):
-            raise Undecided("is a parameter that the call leaves out")
+            raise Undecided("it is a parameter that the call leaves out")
         argument = call.arguments[which]
         if not path:
             return self.value(argument, frame)
