@@ -56,6 +56,8 @@ class HostLaunch:
     block: HostValue
     shared_bytes: HostValue
     arguments: tuple[HostArgument, ...]
+    globals: tuple[HostArgument, ...] = ()
+    """variables of the device that host code sets, and the kernel reads"""
     notes: tuple[str, ...] = ()
 
     @property
@@ -63,6 +65,7 @@ class HostLaunch:
         """The values that the user has to decide, by their keys in the launch file."""
         named = [("grid", self.grid), ("block", self.block), ("shared_bytes", self.shared_bytes)]
         named += [(f"args.{name}", each.value) for name, each in zip(self.names, self.arguments, strict=True)]
+        named += [(f"globals.{each.parameter.name}", each.value) for each in self.globals]
         if UNDECIDED in self.kernel:
             reason = "the host code does not say which instance"
             named.insert(0, ("kernel", HostValue(self.written, self.place, None, (), reason)))

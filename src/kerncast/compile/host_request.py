@@ -98,11 +98,14 @@ def _launch(reply: dict[str, Any]) -> HostLaunch:
         grid=_value(reply["grid"]),
         block=_value(reply["block"]),
         shared_bytes=_value(reply["shared_bytes"]),
-        arguments=tuple(
-            HostArgument(Parameter(**each["parameter"]), _value(each["value"])) for each in reply["arguments"]
-        ),
+        arguments=tuple(map(_argument, reply["arguments"])),
+        globals=tuple(map(_argument, reply["globals"])),
         notes=tuple(reply["notes"]),
     )
+
+
+def _argument(reply: dict[str, Any]) -> HostArgument:
+    return HostArgument(Parameter(**reply["parameter"]), _value(reply["value"]))
 
 
 def _value(reply: dict[str, Any]) -> HostValue:

@@ -109,6 +109,10 @@ def _launch_lines(launch: HostLaunch) -> Iterable[_Line]:
         yield _Line("[launch.args]")
     for name, argument in zip(launch.names, launch.arguments, strict=True):
         yield _line(name, argument.value)
+    if launch.globals:
+        yield _Line("[launch.globals]", "variables of the device")
+    for each in launch.globals:
+        yield _line(each.parameter.name, each.value)
 
 
 def _line(name: str, value: HostValue) -> _Line:
@@ -146,6 +150,10 @@ def _launch_object(launch: HostLaunch) -> dict[str, Any]:
         "args": {
             name: {"type": each.parameter.type_text, **_value_object(each.value)}
             for name, each in zip(launch.names, launch.arguments, strict=True)
+        },
+        "globals": {
+            each.parameter.name: {"type": each.parameter.type_text, **_value_object(each.value)}
+            for each in launch.globals
         },
     }
 

@@ -25,7 +25,7 @@ def buffer_text(memory: Memory, pointee: Type, contents: Contents) -> tuple[str,
     """Return a buffer for the memory behind a pointer, and what is assumed; raises Undecided."""
     if pointee.kind == TypeKind.POINTER:
         raise Undecided("it holds pointers, which a launch file cannot give")
-    element, each = _layout(pointee)
+    element, each = layout(pointee)
     if memory.size is None:
         raise Undecided(f"{memory.made_by} allocates it: {memory.why}" if memory.made_by else memory.why)
     notes = []
@@ -81,7 +81,7 @@ def struct_text(values: Values, node: Node, type_: Type) -> str:
     return f"bytes({data.hex()})"
 
 
-def _layout(pointee: Type) -> tuple[str, int]:
+def layout(pointee: Type) -> tuple[str, int]:
     """Return the element of a launch file that a type is made of, and how many of it; raises Undecided."""
     if pointee.kind == TypeKind.VOID:
         return "u8", 1

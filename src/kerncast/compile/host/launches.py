@@ -8,6 +8,7 @@ from clang.cindex import Cursor, CursorKind, TemplateArgumentKind, Type, TypeKin
 
 from kerncast.compile.host.buffers import buffer_text, struct_text
 from kerncast.compile.host.contents import Contents
+from kerncast.compile.host.device_globals import DeviceGlobals
 from kerncast.compile.host.libclang import written_at
 from kerncast.compile.host.memory import Function, Memory
 from kerncast.compile.host.program import Program, place_of
@@ -41,10 +42,13 @@ class _Site:
 class Launches:
     """Finds the launches of a program and evaluates them."""
 
-    def __init__(self, program: Program, arguments: tuple[str, ...] | None) -> None:
+    def __init__(
+        self, program: Program, arguments: tuple[str, ...] | None, literal: frozenset[str] = frozenset()
+    ) -> None:
         self._program = program
         self._values = Values(program, arguments)
         self._contents = Contents(self._values)
+        self._globals = DeviceGlobals(self._values, literal)
         self._texts: dict[str, bytes] = {}
 
     def found(self) -> tuple[HostLaunch, ...]:
@@ -111,6 +115,7 @@ class Launches:
                 HostArgument(parameter_of(p.spelling, type_), self._argument(type_, site, place))
                 for place, (p, type_) in enumerate(zip(parameters, types, strict=True))
             ),
+            globals=self._globals.used_by(kernel) if kernel is not None else (),
         )
 
     def _kernel(self, node: Node) -> Cursor | None:
@@ -194,7 +199,9 @@ class Launches:
         return float(number) if parameter.kind == "float" else int(number)
 
     def _pointer(self, node: Node, type_: Type) -> HostValue:
-        pointee = type_.get_canonical().get_pointee().get_canonical()
+        canonical = type_.get_canonical()
+        inner = canonical.get_pointee() if canonical.kind == TypeKind.POINTER else canonical.element_type
+        pointee = inner.get_canonical()
 
         def text() -> HostResult:
             memory = self._values.pointers.value(node, None)

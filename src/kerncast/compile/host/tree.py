@@ -107,9 +107,9 @@ class Node:
         node = self
         while node.kind in _CASTS and node.call is None:
             inner = [each for each in node.children if each.kind not in _REFERENCES]
-            if len(inner) != 1:
+            if not inner or (len(inner) > 1 and node.kind == CursorKind.UNEXPOSED_EXPR):
                 break
-            node = inner[0]
+            node = inner[-1]  # behind the numbers of its type, such as (float (*)[4])p
         return node
 
     @cached_property

@@ -20,6 +20,8 @@ _SIGNED = {
 }  # fmt: skip
 _FLOATS = {TypeKind.FLOAT: "f32", TypeKind.DOUBLE: "f64"}
 _ALIASES = {CursorKind.TYPEDEF_DECL, CursorKind.TYPE_ALIAS_DECL}
+_ARRAYS = {TypeKind.CONSTANTARRAY, TypeKind.INCOMPLETEARRAY}
+_POINTER_BYTES = 8
 _HALF = "__half"
 
 #: The alias by which ``instance_signature`` asks the parser for the type of a template instance.
@@ -88,17 +90,18 @@ def _signature(cursor: Cursor, errors: frozenset[tuple[str, int]]) -> KernelSign
 
 
 def parameter_of(name: str, type_: Type) -> Parameter:
-    """Return what a type says of a parameter."""
+    """Return what a type says of a parameter; an array is a pointer to its elements there."""
     canonical = type_.get_canonical()
-    kind = _kind(canonical)
-    pointee = type_.get_pointee() if kind == "pointer" else None
+    is_array = canonical.kind in _ARRAYS
+    kind = "pointer" if is_array else _kind(canonical)
+    pointee = canonical.element_type if is_array else type_.get_pointee() if kind == "pointer" else None
     value = pointee.get_canonical() if pointee is not None else canonical
     plain = value.spelling.replace("const ", "").replace("volatile ", "")
     return Parameter(
         name=name,
         type_text=type_.spelling,
         kind=kind,
-        byte_size=size_of(canonical),
+        byte_size=_POINTER_BYTES if is_array else size_of(canonical),
         is_pointer=kind == "pointer",
         is_const=value.is_const_qualified(),
         signed=value.kind in _SIGNED,
