@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 def command(  # noqa: PLR0913  each parameter is one option
     source: Annotated[Path, typer.Argument(help="Source with kernels and, best, the host code that launches them.")],
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Launch file to write; stdout without it.")] = None,
-    kernel: Annotated[list[str] | None, typer.Option(help="Kernel to write a launch for; repeatable; else all.")] = None,
+    kernel: Annotated[
+        list[str] | None, typer.Option(help="Kernel to write a launch for; repeatable; else all.")
+    ] = None,
     define: Annotated[list[str] | None, typer.Option("--define", "-D", help="NAME=VALUE macro.")] = None,
     include: Annotated[list[Path] | None, typer.Option("--include", "-I", help="Folder of headers.")] = None,
     std: Annotated[str | None, typer.Option(help="Version of C++.")] = None,

@@ -1,10 +1,12 @@
 """The parent's side of ``kerncast init``: ask a child process for the launches of host code."""
 
 import difflib
+import re
 from collections.abc import Iterable, Sequence
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
+from kerncast.compile.build_file import build_options, folders_of_missing_headers
 from kerncast.compile.compiler import run_task, signature_from
 from kerncast.compile.host_launches import UNDECIDED, HostArgument, HostLaunch, HostProgram, HostValue
 from kerncast.compile.nouns import CompileRequest, KernelSignature, Parameter
@@ -20,9 +22,13 @@ def read_host_code(
 
     ``arguments`` is the command line of the program, without its name; ``kernels`` selects by name.
     """
+    options = build_options(request.source)
+    if options is not None:
+        folders = folders_of_missing_headers(request.source, request.include_dirs, options)
+        request = replace(request, include_dirs=(*request.include_dirs, *folders))
     reply = run_task("host", request, arguments=None if arguments is None else list(arguments))
     signatures = tuple(signature_from(each) for each in reply["kernels"])
-    launches = tuple(_launch(each) for each in reply["launches"])
+    launches = tuple(_told_apart(_launch(each), signatures) for each in reply["launches"])
     if not signatures and not launches:
         raise CompileError(
             "no kernel found",
@@ -31,7 +37,9 @@ def read_host_code(
         )
     names = _selected(kernels, signatures, launches)
     launched = {_base(each.kernel) for each in launches}
-    launches += tuple(_never_launched(each) for each in signatures if not _is_in(each.name, launched))
+    launches += tuple(
+        _told_apart(_never_launched(each), signatures) for each in signatures if not _is_in(each.name, launched)
+    )
     return HostProgram(
         tuple(each for each in signatures if names is None or _is_in(each.name, names)),
         tuple(each for each in launches if names is None or _is_in(_base(each.kernel), names)),
@@ -59,7 +67,16 @@ def _is_in(name: str, names: set[str]) -> bool:
 
 
 def _base(kernel: str) -> str:
-    return kernel.partition("<")[0].strip().removeprefix("::")
+    return re.split(r"[<(]", kernel, maxsplit=1)[0].strip().removeprefix("::")
+
+
+def _told_apart(launch: HostLaunch, signatures: Iterable[KernelSignature]) -> HostLaunch:
+    """Return a launch of an overloaded kernel with the types of the parameters in its name."""
+    name = _base(launch.kernel)
+    if UNDECIDED in launch.kernel or sum(each.name == name for each in signatures) < 2:
+        return launch
+    types = ", ".join(each.parameter.type_text for each in launch.arguments)
+    return replace(launch, kernel=f"{launch.kernel}({types})")
 
 
 def _never_launched(signature: KernelSignature) -> HostLaunch:

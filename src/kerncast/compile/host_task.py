@@ -19,7 +19,8 @@ def host_launches(request: dict[str, Any]) -> dict[str, Any]:
     """Return the kernels of a source, and the launches of its host code with their values."""
     try:
         from kerncast.compile.host import dropped, launches, parsing, program, tree  # noqa: PLC0415  needs libclang
-        from kerncast.compile.source import parsing as device, signatures, variables  # noqa: PLC0415
+        from kerncast.compile.source import parsing as device  # noqa: PLC0415
+        from kerncast.compile.source import signatures, variables  # noqa: PLC0415
     except ImportError:
         raise CompileError("libclang is not installed", cure="Install libclang.") from None
     sys.setrecursionlimit(_DEEPEST)
@@ -43,7 +44,7 @@ def host_launches(request: dict[str, Any]) -> dict[str, Any]:
     nodes = tree.Tree(declared)
     texts = {name: Path(name).read_bytes() for name in {each.file for each in nodes.functions.values()}}
     read = program.Program(nodes, dropped.Dropped(texts, dropped.skipped(host_unit)))
-    files = {name: text for name, text in texts.items()} | {str(path): path.read_bytes()}
+    files = texts | {str(path): path.read_bytes()}
     known = variables.device_variables(device.by_file(host_unit), files)
     literal = frozenset(v.name for v in known if v.copies and all(copy.data is not None for copy in v.copies))
     arguments = None if request["arguments"] is None else tuple(request["arguments"])

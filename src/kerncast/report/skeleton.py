@@ -116,7 +116,9 @@ def _launch_lines(launch: HostLaunch) -> Iterable[_Line]:
 
 
 def _line(name: str, value: HostValue) -> _Line:
-    return _Line(f"{_key(name)} = {_toml(value.value)}", f"decide: {_why(value)}" if value.is_undecided else _said(value))
+    return _Line(
+        f"{_key(name)} = {_toml(value.value)}", f"decide: {_why(value)}" if value.is_undecided else _said(value)
+    )
 
 
 def _said(value: HostValue) -> str:

@@ -31,12 +31,12 @@ UNARY = {1: "++", 2: "--", 3: "++", 4: "--", 5: "&", 6: "*", 7: "+", 8: "-", 9: 
 
 def is_number(type_: Type) -> bool:
     """Whether a type is a number, of whatever kind."""
-    return type_.kind in _SIGNED | _UNSIGNED | _FLOATS
+    return bool(type_.kind in _SIGNED | _UNSIGNED | _FLOATS)
 
 
 def is_whole(type_: Type) -> bool:
     """Whether a type is a whole number, a bool among them."""
-    return type_.kind in _SIGNED | _UNSIGNED
+    return bool(type_.kind in _SIGNED | _UNSIGNED)
 
 
 def converted(value: Number, type_: Type) -> Number:
@@ -54,7 +54,7 @@ def converted(value: Number, type_: Type) -> Number:
         if not math.isfinite(value):
             raise Undecided("a number that is not finite becomes a whole number")
         value = int(value)
-    bits = 8 * type_.get_size()
+    bits = 8 * int(type_.get_size())
     if kind in _UNSIGNED:
         return value & ((1 << bits) - 1)
     if not -(1 << (bits - 1)) <= value < 1 << (bits - 1):
@@ -166,7 +166,7 @@ _OF_TWO: dict[str, Callable[[Number, Number], Number]] = {
     "fmaxf": max,
     "pow": lambda a, b: float(a) ** b,
     "powf": lambda a, b: float(a) ** b,
-    "fmod": lambda a, b: math.fmod(a, b),
+    "fmod": math.fmod,
 }
 
 

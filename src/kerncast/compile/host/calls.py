@@ -35,7 +35,7 @@ class Calls:
     def __init__(self, values: "Values") -> None:
         self._values = values
 
-    def value(self, call: Call, frame: Frame | None) -> Any:
+    def value(self, call: Call, frame: Frame | None) -> Any:  # noqa: PLR0911  each kind of function is one case
         """Return what a call gives; raises Undecided."""
         values, name = self._values, call.name
         callee = values.program.callee(call)
@@ -109,7 +109,9 @@ class Calls:
             other = place_of(call.arguments[1 - write.argument])
             if other is not None:
                 moment = Moment(call.node.order, call.node.function, frame)
-                return values.at(Place(other.root, (*other.path, *rest)), moment, call.arguments[1 - write.argument].plain)
+                return values.at(
+                    Place(other.root, (*other.path, *rest)), moment, call.arguments[1 - write.argument].plain
+                )
         if call.name == "memset" and len(call.arguments) == 3 and values.number(call.arguments[1], frame) == 0:
             return 0
         if not rest and write.argument == 0:

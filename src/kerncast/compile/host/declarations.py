@@ -83,22 +83,22 @@ def _math() -> str:
     rows = []
     for names, parameters in ((_MATH_OF_ONE, 1), (_MATH_OF_TWO, 2)):
         for name in names.split():
-            for type_name in ("double", "float"):
-                rows.append(f"{_BOTH} {type_name} {name}({', '.join([type_name] * parameters)});")
+            rows += [f"{_BOTH} {each} {name}({', '.join([each] * parameters)});" for each in ("double", "float")]
             # A mixture of types is a double.
             generic = "class T" if parameters == 1 else "class T, class U"
             taken = "T" if parameters == 1 else "T, U"
             rows.append(f"template <{generic}> {_BOTH} double {name}({taken});")
             rows.append(f"{_BOTH} float {name}f({', '.join(['float'] * parameters)});")
     rows += [f"{_BOTH} {type_name} abs({type_name});" for type_name in ("int", "long", "double", "float")]
-    names = f"{_MATH_OF_ONE} {_MATH_OF_TWO} abs".split()
-    used = " ".join(f"using ::{name};" for name in names)
+    both = f"{_MATH_OF_ONE} {_MATH_OF_TWO} abs"
+    used = " ".join(f"using ::{name};" for name in both.split())
     wrapped = " ".join(f"using ::{name};" for name in ("malloc", "calloc", "free", "exit", "abort", "atoi", "atof"))
-    minimum = (
-        "template <class T, class U> __host__ __device__ constexpr auto min(T a, U b) -> decltype(a + b) { return b < a ? b : a; }\n"
-        "template <class T, class U> __host__ __device__ constexpr auto max(T a, U b) -> decltype(a + b) { return a < b ? b : a; }"
+    extremes = "\n".join(
+        f"template <class T, class U> {_BOTH} constexpr auto {name}(T a, U b) -> decltype(a + b)"
+        f" {{ return {test} ? b : a; }}"
+        for name, test in (("min", "b < a"), ("max", "a < b"))
     )
-    return "\n".join(rows) + f"\nnamespace std {{ {used} {wrapped} }}\n{minimum}\n"
+    return "\n".join(rows) + f"\nnamespace std {{ {used} {wrapped} }}\n{extremes}\n"
 
 
 def _vectors() -> str:
@@ -108,8 +108,9 @@ def _vectors() -> str:
                   "double"):  # fmt: skip
         for width in (1, 2, 3, 4):
             members = "xyzw"[:width]
-            parameters = ", ".join(f"decltype({short}{width}::{m}) {m}" for m in members)
-            rows.append(f"{_BOTH} inline {short}{width} make_{short}{width}({parameters}) {{ return {{{', '.join(members)}}}; }}")
+            name = f"{short}{width}"
+            parameters = ", ".join(f"decltype({name}::{m}) {m}" for m in members)
+            rows.append(f"{_BOTH} inline {name} make_{name}({parameters}) {{ return {{{', '.join(members)}}}; }}")
     return "\n".join(rows)
 
 
@@ -212,9 +213,12 @@ namespace std { namespace chrono {
 struct duration_ : KerncastAny { double count() const; };
 template <class... T> struct duration : duration_ { template <class... A> duration(A &&...) {} };
 struct time_point : KerncastAny { duration_ operator-(const time_point &) const; };
-struct steady_clock { typedef chrono::time_point time_point; typedef duration_ duration; static time_point now(); };
+struct steady_clock {
+  typedef chrono::time_point time_point; typedef duration_ duration; static time_point now();
+};
 typedef steady_clock high_resolution_clock; typedef steady_clock system_clock;
-typedef duration_ seconds; typedef duration_ milliseconds; typedef duration_ microseconds; typedef duration_ nanoseconds;
+typedef duration_ seconds; typedef duration_ milliseconds; typedef duration_ microseconds;
+typedef duration_ nanoseconds;
 template <class T, class U> T duration_cast(U);
 } }
 namespace std { typedef KerncastAny milli; typedef KerncastAny micro; typedef KerncastAny nano; }
@@ -246,7 +250,7 @@ HEADERS: dict[str, str] = {
     "vector": _VECTOR,
     "string": _STRING,
     **{name: _opaque(names) for name, names in _OPAQUE.items()},
-    **dict.fromkeys("iostream ostream istream fstream sstream iomanip".split(), _STREAMS),
+    **dict.fromkeys(["iostream", "ostream", "istream", "fstream", "sstream", "iomanip"], _STREAMS),
     "random": _RANDOM,
     "chrono": _CHRONO,
     **dict.fromkeys((name for name in stand_ins() if name.startswith("thrust/")), _THRUST),

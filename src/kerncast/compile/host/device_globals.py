@@ -65,7 +65,7 @@ def _contents(type_: Type) -> tuple[str, tuple[str, ...], str | None]:
         element, _ = layout(element_type)
     except Undecided:
         return UNDECIDED, (), "its data is not known"
-    if element == "u8" and element_type.kind == TypeKind.RECORD or size <= 0:
+    if (element == "u8" and element_type.kind == TypeKind.RECORD) or size <= 0:
         return f"bytes({UNDECIDED})", (), f"{size} bytes of {type_.spelling}"
     fill = "random" if element.startswith("f") else "zeros"
     return f"{element}[{size // ELEMENT_BYTES[element]}] {fill}", ("contents are assumed",), None

@@ -14,7 +14,8 @@ from kerncast.compile.host.libclang import written_at
 from kerncast.compile.host.tree import Node
 
 _NOT_CODE = re.compile(
-    rb"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'|^[ \t]*#(?:\\\r?\n|[^\n])*", re.DOTALL | re.MULTILINE
+    rb"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'|^[ \t]*#(?:\\\r?\n|[^\n])*",
+    re.DOTALL | re.MULTILINE,
 )
 _WRITE = re.compile(
     rb"(?:\+\+|--|&|>>)\s*(?:\w+(?:\.|->))*([A-Za-z_]\w*)"

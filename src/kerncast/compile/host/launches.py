@@ -157,9 +157,7 @@ class Launches:
         for axis in "xyz":
             try:
                 number = self._values.value(node, None) if is_number else self._values.part(node, (axis,), None)
-                if not isinstance(number, int | float) or number < 1:
-                    raise Undecided(f"{axis} would be {number}")
-                numbers.append(int(number))
+                numbers.append(_positive(number, axis))
             except Undecided as error:
                 numbers.append(None)
                 reasons.append(str(error))
@@ -240,6 +238,12 @@ class Launches:
                 self._texts[node.file] = b""
         text = " ".join(self._texts[node.file][start:end].decode(errors="replace").split())
         return text if len(text) <= _LONGEST_TEXT else text[: _LONGEST_TEXT - 1] + "…"
+
+
+def _positive(number: Any, axis: str) -> int:
+    if not isinstance(number, int | float) or number < 1:
+        raise Undecided(f"{axis} would be {number}")
+    return int(number)
 
 
 def _placed(value: HostValue, text: str, parameter: Parameter | None) -> HostValue:

@@ -63,7 +63,7 @@ class Pointers:
     def __init__(self, values: "Values") -> None:
         self._values = values
 
-    def value(self, node: Node, frame: Frame | None) -> Any:
+    def value(self, node: Node, frame: Frame | None) -> Any:  # noqa: PLR0911  each kind of expression is one case
         """Return the Memory that a pointer points to, 0 for a null pointer; raises Undecided."""
         self._values.spend()
         node = node.plain
@@ -137,7 +137,7 @@ class Pointers:
         try:
             found = self._values.reaching.value(place, Moment(node.order, node.function, frame), read)
         except LookupError:
-            passed = self._values.argument_for(place, Moment(node.order, node.function, frame))
+            passed = self._values.parameters.argument_for(place, Moment(node.order, node.function, frame))
             if passed is None:
                 raise Undecided("the container gets its size nowhere here") from None
             return self.container(*passed)
@@ -164,9 +164,9 @@ class Pointers:
         first = call.arguments[0].plain
         if _is_container(first):
             return replace(self.container(first, frame), is_zero=False)
-        if len(call.arguments) == 2 and first.call is not None and first.call.name in {"begin", "cbegin"}:
-            if first.call.receiver is not None:
-                return replace(self.container(first.call.receiver, frame), is_zero=False)
+        begun = first.call.receiver if first.call is not None and first.call.name in {"begin", "cbegin"} else None
+        if len(call.arguments) == 2 and begun is not None:
+            return replace(self.container(begun, frame), is_zero=False)
         if first.kind == CursorKind.INIT_LIST_EXPR:
             count = len(first.children)
         elif is_whole(first.type):

@@ -19,7 +19,7 @@ _MOST_ARGUMENTS = 100
 
 
 def option_loop(node: Node, order: int) -> tuple[Node, int] | None:
-    """Return the loop over the command line around a node, where it ends before the node of an order, and its variable."""
+    """Return the loop over the command line around a node, and its variable; None where the order lies in it too."""
     for parent, _ in node.ancestors():
         if parent.holds(order):
             return None

@@ -123,7 +123,8 @@ def _declared(missing: _Missing) -> str:
     rows = [f"template <class... A> KerncastAny {name}(A &&...);" for name in _plain(missing.functions)]
     rows += [f"extern KerncastAny {name};" for name in _plain(missing.values)]
     rows += [
-        f"struct {name} : KerncastAny {{ template <class... A> {name}(A &&...) {{}} }};" for name in _plain(missing.types)
+        f"struct {name} : KerncastAny {{ template <class... A> {name}(A &&...) {{}} }};"
+        for name in _plain(missing.types)
     ]
     for name, inside in missing.of_std:
         declared = f"template <class... A> KerncastAny {name}(A &&...);"

@@ -7,9 +7,9 @@ from enum import Enum
 from clang.cindex import Cursor, CursorKind, TypeKind
 
 from kerncast.compile.host.arithmetic import BINARY, UNARY, is_number
-from kerncast.compile.host.tree import FUNCTIONS, Call, Node, Tree
 from kerncast.compile.host.dropped import Dropped
 from kerncast.compile.host.libclang import operator_of
+from kerncast.compile.host.tree import FUNCTIONS, Call, Node, Tree
 
 #: An element of a path: the name of a field, an index, or ``*`` for what a pointer points to.
 Step = str | int | Node
@@ -54,7 +54,7 @@ class Write:
     """whether only what a pointer points to may be written"""
 
 
-def place_of(node: Node) -> Place | None:
+def place_of(node: Node) -> Place | None:  # noqa: PLR0911  each kind of expression is one case
     """Return the variable that an expression names; None for other expressions."""
     node = node.plain
     inner = [each for each in node.children if each.kind not in _REFERENCES]

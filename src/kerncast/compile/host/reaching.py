@@ -64,7 +64,7 @@ class Reaching:
         self._program = values.program
 
     def value(self, place: Place, moment: Moment, read: Read) -> Any:
-        """Return the value of a variable, or of a part of one; raises Undecided, LookupError where nothing writes it."""
+        """Return the value of a variable, or of a part of one; raises Undecided, or LookupError where it has none."""
         possible: list[Any] = []
         function, order, frame = moment.function, moment.order, moment.frame
         while True:
@@ -89,6 +89,7 @@ class Reaching:
         return declared is not None and declared is function
 
     def agreed(self, possible: list[Any]) -> Any:
+        """Return the one value that several have; raises Undecided, or LookupError where there is none."""
         if not possible:
             raise LookupError
         if any(isinstance(each, Undecided) for each in possible):
@@ -113,8 +114,7 @@ class Reaching:
             kept = self._values.bound
             self._values.bound = kept | bound
             try:
-                if chance is Chance.REPEATED and write.kind is WriteKind.UPDATE:
-                    raise Undecided(f"it changes in the loop of {self._values.where(write.node)}")
+                self._check_repeated(write, chance)
                 value = read(write, rest, moment.frame)
             except LookupError:
                 continue
@@ -129,6 +129,10 @@ class Reaching:
                 return (self.agreed([*possible, value]) if possible else value,)
             possible.append(value)
         return None
+
+    def _check_repeated(self, write: Write, chance: Chance) -> None:
+        if chance is Chance.REPEATED and write.kind is WriteKind.UPDATE:
+            raise Undecided(f"it changes in the loop of {self._values.where(write.node)}")
 
     def _check_seen(self, place: Place, moment: Moment) -> None:
         """Raise Undecided where a part of the function that is not followed seems to change a variable."""
@@ -160,7 +164,9 @@ class Reaching:
             writes += [
                 Write(call.node, Place(place.root), WriteKind.PASSED, None, call, ANYHOW)
                 for call in self._program.calls_in(moment.function)
-                if call.node.order < moment.order and not call.node.holds(moment.order) and self._writes(call, place.root)
+                if call.node.order < moment.order
+                and not call.node.holds(moment.order)
+                and self._writes(call, place.root)
             ]
         yield from sorted(writes, key=_when, reverse=True)
 
@@ -203,7 +209,9 @@ class Reaching:
             return chance
         return Chance.NEVER if _is_step_of(node, parent, moment) else chance
 
-    def _chance_inside(self, parent: Node, child: Node, moment: Moment) -> Chance:
+    def _chance_inside(  # noqa: PLR0911  each kind of statement is one case
+        self, parent: Node, child: Node, moment: Moment
+    ) -> Chance:
         if parent.kind == CursorKind.IF_STMT and child is not parent.children[0]:
             return self._chance_of_branch(parent, child, moment)
         if parent.kind in _LOOPS:
@@ -279,7 +287,7 @@ def _is_step_of(node: Node, loop: Node, moment: Moment) -> bool:
     if loop.kind != CursorKind.FOR_STMT or len(loop.children) < 2 or not loop.children[-1].holds(moment.order):
         return False
     step = loop.children[-2]
-    is_step = step.kind not in {CursorKind.DECL_STMT} and (len(loop.children) > 2 or step.order > loop.order + 1)
+    is_step = step.kind != CursorKind.DECL_STMT and (len(loop.children) > 2 or step.order > loop.order + 1)
     return is_step and step.holds(node.order) and step is not loop.children[0]
 
 

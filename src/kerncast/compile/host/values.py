@@ -9,16 +9,15 @@ from kerncast.compile.host.arithmetic import BINARY, UNARY, Number
 from kerncast.compile.host.calls import Calls
 from kerncast.compile.host.libclang import constant, operator_of
 from kerncast.compile.host.memory import Pointers
+from kerncast.compile.host.parameters import Parameters
 from kerncast.compile.host.program import POINTEE, Place, Program, Step, Write, WriteKind, place_of
 from kerncast.compile.host.reaching import Frame, Moment, Reaching
-from kerncast.compile.host.tree import Call, Node
+from kerncast.compile.host.tree import Node
 from kerncast.compile.host.undecided import Undecided
 
 #: Steps that one value may take, and how deep they may lie inside one another.
 _MOST_STEPS = 20_000
 _MOST_DEPTH = 150
-#: Calls of a function that are compared before its first one speaks for it.
-_MOST_COMPARED = 6
 
 _REFERENCES = {CursorKind.TYPE_REF, CursorKind.TEMPLATE_REF, CursorKind.NAMESPACE_REF}
 _CASTS = {
@@ -45,8 +44,8 @@ class Values:
         self.reaching = Reaching(self)
         self._calls = Calls(self)
         self.pointers = Pointers(self)
+        self.parameters = Parameters(self)
         self._steps = self._depth = 0
-        self._is_comparing = False
         self.bound: dict[int, int] = {}
         """loop variables that stand for one pass, by their key"""
         self.passes = 0
@@ -73,7 +72,9 @@ class Values:
             raise Undecided("it takes too long to work out")
 
     def where(self, node: Node) -> str:
-        """Return file and line, for people."""
+        """Return file and line, for people; nothing for what the parser itself puts in."""
+        if node.line == 0:
+            return ""
         return f"{node.file.replace(chr(92), '/').rpartition('/')[2]}:{node.line}"
 
     def declared(self, root: int) -> Node | None:
@@ -113,7 +114,7 @@ class Values:
         finally:
             self._depth -= 1
 
-    def _value(self, node: Node, frame: Frame | None) -> Any:
+    def _value(self, node: Node, frame: Frame | None) -> Any:  # noqa: PLR0911  each kind of expression is one case
         inner = [each for each in node.children if each.kind not in _REFERENCES]
         if node.call is not None:
             return self._calls.value(node.call, frame)
@@ -186,10 +187,15 @@ class Values:
         except LookupError:
             pass
         if place.root in self.program.parameters:
-            return self._parameter(place, moment)
+            return self.parameters.value(place, moment)
         if node is not None and node.kind == CursorKind.MEMBER_REF_EXPR:
             return self._field(node.key, node.name)
-        if node is not None and not place.path and self.declared(place.root) is None and place.root in self.program.fields:
+        if (
+            node is not None
+            and not place.path
+            and self.declared(place.root) is None
+            and place.root in self.program.fields
+        ):
             return self._field(place.root, node.name)
         return self._never_written(place, moment, node)
 
@@ -249,85 +255,9 @@ class Values:
             raise Undecided(f"the field {name} changes in code that is not followed, line {line}")
         return self._any_write(writes)
 
-    def _parameter(self, place: Place, moment: Moment) -> Any:
-        function, which = self.program.parameters[place.root]
-        if function is self.program.main:
-            return self._argument(which, place.path, moment.frame)
-        calls = self._calls_of(function, moment.frame)
-        if not calls:
-            raise Undecided(_parameter_of_nobody(function, which))
-        call, outer = calls[0]
-        value = self._passed(call, which, place.path, outer)
-        if len(calls) > 1:
-            self._compare(calls, which, place.path, value)
-        return value
-
-    def _argument(self, which: int, path: tuple[Step, ...], frame: Frame | None) -> int | str:
-        """Return argc, or a text of argv."""
-        if self.arguments is None:
-            raise Undecided("it comes from the command line: give --argv")
-        if which == 0:
-            return len(self.arguments) + 1
-        if len(path) != 1 or isinstance(path[0], str):
-            raise Undecided("it is made from the command line")
-        index = path[0] if isinstance(path[0], int) else int(self.number(path[0], frame))
-        if not 1 <= index <= len(self.arguments):
-            raise Undecided(f"it is argument {index} of the command line, which --argv does not give")
-        return self.arguments[index - 1]
-
-    def _calls_of(self, function: Node, frame: Frame | None) -> list[tuple[Call, Frame | None]]:
-        """Return the calls of a function, the one that speaks for it first."""
-        while frame is not None:
-            if frame.function is function:
-                return [(frame.call, frame.outer)]
-            frame = frame.outer
-        first = self.program.caller.get(function.order)
-        if first is None:
-            return []
-        rest = [each for each in self.program.calls.get(function.key, ()) if each is not first]
-        return [(first, None), *((each, None) for each in rest)]
-
-    def argument_for(self, place: Place, moment: Moment) -> tuple[Node, Frame | None] | None:
-        """Return the argument that a parameter stands for, with its frame; None where nothing calls the function."""
-        if place.root not in self.program.parameters or place.path:
-            return None
-        function, which = self.program.parameters[place.root]
-        calls = self._calls_of(function, moment.frame)
-        if not calls or which >= len(calls[0][0].arguments):
-            return None
-        return calls[0][0].arguments[which].plain, calls[0][1]
-
-    def _compare(
-        self, calls: list[tuple[Call, Frame | None]], which: int, path: tuple[Step, ...], value: Any
-    ) -> None:
-        """Say so where other calls of the function pass other values."""
-        if self._is_comparing:
-            return
-        first = calls[0][0]
-        kept = list(self.notes)
-        self._is_comparing = True
-        try:
-            same = len(calls) <= _MOST_COMPARED and all(
-                self._passed(call, which, path, outer) == value for call, outer in calls[1:]
-            )
-        except (Undecided, LookupError):
-            same = False
-        finally:
-            self._is_comparing = False
-        self.notes = kept
-        if not same:
-            name = first.name or "the function"
-            self.note(f"as in the first of {len(calls)} calls of {name}, {self.where(first.node)}")
-
-    def _passed(self, call: Call, which: int, path: tuple[Step, ...], frame: Frame | None) -> Any:
-        if which >= len(call.arguments):
-            raise Undecided("it is a parameter that the call leaves out")
-        argument = call.arguments[which]
-        if not path:
-            return self.value(argument, frame)
-        return self.part(argument, path, frame)
-
-    def part(self, node: Node, path: tuple[Step, ...], frame: Frame | None) -> Any:
+    def part(  # noqa: PLR0911  each kind of expression is one case
+        self, node: Node, path: tuple[Step, ...], frame: Frame | None
+    ) -> Any:
         """Return a part of what an expression gives: a field, an element, what it points to; raises Undecided."""
         self.spend()
         node = node.plain
@@ -398,9 +328,3 @@ def _unknown(node: Node) -> str:
     if node.meant is not None and node.name:
         return f"{node.name} is not known here"
     return "it is not plain enough to be followed"
-
-
-def _parameter_of_nobody(function: Node, which: int) -> str:
-    names = [each.name for each in function.children if each.kind == CursorKind.PARM_DECL]
-    name = names[which] if which < len(names) else "?"
-    return f"{name} is a parameter of {function.name}, which nothing here calls"
