@@ -14,7 +14,7 @@ PACKAGE = Path(__file__).parents[2] / "src" / "kerncast"
 LAYERS = (
     {"errors", "units", "version", "remembered", "child_process", "requirements"},
     {"count", "float_mix", "memory_levels", "source_run", "kernel_roofline"}
-    | {"launch", "launch_values", "kernel_profile", "prediction", "architecture", "ptx", "trace"}
+    | {"launch", "launch_values", "undecided_values", "kernel_profile", "prediction", "architecture", "ptx", "trace"}
     | {"gpu", "gpu_doubts", "gpu_files", "gpu_incomplete", "gpu_names", "gpu_schema"}
     | {"measurement", "measurement_files", "measurement_records", "recording", "footprint"}
     | {"sm_trace", "warp_states", "feature_table", "tuning", "partition_times", "tpc_counts"},

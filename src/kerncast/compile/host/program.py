@@ -29,6 +29,8 @@ class WriteKind(Enum):
     """from its own old value: += and the like, ++, --"""
     PASSED = "passed"
     """its address, or a reference to it, is given to a function"""
+    SHARED = "shared"
+    """a pointer or a reference is made of it"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,12 +205,14 @@ def _written(node: Node, callee: Node | None) -> Iterator[Write]:
         value = initial_value(node)
         if value is not None:
             yield Write(node, Place(node.key), WriteKind.VALUE, value)
+            yield from _shared(node, value)
     elif node.kind == CursorKind.CONSTRUCTOR:
         for member, value in zip(node.children, node.children[1:], strict=False):
             if member.kind == CursorKind.MEMBER_REF:
                 yield Write(member, Place(member.key), WriteKind.VALUE, value)
     elif node.kind == CursorKind.BINARY_OPERATOR and BINARY.get(operator_of(node.cursor)) == "=":
         yield from _assigned(node, node.children[0], node.children[1], WriteKind.VALUE)
+        yield from _shared(node, node.children[1])
     elif node.kind == CursorKind.BINARY_OPERATOR and BINARY.get(operator_of(node.cursor)) == ">>":
         place = place_of(node.children[1]) if not is_number(node.type) else None
         if place is not None:  # read from a stream that the parser does not know
@@ -225,6 +229,17 @@ def _assigned(node: Node, target: Node, value: Node | None, kind: WriteKind) -> 
     place = place_of(target)
     if place is not None:
         yield Write(node, place, kind, value)
+
+
+def _shared(node: Node, value: Node) -> Iterator[Write]:
+    """Yield a write of a variable that a pointer or a reference is made of, through which it may change later."""
+    plain = value.plain
+    is_address = plain.kind == CursorKind.UNARY_OPERATOR and UNARY.get(operator_of(plain.cursor)) == "&"
+    is_reference = node.kind == CursorKind.VAR_DECL and _is_reference(node.cursor)
+    if (is_address and plain.children) or is_reference:
+        place = place_of(plain.children[0] if is_address else plain)
+        if place is not None:
+            yield Write(node, place, WriteKind.SHARED)
 
 
 def _passed(call: Call, callee: Node | None) -> Iterator[Write]:

@@ -116,6 +116,8 @@ class Reaching:
             try:
                 self._check_repeated(write, chance)
                 value = read(write, rest, moment.frame)
+                if passes != self._values.passes and _is_in_past_loop(write.node, moment):
+                    value = Undecided(f"it is given values in a loop at {self._values.where(write.node)}")
             except LookupError:
                 continue
             except Undecided as error:
@@ -126,7 +128,7 @@ class Reaching:
                 self._values.bound = kept
             if chance is Chance.CERTAIN:
                 self._note_loop(write, place, moment)
-                return (self.agreed([*possible, value]) if possible else value,)
+                return (self.agreed([*possible, value]),)
             possible.append(value)
         return None
 

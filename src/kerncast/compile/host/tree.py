@@ -13,6 +13,8 @@ from clang.cindex import Cursor, CursorKind, Type, conf
 #: Nodes of all functions together, and of one list of initial values; what is beyond is left out.
 _MOST_NODES = 400_000
 _MOST_IN_LIST = 4096
+#: Nodes inside one another; a value that lies deeper is not known.
+_MOST_DEEP = 300
 
 FUNCTIONS = {CursorKind.FUNCTION_DECL, CursorKind.CXX_METHOD, CursorKind.CONSTRUCTOR}
 _TEMPLATES = {CursorKind.FUNCTION_TEMPLATE}
@@ -225,14 +227,14 @@ class Tree:
                 self._add_function(cursor)
         self._add_instances()
 
-    def _build(self, cursor: Cursor, parent: Node | None) -> Node:
+    def _build(self, cursor: Cursor, parent: Node | None, depth: int = 0) -> Node:
         node = Node(cursor, parent, self._count)
         self._count += 1
         self._note(node)
-        if self._count < _MOST_NODES:
+        if self._count < _MOST_NODES and depth < _MOST_DEEP:
             children: list[Any] = list(cursor.get_children())
             most = _MOST_IN_LIST if node.kind == CursorKind.INIT_LIST_EXPR else len(children)
-            node.children = [self._build(child, node) for child in children[:most]]
+            node.children = [self._build(child, node, depth + 1) for child in children[:most]]
         node.last = self._count - 1
         return node
 

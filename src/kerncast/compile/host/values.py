@@ -300,6 +300,8 @@ class Values:
     def read(self, write: Write, rest: tuple[Step, ...], frame: Frame | None) -> Any:
         """Return what a write gives; raises Undecided, or LookupError where it gives nothing."""
         self.spend()
+        if write.kind is WriteKind.SHARED:
+            raise Undecided(f"it may change through what points to it since {self.where(write.node)}")
         if write.kind is WriteKind.PASSED:
             return self._calls.passed(write, rest, frame)
         if write.kind is WriteKind.UPDATE:
