@@ -101,7 +101,7 @@ def _never_launched(signature: KernelSignature) -> HostLaunch:
 def _placeholder(parameter: Parameter) -> str | None:
     if parameter.kind == "struct":
         return f"bytes({UNDECIDED})"
-    if not parameter.is_pointer or parameter.element is None:
+    if not parameter.is_pointer or parameter.element is None or "*" in (parameter.pointee_type or ""):
         return UNDECIDED
     fill = "random" if parameter.element.startswith("f") else "zeros"
     return f"{parameter.element}[{UNDECIDED}] {fill}"

@@ -69,7 +69,7 @@ class Calls:
         callee = values.program.callee(call)
         if callee is not None and not call.is_constructor:
             return self._returned(call, callee, path, frame)
-        if call.is_constructor and len(call.arguments) == 1 and _is_copied(call):
+        if call.is_constructor and len(call.arguments) == 1 and _is_made_from_struct(call):
             return values.part(call.arguments[0], path, frame)
         is_vector = call.is_constructor and _VECTOR_TYPE.match(call.name)
         if (is_vector or _MAKE.match(call.name)) and path[0] in _AXES:
@@ -163,9 +163,11 @@ def _compared(texts: list[Any]) -> int:
     return (first[:end] > second[:end]) - (first[:end] < second[:end])
 
 
-def _is_copied(call: Call) -> bool:
-    """Whether a constructor copies an object of its own type."""
-    return bool(call.arguments[0].plain.type.get_declaration() == call.node.type.get_declaration())
+def _is_made_from_struct(call: Call) -> bool:
+    """Whether a constructor copies an object of its own type, or a vector of another one."""
+    type_ = call.arguments[0].plain.type
+    is_vector = _VECTOR_TYPE.match(type_.get_declaration().spelling) is not None
+    return bool(is_vector or type_.get_declaration() == call.node.type.get_declaration())
 
 
 def _is_in_lambda(node: Node) -> bool:

@@ -3,11 +3,17 @@
 Nothing of it is ever run or compiled; a function has a body only where its value matters.
 """
 
+from collections.abc import Iterable
+
 from kerncast.compile.headers import stand_ins
+
+#: Where the members of unknown types go.
+_MEMBERS = "  //members\n"
 
 #: Names that any header of C or CUDA may have brought along.
 RUNTIME = """
 struct KerncastAny {
+  //members
   template <class... A> KerncastAny(A &&...) {}
   template <class T> operator T() const;
   template <class... A> KerncastAny operator()(A &&...) const;
@@ -256,4 +262,11 @@ HEADERS: dict[str, str] = {
     **dict.fromkeys((name for name in stand_ins() if name.startswith("thrust/")), _THRUST),
 }
 
-DECLARATIONS = _INITIALIZER_LIST + RUNTIME + _math() + _vectors()
+#: What other headers than these may have brought along.
+_ALWAYS = "".join(f'#include "{name}"\n' for name in HEADERS if "/" not in name)
+
+
+def declarations(members: Iterable[str] = ()) -> str:
+    """Return the text that stands before a source; ``members`` are names that what is unknown must have."""
+    unknown = "".join(f"template <class... A> KerncastAny {name}(A &&...) const;\n" for name in members)
+    return _INITIALIZER_LIST + RUNTIME.replace(_MEMBERS, unknown) + _math() + _vectors() + _ALWAYS

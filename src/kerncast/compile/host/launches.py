@@ -9,7 +9,7 @@ from clang.cindex import Cursor, CursorKind, TemplateArgumentKind, Type, TypeKin
 from kerncast.compile.host.buffers import buffer_text, struct_text
 from kerncast.compile.host.contents import Contents
 from kerncast.compile.host.device_globals import DeviceGlobals
-from kerncast.compile.host.libclang import written_at
+from kerncast.compile.host.libclang import overloaded, written_at
 from kerncast.compile.host.memory import Function, Memory
 from kerncast.compile.host.program import Program, place_of
 from kerncast.compile.host.tree import Call, Node
@@ -97,15 +97,17 @@ class Launches:
     def _launch(self, site: _Site) -> HostLaunch:
         node, configuration = site.call.node, site.configuration
         kernel = self._kernel(site.kernel)
-        parameters = [child for child in kernel.get_children() if child.kind == CursorKind.PARM_DECL] if kernel else []
+        declared = kernel if kernel is not None else overloaded(site.kernel.cursor)
+        inside = list(declared.get_children()) if declared is not None else []
+        parameters = [child for child in inside if child.kind == CursorKind.PARM_DECL]
         # As the function takes them: an array is a pointer.
-        types = list(kernel.type.argument_types()) if kernel is not None else []
+        types = list(declared.type.argument_types()) if declared is not None else []
         if len(types) != len(parameters):
             types = [each.type for each in parameters]
         written = self._text(site.kernel)
         shared = configuration[2] if len(configuration) > 2 else None
         return HostLaunch(
-            kernel=_instance(kernel) if kernel is not None else _unknown_instance(site.kernel, written),
+            kernel=_instance(kernel) if kernel is not None else _unknown_instance(site.kernel, written, declared),
             written=written,
             place=self._values.where(node),
             grid=self._extent(configuration[0]),
@@ -256,7 +258,7 @@ def _placed(value: HostValue, text: str, parameter: Parameter | None) -> HostVal
 
 def _empty_buffer(pointee: Type) -> str:
     element = parameter_of("", pointee).element
-    if element is None:
+    if element is None or pointee.kind == TypeKind.POINTER:
         return UNDECIDED
     return f"{element}[{UNDECIDED}] {'random' if element.startswith('f') else 'zeros'}"
 
@@ -285,7 +287,10 @@ def _template_argument(kernel: Cursor, place: int) -> Any:
     return None
 
 
-def _unknown_instance(node: Node, written: str) -> str:
-    """Return the name of a kernel of which only the text is known."""
+def _unknown_instance(node: Node, written: str, declared: Cursor | None) -> str:
+    """Return the name of a kernel of which only the text, and perhaps the template, is known."""
     name, bracket, _ = written.partition("<")
+    if declared is not None:
+        is_template = declared.kind == CursorKind.FUNCTION_TEMPLATE
+        return qualified_name(declared) + (f"<{UNDECIDED}>" if is_template else "")
     return f"{name.strip()}<{UNDECIDED}>" if bracket else (name.strip() or node.name or UNDECIDED)

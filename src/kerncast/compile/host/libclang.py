@@ -57,6 +57,14 @@ def operator_of(expression: Cursor) -> int:
     return int(library.clang_getCursorBinaryOperatorKind(expression))
 
 
+def overloaded(expression: Cursor) -> Cursor | None:
+    """Return the only function or template that a name which is not resolved may mean; None where there are more."""
+    for cursor in (expression, *expression.get_children()):
+        if cursor.kind == CursorKind.OVERLOADED_DECL_REF and conf.lib.clang_getNumOverloadedDecls(cursor) == 1:
+            return conf.lib.clang_getOverloadedDecl(cursor, 0)
+    return None
+
+
 def written_at(location: SourceLocation) -> int:
     """Return the offset where a token was written: of an argument of a macro, its own place."""
     offset = ctypes.c_uint()

@@ -1,20 +1,20 @@
 """libclang set up for host code: as nvcc's host compiler sees it, without the headers of a system.
 
-What stays undeclared after the first pass (functions of libraries, types of headers that are missing) is declared as
+What is not declared (functions of libraries, types of headers that are missing) is declared as
 something that may be called with anything, and the source is parsed again: an unknown name would otherwise take the
 whole body of a template with it.
 """
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from clang.cindex import Diagnostic, Index, TranslationUnit, TranslationUnitLoadError
 
 from kerncast.compile.headers import stand_ins
 from kerncast.compile.headers.prelude import PRELUDE
-from kerncast.compile.host.declarations import DECLARATIONS, HEADERS
+from kerncast.compile.host.declarations import HEADERS, declarations
 from kerncast.compile.source.parsing import DEVICE_DECLARATIONS, KEEP_GOING, SHIM_FOLDER, TOOLKIT_SHIMS, ParseOptions
 
 _PRELUDE = f"{SHIM_FOLDER}/kerncast_host.h"
@@ -24,36 +24,52 @@ _OPTIONS = KEEP_GOING | 0x01
 
 #: Names that are declared in the second pass, at most.
 _MOST_DECLARED = 500
+#: A name that is declared may let the parser see further ones.
+_MOST_PASSES = 4
 
 _UNDECLARED = re.compile(r"use of undeclared identifier '(\w+)'")
 _UNKNOWN_TYPE = re.compile(r"unknown type name '(\w+)'")
+_NO_MEMBER = re.compile(r"no member named '(\w+)' in '[\w:]+'")
 _NOT_IN_STD = re.compile(r"no (?:member|type|template) named '(\w+)' in namespace 'std(::\w+)?'")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Missing:
-    """Names that the parser did not know."""
+    """Names that the parser did not know, in the order in which it met them."""
 
-    functions: tuple[str, ...]
-    values: tuple[str, ...]
-    types: tuple[str, ...]
-    of_std: tuple[tuple[str, str], ...]
-    """name, and namespace inside std"""
+    functions: dict[str, None] = field(default_factory=dict)
+    values: dict[str, None] = field(default_factory=dict)
+    types: dict[str, None] = field(default_factory=dict)
+    members: dict[str, None] = field(default_factory=dict)
+    """of what is declared here"""
+    inside: dict[tuple[str, str], None] = field(default_factory=dict)
+    """namespace, and name inside"""
+
+    @property
+    def count(self) -> int:
+        """How many names there are."""
+        return sum(map(len, (self.functions, self.values, self.types, self.members, self.inside)))
 
 
 def parse_host(source: Path, options: ParseOptions) -> TranslationUnit | None:
     """Parse a source for its host code; None where libclang gives up."""
-    unit = _parse(source, options, "")
-    if unit is None:
-        return None
-    extra = _declared(_missing(unit))
-    return (_parse(source, options, extra) or unit) if extra else unit
+    missing = _Missing()
+    unit = _parse(source, options, missing)
+    for _ in range(_MOST_PASSES):
+        known = missing.count
+        if unit is None or known >= _MOST_DECLARED:
+            break
+        _collect(unit, missing)
+        if missing.count == known:
+            break
+        unit = _parse(source, options, missing) or unit
+    return unit
 
 
-def _parse(source: Path, options: ParseOptions, extra: str) -> TranslationUnit | None:
+def _parse(source: Path, options: ParseOptions, missing: _Missing) -> TranslationUnit | None:
     texts = stand_ins() | TOOLKIT_SHIMS | HEADERS
     files = [(f"{SHIM_FOLDER}/{name}", text) for name, text in texts.items()]
-    files.append((_PRELUDE, DEVICE_DECLARATIONS + PRELUDE + DECLARATIONS + extra))
+    files.append((_PRELUDE, DEVICE_DECLARATIONS + PRELUDE + declarations(missing.members) + _declared(missing)))
     try:
         return Index.create().parse(str(source), _arguments(options), files, options=_OPTIONS)
     except TranslationUnitLoadError:
@@ -74,31 +90,24 @@ def _arguments(options: ParseOptions) -> list[str]:
     ]  # fmt: skip
 
 
-def _missing(unit: TranslationUnit) -> _Missing:
-    functions: dict[str, None] = {}
-    values: dict[str, None] = {}
-    types: dict[str, None] = {}
-    of_std: dict[tuple[str, str], None] = {}
+def _collect(unit: TranslationUnit, missing: _Missing) -> None:
+    """Add what the parser did not know."""
     texts: dict[str, bytes] = {}
     for each in unit.diagnostics:
         if each.severity < Diagnostic.Error:
             continue
         if found := _UNDECLARED.search(each.spelling):
-            place = functions if _is_called(each, found[1], texts) else values
-            place[found[1]] = None
+            members = _members(each, found[1], texts)
+            missing.inside |= dict.fromkeys((found[1], member) for member in members)
+            if not members:
+                place = missing.functions if _is_called(each, found[1], texts) else missing.values
+                place[found[1]] = None
         elif found := _UNKNOWN_TYPE.search(each.spelling):
-            types[found[1]] = None
+            missing.types[found[1]] = None
         elif found := _NOT_IN_STD.search(each.spelling):
-            of_std[found[1], (found[2] or "").removeprefix("::")] = None
-        if len(functions) + len(values) + len(types) + len(of_std) >= _MOST_DECLARED:
-            break
-    unknown = set(types) | set(functions)
-    return _Missing(
-        tuple(name for name in functions if name not in types),
-        tuple(name for name in values if name not in unknown),
-        tuple(types),
-        tuple(of_std),
-    )
+            missing.inside["std" + (found[2] or ""), found[1]] = None
+        elif found := _NO_MEMBER.search(each.spelling):
+            missing.members[found[1]] = None
 
 
 def _is_called(diagnostic: Diagnostic, name: str, texts: dict[str, bytes]) -> bool:
@@ -106,12 +115,7 @@ def _is_called(diagnostic: Diagnostic, name: str, texts: dict[str, bytes]) -> bo
     place = diagnostic.location
     if place.file is None:
         return True
-    if place.file.name not in texts:
-        try:
-            texts[place.file.name] = Path(place.file.name).read_bytes()
-        except OSError:
-            texts[place.file.name] = b""
-    text = texts[place.file.name]
+    text = _text(place.file.name, texts)
     pattern = re.compile(rb"\b" + name.encode() + rb"\s*(?:\(|<[^;(){}]*>\s*\()")
     # In a macro the place is that of its use.
     return pattern.match(text, place.offset) is not None or (
@@ -119,17 +123,38 @@ def _is_called(diagnostic: Diagnostic, name: str, texts: dict[str, bytes]) -> bo
     )
 
 
+def _members(diagnostic: Diagnostic, name: str, texts: dict[str, bytes]) -> list[str]:
+    """Return what a file names in a namespace that is unknown; nothing where the name is none."""
+    place = diagnostic.location
+    text = _text(place.file.name, texts) if place.file is not None else b""
+    if not re.compile(name.encode() + rb"\s*::").match(text, place.offset):
+        return []
+    found = re.findall(rb"\b" + name.encode() + rb"\s*::\s*([A-Za-z_]\w*)", text)
+    return [member.decode() for member in dict.fromkeys(found)][:_MOST_DECLARED]
+
+
+def _text(name: str, texts: dict[str, bytes]) -> bytes:
+    if name not in texts:
+        try:
+            texts[name] = Path(name).read_bytes()
+        except OSError:
+            texts[name] = b""
+    return texts[name]
+
+
 def _declared(missing: _Missing) -> str:
-    rows = [f"template <class... A> KerncastAny {name}(A &&...);" for name in _plain(missing.functions)]
-    rows += [f"extern KerncastAny {name};" for name in _plain(missing.values)]
-    rows += [
-        f"struct {name} : KerncastAny {{ template <class... A> {name}(A &&...) {{}} }};"
-        for name in _plain(missing.types)
-    ]
-    for name, inside in missing.of_std:
-        declared = f"template <class... A> KerncastAny {name}(A &&...);"
-        rows.append(f"namespace std {{ {f'namespace {inside} {{ {declared} }}' if inside else declared} }}")
-    return "\n".join(rows) + "\n" if rows else ""
+    types = set(missing.types)
+    functions = [name for name in _plain(missing.functions) if name not in types]
+    values = [name for name in _plain(missing.values) if name not in types and name not in missing.functions]
+    rows = [f"template <class... A> KerncastAny {name}(A &&...);" for name in functions]
+    rows += [f"extern KerncastAny {name};" for name in values]
+    rows += [f"namespace {namespace} {{ {_type(name)} }}" for namespace, name in missing.inside]
+    rows += [_type(name) for name in _plain(missing.types)]
+    return "\n".join(rows) + "\n"
+
+
+def _type(name: str) -> str:
+    return f"struct {name} : KerncastAny {{ template <class... A> {name}(A &&...) {{}} }};"
 
 
 def _plain(names: Iterable[str]) -> list[str]:

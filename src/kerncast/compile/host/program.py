@@ -258,12 +258,20 @@ def _passed(call: Call, callee: Node | None) -> Iterator[Write]:
             place = place_of(plain.children[0]) if plain.children else None
         elif by_reference or (which < len(parameters) and _is_reference(parameters[which].cursor)):
             place = place_of(argument)
+        elif callee is None and _points_to_pointer(plain):
+            place = place_of(argument)
+            place = Place(place.root, (*place.path, POINTEE)) if place else None
         elif _may_be_written_through(argument, callee):
             place, is_through = place_of(argument), True
         else:
             continue
         if place is not None:
             yield Write(call.node, place, WriteKind.PASSED, None, call, which, is_through)
+
+
+def _points_to_pointer(node: Node) -> bool:
+    """Whether a function that is not known may put another pointer behind this one."""
+    return bool(node.type.kind == TypeKind.POINTER and node.type.get_pointee().kind == TypeKind.POINTER)
 
 
 def _is_reference(parameter: Cursor) -> bool:
