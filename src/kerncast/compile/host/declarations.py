@@ -146,7 +146,7 @@ public:
 }
 """
 
-_VECTOR = '#pragma once\n#include "cstddef"\n#include "algorithm"\n' + (
+_VECTOR = '#pragma once\n#include "cstddef"\n#include "algorithm"\n#include "utility"\n' + (
     "namespace std {" + _CONTAINER.format(name="vector") + "}\n"
 )
 _THRUST = (
@@ -203,6 +203,7 @@ struct random_device : KerncastAny { random_device(); unsigned operator()(); };
 _STRING = """#pragma once
 #include "vector"
 namespace std {
+template <class A, class B> pair<A, B> make_pair(A, B);
 struct string : vector<char> {
   template <class... A> string(A &&...) {}
   const char *c_str() const; size_t length() const; template <class T> bool operator==(const T &) const;
@@ -263,7 +264,8 @@ HEADERS: dict[str, str] = {
 }
 
 #: What other headers than these may have brought along.
-_ALWAYS = "".join(f'#include "{name}"\n' for name in HEADERS if "/" not in name)
+_BASE = ("cstddef", "cstdint", "type_traits", "limits", "algorithm", "utility", "array")
+_ALWAYS = "\n" + "".join(f'#include "{name}"\n' for name in (*_BASE, *HEADERS) if "/" not in name)
 
 
 def declarations(members: Iterable[str] = ()) -> str:
