@@ -147,7 +147,8 @@ def test_integers_say_that_their_contents_decide(tmp_path: Path) -> None:
 
 def test_an_array_parameter_is_a_pointer(tmp_path: Path) -> None:
     launch = only(
-        main("void *d; cudaMalloc(&d, 80); k<<<1, 1>>>((float(*)[5])d);", "__global__ void k(float x[][5]) {}\n"), tmp_path
+        main("void *d; cudaMalloc(&d, 80); k<<<1, 1>>>((float(*)[5])d);", "__global__ void k(float x[][5]) {}\n"),
+        tmp_path,
     )
     assert argument(launch, "x").value == "f32[4, 5] random"
 
@@ -161,7 +162,9 @@ def test_an_array_parameter_is_a_pointer(tmp_path: Path) -> None:
     ],
 )
 def test_a_struct_by_value(body: str, expected: str, tmp_path: Path) -> None:
-    launch = only(main(f"{body} k<<<1, 1>>>(s);", "struct S { int a; float b; };\n__global__ void k(S s) {}\n"), tmp_path)
+    launch = only(
+        main(f"{body} k<<<1, 1>>>(s);", "struct S { int a; float b; };\n__global__ void k(S s) {}\n"), tmp_path
+    )
     assert argument(launch, "s").value == expected
 
 

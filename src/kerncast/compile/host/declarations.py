@@ -203,7 +203,6 @@ struct random_device : KerncastAny { random_device(); unsigned operator()(); };
 _STRING = """#pragma once
 #include "vector"
 namespace std {
-template <class A, class B> pair<A, B> make_pair(A, B);
 struct string : vector<char> {
   template <class... A> string(A &&...) {}
   const char *c_str() const; size_t length() const; template <class T> bool operator==(const T &) const;

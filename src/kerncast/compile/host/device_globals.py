@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from clang.cindex import Cursor, CursorKind, Type, TypeKind, conf
 
 from kerncast.compile.host.buffers import layout
+from kerncast.compile.host.libclang import overloads
 from kerncast.compile.host.program import POINTEE
 from kerncast.compile.host.tree import Call
 from kerncast.compile.host.undecided import Undecided
@@ -34,7 +35,7 @@ class DeviceGlobals:
         if not self._copies:
             return ()
         named = set(_named(kernel, set()))
-        return tuple(self._value(*found) for key, found in self._copies.items() if key in named or None in named)
+        return tuple(self._value(*found) for key, found in self._copies.items() if key in named)
 
     def _value(self, variable: Cursor, calls: list[Call]) -> HostArgument:
         type_ = variable.type.get_canonical()
@@ -71,16 +72,16 @@ def _contents(type_: Type) -> tuple[str, tuple[str, ...], str | None]:
     return f"{element}[{size // ELEMENT_BYTES[element]}] {fill}", ("contents are assumed",), None
 
 
-def _named(cursor: Cursor, seen: set[int]) -> Iterator[int | None]:
-    """Yield the variables that a function names, in itself or in what it calls; None where a call is not resolved."""
+def _named(cursor: Cursor, seen: set[int]) -> Iterator[int]:
+    """Yield the variables that a function names, in itself or in what it may call."""
     template = conf.lib.clang_getSpecializedCursorTemplate(cursor)
     cursor = (template or cursor).get_definition() or cursor
     if int(cursor.hash) in seen:
         return
     seen.add(int(cursor.hash))
     for child in cursor.walk_preorder():
-        if child.kind == CursorKind.OVERLOADED_DECL_REF:
-            yield None
+        for meant in overloads(child):
+            yield from _named(meant, seen)
         if child.kind != CursorKind.DECL_REF_EXPR or child.referenced is None:
             continue
         meant = child.referenced.canonical

@@ -220,6 +220,9 @@ class Launches:
     def _described(self, node: Node) -> str:
         """Return the text of an expression; of a variable that is set once, how it is set."""
         text = self._text(node)
+        call = node.plain.call
+        if call is not None and call.is_constructor and call.arguments and all(a.line == 0 for a in call.arguments[1:]):
+            node = call.arguments[0]  # a variable that becomes a dim3
         place = place_of(node)
         writes = [] if place is None else self._program.writes.get(place.root, [])
         if place is None or place.path or len(writes) != 1 or writes[0].node.function is not node.function:

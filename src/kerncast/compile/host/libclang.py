@@ -57,11 +57,20 @@ def operator_of(expression: Cursor) -> int:
     return int(library.clang_getCursorBinaryOperatorKind(expression))
 
 
+def overloads(expression: Cursor) -> list[Cursor]:
+    """Return the functions that a name which is not resolved may mean."""
+    if expression.kind != CursorKind.OVERLOADED_DECL_REF:
+        return []
+    count = conf.lib.clang_getNumOverloadedDecls(expression)
+    return [conf.lib.clang_getOverloadedDecl(expression, index) for index in range(count)]
+
+
 def overloaded(expression: Cursor) -> Cursor | None:
     """Return the only function or template that a name which is not resolved may mean; None where there are more."""
     for cursor in (expression, *expression.get_children()):
-        if cursor.kind == CursorKind.OVERLOADED_DECL_REF and conf.lib.clang_getNumOverloadedDecls(cursor) == 1:
-            return conf.lib.clang_getOverloadedDecl(cursor, 0)
+        found = overloads(cursor)
+        if len(found) == 1:
+            return found[0]
     return None
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
 
-from clang.cindex import Cursor, CursorKind, Type, conf
+from clang.cindex import Cursor, CursorKind, Type, TypeKind, conf
 
 #: Nodes of all functions together, and of one list of initial values; what is beyond is left out.
 _MOST_NODES = 400_000
@@ -162,6 +162,8 @@ def _call(node: Node) -> Call | None:
     meant = node.meant
     if meant is not None and meant.kind == CursorKind.CONSTRUCTOR:
         return Call(node, None, children)
+    if meant is None and len(children) == 1 and node.type.kind == TypeKind.RECORD == children[0].type.kind:
+        return Call(node, None, children)  # before C++17, a temporary is moved by a constructor without a name
     if not children:
         return Call(node, node, []) if meant is not None and meant.kind in FUNCTIONS else None
     if node.name.startswith("operator") and len(children) > 1 and children[1].plain.name.startswith("operator"):

@@ -1,0 +1,133 @@
+"""kerncast init from its command line to a forecast: skeleton, file, JSON, what is left to decide, what is refused."""
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "init"
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+Write = Callable[[str, str], Path]
+
+DECIDED = """#include <cstdio>
+template <class T> __global__ void fill(T *x, int n, T value) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) x[i] = value;
+}
+__global__ void never(float *x, int) { x[0] = 1; }
+int main() {
+  const int n = 1000;
+  float *x;
+  cudaMalloc(&x, n * sizeof(float));
+  fill<<<(n + 255) / 256, 256>>>(x, n, 2.0f);
+}
+"""
+
+
+def test_the_skeleton_is_alone_on_stdout(kerncast: Run, tmp_path: Path) -> None:
+    (tmp_path / "blur.cu").write_bytes((GOLDEN / "blur.cu").read_bytes())
+    done = kerncast("init", "blur.cu", "--argv", "1920 1080")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == (GOLDEN / "blur.toml").read_text(encoding="utf-8")
+
+
+def test_a_file_that_is_decided_is_forecast_at_once(kerncast: Run, write: Write, tmp_path: Path) -> None:
+    write("k.cu", DECIDED)
+    (tmp_path / "out").mkdir()
+    done = kerncast("init", "k.cu", "--kernel", "fill", "-o", "out/launch.toml")
+    assert done.returncode == 0, done.stderr
+    assert "out/launch.toml: 1 launch\n" in done.stdout
+    assert "decide" not in done.stdout
+    assert 'source = "../k.cu"' in (tmp_path / "out" / "launch.toml").read_text(encoding="utf-8")
+    forecast = kerncast("predict", "out/launch.toml", "--gpu", "t4", "--model", "roofline", "--json")
+    assert forecast.returncode == 0, forecast.stderr
+    assert json.loads(forecast.stdout)["predictions"][0]["kernel"] == "fill<float>"
+
+
+def test_what_is_left_to_decide_is_an_error_that_names_it(kerncast: Run, write: Write, tmp_path: Path) -> None:
+    write("k.cu", DECIDED)
+    done = kerncast("init", "k.cu", "--kernel", "never", "-o", "launch.toml")
+    assert "left to decide:" in done.stdout
+    refused = kerncast("predict", "launch.toml", "--gpu", "t4")
+    assert refused.returncode == 2
+    assert "4 values are not decided: launch 0 (never) grid, line" in refused.stderr
+    text = (tmp_path / "launch.toml").read_text(encoding="utf-8")
+    for before, after in (('["?"]', "[1]"), ("f32[?]", "f32[8]"), ('"?"', "5")):
+        text = text.replace(before, after)
+    write("launch.toml", text)
+    assert kerncast("predict", "launch.toml", "--gpu", "t4", "--model", "roofline").returncode == 0
+
+
+def test_json_is_a_promise(kerncast: Run, write: Write) -> None:
+    write("k.cu", DECIDED)
+    found = json.loads(kerncast("init", "k.cu", "--json").stdout)
+    assert set(found) == {"schema_version", "kernels", "launches", "undecided"}
+    assert [set(each) for each in found["kernels"]] == [
+        {"kernel", "template_parameters", "signature", "line", "launches"}
+    ] * 2
+    first = found["launches"][0]
+    assert set(first) == {"kernel", "written", "place", "grid", "block", "shared_bytes", "args", "globals"}
+    assert first["grid"] == {
+        "value": [4], "decided": True, "expression": "(n + 255) / 256", "place": "k.cu:11", "notes": [], "reason": None,
+    }  # fmt: skip
+    assert first["args"]["n"]["type"] == "int"
+    assert found["undecided"][0] == {
+        "launch": 1, "kernel": "never", "key": "grid", "expression": "", "place": "",
+        "reason": "nothing here launches this kernel",
+    }  # fmt: skip
+
+
+def test_a_file_that_is_there_is_kept(kerncast: Run, write: Write, tmp_path: Path) -> None:
+    write("k.cu", DECIDED)
+    write("launch.toml", "mine")
+    done = kerncast("init", "k.cu", "-o", "launch.toml")
+    assert (done.returncode, (tmp_path / "launch.toml").read_text(encoding="utf-8")) == (2, "mine")
+    assert "--force" in done.stderr
+    assert kerncast("init", "k.cu", "-o", "launch.toml", "--force").returncode == 0
+
+
+def test_options_of_the_compiler_are_kept(kerncast: Run, write: Write, tmp_path: Path) -> None:
+    (tmp_path / "inc").mkdir()
+    write("inc/size.h", "constexpr int size = WIDTH * 2;\n")
+    write("k.cu", '#include "size.h"\n__global__ void k(int n) {}\nint main() { k<<<size, 1>>>(WIDTH); }\n')
+    done = kerncast("init", "k.cu", "-I", "inc", "-D", "WIDTH=8", "--std", "c++14")
+    assert done.returncode == 0, done.stderr
+    for line in ('include = ["inc"]', 'defines = { WIDTH = "8" }', 'std = "c++14"', "grid = [16]", "n = 8 "):
+        assert line in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "status", "words"),
+    [
+        (None, (), 2, "no such file"),
+        ("int main() {}", (), 2, "no kernel found"),
+        (DECIDED, ("--kernel", "fil"), 2, "Did you mean fill?"),
+        (DECIDED, ("--argv", "'open"), 2, "open quote"),
+        (DECIDED, ("-D", "1=2"), 2, "--define"),
+        (DECIDED, ("-I", "nowhere"), 2, "no such folder"),
+        (DECIDED, ("--std", "c++99"), 2, "--std"),
+        (DECIDED, ("-o", "no/folder.toml"), 2, "cannot be written"),
+        ("\0", (), 2, ""),
+        ("__global__ void k(int n) {}\nint f(int n) { return f(n + 1) + f(n); }\nint main() { k<<<f(1), 1>>>(1); }\n",
+         (), 0, ""),
+        ("__global__ void k(int n) {}\nint main() { int a = rand(); k<<<1, 1>>>(" + "+".join(["a"] * 3000) + "); }\n",
+         (), 0, ""),
+        ("__global__ void k(int n) {}\nconst int t[] = {" + "1," * 200_000 + "};\nint main() { k<<<t[2], 1>>>(t[3]); }\n",
+         (), 0, ""),
+        ("__global__ void k(int n) {}\nint main() { k<<<1, 1>>>((((", (), 0, ""),
+        ("__global__ void k(int n) {}\nint main() {" + "{" * 5000 + "k<<<1, 1>>>(1);" + "}" * 5000 + "}", (), None, ""),
+    ],
+)  # fmt: skip
+def test_odd_and_hostile_sources(
+    kerncast: Run, write: Write, text: str | None, options: tuple[str, ...], status: int | None, words: str
+) -> None:  # fmt: skip
+    if text is not None:
+        write("k.cu", text)
+    done = kerncast("init", "k.cu", *options)
+    assert done.returncode == status if status is not None else done.returncode in {0, 2}
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stderr.count("\n") <= 2
