@@ -7,6 +7,7 @@ follow (functions, includes) has no effect.
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from kerncast.compile.headers import header_folders, stand_ins
@@ -17,6 +18,7 @@ _NAMES = ("GNUmakefile", "makefile", "Makefile")
 #: The source may lie in a folder of the one that is built.
 _MOST_PARENTS = 2
 _MOST_BYTES = 2**20
+#: Letters of a variable, and of a text whose variables are replaced.
 _MOST_EXPANSIONS = 2**16
 _DEEPEST = 20
 
@@ -101,7 +103,10 @@ def macros_caveat(options: BuildOptions, macros: Sequence[tuple[str, str]]) -> s
 
 def _included(file: Path) -> list[str]:
     try:
-        text = file.read_bytes()[:_MOST_SCANNED_BYTES]
+        if not file.is_file():  # a pipe would be waited for
+            return []
+        with file.open("rb") as stream:
+            text = stream.read(_MOST_SCANNED_BYTES)
     except OSError:
         return []
     return [match[1].decode(errors="replace") for match in _INCLUDE.finditer(text)]
@@ -190,7 +195,7 @@ def _assign(line: str, values: dict[str, str], recipes: list[str]) -> None:
         return
     name, kind, value = match[1], match[2], match[3].strip()
     if kind == "+":
-        values[name] = f"{values.get(name, '')} {value}".strip()
+        values[name] = f"{values.get(name, '')} {value}".strip()[:_MOST_EXPANSIONS]
     elif kind != "?" or name not in values:
         values[name] = _expanded(value, values) if kind in {":", "::"} else value
 
@@ -207,13 +212,17 @@ def _holds(condition: str, values: dict[str, str]) -> bool:
     return is_equal == (match[1] == "ifeq")
 
 
+def _next_of(values: Iterator[str], _: re.Match[str]) -> str:
+    return next(values)
+
+
 def _expanded(text: str, values: dict[str, str]) -> str:
     """Replace the variables in a text by what they hold, some levels deep."""
     for _ in range(_DEEPEST):
         if "$" not in text:
             break
-        replaced = _REFERENCE.sub(lambda match: values.get(match[1] or match[2] or match[3], ""), text)
-        if replaced == text or len(replaced) > _MOST_EXPANSIONS:
+        found = [values.get(match[1] or match[2] or match[3], "") for match in _REFERENCE.finditer(text)]
+        if not found or len(text) + sum(map(len, found)) > _MOST_EXPANSIONS:
             break
-        text = replaced
+        text = _REFERENCE.sub(partial(_next_of, iter(found)), text)
     return text

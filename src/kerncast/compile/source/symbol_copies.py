@@ -5,8 +5,9 @@ Only what the text itself says is taken: an array or a number with literal initi
 
 import re
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 _CALL = re.compile(r"\b(cudaMemcpyToSymbol(?:Async)?|cudaGetSymbolAddress)\s*(?:<[^<>;]*>\s*)?\(")
 #: Calls after which the host can write the variable without naming it again.
@@ -20,6 +21,8 @@ _SIZE = re.compile(r"sizeof\s*\(?\s*(\w[\w\s]*?)\s*\)?")
 _LITERAL = re.compile(r"([+-]?\s*)(0[xX][0-9a-fA-F]+|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|true|false)[uUlLfF]*")
 _WORDS = {"true": 1, "false": 0}
 _MOST_VALUES = 1 << 16
+_MOST_CALLS = 200
+_LONGEST_CALL = 2000
 
 #: How struct packs one element, by the type's name in C++ without const and static.
 _CODES = {
@@ -33,7 +36,10 @@ _TYPES = "|".join(sorted((re.escape(name).replace(r"\ ", r"\s+") for name in _CO
 #: A variable of the device may have the name of the host's.
 _ON_DEVICE = re.compile(r"\b__(?:constant|device|shared|managed)__\s*\Z")
 _FARTHEST_BEFORE = 100
-_CONSTANT = re.compile(r"\b(?:const|constexpr)\b")
+_HEAD = re.compile(rf"(?:\b(?:static|const|constexpr)\s+)*\b(?P<type>{_TYPES})\s+(?:const\s+)?\Z")
+_TAIL = re.compile(r"\s*(?P<extents>(?:\[[^\[\]]*\]\s*)*)(?:=\s*(?P<value>\{[^;]*\}|[^;,{}()]*)\s*)?[;,]")
+_LONGEST_VALUE = 1 << 20
+_MOST_USES = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +58,8 @@ def symbol_copies(text: bytes) -> tuple[SymbolCopy, ...]:
     if b"Symbol" not in text:
         return ()
     code = _HIDDEN.sub(_spaces, text.decode(errors="replace"))
-    return tuple(copy for match in _CALL.finditer(code) if (copy := _copy(code, match)) is not None)
+    calls = islice(_CALL.finditer(code), _MOST_CALLS)
+    return tuple(copy for match in calls if (copy := _copy(code, match)) is not None)
 
 
 def _copy(code: str, match: re.Match[str]) -> SymbolCopy | None:
@@ -90,7 +97,7 @@ def _arguments(code: str, start: int) -> tuple[int, list[str]]:
     """Return where the call that begins before ``start`` ends, and the texts of its arguments."""
     depth, first = 1, start
     found: list[str] = []
-    for place in range(start, len(code)):
+    for place in range(start, min(start + _LONGEST_CALL, len(code))):
         letter = code[place]
         depth += (letter in "([{") - (letter in ")]}")
         if depth == 0 or (letter == "," and depth == 1):
@@ -98,51 +105,67 @@ def _arguments(code: str, start: int) -> tuple[int, list[str]]:
             first = place + 1
         if depth == 0:
             return place, found
-    return len(code), found
+    return start, found
 
 
 def _plain_data(code: str, name: str, call: tuple[int, int]) -> bytes | None:
     """Return the bytes of a variable of the host, None where the text does not say them."""
-    declarations = list(_declarations(code, name))
-    if len(declarations) != 1:
+    uses = list(islice(re.finditer(rf"\b{re.escape(name)}\b", code), _MOST_USES + 1))
+    declarations = [declared for use in uses if (declared := _declaration(code, use)) is not None]
+    if len(declarations) != 1 or len(uses) > _MOST_USES:
         return None
     declared = declarations[0]
-    if not _CONSTANT.search(declared["before"]) and _is_used_elsewhere(code, name, (declared.span(), call)):
+    spans = (declared.span, call)
+    if not declared.is_constant and any(_may_change(code, use.start(), spans) for use in uses):
         return None
-    values = _values(declared["value"])
-    extents = re.findall(r"\[\s*(\w*)\s*\]", declared["extents"])
-    if values is None or not all(extent.isdigit() or not extent for extent in extents):
+    values = _values(declared.value)
+    if values is None or not all(extent.isdigit() or not extent for extent in declared.extents):
         return None
     count = 1
-    for extent in extents:
+    for extent in declared.extents:
         count *= int(extent or len(values))
-    is_nested = declared["value"].count("{") > 1
+    is_nested = declared.value.count("{") > 1
     if len(values) > count or count > _MOST_VALUES or (is_nested and len(values) < count):
         return None
-    code_of_type = _CODES[" ".join(declared["type"].split())]
-    return _packed([*values, *[0] * (count - len(values))], code_of_type)
+    return _packed([*values, *[0] * (count - len(values))], _CODES[declared.type])
 
 
-def _declarations(code: str, name: str) -> Iterator[re.Match[str]]:
-    pattern = (
-        rf"(?P<before>(?:\b(?:static|const|constexpr)\s+)*)\b(?P<type>{_TYPES})\s+(?:const\s+)?{re.escape(name)}\b\s*"
-        r"(?P<extents>(?:\[[^\[\]]*\]\s*)*)(?:=\s*(?P<value>\{[^;]*\}|[^;,{}()]*)\s*)?[;,]"
+@dataclass(frozen=True, slots=True)
+class _Declared:
+    """A declaration with an initial value."""
+
+    span: tuple[int, int]
+    type: str
+    is_constant: bool
+    extents: tuple[str, ...]
+    value: str
+
+
+def _declaration(code: str, use: re.Match[str]) -> _Declared | None:
+    """Return the declaration in which a name stands, where it is one of a number or of an array on the host."""
+    first = max(0, use.start() - _FARTHEST_BEFORE)
+    head = _HEAD.search(code, first, use.start())
+    tail = _TAIL.match(code, use.end(), use.end() + _LONGEST_VALUE)
+    if head is None or tail is None or _ON_DEVICE.search(code, first, head.start()):
+        return None
+    words = head[0].split()
+    return _Declared(
+        span=(head.start(), tail.end()),
+        type=" ".join(head["type"].split()),
+        is_constant="const" in words or "constexpr" in words,
+        extents=tuple(part.strip() for part in re.findall(r"\[([^\[\]]*)\]", tail["extents"])),
+        value=tail["value"] or "",
     )
-    for match in re.finditer(pattern, code):
-        if not _ON_DEVICE.search(code, max(0, match.start() - _FARTHEST_BEFORE), match.start()):
-            yield match
 
 
-def _is_used_elsewhere(code: str, name: str, spans: Sequence[tuple[int, int]]) -> bool:
+def _may_change(code: str, place: int, spans: Sequence[tuple[int, int]]) -> bool:
     """Whether a name that is not const stands where its value might change; inside sizeof it does not."""
-    for use in re.finditer(rf"\b{re.escape(name)}\b", code):
-        inside = any(start <= use.start() < end for start, end in spans)
-        if not inside and not re.search(r"\bsizeof\s*\(?\s*\Z", code[max(0, use.start() - 20) : use.start()]):
-            return True
-    return False
+    if any(start <= place < end for start, end in spans):
+        return False
+    return not re.search(r"\bsizeof\s*\(?\s*\Z", code[max(0, place - 20) : place])
 
 
-def _values(text: str | None) -> list[float] | None:
+def _values(text: str) -> list[float] | None:
     """Return the numbers of an initial value, None where one of them is no literal."""
     if not text:
         return None
