@@ -16,6 +16,7 @@ ELEMENT_BYTES = {
 _BUFFER = re.compile(r"\s*([a-z]+\d+)\s*\[([^\]]*)\]\s*(.*?)\s*", re.DOTALL)
 _FILL = re.compile(r"(zeros|ones|random|iota|randint|file)\s*(?:\((.*)\))?", re.DOTALL)
 _STRUCT = re.compile(r"\s*bytes\(\s*((?:[0-9a-fA-F]{2}\s*)+)\)\s*")
+_REFERENCE = re.compile(r"\s*&\s*([A-Za-z_]\w*)\s*(?:\[\s*(\d{1,18})\s*\]\s*)?")
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 
 
@@ -67,7 +68,19 @@ class Struct:
         return f"bytes({self.data.hex()})"
 
 
-Value = bool | int | float | Buffer | Struct
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A pointer into the buffer of another argument."""
+
+    name: str
+    offset: int = 0
+    """in elements of that buffer"""
+
+    def __str__(self) -> str:
+        return f"&{self.name}[{self.offset}]"
+
+
+Value = bool | int | float | Buffer | Struct | Reference
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +92,7 @@ class Argument:
 
 
 def parse_value(value: object, where: str, folder: Path) -> Value:
-    """Return what an argument means: a number, a buffer ``TYPE[SHAPE] FILL`` or ``bytes(hex)``."""
+    """Return what an argument means: a number, a buffer ``TYPE[SHAPE] FILL``, ``bytes(hex)`` or ``&x[128]``."""
     if isinstance(value, bool | int | float):
         return value
     if not isinstance(value, str):
@@ -87,6 +100,9 @@ def parse_value(value: object, where: str, folder: Path) -> Value:
     struct = _STRUCT.fullmatch(value)
     if struct:
         return Struct(bytes.fromhex(struct[1]))
+    reference = _REFERENCE.fullmatch(value)
+    if reference:
+        return Reference(reference[1], int(reference[2] or 0))
     match = _BUFFER.fullmatch(value)
     if match:
         return Buffer(*_parse_buffer(match, where, folder))
@@ -95,7 +111,8 @@ def parse_value(value: object, where: str, folder: Path) -> Value:
 
 _ARGUMENT_CURE = (
     'Write a number, a buffer such as "f32[1024] random" (u8 i8 … u64 i64 f16 f32 f64; zeros, ones, random, '
-    'iota, randint(lo, hi), file(path.npy)), or a struct as "bytes(00ff…)".'
+    'iota, randint(lo, hi), file(path.npy)), a struct as "bytes(00ff…)", or "&x[128]" for a place '
+    "in the buffer of argument x."
 )
 
 

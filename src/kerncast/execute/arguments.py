@@ -9,7 +9,7 @@ import numpy as np
 
 from kerncast.compile import KernelSignature, Parameter
 from kerncast.errors import LaunchError
-from kerncast.launch import Argument, Buffer, Launch, Struct
+from kerncast.launch import ELEMENT_BYTES, Argument, Buffer, Launch, Reference, Struct
 from kerncast.ptx.module import Variable
 
 
@@ -50,21 +50,56 @@ def bind_arguments(
             cure="Give one argument per parameter, in their order.",
         )
     bound = tuple(BoundArgument(*each) for each in zip(arguments, parameters, declared, strict=True))
+    buffers = _buffers(bound)
     for one in bound:
-        _check_kind(one, f"{launch.label}, argument {one.argument.name}")
+        where = f"{launch.label}, argument {one.argument.name}"
+        if isinstance(one.argument.value, Reference):
+            _check_reference(one, one.argument.value, buffers, where)
+        else:
+            _check_kind(one, where)
     return bound
+
+
+def _buffers(bound: tuple[BoundArgument, ...]) -> dict[str, Buffer]:
+    return {one.argument.name: one.argument.value for one in bound if isinstance(one.argument.value, Buffer)}
+
+
+def _check_reference(one: BoundArgument, value: Reference, buffers: dict[str, Buffer], where: str) -> None:
+    if one.kind not in {"pointer", "unknown"} or one.parameter.nbytes != 8 or one.is_float:
+        raise LaunchError(f"{value} is given for a parameter that is no pointer", where=where, cure="Give a number.")
+    if value.name not in buffers:
+        known = f"Arguments with a buffer: {', '.join(buffers)}." if buffers else "No argument has one."
+        raise LaunchError(f"no argument {value.name} has a buffer", where=where, cure=known)
+    count = buffers[value.name].count
+    if value.offset >= count:
+        raise LaunchError(
+            f"{value} lies outside {value.name}, which has {count} elements",
+            where=where,
+            cure=f"Give 0 to {count - 1}.",
+        )
+
+
+def own_buffers(bound: tuple[BoundArgument, ...]) -> frozenset[str]:
+    """Return the parameters that point to a buffer which no other one reaches; none where some share buffers."""
+    if any(isinstance(one.argument.value, Reference) for one in bound):
+        return frozenset()
+    return frozenset(one.parameter.name for one in bound if isinstance(one.argument.value, Buffer))
 
 
 def pack_parameters(bound: tuple[BoundArgument, ...], addresses: list[int], offsets: list[int]) -> bytes:
     """Return the parameter block: each argument at its offset; ``addresses`` are those of the buffers, in order."""
     data = bytearray(offsets[-1] + bound[-1].parameter.nbytes if bound else 0)
     following = iter(addresses)
+    held = {name: place for (name, _), place in zip(_buffers(bound).items(), addresses, strict=False)}
     for one, offset in zip(bound, offsets, strict=True):
         value = one.argument.value
         if isinstance(value, Buffer):
             raw = struct.pack("<Q", next(following))
         elif isinstance(value, Struct):
             raw = value.data
+        elif isinstance(value, Reference):
+            element = ELEMENT_BYTES[_buffers(bound)[value.name].element]
+            raw = struct.pack("<Q", held[value.name] + value.offset * element)
         else:
             raw = pack_number(one, value)
         data[offset : offset + len(raw)] = raw
@@ -98,7 +133,7 @@ def _check_kind(one: BoundArgument, where: str) -> None:
             )
     elif one.kind == "pointer":
         if isinstance(value, Struct) or value != 0:
-            cure = 'Give a buffer such as "f32[1024] random", or 0.'
+            cure = 'Give a buffer such as "f32[1024] random", a place in another one such as "&x[128]", or 0.'
             raise LaunchError("a pointer is given neither a buffer nor 0", where=where, cure=cure)
     elif isinstance(value, Struct):
         if len(value.data) != size:

@@ -4,13 +4,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from kerncast.compile import CompiledKernel
+from kerncast.execute.arguments import own_buffers
 from kerncast.execute.budget import nominal_seconds
 from kerncast.execute.prepare import prepare
 from kerncast.execute.sample import Sampler
 from kerncast.execute.state import Setting
 from kerncast.execute.touched import Touched
 from kerncast.footprint import FootprintCurve
-from kerncast.launch import Buffer
 from kerncast.trace import Trace
 
 
@@ -50,8 +50,7 @@ class Executed:
 
         if self.original is not None:
             return self.original.is_independent
-        buffers = frozenset(a.parameter.name for a in self.setting.arguments if isinstance(a.argument.value, Buffer))
-        return blocks_are_independent(self.setting.program, buffers)
+        return blocks_are_independent(self.setting.program, own_buffers(self.setting.arguments))
 
     def fresh(self) -> Setting:
         """Return a setting in which blocks can run as if none had run before, with nothing touched."""

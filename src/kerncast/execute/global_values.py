@@ -16,7 +16,7 @@ from kerncast.compile import DeviceVariable, Parameter
 from kerncast.errors import LaunchError
 from kerncast.execute.arguments import BoundArgument, check_number, pack_number
 from kerncast.execute.fill import fill_buffer
-from kerncast.launch import ELEMENT_BYTES, Argument, Buffer, Launch, Struct
+from kerncast.launch import ELEMENT_BYTES, Argument, Buffer, Launch, Reference, Struct
 from kerncast.ptx.module import Variable
 from kerncast.ptx.names import source_name
 
@@ -52,7 +52,7 @@ class GlobalValue:
             fill_buffer(data, value, np.random.default_rng([launch.seed, _FIRST_PLACE + self.place]), self.where)
         elif isinstance(value, Struct):
             data[:] = np.frombuffer(value.data, np.uint8)
-        else:
+        elif not isinstance(value, Reference):
             data[:] = np.frombuffer(pack_number(_as_parameter(self), value), np.uint8)
 
 
@@ -179,6 +179,10 @@ def _check(value: GlobalValue) -> None:
     elif isinstance(given, Struct):
         if len(given.data) != size:
             raise _wrong_size(value, len(given.data))
+    elif isinstance(given, Reference):
+        raise LaunchError(
+            f"{given} is given for a variable", where=value.where, cure="Only arguments may share a buffer."
+        )
     elif variable.count != 1 or (variable.type == "b8" and size != 1):
         raise LaunchError(
             f"a number is given for {_described(value)}",

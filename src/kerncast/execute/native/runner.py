@@ -6,13 +6,13 @@ from functools import lru_cache
 import numpy as np
 
 from kerncast.execute.arena import check_room
+from kerncast.execute.arguments import own_buffers
 from kerncast.execute.budget import endless
 from kerncast.execute.layout import Program
 from kerncast.execute.native.counting import CounterPlan
 from kerncast.execute.native.engine import Compiled, Run, Worker, compile_program, worker_count
 from kerncast.execute.remarks import PRINTF, absent_lanes
 from kerncast.execute.state import ACCESS_COUNTS, Report, Setting
-from kerncast.launch import Buffer
 from kerncast.trace import BlockCounts, Counts
 
 
@@ -26,7 +26,7 @@ class NativeEngine:
         self._plan = compiled.counters
         self.launch_run = Run(compiled, setting)
         addresses = [setting.program.address_of(name) for name in compiled.symbols]
-        buffers = frozenset(a.parameter.name for a in setting.arguments if isinstance(a.argument.value, Buffer))
+        buffers = own_buffers(setting.arguments)
         self.launch_run.prepare(setting.parameters, addresses, workers or _workers(_Identity(setting.linked), buffers))
         self.launch_run.deadline = deadline
 
