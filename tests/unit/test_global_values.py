@@ -171,3 +171,21 @@ def test_bad_launch_files_name_the_place(tmp_path: Path, line: str, said: str) -
     path.write_text(f'source = "g.cu"\n{line}{rest}', encoding="utf-8")
     with pytest.raises(LaunchError, match=f"g.toml.*{said}"):
         load_launches(path)
+
+
+def test_variables_of_templates_of_functions_and_of_other_files(tmp_path: Path) -> None:
+    text = """
+template <class T> __constant__ T table[4];
+extern __constant__ float elsewhere[2];
+__global__ void k(float *out) {
+  __constant__ static float inner[2];
+  out[0] = table<float>[1]; out[1] = elsewhere[1]; out[2] = inner[1];
+}
+"""
+    path = tmp_path / "t.cu"
+    path.write_text(text, encoding="utf-8")
+    kernel = compile_source(path, architectures=["sm_70"]).kernels[0]
+    names = [remark.partition(" ")[0] for remark in ran(kernel).remarks]
+    assert sorted(names) == ["elsewhere", "table"]
+    out = ran(kernel, table="f32[4] iota", elsewhere="f32[2] ones").memory["out"]
+    assert out[:3].tolist() == [1, 1, 0]

@@ -87,8 +87,8 @@ def unset_remarks(
     """Return what is to be said of variables that the launch gives no value and the host would set."""
     remarks = []
     for variable in _left(values, reached):
-        known = _declaration(variable, declared)
-        if known is None or (not known.copies and (not known.is_constant or known.has_initial)):
+        known = _declaration(variable, declared) or _as_declared(variable)
+        if not known.copies and (not known.is_constant or known.has_initial):
             continue
         name, held = known.name, "has its initial value" if known.has_initial else "is zero"
         places = ", ".join(f"{Path(copy.file).name} line {copy.line}" for copy in known.copies[:3])
@@ -148,6 +148,15 @@ def _declaration(variable: Variable, declared: Sequence[DeviceVariable]) -> Devi
     name = source_name(variable.name)
     found = [each for each in declared if each.name == name]
     return found[0] if len(found) == 1 else None
+
+
+def _as_declared(variable: Variable) -> DeviceVariable:
+    """Return what the PTX alone tells of a variable, such as of a template's; one inside a function no host can set."""
+    is_local = variable.name.startswith("_ZZ")
+    has_initial = bool(variable.initial or variable.relocations) or is_local
+    return DeviceVariable(
+        source_name(variable.name), variable.space == "const", variable.type, None, variable.nbytes, has_initial, line=0
+    )
 
 
 def _means(name: str, variable: Variable) -> bool:
