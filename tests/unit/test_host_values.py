@@ -67,7 +67,7 @@ def passed(before: str, body: str, expression: str, folder: Path, argv: str | No
         ("", "if (argc != 4) { printf(argv[0]); return 1; }\nint n = 3;", "n", 3),
         ("", "int n = 3; if (unknown()) { n = 4; exit(1); }", "n", 3),
         ("", "int n = 3; do { n = 5; } while (0);", "n", 5),
-        ("", "int n = 3; if (argc > 1 && !strcmp(argv[3], \"name\")) n = 9;", "n", 9),
+        ("", 'int n = 3; if (argc > 1 && !strcmp(argv[3], "name")) n = 9;', "n", 9),
         ("", "int n = 0; switch (0) { } n = 4;", "n", 4),
     ],
 )  # fmt: skip
@@ -78,7 +78,7 @@ def test_a_number_of_host_code(before: str, body: str, expression: str, expected
 @pytest.mark.parametrize(
     ("before", "body", "expression", "words"),
     [
-        ("", "int n; scanf(\"%d\", &n);", "n", "scanf"),
+        ("", 'int n; scanf("%d", &n);', "n", "scanf"),
         ("", "int n = 0; std::ifstream f(argv[1]); f >> n;", "n", "stream"),
         ("", "int n = 1; if (unknown()) n = 2;", "n", "different values: 2, 1"),
         ("", "int n = 1; while (n < 10) n *= 2;", "n", "changes in the loop of k.cu:4"),

@@ -48,7 +48,8 @@ class _Missing:
     @property
     def count(self) -> int:
         """How many names there are."""
-        return sum(map(len, (self.functions, self.values, self.types, self.members, self.inside)))
+        plain = (self.functions, self.values, self.types, self.members)
+        return len(self.inside) + sum(len(each) for each in plain)
 
 
 def parse_host(source: Path, options: ParseOptions) -> TranslationUnit | None:

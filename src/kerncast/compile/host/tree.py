@@ -150,7 +150,7 @@ class Call:
         return inner[0] if inner else None
 
 
-def _call(node: Node) -> Call | None:
+def _call(node: Node) -> Call | None:  # noqa: PLR0911  each kind of expression is one case
     if node.kind not in {CursorKind.CALL_EXPR, CursorKind.UNEXPOSED_EXPR}:
         return None
     children = [each for each in node.children if each.kind not in _REFERENCES]
