@@ -64,7 +64,7 @@ def test_what_is_left_to_decide_is_an_error_that_names_it(kerncast: Run, write: 
 def test_json_is_a_promise(kerncast: Run, write: Write) -> None:
     write("k.cu", DECIDED)
     found = json.loads(kerncast("init", "k.cu", "--json").stdout)
-    assert set(found) == {"schema_version", "kernels", "launches", "undecided"}
+    assert set(found) == {"schema_version", "kernels", "launches", "undecided", "caveats"}
     assert [set(each) for each in found["kernels"]] == [
         {"kernel", "template_parameters", "signature", "line", "launches"}
     ] * 2

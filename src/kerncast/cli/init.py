@@ -71,12 +71,13 @@ def _words(argv: str | None) -> tuple[str, ...] | None:
 def _print_summary(program: "HostProgram", out: Path) -> None:
     from kerncast.cli.output import stdout_console  # noqa: PLC0415
     from kerncast.report.skeleton import kernel_table, undecided_notes  # noqa: PLC0415
-    from kerncast.report.tables import print_table  # noqa: PLC0415
+    from kerncast.report.tables import print_notes, print_table  # noqa: PLC0415
 
     console = stdout_console()
     print_table(kernel_table(program), console)
     notes = undecided_notes(program)
     launches = f"{len(program.launches)} launch" + ("" if len(program.launches) == 1 else "es")
+    print_notes(program.caveats, console)
     console.print(f"{out}: {launches}", highlight=False, markup=False, soft_wrap=True)
     if notes:
         console.print("left to decide:", highlight=False)

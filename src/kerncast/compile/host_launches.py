@@ -83,3 +83,4 @@ class HostProgram:
 
     kernels: tuple[KernelSignature, ...]
     launches: tuple[HostLaunch, ...]
+    caveats: tuple[str, ...] = ()

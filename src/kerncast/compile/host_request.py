@@ -43,6 +43,7 @@ def read_host_code(
     return HostProgram(
         tuple(each for each in signatures if names is None or _is_in(each.name, names)),
         tuple(each for each in launches if names is None or _is_in(_base(each.kernel), names)),
+        tuple(reply["caveats"]),
     )
 
 

@@ -14,6 +14,8 @@ _ARCHITECTURE = 80
 #: Calls inside one another: a value is followed through many functions, each some calls deep.
 _DEEPEST = 20_000
 
+_CUT = "the source is too large to be read as a whole: launches may be missing"
+
 
 def host_launches(request: dict[str, Any]) -> dict[str, Any]:
     """Return the kernels of a source, and the launches of its host code with their values."""
@@ -41,10 +43,11 @@ def host_launches(request: dict[str, Any]) -> dict[str, Any]:
         and not cursor.location.file.name.startswith(device.SHIM_FOLDER)
         and not any(Path(cursor.location.file.name).is_relative_to(folder) for folder in wheels)
     ]
-    nodes = tree.Tree(declared)
+    text = path.read_bytes()
+    nodes = tree.Tree(sorted(declared, key=lambda cursor: not _may_launch(cursor, text)))
     texts = {name: Path(name).read_bytes() for name in {each.file for each in nodes.functions.values()}}
     read = program.Program(nodes, dropped.Dropped(texts, dropped.skipped(host_unit)))
-    files = texts | {str(path): path.read_bytes()}
+    files = texts | {str(path): text}
     known = variables.device_variables(device.by_file(host_unit), files)
     literal = frozenset(v.name for v in known if v.copies and all(copy.data is not None for copy in v.copies))
     arguments = None if request["arguments"] is None else tuple(request["arguments"])
@@ -52,4 +55,11 @@ def host_launches(request: dict[str, Any]) -> dict[str, Any]:
     return {
         "kernels": [asdict(each) for each in signatures.kernel_signatures(device_unit)],
         "launches": [asdict(each) for each in found],
+        "caveats": [_CUT] if nodes.is_cut else [],
     }
+
+
+def _may_launch(cursor: Any, text: bytes) -> bool:
+    """Whether a declaration of the source is main, or launches kernels: those come first where there is too much."""
+    extent = cursor.extent
+    return cursor.spelling == "main" or b"<<<" in text[extent.start.offset : extent.end.offset]

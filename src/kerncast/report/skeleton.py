@@ -33,6 +33,7 @@ def skeleton_text(program: HostProgram, request: CompileRequest, folder: Path) -
     """Return the text of a launch file that lies in a folder."""
     lines = [f"# {request.source.name} defines:"]
     lines += [f"#   {_one_line(str(kernel))}, line {kernel.line}" for kernel in program.kernels]
+    lines += [f"# {_one_line(caveat)}" for caveat in program.caveats]
     undecided = sum(len(each.undecided) for each in program.launches)
     if undecided:
         values = "1 value is" if undecided == 1 else f"{undecided} values are"
@@ -77,6 +78,7 @@ def skeleton_object(program: HostProgram) -> dict[str, Any]:
             for index, launch in enumerate(program.launches)
             for key, value in launch.undecided
         ],
+        "caveats": list(program.caveats),
     }
 
 

@@ -21,6 +21,11 @@ _ARRAYS = {TypeKind.CONSTANTARRAY, TypeKind.INCOMPLETEARRAY, TypeKind.VARIABLEAR
 _RESIZING = {"resize", "assign", "push_back", "emplace_back", "insert", "clear", "pop_back", "swap"}
 
 
+_OPERATORS = {
+    CursorKind.BINARY_OPERATOR: 2, CursorKind.COMPOUND_ASSIGNMENT_OPERATOR: 2, CursorKind.UNARY_OPERATOR: 1,
+}  # fmt: skip
+
+
 class WriteKind(Enum):
     """How a variable gets a value."""
 
@@ -107,7 +112,7 @@ class Program:
         self.every_call: list[Call] = []
         self.locals: dict[int, Node] = {}
         """the variables that functions declare, by their key"""
-        self._effects: dict[int, frozenset[int]] = {}
+        self._effects: dict[int, set[int]] = {}
         self._written_in: dict[int, list[Write]] = {}
         self._called_in: dict[int, list[Call]] = {}
         for function in [*tree.functions.values(), *tree.globals.values(), *tree.fields]:
@@ -115,16 +120,25 @@ class Program:
         self.main = next((f for f in tree.functions.values() if f.name == "main"), None)
         self.caller = self._callers()
 
-    def effects(self, function: Node) -> frozenset[int]:
+    def effects(self, function: Node) -> set[int]:
         """Return the roots that a function writes, those of the functions that it calls among them."""
-        if function.order not in self._effects:
-            self._effects[function.order] = frozenset()
-            found = {write.place.root for write in self._written_in.get(function.order, ())}
-            for call in self._called_in.get(function.order, ()):
-                callee = self.callee(call)
-                found |= self.effects(callee) if callee is not None else frozenset()
-            self._effects[function.order] = frozenset(found)
-        return self._effects[function.order]
+        if not self._effects:
+            for each in self.tree.functions.values():
+                self._effects[each.order] = {w.place.root for w in self._written_in.get(each.order, ())}
+            is_growing = True
+            while is_growing:
+                is_growing = any([self._grow(each) for each in self.tree.functions.values()])  # noqa: C419  all of them
+        return self._effects.get(function.order, set())
+
+    def _grow(self, function: Node) -> bool:
+        """Add to the effects of a function those of what it calls; say whether there were more."""
+        mine = self._effects[function.order]
+        before = len(mine)
+        for call in self.calls_in(function):
+            callee = self.callee(call)
+            if callee is not None:
+                mine |= self._effects.get(callee.order, set())
+        return len(mine) > before
 
     def callee(self, call: Call) -> Node | None:
         """Return the function that a call runs, where the source defines it."""
@@ -201,6 +215,8 @@ class Program:
 
 def _written(node: Node, callee: Node | None) -> Iterator[Write]:
     """Yield what one node writes itself."""
+    if node.kind in _OPERATORS and len(node.children) < _OPERATORS[node.kind]:
+        return  # the parser has left out an operand
     if node.kind in {CursorKind.VAR_DECL, CursorKind.FIELD_DECL}:
         value = initial_value(node)
         if value is not None:

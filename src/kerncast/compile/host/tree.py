@@ -184,6 +184,8 @@ class Tree:
         self.globals: dict[int, Node] = {}
         self.fields: list[Node] = []
         self._count = 0
+        self.is_cut = False
+        """whether functions are left out, because there is too much"""
         self._waiting: dict[int, Cursor] = {}
         self._generic: list[Cursor] = []
         for cursor in declared:
@@ -213,7 +215,9 @@ class Tree:
         if CursorKind.CUDAGLOBAL_ATTR in kinds or only_device or CursorKind.COMPOUND_STMT not in kinds:
             return
         key = int(cursor.canonical.hash)
-        if key not in self.functions and self._count < _MOST_NODES:
+        if self._count >= _MOST_NODES:
+            self.is_cut = True
+        elif key not in self.functions:
             self.functions[key] = self._build(cursor, None)
 
     def _add_instances(self) -> None:
@@ -237,6 +241,9 @@ class Tree:
             children: list[Any] = list(cursor.get_children())
             most = _MOST_IN_LIST if node.kind == CursorKind.INIT_LIST_EXPR else len(children)
             node.children = [self._build(child, node, depth + 1) for child in children[:most]]
+        else:
+            self.is_cut = self.is_cut or self._count >= _MOST_NODES
+            node.kind = CursorKind.UNEXPOSED_STMT  # what is cut off is not taken for a whole
         node.last = self._count - 1
         return node
 

@@ -17,6 +17,8 @@ from kerncast.compile.host.undecided import Undecided
 
 #: Steps that one value may take, and how deep they may lie inside one another.
 _MOST_STEPS = 20_000
+#: Steps that all values of a source together may take.
+_MOST_STEPS_IN_ALL = 1_000_000
 _MOST_DEPTH = 150
 
 _REFERENCES = {CursorKind.TYPE_REF, CursorKind.TEMPLATE_REF, CursorKind.NAMESPACE_REF}
@@ -45,7 +47,7 @@ class Values:
         self._calls = Calls(self)
         self.pointers = Pointers(self)
         self.parameters = Parameters(self)
-        self._steps = self._depth = 0
+        self._steps = self._depth = self._steps_in_all = 0
         self.bound: dict[int, int] = {}
         """loop variables that stand for one pass, by their key"""
         self.passes = 0
@@ -68,7 +70,8 @@ class Values:
     def spend(self) -> None:
         """Count a step; raises Undecided where there were too many."""
         self._steps += 1
-        if self._steps > _MOST_STEPS:
+        self._steps_in_all += 1
+        if self._steps > _MOST_STEPS or self._steps_in_all > _MOST_STEPS_IN_ALL:
             raise Undecided("it takes too long to work out")
 
     def where(self, node: Node) -> str:
