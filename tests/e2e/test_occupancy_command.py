@@ -103,5 +103,33 @@ def test_bad_usage_is_one_paragraph(kerncast: Run) -> None:
 
 
 def test_gpus_and_compute_capabilities_are_named_alike(kerncast: Run) -> None:
-    done = kerncast(*BY_HAND, "--gpu", "GTX 980", "--gpu", "sm_52", "--gpu", "5.2", "--gpu", "12.0", "--json")
-    assert [row["gpu_id"] for row in json.loads(done.stdout)["occupancies"]] == ["gtx-980", "sm_52", "sm_120"]
+    named = ("GTX 980", "sm_52", "5.2", "12.0", "SM_90", "sm_90a", "sm_120f")
+    done = kerncast(*BY_HAND, *(word for name in named for word in ("--gpu", name)), "--json")
+    found = [row["gpu_id"] for row in json.loads(done.stdout)["occupancies"]]
+    assert found == ["gtx-980", "sm_52", "sm_120", "sm_90"]
+
+
+def test_fields_of_the_json(kerncast: Run) -> None:
+    asked = ("occupancy", "--block", 32, "--registers", 40, "--gpu", "9.0", "--json")
+    plain, with_curves = (json.loads(kerncast(*asked, *more).stdout) for more in ((), ("--curves", "-")))
+    assert list(plain) == list(with_curves) == ["schema_version", "occupancies", "caveats"]
+    assert plain["caveats"] == []
+    (row,), (drawn,) = plain["occupancies"], with_curves["occupancies"]
+    assert {name: value for name, value in drawn.items() if name != "curves"} == row
+    assert [list(curve) for curve in drawn["curves"]] == [["parameter", "own", "steps"]] * 3
+    assert list(row["limits"]) == list(row["resources"]) == [
+        "warps", "registers", "shared_memory", "blocks", "barriers",
+    ]  # fmt: skip
+    assert row["larger_block_size"] == {"threads_per_block": 64, "blocks_per_sm": 24, "warps_per_sm": 48}
+
+
+def test_drawing_shows_progress(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("kerncast.cli.output._PATIENCE_SECONDS", 0)
+    asked = (*map(str, BY_HAND), "--gpu", "9.0", "--curves", "c.svg")
+    assert run([*asked, "--quiet"]) == 0
+    assert capsys.readouterr().err == ""
+    assert run([*asked]) == 0
+    assert capsys.readouterr().err == "drawing c.svg\n"

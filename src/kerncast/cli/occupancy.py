@@ -19,7 +19,7 @@ _MOST = 2**31 - 1
 _MOST_DETAILED = 3
 _STDOUT = Path("-")
 #: A number alone, such as 980, is a name of GPUs.
-_CAPABILITY = re.compile(r"(?:sm_(?=[0-9]+$)([1-9][0-9]?)|([1-9][0-9]?)\.)([0-9])", re.ASCII)
+_CAPABILITY = re.compile(r"sm_([1-9][0-9]{1,2})[af]?|([1-9][0-9]?)\.([0-9])", re.ASCII | re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +71,12 @@ def command(  # noqa: PLR0913  each parameter is one option
     targets, caveats = _targets(gpu or ())
     with progress_on_stderr(quiet=quiet) as progress:
         cases = [replace(case, wish=wish) for case in _cases(launch, given, targets, progress)]
-    for case in cases:
-        _check_static(case)
-    if curves is not None and curves != _STDOUT:
-        caveats += _write_curves(curves, cases)
+        for case in cases:
+            _check_static(case)
+        if curves is not None and curves != _STDOUT:
+            if progress is not None:
+                progress(f"drawing {curves}", 0, 0)
+            caveats += _write_curves(curves, cases)
     if json_:
         _print_json(cases, caveats, with_curves=curves is not None)
     else:
@@ -167,7 +169,7 @@ def _targets(named: Sequence[str]) -> "tuple[list[OccupancyCase], list[str]]":
     others = [name for name in named if not _CAPABILITY.fullmatch(name)]
     resolved = resolve_gpus(others) if others or not capabilities else []
     cases = [OccupancyCase(any_block, gpu.architecture, gpu) for gpu, _ in resolved]
-    ids = dict.fromkeys(f"sm_{match[1] or match[2]}{match[3]}" for match in capabilities)
+    ids = dict.fromkeys(f"sm_{match[1] or match[2] + match[3]}" for match in capabilities)
     cases += [OccupancyCase(any_block, load_architecture(name)) for name in ids]
     return cases, [caveat for _, assumed in resolved for caveat in assumed]
 
