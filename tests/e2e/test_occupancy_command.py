@@ -95,6 +95,12 @@ def test_bad_usage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: tup
     assert fault in str(caught.value)
 
 
+def test_a_source_is_no_launch_file(tmp_path: Path) -> None:
+    (tmp_path / "k.cu").write_text('extern "C" __global__ void k() {}\n', encoding="utf-8")
+    with pytest.raises(InputError, match=r"k\.cu is a source without a launch.*kerncast init k\.cu"):
+        run(["occupancy", str(tmp_path / "k.cu"), "--gpu", "8.6"])
+
+
 def test_bad_usage_is_one_paragraph(kerncast: Run) -> None:
     done = kerncast("occupancy", "--gpu", "8.6", "--block", 0, "--registers", 3)
     assert (done.returncode, done.stdout) == (2, "")

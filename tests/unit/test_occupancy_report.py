@@ -46,8 +46,9 @@ def test_json_fields() -> None:
     assert list(table) == [
         "kernel", "launch", "gpu", "gpu_id", "compute_capability", "threads_per_block", "registers_per_thread",
         "shared_bytes_per_block", "static_shared_bytes_per_block", "dynamic_shared_bytes_per_block",
-        "barriers_per_block", "blocks_per_sm", "warps_per_sm", "occupancy", "limiter", "limits", "resources", "reason",
-        "carveout", "one_more_block", "best_block_size", "smaller_block_size", "larger_block_size",
+        "barriers_per_block", "max_threads_per_block", "blocks_per_sm", "warps_per_sm", "occupancy", "limiter",
+        "limits", "resources", "reason", "carveout", "one_more_block", "best_block_size", "smaller_block_size",
+        "larger_block_size",
     ]  # fmt: skip
     assert (table["gpu_id"], table["compute_capability"], table["limiter"]) == ("titan-v", "7.0", "registers")
     assert table["resources"]["registers"] == {"per_block": 10_240, "per_sm": 65_536, "used": 61_440}
@@ -100,6 +101,7 @@ def test_tables() -> None:
         ("TITAN V", "256", "40", "0 B", "6", "48", "75 %", "registers", "≤ 32 registers"),
     )
     assert occupancy_table([LIMITED]).rows[0][0] == "stencil"
+    assert resource_table(case_on("titan-v", BlockRequest(1, 16))).heading[0] == "1 thread on TITAN V"
     assert occupancy_table([replace(LIMITED, launch=2)]).rows[0][0] == "stencil (launch 2)"
     assert [row[0] for row in resource_table(NONE_FITS).rows][1] == "registers (limits)"
     assert resource_table(VOLTA).rows[1] == ("registers (limits)", "10240", "65536", "4096", "6 blocks")
@@ -125,6 +127,8 @@ def test_sentences() -> None:
     (note,) = occupancy_notes([bounded])
     assert "the launch fails: a block has 512 threads, and the kernel was compiled for 256" in note
     assert "blocks of 256" in " ".join(advice_notes(bounded))
+    assert occupancy_object(bounded)["max_threads_per_block"] == 256
+    assert occupancy_object(VOLTA)["max_threads_per_block"] is None
 
 
 def test_a_sentence_about_many_gpus_is_said_once() -> None:

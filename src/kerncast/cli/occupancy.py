@@ -192,9 +192,15 @@ def _from_launches(
     path: Path, given: Given, targets: "list[OccupancyCase]", progress: Callable[[str, int, int], None] | None
 ) -> "list[OccupancyCase]":
     from kerncast.characterised import compile_launch  # noqa: PLC0415
+    from kerncast.cli.inline import SOURCES  # noqa: PLC0415
     from kerncast.launch import load_launches  # noqa: PLC0415
     from kerncast.occupancy import block_request  # noqa: PLC0415
 
+    if path.suffix in SOURCES:
+        raise InputError(
+            f"{path} is a source without a launch",
+            cure=f"Write one: kerncast init {path.name} -o LAUNCH.toml; or give only --block and --registers.",
+        )
     cases = []
     launches = load_launches(path)
     for number, launch in enumerate(launches):

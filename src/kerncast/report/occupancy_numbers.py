@@ -31,6 +31,7 @@ def occupancy_object(case: OccupancyCase, *, with_curves: bool = False) -> dict[
         "static_shared_bytes_per_block": r.static_shared_bytes,
         "dynamic_shared_bytes_per_block": r.dynamic_shared_bytes,
         "barriers_per_block": r.barriers,
+        "max_threads_per_block": case.most_threads,
         "blocks_per_sm": found.blocks_per_sm,
         "warps_per_sm": found.warps_per_sm,
         "occupancy": found.fraction,

@@ -92,7 +92,7 @@ def advice_notes(case: OccupancyCase) -> list[str]:
 def label(case: OccupancyCase) -> str:
     """Return what a case is called in tables and pictures; launches after the first by their number, too."""
     if case.kernel is None:
-        return f"{case.request.threads} threads"
+        return "1 thread" if case.request.threads == 1 else f"{case.request.threads} threads"
     return f"{case.kernel} (launch {case.launch})" if case.launch else case.kernel
 
 
