@@ -196,10 +196,10 @@ def _from_launches(
     from kerncast.launch import load_launches  # noqa: PLC0415
     from kerncast.occupancy import block_request  # noqa: PLC0415
 
-    if path.suffix in SOURCES:
+    if path.suffix.lower() in SOURCES:
         raise InputError(
             f"{path} is a source without a launch",
-            cure=f"Write one: kerncast init {path.name} -o LAUNCH.toml; or give only --block and --registers.",
+            cure=f"Write one: kerncast init {path} -o LAUNCH.toml; or give only --block and --registers.",
         )
     cases = []
     launches = load_launches(path)
