@@ -167,6 +167,15 @@ def test_what_the_picture_draws() -> None:
     assert "not one block fits" in labels
 
 
+def test_the_picture_names_a_wished_carveout() -> None:
+    wished = replace(VOLTA, wish=CarveoutWish(percent=50))
+    headings = [draw_occupancy([case]).subfigs[0].get_suptitle() for case in (VOLTA, wished)]
+    assert headings == [
+        "TITAN V – 256 threads, 40 registers, 0 B shared: 6 x 8 warps, 75 %",
+        "TITAN V – 256 threads, 40 registers, 0 B shared, carve-out 64 KiB: 6 x 8 warps, 75 %",
+    ]
+
+
 def test_a_block_beyond_the_limits_is_shown_at_the_edge() -> None:
     beyond = case_on("rtx-4090", BlockRequest(2**31 - 1, 300, 0, 2**31 - 1))
     for panel, words in zip(draw_occupancy([beyond]).axes, ("2147483647", "300", "2.097e+06"), strict=True):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from kerncast.occupancy import Limiter, occupancy, sm_limits
 from kerncast.occupancy_case import OccupancyCase
 from kerncast.occupancy_curves import Curve, Parameter
-from kerncast.report.occupancy_tables import LIMITER_WORDS, PARAMETER_WORDS, describe_occupancy, label
+from kerncast.report.occupancy_tables import LIMITER_WORDS, PARAMETER_WORDS, describe_occupancy, describe_shared, label
 from kerncast.report.picture_files import drawing, shown_name
 from kerncast.units import KIB
 
@@ -131,7 +131,8 @@ def _heading(row: Sequence[OccupancyCase]) -> str:
         names += f" and {len(row) - _MOST_NAMES} more"
     r, found = case.request, case.found
     kernel = f"{shown_name(label(case), _LONGEST_NAME)}: " if case.kernel else ""
+    wish = "" if case.preferred_bytes is None else f", carve-out {describe_shared(case.preferred_bytes)}"
     return (
-        f"{names} – {kernel}{r.threads} threads, {r.registers_per_thread} registers, {r.shared_bytes} B shared:"
+        f"{names} – {kernel}{r.threads} threads, {r.registers_per_thread} registers, {r.shared_bytes} B shared{wish}:"
         f" {found.blocks_per_sm} x {r.warps} warps, {describe_occupancy(found.fraction)}"
     )
