@@ -60,8 +60,8 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> Counted:
         text = Path(request["source"]).read_text(encoding="utf-8")
         kernels = [
             {
-                "kernel": "k", "mangled": "k", "architecture": row["architecture"], "ptx": text,
-                "resources": {}, "signature": None, "caveats": [], "cubin": "", "log": [], "emptied": [],
+                "kernel": "k", "mangled": "k", "architecture": row["architecture"], "ptx": text, "resources": {},
+                "signature": None, "caveats": [], "cubin": "", "log": [], "emptied": [], "variables": [],
             }
             for row in request.get("targets", ())
         ]  # fmt: skip
@@ -125,6 +125,7 @@ CHANGES: dict[str, Callable[[Path], dict[str, Any]]] = {
     "a folder": lambda folder: {"include_dirs": (folder / "inc", folder)},
     "the order of folders": lambda folder: {"include_dirs": (folder, folder / "inc")},
     "the standard": lambda _folder: {"standard": "c++14"},
+    "fast mathematics": lambda _folder: {"fast_math": True},
     "the kernel": lambda _folder: {"kernel": "k<4>"},
     "the architecture": lambda _folder: {"architectures": ("sm_75",)},
 }

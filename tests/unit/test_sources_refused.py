@@ -9,6 +9,7 @@ from execute_helpers import launch, run
 from kerncast.compile import compile_source
 from kerncast.compile.headers import cure_for_header, package_folders
 from kerncast.errors import CompileError, UnsupportedError
+from kerncast.requirements import Requirement
 
 needs_curand = pytest.mark.skipif(not package_folders("nvidia.curand"), reason="the extra curand is not installed")
 
@@ -102,4 +103,8 @@ def test_random_numbers_of_philox(tmp_path: Path) -> None:
 
 def test_the_wheel_of_curand_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kerncast.compile.headers.HEADER_WHEELS", ())
-    assert cure_for_header("curand_kernel.h") == "Install nvidia-curand-cu12 (the extra curand)."
+    wanted = Requirement("nvidia-curand-cu12", "", "curand")
+    monkeypatch.setattr("kerncast.requirements.requirements", lambda: (wanted,))
+    cure = cure_for_header("curand_kernel.h")
+    assert cure.startswith("Install nvidia-curand-cu12: ")
+    assert cure.endswith("pip install 'kerncast[curand]'")
