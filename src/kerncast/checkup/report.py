@@ -1,7 +1,7 @@
 """The whole check-up: what is required, what is optional, what this machine offers."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kerncast.checkup.machine import cache_status, machine_status
 from kerncast.checkup.packages import package_statuses, python_status
@@ -57,9 +57,18 @@ def check_up(progress: Progress | None = None) -> Checkup:
     if _works((*packages, *compiler, simulator)):
         if progress:
             progress("forecasting a kernel", 0, 0)
-        here.append(forecast_status())
+        here = _forecast(here)
     optional = (*(each for each in tools if each.is_optional), *_measuring())
     return Checkup(packages, compiler, optional, tuple(here))
+
+
+def _forecast(here: Sequence[ToolStatus]) -> list[ToolStatus]:
+    """Return what is here after one forecast, which compiles the simulator where that has not been done yet."""
+    *others, before = here
+    forecast, after = forecast_status(), simulator_status()
+    if forecast.found and after.version != before.version:
+        forecast = replace(forecast, version=f"{forecast.version}, most of it to compile the simulator, once")
+    return [*others, after, forecast]
 
 
 def _measuring() -> tuple[ToolStatus, ...]:
