@@ -58,6 +58,8 @@ def test_the_place_and_the_text_of_each_value(tmp_path: Path) -> None:
         ("double *d; ded<<<1, 32>>>(d, 2.0);", "ded<double>"),
         ("a::inner<<<1, 32>>>(0);", "a::inner"),
         ("run<float, 128>(3);", "red<float, 128>"),
+        ("flag<true, 0, 4294967295u, GREEN><<<1, 32>>>(0);", "flag<true, false, 4294967295, (Colour)1>"),
+        ("pack<1, 2><<<1, 32>>>(0); a::inner<<<1, 1>>>(0);", "a::inner"),
         ("Box<int> box; box.go();", "ded<int>"),
         ("auto f = [](int n) { ded<<<n, 32>>>((float *)0, 1.0f); }; f(3);", "ded<float>"),
         ("CHECK((red<char, 2><<<1, 32>>>(0)));", "red<char, 2>"),
@@ -69,6 +71,9 @@ def test_the_instance_that_is_launched(call: str, kernel: str, tmp_path: Path) -
 #define LAUNCH(k, g, b, ...) k<<<g, b>>>(__VA_ARGS__)
 template <class T, int B = 64> __global__ void red(T *x) {}
 template <class T> __global__ void ded(T *x, T v) {}
+enum Colour { RED, GREEN };
+template <bool A, bool B, unsigned N, Colour C> __global__ void flag(int *x) {}
+template <int... N> __global__ void pack(int *x) {}
 namespace a { __global__ void inner(int *x) {} }
 template <class T, int B> void run(int n) { T *d; cudaMalloc(&d, n * sizeof(T)); red<T, B><<<n, B>>>(d); }
 template <class T> struct Box { T *p; void go() { ded<<<1, 4>>>(p, (T)1); } };

@@ -4,8 +4,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from clang.cindex import Cursor, CursorKind, TemplateArgumentKind, Type, TypeKind
+from clang.cindex import Cursor, CursorKind, TemplateArgumentKind, Type, TypeKind, conf
 
+from kerncast.compile.host.arithmetic import converted, is_whole
 from kerncast.compile.host.buffers import buffer_text, struct_text
 from kerncast.compile.host.contents import Contents
 from kerncast.compile.host.device_globals import DeviceGlobals
@@ -25,6 +26,10 @@ _LAUNCHING = {"cudaLaunchKernel", "cudaLaunchCooperativeKernel", "hipLaunchKerne
 #: Macros of HIP that take kernel, grid, block, shared memory and stream before the kernel's arguments.
 _LAUNCHING_BY_LIST = {"hipLaunchKernelGGL"}
 _LONGEST_TEXT = 100
+_TEMPLATE_PARAMETERS = {
+    CursorKind.TEMPLATE_TYPE_PARAMETER, CursorKind.TEMPLATE_NON_TYPE_PARAMETER,
+    CursorKind.TEMPLATE_TEMPLATE_PARAMETER,
+}  # fmt: skip
 _REFERENCES = {CursorKind.TYPE_REF, CursorKind.TEMPLATE_REF, CursorKind.NAMESPACE_REF}
 
 
@@ -276,18 +281,35 @@ def _instance(kernel: Cursor) -> str:
     count = kernel.get_num_template_arguments()
     if count < 1:
         return name
-    texts = [_template_argument(kernel, place) for place in range(count)]
+    template = conf.lib.clang_getSpecializedCursorTemplate(kernel)
+    inside = list(template.get_children()) if template is not None else []
+    parameters = [each for each in inside if each.kind in _TEMPLATE_PARAMETERS]
+    if len(parameters) != count:
+        return f"{name}<{UNDECIDED}>"
+    texts = [_template_argument(kernel, place, parameters[place].type) for place in range(count)]
     return f"{name}<{', '.join(texts)}>" if None not in texts else f"{name}<{UNDECIDED}>"
 
 
-def _template_argument(kernel: Cursor, place: int) -> Any:
-    kind = kernel.get_template_argument_kind(place)
+def _template_argument(kernel: Cursor, place: int, declared: Type) -> Any:
+    """Return a template argument as a name has it; None where that cannot be told."""
+    try:
+        kind = kernel.get_template_argument_kind(place)
+    except ValueError:  # a parameter pack, which cindex does not know
+        return None
     if kind == TemplateArgumentKind.TYPE:
         type_ = kernel.get_template_argument_type(place)
         return str(type_.spelling) if type_.get_canonical().kind != TypeKind.UNEXPOSED else None
-    if kind == TemplateArgumentKind.INTEGRAL:
-        return str(kernel.get_template_argument_value(place))
-    return None
+    if kind != TemplateArgumentKind.INTEGRAL:
+        return None
+    type_ = declared.get_canonical()
+    value = kernel.get_template_argument_value(place)
+    if type_.kind == TypeKind.BOOL:
+        return "true" if value else "false"
+    if type_.kind == TypeKind.ENUM:
+        return f"({type_.spelling}){value}"
+    if is_whole(type_):
+        return str(converted(value, type_))
+    return str(value)
 
 
 def _unknown_instance(node: Node, written: str, declared: Cursor | None) -> str:

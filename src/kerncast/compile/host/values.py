@@ -16,9 +16,9 @@ from kerncast.compile.host.tree import Node
 from kerncast.compile.host.undecided import Undecided
 
 #: Steps that one value may take, and how deep they may lie inside one another.
-_MOST_STEPS = 20_000
+_MOST_STEPS = 10_000
 #: Steps that all values of a source together may take.
-_MOST_STEPS_IN_ALL = 1_000_000
+_MOST_STEPS_IN_ALL = 300_000
 _MOST_DEPTH = 150
 
 _REFERENCES = {CursorKind.TYPE_REF, CursorKind.TEMPLATE_REF, CursorKind.NAMESPACE_REF}
