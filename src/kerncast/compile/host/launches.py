@@ -305,11 +305,8 @@ def _template_argument(kernel: Cursor, place: int, declared: Type) -> Any:
     value = kernel.get_template_argument_value(place)
     if type_.kind == TypeKind.BOOL:
         return "true" if value else "false"
-    if type_.kind == TypeKind.ENUM:
-        return f"({type_.spelling}){value}"
-    if is_whole(type_):
-        return str(converted(value, type_))
-    return str(value)
+    text = str(converted(value, type_) if is_whole(type_) else value)
+    return f"({type_.spelling}){text}" if type_.kind == TypeKind.ENUM else text
 
 
 def _unknown_instance(node: Node, written: str, declared: Cursor | None) -> str:
