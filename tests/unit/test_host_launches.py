@@ -144,6 +144,18 @@ def test_the_element_is_the_kernels(type_text: str, expected: str, tmp_path: Pat
     assert argument(only(main(body, before), tmp_path), "x").value == expected
 
 
+def test_pointers_into_one_allocation_share_it(tmp_path: Path) -> None:
+    before = """__global__ void k(float *a, float *b, int *c, float *d) {}
+struct Box { float *p; Box(int n) { cudaMalloc(&p, n * 4); } };
+"""
+    body = "float *x, *y; cudaMalloc(&x, 400); cudaMalloc(&y, 400); k<<<1, 1>>>(x + 10, x, (int *)(x + 5), y);"
+    values = [each.value.value for each in only(main(body, before), tmp_path).arguments]
+    assert values == ["&b[10]", "f32[100] random", "&b[5]", "f32[100] random"]
+    body = "Box x(100), y(100); k<<<1, 1>>>(x.p, y.p, 0, x.p);"
+    values = [each.value.value for each in only(main(body, before), tmp_path).arguments]
+    assert values == ["f32[100] random", "f32[100] random", 0, "f32[100] random"]
+
+
 def test_integers_say_that_their_contents_decide(tmp_path: Path) -> None:
     before = "__global__ void k(int *x) {}\n"
     launch = only(main("int *d; cudaMalloc(&d, 40); k<<<1, 32>>>(d);", before), tmp_path)

@@ -1,6 +1,8 @@
 """Device memory and structs as a launch file writes them."""
 
 import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from clang.cindex import Type, TypeKind
 
@@ -10,6 +12,8 @@ from kerncast.compile.host.program import Step
 from kerncast.compile.host.tree import Node
 from kerncast.compile.host.undecided import Undecided
 from kerncast.compile.host.values import Values
+from kerncast.compile.host_launches import HostArgument
+from kerncast.compile.nouns import Parameter
 from kerncast.compile.source.signatures import parameter_of
 from kerncast.launch import ELEMENT_BYTES
 
@@ -43,6 +47,35 @@ def buffer_text(memory: Memory, pointee: Type, contents: Contents) -> tuple[str,
         notes.append("contents decide branches and addresses: decide them where these are read")
     shape = f"{count}, {each}" if each > 1 else str(count)
     return f"{element}[{shape}] {fill}", notes
+
+
+def with_shared_memory(arguments: Sequence[HostArgument], memories: Mapping[int, Memory]) -> tuple[HostArgument, ...]:
+    """Return arguments with a pointer into the buffer of another one where they point into one allocation."""
+    found = list(arguments)
+    for place, memory in memories.items():
+        same = [
+            (each.offset, other)
+            for other, each in memories.items()
+            if each.site == memory.site and each.site and each.offset is not None
+        ]
+        base = min(same, default=None)
+        if base is None or base[1] == place or memory.offset is None:
+            continue
+        text = _pointer_into(found[base[1]].parameter, memory.offset - base[0])
+        if text is not None:
+            value = replace(found[place].value, value=text, notes=())
+            found[place] = replace(found[place], value=value)
+    return tuple(found)
+
+
+def _pointer_into(base: Parameter, offset: int) -> str | None:
+    """Return a pointer into the buffer of a parameter; None where a launch file cannot name it."""
+    if not base.name or base.element is None:
+        return f"&{base.name}" if base.name and offset == 0 else None
+    index, rest = divmod(offset, ELEMENT_BYTES[base.element])
+    if rest:
+        return None
+    return f"&{base.name}[{index}]" if index else f"&{base.name}"
 
 
 def struct_text(values: Values, node: Node, type_: Type) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 from clang.cindex import Cursor, CursorKind, TemplateArgumentKind, Type, TypeKind, conf
 
 from kerncast.compile.host.arithmetic import converted, is_whole
-from kerncast.compile.host.buffers import buffer_text, struct_text
+from kerncast.compile.host.buffers import buffer_text, struct_text, with_shared_memory
 from kerncast.compile.host.contents import Contents
 from kerncast.compile.host.device_globals import DeviceGlobals
 from kerncast.compile.host.libclang import overloaded, written_at
@@ -55,6 +55,8 @@ class Launches:
         self._contents = Contents(self._values)
         self._globals = DeviceGlobals(self._values, literal)
         self._texts: dict[str, bytes] = {}
+        self._memories: dict[int, Memory] = {}
+        """what the pointers of one launch point to, by the place of the parameter"""
 
     def found(self) -> tuple[HostLaunch, ...]:
         """Return every launch once, in the order of the text."""
@@ -111,6 +113,11 @@ class Launches:
             types = [each.type for each in parameters]
         written = self._text(site.kernel)
         shared = configuration[2] if len(configuration) > 2 else None
+        self._memories = {}
+        arguments = [
+            HostArgument(parameter_of(p.spelling, type_), self._argument(type_, site, place))
+            for place, (p, type_) in enumerate(zip(parameters, types, strict=True))
+        ]
         return HostLaunch(
             kernel=_instance(kernel) if kernel is not None else _unknown_instance(site.kernel, written, declared),
             written=written,
@@ -118,10 +125,7 @@ class Launches:
             grid=self._extent(configuration[0]),
             block=self._extent(configuration[1]),
             shared_bytes=self._number(shared) if shared is not None else HostValue("", "", 0),
-            arguments=tuple(
-                HostArgument(parameter_of(p.spelling, type_), self._argument(type_, site, place))
-                for place, (p, type_) in enumerate(zip(parameters, types, strict=True))
-            ),
+            arguments=with_shared_memory(arguments, self._memories),
             globals=self._globals.used_by(kernel) if kernel is not None else (),
         )
 
@@ -192,7 +196,7 @@ class Launches:
             value = self._evaluated(node, lambda: struct_text(self._values, node, type_))
             return value if value.value is not None else _placed(value, f"bytes({UNDECIDED})", parameter)
         if parameter.is_pointer:
-            return self._pointer(node, type_)
+            return self._pointer(node, type_, place)
         if parameter.kind == "unknown":
             return HostValue(self._described(node), where, None, (), f"the type {type_.spelling} is not known")
         return self._evaluated(node, lambda: self._scalar(node, parameter))
@@ -203,7 +207,7 @@ class Launches:
             return bool(number)
         return float(number) if parameter.kind == "float" else int(number)
 
-    def _pointer(self, node: Node, type_: Type) -> HostValue:
+    def _pointer(self, node: Node, type_: Type, place: int) -> HostValue:
         canonical = type_.get_canonical()
         inner = canonical.get_pointee() if canonical.kind == TypeKind.POINTER else canonical.element_type
         pointee = inner.get_canonical()
@@ -217,6 +221,8 @@ class Launches:
             found, notes = buffer_text(memory, pointee, self._contents)
             for note in notes:
                 self._values.note(note)
+            if not self._values.is_of_any_object:
+                self._memories[place] = memory
             return found
 
         value = self._evaluated(node, text)

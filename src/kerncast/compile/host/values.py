@@ -48,6 +48,8 @@ class Values:
         self.pointers = Pointers(self)
         self.parameters = Parameters(self)
         self._steps = self._depth = self._steps_in_all = 0
+        self.is_of_any_object = False
+        """whether a field was taken as it is set in objects of its class, whichever they are"""
         self.bound: dict[int, int] = {}
         """loop variables that stand for one pass, by their key"""
         self.passes = 0
@@ -61,6 +63,7 @@ class Values:
     def begin(self) -> None:
         """Forget the notes and the steps of the value before."""
         self.notes, self._steps, self._depth = [], 0, 0
+        self.is_of_any_object = False
 
     def note(self, text: str) -> None:
         """Remember what was assumed."""
@@ -235,6 +238,7 @@ class Values:
 
     def _any_write(self, writes: list[Write]) -> Any:
         """Return what all writes of a program give, wherever they stand, or the only one but for a first value."""
+        self.is_of_any_object = True
         found = []
         later = [each for each in writes if each.node.function.kind not in _DECLARED] or writes
         for write in later:
