@@ -64,7 +64,7 @@ def test_what_is_left_to_decide_is_an_error_that_names_it(kerncast: Run, write: 
 def test_json_is_a_promise(kerncast: Run, write: Write) -> None:
     write("k.cu", DECIDED)
     found = json.loads(kerncast("init", "k.cu", "--json").stdout)
-    assert set(found) == {"schema_version", "kernels", "launches", "undecided", "caveats"}
+    assert set(found) == {"schema_version", "kernels", "launches", "undecided", "defines", "caveats"}
     assert [set(each) for each in found["kernels"]] == [
         {"kernel", "template_parameters", "signature", "line", "launches"}
     ] * 2
@@ -97,6 +97,16 @@ def test_options_of_the_compiler_are_kept(kerncast: Run, write: Write, tmp_path:
     assert done.returncode == 0, done.stderr
     for line in ('include = ["inc"]', 'defines = { WIDTH = "8" }', 'std = "c++14"', "grid = [16]", "n = 8 "):
         assert line in done.stdout
+
+
+def test_macros_of_a_makefile_that_the_source_names(kerncast: Run, write: Write) -> None:
+    write("Makefile", "CFLAGS := -DWIDTH=8 -DOTHER=3\nall:\n\tnvcc $(CFLAGS) k.cu\n")
+    write("k.cu", "__global__ void k(int n) {}\nint main() { k<<<WIDTH, 1>>>(WIDTH); }\n")
+    done = kerncast("init", "k.cu")
+    assert 'defines = { WIDTH = "8" } ' in done.stdout
+    assert "# WIDTH as in the Makefile" in done.stdout
+    assert "grid = [8]" in done.stdout
+    assert "grid = [5]" in kerncast("init", "k.cu", "-D", "WIDTH=5").stdout
 
 
 @pytest.mark.parametrize(

@@ -84,3 +84,5 @@ class HostProgram:
     kernels: tuple[KernelSignature, ...]
     launches: tuple[HostLaunch, ...]
     caveats: tuple[str, ...] = ()
+    defines: tuple[tuple[str, str], ...] = ()
+    """macros of a Makefile that the source names, and that were not given otherwise"""

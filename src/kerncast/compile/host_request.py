@@ -4,9 +4,10 @@ import difflib
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
-from kerncast.compile.build_file import build_options, folders_of_missing_headers
+from kerncast.compile.build_file import build_options, folders_of_missing_headers, macros_not_given
 from kerncast.compile.compiler import run_task, signature_from
 from kerncast.compile.host_launches import UNDECIDED, HostArgument, HostLaunch, HostProgram, HostValue
 from kerncast.compile.nouns import CompileRequest, KernelSignature, Parameter
@@ -23,9 +24,11 @@ def read_host_code(
     ``arguments`` is the command line of the program, without its name; ``kernels`` selects by name.
     """
     options = build_options(request.source)
+    macros: tuple[tuple[str, str], ...] = ()
     if options is not None:
         folders = folders_of_missing_headers(request.source, request.include_dirs, options)
-        request = replace(request, include_dirs=(*request.include_dirs, *folders))
+        macros = _named(macros_not_given(request, options), request.source)
+        request = replace(request, include_dirs=(*request.include_dirs, *folders), defines=(*request.defines, *macros))
     reply = run_task("host", request, arguments=None if arguments is None else list(arguments))
     signatures = tuple(signature_from(each) for each in reply["kernels"])
     launches = tuple(_told_apart(_launch(each), signatures) for each in reply["launches"])
@@ -44,6 +47,15 @@ def read_host_code(
         tuple(each for each in signatures if names is None or _is_in(each.name, names)),
         tuple(each for each in launches if names is None or _is_in(_base(each.kernel), names)),
         tuple(reply["caveats"]),
+        macros,
+    )
+
+
+def _named(macros: Sequence[tuple[str, str]], source: Path) -> tuple[tuple[str, str], ...]:
+    """Return the macros that a source names."""
+    text = source.read_bytes() if source.is_file() else b""
+    return tuple(
+        (name, value) for name, value in macros if re.search(rb"\b" + name.encode() + rb"\b", text) is not None
     )
 
 

@@ -41,9 +41,10 @@ def skeleton_text(program: HostProgram, request: CompileRequest, folder: Path) -
     lines += ["", f"source = {_quoted(_relative(request.source, folder))}"]
     if request.include_dirs:
         lines.append(f"include = [{', '.join(_quoted(_relative(each, folder)) for each in request.include_dirs)}]")
-    if request.defines:
-        defines = ", ".join(f"{_key(name)} = {_quoted(value)}" for name, value in request.defines)
-        lines.append(f"defines = {{ {defines} }}")
+    if macros := (*request.defines, *program.defines):
+        defines = ", ".join(f"{_key(name)} = {_quoted(value)}" for name, value in macros)
+        made = f"{', '.join(name for name, _ in program.defines)} as in the Makefile" if program.defines else ""
+        lines.append(str(_Line(f"defines = {{ {defines} }}", made)))
     if request.standard != DEFAULT_STANDARD:
         lines.append(f"std = {_quoted(request.standard)}")
     for launch in program.launches:
@@ -78,6 +79,7 @@ def skeleton_object(program: HostProgram) -> dict[str, Any]:
             for index, launch in enumerate(program.launches)
             for key, value in launch.undecided
         ],
+        "defines": dict(program.defines),
         "caveats": list(program.caveats),
     }
 
