@@ -176,6 +176,7 @@ def test_an_array_parameter_is_a_pointer(tmp_path: Path) -> None:
         ("S s = {1, 2.0f};", "bytes(0100000000000040)"),
         ("S s; s.a = -1; s.b = 1;", "bytes(ffffffff0000803f)"),
         ("S s; s.a = 1;", "bytes(?)"),
+        ("S s = {1}; unknown(s.a);", "bytes(0100000000000000)"),
     ],
 )
 def test_a_struct_by_value(body: str, expected: str, tmp_path: Path) -> None:

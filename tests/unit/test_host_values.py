@@ -94,6 +94,9 @@ def test_a_number_of_host_code(before: str, body: str, expression: str, expected
         ("int f(int a) { return f(a + 1); }", "", "f(1)", "lies too deep"),
         ("int read_it();", "", "read_it()", "read_it"),
         ("", "", "rand()", "rand"),
+        ("", "", "strtol(argv[1], NULL, 16)", "base 16"),
+        ("", "int n = 1; unknown() && (n = 2);", "n", "different values: 2, 1"),
+        ("struct W { int a; W(int b); operator int(); };", "W w(5);", "w", "operator int"),
         ("", "", "atoi(argv[7])", "argument 7"),
         ("", "int n = 1; int *p = &n; *p = 5; unknown(p);", "n", "points to it since k.cu:4"),
         ("", "int n = 1; int &p = n; p = 5;", "n", "points to it since k.cu:4"),
@@ -110,6 +113,12 @@ def test_without_a_command_line_its_values_are_undecided(tmp_path: Path) -> None
     assert "argument" not in str(passed("", body, "n", tmp_path, None))
     assert "--argv" in str(passed("", "", "atoi(argv[1])", tmp_path, None))
     assert not isinstance(passed("", body, "n", tmp_path, None), int)
+
+
+def test_an_unknown_function_is_taken_not_to_change_what_it_gets(tmp_path: Path) -> None:
+    text = f"{KERNEL}int main() {{ int n = 5;\nreadIt(n); k<<<1, 32>>>(n, 0); }}\n"
+    value = argument(launches_of(text, tmp_path)[0], "n")
+    assert (value.value, value.notes) == (5, ("readIt(…) at k.cu:3 is not known and taken not to change it",))
 
 
 def test_options_of_the_command_line(tmp_path: Path) -> None:

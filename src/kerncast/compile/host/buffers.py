@@ -4,7 +4,7 @@ import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from clang.cindex import Type, TypeKind
+from clang.cindex import CursorKind, Type, TypeKind
 
 from kerncast.compile.host.contents import Contents
 from kerncast.compile.host.memory import Memory
@@ -93,7 +93,11 @@ def struct_text(values: Values, node: Node, type_: Type) -> str:
             for index in range(part.element_count):
                 fill(part.element_type, offset + index * part.element_type.get_size(), (*path, index))
         elif part.kind == TypeKind.RECORD:
+            if any(each.kind == CursorKind.CXX_BASE_SPECIFIER for each in part.get_declaration().get_children()):
+                raise Undecided("the struct inherits from another one")
             for field in part.get_fields():
+                if field.is_bitfield():
+                    raise Undecided(f"{field.spelling} is a field of bits")
                 fill(field.type, offset + field.get_field_offsetof() // 8, (*path, field.spelling))
         else:
             element = parameter_of("", part).element if part.kind != TypeKind.POINTER else None

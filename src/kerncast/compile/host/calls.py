@@ -26,6 +26,8 @@ _MAKE = re.compile(r"make_\w+[1-4]\Z")
 _WHOLE = re.compile(r"\s*([+-]?\d+)")
 _REAL = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)")
 _POINTERS = {TypeKind.POINTER, TypeKind.NULLPTR}
+#: Classes that hold no more than what they are made of.
+_HOLDING = {"device_ptr", "string"}
 _TEXT_METHODS = {"c_str", "string"}
 
 
@@ -41,10 +43,9 @@ class Calls:
         callee = values.program.callee(call)
         if callee is not None and not call.is_constructor:
             return self._returned(call, callee, (), frame)
-        if name.startswith("operator ") and call.receiver is not None:
-            return values.value(call.receiver, frame)
-        if name in _TEXT_TO_INT or name in _TEXT_TO_FLOAT:
-            return _parsed(name, values.value(call.arguments[0], frame)) if call.arguments else None
+        if call.arguments and (name in _TEXT_TO_INT or name in _TEXT_TO_FLOAT):
+            base = values.number(call.arguments[2], frame) if len(call.arguments) > 2 and name in _TEXT_TO_INT else 10
+            return _parsed(name, values.value(call.arguments[0], frame), base)
         if name in {"strcmp", "strncmp", "strcasecmp"} and len(call.arguments) >= 2:
             return _compared([values.value(each, frame) for each in call.arguments])
         if name == "size" and call.receiver is not None:
@@ -59,8 +60,10 @@ class Calls:
             found = arithmetic.called(name, [values.number(each, frame) for each in call.arguments])
             if found is not None:
                 return found
-        if call.is_constructor and len(call.arguments) == 1:
+        if call.is_constructor and len(call.arguments) == 1 and name in _HOLDING:
             return values.value(call.arguments[0], frame)
+        if name.startswith("operator ") and call.receiver is not None:
+            values.value(call.receiver, frame)  # says why it is not known
         raise Undecided(f"{name}(…) is not known here" if name else "it is not plain enough to be followed")
 
     def part(self, call: Call, path: tuple[Step, ...], frame: Frame | None) -> Any:
@@ -143,10 +146,12 @@ class Calls:
         return values.reaching.agreed(possible)
 
 
-def _parsed(name: str, text: Any) -> int | float:
+def _parsed(name: str, text: Any, base: float) -> int | float:
     """Return the number at the beginning of a text, 0 where there is none, as C does."""
     if not isinstance(text, str):
         raise Undecided(f"{name} of what is no text")
+    if base != 10:
+        raise Undecided(f"{name} reads a number to the base {base}")
     if name in _TEXT_TO_FLOAT:
         found = _REAL.match(text)
         return float(found[1]) if found else 0.0

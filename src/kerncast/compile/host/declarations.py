@@ -7,6 +7,9 @@ from collections.abc import Iterable
 
 from kerncast.compile.headers import stand_ins
 
+#: What functions give of which only the name is known.
+UNKNOWN = "KerncastUnknown"
+
 #: Where the members of unknown types go.
 _MEMBERS = "  //members\n"
 
@@ -22,6 +25,7 @@ struct KerncastAny {
   template <class T> KerncastAny &operator=(const T &);
   KerncastAny *begin() const; KerncastAny *end() const; KerncastAny *operator->() const;
 };
+struct KerncastUnknown : KerncastAny { using KerncastAny::KerncastAny; };
 template <class T> KerncastAny operator+(const KerncastAny &, const T &);
 template <class T> KerncastAny operator-(const KerncastAny &, const T &);
 template <class T> KerncastAny operator*(const KerncastAny &, const T &);

@@ -14,7 +14,7 @@ from clang.cindex import Diagnostic, Index, TranslationUnit, TranslationUnitLoad
 
 from kerncast.compile.headers import stand_ins
 from kerncast.compile.headers.prelude import PRELUDE
-from kerncast.compile.host.declarations import HEADERS, declarations
+from kerncast.compile.host.declarations import HEADERS, UNKNOWN, declarations
 from kerncast.compile.source.parsing import DEVICE_DECLARATIONS, KEEP_GOING, SHIM_FOLDER, TOOLKIT_SHIMS, ParseOptions
 
 _PRELUDE = f"{SHIM_FOLDER}/kerncast_host.h"
@@ -147,7 +147,7 @@ def _declared(missing: _Missing) -> str:
     types = set(missing.types)
     functions = [name for name in _plain(missing.functions) if name not in types]
     values = [name for name in _plain(missing.values) if name not in types and name not in missing.functions]
-    rows = [f"template <class... A> KerncastAny {name}(A &&...);" for name in functions]
+    rows = [f"template <class... A> {UNKNOWN} {name}(A &&...);" for name in functions]
     rows += [f"extern KerncastAny {name};" for name in values]
     rows += [f"namespace {namespace} {{ {_type(name)} }}" for namespace, name in missing.inside]
     rows += [_type(name) for name in _plain(missing.types)]

@@ -7,6 +7,7 @@ from enum import Enum
 from clang.cindex import Cursor, CursorKind, TypeKind
 
 from kerncast.compile.host.arithmetic import BINARY, UNARY, is_number
+from kerncast.compile.host.declarations import UNKNOWN
 from kerncast.compile.host.dropped import Dropped
 from kerncast.compile.host.libclang import operator_of
 from kerncast.compile.host.tree import FUNCTIONS, Call, Node, Tree
@@ -26,6 +27,9 @@ _OPERATORS = {
 }  # fmt: skip
 
 
+_NAMES = {CursorKind.DECL_REF_EXPR, CursorKind.MEMBER_REF_EXPR, CursorKind.ARRAY_SUBSCRIPT_EXPR}
+
+
 class WriteKind(Enum):
     """How a variable gets a value."""
 
@@ -34,6 +38,8 @@ class WriteKind(Enum):
     """from its own old value: += and the like, ++, --"""
     PASSED = "passed"
     """its address, or a reference to it, is given to a function"""
+    GUESSED = "guessed"
+    """it is given to a function of which nothing is known, and may be a reference there"""
     SHARED = "shared"
     """a pointer or a reference is made of it"""
 
@@ -277,12 +283,22 @@ def _passed(call: Call, callee: Node | None) -> Iterator[Write]:
         elif callee is None and _points_to_pointer(plain):
             place = place_of(argument)
             place = Place(place.root, (*place.path, POINTEE)) if place else None
+        elif callee is None and argument.kind in _NAMES and _is_unknown(call) and not plain.type.is_const_qualified():
+            guessed = place_of(argument)
+            if guessed is not None:
+                yield Write(call.node, guessed, WriteKind.GUESSED, None, call, which)
+            continue
         elif _may_be_written_through(argument, callee):
             place, is_through = place_of(argument), True
         else:
             continue
         if place is not None:
             yield Write(call.node, place, WriteKind.PASSED, None, call, which, is_through)
+
+
+def _is_unknown(call: Call) -> bool:
+    """Whether only the parser's own declaration of a function is known."""
+    return str(call.node.type.get_declaration().spelling) == UNKNOWN
 
 
 def _points_to_pointer(node: Node) -> bool:

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from clang.cindex import CursorKind
 
+from kerncast.compile.host.arithmetic import BINARY
+from kerncast.compile.host.libclang import operator_of
 from kerncast.compile.host.options import option_loop, passes
 from kerncast.compile.host.program import ANYHOW, POINTEE, Place, Step, Write, WriteKind
 from kerncast.compile.host.tree import Call, Node
@@ -110,6 +112,12 @@ class Reaching:
                 continue
             chance, bound = self._option(write.node, moment)
             if chance is Chance.NEVER:
+                continue
+            if write.kind is WriteKind.GUESSED:
+                name = write.call.name if write.call is not None else "a function"
+                self._values.note(
+                    f"{name}(…) at {self._values.where(write.node)} is not known and taken not to change it"
+                )
                 continue
             kept = self._values.bound
             self._values.bound = kept | bound
@@ -227,6 +235,8 @@ class Reaching:
             if child is parent.children[0]:
                 return Chance.CERTAIN
             return self._unknown(parent, child, moment, Chance.POSSIBLE)
+        if parent.kind == CursorKind.BINARY_OPERATOR and BINARY.get(operator_of(parent.cursor)) in {"&&", "||"}:
+            return Chance.CERTAIN if child is parent.children[0] else Chance.POSSIBLE
         if parent.kind == CursorKind.CXX_CATCH_STMT:
             return Chance.NEVER
         return Chance.POSSIBLE if parent.kind == CursorKind.LAMBDA_EXPR else Chance.CERTAIN
