@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from execute_helpers import launch
 
-from kerncast.compile import CompiledKernel, compile_source
+from kerncast.compile import CompiledKernel, compile_source, targets
 from kerncast.errors import CompileError, LaunchError, Refusal
 from kerncast.gpu import load_gpu
 from kerncast.kernel_profile import Resources
@@ -117,3 +117,16 @@ def test_static_shared_memory_over_48_kib(tmp_path: Path, architecture: str) -> 
     )
     with pytest.raises(CompileError, match=said):
         compile_source(path, architectures=[architecture])
+
+
+def test_kepler_without_the_extra_has_the_same_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(targets, "library_paths", lambda _major: None)
+    kernel = compiled(tmp_path, "__launch_bounds__(96)", "sm_35")
+    assert "compiled for sm_50 instead of sm_35" in kernel.caveats[0]
+    for launched, said in (
+        (launch(1, 128), "128 threads, over the 96 of the kernel's __launch_bounds__"),
+        (launch(1, 96, 48 * 1024 + 4), "49156 bytes of shared memory"),
+    ):
+        with pytest.raises(Refusal, match=said):
+            check_can_run(launched, kernel.resources, load_gpu("k40"))
+    check_can_run(launch(1, 96, 48 * 1024), kernel.resources, load_gpu("k40"))
