@@ -4,6 +4,7 @@ A small part of GNU make is read: variables, conditionals, and the lines of reci
 follow (functions, includes) has no effect.
 """
 
+import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -81,8 +82,8 @@ def folders_of_missing_headers(source: Path, include_dirs: Sequence[Path], optio
 
 
 def folders_caveat(options: BuildOptions, folders: Sequence[Path]) -> str:
-    """Say that headers come from folders that the Makefile names."""
-    names = ", ".join(folder.as_posix() for folder in folders)
+    """Say that headers come from folders that the Makefile names, with their paths from its own."""
+    names = ", ".join(Path(os.path.relpath(folder, options.file.parent)).as_posix() for folder in folders)
     return f"headers from {names}, which {options.file.name} names: say include = […] to choose others"
 
 
