@@ -228,8 +228,8 @@ def test_l2_of_a100_and_h100_is_in_two_parts() -> None:
     assert load_gpu("rtx-3090").l2_partitions is None
 
 
-def test_only_two_shipped_gpus_have_an_l2_of_unknown_size() -> None:
-    assert {gpu.id for gpu in list_gpus()} - {gpu.id for gpu in WITH_L2} == {"b100", "b300"}
+def test_only_one_shipped_gpu_has_an_l2_of_unknown_size() -> None:
+    assert {gpu.id for gpu in list_gpus()} - {gpu.id for gpu in WITH_L2} == {"b100"}
 
 
 @pytest.mark.parametrize("gpu", WITH_L2, ids=lambda gpu: gpu.id)

@@ -38,6 +38,11 @@ FURTHER = {
 }  # fmt: skip
 #: Architectures whose chips share the CPU's memory: nobody measured their L2 and DRAM.
 INTEGRATED = {"sm_72", "sm_87", "sm_121"}
+PROJECT_TABLE = (
+    "NVIDIA data sheet or white paper, as recalled in the project's table of 51 GPUs; "
+    "peak rates are 2 x SMs x lanes x boost"
+)
+STILL_FROM_MEMORY = {f"sm_{number}" for number in (30, 50, 52, 60, 61, 70, 75, 80, 86)}
 
 
 def test_the_required_gpus_are_here() -> None:
@@ -62,6 +67,26 @@ def test_every_value_has_source_and_status(path: Path) -> None:
             assert (entry["status"] == "confirmed") == (len(named) > 1)
             used.update(named)
     assert used == set(sources), "every source is used, and every one that is used is declared"
+
+
+def test_no_value_of_a_gpu_is_from_memory() -> None:
+    """Only the project's table of 51 GPUs may be: it lies with the measured data, and others are compared with it."""
+    remembered = {
+        path.stem: found
+        for path in (*GPU_FILES, *INCOMPLETE_FILES)
+        if (found := {source for source in _sources(path) if "recalled" in source} - {PROJECT_TABLE})
+    }
+    assert remembered == {}
+
+
+def test_architectures_with_values_from_memory() -> None:
+    """Whoever finds a source shortens the list; none of its members came with the catalogue's newest GPUs."""
+    remembered = {path.stem for path in ARCHITECTURE_FILES if any("recalled" in source for source in _sources(path))}
+    assert remembered == STILL_FROM_MEMORY
+
+
+def _sources(path: Path) -> set[str]:
+    return set(tomllib.loads(path.read_text(encoding="utf-8"))["sources"].values())
 
 
 @pytest.mark.parametrize("path", GPU_FILES, ids=lambda path: path.stem)

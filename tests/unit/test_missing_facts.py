@@ -19,7 +19,7 @@ SHARES = MemoryShares(active_sms=1, dram_read=1, dram_write=1, dram_local=1, ato
 #: Models that refuse a GPU, and why: docs/gpus.md. On the CPU's memory nobody measured L2 and DRAM latency.
 INTEGRATED = {"jetson-agx-xavier", "jetson-agx-orin-64gb", "gb10"}
 REFUSED_BY = {gpu_id: {"simulation", "ceilings"} for gpu_id in INTEGRATED}
-REFUSED_BY |= {gpu_id: {"simulation"} for gpu_id in ("b100", "b300")}
+REFUSED_BY |= {"b100": {"simulation"}}
 
 
 def can_be_simulated(gpu: GPU) -> bool:

@@ -180,6 +180,8 @@ def _conclude_launch(ranked: list[Prediction]) -> str:
     else:
         head = f"{best.kernel} is fastest on {best.gpu} ({_span(best, last)})"
     sure = "the intervals do not overlap" if best.high < second.low else "within the intervals the order is open"
+    if len({p.model for p in ranked}) > 1:
+        sure += ", and forecasts of different models are compared"
     limit = f"limited by {limiters[0]} on every GPU" if len(limiters) == 1 else f"limited by {' or '.join(limiters)}"
     return f"{head}, {limit}; {sure}.{advice if len(limiters) == 1 else ''}"
 
