@@ -20,6 +20,7 @@ from kerncast.units import KIB
 
 DATA = Path(__file__).parent / "data"
 
+_LONGEST_TEXT = 100
 #: No file here has a tenth of it.
 _MOST_BYTES = 256 * KIB
 #: Time and memory of the parser grow with the square of a key's parts.
@@ -116,7 +117,7 @@ def _text_of(path: Path) -> str:
         raw = file.read(_MOST_BYTES + 1)
     if len(raw) > _MOST_BYTES:
         raise ValueError(f"it holds more than {_MOST_BYTES // KIB} KiB")
-    text = raw.decode("utf-8")
+    text = raw.decode("utf-8-sig")  # some editors begin a file with a byte order mark
     if _DEEP_KEY.search(text):
         raise ValueError("a key has twenty dots or more")
     return text
@@ -130,7 +131,8 @@ def read_sheet(path: Path, kind: str, *, may_lack: bool = False) -> Sheet:
     reader = _Reader(read_toml(path), path, rules(kind))
     sheet = reader.sheet()
     is_whole = kind != "architecture" and not may_lack
-    faults = reader.faults + (missing_faults(sheet.facts, kind) if is_whole else [])
+    missing = unknown_to_all(sheet) if kind == "gpu" else lacking(sheet.facts, kind)
+    faults = reader.faults + (_missing(missing) if is_whole else [])
     if kind == "gpu" and "from" not in reader.table:
         faults.insert(0, 'from is missing (name the architecture, such as from = "sm_86")')
     raise_faults(faults, path)
@@ -148,8 +150,12 @@ def raise_faults(faults: Iterable[str], path: Path) -> None:
 
 def missing_faults(facts: Mapping[str, Fact], kind: str) -> list[str]:
     """Return a fault for each required key without a value."""
-    units = {rule.key: "" if rule.unit == "1" else f"; unit {rule.unit}" for rule in lacking(facts, kind)}
-    return [f"{rule.key} is missing ({rule.meaning}{units[rule.key]})" for rule in lacking(facts, kind)]
+    return _missing(lacking(facts, kind))
+
+
+def _missing(wanted: Iterable[Rule]) -> list[str]:
+    units = {"1": ""}
+    return [f"{rule.key} is missing ({rule.meaning}{units.get(rule.unit, f'; unit {rule.unit}')})" for rule in wanted]
 
 
 def lacking(facts: Mapping[str, Fact], kind: str) -> tuple[Rule, ...]:
@@ -257,16 +263,16 @@ class _Reader:
 
     def _sources(self) -> dict[str, str]:
         table = self.table.get("sources", {})
-        if isinstance(table, dict) and all(isinstance(text, str) and text for text in table.values()):
+        if isinstance(table, dict) and all(_is_line(text) for text in table.values()):
             return table
         self.faults.append('sources is no table of texts (write [sources] and lines such as: datasheet = "…")')
         return {}
 
     def _text(self, key: str) -> str | None:
         value = self.table.get(key)
-        if value is None or (isinstance(value, str) and value.strip()):
+        if value is None or (_is_line(value) and len(value) <= _LONGEST_TEXT):
             return value
-        self._fault(key, f"is {_quote(value)}", "give a text")
+        self._fault(key, f"is {_quote(value)}", f"give a text of one line, up to {_LONGEST_TEXT} letters")
         return None
 
     def _aliases(self) -> tuple[str, ...]:
@@ -281,7 +287,8 @@ class _Reader:
         return f"did you mean {near[0]}?" if near else f"the sections are {', '.join(sorted(self.sections))}"
 
     def _fault(self, key: str, what: str, cure: str) -> None:
-        self.faults.append(f"{key[:60]} {what} ({cure})")
+        place = key if key.isprintable() else ascii(key)
+        self.faults.append(f"{place[:60]} {what} ({cure})")
 
 
 def _place(path: Path) -> str:
@@ -289,6 +296,14 @@ def _place(path: Path) -> str:
     return f"{path}".encode(errors="replace").decode()[-200:]
 
 
+def _is_line(value: Any) -> bool:
+    """Whether a value is a text that a terminal shows as it is."""
+    return isinstance(value, str) and bool(value.strip()) and value.isprintable()
+
+
 def _quote(value: Any) -> str:
-    text = repr(value)
+    try:
+        text = repr(value)
+    except ValueError:  # Python writes out no integer of that many digits
+        return "an integer of thousands of digits"
     return text if len(text) <= 60 else f"{text[:57]}..."

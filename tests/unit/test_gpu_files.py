@@ -125,6 +125,7 @@ FULL = HEAD + "[peak]\nclock_boost_mhz = 1000\ndram_gb_per_s = 100\nsm_count = "
         ("nan", "peak.sm_count is nan"),
         ("1" + "0" * 400, "peak.sm_count is 1000"),
         ("1" + "0" * 5000, "no readable TOML file"),
+        ("0x" + "f" * 5000, "peak.sm_count is an integer of thousands of digits"),
         ("10001", "peak.sm_count is 10001 (give a whole number from 1 to 10,000 (unit 1))"),
         ("[80]", "peak.sm_count is [80]"),
         ("{ value = 80 }", "has the status None (write confirmed"),
@@ -171,6 +172,8 @@ def test_faulty_value(tmp_path: Path, entry: str, fault: str) -> None:
         ("\ntdp_w = 1e400", "peak.tdp_w is inf (give a finite number above 0"),
         ("\n[sustained]\ndram_gb_per_s = 1e-300", "sustained.dram_gb_per_s is 1e-300 (give a number from 0.5"),
         ("\n[cycles]\nfp64 = 1e300", "cycles.fp64 is 1e+300 (give a number from 0.001 to 1,000,000 (unit cycle))"),
+        ('\n"\\u001b[31m" = 1', "'peak.\\x1b[31m' is no known key"),
+        ("\n[lanes]\nfp64_per_sm = { status = 'unknown' }", "lanes.fp64_per_sm is missing"),
         ("\n[colour]\nred = 1", "colour is no known key (the sections are caches, cycles, lanes, peak, sustained)"),
     ],
 )
@@ -187,6 +190,9 @@ def test_faulty_key(tmp_path: Path, addition: str, fault: str) -> None:
         ('from = "nowhere.toml"\n', "nowhere.toml: this is no readable TOML file"),
         ('from = "mine.toml"\n', "is no known key"),
         ('from = "sm_86"\nname = ""\n', "name is ''"),
+        ('from = "sm_86"\nname = "\\u001b[31mred"\n', "name is '\\x1b[31mred' (give a text of one line"),
+        (f'from = "sm_86"\nname = "{"x" * 101}"\n', "(give a text of one line, up to 100 letters)"),
+        ('from = "sm_86"\nsources = { a = "\\u0007" }\n', "sources is no table of texts"),
         ('from = "sm_86"\naliases = "x"\n', "aliases is 'x'"),
         ('from = "sm_86"\nsources = { a = 1 }\n', "sources is no table of texts"),
         ('from = "sm_86"\npeak = 3\n', "peak is no known key"),
@@ -203,6 +209,17 @@ def test_all_faults_at_once(tmp_path: Path) -> None:
     parts = ("5 faults", "from is missing", "peak.dram_gb_per_s is missing", "peak.sm_count is -1")
     for part in (*parts, "peak.clock_boost_mhz is nan", "speed is no known key"):
         assert part in message
+
+
+def test_what_every_model_needs_is_named_at_once(tmp_path: Path) -> None:
+    text = 'from = "sm_90"\nsm_count = 78\n[lanes]\nfp64_per_sm = { status = "unknown" }\n'
+    message = refusal(write(tmp_path, text))
+    for key in ("peak.clock_boost_mhz", "peak.dram_gb_per_s", "lanes.fp64_per_sm"):
+        assert f"{key} is missing" in message
+
+
+def test_a_byte_order_mark_is_no_part_of_the_file(tmp_path: Path) -> None:
+    assert load_gpu(write(tmp_path, "\ufeff" + SMALL)).sm_count == 30
 
 
 def test_a_key_given_twice(tmp_path: Path) -> None:

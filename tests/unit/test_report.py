@@ -118,6 +118,12 @@ def test_conclusions(predictions: list[Prediction], expected: list[str]) -> None
         assert word in sentence
 
 
+def test_a_conclusion_says_that_different_models_are_compared() -> None:
+    alike, other = [one("A", 2e-3), one("B", 1e-3, 3.0)], replace(one("C", 3e-3), model="n")
+    assert "different models" not in conclude(alike)[0]
+    assert "the order is open, and forecasts of different models are compared." in conclude([*alike, other])[0]
+
+
 def test_every_limiter_of_the_simulation_has_words_a_colour_and_a_metric() -> None:
     names = {pipe.name.lower() for pipe in Pipe} | {"issue", "shared", "l1", "l2", "atomics", "dram", "blocks"}
     for name in names | {"latency", "launch"}:
