@@ -235,6 +235,7 @@ def document(rows: Sequence[Scored], found: Sequence[float]) -> str:
         f"factors = [{', '.join(f'{factor:.3f}' for factor in found)}]",
         f"families = {len(by_family(rows))}",
         f"cases = {len(rows)}",
+        f"generations = {sorted({generation(row.gpu) for row in rows})}",
         f'measured = "{measured} on {gpus} GPUs"',
     ]
     return "\n".join(lines) + "\n"

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 import kerncast
 from kerncast.errors import InputError
+from kerncast.gpu import load_gpu
 from kerncast.models.calibration import Calibration, calibration_of, coverage_of, coverage_text, read_calibration
 
 TOOLS = Path(__file__).parents[2] / "tools"
@@ -81,6 +82,19 @@ def written(folder: Path, **changed: str | None) -> Path:
 
 def test_a_file_is_read(tmp_path: Path) -> None:
     assert read_calibration(written(tmp_path)) == Calibration((0.5, 0.9), (1.2, 2.0), 30, 600, "some")
+    assert read_calibration(written(tmp_path, generations="[3, 8]")).generations == (3, 8)
+    with pytest.raises(InputError, match="generations is no list of whole numbers above 0"):
+        read_calibration(written(tmp_path, generations='["8"]'))
+
+
+@pytest.mark.parametrize(("gpu_id", "is_among"), [("rtx-3090", True), ("rtx-4070", True), ("b200", False)])
+def test_a_forecast_says_when_no_gpu_of_its_generation_was_measured(gpu_id: str, *, is_among: bool) -> None:
+    found = calibration_of("simulation")
+    assert found is not None
+    gpu = load_gpu(gpu_id)
+    assert found.has_seen(gpu) == is_among
+    (forecast,) = kerncast.predict(SAXPY, [gpu])
+    assert any("compute capability 10.x" in caveat for caveat in forecast.caveats) != is_among
 
 
 @pytest.mark.parametrize("key", FILE)
@@ -183,11 +197,13 @@ def test_builds_of_one_kernel_and_kernels_of_one_program_are_one_family(tool: Mo
 
 
 def test_the_file_says_what_was_measured(tool: ModuleType) -> None:
-    rows = tool.read_scores(json.dumps([record("hecbench", "k", 1.1), record("vecmat", "k", 1.2, "b")]), "simulation")
+    rows = tool.read_scores(
+        json.dumps([record("hecbench", "k", 1.1, "rtx-3080"), record("vecmat", "k", 1.2, "k40")]), "simulation"
+    )
     text = tool.document(rows, [1.0 + number / 10 for number in range(len(tool.LEVELS))])
     found = tomllib.loads(text)
     assert found["measured"] == "gpuFLOPBench, gpuperfpredict on 2 GPUs"
-    assert (found["families"], found["cases"]) == (2, 2)
+    assert (found["families"], found["cases"], found["generations"]) == (2, 2, [3, 8])
     assert len(found["levels"]) == len(found["factors"]) == len(tool.LEVELS)
     assert "CC BY 4.0" in text, "the licence asks for attribution"
 

@@ -86,12 +86,13 @@ class Model(ABC):
         calibration = calibration_of(self.name)
         own = calibration.factor(level) if calibration else interval_factor(self.log_sigma, level)
         note = _calibrated(calibration, own, level) if calibration else _uncalibrated(own)
+        notes = (note, _unseen(case.gpu)) if calibration and not calibration.has_seen(case.gpu) else (note,)
         other_generation = self.other_generation(case)
         if other_generation is None:
-            return own, (note,)
+            return own, notes
         factor = math.exp(math.hypot(math.log(own), math.log(interval_factor(FOREIGN_CODE_LOG_SIGMA, level))))
         wider = f"{other_generation}, another generation: wider interval, times and divided by {factor:.2g} in all"
-        return factor, (wider, note)
+        return factor, (wider, *notes)
 
     def predict(self, case: Case, question: Question) -> Prediction:
         """Return the forecast with its interval: the equations' bounds, widened by the model's error."""
@@ -139,6 +140,13 @@ def _calibrated(calibration: Calibration, factor: float, level: float) -> str:
     return (
         f"{note}; they tell levels from {calibration.levels[0]:g} to {calibration.levels[-1]:g}, and for {level:g} the"
         " factor is continued as for a lognormal error: nothing that was measured shows that it holds"
+    )
+
+
+def _unseen(gpu: GPU) -> str:
+    return (
+        f"no GPU of compute capability {gpu.architecture.number // 10}.x was among those that the interval is measured"
+        " on: how often it holds there is not known"
     )
 
 

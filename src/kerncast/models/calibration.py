@@ -22,6 +22,7 @@ import numpy as np
 
 import kerncast
 from kerncast.errors import InputError
+from kerncast.gpu import GPU
 from kerncast.units import PERCENT
 
 #: Of the form of these files.
@@ -41,6 +42,12 @@ class Calibration:
     cases: int
     measured: str
     """what was measured, for messages"""
+    generations: tuple[int, ...] = ()
+    """major compute capabilities of the GPUs that it was measured on; empty: not said"""
+
+    def has_seen(self, gpu: GPU) -> bool:
+        """Whether a GPU of the same generation was among those that were measured, as far as it is said."""
+        return not self.generations or gpu.architecture.number // 10 in self.generations
 
     def tells(self, level: float) -> bool:
         """Whether measurements tell the factor of a level, and not only an assumed form of the errors."""
@@ -80,7 +87,12 @@ def read_calibration(path: Path) -> Calibration:
     if fault:
         raise _faulty(path, fault)
     return Calibration(
-        tuple(found["levels"]), tuple(found["factors"]), found["families"], found["cases"], found["measured"]
+        tuple(found["levels"]),
+        tuple(found["factors"]),
+        found["families"],
+        found["cases"],
+        found["measured"],
+        tuple(found.get("generations", ())),
     )
 
 
@@ -103,6 +115,9 @@ def _fault(found: dict[str, Any]) -> str:
         return "families and cases are not both whole numbers above 0"
     if not isinstance(found["measured"], str):
         return "measured is no text"
+    generations = found.get("generations", [])
+    if not isinstance(generations, list) or not all(type(each) is int and each > 0 for each in generations):
+        return "generations is no list of whole numbers above 0"
     return _fault_of_factors(found["levels"], found["factors"])
 
 

@@ -37,7 +37,8 @@ _FAULTS = frozenset(
 
 #: Errors that the machine's owner can mend.
 _CURES = {
-    "CUDA_ERROR_NO_DEVICE": "Run it where there is an NVIDIA GPU (CUDA_VISIBLE_DEVICES may hide one); kerncast measure has --dry-run.",
+    "CUDA_ERROR_NO_DEVICE": "Run it where there is an NVIDIA GPU (CUDA_VISIBLE_DEVICES may hide one). "
+    "kerncast measure has --dry-run.",
     "CUDA_ERROR_INVALID_DEVICE": "nvidia-smi -L lists the GPUs, from 0.",
     "CUDA_ERROR_STUB_LIBRARY": "Install NVIDIA's driver: the libcuda found is the toolkit's stub.",
     "CUDA_ERROR_DEVICES_UNAVAILABLE": "End the other process that uses the GPU: it is in exclusive mode.",
