@@ -265,7 +265,7 @@ class _Reader:
         table = self.table.get("sources", {})
         if isinstance(table, dict) and all(_is_line(text) for text in table.values()):
             return table
-        self.faults.append('sources is no table of texts (write [sources] and lines such as: datasheet = "…")')
+        self.faults.append('sources is no table of texts of one line (write [sources], lines like datasheet = "…")')
         return {}
 
     def _text(self, key: str) -> str | None:
