@@ -30,6 +30,7 @@ import numpy.typing as npt
 
 import kerncast
 from kerncast.gpu import load_gpu
+from kerncast.models.base import FOREIGN_CODE_LOG_SIGMA, interval_factor
 from kerncast.models.calibration import VERSION
 
 FOLDER = Path(kerncast.__path__[0]) / "data" / "calibration"
@@ -114,12 +115,31 @@ def main() -> None:
         seen = leave_one_out(families, level)
         (factor,) = factors(families, [level])
         print(f"| {level:.0%} | {factor:.3f} | {seen.by_family:.1%} | {seen.by_row:.1%} | {seen.by_suite:.1%} |")
+    print("\n".join(("", *unseen_table(rows))))
     print("\n| family | rows | median factor | 90th percentile |\n|---|---|---|---|")
     for name, errors in sorted(families.items(), key=lambda item: -float(np.median(item[1]))):
         print(f"| {name} | {len(errors)} | {_factor(errors, 0.5):.2f} | {_factor(errors, 0.9):.2f} |")
     if not asked.check:
         FOLDER.mkdir(parents=True, exist_ok=True)
         (FOLDER / f"{asked.model}.toml").write_text(document(rows, found), encoding="utf-8")
+
+
+def unseen_table(rows: Sequence[Scored], level: float = 0.9) -> list[str]:
+    """Return how much of each microarchitecture the factor of the others holds, and how much when it is widened."""
+    table = ["| left out | rows | families | factor of the others | families' rows | widened | families' rows |"]
+    table.append("|---|---|---|---|---|---|---|")
+    for name in sorted({microarchitecture(row.gpu) for row in rows}):
+        held = by_family([row for row in rows if microarchitecture(row.gpu) == name])
+        others = by_family([row for row in rows if microarchitecture(row.gpu) != name])
+        if not others:
+            continue
+        (factor,) = factors(others, [level])
+        widened = math.exp(math.hypot(math.log(factor), math.log(interval_factor(FOREIGN_CODE_LOG_SIGMA, level))))
+        shares = [np.mean([np.mean(errors <= math.log(x)) for errors in held.values()]) for x in (factor, widened)]
+        count = sum(len(errors) for errors in held.values())
+        cells = [name, count, len(held), f"{factor:.2f}", f"{shares[0]:.1%}", f"{widened:.2f}", f"{shares[1]:.1%}"]
+        table.append("| " + " | ".join(map(str, cells)) + " |")
+    return table
 
 
 def read_scores(text: str, model: str) -> list[Scored]:
@@ -146,6 +166,15 @@ def generation(gpu: str) -> int:
     5
     """
     return load_gpu(gpu).architecture.number // 10
+
+
+def microarchitecture(gpu: str) -> str:
+    """Return the microarchitecture of a GPU.
+
+    >>> microarchitecture("gtx-980")
+    'Maxwell'
+    """
+    return load_gpu(gpu).architecture.microarchitecture
 
 
 def read_programs(text: str) -> list[Scored]:
@@ -235,7 +264,7 @@ def document(rows: Sequence[Scored], found: Sequence[float]) -> str:
         f"factors = [{', '.join(f'{factor:.3f}' for factor in found)}]",
         f"families = {len(by_family(rows))}",
         f"cases = {len(rows)}",
-        f"generations = {sorted({generation(row.gpu) for row in rows})}",
+        f"microarchitectures = {json.dumps(sorted({microarchitecture(row.gpu) for row in rows}))}",
         f'measured = "{measured} on {gpus} GPUs"',
     ]
     return "\n".join(lines) + "\n"

@@ -196,6 +196,11 @@ class Architecture:
         return self.max_threads_per_sm // WARP_SIZE
 
     @property
+    def microarchitecture(self) -> str:
+        """First word of its name, such as Volta or Ada."""
+        return self.name.partition(" ")[0]
+
+    @property
     def code_name(self) -> str:
         """What the compiler calls it, such as sm_70; a user's own architecture may have another id."""
         return f"sm_{self.number}"

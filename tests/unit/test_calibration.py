@@ -82,19 +82,24 @@ def written(folder: Path, **changed: str | None) -> Path:
 
 def test_a_file_is_read(tmp_path: Path) -> None:
     assert read_calibration(written(tmp_path)) == Calibration((0.5, 0.9), (1.2, 2.0), 30, 600, "some")
-    assert read_calibration(written(tmp_path, generations="[3, 8]")).generations == (3, 8)
-    with pytest.raises(InputError, match="generations is no list of whole numbers above 0"):
-        read_calibration(written(tmp_path, generations='["8"]'))
+    named = read_calibration(written(tmp_path, microarchitectures='["Kepler", "Ada"]'))
+    assert named.microarchitectures == ("Kepler", "Ada")
+    with pytest.raises(InputError, match="microarchitectures is no list of names"):
+        read_calibration(written(tmp_path, microarchitectures="[8]"))
 
 
-@pytest.mark.parametrize(("gpu_id", "is_among"), [("rtx-3090", True), ("rtx-4070", True), ("b200", False)])
-def test_a_forecast_says_when_no_gpu_of_its_generation_was_measured(gpu_id: str, *, is_among: bool) -> None:
+@pytest.mark.parametrize(("gpu_id", "is_among"), [("rtx-3090", True), ("rtx-4070", False), ("b200", False)])
+def test_a_forecast_is_wider_where_no_gpu_of_its_microarchitecture_was_measured(gpu_id: str, *, is_among: bool) -> None:
     found = calibration_of("simulation")
     assert found is not None
     gpu = load_gpu(gpu_id)
     assert found.has_seen(gpu) == is_among
     (forecast,) = kerncast.predict(SAXPY, [gpu])
-    assert any("compute capability 10.x" in caveat for caveat in forecast.caveats) != is_among
+    name = gpu.architecture.microarchitecture
+    assert any(f"{name} is not among what" in caveat for caveat in forecast.caveats) != is_among
+    wider = math.hypot(math.log(found.factor(0.9)), math.log(2))
+    factor = found.factor(0.9) if is_among else math.exp(wider)
+    assert forecast.high / forecast.seconds == pytest.approx(factor, rel=0.01)
 
 
 @pytest.mark.parametrize("key", FILE)
@@ -203,7 +208,7 @@ def test_the_file_says_what_was_measured(tool: ModuleType) -> None:
     text = tool.document(rows, [1.0 + number / 10 for number in range(len(tool.LEVELS))])
     found = tomllib.loads(text)
     assert found["measured"] == "gpuFLOPBench, gpuperfpredict on 2 GPUs"
-    assert (found["families"], found["cases"], found["generations"]) == (2, 2, [3, 8])
+    assert (found["families"], found["cases"], found["microarchitectures"]) == (2, 2, ["Ampere", "Kepler"])
     assert len(found["levels"]) == len(found["factors"]) == len(tool.LEVELS)
     assert "CC BY 4.0" in text, "the licence asks for attribution"
 
@@ -216,6 +221,25 @@ def test_shipped_calibrations_are_in_order() -> None:
     assert list(found.factors) == sorted(found.factors)
     assert all(factor > 1 for factor in found.factors)
     assert found.families >= 10
+
+
+def test_of_a_microarchitecture_left_out_the_widened_factor_holds_more(tool: ModuleType) -> None:
+    rows = tool.read_scores(
+        json.dumps(
+            [
+                *(record("vecmat", f"k{number}", 1.0 + number / 100, "k40") for number in range(1, 20)),
+                *(record("vecmat", f"k{number}", 1.0 + number / 50, "rtx-3080") for number in range(1, 20)),
+            ]
+        ),
+        "simulation",
+    )
+    head, _, ampere, kepler = tool.unseen_table(rows)
+    assert head.startswith("| left out |")
+    shares = [[float(cell.strip(" %")) for cell in line.split("|")[5:8:2]] for line in (ampere, kepler)]
+    assert ampere.startswith("| Ampere | 19 | 19 | 1.1")
+    assert shares[0][0] < 60
+    assert shares[1] == [100, 100]
+    assert all(wide >= narrow for narrow, wide in shares)
 
 
 def test_of_pairs_of_gpus_those_within_a_generation_count(tool: ModuleType) -> None:

@@ -15,7 +15,8 @@ from kerncast.models.calibration import Calibration, calibration_of
 from kerncast.prediction import Prediction, Term, Timing, Transfer
 
 #: Between generations of instruction sets forecasts are off by up to a factor of 2 in 90 % of cases (projection study
-#: of this project, empirical factors): ln(2) / 1.645.
+#: of this project, empirical factors): ln(2) / 1.645. The same where a microarchitecture was not measured: of five left
+#: out in turn, the others' factor alone holds too few (docs/timing-validation.md).
 FOREIGN_CODE_LOG_SIGMA = 0.42
 #: A working set below this part of L2 stays there between launches, above the second one nothing does (timing study).
 _L2_KEPT, _L2_LOST = 0.9, 1.1
@@ -86,13 +87,16 @@ class Model(ABC):
         calibration = calibration_of(self.name)
         own = calibration.factor(level) if calibration else interval_factor(self.log_sigma, level)
         note = _calibrated(calibration, own, level) if calibration else _uncalibrated(own)
-        notes = (note, _unseen(case.gpu)) if calibration and not calibration.has_seen(case.gpu) else (note,)
-        other_generation = self.other_generation(case)
-        if other_generation is None:
-            return own, notes
+        reasons = []
+        if other_generation := self.other_generation(case):
+            reasons.append(f"{other_generation}, another generation")
+        if calibration and not calibration.has_seen(case.gpu):
+            reasons.append(f"{case.gpu.architecture.microarchitecture} is not among what the interval was measured on")
+        if not reasons:
+            return own, (note,)
         factor = math.exp(math.hypot(math.log(own), math.log(interval_factor(FOREIGN_CODE_LOG_SIGMA, level))))
-        wider = f"{other_generation}, another generation: wider interval, times and divided by {factor:.2g} in all"
-        return factor, (wider, *notes)
+        wider = f"{'; '.join(reasons)}: wider interval, times and divided by {factor:.2g} in all"
+        return factor, (wider, note)
 
     def predict(self, case: Case, question: Question) -> Prediction:
         """Return the forecast with its interval: the equations' bounds, widened by the model's error."""
@@ -140,13 +144,6 @@ def _calibrated(calibration: Calibration, factor: float, level: float) -> str:
     return (
         f"{note}; they tell levels from {calibration.levels[0]:g} to {calibration.levels[-1]:g}, and for {level:g} the"
         " factor is continued as for a lognormal error: nothing that was measured shows that it holds"
-    )
-
-
-def _unseen(gpu: GPU) -> str:
-    return (
-        f"no GPU of compute capability {gpu.architecture.number // 10}.x was among those that the interval is measured"
-        " on: how often it holds there is not known"
     )
 
 

@@ -42,12 +42,12 @@ class Calibration:
     cases: int
     measured: str
     """what was measured, for messages"""
-    generations: tuple[int, ...] = ()
-    """major compute capabilities of the GPUs that it was measured on; empty: not said"""
+    microarchitectures: tuple[str, ...] = ()
+    """of the GPUs that it was measured on, such as Volta; empty: not said"""
 
     def has_seen(self, gpu: GPU) -> bool:
-        """Whether a GPU of the same generation was among those that were measured, as far as it is said."""
-        return not self.generations or gpu.architecture.number // 10 in self.generations
+        """Whether a GPU of the same microarchitecture was among those that were measured, as far as it is said."""
+        return not self.microarchitectures or gpu.architecture.microarchitecture in self.microarchitectures
 
     def tells(self, level: float) -> bool:
         """Whether measurements tell the factor of a level, and not only an assumed form of the errors."""
@@ -92,7 +92,7 @@ def read_calibration(path: Path) -> Calibration:
         found["families"],
         found["cases"],
         found["measured"],
-        tuple(found.get("generations", ())),
+        tuple(found.get("microarchitectures", ())),
     )
 
 
@@ -115,9 +115,9 @@ def _fault(found: dict[str, Any]) -> str:
         return "families and cases are not both whole numbers above 0"
     if not isinstance(found["measured"], str):
         return "measured is no text"
-    generations = found.get("generations", [])
-    if not isinstance(generations, list) or not all(type(each) is int and each > 0 for each in generations):
-        return "generations is no list of whole numbers above 0"
+    names = found.get("microarchitectures", [])
+    if not isinstance(names, list) or not all(isinstance(each, str) and each for each in names):
+        return "microarchitectures is no list of names"
     return _fault_of_factors(found["levels"], found["factors"])
 
 
