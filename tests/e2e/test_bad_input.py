@@ -71,7 +71,7 @@ def test_a_good_launch_is_forecast(kerncast: Run, write: Write) -> None:
         (("frobnicate",), ("frobnicate",)),
         (("gpus", "--frobnicate"), ("--frobnicate",)),
         (("occupancy", "--gpu", "t4"), ("--block",)),
-        (("occupancy", "--gpu", "t4", "--block", "-5", "--registers", "32"), ("threads",)),
+        (("occupancy", "--gpu", "t4", "--block", "-5", "--registers", "32"), ("--block", "greater than or equal to 1")),
     ],
 )
 def test_wrong_usage(kerncast: Run, arguments: tuple[str, ...], words: tuple[str, ...]) -> None:

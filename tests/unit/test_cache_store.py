@@ -280,6 +280,9 @@ def test_where_it_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert place(monkeypatch, XDG_CACHE_HOME="relative").folder == home
     assert place(monkeypatch).folder == home
     assert place(monkeypatch, KERNCAST_CACHE="~/here").folder == tmp_path / "here" / "compiled"
+    monkeypatch.setenv("HOME", str(tmp_path / "nowhere"))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path / "nowhere"))
+    assert place(monkeypatch).folder is None, "a home that is not there is not made"
     monkeypatch.setattr(sys, "platform", "win32")
     local = tmp_path / "local"
     assert place(monkeypatch, LOCALAPPDATA=str(local)).folder == local / "kerncast" / "cache" / "compiled"

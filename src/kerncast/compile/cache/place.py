@@ -66,8 +66,12 @@ def _default() -> Path:
         return Path(local) / "kerncast" / "cache"
     named = os.environ.get("XDG_CACHE_HOME", "")
     # The XDG base directory specification: a relative path is to be ignored.
-    base = Path(named) if Path(named).is_absolute() else Path.home() / ".cache"
-    return base / "kerncast"
+    if Path(named).is_absolute():
+        return Path(named) / "kerncast"
+    home = Path.home()
+    if not home.is_dir():  # as daemons have it: nobody wants a folder there
+        raise RuntimeError(home)
+    return home / ".cache" / "kerncast"
 
 
 def _most_bytes() -> int:
