@@ -1,11 +1,12 @@
 """Headers that are missing, and stand-ins for those that only host code needs."""
 
+import re
 from pathlib import Path
 
 import pytest
 from clang.cindex import TranslationUnit
 
-from kerncast.compile import CompiledKernel, Parameter, compile_source
+from kerncast.compile import CompiledKernel, CompileRequest, Parameter, compile_request, compile_source
 from kerncast.compile.source import parsing
 from kerncast.errors import CompileError
 
@@ -189,3 +190,33 @@ def test_a_users_header_goes_before_the_stand_in_of_its_name(host: str, tmp_path
     (tmp_path / "inner" / "outer.h").write_text('#include "queue"\n', encoding="utf-8")
     text = '#include "error.h"\n#include "inner/outer.h"\nextern "C" __global__ void k(int *x) { x[0] = FIVE + SIX; }\n'
     assert "11;" in compile_text(tmp_path, text).ptx
+
+
+def test_lines_of_headers_name_the_files_that_they_are_in_from_any_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "src" / "inner").mkdir(parents=True)
+    (tmp_path / "common").mkdir()
+    (tmp_path / "src" / "inner" / "outer.h").write_text('#include "deep.h"\nvoid host() {}\n', encoding="utf-8")
+    (tmp_path / "src" / "inner" / "deep.h").write_text(
+        "__device__ float deep(float a) { return a * 3; }\n", encoding="utf-8"
+    )
+    (tmp_path / "common" / "far.h").write_text("__device__ float far(float a) { return sqrtf(a); }\n", encoding="utf-8")
+    source = tmp_path / "src" / "k.cu"
+    text = '#include "inner/outer.h"\n#include <far.h>\n__global__ void k(float *x) { x[0] = far(deep(x[0])); }\n'
+    source.write_text(text, encoding="utf-8")
+    monkeypatch.chdir(tmp_path / "common")
+    request = CompileRequest(source, ("sm_70",), include_dirs=(tmp_path / "common",))
+    places = re.findall(r'\.file\t\d+ "(.*)"', compile_request(request).kernels[0].ptx)
+    assert {Path(each) for each in places} == {
+        source,
+        tmp_path / "src" / "inner" / "deep.h",
+        tmp_path / "common" / "far.h",
+    }
+
+
+def test_an_error_in_a_header_names_its_file(tmp_path: Path) -> None:
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "inner" / "own.h").write_text("void host() {}\n__device__ int f() { return nix; }\n", encoding="utf-8")
+    with pytest.raises(CompileError, match=r"inner/own\.h\(2\): error: identifier \"nix\" is undefined"):
+        compile_text(tmp_path, '#include "inner/own.h"' + KERNEL)

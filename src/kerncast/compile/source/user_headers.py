@@ -56,8 +56,16 @@ def headers_in_memory(codes: Mapping[str, DeviceCode], included: Sequence[tuple[
             )
         # A second spelling includes the first: NVRTC applies "#pragma once" to names, not to contents.
         known = first.setdefault(meant, spelling)
-        headers[spelling] = codes[meant].text if known == spelling else f'#include "{known}"\n'.encode()
+        headers[spelling] = _placed(codes[meant].text, meant) if known == spelling else f'#include "{known}"\n'.encode()
     return headers
+
+
+def _placed(text: bytes, file: str) -> bytes:
+    """Return the text of a header that says where it is: NVRTC takes a name in memory as one in the current folder."""
+    if not file.isprintable():
+        return text
+    name = file.replace("\\", "\\\\").replace('"', '\\"')
+    return f'#line 1 "{name}"\n'.encode() + text
 
 
 def _included(text: bytes, folders: Sequence[Path]) -> Iterator[tuple[str, Path]]:
