@@ -3,6 +3,8 @@
 Source: NVIDIA, Parallel Thread Execution ISA 8.8. Debug sections are skipped; ``.loc`` is kept.
 """
 
+import re
+
 from kerncast.errors import PTXSyntaxError
 from kerncast.ptx.body import BodyParser
 from kerncast.ptx.cursor import Cursor
@@ -12,6 +14,7 @@ from kerncast.ptx.module import Function, Module, Variable
 from kerncast.ptx.variables import parse_variable
 
 _LINKAGE = {".extern", ".visible", ".weak", ".common"}
+_ESCAPE = re.compile(rb"\\(?:([0-3][0-7]{2})|(.))")
 
 
 def parse_ptx(text: str) -> Module:
@@ -128,5 +131,15 @@ def _source_files(tokens: list[Token]) -> dict[int, str]:
     for place, index, name in zip(tokens, tokens[1:], tokens[2:], strict=False):
         number = parse_literal(index.text) if place.text == ".file" else None
         if number is not None:
-            files[number.value] = name.text.strip('"')
+            files[number.value] = _unescaped(name.text.strip('"'))
     return files
+
+
+def _unescaped(name: str) -> str:
+    r"""Return a name as the file system has it: NVRTC writes what is not ASCII as octal bytes.
+
+    >>> _unescaped(r"/caf\303\251/k.cu")
+    '/café/k.cu'
+    """
+    raw = _ESCAPE.sub(lambda match: bytes([int(match[1], 8)]) if match[1] else match[2], name.encode())
+    return raw.decode(errors="replace")
