@@ -1,5 +1,6 @@
 """What nvcc takes and NVRTC does not: its own macro, GNU's spellings, prototypes, folders of a build file."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -163,7 +164,7 @@ def test_headers_are_found_where_the_makefile_says(project: Path) -> None:
     project.write_text('#include "size.h"\n__global__ void k(float *out) { out[0] = STEP; }', encoding="utf-8")
     kernel = compile_source(project, architectures=["sm_70"]).kernels[0]
     assert result(kernel)[0] == 3
-    assert any("which Makefile names: say include = […] to choose others" in caveat for caveat in kernel.caveats)
+    assert any("which ../Makefile names: say include = […] to choose others" in caveat for caveat in kernel.caveats)
     assert [each.name for each in inspect_source(project).kernels] == ["k"]
 
 
@@ -172,7 +173,7 @@ def test_macros_of_the_makefile_where_a_source_needs_them(project: Path) -> None
     kernel = compile_source(project, architectures=["sm_70"]).kernels[0]
     assert result(kernel)[0] == 8
     assert kernel.caveats[-1].startswith(
-        "compiled with the macros of Makefile, without which it does not compile: SIZE = 8,"
+        "compiled with the macros of ../Makefile, without which it does not compile: SIZE = 8,"
     )
     other = compile_source(project, architectures=["sm_70"], defines=[("SIZE", "5")]).kernels[0]
     assert result(other)[0] == 5
@@ -211,6 +212,10 @@ def test_a_type_that_the_makefile_defines_is_known(project: Path) -> None:
         "\0\xff = -I",
         "A = -I\nB=-D",
         "A = $(B)\nB = $(A)",
+        "ifeq (" + "," * 200_000 + "\nendif",
+        "ifeq " + '"" ' * 50_000 + "x\nendif",
+        "A = " + "x" * 60_000 + "\n" + "\t$(A)$(A)\nA += y\n" * 50_000,
+        "ifndef A\n" * 40_000 + "B = 1\n" * 40_000,
     ],
 )
 def test_odd_makefiles_are_harmless(project: Path, text: str) -> None:
@@ -220,11 +225,55 @@ def test_odd_makefiles_are_harmless(project: Path, text: str) -> None:
     assert (found.include_dirs, found.defines) == ((), ())
 
 
+@pytest.mark.parametrize(("mode", "size"), [("1", "10"), ("2", "20"), ("3", "30")])
+def test_of_the_branches_of_a_condition_one_counts(mode: str, size: str, project: Path) -> None:
+    text = f"""MODE = {mode}
+ifeq ($(MODE),1)
+A = -DSIZE=10
+else ifeq ($(MODE), 2)
+A = -DSIZE=20
+ifdef A
+B = -DTWO
+endif
+else
+ifdef NOTHING
+A = -DSIZE=40
+else
+A = -DSIZE=30
+endif
+endif
+"""
+    (project.parents[1] / "Makefile").write_text(text, encoding="utf-8")
+    found = build_options(project)
+    assert found is not None
+    assert dict(found.defines) == {"SIZE": size} | ({"TWO": "1"} if mode == "2" else {})
+
+
+def test_of_several_values_in_a_makefile_the_first_is_used_and_that_is_said(project: Path) -> None:
+    others = " ".join(f"-DM{i}" for i in range(9))
+    text = f"small: k.cu\n\tnvcc -DSIZE=4 {others} k.cu\nlarge: k.cu\n\tnvcc -DSIZE=8 k.cu\n"
+    (project.parents[1] / "Makefile").write_text(text, encoding="utf-8")
+    project.write_text("__global__ void k(float *out) { out[0] = SIZE; }", encoding="utf-8")
+    kernel = compile_source(project, architectures=["sm_70"]).kernels[0]
+    assert result(kernel)[0] == 4
+    assert kernel.caveats[-1].endswith(
+        "M6 = 1 and 2 more (the first of several values of SIZE); say defines = {…} to choose others"
+    )
+
+
 def test_no_makefile_is_looked_for_far_above(tmp_path: Path) -> None:
     folder = tmp_path / "a" / "b" / "c"
     folder.mkdir(parents=True)
     (tmp_path / "Makefile").write_text("A = -DX", encoding="utf-8")
     assert build_options(folder / "k.cu") is None
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs the permissions of POSIX")
+def test_no_makefile_is_taken_from_a_folder_above_that_all_may_write_to(project: Path) -> None:
+    above = project.parents[1]
+    above.chmod(0o777)
+    assert build_options(project) is None
+    assert build_options(above / "k.cu") is not None
 
 
 def test_a_kernel_in_another_file_is_named(tmp_path: Path) -> None:
@@ -240,3 +289,14 @@ def test_a_kernel_in_another_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(CompileError) as caught:
         compile_source(path, architectures=["sm_70"], kernel="other")
     assert "beside it" not in str(caught.value)
+
+
+def test_a_kernel_that_is_only_declared_is_named_with_its_file(tmp_path: Path) -> None:
+    if hasattr(os, "mkfifo"):
+        os.mkfifo(tmp_path / "a.cu")
+    (tmp_path / "kernels.cu").write_text("__global__ void add(float *x) { x[0] = 1; }\n", encoding="utf-8")
+    path = tmp_path / "main.cu"
+    path.write_text("__global__ void add(float *x);\nint main() { add<<<1, 1>>>(0); }\n", encoding="utf-8")
+    for kernel in ("add", None):
+        with pytest.raises(CompileError, match=r"defined in kernels\.cu, beside it: give that file\."):
+            compile_source(path, architectures=["sm_70"], kernel=kernel)

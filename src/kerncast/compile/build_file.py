@@ -6,8 +6,9 @@ follow (functions, includes) has no effect.
 
 import os
 import re
+import stat
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -21,11 +22,14 @@ _MOST_PARENTS = 2
 _MOST_BYTES = 2**20
 #: Letters of a variable, and of a text whose variables are replaced.
 _MOST_EXPANSIONS = 2**16
+#: Letters that all replacements of one file may make together: real files need some thousands.
+_MOST_EXPANDED = 2**22
 _DEEPEST = 20
 
 _ASSIGNMENT = re.compile(r"(?:export\s+|override\s+)?([\w.-]+)\s*(\+|\?|::?|!)?=\s*(.*)")
 _REFERENCE = re.compile(r"\$(?:\(([\w.-]+)\)|\{([\w.-]+)\}|(\w))")
-_CONDITION = re.compile(r"(ifeq|ifneq)\s*(?:\((.*),(.*)\)|[\"'](.*?)[\"']\s+[\"'](.*?)[\"'])\s*$")
+_CONDITION = re.compile(r"(ifeq|ifneq)\b\s*(.*)")
+_QUOTED = re.compile(r"[\"']([^\"']*)[\"']\s+[\"']([^\"']*)[\"']")
 _FLAG = re.compile(
     r"(?<!\S)(?:-I\s*(?P<folder>[^\s;]+)|-isystem\s+(?P<system>[^\s;]+)|-D\s*(?P<name>[A-Za-z_]\w*)(?P<value>=\S*)?"
     r"|--?std[= ](?P<standard>\S+)|(?P<fast>--?use_fast_math))(?!\S)"
@@ -42,20 +46,26 @@ class BuildOptions:
     """Options of the compiler that a Makefile holds."""
 
     file: Path
+    label: str
+    """the file as seen from the folder of the source"""
     include_dirs: tuple[Path, ...] = ()
     """those that exist; absolute paths, which name what is installed on one machine, are left out"""
     defines: tuple[tuple[str, str], ...] = ()
     standard: str | None = None
     fast_math: bool = False
+    of_several: frozenset[str] = frozenset()
+    """macros that have another value elsewhere in the file"""
 
 
 def build_options(source: Path) -> BuildOptions | None:
     """Return the options in the Makefile in the folder of a source or just above; None where there is none."""
     folder = source.parent
-    for _ in range(_MOST_PARENTS + 1):
+    for level in range(_MOST_PARENTS + 1):
+        if level and _all_may_write(folder):  # such as /tmp: what lies there may be anybody's
+            return None
         for name in _NAMES:
             if (folder / name).is_file():
-                return _read(folder / name)
+                return _read(BuildOptions(folder / name, "../" * level + name))
         folder = folder / ".."
     return None
 
@@ -84,7 +94,7 @@ def folders_of_missing_headers(source: Path, include_dirs: Sequence[Path], optio
 def folders_caveat(options: BuildOptions, folders: Sequence[Path]) -> str:
     """Say that headers come from folders that the Makefile names, with their paths from its own."""
     names = ", ".join(Path(os.path.relpath(folder, options.file.parent)).as_posix() for folder in folders)
-    return f"headers from {names}, which {options.file.name} names: say include = […] to choose others"
+    return f"headers from {names}, which {options.label} names: say include = […] to choose others"
 
 
 def macros_not_given(request: CompileRequest, options: BuildOptions) -> tuple[tuple[str, str], ...]:
@@ -96,8 +106,11 @@ def macros_not_given(request: CompileRequest, options: BuildOptions) -> tuple[tu
 def macros_caveat(options: BuildOptions, macros: Sequence[tuple[str, str]]) -> str:
     """Say that a source was compiled with the macros of the Makefile."""
     shown = ", ".join(f"{name} = {value}" for name, value in macros[:_MOST_SHOWN])
+    more = f" and {len(macros) - _MOST_SHOWN} more" if len(macros) > _MOST_SHOWN else ""
+    several = [name for name, _ in macros if name in options.of_several]
+    first = f" (the first of several values of {', '.join(several[:_MOST_SHOWN])})" if several else ""
     return (
-        f"compiled with the macros of {options.file.name}, without which it does not compile: {shown};"
+        f"compiled with the macros of {options.label}, without which it does not compile: {shown}{more}{first};"
         " say defines = {…} to choose others"
     )
 
@@ -123,17 +136,17 @@ def _first_with(name: str, folders: Iterable[Path]) -> Path | None:
     return None
 
 
-def _read(file: Path) -> BuildOptions | None:
+def _read(found: BuildOptions) -> BuildOptions | None:
     try:
-        with file.open("rb") as stream:
+        with found.file.open("rb") as stream:
             raw = stream.read(_MOST_BYTES + 1)
     except OSError:
         return None
     if len(raw) > _MOST_BYTES:
         return None
-    values, recipes = _evaluate(raw.decode(errors="replace"))
-    found = BuildOptions(file)
-    texts = [_expanded(text, values) for text in (*values.values(), *recipes)]
+    variables = _Variables({}, [])
+    variables.read(raw.decode(errors="replace"))
+    texts = [variables.expanded(text) for text in (*variables.values.values(), *variables.recipes)]
     return _with_flags(found, [match for text in texts for match in _FLAG.finditer(text)])
 
 
@@ -142,18 +155,27 @@ def _with_flags(found: BuildOptions, flags: list[re.Match[str]]) -> BuildOptions
     paths = [flag["folder"] or flag["system"] for flag in flags if flag["folder"] or flag["system"]]
     # An absolute path names what is installed on some machine, such as a toolkit.
     named = [folder / path for path in paths if not Path(path).is_absolute() and "$" not in path]
-    defines: dict[str, str] = {}
+    values: dict[str, dict[str, None]] = {}
     for flag in flags:
         if flag["name"] and "$" not in (flag["value"] or ""):
-            defines.setdefault(flag["name"], (flag["value"] or "=1")[1:].replace('\\"', '"').strip("'"))
+            value = (flag["value"] or "=1")[1:].replace('\\"', '"').strip("'")
+            values.setdefault(flag["name"], {})[value] = None
     standards = [flag["standard"] for flag in flags if flag["standard"] in STANDARDS]
-    return BuildOptions(
-        found.file,
+    return replace(
+        found,
         include_dirs=tuple(dict.fromkeys(each for each in named if _is_folder(each))),
-        defines=tuple(defines.items()),
+        defines=tuple((name, next(iter(several))) for name, several in values.items()),
         standard=standards[0] if standards else None,
         fast_math=any(flag["fast"] for flag in flags),
+        of_several=frozenset(name for name, several in values.items() if len(several) > 1),
     )
+
+
+def _all_may_write(folder: Path) -> bool:
+    try:
+        return bool(folder.stat().st_mode & stat.S_IWOTH) and os.name == "posix"
+    except OSError:
+        return True
 
 
 def _is_folder(path: Path) -> bool:
@@ -163,23 +185,94 @@ def _is_folder(path: Path) -> bool:
         return False
 
 
-def _evaluate(text: str) -> tuple[dict[str, str], list[str]]:
-    """Return the variables after all lines that the conditionals let through, and those lines that are recipes."""
-    values: dict[str, str] = {}
-    recipes: list[str] = []
-    active: list[bool] = []
-    for line in _lines(text):
-        word = line.split(maxsplit=1)[0] if line.strip() else ""
-        if word in {"ifeq", "ifneq", "ifdef", "ifndef"}:
-            active.append(_holds(line.strip(), values))
-        elif word == "else" and active:
-            rest = line.split(maxsplit=1)[1:]
-            active[-1] = not active[-1] and (not rest or _holds(rest[0], values))
-        elif word == "endif" and active:
-            active.pop()
-        elif all(active):
-            _assign(line, values, recipes)
-    return values, recipes
+@dataclass(frozen=True, slots=True)
+class _Branch:
+    """Where reading is between a condition and its endif."""
+
+    is_outside_open: bool
+    is_decided: bool = False
+    """whether a branch has been taken"""
+    is_open: bool = False
+    """whether the lines here count"""
+
+    def after(self, holds: bool) -> "_Branch":
+        """Return where reading is behind a condition, or behind an else."""
+        is_open = self.is_outside_open and not self.is_decided and holds
+        return _Branch(self.is_outside_open, self.is_decided or is_open, is_open)
+
+
+@dataclass(slots=True)
+class _Variables:
+    """The variables after the lines that the conditionals have let through, and those lines that are recipes."""
+
+    values: dict[str, str]
+    recipes: list[str]
+    letters_left: int = _MOST_EXPANDED
+
+    def read(self, text: str) -> None:
+        """Take in the lines of a Makefile."""
+        branches: list[_Branch] = []
+        for line in _lines(text):
+            word = line.split(maxsplit=1)[0] if line.strip() else ""
+            if word in {"ifeq", "ifneq", "ifdef", "ifndef"} or word.startswith(("ifeq(", "ifneq(")):
+                is_open = not branches or branches[-1].is_open
+                branches.append(_Branch(is_open).after(is_open and self._holds(line.strip())))
+            elif word == "else" and branches:
+                rest = line.split(maxsplit=1)[1:]
+                branches[-1] = branches[-1].after(not rest or self._holds(rest[0]))
+            elif word == "endif" and branches:
+                branches.pop()
+            elif not branches or branches[-1].is_open:
+                self._assign(line)
+
+    def expanded(self, text: str) -> str:
+        """Replace the variables in a text by what they hold, some levels deep."""
+        for _ in range(_DEEPEST):
+            if "$" not in text:
+                break
+            found = [self.values.get(match[1] or match[2] or match[3], "") for match in _REFERENCE.finditer(text)]
+            letters = len(text) + sum(map(len, found))
+            if not found or letters > min(_MOST_EXPANSIONS, self.letters_left):
+                break
+            self.letters_left -= letters
+            text = _REFERENCE.sub(partial(_next_of, iter(found)), text)
+        return text
+
+    def _assign(self, line: str) -> None:
+        if line.startswith("\t"):
+            self.recipes.append(line)
+            return
+        match = _ASSIGNMENT.match(line.strip())
+        if match is None or match[2] == "!":
+            return
+        name, kind, value = match[1], match[2], match[3].strip()
+        if kind == "+":
+            longer = f"{self.values.get(name, '')} {value}".strip()
+            self.letters_left -= len(longer)
+            if len(longer) <= min(_MOST_EXPANSIONS, self.letters_left):
+                self.values[name] = longer
+        elif kind != "?" or name not in self.values:
+            self.values[name] = self.expanded(value) if kind in {":", "::"} else value
+
+    def _holds(self, condition: str) -> bool:
+        word, _, name = condition.partition(" ")
+        if word in {"ifdef", "ifndef"}:
+            return bool(self.values.get(name.strip())) == (word == "ifdef")
+        match = _CONDITION.match(condition)
+        sides = _sides(match[2].strip()) if match else None
+        if match is None or sides is None:
+            return False
+        first, second = (self.expanded(side).strip() for side in sides)
+        return (first == second) == (match[1] == "ifeq")
+
+
+def _sides(compared: str) -> tuple[str, str] | None:
+    """Return what a condition compares, as ``(a,b)`` or ``"a" "b"``."""
+    if compared.startswith("(") and compared.endswith(")"):
+        first, comma, second = compared[1:-1].rpartition(",")
+        return (first, second) if comma else None
+    match = _QUOTED.fullmatch(compared)
+    return (match[1], match[2]) if match else None
 
 
 def _lines(text: str) -> Iterator[str]:
@@ -187,43 +280,5 @@ def _lines(text: str) -> Iterator[str]:
         yield _COMMENT.sub("", line)
 
 
-def _assign(line: str, values: dict[str, str], recipes: list[str]) -> None:
-    if line.startswith("\t"):
-        recipes.append(line)
-        return
-    match = _ASSIGNMENT.match(line.strip())
-    if match is None or match[2] == "!":
-        return
-    name, kind, value = match[1], match[2], match[3].strip()
-    if kind == "+":
-        values[name] = f"{values.get(name, '')} {value}".strip()[:_MOST_EXPANSIONS]
-    elif kind != "?" or name not in values:
-        values[name] = _expanded(value, values) if kind in {":", "::"} else value
-
-
-def _holds(condition: str, values: dict[str, str]) -> bool:
-    word, _, name = condition.partition(" ")
-    if word in {"ifdef", "ifndef"}:
-        return bool(values.get(name.strip())) == (word == "ifdef")
-    match = _CONDITION.match(condition)
-    if match is None:
-        return False
-    first, second = match[2] or match[4] or "", match[3] or match[5] or ""
-    is_equal = _expanded(first, values).strip() == _expanded(second, values).strip()
-    return is_equal == (match[1] == "ifeq")
-
-
 def _next_of(values: Iterator[str], _: re.Match[str]) -> str:
     return next(values)
-
-
-def _expanded(text: str, values: dict[str, str]) -> str:
-    """Replace the variables in a text by what they hold, some levels deep."""
-    for _ in range(_DEEPEST):
-        if "$" not in text:
-            break
-        found = [values.get(match[1] or match[2] or match[3], "") for match in _REFERENCE.finditer(text)]
-        if not found or len(text) + sum(map(len, found)) > _MOST_EXPANSIONS:
-            break
-        text = _REFERENCE.sub(partial(_next_of, iter(found)), text)
-    return text

@@ -19,7 +19,8 @@ _MOST_KERNELS = 200
 
 def with_other_file(error: CompileError, source: Path, kernel: str | None) -> CompileError:
     """Return an error that finds no kernel, with the files beside the source that define it; others as they are."""
-    if not error.what.startswith("no kernel"):
+    # "is no kernel": the source declares it, and another file defines it.
+    if not (error.what.startswith("no kernel") or error.what.endswith(" is no kernel")):
         return error
     name = (kernel or r"\w+").partition("<")[0].partition("(")[0].strip().rpartition("::")[2]
     if kernel is not None and not name.isidentifier():
@@ -43,6 +44,8 @@ def _files_beside(source: Path) -> Iterator[Path]:
 
 def _holds(file: Path, pattern: re.Pattern[bytes]) -> bool:
     try:
+        if not file.is_file():  # a pipe would be waited for
+            return False
         with file.open("rb") as stream:
             text = stream.read(_MOST_BYTES)
     except OSError:
