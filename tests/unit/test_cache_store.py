@@ -189,6 +189,23 @@ def test_clearing_leaves_nothing_behind(store: Store) -> None:
     assert list(store.folder.parent.iterdir()) == []
 
 
+def test_a_store_that_was_filled_while_it_was_cleared_is_used_again(store: Store) -> None:
+    store.save(key_of(1), b"one")
+    (store.folder / "CACHEDIR.TAG").unlink()  # as clearing does, and an entry is there before it removes the folder
+    assert store.clear() == 0
+    store.save(key_of(2), b"two")
+    assert [store.load(key_of(number)) for number in (1, 2)] == [b"one", b"two"]
+    assert store.why_unusable() is None
+    assert store.clear() == 2
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root gives files away")
+def test_an_entry_of_another_user_is_not_used(store: Store) -> None:
+    store.save(key_of(1), b"one")
+    os.chown(next(store.folder.glob("*/*.entry")), 12345, -1)
+    assert store.load(key_of(1)) is None
+
+
 def test_a_folder_of_somebody_elses_is_left_alone(store: Store) -> None:
     store.folder.mkdir(parents=True)
     (store.folder / "thesis.tex").write_text("mine", encoding="utf-8")

@@ -53,12 +53,16 @@ def unsafe(folder: Path) -> str | None:
         return None
     if not stat.S_ISDIR(found.st_mode):
         return "it is no folder"
-    if hasattr(os, "geteuid"):
-        if found.st_uid not in {os.geteuid(), 0}:
-            return "it belongs to somebody else"
-        if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-            return "others may write to it"
+    if is_foreign(found):
+        return "it belongs to somebody else"
+    if hasattr(os, "geteuid") and found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        return "others may write to it"
     return None
+
+
+def is_foreign(found: os.stat_result) -> bool:
+    """Tell whether a file or a folder belongs to neither this user nor root."""
+    return hasattr(os, "geteuid") and found.st_uid not in {os.geteuid(), 0}
 
 
 def _default() -> Path:

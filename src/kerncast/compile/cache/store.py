@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from kerncast.compile.cache.place import unsafe
+from kerncast.compile.cache.place import is_foreign, unsafe
 
 #: Sixteen parts with a bound each, so that keeping it means to list one part.
 _PARTS = "0123456789abcdef"
@@ -161,18 +161,14 @@ class Store:
         if self.is_ours():
             return
         with os.scandir(self.folder) as found:
-            # What a killed process left of the tag is no sign of another's folder.
-            if any(each.name != _TAG_NAME and not _UNFINISHED.match(each.name) for each in found):
+            # Without its tag, for a process was killed, or cleared the store while this one began to fill it.
+            if not all(each.name == _TAG_NAME or _UNFINISHED.match(each.name) or _is_part(each) for each in found):
                 raise PermissionError(0, "it holds files, and is no cache of kerncast")
         _write(self.folder / _TAG_NAME, _TAG)
 
     def _parts(self) -> Iterator[Path]:
         with suppress(OSError), os.scandir(self.folder) as found:
-            yield from [
-                Path(each.path)
-                for each in found
-                if len(each.name) == 1 and each.name in _PARTS and each.is_dir(follow_symlinks=False)
-            ]
+            yield from [Path(each.path) for each in found if _is_part(each)]
 
     def _files(self) -> Iterator[tuple[Path, os.stat_result]]:
         if self.is_ours():
@@ -192,6 +188,10 @@ class Store:
                 total -= found.st_size
 
 
+def _is_part(found: "os.DirEntry[str]") -> bool:
+    return len(found.name) == 1 and found.name in _PARTS and found.is_dir(follow_symlinks=False)
+
+
 def _owned(part: Path) -> Iterator[tuple[Path, os.stat_result]]:
     """Yield the files that a store made, without what has other names."""
     with suppress(OSError), os.scandir(part) as found:
@@ -204,11 +204,13 @@ def _owned(part: Path) -> Iterator[tuple[Path, os.stat_result]]:
 
 
 def _read(path: Path, most_bytes: int) -> bytes:
-    """Return what a regular file holds; raises OSError for anything else."""
+    """Return what a regular file of this user's holds; raises OSError for anything else."""
     descriptor = os.open(path, _READ)
     with open(descriptor, "rb") as stream:  # noqa: PTH123  of a descriptor
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError("no regular file")
+        found = os.fstat(descriptor)
+        # Whoever may write to a folder above can put one of theirs in its place, after it was looked at.
+        if not stat.S_ISREG(found.st_mode) or is_foreign(found):
+            raise OSError("no regular file of this user's")
         return stream.read(most_bytes + 1)
 
 
