@@ -1,5 +1,6 @@
 """Headers that are missing, and stand-ins for those that only host code needs."""
 
+import os
 import re
 from pathlib import Path
 
@@ -220,3 +221,15 @@ def test_an_error_in_a_header_names_its_file(tmp_path: Path) -> None:
     (tmp_path / "inner" / "own.h").write_text("void host() {}\n__device__ int f() { return nix; }\n", encoding="utf-8")
     with pytest.raises(CompileError, match=r"inner/own\.h\(2\): error: identifier \"nix\" is undefined"):
         compile_text(tmp_path, '#include "inner/own.h"' + KERNEL)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs links")
+def test_a_relative_path_is_completed_without_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, link = tmp_path / "real", tmp_path / "link"
+    folder.mkdir()
+    link.symlink_to(folder)
+    (folder / "k.cu").write_text(KERNEL, encoding="utf-8")
+    monkeypatch.chdir(link)
+    monkeypatch.setenv("PWD", str(link))
+    ptx = compile_source(Path("k.cu"), architectures=["sm_70"]).kernels[0].ptx
+    assert re.findall(r'\.file\t\d+ "(.*)"', ptx) == [str(folder.resolve() / "k.cu")]

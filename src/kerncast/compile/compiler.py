@@ -38,8 +38,12 @@ from kerncast.launch import Launch
 #: With more architectures than this, two children share them: NVRTC compiles one at a time in a process.
 _MOST_IN_ONE_CHILD = 2
 
-#: Variables by which a toolkit or a C compiler elsewhere on the machine could change what is compiled.
+#: Variables by which a toolkit or a C compiler elsewhere on the machine could change what is compiled, and PWD, from
+#: which NVRTC takes the names of links in the path: the cache knows the folder by its own name.
 FOREIGN = (
+    "PWD",
+    "EDG_",
+    "LLVM_",
     "CUDA",
     "NVCC",
     "NVRTC",
