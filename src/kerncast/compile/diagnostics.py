@@ -90,10 +90,12 @@ def mixes_longs(log: str) -> bool:
 def compile_error(error: NvrtcError, source: str, choice: Choice) -> CompileError:
     """Return the error that says why a source does not compile, with the first few messages."""
     if shared := _SHARED.search(error.log):
+        from kerncast.ptx.names import source_name  # noqa: PLC0415  of almost no request
+
         used, most = int(shared[2], 16), int(shared[3], 16)
         return CompileError(
-            f"kernel {shared[1]} declares {used} bytes of static shared memory, over the {most} ({most // KIB} KiB)"
-            " that any kernel may",
+            f"kernel {source_name(shared[1])} declares {used} bytes of static shared memory, over the {most}"
+            f" ({most // KIB} KiB) that any kernel may",
             where=source,
             cure="Declare it as extern __shared__, and give its size as shared_bytes: many GPUs allow more of that.",
         )
