@@ -85,6 +85,23 @@ def package_of(module: str) -> str:
     return next((package for package, name in _MODULES.items() if name == top), top)
 
 
+def package_at_fault(error: ImportError) -> str | None:
+    """Return the package that could not be loaded, of those that kerncast asks for; None where the fault is ours.
+
+    A library that refuses to work, or finds another one missing, may not say its own name: then it is where it gave up.
+    """
+    asked = {each.name for each in requirements()}
+    names = (error.name or "", _innermost_module(error))
+    return next((package for name in names if (package := package_of(name)) in asked), None)
+
+
+def _innermost_module(error: ImportError) -> str:
+    import traceback  # noqa: PLC0415  of almost no command
+
+    frames = [frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(error.__traceback__)]
+    return next((name for name in reversed(frames) if not name.startswith("importlib")), "")
+
+
 def missing_for(module: str) -> tuple[Requirement, ...]:
     """Return the package of a module that could not be imported, and the others that are missing like it.
 

@@ -97,6 +97,15 @@ def test_a_package_that_cannot_be_imported(tmp_path: Path, module: str) -> None:
     assert done.stderr.startswith(f"kerncast: needed, and not installed: {module}. Install with: ")
 
 
+@pytest.mark.parametrize(("module", "package"), [("clang", "libclang"), ("llvmlite", "llvmlite")])
+def test_a_package_that_refuses_to_work_is_named(tmp_path: Path, module: str, package: str) -> None:
+    (tmp_path / module).mkdir()
+    (tmp_path / module / "__init__.py").write_text('raise ImportError("needs another version")\n', encoding="utf-8")
+    done = run(tmp_path, "-m", "kerncast", "predict", str(SAXPY), "--gpu", "t4", "--quiet")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"kerncast: {package} cannot be loaded (needs another version). Install {package} anew: " in done.stderr
+
+
 def test_the_doctor_without_numpy(tmp_path: Path) -> None:
     done = run(tmp_path, "-c", BLOCKED, "numpy", "doctor")
     assert done.returncode == 2

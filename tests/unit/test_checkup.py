@@ -13,7 +13,7 @@ from kerncast.checkup import Checkup, machine, packages, report, simulator, whol
 from kerncast.compile import ToolStatus, toolchain, wheels
 from kerncast.report.as_json import doctor_object
 from kerncast.report.toolchain import doctor_lines
-from kerncast.requirements import Requirement, fits, install_command, missing_for, parse_requirement
+from kerncast.requirements import Requirement, fits, install_command, missing_for, package_at_fault, parse_requirement
 
 Patch = pytest.MonkeyPatch
 
@@ -300,3 +300,9 @@ def test_the_fields_of_its_json() -> None:
         "name": "ncu", "found": False, "version": None, "needed_for": "something", "trouble": None,
         "cure": "Install ncu.", "command": "pip install 'ncu'", "is_optional": True,
     }  # fmt: skip
+
+
+def test_a_failing_import_of_ours_is_a_defect() -> None:
+    with pytest.raises(ImportError) as caught:
+        from kerncast.units import nothing  # type: ignore[attr-defined]  # noqa: F401, PLC0415
+    assert package_at_fault(caught.value) is None

@@ -2,7 +2,7 @@
 
 from kerncast.compile import ToolStatus
 from kerncast.errors import KerncastError
-from kerncast.requirements import how_to_install
+from kerncast.requirements import how_to_install, package_at_fault
 
 _NAME, _NEEDED_FOR = "simulator", "the model simulation"
 
@@ -14,7 +14,7 @@ def simulator_status() -> ToolStatus:
 
         prepared, folder = is_prepared(), kept_in()
     except (ImportError, OSError, KerncastError) as error:
-        package = getattr(error, "name", None) or "numba"
+        package = (package_at_fault(error) if isinstance(error, ImportError) else None) or "numba"
         command = f"{how_to_install(package)} --force-reinstall"
         cure = f"Install {package} anew: {command}"
         return ToolStatus(_NAME, None, False, _NEEDED_FOR, cure, trouble=str(error), command=command)

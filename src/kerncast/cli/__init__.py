@@ -25,7 +25,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
         from kerncast.cli.application import run  # noqa: PLC0415  keeps `import kerncast.cli` free of cost
         from kerncast.errors import KerncastError  # noqa: PLC0415
-    except ModuleNotFoundError as error:
+    except ImportError as error:
         sys.exit(_complain(*_unexpected(error)))
     gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
     sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]  # a terminal may not know µ
@@ -54,13 +54,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _unexpected(error: Exception) -> tuple[str, int]:
-    """Return what to say, and the exit status: which packages to install, where a missing one is to blame."""
-    from kerncast.requirements import install_command, missing_for  # noqa: PLC0415  of almost no command
+    """Return what to say, and the exit status: which packages to install, where one of them is to blame."""
+    from kerncast.compile.wheels import cure_for_broken  # noqa: PLC0415  of almost no command
+    from kerncast.requirements import install_command, missing_for, package_at_fault  # noqa: PLC0415
 
     name = error.name if isinstance(error, ModuleNotFoundError) else None
     if name and (missing := missing_for(name.partition(".")[0])):
         names = ", ".join(each.name for each in missing)
         return f"needed, and not installed: {names}. Install with: {install_command(missing)}", 2
+    if isinstance(error, ImportError) and (package := package_at_fault(error)):
+        return f"{package} cannot be loaded ({error}). {cure_for_broken(package)}", 2
     said = f"{type(error).__name__}: {error}"
     return f"a defect of kerncast: {said}. Set KERNCAST_DEBUG=1 to see where, and report it.", 1
 

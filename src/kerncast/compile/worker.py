@@ -25,9 +25,9 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
         return {"error": [error.what, error.where, error.cure]}
     except ImportError as error:
         from kerncast.compile.wheels import cure_for_broken  # noqa: PLC0415  of almost no request
-        from kerncast.requirements import package_of  # noqa: PLC0415
+        from kerncast.requirements import package_at_fault  # noqa: PLC0415
 
-        package = package_of(error.name or "kerncast")
+        package = package_at_fault(error) or "kerncast"
         return {"error": [f"{package} cannot be loaded ({error})", None, cure_for_broken(package)]}
     except MemoryError:
         return {"error": ["the compiler ran out of memory", request["source"], None]}
