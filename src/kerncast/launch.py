@@ -53,6 +53,9 @@ __all__ = [
 
 Extent = tuple[int, int, int]
 
+#: The compiler's options are lines that end at a zero byte.
+_CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f]")
+
 #: Limits of every CUDA GPU since compute capability 3.0 (CUDA C++ Programming Guide, technical specifications).
 MAX_GRID: Extent = (2**31 - 1, 65535, 65535)
 MAX_BLOCK: Extent = (1024, 1024, 64)
@@ -232,6 +235,10 @@ def _parse_defines(table: object, where: str) -> tuple[tuple[str, str], ...]:
             raise LaunchError(f"{name!r} is no macro name", where=where)
         if not isinstance(value, bool | int | float | str):
             raise LaunchError(f"macro {name} is neither a number nor a text", where=where)
+        if isinstance(value, str) and _CONTROL.search(value):
+            raise LaunchError(
+                f"macro {name} holds a line end or a control character", where=where, cure="Write it in one line."
+            )
         defines.append((name, str(int(value)) if isinstance(value, bool) else str(value)))
     return tuple(defines)
 

@@ -79,3 +79,13 @@ def test_a_written_launch_file_names_the_same_folders(tmp_path: Path) -> None:
     copy.write_text(dump_launches(launches), encoding="utf-8")
     assert 'include = ["../a", "b"]' in copy.read_text(encoding="utf-8")
     assert load_launches(copy)[0].include_dirs == launches[0].include_dirs
+
+
+@pytest.mark.parametrize("value", [r"3\u0000 more", r"3\n+ 1"])
+def test_a_macro_is_one_line(tmp_path: Path, value: str) -> None:
+    file = tmp_path / "k.toml"
+    file.write_text(
+        f'source = "k.cu"\ndefines = {{ N = "{value}" }}\n[[launch]]\ngrid = [1]\nblock = [32]\n', encoding="utf-8"
+    )
+    with pytest.raises(LaunchError, match="macro N holds a line end or a control character"):
+        load_launches(file)
