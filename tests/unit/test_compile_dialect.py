@@ -157,7 +157,7 @@ def test_a_makefile_is_read(project: Path) -> None:
     names = [folder.resolve().name for folder in found.include_dirs]
     assert names == ["shared", "more"]
     assert dict(found.defines) == {"SIZE": "8", "NAME": '"x"', "EMPTY": "", "RECIPE": "1"}
-    assert (found.standard, found.fast_math) == ("c++14", True)
+    assert found.fast_math
 
 
 def test_headers_are_found_where_the_makefile_says(project: Path) -> None:
@@ -300,3 +300,14 @@ def test_a_kernel_that_is_only_declared_is_named_with_its_file(tmp_path: Path) -
     for kernel in ("add", None):
         with pytest.raises(CompileError, match=r"defined in kernels\.cu, beside it: give that file\."):
             compile_source(path, architectures=["sm_70"], kernel=kernel)
+
+
+def test_approximate_functions_of_a_makefile_are_named_and_not_taken(tmp_path: Path) -> None:
+    (tmp_path / "Makefile").write_text("NVCCFLAGS = -O3 --use_fast_math\n", encoding="utf-8")
+    text = "__global__ void k(float *x) { *x = sinf(*x); }\n"
+    plain = compiled(tmp_path, text)
+    assert plain.caveats == ("Makefile has --use_fast_math, which is not taken: say fast_math = true",)
+    assert "sin.approx" not in plain.ptx
+    fast = compile_request(CompileRequest(tmp_path / "k.cu", ("sm_70",), fast_math=True)).kernels[0]
+    assert fast.caveats == ()
+    assert "sin.approx" in fast.ptx

@@ -14,7 +14,6 @@ from pathlib import Path
 
 from kerncast.compile.headers import header_folders, stand_ins
 from kerncast.compile.nouns import CompileRequest
-from kerncast.launch import STANDARDS
 
 _NAMES = ("GNUmakefile", "makefile", "Makefile")
 #: The source may lie in a folder of the one that is built.
@@ -32,7 +31,7 @@ _CONDITION = re.compile(r"(ifeq|ifneq)\b\s*(.*)")
 _QUOTED = re.compile(r"[\"']([^\"']*)[\"']\s+[\"']([^\"']*)[\"']")
 _FLAG = re.compile(
     r"(?<!\S)(?:-I\s*(?P<folder>[^\s;]+)|-isystem\s+(?P<system>[^\s;]+)|-D\s*(?P<name>[A-Za-z_]\w*)(?P<value>=\S*)?"
-    r"|--?std[= ](?P<standard>\S+)|(?P<fast>--?use_fast_math))(?!\S)"
+    r"|(?P<fast>--?use_fast_math))(?!\S)"
 )
 _INCLUDE = re.compile(rb'^[ \t]*#[ \t]*include[ \t]*[<"]([^>"\n]+)[>"]', re.MULTILINE)
 _MOST_HEADERS = 200
@@ -51,7 +50,6 @@ class BuildOptions:
     include_dirs: tuple[Path, ...] = ()
     """those that exist; absolute paths, which name what is installed on one machine, are left out"""
     defines: tuple[tuple[str, str], ...] = ()
-    standard: str | None = None
     fast_math: bool = False
     of_several: frozenset[str] = frozenset()
     """macros that have another value elsewhere in the file"""
@@ -101,6 +99,11 @@ def macros_not_given(request: CompileRequest, options: BuildOptions) -> tuple[tu
     """Return the macros of a Makefile that a request leaves open."""
     given = {name for name, _ in request.defines}
     return tuple((name, value) for name, value in options.defines if name not in given)
+
+
+def fast_math_caveat(options: BuildOptions) -> str:
+    """Say that the Makefile's approximate functions are not taken: other instructions, and other times."""
+    return f"{options.label} has --use_fast_math, which is not taken: say fast_math = true"
 
 
 def macros_caveat(options: BuildOptions, macros: Sequence[tuple[str, str]]) -> str:
@@ -160,12 +163,10 @@ def _with_flags(found: BuildOptions, flags: list[re.Match[str]]) -> BuildOptions
         if flag["name"] and "$" not in (flag["value"] or ""):
             value = (flag["value"] or "=1")[1:].replace('\\"', '"').strip("'")
             values.setdefault(flag["name"], {})[value] = None
-    standards = [flag["standard"] for flag in flags if flag["standard"] in STANDARDS]
     return replace(
         found,
         include_dirs=tuple(dict.fromkeys(each for each in named if _is_folder(each))),
         defines=tuple((name, next(iter(several))) for name, several in values.items()),
-        standard=standards[0] if standards else None,
         fast_math=any(flag["fast"] for flag in flags),
         of_several=frozenset(name for name, several in values.items() if len(several) > 1),
     )

@@ -11,6 +11,7 @@ from typing import Any
 from kerncast.child_process import Ended, ask
 from kerncast.compile.build_file import (
     build_options,
+    fast_math_caveat,
     folders_caveat,
     folders_of_missing_headers,
     macros_caveat,
@@ -102,6 +103,8 @@ def compile_request(request: CompileRequest, *, use_cache: bool = True) -> Compi
     added = folders_of_missing_headers(request.source, request.include_dirs, options)
     request = replace(request, include_dirs=(*request.include_dirs, *added))
     caveats = (folders_caveat(options, added),) if added else ()
+    if options.fast_math and not request.fast_math and options.file.parent == request.source.parent:
+        caveats = (*caveats, fast_math_caveat(options))
     macros = macros_not_given(request, options)
     try:
         return _noted(_compile_told(request, use_cache=use_cache), caveats)
