@@ -8,10 +8,10 @@ from clang.cindex import CursorKind, Type, TypeKind
 
 from kerncast.compile.host.contents import Contents
 from kerncast.compile.host.memory import Memory
-from kerncast.compile.host.program import Step
 from kerncast.compile.host.tree import Node
 from kerncast.compile.host.undecided import Undecided
 from kerncast.compile.host.values import Values
+from kerncast.compile.host.writes import Step
 from kerncast.compile.host_launches import HostArgument
 from kerncast.compile.nouns import Parameter
 from kerncast.compile.source.signatures import parameter_of
@@ -95,9 +95,9 @@ def struct_text(values: Values, node: Node, type_: Type) -> str:
         elif part.kind == TypeKind.RECORD:
             if any(each.kind == CursorKind.CXX_BASE_SPECIFIER for each in part.get_declaration().get_children()):
                 raise Undecided("the struct inherits from another one")
+            if part.get_declaration().kind == CursorKind.UNION_DECL or any(f.is_bitfield() for f in part.get_fields()):
+                raise Undecided("the struct holds fields that share bytes")
             for field in part.get_fields():
-                if field.is_bitfield():
-                    raise Undecided(f"{field.spelling} is a field of bits")
                 fill(field.type, offset + field.get_field_offsetof() // 8, (*path, field.spelling))
         else:
             element = parameter_of("", part).element if part.kind != TypeKind.POINTER else None

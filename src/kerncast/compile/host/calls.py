@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 from clang.cindex import CursorKind, TypeKind
 
 from kerncast.compile.host import arithmetic
-from kerncast.compile.host.program import ANYHOW, POINTEE, Place, Step, Write, place_of
 from kerncast.compile.host.reaching import Chance, Frame, Moment
 from kerncast.compile.host.tree import Call, Node
 from kerncast.compile.host.undecided import Undecided
+from kerncast.compile.host.writes import ANYHOW, POINTEE, RECEIVER, Place, Step, Write, place_of
 
 if TYPE_CHECKING:
     from kerncast.compile.host.values import Values
@@ -28,6 +28,7 @@ _REAL = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)")
 _POINTERS = {TypeKind.POINTER, TypeKind.NULLPTR}
 #: Classes that hold no more than what they are made of.
 _HOLDING = {"device_ptr", "string"}
+_RETURNS = {CursorKind.RETURN_STMT, CursorKind.CXX_THROW_EXPR}
 _TEXT_METHODS = {"c_str", "string"}
 
 
@@ -42,6 +43,7 @@ class Calls:
         values, name = self._values, call.name
         callee = values.program.callee(call)
         if callee is not None and not call.is_constructor:
+            _check_bound(call, callee)
             return self._returned(call, callee, (), frame)
         if call.arguments and (name in _TEXT_TO_INT or name in _TEXT_TO_FLOAT):
             base = values.number(call.arguments[2], frame) if len(call.arguments) > 2 and name in _TEXT_TO_INT else 10
@@ -91,6 +93,8 @@ class Calls:
         callee = values.program.callee(call)
         if callee is None:
             return self._passed_to_unknown(call, write, rest, frame)
+        if write.argument == RECEIVER:
+            return self._changed_by_method(call, callee, rest, frame)
         inner = Frame(call, callee, frame)
         end = Moment(callee.last + 1, callee, inner)
         if write.argument == ANYHOW:
@@ -104,8 +108,22 @@ class Calls:
             rest = (POINTEE, *rest)
         return values.at(Place(key, rest), end)
 
+    def _changed_by_method(self, call: Call, callee: Node, rest: tuple[Step, ...], frame: Frame | None) -> Any:
+        """Return what a field is after a method of its object; raises Undecided, LookupError where it stays."""
+        program = self._values.program
+        fields = [root for root in program.effects(callee) if rest and program.field_name(root) == rest[0]]
+        if not fields:
+            raise LookupError
+        end = Moment(callee.last + 1, callee, Frame(call, callee, frame))
+        found = self._values.reaching.in_function(Place(fields[0], rest[1:]), end, self._values.read)
+        if found is None or len(fields) > 1:
+            raise Undecided(f"{callee.name}(…) may change it at {self._values.where(call.node)}")
+        return found[0]
+
     def _passed_to_unknown(self, call: Call, write: Write, rest: tuple[Step, ...], frame: Frame | None) -> Any:
         values = self._values
+        if write.argument == RECEIVER:
+            raise Undecided(f"it changes at {values.where(call.node)}")
         if call.name in _READING or write.argument < 0:
             raise LookupError
         if call.name == "swap" and len(call.arguments) == 2:
@@ -115,13 +133,21 @@ class Calls:
                 return values.at(
                     Place(other.root, (*other.path, *rest)), moment, call.arguments[1 - write.argument].plain
                 )
-        if call.name == "memset" and len(call.arguments) == 3 and values.number(call.arguments[1], frame) == 0:
+        if call.name == "memset" and len(call.arguments) == 3 and self._clears_all(call, frame):
             return 0
         if not rest and write.argument == 0:
             found = values.pointers.allocated(call, frame)
             if found is not None:
                 return found
         raise Undecided("it is read from a stream" if call.name == "operator>>" else f"{call.name}(…) sets it")
+
+    def _clears_all(self, call: Call, frame: Frame | None) -> bool:
+        """Whether memset puts zeros into the whole of what it gets."""
+        target, byte, size = call.arguments
+        type_ = target.plain.type
+        whole = type_.get_pointee() if type_.kind == TypeKind.POINTER else type_
+        numbers = [self._values.number(each, frame) for each in (byte, size)]
+        return numbers == [0, whole.get_size()]
 
     def _returned(self, call: Call, callee: Node, path: tuple[Step, ...], frame: Frame | None) -> Any:
         """Return what the function of a call returns, or a part of it."""
@@ -130,9 +156,13 @@ class Calls:
         end = Moment(callee.last + 1, callee, inner)
         possible: list[Any] = []
         for node in callee.walk():
-            if node.kind != CursorKind.RETURN_STMT or not node.children or _is_in_lambda(node):
+            if node.kind not in _RETURNS or not node.children or _is_in_lambda(node):
                 continue
             chance = values.reaching.chance(node, end)
+            if node.kind == CursorKind.CXX_THROW_EXPR:
+                if chance is Chance.CERTAIN:
+                    raise Undecided(f"{callee.name}(…) throws")
+                continue
             if chance is Chance.NEVER:
                 continue
             result = node.children[0]
@@ -144,6 +174,18 @@ class Calls:
         if not possible:
             raise Undecided(f"{callee.name}(…) is not known here")
         return values.reaching.agreed(possible)
+
+
+def _check_bound(call: Call, callee: Node) -> None:
+    """Raise Undecided where the object decides which function is called."""
+    receiver = call.receiver
+    is_virtual = callee.kind == CursorKind.CXX_METHOD and callee.cursor.is_virtual_method()
+    if is_virtual and (receiver is None or receiver.kind != CursorKind.DECL_REF_EXPR or _is_indirect(receiver)):
+        raise Undecided(f"{callee.name}(…) is virtual")
+
+
+def _is_indirect(node: Node) -> bool:
+    return bool(node.meant is not None and node.meant.type.get_canonical().kind != TypeKind.RECORD)
 
 
 def _parsed(name: str, text: Any, base: float) -> int | float:

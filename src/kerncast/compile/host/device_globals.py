@@ -6,10 +6,10 @@ from clang.cindex import Cursor, CursorKind, Type, TypeKind, conf
 
 from kerncast.compile.host.buffers import layout
 from kerncast.compile.host.libclang import overloads
-from kerncast.compile.host.program import POINTEE
 from kerncast.compile.host.tree import Call
 from kerncast.compile.host.undecided import Undecided
 from kerncast.compile.host.values import Values
+from kerncast.compile.host.writes import POINTEE
 from kerncast.compile.host_launches import UNDECIDED, HostArgument, HostValue
 from kerncast.compile.source.parsing import qualified_name
 from kerncast.compile.source.signatures import parameter_of

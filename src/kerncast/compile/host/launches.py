@@ -12,10 +12,11 @@ from kerncast.compile.host.contents import Contents
 from kerncast.compile.host.device_globals import DeviceGlobals
 from kerncast.compile.host.libclang import overloaded, written_at
 from kerncast.compile.host.memory import Function, Memory
-from kerncast.compile.host.program import Program, place_of
+from kerncast.compile.host.program import Program
 from kerncast.compile.host.tree import Call, Node
 from kerncast.compile.host.undecided import Undecided
 from kerncast.compile.host.values import Values
+from kerncast.compile.host.writes import place_of
 from kerncast.compile.host_launches import UNDECIDED, HostArgument, HostLaunch, HostResult, HostValue
 from kerncast.compile.nouns import Parameter
 from kerncast.compile.source.parsing import qualified_name

@@ -7,10 +7,10 @@ from clang.cindex import Cursor, CursorKind, TypeKind
 
 from kerncast.compile.host.arithmetic import BINARY, UNARY, is_whole
 from kerncast.compile.host.libclang import constant, operator_of
-from kerncast.compile.host.program import RECEIVER, Step, Write, WriteKind, place_of
 from kerncast.compile.host.reaching import Frame, Moment
 from kerncast.compile.host.tree import Call, Node
 from kerncast.compile.host.undecided import Undecided
+from kerncast.compile.host.writes import RECEIVER, Place, Step, Write, WriteKind, place_of
 
 if TYPE_CHECKING:
     from kerncast.compile.host.values import Values
@@ -134,13 +134,13 @@ class Pointers:
         def read(write: Write, rest: tuple[Step, ...], inner: Frame | None) -> Any:
             return self._filled(write, rest, inner, node)
 
-        try:
-            found = self._values.reaching.value(place, Moment(node.order, node.function, frame), read)
-        except LookupError:
-            passed = self._values.parameters.argument_for(place, Moment(node.order, node.function, frame))
+        def first(place: Place, moment: Moment) -> Memory:
+            passed = self._values.parameters.argument_for(place, moment)
             if passed is None:
-                raise Undecided("the container gets its size nowhere here") from None
+                raise Undecided("the container gets its size nowhere here")
             return self.container(*passed)
+
+        found = self._values.reaching.value(place, Moment(node.order, node.function, frame), read, first)
         if not isinstance(found, Memory):
             raise Undecided("the container is not plain enough to be followed")
         return found

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from clang.cindex import CursorKind
 
-from kerncast.compile.host.tree import Node
+from kerncast.compile.host.tree import Node, parts_of_if
 
 if TYPE_CHECKING:
     from kerncast.compile.host.reaching import Frame
@@ -56,8 +56,10 @@ def _is_reached(values: "Values", node: Node, loop: Node, frame: "Frame | None")
     for parent, child in node.ancestors():
         if parent is loop:
             break
-        if parent.kind == CursorKind.IF_STMT and child is not parent.children[0]:
-            conditions.append((parent.children[0], child is parent.children[1]))
+        if parent.kind == CursorKind.IF_STMT:
+            condition, branches = parts_of_if(parent)
+            if child in branches:
+                conditions.append((condition, child is branches[0]))
         elif parent.kind in {CursorKind.SWITCH_STMT, *_LOOPS}:
             return None
     for condition, expected in reversed(conditions):

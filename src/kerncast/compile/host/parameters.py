@@ -4,10 +4,10 @@ from typing import TYPE_CHECKING, Any
 
 from clang.cindex import CursorKind
 
-from kerncast.compile.host.program import Place, Step
 from kerncast.compile.host.reaching import Frame, Moment
 from kerncast.compile.host.tree import Call, Node
 from kerncast.compile.host.undecided import Undecided
+from kerncast.compile.host.writes import Place, Step
 
 if TYPE_CHECKING:
     from kerncast.compile.host.values import Values

@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Any
 from clang.cindex import CursorKind
 
 from kerncast.compile.host.arithmetic import BINARY
+from kerncast.compile.host.jumps import Jumps
 from kerncast.compile.host.libclang import operator_of
 from kerncast.compile.host.options import option_loop, passes
-from kerncast.compile.host.program import ANYHOW, POINTEE, Place, Step, Write, WriteKind
-from kerncast.compile.host.tree import Call, Node
+from kerncast.compile.host.tree import Call, Node, parts_of_if
 from kerncast.compile.host.undecided import Undecided
+from kerncast.compile.host.writes import ANYHOW, POINTEE, Place, Step, Write, WriteKind, place_of
 
 if TYPE_CHECKING:
     from kerncast.compile.host.values import Values
 
 _LOOPS = {CursorKind.FOR_STMT, CursorKind.WHILE_STMT, CursorKind.DO_STMT, CursorKind.CXX_FOR_RANGE_STMT}
-_LEAVING = {CursorKind.RETURN_STMT, CursorKind.CXX_THROW_EXPR, CursorKind.GOTO_STMT}
 _ENDING = {"exit", "abort", "_exit", "quick_exit", "terminate", "MPI_Abort"}
 #: What a condition names that looks for options on the command line.
 _OPTIONS = {"optarg", "optind", "getopt", "getopt_long", "strcmp", "strncmp", "strcasecmp"}
@@ -56,6 +56,7 @@ class Chance(Enum):
 
 
 Read = Callable[[Write, tuple[Step, ...], Frame | None], Any]
+First = Callable[[Place, Moment], Any]
 
 
 class Reaching:
@@ -64,9 +65,13 @@ class Reaching:
     def __init__(self, values: "Values") -> None:
         self._values = values
         self._program = values.program
+        self._jumps = Jumps()
 
-    def value(self, place: Place, moment: Moment, read: Read) -> Any:
-        """Return the value of a variable, or of a part of one; raises Undecided, or LookupError where it has none."""
+    def value(self, place: Place, moment: Moment, read: Read, first: First) -> Any:
+        """Return the value of a variable, or of a part of one; raises Undecided, or LookupError where it has none.
+
+        ``first`` gives what the variable is where nothing on the way sets it.
+        """
         possible: list[Any] = []
         function, order, frame = moment.function, moment.order, moment.frame
         while True:
@@ -78,10 +83,31 @@ class Reaching:
             call = frame.call if frame is not None and frame.function is function else self._caller(function)
             if call is None:
                 break
+            place = self._of_receiver(place, call)
             order, function = call.node.order, call.node.function
             frame = frame.outer if frame is not None else None
             self._values.spend()
+        if possible and self._is_local(place.root, function) and place.root not in self._program.parameters:
+            return self.agreed(possible)
+        try:
+            possible.append(first(place, Moment(order, function, frame)))
+        except Undecided as error:
+            possible.append(error)
         return self.agreed(possible)
+
+    def _of_receiver(self, place: Place, call: Call) -> Place:
+        """Return a field of the object of a method as the caller names it."""
+        name = self._program.field_name(place.root)
+        target = place_of(call.receiver) if name is not None and call.receiver is not None else None
+        if target is None or name is None:
+            return place
+        path = target.path[:-1] if target.path[-1:] == (POINTEE,) else target.path
+        return Place(target.root, (*path, name, *place.path))
+
+    def in_function(self, place: Place, moment: Moment, read: Read) -> tuple[Any] | None:
+        """Return the value that a function surely gives by a moment, in a tuple; None where it may not."""
+        possible: list[Any] = []
+        return self._in_function(place, moment, read, possible)
 
     def _caller(self, function: Node) -> Call | None:
         return self._program.caller.get(function.order)
@@ -110,7 +136,8 @@ class Reaching:
                 raise Undecided(f"it is filled in a loop at {self._values.where(write.node)}")
             if rest is None:
                 continue
-            chance, bound = self._option(write.node, moment)
+            chance, bound = self._option(write, moment)
+            chance = self._behind_jumps(chance, write.node, moment)
             if chance is Chance.NEVER:
                 continue
             if write.kind is WriteKind.GUESSED:
@@ -151,14 +178,29 @@ class Reaching:
             if line is not None:
                 raise Undecided(f"{name} changes in code that is not followed, line {line}")
 
-    def _option(self, node: Node, moment: Moment) -> tuple[Chance, dict[int, int]]:
+    def _behind_jumps(self, chance: Chance, node: Node, moment: Moment) -> Chance:
+        """Say what is left of a chance where jumps may leave a statement out, or repeat it."""
+        for jump in self._jumps.over(node, moment.function, moment.order):
+            jumps = self.chance(jump, moment)
+            if jumps is Chance.CERTAIN:
+                return Chance.NEVER
+            if jumps is not Chance.NEVER and chance is Chance.CERTAIN:
+                chance = Chance.POSSIBLE
+        back = self._jumps.back(node, moment.function, moment.order)
+        is_repeated = any(self.chance(jump, moment) is not Chance.NEVER for jump in back)
+        return Chance.REPEATED if is_repeated and chance is not Chance.NEVER else chance
+
+    def _option(self, write: Write, moment: Moment) -> tuple[Chance, dict[int, int]]:
         """Say whether a statement has run, and in which pass of a loop over the command line."""
+        node = write.node
         loop = option_loop(node, moment.order)
         reached = passes(self._values, node, *loop, moment.frame) if loop is not None else None
         if loop is None or reached is None:
             return self.chance(node, moment), {}
         if not reached:
             return Chance.NEVER, {}
+        if write.kind is WriteKind.UPDATE and len(reached) > 1:
+            return Chance.REPEATED, {}
         return self.chance(loop[0], moment), {loop[1]: reached[-1]}
 
     def _before(self, place: Place, moment: Moment) -> Iterator[Write]:
@@ -171,22 +213,26 @@ class Reaching:
             and not each.node.holds(moment.order)
         ]
         if not self._is_local(place.root, moment.function):
-            writes += [
-                Write(call.node, Place(place.root), WriteKind.PASSED, None, call, ANYHOW)
-                for call in self._program.calls_in(moment.function)
-                if call.node.order < moment.order
-                and not call.node.holds(moment.order)
-                and self._writes(call, place.root)
-            ]
+            for call in self._program.calls_in(moment.function):
+                if call.node.order < moment.order and not call.node.holds(moment.order):
+                    writes += self._writes(call, place.root)
         yield from sorted(writes, key=_when, reverse=True)
 
-    def _writes(self, call: Call, root: int) -> bool:
+    def _writes(self, call: Call, root: int) -> Iterator[Write]:
+        """Yield what a call writes of a variable that its function, or one that is passed to it, names."""
         callee = self._program.callee(call)
-        return callee is not None and root in self._program.effects(callee)
+        if callee is not None and root in self._program.effects(callee):
+            yield Write(call.node, Place(root), WriteKind.PASSED, None, call, ANYHOW)
+        for argument in call.arguments:
+            passed = self._program.tree.functions.get(argument.plain.key) if argument.plain.call is None else None
+            if passed is not None and root in self._program.effects(passed):
+                yield Write(call.node, Place(root), WriteKind.SHARED)
 
     def _rest(self, write: Write, place: Place, frame: Frame | None) -> tuple[Step, ...] | None:
         """Return what of the path is left behind the part that is written; None where another part is written."""
-        for mine, theirs in zip(place.path, write.place.path, strict=False):
+        for which, (mine, theirs) in enumerate(zip(place.path, write.place.path, strict=False)):
+            if theirs == POINTEE and isinstance(mine, str) and mine != POINTEE:
+                return place.path[which:]  # the whole struct behind a pointer, of which a field is asked for
             if not self._same_step(mine, theirs, frame):
                 return None
         if len(write.place.path) > len(place.path) or (write.is_through and len(write.place.path) == len(place.path)):
@@ -222,8 +268,11 @@ class Reaching:
     def _chance_inside(  # noqa: PLR0911  each kind of statement is one case
         self, parent: Node, child: Node, moment: Moment
     ) -> Chance:
-        if parent.kind == CursorKind.IF_STMT and child is not parent.children[0]:
-            return self._chance_of_branch(parent, child, moment)
+        if parent.kind == CursorKind.IF_STMT:
+            condition, branches = parts_of_if(parent)
+            return self._chance_of_branch(parent, condition, child, moment) if child in branches else Chance.CERTAIN
+        if parent.kind == CursorKind.BINARY_OPERATOR and BINARY.get(operator_of(parent.cursor)) in {"&&", "||"}:
+            return self._chance_of_operand(parent, child, moment)
         if parent.kind in _LOOPS:
             if parent.kind == CursorKind.DO_STMT:
                 is_once = self._values.truth(parent.children[-1], moment.frame) is False
@@ -234,30 +283,47 @@ class Reaching:
         if parent.kind in {CursorKind.SWITCH_STMT, CursorKind.CONDITIONAL_OPERATOR}:
             if child is parent.children[0]:
                 return Chance.CERTAIN
+            if parent.kind == CursorKind.CONDITIONAL_OPERATOR:
+                return self._chance_of_branch(parent, parent.children[0], child, moment)
             return self._unknown(parent, child, moment, Chance.POSSIBLE)
-        if parent.kind == CursorKind.BINARY_OPERATOR and BINARY.get(operator_of(parent.cursor)) in {"&&", "||"}:
-            return Chance.CERTAIN if child is parent.children[0] else Chance.POSSIBLE
         if parent.kind == CursorKind.CXX_CATCH_STMT:
             return Chance.NEVER
         return Chance.POSSIBLE if parent.kind == CursorKind.LAMBDA_EXPR else Chance.CERTAIN
 
-    def _chance_of_branch(self, parent: Node, child: Node, moment: Moment) -> Chance:
-        condition, *branches = parent.children
+    def _chance_of_operand(self, parent: Node, child: Node, moment: Moment) -> Chance:
+        """Say whether an operand of && or || is worked out."""
+        if child is parent.children[0]:
+            return Chance.CERTAIN
+        passes = self._values.passes
+        first = self._values.truth(parent.children[0], moment.frame)
+        if first is None or passes != self._values.passes:
+            return Chance.POSSIBLE
+        return Chance.CERTAIN if first == (BINARY.get(operator_of(parent.cursor)) == "&&") else Chance.NEVER
+
+    def _chance_of_branch(self, parent: Node, condition: Node, child: Node, moment: Moment) -> Chance:
+        first = parent.children[parent.children.index(condition) + 1]
         passes = self._values.passes
         taken = self._values.truth(condition, moment.frame)
         # In a loop that is over, the condition of the first pass says nothing of later ones.
         if taken is not None and (passes == self._values.passes or not _is_in_past_loop(parent, moment)):
-            return Chance.CERTAIN if (branches[0] is child) == taken else Chance.NEVER
+            return Chance.CERTAIN if (first is child) == taken else Chance.NEVER
         return self._unknown(parent, child, moment, Chance.POSSIBLE)
 
     def _unknown(self, parent: Node, child: Node, moment: Moment, chance: Chance) -> Chance:
         """Say what holds where a condition is not known: a branch that ends the program has not been taken."""
-        if _leaves(child, moment):
+        if self._leaves(child, moment):
             return Chance.NEVER
         if self._values.has_no_options and _asks_for_options(parent):
             self._values.note(f"no option changes it at {self._values.where(child)}")
             return Chance.NEVER
         return chance
+
+    def _leaves(self, branch: Node, moment: Moment) -> bool:
+        """Whether a branch ends the program, or the function while the moment is inside it."""
+        last = branch.children[-1] if branch.kind == CursorKind.COMPOUND_STMT and branch.children else branch
+        if last.plain.call is not None and last.plain.call.name in _ENDING:
+            return True
+        return self._jumps.leaves(last, moment.function, moment.order)
 
     def _note_loop(self, write: Write, place: Place, moment: Moment) -> None:
         """Say so where a later pass of the loop around the moment would see another value."""
@@ -301,14 +367,6 @@ def _is_step_of(node: Node, loop: Node, moment: Moment) -> bool:
     step = loop.children[-2]
     is_step = step.kind != CursorKind.DECL_STMT and (len(loop.children) > 2 or step.order > loop.order + 1)
     return is_step and step.holds(node.order) and step is not loop.children[0]
-
-
-def _leaves(branch: Node, moment: Moment) -> bool:
-    """Whether a branch ends the program, or the function while the moment is inside it."""
-    last = branch.children[-1] if branch.kind == CursorKind.COMPOUND_STMT and branch.children else branch
-    if last.plain.call is not None and last.plain.call.name in _ENDING:
-        return True
-    return last.kind in _LEAVING and moment.order <= moment.function.last
 
 
 def _asks_for_options(parent: Node) -> bool:

@@ -16,7 +16,7 @@ _MOST_IN_LIST = 4096
 #: Nodes inside one another; a value that lies deeper is not known.
 _MOST_DEEP = 300
 
-FUNCTIONS = {CursorKind.FUNCTION_DECL, CursorKind.CXX_METHOD, CursorKind.CONSTRUCTOR}
+FUNCTIONS = {CursorKind.FUNCTION_DECL, CursorKind.CXX_METHOD, CursorKind.CONSTRUCTOR, CursorKind.CONVERSION_FUNCTION}
 _TEMPLATES = {CursorKind.FUNCTION_TEMPLATE}
 _CLASSES = {CursorKind.STRUCT_DECL, CursorKind.CLASS_DECL, CursorKind.CLASS_TEMPLATE}
 _REFERENCES = {CursorKind.TYPE_REF, CursorKind.TEMPLATE_REF, CursorKind.NAMESPACE_REF}
@@ -170,6 +170,14 @@ def _call(node: Node) -> Call | None:  # noqa: PLR0911  each kind of expression 
         # Operators stand between their operands; what is called by () is no argument.
         return Call(node, children[1], children[2:] if node.name == "operator()" else [children[0], *children[2:]])
     return Call(node, children[0], children[1:])
+
+
+def parts_of_if(node: Node) -> tuple[Node, list[Node]]:
+    """Return the condition and the branches of an if, behind what it declares."""
+    declared = 0
+    while node.children[declared].kind in {CursorKind.DECL_STMT, CursorKind.VAR_DECL} and declared < 2:
+        declared += 1
+    return node.children[declared], node.children[declared + 1 :]
 
 
 def _is_overloaded(node: Node) -> bool:

@@ -1,8 +1,9 @@
 """Values of expressions in host code, as far as they are known without running it."""
 
+from functools import partial
 from typing import Any
 
-from clang.cindex import CursorKind, TypeKind
+from clang.cindex import Cursor, CursorKind, TypeKind
 
 from kerncast.compile.host import arithmetic
 from kerncast.compile.host.arithmetic import BINARY, UNARY, Number
@@ -10,10 +11,11 @@ from kerncast.compile.host.calls import Calls
 from kerncast.compile.host.libclang import constant, operator_of
 from kerncast.compile.host.memory import Pointers
 from kerncast.compile.host.parameters import Parameters
-from kerncast.compile.host.program import POINTEE, Place, Program, Step, Write, WriteKind, place_of
+from kerncast.compile.host.program import Program
 from kerncast.compile.host.reaching import Frame, Moment, Reaching
 from kerncast.compile.host.tree import Node
 from kerncast.compile.host.undecided import Undecided
+from kerncast.compile.host.writes import POINTEE, Place, Step, Write, WriteKind, place_of
 
 #: Steps that one value may take, and how deep they may lie inside one another.
 _MOST_STEPS = 10_000
@@ -181,6 +183,8 @@ class Values:
         place = place_of(node)
         if place is None:
             raise Undecided(_unknown(node))
+        if meant is not None and _shares_bytes(meant):
+            raise Undecided(f"{node.name} shares its bytes with other fields")
         return self.at(place, Moment(node.order, node.function, frame), node)
 
     def at(self, place: Place, moment: Moment, node: Node | None = None) -> Any:
@@ -188,21 +192,24 @@ class Values:
         self.spend()
         if place.root in self.bound and not place.path:
             return self.bound[place.root]
-        try:
-            return self.reaching.value(place, moment, self.read)
-        except LookupError:
-            pass
+        if self.program.is_kept(place.root):
+            raise Undecided(f"{self.program.name_of(place.root)} keeps its value between calls")
+        return self.reaching.value(place, moment, self.read, partial(self._first, place, node))
+
+    def _first(self, asked: Place, node: Node | None, place: Place, moment: Moment) -> Any:
+        """Return the value of a variable that nothing on the way to a moment sets; raises Undecided."""
         if place.root in self.program.parameters:
-            return self.parameters.value(place, moment)
+            if place == asked:
+                return self.parameters.value(place, moment)
+            try:
+                return self.parameters.value(place, moment)
+            except (LookupError, Undecided):
+                return self._field(asked.root, self.program.field_name(asked.root) or "")
         if node is not None and node.kind == CursorKind.MEMBER_REF_EXPR:
             return self._field(node.key, node.name)
-        if (
-            node is not None
-            and not place.path
-            and self.declared(place.root) is None
-            and place.root in self.program.fields
-        ):
-            return self._field(place.root, node.name)
+        is_field = self.declared(asked.root) is None and asked.root in self.program.fields
+        if node is not None and not asked.path and is_field:
+            return self._field(asked.root, node.name)
         return self._never_written(place, moment, node)
 
     def _never_written(self, place: Place, moment: Moment, node: Node | None) -> Any:
@@ -214,6 +221,8 @@ class Values:
         written = list(self.program.writes.get(place.root, ()))
         first = [each for each in written if each.node.function is declared]
         if len(first) == len(written) or self._begins_in_main(moment):
+            if self.program.changes_at_start(place.root):
+                raise Undecided(f"{declared.name} may change before main")
             if first:
                 return self.read(first[-1], place.path, None)
             if not declared.cursor.is_definition():
@@ -236,11 +245,13 @@ class Values:
             frame = frame.outer if frame is not None else None
         return function is self.program.main
 
-    def _any_write(self, writes: list[Write]) -> Any:
+    def _any_write(self, writes: list[Write], *, has_others: bool = False) -> Any:
         """Return what all writes of a program give, wherever they stand, or the only one but for a first value."""
         self.is_of_any_object = True
         found = []
         later = [each for each in writes if each.node.function.kind not in _DECLARED] or writes
+        if has_others:
+            later = writes
         for write in later:
             if write.kind is WriteKind.UPDATE:
                 raise Undecided(f"it changes at {self.where(write.node)}")
@@ -260,7 +271,7 @@ class Values:
         line = self.program.changes_unseen_anywhere(name)
         if line is not None:
             raise Undecided(f"the field {name} changes in code that is not followed, line {line}")
-        return self._any_write(writes)
+        return self._any_write(writes, has_others=self.program.has_several_objects(key))
 
     def part(  # noqa: PLR0911  each kind of expression is one case
         self, node: Node, path: tuple[Step, ...], frame: Frame | None
@@ -283,6 +294,8 @@ class Values:
             return self._calls.part(call, path, frame)
         inner = [each for each in node.children if each.kind not in _REFERENCES]
         if node.kind == CursorKind.INIT_LIST_EXPR:
+            if any(each.type.kind == TypeKind.VOID for each in inner):
+                raise Undecided("the list names its fields")
             which = self.member_index(node, path[0], frame)
             if which < len(inner):
                 return self.part(inner[which], path[1:], frame)
@@ -315,10 +328,26 @@ class Values:
             return self._updated(write, frame)
         if write.value is None:
             raise LookupError
+        if rest or _refers(write.node):
+            self._check_later(write)
         if rest:
             return self.part(write.value, rest, frame)
         value = self.value(write.value, frame)
         return arithmetic.converted(value, write.node.type) if isinstance(value, int | float) else value
+
+    def _check_later(self, write: Write) -> None:
+        """Raise Undecided where what a pointer or a reference is made of changes afterwards."""
+        value = write.value.plain if write.value is not None else write.node
+        if value.kind == CursorKind.UNARY_OPERATOR and value.children:
+            value = value.children[0].plain
+        elif value.type.kind not in _ARRAYS | _POINTERS and not _refers(write.node):
+            return
+        place = place_of(value)
+        for other in self.program.writes.get(place.root, ()) if place is not None else ():
+            is_later = other.node.function is write.node.function and other.node.order > write.node.last
+            if is_later and other.kind is not WriteKind.SHARED:
+                name = self.program.name_of(other.place.root)
+                raise Undecided(f"{name or 'it'} changes at {self.where(other.node)} behind what refers to it")
 
     def _updated(self, write: Write, frame: Frame | None) -> Any:
         before = self.at(write.place, Moment(write.node.order, write.node.function, frame), write.node.children[0])
@@ -331,6 +360,19 @@ class Values:
         if not isinstance(before, int | float) or not isinstance(operand, int | float):
             raise Undecided("a pointer that is moved")
         return arithmetic.converted(arithmetic.binary(symbol, before, operand), write.node.type)
+
+
+def _refers(node: Node) -> bool:
+    """Whether a reference is declared."""
+    kinds = {TypeKind.LVALUEREFERENCE, TypeKind.RVALUEREFERENCE}
+    return node.kind == CursorKind.VAR_DECL and node.type.kind in kinds
+
+
+def _shares_bytes(meant: Cursor) -> bool:
+    """Whether a field is one of a union, or some bits of a number."""
+    if meant.kind != CursorKind.FIELD_DECL:
+        return False
+    return bool(meant.semantic_parent.kind == CursorKind.UNION_DECL or meant.is_bitfield())
 
 
 def _unknown(node: Node) -> str:
