@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 from host_programs import argument, launches_of
 
+from kerncast.compile.host_launches import HostLaunch
+
 
 @pytest.mark.parametrize(
     ("before", "body", "expression", "expected"),
@@ -85,3 +87,64 @@ def test_a_number_is_right_or_unknown(before: str, body: str, expression: str, e
     value = argument(launch, "n")
     assert value.value in {expected, None} or value.notes
     assert value.value is not None or value.reason
+
+
+KERNELS = "__global__ void k(float *x, int n) {}\n__global__ void other(float *x, int n) {}\n"
+BUFFER = "float *d; cudaMalloc(&d, 40);"
+
+
+def only(before: str, body: str, folder: Path) -> HostLaunch:
+    text = f"{KERNELS}{before}\nint main(int argc, char **argv) {{ {BUFFER} {body} }}\n"
+    (launch,) = launches_of(text, folder, "12 2.5 name")
+    return launch
+
+
+@pytest.mark.parametrize(
+    ("before", "body"),
+    [
+        ("", "int n = 5; if (rand()) n = 9;"),
+        ("int n = 5;", "if (rand()) n = 9;"),
+        ("", "int n = 1; while (rand()) n *= 2;"),
+        ("", "dim3 n(5, 3); unsigned *p = &n.x; *p = 9;"),
+        ("", "dim3 n(5, 3); dim3 &m = n; m.x = 9;"),
+        ("", "int n = -5;"),
+    ],
+)
+def test_an_extent_that_may_change_is_left_to_decide(before: str, body: str, tmp_path: Path) -> None:
+    launch = only(before, f"{body} k<<<n, 32>>>(d, 1);", tmp_path)
+    assert isinstance(launch.grid.value, tuple)
+    assert launch.grid.value[0] is None
+    assert launch.grid.reason
+
+
+def test_a_parameter_that_may_be_overwritten_is_left_to_decide(tmp_path: Path) -> None:
+    run = "void run(float *d, int n) { if (rand()) n = 9; k<<<n, 32>>>(d, n); }"
+    assert only(run, "run(d, 50);", tmp_path).grid.value == (None,)
+
+
+def test_an_object_has_what_its_own_constructor_gives(tmp_path: Path) -> None:
+    class_ = "struct A { int n; A(int m) : n(m) {} void go(float *d) { k<<<n, 32>>>(d, n); } };"
+    assert only(class_, "A a(10); A b(20); b.go(d);", tmp_path).grid.value == (20,)
+
+
+def test_a_value_that_later_passes_change_says_so(tmp_path: Path) -> None:
+    launch = only("", "int n = 1; while (n < 50) { n *= 2; k<<<n, 32>>>(d, n); }", tmp_path)
+    assert launch.grid.value == (2,)
+    assert launch.grid.notes == ("in the first pass of the loop of k.cu:4",)
+
+
+def test_a_first_pass_that_does_not_launch_says_nothing(tmp_path: Path) -> None:
+    launch = only("", "for (int i = 0; i < 5; i++) { if (i == 3) k<<<1, 32>>>(d, i); }", tmp_path)
+    assert argument(launch, "n").value is None
+    assert argument(launch, "n").reason == "the first pass of the loop does not launch"
+
+
+def test_a_pointer_to_one_of_several_kernels_is_left_to_decide(tmp_path: Path) -> None:
+    launch = only("", "auto f = rand() ? k : other; f<<<1, 32>>>(d, 1);", tmp_path)
+    assert (launch.kernel, launch.written) == ("?", "f")
+    assert launch.undecided[0][0] == "kernel"
+
+
+def test_launches_of_a_macro_that_is_not_known_share_one_block(tmp_path: Path) -> None:
+    macro = "#define LAUNCH(g) (*table[g])<<<g, 32>>>(d, 1)\nextern void (*table[4])(float *, int);"
+    assert only(macro, "LAUNCH(1); LAUNCH(2); LAUNCH(3);", tmp_path).kernel == "?"

@@ -26,7 +26,6 @@ from kerncast.compile.nouns import (
     DeviceVariable,
     HostCopy,
     KernelSignature,
-    LaunchSite,
     Limits,
     Parameter,
     SourceSummary,
@@ -271,7 +270,6 @@ def _compiled(reply: dict[str, Any]) -> tuple[CompiledKernel, tuple[str, ...]]:
 def _summary(reply: dict[str, Any]) -> SourceSummary:
     return SourceSummary(
         kernels=tuple(signature_from(each) for each in reply["kernels"]),
-        launches=tuple(LaunchSite(**each) for each in reply["launches"]),
         variables=_variables(reply["variables"]),
     )
 

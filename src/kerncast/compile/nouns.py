@@ -59,18 +59,6 @@ class KernelSignature:
 
 
 @dataclass(frozen=True, slots=True)
-class LaunchSite:
-    """A ``kernel<<<grid, block, shared>>>`` found in host code: texts of expressions, not values."""
-
-    kernel: str
-    """name or template instance, as written"""
-    grid: str
-    block: str
-    shared_bytes: str | None
-    line: int
-
-
-@dataclass(frozen=True, slots=True)
 class HostCopy:
     """A place in host code that sets a variable of the device."""
 
@@ -102,10 +90,9 @@ class DeviceVariable:
 
 @dataclass(frozen=True, slots=True)
 class SourceSummary:
-    """The kernels that a source defines, and where its host code launches them."""
+    """The kernels and the variables of the device that a source defines."""
 
     kernels: tuple[KernelSignature, ...]
-    launches: tuple[LaunchSite, ...]
     variables: tuple[DeviceVariable, ...] = ()
     """in constant and global memory"""
 

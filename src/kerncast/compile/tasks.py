@@ -14,7 +14,7 @@ from kerncast.compile.cubin import read_resources
 from kerncast.compile.headers import PRELUDE_NAME, header_folders, memory_headers, wheel_of_header
 from kerncast.compile.host_task import host_launches
 from kerncast.compile.loading import load_part
-from kerncast.compile.nouns import DeviceVariable, KernelSignature, LaunchSite
+from kerncast.compile.nouns import DeviceVariable, KernelSignature
 from kerncast.compile.parameters import with_sizes
 from kerncast.compile.selection import Choice
 from kerncast.compile.wheels import cure_for_missing
@@ -44,7 +44,6 @@ class _Analysis:
     unit: nvrtc.Unit
     signatures: tuple[KernelSignature, ...] | None
     """None where libclang is not installed"""
-    launches: Callable[[], tuple[LaunchSite, ...]]
     options: tuple[str, ...]
     depends_on_architecture: bool
     instance: Callable[[str, KernelSignature], KernelSignature | None]
@@ -65,13 +64,12 @@ def compile_targets(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def inspect(request: dict[str, Any]) -> dict[str, Any]:
-    """List the kernels of a source, and the launches in its host code."""
+    """List the kernels of a source, and its variables of the device."""
     analysis = _analyse(request, _INSPECTED_ARCHITECTURE, _read(request["source"]))
     if analysis.signatures is None:
         raise CompileError("libclang is not installed", cure=cure_for_missing("libclang"))
     return {
         "kernels": [asdict(signature) for signature in analysis.signatures],
-        "launches": [asdict(site) for site in analysis.launches()],
         "variables": [_variable_row(variable) for variable in analysis.variables],
     }
 
@@ -193,11 +191,10 @@ def _options(request: dict[str, Any], target: dict[str, Any]) -> list[str]:
 def _analyse(request: dict[str, Any], architecture: int, text: bytes) -> _Analysis:
     if importlib.util.find_spec("clang") is None:
         unit = nvrtc.Unit(text, request["source"], memory_headers())
-        return _Analysis(unit, None, tuple, (), False, lambda _name, _template: None)
+        return _Analysis(unit, None, (), False, lambda _name, _template: None)
     from kerncast.compile.source import (  # noqa: PLC0415  needs libclang
         constants,
         host_code,
-        launches,
         parsing,
         signatures,
         user_headers,
@@ -233,7 +230,6 @@ def _analyse(request: dict[str, Any], architecture: int, text: bytes) -> _Analys
     return _Analysis(
         unit=nvrtc.Unit(main.text, str(path), provided | in_memory),
         signatures=signatures.kernel_signatures(parsed),
-        launches=lambda: launches.launch_sites(parsed, text),
         options=(_DEFAULT_DEVICE,) if unannotated else (),
         depends_on_architecture=any(b"__CUDA_ARCH__" in each for each in texts.values()),
         instance=lambda name, template: signatures.instance_signature(

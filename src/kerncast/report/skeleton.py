@@ -15,7 +15,8 @@ from kerncast.report.tables import Table
 
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+\Z")
 _COMMENT_COLUMN = 40
-_LONGEST_COMMENT = 300
+_LONGEST_COMMENT = 150
+_LONGEST_EXPRESSION = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,12 +128,17 @@ def _line(name: str, value: HostValue) -> _Line:
 
 def _said(value: HostValue) -> str:
     """Return what the source says: expression, place, and what was assumed."""
-    return ", ".join(filter(None, (value.expression, value.place))) + "".join(f"; {note}" for note in value.notes)
+    return ", ".join(filter(None, (_cut(value.expression), value.place))) + "".join(f"; {note}" for note in value.notes)
+
+
+def _cut(expression: str) -> str:
+    return expression if len(expression) <= _LONGEST_EXPRESSION else expression[: _LONGEST_EXPRESSION - 1] + "…"
 
 
 def _why(value: HostValue) -> str:
     said = _said(value)
-    return f"{said}: {value.reason}" if said and value.reason else value.reason or said
+    reason = (value.reason or "").partition("; ")[0]  # the first cause; all of them are in the JSON
+    return f"{said}: {reason}" if said and reason else reason or said
 
 
 def _toml(value: HostResult | None) -> str:

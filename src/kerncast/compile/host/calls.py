@@ -76,6 +76,8 @@ class Calls:
             return self._returned(call, callee, path, frame)
         if call.is_constructor and len(call.arguments) == 1 and _is_made_from_struct(call):
             return values.part(call.arguments[0], path, frame)
+        if callee is not None:
+            return self._changed_by_method(call, callee, path, frame)
         is_vector = call.is_constructor and _VECTOR_TYPE.match(call.name)
         if (is_vector or _MAKE.match(call.name)) and path[0] in _AXES:
             which = _AXES.index(str(path[0]))

@@ -1,5 +1,6 @@
 """The launches of host code with their values: geometry, shared memory, one value per parameter."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from kerncast.compile.host.device_globals import DeviceGlobals
 from kerncast.compile.host.libclang import overloaded, written_at
 from kerncast.compile.host.memory import Function, Memory
 from kerncast.compile.host.program import Program
+from kerncast.compile.host.reaching import OF_FIRST_ROUND
 from kerncast.compile.host.tree import Call, Node
 from kerncast.compile.host.undecided import Undecided
 from kerncast.compile.host.values import Values
@@ -31,6 +33,10 @@ _TEMPLATE_PARAMETERS = {
     CursorKind.TEMPLATE_TYPE_PARAMETER, CursorKind.TEMPLATE_NON_TYPE_PARAMETER,
     CursorKind.TEMPLATE_TEMPLATE_PARAMETER,
 }  # fmt: skip
+#: x of a grid (CUDA C++ Programming Guide, technical specifications per compute capability).
+_LARGEST_EXTENT = 2**31 - 1
+_KERNELS = {CursorKind.FUNCTION_DECL, CursorKind.FUNCTION_TEMPLATE, CursorKind.OVERLOADED_DECL_REF}
+_NAME = re.compile(r"\s*(?:::)?\w+(?:\s*::\s*\w+)*\s*\Z")
 _REFERENCES = {CursorKind.TYPE_REF, CursorKind.TEMPLATE_REF, CursorKind.NAMESPACE_REF}
 
 
@@ -58,14 +64,20 @@ class Launches:
         self._texts: dict[str, bytes] = {}
         self._memories: dict[int, Memory] = {}
         """what the pointers of one launch point to, by the place of the parameter"""
+        self._misses_first_pass = False
 
     def found(self) -> tuple[HostLaunch, ...]:
         """Return every launch once, in the order of the text."""
         found: dict[tuple[str, int, str], tuple[int, HostLaunch]] = {}
+        macros: dict[tuple[str, int, str], str] = {}
         for site in self._sites():
             node = site.call.node
             launch = self._launch(site)
             key = (node.file, written_at(node.cursor.extent.start), launch.kernel)
+            if launch.kernel == UNDECIDED:
+                macro = launch.written.partition("(")[0]  # one block stands for all that a macro launches
+                key = next((each for each in found if macros.get(each) == macro), key)
+                macros[key] = macro
             # A lambda stands in the function around it, and by itself: there its calls are known.
             rank = int(node.function.name == "operator()" and node.function.order in self._program.caller)
             if key not in found or rank > found[key][0]:
@@ -104,6 +116,8 @@ class Launches:
 
     def _launch(self, site: _Site) -> HostLaunch:
         node, configuration = site.call.node, site.configuration
+        self._values.begin()
+        self._misses_first_pass = self._values.reaching.misses_first_pass(node)
         kernel = self._kernel(site.kernel)
         declared = kernel if kernel is not None else overloaded(site.kernel.cursor)
         inside = list(declared.get_children()) if declared is not None else []
@@ -149,6 +163,7 @@ class Launches:
         expression, place = self._described(node), self._values.where(node)
         try:
             value = evaluate()
+            self._check_pass()
         except Undecided as error:
             return HostValue(expression, place, None, tuple(self._values.notes), str(error))
         except LookupError:
@@ -156,6 +171,11 @@ class Launches:
         except RecursionError:
             return HostValue(expression, place, None, (), "it lies too deep")
         return HostValue(expression, place, value, tuple(self._values.notes))
+
+    def _check_pass(self) -> None:
+        """Raise Undecided where a value is that of a first pass, and the launch happens in a later one."""
+        if self._misses_first_pass and any(each.startswith(OF_FIRST_ROUND) for each in self._values.notes):
+            raise Undecided("the first pass of the loop does not launch")
 
     def _number(self, node: Node) -> HostValue:
         return self._evaluated(node, lambda: int(self._values.number(node, None)))
@@ -169,6 +189,7 @@ class Launches:
         for axis in "xyz":
             try:
                 number = self._values.value(node, None) if is_number else self._values.part(node, (axis,), None)
+                self._check_pass()
                 numbers.append(_positive(number, axis))
             except Undecided as error:
                 numbers.append(None)
@@ -258,7 +279,7 @@ class Launches:
 
 
 def _positive(number: Any, axis: str) -> int:
-    if not isinstance(number, int | float) or number < 1:
+    if not isinstance(number, int | float) or not 1 <= number <= _LARGEST_EXTENT:
         raise Undecided(f"{axis} would be {number}")
     return int(number)
 
@@ -322,4 +343,7 @@ def _unknown_instance(node: Node, written: str, declared: Cursor | None) -> str:
     if declared is not None:
         is_template = declared.kind == CursorKind.FUNCTION_TEMPLATE
         return qualified_name(declared) + (f"<{UNDECIDED}>" if is_template else "")
-    return f"{name.strip()}<{UNDECIDED}>" if bracket else (name.strip() or node.name or UNDECIDED)
+    is_variable = node.meant is not None and node.meant.kind not in _KERNELS
+    if is_variable or not _NAME.match(name):
+        return UNDECIDED  # a pointer to a function, or a macro
+    return f"{name.strip()}<{UNDECIDED}>" if bracket else name.strip()

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from kerncast.compile.host.values import Values
 
 _LOOPS = {CursorKind.FOR_STMT, CursorKind.WHILE_STMT, CursorKind.DO_STMT, CursorKind.CXX_FOR_RANGE_STMT}
+#: How the note begins that a value is the one of a first pass.
+OF_FIRST_ROUND = "in the first pass of the loop of"
 _ENDING = {"exit", "abort", "_exit", "quick_exit", "terminate", "MPI_Abort"}
 #: What a condition names that looks for options on the command line.
 _OPTIONS = {"optarg", "optind", "getopt", "getopt_long", "strcmp", "strncmp", "strcasecmp"}
@@ -166,6 +168,23 @@ class Reaching:
                 return (self.agreed([*possible, value]),)
             possible.append(value)
         return None
+
+    def misses_first_pass(self, node: Node) -> bool:
+        """Whether a statement in a loop is behind a condition that does not hold in the first pass."""
+        ifs = []
+        for parent, child in node.ancestors():
+            if parent.kind == CursorKind.IF_STMT:
+                ifs.append((*parts_of_if(parent), child))
+            elif parent.kind in _LOOPS and any(self._fails_at_first(*each) for each in ifs):
+                return True
+        return False
+
+    def _fails_at_first(self, condition: Node, branches: list[Node], child: Node) -> bool:
+        """Whether a branch is not taken in a first pass, and perhaps in later ones."""
+        self._values.begin()
+        taken = self._values.truth(condition, None) if child in branches else None
+        changes = any(note.startswith(OF_FIRST_ROUND) for note in self._values.notes)
+        return changes and taken is (child is not branches[0])
 
     def _check_repeated(self, write: Write, chance: Chance) -> None:
         if chance is Chance.REPEATED and write.kind is WriteKind.UPDATE:
@@ -331,11 +350,11 @@ class Reaching:
             if parent.kind not in _LOOPS:
                 continue
             for other in self._program.writes.get(place.root, ()):
-                if other is not write and parent.holds(other.node.order) and other.place.path == write.place.path:
-                    is_later = other.node.order > moment.order or _is_step_of(other.node, parent, moment)
+                if parent.holds(other.node.order) and other.place.path == write.place.path:
+                    is_later = other.node.last >= moment.order or _is_step_of(other.node, parent, moment)
                     if is_later:
                         self._values.passes += 1
-                        self._values.note(f"in the first pass of the loop of {self._values.where(parent)}")
+                        self._values.note(f"{OF_FIRST_ROUND} {self._values.where(parent)}")
                         return
 
 

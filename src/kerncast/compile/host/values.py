@@ -81,7 +81,7 @@ class Values:
 
     def where(self, node: Node) -> str:
         """Return file and line, for people; nothing for what the parser itself puts in."""
-        if node.line == 0:
+        if node.line == 0 or not node.file:
             return ""
         return f"{node.file.replace(chr(92), '/').rpartition('/')[2]}:{node.line}"
 
