@@ -153,7 +153,7 @@ struct Box { float *p; Box(int n) { cudaMalloc(&p, n * 4); } };
     assert values == ["&b[10]", "f32[100] random", "&b[5]", "f32[100] random"]
     body = "Box x(100), y(100); k<<<1, 1>>>(x.p, y.p, 0, x.p);"
     values = [each.value.value for each in only(main(body, before), tmp_path).arguments]
-    assert values == ["f32[100] random", "f32[100] random", 0, "f32[100] random"]
+    assert values == ["f32[100] random", "f32[100] random", 0, "&a"]
 
 
 def test_integers_say_that_their_contents_decide(tmp_path: Path) -> None:
