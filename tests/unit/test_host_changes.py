@@ -148,3 +148,11 @@ def test_a_pointer_to_one_of_several_kernels_is_left_to_decide(tmp_path: Path) -
 def test_launches_of_a_macro_that_is_not_known_share_one_block(tmp_path: Path) -> None:
     macro = "#define LAUNCH(g) (*table[g])<<<g, 32>>>(d, 1)\nextern void (*table[4])(float *, int);"
     assert only(macro, "LAUNCH(1); LAUNCH(2); LAUNCH(3);", tmp_path).kernel == "?"
+
+
+def test_the_size_of_a_type_that_is_not_declared_is_not_known(tmp_path: Path) -> None:
+    before = '#include "nowhere.h"\n__global__ void r(real *x, int n) {}'
+    text = f"{before}\nint main() {{ real *d; cudaMalloc(&d, 10 * sizeof(real)); r<<<1, 32>>>(d, sizeof(real)); }}\n"
+    (launch,) = launches_of(text, tmp_path)
+    assert argument(launch, "n").value is None
+    assert argument(launch, "x").is_undecided

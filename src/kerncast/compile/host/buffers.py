@@ -7,6 +7,7 @@ from dataclasses import replace
 from clang.cindex import CursorKind, Type, TypeKind
 
 from kerncast.compile.host.contents import Contents
+from kerncast.compile.host.libclang import is_declared_here
 from kerncast.compile.host.memory import Memory
 from kerncast.compile.host.tree import Node
 from kerncast.compile.host.undecided import Undecided
@@ -126,7 +127,7 @@ def layout(pointee: Type) -> tuple[str, int]:
     if element is not None:
         return element, 1
     size = pointee.get_size()
-    if size <= 0:
+    if size <= 0 or is_declared_here(pointee):
         raise Undecided(f"the type {pointee.spelling} is not known")
     elements = _elements(pointee, _DEEPEST)
     if len(elements) == 1:

@@ -7,6 +7,9 @@ from collections.abc import Iterable
 
 from kerncast.compile.headers import stand_ins
 
+#: The type that what is not declared gets: anything may be done with it.
+ANYTHING = "KerncastAny"
+
 #: What functions give of which only the name is known.
 UNKNOWN = "KerncastUnknown"
 

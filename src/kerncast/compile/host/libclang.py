@@ -4,7 +4,10 @@ import ctypes
 from functools import cache
 from typing import Any
 
-from clang.cindex import Cursor, CursorKind, SourceLocation, conf
+from clang.cindex import Cursor, CursorKind, SourceLocation, Type, TypeKind, conf
+
+from kerncast.compile.host.declarations import ANYTHING, UNKNOWN
+from kerncast.compile.source.parsing import SHIM_FOLDER
 
 _INT, _FLOAT = 1, 2
 
@@ -72,6 +75,20 @@ def overloaded(expression: Cursor) -> Cursor | None:
         if len(found) == 1:
             return found[0]
     return None
+
+
+def is_declared_here(type_: Type) -> bool:
+    """Whether a type is one that the source does not declare, and that stands in for it: its size means nothing."""
+    type_ = type_.get_canonical()
+    while type_.kind == TypeKind.CONSTANTARRAY:
+        type_ = type_.element_type.get_canonical()
+    declared = type_.get_declaration()
+    if type_.kind != TypeKind.RECORD or declared.location.file is None:
+        return False
+    if not declared.location.file.name.startswith(SHIM_FOLDER):
+        return False
+    bases = (each.type.spelling for each in declared.get_children() if each.kind == CursorKind.CXX_BASE_SPECIFIER)
+    return not {ANYTHING, UNKNOWN}.isdisjoint({str(declared.spelling), *bases})
 
 
 def written_at(location: SourceLocation) -> int:

@@ -8,7 +8,7 @@ from clang.cindex import Cursor, CursorKind, TypeKind
 from kerncast.compile.host import arithmetic
 from kerncast.compile.host.arithmetic import BINARY, UNARY, Number
 from kerncast.compile.host.calls import Calls
-from kerncast.compile.host.libclang import constant, operator_of
+from kerncast.compile.host.libclang import constant, is_declared_here, operator_of
 from kerncast.compile.host.memory import Pointers
 from kerncast.compile.host.parameters import Parameters
 from kerncast.compile.host.program import Program
@@ -115,7 +115,7 @@ class Values:
         try:
             if arithmetic.is_number(node.type):
                 known = constant(node.cursor)
-                if known is not None:
+                if known is not None and not _measures_unknown(node):
                     return arithmetic.converted(known, node.type)
             found = self._value(node, frame)
             return arithmetic.converted(found, node.type) if isinstance(found, int | float) else found
@@ -138,6 +138,8 @@ class Values:
             return self._unary(node, inner[0], frame)
         if node.kind == CursorKind.CONDITIONAL_OPERATOR and len(inner) == 3:
             return self._conditional(inner, frame)
+        if _measures_unknown(node):
+            raise Undecided("the size of a type is not known")
         if node.kind == CursorKind.INIT_LIST_EXPR and len(inner) == 1:
             return self.value(inner[0], frame)
         raise Undecided(_unknown(node))
@@ -360,6 +362,12 @@ class Values:
         if not isinstance(before, int | float) or not isinstance(operand, int | float):
             raise Undecided("a pointer that is moved")
         return arithmetic.converted(arithmetic.binary(symbol, before, operand), write.node.type)
+
+
+def _measures_unknown(node: Node) -> bool:
+    """Whether an expression holds the size of a type that the source does not declare."""
+    sizes = (each for each in node.walk() if each.kind == CursorKind.CXX_UNARY_EXPR)
+    return any(is_declared_here(part.cursor.type) for each in sizes for part in each.children)
 
 
 def _refers(node: Node) -> bool:
