@@ -5,7 +5,9 @@ from pathlib import Path
 import pytest
 from host_programs import argument, launches_of
 
+from kerncast.compile import CompileRequest
 from kerncast.compile.host_launches import HostLaunch
+from kerncast.compile.host_request import read_host_code
 
 KERNEL = "__global__ void k(float *x, int n) {}\n"
 
@@ -260,3 +262,24 @@ int n = argc * 3; cudaMemcpyToSymbol(count, &n, sizeof(n)); cudaMemcpyToSymbol(o
 k<<<1, 32>>>(0);"""
     launch = only(main(body, before), tmp_path, "")
     assert {each.parameter.name: each.value.value for each in launch.globals} == {"w": "f32[8] random", "count": 3}
+
+
+def test_a_launch_that_could_not_be_read_is_named(tmp_path: Path) -> None:
+    source = tmp_path / "k.cu"
+    source.write_text(
+        "#include <tuple>\n"
+        "__global__ void k(int n) {}\n"
+        "// k<<<9, 9>>>(1);\n"
+        "#define RUN(n) k<<<1, 32>>>(n)\n"
+        "#ifdef NEVER\nvoid never() { k<<<3, 3>>>(3); }\n#endif\n"
+        "int main() {\n"
+        "    auto t = std::make_tuple(1, 2);\n"
+        "    k<<<1, 32>>>(std::get<1>(t));\n"
+        "    RUN(5);\n"
+        "    k<<<\n      2,\n      32>>>(7);\n"
+        "}\n",
+        encoding="utf-8",
+    )
+    program = read_host_code(CompileRequest(source, ()))
+    assert [launch.place for launch in program.launches] == ["k.cu:11", "k.cu:12"]
+    assert program.caveats == ("a launch could not be read and is missing: k.cu:10",)

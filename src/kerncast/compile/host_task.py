@@ -14,6 +14,7 @@ _ARCHITECTURE = 80
 #: Calls inside one another: a value is followed through many functions, each some calls deep.
 _DEEPEST = 20_000
 
+_MOST_SHOWN = 8
 _CUT = "the source is too large to be read as a whole: launches may be missing"
 
 
@@ -46,17 +47,27 @@ def host_launches(request: dict[str, Any]) -> dict[str, Any]:
     text = path.read_bytes()
     nodes = tree.Tree(sorted(declared, key=lambda cursor: not _may_launch(cursor, text)))
     texts = {name: Path(name).read_bytes() for name in {each.file for each in nodes.functions.values()}}
-    read = program.Program(nodes, dropped.Dropped(texts, dropped.skipped(host_unit)))
     files = texts | {str(path): text}
+    left_out = dropped.Dropped(files, dropped.skipped(host_unit))
+    read = program.Program(nodes, left_out)
     known = variables.device_variables(device.by_file(host_unit), files)
     literal = frozenset(v.name for v in known if v.copies and all(copy.data is not None for copy in v.copies))
     arguments = None if request["arguments"] is None else tuple(request["arguments"])
-    found = launches.Launches(read, arguments, literal).found()
+    sites = launches.Launches(read, arguments, literal)
+    found = sites.found()
+    lost = _lost(left_out.launches(sites.nodes))
     return {
         "kernels": [asdict(each) for each in signatures.kernel_signatures(device_unit)],
         "launches": [asdict(each) for each in found],
-        "caveats": [_CUT] if nodes.is_cut else [],
+        "caveats": [_CUT] * nodes.is_cut + lost,
     }
+
+
+def _lost(places: list[tuple[str, int]]) -> list[str]:
+    """Say where launches stand that could not be read."""
+    shown = ", ".join(f"{Path(file).name}:{line}" for file, line in places[:_MOST_SHOWN])
+    more = f" and {len(places) - _MOST_SHOWN} more" if len(places) > _MOST_SHOWN else ""
+    return [f"a launch could not be read and is missing: {shown}{more}"] if places else []
 
 
 def _may_launch(cursor: Any, text: bytes) -> bool:

@@ -1,4 +1,4 @@
-"""Writes that the parser has left out: it drops a statement that it cannot understand, with all that is in it.
+"""What the parser has left out: it drops a statement that it cannot understand, with all that is in it.
 
 A value that such a statement changes would look constant. So the text of a function is searched for what looks like
 writes, and those that the tree does not hold are remembered by the name that they change.
@@ -54,6 +54,19 @@ class Dropped:
         if function.order not in self._by_function:
             self._by_function[function.order] = self._find(function)
         return self._by_function[function.order]
+
+    def launches(self, seen: Iterable[Node]) -> list[tuple[str, int]]:
+        """Return file and line of each ``<<<`` that none of the launches which were seen holds."""
+        extents: dict[str, list[tuple[int, int]]] = {}
+        for node in seen:
+            extent: SourceRange = node.cursor.extent
+            extents.setdefault(node.file, []).append((written_at(extent.start), written_at(extent.end)))
+        return [
+            (name, text.count(b"\n", 0, match.start()) + 1)
+            for name, text in self._texts.items()
+            for match in re.finditer(rb"<<<", text)
+            if not any(start <= match.start() <= end for start, end in extents.get(name, ()))
+        ]
 
     def _find(self, function: Node) -> dict[str, int]:
         text = self._texts.get(function.file)

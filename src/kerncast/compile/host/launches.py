@@ -66,6 +66,11 @@ class Launches:
         """what the pointers of one launch point to, by the place of the parameter"""
         self._misses_first_pass = False
 
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        """The calls that launch something."""
+        return tuple(call.node for call in self._program.launches)
+
     def found(self) -> tuple[HostLaunch, ...]:
         """Return every launch once, in the order of the text."""
         found: dict[tuple[str, int, str], tuple[int, HostLaunch]] = {}
