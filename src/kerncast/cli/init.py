@@ -23,11 +23,14 @@ def command(  # noqa: PLR0913  each parameter is one option
     include: Annotated[list[Path] | None, typer.Option("--include", "-I", help="Folder of headers.")] = None,
     std: Annotated[str | None, typer.Option(help="Version of C++.")] = None,
     argv: Annotated[str | None, typer.Option(help='Command line of the program, such as "1024 100".')] = None,
+    host: Annotated[
+        list[Path] | None, typer.Option(help="Further source of the program, such as the one with main; repeatable.")
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Write over a file that is there.")] = False,
     json_: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> int:
     """Write a launch file from the launches that host code makes; what it does not say is left to decide."""
-    from kerncast.cli.inline import checked_folders, split_define  # noqa: PLC0415
+    from kerncast.cli.inline import checked_folders, checked_sources, split_define  # noqa: PLC0415
     from kerncast.cli.output import emit_json, progress_on_stderr, write_text  # noqa: PLC0415
     from kerncast.compile.host_request import read_host_code  # noqa: PLC0415
     from kerncast.compile.nouns import CompileRequest  # noqa: PLC0415
@@ -46,7 +49,7 @@ def command(  # noqa: PLR0913  each parameter is one option
     with progress_on_stderr(quiet=False) as show:
         if show is not None:
             show(f"reading {source.name}", 0, 0)
-        program = read_host_code(request, arguments=_words(argv), kernels=tuple(kernel or ()))
+        program = read_host_code(request, arguments=_words(argv), kernels=tuple(kernel or ()), hosts=checked_sources(source, tuple(host or ())))
     text = skeleton_text(program, request, out.parent if out is not None else Path())
     if out is not None:
         write_text(out, text)

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 
 SOURCES = {".cu", ".cuh", ".cpp", ".cc", ".cxx"}
 _LAUNCH_FILE = ".toml"
+#: Further sources of a program that are read for one launch file: each is parsed.
+_MOST_HOSTS = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,18 @@ def checked_folders(folders: tuple[Path, ...]) -> tuple[Path, ...]:
         if not folder.is_dir():
             raise InputError(f"--include {folder}: no such folder", cure="Check the path.")
     return folders
+
+
+def checked_sources(source: Path, hosts: tuple[Path, ...]) -> tuple[Path, ...]:
+    """Return further sources of a program, each once; raises InputError for one that is not there."""
+    for host in hosts:
+        if not host.is_file():
+            what = "is no file" if host.exists() else "no such file"
+            raise InputError(f"--host {host}: {what}", cure="Check the path.")
+    if len(hosts) > _MOST_HOSTS:
+        raise InputError(f"--host is given {len(hosts)} times", cure=f"Give at most {_MOST_HOSTS} sources.")
+    once = {host.resolve(): host for host in hosts}
+    return tuple(host for path, host in once.items() if path != source.resolve())
 
 
 def _values(texts: tuple[str, ...], option: str, what: str) -> "tuple[Argument, ...]":

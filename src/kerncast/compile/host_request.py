@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from kerncast.compile.build_file import build_options, folders_of_missing_headers, macros_not_given
+from kerncast.compile.callers import callers_elsewhere
 from kerncast.compile.compiler import run_task, signature_from
 from kerncast.compile.host_launches import UNDECIDED, HostArgument, HostLaunch, HostProgram, HostValue
 from kerncast.compile.nouns import CompileRequest, KernelSignature, Parameter
@@ -17,21 +18,31 @@ _NOT_LAUNCHED = "nothing here launches this kernel"
 
 
 def read_host_code(
-    request: CompileRequest, *, arguments: Sequence[str] | None = None, kernels: Sequence[str] = ()
+    request: CompileRequest,
+    *,
+    arguments: Sequence[str] | None = None,
+    kernels: Sequence[str] = (),
+    hosts: Sequence[Path] = (),
 ) -> HostProgram:
     """Return the kernels of a source and the launches of its host code; raises CompileError, InputError.
 
-    ``arguments`` is the command line of the program, without its name; ``kernels`` selects by name.
+    ``arguments`` is the command line of the program, without its name; ``kernels`` selects by name; ``hosts`` are
+    further sources of the program, such as the one with main.
     """
     options = build_options(request.source)
     macros: tuple[tuple[str, str], ...] = ()
     if options is not None:
-        folders = folders_of_missing_headers(request.source, request.include_dirs, options)
-        macros = _named(macros_not_given(request, options), request.source)
-        request = replace(request, include_dirs=(*request.include_dirs, *folders), defines=(*request.defines, *macros))
-    reply = run_task("host", request, arguments=None if arguments is None else list(arguments))
+        macros = _named(macros_not_given(request, options), (request.source, *hosts))
+    further = [(str(host), [str(each) for each in _folders(request, host)]) for host in hosts]
+    whole = replace(
+        request, include_dirs=_folders(request, request.source), defines=(*request.defines, *macros)
+    )
+    reply = run_task("host", whole, arguments=None if arguments is None else list(arguments), hosts=further)
     signatures = tuple(signature_from(each) for each in reply["kernels"])
     launches = tuple(_told_apart(_launch(each), signatures) for each in reply["launches"])
+    if hosts:  # they may launch kernels of their own
+        own = {each.name for each in signatures} | {UNDECIDED}
+        launches = tuple(each for each in launches if _is_in(_base(each.kernel), own))
     if not signatures and not launches:
         raise CompileError(
             "no kernel found",
@@ -46,14 +57,21 @@ def read_host_code(
     return HostProgram(
         tuple(each for each in signatures if names is None or _is_in(each.name, names)),
         tuple(each for each in launches if names is None or _is_in(_base(each.kernel), names)),
-        tuple(reply["caveats"]),
+        (*reply["caveats"], *callers_elsewhere(request.source, hosts, reply["uncalled"])),
         macros,
     )
 
 
-def _named(macros: Sequence[tuple[str, str]], source: Path) -> tuple[tuple[str, str], ...]:
-    """Return the macros that a source names."""
-    text = source.read_bytes() if source.is_file() else b""
+def _folders(request: CompileRequest, source: Path) -> tuple[Path, ...]:
+    """Return the folders of headers for a source of the program: those that are given, and what its Makefile names."""
+    options = build_options(source)
+    more = folders_of_missing_headers(source, request.include_dirs, options) if options is not None else ()
+    return (*request.include_dirs, *more)
+
+
+def _named(macros: Sequence[tuple[str, str]], sources: Iterable[Path]) -> tuple[tuple[str, str], ...]:
+    """Return the macros that one of several sources names."""
+    text = b"\n".join(each.read_bytes() for each in sources if each.is_file())
     return tuple(
         (name, value) for name, value in macros if re.search(rb"\b" + name.encode() + rb"\b", text) is not None
     )

@@ -3,10 +3,16 @@
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kerncast.compile.headers import header_folders
 from kerncast.errors import CompileError
+
+if TYPE_CHECKING:
+    from clang.cindex import Cursor, TranslationUnit
+
+    from kerncast.compile.host.dropped import Dropped
+    from kerncast.compile.source.parsing import ParseOptions
 
 #: Decides which kernels #if __CUDA_ARCH__ lets through.
 _ARCHITECTURE = 80
@@ -19,38 +25,30 @@ _CUT = "the source is too large to be read as a whole: launches may be missing"
 
 
 def host_launches(request: dict[str, Any]) -> dict[str, Any]:
-    """Return the kernels of a source, and the launches of its host code with their values."""
+    """Return the kernels of a source, and the launches of its host code with their values.
+
+    What calls its functions may stand in the further sources of ``request["hosts"]``, each with its folders of headers.
+    """
     try:
-        from kerncast.compile.host import dropped, launches, parsing, program, tree  # noqa: PLC0415  needs libclang
+        from kerncast.compile.host import launches, program, tree  # noqa: PLC0415  needs libclang
         from kerncast.compile.source import parsing as device  # noqa: PLC0415
         from kerncast.compile.source import signatures, variables  # noqa: PLC0415
     except ImportError:
         raise CompileError("libclang is not installed", cure="Install libclang.") from None
     sys.setrecursionlimit(_DEEPEST)
     path = Path(request["source"])
-    folders = (path.parent, *(Path(folder) for folder in request["include_dirs"]))
-    defines = tuple((name, value) for name, value in request["defines"])
-    options = device.ParseOptions(_ARCHITECTURE, request["standard"], defines, folders)
-    device_unit, host_unit = device.parse(path, options), parsing.parse_host(path, options)
-    if device_unit is None or host_unit is None:
-        raise CompileError(
-            "libclang cannot parse this file", where=str(path), cure="Look for an #include or a macro without end."
-        )
-    wheels = header_folders()
-    declared = [
-        cursor
-        for cursor in device.declarations(host_unit.cursor)
-        if cursor.location.file
-        and not cursor.location.file.name.startswith(device.SHIM_FOLDER)
-        and not any(Path(cursor.location.file.name).is_relative_to(folder) for folder in wheels)
-    ]
-    text = path.read_bytes()
-    nodes = tree.Tree(sorted(declared, key=lambda cursor: not _may_launch(cursor, text)))
-    texts = {name: Path(name).read_bytes() for name in {each.file for each in nodes.functions.values()}}
-    files = texts | {str(path): text}
-    left_out = dropped.Dropped(files, dropped.skipped(host_unit))
+    device_unit = device.parse(path, _options(request, path, request["include_dirs"]))
+    if device_unit is None:
+        raise _unparsed(path)
+    sources = [(path, request["include_dirs"]), *((Path(name), folders) for name, folders in request["hosts"])]
+    units = [_host_unit(request, *each) for each in sources]
+    texts = {str(each): each.read_bytes() for each, _ in sources}
+    declared = [cursor for unit in units for cursor in _own_declarations(unit)]
+    nodes = tree.Tree(sorted(declared, key=lambda cursor: not _may_launch(cursor, texts)))
+    texts |= {name: Path(name).read_bytes() for name in {each.file for each in nodes.functions.values()} - set(texts)}
+    left_out = _left_out(texts, units)
     read = program.Program(nodes, left_out)
-    known = variables.device_variables(device.by_file(host_unit), files)
+    known = variables.device_variables(device.by_file(units[0]), texts)
     literal = frozenset(v.name for v in known if v.copies and all(copy.data is not None for copy in v.copies))
     arguments = None if request["arguments"] is None else tuple(request["arguments"])
     sites = launches.Launches(read, arguments, literal)
@@ -60,7 +58,55 @@ def host_launches(request: dict[str, Any]) -> dict[str, Any]:
         "kernels": [asdict(each) for each in signatures.kernel_signatures(device_unit)],
         "launches": [asdict(each) for each in found],
         "caveats": [_CUT] * nodes.is_cut + lost,
+        "uncalled": list(sites.uncalled),
     }
+
+
+def _options(request: dict[str, Any], source: Path, include_dirs: list[str]) -> "ParseOptions":
+    from kerncast.compile.source.parsing import ParseOptions  # noqa: PLC0415  needs libclang
+
+    folders = (source.parent, *(Path(folder) for folder in include_dirs))
+    defines = tuple((name, value) for name, value in request["defines"])
+    return ParseOptions(_ARCHITECTURE, request["standard"], defines, folders)
+
+
+def _host_unit(request: dict[str, Any], source: Path, include_dirs: list[str]) -> "TranslationUnit":
+    from kerncast.compile.host.parsing import parse_host  # noqa: PLC0415  needs libclang
+
+    unit = parse_host(source, _options(request, source, include_dirs))
+    if unit is None:
+        raise _unparsed(source)
+    return unit
+
+
+def _unparsed(source: Path) -> CompileError:
+    return CompileError(
+        "libclang cannot parse this file", where=str(source), cure="Look for an #include or a macro without end."
+    )
+
+
+def _own_declarations(unit: "TranslationUnit") -> "list[Cursor]":
+    """Return the declarations of namespace scope that are of the user's own files."""
+    from kerncast.compile.source.parsing import SHIM_FOLDER, declarations  # noqa: PLC0415  needs libclang
+
+    wheels = header_folders()
+    return [
+        cursor
+        for cursor in declarations(unit.cursor)
+        if cursor.location.file
+        and not cursor.location.file.name.startswith(SHIM_FOLDER)
+        and not any(Path(cursor.location.file.name).is_relative_to(folder) for folder in wheels)
+    ]
+
+
+def _left_out(texts: dict[str, bytes], units: "list[TranslationUnit]") -> "Dropped":
+    """Return what the parser has left out; of a header, in the first source that includes it."""
+    from kerncast.compile.host.dropped import Dropped, skipped  # noqa: PLC0415  needs libclang
+
+    ranges: dict[str, list[tuple[int, int]]] = {}
+    for unit in reversed(units):
+        ranges |= skipped(unit)
+    return Dropped(texts, ranges)
 
 
 def _lost(places: list[tuple[str, int]]) -> list[str]:
@@ -70,7 +116,7 @@ def _lost(places: list[tuple[str, int]]) -> list[str]:
     return [f"a launch could not be read and is missing: {shown}{more}"] if places else []
 
 
-def _may_launch(cursor: Any, text: bytes) -> bool:
-    """Whether a declaration of the source is main, or launches kernels: those come first where there is too much."""
-    extent = cursor.extent
+def _may_launch(cursor: "Cursor", texts: dict[str, bytes]) -> bool:
+    """Whether a declaration of a source is main, or launches kernels: those come first where there is too much."""
+    extent, text = cursor.extent, texts.get(cursor.location.file.name, b"")
     return cursor.spelling == "main" or b"<<<" in text[extent.start.offset : extent.end.offset]

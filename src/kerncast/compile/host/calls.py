@@ -7,7 +7,7 @@ from clang.cindex import CursorKind, TypeKind
 
 from kerncast.compile.host import arithmetic
 from kerncast.compile.host.reaching import Chance, Frame, Moment
-from kerncast.compile.host.tree import Call, Node
+from kerncast.compile.host.tree import Call, Node, is_null
 from kerncast.compile.host.undecided import Undecided
 from kerncast.compile.host.writes import ANYHOW, POINTEE, RECEIVER, Place, Step, Write, place_of
 
@@ -165,9 +165,9 @@ class Calls:
                 if chance is Chance.CERTAIN:
                     raise Undecided(f"{callee.name}(…) throws")
                 continue
-            if chance is Chance.NEVER:
-                continue
             result = node.children[0]
+            if chance is Chance.NEVER or (path and is_null(result)):  # nobody looks for a part behind null
+                continue
             possible.append(values.part(result, path, inner) if path else values.value(result, inner))
             if chance is Chance.CERTAIN:
                 break

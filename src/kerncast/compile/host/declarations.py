@@ -258,8 +258,26 @@ def _opaque(names: str) -> str:
     return '#pragma once\n#include "vector"\nnamespace std {\n' + "\n".join(rows) + "\n}\n"
 
 
+#: Options of the command line, in C; declared only where they are included: sources have names like these of their own.
+COMMAND_LINE = {
+    "unistd.h": """#pragma once
+extern char *optarg;
+extern int optind, opterr, optopt;
+int getopt(int, char *const *, const char *);
+""",
+    "getopt.h": """#pragma once
+#include "unistd.h"
+#define no_argument 0
+#define required_argument 1
+#define optional_argument 2
+struct option { const char *name; int has_arg; int *flag; int val; };
+int getopt_long(int, char *const *, const char *, const struct option *, int *);
+""",
+}
+
 #: Headers that replace the stand-ins for device code, by name.
 HEADERS: dict[str, str] = {
+    **{name: f'extern "C" {{\n{text}}}\n' for name, text in COMMAND_LINE.items()},
     "vector": _VECTOR,
     "string": _STRING,
     **{name: _opaque(names) for name, names in _OPAQUE.items()},
@@ -271,7 +289,7 @@ HEADERS: dict[str, str] = {
 
 #: What other headers than these may have brought along.
 _BASE = ("cstddef", "cstdint", "type_traits", "limits", "algorithm", "utility", "array")
-_ALWAYS = "\n" + "".join(f'#include "{name}"\n' for name in (*_BASE, *HEADERS) if "/" not in name)
+_ALWAYS = "\n" + "".join(f'#include "{name}"\n' for name in (*_BASE, *HEADERS) if not name.endswith(".h") and "/" not in name)
 
 
 def declarations(members: Iterable[str] = ()) -> str:

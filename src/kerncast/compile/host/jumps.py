@@ -1,10 +1,46 @@
 """Statements that a jump may leave out, or repeat: what stands behind a return, or between a goto and its label."""
 
+from collections.abc import Iterator
+
 from clang.cindex import CursorKind
 
 from kerncast.compile.host.tree import Node
 
 _LEAVING = {CursorKind.RETURN_STMT, CursorKind.CXX_THROW_EXPR, CursorKind.GOTO_STMT}
+_JUMPS = {*_LEAVING, CursorKind.BREAK_STMT, CursorKind.CONTINUE_STMT}
+_LOOPS = {CursorKind.FOR_STMT, CursorKind.WHILE_STMT, CursorKind.DO_STMT, CursorKind.CXX_FOR_RANGE_STMT}
+_LABELS = {CursorKind.CASE_STMT, CursorKind.DEFAULT_STMT}
+
+
+def statements_with_labels(body: Node) -> Iterator[tuple[list[Node | None], Node]]:
+    """Yield the statements of the body of a switch with the constants of the cases before each; None for default."""
+    for each in body.children:
+        statement, labels = each, list[Node | None]()
+        while statement.kind in _LABELS and statement.children:
+            labels.append(statement.children[0] if statement.kind == CursorKind.CASE_STMT else None)
+            statement = statement.children[-1]
+        yield labels, statement
+
+
+def section(body: Node, first: Node) -> Iterator[Node]:
+    """Yield the statements of the body of a switch from the one that holds a node to the break."""
+    is_inside = False
+    for _, statement in statements_with_labels(body):
+        is_inside = is_inside or first.holds(statement.order)
+        if is_inside and statement.kind == CursorKind.BREAK_STMT:
+            return
+        if is_inside:
+            yield statement
+
+
+def _is_in_own_loop(jump: Node, branch: Node) -> bool:
+    """Whether what a break or a continue is about lies inside a branch."""
+    for parent, _ in jump.ancestors():
+        if parent is branch:
+            break
+        if parent.kind in _LOOPS or (parent.kind == CursorKind.SWITCH_STMT and jump.kind == CursorKind.BREAK_STMT):
+            return True
+    return False
 
 
 class Jumps:
@@ -34,6 +70,18 @@ class Jumps:
         self._find(function)
         labels = [label for jump, label in self._gotos[function.order] if jump is last]
         return last.kind != CursorKind.GOTO_STMT or all(label > order for label in labels)
+
+    def escapes(self, branch: Node, last: Node, function: Node, order: int) -> bool:
+        """Whether a jump inside a branch may lead around its last statement, to where a moment can see it."""
+        for node in branch.walk():
+            if node is last or node.kind not in _JUMPS:
+                continue
+            if node.kind in {CursorKind.BREAK_STMT, CursorKind.CONTINUE_STMT}:
+                if not _is_in_own_loop(node, branch):
+                    return True
+            elif node.kind == CursorKind.GOTO_STMT or order > function.last:
+                return True
+        return False
 
     def _find(self, function: Node) -> None:
         if function.order in self._returns:

@@ -11,7 +11,7 @@ from kerncast.compile.host.arithmetic import converted, is_whole
 from kerncast.compile.host.buffers import buffer_text, struct_text, with_shared_memory
 from kerncast.compile.host.contents import Contents
 from kerncast.compile.host.device_globals import DeviceGlobals
-from kerncast.compile.host.libclang import overloaded, written_at
+from kerncast.compile.host.libclang import overloaded, parameter_types, written_at
 from kerncast.compile.host.memory import Function, Memory
 from kerncast.compile.host.program import Program
 from kerncast.compile.host.reaching import OF_FIRST_ROUND
@@ -71,6 +71,11 @@ class Launches:
         """The calls that launch something."""
         return tuple(call.node for call in self._program.launches)
 
+    @property
+    def uncalled(self) -> tuple[str, ...]:
+        """The functions whose parameters a launch needs, and which nothing calls."""
+        return tuple(self._values.parameters.uncalled)
+
     def found(self) -> tuple[HostLaunch, ...]:
         """Return every launch once, in the order of the text."""
         found: dict[tuple[str, int, str], tuple[int, HostLaunch]] = {}
@@ -83,11 +88,18 @@ class Launches:
                 macro = launch.written.partition("(")[0]  # one block stands for all that a macro launches
                 key = next((each for each in found if macros.get(each) == macro), key)
                 macros[key] = macro
-            # A lambda stands in the function around it, and by itself: there its calls are known.
-            rank = int(node.function.name == "operator()" and node.function.order in self._program.caller)
+            rank = self._rank(node.function)
             if key not in found or rank > found[key][0]:
                 found[key] = (rank, launch)
         return tuple(launch for _, (_, launch) in sorted(found.items(), key=lambda item: item[0][:2]))
+
+    def _rank(self, function: Node) -> int:
+        """Return how much is known of the calls of a function that holds a launch, which may be read several times.
+
+        A source stands by itself and in another one that includes it, a lambda by itself and in the function around it.
+        """
+        is_called = function.order in self._program.caller or function is self._program.main
+        return is_called + (is_called and function.name == "operator()")
 
     def _sites(self) -> list[_Site]:
         sites = []
@@ -128,7 +140,7 @@ class Launches:
         inside = list(declared.get_children()) if declared is not None else []
         parameters = [child for child in inside if child.kind == CursorKind.PARM_DECL]
         # As the function takes them: an array is a pointer.
-        types = list(declared.type.argument_types()) if declared is not None else []
+        types = parameter_types(declared)
         if len(types) != len(parameters):
             types = [each.type for each in parameters]
         written = self._text(site.kernel)

@@ -4,12 +4,13 @@ import ctypes
 from functools import cache
 from typing import Any
 
-from clang.cindex import Cursor, CursorKind, SourceLocation, Type, TypeKind, conf
+from clang.cindex import Cursor, CursorKind, LinkageKind, SourceLocation, Type, TypeKind, conf
 
 from kerncast.compile.host.declarations import ANYTHING, UNKNOWN
 from kerncast.compile.source.parsing import SHIM_FOLDER
 
 _INT, _FLOAT = 1, 2
+_SHARED = {CursorKind.FIELD_DECL, CursorKind.STRUCT_DECL, CursorKind.CLASS_DECL, CursorKind.UNION_DECL}
 
 
 @cache
@@ -50,6 +51,20 @@ def constant(expression: Cursor) -> int | float | None:
         return int(library.clang_EvalResult_getAsLongLong(result))
     finally:
         library.clang_EvalResult_dispose(result)
+
+
+def identity(declaration: Cursor) -> int:
+    """Return what tells declarations apart: the same for a variable, a class or a field that several sources share."""
+    kind = declaration.kind
+    if kind in _SHARED or (kind == CursorKind.VAR_DECL and declaration.linkage == LinkageKind.EXTERNAL):
+        return hash(declaration.get_usr())
+    return int(declaration.canonical.hash)
+
+
+def parameter_types(function: Cursor | None) -> list[Type]:
+    """Return the types of the parameters of a function; none where C does not declare them, or it is no function."""
+    is_function = function is not None and function.type.kind == TypeKind.FUNCTIONPROTO
+    return list(function.type.argument_types()) if function is not None and is_function else []
 
 
 def operator_of(expression: Cursor) -> int:

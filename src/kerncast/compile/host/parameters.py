@@ -22,6 +22,8 @@ class Parameters:
     def __init__(self, values: "Values") -> None:
         self._values = values
         self._is_comparing = False
+        self.uncalled: dict[str, None] = {}
+        """functions whose parameters were asked for, and which nothing calls"""
 
     def value(self, place: Place, moment: Moment) -> Any:
         """Return the value of a parameter, or of a part of one; raises Undecided."""
@@ -30,6 +32,7 @@ class Parameters:
             return self._argument(which, place.path, moment.frame)
         calls = self._calls_of(function, moment.frame)
         if not calls:
+            self.uncalled[function.name] = None
             raise Undecided(_parameter_of_nobody(function, which))
         call, outer = calls[0]
         value = self._passed(call, which, place.path, outer)

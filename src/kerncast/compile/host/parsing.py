@@ -14,7 +14,8 @@ from clang.cindex import Diagnostic, Index, TranslationUnit, TranslationUnitLoad
 
 from kerncast.compile.headers import stand_ins
 from kerncast.compile.headers.prelude import PRELUDE
-from kerncast.compile.host.declarations import HEADERS, UNKNOWN, declarations
+from kerncast.compile.host.c_sources import C_PRELUDE, C_SUFFIX, DECLARATIONS, c_arguments, c_declared
+from kerncast.compile.host.declarations import COMMAND_LINE, HEADERS, UNKNOWN, declarations
 from kerncast.compile.source.parsing import DEVICE_DECLARATIONS, KEEP_GOING, SHIM_FOLDER, TOOLKIT_SHIMS, ParseOptions
 
 _PRELUDE = f"{SHIM_FOLDER}/kerncast_host.h"
@@ -68,13 +69,24 @@ def parse_host(source: Path, options: ParseOptions) -> TranslationUnit | None:
 
 
 def _parse(source: Path, options: ParseOptions, missing: _Missing) -> TranslationUnit | None:
+    if source.suffix == C_SUFFIX:
+        arguments = c_arguments(options.defines, options.include_dirs)
+        files = [(f"{SHIM_FOLDER}/{name}", text) for name, text in COMMAND_LINE.items()]
+        files.append((C_PRELUDE, DECLARATIONS + c_declared(missing.types, _values(missing))))
+    else:
+        arguments, files = _arguments(options), _files(missing)
+    try:
+        return Index.create().parse(str(source), arguments, files, options=_OPTIONS)
+    except TranslationUnitLoadError:
+        return None
+
+
+def _files(missing: _Missing) -> list[tuple[str, str]]:
+    """Return the headers that the parser sees instead of those of a system and of the toolkit."""
     texts = stand_ins() | TOOLKIT_SHIMS | HEADERS
     files = [(f"{SHIM_FOLDER}/{name}", text) for name, text in texts.items()]
     files.append((_PRELUDE, DEVICE_DECLARATIONS + PRELUDE + declarations(missing.members) + _declared(missing)))
-    try:
-        return Index.create().parse(str(source), _arguments(options), files, options=_OPTIONS)
-    except TranslationUnitLoadError:
-        return None
+    return files
 
 
 def _arguments(options: ParseOptions) -> list[str]:
@@ -146,12 +158,17 @@ def _text(name: str, texts: dict[str, bytes]) -> bytes:
 def _declared(missing: _Missing) -> str:
     types = set(missing.types)
     functions = [name for name in _plain(missing.functions) if name not in types]
-    values = [name for name in _plain(missing.values) if name not in types and name not in missing.functions]
+    values = _values(missing)
     rows = [f"template <class... A> {UNKNOWN} {name}(A &&...);" for name in functions]
     rows += [f"extern KerncastAny {name};" for name in values]
     rows += [f"namespace {namespace} {{ {_type(name)} }}" for namespace, name in missing.inside]
     rows += [_type(name) for name in _plain(missing.types)]
     return "\n".join(rows) + "\n"
+
+
+def _values(missing: _Missing) -> list[str]:
+    other = {*missing.types, *missing.functions}
+    return [name for name in _plain(missing.values) if name not in other]
 
 
 def _type(name: str) -> str:

@@ -3,6 +3,7 @@
 from clang.cindex import Cursor, CursorKind, StorageClass
 
 from kerncast.compile.host.dropped import Dropped
+from kerncast.compile.host.libclang import identity
 from kerncast.compile.host.tree import Call, Node, Tree
 from kerncast.compile.host.writes import Write, WriteKind, field_keys, written
 
@@ -57,9 +58,9 @@ class Program:
         return len(mine) > before
 
     def callee(self, call: Call) -> Node | None:
-        """Return the function that a call runs, where the source defines it."""
+        """Return the function that a call runs, where the sources define it."""
         target = call.target
-        return self.tree.functions.get(int(target.canonical.hash)) if target is not None else None
+        return self.tree.definition(target) if target is not None else None
 
     def field_name(self, key: int) -> str | None:
         """Return the name of a field by its key; None for what is no field."""
@@ -73,9 +74,9 @@ class Program:
             return False
         if not self._objects:
             for node in [*self.locals.values(), *self.tree.globals.values(), *self.tree.fields]:
-                key = int(node.type.get_declaration().canonical.hash)
+                key = identity(node.type.get_declaration().canonical)
                 self._objects[key] = self._objects.get(key, 0) + 1
-        return self._objects.get(int(meant.semantic_parent.canonical.hash), 0) > 1
+        return self._objects.get(identity(meant.semantic_parent.canonical), 0) > 1
 
     def is_kept(self, root: int) -> bool:
         """Whether a variable of a function keeps its value between calls, and may change."""
@@ -137,9 +138,9 @@ class Program:
         if call.configuration is not None:
             self.launches.append(call)
             return
-        target = call.target
-        if target is not None:
-            self.calls.setdefault(int(target.canonical.hash), []).append(call)
+        callee = self.callee(call)
+        if callee is not None:
+            self.calls.setdefault(callee.key, []).append(call)
         self._called_in.setdefault(function.order, []).append(call)
 
     def _callers(self) -> dict[int, Call]:

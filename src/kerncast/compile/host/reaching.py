@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 from clang.cindex import CursorKind
 
 from kerncast.compile.host.arithmetic import BINARY
-from kerncast.compile.host.jumps import Jumps
+from kerncast.compile.host.jumps import Jumps, section
 from kerncast.compile.host.libclang import operator_of
-from kerncast.compile.host.options import option_loop, passes
+from kerncast.compile.host.options import Bound, option_passes
 from kerncast.compile.host.tree import Call, Node, parts_of_if
 from kerncast.compile.host.undecided import Undecided
 from kerncast.compile.host.writes import ANYHOW, POINTEE, Place, Step, Write, WriteKind, place_of
@@ -209,18 +209,18 @@ class Reaching:
         is_repeated = any(self.chance(jump, moment) is not Chance.NEVER for jump in back)
         return Chance.REPEATED if is_repeated and chance is not Chance.NEVER else chance
 
-    def _option(self, write: Write, moment: Moment) -> tuple[Chance, dict[int, int]]:
+    def _option(self, write: Write, moment: Moment) -> tuple[Chance, Bound]:
         """Say whether a statement has run, and in which pass of a loop over the command line."""
         node = write.node
-        loop = option_loop(node, moment.order)
-        reached = passes(self._values, node, *loop, moment.frame) if loop is not None else None
-        if loop is None or reached is None:
+        found = option_passes(self._values, node, moment.order, moment.frame)
+        if found is None:
             return self.chance(node, moment), {}
+        loop, reached = found
         if not reached:
             return Chance.NEVER, {}
         if write.kind is WriteKind.UPDATE and len(reached) > 1:
             return Chance.REPEATED, {}
-        return self.chance(loop[0], moment), {loop[1]: reached[-1]}
+        return self.chance(loop, moment), reached[-1]
 
     def _before(self, place: Place, moment: Moment) -> Iterator[Write]:
         """Yield the writes of a variable before a moment, the last first; calls that write it count as writes."""
@@ -304,7 +304,11 @@ class Reaching:
                 return Chance.CERTAIN
             if parent.kind == CursorKind.CONDITIONAL_OPERATOR:
                 return self._chance_of_branch(parent, parent.children[0], child, moment)
-            return self._unknown(parent, child, moment, Chance.POSSIBLE)
+            return Chance.POSSIBLE
+        if parent.kind == CursorKind.COMPOUND_STMT and parent.parent is not None:
+            if parent.parent.kind == CursorKind.SWITCH_STMT:
+                ends = any(self._leaves(each, moment) for each in section(parent, child))
+                return self._unless_option(parent.parent, child, Chance.NEVER if ends else Chance.POSSIBLE)
         if parent.kind == CursorKind.CXX_CATCH_STMT:
             return Chance.NEVER
         return Chance.POSSIBLE if parent.kind == CursorKind.LAMBDA_EXPR else Chance.CERTAIN
@@ -330,8 +334,12 @@ class Reaching:
 
     def _unknown(self, parent: Node, child: Node, moment: Moment, chance: Chance) -> Chance:
         """Say what holds where a condition is not known: a branch that ends the program has not been taken."""
-        if self._leaves(child, moment):
-            return Chance.NEVER
+        return self._unless_option(parent, child, Chance.NEVER if self._leaves(child, moment) else chance)
+
+    def _unless_option(self, parent: Node, child: Node, chance: Chance) -> Chance:
+        """Say that what an option changes has not happened, where the command line has none."""
+        if chance is Chance.NEVER:
+            return chance
         if self._values.has_no_options and _asks_for_options(parent):
             self._values.note(f"no option changes it at {self._values.where(child)}")
             return Chance.NEVER
@@ -340,6 +348,8 @@ class Reaching:
     def _leaves(self, branch: Node, moment: Moment) -> bool:
         """Whether a branch ends the program, or the function while the moment is inside it."""
         last = branch.children[-1] if branch.kind == CursorKind.COMPOUND_STMT and branch.children else branch
+        if self._jumps.escapes(branch, last, moment.function, moment.order):
+            return False
         if last.plain.call is not None and last.plain.call.name in _ENDING:
             return True
         return self._jumps.leaves(last, moment.function, moment.order)

@@ -8,7 +8,10 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
 
-from clang.cindex import Cursor, CursorKind, Type, TypeKind, conf
+from clang.cindex import Cursor, CursorKind, LinkageKind, Type, TypeKind, conf
+
+from kerncast.compile.host.libclang import constant, identity
+from kerncast.compile.source.parsing import qualified_name
 
 #: Nodes of all functions together, and of one list of initial values; what is beyond is left out.
 _MOST_NODES = 400_000
@@ -64,7 +67,7 @@ class Node:
     @cached_property
     def key(self) -> int:
         """What tells declarations apart: 0 where none is named."""
-        return int(self.meant.hash) if self.meant is not None else 0
+        return identity(self.meant) if self.meant is not None else 0
 
     @property
     def line(self) -> int:
@@ -172,6 +175,13 @@ def _call(node: Node) -> Call | None:  # noqa: PLR0911  each kind of expression 
     return Call(node, children[0], children[1:])
 
 
+def is_null(node: Node) -> bool:
+    """Whether an expression is a null pointer as sources write it."""
+    kind = node.plain.kind
+    is_zero = kind == CursorKind.INTEGER_LITERAL and constant(node.plain.cursor) == 0
+    return is_zero or kind in {CursorKind.CXX_NULL_PTR_LITERAL_EXPR, CursorKind.GNU_NULL_EXPR}
+
+
 def parts_of_if(node: Node) -> tuple[Node, list[Node]]:
     """Return the condition and the branches of an if, behind what it declares."""
     declared = 0
@@ -185,7 +195,7 @@ def _is_overloaded(node: Node) -> bool:
 
 
 class Tree:
-    """All host functions that a source defines, and its variables at namespace scope."""
+    """All host functions that the sources of a program define, and their variables at namespace scope."""
 
     def __init__(self, declared: list[Cursor]) -> None:
         self.functions: dict[int, Node] = {}
@@ -200,6 +210,21 @@ class Tree:
             self._add(cursor)
         self._add_instances()
         self._add_generic()
+        self._linked: dict[str, list[Node]] = {}
+        for function in self.functions.values():
+            if function.cursor.linkage == LinkageKind.EXTERNAL:
+                self._linked.setdefault(qualified_name(function.cursor), []).append(function)
+
+    def definition(self, target: Cursor) -> Node | None:
+        """Return the function that a declaration stands for, in the source that names it or in another one."""
+        found = self.functions.get(int(target.canonical.hash))
+        if found is not None or target.kind not in FUNCTIONS:
+            return found
+        unit = target.translation_unit
+        same = [each for each in self._linked.get(qualified_name(target), ()) if each.cursor.translation_unit is not unit]
+        # A source in C names no types of parameters: with overloads, only the whole name tells.
+        exact = [each for each in same if each.cursor.get_usr() == target.get_usr()]
+        return next(iter(exact), same[0] if len(same) == 1 else None)
 
     def _add(self, cursor: Cursor) -> None:
         if cursor.kind in FUNCTIONS:

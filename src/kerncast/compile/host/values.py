@@ -52,7 +52,7 @@ class Values:
         self._steps = self._depth = self._steps_in_all = 0
         self.is_of_any_object = False
         """whether a field was taken as it is set in objects of its class, whichever they are"""
-        self.bound: dict[int, int] = {}
+        self.bound: dict[int, int | str] = {}
         """loop variables that stand for one pass, by their key"""
         self.passes = 0
         """how often a value was taken that later passes of a loop change"""

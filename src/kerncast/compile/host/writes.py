@@ -9,7 +9,7 @@ from clang.cindex import Cursor, CursorKind, Type, TypeKind
 
 from kerncast.compile.host.arithmetic import BINARY, UNARY, is_number
 from kerncast.compile.host.declarations import UNKNOWN
-from kerncast.compile.host.libclang import operator_of
+from kerncast.compile.host.libclang import operator_of, parameter_types
 from kerncast.compile.host.tree import FUNCTIONS, Call, Node
 
 #: An element of a path: the name of a field, an index, or ``*`` for what a pointer points to.
@@ -295,7 +295,7 @@ def _takes_array(call: Call, which: int) -> bool:
     is_array = plain.type.kind in _ARRAYS and plain.type.element_type.kind != TypeKind.POINTER
     if not is_array or plain.kind == CursorKind.STRING_LITERAL:
         return False
-    types = list(call.target.type.argument_types()) if call.target is not None and call.target.type else []
+    types = parameter_types(call.target)
     type_ = types[which].get_canonical() if which < len(types) else None
     return type_ is None or type_.kind != TypeKind.POINTER or not type_.get_pointee().is_const_qualified()
 
