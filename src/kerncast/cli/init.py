@@ -49,7 +49,12 @@ def command(  # noqa: PLR0913  each parameter is one option
     with progress_on_stderr(quiet=False) as show:
         if show is not None:
             show(f"reading {source.name}", 0, 0)
-        program = read_host_code(request, arguments=_words(argv), kernels=tuple(kernel or ()), hosts=checked_sources(source, tuple(host or ())))
+        program = read_host_code(
+            request,
+            arguments=_words(argv),
+            kernels=tuple(kernel or ()),
+            hosts=checked_sources(source, tuple(host or ())),
+        )
     text = skeleton_text(program, request, out.parent if out is not None else Path())
     if out is not None:
         write_text(out, text)

@@ -11,6 +11,8 @@ _SUFFIXES = {".c", ".cc", ".cpp", ".cxx", ".cu"}
 _MOST_FILES = 200
 _MOST_BYTES = 2**22
 _MOST_SHOWN = 4
+#: What stands before a call: a declaration has a type there.
+_BEFORE = rb"(?:[=(,;{})]|^|\breturn)\s*(?:\w+::)*"
 
 
 def callers_elsewhere(source: Path, hosts: Sequence[Path], functions: Sequence[str]) -> tuple[str, ...]:
@@ -21,7 +23,7 @@ def callers_elsewhere(source: Path, hosts: Sequence[Path], functions: Sequence[s
     texts = [(file, _text(file)) for file in _nearby(source) if file.resolve() not in read]
     found: dict[tuple[Path, ...], list[str]] = {}
     for name in functions:
-        call = re.compile(rb"(?:=|\(|,|;|\{|\}|\)|^|\breturn)\s*(?:\w+::)*" + re.escape(name.encode()) + rb"\s*\(", re.M)
+        call = re.compile(_BEFORE + re.escape(name.encode()) + rb"\s*\(", re.MULTILINE)
         files = tuple(file for file, text in texts if call.search(text))
         if files:
             found.setdefault(files, []).append(name)

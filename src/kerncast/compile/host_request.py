@@ -34,9 +34,7 @@ def read_host_code(
     if options is not None:
         macros = _named(macros_not_given(request, options), (request.source, *hosts))
     further = [(str(host), [str(each) for each in _folders(request, host)]) for host in hosts]
-    whole = replace(
-        request, include_dirs=_folders(request, request.source), defines=(*request.defines, *macros)
-    )
+    whole = replace(request, include_dirs=_folders(request, request.source), defines=(*request.defines, *macros))
     reply = run_task("host", whole, arguments=None if arguments is None else list(arguments), hosts=further)
     signatures = tuple(signature_from(each) for each in reply["kernels"])
     launches = tuple(_told_apart(_launch(each), signatures) for each in reply["launches"])

@@ -289,7 +289,9 @@ HEADERS: dict[str, str] = {
 
 #: What other headers than these may have brought along.
 _BASE = ("cstddef", "cstdint", "type_traits", "limits", "algorithm", "utility", "array")
-_ALWAYS = "\n" + "".join(f'#include "{name}"\n' for name in (*_BASE, *HEADERS) if not name.endswith(".h") and "/" not in name)
+_ALWAYS = "\n" + "".join(
+    f'#include "{name}"\n' for name in (*_BASE, *HEADERS) if not name.endswith(".h") and "/" not in name
+)
 
 
 def declarations(members: Iterable[str] = ()) -> str:

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 _LOOPS = {CursorKind.FOR_STMT, CursorKind.WHILE_STMT}
 _GETOPT = {"getopt": 3, "getopt_long": 5, "getopt_long_only": 5}
 _MOST_ARGUMENTS = 100
+#: What a condition names that looks for options on the command line.
+_OPTIONS = {"optarg", "optind", *_GETOPT, "strcmp", "strncmp", "strcasecmp"}
 
 #: What variables hold in one pass of a loop, by their key.
 Bound = dict[int, int | str]
@@ -46,6 +48,12 @@ def option_passes(values: "Values", node: Node, order: int, frame: "Frame | None
             reached = _reaching(values, node, parent, all_passes, frame)
             return (parent, reached) if reached is not None else None
     return None
+
+
+def asks_for_options(parent: Node) -> bool:
+    """Whether the condition of a branch or a loop looks for options on the command line."""
+    parts = parent.children[:-1] if parent.kind == CursorKind.FOR_STMT else parent.children[:1]
+    return any(node.name in _OPTIONS for part in parts for node in part.walk())
 
 
 def _passes(values: "Values", loop: Node, frame: "Frame | None") -> list[Bound] | None:
@@ -159,7 +167,7 @@ def _is_reached(values: "Values", node: Node, loop: Node, frame: "Frame | None")
     return True
 
 
-def _takes(values: "Values", condition: Node, branch: bool, frame: "Frame | None") -> bool | None:  # noqa: FBT001  which branch
+def _takes(values: "Values", condition: Node, branch: bool, frame: "Frame | None") -> bool | None:
     truth = values.truth(condition, frame)
     return None if truth is None else truth is branch
 
@@ -181,7 +189,9 @@ def _switches_to(values: "Values", switch: Node, node: Node, frame: "Frame | Non
             is_running = is_running or meant
         if statement.holds(node.order):
             return is_running
-        last = statement.children[-1] if statement.kind == CursorKind.COMPOUND_STMT and statement.children else statement
+        last = statement
+        if statement.kind == CursorKind.COMPOUND_STMT and statement.children:
+            last = statement.children[-1]
         if last.kind in {CursorKind.BREAK_STMT, CursorKind.CONTINUE_STMT, CursorKind.RETURN_STMT}:
             is_running = False
     return None

@@ -14,7 +14,7 @@ from clang.cindex import CursorKind
 from kerncast.compile.host.arithmetic import BINARY
 from kerncast.compile.host.jumps import Jumps, section
 from kerncast.compile.host.libclang import operator_of
-from kerncast.compile.host.options import Bound, option_passes
+from kerncast.compile.host.options import Bound, asks_for_options, option_passes
 from kerncast.compile.host.tree import Call, Node, parts_of_if
 from kerncast.compile.host.undecided import Undecided
 from kerncast.compile.host.writes import ANYHOW, POINTEE, Place, Step, Write, WriteKind, place_of
@@ -26,8 +26,6 @@ _LOOPS = {CursorKind.FOR_STMT, CursorKind.WHILE_STMT, CursorKind.DO_STMT, Cursor
 #: How the note begins that a value is the one of a first pass.
 OF_FIRST_ROUND = "in the first pass of the loop of"
 _ENDING = {"exit", "abort", "_exit", "quick_exit", "terminate", "MPI_Abort"}
-#: What a condition names that looks for options on the command line.
-_OPTIONS = {"optarg", "optind", "getopt", "getopt_long", "strcmp", "strncmp", "strcasecmp"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,10 +303,10 @@ class Reaching:
             if parent.kind == CursorKind.CONDITIONAL_OPERATOR:
                 return self._chance_of_branch(parent, parent.children[0], child, moment)
             return Chance.POSSIBLE
-        if parent.kind == CursorKind.COMPOUND_STMT and parent.parent is not None:
-            if parent.parent.kind == CursorKind.SWITCH_STMT:
-                ends = any(self._leaves(each, moment) for each in section(parent, child))
-                return self._unless_option(parent.parent, child, Chance.NEVER if ends else Chance.POSSIBLE)
+        switch = parent.parent
+        if parent.kind == CursorKind.COMPOUND_STMT and switch is not None and switch.kind == CursorKind.SWITCH_STMT:
+            ends = any(self._leaves(each, moment) for each in section(parent, child))
+            return self._unless_option(switch, child, Chance.NEVER if ends else Chance.POSSIBLE)
         if parent.kind == CursorKind.CXX_CATCH_STMT:
             return Chance.NEVER
         return Chance.POSSIBLE if parent.kind == CursorKind.LAMBDA_EXPR else Chance.CERTAIN
@@ -340,7 +338,7 @@ class Reaching:
         """Say that what an option changes has not happened, where the command line has none."""
         if chance is Chance.NEVER:
             return chance
-        if self._values.has_no_options and _asks_for_options(parent):
+        if self._values.has_no_options and asks_for_options(parent):
             self._values.note(f"no option changes it at {self._values.where(child)}")
             return Chance.NEVER
         return chance
@@ -396,11 +394,6 @@ def _is_step_of(node: Node, loop: Node, moment: Moment) -> bool:
     step = loop.children[-2]
     is_step = step.kind != CursorKind.DECL_STMT and (len(loop.children) > 2 or step.order > loop.order + 1)
     return is_step and step.holds(node.order) and step is not loop.children[0]
-
-
-def _asks_for_options(parent: Node) -> bool:
-    parts = parent.children[:-1] if parent.kind == CursorKind.FOR_STMT else parent.children[:1]
-    return any(node.name in _OPTIONS for part in parts for node in part.walk())
 
 
 def _shown(value: Any) -> str:

@@ -221,7 +221,9 @@ class Tree:
         if found is not None or target.kind not in FUNCTIONS:
             return found
         unit = target.translation_unit
-        same = [each for each in self._linked.get(qualified_name(target), ()) if each.cursor.translation_unit is not unit]
+        same = [
+            each for each in self._linked.get(qualified_name(target), ()) if each.cursor.translation_unit is not unit
+        ]
         # A source in C names no types of parameters: with overloads, only the whole name tells.
         exact = [each for each in same if each.cursor.get_usr() == target.get_usr()]
         return next(iter(exact), same[0] if len(same) == 1 else None)
