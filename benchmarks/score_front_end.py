@@ -3,7 +3,8 @@
     python benchmarks/score_front_end.py --rodinia FOLDER --hecbench FOLDER [--only NAME]… [--jobs 2] [--json FILE]
 
 FOLDER is a checkout of yuhc/gpu-rodinia or zjin-lcf/HeCBench. The programs stand in ``front_end_programs.csv`` with the
-macros and folders of their makefiles and the arguments with which those run them; they were chosen before any was run.
+macros, folders and further sources of their makefiles and the arguments with which those run them; they were chosen
+before any was run.
 Nothing in a launch file that ``kerncast init`` writes is changed: a launch that holds something undecided is left out
 and counted as undecided.
 """
@@ -134,10 +135,10 @@ def _compile(table: dict[str, object], folder: Path, kernel: str, seconds: float
 
 
 def _absolute(options: Sequence[str], home: Path) -> tuple[str, ...]:
-    """Return the options with folders that the program's makefile names from where it lies."""
+    """Return the options with the paths that the program's makefile names from where it lies."""
     found = list(options)
     for place in range(1, len(found)):
-        if found[place - 1] == "-I":
+        if found[place - 1] in {"-I", "--host"}:
             found[place] = os.path.normpath(home / found[place])
     return tuple(found)
 

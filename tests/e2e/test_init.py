@@ -141,3 +141,74 @@ def test_odd_and_hostile_sources(  # noqa: PLR0913, PLR0917  one row of the tabl
     assert words in done.stderr
     assert "Traceback" not in done.stderr
     assert done.stderr.count("\n") <= 2
+
+
+WORKER = """__global__ void scale(float *x, int n, float by) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) x[i] *= by;
+}
+extern "C" void run(struct work *w);
+struct work { int n; float by; };
+extern "C" void run(struct work *w) {
+  float *x;
+  cudaMalloc(&x, w->n * sizeof(float));
+  scale<<<(w->n + 127) / 128, 128>>>(x, w->n, w->by);
+}
+"""
+MAIN_IN_C = """#include <stdlib.h>
+#include <unistd.h>
+struct work { int n; float by; };
+struct work *made(n)
+int n;
+{
+  struct work *new = malloc(sizeof(struct work));
+  if (new == NULL) return NULL;
+  new->n = n;
+  new->by = 0.5f;
+  return new;
+}
+int main(int argc, char *argv[]) {
+  int n = 100, c;
+  while ((c = getopt(argc, argv, "n:h")) != -1)
+    switch (c) {
+      case 'n': n = atoi(optarg); break;
+      default: exit(1);
+    }
+  run(made(n));
+  return 0;
+}
+"""
+
+
+def test_what_another_source_passes(kerncast: Run, write: Write, tmp_path: Path) -> None:
+    write("worker.cu", WORKER)
+    write("main.c", MAIN_IN_C)
+    alone = kerncast("init", "worker.cu", "-o", "alone.toml")
+    assert "main.c seems to call run: what it passes is read with --host main.c" in alone.stdout
+    assert "w is a parameter of run, which nothing here calls" in alone.stdout
+    done = kerncast("init", "worker.cu", "--host", "main.c", "--argv", "-n 1000", "-o", "launch.toml")
+    assert done.returncode == 0, done.stderr
+    assert "seems" not in done.stdout
+    assert "decide" not in done.stdout
+    text = (tmp_path / "launch.toml").read_text(encoding="utf-8")
+    for line in ("grid = [8] ", 'x = "f32[1000] random" ', "n = 1000 ", "by = 0.5 "):
+        assert f"\n{line}" in text
+    forecast = kerncast("predict", "launch.toml", "--gpu", "t4", "--model", "roofline", "--json")
+    assert forecast.returncode == 0, forecast.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("worker.cu", "--host", "none.c"), "--host none.c: no such file. Check the path."),
+        (("worker.cu", "--host", "."), "--host .: is no file. Check the path."),
+        (("worker.cu", *("--host", "main.c") * 33), "--host is given 33 times. Give at most 32 sources."),
+        (("main.c", "--host", "worker.cu"), "such as worker.cu, and this one with --host."),
+    ],
+)
+def test_sources_that_cannot_be_read_together(kerncast: Run, write: Write, options: tuple[str, ...], said: str) -> None:
+    write("worker.cu", WORKER)
+    write("main.c", MAIN_IN_C)
+    done = kerncast("init", *options)
+    assert done.returncode == 2
+    assert said in done.stderr

@@ -135,3 +135,25 @@ for (int i = 1; i < argc; i++) {
 def test_a_chain_of_many_sums_ends(tmp_path: Path) -> None:
     body = "int a0 = argc;" + "".join(f"int a{i + 1} = a{i} + a{i};" for i in range(40))
     assert passed("", body, "a40", tmp_path) == "it takes too long to work out"
+
+
+@pytest.mark.parametrize("last", ["exit(1);", "return 1;", "{ printf(usage); exit(1); }"])
+def test_a_switch_whose_last_case_ends_the_program_may_have_run_another(tmp_path: Path, last: str) -> None:
+    setup = 'extern int c; const char *usage = "";'
+    body = f"int n = 5; switch (c) {{ case 1: n = 7; break; case 2: n = 5; break; default: {last} }}"
+    assert passed(setup, body, "n", tmp_path) == "it is given different values: 5, 7, 5"
+    assert passed(setup, body.replace("n = 7", "n = 5"), "n", tmp_path) == 5
+    ending = body.replace("n = 7; break;", "n = 7; exit(2);")
+    assert passed(setup, ending, "n", tmp_path) == 5
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "for (int i = 0; i < argc; i++) { if (argv[i][0] == 'n') { n = atoi(argv[i]); continue; } exit(1); }",
+        "while (argc > 7) { n = 7; if (argv[1]) break; exit(1); }",
+        "if (argc > 7) { n = 7; if (argv[1]) goto on; exit(1); } on:;",
+    ],
+)
+def test_a_jump_may_lead_around_the_exit_behind_it(tmp_path: Path, body: str) -> None:
+    assert not isinstance(passed("", f"int n = 5; {body}", "n", tmp_path, None), int)

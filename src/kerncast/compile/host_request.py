@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from kerncast.compile.build_file import build_options, folders_of_missing_headers, macros_not_given
-from kerncast.compile.callers import callers_elsewhere
 from kerncast.compile.compiler import run_task, signature_from
 from kerncast.compile.host_launches import UNDECIDED, HostArgument, HostLaunch, HostProgram, HostValue
+from kerncast.compile.nearby import callers_elsewhere, kernels_elsewhere
 from kerncast.compile.nouns import CompileRequest, KernelSignature, Parameter
 from kerncast.errors import CompileError, InputError
 
@@ -42,10 +42,12 @@ def read_host_code(
         own = {each.name for each in signatures} | {UNDECIDED}
         launches = tuple(each for each in launches if _is_in(_base(each.kernel), own))
     if not signatures and not launches:
+        others = ", ".join(each.as_posix() for each in kernels_elsewhere(request.source, hosts))
         raise CompileError(
             "no kernel found",
             where=str(request.source),
-            cure="Mark the function that a GPU is to run with __global__, or name the file that holds it.",
+            cure="Mark the function that a GPU is to run with __global__, or name the file that holds it"
+            f"{f', such as {others}, and this one with --host' if others else ''}.",
         )
     names = _selected(kernels, signatures, launches)
     launched = {_base(each.kernel) for each in launches}

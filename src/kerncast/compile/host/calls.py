@@ -50,6 +50,8 @@ class Calls:
             return _parsed(name, values.value(call.arguments[0], frame), base)
         if name in {"strcmp", "strncmp", "strcasecmp"} and len(call.arguments) >= 2:
             return _compared([values.value(each, frame) for each in call.arguments])
+        if name == "strlen" and len(call.arguments) == 1:
+            return _length(values.value(call.arguments[0], frame))
         if name == "size" and call.receiver is not None:
             return values.pointers.count(call.receiver, frame)
         if name in _TEXT_METHODS:
@@ -201,6 +203,12 @@ def _parsed(name: str, text: Any, base: float) -> int | float:
         return float(found[1]) if found else 0.0
     found = _WHOLE.match(text)
     return int(found[1]) if found else 0
+
+
+def _length(text: Any) -> int:
+    if not isinstance(text, str):
+        raise Undecided("a text is not known")
+    return len(text.encode())
 
 
 def _compared(texts: list[Any]) -> int:

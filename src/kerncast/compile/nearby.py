@@ -1,4 +1,4 @@
-"""Which other sources near a program's call its functions: those that a user should name, too."""
+"""Which other sources near one call its functions, or hold the kernels that it lacks: those that a user should name."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,6 +13,7 @@ _MOST_BYTES = 2**22
 _MOST_SHOWN = 4
 #: What stands before a call: a declaration has a type there.
 _BEFORE = rb"(?:[=(,;{})]|^|\breturn)\s*(?:\w+::)*"
+_KERNEL = re.compile(rb"^(?!\s*//).*\b__global__\b", re.MULTILINE)
 
 
 def callers_elsewhere(source: Path, hosts: Sequence[Path], functions: Sequence[str]) -> tuple[str, ...]:
@@ -28,6 +29,12 @@ def callers_elsewhere(source: Path, hosts: Sequence[Path], functions: Sequence[s
         if files:
             found.setdefault(files, []).append(name)
     return tuple(_caveat(files, names) for files, names in found.items())
+
+
+def kernels_elsewhere(source: Path, hosts: Sequence[Path]) -> tuple[Path, ...]:
+    """Return the sources that hold kernels: those that are given with one that has none, else those near it."""
+    files = [*hosts, *_nearby(source)]
+    return tuple(dict.fromkeys(file for file in files if _KERNEL.search(_text(file))))[:_MOST_SHOWN]
 
 
 def _caveat(files: Sequence[Path], names: Sequence[str]) -> str:
