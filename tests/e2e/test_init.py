@@ -212,3 +212,28 @@ def test_sources_that_cannot_be_read_together(kerncast: Run, write: Write, optio
     done = kerncast("init", *options)
     assert done.returncode == 2
     assert said in done.stderr
+
+
+BY_MODE = """#include <cstdlib>
+__global__ void once(int n) {}
+__global__ void twice(int n) {}
+static void run_twice(int n) { twice<<<2, 32>>>(n); }
+int main(int argc, char **argv) {
+  int mode = argc > 1 ? atoi(argv[1]) : 1;
+  if (mode == 1) once<<<1, 32>>>(mode); else run_twice(mode);
+}
+"""
+
+
+def test_a_launch_that_does_not_happen_is_left_out(kerncast: Run, write: Write, tmp_path: Path) -> None:
+    write("k.cu", BY_MODE)
+    for argv, kept, left in (("1", "once", "twice"), ("2", "twice", "once"), ("", "once", "twice")):
+        done = kerncast("init", "k.cu", "--argv", argv, "-o", "launch.toml", "--force")
+        assert f"{left} is not launched at k.cu:" in done.stdout
+        text = (tmp_path / "launch.toml").read_text(encoding="utf-8")
+        assert f'kernel = "{kept}"' in text
+        assert f'kernel = "{left}"' not in text
+    asked = kerncast("init", "k.cu", "--argv", "1", "--kernel", "twice")
+    assert 'kernel = "twice"' in asked.stdout
+    open_ = kerncast("init", "k.cu")
+    assert open_.stdout.count("[[launch]]") == 2

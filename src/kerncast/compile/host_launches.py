@@ -59,6 +59,8 @@ class HostLaunch:
     globals: tuple[HostArgument, ...] = ()
     """variables of the device that host code sets, and the kernel reads"""
     notes: tuple[str, ...] = ()
+    is_reached: bool = True
+    """whether it may happen: False where a condition around it is known not to hold"""
 
     @property
     def undecided(self) -> tuple[tuple[str, HostValue], ...]:

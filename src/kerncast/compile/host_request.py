@@ -50,14 +50,17 @@ def read_host_code(
             f"{f', such as {others}, and this one with --host' if others else ''}.",
         )
     names = _selected(kernels, signatures, launches)
+    left_out = () if kernels else tuple(each for each in launches if not each.is_reached)
     launched = {_base(each.kernel) for each in launches}
     launches += tuple(
         _told_apart(_never_launched(each), signatures) for each in signatures if not _is_in(each.name, launched)
     )
     return HostProgram(
         tuple(each for each in signatures if names is None or _is_in(each.name, names)),
-        tuple(each for each in launches if names is None or _is_in(_base(each.kernel), names)),
-        (*reply["caveats"], *callers_elsewhere(request.source, hosts, reply["uncalled"])),
+        tuple(
+            each for each in launches if each not in left_out and (names is None or _is_in(_base(each.kernel), names))
+        ),
+        (*reply["caveats"], *map(_unreached, left_out), *callers_elsewhere(request.source, hosts, reply["uncalled"])),
         macros,
     )
 
@@ -138,6 +141,14 @@ def _placeholder(parameter: Parameter) -> str | None:
     return f"{parameter.element}[{UNDECIDED}] {fill}"
 
 
+def _unreached(launch: HostLaunch) -> str:
+    base = _base(launch.kernel)
+    return (
+        f"{base} is not launched at {launch.place}: a condition on the way there does not hold;"
+        f" --kernel {base} writes it all the same"
+    )
+
+
 def _launch(reply: dict[str, Any]) -> HostLaunch:
     return HostLaunch(
         kernel=reply["kernel"],
@@ -149,6 +160,7 @@ def _launch(reply: dict[str, Any]) -> HostLaunch:
         arguments=tuple(map(_argument, reply["arguments"])),
         globals=tuple(map(_argument, reply["globals"])),
         notes=tuple(reply["notes"]),
+        is_reached=reply["is_reached"],
     )
 
 

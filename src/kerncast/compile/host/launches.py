@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,8 @@ from kerncast.compile.host.device_globals import DeviceGlobals
 from kerncast.compile.host.libclang import overloaded, parameter_types, written_at
 from kerncast.compile.host.memory import Function, Memory
 from kerncast.compile.host.program import Program
-from kerncast.compile.host.reaching import OF_FIRST_ROUND
-from kerncast.compile.host.tree import Call, Node
+from kerncast.compile.host.reaching import NO_OPTION, OF_FIRST_ROUND
+from kerncast.compile.host.tree import Call, Node, parts_of_if
 from kerncast.compile.host.undecided import Undecided
 from kerncast.compile.host.values import Values
 from kerncast.compile.host.writes import place_of
@@ -82,7 +83,7 @@ class Launches:
         macros: dict[tuple[str, int, str], str] = {}
         for site in self._sites():
             node = site.call.node
-            launch = self._launch(site)
+            launch = replace(self._launch(site), is_reached=self._is_reached(node))
             key = (node.file, written_at(node.cursor.extent.start), launch.kernel)
             if launch.kernel == UNDECIDED:
                 macro = launch.written.partition("(")[0]  # one block stands for all that a macro launches
@@ -92,6 +93,27 @@ class Launches:
             if key not in found or rank > found[key][0]:
                 found[key] = (rank, launch)
         return tuple(launch for _, (_, launch) in sorted(found.items(), key=lambda item: item[0][:2]))
+
+    def _is_reached(self, node: Node, seen: frozenset[int] = frozenset()) -> bool:
+        """Whether a launch, or a call that leads to one, may happen: no branch around it is known not to be taken."""
+        if any(self._is_left_out(*each) for each in node.ancestors()):
+            return False
+        function = node.function
+        calls = self._program.calls.get(function.key, ()) if function.order not in seen else ()
+        deeper = seen | {function.order}
+        return not calls or any(self._is_reached(call.node, deeper) for call in calls)
+
+    def _is_left_out(self, parent: Node, child: Node) -> bool:
+        """Whether a child is a branch of which it is known that it is not taken."""
+        if parent.kind != CursorKind.IF_STMT:
+            return False
+        condition, branches = parts_of_if(parent)
+        if child not in branches:
+            return False
+        self._values.begin()
+        taken = self._values.truth(condition, None)
+        is_assumed = not all(each.startswith(NO_OPTION) for each in self._values.notes)
+        return taken is not None and not is_assumed and taken is not (child is branches[0])
 
     def _rank(self, function: Node) -> int:
         """Return how much is known of the calls of a function that holds a launch, which may be read several times.

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from kerncast.compile.host.values import Values
 
 _LOOPS = {CursorKind.FOR_STMT, CursorKind.WHILE_STMT, CursorKind.DO_STMT, CursorKind.CXX_FOR_RANGE_STMT}
-#: How the note begins that a value is the one of a first pass.
-OF_FIRST_ROUND = "in the first pass of the loop of"
+#: How the notes begin that a value is the one of a first pass, and that the command line is one without options.
+OF_FIRST_ROUND, NO_OPTION = "in the first pass of the loop of", "no option changes it at"
 _ENDING = {"exit", "abort", "_exit", "quick_exit", "terminate", "MPI_Abort"}
 
 
@@ -339,7 +339,7 @@ class Reaching:
         if chance is Chance.NEVER:
             return chance
         if self._values.has_no_options and asks_for_options(parent):
-            self._values.note(f"no option changes it at {self._values.where(child)}")
+            self._values.note(f"{NO_OPTION} {self._values.where(child)}")
             return Chance.NEVER
         return chance
 
