@@ -7,6 +7,7 @@ from clang.cindex import CursorKind, TypeKind
 
 from kerncast.compile.host import arithmetic
 from kerncast.compile.host.reaching import Chance, Frame, Moment
+from kerncast.compile.host.scanning import scanned
 from kerncast.compile.host.tree import Call, Node, is_null
 from kerncast.compile.host.undecided import Undecided
 from kerncast.compile.host.writes import ANYHOW, POINTEE, RECEIVER, Place, Step, Write, place_of
@@ -139,11 +140,26 @@ class Calls:
                 )
         if call.name == "memset" and len(call.arguments) == 3 and self._clears_all(call, frame):
             return 0
+        if call.name == "sscanf" and not rest and write.argument >= 2:
+            return self._scanned(call, write.argument - 2, frame)
         if not rest and write.argument == 0:
             found = values.pointers.allocated(call, frame)
             if found is not None:
                 return found
         raise Undecided("it is read from a stream" if call.name == "operator>>" else f"{call.name}(…) sets it")
+
+    def _scanned(self, call: Call, which: int, frame: Frame | None) -> int | float:
+        """Return the number that sscanf stores; raises Undecided, LookupError where the text holds fewer."""
+        text, pattern = (self._values.value(each, frame) for each in call.arguments[:2])
+        if not isinstance(text, str) or not isinstance(pattern, str):
+            raise Undecided("sscanf(…) of a text that is not known")
+        numbers = scanned(text, pattern)
+        type_ = call.arguments[which + 2].plain.type
+        if numbers is None or type_.kind != TypeKind.POINTER:
+            raise Undecided("sscanf(…) sets it")
+        if which >= len(numbers):
+            raise LookupError
+        return arithmetic.converted(numbers[which], type_.get_pointee().get_canonical())
 
     def _clears_all(self, call: Call, frame: Frame | None) -> bool:
         """Whether memset puts zeros into the whole of what it gets."""
