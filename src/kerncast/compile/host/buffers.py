@@ -94,7 +94,7 @@ def struct_text(values: Values, node: Node, type_: Type) -> str:
             for index in range(part.element_count):
                 fill(part.element_type, offset + index * part.element_type.get_size(), (*path, index))
         elif part.kind == TypeKind.RECORD:
-            if any(each.kind == CursorKind.CXX_BASE_SPECIFIER for each in part.get_declaration().get_children()):
+            if _inherits(part):
                 raise Undecided("the struct inherits from another one")
             if part.get_declaration().kind == CursorKind.UNION_DECL or any(f.is_bitfield() for f in part.get_fields()):
                 raise Undecided("the struct holds fields that share bytes")
@@ -117,6 +117,14 @@ def struct_text(values: Values, node: Node, type_: Type) -> str:
     if not data:
         raise Undecided("its size is not known")
     return f"bytes({data.hex()})"
+
+
+def _inherits(part: Type) -> bool:
+    """Whether a class has what its own fields do not show: those of another class, or a table of virtual methods."""
+    first = min((each.get_field_offsetof() for each in part.get_fields()), default=8 * part.get_size())
+    bases = (each.kind == CursorKind.CXX_BASE_SPECIFIER for each in part.get_declaration().get_children())
+    # libclang shows no bases of an instance of a template; an empty class has one byte.
+    return any(bases) or (first > 0 and part.get_size() > 1)
 
 
 def layout(pointee: Type) -> tuple[str, int]:
