@@ -1,7 +1,8 @@
-"""What programs really passed to their kernels, and host code seemed to say otherwise: small programs of the same form."""
+"""Forms of host code in which real programs passed something else than was stated, in small programs."""
 
 from pathlib import Path
 
+import pytest
 from host_programs import argument, launches_of
 
 
@@ -14,3 +15,33 @@ def test_an_instance_of_a_class_template_that_inherits_is_not_stated(tmp_path: P
     """
     (launch,) = launches_of(text, tmp_path)
     assert argument(launch, "v").is_undecided
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "for (int n = 1; n < 99; n += 40) run(d, n);",
+        "run(d, 1); run(d, 50);",
+    ],
+)
+@pytest.mark.parametrize(
+    "choice",
+    [
+        "if (n < 32) other<<<1, 32>>>(d, n); else k<<<n, 32>>>(d, n);",
+        "if (n < 32) { other<<<1, 32>>>(d, n); return; } k<<<n, 32>>>(d, n);",
+        "switch (n) { case 1: other<<<1, 32>>>(d, n); break; default: k<<<n, 32>>>(d, n); }",
+    ],
+)
+def test_a_launch_that_the_first_call_does_not_reach_does_not_get_its_values(
+    body: str, choice: str, tmp_path: Path
+) -> None:
+    text = f"""
+    __global__ void k(float *d, int n) {{}}
+    __global__ void other(float *d, int n) {{}}
+    void run(float *d, int n) {{ {choice} }}
+    int main() {{ float *d; cudaMalloc(&d, 400); {body} }}
+    """
+    launch = next(each for each in launches_of(text, tmp_path) if each.kernel == "k")
+    assert launch.grid.value == (None,)
+    assert argument(launch, "n").value is None
+    assert argument(launch, "d").value == "f32[100] random"

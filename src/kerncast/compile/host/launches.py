@@ -12,10 +12,11 @@ from kerncast.compile.host.arithmetic import converted, is_whole
 from kerncast.compile.host.buffers import buffer_text, struct_text, with_shared_memory
 from kerncast.compile.host.contents import Contents
 from kerncast.compile.host.device_globals import DeviceGlobals
+from kerncast.compile.host.first_pass import FirstPass, is_of_first
 from kerncast.compile.host.libclang import overloaded, parameter_types, written_at
 from kerncast.compile.host.memory import Function, Memory
 from kerncast.compile.host.program import Program
-from kerncast.compile.host.reaching import NO_OPTION, OF_FIRST_ROUND
+from kerncast.compile.host.reaching import NO_OPTION
 from kerncast.compile.host.tree import Call, Node, parts_of_if
 from kerncast.compile.host.undecided import Undecided
 from kerncast.compile.host.values import Values
@@ -65,6 +66,7 @@ class Launches:
         self._texts: dict[str, bytes] = {}
         self._memories: dict[int, Memory] = {}
         """what the pointers of one launch point to, by the place of the parameter"""
+        self._first_pass = FirstPass(self._values)
         self._misses_first_pass = False
 
     @property
@@ -156,7 +158,7 @@ class Launches:
     def _launch(self, site: _Site) -> HostLaunch:
         node, configuration = site.call.node, site.configuration
         self._values.begin()
-        self._misses_first_pass = self._values.reaching.misses_first_pass(node)
+        self._misses_first_pass = self._first_pass.misses(node)
         kernel = self._kernel(site.kernel)
         declared = kernel if kernel is not None else overloaded(site.kernel.cursor)
         inside = list(declared.get_children()) if declared is not None else []
@@ -212,9 +214,9 @@ class Launches:
         return HostValue(expression, place, value, tuple(self._values.notes))
 
     def _check_pass(self) -> None:
-        """Raise Undecided where a value is that of a first pass, and the launch happens in a later one."""
-        if self._misses_first_pass and any(each.startswith(OF_FIRST_ROUND) for each in self._values.notes):
-            raise Undecided("the first pass of the loop does not launch")
+        """Raise Undecided where a value is that of a first pass or call, and the launch happens in a later one."""
+        if self._misses_first_pass and any(map(is_of_first, self._values.notes)):
+            raise Undecided("the first pass of the loop, or the first call, does not launch")
 
     def _number(self, node: Node) -> HostValue:
         return self._evaluated(node, lambda: int(self._values.number(node, None)))

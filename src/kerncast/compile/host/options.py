@@ -157,7 +157,7 @@ def _is_reached(values: "Values", node: Node, loop: Node, frame: "Frame | None")
                 checks.append(partial(_takes, values, condition, child is branches[0], frame))
         elif parent.kind == CursorKind.SWITCH_STMT:
             if child is not parent.children[0]:
-                checks.append(partial(_switches_to, values, parent, node, frame))
+                checks.append(partial(switches_to, values, parent, node, frame))
         elif parent.kind in _LOOPS:
             return None
     for check in reversed(checks):
@@ -172,7 +172,7 @@ def _takes(values: "Values", condition: Node, branch: bool, frame: "Frame | None
     return None if truth is None else truth is branch
 
 
-def _switches_to(values: "Values", switch: Node, node: Node, frame: "Frame | None") -> bool | None:
+def switches_to(values: "Values", switch: Node, node: Node, frame: "Frame | None") -> bool | None:
     """Whether a switch runs a node inside it; None where that is not known."""
     try:
         value = values.number(switch.children[0], frame)

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 #: Calls of a function that are compared before its first one speaks for it.
 _MOST_COMPARED = 6
+#: How the note begins that a value is the one of a first call.
+OF_FIRST_CALL = "as in the first of"
 
 
 class Parameters:
@@ -93,7 +95,7 @@ class Parameters:
         self._values.notes = kept
         if not same:
             name = first.name or "the function"
-            self._values.note(f"as in the first of {len(calls)} calls of {name}, {self._values.where(first.node)}")
+            self._values.note(f"{OF_FIRST_CALL} {len(calls)} calls of {name}, {self._values.where(first.node)}")
 
     def _passed(self, call: Call, which: int, path: tuple[Step, ...], frame: Frame | None) -> Any:
         if which >= len(call.arguments):

@@ -167,23 +167,6 @@ class Reaching:
             possible.append(value)
         return None
 
-    def misses_first_pass(self, node: Node) -> bool:
-        """Whether a statement in a loop is behind a condition that does not hold in the first pass."""
-        ifs = []
-        for parent, child in node.ancestors():
-            if parent.kind == CursorKind.IF_STMT:
-                ifs.append((*parts_of_if(parent), child))
-            elif parent.kind in _LOOPS and any(self._fails_at_first(*each) for each in ifs):
-                return True
-        return False
-
-    def _fails_at_first(self, condition: Node, branches: list[Node], child: Node) -> bool:
-        """Whether a branch is not taken in a first pass, and perhaps in later ones."""
-        self._values.begin()
-        taken = self._values.truth(condition, None) if child in branches else None
-        changes = any(note.startswith(OF_FIRST_ROUND) for note in self._values.notes)
-        return changes and taken is (child is not branches[0])
-
     def _check_repeated(self, write: Write, chance: Chance) -> None:
         if chance is Chance.REPEATED and write.kind is WriteKind.UPDATE:
             raise Undecided(f"it changes in the loop of {self._values.where(write.node)}")
@@ -358,7 +341,9 @@ class Reaching:
             if parent.kind not in _LOOPS:
                 continue
             for other in self._program.writes.get(place.root, ()):
-                if parent.holds(other.node.order) and other.place.path == write.place.path:
+                # What a call may put behind a pointer does not change the pointer.
+                is_other = other.is_through and len(other.place.path) == len(place.path)
+                if parent.holds(other.node.order) and other.place.path == write.place.path and not is_other:
                     is_later = other.node.last >= moment.order or _is_step_of(other.node, parent, moment)
                     if is_later:
                         self._values.passes += 1
