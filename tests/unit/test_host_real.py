@@ -45,3 +45,25 @@ def test_a_launch_that_the_first_call_does_not_reach_does_not_get_its_values(
     assert launch.grid.value == (None,)
     assert argument(launch, "n").value is None
     assert argument(launch, "d").value == "f32[100] random"
+
+
+def test_templates_over_half_and_bfloat16_keep_their_launches(tmp_path: Path) -> None:
+    text = """
+    #include <cuda_fp16.h>
+    #include <cuda_bf16.h>
+    #include <vector>
+    template <class T> __global__ void k(T *x, T by) {}
+    template <class T> void run(int n) {
+      std::vector<T> h(n);
+      for (int i = 0; i < n; i++) { h[i] = T(0.5f * i); h[i] += (float)h[i] + h[0] * 2.f; if (h[i] > 3) h[i] = 0.f; }
+      T *d; cudaMalloc(&d, n * sizeof(T)); k<T><<<n, 32>>>(d, T(1));
+    }
+    int main() { run<float>(10); run<__half>(20); run<nv_bfloat16>(30); }
+    """
+    launches = {each.kernel: each for each in launches_of(text, tmp_path)}
+    assert {name: each.grid.value for name, each in launches.items()} == {
+        "k<float>": (10,),
+        "k<__half>": (20,),
+        "k<__nv_bfloat16>": (30,),
+    }
+    assert argument(launches["k<__half>"], "x").value == "f16[20] random"

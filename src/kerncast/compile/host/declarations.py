@@ -6,6 +6,7 @@ Nothing of it is ever run or compiled; a function has a body only where its valu
 from collections.abc import Iterable
 
 from kerncast.compile.headers import stand_ins
+from kerncast.compile.host.half_types import HALF_HEADERS
 
 #: The type that what is not declared gets: anything may be done with it.
 ANYTHING = "KerncastAny"
@@ -278,6 +279,7 @@ int getopt_long(int, char *const *, const char *, const struct option *, int *);
 #: Headers that replace the stand-ins for device code, by name.
 HEADERS: dict[str, str] = {
     **{name: f'extern "C" {{\n{text}}}\n' for name, text in COMMAND_LINE.items()},
+    **HALF_HEADERS,
     "vector": _VECTOR,
     "string": _STRING,
     **{name: _opaque(names) for name, names in _OPAQUE.items()},
