@@ -67,3 +67,30 @@ def test_templates_over_half_and_bfloat16_keep_their_launches(tmp_path: Path) ->
         "k<__nv_bfloat16>": (30,),
     }
     assert argument(launches["k<__half>"], "x").value == "f16[20] random"
+
+
+def test_a_pointer_of_thrust_that_is_passed_by_value_is_not_stated(tmp_path: Path) -> None:
+    text = """
+    #include <thrust/device_vector.h>
+    __global__ void k(thrust::device_ptr<float> p) {}
+    int main() { thrust::device_vector<float> v(10); k<<<1, 32>>>(v.data()); }
+    """
+    (launch,) = launches_of(text, tmp_path)
+    assert argument(launch, "p").is_undecided
+
+
+def test_the_size_of_a_struct_with_a_member_of_a_library_is_not_stated(tmp_path: Path) -> None:
+    text = """
+    #include <string>
+    #include "nowhere.h"
+    struct Cell { float x; std::string name; };
+    struct Grid { Cell cells[4]; };
+    struct Row { float x; real y; };
+    __global__ void k(Cell *c, Row *r, int n, int m) {}
+    int main() {
+      Cell *c; cudaMalloc(&c, 100); Row *r; cudaMalloc(&r, 100);
+      k<<<1, 32>>>(c, r, sizeof(Grid), sizeof(Row));
+    }
+    """
+    (launch,) = launches_of(text, tmp_path)
+    assert [each[0] for each in launch.undecided] == ["args.c", "args.r", "args.n", "args.m"]

@@ -94,6 +94,8 @@ def struct_text(values: Values, node: Node, type_: Type) -> str:
             for index in range(part.element_count):
                 fill(part.element_type, offset + index * part.element_type.get_size(), (*path, index))
         elif part.kind == TypeKind.RECORD:
+            if is_declared_here(part):
+                raise Undecided(f"the type {part.spelling} is not known")
             if _inherits(part):
                 raise Undecided("the struct inherits from another one")
             if part.get_declaration().kind == CursorKind.UNION_DECL or any(f.is_bitfield() for f in part.get_fields()):

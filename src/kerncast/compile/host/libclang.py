@@ -10,6 +10,8 @@ from kerncast.compile.host.declarations import ANYTHING, UNKNOWN
 from kerncast.compile.source.parsing import SHIM_FOLDER
 
 _INT, _FLOAT = 1, 2
+#: Structs inside one another that are looked into.
+_DEEPEST = 4
 _SHARED = {CursorKind.FIELD_DECL, CursorKind.STRUCT_DECL, CursorKind.CLASS_DECL, CursorKind.UNION_DECL}
 
 
@@ -92,18 +94,22 @@ def overloaded(expression: Cursor) -> Cursor | None:
     return None
 
 
-def is_declared_here(type_: Type) -> bool:
-    """Whether a type is one that the source does not declare, and that stands in for it: its size means nothing."""
+def is_declared_here(type_: Type, depth: int = _DEEPEST) -> bool:
+    """Whether a type is one, or holds one, that the source does not declare, and that stands in for it.
+
+    Its size means nothing; nor does that of a class of a library of which only the methods are declared here.
+    """
     type_ = type_.get_canonical()
     while type_.kind == TypeKind.CONSTANTARRAY:
         type_ = type_.element_type.get_canonical()
     declared = type_.get_declaration()
     if type_.kind != TypeKind.RECORD or declared.location.file is None:
         return False
+    fields = list(type_.get_fields())
     if not declared.location.file.name.startswith(SHIM_FOLDER):
-        return False
+        return depth > 0 and any(is_declared_here(each.type, depth - 1) for each in fields)
     bases = (each.type.spelling for each in declared.get_children() if each.kind == CursorKind.CXX_BASE_SPECIFIER)
-    return not {ANYTHING, UNKNOWN}.isdisjoint({str(declared.spelling), *bases})
+    return not fields or not {ANYTHING, UNKNOWN}.isdisjoint({str(declared.spelling), *bases})
 
 
 def written_at(location: SourceLocation) -> int:
