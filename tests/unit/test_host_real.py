@@ -94,3 +94,53 @@ def test_the_size_of_a_struct_with_a_member_of_a_library_is_not_stated(tmp_path:
     """
     (launch,) = launches_of(text, tmp_path)
     assert [each[0] for each in launch.undecided] == ["args.c", "args.r", "args.n", "args.m"]
+
+
+_BEFORE = "#include <stdlib.h>\n#include <string.h>\n__global__ void k(float *d, int n) {}\n"
+
+
+@pytest.mark.parametrize(
+    ("body", "argv", "expected"),
+    [  # the numbers are what the programs print where g++ 12 compiles them
+        ("int n = 5; if (argc == 9) n = 1; else LAUNCH", "", 5),
+        ("int n = 5; if (rand() == -1) n = 1; else LAUNCH", "", 5),
+        ("int n = 5; if (rand() == -1) n = 1; else if (argc == 9) n = 2; else { LAUNCH }", "", 5),
+        ("int n = 5; switch (argc) { case 9: n = 1; break; case 1: LAUNCH break; default: n = 7; }", "", 5),
+        ("int n = 5; switch (argc) { case 9: { n = 1; break; } default: LAUNCH }", "", 5),
+        ("int n = 5; switch (argc) { case 9: n = 6; case 1: n++; LAUNCH }", "", None),  # 6, by falling through or not
+        ("int n = 5; switch (argc) { case 9: case 1: n = 6; n++; LAUNCH }", "", 7),
+        ("int n = 5; OPTIONS { i++; n = atoi(argv[i]); } LAUNCH", "-l 9", 9),
+        ("int n = 5; OPTIONS { if (++i < argc) n = atoi(argv[i]); else exit(1); } LAUNCH", "-l 9", 9),
+        ("int n = 5, m; OPTIONS { m = atoi(argv[++i]); n = atoi(argv[++i]); } LAUNCH", "-l 9 2", 2),
+        ("int n = 5, m = 2; OPTIONS { m = atoi(argv[++i]); } else if (!strcmp(argv[i], \"-m\")) n *= m; LAUNCH", "", 5),
+        ("int n = 5; OPTIONS n = 1; else if (!strcmp(argv[i], \"-m\")) n = 2; LAUNCH", "-l -m", 2),
+        ("int n = 5; OPTIONS n = 1; else if (!strcmp(argv[i], \"-m\")) n = 2; LAUNCH", "-m -l", 1),
+    ],
+)  # fmt: skip
+def test_branches_exclude_one_another_and_options_move_on(
+    body: str, argv: str, expected: int | None, tmp_path: Path
+) -> None:
+    body = body.replace("LAUNCH", "{ k<<<n, 32>>>(d, n); }").replace(
+        "OPTIONS", 'for (int i = 1; i < argc; i++) if (!strcmp(argv[i], "-l"))'
+    )
+    text = f"{_BEFORE}int main(int argc, char **argv) {{ float *d; {body} }}\n"
+    (launch,) = launches_of(text, tmp_path, argv)
+    assert launch.grid.value == (expected,)
+    assert argument(launch, "n").value == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "void run(float *d, int n) { while (n < 50) { k<<<n, 32>>>(d, n); n *= 2; } } int main() { run(0, 5); }",
+        "int n = 5; int main() { while (n < 50) { k<<<n, 32>>>(0, n); n *= 2; } }",
+        "int n = 5; void run() { k<<<n, 32>>>(0, n); } int main() { while (n < 50) { run(); n *= 2; } }",
+        "int n = 5; void grow() { n *= 2; } int main() { while (n < 50) { k<<<n, 32>>>(0, n); grow(); } }",
+        "int n = 5; void run() { k<<<n, 32>>>(0, n); n *= 2; } int main() { while (n < 50) run(); }",
+        "int main() { int n = 5; while (n < 50) if (rand() == -1) n *= 2; else k<<<n, 32>>>(0, n); }",
+    ],
+)
+def test_a_parameter_or_a_global_that_a_loop_changes_says_so(text: str, tmp_path: Path) -> None:
+    (launch,) = launches_of(_BEFORE + text, tmp_path)
+    assert launch.grid.value == (5,)
+    assert launch.grid.notes == ("in the first pass of the loop of k.cu:4",)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from clang.cindex import CursorKind
 
-from kerncast.compile.host.tree import Node
+from kerncast.compile.host.tree import Node, parts_of_if
 
 _LEAVING = {CursorKind.RETURN_STMT, CursorKind.CXX_THROW_EXPR, CursorKind.GOTO_STMT}
 _JUMPS = {*_LEAVING, CursorKind.BREAK_STMT, CursorKind.CONTINUE_STMT}
@@ -31,6 +31,46 @@ def section(body: Node, first: Node) -> Iterator[Node]:
             return
         if is_inside:
             yield statement
+
+
+def is_excluded(node: Node, order: int) -> bool | None:
+    """Whether another branch of one choice is taken where a later place is reached; None where that may be so.
+
+    Branches of an if and of ?: exclude one another, as do cases with a break between them.
+    """
+    for parent, child in node.ancestors():
+        if parent.holds(order):
+            other = next((each for each in parent.children if each.holds(order)), child)
+            return other is not child and _is_other_branch(parent, child, other)
+    return False
+
+
+def _is_other_branch(parent: Node, child: Node, other: Node) -> bool | None:
+    if parent.kind == CursorKind.IF_STMT:
+        branches = parts_of_if(parent)[1]
+        return child in branches and other in branches
+    if parent.kind == CursorKind.CONDITIONAL_OPERATOR:
+        return child is not parent.children[0]
+    if parent.kind != CursorKind.COMPOUND_STMT or parent.parent is None or parent.parent.kind != CursorKind.SWITCH_STMT:
+        return False
+    rows = [
+        (bool(labels), statement)
+        for labels, statement in statements_with_labels(parent)
+        if child.order < statement.order <= other.last and not child.holds(statement.order)
+    ]
+    if any(statement.kind in _JUMPS for _, statement in rows):
+        return True
+    last = child.children[-1] if child.kind in _LABELS and child.children else child
+    if _ends(last):
+        return True
+    return None if any(has_label for has_label, _ in rows) else False
+
+
+def _ends(statement: Node) -> bool:
+    """Whether nothing behind a statement, perhaps in braces, is run after it."""
+    if statement.kind == CursorKind.COMPOUND_STMT and statement.children:
+        return _ends(statement.children[-1])
+    return statement.kind in _JUMPS
 
 
 def _is_in_own_loop(jump: Node, branch: Node) -> bool:

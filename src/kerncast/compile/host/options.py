@@ -6,6 +6,7 @@ pass in which c is 'n'.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -33,7 +34,15 @@ _OPTIONS = {"optarg", "optind", *_GETOPT, "strcmp", "strncmp", "strcasecmp"}
 Bound = dict[int, int | str]
 
 
-def option_passes(values: "Values", node: Node, order: int, frame: "Frame | None") -> tuple[Node, list[Bound]] | None:
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """One pass of a loop over the command line."""
+
+    number: int
+    bound: Bound
+
+
+def option_passes(values: "Values", node: Node, order: int, frame: "Frame | None") -> tuple[Node, list[Pass]] | None:
     """Return the loop over the command line around a node, and what it holds in the passes that reach the node.
 
     None where the order lies in the loop too, where there is no such loop, and where its passes are not known.
@@ -128,18 +137,18 @@ def _long_options(values: "Values", table: Node) -> tuple[LongOption, ...] | Non
 
 def _reaching(
     values: "Values", node: Node, loop: Node, all_passes: list[Bound], frame: "Frame | None"
-) -> list[Bound] | None:
+) -> list[Pass] | None:
     """Return the passes of a loop that reach a node; None where that is not known."""
     found = []
     kept = values.bound
     try:
-        for bound in all_passes:
+        for number, bound in enumerate(all_passes, 1):
             values.bound = kept | bound
             is_reached = _is_reached(values, node, loop, frame)
             if is_reached is None:
                 return None
             if is_reached:
-                found.append(bound)
+                found.append(Pass(number, bound))
     finally:
         values.bound = kept
     return found

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from clang.cindex import CursorKind
 
 from kerncast.compile.host.arithmetic import BINARY
-from kerncast.compile.host.jumps import Jumps, section
+from kerncast.compile.host.jumps import Jumps, is_excluded, section
 from kerncast.compile.host.libclang import operator_of
 from kerncast.compile.host.options import Bound, asks_for_options, option_passes
 from kerncast.compile.host.tree import Call, Node, parts_of_if
@@ -78,6 +78,7 @@ class Reaching:
             found = self._in_function(place, Moment(order, function, frame), read, possible)
             if found is not None:
                 return found[0]
+            self._note_loop(place.path, place, Moment(order, function, frame))
             if self._is_local(place.root, function):
                 break
             call = frame.call if frame is not None and frame.function is function else self._caller(function)
@@ -162,7 +163,7 @@ class Reaching:
             finally:
                 self._values.bound = kept
             if chance is Chance.CERTAIN:
-                self._note_loop(write, place, moment)
+                self._note_loop(write.place.path, place, moment)
                 return (self.agreed([*possible, value]),)
             possible.append(value)
         return None
@@ -201,7 +202,7 @@ class Reaching:
             return Chance.NEVER, {}
         if write.kind is WriteKind.UPDATE and len(reached) > 1:
             return Chance.REPEATED, {}
-        return self.chance(loop, moment), reached[-1]
+        return self.chance(loop, moment), reached[-1].bound
 
     def _before(self, place: Place, moment: Moment) -> Iterator[Write]:
         """Yield the writes of a variable before a moment, the last first; calls that write it count as writes."""
@@ -216,7 +217,18 @@ class Reaching:
             for call in self._program.calls_in(moment.function):
                 if call.node.order < moment.order and not call.node.holds(moment.order):
                     writes += self._writes(call, place.root)
-        yield from sorted(writes, key=_when, reverse=True)
+        if len(writes) > 1:
+            writes.sort(key=lambda each: self._when(each, moment), reverse=True)
+        yield from writes
+
+    def _when(self, write: Write, moment: Moment) -> tuple[int, int, int]:
+        """Return what tells writes in the order of their time: options by their places on the command line."""
+        when = _when(write)
+        found = option_passes(self._values, write.node, moment.order, moment.frame)
+        if found is None:
+            return when, 0, 0
+        loop, reached = found
+        return loop.last, max((each.number for each in reached), default=0), when
 
     def _writes(self, call: Call, root: int) -> Iterator[Write]:
         """Yield what a call writes of a variable that its function, or one that is passed to it, names."""
@@ -263,7 +275,10 @@ class Reaching:
                 chance = found
         else:
             return chance
-        return Chance.NEVER if _is_step_of(node, parent, moment) else chance
+        excluded = is_excluded(node, moment.order)
+        if excluded or _is_step_of(node, parent, moment):
+            return Chance.NEVER
+        return Chance.POSSIBLE if excluded is None and chance is Chance.CERTAIN else chance
 
     def _chance_inside(  # noqa: PLR0911  each kind of statement is one case
         self, parent: Node, child: Node, moment: Moment
@@ -335,25 +350,66 @@ class Reaching:
             return True
         return self._jumps.leaves(last, moment.function, moment.order)
 
-    def _note_loop(self, write: Write, place: Place, moment: Moment) -> None:
+    def in_pass(self, root: int, first: float, moment: Moment) -> float:
+        """Return what the variable of a loop is at a moment in a pass that it begins with a number; raises Undecided."""
+        number = first
+        for write in self._program.writes.get(root, ()):
+            if (
+                write.node.order >= moment.order
+                or write.node.holds(moment.order)
+                or not _is_in_same_pass(write.node, moment)
+            ):
+                continue
+            chance = self.chance(write.node, moment)
+            if chance is Chance.NEVER:
+                continue
+            if chance is not Chance.CERTAIN or write.kind is not WriteKind.UPDATE:
+                raise Undecided(f"it changes at {self._values.where(write.node)}")
+            number = self._values.updated(write, number, moment.frame)
+        return number
+
+    def _note_loop(self, path: tuple[Step, ...], place: Place, moment: Moment) -> None:
         """Say so where a later pass of the loop around the moment would see another value."""
         for parent, _ in _around(moment):
-            if parent.kind not in _LOOPS:
+            if parent.kind in _LOOPS and self._changes_later(parent, path, place, moment):
+                self._values.passes += 1
+                self._values.note(f"{OF_FIRST_ROUND} {self._values.where(parent)}")
+                return
+
+    def _changes_later(self, loop: Node, path: tuple[Step, ...], place: Place, moment: Moment) -> bool:
+        """Whether a loop changes a variable behind a moment inside it, or in a branch beside it."""
+        for other in self._program.writes.get(place.root, ()):
+            # What a call may put behind a pointer does not change the pointer.
+            is_other = other.is_through and len(other.place.path) == len(place.path)
+            if is_other or not loop.holds(other.node.order) or other.place.path != path[: len(other.place.path)]:
                 continue
-            for other in self._program.writes.get(place.root, ()):
-                # What a call may put behind a pointer does not change the pointer.
-                is_other = other.is_through and len(other.place.path) == len(place.path)
-                if parent.holds(other.node.order) and other.place.path == write.place.path and not is_other:
-                    is_later = other.node.last >= moment.order or _is_step_of(other.node, parent, moment)
-                    if is_later:
-                        self._values.passes += 1
-                        self._values.note(f"{OF_FIRST_ROUND} {self._values.where(parent)}")
-                        return
+            if other.node.last >= moment.order or _is_step_of(other.node, loop, moment):
+                return True
+            if is_excluded(other.node, moment.order):
+                return True
+        if self._is_local(place.root, moment.function):
+            return False
+        calls = (
+            each
+            for each in self._program.calls_in(moment.function)
+            if loop.holds(each.node.order) and each.node.last >= moment.order
+        )
+        callees = (self._program.callee(each) for each in calls)
+        return any(each is not None and place.root in self._program.effects(each) for each in callees)
 
 
 def _is_in_past_loop(node: Node, moment: Moment) -> bool:
     """Whether a node is in a loop that the moment is not in."""
     return any(parent.kind in _LOOPS and not parent.holds(moment.order) for parent, _ in node.ancestors())
+
+
+def _is_in_same_pass(node: Node, moment: Moment) -> bool:
+    """Whether a node is in the body, or the condition, of a loop whose body a moment is in."""
+    for parent, child in node.ancestors():
+        if parent.kind in _LOOPS and parent.holds(moment.order):
+            is_head = parent.kind == CursorKind.FOR_STMT and child is not parent.children[-1]
+            return not is_head and parent.children[-1].holds(moment.order)
+    return False
 
 
 def _around(moment: Moment) -> Iterator[tuple[Node, Node]]:

@@ -193,7 +193,8 @@ class Values:
         """Return the value of a variable, or of a part of one, at a moment; raises Undecided."""
         self.spend()
         if place.root in self.bound and not place.path:
-            return self.bound[place.root]
+            bound = self.bound[place.root]
+            return bound if isinstance(bound, str) else self.reaching.in_pass(place.root, bound, moment)
         if self.program.is_kept(place.root):
             raise Undecided(f"{self.program.name_of(place.root)} keeps its value between calls")
         return self.reaching.value(place, moment, self.read, partial(self._first, place, node))
@@ -353,6 +354,10 @@ class Values:
 
     def _updated(self, write: Write, frame: Frame | None) -> Any:
         before = self.at(write.place, Moment(write.node.order, write.node.function, frame), write.node.children[0])
+        return self.updated(write, before, frame)
+
+    def updated(self, write: Write, before: Any, frame: Frame | None) -> Number:
+        """Return what += and the like, ++ or -- make of a number; raises Undecided."""
         operator = operator_of(write.node.cursor)
         if write.value is None:
             sign = 1 if UNARY.get(operator) == "++" else -1
