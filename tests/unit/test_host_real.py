@@ -112,9 +112,9 @@ _BEFORE = "#include <stdlib.h>\n#include <string.h>\n__global__ void k(float *d,
         ("int n = 5; OPTIONS { i++; n = atoi(argv[i]); } LAUNCH", "-l 9", 9),
         ("int n = 5; OPTIONS { if (++i < argc) n = atoi(argv[i]); else exit(1); } LAUNCH", "-l 9", 9),
         ("int n = 5, m; OPTIONS { m = atoi(argv[++i]); n = atoi(argv[++i]); } LAUNCH", "-l 9 2", 2),
-        ("int n = 5, m = 2; OPTIONS { m = atoi(argv[++i]); } else if (!strcmp(argv[i], \"-m\")) n *= m; LAUNCH", "", 5),
-        ("int n = 5; OPTIONS n = 1; else if (!strcmp(argv[i], \"-m\")) n = 2; LAUNCH", "-l -m", 2),
-        ("int n = 5; OPTIONS n = 1; else if (!strcmp(argv[i], \"-m\")) n = 2; LAUNCH", "-m -l", 1),
+        ('int n = 5, m = 2; OPTIONS { m = atoi(argv[++i]); } else if (!strcmp(argv[i], "-m")) n *= m; LAUNCH', "", 5),
+        ('int n = 5; OPTIONS n = 1; else if (!strcmp(argv[i], "-m")) n = 2; LAUNCH', "-l -m", 2),
+        ('int n = 5; OPTIONS n = 1; else if (!strcmp(argv[i], "-m")) n = 2; LAUNCH', "-m -l", 1),
     ],
 )  # fmt: skip
 def test_branches_exclude_one_another_and_options_move_on(

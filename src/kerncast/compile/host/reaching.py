@@ -14,6 +14,7 @@ from clang.cindex import CursorKind
 from kerncast.compile.host.arithmetic import BINARY
 from kerncast.compile.host.jumps import Jumps, is_excluded, section
 from kerncast.compile.host.libclang import operator_of
+from kerncast.compile.host.loops import LOOPS, around, calls_change, is_in_past_loop, is_in_same_pass, is_step_of
 from kerncast.compile.host.options import Bound, asks_for_options, option_passes
 from kerncast.compile.host.tree import Call, Node, parts_of_if
 from kerncast.compile.host.undecided import Undecided
@@ -22,7 +23,6 @@ from kerncast.compile.host.writes import ANYHOW, POINTEE, Place, Step, Write, Wr
 if TYPE_CHECKING:
     from kerncast.compile.host.values import Values
 
-_LOOPS = {CursorKind.FOR_STMT, CursorKind.WHILE_STMT, CursorKind.DO_STMT, CursorKind.CXX_FOR_RANGE_STMT}
 #: How the notes begin that a value is the one of a first pass, and that the command line is one without options.
 OF_FIRST_ROUND, NO_OPTION = "in the first pass of the loop of", "no option changes it at"
 _ENDING = {"exit", "abort", "_exit", "quick_exit", "terminate", "MPI_Abort"}
@@ -133,7 +133,7 @@ class Reaching:
         for write in self._before(place, moment):
             passes = self._values.passes
             rest = self._rest(write, place, moment.frame)
-            if passes != self._values.passes and _is_in_past_loop(write.node, moment):
+            if passes != self._values.passes and is_in_past_loop(write.node, moment):
                 raise Undecided(f"it is filled in a loop at {self._values.where(write.node)}")
             if rest is None:
                 continue
@@ -152,7 +152,7 @@ class Reaching:
             try:
                 self._check_repeated(write, chance)
                 value = read(write, rest, moment.frame)
-                if passes != self._values.passes and _is_in_past_loop(write.node, moment):
+                if passes != self._values.passes and is_in_past_loop(write.node, moment):
                     value = Undecided(f"it is given values in a loop at {self._values.where(write.node)}")
             except LookupError:
                 continue
@@ -276,7 +276,7 @@ class Reaching:
         else:
             return chance
         excluded = is_excluded(node, moment.order)
-        if excluded or _is_step_of(node, parent, moment):
+        if excluded or is_step_of(node, parent, moment):
             return Chance.NEVER
         return Chance.POSSIBLE if excluded is None and chance is Chance.CERTAIN else chance
 
@@ -288,7 +288,7 @@ class Reaching:
             return self._chance_of_branch(parent, condition, child, moment) if child in branches else Chance.CERTAIN
         if parent.kind == CursorKind.BINARY_OPERATOR and BINARY.get(operator_of(parent.cursor)) in {"&&", "||"}:
             return self._chance_of_operand(parent, child, moment)
-        if parent.kind in _LOOPS:
+        if parent.kind in LOOPS:
             if parent.kind == CursorKind.DO_STMT:
                 is_once = self._values.truth(parent.children[-1], moment.frame) is False
                 return Chance.CERTAIN if is_once else Chance.REPEATED
@@ -324,7 +324,7 @@ class Reaching:
         passes = self._values.passes
         taken = self._values.truth(condition, moment.frame)
         # In a loop that is over, the condition of the first pass says nothing of later ones.
-        if taken is not None and (passes == self._values.passes or not _is_in_past_loop(parent, moment)):
+        if taken is not None and (passes == self._values.passes or not is_in_past_loop(parent, moment)):
             return Chance.CERTAIN if (first is child) == taken else Chance.NEVER
         return self._unknown(parent, child, moment, Chance.POSSIBLE)
 
@@ -351,13 +351,13 @@ class Reaching:
         return self._jumps.leaves(last, moment.function, moment.order)
 
     def in_pass(self, root: int, first: float, moment: Moment) -> float:
-        """Return what the variable of a loop is at a moment in a pass that it begins with a number; raises Undecided."""
+        """Return what the variable of a loop is at a moment of a pass, from what it is at first; raises Undecided."""
         number = first
         for write in self._program.writes.get(root, ()):
             if (
                 write.node.order >= moment.order
                 or write.node.holds(moment.order)
-                or not _is_in_same_pass(write.node, moment)
+                or not is_in_same_pass(write.node, moment)
             ):
                 continue
             chance = self.chance(write.node, moment)
@@ -370,8 +370,8 @@ class Reaching:
 
     def _note_loop(self, path: tuple[Step, ...], place: Place, moment: Moment) -> None:
         """Say so where a later pass of the loop around the moment would see another value."""
-        for parent, _ in _around(moment):
-            if parent.kind in _LOOPS and self._changes_later(parent, path, place, moment):
+        for parent, _ in around(moment):
+            if parent.kind in LOOPS and self._changes_later(parent, path, place, moment):
                 self._values.passes += 1
                 self._values.note(f"{OF_FIRST_ROUND} {self._values.where(parent)}")
                 return
@@ -383,58 +383,17 @@ class Reaching:
             is_other = other.is_through and len(other.place.path) == len(place.path)
             if is_other or not loop.holds(other.node.order) or other.place.path != path[: len(other.place.path)]:
                 continue
-            if other.node.last >= moment.order or _is_step_of(other.node, loop, moment):
+            if other.node.last >= moment.order or is_step_of(other.node, loop, moment):
                 return True
             if is_excluded(other.node, moment.order):
                 return True
-        if self._is_local(place.root, moment.function):
-            return False
-        calls = (
-            each
-            for each in self._program.calls_in(moment.function)
-            if loop.holds(each.node.order) and each.node.last >= moment.order
-        )
-        callees = (self._program.callee(each) for each in calls)
-        return any(each is not None and place.root in self._program.effects(each) for each in callees)
-
-
-def _is_in_past_loop(node: Node, moment: Moment) -> bool:
-    """Whether a node is in a loop that the moment is not in."""
-    return any(parent.kind in _LOOPS and not parent.holds(moment.order) for parent, _ in node.ancestors())
-
-
-def _is_in_same_pass(node: Node, moment: Moment) -> bool:
-    """Whether a node is in the body, or the condition, of a loop whose body a moment is in."""
-    for parent, child in node.ancestors():
-        if parent.kind in _LOOPS and parent.holds(moment.order):
-            is_head = parent.kind == CursorKind.FOR_STMT and child is not parent.children[-1]
-            return not is_head and parent.children[-1].holds(moment.order)
-    return False
-
-
-def _around(moment: Moment) -> Iterator[tuple[Node, Node]]:
-    """Yield the statements around a moment with the child that it is in, the outermost first."""
-    node = moment.function
-    while True:
-        child = next((each for each in node.children if each.holds(moment.order)), None)
-        if child is None:
-            return
-        yield node, child
-        node = child
+        is_local = self._is_local(place.root, moment.function)
+        return not is_local and calls_change(self._program, loop, place.root, moment)
 
 
 def _when(write: Write) -> int:
     """Return when a write happens: behind the call that it is an argument of, behind the value that it takes."""
     return write.node.last if write.kind is not WriteKind.PASSED else write.node.order
-
-
-def _is_step_of(node: Node, loop: Node, moment: Moment) -> bool:
-    """Whether a node is in what a for loop does after each pass, and the moment inside its body."""
-    if loop.kind != CursorKind.FOR_STMT or len(loop.children) < 2 or not loop.children[-1].holds(moment.order):
-        return False
-    step = loop.children[-2]
-    is_step = step.kind != CursorKind.DECL_STMT and (len(loop.children) > 2 or step.order > loop.order + 1)
-    return is_step and step.holds(node.order) and step is not loop.children[0]
 
 
 def _shown(value: Any) -> str:
