@@ -96,7 +96,7 @@ def test_the_size_of_a_struct_with_a_member_of_a_library_is_not_stated(tmp_path:
     assert [each[0] for each in launch.undecided] == ["args.c", "args.r", "args.n", "args.m"]
 
 
-_BEFORE = "#include <stdlib.h>\n#include <string.h>\n__global__ void k(float *d, int n) {}\n"
+_BEFORE = "#include <stdlib.h>\n#include <string.h>\n#include <unistd.h>\n__global__ void k(float *d, int n) {}\n"
 
 
 @pytest.mark.parametrize(
@@ -115,13 +115,17 @@ _BEFORE = "#include <stdlib.h>\n#include <string.h>\n__global__ void k(float *d,
         ('int n = 5, m = 2; OPTIONS { m = atoi(argv[++i]); } else if (!strcmp(argv[i], "-m")) n *= m; LAUNCH', "", 5),
         ('int n = 5; OPTIONS n = 1; else if (!strcmp(argv[i], "-m")) n = 2; LAUNCH', "-l -m", 2),
         ('int n = 5; OPTIONS n = 1; else if (!strcmp(argv[i], "-m")) n = 2; LAUNCH', "-m -l", 1),
+        ("int n = 5, c; GETOPT case 'l': n = 1; break; case 'm': n = 2; } LAUNCH", "-m -l", 1),
+        ("int n = 5, c; GETOPT case 'l': n = 1; break; case 'm': n = 2; } LAUNCH", "-l -m", 2),
     ],
 )  # fmt: skip
 def test_branches_exclude_one_another_and_options_move_on(
     body: str, argv: str, expected: int | None, tmp_path: Path
 ) -> None:
-    body = body.replace("LAUNCH", "{ k<<<n, 32>>>(d, n); }").replace(
-        "OPTIONS", 'for (int i = 1; i < argc; i++) if (!strcmp(argv[i], "-l"))'
+    body = (
+        body.replace("LAUNCH", "{ k<<<n, 32>>>(d, n); }")
+        .replace("OPTIONS", 'for (int i = 1; i < argc; i++) if (!strcmp(argv[i], "-l"))')
+        .replace("GETOPT", 'while ((c = getopt(argc, argv, "lm")) != -1) switch (c) {')
     )
     text = f"{_BEFORE}int main(int argc, char **argv) {{ float *d; {body} }}\n"
     (launch,) = launches_of(text, tmp_path, argv)
@@ -143,4 +147,4 @@ def test_branches_exclude_one_another_and_options_move_on(
 def test_a_parameter_or_a_global_that_a_loop_changes_says_so(text: str, tmp_path: Path) -> None:
     (launch,) = launches_of(_BEFORE + text, tmp_path)
     assert launch.grid.value == (5,)
-    assert launch.grid.notes == ("in the first pass of the loop of k.cu:4",)
+    assert launch.grid.notes == ("in the first pass of the loop of k.cu:5",)

@@ -20,11 +20,10 @@ def is_in_past_loop(node: Node, moment: "Moment") -> bool:
 
 
 def is_in_same_pass(node: Node, moment: "Moment") -> bool:
-    """Whether a node is in the body, or the condition, of a loop whose body a moment is in."""
+    """Whether a node and a moment are in the body of one loop."""
     for parent, child in node.ancestors():
         if parent.kind in LOOPS and parent.holds(moment.order):
-            is_head = parent.kind == CursorKind.FOR_STMT and child is not parent.children[-1]
-            return not is_head and parent.children[-1].holds(moment.order)
+            return child is parent.children[-1] and child.holds(moment.order)
     return False
 
 
