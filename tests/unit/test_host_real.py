@@ -148,3 +148,33 @@ def test_a_parameter_or_a_global_that_a_loop_changes_says_so(text: str, tmp_path
     (launch,) = launches_of(_BEFORE + text, tmp_path)
     assert launch.grid.value == (5,)
     assert launch.grid.notes == ("in the first pass of the loop of k.cu:5",)
+
+
+def test_enumerations_and_what_is_unknown_go_with_numbers(tmp_path: Path) -> None:
+    text = """
+    #include "nowhere.h"
+    enum { SIDE = 4 };
+    __global__ void k(float *d, int n) {}
+    int main() {
+      float *d;
+      for (int i = 0; i < SIDE; i++) if (3 == unknown(i)) cudaMalloc(&d, 40);
+      int n = 10;
+      if (n < SIDE) n = 2;
+      k<<<n * SIDE, 32>>>(d, SIDE * n - 1);
+    }
+    """
+    (launch,) = launches_of(text, tmp_path)
+    assert launch.grid.value == (40,)
+    assert argument(launch, "n").value == 39
+
+
+def test_an_expression_that_the_parser_does_not_understand_has_no_value(tmp_path: Path) -> None:
+    text = """
+    struct A { int v; };
+    __global__ void k(float *d, int n, int m) {}
+    int main() { A a{3}; int n = 10; k<<<n * a * 4, 32>>>(0, -a, a * 4); }
+    """
+    (launch,) = launches_of(text, tmp_path)
+    assert launch.grid.value == (None,)
+    assert argument(launch, "n").value is None
+    assert argument(launch, "m").value is None

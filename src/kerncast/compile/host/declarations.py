@@ -30,14 +30,7 @@ struct KerncastAny {
   KerncastAny *begin() const; KerncastAny *end() const; KerncastAny *operator->() const;
 };
 struct KerncastUnknown : KerncastAny { using KerncastAny::KerncastAny; };
-template <class T> KerncastAny operator+(const KerncastAny &, const T &);
-template <class T> KerncastAny operator-(const KerncastAny &, const T &);
-template <class T> KerncastAny operator*(const KerncastAny &, const T &);
-template <class T> KerncastAny operator/(const KerncastAny &, const T &);
-template <class T> bool operator==(const KerncastAny &, const T &);
-template <class T> bool operator!=(const KerncastAny &, const T &);
-template <class T> bool operator<(const KerncastAny &, const T &);
-template <class T> bool operator>(const KerncastAny &, const T &);
+//operators
 const char *cudaGetErrorString(cudaError_t);
 typedef struct KerncastFile FILE;
 struct cudaDeviceProp {
@@ -84,6 +77,17 @@ void *memset(void *, int, size_t); void *memcpy(void *, const void *, size_t); s
 #define stdin 0
 #define CUDART_VERSION 12090
 """
+
+#: Operators of what is unknown with anything, and of nothing else: numbers convert to what is unknown, too.
+_OPERATORS = """template <bool> struct KerncastIf {};
+template <> struct KerncastIf<true> { typedef int type; };
+""" + "\n".join(
+    "template <class A, class B,"
+    " typename KerncastIf<__is_base_of(KerncastAny, A) || __is_base_of(KerncastAny, B)>::type = 0>\n"
+    f"{result} operator{name}(const A &, const B &);"
+    for result, names in (("KerncastAny", "+ - * / %"), ("bool", "== != < > <= >="))
+    for name in names.split()
+)
 
 _MATH_OF_ONE = "ceil floor round trunc sqrt exp log log2 log10 fabs sin cos tan cbrt rint"
 _MATH_OF_TWO = "pow fmod fmin fmax atan2 hypot"
@@ -299,4 +303,10 @@ _ALWAYS = "\n" + "".join(
 def declarations(members: Iterable[str] = ()) -> str:
     """Return the text that stands before a source; ``members`` are names that what is unknown must have."""
     unknown = "".join(f"template <class... A> KerncastAny {name}(A &&...) const;\n" for name in members)
-    return _INITIALIZER_LIST + RUNTIME.replace(_MEMBERS, unknown) + _math() + _vectors() + _ALWAYS
+    return (
+        _INITIALIZER_LIST
+        + RUNTIME.replace(_MEMBERS, unknown).replace("//operators", _OPERATORS)
+        + _math()
+        + _vectors()
+        + _ALWAYS
+    )

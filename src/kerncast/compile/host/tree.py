@@ -118,6 +118,15 @@ class Node:
         return node
 
     @cached_property
+    def is_recovered(self) -> bool:
+        """Whether this is what the parser keeps of an expression that it does not understand: some of its operands."""
+        if self.kind != CursorKind.UNEXPOSED_EXPR:
+            return False
+        inner = [each for each in self.children if each.kind not in _REFERENCES]
+        kinds = [each.cursor.type.kind for each in (self, *inner)]
+        return len(inner) > 1 or (kinds[0] == TypeKind.DEPENDENT and TypeKind.DEPENDENT not in kinds[1:])
+
+    @cached_property
     def call(self) -> "Call | None":
         """The call that this node is; None for others."""
         return _call(self)

@@ -128,7 +128,7 @@ class Values:
             return self._calls.value(node.call, frame)
         if node.type.kind in _ARRAYS or (node.type.kind in _POINTERS and node.kind not in _NAMES):
             return self.pointers.value(node, frame)
-        if node.kind in _CASTS and inner:
+        if node.kind in _CASTS and inner and not node.is_recovered:
             return self.value(inner[-1], frame)
         if node.kind in _NAMES:
             return self._named(node, frame)
