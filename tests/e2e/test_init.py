@@ -109,6 +109,16 @@ def test_macros_of_a_makefile_that_the_source_names(kerncast: Run, write: Write)
     assert "grid = [5]" in kerncast("init", "k.cu", "-D", "WIDTH=5").stdout
 
 
+def test_macros_of_a_makefile_that_a_header_names(kerncast: Run, write: Write) -> None:
+    write("Makefile", "CFLAGS := -DPRECISION=1\nall:\n\tnvcc $(CFLAGS) k.cu\n")
+    write("real.h", "#if PRECISION == 1\ntypedef float real;\n#else\ntypedef double real;\n#endif\n")
+    write("all.h", '#include "real.h"\n')
+    write("k.cu", '#include "all.h"\n__global__ void k(real x) {}\nint main() { k<<<1, 1>>>(sizeof(real)); }\n')
+    done = kerncast("init", "k.cu")
+    assert 'defines = { PRECISION = "1" } ' in done.stdout
+    assert "x = 4.0 " in done.stdout
+
+
 @pytest.mark.parametrize(
     ("text", "options", "status", "words"),
     [

@@ -178,3 +178,26 @@ def test_an_expression_that_the_parser_does_not_understand_has_no_value(tmp_path
     assert launch.grid.value == (None,)
     assert argument(launch, "n").value is None
     assert argument(launch, "m").value is None
+
+
+@pytest.mark.parametrize(
+    ("calls", "grid", "notes"),
+    [
+        ("run<32>(); run<64>(); run<128>();", (32,), ("as in the first of 3 instances of run",)),
+        ("run<32>(); more();", (None,), ()),
+        ("if (argc == 9) run<32>(); else run<64>();", (64,), ()),
+    ],
+)
+def test_instances_of_one_function_share_a_launch(
+    calls: str, grid: tuple[int | None, ...], notes: tuple[str, ...], tmp_path: Path
+) -> None:
+    text = f"""
+    __global__ void k(float *d, int n) {{}}
+    template <int N> void run() {{ float *d; cudaMalloc(&d, 4 * N); k<<<N, 32>>>(d, N); }}
+    void more() {{ run<64>(); }}
+    int main(int argc, char **argv) {{ {calls} }}
+    """
+    (launch,) = launches_of(text, tmp_path, "")
+    assert (launch.is_reached, launch.grid.value, launch.grid.notes) == (True, grid, notes)
+    assert argument(launch, "n").value == grid[0]
+    assert argument(launch, "d").value == f"f32[{grid[0] or '?'}] random"

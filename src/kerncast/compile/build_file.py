@@ -89,6 +89,19 @@ def folders_of_missing_headers(source: Path, include_dirs: Sequence[Path], optio
     return tuple(found)
 
 
+def headers_of(source: Path, include_dirs: Sequence[Path]) -> tuple[Path, ...]:
+    """Return the headers that a source includes, and those that they include, where they lie in these folders."""
+    waiting, found = [source], dict[Path, None]()
+    while waiting and len(found) < _MOST_HEADERS:
+        file = waiting.pop()
+        for name in _included(file):
+            folder = _first_with(name, (file.parent, source.parent, *include_dirs))
+            if folder is not None and folder / name not in found:
+                found[folder / name] = None
+                waiting.append(folder / name)
+    return tuple(found)
+
+
 def folders_caveat(options: BuildOptions, folders: Sequence[Path]) -> str:
     """Say that headers come from folders that the Makefile names, with their paths from its own."""
     names = ", ".join(Path(os.path.relpath(folder, options.file.parent)).as_posix() for folder in folders)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from kerncast.compile.build_file import build_options, folders_of_missing_headers, macros_not_given
+from kerncast.compile.build_file import build_options, folders_of_missing_headers, headers_of, macros_not_given
 from kerncast.compile.compiler import run_task, signature_from
 from kerncast.compile.host_launches import UNDECIDED, HostArgument, HostLaunch, HostProgram, HostValue
 from kerncast.compile.nearby import callers_elsewhere, kernels_elsewhere
@@ -32,7 +32,9 @@ def read_host_code(
     options = build_options(request.source)
     macros: tuple[tuple[str, str], ...] = ()
     if options is not None:
-        macros = _named(macros_not_given(request, options), (request.source, *hosts))
+        sources = (request.source, *hosts)
+        headers = [header for each in sources for header in headers_of(each, _folders(request, each))]
+        macros = _named(macros_not_given(request, options), (*sources, *headers))
     further = [(str(host), [str(each) for each in _folders(request, host)]) for host in hosts]
     whole = replace(request, include_dirs=_folders(request, request.source), defines=(*request.defines, *macros))
     reply = run_task("host", whole, arguments=None if arguments is None else list(arguments), hosts=further)

@@ -13,6 +13,7 @@ from kerncast.compile.host.buffers import buffer_text, struct_text, with_shared_
 from kerncast.compile.host.contents import Contents
 from kerncast.compile.host.device_globals import DeviceGlobals
 from kerncast.compile.host.first_pass import FirstPass, is_of_first
+from kerncast.compile.host.instances import Candidate, merged
 from kerncast.compile.host.libclang import overloaded, parameter_types, written_at
 from kerncast.compile.host.memory import Function, Memory
 from kerncast.compile.host.program import Program
@@ -81,7 +82,7 @@ class Launches:
 
     def found(self) -> tuple[HostLaunch, ...]:
         """Return every launch once, in the order of the text."""
-        found: dict[tuple[str, int, str], tuple[int, HostLaunch]] = {}
+        found: dict[tuple[str, int, str], list[Candidate]] = {}
         macros: dict[tuple[str, int, str], str] = {}
         for site in self._sites():
             node = site.call.node
@@ -91,10 +92,8 @@ class Launches:
                 macro = launch.written.partition("(")[0]  # one block stands for all that a macro launches
                 key = next((each for each in found if macros.get(each) == macro), key)
                 macros[key] = macro
-            rank = self._rank(node.function)
-            if key not in found or rank > found[key][0]:
-                found[key] = (rank, launch)
-        return tuple(launch for _, (_, launch) in sorted(found.items(), key=lambda item: item[0][:2]))
+            found.setdefault(key, []).append(Candidate(self._rank(node.function), node, launch))
+        return tuple(merged(self._program, found[key]) for key in sorted(found, key=lambda key: key[:2]))
 
     def _is_reached(self, node: Node, seen: frozenset[int] = frozenset()) -> bool:
         """Whether a launch, or a call that leads to one, may happen: no branch around it is known not to be taken."""
