@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from clang.cindex import CursorKind, TypeKind
 
 from kerncast.compile.host import arithmetic
+from kerncast.compile.host.options import GETOPT, OptionCalls
 from kerncast.compile.host.reaching import Chance, Frame, Moment
 from kerncast.compile.host.scanning import scanned
 from kerncast.compile.host.tree import Call, Node, is_null
@@ -46,6 +47,11 @@ class Calls:
         if callee is not None and not call.is_constructor:
             _check_bound(call, callee)
             return self._returned(call, callee, (), frame)
+        if name in GETOPT:
+            key = OptionCalls.key(call)
+            given = next((each.given[key] for each in values.active.values() if key in each.given), None)
+            if given is not None:
+                return given
         if call.arguments and (name in _TEXT_TO_INT or name in _TEXT_TO_FLOAT):
             base = values.number(call.arguments[2], frame) if len(call.arguments) > 2 and name in _TEXT_TO_INT else 10
             return _parsed(name, values.value(call.arguments[0], frame), base)

@@ -28,9 +28,10 @@ def parsed(
     >>> parsed(["--size=5"], "s:", [LongOption("size", 1, ord("s"))])
     [(115, '5')]
     """
-    if letters[:1] in {"+", "-"} or is_long_only:
+    if letters[:1] in {"+", "-"} or "W;" in letters or is_long_only:
         return None
-    letters = letters.lstrip(":")
+    missing = ord(letters[0]) if letters[:1] == ":" else _UNKNOWN
+    letters = letters.removeprefix(":")
     found: list[tuple[int, str | None]] = []
     waiting = list(arguments)
     while waiting:
@@ -38,16 +39,22 @@ def parsed(
         if word == "--":
             break
         if word.startswith("--") and options:
-            one = _long(word[2:], options, waiting)
+            one = _long(word[2:], options, waiting, missing)
             if one is None:
                 return None
             found.append(one)
         elif word.startswith("-") and word != "-":
-            found += _short(word[1:], letters, waiting)
+            found += _short(word[1:], letters, waiting, missing)
     return found
 
 
-def _long(word: str, options: Sequence[LongOption], waiting: list[str]) -> tuple[int, str | None] | None:
+def is_reordered(arguments: Sequence[str]) -> bool:
+    """Whether getopt may move arguments: it puts what is no option behind the options."""
+    is_option = [each.startswith("-") and each != "-" for each in arguments]
+    return True in is_option[is_option.index(False) :] if False in is_option else False
+
+
+def _long(word: str, options: Sequence[LongOption], waiting: list[str], missing: int) -> tuple[int, str | None] | None:
     """Return what one long option gives; None where its short form is not clear."""
     name, equals, text = word.partition("=")
     exact = [each for each in options if each.name == name]
@@ -59,15 +66,15 @@ def _long(word: str, options: Sequence[LongOption], waiting: list[str]) -> tuple
         return (_UNKNOWN, None) if equals else (option.value, None)
     if equals or option.has_argument == _OPTIONAL:
         return option.value, text if equals else None
-    return (option.value, waiting.pop(0)) if waiting else (_UNKNOWN, None)
+    return (option.value, waiting.pop(0)) if waiting else (missing, None)
 
 
-def _short(word: str, letters: str, waiting: list[str]) -> list[tuple[int, str | None]]:
+def _short(word: str, letters: str, waiting: list[str], missing: int) -> list[tuple[int, str | None]]:
     """Return what the letters of one word give."""
     found: list[tuple[int, str | None]] = []
     while word:
         letter, word = word[0], word[1:]
-        place = letters.find(letter) if letter != ":" else -1
+        place = letters.find(letter) if letter not in ":;" else -1
         if place < 0:
             found.append((_UNKNOWN, None))
             continue
@@ -78,6 +85,6 @@ def _short(word: str, letters: str, waiting: list[str]) -> list[tuple[int, str |
         if word or colons == _OPTIONAL:
             found.append((ord(letter), word or None))
         else:
-            found.append((ord(letter), waiting.pop(0)) if waiting else (_UNKNOWN, None))
+            found.append((ord(letter), waiting.pop(0)) if waiting else (missing, None))
         break
     return found

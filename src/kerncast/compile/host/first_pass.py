@@ -4,10 +4,12 @@ from typing import TYPE_CHECKING
 
 from clang.cindex import CursorKind
 
-from kerncast.compile.host.options import switches_to
+from kerncast.compile.host.jumps import statements_with_labels
+from kerncast.compile.host.libclang import constant
 from kerncast.compile.host.parameters import OF_FIRST_CALL
 from kerncast.compile.host.reaching import OF_FIRST_ROUND
 from kerncast.compile.host.tree import Node, parts_of_if
+from kerncast.compile.host.undecided import Undecided
 
 if TYPE_CHECKING:
     from kerncast.compile.host.values import Values
@@ -52,7 +54,7 @@ class FirstPass:
                     return True
             elif parent.kind == CursorKind.SWITCH_STMT and child is not parent.children[0]:
                 self._values.begin()
-                if switches_to(self._values, parent, node, None) is False and self._is_of_first():
+                if _switches_to(self._values, parent, node) is False and self._is_of_first():
                     return True
             elif parent.kind == CursorKind.COMPOUND_STMT:
                 before = parent.children[: parent.children.index(child)]
@@ -81,3 +83,28 @@ class FirstPass:
 
 def _last(branch: Node) -> Node:
     return branch.children[-1] if branch.kind == CursorKind.COMPOUND_STMT and branch.children else branch
+
+
+def _switches_to(values: "Values", switch: Node, node: Node) -> bool | None:
+    """Whether a switch runs a node inside it; None where that is not known."""
+    try:
+        value = values.number(switch.children[0], None)
+    except (Undecided, LookupError):
+        return None
+    rows = list(statements_with_labels(switch.children[-1]))
+    cases = [constant(label.cursor) for labels, _ in rows for label in labels if label is not None]
+    if None in cases:
+        return None
+    is_running = False
+    for labels, statement in rows:
+        for label in labels:
+            meant = value not in cases if label is None else constant(label.cursor) == value
+            is_running = is_running or meant
+        if statement.holds(node.order):
+            return is_running
+        last = statement
+        if statement.kind == CursorKind.COMPOUND_STMT and statement.children:
+            last = statement.children[-1]
+        if last.kind in {CursorKind.BREAK_STMT, CursorKind.CONTINUE_STMT, CursorKind.RETURN_STMT}:
+            is_running = False
+    return None

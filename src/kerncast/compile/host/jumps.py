@@ -1,6 +1,6 @@
 """Statements that a jump may leave out, or repeat: what stands behind a return, or between a goto and its label."""
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 
 from clang.cindex import CursorKind
 
@@ -8,7 +8,9 @@ from kerncast.compile.host.tree import Node, parts_of_if
 
 _LEAVING = {CursorKind.RETURN_STMT, CursorKind.CXX_THROW_EXPR, CursorKind.GOTO_STMT}
 _JUMPS = {*_LEAVING, CursorKind.BREAK_STMT, CursorKind.CONTINUE_STMT}
-_LOOPS = {CursorKind.FOR_STMT, CursorKind.WHILE_STMT, CursorKind.DO_STMT, CursorKind.CXX_FOR_RANGE_STMT}
+LOOPS = {CursorKind.FOR_STMT, CursorKind.WHILE_STMT, CursorKind.DO_STMT, CursorKind.CXX_FOR_RANGE_STMT}
+#: Functions that end the program.
+ENDING = {"exit", "abort", "_exit", "quick_exit", "terminate", "MPI_Abort"}
 _LABELS = {CursorKind.CASE_STMT, CursorKind.DEFAULT_STMT}
 
 
@@ -22,15 +24,51 @@ def statements_with_labels(body: Node) -> Iterator[tuple[list[Node | None], Node
         yield labels, statement
 
 
+def rows_of(switch: Node) -> list[tuple[list[Node | None], Node]] | None:
+    """Return the statements of a switch with their labels; None where labels stand elsewhere, or mean a range."""
+    body = switch.children[-1]
+    if len(switch.children) != 2 or body.kind != CursorKind.COMPOUND_STMT:
+        return None
+    rows = list(statements_with_labels(body))
+    labels = [
+        each for each in body.walk() if each.kind in _LABELS and _target(each, {CursorKind.SWITCH_STMT}) is switch
+    ]
+    is_plain = all(len(each.children) == (2 if each.kind == CursorKind.CASE_STMT else 1) for each in labels)
+    return rows if is_plain and len(labels) == sum(len(each) for each, _ in rows) else None
+
+
+def breaks_of(switch: Node) -> Iterator[Node]:
+    """Yield the jumps that leave a switch by break."""
+    for node in switch.walk():
+        if node.kind == CursorKind.BREAK_STMT and _target(node, {*LOOPS, CursorKind.SWITCH_STMT}) is switch:
+            yield node
+
+
+def jumps_of(loop: Node) -> Iterator[Node]:
+    """Yield the jumps that end a pass of a loop, the loop, the function or the program."""
+    for node in loop.walk():
+        if any(parent.kind == CursorKind.LAMBDA_EXPR and loop.holds(parent.order) for parent, _ in node.ancestors()):
+            continue
+        is_break = node.kind == CursorKind.BREAK_STMT and _target(node, {*LOOPS, CursorKind.SWITCH_STMT}) is loop
+        is_continue = node.kind == CursorKind.CONTINUE_STMT and _target(node, LOOPS) is loop
+        is_end = node.call is not None and node.call.name in ENDING
+        if is_break or is_continue or is_end or node.kind in _LEAVING:
+            yield node
+
+
+def _target(jump: Node, kinds: Container[CursorKind]) -> Node | None:
+    return next((parent for parent, _ in jump.ancestors() if parent.kind in kinds), None)
+
+
 def section(body: Node, first: Node) -> Iterator[Node]:
-    """Yield the statements of the body of a switch from the one that holds a node to the break."""
+    """Yield the statements of the body of a switch from the one that holds a node to one that may jump."""
     is_inside = False
     for _, statement in statements_with_labels(body):
         is_inside = is_inside or first.holds(statement.order)
-        if is_inside and statement.kind == CursorKind.BREAK_STMT:
-            return
         if is_inside:
             yield statement
+        if is_inside and any(each.kind in _JUMPS and not _is_in_own_loop(each, statement) for each in statement.walk()):
+            return
 
 
 def is_excluded(node: Node, order: int) -> bool | None:
@@ -75,10 +113,10 @@ def _ends(statement: Node) -> bool:
 
 def _is_in_own_loop(jump: Node, branch: Node) -> bool:
     """Whether what a break or a continue is about lies inside a branch."""
-    for parent, _ in jump.ancestors():
-        if parent is branch:
+    for parent, child in jump.ancestors():
+        if child is branch:
             break
-        if parent.kind in _LOOPS or (parent.kind == CursorKind.SWITCH_STMT and jump.kind == CursorKind.BREAK_STMT):
+        if parent.kind in LOOPS or (parent.kind == CursorKind.SWITCH_STMT and jump.kind == CursorKind.BREAK_STMT):
             return True
     return False
 

@@ -5,13 +5,12 @@ from typing import TYPE_CHECKING
 
 from clang.cindex import CursorKind
 
+from kerncast.compile.host.jumps import LOOPS
 from kerncast.compile.host.tree import Node
 
 if TYPE_CHECKING:
     from kerncast.compile.host.program import Program
     from kerncast.compile.host.reaching import Moment
-
-LOOPS = {CursorKind.FOR_STMT, CursorKind.WHILE_STMT, CursorKind.DO_STMT, CursorKind.CXX_FOR_RANGE_STMT}
 
 
 def is_in_past_loop(node: Node, moment: "Moment") -> bool:

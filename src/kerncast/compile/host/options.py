@@ -1,62 +1,32 @@
-"""Options that host code looks for in a loop over its command line: which pass of the loop finds one.
+"""Options that host code looks for with getopt and getopt_long: what each call of them gives."""
 
-``for (i = 1; i < argc; i++) if (!strcmp(argv[i], "-n")) n = atoi(argv[i + 1]);`` sets n in the pass whose argument is
-"-n", or in none; ``while ((c = getopt(argc, argv, "n:")) != -1) switch (c) { case 'n': n = atoi(optarg); }`` in the
-pass in which c is 'n'.
-"""
-
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING
 
 from clang.cindex import CursorKind
 
 from kerncast.compile.host.arithmetic import BINARY
-from kerncast.compile.host.command_line import LongOption, parsed
-from kerncast.compile.host.jumps import statements_with_labels
+from kerncast.compile.host.command_line import LongOption, is_reordered, parsed
+from kerncast.compile.host.jumps import LOOPS
 from kerncast.compile.host.libclang import constant, operator_of
-from kerncast.compile.host.tree import Call, Node, is_null, parts_of_if
+from kerncast.compile.host.tree import Call, Node, is_null
 from kerncast.compile.host.undecided import Undecided
-from kerncast.compile.host.writes import Place, initial_value, place_of
+from kerncast.compile.host.writes import Place, WriteKind, initial_value, place_of
 
 if TYPE_CHECKING:
     from kerncast.compile.host.reaching import Frame
     from kerncast.compile.host.values import Values
 
-_LOOPS = {CursorKind.FOR_STMT, CursorKind.WHILE_STMT}
-_GETOPT = {"getopt": 3, "getopt_long": 5, "getopt_long_only": 5}
+#: How many arguments they take.
+GETOPT = {"getopt": 3, "getopt_long": 5, "getopt_long_only": 5}
 _MOST_ARGUMENTS = 100
+_AT_END = -1
+#: Calls inside one another through which the command line is followed.
+_MOST_CALLS = 8
+#: Variables that getopt sets, by identity().
+_OPTARG, _OPTIND = hash("c:@optarg"), hash("c:@optind")
+SET_BY_GETOPT = {_OPTARG: "optarg", _OPTIND: "optind", hash("c:@optopt"): "optopt"}
 #: What a condition names that looks for options on the command line.
-_OPTIONS = {"optarg", "optind", *_GETOPT, "strcmp", "strncmp", "strcasecmp"}
-
-#: What variables hold in one pass of a loop, by their key.
-Bound = dict[int, int | str]
-
-
-@dataclass(frozen=True, slots=True)
-class Pass:
-    """One pass of a loop over the command line."""
-
-    number: int
-    bound: Bound
-
-
-def option_passes(values: "Values", node: Node, order: int, frame: "Frame | None") -> tuple[Node, list[Pass]] | None:
-    """Return the loop over the command line around a node, and what it holds in the passes that reach the node.
-
-    None where the order lies in the loop too, where there is no such loop, and where its passes are not known.
-    """
-    if values.arguments is None or len(values.arguments) > _MOST_ARGUMENTS:
-        return None
-    for parent, _ in node.ancestors():
-        if parent.holds(order):
-            return None
-        all_passes = _passes(values, parent, frame) if parent.kind in _LOOPS else None
-        if all_passes is not None:
-            reached = _reaching(values, node, parent, all_passes, frame)
-            return (parent, reached) if reached is not None else None
-    return None
+_OPTIONS = {"optarg", "optind", *GETOPT, "strcmp", "strncmp", "strcasecmp"}
 
 
 def asks_for_options(parent: Node) -> bool:
@@ -65,142 +35,141 @@ def asks_for_options(parent: Node) -> bool:
     return any(node.name in _OPTIONS for part in parts for node in part.walk())
 
 
-def _passes(values: "Values", loop: Node, frame: "Frame | None") -> list[Bound] | None:
-    """Return what the variables of a loop over the command line hold in each pass; None for other loops."""
-    arguments = values.arguments or ()
-    parts = [each for part in loop.children[:-1] for each in part.walk()]
-    call = next((each.call for each in loop.walk() if each.call is not None and each.call.name in _GETOPT), None)
-    if call is not None:
-        return _getopt_passes(values, call, frame)
-    names = [each for each in parts if each.name and each.key and each.kind == CursorKind.DECL_REF_EXPR]
-    variables = {each.key for each in names if each.name != "argc"}
-    if len(variables) != 1 or not any(each.name == "argc" for each in names):
-        return None
-    variable = variables.pop()
-    return [{variable: number} for number in range(1, len(arguments) + 1)]
+class OptionCalls:
+    """The calls of getopt, for Passes."""
 
+    def __init__(self, values: "Values") -> None:
+        self._values = values
 
-def _getopt_passes(values: "Values", call: Call, frame: "Frame | None") -> list[Bound] | None:
-    """Return the letter and the argument of each option that getopt finds; None where its tables are not plain."""
-    place = _stored(call)
-    if place is None or place.path or len(call.arguments) != _GETOPT[call.name]:
+    @staticmethod
+    def key(call: Call) -> int:
+        """Return where a pass keeps what a call gives."""
+        return -1 - call.node.order
+
+    def in_loop(self, loop: Node) -> Call | None:
+        """Return the call of getopt that each pass of a loop makes; None where there is none."""
+        for node in loop.walk():
+            if node.call is not None and node.call.name in GETOPT:
+                nearest = next((parent for parent, _ in node.ancestors() if parent.kind in LOOPS), None)
+                return node.call if nearest is loop else None
         return None
-    try:
+
+    def given(self, call: Call, frame: "Frame | None") -> list[dict[int, int | str]] | None:
+        """Return what getopt gives in each pass, up to the end; None where that is not known."""
+        values, program = self._values, self._values.program
+        arguments = values.arguments or ()
+        calls = [each for each in program.every_call if each.name in GETOPT]
+        is_only_one = len({_place_of_call(each) for each in calls}) == 1 and program.callee(call) is None
+        is_plain = len(call.arguments) == GETOPT[call.name] and len(arguments) <= _MOST_ARGUMENTS
+        is_kept = not program.writes.get(_OPTIND) and not program.writes.get(_OPTARG)
+        if not is_only_one or not is_plain or not is_kept or len(program.calls.get(call.node.function.key, ())) > 1:
+            return None
+        if not self._is_command_line(call, frame):
+            return None
         letters = values.value(call.arguments[2], frame)
-        options = _long_options(values, call.arguments[3]) if len(call.arguments) > 3 else ()
-    except (Undecided, LookupError):
-        return None
-    if not isinstance(letters, str) or options is None:
-        return None
-    found = parsed(values.arguments or (), letters, options, is_long_only=call.name == "getopt_long_only")
-    if found is None:
-        return None
-    where = {each.key for each in call.node.function.walk() if each.name == "optarg" and each.key}
-    return [{place.root: value} | ({} if text is None else dict.fromkeys(where, text)) for value, text in found]
-
-
-def _stored(call: Call) -> Place | None:
-    """Return the variable that keeps what a call gives."""
-    for parent, child in call.node.ancestors():
-        if parent.kind == CursorKind.VAR_DECL:
-            return Place(parent.key)
-        if parent.kind == CursorKind.BINARY_OPERATOR:
-            is_stored = BINARY.get(operator_of(parent.cursor)) == "=" and child is parent.children[-1]
-            return place_of(parent.children[0]) if is_stored else None
-        if parent.kind.is_statement():
+        options = self._long_options(call.arguments[3]) if len(call.arguments) > 3 else ()
+        if not isinstance(letters, str) or options is None:
             return None
-    return None
-
-
-def _long_options(values: "Values", table: Node) -> tuple[LongOption, ...] | None:
-    """Return the rows of an array of struct option; None where it is not written plainly."""
-    place = place_of(table)
-    declared = None
-    if place is not None and not place.path:
-        declared = values.program.locals.get(place.root) or values.program.tree.globals.get(place.root)
-    rows = initial_value(declared) if declared is not None else None
-    if rows is None or rows.kind != CursorKind.INIT_LIST_EXPR:
-        return None
-    found = []
-    for row in rows.children:
-        name, *rest = row.children or [row]
-        if name.plain.kind != CursorKind.STRING_LITERAL:
-            break  # the row of zeros at the end
-        numbers = [constant(each.cursor) for each in rest]
-        if len(numbers) != 3 or numbers[0] is None or numbers[1] not in {0, None} or numbers[2] is None:
+        found = parsed(arguments, letters, options, is_long_only=call.name == "getopt_long_only")
+        if found is None:
             return None
-        if not is_null(rest[1]):
-            return None  # the option sets a variable by itself
-        found.append(LongOption(str(values.value(name, None)), int(numbers[0]), int(numbers[2])))
-    return tuple(found)
+        loop = next(parent for parent, _ in call.node.ancestors() if parent.kind in LOOPS)
+        if _is_read(loop, _OPTARG, call.node.order):
+            return None
+        stored = self._stored(call, loop)
+        key = self.key(call)
+        return [
+            {key: value, _OPTARG: text if text is not None else 0} | ({stored: value} if stored else {})
+            for value, text in [*found, (_AT_END, None)]
+        ]
 
+    def _is_command_line(self, call: Call, frame: "Frame | None") -> bool:
+        """Whether getopt gets argc and argv as main has them."""
+        values = self._values
+        if values.number(call.arguments[0], frame) != len(values.arguments or ()) + 1:
+            return False
+        node = call.arguments[1].plain
+        from kerncast.compile.host.reaching import Moment  # noqa: PLC0415  which needs this module
 
-def _reaching(
-    values: "Values", node: Node, loop: Node, all_passes: list[Bound], frame: "Frame | None"
-) -> list[Pass] | None:
-    """Return the passes of a loop that reach a node; None where that is not known."""
-    found = []
-    kept = values.bound
-    try:
-        for number, bound in enumerate(all_passes, 1):
-            values.bound = kept | bound
-            is_reached = _is_reached(values, node, loop, frame)
-            if is_reached is None:
+        while node.kind == CursorKind.DECL_REF_EXPR and node.key in values.program.parameters:
+            if not self._is_unchanged(node.key):
+                return False
+            function, which = values.program.parameters[node.key]
+            if function is values.program.main:
+                return which == 1
+            passed = values.parameters.argument_for(Place(node.key), Moment(function.order, function, frame))
+            if passed is None:
+                return False
+            node, frame = passed
+        return False
+
+    def _is_unchanged(self, key: int, depth: int = 0) -> bool:
+        """Whether nothing but getopt, also in functions that get it, changes the array that a parameter points to."""
+        program = self._values.program
+        for write in program.writes.get(key, ()):
+            if write.call is not None and write.call.name in GETOPT:
+                continue
+            callee = program.callee(write.call) if write.call is not None and write.is_through else None
+            parameters = [each for each in callee.children if each.kind == CursorKind.PARM_DECL] if callee else []
+            if not 0 <= write.argument < len(parameters) or depth >= _MOST_CALLS:
+                return False
+            if not self._is_unchanged(parameters[write.argument].key, depth + 1):
+                return False
+        return True
+
+    def _stored(self, call: Call, loop: Node) -> int:
+        """Return the variable that keeps what a call gives, and nothing else in the loop; 0 where there is none."""
+        key, store = 0, call.node
+        for parent, child in call.node.ancestors():
+            if parent.kind == CursorKind.VAR_DECL:
+                key, store = parent.key, parent
+            elif parent.kind == CursorKind.BINARY_OPERATOR and BINARY.get(operator_of(parent.cursor)) == "=":
+                place = place_of(parent.children[0]) if child is parent.children[-1] else None
+                key, store = place.root if place is not None and not place.path else 0, parent
+            if key or parent.kind.is_statement() or parent.kind == CursorKind.BINARY_OPERATOR:
+                break
+        node = self._values.program.locals.get(key)
+        writes = self._values.program.writes.get(key, ())
+        inside = [each for each in writes if loop.holds(each.node.order) or each.kind is WriteKind.SHARED]
+        is_whole = node is not None and node.type.get_size() == call.node.type.get_size()
+        return key if is_whole and len(inside) == 1 and not _is_read(loop, key, store.order) else 0
+
+    def _long_options(self, table: Node) -> tuple[LongOption, ...] | None:
+        """Return the rows of an array of struct option; None where it is not written plainly."""
+        values, place = self._values, place_of(table)
+        declared = None
+        if place is not None and not place.path:
+            declared = values.program.locals.get(place.root) or values.program.tree.globals.get(place.root)
+        rows = initial_value(declared) if declared is not None else None
+        if place is None or rows is None or rows.kind != CursorKind.INIT_LIST_EXPR:
+            return None
+        writes = values.program.writes.get(place.root, ())
+        if any(each.node is not declared and (each.call is None or each.call.name not in GETOPT) for each in writes):
+            return None
+        found = []
+        for row in rows.children:
+            name, *rest = row.children or [row]
+            if is_null(name):
+                return tuple(found) or None
+            numbers = [constant(each.cursor) for each in rest]
+            if name.plain.kind != CursorKind.STRING_LITERAL or len(numbers) != 3 or not is_null(rest[1]):
+                return None  # fields by name, or an option that sets a variable by itself
+            if numbers[0] not in {0, 1, 2} or numbers[2] is None:
                 return None
-            if is_reached:
-                found.append(Pass(number, bound))
-    finally:
-        values.bound = kept
-    return found
-
-
-def _is_reached(values: "Values", node: Node, loop: Node, frame: "Frame | None") -> bool | None:
-    """Whether one pass of a loop reaches a node; None where that is not known."""
-    checks: list[Callable[[], bool | None]] = []
-    for parent, child in node.ancestors():
-        if parent is loop:
-            break
-        if parent.kind == CursorKind.IF_STMT:
-            condition, branches = parts_of_if(parent)
-            if child in branches:
-                checks.append(partial(_takes, values, condition, child is branches[0], frame))
-        elif parent.kind == CursorKind.SWITCH_STMT:
-            if child is not parent.children[0]:
-                checks.append(partial(switches_to, values, parent, node, frame))
-        elif parent.kind in _LOOPS:
-            return None
-    for check in reversed(checks):
-        is_so = check()
-        if not is_so:
-            return is_so
-    return True
-
-
-def _takes(values: "Values", condition: Node, branch: bool, frame: "Frame | None") -> bool | None:
-    truth = values.truth(condition, frame)
-    return None if truth is None else truth is branch
-
-
-def switches_to(values: "Values", switch: Node, node: Node, frame: "Frame | None") -> bool | None:
-    """Whether a switch runs a node inside it; None where that is not known."""
-    try:
-        value = values.number(switch.children[0], frame)
-    except (Undecided, LookupError):
+            found.append(LongOption(str(values.value(name, None)), int(numbers[0]), int(numbers[2])))
         return None
-    rows = list(statements_with_labels(switch.children[-1]))
-    cases = [constant(label.cursor) for labels, _ in rows for label in labels if label is not None]
-    if None in cases:
-        return None
-    is_running = False
-    for labels, statement in rows:
-        for label in labels:
-            meant = value not in cases if label is None else constant(label.cursor) == value
-            is_running = is_running or meant
-        if statement.holds(node.order):
-            return is_running
-        last = statement
-        if statement.kind == CursorKind.COMPOUND_STMT and statement.children:
-            last = statement.children[-1]
-        if last.kind in {CursorKind.BREAK_STMT, CursorKind.CONTINUE_STMT, CursorKind.RETURN_STMT}:
-            is_running = False
-    return None
+
+
+def may_be_reordered(values: "Values") -> bool:
+    """Whether getopt may have put the arguments of the command line into another order."""
+    uses_getopt = any(each.name in GETOPT for each in values.program.every_call)
+    return uses_getopt and is_reordered(values.arguments or ())
+
+
+def _is_read(loop: Node, key: int, order: int) -> bool:
+    """Whether a pass of a loop names a variable before a moment."""
+    return any(each.key == key and each.order < order for each in loop.walk() if each.kind == CursorKind.DECL_REF_EXPR)
+
+
+def _place_of_call(call: Call) -> tuple[str, int]:
+    return call.node.file, int(call.node.cursor.location.offset)

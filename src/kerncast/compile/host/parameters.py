@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from clang.cindex import CursorKind
 
+from kerncast.compile.host.options import may_be_reordered
 from kerncast.compile.host.reaching import Frame, Moment
 from kerncast.compile.host.tree import Call, Node
 from kerncast.compile.host.undecided import Undecided
@@ -53,6 +54,8 @@ class Parameters:
         index = path[0] if isinstance(path[0], int) else int(self._values.number(path[0], frame))
         if not 1 <= index <= len(self._values.arguments):
             raise Undecided(f"it is argument {index} of the command line, which --argv does not give")
+        if may_be_reordered(self._values):
+            raise Undecided("getopt may put the arguments into another order")
         return self._values.arguments[index - 1]
 
     def _calls_of(self, function: Node, frame: Frame | None) -> list[tuple[Call, Frame | None]]:

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 from clang.cindex import CursorKind
 
 from kerncast.compile.host.arithmetic import BINARY
-from kerncast.compile.host.jumps import Jumps, is_excluded, section
+from kerncast.compile.host.jumps import ENDING, LOOPS, Jumps, is_excluded, section
 from kerncast.compile.host.libclang import operator_of
-from kerncast.compile.host.loops import LOOPS, around, calls_change, is_in_past_loop, is_in_same_pass, is_step_of
-from kerncast.compile.host.options import Bound, asks_for_options, option_passes
+from kerncast.compile.host.loops import around, calls_change, is_in_past_loop, is_step_of
+from kerncast.compile.host.options import asks_for_options
+from kerncast.compile.host.passes import Pass
 from kerncast.compile.host.tree import Call, Node, parts_of_if
 from kerncast.compile.host.undecided import Undecided
 from kerncast.compile.host.writes import ANYHOW, POINTEE, Place, Step, Write, WriteKind, place_of
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
 #: How the notes begin that a value is the one of a first pass, and that the command line is one without options.
 OF_FIRST_ROUND, NO_OPTION = "in the first pass of the loop of", "no option changes it at"
-_ENDING = {"exit", "abort", "_exit", "quick_exit", "terminate", "MPI_Abort"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +53,14 @@ class Chance(Enum):
     POSSIBLE = "possible"
     REPEATED = "repeated"
     NEVER = "never"
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """A write that may have happened, and the pass of a loop over the command line that it happens in."""
+
+    write: Write
+    one: Pass | None
 
 
 Read = Callable[[Write, tuple[Step, ...], Frame | None], Any]
@@ -130,42 +138,41 @@ class Reaching:
     def _in_function(self, place: Place, moment: Moment, read: Read, possible: list[Any]) -> tuple[Any] | None:
         """Return the value that this function has given, in a tuple; None where the caller must be asked."""
         self._check_seen(place, moment)
-        for write in self._before(place, moment):
-            passes = self._values.passes
-            rest = self._rest(write, place, moment.frame)
-            if passes != self._values.passes and is_in_past_loop(write.node, moment):
-                raise Undecided(f"it is filled in a loop at {self._values.where(write.node)}")
+        values = self._values
+        for step in self._before(place, moment):
+            write, passes = step.write, values.passes
+            rest = self._rest(step, place, moment.frame)
+            is_past = step.one is None and is_in_past_loop(write.node, moment)
+            if passes != values.passes and is_past:
+                raise Undecided(f"it is filled in a loop at {values.where(write.node)}")
             if rest is None:
                 continue
-            chance, bound = self._option(write, moment)
-            chance = self._behind_jumps(chance, write.node, moment)
+            chance = self._chance_of(step, moment)
             if chance is Chance.NEVER:
                 continue
             if write.kind is WriteKind.GUESSED:
                 name = write.call.name if write.call is not None else "a function"
-                self._values.note(
-                    f"{name}(…) at {self._values.where(write.node)} is not known and taken not to change it"
-                )
+                values.note(f"{name}(…) at {values.where(write.node)} is not known and taken not to change it")
                 continue
-            kept = self._values.bound
-            self._values.bound = kept | bound
             try:
                 self._check_repeated(write, chance)
-                value = read(write, rest, moment.frame)
-                if passes != self._values.passes and is_in_past_loop(write.node, moment):
-                    value = Undecided(f"it is given values in a loop at {self._values.where(write.node)}")
+                with values.command_line.within(step.one):
+                    value = read(write, rest, moment.frame)
+                if passes != values.passes and is_past:
+                    value = Undecided(f"it is given values in a loop at {values.where(write.node)}")
             except LookupError:
                 continue
             except Undecided as error:
                 if chance is Chance.CERTAIN and not possible:
                     raise
                 value = error
-            finally:
-                self._values.bound = kept
             if chance is Chance.CERTAIN:
                 self._note_loop(write.place.path, place, moment)
                 return (self.agreed([*possible, value]),)
             possible.append(value)
+        active = self._active(moment)
+        if active is not None and not place.path and place.root in active.entry:
+            return (self.agreed([*possible, active.entry[place.root]]),)
         return None
 
     def _check_repeated(self, write: Write, chance: Chance) -> None:
@@ -191,44 +198,50 @@ class Reaching:
         is_repeated = any(self.chance(jump, moment) is not Chance.NEVER for jump in back)
         return Chance.REPEATED if is_repeated and chance is not Chance.NEVER else chance
 
-    def _option(self, write: Write, moment: Moment) -> tuple[Chance, Bound]:
-        """Say whether a statement has run, and in which pass of a loop over the command line."""
-        node = write.node
-        found = option_passes(self._values, node, moment.order, moment.frame)
-        if found is None:
-            return self.chance(node, moment), {}
-        loop, reached = found
-        if not reached:
-            return Chance.NEVER, {}
-        if write.kind is WriteKind.UPDATE and len(reached) > 1:
-            return Chance.REPEATED, {}
-        return self.chance(loop, moment), reached[-1].bound
+    def _chance_of(self, step: "_Step", moment: Moment) -> Chance:
+        """Say whether a statement has run by a moment."""
+        node = step.write.node
+        if step.one is None:
+            return self._behind_jumps(self.chance(node, moment), node, moment)
+        is_reached = self._values.command_line.reaches(step.one, node)
+        if is_reached is False:
+            return Chance.NEVER
+        if is_reached is None:
+            chance = self.chance(node, moment)
+            return Chance.POSSIBLE if chance is Chance.CERTAIN else chance
+        loop = step.one.loop.node
+        if loop.holds(moment.order):
+            return Chance.CERTAIN
+        return self._behind_jumps(self.chance(loop, moment), loop, moment)
 
-    def _before(self, place: Place, moment: Moment) -> Iterator[Write]:
-        """Yield the writes of a variable before a moment, the last first; calls that write it count as writes."""
-        writes = [
-            each
-            for each in self._program.writes.get(place.root, ())
-            if each.node.function is moment.function
-            and each.node.order < moment.order
-            and not each.node.holds(moment.order)
-        ]
-        if not self._is_local(place.root, moment.function):
-            for call in self._program.calls_in(moment.function):
-                if call.node.order < moment.order and not call.node.holds(moment.order):
-                    writes += self._writes(call, place.root)
-        if len(writes) > 1:
-            writes.sort(key=lambda each: self._when(each, moment), reverse=True)
-        yield from writes
+    def _active(self, moment: Moment) -> Pass | None:
+        """Return the pass that a moment lies in; None where it lies in none that is known."""
+        inside = (each for each in self._values.active.values() if each.loop.repeats(moment.order))
+        return next(inside, None)
 
-    def _when(self, write: Write, moment: Moment) -> tuple[int, int, int]:
-        """Return what tells writes in the order of their time: options by their places on the command line."""
-        when = _when(write)
-        found = option_passes(self._values, write.node, moment.order, moment.frame)
-        if found is None:
-            return when, 0, 0
-        loop, reached = found
-        return loop.last, max((each.number for each in reached), default=0), when
+    def _before(self, place: Place, moment: Moment) -> list["_Step"]:
+        """Return the writes of a variable before a moment, the last first; calls that write it count as writes."""
+        found: list[tuple[tuple[int, int, int], _Step]] = []
+        active = self._active(moment)
+        for write in self._writes_in(place.root, moment.function):
+            passes = self._values.command_line.around(write.node, moment.frame)
+            loop = passes[0].loop.node if passes else None
+            if passes and loop is not None and (loop.last < moment.order or (active and active.loop.node is loop)):
+                found += [
+                    ((loop.order, *when), _Step(write, one)) for when, one in _unrolled(write, passes, active, moment)
+                ]
+            elif write.node.order < moment.order and not write.node.holds(moment.order):
+                found.append(((_when(write), 0, 0), _Step(write, None)))
+        if active is not None and place.root in active.entry:
+            found = [each for each in found if each[1].one is active]
+        return [step for _, step in sorted(found, key=lambda each: each[0], reverse=True)]
+
+    def _writes_in(self, root: int, function: Node) -> Iterator[Write]:
+        """Yield the writes of a variable in a function, calls among them."""
+        yield from (each for each in self._program.writes.get(root, ()) if each.node.function is function)
+        if not self._is_local(root, function):
+            for call in self._program.calls_in(function):
+                yield from self._writes(call, root)
 
     def _writes(self, call: Call, root: int) -> Iterator[Write]:
         """Yield what a call writes of a variable that its function, or one that is passed to it, names."""
@@ -240,22 +253,24 @@ class Reaching:
             if passed is not None and root in self._program.effects(passed):
                 yield Write(call.node, Place(root), WriteKind.SHARED)
 
-    def _rest(self, write: Write, place: Place, frame: Frame | None) -> tuple[Step, ...] | None:
+    def _rest(self, step: "_Step", place: Place, frame: Frame | None) -> tuple[Step, ...] | None:
         """Return what of the path is left behind the part that is written; None where another part is written."""
+        write = step.write
         for which, (mine, theirs) in enumerate(zip(place.path, write.place.path, strict=False)):
             if theirs == POINTEE and isinstance(mine, str) and mine != POINTEE:
                 return place.path[which:]  # the whole struct behind a pointer, of which a field is asked for
-            if not self._same_step(mine, theirs, frame):
+            if not self._same_step(mine, theirs, step.one, frame):
                 return None
         if len(write.place.path) > len(place.path) or (write.is_through and len(write.place.path) == len(place.path)):
             return None
         return place.path[len(write.place.path) :]
 
-    def _same_step(self, mine: Step, theirs: Step, frame: Frame | None) -> bool:
+    def _same_step(self, mine: Step, theirs: Step, one: Pass | None, frame: Frame | None) -> bool:
         if not isinstance(mine, Node) and not isinstance(theirs, Node) and POINTEE not in {mine, theirs}:
             return mine == theirs
-        numbers = [self._index(step, frame) for step in (mine, theirs)]
-        return bool(numbers[0] == numbers[1])
+        asked = self._index(mine, frame)
+        with self._values.command_line.within(one):
+            return bool(asked == self._index(theirs, frame))
 
     def _index(self, step: Step, frame: Frame | None) -> object:
         if not isinstance(step, Node):
@@ -346,32 +361,16 @@ class Reaching:
         last = branch.children[-1] if branch.kind == CursorKind.COMPOUND_STMT and branch.children else branch
         if self._jumps.escapes(branch, last, moment.function, moment.order):
             return False
-        if last.plain.call is not None and last.plain.call.name in _ENDING:
+        if last.plain.call is not None and last.plain.call.name in ENDING:
             return True
         return self._jumps.leaves(last, moment.function, moment.order)
-
-    def in_pass(self, root: int, first: float, moment: Moment) -> float:
-        """Return what the variable of a loop is at a moment of a pass, from what it is at first; raises Undecided."""
-        number = first
-        for write in self._program.writes.get(root, ()):
-            if (
-                write.node.order >= moment.order
-                or write.node.holds(moment.order)
-                or not is_in_same_pass(write.node, moment)
-            ):
-                continue
-            chance = self.chance(write.node, moment)
-            if chance is Chance.NEVER:
-                continue
-            if chance is not Chance.CERTAIN or write.kind is not WriteKind.UPDATE:
-                raise Undecided(f"it changes at {self._values.where(write.node)}")
-            number = self._values.updated(write, number, moment.frame)
-        return number
 
     def _note_loop(self, path: tuple[Step, ...], place: Place, moment: Moment) -> None:
         """Say so where a later pass of the loop around the moment would see another value."""
         for parent, _ in around(moment):
-            if parent.kind in LOOPS and self._changes_later(parent, path, place, moment):
+            if parent.kind not in LOOPS or parent.order in self._values.active:
+                continue
+            if self._changes_later(parent, path, place, moment):
                 self._values.passes += 1
                 self._values.note(f"{OF_FIRST_ROUND} {self._values.where(parent)}")
                 return
@@ -394,6 +393,18 @@ class Reaching:
 def _when(write: Write) -> int:
     """Return when a write happens: behind the call that it is an argument of, behind the value that it takes."""
     return write.node.last if write.kind is not WriteKind.PASSED else write.node.order
+
+
+def _unrolled(
+    write: Write, passes: list[Pass], active: Pass | None, moment: Moment
+) -> Iterator[tuple[tuple[int, int], Pass]]:
+    """Yield the passes that may run a write before a moment, each with what orders it among all of them."""
+    loop, node = passes[0].loop, write.node
+    is_inside = active is not None and active.loop.node is loop.node
+    is_before = loop.position(node.order) < loop.position(moment.order) and not node.holds(moment.order)
+    last = len(passes) if active is None or not is_inside else active.index + is_before
+    for one in passes[:last]:
+        yield (one.index, loop.position(_when(write))), one
 
 
 def _shown(value: Any) -> str:

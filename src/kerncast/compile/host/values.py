@@ -10,7 +10,9 @@ from kerncast.compile.host.arithmetic import BINARY, UNARY, Number
 from kerncast.compile.host.calls import Calls
 from kerncast.compile.host.libclang import constant, is_declared_here, operator_of
 from kerncast.compile.host.memory import Pointers
+from kerncast.compile.host.options import SET_BY_GETOPT
 from kerncast.compile.host.parameters import Parameters
+from kerncast.compile.host.passes import Pass, Passes
 from kerncast.compile.host.program import Program
 from kerncast.compile.host.reaching import Frame, Moment, Reaching
 from kerncast.compile.host.tree import Node
@@ -52,8 +54,9 @@ class Values:
         self._steps = self._depth = self._steps_in_all = 0
         self.is_of_any_object = False
         """whether a field was taken as it is set in objects of its class, whichever they are"""
-        self.bound: dict[int, int | str] = {}
-        """loop variables that stand for one pass, by their key"""
+        self.command_line = Passes(self)
+        self.active: dict[int, Pass] = {}
+        """the passes that values are asked for in, by the order of the loop"""
         self.passes = 0
         """how often a value was taken that later passes of a loop change"""
 
@@ -66,6 +69,7 @@ class Values:
         """Forget the notes and the steps of the value before."""
         self.notes, self._steps, self._depth = [], 0, 0
         self.is_of_any_object = False
+        self.command_line.begin()
 
     def note(self, text: str) -> None:
         """Remember what was assumed."""
@@ -95,9 +99,10 @@ class Values:
     def truth(self, node: Node, frame: Frame | None) -> bool | None:
         """Return whether a condition holds; None where that is not known."""
         try:
-            return bool(self.number(node, frame))
+            value = self.value(node, frame)
         except Undecided:
             return None
+        return bool(value) or isinstance(value, str) if isinstance(value, int | float | str) else None
 
     def number(self, node: Node, frame: Frame | None) -> Number:
         """Return the number that an expression has; raises Undecided."""
@@ -192,9 +197,14 @@ class Values:
     def at(self, place: Place, moment: Moment, node: Node | None = None) -> Any:
         """Return the value of a variable, or of a part of one, at a moment; raises Undecided."""
         self.spend()
-        if place.root in self.bound and not place.path:
-            bound = self.bound[place.root]
-            return bound if isinstance(bound, str) else self.reaching.in_pass(place.root, bound, moment)
+        if not place.path:
+            for each in self.active.values():
+                is_elsewhere = moment.function is not each.loop.node.function
+                if place.root in each.given and (is_elsewhere or each.loop.repeats(moment.order)):
+                    return each.given[place.root]
+        declared = self.program.tree.globals.get(place.root)
+        if place.root in SET_BY_GETOPT and (declared is None or not declared.cursor.is_definition()):
+            raise Undecided(f"getopt sets {SET_BY_GETOPT[place.root]}")
         if self.program.is_kept(place.root):
             raise Undecided(f"{self.program.name_of(place.root)} keeps its value between calls")
         return self.reaching.value(place, moment, self.read, partial(self._first, place, node))
