@@ -56,6 +56,11 @@ def jumps_of(loop: Node) -> Iterator[Node]:
             yield node
 
 
+def may_leave_early(loop: Node) -> bool:
+    """Whether a break or a continue may leave out a part of the body of a loop."""
+    return any(each.kind in {CursorKind.BREAK_STMT, CursorKind.CONTINUE_STMT} for each in jumps_of(loop))
+
+
 def _target(jump: Node, kinds: Container[CursorKind]) -> Node | None:
     return next((parent for parent, _ in jump.ancestors() if parent.kind in kinds), None)
 

@@ -318,6 +318,10 @@ class Launches:
         return text if len(text) <= _LONGEST_TEXT else text[: _LONGEST_TEXT - 1] + "…"
 
 
+def _place(item: tuple[tuple[str, int, str], object]) -> tuple[str, int]:
+    return item[0][:2]
+
+
 def _positive(number: Any, axis: str) -> int:
     if not isinstance(number, int | float) or not 1 <= number <= _LARGEST_EXTENT:
         raise Undecided(f"{axis} would be {number}")

@@ -9,13 +9,15 @@ from kerncast.compile.host.jumps import LOOPS
 from kerncast.compile.host.tree import Node
 
 if TYPE_CHECKING:
+    from kerncast.compile.host.passes import Pass
     from kerncast.compile.host.program import Program
     from kerncast.compile.host.reaching import Moment
 
 
-def is_in_past_loop(node: Node, moment: "Moment") -> bool:
-    """Whether a node is in a loop that the moment is not in."""
-    return any(parent.kind in LOOPS and not parent.holds(moment.order) for parent, _ in node.ancestors())
+def is_in_past_loop(node: Node, moment: "Moment", one: "Pass | None" = None) -> bool:
+    """Whether a node is in a loop that the moment is not in, but for one of which the pass is known."""
+    inside = (parent for parent, _ in node.ancestors() if parent.kind in LOOPS)
+    return any(not parent.holds(moment.order) for parent in inside if one is None or parent is not one.loop.node)
 
 
 def is_in_same_pass(node: Node, moment: "Moment") -> bool:

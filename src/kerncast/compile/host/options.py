@@ -9,7 +9,6 @@ from kerncast.compile.host.command_line import LongOption, is_reordered, parsed
 from kerncast.compile.host.jumps import LOOPS
 from kerncast.compile.host.libclang import constant, operator_of
 from kerncast.compile.host.tree import Call, Node, is_null
-from kerncast.compile.host.undecided import Undecided
 from kerncast.compile.host.writes import Place, WriteKind, initial_value, place_of
 
 if TYPE_CHECKING:
@@ -146,7 +145,7 @@ class OptionCalls:
         writes = values.program.writes.get(place.root, ())
         if any(each.node is not declared and (each.call is None or each.call.name not in GETOPT) for each in writes):
             return None
-        found = []
+        found: list[LongOption] = []
         for row in rows.children:
             name, *rest = row.children or [row]
             if is_null(name):

@@ -244,9 +244,7 @@ class Passes:
                 found = None
         return found
 
-    def _takes(  # noqa: PLR0911  each kind of statement is one case
-        self, one: Pass, parent: Node, child: Node, node: Node
-    ) -> bool | None:
+    def _takes(self, one: Pass, parent: Node, child: Node, node: Node) -> bool | None:
         if parent.kind in _ELSEWHERE:
             return None
         if parent.kind == CursorKind.IF_STMT:
@@ -261,7 +259,7 @@ class Passes:
             return self._is(one, parent.children[0], operator == "&&") if operator in {"&&", "||"} else True
         return True
 
-    def _is(self, one: Pass, condition: Node, wanted: bool) -> bool | None:  # noqa: FBT001  what it is compared with
+    def _is(self, one: Pass, condition: Node, wanted: bool) -> bool | None:
         truth = self._values.truth(condition, one.frame)
         return None if truth is None else truth is wanted
 

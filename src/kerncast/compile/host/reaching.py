@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from clang.cindex import CursorKind
 
 from kerncast.compile.host.arithmetic import BINARY
-from kerncast.compile.host.jumps import ENDING, LOOPS, Jumps, is_excluded, section
+from kerncast.compile.host.jumps import ENDING, LOOPS, Jumps, is_excluded, may_leave_early, section
 from kerncast.compile.host.libclang import operator_of
 from kerncast.compile.host.loops import around, calls_change, is_in_past_loop, is_step_of
 from kerncast.compile.host.options import asks_for_options
@@ -142,7 +142,7 @@ class Reaching:
         for step in self._before(place, moment):
             write, passes = step.write, values.passes
             rest = self._rest(step, place, moment.frame)
-            is_past = step.one is None and is_in_past_loop(write.node, moment)
+            is_past = is_in_past_loop(write.node, moment, step.one)
             if passes != values.passes and is_past:
                 raise Undecided(f"it is filled in a loop at {values.where(write.node)}")
             if rest is None:
@@ -226,14 +226,15 @@ class Reaching:
         for write in self._writes_in(place.root, moment.function):
             passes = self._values.command_line.around(write.node, moment.frame)
             loop = passes[0].loop.node if passes else None
-            if passes and loop is not None and (loop.last < moment.order or (active and active.loop.node is loop)):
+            is_now = active is not None and active.loop.node is loop and not _shares_loop(write.node, active, moment)
+            if passes and loop is not None and (loop.last < moment.order or is_now):
                 found += [
-                    ((loop.order, *when), _Step(write, one)) for when, one in _unrolled(write, passes, active, moment)
+                    ((loop.last, *when), _Step(write, one)) for when, one in _unrolled(write, passes, active, moment)
                 ]
             elif write.node.order < moment.order and not write.node.holds(moment.order):
-                found.append(((_when(write), 0, 0), _Step(write, None)))
+                found.append((_when_in(active, write), _Step(write, None)))
         if active is not None and place.root in active.entry:
-            found = [each for each in found if each[1].one is active]
+            found = [each for each in found if each[1].one is active or active.loop.repeats(each[1].write.node.order)]
         return [step for _, step in sorted(found, key=lambda each: each[0], reverse=True)]
 
     def _writes_in(self, root: int, function: Node) -> Iterator[Write]:
@@ -306,7 +307,8 @@ class Reaching:
         if parent.kind in LOOPS:
             if parent.kind == CursorKind.DO_STMT:
                 is_once = self._values.truth(parent.children[-1], moment.frame) is False
-                return Chance.CERTAIN if is_once else Chance.REPEATED
+                certain = Chance.POSSIBLE if may_leave_early(parent) else Chance.CERTAIN
+                return certain if is_once else Chance.REPEATED
             if parent.kind == CursorKind.FOR_STMT and child is parent.children[0] and len(parent.children) > 2:
                 return Chance.CERTAIN
             return self._unknown(parent, child, moment, Chance.REPEATED)
@@ -393,6 +395,18 @@ class Reaching:
 def _when(write: Write) -> int:
     """Return when a write happens: behind the call that it is an argument of, behind the value that it takes."""
     return write.node.last if write.kind is not WriteKind.PASSED else write.node.order
+
+
+def _when_in(active: Pass | None, write: Write) -> tuple[int, int, int]:
+    """Return what orders a write that is taken once among those of all passes of a loop."""
+    is_inside = active is not None and active.loop.repeats(write.node.order)
+    return (active.loop.node.last, active.index, _when(write)) if active and is_inside else (_when(write), 0, 0)
+
+
+def _shares_loop(node: Node, active: Pass, moment: Moment) -> bool:
+    """Whether a write and a moment are in one loop inside the loop of a pass."""
+    loops = (parent for parent, _ in node.ancestors() if parent.kind in LOOPS and parent is not active.loop.node)
+    return any(each.holds(moment.order) and active.loop.repeats(each.order) for each in loops)
 
 
 def _unrolled(

@@ -207,7 +207,16 @@ class Values:
             raise Undecided(f"getopt sets {SET_BY_GETOPT[place.root]}")
         if self.program.is_kept(place.root):
             raise Undecided(f"{self.program.name_of(place.root)} keeps its value between calls")
+        if any(isinstance(step, Node) for step in place.path):
+            place = Place(place.root, tuple(self._indexed(step, moment.frame) for step in place.path))
         return self.reaching.value(place, moment, self.read, partial(self._first, place, node))
+
+    def _indexed(self, step: Step, frame: Frame | None) -> Step:
+        """Return an index as the number that it has where it stands; as it is where that is not known."""
+        try:
+            return int(self.number(step, frame)) if isinstance(step, Node) else step
+        except (Undecided, LookupError):
+            return step
 
     def _first(self, asked: Place, node: Node | None, place: Place, moment: Moment) -> Any:
         """Return the value of a variable that nothing on the way to a moment sets; raises Undecided."""
