@@ -10,6 +10,9 @@ from kerncast.compile.source.parsing import SHIM_FOLDER
 C_SUFFIX = ".c"
 C_PRELUDE = f"{SHIM_FOLDER}/kerncast_host_c.h"
 
+#: How the structs begin that stand for types which are not known.
+STAND_IN = "kerncast_"
+
 _INTEGERS = "".join(
     f"typedef {sign} {name} {prefix}int{bits}_t;\n"
     for bits, name in ((8, "char"), (16, "short"), (32, "int"), (64, "long"))
@@ -67,5 +70,5 @@ def c_arguments(defines: Iterable[tuple[str, str]], include_dirs: Iterable[objec
 
 def c_declared(types: Iterable[str], values: Iterable[str]) -> str:
     """Return declarations of what a source in C names, and no header declares."""
-    rows = [f"typedef struct kerncast_{name} {{ int kerncast_unknown; }} {name};" for name in types]
+    rows = [f"typedef struct {STAND_IN}{name} {{ int kerncast_unknown; }} {name};" for name in types]
     return "\n".join([*rows, *(f"extern int {name};" for name in values)]) + "\n"

@@ -6,6 +6,7 @@ from typing import Any
 
 from clang.cindex import Cursor, CursorKind, LinkageKind, SourceLocation, Type, TypeKind, conf
 
+from kerncast.compile.host.c_sources import STAND_IN
 from kerncast.compile.host.declarations import ANYTHING, UNKNOWN
 from kerncast.compile.source.parsing import SHIM_FOLDER
 
@@ -109,7 +110,8 @@ def is_declared_here(type_: Type, depth: int = _DEEPEST) -> bool:
     if not declared.location.file.name.startswith(SHIM_FOLDER):
         return depth > 0 and any(is_declared_here(each.type, depth - 1) for each in fields)
     bases = (each.type.spelling for each in declared.get_children() if each.kind == CursorKind.CXX_BASE_SPECIFIER)
-    return not fields or not {ANYTHING, UNKNOWN}.isdisjoint({str(declared.spelling), *bases})
+    is_stand_in = declared.spelling.startswith(STAND_IN)
+    return is_stand_in or not fields or not {ANYTHING, UNKNOWN}.isdisjoint({str(declared.spelling), *bases})
 
 
 def written_at(location: SourceLocation) -> int:

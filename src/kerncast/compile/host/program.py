@@ -1,11 +1,16 @@
 """Who writes which variable of host code, who calls whom: the tree of its functions, indexed."""
 
-from clang.cindex import Cursor, CursorKind, StorageClass
+from clang.cindex import Cursor, CursorKind, LinkageKind, StorageClass
 
+from kerncast.compile.headers import header_folders
 from kerncast.compile.host.dropped import Dropped
 from kerncast.compile.host.libclang import identity
-from kerncast.compile.host.tree import Call, Node, Tree
+from kerncast.compile.host.tree import FUNCTIONS, Call, Node, Tree
 from kerncast.compile.host.writes import Write, WriteKind, field_keys, written
+from kerncast.compile.source.parsing import SHIM_FOLDER
+
+#: Stands among the effects of a function for all variables that other sources may change.
+SHARED_GLOBALS = 0
 
 
 class Program:
@@ -42,6 +47,8 @@ class Program:
         if not self._effects:
             for each in self.tree.functions.values():
                 self._effects[each.order] = {w.place.root for w in self._written_in.get(each.order, ())}
+                if any(self.is_elsewhere(call) for call in self.calls_in(each)):
+                    self._effects[each.order].add(SHARED_GLOBALS)
             is_growing = True
             while is_growing:
                 is_growing = any([self._grow(each) for each in self.tree.functions.values()])  # noqa: C419  all of them
@@ -61,6 +68,24 @@ class Program:
         """Return the function that a call runs, where the sources define it."""
         target = call.target
         return self.tree.definition(target) if target is not None else None
+
+    def is_elsewhere(self, call: Call) -> bool:
+        """Whether a call runs a function that the sources declare, and another one that is not read defines."""
+        target = call.target
+        if target is None or target.kind not in FUNCTIONS or self.tree.definition(target) is not None:
+            return False
+        place, here = target.location, call.node.cursor.location
+        if place.file is None or place.file.name.startswith((SHIM_FOLDER, *map(str, header_folders()))):
+            return False
+        is_implicit = (place.file.name, place.offset) == (call.node.file, here.offset)  # of C: mostly of its library
+        kinds = {child.kind for child in target.get_children()}
+        return not is_implicit and CursorKind.COMPOUND_STMT not in kinds and CursorKind.CUDAGLOBAL_ATTR not in kinds
+
+    def is_shared(self, root: int) -> bool:
+        """Whether other sources may change a variable at namespace scope."""
+        node = self.tree.globals.get(root)
+        is_external = node is not None and node.cursor.linkage == LinkageKind.EXTERNAL
+        return node is not None and is_external and not node.type.is_const_qualified()
 
     def field_name(self, key: int) -> str | None:
         """Return the name of a field by its key; None for what is no field."""
@@ -119,7 +144,8 @@ class Program:
         for place, parameter in enumerate(parameters):
             self.parameters[parameter.key] = (function, place)
         for node in function.walk():
-            if node.kind == CursorKind.VAR_DECL and node is not function:
+            is_declared = node.kind == CursorKind.VAR_DECL and node is not function
+            if is_declared and node.cursor.storage_class != StorageClass.EXTERN:
                 self.locals[node.key] = node
             is_member = node.kind in {CursorKind.MEMBER_REF_EXPR, CursorKind.MEMBER_REF}
             if is_member and node.meant is not None and node.meant.kind == CursorKind.FIELD_DECL:

@@ -17,6 +17,7 @@ from kerncast.compile.host.libclang import operator_of
 from kerncast.compile.host.loops import around, calls_change, is_in_past_loop, is_step_of
 from kerncast.compile.host.options import asks_for_options
 from kerncast.compile.host.passes import Pass
+from kerncast.compile.host.program import SHARED_GLOBALS
 from kerncast.compile.host.tree import Call, Node, parts_of_if
 from kerncast.compile.host.undecided import Undecided
 from kerncast.compile.host.writes import ANYHOW, POINTEE, Place, Step, Write, WriteKind, place_of
@@ -246,8 +247,11 @@ class Reaching:
 
     def _writes(self, call: Call, root: int) -> Iterator[Write]:
         """Yield what a call writes of a variable that its function, or one that is passed to it, names."""
-        callee = self._program.callee(call)
-        if callee is not None and root in self._program.effects(callee):
+        callee, is_shared = self._program.callee(call), self._program.is_shared(root)
+        effects = self._program.effects(callee) if callee is not None else set()
+        if callee is None and is_shared and self._program.is_elsewhere(call):
+            yield Write(call.node, Place(root), WriteKind.GUESSED, None, call, ANYHOW)
+        if root in effects or (is_shared and SHARED_GLOBALS in effects):
             yield Write(call.node, Place(root), WriteKind.PASSED, None, call, ANYHOW)
         for argument in call.arguments:
             passed = self._program.tree.functions.get(argument.plain.key) if argument.plain.call is None else None

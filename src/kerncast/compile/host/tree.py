@@ -233,9 +233,8 @@ class Tree:
         same = [
             each for each in self._linked.get(qualified_name(target), ()) if each.cursor.translation_unit is not unit
         ]
-        # A source in C names no types of parameters: with overloads, only the whole name tells.
-        exact = [each for each in same if each.cursor.get_usr() == target.get_usr()]
-        return next(iter(exact), same[0] if len(same) == 1 else None)
+        # Functions of C have no types of parameters there: what C++ does not mangle is found by its name.
+        return next((each for each in same if each.cursor.get_usr() == target.get_usr()), None)
 
     def _add(self, cursor: Cursor) -> None:
         if cursor.kind in FUNCTIONS:

@@ -245,6 +245,8 @@ class Values:
         if len(first) == len(written) or self._begins_in_main(moment):
             if self.program.changes_at_start(place.root):
                 raise Undecided(f"{declared.name} may change before main")
+            if self.program.main is None and self.program.is_shared(place.root):
+                self.note(f"{declared.name} is taken not to change in sources that are not read")
             if first:
                 return self.read(first[-1], place.path, None)
             if not declared.cursor.is_definition():
