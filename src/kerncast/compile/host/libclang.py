@@ -114,6 +114,13 @@ def is_declared_here(type_: Type, depth: int = _DEEPEST) -> bool:
     return is_stand_in or not fields or not {ANYTHING, UNKNOWN}.isdisjoint({str(declared.spelling), *bases})
 
 
+def is_stand_in(declared: Cursor | None) -> bool:
+    """Whether a variable is one that only the parser's own text declares, since its source does not."""
+    is_variable = declared is not None and declared.kind == CursorKind.VAR_DECL
+    file = declared.location.file if declared is not None else None
+    return is_variable and file is not None and file.name.startswith(SHIM_FOLDER)
+
+
 def written_at(location: SourceLocation) -> int:
     """Return the offset where a token was written: of an argument of a macro, its own place."""
     offset = ctypes.c_uint()

@@ -28,6 +28,9 @@ _MOST_DECLARED = 500
 #: A name that is declared may let the parser see further ones.
 _MOST_PASSES = 4
 
+#: Bytes before a name in which the end of the statement before is looked for.
+_NEAR = 200
+
 _UNDECLARED = re.compile(r"use of undeclared identifier '(\w+)'")
 _UNKNOWN_TYPE = re.compile(r"unknown type name '(\w+)'")
 _NO_MEMBER = re.compile(r"no member named '(\w+)' in '[\w:]+'")
@@ -105,6 +108,7 @@ def _arguments(options: ParseOptions) -> list[str]:
 
 def _collect(unit: TranslationUnit, missing: _Missing) -> None:
     """Add what the parser did not know."""
+    is_c = Path(unit.spelling).suffix == C_SUFFIX
     texts: dict[str, bytes] = {}
     for each in unit.diagnostics:
         if each.severity < Diagnostic.Error:
@@ -112,7 +116,9 @@ def _collect(unit: TranslationUnit, missing: _Missing) -> None:
         if found := _UNDECLARED.search(each.spelling):
             members = _members(each, found[1], texts)
             missing.inside |= dict.fromkeys((found[1], member) for member in members)
-            if not members:
+            if is_c and _is_type_of_c(each, found[1], texts):
+                missing.types[found[1]] = None
+            elif not members:
                 place = missing.functions if _is_called(each, found[1], texts) else missing.values
                 place[found[1]] = None
         elif found := _UNKNOWN_TYPE.search(each.spelling):
@@ -121,6 +127,17 @@ def _collect(unit: TranslationUnit, missing: _Missing) -> None:
             missing.inside["std" + (found[2] or ""), found[1]] = None
         elif found := _NO_MEMBER.search(each.spelling):
             missing.members[found[1]] = None
+
+
+def _is_type_of_c(diagnostic: Diagnostic, name: str, texts: dict[str, bytes]) -> bool:
+    """Whether a name that is unknown in C declares something: inside functions the parser takes it for a variable."""
+    place = diagnostic.location
+    text = _text(place.file.name, texts) if place.file is not None else b""
+    plain, pointer = (re.compile(name.encode() + each) for each in (rb"\s+[A-Za-z_]", rb"\s*\*[\s*]*[A-Za-z_]"))
+    if name.endswith("_t") or plain.match(text, place.offset):
+        return True
+    begins = re.search(rb"[;{}]\s*\Z", text[max(place.offset - _NEAR, 0) : place.offset])
+    return begins is not None and pointer.match(text, place.offset) is not None
 
 
 def _is_called(diagnostic: Diagnostic, name: str, texts: dict[str, bytes]) -> bool:

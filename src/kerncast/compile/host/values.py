@@ -8,7 +8,7 @@ from clang.cindex import Cursor, CursorKind, TypeKind
 from kerncast.compile.host import arithmetic
 from kerncast.compile.host.arithmetic import BINARY, UNARY, Number
 from kerncast.compile.host.calls import Calls
-from kerncast.compile.host.libclang import constant, is_declared_here, operator_of
+from kerncast.compile.host.libclang import constant, is_declared_here, is_stand_in, operator_of
 from kerncast.compile.host.memory import Pointers
 from kerncast.compile.host.options import SET_BY_GETOPT
 from kerncast.compile.host.parameters import Parameters
@@ -393,7 +393,8 @@ class Values:
 def _measures_unknown(node: Node) -> bool:
     """Whether an expression holds the size of a type that the source does not declare."""
     sizes = (each for each in node.walk() if each.kind == CursorKind.CXX_UNARY_EXPR)
-    return any(is_declared_here(part.cursor.type) for each in sizes for part in each.children)
+    parts = [part for each in sizes for part in each.walk() if part is not each]
+    return any(is_declared_here(part.cursor.type) or is_stand_in(part.meant) for part in parts)
 
 
 def _refers(node: Node) -> bool:
