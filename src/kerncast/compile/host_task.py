@@ -48,6 +48,7 @@ def host_launches(request: dict[str, Any]) -> dict[str, Any]:
     texts |= {name: Path(name).read_bytes() for name in {each.file for each in nodes.functions.values()} - set(texts)}
     left_out = _left_out(texts, units)
     read = program.Program(nodes, left_out)
+    _check_one_program([each.file for each in read.mains])
     known = variables.device_variables(device.by_file(units[0]), texts)
     literal = frozenset(v.name for v in known if v.copies and all(copy.data is not None for copy in v.copies))
     arguments = None if request["arguments"] is None else tuple(request["arguments"])
@@ -60,6 +61,15 @@ def host_launches(request: dict[str, Any]) -> dict[str, Any]:
         "caveats": [_CUT] * nodes.is_cut + lost,
         "uncalled": list(sites.uncalled),
     }
+
+
+def _check_one_program(files: list[str]) -> None:
+    """Raise CompileError where several sources have a main."""
+    names = list(dict.fromkeys(Path(each).name for each in files))
+    if len(files) > 1:
+        raise CompileError(
+            f"main is defined {len(files)} times", where=" and ".join(names), cure="Name the sources of one program."
+        )
 
 
 def _options(request: dict[str, Any], source: Path, include_dirs: list[str]) -> "ParseOptions":

@@ -7,7 +7,7 @@ from kerncast.compile.host.dropped import Dropped
 from kerncast.compile.host.libclang import identity
 from kerncast.compile.host.tree import FUNCTIONS, Call, Node, Tree
 from kerncast.compile.host.writes import Write, WriteKind, field_keys, written
-from kerncast.compile.source.parsing import SHIM_FOLDER
+from kerncast.compile.source.parsing import SHIM_FOLDER, qualified_name
 
 #: Stands among the effects of a function for all variables that other sources may change.
 SHARED_GLOBALS = 0
@@ -39,7 +39,8 @@ class Program:
         self._called_in: dict[int, list[Call]] = {}
         for function in [*tree.functions.values(), *tree.globals.values(), *tree.fields]:
             self._index(function)
-        self.main = next((f for f in tree.functions.values() if f.name == "main"), None)
+        self.mains = [each for each in tree.functions.values() if qualified_name(each.cursor) == "main"]
+        self.main = self.mains[0] if self.mains else None
         self.caller = self._callers()
 
     def effects(self, function: Node) -> set[int]:
@@ -79,7 +80,8 @@ class Program:
             return False
         is_implicit = (place.file.name, place.offset) == (call.node.file, here.offset)  # of C: mostly of its library
         kinds = {child.kind for child in target.get_children()}
-        return not is_implicit and CursorKind.COMPOUND_STMT not in kinds and CursorKind.CUDAGLOBAL_ATTR not in kinds
+        is_read = CursorKind.COMPOUND_STMT in kinds and not self.tree.is_cut
+        return not is_implicit and not is_read and CursorKind.CUDAGLOBAL_ATTR not in kinds
 
     def is_shared(self, root: int) -> bool:
         """Whether other sources may change a variable at namespace scope."""
