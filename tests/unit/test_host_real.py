@@ -201,3 +201,17 @@ def test_instances_of_one_function_share_a_launch(
     assert (launch.is_reached, launch.grid.value, launch.grid.notes) == (True, grid, notes)
     assert argument(launch, "n").value == grid[0]
     assert argument(launch, "d").value == f"f32[{grid[0] or '?'}] random"
+
+
+@pytest.mark.parametrize(
+    "launch", ["k << <4, 32 >> >(d, n)", "k<< < 4, dim3(32)>> > (d, n)", "k < <<4, 32> >>\n(d, n)"]
+)
+def test_brackets_with_spaces_launch_too(launch: str, tmp_path: Path) -> None:
+    text = f"""
+    __global__ void k(float *d, int n) {{}}
+    template <class T> struct A {{}};
+    int main() {{ A<A<A<int> > > a; float *d; int n = 1 << 3; cudaMalloc(&d, 40); {launch}; k<<<2, 32>>>(d, n); }}
+    """
+    first, second = launches_of(text, tmp_path)
+    assert (first.grid.value, first.block.value, second.grid.value) == ((4,), (32,), (2,))
+    assert argument(first, "n").value == 8

@@ -64,7 +64,7 @@ class Dropped:
         return [
             (name, text.count(b"\n", 0, match.start()) + 1)
             for name, text in self._texts.items()
-            for match in re.finditer(rb"<<<", text)
+            for match in re.finditer(rb"<<\s*<", text)
             if not any(start <= match.start() <= end for start, end in extents.get(name, ()))
         ]
 

@@ -30,6 +30,9 @@ _MOST_PASSES = 4
 
 #: Bytes before a name in which the end of the statement before is looked for.
 _NEAR = 200
+#: The brackets of a launch with spaces between them.
+_OPENED = re.compile(r"<(?:<(\s+)|(\s+)<)<(?!<)")
+_CLOSED = re.compile(r"(<<<[^;{}]*?)>(?:>(\s+)|(\s+)>)>(\s*\()")
 
 _UNDECLARED = re.compile(r"use of undeclared identifier '(\w+)'")
 _UNKNOWN_TYPE = re.compile(r"unknown type name '(\w+)'")
@@ -78,10 +81,26 @@ def _parse(source: Path, options: ParseOptions, missing: _Missing) -> Translatio
         files.append((C_PRELUDE, DECLARATIONS + c_declared(missing.types, _values(missing))))
     else:
         arguments, files = _arguments(options), _files(missing)
+    files += _rejoined(source)
     try:
         return Index.create().parse(str(source), arguments, files, options=_OPTIONS)
     except TranslationUnitLoadError:
         return None
+
+
+def _rejoined(source: Path) -> list[tuple[str, str]]:
+    """Return a source with the brackets of its launches joined, where formatters have put spaces into them.
+
+    nvcc takes ``k << <1, 32>> >(x)``, clang does not.
+    """
+    try:
+        text = source.read_bytes().decode()
+    except (OSError, UnicodeDecodeError):
+        return []
+    joined = _OPENED.sub(r"<<<\1\2", text)
+    if joined == text:
+        return []
+    return [(str(source), _CLOSED.sub(r"\1>>>\2\3\4", joined))]
 
 
 def _files(missing: _Missing) -> list[tuple[str, str]]:
