@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 _TEXT_TO_INT = {"atoi", "atol", "atoll", "stoi", "stol", "stoll", "stoul", "stoull", "strtol", "strtoul", "strtoll",
                 "strtoull"}  # fmt: skip
 _TEXT_TO_FLOAT = {"atof", "stof", "stod", "strtod", "strtof"}
+_COMPARING = {"strcmp", "strncmp", "strcasecmp"}
+_OF_TEXTS = {*_TEXT_TO_INT, *_TEXT_TO_FLOAT, *_COMPARING, "strlen"}
 #: Functions that change nothing of what they get the address of.
 _READING = {"printf", "fprintf", "sprintf", "snprintf", "free", "fwrite", "cudaFree", "cudaFreeHost", "delete",
             "cudaMemcpyToSymbol", "cudaMemcpyToSymbolAsync", "cudaEventRecord", "cudaStreamSynchronize"}  # fmt: skip
@@ -52,13 +54,8 @@ class Calls:
             given = next((each.given[key] for each in values.active.values() if key in each.given), None)
             if given is not None:
                 return given
-        if call.arguments and (name in _TEXT_TO_INT or name in _TEXT_TO_FLOAT):
-            base = values.number(call.arguments[2], frame) if len(call.arguments) > 2 and name in _TEXT_TO_INT else 10
-            return _parsed(name, values.value(call.arguments[0], frame), base)
-        if name in {"strcmp", "strncmp", "strcasecmp"} and len(call.arguments) >= 2:
-            return _compared([values.value(each, frame) for each in call.arguments])
-        if name == "strlen" and len(call.arguments) == 1:
-            return _length(values.value(call.arguments[0], frame))
+        if name in _OF_TEXTS and call.arguments:
+            return self._of_texts(call, frame)
         if name == "size" and call.receiver is not None:
             return values.pointers.count(call.receiver, frame)
         if name in _TEXT_METHODS:
@@ -76,6 +73,17 @@ class Calls:
         if name.startswith("operator ") and call.receiver is not None:
             values.value(call.receiver, frame)  # says why it is not known
         raise Undecided(f"{name}(…) is not known here" if name else "it is not plain enough to be followed")
+
+    def _of_texts(self, call: Call, frame: Frame | None) -> int | float:
+        """Return what a function of the C library gives for texts that are known; raises Undecided."""
+        values, name = self._values, call.name
+        if name in _COMPARING and len(call.arguments) >= 2:
+            return _compared([values.value(each, frame) for each in call.arguments])
+        text = values.value(call.arguments[0], frame)
+        if name == "strlen":
+            return _length(text)
+        base = values.number(call.arguments[2], frame) if len(call.arguments) > 2 and name in _TEXT_TO_INT else 10
+        return _parsed(name, text, base)
 
     def part(self, call: Call, path: tuple[Step, ...], frame: Frame | None) -> Any:
         """Return a part of the struct that a call gives; raises Undecided, LookupError where it gives nothing."""
