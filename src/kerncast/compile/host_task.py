@@ -65,11 +65,10 @@ def host_launches(request: dict[str, Any]) -> dict[str, Any]:
 
 def _check_one_program(files: list[str]) -> None:
     """Raise CompileError where several sources have a main."""
-    names = list(dict.fromkeys(Path(each).name for each in files))
-    if len(files) > 1:
-        raise CompileError(
-            f"main is defined {len(files)} times", where=" and ".join(names), cure="Name the sources of one program."
-        )
+    found = sorted(set(files))
+    if len(found) > 1:
+        names = " and ".join(Path(each).name for each in found)
+        raise CompileError("each of them defines main", where=names, cure="Name the sources of one program.")
 
 
 def _options(request: dict[str, Any], source: Path, include_dirs: list[str]) -> "ParseOptions":

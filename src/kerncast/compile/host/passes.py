@@ -140,7 +140,7 @@ class Passes:
 
     def _variable(self, shape: Shape) -> int:
         """Return the variable that a loop compares with argc; 0 where there is none."""
-        parts = [each for part in (shape.condition, shape.step) if part is not None for each in part.walk()]
+        parts = [each for part in shape.node.children[:-1] for each in part.walk()]
         names = [each for each in parts if each.name and each.key and each.kind == CursorKind.DECL_REF_EXPR]
         variables = {each.key for each in names if each.name != "argc"}
         return variables.pop() if len(variables) == 1 and any(each.name == "argc" for each in names) else 0

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
 
-from clang.cindex import Cursor, CursorKind, LinkageKind, Type, TypeKind, conf
+from clang.cindex import Cursor, CursorKind, LinkageKind, StorageClass, Type, TypeKind, conf
 
 from kerncast.compile.host.libclang import constant, identity
 from kerncast.compile.source.parsing import qualified_name
@@ -203,6 +203,11 @@ def _is_overloaded(node: Node) -> bool:
     return any(child.kind == CursorKind.OVERLOADED_DECL_REF for child in node.children)
 
 
+def _defines(variable: Cursor) -> int:
+    """Return how much a declaration says of a variable: in C, one without extern and without a value is a zero."""
+    return 2 if variable.is_definition() else int(variable.storage_class != StorageClass.EXTERN)
+
+
 class Tree:
     """All host functions that the sources of a program define, and their variables at namespace scope."""
 
@@ -249,7 +254,8 @@ class Tree:
                     (self._generic.append if cursor.kind == CursorKind.CLASS_TEMPLATE else self._add)(member)
         elif cursor.kind == CursorKind.VAR_DECL:
             node = self._build(cursor, None)
-            if cursor.is_definition() or node.key not in self.globals:
+            known = self.globals.get(node.key)
+            if known is None or _defines(cursor) > _defines(known.cursor):
                 self.globals[node.key] = node
 
     def _add_function(self, cursor: Cursor) -> None:

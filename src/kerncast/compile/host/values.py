@@ -3,7 +3,7 @@
 from functools import partial
 from typing import Any
 
-from clang.cindex import Cursor, CursorKind, TypeKind
+from clang.cindex import Cursor, CursorKind, StorageClass, TypeKind
 
 from kerncast.compile.host import arithmetic
 from kerncast.compile.host.arithmetic import BINARY, UNARY, Number
@@ -249,7 +249,7 @@ class Values:
                 self.note(f"{declared.name} is taken not to change in sources that are not read")
             if first:
                 return self.read(first[-1], place.path, None)
-            if not declared.cursor.is_definition():
+            if not declared.cursor.is_definition() and declared.cursor.storage_class == StorageClass.EXTERN:
                 raise Undecided(f"{declared.name} is set in another file")
             if arithmetic.is_number(declared.type):
                 return 0
@@ -356,6 +356,8 @@ class Values:
             self._check_later(write)
         if rest:
             return self.part(write.value, rest, frame)
+        if is_declared_here(write.node.type):
+            raise Undecided("its type is not known")
         value = self.value(write.value, frame)
         return arithmetic.converted(value, write.node.type) if isinstance(value, int | float) else value
 
