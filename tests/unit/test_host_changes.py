@@ -24,6 +24,8 @@ from kerncast.compile.host_launches import HostLaunch
         ("#include <stdlib.h>", "int n=(int)strtol(argv[1],0,16);", "n", 18),
         ("#include <stdlib.h>", 'int n=strtol("0x10",0,0);', "n", 16),
         ("#include <stdlib.h>", 'int n=strtol("010",nullptr,0);', "n", 8),
+        ("#include <stdlib.h>", 'int n=atof("0x10");', "n", 16),
+        ("#include <strings.h>", 'int n=strcasecmp("NAME",argv[3])?5:6;', "n", 6),
         ("", "int n=5; if(int m=3) n=m;", "n", 3),
         ("void f(int *a,int *b){ *a=1; *b=2; }", "int a=5; f(&a,&a);", "a", 2),
         ("union U{int i; unsigned char c[4];};", "U u; u.i=3; u.c[0]=9; ", "u.i", 9),

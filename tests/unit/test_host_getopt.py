@@ -37,11 +37,13 @@ END = " k<<<1, 32>>>(n, m); }"
         (GETOPT + "{ if (c != 'n') continue; n = atoi(optarg); }", {"-n 5 -m 6": (5, 2), "-m 6 -n 5": (5, 2)}),
         (GETOPT + "{ if (c == 'x') break; n = atoi(optarg); }", {"-x -n 5": (1, 2), "-n 5 -x -n 7": (5, 2)}),
         (
-            GETOPT + "switch (c) { case 'm': m = n / 4; break; case 'd': n = n * 2; break; case 'n': n = atoi(optarg); }",
+            GETOPT
+            + "switch (c) { case 'm': m = n / 4; break; case 'd': n = n * 2; break; case 'n': n = atoi(optarg); }",
             {"-d -d": (4, 2), "-n 5 -d": (10, 2), "-d -n 5": (5, 2), "-n 64 -m 0 -n 8": (8, 16), "-m 0 -n 64": (64, 0)},
         ),
         (
-            GETOPT + "switch (c) { case 'd': n = 2; if (m) break; case 'x': n = 3; break; case 'n': { n = 6; break; } }",
+            GETOPT
+            + "switch (c) { case 'd': n = 2; if (m) break; case 'x': n = 3; break; case 'n': { n = 6; break; } }",
             {"-d": (2, 2), "-x": (3, 2), "-x -d": (2, 2), "-n 1 -x": (3, 2)},
         ),
         (
@@ -51,12 +53,15 @@ END = " k<<<1, 32>>>(n, m); }"
         (GETOPT + "{ if (c == 'o') { if (optarg) n = atoi(optarg); else n = 42; } }", {"-o": (42, 2), "-o5": (5, 2)}),
         (GETOPT + "{ if (c == 'd') c = 'x'; if (c == 'x') n = 8; }", {"-d": (8, 2), "-x": (8, 2), "-n 4": (1, 2)}),
         (GETOPT + "{ optarg++; n = atoi(optarg); }", {"-n x5": (None, 2)}),
-        (MAIN + 'if (getopt(argc - 1, argv + 1, "n:") == \'n\') n = atoi(optarg);', {"-n 5": (None, 2)}),
+        (MAIN + "if (getopt(argc - 1, argv + 1, \"n:\") == 'n') n = atoi(optarg);", {"-n 5": (None, 2)}),
         (
             MAIN + 'while ((c = getopt(argc - 1, argv + 1, "n:")) != -1) n = atoi(optarg);',
             {"9 -n 6": (None, 2), "-n 5 9": (None, 2)},
         ),
-        (MAIN + 'optind = 2; while ((c = getopt(argc, argv, "n:")) != -1) n = atoi(optarg); m = optind;', {"7": (1, None)}),
+        (
+            MAIN + 'optind = 2; while ((c = getopt(argc, argv, "n:")) != -1) n = atoi(optarg); m = optind;',
+            {"7": (1, None)},
+        ),
         (GETOPT + "; n = atoi(argv[argc - 1]);", {"100 -n 5": (None, 2), "7 8": (8, 2)}),
         (GETOPT + "if (c == 'n') n = 3;" + GETOPT[len(MAIN) :] + "if (c == 'n') m = 4;", {"-n 5": (None, None)}),
         (
@@ -82,7 +87,7 @@ END = " k<<<1, 32>>>(n, m); }"
         ),
         (
             "struct S { int n, m; }; void parse(int argc, char **argv, S *s) { int c; s->n = 3; "
-            'while ((c = getopt(argc, argv, "n:m:")) != -1) switch (c) { case \'n\': s->n = atoi(optarg); break; '
+            "while ((c = getopt(argc, argv, \"n:m:\")) != -1) switch (c) { case 'n': s->n = atoi(optarg); break; "
             "case 'm': s->m = atoi(optarg); break; default: exit(1); } } "
             + MAIN
             + "S s = {4, 5}; parse(argc, argv, &s); n = s.n; m = s.m;",
@@ -97,11 +102,13 @@ END = " k<<<1, 32>>>(n, m); }"
             {"-s 5 6": (5, 6), "-s 5 6 -s 7 8": (7, 8)},
         ),
         (
-            LOOP + '{ if (!strcmp(argv[i], "-d")) n *= 2; if (!strcmp(argv[i], "-m")) m = n; if (argv[i][1] == 0) break; }',
+            LOOP
+            + '{ if (!strcmp(argv[i], "-d")) n *= 2; if (!strcmp(argv[i], "-m")) m = n; if (argv[i][1] == 0) break; }',
             {"-d": (None, None)},
         ),
         (
-            LOOP + '{ if (!strcmp(argv[i], "--")) break; if (!strcmp(argv[i], "-d")) n = n + 3; else continue; m = n; }',
+            LOOP
+            + '{ if (!strcmp(argv[i], "--")) break; if (!strcmp(argv[i], "-d")) n = n + 3; else continue; m = n; }',
             {"-d -x -d": (7, 7), "-d -- -d": (4, 4), "-x": (1, 2)},
         ),
         (
@@ -109,7 +116,7 @@ END = " k<<<1, 32>>>(n, m); }"
             {"-n 5 -n 6": (5, 2)},
         ),
         (
-            "int g = 3; void set(char **v, int i) { if (!strcmp(v[i], \"-n\")) g = atoi(v[i + 1]); } "
+            'int g = 3; void set(char **v, int i) { if (!strcmp(v[i], "-n")) g = atoi(v[i + 1]); } '
             + LOOP
             + "set(argv, i); n = g;",
             {"-n 5": (5, 2), "-n 5 -n 6": (6, 2), "-x": (3, 2)},
@@ -122,7 +129,8 @@ END = " k<<<1, 32>>>(n, m); }"
             {"-n 5 -n 7 -m 3": (5, 3), "": (0, 0)},
         ),
         (
-            MAIN + "int a[3] = {7, 8, 9}; for (int i = 1; i < argc; i++) for (int j = 0; j < 3; j++) a[j] = i; n = a[1];",
+            MAIN
+            + "int a[3] = {7, 8, 9}; for (int i = 1; i < argc; i++) for (int j = 0; j < 3; j++) a[j] = i; n = a[1];",
             {"x": (None, 2), "": (None, 2)},
         ),
     ],
@@ -146,7 +154,9 @@ def test_what_a_launch_inside_the_loop_sees(tmp_path: Path) -> None:
 LETTERS = "nvs:o:"
 LONG = (LongOption("size", 1, ord("S")), LongOption("sum", 0, ord("U")), LongOption("verbose", 0, ord("V")))
 WORDS = st.sampled_from(["-n", "-v", "-nv", "-s", "-s5", "-ns", "-o", "-vo7", "-", "--", "x", "5", "", "-z", "-nz"])
-LONG_WORDS = st.sampled_from(["--size", "--size=3", "--si", "--s", "--sum", "--sum=1", "--ver", "--verbose", "--zoo", "--=1"])
+LONG_WORDS = st.sampled_from(
+    ["--size", "--size=3", "--si", "--s", "--sum", "--sum=1", "--ver", "--verbose", "--zoo", "--=1"]
+)
 
 
 @given(st.lists(WORDS | LONG_WORDS, max_size=6))

@@ -26,7 +26,11 @@ def launch_of(text: str, hosts: dict[str, str], folder: Path, argv: str = "3") -
         (RUN, {"main.c": "twice(n) { return 2 * n; }\n" + MAIN + "{ run(twice(atoi(argv[1]))); return 0; }"}, 6),
         (RUN, {"main.c": "short half(x) short x; { return x / 2; } main() { run(half(70000)); return 0; }"}, None),
         (RUN, {"main.c": "unsigned char cut(x) { return x; } main() { run(cut(300)); return 0; }"}, 44),
-        (RUN, {"main.c": "int main() { int new = 4, class = 5; { extern void run(int); run(new * class); } return 0; }"}, 20),
+        (
+            RUN,
+            {"main.c": "int main() { int new = 4, class = 5; { extern void run(int); run(new * class); } return 0; }"},
+            20,
+        ),
         (
             KERNEL + 'extern "C" { int n = 1; void set(int x) { n = x * 2; } void run() { k<<<1, 32>>>(n); } }',
             {"main.c": MAIN + "{ extern int n; n = 7; set(n + 1); run(); return 0; }"},
@@ -72,7 +76,7 @@ def launch_of(text: str, hosts: dict[str, str], folder: Path, argv: str = "3") -
                 "opt.h": "typedef struct Opt { int n, m; } Opt;",
                 "main.c": '#include <unistd.h>\n#include "opt.h"\nvoid run(Opt *); int atoi(const char *);\n'
                 "int main(int argc, char **argv) { int c; Opt o = {.m = 4}; "
-                'while ((c = getopt(argc, argv, "n:")) != -1) if (c == \'n\') o.n = atoi(optarg); o.m = 5; run(&o); }',
+                "while ((c = getopt(argc, argv, \"n:\")) != -1) if (c == 'n') o.n = atoi(optarg); o.m = 5; run(&o); }",
             },
             None,
         ),
@@ -87,7 +91,8 @@ def launch_of(text: str, hosts: dict[str, str], folder: Path, argv: str = "3") -
             1,
         ),
         (
-            KERNEL + 'extern "C" int back(int n); extern "C" void run(int n) { if (n > 0) { k<<<1, 32>>>(n); back(n - 1); } }',
+            KERNEL
+            + 'extern "C" int back(int n); extern "C" void run(int n) { if (n > 0) { k<<<1, 32>>>(n); back(n - 1); } }',
             {"main.c": "int back(int n) { run(n); return n; } int main() { return 0; }"},
             None,
         ),
@@ -122,7 +127,9 @@ def test_what_a_source_that_is_not_read_may_change_is_noted(text: str, note: str
 
 def read(source: Path, *hosts: Path) -> list[object]:
     request = {"source": str(source), "include_dirs": [], "defines": [], "standard": "c++17", "arguments": None}
-    launches: list[dict[str, object]] = host_launches(request | {"hosts": [[str(host), []] for host in hosts]})["launches"]
+    launches: list[dict[str, object]] = host_launches(request | {"hosts": [[str(host), []] for host in hosts]})[
+        "launches"
+    ]
     return [each["kernel"] for each in launches]
 
 
@@ -130,7 +137,9 @@ def test_two_mains_are_no_program(tmp_path: Path) -> None:
     for name in ("a.c", "b.cpp"):
         (tmp_path / name).write_text("int main() { return 0; }")
     (tmp_path / "k.cu").write_text(RUN + "struct S { int main() { return 1; } };")
-    with pytest.raises(CompileError, match=r"a\.c and b\.cpp: each of them defines main. Name the sources of one program."):
+    with pytest.raises(
+        CompileError, match=r"a\.c and b\.cpp: each of them defines main. Name the sources of one program."
+    ):
         read(tmp_path / "k.cu", tmp_path / "a.c", tmp_path / "b.cpp")
 
 

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 from clang.cindex import CursorKind, TypeKind
 
 from kerncast.compile.host import arithmetic
-from kerncast.compile.host.options import GETOPT, OptionCalls
-from kerncast.compile.host.reaching import Chance, Frame, Moment
+from kerncast.compile.host.chances import Chance
+from kerncast.compile.host.moments import Frame, Moment
+from kerncast.compile.host.options import GETOPT
 from kerncast.compile.host.scanning import scanned
 from kerncast.compile.host.tree import Call, Node, is_null
 from kerncast.compile.host.undecided import Undecided
@@ -20,7 +21,7 @@ _TEXT_TO_INT = {"atoi", "atol", "atoll", "stoi", "stol", "stoll", "stoul", "stou
                 "strtoull"}  # fmt: skip
 _TEXT_TO_FLOAT = {"atof", "stof", "stod", "strtod", "strtof"}
 _COMPARING = {"strcmp", "strncmp", "strcasecmp"}
-_OF_TEXTS = {*_TEXT_TO_INT, *_TEXT_TO_FLOAT, *_COMPARING, "strlen"}
+_READING_TEXT = {*_TEXT_TO_INT, *_TEXT_TO_FLOAT, "strlen"}
 #: Functions that change nothing of what they get the address of.
 _READING = {"printf", "fprintf", "sprintf", "snprintf", "free", "fwrite", "cudaFree", "cudaFreeHost", "delete",
             "cudaMemcpyToSymbol", "cudaMemcpyToSymbolAsync", "cudaEventRecord", "cudaStreamSynchronize"}  # fmt: skip
@@ -29,6 +30,8 @@ _VECTOR_TYPE = re.compile(r"(?:dim3|u?(?:char|short|int|long|longlong)[1-4]|(?:f
 _MAKE = re.compile(r"make_\w+[1-4]\Z")
 _WHOLE = re.compile(r"\s*([+-]?\d+)")
 _REAL = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)")
+#: Numbers of C that are written in hexadecimal, and those that are none.
+_OTHER_REAL = re.compile(r"\s*[+-]?(?:0x|inf|nan)", re.IGNORECASE)
 _POINTERS = {TypeKind.POINTER, TypeKind.NULLPTR}
 #: Classes that hold no more than what they are made of.
 _HOLDING = {"device_ptr", "string"}
@@ -42,26 +45,16 @@ class Calls:
     def __init__(self, values: "Values") -> None:
         self._values = values
 
-    def value(self, call: Call, frame: Frame | None) -> Any:  # noqa: PLR0911  each kind of function is one case
+    def value(self, call: Call, frame: Frame | None) -> Any:
         """Return what a call gives; raises Undecided."""
         values, name = self._values, call.name
         callee = values.program.callee(call)
         if callee is not None and not call.is_constructor:
             _check_bound(call, callee)
             return self._returned(call, callee, (), frame)
-        if name in GETOPT:
-            key = OptionCalls.key(call)
-            given = next((each.given[key] for each in values.active.values() if key in each.given), None)
-            if given is not None:
-                return given
-        if name in _OF_TEXTS and call.arguments:
-            return self._of_texts(call, frame)
-        if name == "size" and call.receiver is not None:
-            return values.pointers.count(call.receiver, frame)
-        if name in _TEXT_METHODS:
-            inner = call.receiver or (call.arguments[0] if call.arguments else None)
-            if inner is not None:
-                return values.value(inner, frame)
+        found = self._of_text(call, frame)
+        if found is not None:
+            return found
         if call.node.type.kind in _POINTERS:
             return values.pointers.of_call(call, frame)
         if arithmetic.is_known(name, len(call.arguments)):
@@ -74,16 +67,21 @@ class Calls:
             values.value(call.receiver, frame)  # says why it is not known
         raise Undecided(f"{name}(…) is not known here" if name else "it is not plain enough to be followed")
 
-    def _of_texts(self, call: Call, frame: Frame | None) -> int | float:
-        """Return what a function of the C library gives for texts that are known; raises Undecided."""
+    def _of_text(self, call: Call, frame: Frame | None) -> Any:
+        """Return what a function that reads a text, or a count, gives; None where a call is none of these."""
         values, name = self._values, call.name
+        if name in GETOPT:
+            return values.command_line.returned(call)
         if name in _COMPARING and len(call.arguments) >= 2:
-            return _compared([values.value(each, frame) for each in call.arguments])
-        text = values.value(call.arguments[0], frame)
-        if name == "strlen":
-            return _length(text)
-        base = values.number(call.arguments[2], frame) if len(call.arguments) > 2 and name in _TEXT_TO_INT else 10
-        return _parsed(name, text, base)
+            return _compared(name, [values.value(each, frame) for each in call.arguments])
+        if name in _READING_TEXT and call.arguments:
+            base = values.number(call.arguments[2], frame) if len(call.arguments) > 2 and name in _TEXT_TO_INT else 10
+            text = values.value(call.arguments[0], frame)
+            return _length(text) if name == "strlen" else _parsed(name, text, base)
+        if name == "size" and call.receiver is not None:
+            return values.pointers.count(call.receiver, frame)
+        inner = call.receiver or (call.arguments[0] if call.arguments else None)
+        return values.value(inner, frame) if name in _TEXT_METHODS and inner is not None else None
 
     def part(self, call: Call, path: tuple[Step, ...], frame: Frame | None) -> Any:
         """Return a part of the struct that a call gives; raises Undecided, LookupError where it gives nothing."""
@@ -192,7 +190,7 @@ class Calls:
         for node in callee.walk():
             if node.kind not in _RETURNS or not node.children or _is_in_lambda(node):
                 continue
-            chance = values.reaching.chance(node, end)
+            chance = values.reaching.chances.of(node, end)
             if node.kind == CursorKind.CXX_THROW_EXPR:
                 if chance is Chance.CERTAIN:
                     raise Undecided(f"{callee.name}(…) throws")
@@ -229,6 +227,8 @@ def _parsed(name: str, text: Any, base: float) -> int | float:
     if base != 10:
         raise Undecided(f"{name} reads a number to the base {base}")
     if name in _TEXT_TO_FLOAT:
+        if _OTHER_REAL.match(text):
+            raise Undecided(f"{name} of {text[:20]}")
         found = _REAL.match(text)
         return float(found[1]) if found else 0.0
     found = _WHOLE.match(text)
@@ -241,11 +241,13 @@ def _length(text: Any) -> int:
     return len(text.encode())
 
 
-def _compared(texts: list[Any]) -> int:
+def _compared(name: str, texts: list[Any]) -> int:
     """Return 0 where two texts, or their first letters, are equal."""
     first, second, *count = texts
     if not isinstance(first, str) or not isinstance(second, str):
         raise Undecided("a text is not known")
+    if name == "strcasecmp":
+        first, second = first.lower(), second.lower()
     end = int(count[0]) if count else None
     return (first[:end] > second[:end]) - (first[:end] < second[:end])
 

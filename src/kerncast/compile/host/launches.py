@@ -10,6 +10,7 @@ from clang.cindex import Cursor, CursorKind, TemplateArgumentKind, Type, TypeKin
 
 from kerncast.compile.host.arithmetic import converted, is_whole
 from kerncast.compile.host.buffers import buffer_text, struct_text, with_shared_memory
+from kerncast.compile.host.chances import NO_OPTION
 from kerncast.compile.host.contents import Contents
 from kerncast.compile.host.device_globals import DeviceGlobals
 from kerncast.compile.host.first_pass import FirstPass, is_of_first
@@ -17,7 +18,6 @@ from kerncast.compile.host.instances import Candidate, merged
 from kerncast.compile.host.libclang import overloaded, parameter_types, written_at
 from kerncast.compile.host.memory import Function, Memory
 from kerncast.compile.host.program import Program
-from kerncast.compile.host.reaching import NO_OPTION
 from kerncast.compile.host.tree import Call, Node, parts_of_if
 from kerncast.compile.host.undecided import Undecided
 from kerncast.compile.host.values import Values

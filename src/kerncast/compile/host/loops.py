@@ -9,9 +9,9 @@ from kerncast.compile.host.jumps import LOOPS
 from kerncast.compile.host.tree import Node
 
 if TYPE_CHECKING:
+    from kerncast.compile.host.moments import Moment
     from kerncast.compile.host.passes import Pass
     from kerncast.compile.host.program import Program
-    from kerncast.compile.host.reaching import Moment
 
 
 def is_in_past_loop(node: Node, moment: "Moment", one: "Pass | None" = None) -> bool:

@@ -7,7 +7,7 @@ from clang.cindex import Cursor, CursorKind, TypeKind
 
 from kerncast.compile.host.arithmetic import BINARY, UNARY, is_whole
 from kerncast.compile.host.libclang import constant, operator_of
-from kerncast.compile.host.reaching import Frame, Moment
+from kerncast.compile.host.moments import Frame, Moment
 from kerncast.compile.host.tree import Call, Node
 from kerncast.compile.host.undecided import Undecided
 from kerncast.compile.host.writes import RECEIVER, Place, Step, Write, WriteKind, place_of

@@ -8,11 +8,11 @@ from kerncast.compile.host.arithmetic import BINARY
 from kerncast.compile.host.command_line import LongOption, is_reordered, parsed
 from kerncast.compile.host.jumps import LOOPS
 from kerncast.compile.host.libclang import constant, operator_of
+from kerncast.compile.host.moments import Frame, Moment
 from kerncast.compile.host.tree import Call, Node, is_null
 from kerncast.compile.host.writes import Place, WriteKind, initial_value, place_of
 
 if TYPE_CHECKING:
-    from kerncast.compile.host.reaching import Frame
     from kerncast.compile.host.values import Values
 
 #: How many arguments they take.
@@ -53,7 +53,7 @@ class OptionCalls:
                 return node.call if nearest is loop else None
         return None
 
-    def given(self, call: Call, frame: "Frame | None") -> list[dict[int, int | str]] | None:
+    def given(self, call: Call, frame: Frame | None) -> list[dict[int, int | str]] | None:
         """Return what getopt gives in each pass, up to the end; None where that is not known."""
         values, program = self._values, self._values.program
         arguments = values.arguments or ()
@@ -82,14 +82,12 @@ class OptionCalls:
             for value, text in [*found, (_AT_END, None)]
         ]
 
-    def _is_command_line(self, call: Call, frame: "Frame | None") -> bool:
+    def _is_command_line(self, call: Call, frame: Frame | None) -> bool:
         """Whether getopt gets argc and argv as main has them."""
         values = self._values
         if values.number(call.arguments[0], frame) != len(values.arguments or ()) + 1:
             return False
         node = call.arguments[1].plain
-        from kerncast.compile.host.reaching import Moment  # noqa: PLC0415  which needs this module
-
         while node.kind == CursorKind.DECL_REF_EXPR and node.key in values.program.parameters:
             if not self._is_unchanged(node.key):
                 return False

@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING, Any
 
 from clang.cindex import CursorKind
 
+from kerncast.compile.host.moments import Frame, Moment
 from kerncast.compile.host.options import may_be_reordered
-from kerncast.compile.host.reaching import Frame, Moment
 from kerncast.compile.host.tree import Call, Node
 from kerncast.compile.host.undecided import Undecided
 from kerncast.compile.host.writes import Place, Step

@@ -15,13 +15,13 @@ from clang.cindex import CursorKind
 from kerncast.compile.host.arithmetic import BINARY
 from kerncast.compile.host.jumps import ENDING, LOOPS, breaks_of, jumps_of, rows_of
 from kerncast.compile.host.libclang import constant, operator_of
-from kerncast.compile.host.options import OptionCalls
+from kerncast.compile.host.moments import Frame, Moment
+from kerncast.compile.host.options import SET_BY_GETOPT, OptionCalls
 from kerncast.compile.host.tree import Call, Node, parts_of_if
 from kerncast.compile.host.undecided import Undecided
 from kerncast.compile.host.writes import Place, WriteKind
 
 if TYPE_CHECKING:
-    from kerncast.compile.host.reaching import Frame
     from kerncast.compile.host.values import Values
 
 _FOLLOWED = {CursorKind.FOR_STMT, CursorKind.WHILE_STMT}
@@ -55,7 +55,7 @@ class Pass:
     """One pass of a loop."""
 
     loop: Shape
-    frame: "Frame | None"
+    frame: Frame | None
     index: int
     siblings: "list[Pass]"
     given: dict[int, int | str]
@@ -91,7 +91,23 @@ class Passes:
         finally:
             self._values.active = kept
 
-    def around(self, node: Node, frame: "Frame | None") -> list[Pass] | None:
+    def returned(self, call: Call) -> int | str | None:
+        """Return what a call of getopt gives in the pass that values are asked for in; None where that is not known."""
+        key = OptionCalls.key(call)
+        return next((each.given[key] for each in self._values.active.values() if key in each.given), None)
+
+    def held(self, place: Place, moment: Moment) -> int | str | None:
+        """Return what a variable holds all through a pass; None for others. Raises Undecided for those of getopt."""
+        for each in self._values.active.values() if not place.path else ():
+            is_elsewhere = moment.function is not each.loop.node.function
+            if place.root in each.given and (is_elsewhere or each.loop.repeats(moment.order)):
+                return each.given[place.root]
+        declared = self._values.program.tree.globals.get(place.root)
+        if place.root in SET_BY_GETOPT and (declared is None or not declared.cursor.is_definition()):
+            raise Undecided(f"getopt sets {SET_BY_GETOPT[place.root]}")
+        return None
+
+    def around(self, node: Node, frame: Frame | None) -> list[Pass] | None:
         """Return the passes of the loop around a node that is one over the command line; None where there is none."""
         for parent, _ in node.ancestors():
             if parent.kind not in _FOLLOWED:
@@ -110,7 +126,7 @@ class Passes:
                 one.known[node.order] = self._reaches(one, node)
         return one.known[node.order]
 
-    def _of(self, loop: Node, frame: "Frame | None") -> list[Pass] | None:
+    def _of(self, loop: Node, frame: Frame | None) -> list[Pass] | None:
         """Return the passes of a loop; None where they are not known."""
         if self._values.arguments is None:
             return None
@@ -145,7 +161,7 @@ class Passes:
         variables = {each.key for each in names if each.name != "argc"}
         return variables.pop() if len(variables) == 1 and any(each.name == "argc" for each in names) else 0
 
-    def _simulated(self, shape: Shape, call: Call | None, frame: "Frame | None") -> list[Pass] | None:
+    def _simulated(self, shape: Shape, call: Call | None, frame: Frame | None) -> list[Pass] | None:
         """Return the passes of a loop; None, or Undecided, where one of them is not known."""
         given = self._options.given(call, frame) if call is not None else None
         if call is not None and given is None:
@@ -164,7 +180,7 @@ class Passes:
                     entry = {variable: self._after(shape.node, variable, frame)}
         return None
 
-    def _at_start(self, shape: Shape, variable: int, frame: "Frame | None") -> int | str:
+    def _at_start(self, shape: Shape, variable: int, frame: Frame | None) -> int | str:
         """Return what the variable of a loop begins with."""
         loop, values = shape.node, self._values
         parts = [each for each in loop.children[:-1] if each not in {shape.condition, shape.step}]
@@ -173,12 +189,10 @@ class Passes:
                 return _plain(values.read(write, (), frame))
         return self._at(loop.order, variable, loop.function, frame)
 
-    def _after(self, loop: Node, variable: int, frame: "Frame | None") -> int | str:
+    def _after(self, loop: Node, variable: int, frame: Frame | None) -> int | str:
         return self._at(loop.last + 1, variable, loop.function, frame)
 
-    def _at(self, order: int, variable: int, function: Node, frame: "Frame | None") -> int | str:
-        from kerncast.compile.host.reaching import Moment  # noqa: PLC0415  which needs this module
-
+    def _at(self, order: int, variable: int, function: Node, frame: Frame | None) -> int | str:
         return _plain(self._values.at(Place(variable), Moment(order, function, frame)))
 
     def _is_last(self, one: Pass) -> bool | None:

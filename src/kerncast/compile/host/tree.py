@@ -10,7 +10,7 @@ from typing import Any
 
 from clang.cindex import Cursor, CursorKind, LinkageKind, StorageClass, Type, TypeKind, conf
 
-from kerncast.compile.host.libclang import constant, identity
+from kerncast.compile.host.libclang import constant, identity, is_declared_here, is_stand_in
 from kerncast.compile.source.parsing import qualified_name
 
 #: Nodes of all functions together, and of one list of initial values; what is beyond is left out.
@@ -189,6 +189,13 @@ def is_null(node: Node) -> bool:
     kind = node.plain.kind
     is_zero = kind == CursorKind.INTEGER_LITERAL and constant(node.plain.cursor) == 0
     return is_zero or kind in {CursorKind.CXX_NULL_PTR_LITERAL_EXPR, CursorKind.GNU_NULL_EXPR}
+
+
+def measures_unknown(node: Node) -> bool:
+    """Whether an expression holds the size of a type that the source does not declare."""
+    sizes = (each for each in node.walk() if each.kind == CursorKind.CXX_UNARY_EXPR)
+    parts = [part for each in sizes for part in each.walk() if part is not each]
+    return any(is_declared_here(part.cursor.type) or is_stand_in(part.meant) for part in parts)
 
 
 def parts_of_if(node: Node) -> tuple[Node, list[Node]]:

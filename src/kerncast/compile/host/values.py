@@ -8,14 +8,14 @@ from clang.cindex import Cursor, CursorKind, StorageClass, TypeKind
 from kerncast.compile.host import arithmetic
 from kerncast.compile.host.arithmetic import BINARY, UNARY, Number
 from kerncast.compile.host.calls import Calls
-from kerncast.compile.host.libclang import constant, is_declared_here, is_stand_in, operator_of
+from kerncast.compile.host.libclang import constant, is_declared_here, operator_of
 from kerncast.compile.host.memory import Pointers
-from kerncast.compile.host.options import SET_BY_GETOPT
+from kerncast.compile.host.moments import Frame, Moment
 from kerncast.compile.host.parameters import Parameters
 from kerncast.compile.host.passes import Pass, Passes
 from kerncast.compile.host.program import Program
-from kerncast.compile.host.reaching import Frame, Moment, Reaching
-from kerncast.compile.host.tree import Node
+from kerncast.compile.host.reaching import Reaching
+from kerncast.compile.host.tree import Node, measures_unknown
 from kerncast.compile.host.undecided import Undecided
 from kerncast.compile.host.writes import POINTEE, Place, Step, Write, WriteKind, place_of
 
@@ -120,7 +120,7 @@ class Values:
         try:
             if arithmetic.is_number(node.type):
                 known = constant(node.cursor)
-                if known is not None and not _measures_unknown(node):
+                if known is not None and not measures_unknown(node):
                     return arithmetic.converted(known, node.type)
             found = self._value(node, frame)
             return arithmetic.converted(found, node.type) if isinstance(found, int | float) else found
@@ -143,7 +143,7 @@ class Values:
             return self._unary(node, inner[0], frame)
         if node.kind == CursorKind.CONDITIONAL_OPERATOR and len(inner) == 3:
             return self._conditional(inner, frame)
-        if _measures_unknown(node):
+        if measures_unknown(node):
             raise Undecided("the size of a type is not known")
         if node.kind == CursorKind.INIT_LIST_EXPR and len(inner) == 1:
             return self.value(inner[0], frame)
@@ -197,18 +197,11 @@ class Values:
     def at(self, place: Place, moment: Moment, node: Node | None = None) -> Any:
         """Return the value of a variable, or of a part of one, at a moment; raises Undecided."""
         self.spend()
-        if not place.path:
-            for each in self.active.values():
-                is_elsewhere = moment.function is not each.loop.node.function
-                if place.root in each.given and (is_elsewhere or each.loop.repeats(moment.order)):
-                    return each.given[place.root]
-        declared = self.program.tree.globals.get(place.root)
-        if place.root in SET_BY_GETOPT and (declared is None or not declared.cursor.is_definition()):
-            raise Undecided(f"getopt sets {SET_BY_GETOPT[place.root]}")
+        if (held := self.command_line.held(place, moment)) is not None:
+            return held
         if self.program.is_kept(place.root):
             raise Undecided(f"{self.program.name_of(place.root)} keeps its value between calls")
-        if any(isinstance(step, Node) for step in place.path):
-            place = Place(place.root, tuple(self._indexed(step, moment.frame) for step in place.path))
+        place = Place(place.root, tuple(self._indexed(step, moment.frame) for step in place.path))
         return self.reaching.value(place, moment, self.read, partial(self._first, place, node))
 
     def _indexed(self, step: Step, frame: Frame | None) -> Step:
@@ -390,13 +383,6 @@ class Values:
         if not isinstance(before, int | float) or not isinstance(operand, int | float):
             raise Undecided("a pointer that is moved")
         return arithmetic.converted(arithmetic.binary(symbol, before, operand), write.node.type)
-
-
-def _measures_unknown(node: Node) -> bool:
-    """Whether an expression holds the size of a type that the source does not declare."""
-    sizes = (each for each in node.walk() if each.kind == CursorKind.CXX_UNARY_EXPR)
-    parts = [part for each in sizes for part in each.walk() if part is not each]
-    return any(is_declared_here(part.cursor.type) or is_stand_in(part.meant) for part in parts)
 
 
 def _refers(node: Node) -> bool:
