@@ -60,8 +60,8 @@ class OptionCalls:
         calls = [each for each in program.every_call if each.name in GETOPT]
         is_only_one = len({_place_of_call(each) for each in calls}) == 1 and program.callee(call) is None
         is_plain = len(call.arguments) == GETOPT[call.name] and len(arguments) <= _MOST_ARGUMENTS
-        is_kept = not program.writes.get(_OPTIND) and not program.writes.get(_OPTARG)
-        if not is_only_one or not is_plain or not is_kept or len(program.calls.get(call.node.function.key, ())) > 1:
+        changed = [each for key in (_OPTIND, _OPTARG) for each in program.writes.get(key, ()) if not each.place.path]
+        if not is_only_one or not is_plain or changed or len(program.calls.get(call.node.function.key, ())) > 1:
             return None
         if not self._is_command_line(call, frame):
             return None
@@ -110,7 +110,10 @@ class OptionCalls:
             parameters = [each for each in callee.children if each.kind == CursorKind.PARM_DECL] if callee else []
             if not 0 <= write.argument < len(parameters) or depth >= _MOST_CALLS:
                 return False
-            if not self._is_unchanged(parameters[write.argument].key, depth + 1):
+            parameter = parameters[write.argument]
+            if not parameter.type.get_pointee().is_const_qualified() and not self._is_unchanged(
+                parameter.key, depth + 1
+            ):
                 return False
         return True
 

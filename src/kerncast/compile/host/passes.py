@@ -138,10 +138,13 @@ class Passes:
         key = loop.order, frame
         if key not in self._known:
             self._known[key] = None
+            kept = list(self._values.notes), self._values.passes
             try:
                 self._known[key] = self._simulated(*shape, frame)
             except (Undecided, LookupError):
                 self._known[key] = None
+            if self._known[key] is None:  # what was assumed for it has been for nothing
+                self._values.notes, self._values.passes = kept
         return self._known[key]
 
     def _shape(self, loop: Node) -> tuple[Shape, Call | None] | None:

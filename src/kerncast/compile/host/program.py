@@ -35,6 +35,8 @@ class Program:
         """the fields that functions name, by their key"""
         self._objects: dict[int, int] = {}
         self._effects: dict[int, set[int]] = {}
+        self._callees: dict[int, Node | None] = {}
+        self._elsewhere: dict[int, bool] = {}
         self._written_in: dict[int, list[Write]] = {}
         self._called_in: dict[int, list[Call]] = {}
         for function in [*tree.functions.values(), *tree.globals.values(), *tree.fields]:
@@ -67,13 +69,21 @@ class Program:
 
     def callee(self, call: Call) -> Node | None:
         """Return the function that a call runs, where the sources define it."""
-        target = call.target
-        return self.tree.definition(target) if target is not None else None
+        order = call.node.order
+        if order not in self._callees:
+            self._callees[order] = self.tree.definition(call.target) if call.target is not None else None
+        return self._callees[order]
 
     def is_elsewhere(self, call: Call) -> bool:
         """Whether a call runs a function that the sources declare, and another one that is not read defines."""
+        order = call.node.order
+        if order not in self._elsewhere:
+            self._elsewhere[order] = self.callee(call) is None and self._is_declared_only(call)
+        return self._elsewhere[order]
+
+    def _is_declared_only(self, call: Call) -> bool:
         target = call.target
-        if target is None or target.kind not in FUNCTIONS or self.tree.definition(target) is not None:
+        if target is None or target.kind not in FUNCTIONS:
             return False
         place, here = target.location, call.node.cursor.location
         if place.file is None or place.file.name.startswith((SHIM_FOLDER, *map(str, header_folders()))):

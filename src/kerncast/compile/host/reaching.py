@@ -206,7 +206,7 @@ class Reaching:
         """Yield what a call writes of a variable that its function, or one that is passed to it, names."""
         callee, is_shared = self._program.callee(call), self._program.is_shared(root)
         effects = self._program.effects(callee) if callee is not None else set()
-        if callee is None and is_shared and self._program.is_elsewhere(call):
+        if is_shared and callee is None and self._program.is_elsewhere(call):
             yield Write(call.node, Place(root), WriteKind.GUESSED, None, call, ANYHOW)
         if root in effects or (is_shared and SHARED_GLOBALS in effects):
             yield Write(call.node, Place(root), WriteKind.PASSED, None, call, ANYHOW)
