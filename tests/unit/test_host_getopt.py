@@ -112,6 +112,11 @@ END = " k<<<1, 32>>>(n, m); }"
             {"-d -x -d": (7, 7), "-d -- -d": (4, 4), "-x": (1, 2)},
         ),
         (
+            MAIN + 'for (int i = 0; i < argc; i++) { if (!strcmp(argv[i], "-n")) n = atoi(argv[i + 1]); '
+            'if (!strcmp(argv[i], "a.out")) m = 3; }',
+            {"-n 5": (5, None)},
+        ),
+        (
             MAIN + 'for (int i = argc - 1; i > 0; i--) if (!strcmp(argv[i], "-n")) n = atoi(argv[i + 1]);',
             {"-n 5 -n 6": (5, 2)},
         ),

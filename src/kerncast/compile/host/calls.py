@@ -7,6 +7,7 @@ from clang.cindex import CursorKind, TypeKind
 
 from kerncast.compile.host import arithmetic
 from kerncast.compile.host.chances import Chance
+from kerncast.compile.host.command_line import PROGRAM
 from kerncast.compile.host.moments import Frame, Moment
 from kerncast.compile.host.options import GETOPT
 from kerncast.compile.host.scanning import scanned
@@ -222,7 +223,7 @@ def _is_indirect(node: Node) -> bool:
 
 def _parsed(name: str, text: Any, base: float) -> int | float:
     """Return the number at the beginning of a text, 0 where there is none, as C does."""
-    if not isinstance(text, str):
+    if not isinstance(text, str) or text == PROGRAM:
         raise Undecided(f"{name} of what is no text")
     if base != 10:
         raise Undecided(f"{name} reads a number to the base {base}")
@@ -246,6 +247,8 @@ def _compared(name: str, texts: list[Any]) -> int:
     first, second, *count = texts
     if not isinstance(first, str) or not isinstance(second, str):
         raise Undecided("a text is not known")
+    if PROGRAM in {first, second} and not (first + second).strip(PROGRAM).startswith("-"):
+        raise Undecided("the name of the program is not known")
     if name == "strcasecmp":
         first, second = first.lower(), second.lower()
     end = int(count[0]) if count else None

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+#: Stands for argv[0], of which only is known that it is no option.
+PROGRAM = "\0"
 _UNKNOWN = ord("?")
 _NO, _NEEDED, _OPTIONAL = 0, 1, 2
 

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from clang.cindex import CursorKind
 
+from kerncast.compile.host.command_line import PROGRAM
 from kerncast.compile.host.moments import Frame, Moment
 from kerncast.compile.host.options import may_be_reordered
 from kerncast.compile.host.tree import Call, Node
@@ -52,6 +53,8 @@ class Parameters:
         if len(path) != 1 or isinstance(path[0], str):
             raise Undecided("it is made from the command line")
         index = path[0] if isinstance(path[0], int) else int(self._values.number(path[0], frame))
+        if index == 0:
+            return PROGRAM
         if not 1 <= index <= len(self._values.arguments):
             raise Undecided(f"it is argument {index} of the command line, which --argv does not give")
         if may_be_reordered(self._values):
