@@ -162,7 +162,11 @@ def test_sources_that_are_none_change_nothing(name: str, content: bytes, tmp_pat
     assert read(tmp_path / "k.cu", tmp_path / name) == ["k"]
 
 
-def test_sources_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
+def denied(*_: object) -> None:
+    raise PermissionError(13, "Permission denied")
+
+
+def test_sources_that_cannot_be_read_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = tmp_path / "k.cu"
     source.write_text(RUN)
     os.mkfifo(tmp_path / "fifo.c")
@@ -176,6 +180,12 @@ def test_sources_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
         with pytest.raises(InputError, match=f"--host .*: {message}") as raised:
             checked_sources(source, (tmp_path / name,))
         assert raised.value.exit_status == 2
+    secret = tmp_path / "secret.c"
+    secret.write_text("")
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "open", denied)
+        with pytest.raises(InputError, match="--host .*: Permission denied"):
+            checked_sources(source, (secret,))
     with pytest.raises(InputError, match="33 times"):
         checked_sources(source, (source,) * 33)
     assert checked_sources(source, (source, tmp_path / "." / "k.cu")) == ()

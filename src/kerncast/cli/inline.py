@@ -81,6 +81,10 @@ def checked_sources(source: Path, hosts: tuple[Path, ...]) -> tuple[Path, ...]:
         if not host.is_file():
             what = "is no file" if host.exists() else "no such file"
             raise InputError(f"--host {host}: {what}", cure="Check the path.")
+        try:
+            host.open("rb").close()
+        except OSError as error:
+            raise InputError(f"--host {host}: {error.strerror}", cure="Check its permissions.") from None
     if len(hosts) > _MOST_HOSTS:
         raise InputError(f"--host is given {len(hosts)} times", cure=f"Give at most {_MOST_HOSTS} sources.")
     once = {host.resolve(): host for host in hosts}
