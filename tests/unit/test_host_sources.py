@@ -184,7 +184,7 @@ def test_sources_that_cannot_be_read_are_refused(tmp_path: Path, monkeypatch: py
     secret.write_text("")
     with monkeypatch.context() as patched:
         patched.setattr(Path, "open", denied)
-        with pytest.raises(InputError, match="--host .*: Permission denied"):
+        with pytest.raises(InputError, match=r"--host .*: Permission denied"):
             checked_sources(source, (secret,))
     with pytest.raises(InputError, match="33 times"):
         checked_sources(source, (source,) * 33)
