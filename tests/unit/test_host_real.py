@@ -215,3 +215,20 @@ def test_brackets_with_spaces_launch_too(launch: str, tmp_path: Path) -> None:
     first, second = launches_of(text, tmp_path)
     assert (first.grid.value, first.block.value, second.grid.value) == ((4,), (32,), (2,))
     assert argument(first, "n").value == 8
+
+
+@pytest.mark.parametrize(
+    "condition",
+    ["o.n > 3", "+".join(["a"] * 1500)],
+)
+def test_a_condition_that_cannot_be_worked_out_stops_nothing(condition: str, tmp_path: Path) -> None:
+    text = f"""
+    #include <stdlib.h>
+    struct O {{ int n; int m; void set(int v) {{ m = v; }} }} o;
+    void start() {{ o.set(3); }}
+    __global__ void k(float *d, int n) {{}}
+    void run(int n) {{ int a = rand(); if ({condition}) k<<<n, 32>>>(0, n); }}
+    int main() {{ void (*f)() = start; f(); run(5); }}
+    """
+    (launch,) = launches_of(text, tmp_path)
+    assert (launch.is_reached, launch.grid.value) == (True, (5,))

@@ -100,7 +100,7 @@ class Values:
         """Return whether a condition holds; None where that is not known."""
         try:
             value = self.value(node, frame)
-        except Undecided:
+        except (Undecided, LookupError, RecursionError):
             return None
         return bool(value) or isinstance(value, str) if isinstance(value, int | float | str) else None
 
