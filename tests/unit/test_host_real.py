@@ -5,6 +5,9 @@ from pathlib import Path
 import pytest
 from host_programs import argument, launches_of
 
+from kerncast.compile.host_request import read_host_code
+from kerncast.compile.nouns import CompileRequest
+
 
 def test_an_instance_of_a_class_template_that_inherits_is_not_stated(tmp_path: Path) -> None:
     text = """
@@ -232,3 +235,20 @@ def test_a_condition_that_cannot_be_worked_out_stops_nothing(condition: str, tmp
     """
     (launch,) = launches_of(text, tmp_path)
     assert (launch.is_reached, launch.grid.value) == (True, (5,))
+
+
+def test_a_launch_by_a_function_that_could_not_be_read_is_named(tmp_path: Path) -> None:
+    source = tmp_path / "k.cu"
+    source.write_text(
+        "#include <tuple>\n"
+        "__global__ void k(int n) {}\n"
+        "int main() {\n"
+        "    int n = 1; void *a[] = {&n}; auto t = std::make_tuple(1, 2);\n"
+        "    cudaLaunchKernel((void *)k, dim3(std::get<1>(t)), dim3(32), a, 0, 0);\n"
+        "    cudaLaunchKernel((void *)k, dim3(4), dim3(32), a, 0, 0);\n"
+        "}\n",
+        encoding="utf-8",
+    )
+    program = read_host_code(CompileRequest(source, ()))
+    assert [launch.place for launch in program.launches] == ["k.cu:6"]
+    assert program.caveats == ("a launch could not be read and is missing: k.cu:5",)

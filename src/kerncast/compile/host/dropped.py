@@ -17,6 +17,7 @@ _NOT_CODE = re.compile(
     rb"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'|^[ \t]*#(?:\\\r?\n|[^\n])*",
     re.DOTALL | re.MULTILINE,
 )
+_LAUNCH = re.compile(rb"<<\s*<|\b(?:cuda|hip)Launch(?:Cooperative)?Kernel\s*\(")
 _WRITE = re.compile(
     rb"(?:\+\+|--|&|>>)\s*(?:\w+(?:\.|->))*([A-Za-z_]\w*)"
     rb"|\b([A-Za-z_]\w*)\s*(?:\[[^\[\]]*\]\s*)*(?:=(?!=)|\+=|-=|\*=|/=|%=|<<=|>>=|&=|\|=|\^=|\+\+|--)"
@@ -56,7 +57,7 @@ class Dropped:
         return self._by_function[function.order]
 
     def launches(self, seen: Iterable[Node]) -> list[tuple[str, int]]:
-        """Return file and line of each ``<<<`` that none of the launches which were seen holds."""
+        """Return file and line of each launch in the text that none of those which were seen holds."""
         extents: dict[str, list[tuple[int, int]]] = {}
         for node in seen:
             extent: SourceRange = node.cursor.extent
@@ -64,7 +65,7 @@ class Dropped:
         return [
             (name, text.count(b"\n", 0, match.start()) + 1)
             for name, text in self._texts.items()
-            for match in re.finditer(rb"<<\s*<", text)
+            for match in _LAUNCH.finditer(text)
             if not any(start <= match.start() <= end for start, end in extents.get(name, ()))
         ]
 

@@ -73,7 +73,7 @@ class Launches:
     @property
     def nodes(self) -> tuple[Node, ...]:
         """The calls that launch something."""
-        return tuple(call.node for call in self._program.launches)
+        return tuple(site.call.node for site in self._sites())
 
     @property
     def uncalled(self) -> tuple[str, ...]:
