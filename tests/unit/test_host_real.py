@@ -243,7 +243,7 @@ def test_a_launch_by_a_function_that_could_not_be_read_is_named(tmp_path: Path) 
         "#include <tuple>\n"
         "__global__ void k(int n) {}\n"
         "int main() {\n"
-        "    int n = 1; void *a[] = {&n}; auto t = std::make_tuple(1, 2);\n"
+        "    int n = 1; void *a[] = {&n}; auto t = std::make_tuple(1, 2); unknown << \"a\" << n;\n"
         "    cudaLaunchKernel((void *)k, dim3(std::get<1>(t)), dim3(32), a, 0, 0);\n"
         "    cudaLaunchKernel((void *)k, dim3(4), dim3(32), a, 0, 0);\n"
         "}\n",

@@ -17,7 +17,7 @@ _NOT_CODE = re.compile(
     rb"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'|^[ \t]*#(?:\\\r?\n|[^\n])*",
     re.DOTALL | re.MULTILINE,
 )
-_LAUNCH = re.compile(rb"<<\s*<|\b(?:cuda|hip)Launch(?:Cooperative)?Kernel\s*\(")
+_LAUNCH = re.compile(rb"<<<|<<\s+<(?!<)|\b(?:cuda|hip)Launch(?:Cooperative)?Kernel\s*\(")
 _WRITE = re.compile(
     rb"(?:\+\+|--|&|>>)\s*(?:\w+(?:\.|->))*([A-Za-z_]\w*)"
     rb"|\b([A-Za-z_]\w*)\s*(?:\[[^\[\]]*\]\s*)*(?:=(?!=)|\+=|-=|\*=|/=|%=|<<=|>>=|&=|\|=|\^=|\+\+|--)"
