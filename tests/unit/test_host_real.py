@@ -243,7 +243,7 @@ def test_a_launch_by_a_function_that_could_not_be_read_is_named(tmp_path: Path) 
         "#include <tuple>\n"
         "__global__ void k(int n) {}\n"
         "int main() {\n"
-        "    int n = 1; void *a[] = {&n}; auto t = std::make_tuple(1, 2); unknown << \"a\" << n;\n"
+        '    int n = 1; void *a[] = {&n}; auto t = std::make_tuple(1, 2); unknown << "a" << n;\n'
         "    cudaLaunchKernel((void *)k, dim3(std::get<1>(t)), dim3(32), a, 0, 0);\n"
         "    cudaLaunchKernel((void *)k, dim3(4), dim3(32), a, 0, 0);\n"
         "}\n",
@@ -252,3 +252,34 @@ def test_a_launch_by_a_function_that_could_not_be_read_is_named(tmp_path: Path) 
     program = read_host_code(CompileRequest(source, ()))
     assert [launch.place for launch in program.launches] == ["k.cu:6"]
     assert program.caveats == ("a launch could not be read and is missing: k.cu:5",)
+
+
+def test_what_each_pass_sets_anew_is_not_of_the_first_one(tmp_path: Path) -> None:
+    text = """
+    __global__ void k(float *d, int n) {}
+    int main() {
+      int n;
+      for (int i = 0; i < 9; i++) { if (i < 4) n = 1; else { n = 8; k<<<n, 32>>>(0, n); n = 5; } }
+    }
+    """
+    (launch,) = launches_of(text, tmp_path)
+    assert (launch.grid.value, launch.grid.notes) == ((8,), ())
+
+
+def test_getopt_in_a_loop_that_ends_in_the_middle(tmp_path: Path) -> None:
+    text = (
+        _BEFORE
+        + """
+    int main(int argc, char **argv) {
+      int n = 5;
+      while (1) {
+        int c = getopt(argc, argv, "n:m:");
+        if (c == -1) break;
+        switch (c) { case 'n': n = atoi(optarg); break; case 'm': n = 3; break; }
+      }
+      k<<<n, 32>>>(0, n);
+    }
+    """
+    )
+    (launch,) = launches_of(text, tmp_path, "-n 12")
+    assert launch.grid.value == (12,)

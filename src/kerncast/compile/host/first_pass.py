@@ -32,6 +32,7 @@ class FirstPass:
     def __init__(self, values: "Values") -> None:
         self._values = values
         self._known: dict[int, bool] = {}
+        self._conditions: dict[int, bool | None] = {}
 
     def misses(self, node: Node) -> bool:
         """Whether a condition that holds only in later passes or calls keeps a statement from the first one."""
@@ -73,9 +74,11 @@ class FirstPass:
 
     def _holds(self, condition: Node) -> bool | None:
         """Whether a condition holds in a first pass or call; None where that is not known, or holds in all of them."""
-        self._values.begin()
-        holds = self._values.truth(condition, None)
-        return holds if self._is_of_first() else None
+        if condition.order not in self._conditions:
+            self._values.begin()
+            holds = self._values.truth(condition, None)
+            self._conditions[condition.order] = holds if self._is_of_first() else None
+        return self._conditions[condition.order]
 
     def _is_of_first(self) -> bool:
         return any(map(is_of_first, self._values.notes))

@@ -69,6 +69,8 @@ class Launches:
         """what the pointers of one launch point to, by the place of the parameter"""
         self._first_pass = FirstPass(self._values)
         self._misses_first_pass = False
+        self._conditions: dict[int, bool | None] = {}
+        """whether conditions around launches surely hold, by their order"""
 
     @property
     def nodes(self) -> tuple[Node, ...]:
@@ -111,10 +113,13 @@ class Launches:
         condition, branches = parts_of_if(parent)
         if child not in branches:
             return False
-        self._values.begin()
-        taken = self._values.truth(condition, None)
-        is_assumed = not all(each.startswith(NO_OPTION) for each in self._values.notes)
-        return taken is not None and not is_assumed and taken is not (child is branches[0])
+        if condition.order not in self._conditions:
+            self._values.begin()
+            taken = self._values.truth(condition, None)
+            is_assumed = not all(each.startswith(NO_OPTION) for each in self._values.notes)
+            self._conditions[condition.order] = None if is_assumed else taken
+        taken = self._conditions[condition.order]
+        return taken is not None and taken is not (child is branches[0])
 
     def _rank(self, function: Node) -> int:
         """Return how much is known of the calls of a function that holds a launch, which may be read several times.

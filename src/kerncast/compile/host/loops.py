@@ -14,18 +14,15 @@ if TYPE_CHECKING:
     from kerncast.compile.host.program import Program
 
 
+def body_of(loop: Node) -> Node:
+    """Return the statement that a loop repeats."""
+    return loop.children[0 if loop.kind == CursorKind.DO_STMT else -1]
+
+
 def is_in_past_loop(node: Node, moment: "Moment", one: "Pass | None" = None) -> bool:
     """Whether a node is in a loop that the moment is not in, but for one of which the pass is known."""
     inside = (parent for parent, _ in node.ancestors() if parent.kind in LOOPS)
     return any(not parent.holds(moment.order) for parent in inside if one is None or parent is not one.loop.node)
-
-
-def is_in_same_pass(node: Node, moment: "Moment") -> bool:
-    """Whether a node and a moment are in the body of one loop."""
-    for parent, child in node.ancestors():
-        if parent.kind in LOOPS and parent.holds(moment.order):
-            return child is parent.children[-1] and child.holds(moment.order)
-    return False
 
 
 def around(moment: "Moment") -> Iterator[tuple[Node, Node]]:

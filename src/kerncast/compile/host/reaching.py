@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from kerncast.compile.host.chances import Chance, Chances
 from kerncast.compile.host.jumps import LOOPS, is_excluded
-from kerncast.compile.host.loops import around, calls_change, is_in_past_loop, is_step_of
+from kerncast.compile.host.loops import around, body_of, calls_change, is_in_past_loop, is_step_of
 from kerncast.compile.host.moments import Frame, Moment
 from kerncast.compile.host.passes import Pass
 from kerncast.compile.host.program import SHARED_GLOBALS
 from kerncast.compile.host.tree import Call, Node
 from kerncast.compile.host.undecided import Undecided
-from kerncast.compile.host.writes import ANYHOW, POINTEE, Place, Step, Write, WriteKind, place_of
+from kerncast.compile.host.writes import ANYHOW, POINTEE, Place, Step, Write, WriteKind, happens_at, place_of
 
 if TYPE_CHECKING:
     from kerncast.compile.host.values import Values
@@ -102,7 +102,8 @@ class Reaching:
         if any(isinstance(each, Undecided) for each in possible):
             raise next(each for each in possible if isinstance(each, Undecided))
         if any(each != possible[0] for each in possible):
-            raise Undecided(f"it is given different values: {', '.join(map(_shown, possible[:4]))}")
+            shown = (str(each) if isinstance(each, int | float) else "a pointer" for each in possible[:4])
+            raise Undecided(f"it is given different values: {', '.join(shown)}")
         return possible[0]
 
     def _in_function(self, place: Place, moment: Moment, read: Read, possible: list[Any]) -> tuple[Any] | None:
@@ -137,7 +138,7 @@ class Reaching:
                     raise
                 value = error
             if chance is Chance.CERTAIN:
-                self._note_loop(write.place.path, place, moment)
+                self._note_loop(write.place.path, place, moment, write)
                 return (self.agreed([*possible, value]),)
             possible.append(value)
         active = self._active(moment)
@@ -239,10 +240,12 @@ class Reaching:
             return 0 if step == POINTEE else step
         return self._values.number(step, frame)
 
-    def _note_loop(self, path: tuple[Step, ...], place: Place, moment: Moment) -> None:
+    def _note_loop(self, path: tuple[Step, ...], place: Place, moment: Moment, last: Write | None = None) -> None:
         """Say so where a later pass of the loop around the moment would see another value."""
         for parent, _ in around(moment):
             if parent.kind not in LOOPS or parent.order in self._values.active:
+                continue
+            if last is not None and body_of(parent).holds(last.node.order):
                 continue
             if self._changes_later(parent, path, place, moment):
                 self._values.passes += 1
@@ -256,23 +259,19 @@ class Reaching:
             is_other = other.is_through and len(other.place.path) == len(place.path)
             if is_other or not loop.holds(other.node.order) or other.place.path != path[: len(other.place.path)]:
                 continue
-            if other.node.last >= moment.order or is_step_of(other.node, loop, moment):
-                return True
-            if is_excluded(other.node, moment.order):
+            is_later = other.node.last >= moment.order or is_step_of(other.node, loop, moment)
+            if is_later or is_excluded(other.node, moment.order):
                 return True
         is_local = self._is_local(place.root, moment.function)
         return not is_local and calls_change(self._program, loop, place.root, moment)
 
 
-def _when(write: Write) -> int:
-    """Return when a write happens: behind the call that it is an argument of, behind the value that it takes."""
-    return write.node.last if write.kind is not WriteKind.PASSED else write.node.order
-
-
 def _when_in(active: Pass | None, write: Write) -> tuple[int, int, int]:
     """Return what orders a write that is taken once among those of all passes of a loop."""
     is_inside = active is not None and active.loop.repeats(write.node.order)
-    return (active.loop.node.last, active.index, _when(write)) if active and is_inside else (_when(write), 0, 0)
+    return (
+        (active.loop.node.last, active.index, happens_at(write)) if active and is_inside else (happens_at(write), 0, 0)
+    )
 
 
 def _shares_loop(node: Node, active: Pass, moment: Moment) -> bool:
@@ -290,8 +289,4 @@ def _unrolled(
     is_before = loop.position(node.order) < loop.position(moment.order) and not node.holds(moment.order)
     last = len(passes) if active is None or not is_inside else active.index + is_before
     for one in passes[:last]:
-        yield (one.index, loop.position(_when(write))), one
-
-
-def _shown(value: Any) -> str:
-    return str(value) if isinstance(value, int | float) else "a pointer"
+        yield (one.index, loop.position(happens_at(write))), one

@@ -341,3 +341,8 @@ def field_keys(write: Write) -> Iterator[int]:
         target = target.children[0].plain
     if target.kind in {CursorKind.MEMBER_REF_EXPR, CursorKind.MEMBER_REF} and target.key:
         yield target.key
+
+
+def happens_at(write: Write) -> int:
+    """Return when a write happens: behind the call that it is an argument of, behind the value that it takes."""
+    return write.node.last if write.kind is not WriteKind.PASSED else write.node.order
