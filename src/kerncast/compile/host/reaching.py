@@ -253,7 +253,7 @@ class Reaching:
                 return
 
     def _changes_later(self, loop: Node, path: tuple[Step, ...], place: Place, moment: Moment) -> bool:
-        """Whether a loop changes a variable, not what it points to, behind a moment inside it or in a branch beside it."""
+        """Whether a loop changes a variable, not only what it points to, behind a moment in it or beside it."""
         for other in self._program.writes.get(place.root, ()):
             is_other = other.is_through and len(other.place.path) == len(place.path)
             if is_other or not loop.holds(other.node.order) or other.place.path != path[: len(other.place.path)]:
