@@ -144,13 +144,18 @@ def test_branches_exclude_one_another_and_options_move_on(
         "int n = 5; void run() { k<<<n, 32>>>(0, n); } int main() { while (n < 50) { run(); n *= 2; } }",
         "int n = 5; void grow() { n *= 2; } int main() { while (n < 50) { k<<<n, 32>>>(0, n); grow(); } }",
         "int n = 5; void run() { k<<<n, 32>>>(0, n); n *= 2; } int main() { while (n < 50) run(); }",
-        "int main() { int n = 5; while (n < 50) if (rand() == -1) n *= 2; else k<<<n, 32>>>(0, n); }",
     ],
 )
 def test_a_parameter_or_a_global_that_a_loop_changes_says_so(text: str, tmp_path: Path) -> None:
     (launch,) = launches_of(_BEFORE + text, tmp_path)
     assert launch.grid.value == (5,)
     assert launch.grid.notes == ("in the first pass of the loop of k.cu:5",)
+
+
+def test_what_the_other_branch_of_a_pass_before_may_have_set_is_not_stated(tmp_path: Path) -> None:
+    text = "int main() { int n = 5; while (n < 50) if (rand() == -1) n *= 2; else k<<<n, 32>>>(0, n); }"
+    (launch,) = launches_of(_BEFORE + text, tmp_path)
+    assert launch.grid.value == (None,)
 
 
 def test_enumerations_and_what_is_unknown_go_with_numbers(tmp_path: Path) -> None:

@@ -49,10 +49,13 @@ class Chances:
                 chance = found
         else:
             return chance
-        excluded = is_excluded(node, moment.order)
-        if excluded or is_step_of(node, parent, moment):
+        if is_step_of(node, parent, moment):
             return Chance.NEVER
-        return Chance.POSSIBLE if excluded is None and chance is Chance.CERTAIN else chance
+        excluded = is_excluded(node, moment.order)
+        if excluded and not any(each.kind in LOOPS for each, _ in parent.ancestors()):
+            return Chance.NEVER
+        # In a loop, the other branch may have been taken in an earlier pass.
+        return Chance.POSSIBLE if excluded is not False and chance is Chance.CERTAIN else chance
 
     def _chance_inside(  # noqa: PLR0911  each kind of statement is one case
         self, parent: Node, child: Node, moment: Moment

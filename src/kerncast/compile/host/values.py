@@ -368,12 +368,8 @@ class Values:
                 name = self.program.name_of(other.place.root)
                 raise Undecided(f"{name or 'it'} changes at {self.where(other.node)} behind what refers to it")
 
-    def _updated(self, write: Write, frame: Frame | None) -> Any:
+    def _updated(self, write: Write, frame: Frame | None) -> Number:
         before = self.at(write.place, Moment(write.node.order, write.node.function, frame), write.node.children[0])
-        return self.updated(write, before, frame)
-
-    def updated(self, write: Write, before: Any, frame: Frame | None) -> Number:
-        """Return what += and the like, ++ or -- make of a number; raises Undecided."""
         operator = operator_of(write.node.cursor)
         if write.value is None:
             sign = 1 if UNARY.get(operator) == "++" else -1
