@@ -227,10 +227,13 @@ def test_sources_that_cannot_be_read_together(kerncast: Run, write: Write, optio
 BY_MODE = """#include <cstdlib>
 __global__ void once(int n) {}
 __global__ void twice(int n) {}
+__global__ void each(int n) {}
 static void run_twice(int n) { twice<<<2, 32>>>(n); }
+template <int B> void run(int n) { each<<<4, B>>>(n); }
 int main(int argc, char **argv) {
   int mode = argc > 1 ? atoi(argv[1]) : 1;
   if (mode == 1) once<<<1, 32>>>(mode); else run_twice(mode);
+  switch (mode) { case 1: run<64>(mode); break; case 2: run<128>(mode); }
 }
 """
 
@@ -243,7 +246,8 @@ def test_a_launch_that_does_not_happen_is_left_out(kerncast: Run, write: Write, 
         text = (tmp_path / "launch.toml").read_text(encoding="utf-8")
         assert f'kernel = "{kept}"' in text
         assert f'kernel = "{left}"' not in text
+        assert f"block = [{64 if kept == 'once' else 128}]" in text
     asked = kerncast("init", "k.cu", "--argv", "1", "--kernel", "twice")
     assert 'kernel = "twice"' in asked.stdout
     open_ = kerncast("init", "k.cu")
-    assert open_.stdout.count("[[launch]]") == 2
+    assert open_.stdout.count("[[launch]]") == 3

@@ -189,3 +189,11 @@ def test_sources_that_cannot_be_read_are_refused(tmp_path: Path, monkeypatch: py
     with pytest.raises(InputError, match="33 times"):
         checked_sources(source, (source,) * 33)
     assert checked_sources(source, (source, tmp_path / "." / "k.cu")) == ()
+
+
+def test_qualifiers_of_parameters_are_no_part_of_the_linked_name(tmp_path: Path) -> None:
+    text = KERNEL + "void run(int n, float *x) { k<<<1, 32>>>(n); }\n"
+    hosts = {"main.cpp": "void run(const int n, float *__restrict__ x);\nint main() { run(7, 0); }\n"}
+    assert argument(launch_of(text, hosts, tmp_path), "n").value == 7
+    overload = {"main.cpp": "void run(long n, float *x);\nint main() { run(7, 0); }\n"}
+    assert argument(launch_of(text, overload, tmp_path), "n").value is None

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from clang.cindex import CursorKind
 
-from kerncast.compile.host.jumps import statements_with_labels
+from kerncast.compile.host.jumps import rows_of
 from kerncast.compile.host.libclang import constant
 from kerncast.compile.host.parameters import OF_FIRST_CALL
 from kerncast.compile.host.reaching import OF_FIRST_ROUND
@@ -55,7 +55,7 @@ class FirstPass:
                     return True
             elif parent.kind == CursorKind.SWITCH_STMT and child is not parent.children[0]:
                 self._values.begin()
-                if _switches_to(self._values, parent, node) is False and self._is_of_first():
+                if switches_to(self._values, parent, node) is False and self._is_of_first():
                     return True
             elif parent.kind == CursorKind.COMPOUND_STMT:
                 before = parent.children[: parent.children.index(child)]
@@ -88,13 +88,15 @@ def _last(branch: Node) -> Node:
     return branch.children[-1] if branch.kind == CursorKind.COMPOUND_STMT and branch.children else branch
 
 
-def _switches_to(values: "Values", switch: Node, node: Node) -> bool | None:
+def switches_to(values: "Values", switch: Node, node: Node) -> bool | None:
     """Whether a switch runs a node inside it; None where that is not known."""
     try:
         value = values.number(switch.children[0], None)
     except (Undecided, LookupError):
         return None
-    rows = list(statements_with_labels(switch.children[-1]))
+    rows = rows_of(switch)
+    if rows is None:
+        return None
     cases = [constant(label.cursor) for labels, _ in rows for label in labels if label is not None]
     if None in cases:
         return None

@@ -10,7 +10,6 @@ from clang.cindex import Cursor, CursorKind, TemplateArgumentKind, Type, TypeKin
 
 from kerncast.compile.host.arithmetic import converted, is_whole
 from kerncast.compile.host.buffers import buffer_text, struct_text, with_shared_memory
-from kerncast.compile.host.chances import NO_OPTION
 from kerncast.compile.host.contents import Contents
 from kerncast.compile.host.device_globals import DeviceGlobals
 from kerncast.compile.host.first_pass import FirstPass, is_of_first
@@ -18,7 +17,8 @@ from kerncast.compile.host.instances import Candidate, merged
 from kerncast.compile.host.libclang import overloaded, parameter_types, written_at
 from kerncast.compile.host.memory import Function, Memory
 from kerncast.compile.host.program import Program
-from kerncast.compile.host.tree import Call, Node, parts_of_if
+from kerncast.compile.host.reached import Reached
+from kerncast.compile.host.tree import Call, Node
 from kerncast.compile.host.undecided import Undecided
 from kerncast.compile.host.values import Values
 from kerncast.compile.host.writes import place_of
@@ -69,8 +69,7 @@ class Launches:
         """what the pointers of one launch point to, by the place of the parameter"""
         self._first_pass = FirstPass(self._values)
         self._misses_first_pass = False
-        self._conditions: dict[int, bool | None] = {}
-        """whether conditions around launches surely hold, by their order"""
+        self._reached = Reached(self._values)
 
     @property
     def nodes(self) -> tuple[Node, ...]:
@@ -88,7 +87,7 @@ class Launches:
         macros: dict[tuple[str, int, str], str] = {}
         for site in self._sites():
             node = site.call.node
-            launch = replace(self._launch(site), is_reached=self._is_reached(node))
+            launch = replace(self._launch(site), is_reached=self._reached.may_happen(node))
             key = (node.file, written_at(node.cursor.extent.start), launch.kernel)
             if launch.kernel == UNDECIDED:
                 macro = launch.written.partition("(")[0]  # one block stands for all that a macro launches
@@ -96,30 +95,6 @@ class Launches:
                 macros[key] = macro
             found.setdefault(key, []).append(Candidate(self._rank(node.function), node, launch))
         return tuple(merged(self._program, found[key]) for key in sorted(found, key=lambda key: key[:2]))
-
-    def _is_reached(self, node: Node, seen: frozenset[int] = frozenset()) -> bool:
-        """Whether a launch, or a call that leads to one, may happen: no branch around it is known not to be taken."""
-        if any(self._is_left_out(*each) for each in node.ancestors()):
-            return False
-        function = node.function
-        calls = self._program.calls.get(function.key, ()) if function.order not in seen else ()
-        deeper = seen | {function.order}
-        return not calls or any(self._is_reached(call.node, deeper) for call in calls)
-
-    def _is_left_out(self, parent: Node, child: Node) -> bool:
-        """Whether a child is a branch of which it is known that it is not taken."""
-        if parent.kind != CursorKind.IF_STMT:
-            return False
-        condition, branches = parts_of_if(parent)
-        if child not in branches:
-            return False
-        if condition.order not in self._conditions:
-            self._values.begin()
-            taken = self._values.truth(condition, None)
-            is_assumed = not all(each.startswith(NO_OPTION) for each in self._values.notes)
-            self._conditions[condition.order] = None if is_assumed else taken
-        taken = self._conditions[condition.order]
-        return taken is not None and taken is not (child is branches[0])
 
     def _rank(self, function: Node) -> int:
         """Return how much is known of the calls of a function that holds a launch, which may be read several times.

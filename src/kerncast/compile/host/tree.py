@@ -11,7 +11,6 @@ from typing import Any
 from clang.cindex import Cursor, CursorKind, LinkageKind, StorageClass, Type, TypeKind, conf
 
 from kerncast.compile.host.libclang import constant, identity, is_declared_here, is_stand_in
-from kerncast.compile.source.parsing import qualified_name
 
 #: Nodes of all functions together, and of one list of initial values; what is beyond is left out.
 _MOST_NODES = 400_000
@@ -234,7 +233,7 @@ class Tree:
         self._linked: dict[str, list[Node]] = {}
         for function in self.functions.values():
             if function.cursor.linkage == LinkageKind.EXTERNAL:
-                self._linked.setdefault(qualified_name(function.cursor), []).append(function)
+                self._linked.setdefault(function.cursor.mangled_name, []).append(function)
 
     def definition(self, target: Cursor) -> Node | None:
         """Return the function that a declaration stands for, in the source that names it or in another one."""
@@ -242,11 +241,8 @@ class Tree:
         if found is not None or target.kind not in FUNCTIONS:
             return found
         unit = target.translation_unit
-        same = [
-            each for each in self._linked.get(qualified_name(target), ()) if each.cursor.translation_unit is not unit
-        ]
-        # Functions of C have no types of parameters there: what C++ does not mangle is found by its name.
-        return next((each for each in same if each.cursor.get_usr() == target.get_usr()), None)
+        same = self._linked.get(target.mangled_name, ())
+        return next((each for each in same if each.cursor.translation_unit is not unit), None)
 
     def _add(self, cursor: Cursor) -> None:
         if cursor.kind in FUNCTIONS:
