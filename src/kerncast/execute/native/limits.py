@@ -13,6 +13,8 @@ _STACK_BYTES = 16 * 2**20
 #: Without optimisation each value has its own place on the stack. Measured: up to nine bytes per character, with SSE2.
 _STACK_BYTES_PER_CHARACTER = 32
 _STARTING = threading.Lock()
+#: pthread_create gives EAGAIN where resources are short for the moment, too.
+_STARTS, _PAUSE_SECONDS = 5, 0.1
 
 
 class TooLargeError(Exception):
@@ -55,9 +57,18 @@ def _start(function: Callable[[], object], text_size: int) -> threading.Thread:
         size = _STACK_BYTES + _STACK_BYTES_PER_CHARACTER * text_size
         before = threading.stack_size(-(-size // 2**20) * 2**20)
         try:
-            thread.start()
-        except RuntimeError:
-            raise BudgetExceededError("no thread can be started: too little memory is left") from None
+            _start_patiently(thread)
         finally:
             threading.stack_size(before)
     return thread
+
+
+def _start_patiently(thread: threading.Thread) -> None:
+    for attempt in range(_STARTS):
+        try:
+            thread.start()
+        except RuntimeError:
+            time.sleep(_PAUSE_SECONDS * attempt)
+        else:
+            return
+    raise BudgetExceededError("no thread can be started: too little memory is left")
