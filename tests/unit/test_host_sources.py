@@ -126,10 +126,9 @@ def test_what_a_source_that_is_not_read_may_change_is_noted(text: str, note: str
 
 
 def read(source: Path, *hosts: Path) -> list[object]:
-    request = {"source": str(source), "include_dirs": [], "defines": [], "standard": "c++17", "arguments": None}
-    launches: list[dict[str, object]] = host_launches(request | {"hosts": [[str(host), []] for host in hosts]})[
-        "launches"
-    ]
+    request: dict[str, object] = {"source": str(source), "include_dirs": [], "defines": [], "standard": "c++17"}
+    request |= {"arguments": None, "hosts": [[str(host), []] for host in hosts]}
+    launches: list[dict[str, object]] = host_launches(request)["launches"]
     return [each["kernel"] for each in launches]
 
 

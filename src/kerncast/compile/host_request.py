@@ -29,42 +29,52 @@ def read_host_code(
     ``arguments`` is the command line of the program, without its name; ``kernels`` selects by name; ``hosts`` are
     further sources of the program, such as the one with main.
     """
-    options = build_options(request.source)
-    macros: tuple[tuple[str, str], ...] = ()
-    if options is not None:
-        sources = (request.source, *hosts)
-        headers = [header for each in sources for header in headers_of(each, _folders(request, each))]
-        macros = _named(macros_not_given(request, options), (*sources, *headers))
-    further = [(str(host), [str(each) for each in _folders(request, host)]) for host in hosts]
-    whole = replace(request, include_dirs=_folders(request, request.source), defines=(*request.defines, *macros))
-    reply = run_task("host", whole, arguments=None if arguments is None else list(arguments), hosts=further)
+    macros = _macros(request, hosts)
+    reply = run_task(
+        "host",
+        replace(request, include_dirs=_folders(request, request.source), defines=(*request.defines, *macros)),
+        arguments=None if arguments is None else list(arguments),
+        hosts=[(str(host), [str(each) for each in _folders(request, host)]) for host in hosts],
+    )
     signatures = tuple(signature_from(each) for each in reply["kernels"])
     launches = tuple(_told_apart(_launch(each), signatures) for each in reply["launches"])
     if hosts:  # they may launch kernels of their own
         own = {each.name for each in signatures} | {UNDECIDED}
         launches = tuple(each for each in launches if _is_in(_base(each.kernel), own))
     if not signatures and not launches:
-        others = ", ".join(each.as_posix() for each in kernels_elsewhere(request.source, hosts))
-        raise CompileError(
-            "no kernel found",
-            where=str(request.source),
-            cure="Mark the function that a GPU is to run with __global__, or name the file that holds it"
-            f"{f', such as {others}, and this one with --host' if others else ''}.",
-        )
+        raise _no_kernel(request.source, hosts)
     names = _selected(kernels, signatures, launches)
-    left_out = () if kernels else tuple(each for each in launches if not each.is_reached)
     launched = {_base(each.kernel) for each in launches}
-    launches += tuple(
+    left_out = [] if kernels else [each for each in launches if not each.is_reached]
+    launches = tuple(each for each in launches if kernels or each.is_reached) + tuple(
         _told_apart(_never_launched(each), signatures) for each in signatures if not _is_in(each.name, launched)
     )
     return HostProgram(
         tuple(each for each in signatures if names is None or _is_in(each.name, names)),
-        tuple(
-            each for each in launches if each not in left_out and (names is None or _is_in(_base(each.kernel), names))
-        ),
+        tuple(each for each in launches if names is None or _is_in(_base(each.kernel), names)),
         (*reply["caveats"], *map(_unreached, left_out), *callers_elsewhere(request.source, hosts, reply["uncalled"])),
         macros,
     )
+
+
+def _no_kernel(source: Path, hosts: Sequence[Path]) -> CompileError:
+    others = ", ".join(each.as_posix() for each in kernels_elsewhere(source, hosts))
+    such = f", such as {others}, and this one with --host" if others else ""
+    return CompileError(
+        "no kernel found",
+        where=str(source),
+        cure=f"Mark the function that a GPU is to run with __global__, or name the file that holds it{such}.",
+    )
+
+
+def _macros(request: CompileRequest, hosts: Sequence[Path]) -> tuple[tuple[str, str], ...]:
+    """Return the macros of the Makefile that a source of the program, or a header of one, names."""
+    options = build_options(request.source)
+    if options is None:
+        return ()
+    sources = (request.source, *hosts)
+    headers = [header for each in sources for header in headers_of(each, _folders(request, each))]
+    return _named(macros_not_given(request, options), (*sources, *headers))
 
 
 def _folders(request: CompileRequest, source: Path) -> tuple[Path, ...]:
