@@ -141,6 +141,12 @@ def parameters(kernel: CompiledKernel) -> tuple[Parameter, ...]:
     return kernel.signature.parameters
 
 
+@pytest.mark.parametrize("architecture", ["sm_35", "sm_90"])
+def test_functions_of_cmath_are_in_std_without_it_as_nvcc_has_them(tmp_path: Path, architecture: str) -> None:
+    text = 'extern "C" __global__ void k(float *x) { x[0] = std::exp(x[1]); }\n'
+    assert "ex2.approx" in compile_text(tmp_path, text, architecture).ptx
+
+
 def test_types_that_come_along_with_other_headers(tmp_path: Path) -> None:
     text = """#include <cuda_fp8.h>
 template <typename T> struct Parameters { T *data; int n; };

@@ -74,4 +74,7 @@ typedef unsigned long ulong;
 #define EXIT_FAILURE 1
 namespace std {}
 static __inline__ __device__ const char *cudaGetErrorString(cudaError_t) { return "a CUDA error"; }
+#ifndef KERNCAST_PARSE
+#include <cmath>
+#endif
 """
