@@ -162,8 +162,11 @@ def _with_taken(request: BlockRequest, limiter: Limiter, taken: int) -> BlockReq
 def _larger_carveout(request: BlockRequest, a: Architecture, preferred_bytes: int | None, wanted: int) -> int | None:
     if preferred_bytes is None or a.shared_carveouts_bytes is None:
         return None
-    needed = wanted * allocated_shared_bytes(request, a)
-    return next((size for size in a.shared_carveouts_bytes if size >= max(needed, preferred_bytes)), None)
+    for size in a.shared_carveouts_bytes:
+        limit = occupancy(request, a, size).limit(Limiter.SHARED_MEMORY)
+        if size >= preferred_bytes and (limit is None or limit >= wanted):
+            return size
+    return None  # what a block asks for is beyond all of them, or beyond what one block may have
 
 
 def _sized(request: BlockRequest, a: Architecture, preferred_bytes: int | None, threads: int) -> BlockSize:

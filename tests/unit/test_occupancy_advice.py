@@ -55,6 +55,17 @@ def test_what_one_more_block_needs(request_: BlockRequest, blocks: int, changes:
     assert more.carveout_bytes is None
 
 
+def test_no_carveout_helps_a_block_that_asks_for_more_than_a_block_may_have() -> None:
+    chip = load_architecture("sm_37")
+    smallest = preferred_bytes(CarveoutWish(cache_config="l1"), chip)
+    beyond = one_more_block(BlockRequest(32, 16, 0, chip.shared_bytes_per_block + 1, 0), chip, smallest)
+    assert beyond is not None
+    assert (beyond.changes[0].at_most, beyond.carveout_bytes) == (chip.shared_bytes_per_block, None)
+    within = one_more_block(BlockRequest(32, 16, 0, chip.shared_bytes_per_block, 0), chip, smallest)
+    assert within is not None
+    assert within.carveout_bytes == 98304  # two blocks of 48 KiB
+
+
 def test_fewer_barriers_hold_one_more_block() -> None:
     more = one_more_block(BlockRequest(32, 16, barriers=16), HOPPER)
     assert more is not None
