@@ -29,12 +29,13 @@ def read_host_code(
     ``arguments`` is the command line of the program, without its name; ``kernels`` selects by name; ``hosts`` are
     further sources of the program, such as the one with main.
     """
-    macros = _macros(request, hosts)
+    folders = {source: _folders(request, source) for source in (request.source, *hosts)}
+    macros = _macros(request, folders)
     reply = run_task(
         "host",
-        replace(request, include_dirs=_folders(request, request.source), defines=(*request.defines, *macros)),
+        replace(request, include_dirs=folders[request.source], defines=(*request.defines, *macros)),
         arguments=None if arguments is None else list(arguments),
-        hosts=[(str(host), [str(each) for each in _folders(request, host)]) for host in hosts],
+        hosts=[(str(host), [str(each) for each in folders[host]]) for host in hosts],
     )
     signatures = tuple(signature_from(each) for each in reply["kernels"])
     launches = tuple(_told_apart(_launch(each), signatures) for each in reply["launches"])
@@ -67,14 +68,16 @@ def _no_kernel(source: Path, hosts: Sequence[Path]) -> CompileError:
     )
 
 
-def _macros(request: CompileRequest, hosts: Sequence[Path]) -> tuple[tuple[str, str], ...]:
-    """Return the macros of the Makefile that a source of the program, or a header of one, names."""
+def _macros(request: CompileRequest, folders: dict[Path, tuple[Path, ...]]) -> tuple[tuple[str, str], ...]:
+    """Return the macros of the Makefile that a source of the program, or a header of one, names.
+
+    ``folders`` are those of headers, by source.
+    """
     options = build_options(request.source)
     if options is None:
         return ()
-    sources = (request.source, *hosts)
-    headers = [header for each in sources for header in headers_of(each, _folders(request, each))]
-    return _named(macros_not_given(request, options), (*sources, *headers))
+    headers = [header for source, each in folders.items() for header in headers_of(source, each)]
+    return _named(macros_not_given(request, options), (*folders, *headers))
 
 
 def _folders(request: CompileRequest, source: Path) -> tuple[Path, ...]:

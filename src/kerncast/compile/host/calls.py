@@ -117,7 +117,7 @@ class Calls:
         end = Moment(callee.last + 1, callee, inner)
         if write.argument == ANYHOW:
             return values.at(Place(write.place.root, rest), end)
-        parameters = [each for each in callee.children if each.kind == CursorKind.PARM_DECL]
+        parameters = callee.parameters
         if not 0 <= write.argument < len(parameters):
             raise LookupError
         key = parameters[write.argument].key

@@ -11,7 +11,7 @@ from kerncast.compile.host.libclang import operator_of
 from kerncast.compile.host.loops import is_in_past_loop, is_step_of
 from kerncast.compile.host.moments import Moment
 from kerncast.compile.host.options import asks_for_options
-from kerncast.compile.host.tree import Node, parts_of_if
+from kerncast.compile.host.tree import Node, last_statement, parts_of_if
 
 if TYPE_CHECKING:
     from kerncast.compile.host.values import Values
@@ -121,7 +121,7 @@ class Chances:
 
     def _leaves(self, branch: Node, moment: Moment) -> bool:
         """Whether a branch ends the program, or the function while the moment is inside it."""
-        last = branch.children[-1] if branch.kind == CursorKind.COMPOUND_STMT and branch.children else branch
+        last = last_statement(branch)
         if self._jumps.escapes(branch, last, moment.function, moment.order):
             return False
         if last.plain.call is not None and last.plain.call.name in ENDING:

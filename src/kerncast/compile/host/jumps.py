@@ -4,6 +4,7 @@ from collections.abc import Container, Iterator
 
 from clang.cindex import CursorKind
 
+from kerncast.compile.host.libclang import constant
 from kerncast.compile.host.tree import Node, parts_of_if
 
 _LEAVING = {CursorKind.RETURN_STMT, CursorKind.CXX_THROW_EXPR, CursorKind.GOTO_STMT}
@@ -35,6 +36,19 @@ def rows_of(switch: Node) -> list[tuple[list[Node | None], Node]] | None:
     ]
     is_plain = all(len(each.children) == (2 if each.kind == CursorKind.CASE_STMT else 1) for each in labels)
     return rows if is_plain and len(labels) == sum(len(each) for each, _ in rows) else None
+
+
+def entry_of(switch: Node, value: float) -> int | None:
+    """Return the order of the statement that a switch jumps to, one behind the switch where no case is meant.
+
+    None where labels stand elsewhere, or their values are not known.
+    """
+    rows = rows_of(switch)
+    if rows is None:
+        return None
+    cases = {constant(each.cursor): row.order for labels, row in rows for each in labels if each is not None}
+    default = next((row.order for labels, row in rows if None in labels), switch.last + 1)
+    return None if None in cases else cases.get(value, default)
 
 
 def breaks_of(switch: Node) -> Iterator[Node]:

@@ -10,6 +10,7 @@ from clang.cindex import Cursor, CursorKind, TemplateArgumentKind, Type, TypeKin
 
 from kerncast.compile.host.arithmetic import converted, is_whole
 from kerncast.compile.host.buffers import buffer_text, struct_text, with_shared_memory
+from kerncast.compile.host.conditions import Conditions
 from kerncast.compile.host.contents import Contents
 from kerncast.compile.host.device_globals import DeviceGlobals
 from kerncast.compile.host.first_pass import FirstPass, is_of_first
@@ -67,9 +68,10 @@ class Launches:
         self._texts: dict[str, bytes] = {}
         self._memories: dict[int, Memory] = {}
         """what the pointers of one launch point to, by the place of the parameter"""
-        self._first_pass = FirstPass(self._values)
+        conditions = Conditions(self._values)
+        self._first_pass = FirstPass(program, conditions)
         self._misses_first_pass = False
-        self._reached = Reached(self._values)
+        self._reached = Reached(program, conditions)
 
     @property
     def nodes(self) -> tuple[Node, ...]:

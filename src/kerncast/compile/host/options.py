@@ -107,7 +107,7 @@ class OptionCalls:
             if write.call is not None and write.call.name in GETOPT:
                 continue
             callee = program.callee(write.call) if write.call is not None and write.is_through else None
-            parameters = [each for each in callee.children if each.kind == CursorKind.PARM_DECL] if callee else []
+            parameters = callee.parameters if callee else []
             if not 0 <= write.argument < len(parameters) or depth >= _MOST_CALLS:
                 return False
             parameter = parameters[write.argument]

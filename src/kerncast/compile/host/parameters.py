@@ -2,8 +2,6 @@
 
 from typing import TYPE_CHECKING, Any
 
-from clang.cindex import CursorKind
-
 from kerncast.compile.host.command_line import PROGRAM
 from kerncast.compile.host.moments import Frame, Moment
 from kerncast.compile.host.options import may_be_reordered
@@ -113,6 +111,6 @@ class Parameters:
 
 
 def _parameter_of_nobody(function: Node, which: int) -> str:
-    names = [each.name for each in function.children if each.kind == CursorKind.PARM_DECL]
+    names = [each.name for each in function.parameters]
     name = names[which] if which < len(names) else "?"
     return f"{name} is a parameter of {function.name}, which nothing here calls"

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from clang.cindex import CursorKind
 
 from kerncast.compile.host.arithmetic import BINARY
-from kerncast.compile.host.jumps import ENDING, LOOPS, breaks_of, jumps_of, rows_of
-from kerncast.compile.host.libclang import constant, operator_of
+from kerncast.compile.host.jumps import ENDING, LOOPS, breaks_of, entry_of, jumps_of
+from kerncast.compile.host.libclang import operator_of
 from kerncast.compile.host.moments import Frame, Moment
 from kerncast.compile.host.options import SET_BY_GETOPT, OptionCalls
 from kerncast.compile.host.tree import Call, Node, parts_of_if
@@ -282,24 +282,15 @@ class Passes:
 
     def _switches_to(self, one: Pass, switch: Node, node: Node) -> bool | None:
         """Whether a switch runs a node inside it; None where that is not known."""
-        rows = rows_of(switch)
-        if rows is None:
-            return None
         try:
-            value = self._values.number(switch.children[0], one.frame)
+            begin = entry_of(switch, self._values.number(switch.children[0], one.frame))
         except (Undecided, LookupError):
             return None
-        cases = [[None if label is None else constant(label.cursor) for label in labels] for labels, _ in rows]
-        first = [which for which, row in enumerate(cases) if value in row]
-        first = first or [which for which, (labels, _) in enumerate(rows) if None in labels]
-        if not first:
-            return False
-        begin = rows[first[0]][1]
-        if node.order < begin.order:
-            return False
+        if begin is None or node.order < begin:
+            return None if begin is None else False
         found: bool | None = True
         for jump in breaks_of(switch):
-            if begin.order <= jump.order < node.order:
+            if begin <= jump.order < node.order:
                 is_taken = self.reaches(one, jump)
                 if is_taken:
                     return False

@@ -134,7 +134,7 @@ class Program:
         """Return the name of a variable by its key; empty where it is not known."""
         if root in self.parameters:
             function, which = self.parameters[root]
-            return [each for each in function.children if each.kind == CursorKind.PARM_DECL][which].name
+            return function.parameters[which].name
         node = self.locals.get(root) or self.tree.globals.get(root)
         return node.name if node is not None else ""
 
@@ -152,8 +152,7 @@ class Program:
         return self._called_in.get(function.order, [])
 
     def _index(self, function: Node) -> None:
-        parameters = [each for each in function.children if each.kind == CursorKind.PARM_DECL]
-        for place, parameter in enumerate(parameters):
+        for place, parameter in enumerate(function.parameters):
             self.parameters[parameter.key] = (function, place)
         for node in function.walk():
             is_declared = node.kind == CursorKind.VAR_DECL and node is not function

@@ -86,6 +86,11 @@ class Node:
             node = node.parent
         return node
 
+    @property
+    def parameters(self) -> "list[Node]":
+        """The parameters that a function declares."""
+        return [each for each in self.children if each.kind == CursorKind.PARM_DECL]
+
     def holds(self, order: int) -> bool:
         """Whether the node of this order is inside this one, or is this one."""
         return self.order <= order <= self.last
@@ -195,6 +200,11 @@ def measures_unknown(node: Node) -> bool:
     sizes = (each for each in node.walk() if each.kind == CursorKind.CXX_UNARY_EXPR)
     parts = [part for each in sizes for part in each.walk() if part is not each]
     return any(is_declared_here(part.cursor.type) or is_stand_in(part.meant) for part in parts)
+
+
+def last_statement(branch: Node) -> Node:
+    """Return the last statement of a branch, which may stand in braces."""
+    return branch.children[-1] if branch.kind == CursorKind.COMPOUND_STMT and branch.children else branch
 
 
 def parts_of_if(node: Node) -> tuple[Node, list[Node]]:

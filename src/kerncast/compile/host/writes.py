@@ -254,7 +254,7 @@ def _first_receiver(node: Node) -> Node:
 
 def _addressed(call: Call, callee: Node | None) -> Iterator[Write]:
     """Yield a write of each variable whose address, or a reference to it, is passed."""
-    parameters = [each for each in callee.children if each.kind == CursorKind.PARM_DECL] if callee else []
+    parameters = callee.parameters if callee else []
     by_reference = call.name in {"swap", "operator>>", "exchange"}
     for which, argument in enumerate(call.arguments):
         plain, is_through = argument.plain, False
