@@ -5,8 +5,7 @@ ptxas refuses them too; PTX that was never seen by it may hold anything.
 
 from kerncast.errors import UnsupportedError
 from kerncast.execute.forms import NEEDED
-from kerncast.ptx import Function
-from kerncast.ptx.module import TYPE_BITS, Instruction, Register
+from kerncast.ptx.module import TYPE_BITS, Function, Instruction, Register
 
 _WIDTHS = {"v2", "v4", "v8"}
 _COMBINATIONS = {"and", "or", "xor"}

@@ -5,8 +5,9 @@ from abc import abstractmethod
 from dataclasses import replace
 from typing import ClassVar
 
+from kerncast.architecture import WARP_SIZE
 from kerncast.errors import InputError, LaunchError, MissingEvidenceError, UnsupportedError
-from kerncast.gpu import GPU, WARP_SIZE
+from kerncast.gpu import GPU
 from kerncast.launch import Launch
 from kerncast.models.base import Case, Estimate, Model
 from kerncast.models.convolution_equations import (

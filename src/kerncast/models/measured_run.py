@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass
 
+from kerncast.count import Count
 from kerncast.errors import MissingEvidenceError
 from kerncast.gpu import GPU
-from kerncast.kernel_profile import Count, KernelProfile
+from kerncast.kernel_profile import KernelProfile
 from kerncast.models.base import Case
 from kerncast.prediction import Timing
 from kerncast.source_run import SourceRun

@@ -20,7 +20,7 @@ from kerncast.ptx.scopes import Scope
 from kerncast.ptx.variables import parse_prototype, parse_variable
 
 _SPACES = {".local", ".shared", ".param", ".const", ".global"}
-_DEPTH_LIMIT = 2500
+_DEEPEST_SCOPE = 2500
 _TABLES = {".branchtargets", ".calltargets", ".callprototype"}
 
 
@@ -65,7 +65,7 @@ class BodyParser:
 
     def _open_scope(self) -> None:
         depth = self.scope.depth + 1 if self.scope else 0
-        if depth > _DEPTH_LIMIT:
+        if depth > _DEEPEST_SCOPE:
             raise self.cursor.error("braces are nested too deeply")
         self.scope = Scope(f"@{self.scope_count}" if self.scope_count else "", self.scope, depth)
         self.scope_count += 1

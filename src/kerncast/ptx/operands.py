@@ -19,7 +19,7 @@ from kerncast.ptx.module import (
 )
 from kerncast.ptx.scopes import Scope
 
-_DEPTH_LIMIT = 8
+_DEEPEST_OPERAND = 8
 _SPECIAL = re.compile(
     r"%((tid|ntid|ctaid|nctaid|clusterid|nclusterid|cluster_ctaid|cluster_nctaid)(\.[xyzw])?|laneid|warpid|nwarpid"
     r"|smid|nsmid|gridid|clock|clock_hi|clock64|globaltimer(_lo|_hi)?|lanemask_(eq|lt|le|gt|ge)|total_smem_size"
@@ -32,7 +32,7 @@ _SPECIAL = re.compile(
 def parse_operand(cursor: Cursor, scope: Scope, depth: int = 0) -> Operand:
     """Read one operand; ``depth`` is how many braces stand around it."""
     if cursor.accept("{"):
-        if depth == _DEPTH_LIMIT:
+        if depth == _DEEPEST_OPERAND:
             raise cursor.error("braces are nested too deeply")
         return Vector(parse_list(cursor, scope, "}", depth + 1))
     if cursor.accept("["):

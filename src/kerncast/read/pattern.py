@@ -14,7 +14,7 @@ _LONGEST_PATTERN = 300
 _LONGEST_TEXT = 8192
 #: (a{100}){100} is short, and its graph is not.
 _MOST_STATES = 3000
-_MOST_NESTED = 30
+_MOST_NESTED_GROUPS = 30
 _CLASS = re.compile(r"\[\^?\]?(?:\\.|[^\]\\])*\]")
 _COUNTS = re.compile(r"\{(\d{1,4})(,?)(\d{0,4})\}")
 _SUFFIXES = {"*": (0, None), "+": (1, None), "?": (0, 1)}
@@ -175,7 +175,7 @@ class Pattern:
 
     def _group(self) -> tuple[int, list[int]]:
         self._depth += 1
-        if self._depth > _MOST_NESTED:
+        if self._depth > _MOST_NESTED_GROUPS:
             raise _fault(self._text, "nests too many groups")
         self._at += 3 if self._text.startswith("(?:", self._at) else 1
         if self._peek() == "?":

@@ -45,8 +45,8 @@ def draw_correlation(found: Correlation, names: tuple[str, ...] | None = None) -
     with drawing():
         figure = Figure(figsize=(2 * side + _LABEL_INCHES + 1.2, side + _LABEL_INCHES + 0.4), layout="constrained")
         left, right = figure.subplots(1, 2, sharey=True)
-        _draw(left, "Pearson", found.names, found.pearson)
-        image = _draw(right, "Spearman", found.names, found.spearman)
+        _draw_matrix(left, "Pearson", found.names, found.pearson)
+        image = _draw_matrix(right, "Spearman", found.names, found.spearman)
         figure.colorbar(image, ax=[left, right], shrink=0.8, aspect=40, label="correlation")
     return figure
 
@@ -60,7 +60,7 @@ def _shown(found: Correlation, names: tuple[str, ...] | None) -> Correlation:
     return Correlation((*names, found.names[time]), pearson, spearman)
 
 
-def _draw(panel: "Axes", title: str, names: tuple[str, ...], matrix: Floats) -> "AxesImage":
+def _draw_matrix(panel: "Axes", title: str, names: tuple[str, ...], matrix: Floats) -> "AxesImage":
     image = panel.imshow(matrix, cmap="RdBu_r", vmin=-1, vmax=1)
     labels = [_shortened(name) for name in names]
     panel.set_xticks(range(len(names)), labels, rotation=90, fontsize=7)

@@ -49,7 +49,7 @@ def fact_table(facts: Sequence[Fact], sources: Sequence[str]) -> Table:
     rows = tuple(
         (
             fact.key,
-            _UNKNOWN if fact.value is None else _value(fact),
+            _UNKNOWN if fact.value is None else _value_text(fact),
             fact.status.value.partition("-")[0],
             " ".join(map(str, sorted(1 + sources.index(source) for source in fact.sources))),
         )
@@ -96,6 +96,6 @@ def _rounded(value: float) -> str:
     return f"{value:,.0f}" if value >= _THOUSAND else f"{value:.3g}"
 
 
-def _value(fact: Fact) -> str:
+def _value_text(fact: Fact) -> str:
     value = ", ".join(map(str, fact.value)) if isinstance(fact.value, tuple) else str(fact.value)
     return value if fact.unit in {"1", "year"} else f"{value} {fact.unit}"

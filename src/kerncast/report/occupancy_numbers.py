@@ -42,7 +42,7 @@ def occupancy_object(case: OccupancyCase, *, with_curves: bool = False) -> dict[
         },
         "reason": case.reason,
         "carveout": _carveout(case.carveout, case.preferred_bytes),
-        "one_more_block": _one_more(case.one_more),
+        "one_more_block": _one_more_json(case.one_more),
         "best_block_size": _best(case),
         "smaller_block_size": _block_size(smaller),
         "larger_block_size": _block_size(larger),
@@ -89,7 +89,7 @@ def _carveout(found: Carveout | None, preferred_bytes: int | None) -> dict[str, 
     }
 
 
-def _one_more(found: OneMore | None) -> dict[str, Any] | None:
+def _one_more_json(found: OneMore | None) -> dict[str, Any] | None:
     if found is None:
         return None
     return {

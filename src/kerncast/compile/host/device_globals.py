@@ -15,7 +15,7 @@ from kerncast.compile.source.parsing import qualified_name
 from kerncast.compile.source.signatures import parameter_of
 from kerncast.launch import ELEMENT_BYTES
 
-_COPYING = {"cudaMemcpyToSymbol", "cudaMemcpyToSymbolAsync", "hipMemcpyToSymbol", "hipMemcpyToSymbolAsync"}
+_COPYING_TO_SYMBOL = {"cudaMemcpyToSymbol", "cudaMemcpyToSymbolAsync", "hipMemcpyToSymbol", "hipMemcpyToSymbolAsync"}
 _ARRAYS = {TypeKind.CONSTANTARRAY}
 
 
@@ -26,7 +26,9 @@ class DeviceGlobals:
         self._values = values
         self._copies: dict[int, tuple[Cursor, list[Call]]] = {}
         for call in values.program.every_call:
-            meant = call.arguments[0].plain.meant if call.name in _COPYING and len(call.arguments) > 1 else None
+            meant = (
+                call.arguments[0].plain.meant if call.name in _COPYING_TO_SYMBOL and len(call.arguments) > 1 else None
+            )
             if meant is not None and meant.kind == CursorKind.VAR_DECL and qualified_name(meant) not in literal:
                 self._copies.setdefault(int(meant.hash), (meant, []))[1].append(call)
 

@@ -3,8 +3,8 @@
 import re
 
 _FIELD = re.compile(r"%(?P<skip>\*)?(?P<width>\d+)?(?:hh?|ll?|[zjt])?(?P<kind>[dufeg])|(?P<space>\s+)|(?P<letter>[^%])")
-_WHOLE = re.compile(r"[+-]?\d+")
-_REAL = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
+_SCANNED_WHOLE = re.compile(r"[+-]?\d+")
+_SCANNED_REAL = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
 _SPACE = re.compile(r"\s*")
 
 
@@ -30,13 +30,13 @@ def scanned(text: str, pattern: str) -> list[int | float] | None:
         place = _end(_SPACE, text, place)
         if field["space"] is not None:
             continue
-        shape = _REAL if field["kind"] in "feg" else _WHOLE
+        shape = _SCANNED_REAL if field["kind"] in "feg" else _SCANNED_WHOLE
         read = shape.match(text, place, place + int(field["width"]) if field["width"] else len(text))
         if read is None:
             break
         place = read.end()
         if field["skip"] is None:
-            found.append(float(read[0]) if shape is _REAL else int(read[0]))
+            found.append(float(read[0]) if shape is _SCANNED_REAL else int(read[0]))
     return found
 
 

@@ -5,7 +5,9 @@ from kerncast.execute.native.frames import field, get, put
 from kerncast.execute.native.ir import Emitter, Unit, Value, integer
 
 _TAGS = f"<{WAYS} x i32>"
-_CACHE, _LINE, _SIM = Value("%cache", "ptr"), Value("%line", "i32"), Value("%simulation", "ptr")
+_CACHE = Value("%cache", "ptr")
+_SIM = Value("%simulation", "ptr")
+_LINE = Value("%line", "i32")
 #: Knuth's multiplier, 2^32 over the golden ratio: neighbouring lines spread evenly over the sets.
 _SPREAD = 0x9E3779B1
 _ABSENT = -1

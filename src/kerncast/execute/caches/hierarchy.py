@@ -6,8 +6,10 @@ from kerncast.execute.native.frames import get
 from kerncast.execute.native.ir import Emitter, Unit, Value, integer
 from kerncast.recording import MASK_SHIFT, OPERATION_MASK, OPERATION_SHIFT, Operation
 
-_SIM, _L1, _L2 = Value("%simulation", "ptr"), Value("%l1", "ptr"), Value("%l2", "ptr")
-_LINE, _MASK, _OPERATION = Value("%line", "i32"), Value("%mask", "i8"), Value("%operation", "i32")
+_SIM = Value("%simulation", "ptr")
+_LINE = Value("%line", "i32")
+_L1, _L2 = Value("%l1", "ptr"), Value("%l2", "ptr")
+_MASK, _OPERATION = Value("%mask", "i8"), Value("%operation", "i32")
 _LOCAL_LINES = 1 << 31
 
 

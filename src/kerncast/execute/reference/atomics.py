@@ -12,10 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from kerncast.execute.reference import halves
+from kerncast.execute.reference.threads import Index
 from kerncast.ptx.module import Instruction
 
 AnyArray = npt.NDArray[Any]
-Index = npt.NDArray[np.int64]
 
 _ACCUMULATES: dict[str, Any] = {
     "add": np.add, "min": np.minimum, "max": np.maximum, "and": np.bitwise_and, "or": np.bitwise_or,

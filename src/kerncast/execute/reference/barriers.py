@@ -10,10 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from kerncast.errors import KernelFault
-from kerncast.execute.reference.threads import WARP_LANES, Threads
+from kerncast.execute.reference.threads import WARP_LANES, Index, Threads
 from kerncast.ptx.module import Instruction
 
-Index = npt.NDArray[np.intp]
 Mask = npt.NDArray[np.bool_]
 
 _BARRIERS = 16

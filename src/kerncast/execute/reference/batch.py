@@ -20,13 +20,12 @@ from kerncast.execute.reference.arithmetic import ARITHMETIC
 from kerncast.execute.reference.barriers import Barriers
 from kerncast.execute.reference.memory import Memory
 from kerncast.execute.reference.tally import Tally
-from kerncast.execute.reference.threads import WARP_LANES, Threads
+from kerncast.execute.reference.threads import WARP_LANES, Index, Threads
 from kerncast.execute.reference.warps import WarpPlaces
 from kerncast.execute.remarks import PRINTF, absent_lanes
 from kerncast.launch import Launch
 from kerncast.ptx.module import Instruction
 
-Index = npt.NDArray[np.intp]
 Lanes = npt.NDArray[np.bool_]
 
 _NOTHING = frozenset({"membar", "fence", "nanosleep", "prefetch", "prefetchu", "pmevent", "griddepcontrol",

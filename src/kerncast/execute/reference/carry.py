@@ -9,11 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from kerncast.execute.reference.arithmetic import integer_product
-from kerncast.execute.reference.threads import Threads
+from kerncast.execute.reference.threads import Index, Threads
 from kerncast.ptx.module import Instruction, Register
 
 AnyArray = npt.NDArray[Any]
-Index = npt.NDArray[np.intp]
 
 _FLAG = Register("%cc", "pred")
 _TAKES_FLAG = frozenset({"addc", "subc", "madc"})

@@ -11,12 +11,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from kerncast.execute.reference.threads import WARP_LANES
+from kerncast.execute.reference.threads import WARP_LANES, Index
 from kerncast.kernel_profile import SECTOR_BYTES
 from kerncast.recording import LINE_BYTES
 
 Numbers = npt.NDArray[np.int64]
-Index = npt.NDArray[np.intp]
 
 _BANKS = 32
 _WORD_BYTES = 4

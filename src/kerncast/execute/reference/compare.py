@@ -6,15 +6,10 @@ Source: NVIDIA, Parallel Thread Execution ISA 8.8, sections 9.7.6 and 9.7.7.
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from kerncast.execute.reference import floats, halves
-from kerncast.execute.reference.arithmetic import ARITHMETIC, Sources, handles
+from kerncast.execute.reference.arithmetic import AnyArray, Sources, handles
 from kerncast.ptx.module import TYPE_BITS, Instruction
-
-AnyArray = npt.NDArray[Any]
-
-__all__ = ["ARITHMETIC"]
 
 #: Comparison: NumPy function, and the result where an operand is NaN.
 _COMPARISONS = {

@@ -10,12 +10,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kerncast.execute.reference.threads import WARP_LANES, Threads
+from kerncast.execute.reference.threads import WARP_LANES, Index, Threads
 from kerncast.execute.reference.warps import pack_lanes
 from kerncast.ptx.module import Instruction
 
 AnyArray = npt.NDArray[Any]
-Index = npt.NDArray[np.intp]
 Mask = npt.NDArray[np.bool_]
 
 

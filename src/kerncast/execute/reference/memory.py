@@ -17,11 +17,10 @@ from kerncast.execute.arena import (
 )
 from kerncast.execute.dtypes import DTYPES, as_type, raw_dtype, to_register
 from kerncast.execute.reference.atomics import update
-from kerncast.execute.reference.threads import Threads
+from kerncast.execute.reference.threads import Index, Threads
 from kerncast.ptx.module import TYPE_BITS, Address, Instruction, Operand, Register, Sink, Symbol, Vector
 
 AnyArray = npt.NDArray[Any]
-Index = npt.NDArray[np.intp]
 
 _SPACE_OF_WINDOW = ("global", "shared", "local", "param")
 _WINDOWS = {"global": 0, "call": 0, "shared": SHARED_WINDOW, "local": LOCAL_WINDOW, "param": PARAMETER_WINDOW}

@@ -1,22 +1,19 @@
 """Arithmetic on operands of threads, moves between registers, and addresses between state spaces."""
 
 import numpy as np
-import numpy.typing as npt
 
 from kerncast.execute.arena import GLOBAL_BASE, LOCAL_WINDOW, SHARED_WINDOW, window_of
 from kerncast.execute.dtypes import DTYPES
 from kerncast.execute.reference.arithmetic import ARITHMETIC, AnyArray
 from kerncast.execute.reference.compare import COMBINATIONS
-from kerncast.execute.reference.threads import Threads
+from kerncast.execute.reference.threads import Index, Threads
 from kerncast.ptx.module import TYPE_BITS, Instruction, Vector
-
-Index = npt.NDArray[np.intp]
 
 
 def compute(threads: Threads, ins: Instruction, active: Index) -> None:
     """Run an arithmetic instruction."""
     if ins.root == "setp":
-        _set_predicate(threads, ins, active)
+        _write_predicate(threads, ins, active)
         return
 
     def source(position: int, type_name: str | None = None) -> AnyArray:
@@ -25,7 +22,7 @@ def compute(threads: Threads, ins: Instruction, active: Index) -> None:
     threads.write(ins.operands[0], ARITHMETIC[ins.root](ins, source), active)
 
 
-def _set_predicate(threads: Threads, ins: Instruction, active: Index) -> None:
+def _write_predicate(threads: Threads, ins: Instruction, active: Index) -> None:
     """Run setp: one or two results, which may be combined with a third predicate."""
     combine = next((m for m in ins.modifiers if m in COMBINATIONS), None)
     results = len(ins.operands) - 2 - (combine is not None)

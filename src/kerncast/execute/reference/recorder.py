@@ -12,7 +12,7 @@ import numpy.typing as npt
 from kerncast.execute.arena import check_room
 from kerncast.execute.layout import Program
 from kerncast.execute.reference.coalescing import Pieces
-from kerncast.execute.reference.threads import Threads
+from kerncast.execute.reference.threads import Index, Threads
 from kerncast.execute.work import operation_of as operation_in_global
 from kerncast.ptx.module import Instruction
 from kerncast.recording import (
@@ -28,7 +28,6 @@ from kerncast.recording import (
     Recording,
 )
 
-Index = npt.NDArray[np.intp]
 Events = npt.NDArray[np.uint64]
 
 _LOCAL_LINE_BYTES = 4

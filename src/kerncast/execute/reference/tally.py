@@ -16,15 +16,13 @@ from kerncast.execute.reference.coalescing import (
 )
 from kerncast.execute.reference.memory import Part
 from kerncast.execute.reference.recorder import Recorder
-from kerncast.execute.reference.threads import Threads
+from kerncast.execute.reference.threads import Index, Threads
 from kerncast.execute.state import ACCESS_COUNTS, MEMORY_ROOTS, is_switched
 from kerncast.execute.touched import Touched
 from kerncast.kernel_profile import SECTOR_BYTES
 from kerncast.ptx.module import Instruction
 from kerncast.recording import CONTENT_SHIFT, Operation
 from kerncast.trace import Counts
-
-Index = npt.NDArray[np.intp]
 
 _ATOMICS = frozenset({"atom", "red"})
 

@@ -7,10 +7,10 @@ lanes wait there for them. Lanes at ``__syncwarp`` are parked until all that it 
 import numpy as np
 import numpy.typing as npt
 
+from kerncast.execute.reference.threads import Index
 from kerncast.ptx.order import Order
 
 Lanes = npt.NDArray[np.bool_]
-Index = npt.NDArray[np.intp]
 
 _PARKED = 1 << 30  # added to the place of a lane that waits at __syncwarp
 

@@ -40,9 +40,11 @@ from kerncast.models.sm.simulate.state import (
     Whole,
 )
 
-FMA, XU, LSU, BRANCH = int(Pipe.FMA), int(Pipe.XU), int(Pipe.LSU), int(Pipe.BRANCH)
+FMA, LSU = int(Pipe.FMA), int(Pipe.LSU)
+XU, BRANCH = int(Pipe.XU), int(Pipe.BRANCH)
 NO_MEMORY, BARRIER = int(Memory.NONE), int(Memory.BARRIER)
-SELECTED, NOT_SELECTED, FIRST_OPERAND_STALL = int(Stall.SELECTED), int(Stall.NOT_SELECTED), int(Stall.WAIT)
+FIRST_OPERAND_STALL = int(Stall.WAIT)
+SELECTED, NOT_SELECTED = int(Stall.SELECTED), int(Stall.NOT_SELECTED)
 MATH, LG, MIO = int(Stall.MATH_PIPE_THROTTLE), int(Stall.LG_THROTTLE), int(Stall.MIO_THROTTLE)
 BRANCH_RESOLVING = int(Stall.BRANCH_RESOLVING)
 
