@@ -18,8 +18,8 @@ AnyArray = npt.NDArray[Any]
 __all__ = ["ARITHMETIC"]
 
 _TO_WHOLE = {"rni": np.rint, "rzi": np.trunc, "rmi": np.floor, "rpi": np.ceil}
-_HALVES = {"f16", "bf16"}
-_FLOATS = {"f16", "bf16", "f32", "f64"}
+_HALF_TYPES = {"f16", "bf16"}
+_FLOAT_TYPES = {"f16", "bf16", "f32", "f64"}
 
 
 @handles("cvt")
@@ -29,21 +29,21 @@ def _convert(ins: Instruction, src: Sources) -> AnyArray:
         high, low = (_to_float(ins, src(i, "f32").astype(np.float64), target.removesuffix("x2")) for i in (0, 1))
         return halves.pack(low, high)
     value = src(0, source)
-    if source not in _FLOATS:
+    if source not in _FLOAT_TYPES:
         return _from_integer(ins, value, target)
     if "ftz" in ins.modifiers and source == "f32":
         value = floats.flush_subnormals(value)
-    exact = halves.to_f64(value, source) if source in _HALVES else value.astype(np.float64)
+    exact = halves.to_f64(value, source) if source in _HALF_TYPES else value.astype(np.float64)
     for name, function in _TO_WHOLE.items():
         if name in ins.modifiers:
             exact = function(exact)
-    return _to_float(ins, exact, target) if target in _FLOATS else _to_integer(np.trunc(exact), target, source)
+    return _to_float(ins, exact, target) if target in _FLOAT_TYPES else _to_integer(np.trunc(exact), target, source)
 
 
 def _from_integer(ins: Instruction, value: AnyArray, target: str) -> AnyArray:
     if target == "f64":
         return _to_float(ins, floats.integer_to_f64(value, rounding_of(ins)), target)
-    if target in _FLOATS:
+    if target in _FLOAT_TYPES:
         return _to_float(ins, floats.integer_to_odd(value), target)
     if "sat" not in ins.modifiers:
         return value.astype(DTYPES[target])
@@ -60,7 +60,7 @@ def _to_float(ins: Instruction, exact: AnyArray, target: str) -> AnyArray:
     if target == "f64":
         return exact
     mode = rounding_of(ins)
-    if target in _HALVES:
+    if target in _HALF_TYPES:
         return halves.from_f64(exact, target, mode)
     single = floats.canonical_nan(floats.round_to_f32(exact, mode))
     return floats.flush_subnormals(single) if "ftz" in ins.modifiers else single
