@@ -24,7 +24,7 @@ def command(  # noqa: PLR0913  each parameter is one option
 ) -> int:
     """List the known GPUs; or show every fact of one with its sources, and check its file; or begin a new file."""
     if add is not None:
-        from kerncast.cli.gpus_add import add as add_gpu  # noqa: PLC0415
+        from kerncast.cli.gpus_add import add_gpu  # noqa: PLC0415
 
         if name is not None:
             raise InputError("--add and a GPU to show are two commands", cure="Run them one after the other.")

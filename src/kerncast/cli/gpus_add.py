@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _LONGEST_NAME = 100
 
 
-def add(name: str, like: str | None, device: int | None, out: Path | None, *, json_: bool) -> int:
+def add_gpu(name: str, like: str | None, device: int | None, out: Path | None, *, json_: bool) -> int:
     """Write a file that a user completes; returns the exit status."""
     from kerncast.cli.output import emit_json  # noqa: PLC0415
     from kerncast.report.as_json import SCHEMA_VERSION  # noqa: PLC0415
