@@ -9,12 +9,12 @@ from pathlib import Path
 from kerncast.bench.plan import suite_subjects
 from kerncast.compile import CompileRequest, compile_request
 from kerncast.errors import CompileError
-from kerncast.measurement import Protocol
+from kerncast.measurements.measurement import Protocol
 
 ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT / "tests" / "suite"))
+sys.path.insert(0, str(ROOT))
 
-from programs import every_architecture  # noqa: E402  the tests' own list
+from tests.helpers.programs import every_architecture  # noqa: E402  the tests' own list
 
 
 def main() -> None:

@@ -16,7 +16,6 @@ from statistics import geometric_mean
 import numpy as np
 
 import kerncast
-from kerncast.cache_geometry import cache_geometry
 from kerncast.compile import CompiledKernel, compile_source
 from kerncast.execute import WholeGrid
 from kerncast.execute.caches import simulate
@@ -24,11 +23,12 @@ from kerncast.execute.native import NativeEngine
 from kerncast.execute.native.engine import Compiled, compile_program
 from kerncast.execute.native.jit import Host, this_host
 from kerncast.execute.native.recorder import Plan, Recorder
-from kerncast.execute.prepare import prepare
 from kerncast.execute.reference import ReferenceEngine
-from kerncast.execute.state import Engine, Setting
-from kerncast.gpu import load_gpu
-from kerncast.launch import Launch, load_launches
+from kerncast.execute.setup.prepare import prepare
+from kerncast.execute.setup.state import Engine, Setting
+from kerncast.gpu.gpu import load_gpu
+from kerncast.launch.launch import Launch, load_launches
+from kerncast.occupancy.cache_geometry import cache_geometry
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 KERNELS = EXAMPLES / "kernels"

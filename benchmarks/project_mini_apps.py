@@ -17,26 +17,23 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
-from kerncast.architecture import WARP_SIZE
-from kerncast.cases import Choices, LaunchCases
 from kerncast.errors import KerncastError
-from kerncast.gpu import GPU, load_gpu
-from kerncast.gpu_files import DATA
-from kerncast.kernel_roofline import KernelRoofline
-from kerncast.launch import Launch, load_launches
+from kerncast.forecast.cases import Choices, LaunchCases
+from kerncast.gpu.architecture import WARP_SIZE
+from kerncast.gpu.files import DATA
+from kerncast.gpu.gpu import GPU, load_gpu
+from kerncast.launch.launch import Launch, load_launches
 from kerncast.models import Case, Question, model_named
-from kerncast.models.ceilings import kernel_rooflines
-from kerncast.models.demands import memory_levels_of
+from kerncast.models.transfer.ceilings import kernel_rooflines
+from kerncast.models.transfer.measured_run import memory_levels_of
 from kerncast.prediction import Prediction, Timing
-from kerncast.report.document import Document, Section
-from kerncast.report.html import render_html
-from kerncast.report.markdown import render_markdown
-from kerncast.report.picture_files import save_picture, svg_text
-from kerncast.report.projection_picture import Beside, draw_projection, projection_csv
-from kerncast.report.roofline_chart import roofline_csv
-from kerncast.report.roofline_picture import draw_rooflines
+from kerncast.profiles.kernel_profile import KernelRoofline, SourceRun
+from kerncast.report.forecast.document import Document, Section
+from kerncast.report.forecast.html import render_html, render_markdown
+from kerncast.report.pictures.picture_files import save_picture, svg_text
+from kerncast.report.pictures.projection import Beside, draw_projection, projection_csv
+from kerncast.report.pictures.roofline import draw_rooflines, roofline_csv
 from kerncast.report.tables import Table
-from kerncast.source_run import SourceRun
 from kerncast.units import format_seconds
 
 if TYPE_CHECKING:

@@ -9,20 +9,19 @@ from projection_cases import Launched, Run
 from timing_cases import Row, whole
 from timing_runs import compile_kept
 
-from kerncast import characterised
 from kerncast.errors import KerncastError
 from kerncast.execute import Budget
 from kerncast.execute.on_gpu import with_caches
-from kerncast.gpu import GPU
-from kerncast.kernel_profile import KernelProfile
-from kerncast.launch import Launch
-from kerncast.missing_counts import filled
-from kerncast.models.demands import float_mixes_of, memory_levels_of
-from kerncast.read.ncu_profile import profiles_of
-from kerncast.read.ncu_row import NcuMetric, NcuRow
-from kerncast.read.nvprof_csv import NvprofLaunch, NvprofMetric
-from kerncast.read.nvprof_metrics import is_nvprof_name, nvprof_profiles
-from kerncast.read.tuned import counter, launch_counters
+from kerncast.forecast import characterised
+from kerncast.forecast.cases import filled
+from kerncast.gpu.gpu import GPU
+from kerncast.launch.launch import Launch
+from kerncast.models.transfer.measured_run import float_mixes_of, memory_levels_of
+from kerncast.profiles.kernel_profile import KernelProfile
+from kerncast.read.ncu.profile import profiles_of
+from kerncast.read.ncu.rows import NcuMetric, NcuRow
+from kerncast.read.nvprof import NvprofLaunch, NvprofMetric, is_nvprof_name, nvprof_profiles
+from kerncast.read.tuners import counter, launch_counters
 from kerncast.units import NANOSECOND
 
 _NVPROF_SETS = frozenset({"rodinia", "vecmat"})

@@ -11,16 +11,14 @@ from pathlib import Path
 
 import numpy as np
 
-from kerncast.feature_table import FeatureTable
-from kerncast.read.feature_cleaning import CleaningRules
-from kerncast.read.feature_tables import read_feature_table
-from kerncast.report.correlation_picture import draw_correlation
-from kerncast.report.fit_picture import draw_fit, panels_of
-from kerncast.report.picture_files import save_picture
-from kerncast.report.trained import percent, title_of
+from kerncast.measurements.feature_table import FeatureTable
+from kerncast.read.features.cleaning import CleaningRules
+from kerncast.read.features.table_files import read_feature_table
+from kerncast.report.pictures.picture_files import save_picture
+from kerncast.report.training.pictures import draw_correlation, draw_fit, panels_of
+from kerncast.report.training.scores_table import percent, title_of
 from kerncast.studies.average_case import Outcome, Study, StudyPlan, study_of
-from kerncast.studies.correlation import correlation
-from kerncast.studies.feature_choice import FeatureChoice, selection
+from kerncast.studies.correlation import FeatureChoice, correlation, selection
 from kerncast.studies.recipes import load_recipe
 from kerncast.studies.splits import Split
 from kerncast.units import MICROSECOND

@@ -13,12 +13,12 @@ from pathlib import Path
 import numpy as np
 from bound_curves import CURVES_PER_SHAPE, SIZES, Drawn, drawn_curves, weak_scaling_curves
 
-from kerncast.feature_table import FeatureTable
-from kerncast.gpu import GPU, load_gpu
-from kerncast.report.picture_files import save_picture
+from kerncast.gpu.gpu import GPU, load_gpu
+from kerncast.measurements.feature_table import FeatureTable
+from kerncast.report.pictures.picture_files import save_picture
 from kerncast.studies.bounding import BoundOptions, KernelBounds, bound_times
 from kerncast.studies.bounds import METHODS
-from kerncast.studies.scores import scores_of
+from kerncast.studies.splits import scores_of
 from kerncast.units import MICROSECOND, PERCENT
 
 DATA = Path(__file__).parent.parent.parent / "shared" / "data" / "gpuperfpredict"
@@ -211,7 +211,7 @@ def _draw(path: Path, panels: Sequence[tuple[Drawn, str, FeatureTable | None]], 
     """Draw bound and measured times, a panel per curve or method."""
     from matplotlib.figure import Figure  # noqa: PLC0415
 
-    from kerncast.report.bound_picture import draw_bounds_on  # noqa: PLC0415
+    from kerncast.report.bounds.bound_picture import draw_bounds_on  # noqa: PLC0415
 
     path.parent.mkdir(parents=True, exist_ok=True)
     across = 3

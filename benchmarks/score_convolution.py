@@ -18,7 +18,7 @@ from timing_cases import FOLDER, read_clocks
 from timing_convolutions import LAYER, layer
 from timing_runs import Plan, known_gpus, run, units
 
-from kerncast.models.convolution_equations import (
+from kerncast.models.published.convolution import (
     ConvolutionLayer,
     ConvolutionMachine,
     MemoryTime,
@@ -30,8 +30,8 @@ from kerncast.models.convolution_equations import (
     ops_per_second,
     published_titan_v,
 )
-from kerncast.report.picture_files import drawing, save_picture
-from kerncast.studies.scores import scores_of
+from kerncast.report.pictures.picture_files import drawing, save_picture
+from kerncast.studies.splits import scores_of
 from kerncast.units import MICROSECOND, MILLISECOND, PERCENT, TERA
 
 if TYPE_CHECKING:

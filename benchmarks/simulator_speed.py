@@ -7,27 +7,25 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kerncast.bench.plan import suite_subjects
-from kerncast.cache_geometry import cache_geometry
 from kerncast.compile import compile_source
-from kerncast.execute.run import run_launch
-from kerncast.execute.sm_blocks import record_sm
-from kerncast.gpu import load_gpu
-from kerncast.launch import Launch
-from kerncast.measurement import Protocol
+from kerncast.execute.recording.sm_blocks import record_sm
+from kerncast.execute.sampling.run import run_launch
+from kerncast.gpu.gpu import load_gpu
+from kerncast.launch.launch import Launch
+from kerncast.measurements.measurement import Protocol
 from kerncast.models.sm.lower import lower
 from kerncast.models.sm.micro_ops import Memory, Pipe, Program
-from kerncast.models.sm.multiprocessor import SM
-from kerncast.models.sm.parameters import MemoryShares, sm_of
+from kerncast.models.sm.multiprocessor import SM, MemoryShares, sm_of
 from kerncast.models.sm.results import Simulated
 from kerncast.models.sm.simulate import prepare, simulate
-from kerncast.recording import Operation
-from kerncast.sm_trace import SMTrace
+from kerncast.occupancy.cache_geometry import cache_geometry
+from kerncast.traces.recording import Operation, SMTrace
 
 ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT / "tests"))
+sys.path.insert(0, str(ROOT))
 
-from sm_programs import WHOLE_LINE, Op, Step, program_of, trace_of  # noqa: E402  the tests' own builders
-from sm_programs import sm_of as made_up_sm  # noqa: E402
+from tests.helpers.sm_programs import WHOLE_LINE, Op, Step, program_of, trace_of  # noqa: E402  the tests' own builders
+from tests.helpers.sm_programs import sm_of as made_up_sm  # noqa: E402
 
 BLOCKS, ITERATIONS = 24, 100
 #: Real kernels: on which GPU, and about how many warps an SM holds.

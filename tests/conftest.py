@@ -53,7 +53,7 @@ def kerncast(tmp_path: Path) -> Run:
 @pytest.fixture(params=["native", "reference"])
 def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Let the helpers of the engines' tests execute on one engine, then on the other."""
-    import execute_helpers
+    from tests.helpers import execute_helpers
 
     monkeypatch.setattr(execute_helpers, "ENGINE", request.param)
     return str(request.param)

@@ -23,20 +23,18 @@ import numpy as np
 
 import kerncast
 from kerncast.compile import CompileRequest, compile_request
-from kerncast.compile.disassemble import disassembler
-from kerncast.compile.sass import MachineRoutine, parse_listing
 from kerncast.errors import KerncastError
 from kerncast.execute import Budget, execute
-from kerncast.execute.machine.control_flow import machine_graph
-from kerncast.execute.machine.disassembled import Reading
-from kerncast.execute.machine.forms import forms_of
-from kerncast.execute.machine.frequencies import block_frequencies
-from kerncast.execute.machine.linear_program import NotSolvedError
-from kerncast.execute.machine.lowering_table import ENTRY
-from kerncast.execute.machine.predication import predicated_blocks
-from kerncast.execute.machine.ptx_counts import PtxCounts, count_lines
-from kerncast.launch import Launch, load_launches
-from kerncast.trace import Trace
+from kerncast.launch.launch import Launch, load_launches
+from kerncast.machine.control_flow import machine_graph
+from kerncast.machine.disassembled import Reading
+from kerncast.machine.forms import forms_of, predicated_blocks
+from kerncast.machine.frequencies import block_frequencies
+from kerncast.machine.linear_program import NotSolvedError
+from kerncast.machine.listing import MachineRoutine, disassembler, parse_listing
+from kerncast.machine.lowering_table import ENTRY
+from kerncast.machine.ptx_counts import PtxCounts, count_lines
+from kerncast.traces.trace import Trace
 
 DATA = Path(kerncast.__path__[0]) / "data"
 TABLE = DATA / "instructions" / "lowering.csv"

@@ -15,9 +15,9 @@ from collections import Counter
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "property")]
+sys.path.insert(0, str(ROOT))
 
-from random_ptx import RandomProgram, compare, random_program  # noqa: E402  its folder is known only now
+from tests.helpers.random_ptx import RandomProgram, compare, random_program  # noqa: E402  its folder is known only now
 
 _PROGRAMS_PER_CHILD = 100
 _SECONDS_PER_PROGRAM = 120

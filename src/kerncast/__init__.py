@@ -13,19 +13,27 @@ from kerncast.version import __version__
 if TYPE_CHECKING:
     from kerncast.errors import KerncastError
     from kerncast.execute import Budget
-    from kerncast.forecast import predict, profile
-    from kerncast.gpu import GPU, list_gpus, load_gpu
-    from kerncast.kernel_profile import KernelProfile
-    from kerncast.launch import Launch, load_launches
+    from kerncast.forecast.forecast import predict, profile
+    from kerncast.gpu.gpu import GPU, list_gpus, load_gpu
+    from kerncast.launch.launch import Launch, load_launches
     from kerncast.prediction import Prediction, Timing
+    from kerncast.profiles.kernel_profile import KernelProfile
 
 # Where each public name lives: it is imported when it is first used, so that `import kerncast` costs nothing.
 _HOME = {
-    "load_launches": "kerncast.launch", "Launch": "kerncast.launch", "load_gpu": "kerncast.gpu",
-    "list_gpus": "kerncast.gpu", "GPU": "kerncast.gpu", "Budget": "kerncast.execute", "profile": "kerncast.forecast",
-    "KernelProfile": "kerncast.kernel_profile", "predict": "kerncast.forecast", "Prediction": "kerncast.prediction",
-    "Timing": "kerncast.prediction", "KerncastError": "kerncast.errors",
-}  # fmt: skip
+    "Budget": "kerncast.execute",
+    "GPU": "kerncast.gpu",
+    "KernelProfile": "kerncast.profiles",
+    "KerncastError": "kerncast.errors",
+    "Launch": "kerncast.launch",
+    "Prediction": "kerncast.prediction",
+    "Timing": "kerncast.prediction",
+    "list_gpus": "kerncast.gpu",
+    "load_gpu": "kerncast.gpu",
+    "load_launches": "kerncast.launch",
+    "predict": "kerncast.forecast",
+    "profile": "kerncast.forecast",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ceiling_kernels import compiled
 from kerncast.bench.ceilings import Ceiling, ceilings_for
 from kerncast.errors import UnsupportedError
 from kerncast.execute import WholeGrid, execute, profile_of
-from kerncast.kernel_profile import KernelProfile
-from kerncast.launch import Argument, Buffer, Fill, Launch
-from kerncast.measurement import Machine
-from kerncast.trace import Trace
+from kerncast.launch.launch import Argument, Buffer, Fill, Launch
+from kerncast.measurements.measurement import Machine
+from kerncast.profiles.kernel_profile import KernelProfile
+from kerncast.traces.trace import Trace
+from tests.helpers.ceiling_kernels import compiled
 
 #: Two SMs, little memory and a slow clock: every kernel runs on the executor in a moment.
 TINY = Machine(

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scalar_arithmetic import WIDTHS, evaluate
 
 from kerncast.execute import reference  # noqa: F401  importing the engine registers all instructions
-from kerncast.execute.dtypes import as_type, raw_dtype
 from kerncast.execute.reference.arithmetic import ARITHMETIC
-from kerncast.execute.supported import check_supported
+from kerncast.execute.setup.dtypes import as_type, raw_dtype
+from kerncast.execute.setup.supported import check_supported
 from kerncast.ptx import Function
 from kerncast.ptx.module import Instruction, Register
+from tests.helpers.scalar_arithmetic import WIDTHS, evaluate
 
 EDGES = [
     0, 1, 2, 0x7F, 0x80, 0xFF, 0x100, 0x7FFF, 0x8000, 0xFFFF, 0x10000, 0x3C00, 0x7C00, 0x7C01, 0xFC00, 0x03FF, 0x0400,

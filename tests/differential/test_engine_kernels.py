@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from scalar_oracle import Extent, Grid, Program
 
 from kerncast.compile import CompiledKernel, compile_source
 from kerncast.execute import WholeGrid, execute
-from kerncast.launch import Argument, Launch, parse_value
+from kerncast.launch.launch import Argument, Launch, parse_value
+from tests.helpers.scalar_oracle import Extent, Grid, Program
 
 SOURCE = Path(__file__).parent / "engine_kernels.cu"
 TYPES = {"u1": "u8", "i1": "i8", "u2": "u16", "i2": "i16", "u4": "u32", "i4": "i32", "u8": "u64", "i8": "i64"}

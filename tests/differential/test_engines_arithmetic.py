@@ -7,14 +7,22 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 import pytest
-from scalar_arithmetic import WIDTHS, evaluate
-from test_engine_arithmetic import APPROXIMATE, COMPARE_FLOAT, EDGES, FAMILIES, agree, expand, source_width
-from test_engine_arithmetic import result_type as type_of
 
 from kerncast.compile import CompiledKernel
 from kerncast.execute import WholeGrid, execute
-from kerncast.execute.run import EngineName
-from kerncast.launch import Argument, Launch, parse_value
+from kerncast.execute.sampling.run import EngineName
+from kerncast.launch.launch import Argument, Launch, parse_value
+from tests.differential.test_engine_arithmetic import (
+    APPROXIMATE,
+    COMPARE_FLOAT,
+    EDGES,
+    FAMILIES,
+    agree,
+    expand,
+    source_width,
+)
+from tests.differential.test_engine_arithmetic import result_type as type_of
+from tests.helpers.scalar_arithmetic import WIDTHS, evaluate
 
 HEAD = ".version 8.8\n.target sm_100\n.address_size 64\n"
 LANES = 64

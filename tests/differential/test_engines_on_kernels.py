@@ -5,20 +5,16 @@ blocks on both. Where threads add floats atomically the order is free: two sums 
 rounding errors of half a unit in the last place at most.
 """
 
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from engine_agreement import disagreement, outcome
 from kerncast.execute import Budget
-from kerncast.launch import load_launches
-from kerncast.trace import Trace
-
-sys.path.append(str(Path(__file__).parents[1] / "suite"))
-
-from programs import compiled, launch_files
+from kerncast.launch.launch import load_launches
+from kerncast.traces.trace import Trace
+from tests.helpers.engine_agreement import disagreement, outcome
+from tests.helpers.programs import compiled, launch_files
 
 BUDGET = Budget(sample_seconds=0.005)
 UNIT = {"f32": 2.0**-24, "f64": 2.0**-53}

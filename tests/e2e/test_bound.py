@@ -9,9 +9,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from test_bad_input import GOOD_ARGS, LAUNCH, SAXPY, check
 
 from kerncast.cli import main
+from tests.e2e.test_bad_input import GOOD_ARGS, LAUNCH, SAXPY, check
+from tests.helpers.places import ROOT
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 Write = Callable[[str, str], Path]
@@ -122,7 +123,7 @@ def test_a_launch_that_cannot_be_simulated_is_refused(here: Run, write: Write) -
 
 
 def test_the_document_shows_what_the_command_prints(here: Run, write: Write) -> None:
-    text = (Path(__file__).parents[2] / "docs" / "bound.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "bound.md").read_text(encoding="utf-8")
     (rows,) = re.findall(r"```csv\n(.*?)```", text, re.DOTALL)
     (command, shown) = re.findall(r"\$ kerncast (bound .*)\n(.*?)```", text, re.DOTALL)[0]
     write("times.csv", rows)

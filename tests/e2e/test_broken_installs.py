@@ -12,10 +12,11 @@ import pytest
 
 import kerncast
 from kerncast.compile.headers import package_folders
+from tests.helpers.places import ROOT
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="makes a broken install of links")
 
-SAXPY = Path(__file__).parents[2] / "examples" / "saxpy.toml"
+SAXPY = ROOT / "examples" / "saxpy.toml"
 PARTS = ("cuda_runtime", "cuda_cccl", "cu13", "cuda_nvrtc")
 
 #: Runs the command line where some modules cannot be imported.

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
+from tests.helpers.places import ROOT
+
+EXAMPLES = ROOT / "examples"
 KERNELS = EXAMPLES / "kernels"
 DECLARED = KERNELS / "gpusd_declared.toml"
 

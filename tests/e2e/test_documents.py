@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from kerncast.gpu import list_gpus
+from kerncast.gpu.gpu import list_gpus
+from tests.helpers.places import ROOT
 
-ROOT = Path(__file__).parents[2]
 DOCUMENTS = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 

@@ -11,13 +11,14 @@ import subprocess
 import sys
 import time
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-UNIT = Path(__file__).parents[1] / "unit"
+from tests.helpers.places import TESTS
+
+UNIT = TESTS / "unit"
 GIB = 2**30
 HEAD = (
     ".reg .b32 %r<100>; .reg .pred %p<10>; .reg .b64 %d<10>; .reg .f32 %f<10>; .reg .b16 %h<10>; .reg .b8 %b<10>;"
@@ -26,7 +27,7 @@ HEAD = (
 CHILD = """
 import json, resource, sys, time
 resource.setrlimit(resource.RLIMIT_AS, (3 * 2**30,) * 2)
-from execute_helpers import launch, ptx_kernel
+from tests.helpers.execute_helpers import launch, ptx_kernel
 from kerncast.errors import KerncastError
 from kerncast.execute import Budget, execute
 for line in sys.stdin:
@@ -223,7 +224,7 @@ def test_divisions_give_what_the_hardware_gives(outcomes: dict[str, dict[str, An
 START = """
 import os, signal, sys, threading
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell in the background has its children ignore it
-from execute_helpers import launch, ptx_kernel
+from tests.helpers.execute_helpers import launch, ptx_kernel
 from kerncast.execute import Budget, execute
 def kernel(text):
     return ptx_kernel(".visible .entry k(.param .u64 x) { .reg .b32 %r<9>; .reg .b64 %d<9>; ld.param.u64 %d1, [x];"

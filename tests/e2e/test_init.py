@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-GOLDEN = Path(__file__).parents[1] / "golden" / "init"
+from tests.helpers.places import TESTS
+
+GOLDEN = TESTS / "golden" / "init"
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 Write = Callable[[str, str], Path]

@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
-from executor_device import ExecutorDevice
 from kerncast.bench import cuda
 from kerncast.cli import main
 from kerncast.errors import DeviceLostError
-from kerncast.measurement_files import read_measurement
+from kerncast.measurements.files import read_measurement
+from tests.helpers.executor_device import ExecutorDevice
+from tests.helpers.places import ROOT
 
 Run = Callable[..., Any]
 
@@ -83,7 +84,7 @@ def test_partitions_follow_the_tpcs_asked_for(kerncast: Run) -> None:
 
 
 def test_a_forecast_says_how_long_it_takes(kerncast: Run) -> None:
-    example = str(Path(__file__).parents[2] / "examples" / "saxpy.toml")
+    example = str(ROOT / "examples" / "saxpy.toml")
     found = planned(kerncast, example, "--tpcs", "1-3", "--gpu", "t4", "--forecast", "--quiet")
     assert len(found["configurations"]) == 3
     assert all(row["seconds"] > 0 for row in found["configurations"])

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from conftest import Run
 from kerncast.cli.application import run
 from kerncast.errors import InputError
+from tests.conftest import Run
+from tests.helpers.places import ROOT
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
+EXAMPLES = ROOT / "examples"
 BY_HAND = ("occupancy", "--block", 256, "--registers", 40)
 
 

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from kerncast.cli import main
+from tests.helpers.places import TESTS
 
-GOLDEN = Path(__file__).parents[1] / "golden"
+GOLDEN = TESTS / "golden"
 HEAT = GOLDEN / "ncu" / "raw_2024.csv"
 AXPY = GOLDEN / "ncu" / "raw_2020.csv"
 BLUR = GOLDEN / "ncu" / "details_2025.csv"

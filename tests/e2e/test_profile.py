@@ -12,10 +12,10 @@ import pytest
 from kerncast.cli.application import run
 from kerncast.cli.profile import _budget
 from kerncast.errors import GPUError, InputError
-from kerncast.read.ncu_csv import read_raw_page
-from kerncast.report.vocabulary import vocabulary, word
+from kerncast.metrics.vocabulary import vocabulary, word
+from kerncast.read.ncu.pages import read_raw_page
+from tests.helpers.places import ROOT
 
-ROOT = Path(__file__).parents[2]
 SAXPY = ROOT / "examples" / "saxpy.toml"
 N = 2**20
 #: Loads with a stride given at the launch, stores without one, and a column of a tile that one bank holds.

@@ -9,7 +9,9 @@ from types import ModuleType
 
 import pytest
 
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+from tests.helpers.places import ROOT
+
+BENCHMARKS = ROOT / "benchmarks"
 
 GOOD = """#include <cstdlib>
 __global__ void twice(float *x, int n) { int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) x[i] *= 2; }

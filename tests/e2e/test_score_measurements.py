@@ -10,13 +10,12 @@ from pathlib import Path
 import pytest
 
 import kerncast
-from executor_device import MACHINE, ExecutorDevice
 from kerncast.bench.harness import Conditions, Deadline, Harness
 from kerncast.bench.plan import Subject, partition_subjects, suite_subjects
 from kerncast.errors import UnsupportedError
-from kerncast.gpu_files import DATA
-from kerncast.kernel_profile import Count
-from kerncast.measurement import (
+from kerncast.gpu.files import DATA
+from kerncast.measurements.files import Record, Recorder
+from kerncast.measurements.measurement import (
     Check,
     ClockState,
     Configuration,
@@ -28,10 +27,11 @@ from kerncast.measurement import (
     Reading,
     Trial,
 )
-from kerncast.measurement_files import Recorder
-from kerncast.measurement_records import Record
+from kerncast.profiles.kernel_profile import Count
+from tests.helpers.executor_device import MACHINE, ExecutorDevice
+from tests.helpers.places import ROOT
 
-SCRIPT = Path(__file__).parents[2] / "benchmarks" / "score_measurements.py"
+SCRIPT = ROOT / "benchmarks" / "score_measurements.py"
 QUICK = Protocol(trials=2, iterations=3, warmups=3, methods=(Method.SERIES, Method.SINGLE))
 TITAN = replace(MACHINE, gpu_name="NVIDIA TITAN V", memory_bytes=2**29, sm_count=80)
 SUBJECTS = {each.key(): each for each in suite_subjects(QUICK)}

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.helpers.places import ROOT
+
 EXAMPLES = ROOT / "examples"
 PAGE = ROOT / "docs" / "sources.md"
 BLUR = [

@@ -10,7 +10,7 @@ import pytest
 
 from kerncast.cli import main
 from kerncast.studies.model_files import read_model
-from learned_tables import as_csv, linear_table
+from tests.helpers.learned_tables import as_csv, linear_table
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 

@@ -8,9 +8,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kerncast.partition_times import PartitionTimes
+from kerncast.measurements.partition_times import PartitionTimes
 from kerncast.studies.bounds import Blocks, BoundQuestion
-from kerncast.studies.bounds.curve import Curve, between
+from kerncast.studies.bounds.base import Curve, between
 from kerncast.studies.bounds.equal_blocks import EqualBlocks, envelope
 from kerncast.studies.bounds.list_scheduling import ListScheduling, graham
 

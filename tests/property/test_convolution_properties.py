@@ -6,14 +6,16 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kerncast.gpu import GPU, list_gpus
-from kerncast.models.convolution import Convolution, ConvolutionLatency, machine_of
-from kerncast.models.convolution_equations import (
+from kerncast.gpu.gpu import GPU, list_gpus
+from kerncast.models.published.convolution import (
+    Convolution,
+    ConvolutionLatency,
     ConvolutionLayer,
     bandwidth_time,
     blocks_at_a_time,
     compute_time,
     latency_time,
+    machine_of,
     operational_intensity,
     published_titan_v,
 )

@@ -11,10 +11,10 @@ import numpy.typing as npt
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
-from random_ptx import HEAD, RandomProgram, compare, random_program
 
-from engine_agreement import Outcome, disagreement, outcome
 from kerncast.execute import WholeGrid
+from tests.helpers.engine_agreement import Outcome, disagreement, outcome
+from tests.helpers.random_ptx import HEAD, RandomProgram, compare, random_program
 
 BEGIN = """.entry k(.param .u64 in, .param .u64 own, .param .u64 mid, .param .u64 common, .param .u64 out,
 .param .u64 fa, .param .u64 ha, .param .u64 ba, .param .align 8 .b8 struct[16], .param .u32 n, .param .f32 x) {

@@ -8,9 +8,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graphs import Graph, reachable
-from kerncast.execute.reference.warps import WarpPlaces
-from kerncast.ptx.order import arrange
+from kerncast.execute.reference.crosslane import WarpPlaces
+from kerncast.ptx.cfg import arrange
+from tests.helpers.graphs import Graph, reachable
 
 
 def meeting_point(graph: Graph, node: int) -> int:

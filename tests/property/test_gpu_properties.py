@@ -8,14 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kerncast.cache_geometry import cache_geometry
 from kerncast.errors import GPUError
-from kerncast.gpu import GPU, list_gpus, load_gpu
-from kerncast.gpu_doubts import doubts
-from kerncast.gpu_files import rules
-from kerncast.gpu_names import normalise
-from kerncast.gpu_schema import Rule
-from kerncast.models.sm.parameters import MemoryShares, sm_of
+from kerncast.gpu.doubts import doubts
+from kerncast.gpu.files import Rule, rules
+from kerncast.gpu.gpu import GPU, list_gpus, load_gpu
+from kerncast.gpu.names import normalise
+from kerncast.models.sm.multiprocessor import MemoryShares, sm_of
+from kerncast.occupancy.cache_geometry import cache_geometry
 
 gpus = st.sampled_from(list_gpus())
 prefixes = st.sampled_from(["", "NVIDIA ", "GeForce ", "Tesla ", "nvidia geforce "])

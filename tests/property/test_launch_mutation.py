@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from kerncast.compile import CompiledKernel, compile_source
 from kerncast.errors import KerncastError
 from kerncast.execute import Budget, execute
-from kerncast.launch import load_launches
+from kerncast.launch.launch import load_launches
+from tests.helpers.places import ROOT
 
-FOLDER = Path(__file__).parents[2] / "examples" / "kernels"
+FOLDER = ROOT / "examples" / "kernels"
 TEXTS = [(FOLDER / f"{name}.toml").read_text(encoding="utf-8") for name in ("saxpy", "spmv_csr", "bfs", "docking")]
 WORDS = [
     "0", "-1", "1", "2147483648", "1e400", "nan", "inf", "true", '""', '"f32[4] random"', '"f64[] ones"', "[[launch]]",

@@ -17,7 +17,8 @@ from pyarrow import parquet
 
 from kerncast.bench.export import export
 from kerncast.errors import InputError
-from kerncast.measurement import (
+from kerncast.measurements.files import Recorder, read_with_remarks
+from kerncast.measurements.measurement import (
     Check,
     ClockState,
     Configuration,
@@ -32,7 +33,6 @@ from kerncast.measurement import (
     outliers,
     summarise,
 )
-from kerncast.measurement_files import Recorder, read_with_remarks
 
 texts = st.text(st.characters(codec="utf-8"), max_size=8)
 wholes = st.integers(0, 2**63 - 1)

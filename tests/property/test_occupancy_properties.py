@@ -6,19 +6,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kerncast.architecture import Architecture, load_architecture
-from kerncast.carveout import CarveoutWish, preferred_bytes
-from kerncast.gpu_files import DATA
-from kerncast.occupancy import BlockRequest, Limiter, occupancy, sm_limits, why_not
-from kerncast.occupancy_advice import (
+from kerncast.gpu.architecture import Architecture, load_architecture
+from kerncast.gpu.carveout import CarveoutWish, preferred_bytes
+from kerncast.gpu.files import DATA
+from kerncast.occupancy.advice import (
     Change,
+    Curve,
+    Parameter,
     best_block_size,
     carveout_of,
     next_block_sizes,
+    occupancy_curves,
     one_more_block,
+    varied,
     with_shared_bytes,
 )
-from kerncast.occupancy_curves import Curve, Parameter, occupancy_curves, varied
+from kerncast.occupancy.occupancy import BlockRequest, Limiter, occupancy, sm_limits, why_not
 
 ARCHITECTURES = [load_architecture(path.stem) for path in sorted((DATA / "architectures").glob("*.toml"))]
 

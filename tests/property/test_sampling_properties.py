@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kerncast.execute.sample import Sampler, strata_of
+from kerncast.execute.sampling.sample import Sampler, strata_of
 from kerncast.ptx.dependence import dependences
 from kerncast.ptx.module import Instruction, Register
 

@@ -7,9 +7,9 @@ from tempfile import TemporaryDirectory
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kerncast.compile.source.symbol_copies import symbol_copies
-from kerncast.launch import Argument, Launch, Reference, Struct, dump_launches, load_launches, parse_value
-from kerncast.ptx.names import source_name
+from kerncast.compile.source.variables import symbol_copies
+from kerncast.launch.launch import Argument, Launch, Reference, Struct, dump_launches, load_launches, parse_value
+from kerncast.ptx.module import source_name
 
 NAMES = st.from_regex(r"[a-z][a-z0-9_]{0,8}", fullmatch=True)
 

@@ -7,20 +7,20 @@ that the simulation of some blocks may differ by some percent either way.
 import math
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kerncast.characterised import compile_launch
 from kerncast.execute import Executed, profile_of, run_launch
-from kerncast.gpu import GPU, load_gpu
-from kerncast.kernel_profile import KernelProfile
-from kerncast.launch import load_launches
+from kerncast.forecast.characterised import compile_launch
+from kerncast.gpu.gpu import GPU, load_gpu
+from kerncast.launch.launch import load_launches
 from kerncast.models import Case, Question, model_named
 from kerncast.prediction import Prediction, Timing
+from kerncast.profiles.kernel_profile import KernelProfile
+from tests.helpers.places import ROOT
 
-KERNELS = Path(__file__).parents[2] / "examples" / "kernels"
+KERNELS = ROOT / "examples" / "kernels"
 MODEL = model_named("simulation")
 #: So much longer a launch may take on what is better.
 GRANULARITY = 1.05

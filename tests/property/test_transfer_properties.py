@@ -8,17 +8,13 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from kerncast.errors import KerncastError, MissingEvidenceError
-from kerncast.float_mix import FloatMix
-from kerncast.gpu import GPU, list_gpus
-from kerncast.kernel_profile import KernelProfile
-from kerncast.memory_levels import MemoryLevels
+from kerncast.gpu.gpu import GPU, list_gpus
 from kerncast.models import Model, Question, model_named
-from kerncast.models.ceiling_equations import Demand, kernel_ceilings
-from kerncast.models.ceilings import project
-from kerncast.models.machine_maxima import MachineMaxima, Maximum
+from kerncast.models.transfer.ceilings import Demand, kernel_ceilings, project
+from kerncast.models.transfer.machine_maxima import MachineMaxima, Maximum
 from kerncast.prediction import Prediction, Timing
-from kerncast.source_run import SourceRun
-from transfers import case, exact, profiled
+from kerncast.profiles.kernel_profile import FloatMix, KernelProfile, MemoryLevels, SourceRun
+from tests.helpers.transfers import case, exact, profiled
 
 #: 24 KiB of shared memory and 256 threads fit every GPU. Of chips that share the CPU's memory, L2 is unknown.
 gpus = st.sampled_from([gpu for gpu in list_gpus() if gpu.l2_rate is not None])

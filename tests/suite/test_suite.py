@@ -5,7 +5,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from programs import (
+
+from kerncast.execute import WholeGrid, execute
+from kerncast.gpu.files import DATA
+from kerncast.launch.launch import Launch, load_launches, read_toml
+from tests.helpers.programs import (
     ARCHITECTURES,
     EXAMPLES,
     arguments_before,
@@ -18,10 +22,6 @@ from programs import (
     first_launches,
     launch_files,
 )
-
-from kerncast.execute import WholeGrid, execute
-from kerncast.gpu_files import DATA
-from kerncast.launch import Launch, load_launches, read_toml
 
 CHECKS = dict(checks())
 

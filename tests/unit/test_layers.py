@@ -8,27 +8,27 @@ from pathlib import Path
 
 import pytest
 
-PACKAGE = Path(__file__).parents[2] / "src" / "kerncast"
+from tests.helpers.places import ROOT
 
-#: From the bottom to the top; modules of one layer may import one another.
+PACKAGE = ROOT / "src" / "kerncast"
+
+#: From the bottom to the top; rooms of one layer may import one another, verbs may not.
 LAYERS = (
     {"errors", "units", "version", "remembered", "child_process", "requirements"},
-    {"count", "float_mix", "memory_levels", "source_run", "kernel_roofline"}
-    | {"launch", "launch_values", "undecided_values", "kernel_profile", "prediction", "architecture", "ptx", "trace"}
-    | {"gpu", "gpu_doubts", "gpu_files", "gpu_incomplete", "gpu_names", "gpu_schema"}
-    | {"measurement", "measurement_files", "measurement_records", "recording", "footprint"}
-    | {"sm_trace", "warp_states", "feature_table", "tuning", "partition_times", "tpc_counts"},
-    {"carveout", "occupancy", "occupancy_advice", "occupancy_curves", "occupancy_case"} | {"cache_geometry"},
-    {"compile", "read"},
-    {"execute"},
+    {"gpu", "launch", "ptx", "traces", "profiles", "measurements", "prediction"},
+    {"occupancy", "metrics"},
+    {"compile"},
+    {"machine", "read"},
+    {"hostcode", "execute"},
     {"models"},
-    {"evidence", "characterised", "missing_counts", "cases", "launch_limits", "forecast"},
+    {"forecast"},
     {"bench"},
     {"checkup"},
     {"studies"},
     {"report"},
     {"cli"},
 )
+VERBS = {"compile", "machine", "read", "hostcode", "execute"}
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
 
 
@@ -62,7 +62,7 @@ def test_imports_go_one_way() -> None:
         for path in PACKAGE.rglob("*.py")
         if (part := part_of(path)) in RANK
         for name in imports_of(path)
-        if RANK[name] > RANK[part] or (RANK[name] == RANK[part] and part in {"compile", "read"} and name != part)
+        if RANK[name] > RANK[part] or (RANK[name] == RANK[part] and part in VERBS and name != part)
     ]
     assert wrong == []
 
@@ -74,7 +74,7 @@ def test_no_layer_stands_twice() -> None:
 @pytest.mark.parametrize("heavy", ["sklearn", "pandas", "matplotlib", "scipy", "jinja2", "numba"])
 def test_a_forecast_imports_nothing_heavy(heavy: str) -> None:
     code = (
-        "import sys, kerncast, kerncast.cli.application, kerncast.forecast, kerncast.report.terminal;"
+        "import sys, kerncast, kerncast.cli.application, kerncast.forecast.forecast, kerncast.report.forecast.terminal;"
         "kerncast.predict; kerncast.profile;"
         f"sys.exit({heavy!r} in sys.modules)"
     )

@@ -17,9 +17,9 @@ from functools import cache
 from pathlib import Path
 
 from kerncast.errors import BudgetExceededError, InputError
-from kerncast.gpu_files import DATA
-from kerncast.measurement import Configuration, Counters
-from kerncast.read.ncu_csv import NcuRow, read_raw_page
+from kerncast.gpu.files import DATA
+from kerncast.measurements.measurement import Configuration, Counters
+from kerncast.read.ncu.pages import NcuRow, read_raw_page
 
 _INSTALLED = ("/usr/local/cuda*/bin/ncu", "/opt/nvidia/nsight-compute/*/ncu")
 _TAIL_LINES = 8

@@ -1,22 +1,179 @@
 """Measures subjects one after the other: check, wake the GPU, run the trials, write each down as soon as it ends."""
 
+import hashlib
+import itertools
 import math
+import os
+import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import cache
 
 from kerncast.bench.check import CHECK_BUDGET, Expectation, compare, expect
-from kerncast.bench.compiling import code_sha256, compiled_for, compiling_ahead
-from kerncast.bench.device import Call, Device, Timed, Untimed
-from kerncast.bench.plan import PILOTS, Subject, without_impossible_rotation
-from kerncast.bench.trials import Calls, Job, TrialRunner, now
+from kerncast.bench.device import Call, Copy, Device, Flush, Step, Timed, Untimed
+from kerncast.bench.plan import PILOTS, Subject, launch_counts, without_impossible_rotation
 from kerncast.bench.workspace import Workspace
-from kerncast.compile import CompiledKernel
+from kerncast.compile import CompiledKernel, CompileRequest, compile_request, request_for
 from kerncast.errors import CompileError, DeviceLostError, InputError, KernelFault, LaunchError, PTXSyntaxError, Refusal
 from kerncast.execute import Budget
-from kerncast.measurement import Configuration, Failure, Method, Reading
-from kerncast.measurement_files import Recorder
+from kerncast.launch.launch import Launch
+from kerncast.measurements.files import Recorder
+from kerncast.measurements.measurement import Configuration, Failure, Machine, Method, Protocol, Reading, Trial
 from kerncast.units import MILLISECOND
+
+# Compiles kernels for one machine: each once, and ahead of the time when they are needed.
+
+
+#: Compilers at a time: each takes some 200 MB.
+_MOST_COMPILERS = 8
+
+
+def compiled_for(launch: Launch, machine: Machine) -> CompiledKernel:
+    """Compile a launch's kernel for a machine, once; raises CompileError."""
+    return _compiled(_request(launch, machine))
+
+
+@contextmanager
+def compiling_ahead(launches: Iterable[Launch], machine: Machine) -> Iterator[None]:
+    """Compile the kernels of launches on other cores while the first are measured already.
+
+    What fails is left to say so in its turn. At the end, what has not begun to compile is dropped.
+    """
+    requests = dict.fromkeys(_request(launch, machine) for launch in launches)
+    # Half of the cores are left to what queues launches, which must not be late.
+    pool = ThreadPoolExecutor(max(1, min((os.cpu_count() or 1) // 2, _MOST_COMPILERS)))
+    for request in requests:
+        pool.submit(_compiled, request)
+    try:
+        yield
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def code_sha256(kernel: CompiledKernel) -> str:
+    """Return a digest of a kernel's code: of its PTX without the lines that name files and places in them."""
+    lines = (line for line in kernel.ptx.splitlines() if not line.lstrip().startswith((".file", ".loc", "//")))
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+
+
+def _request(launch: Launch, machine: Machine) -> CompileRequest:
+    return request_for(launch, [machine.compute_capability])
+
+
+@cache
+def _lock_of(_request: CompileRequest) -> threading.Lock:
+    return threading.Lock()
+
+
+@cache
+def _compiled_once(request: CompileRequest) -> CompiledKernel:
+    return compile_request(request).kernels[0]
+
+
+def _compiled(request: CompileRequest) -> CompiledKernel:
+    """Compile what a request asks for, in one thread only: another waits for its result."""
+    with _lock_of(request):
+        return _compiled_once(request)
+
+
+# One trial: restore the buffers, warm up, take the samples.
+#
+# Protocol: 10 to 20 warm-ups, 50 to 100 launches, 10 trials, CUDA events (the gpu-perf report, section 6.4: "kernel
+# dependent"; here by the kernel's duration).
+
+
+#: Methods of which one sample is the mean over many launches.
+_SERIES = frozenset({Method.SERIES, Method.ROTATED, Method.GRAPH})
+
+
+def now() -> str:
+    """Return date and time as measurement files write them."""
+    return datetime.now(UTC).isoformat(timespec="microseconds")
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One trial to be run."""
+
+    key: str
+    method: Method
+    number: int
+    sm_count: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Calls:
+    """The launches of one subject, and what puts their buffers back."""
+
+    same: Call
+    """always on the same buffers"""
+    rotated: tuple[Call, ...]
+    """each on buffers of its own, together larger than L2; empty where nobody asked"""
+    restoring: tuple[Copy, ...]
+    """puts the buffers of `same` back"""
+    restoring_all: tuple[Copy, ...]
+    """puts those of `rotated` back"""
+
+    def restoring_for(self, method: Method) -> tuple[Copy, ...]:
+        """Return what puts the buffers back that a method launches on."""
+        return self.restoring_all if method is Method.ROTATED else self.restoring
+
+
+class TrialRunner:
+    """Runs the trials of one subject."""
+
+    def __init__(self, device: Device, protocol: Protocol, calls: Calls) -> None:
+        self._device, self._protocol, self._calls = device, protocol, calls
+        # It goes on through all trials, so that no set of buffers comes again too soon.
+        self._rotation = itertools.cycle(calls.rotated)
+
+    def run(self, job: Job) -> Trial:
+        """Warm up, learn from that how long the kernel takes, and take the samples."""
+        began, before = now(), self._device.state()
+        restoring = self._calls.restoring_for(job.method)
+        pilots = self._run([*restoring, *(Timed((call,)) for call in self._take(job.method, PILOTS))], job)
+        warmups, iterations = launch_counts(self._protocol, min(pilots))
+        warming: list[Step] = [Timed((call,)) for call in self._take(job.method, warmups - PILOTS)]
+        times = self._run([*warming, *self._samples(job.method, iterations)], job)
+        # The first replay of a graph brings it to the GPU.
+        split = len(warming) + (job.method is Method.GRAPH)
+        launches = iterations if job.method in _SERIES else 1
+        replays = tuple(each / launches for each in times[len(warming) : split])
+        return Trial(
+            configuration=job.key,
+            method=job.method,
+            number=job.number,
+            seconds=tuple(each / launches for each in times[split:]),
+            warmup_seconds=(*pilots, *times[: len(warming)], *replays),
+            launches_per_sample=launches,
+            before=before,
+            after=self._device.state(),
+            began=began,
+        )
+
+    def _run(self, steps: Sequence[Step], job: Job) -> tuple[float, ...]:
+        return self._device.run(steps, job.sm_count)
+
+    def _take(self, method: Method, count: int) -> tuple[Call, ...]:
+        return (
+            tuple(itertools.islice(self._rotation, count)) if method is Method.ROTATED else (self._calls.same,) * count
+        )
+
+    def _samples(self, method: Method, iterations: int) -> list[Step]:
+        restoring = self._calls.restoring_for(method)
+        if method not in _SERIES:
+            flush: list[Step] = [Flush()] if method is Method.COLD else []
+            return [*restoring, *flush, Timed((self._calls.same,))] * iterations
+        series = self._take(method, iterations)
+        if method is Method.GRAPH:
+            return [*restoring, Timed(series, as_graph=True)] * 2
+        # Restored buffers would be found in L2.
+        return [*restoring, *([Flush()] if method is Method.ROTATED else []), Timed(series)]
+
 
 #: How long a GPU is kept busy at least before it is timed, and in which steps.
 _LEAST_WAKING_SECONDS, _WAKING_STEP_SECONDS = 0.05, 10 * MILLISECOND

@@ -8,13 +8,12 @@ import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from kerncast.bench.compiling import compiled_for, compiling_ahead
 from kerncast.bench.counters import find_ncu, match_counters, ncu_argv, run_under_ncu
 from kerncast.bench.device import Device, Untimed
-from kerncast.bench.harness import Progress
+from kerncast.bench.harness import Progress, compiled_for, compiling_ahead
 from kerncast.bench.plan import Subject
 from kerncast.bench.workspace import Workspace
-from kerncast.measurement import Counters, Measurement
+from kerncast.measurements.measurement import Counters, Measurement
 
 #: Launches that one child is asked for: what they gave is kept before the next begins.
 BATCH = 20

@@ -8,11 +8,10 @@ import numpy.typing as npt
 
 from kerncast.bench.device import Bytes, Call, Copy, Device, Untimed
 from kerncast.compile import CompiledKernel
-from kerncast.execute.arguments import bind_arguments, pack_parameters
-from kerncast.execute.fill import ELEMENT_DTYPES, fill_argument
-from kerncast.execute.global_values import check_needs_none
-from kerncast.execute.prepare import linked_program
-from kerncast.launch import Argument, Buffer, Launch
+from kerncast.execute.setup.arguments import ELEMENT_DTYPES, bind_arguments, fill_argument, pack_parameters
+from kerncast.execute.setup.global_values import check_needs_none
+from kerncast.execute.setup.prepare import linked_program
+from kerncast.launch.launch import Argument, Buffer, Launch
 
 #: Sets of buffers that are rotated exceed L2 so often: nothing of the first is left when its turn comes again.
 _L2_SIZES = 3

@@ -1,13 +1,240 @@
 """The whole check-up: what is required, what is optional, what this machine offers."""
 
-from collections.abc import Callable, Sequence
+import importlib.metadata
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from pathlib import Path
 
-from kerncast.checkup.machine import cache_status, machine_status
-from kerncast.checkup.packages import package_statuses, python_status
-from kerncast.checkup.simulator import simulator_status
-from kerncast.checkup.whole import forecast_status
-from kerncast.compile import ToolStatus, toolchain_report
+import kerncast
+from kerncast.bench.counters import find_ncu
+from kerncast.bench.cuda.driver import cuda_version, load_driver
+from kerncast.checkup.toolchain import toolchain_report
+from kerncast.compile import ToolStatus
+from kerncast.compile.cache import cache_report
+from kerncast.compile.cache.store import FOLDER_VARIABLE
+from kerncast.errors import KerncastError
+from kerncast.requirements import (
+    Requirement,
+    fits,
+    how_to_install,
+    installed_version,
+    is_importable,
+    package_at_fault,
+    requirements,
+)
+from kerncast.units import GIGA, format_bytes, format_seconds
+
+# What this machine offers: cores, memory, a place for the cache, a compiled simulator.
+
+
+#: What a forecast of a small kernel was seen to need, compiler and simulator together.
+_LEAST_MEMORY_BYTES = 1.0 * GIGA
+#: Limits of a container, cgroup versions 2 and 1 (Linux documentation, admin-guide/cgroup-v2 and cgroup-v1/memory).
+_LIMIT_FILES = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+
+
+def machine_status() -> ToolStatus:
+    """Say how many cores there are, and how much memory."""
+    memory = memory_bytes()
+    cores = core_count()
+    said = f"{cores} core{'s' if cores > 1 else ''}"
+    if memory is not None:
+        said += f", {format_bytes(memory)} of memory"
+    if memory is None or memory >= _LEAST_MEMORY_BYTES:
+        return ToolStatus("machine", said, True, "everything", None, is_optional=True)
+    trouble = f"{said}: large kernels may not compile"
+    cure = f"Give the container or the virtual machine {format_bytes(_LEAST_MEMORY_BYTES)} or more."
+    return ToolStatus("machine", said, False, "everything", cure, is_optional=True, trouble=trouble)
+
+
+def core_count() -> int:
+    """Return how many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def memory_bytes() -> int | None:
+    """Return the memory of the machine or its container; None where the system does not say."""
+    found = []
+    with suppress(ValueError, OSError, AttributeError):
+        found.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    for name in _LIMIT_FILES:
+        with suppress(ValueError, OSError):
+            found.append(int(Path(name).read_text(encoding="ascii")))
+    return min((each for each in found if each > 0), default=None)
+
+
+def cache_status() -> ToolStatus:
+    """Say where compiled kernels are remembered."""
+    name, needed_for = "cache of compiled kernels", "compiling a source once only"
+    try:
+        report = cache_report()
+    except KerncastError as error:
+        return ToolStatus(name, None, False, needed_for, error.cure, is_optional=True, trouble=error.what)
+    if report.is_used:
+        held = f"{format_bytes(report.usage.bytes)} of {format_bytes(report.most_bytes)}"
+        return ToolStatus(name, f"{report.folder}, {held}", True, needed_for, None, is_optional=True)
+    if report.folder is None:
+        return ToolStatus(name, report.why_not, True, needed_for, None, is_optional=True)
+    cure = "Name a folder that you can write to: export KERNCAST_CACHE=FOLDER"
+    trouble = f"{report.folder}: {report.why_not}"
+    return ToolStatus(name, None, False, needed_for, cure, is_optional=True, trouble=trouble)
+
+
+# Whether Python and the packages that kerncast imports are there, in the versions that it needs.
+
+
+_OLDEST_PYTHON = (3, 11)
+
+
+def python_status() -> ToolStatus:
+    """Say whether this Python is new enough."""
+    wanted = ".".join(map(str, _OLDEST_PYTHON))
+    found = sys.version_info[:2] >= _OLDEST_PYTHON
+    cure = None if found else f"Install Python {wanted} or newer, and kerncast with it."
+    trouble = None if found else f"{wanted} or newer is needed"
+    return ToolStatus("Python", platform.python_version(), found, "everything", cure, trouble=trouble)
+
+
+def package_statuses(known: Collection[str]) -> tuple[ToolStatus, ...]:
+    """Say of each required package, without those that are known already, whether it is there."""
+    wanted = [each for each in requirements() if each.extra is None and each.name not in known]
+    return tuple(_status(each) for each in wanted)
+
+
+def _status(wanted: Requirement) -> ToolStatus:
+    version = installed_version(wanted.name)
+    trouble, command = None, wanted.command
+    if version is not None and not fits(version, wanted.versions):
+        trouble = f"version {version} is installed, and {wanted.versions} is needed"
+    elif version is not None and not is_importable(wanted.module):
+        trouble = f"version {version} is installed, but Python does not find {wanted.module}"
+        command += " --force-reinstall"
+    if version is not None and trouble is None:
+        return ToolStatus(wanted.name, version, True, "everything", None)
+    cure = f"Install {wanted.name}: {command}"
+    return ToolStatus(wanted.name, version, False, "everything", cure, trouble=trouble, command=command)
+
+
+# Whether the simulator of an SM is compiled: the first forecast waits for that.
+
+
+_NAME, _NEEDED_FOR = "simulator", "the model simulation"
+
+
+def simulator_status() -> ToolStatus:
+    """Say whether numba has compiled the simulator, and whether it can keep it."""
+    try:
+        from kerncast.models.sm.simulate import is_prepared, kept_in  # noqa: PLC0415  numba may be missing
+
+        prepared, folder = is_prepared(), kept_in()
+    except (ImportError, OSError, KerncastError) as error:
+        package = (package_at_fault(error) if isinstance(error, ImportError) else None) or "numba"
+        command = f"{how_to_install(package)} --force-reinstall"
+        cure = f"Install {package} anew: {command}"
+        return ToolStatus(_NAME, None, False, _NEEDED_FOR, cure, trouble=str(error), command=command)
+    if folder is None:
+        trouble = "numba finds no folder to keep it in, so that every forecast compiles it, some 10 s long"
+        cure = "Name a folder that you can write to: export NUMBA_CACHE_DIR=FOLDER"
+        return ToolStatus(_NAME, None, False, _NEEDED_FOR, cure, is_optional=True, trouble=trouble)
+    said = "compiled" if prepared else "not compiled yet: the first forecast does it, once, some 10 s long"
+    return ToolStatus(_NAME, said, True, _NEEDED_FOR, None, is_optional=True)
+
+
+# One forecast as a user would ask for it, from source to time, in a process of its own.
+
+
+_GPU = "TITAN V"
+_SOURCE = """__global__ void saxpy(int n, float a, const float *x, float *y) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = a * x[i] + y[i];
+}
+"""
+_ARGUMENTS = (
+    "--kernel", "saxpy", "--grid", "4096", "--block", "256", "--arg", "n=1048576", "--arg", "a=2.0",
+    "--arg", "x=f32[1048576] random", "--arg", "y=f32[1048576] zeros", "--gpu", _GPU, "--json", "--quiet",
+)  # fmt: skip
+#: On a slow machine that compiles the simulator, too.
+_MOST_SECONDS = 300.0
+
+
+def forecast_status() -> ToolStatus:
+    """Forecast saxpy on one GPU and say how long that took; the compiler works, whatever the cache holds."""
+    name = f"forecast of saxpy on {_GPU}"
+    begun = time.monotonic()
+    try:
+        done = _run()
+    except subprocess.TimeoutExpired:
+        trouble = f"it did not end within {_MOST_SECONDS:.0f} s"
+        return ToolStatus(name, None, False, "every source", None, trouble=trouble)
+    took = format_seconds(time.monotonic() - begun, 2)
+    try:
+        seconds = json.loads(done.stdout)["predictions"][0]["seconds"]
+    except (ValueError, LookupError, TypeError):
+        said = done.stderr.strip() or f"it ended with status {done.returncode}"
+        trouble = said.splitlines()[-1].removeprefix("kerncast: ")
+        return ToolStatus(name, None, False, "every source", None, trouble=trouble)
+    return ToolStatus(name, f"{format_seconds(seconds)}, made in {took}", True, "every source", None)
+
+
+def _run() -> subprocess.CompletedProcess[str]:
+    root = str(Path(kerncast.__path__[0]).parent)
+    path = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder) / "saxpy.cu"
+        source.write_text(_SOURCE, encoding="utf-8")
+        return subprocess.run(  # noqa: S603  our own command line
+            [sys.executable, "-m", "kerncast", "predict", str(source), *_ARGUMENTS],
+            cwd=folder,
+            env={**os.environ, "PYTHONPATH": path, FOLDER_VARIABLE: "off"},
+            capture_output=True,
+            text=True,
+            encoding="utf-8",
+            timeout=_MOST_SECONDS,
+            check=False,
+        )
+
+
+# Whether this machine can measure, for ``kerncast doctor``.
+
+
+def measuring_report() -> tuple[ToolStatus, ...]:
+    """Say whether there is a GPU that can be used, and Nsight Compute; forecasts need neither."""
+    return _gpu(), _ncu()
+
+
+def _gpu() -> ToolStatus:
+    name, needed_for = "NVIDIA GPU", "kerncast measure (extra gpu)"
+    try:
+        driver = load_driver()
+        count = int(driver.call("cuDeviceGetCount"))
+        supported = cuda_version(int(driver.call("cuDriverGetVersion")))
+    except KerncastError as error:
+        return ToolStatus(name, None, found=False, needed_for=needed_for, cure=error.cure, is_optional=True)
+    versions = [f"{count} with a driver for CUDA {supported}"]
+    with suppress(importlib.metadata.PackageNotFoundError):
+        versions.append(f"cuda-bindings {importlib.metadata.version('cuda-bindings')}")
+    cure = None if count else "No GPU is visible: look at CUDA_VISIBLE_DEVICES and nvidia-smi."
+    return ToolStatus(name, ", ".join(versions), bool(count), needed_for, cure, is_optional=True)
+
+
+def _ncu() -> ToolStatus:
+    name, needed_for = "Nsight Compute", "kerncast measure --ncu"
+    try:
+        path = find_ncu()
+    except KerncastError as error:
+        return ToolStatus(name, None, found=False, needed_for=needed_for, cure=error.cure, is_optional=True)
+    return ToolStatus(name, path, found=True, needed_for=needed_for, cure=None, is_optional=True)
+
 
 Progress = Callable[[str, int, int], None]
 
@@ -73,7 +300,7 @@ def _forecast(here: Sequence[ToolStatus]) -> list[ToolStatus]:
 
 def _measuring() -> tuple[ToolStatus, ...]:
     try:
-        from kerncast.bench.readiness import measuring_report  # noqa: PLC0415  what it imports may be missing
+        pass
     except ImportError:
         return ()
     return measuring_report()

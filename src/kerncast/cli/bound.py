@@ -14,10 +14,10 @@ from kerncast.cli.inline import SOURCES
 from kerncast.errors import InputError, Refusal
 
 if TYPE_CHECKING:
-    from kerncast.feature_table import FeatureTable
-    from kerncast.gpu import GPU
-    from kerncast.partition_times import PartitionTimes
-    from kerncast.read.profiled_means import ProfiledMeans
+    from kerncast.gpu.gpu import GPU
+    from kerncast.measurements.feature_table import FeatureTable
+    from kerncast.measurements.partition_times import PartitionTimes
+    from kerncast.read.features.profiled import ProfiledMeans
     from kerncast.studies.bounding import BoundOptions, KernelBounds
     from kerncast.studies.bounds import Blocks
 
@@ -62,7 +62,7 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
 ) -> int:
     """Bound the time of a kernel on some of a GPU's TPCs."""
     from kerncast.cli.output import progress_on_stderr  # noqa: PLC0415  heavy imports wait until the command runs
-    from kerncast.report.picture_files import check_picture  # noqa: PLC0415
+    from kerncast.report.pictures.picture_files import check_picture  # noqa: PLC0415
     from kerncast.studies.bounding import (  # noqa: PLC0415
         BoundOptions,
         bound_launch,
@@ -91,7 +91,7 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
         if table is None:
             found = bound_launch(evidence, chosen, counts, options, progress)
         elif is_launch and options.training is not None:
-            from kerncast.report.partition_features import with_executed_features  # noqa: PLC0415  LLVM loads late
+            from kerncast.studies.partitions import with_executed_features  # noqa: PLC0415  LLVM loads late
 
             check_method(options)
             known = tuple(sorted({*counts, *table.counts}))
@@ -147,14 +147,14 @@ def _refusal_as_json(*, as_json: bool, out: Path | None) -> Iterator[None]:
     except Refusal as refusal:
         if as_json:
             from kerncast.cli.output import emit_json  # noqa: PLC0415
-            from kerncast.report.bounds import refused_object  # noqa: PLC0415
+            from kerncast.report.bounds.bounds_table import refused_object  # noqa: PLC0415
 
             emit_json(refused_object(str(refusal)), out)
         raise
 
 
 def _gpu(names: list[str] | None) -> "tuple[GPU, tuple[str, ...]]":
-    from kerncast.evidence import resolve_gpus  # noqa: PLC0415
+    from kerncast.forecast.evidence import resolve_gpus  # noqa: PLC0415
 
     resolved = resolve_gpus(names or ())
     if len(resolved) > 1:
@@ -163,8 +163,8 @@ def _gpu(names: list[str] | None) -> "tuple[GPU, tuple[str, ...]]":
 
 
 def _counts(text: str | None, gpu: "GPU") -> tuple[int, ...]:
+    from kerncast.measurements.partition_times import counts_up_to  # noqa: PLC0415
     from kerncast.studies.partitions import most_tpcs  # noqa: PLC0415
-    from kerncast.tpc_counts import counts_up_to  # noqa: PLC0415
 
     most = most_tpcs(gpu)
     return counts_up_to(f"1-{most}" if text is None else text, most, gpu.name)
@@ -172,8 +172,10 @@ def _counts(text: str | None, gpu: "GPU") -> tuple[int, ...]:
 
 def _times(path: Path | None, gpu: "GPU", kernel: str | None) -> "PartitionTimes | None":
     """Return the measured times; raises InputError for more TPCs than there are."""
-    from kerncast.read.partition_csv import read_partition_times  # noqa: PLC0415
-    from kerncast.read.partition_measurement import read_measured_partitions  # noqa: PLC0415
+    from kerncast.read.partition_files import (  # noqa: PLC0415
+        read_measured_partitions,
+        read_partition_times,
+    )
     from kerncast.studies.partitions import most_tpcs  # noqa: PLC0415
 
     is_measurement = path is not None and path.suffix.lower() == _MEASUREMENT
@@ -202,7 +204,7 @@ def _with_profiles(times: "PartitionTimes", profiles: Sequence[str], options: "B
 
 
 def _profiled(text: str) -> "tuple[int, ProfiledMeans]":
-    from kerncast.read.profiled_means import read_profiled_means  # noqa: PLC0415
+    from kerncast.read.features.profiled import read_profiled_means  # noqa: PLC0415
 
     match = _PROFILE.fullmatch(text)
     if match is None:
@@ -213,13 +215,13 @@ def _profiled(text: str) -> "tuple[int, ProfiledMeans]":
 def _training(paths: list[Path] | None) -> "FeatureTable | None":
     if not paths:
         return None
-    from kerncast.read.feature_tables import read_feature_table  # noqa: PLC0415
+    from kerncast.read.features.table_files import read_feature_table  # noqa: PLC0415
 
     return read_feature_table(paths).table
 
 
 def _anchors(text: str | None) -> tuple[int, ...] | None:
-    from kerncast.tpc_counts import MOST_TPCS, counts_up_to  # noqa: PLC0415
+    from kerncast.measurements.partition_times import MOST_TPCS, counts_up_to  # noqa: PLC0415
 
     return None if text is None else counts_up_to(text, MOST_TPCS, "A GPU", "--anchors")
 
@@ -245,7 +247,7 @@ def _level(level: float | None) -> float:
 def _emit(found: "KernelBounds", assumed: Sequence[str], *, as_json: bool, out: Path | None) -> None:
     """Print the bounds, or write them to a file."""
     from kerncast.cli.output import emit_json, file_console, stdout_console, write_text  # noqa: PLC0415
-    from kerncast.report.bounds import bound_object, print_bounds  # noqa: PLC0415
+    from kerncast.report.bounds.bounds_table import bound_object, print_bounds  # noqa: PLC0415
 
     found = replace(found, caveats=(*assumed, *found.caveats))
     if as_json:
@@ -258,7 +260,7 @@ def _emit(found: "KernelBounds", assumed: Sequence[str], *, as_json: bool, out: 
 
 
 def _draw(found: "KernelBounds", path: Path) -> None:
-    from kerncast.report.bound_picture import draw_bounds  # noqa: PLC0415
-    from kerncast.report.picture_files import save_picture  # noqa: PLC0415
+    from kerncast.report.bounds.bound_picture import draw_bounds  # noqa: PLC0415
+    from kerncast.report.pictures.picture_files import save_picture  # noqa: PLC0415
 
     save_picture(draw_bounds(found), path)

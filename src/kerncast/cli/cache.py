@@ -13,7 +13,7 @@ def command(
     from kerncast.cli.output import emit_json, stdout_console  # noqa: PLC0415
     from kerncast.compile.cache import cache_report  # noqa: PLC0415
     from kerncast.report.as_json import SCHEMA_VERSION, cache_object  # noqa: PLC0415
-    from kerncast.report.toolchain import cache_lines  # noqa: PLC0415
+    from kerncast.report.files.toolchain import cache_lines  # noqa: PLC0415
 
     removed = _clear() if clear else None
     report = cache_report()

@@ -10,7 +10,7 @@ def command(json_: Annotated[bool, typer.Option("--json", help="Print JSON.")] =
     from kerncast.checkup import check_up  # noqa: PLC0415
     from kerncast.cli.output import emit_json, progress_on_stderr, stdout_console  # noqa: PLC0415
     from kerncast.report.as_json import SCHEMA_VERSION, doctor_object  # noqa: PLC0415
-    from kerncast.report.toolchain import doctor_lines  # noqa: PLC0415
+    from kerncast.report.files.toolchain import doctor_lines  # noqa: PLC0415
 
     with progress_on_stderr(quiet=False) as progress:
         found = check_up(progress)

@@ -7,7 +7,7 @@ import typer
 
 if TYPE_CHECKING:
     from kerncast.studies.evaluation import Evaluation
-    from kerncast.studies.model_header import ModelHeader
+    from kerncast.studies.model_files import ModelHeader
 
 
 def command(  # noqa: PLR0913  each parameter is one option
@@ -23,8 +23,8 @@ def command(  # noqa: PLR0913  each parameter is one option
 ) -> int:
     """Score a trained model on launches; on its own data, what was held out is scored apart."""
     from kerncast.cli.output import progress_on_stderr  # noqa: PLC0415  heavy imports wait
-    from kerncast.report.picture_files import check_picture  # noqa: PLC0415
-    from kerncast.report.trained import evaluation_notes  # noqa: PLC0415
+    from kerncast.report.pictures.picture_files import check_picture  # noqa: PLC0415
+    from kerncast.report.training.scores_table import evaluation_notes  # noqa: PLC0415
     from kerncast.studies.evaluation import Selected, evaluate  # noqa: PLC0415
     from kerncast.studies.model_files import read_model  # noqa: PLC0415
 
@@ -43,9 +43,9 @@ def command(  # noqa: PLR0913  each parameter is one option
 
 def _write(found: "Evaluation", csv: Path | None, picture: Path | None) -> None:
     from kerncast.cli.output import write_text  # noqa: PLC0415
-    from kerncast.report.fit_picture import draw_fit, panel_of_evaluation  # noqa: PLC0415
-    from kerncast.report.picture_files import save_picture  # noqa: PLC0415
-    from kerncast.report.trained import evaluation_csv  # noqa: PLC0415
+    from kerncast.report.pictures.picture_files import save_picture  # noqa: PLC0415
+    from kerncast.report.training.pictures import draw_fit, panel_of_evaluation  # noqa: PLC0415
+    from kerncast.report.training.scores_table import evaluation_csv  # noqa: PLC0415
 
     if csv is not None:
         write_text(csv, evaluation_csv(found))
@@ -56,8 +56,11 @@ def _write(found: "Evaluation", csv: Path | None, picture: Path | None) -> None:
 def _print(found: "Evaluation", header: "ModelHeader", notes: tuple[str, ...], *, as_json: bool) -> None:
     from kerncast.cli.output import emit_json, stdout_console  # noqa: PLC0415
     from kerncast.report.tables import print_notes, print_table  # noqa: PLC0415
-    from kerncast.report.trained import evaluation_table, header_sentences  # noqa: PLC0415
-    from kerncast.report.trained_json import evaluation_object  # noqa: PLC0415
+    from kerncast.report.training.scores_table import (  # noqa: PLC0415
+        evaluation_object,
+        evaluation_table,
+        header_sentences,
+    )
 
     if as_json:
         emit_json(evaluation_object(found, header, notes))

@@ -1,17 +1,149 @@
 """kerncast gpus: list the GPUs, show one with its sources and check its file, or begin a file for a new one."""
 
+import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
-from kerncast.errors import InputError
+from kerncast.errors import GPUError, InputError
+
+if TYPE_CHECKING:
+    from kerncast.gpu.architecture import Architecture
+    from kerncast.gpu.files import Fact
+    from kerncast.gpu.gpu import GPU
+    from kerncast.gpu.incomplete import IncompleteGPU
+    from kerncast.report.files.gpus import Basis
+from typing import TYPE_CHECKING, Annotated
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kerncast.gpu import GPU
-    from kerncast.gpu_incomplete import IncompleteGPU
+    from kerncast.gpu.gpu import GPU
+    from kerncast.gpu.incomplete import IncompleteGPU
+
+
+# kerncast gpus --add: begin a file for a new GPU.
+
+
+_LONGEST_NAME = 100
+
+
+def add_gpu(name: str, like: str | None, device: int | None, out: Path | None, *, json_: bool) -> int:
+    """Write a file that a user completes; returns the exit status."""
+    from kerncast.cli.output import emit_json  # noqa: PLC0415
+    from kerncast.report.as_json import SCHEMA_VERSION  # noqa: PLC0415
+    from kerncast.report.files.gpus import skeleton, to_give  # noqa: PLC0415
+
+    if not name.strip() or not name.isprintable() or len(name) > _LONGEST_NAME:
+        raise InputError(f"--add {name[:40]!a} is no name", cure='Give the GPU\'s name, such as --add "RTX 5060 Ti".')
+    path = out or Path(f"{'-'.join(re.findall('[a-z0-9]+', name.lower())) or 'gpu'}.toml")
+    if path.suffix != ".toml":
+        raise InputError(f"{str(path)[-100:]!r} is no .toml file", cure="Name it so: kerncast knows GPU files by that.")
+    basis = _basis(name, like, device)
+    _write_new(path, skeleton(basis, path.name))
+    given, lacking = [fact.key for fact in basis.given if fact.value is not None], to_give(basis)
+    if json_:
+        table = {"file": str(path), "from": basis.architecture.id, "given": given, "to_give": list(lacking)}
+        emit_json({"schema_version": SCHEMA_VERSION, **table})
+        return 0
+    rest = f"Every model needs {', '.join(lacking)} as well. " if lacking else ""
+    typer.echo(f"Written: {path}, {len(given)} values given. {rest}kerncast gpus {_as_argument(path)} checks it.")
+    return 0
+
+
+def _basis(name: str, like: str | None, device: int | None) -> "Basis":
+    """Say what the file begins with: values of the driver or the catalogue, or those of a similar GPU as examples."""
+    from kerncast.report.files.gpus import Basis  # noqa: PLC0415
+
+    if like is None and device is None:
+        known = _catalogued(name)
+        return Basis(known.name, _shipped(known), known.facts)
+    architecture, example = (None, None) if like is None else _similar(like)
+    if device is not None:
+        architecture, facts = _asked_of_driver(device)
+        return Basis(name, architecture, facts, example)
+    assert architecture is not None
+    return Basis(name, architecture, (), example)
+
+
+def _asked_of_driver(device: int) -> "tuple[Architecture, tuple[Fact, ...]]":
+    from kerncast.bench import cuda  # noqa: PLC0415
+    from kerncast.bench.ceilings.ceiling import nearest_architecture  # noqa: PLC0415
+    from kerncast.bench.ceilings.gpu_file import driver_facts  # noqa: PLC0415
+
+    opened = cuda.open_device(device)
+    try:
+        machine = opened.machine
+    finally:
+        opened.close()
+    nearest, capability = nearest_architecture(machine.compute_capability), machine.compute_capability
+    if nearest.compute_capability != capability:
+        typer.echo(
+            f"kerncast: no file describes compute capability {capability}; {nearest.id} is the nearest", err=True
+        )
+    return nearest, driver_facts(machine)
+
+
+def _similar(like: str) -> "tuple[Architecture, GPU | IncompleteGPU | None]":
+    from kerncast.gpu.gpu import load_architecture  # noqa: PLC0415
+
+    if like.startswith("sm_"):
+        return load_architecture(like), None
+    gpu = _found(like)
+    return _shipped(gpu), gpu
+
+
+def _catalogued(name: str) -> "GPU | IncompleteGPU":
+    """Return the GPU of the catalogue that a user wants a file of his own for."""
+    try:
+        return _found(name)
+    except GPUError as error:
+        near = error.cure.partition(";")[0] + ". " if error.cure and error.cure.startswith("The nearest") else ""
+        ways = "Say what it is like: --like rtx-4060, or --like sm_89 for an architecture; --device 0 asks the driver."
+        raise InputError(f"{name[:40]!a} is not in the catalogue", cure=near + ways) from None
+
+
+def _found(name: str) -> "GPU | IncompleteGPU":
+    from kerncast.gpu.gpu import resolve_gpu  # noqa: PLC0415
+    from kerncast.gpu.incomplete import load_incomplete  # noqa: PLC0415
+    from kerncast.gpu.names import find_incomplete  # noqa: PLC0415
+
+    incomplete_id = find_incomplete(name)
+    if incomplete_id is not None:
+        return load_incomplete(incomplete_id)
+    gpu, caveats = resolve_gpu(name)
+    for caveat in caveats:
+        typer.echo(f"kerncast: {caveat}", err=True)
+    return gpu
+
+
+def _shipped(gpu: "GPU | IncompleteGPU") -> "Architecture":
+    """Return the architecture without what the GPU has otherwise."""
+    from kerncast.gpu.gpu import load_architecture  # noqa: PLC0415
+
+    return load_architecture(gpu.architecture.id)
+
+
+def _as_argument(path: Path) -> str:
+    """Return a path as it is typed."""
+    return f'"{path}"' if " " in str(path) else str(path)
+
+
+def _write_new(path: Path, text: str) -> None:
+    """Write a file that must not be there yet: what a user wrote is not lost."""
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise InputError(
+            "it is there already", where=str(path), cure="Name another with -o, or remove it first."
+        ) from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise InputError(
+            f"cannot be written ({reason})", where=str(path)[-200:], cure="Name another with -o."
+        ) from None
 
 
 def command(  # noqa: PLR0913  each parameter is one option
@@ -24,8 +156,6 @@ def command(  # noqa: PLR0913  each parameter is one option
 ) -> int:
     """List the known GPUs; or show every fact of one with its sources, and check its file; or begin a new file."""
     if add is not None:
-        from kerncast.cli.gpus_add import add_gpu  # noqa: PLC0415
-
         if name is not None:
             raise InputError("--add and a GPU to show are two commands", cure="Run them one after the other.")
         return add_gpu(add, like, device, out, json_=json_)
@@ -38,10 +168,10 @@ def command(  # noqa: PLR0913  each parameter is one option
 
 def _list(*, json_: bool) -> int:
     from kerncast.cli.output import emit_json, stdout_console  # noqa: PLC0415
-    from kerncast.gpu import list_gpus  # noqa: PLC0415
-    from kerncast.gpu_incomplete import list_incomplete  # noqa: PLC0415
+    from kerncast.gpu.gpu import list_gpus  # noqa: PLC0415
+    from kerncast.gpu.incomplete import list_incomplete  # noqa: PLC0415
     from kerncast.report.as_json import SCHEMA_VERSION, gpu_object, incomplete_object  # noqa: PLC0415
-    from kerncast.report.gpu_catalogue import gpu_table  # noqa: PLC0415
+    from kerncast.report.files.gpus import gpu_table  # noqa: PLC0415
     from kerncast.report.tables import print_table  # noqa: PLC0415
 
     gpus, incomplete = list_gpus(), list_incomplete()
@@ -58,13 +188,13 @@ def _list(*, json_: bool) -> int:
 
 def _show(name: str, *, json_: bool) -> int:
     from kerncast.cli.output import emit_json  # noqa: PLC0415
-    from kerncast.gpu import resolve_gpu  # noqa: PLC0415
-    from kerncast.gpu_doubts import doubts  # noqa: PLC0415
-    from kerncast.gpu_incomplete import load_incomplete  # noqa: PLC0415
-    from kerncast.gpu_names import find_incomplete  # noqa: PLC0415
+    from kerncast.gpu.doubts import doubts  # noqa: PLC0415
+    from kerncast.gpu.gpu import resolve_gpu  # noqa: PLC0415
+    from kerncast.gpu.incomplete import load_incomplete  # noqa: PLC0415
+    from kerncast.gpu.names import find_incomplete  # noqa: PLC0415
     from kerncast.models.missing_facts import missing_facts  # noqa: PLC0415
     from kerncast.report import as_json  # noqa: PLC0415
-    from kerncast.report.gpu_catalogue import doubt_notes, incomplete_notes, missing_notes  # noqa: PLC0415
+    from kerncast.report.files.gpus import doubt_notes, incomplete_notes, missing_notes  # noqa: PLC0415
 
     incomplete_id = find_incomplete(name)
     if incomplete_id is not None:
@@ -95,7 +225,7 @@ def _show(name: str, *, json_: bool) -> int:
 
 def _print_facts(gpu: "GPU | IncompleteGPU", notes: "Sequence[str]") -> None:
     from kerncast.cli.output import stdout_console  # noqa: PLC0415
-    from kerncast.report.gpu_catalogue import fact_table, sources_of  # noqa: PLC0415
+    from kerncast.report.files.gpus import fact_table, sources_of  # noqa: PLC0415
     from kerncast.report.tables import print_notes, print_table  # noqa: PLC0415
 
     console, a, own = stdout_console(), gpu.architecture, len(gpu.facts)

@@ -10,7 +10,7 @@ import typer
 from kerncast.errors import InputError
 
 if TYPE_CHECKING:
-    from kerncast.compile.host_launches import HostProgram
+    from kerncast.hostcode.nouns import HostProgram
 
 
 def command(  # noqa: PLR0913  each parameter is one option
@@ -32,10 +32,10 @@ def command(  # noqa: PLR0913  each parameter is one option
     """Write a launch file from the launches that host code makes; what it does not say is left to decide."""
     from kerncast.cli.inline import checked_folders, checked_sources, split_define  # noqa: PLC0415
     from kerncast.cli.output import emit_json, progress_on_stderr, write_text  # noqa: PLC0415
-    from kerncast.compile.host_request import read_host_code  # noqa: PLC0415
     from kerncast.compile.nouns import CompileRequest  # noqa: PLC0415
-    from kerncast.launch import DEFAULT_STANDARD, check_standard  # noqa: PLC0415
-    from kerncast.report.skeleton import skeleton_object, skeleton_text  # noqa: PLC0415
+    from kerncast.hostcode.request import read_host_code  # noqa: PLC0415
+    from kerncast.launch.launch import DEFAULT_STANDARD, check_standard  # noqa: PLC0415
+    from kerncast.report.files.launch_skeleton import skeleton_object, skeleton_text  # noqa: PLC0415
 
     if out is not None and out.exists() and not force:
         raise InputError("exists already", where=str(out), cure="Add --force to write over it, or choose another name.")
@@ -78,7 +78,7 @@ def _words(argv: str | None) -> tuple[str, ...] | None:
 
 def _print_summary(program: "HostProgram", out: Path) -> None:
     from kerncast.cli.output import stdout_console  # noqa: PLC0415
-    from kerncast.report.skeleton import kernel_table, undecided_notes  # noqa: PLC0415
+    from kerncast.report.files.launch_skeleton import kernel_table, undecided_notes  # noqa: PLC0415
     from kerncast.report.tables import print_notes, print_table  # noqa: PLC0415
 
     console = stdout_console()

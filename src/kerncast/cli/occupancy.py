@@ -11,7 +11,7 @@ import typer
 from kerncast.errors import InputError
 
 if TYPE_CHECKING:
-    from kerncast.occupancy_case import OccupancyCase
+    from kerncast.occupancy.advice import OccupancyCase
 
 #: What the driver's own calculator takes: a 32-bit integer.
 _MOST = 2**31 - 1
@@ -62,8 +62,8 @@ def command(  # noqa: PLR0913  each parameter is one option
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
 ) -> int:
     """Show resident blocks and warps per SM, the resource that limits them, and what would change that."""
-    from kerncast.carveout import parse_carveout  # noqa: PLC0415
     from kerncast.cli.output import progress_on_stderr  # noqa: PLC0415
+    from kerncast.gpu.carveout import parse_carveout  # noqa: PLC0415
 
     _check_curves(curves)
     wish = None if carveout is None else parse_carveout(carveout)
@@ -87,8 +87,10 @@ def command(  # noqa: PLR0913  each parameter is one option
 def _print_json(cases: "Sequence[OccupancyCase]", caveats: list[str], *, with_curves: bool) -> None:
     from kerncast.cli.output import emit_json  # noqa: PLC0415
     from kerncast.report.as_json import SCHEMA_VERSION  # noqa: PLC0415
-    from kerncast.report.occupancy_numbers import occupancy_object  # noqa: PLC0415
-    from kerncast.report.occupancy_tables import occupancy_notes  # noqa: PLC0415
+    from kerncast.report.occupancy.tables import (  # noqa: PLC0415
+        occupancy_notes,
+        occupancy_object,
+    )
 
     objects = [occupancy_object(case, with_curves=with_curves) for case in cases]
     emit_json(
@@ -102,7 +104,7 @@ def _print_json(cases: "Sequence[OccupancyCase]", caveats: list[str], *, with_cu
 
 def _print_text(cases: "Sequence[OccupancyCase]", caveats: list[str], *, with_curves: bool) -> None:
     from kerncast.cli.output import stdout_console  # noqa: PLC0415
-    from kerncast.report.occupancy_tables import (  # noqa: PLC0415
+    from kerncast.report.occupancy.tables import (  # noqa: PLC0415
         advice_notes,
         curve_table,
         occupancy_notes,
@@ -127,12 +129,12 @@ def _write_curves(path: Path, cases: "Sequence[OccupancyCase]") -> list[str]:
     from kerncast.cli.output import write_text  # noqa: PLC0415
 
     if path.suffix.lower() == ".csv":
-        from kerncast.report.occupancy_numbers import curves_csv  # noqa: PLC0415
+        from kerncast.report.occupancy.tables import curves_csv  # noqa: PLC0415
 
         write_text(path, curves_csv(cases))
         return []
-    from kerncast.report.occupancy_picture import MOST_ROWS, draw_occupancy, picture_rows  # noqa: PLC0415
-    from kerncast.report.picture_files import save_picture  # noqa: PLC0415
+    from kerncast.report.occupancy.curves_picture import MOST_ROWS, draw_occupancy, picture_rows  # noqa: PLC0415
+    from kerncast.report.pictures.picture_files import save_picture  # noqa: PLC0415
 
     save_picture(draw_occupancy(cases), path)
     rows = len(picture_rows(cases))
@@ -140,7 +142,7 @@ def _write_curves(path: Path, cases: "Sequence[OccupancyCase]") -> list[str]:
 
 
 def _check_curves(path: Path | None) -> None:
-    from kerncast.report.picture_files import FORMATS  # noqa: PLC0415
+    from kerncast.report.pictures.picture_files import FORMATS  # noqa: PLC0415
 
     endings = (*FORMATS, ".csv")
     if path is not None and path != _STDOUT and path.suffix.lower() not in endings:
@@ -159,10 +161,10 @@ def _check_static(case: "OccupancyCase") -> None:
 
 def _targets(named: Sequence[str]) -> "tuple[list[OccupancyCase], list[str]]":
     """Return a case for each GPU or compute capability, with any block for now, and what was assumed."""
-    from kerncast.architecture import load_architecture  # noqa: PLC0415
-    from kerncast.evidence import resolve_gpus  # noqa: PLC0415
-    from kerncast.occupancy import BlockRequest  # noqa: PLC0415
-    from kerncast.occupancy_case import OccupancyCase  # noqa: PLC0415
+    from kerncast.forecast.evidence import resolve_gpus  # noqa: PLC0415
+    from kerncast.gpu.architecture import load_architecture  # noqa: PLC0415
+    from kerncast.occupancy.advice import OccupancyCase  # noqa: PLC0415
+    from kerncast.occupancy.occupancy import BlockRequest  # noqa: PLC0415
 
     any_block = BlockRequest(1, 0)
     capabilities = [match for name in named if (match := _CAPABILITY.fullmatch(name))]
@@ -177,7 +179,7 @@ def _targets(named: Sequence[str]) -> "tuple[list[OccupancyCase], list[str]]":
 def _cases(
     path: Path | None, given: Given, targets: "list[OccupancyCase]", progress: Callable[[str, int, int], None] | None
 ) -> "list[OccupancyCase]":
-    from kerncast.occupancy import BlockRequest  # noqa: PLC0415
+    from kerncast.occupancy.occupancy import BlockRequest  # noqa: PLC0415
 
     if path is not None:
         return _from_launches(path, given, targets, progress)
@@ -191,10 +193,10 @@ def _cases(
 def _from_launches(
     path: Path, given: Given, targets: "list[OccupancyCase]", progress: Callable[[str, int, int], None] | None
 ) -> "list[OccupancyCase]":
-    from kerncast.characterised import compile_launch  # noqa: PLC0415
     from kerncast.cli.inline import SOURCES  # noqa: PLC0415
-    from kerncast.launch import load_launches  # noqa: PLC0415
-    from kerncast.occupancy import block_request  # noqa: PLC0415
+    from kerncast.forecast.characterised import compile_launch  # noqa: PLC0415
+    from kerncast.launch.launch import load_launches  # noqa: PLC0415
+    from kerncast.occupancy.occupancy import block_request  # noqa: PLC0415
 
     if path.suffix.lower() in SOURCES:
         raise InputError(

@@ -17,7 +17,7 @@ from kerncast.errors import InputError
 from kerncast.prediction import Timing
 
 if TYPE_CHECKING:
-    from kerncast.forecast import Forecast
+    from kerncast.forecast.forecast import Forecast
 
 _PATIENCE_SECONDS = 1.0
 _FILE_COLUMNS = 140
@@ -71,7 +71,7 @@ def progress_on_stderr(*, quiet: bool) -> Iterator[Callable[[str, int, int], Non
 def emit_forecast(forecast: "Forecast", timing: Timing, *, as_json: bool, out: Path | None) -> None:
     """Print a forecast, or write it to a file."""
     from kerncast.report.as_json import predict_object  # noqa: PLC0415  only forecasts need the executor
-    from kerncast.report.terminal import print_forecast  # noqa: PLC0415
+    from kerncast.report.forecast.terminal import print_forecast  # noqa: PLC0415
 
     if as_json:
         emit_json(predict_object(forecast, timing), out)

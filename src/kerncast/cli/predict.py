@@ -1,17 +1,163 @@
 """kerncast predict: forecast launches on GPUs."""
 
+import json
 import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
+
+from kerncast.errors import InputError
+from kerncast.prediction import Prediction
+from kerncast.units import format_seconds, parse_seconds
+
+if TYPE_CHECKING:
+    from kerncast.forecast.forecast import Forecast
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from kerncast.cli.inline import SOURCES, InlineLaunch
-from kerncast.errors import InputError
 
 if TYPE_CHECKING:
-    from kerncast.evidence import Reading
+    from kerncast.forecast.evidence import Reading
     from kerncast.read.selection import Selection
+
+
+# Whether forecasts are slower than a limit, or than an older forecast.
+
+
+Key = tuple[str, int, str]
+Baseline = Mapping[Key, tuple[float, float]]
+"""(kernel, launch, GPU id): low and high"""
+
+
+def parse_limit(text: str | None) -> float | None:
+    """Return the seconds of --max."""
+    if text is None:
+        return None
+    try:
+        return parse_seconds(text)
+    except ValueError as error:
+        raise InputError(f"--max: {error}") from None
+
+
+def read_baseline(path: Path) -> Baseline:
+    """Read the forecasts of an earlier ``--json`` output; raises InputError for anything else."""
+    try:
+        table = json.loads(path.read_text(encoding="utf-8"))
+        return {_key(row): (_seconds(row, "low"), _seconds(row, "high")) for row in table["predictions"]}
+    except OSError as error:
+        raise InputError(f"--compare-to cannot be read ({error.strerror})", where=str(path)) from None
+    except (ValueError, KeyError, TypeError, RecursionError, OverflowError) as error:
+        raise InputError(
+            f"--compare-to is no output of kerncast predict --json ({type(error).__name__}: {error})", where=str(path)
+        ) from None
+
+
+def without_baseline(predictions: Sequence[Prediction], baseline: Baseline, path: Path) -> list[str]:
+    """Return a sentence for each forecast that the baseline lacks; raises InputError when it lacks them all."""
+    lacking = [p for p in predictions if (p.kernel, p.launch, p.gpu_id) not in baseline]
+    if predictions and len(lacking) == len(predictions):
+        raise InputError("--compare-to holds none of these kernels, launches and GPUs", where=str(path))
+    return [f"{p.kernel} (launch {p.launch}) on {p.gpu} is not in {path}: nothing to compare" for p in lacking]
+
+
+def slower_than(predictions: Sequence[Prediction], limit_seconds: float | None, baseline: Baseline | None) -> list[str]:
+    """Return a sentence for each forecast that is slower than the limit, or than the baseline beyond both intervals."""
+    sentences = []
+    for p in predictions:
+        what = f"{p.kernel} (launch {p.launch}) on {p.gpu} takes {format_seconds(p.seconds)}"
+        if limit_seconds is not None and p.seconds > limit_seconds:
+            sentences.append(f"{what}, over --max {format_seconds(limit_seconds)}")
+        old = baseline.get((p.kernel, p.launch, p.gpu_id)) if baseline else None
+        if old is not None and p.low > old[1]:
+            sentences.append(
+                f"{what}, slower than before beyond both intervals (it was at most {format_seconds(old[1])})"
+            )
+    return sentences
+
+
+def _key(row: Mapping[str, Any]) -> Key:
+    return str(row["kernel"]), int(row["launch"]), str(row["gpu_id"])
+
+
+def _seconds(row: Mapping[str, Any], name: str) -> float:
+    value = float(row[name])
+    if not math.isfinite(value) or value < 0:
+        raise ValueError(f"{name} is {value}")
+    return value
+
+
+# The pictures that ``kerncast predict`` draws, and the numbers behind them.
+
+
+@dataclass(frozen=True, slots=True)
+class Pictures:
+    """Where to draw rooflines and bars; the name's ending says how: a picture, or .csv for the numbers."""
+
+    rooflines: tuple[Path, ...]
+    bars: tuple[Path, ...]
+
+    def check(self) -> None:
+        """Raise InputError where a name does not say how to draw."""
+        from kerncast.report.pictures.picture_files import check_picture  # noqa: PLC0415
+
+        for path in (*self.rooflines, *self.bars):
+            if path.suffix.lower() != ".csv":
+                check_picture(path)
+
+    def draw(self, forecast: "Forecast") -> tuple[str, ...]:
+        """Write what was asked for, and return why there was nothing to draw, where there was not."""
+        reasons = (*_draw_rooflines(self.rooflines, forecast), *_draw_bars(self.bars, forecast))
+        return tuple(dict.fromkeys(reasons))
+
+
+def _draw_rooflines(paths: Sequence[Path], forecast: "Forecast") -> Iterator[str]:
+    if not paths:
+        return
+    from kerncast.report.pictures.picture_files import save_picture  # noqa: PLC0415  draws with matplotlib
+    from kerncast.report.pictures.roofline import (  # noqa: PLC0415
+        draw_rooflines,
+        roofline_csv,
+        rooflines_of_cases,
+    )
+
+    rooflines = rooflines_of_cases(forecast.cases)
+    if not rooflines:
+        yield 'there is no roofline to draw: it needs a profile, or --model ceilings with --measured "GPU=TIME"'
+        return
+    for path in paths:
+        if path.suffix.lower() == ".csv":
+            _write(path, roofline_csv(rooflines))
+            continue
+        figure = draw_rooflines(rooflines)
+        if figure is None:
+            yield f"{path} is not drawn: no kernel does floating-point work; a name that ends in .csv gets the numbers"
+            continue
+        save_picture(figure, path)
+
+
+def _draw_bars(paths: Sequence[Path], forecast: "Forecast") -> Iterator[str]:
+    from kerncast.report.pictures.picture_files import save_picture  # noqa: PLC0415
+    from kerncast.report.pictures.projection import draw_projection, projection_csv  # noqa: PLC0415
+
+    for path in paths:
+        if path.suffix.lower() == ".csv":
+            _write(path, projection_csv(forecast.predictions))
+            continue
+        figure = draw_projection(forecast.predictions)
+        if figure is None:
+            yield "there are no bars to draw: nothing was carried over from a measured time; add --measured"
+            continue
+        save_picture(figure, path)
+
+
+def _write(path: Path, text: str) -> None:
+    from kerncast.cli.output import write_text  # noqa: PLC0415
+
+    write_text(path, text)
+
 
 _SLOWER_STATUS = 4
 _HIGHEST_MEGAHERTZ = 10_000
@@ -79,15 +225,13 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
 ) -> int:
     """Forecast how long each launch takes on each GPU."""
-    from kerncast.cli import verdict  # noqa: PLC0415  heavy imports wait until the command runs
     from kerncast.cli.output import emit_forecast, progress_on_stderr  # noqa: PLC0415
-    from kerncast.cli.predict_pictures import Pictures  # noqa: PLC0415
-    from kerncast.evidence import measured_times, resolve_gpus  # noqa: PLC0415
-    from kerncast.forecast import Options, forecast_all, timing_named  # noqa: PLC0415
+    from kerncast.forecast.evidence import measured_times, resolve_gpus  # noqa: PLC0415
+    from kerncast.forecast.forecast import Options, forecast_all, timing_named  # noqa: PLC0415
     from kerncast.read.selection import Selection  # noqa: PLC0415
 
-    limit_seconds = verdict.parse_limit(max_)
-    baseline = verdict.read_baseline(compare_to) if compare_to else None
+    limit_seconds = parse_limit(max_)
+    baseline = read_baseline(compare_to) if compare_to else None
     _check_report(report)
     pictures = Pictures(tuple(roofline or ()), tuple(bars or ()))
     pictures.check()
@@ -128,9 +272,9 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
             typer.echo(f"kerncast: {refused.kernel} (launch {refused.launch}) refused: {refused.reason}", err=True)
         return _REFUSED_STATUS
     if baseline is not None and compare_to is not None:
-        for sentence in verdict.without_baseline(forecast.predictions, baseline, compare_to):
+        for sentence in without_baseline(forecast.predictions, baseline, compare_to):
             typer.echo(f"kerncast: {sentence}", err=True)
-    slower = verdict.slower_than(forecast.predictions, limit_seconds, baseline)
+    slower = slower_than(forecast.predictions, limit_seconds, baseline)
     for sentence in slower:
         typer.echo(f"kerncast: {sentence}", err=True)
     return _SLOWER_STATUS if slower else 0
@@ -151,9 +295,9 @@ def _clock(text: str | None) -> str | float | None:
 
 
 def _reading(selection: "Selection", source_gpu: str | None, source: Path | None) -> "Reading":
-    from kerncast.evidence import Reading  # noqa: PLC0415
-    from kerncast.gpu import resolve_gpu  # noqa: PLC0415
-    from kerncast.launch import load_launches  # noqa: PLC0415
+    from kerncast.forecast.evidence import Reading  # noqa: PLC0415
+    from kerncast.gpu.gpu import resolve_gpu  # noqa: PLC0415
+    from kerncast.launch.launch import load_launches  # noqa: PLC0415
 
     gpu, caveats = resolve_gpu(source_gpu) if source_gpu else (None, ())
     return Reading(selection, gpu, tuple(load_launches(source)) if source else (), caveats)
@@ -177,15 +321,15 @@ def _check_report(report: Path | None) -> None:
 
 def _write_report(path: Path, forecast: Any) -> None:
     from kerncast.cli.output import write_text  # noqa: PLC0415
-    from kerncast.report.document import build_document  # noqa: PLC0415
+    from kerncast.report.forecast.document import build_document  # noqa: PLC0415
 
     document = build_document(forecast)
     if path.suffix == ".md":
-        from kerncast.report.markdown import render_markdown  # noqa: PLC0415
+        from kerncast.report.forecast.html import render_markdown  # noqa: PLC0415
 
         write_text(path, render_markdown(document))
     else:
-        from kerncast.report.html import render_html  # noqa: PLC0415
-        from kerncast.report.pictures import pictures_svg  # noqa: PLC0415
+        from kerncast.report.forecast.html import render_html  # noqa: PLC0415
+        from kerncast.report.forecast.picture import pictures_svg  # noqa: PLC0415
 
         write_text(path, render_html(document, pictures_svg(forecast)))

@@ -15,12 +15,12 @@ from kerncast.errors import InputError, Refusal
 from kerncast.units import parse_seconds
 
 if TYPE_CHECKING:
-    from kerncast.characterised import Progress
     from kerncast.execute import Budget
-    from kerncast.gpu import GPU
-    from kerncast.launch import Launch
+    from kerncast.forecast.characterised import Progress
+    from kerncast.gpu.gpu import GPU
+    from kerncast.launch.launch import Launch
     from kerncast.prediction import Refused
-    from kerncast.report.profiled import ProfiledLaunch
+    from kerncast.report.profile.details import ProfiledLaunch
 
 _REFUSED_STATUS = 3
 #: More is a slip of the keyboard.
@@ -93,7 +93,7 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
     )
     limits = _budget(budget, exact=exact)
     if features is not None:
-        from kerncast.report.feature_files import check_feature_path  # noqa: PLC0415  heavy imports wait
+        from kerncast.report.profile.export import check_feature_path  # noqa: PLC0415  heavy imports wait
 
         check_feature_path(features)
     chosen, assumed = _gpu(gpu)
@@ -128,7 +128,7 @@ def _gpu(names: list[str] | None) -> "tuple[GPU | None, tuple[str, ...]]":
     """Return the GPU, and what had to be assumed about its name."""
     if not names:
         return None, ()
-    from kerncast.evidence import resolve_gpus  # noqa: PLC0415
+    from kerncast.forecast.evidence import resolve_gpus  # noqa: PLC0415
 
     resolved = resolve_gpus(names)
     if len(resolved) > 1:
@@ -138,8 +138,8 @@ def _gpu(names: list[str] | None) -> "tuple[GPU | None, tuple[str, ...]]":
 
 
 def _launches(evidence: Path) -> "Sequence[Launch]":
-    from kerncast.evidence import read_evidence  # noqa: PLC0415
-    from kerncast.launch import Launch  # noqa: PLC0415
+    from kerncast.forecast.evidence import read_evidence  # noqa: PLC0415
+    from kerncast.launch.launch import Launch  # noqa: PLC0415
 
     launches = [each for each in read_evidence(evidence) if isinstance(each, Launch)]
     if not launches:
@@ -154,10 +154,10 @@ def _launches(evidence: Path) -> "Sequence[Launch]":
 def _profile_all(
     launches: "Sequence[Launch]", gpu: "GPU | None", budget: "Budget", progress: "Progress | None"
 ) -> "tuple[list[ProfiledLaunch], list[Refused]]":
-    from kerncast.forecast import profile  # noqa: PLC0415
+    from kerncast.forecast.forecast import profile  # noqa: PLC0415
     from kerncast.prediction import Refused  # noqa: PLC0415
-    from kerncast.report.profiled import ProfiledLaunch  # noqa: PLC0415
-    from kerncast.report.profiled_source import read_sources  # noqa: PLC0415
+    from kerncast.report.profile.details import ProfiledLaunch  # noqa: PLC0415
+    from kerncast.report.profile.source import read_sources  # noqa: PLC0415
 
     found, refused = [], []
     for launch in launches:
@@ -178,22 +178,22 @@ def _emit(found: "Sequence[ProfiledLaunch]", refused: "Sequence[Refused]", form:
     from kerncast.cli.output import emit_json, file_console, stdout_console, write_text  # noqa: PLC0415
 
     if form.as_json:
-        from kerncast.report.profiled_json import profile_object  # noqa: PLC0415
+        from kerncast.report.profile.export import profile_object  # noqa: PLC0415
 
         emit_json(profile_object(found, refused, lines=form.lines), form.out)
     elif form.as_csv:
-        from kerncast.report.profiled_csv import raw_page  # noqa: PLC0415
+        from kerncast.report.profile.export import raw_page  # noqa: PLC0415
 
         _emit_text(raw_page(found), form.out)
     elif found:
-        from kerncast.report.profiled import print_profiles  # noqa: PLC0415
+        from kerncast.report.profile.details import print_profiles  # noqa: PLC0415
 
         console = stdout_console() if form.out is None else file_console()
         print_profiles(found, console, lines=form.lines)
         if form.out is not None:
             write_text(form.out, console.export_text())
     if form.features is not None and found:
-        from kerncast.report.feature_files import write_features  # noqa: PLC0415
+        from kerncast.report.profile.export import write_features  # noqa: PLC0415
 
         write_features(found, form.features)
 

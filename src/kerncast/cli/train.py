@@ -10,7 +10,7 @@ import typer
 from kerncast.errors import InputError
 
 if TYPE_CHECKING:
-    from kerncast.read.feature_cleaning import CleanTable
+    from kerncast.read.features.cleaning import CleanTable
     from kerncast.studies.average_case import Study, StudyPlan
 
 _ALL = "all"
@@ -32,8 +32,8 @@ def command(  # noqa: PLR0913  each parameter is one option
 ) -> int:
     """Train the models of a recipe, and score them on launches that were held out."""
     from kerncast.cli.output import progress_on_stderr  # noqa: PLC0415  heavy imports wait
-    from kerncast.read.feature_cleaning import CleaningRules  # noqa: PLC0415
-    from kerncast.read.feature_tables import read_feature_table  # noqa: PLC0415
+    from kerncast.read.features.cleaning import CleaningRules  # noqa: PLC0415
+    from kerncast.read.features.table_files import read_feature_table  # noqa: PLC0415
     from kerncast.studies.average_case import study_of  # noqa: PLC0415
 
     plan = _plan(recipe, model, split, features)
@@ -51,7 +51,7 @@ def command(  # noqa: PLR0913  each parameter is one option
 
 def _plan(recipe: str, model: str, split: str, features: str) -> "StudyPlan":
     from kerncast.studies.average_case import StudyPlan  # noqa: PLC0415
-    from kerncast.studies.feature_choice import FeatureChoice  # noqa: PLC0415
+    from kerncast.studies.correlation import FeatureChoice  # noqa: PLC0415
     from kerncast.studies.recipes import load_recipe  # noqa: PLC0415
     from kerncast.studies.splits import Split  # noqa: PLC0415
 
@@ -89,8 +89,11 @@ class _Files:
         return [*self._write_models(study, clean, options), *self._draw(study)]
 
     def _write_models(self, study: "Study", clean: "CleanTable", options: tuple[str, ...]) -> list[Path]:
-        from kerncast.studies.keeping import Origin, model_file  # noqa: PLC0415
-        from kerncast.studies.model_files import write_model  # noqa: PLC0415
+        from kerncast.studies.model_files import (  # noqa: PLC0415
+            Origin,
+            model_file,
+            write_model,
+        )
 
         written = []
         for model in study.models if self.out else ():
@@ -105,9 +108,8 @@ class _Files:
         if self.pictures is None:
             return []
         from kerncast.cli.output import write_text  # noqa: PLC0415
-        from kerncast.report.correlation_picture import correlation_csv, draw_correlation  # noqa: PLC0415
-        from kerncast.report.fit_picture import draw_fit, panels_of  # noqa: PLC0415
-        from kerncast.report.picture_files import save_picture  # noqa: PLC0415
+        from kerncast.report.pictures.picture_files import save_picture  # noqa: PLC0415
+        from kerncast.report.training.pictures import correlation_csv, draw_correlation, draw_fit, panels_of  # noqa: PLC0415  # noqa: PLC0415
         from kerncast.studies.correlation import correlation  # noqa: PLC0415
 
         _make_folder(self.pictures)
@@ -134,8 +136,13 @@ def _options(gpu: str | None, time: str | None, keep_outliers: bool) -> tuple[st
 def _print(study: "Study", clean: "CleanTable", written: Sequence[Path], *, as_json: bool) -> None:
     from kerncast.cli.output import emit_json, stdout_console  # noqa: PLC0415
     from kerncast.report.tables import print_notes, print_table  # noqa: PLC0415
-    from kerncast.report.trained import folds_table, study_notes, study_sentence, study_table  # noqa: PLC0415
-    from kerncast.report.trained_json import study_object  # noqa: PLC0415
+    from kerncast.report.training.scores_table import (  # noqa: PLC0415
+        folds_table,
+        study_notes,
+        study_object,
+        study_sentence,
+        study_table,
+    )
 
     notes = study_notes(study, clean.cleaning)
     if as_json:

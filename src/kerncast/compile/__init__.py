@@ -18,7 +18,6 @@ if TYPE_CHECKING:
         ToolStatus,
     )
     from kerncast.compile.targets import Target, architecture_for
-    from kerncast.compile.toolchain import toolchain_report
 
 __all__ = [
     "CompileRequest",
@@ -37,7 +36,6 @@ __all__ = [
     "compile_source",
     "inspect_source",
     "request_for",
-    "toolchain_report",
 ]
 
 # Where names live that are not in `nouns`. Each is imported when it is first used: the worker needs few of them,
@@ -49,7 +47,6 @@ _HOME = {
     "compile_source": "compiler",
     "inspect_source": "compiler",
     "request_for": "compiler",
-    "toolchain_report": "toolchain",
 }
 
 

@@ -4,12 +4,14 @@ The functions and their meaning: https://docs.nvidia.com/cuda/nvrtc/ (section 3,
 """
 
 import ctypes
+import importlib.util
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from kerncast.compile.headers import package_folders
 from kerncast.compile.wheels import cure_for_broken
@@ -195,3 +197,29 @@ def load(major: int) -> Nvrtc | None:
 
 def _texts(texts: Sequence[str]) -> "ctypes.Array[ctypes.c_char_p]":
     return (ctypes.c_char_p * len(texts))(*(text.encode() for text in texts))
+
+
+# Whether the libraries that compile can be loaded: asked of the child process, which they may end.
+
+
+PARSER = "libclang"
+
+
+def load_part(request: dict[str, Any]) -> dict[str, Any]:
+    """Load NVRTC by its major version, or libclang; raises CompileError where that fails."""
+    part = request["part"]
+    if part == PARSER:
+        _load_parser()
+        return {}
+    compiler = load(int(part))
+    if compiler is None:
+        raise CompileError("is not installed")
+    return {"version": compiler.version}
+
+
+def _load_parser() -> None:
+    if importlib.util.find_spec("clang") is None:
+        raise CompileError("is not installed")
+    from kerncast.compile.source import parsing  # noqa: PLC0415  needs libclang
+
+    parsing.new_index()

@@ -12,13 +12,54 @@ from typing import Any
 from kerncast.compile import diagnostics, nvrtc, selection
 from kerncast.compile.cubin import read_resources
 from kerncast.compile.headers import PRELUDE_NAME, header_folders, memory_headers, wheel_of_header
-from kerncast.compile.host_task import host_launches
-from kerncast.compile.loading import load_part
-from kerncast.compile.nouns import DeviceVariable, KernelSignature
-from kerncast.compile.parameters import with_sizes
+from kerncast.compile.nouns import DeviceVariable, KernelSignature, Parameter
+from kerncast.compile.nvrtc import load_part
 from kerncast.compile.selection import Choice
 from kerncast.compile.wheels import cure_for_missing
 from kerncast.errors import CompileError
+from kerncast.hostcode.task import host_launches
+
+# Hold what the source says of a kernel's parameters against what the compiler made of them.
+
+
+_PARAMETER = re.compile(r"\.param\s[^,)]*?\.(?P<type>[bsuf]\d+)\s[^,)]*?(?:\[(?P<count>\d+)\])?\s*(?:,|$)")
+_BITS = re.compile(r"\d+")
+
+
+def with_sizes(signature: KernelSignature, ptx: str, mangled: str) -> KernelSignature:
+    """Return the signature with the sizes in the PTX, where they differ from what the parser took them for.
+
+    The parser does not know every type, and takes one that it does not know for an int.
+    """
+    sizes = _sizes(ptx, mangled)
+    if len(sizes) != len(signature.parameters):  # a parameter pack
+        return signature
+    corrected = tuple(_corrected(p, *size) for p, size in zip(signature.parameters, sizes, strict=True))
+    return replace(signature, parameters=corrected)
+
+
+def _sizes(ptx: str, mangled: str) -> list[tuple[int, bool]]:
+    """Return the bytes of each parameter, and whether it is passed as bytes."""
+    entry = re.search(rf"\.entry\s+{re.escape(mangled)}\s*\(([^)]*)\)", ptx)
+    found = []
+    for match in _PARAMETER.finditer(entry[1] if entry else ""):
+        each = int(_BITS.findall(match["type"])[0]) // 8
+        found.append((each * int(match["count"] or 1), match["count"] is not None))
+    return found
+
+
+def _corrected(parameter: Parameter, byte_size: int, in_bytes: bool) -> Parameter:
+    if parameter.byte_size == byte_size:
+        return parameter
+    if parameter.kind == "pointer" and not in_bytes:  # the size of a reference is that of what it refers to
+        return replace(parameter, byte_size=byte_size)
+    if parameter.kind == "struct" or in_bytes:
+        return replace(
+            parameter, kind="struct", byte_size=byte_size, is_pointer=False, signed=False, element=None,
+            pointee_type=None, pointee_bytes=None,
+        )  # fmt: skip
+    return replace(parameter, kind="unknown", byte_size=byte_size, is_pointer=False, signed=False, element=None)
+
 
 #: No source and no PTX of a kernel is longer; one that is has a wrong name or comes from an attacker.
 _MOST_BYTES = 16 * 2**20
@@ -192,14 +233,7 @@ def _analyse(request: dict[str, Any], architecture: int, text: bytes) -> _Analys
     if importlib.util.find_spec("clang") is None:
         unit = nvrtc.Unit(text, request["source"], memory_headers())
         return _Analysis(unit, None, (), False, lambda _name, _template: None)
-    from kerncast.compile.source import (  # noqa: PLC0415  needs libclang
-        constants,
-        host_code,
-        parsing,
-        signatures,
-        user_headers,
-        variables,
-    )
+    from kerncast.compile.source import constants, host_code, parsing, signatures, variables  # noqa: PLC0415
 
     path = Path(request["source"])
     folders = (path.parent, *(Path(folder) for folder in request["include_dirs"]))
@@ -210,7 +244,7 @@ def _analyse(request: dict[str, Any], architecture: int, text: bytes) -> _Analys
         raise CompileError(
             "libclang cannot parse this file", where=str(path), cure="Look for an #include or a macro without end."
         )
-    headers = user_headers.user_headers(parsed, header_folders())
+    headers = host_code.user_headers(parsed, header_folders())
     texts = {name: _read(name) for name in headers} | {str(path): text}
     found = parsing.by_file(parsed)
     numbers = constants.sort_constants({name: found.get(name, ()) for name in texts}, texts)
@@ -222,8 +256,8 @@ def _analyse(request: dict[str, Any], architecture: int, text: bytes) -> _Analys
         codes[name] = host_code.device_code(each, found.get(name, ()), known)
     unannotated = any(code.has_unannotated for code in codes.values())
     main = codes[str(path)]
-    included = user_headers.included_headers(headers, texts, folders)
-    in_memory = user_headers.headers_in_memory({name: codes[name] for name in headers}, included)
+    included = host_code.included_headers(headers, texts, folders)
+    in_memory = host_code.headers_in_memory({name: codes[name] for name in headers}, included)
     own = {spelling for spelling, _ in included}
     # A header of the user's goes before the stand-in of its name, on disk too.
     provided = {name: each for name, each in memory_headers().items() if name not in own}

@@ -1,8 +1,8 @@
 """VERB execute: a compiled kernel and a launch become a KernelProfile, on the CPU."""
 
-from kerncast.execute.budget import Budget, WholeGrid
-from kerncast.execute.characterise import characterise, profile_of
-from kerncast.execute.executed import Executed
-from kerncast.execute.run import execute, run_launch
+from kerncast.execute.counting.characterise import characterise, profile_of
+from kerncast.execute.sampling.budget import Budget, WholeGrid
+from kerncast.execute.sampling.executed import Executed
+from kerncast.execute.sampling.run import execute, run_launch
 
 __all__ = ["Budget", "Executed", "WholeGrid", "characterise", "execute", "profile_of", "run_launch"]

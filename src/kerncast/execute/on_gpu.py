@@ -2,17 +2,17 @@
 
 from dataclasses import replace
 
-from kerncast.cache_geometry import cache_geometry
 from kerncast.errors import KernelFault, Refusal
 from kerncast.execute.caches.launch_traffic import cache_traffic
-from kerncast.execute.executed import Executed
-from kerncast.execute.machine import machine_mix
 from kerncast.execute.native import TooLargeError
-from kerncast.execute.spills import with_spills
-from kerncast.execute.state import Progress
-from kerncast.gpu import GPU
-from kerncast.kernel_profile import KernelProfile
-from kerncast.occupancy import block_request_of, occupancy, why_not
+from kerncast.execute.sampling.executed import Executed
+from kerncast.execute.setup.state import Progress
+from kerncast.gpu.gpu import GPU
+from kerncast.machine import machine_mix
+from kerncast.machine.mix import with_spills
+from kerncast.occupancy.cache_geometry import cache_geometry
+from kerncast.occupancy.occupancy import block_request_of, occupancy, why_not
+from kerncast.profiles.kernel_profile import KernelProfile
 
 
 def with_gpu(profile: KernelProfile, executed: Executed, gpu: GPU, progress: Progress | None = None) -> KernelProfile:

@@ -1,13 +1,13 @@
 """VERB models: a KernelProfile and a GPU become a Prediction. One published method is one file."""
 
 from kerncast.errors import InputError
-from kerncast.models.algorithm1 import Algorithm1
 from kerncast.models.base import Case, Model, Question
-from kerncast.models.ceilings import Ceilings
-from kerncast.models.convolution import Convolution, ConvolutionLatency
+from kerncast.models.published.convolution import Convolution, ConvolutionLatency
+from kerncast.models.published.template import Template
 from kerncast.models.roofline import Roofline
-from kerncast.models.simulation import Simulation
-from kerncast.models.template import Template
+from kerncast.models.sm.simulation import Simulation
+from kerncast.models.transfer.algorithm1 import Algorithm1
+from kerncast.models.transfer.ceilings import Ceilings
 
 _MODELS: dict[str, Model] = {
     model.name: model

@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
-from kerncast.architecture import Architecture
-from kerncast.gpu import GPU
-from kerncast.models.ceilings import Ceilings
-from kerncast.models.simulation import Simulation
+from kerncast.gpu.architecture import Architecture
+from kerncast.gpu.gpu import GPU
+from kerncast.models.sm.simulation import Simulation
+from kerncast.models.transfer.ceilings import Ceilings
 from kerncast.units import GIGA
 
 #: Cycles without which no SM can be simulated. A kernel with atomics or tensor cores needs more.
@@ -28,7 +28,7 @@ class MissingFacts:
 def missing_facts(gpu: GPU) -> tuple[MissingFacts, ...]:
     """Return what each model that would refuse a GPU lacks; the other models need the data sheet alone.
 
-    >>> from kerncast.gpu import load_gpu
+    >>> from kerncast.gpu.gpu import load_gpu
     >>> missing_facts(load_gpu("titan-v")), missing_facts(load_gpu("gb10"))[1]
     ((), MissingFacts(model='ceilings', keys=('sustained.l2_gb_per_s',)))
     """
@@ -39,7 +39,7 @@ def missing_facts(gpu: GPU) -> tuple[MissingFacts, ...]:
 def needed_facts(architecture: Architecture) -> tuple[MissingFacts, ...]:
     """Return what each model needs of a GPU's file beside SMs, boost clock and DRAM bandwidth, which all of them need.
 
-    >>> from kerncast.gpu import load_architecture
+    >>> from kerncast.gpu.gpu import load_architecture
     >>> needed_facts(load_architecture("sm_89"))[1]
     MissingFacts(model='ceilings', keys=('peak.dram_bus_bits',))
     """

@@ -2,10 +2,10 @@
 
 from typing import ClassVar
 
-from kerncast.gpu import GPU
-from kerncast.kernel_profile import SECTOR_BYTES, Count, KernelProfile
+from kerncast.gpu.gpu import GPU
 from kerncast.models.base import Case, Estimate, Model, launch_s, lost_from_l2, needed
 from kerncast.prediction import Term, Timing
+from kerncast.profiles.kernel_profile import SECTOR_BYTES, Count, KernelProfile
 
 
 class Roofline(Model):
@@ -20,7 +20,7 @@ class Roofline(Model):
     Fails when: latency decides (few warps, long dependency chains), L1 serves much, shared-memory or atomic conflicts
     cost time. Counts are of PTX: where ptxas merges neighbouring loads, the load/store term is too long.
 
-    >>> from kerncast.gpu import load_gpu
+    >>> from kerncast.gpu.gpu import load_gpu
     >>> from kerncast.read.declared import declared_profile
     >>> kernel = declared_profile("copy", (4096, 1, 1), (256, 1, 1), fp32_flops=0, dram_bytes=609.9e6)
     >>> found = Roofline().estimate(Case(kernel, load_gpu("TITAN V")), Timing.COLD)

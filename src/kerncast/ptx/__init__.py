@@ -1,10 +1,9 @@
 """NOUN Module: typed PTX, its parser and its control-flow graph."""
 
 from kerncast.ptx.cfg import ControlFlowGraph, build_cfg
-from kerncast.ptx.inline import inline_calls
+from kerncast.ptx.inline import inline_calls, taken_functions
 from kerncast.ptx.module import Function, Instruction, Module
 from kerncast.ptx.parser import parse_ptx
-from kerncast.ptx.pointers import taken_functions
 
 __all__ = [
     "ControlFlowGraph",

@@ -5,20 +5,17 @@ from itertools import islice
 from pathlib import Path
 
 from kerncast.errors import InputError
-from kerncast.gpu import GPU
-from kerncast.kernel_profile import KernelProfile
-from kerncast.launch import Launch
+from kerncast.gpu.gpu import GPU
+from kerncast.launch.launch import Launch
+from kerncast.profiles.kernel_profile import KernelProfile
 from kerncast.read.bounded_text import is_text_or_packed, parse_json, read_text, starts_with
-from kerncast.read.kernel_tuner import Table, close_cache, read_cache, read_t4
-from kerncast.read.ktt_json import read_ktt
-from kerncast.read.ncu_csv import read_ncu_csv
-from kerncast.read.ncu_profile import profiles_of
-from kerncast.read.ncu_report import REPORT_SUFFIX, SIGNATURE, headless_report, read_ncu_report
-from kerncast.read.ncu_values import MOST_VALUES
-from kerncast.read.nvprof_csv import is_nvprof_header, read_nvprof
-from kerncast.read.nvprof_metrics import nvprof_profiles
+from kerncast.read.ncu.pages import read_ncu_csv
+from kerncast.read.ncu.profile import profiles_of
+from kerncast.read.ncu.report import REPORT_SUFFIX, SIGNATURE, headless_report, read_ncu_report
+from kerncast.read.ncu.rows import MOST_VALUES
+from kerncast.read.nvprof import is_nvprof_header, nvprof_profiles, read_nvprof
 from kerncast.read.selection import Selection
-from kerncast.read.tuned import TunedConfiguration, tuned_profiles
+from kerncast.read.tuners import Table, TunedConfiguration, close_cache, read_cache, read_ktt, read_t4, tuned_profiles
 
 _KNOWN = (
     "Known are .ncu-rep, ncu --csv (raw and details page), nvprof --csv, Kernel Tuner's cache and T4 files, and KTT's"

@@ -10,7 +10,225 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from kerncast.errors import InputError
-from kerncast.read.pattern import Pattern
+
+# Regular expressions from outside, matched in time that grows only with the length of text and pattern.
+#
+# A pattern becomes a graph of states, and all states that the text can have reached so far are followed together
+# (Thompson, "Regular expression search algorithm", CACM 11(6), 1968): no pattern makes it try again from the start, as
+# backtracking does. It knows what names need: characters, classes, groups, ``|``, ``* + ? {m,n}``, ``^``, ``$``.
+
+
+_LONGEST_PATTERN = 300
+_LONGEST_TEXT = 8192
+#: (a{100}){100} is short, and its graph is not.
+_MOST_STATES = 3000
+_MOST_NESTED_GROUPS = 30
+_CLASS = re.compile(r"\[\^?\]?(?:\\.|[^\]\\])*\]")
+_COUNTS = re.compile(r"\{(\d{1,4})(,?)(\d{0,4})\}")
+_SUFFIXES = {"*": (0, None), "+": (1, None), "?": (0, 1)}
+_CLASS_ESCAPES = "dDwWsS"
+_CONTROLS = {"n": "\n", "t": "\t", "r": "\r"}
+_CURE = "Use characters, [classes], groups, |, * + ? {m,n}, ^ and $."
+
+#: A state is what one character must fit, or an anchor, or nothing; and the states after it.
+_Test = re.Pattern[str] | str | None
+
+
+class Pattern:
+    """A compiled pattern."""
+
+    def __init__(self, text: str) -> None:
+        """Compile; raises InputError for what is no pattern, or too large a one."""
+        if len(text) > _LONGEST_PATTERN:
+            raise _fault(text, f"is longer than {_LONGEST_PATTERN} characters")
+        self._text = text
+        self._at = 0
+        self._depth = 0
+        self._tests: list[_Test] = []
+        self._next: list[list[int]] = []
+        start, ends = self._choice()
+        if self._at < len(text):
+            raise _fault(text, "closes a group that is not open")
+        self._start = start
+        self._accept = self._state(None)
+        self._link(ends, self._accept)
+
+    def is_in(self, text: str) -> bool:
+        """Return whether the pattern fits any part of a text."""
+        text = text[:_LONGEST_TEXT]
+        current: set[int] = set()
+        for place in range(len(text) + 1):
+            current |= self._reach([self._start], place, len(text))
+            if self._accept in current:
+                return True
+            if place == len(text):
+                return False
+            character = text[place]
+            after = [
+                target
+                for state in current
+                if isinstance(test := self._tests[state], re.Pattern) and test.fullmatch(character)
+                for target in self._next[state]
+            ]
+            current = self._reach(after, place + 1, len(text))
+        return False
+
+    def _reach(self, states: Iterable[int], place: int, length: int) -> set[int]:
+        """Return the states that wait for a character, from these on without taking one."""
+        found: set[int] = set()
+        waiting = list(states)
+        while waiting:
+            state = waiting.pop()
+            if state in found:
+                continue
+            found.add(state)
+            test = self._tests[state]
+            is_free = test is None or (test == "^" and place == 0) or (test == "$" and place == length)
+            if is_free:
+                waiting.extend(self._next[state])
+        return found
+
+    def _state(self, test: _Test, *after: int) -> int:
+        if len(self._tests) == _MOST_STATES:
+            raise _fault(self._text, "repeats too much")
+        self._tests.append(test)
+        self._next.append(list(after))
+        return len(self._tests) - 1
+
+    def _link(self, ends: Iterable[int], target: int) -> None:
+        for end in ends:
+            self._next[end].append(target)
+
+    def _peek(self) -> str:
+        return self._text[self._at : self._at + 1]
+
+    def _choice(self) -> tuple[int, list[int]]:
+        """Compile alternatives; return the first state and those that lead out."""
+        branches = [self._sequence()]
+        while self._peek() == "|":
+            self._at += 1
+            branches.append(self._sequence())
+        if len(branches) == 1:
+            return branches[0]
+        return self._state(None, *(start for start, _ in branches)), [end for _, ends in branches for end in ends]
+
+    def _sequence(self) -> tuple[int, list[int]]:
+        start = self._state(None)
+        ends = [start]
+        while self._peek() not in {"", "|", ")"}:
+            begin = self._at
+            first, last = self._atom()
+            least, most = self._counts()
+            if (least, most) != (1, 1):
+                first, last = self._repeat(begin, (first, last), least, most)
+            self._link(ends, first)
+            ends = last
+        return start, ends
+
+    def _repeat(self, begin: int, once: tuple[int, list[int]], least: int, most: int | None) -> tuple[int, list[int]]:
+        """Compile an atom again for each time that it must or may stand."""
+        after = self._at
+        start = self._state(None)
+        ends, skips = [start], []
+        for number in range(max(least, 1) if most is None else most):
+            if number >= least and most is not None:
+                skips += ends
+            self._at = begin
+            first, last = once if number == 0 else self._atom()
+            self._link(ends, first)
+            if most is None and number >= least - 1:
+                self._link(last, first)
+            ends = last
+        self._at = after
+        if most is None and least == 0:
+            skips = [start]
+        if most == 0:
+            return start, [start]
+        out = self._state(None)
+        self._link([*ends, *skips], out)
+        return start, [out]
+
+    def _counts(self) -> tuple[int, int | None]:
+        """Take what says how often an atom stands."""
+        sign = self._peek()
+        if sign in _SUFFIXES:
+            self._at += 1
+            counts = _SUFFIXES[sign]
+        elif match := _COUNTS.match(self._text, self._at):
+            self._at = match.end()
+            least = int(match[1])
+            counts = (least, int(match[3]) if match[3] else None if match[2] else least)
+        else:
+            return 1, 1
+        if counts[1] is not None and counts[1] < counts[0]:
+            raise _fault(self._text, "repeats more often at least than at most")
+        if self._peek() == "?":  # as few as possible: makes no difference to whether it fits
+            self._at += 1
+        if self._peek() and self._peek() in "*+?":
+            raise _fault(self._text, "repeats a repetition")
+        return counts
+
+    def _atom(self) -> tuple[int, list[int]]:
+        sign = self._peek()
+        if sign == "(":
+            return self._group()
+        if sign in {"^", "$"}:
+            self._at += 1
+            state = self._state(sign)
+            return state, [state]
+        if sign and sign in "*+?":
+            raise _fault(self._text, "repeats nothing")
+        state = self._state(re.compile(self._character(), re.DOTALL))
+        return state, [state]
+
+    def _group(self) -> tuple[int, list[int]]:
+        self._depth += 1
+        if self._depth > _MOST_NESTED_GROUPS:
+            raise _fault(self._text, "nests too many groups")
+        self._at += 3 if self._text.startswith("(?:", self._at) else 1
+        if self._peek() == "?":
+            raise _fault(self._text, "looks around, which names do not need")
+        found = self._choice()
+        if self._peek() != ")":
+            raise _fault(self._text, "has a group without an end")
+        self._at += 1
+        self._depth -= 1
+        return found
+
+    def _character(self) -> str:
+        """Take what fits one character, as a pattern of Python's: a class of characters cannot backtrack."""
+        sign = self._peek()
+        if sign == "[":
+            match = _CLASS.match(self._text, self._at)
+            if match is None or "[" in match[0][1:].replace("\\[", "") or not _is_class(match[0]):
+                raise _fault(self._text, "has a class that is none")
+            self._at = match.end()
+            return match[0]
+        self._at += 1
+        if sign != "\\":
+            return "." if sign == "." else re.escape(sign)
+        escaped = self._peek()
+        self._at += 1
+        if escaped in _CONTROLS:
+            return _CONTROLS[escaped]
+        if escaped and escaped in _CLASS_ESCAPES:
+            return f"\\{escaped}"
+        if not escaped or escaped.isalnum():
+            raise _fault(self._text, f"has \\{escaped}, which is not known here")
+        return re.escape(escaped)
+
+
+def _is_class(text: str) -> bool:
+    try:
+        re.compile(text)
+    except re.error:
+        return False
+    return True
+
+
+def _fault(text: str, why: str) -> InputError:
+    return InputError(f"the pattern {text[:60]!r} {why}", where="-k regex:", cure=_CURE)
+
 
 _REGEX = "regex:"
 _BRACKETS = re.compile(r"<[^<>]*>|\([^()]*\)|\[[^\[\]]*\]")

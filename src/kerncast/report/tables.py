@@ -68,3 +68,24 @@ def print_notes(notes: Sequence[str], console: Console) -> None:
     """Print caveats as dim lines."""
     for note in notes:
         console.print(f"[dim]* {escape(note)}[/dim]", highlight=False)
+
+
+# A section of a report: a title, facts and tables below it.
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """One line of a section."""
+
+    label: str
+    value: str
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A heading with facts and tables below it."""
+
+    title: str
+    facts: tuple[Fact, ...] = ()
+    tables: tuple[Table, ...] = ()

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from itertools import groupby
 
-from kerncast.kernel_profile import Count, KernelProfile, Origin
 from kerncast.models.calibration import calibration_of
 from kerncast.prediction import Prediction, Timing
+from kerncast.profiles.kernel_profile import Count, KernelProfile, Origin
 from kerncast.units import format_bytes, format_count, format_seconds
 
 _LIMITERS = {

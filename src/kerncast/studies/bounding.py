@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kerncast.characterised import Progress
 from kerncast.errors import InputError
-from kerncast.feature_table import FeatureTable
-from kerncast.gpu import GPU
-from kerncast.partition_times import CountFeatures, PartitionTimes
-from kerncast.read.profiled_means import ProfiledMeans
+from kerncast.forecast.characterised import Progress
+from kerncast.gpu.gpu import GPU
+from kerncast.measurements.feature_table import FeatureTable
+from kerncast.measurements.partition_times import CountFeatures, PartitionTimes
+from kerncast.read.features.profiled import ProfiledMeans
 from kerncast.studies.bounds import (
     DEFAULT_METHOD,
     Blocks,

@@ -8,14 +8,13 @@ from pathlib import Path
 import numpy as np
 
 from kerncast.errors import InputError
-from kerncast.feature_table import FeatureTable, Floats
+from kerncast.measurements.feature_table import FeatureTable, Floats
 from kerncast.read.bounded_text import MOST
-from kerncast.read.feature_cleaning import Cleaning, CleaningRules, CleanTable
-from kerncast.read.feature_tables import read_feature_table
+from kerncast.read.features.cleaning import Cleaning, CleaningRules, CleanTable
+from kerncast.read.features.table_files import read_feature_table
 from kerncast.studies.model_files import ModelFile
 from kerncast.studies.recipes import known_recipes, load_recipe
-from kerncast.studies.scores import Scores, scores_of
-from kerncast.studies.splits import Fold, Split, folds_of
+from kerncast.studies.splits import Fold, Scores, Split, folds_of, scores_of
 
 #: Scores of the same launches differ by less.
 _SAME = 1e-5

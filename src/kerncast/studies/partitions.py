@@ -1,4 +1,4 @@
-"""A launch on parts of a GPU, by the simulation: each part is a GPU with fewer SMs and all of L2 and DRAM."""
+"""Features of a launch on parts of a GPU, by execution and simulation, under the names that a training table has."""
 
 import math
 from collections.abc import Sequence
@@ -7,14 +7,21 @@ from pathlib import Path
 
 import numpy as np
 
-from kerncast.characterised import Progress
 from kerncast.errors import InputError, Refusal
-from kerncast.forecast import Forecast, Options, forecast_all
-from kerncast.gpu import GPU
-from kerncast.launch import Launch, load_launches
-from kerncast.occupancy import block_request_of, occupancy
+from kerncast.forecast.characterised import Progress
+from kerncast.forecast.forecast import Forecast, Options, forecast_all, profile
+from kerncast.gpu.gpu import GPU
+from kerncast.launch.launch import Launch, load_launches
+from kerncast.measurements.feature_table import FeatureTable
+from kerncast.measurements.partition_times import CountFeatures, PartitionTimes
+from kerncast.metrics.metrics import metrics_of
+from kerncast.occupancy.occupancy import block_request_of, occupancy
+from kerncast.profiles.kernel_profile import KernelProfile
 from kerncast.studies.bounds import Blocks, BoundAnswer
-from kerncast.studies.bounds.curve import Curve
+from kerncast.studies.bounds.base import Curve
+from kerncast.studies.bounds.forms import Selected, selected_features
+
+# A launch on parts of a GPU, by the simulation: each part is a GPU with fewer SMs and all of L2 and DRAM.
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +42,7 @@ class SimulatedPartitions:
 def part_of(gpu: GPU, tpcs: int) -> GPU:
     """Return a GPU with so many TPCs, with the whole L2 and DRAM; where TPCs are unknown, one SM counts as one.
 
-    >>> from kerncast.gpu import load_gpu
+    >>> from kerncast.gpu.gpu import load_gpu
     >>> part_of(load_gpu("TITAN V"), 10).sm_count
     20
     """
@@ -119,3 +126,36 @@ def _blocks(forecast: Forecast, gpu: GPU) -> Blocks | None:
 
 def _share_of(value: float | None, share: float) -> float | None:
     return None if value is None else value * share
+
+
+def with_executed_features(
+    times: PartitionTimes, path: Path, training: FeatureTable, on: tuple[GPU, Sequence[int]], progress: Progress | None
+) -> PartitionTimes:
+    """Return measured times with the features of the only launch of a file on each number of TPCs.
+
+    ``on`` is the GPU and the counts. The features are those of section 3.2 that the training table has. Raises Refusal
+    where the launch cannot be simulated, InputError where it is not the only one.
+    """
+    gpu, tpcs = on
+    launch = only_launch(path)
+    names = selected_features([training.names])
+    rows = []
+    for count in tpcs:
+        part = part_of(gpu, count)
+        found = _features(profile(launch, part, progress=progress), part, gpu)
+        rows.append(CountFeatures(count, tuple(found[each] for each in names)))
+    return replace(times, feature_names=tuple(names.values()), features=tuple(rows))
+
+
+def _features(found: KernelProfile, part: GPU, gpu: GPU) -> dict[Selected, float]:
+    """Return the five features; all SMs that have blocks are taken to be as long busy as the busiest one.
+
+    Cycles elapse on all SMs of the GPU, as a profiler counts them where a kernel is kept from some.
+    """
+    metrics = {metric.name: float(metric.count.value) for metric in metrics_of(found, part)}
+    cycles = metrics["sm__cycles_elapsed.max"]
+    values = {each: metrics.get(each.value[0], 0.0) for each in Selected}
+    return values | {
+        Selected.CYCLES_ELAPSED: cycles * gpu.sm_count,
+        Selected.CYCLES_ACTIVE: cycles * min(part.sm_count, math.prod(found.grid)),
+    }

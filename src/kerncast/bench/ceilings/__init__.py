@@ -3,11 +3,21 @@
 The kernels are in ``data/ceilings``; ``docs/ceilings.md`` says what each measures and what it does not tell.
 """
 
-from kerncast.bench.ceilings.arithmetic import matrix_product, rates, tensor_rates
 from kerncast.bench.ceilings.ceiling import SOURCES, Ceiling, chip_of
-from kerncast.bench.ceilings.latency import atomics, clock, latencies, launches
-from kerncast.bench.ceilings.memory import dram, l1, l2, shared
-from kerncast.measurement import Machine
+from kerncast.bench.ceilings.microbenchmarks import (
+    atomics,
+    clock,
+    dram,
+    l1,
+    l2,
+    latencies,
+    launches,
+    matrix_product,
+    rates,
+    shared,
+    tensor_rates,
+)
+from kerncast.measurements.measurement import Machine
 
 __all__ = ["SOURCES", "Ceiling", "ceilings_for"]
 

@@ -3,10 +3,10 @@
 import math
 from dataclasses import dataclass, replace
 
-from kerncast.architecture import Architecture, load_architecture
-from kerncast.gpu_files import DATA
-from kerncast.launch import Argument, Buffer, Extent, Fill, Launch, Value
-from kerncast.measurement import Machine, Method
+from kerncast.gpu.architecture import Architecture, load_architecture
+from kerncast.gpu.files import DATA
+from kerncast.launch.launch import Argument, Buffer, Extent, Fill, Launch, Value
+from kerncast.measurements.measurement import Machine, Method
 
 #: Folder of the kernels.
 SOURCES = DATA / "ceilings"

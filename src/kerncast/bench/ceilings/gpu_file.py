@@ -8,10 +8,10 @@ from typing import Any
 
 from kerncast.bench.ceilings.ceiling import nearest_architecture, peak_dram_bytes_per_s
 from kerncast.errors import GPUError, InputError
-from kerncast.gpu import load_gpu
-from kerncast.gpu_files import Fact, Status, rules
-from kerncast.gpu_names import GPU_FOLDER, find_id
-from kerncast.measurement import Machine, Measurement
+from kerncast.gpu.files import Fact, Status, rules
+from kerncast.gpu.gpu import load_gpu
+from kerncast.gpu.names import GPU_FOLDER, find_id
+from kerncast.measurements.measurement import Machine, Measurement
 from kerncast.units import GIB, GIGA, KIB, MEGA
 
 #: Marks a comment of ours, which the next writing replaces.

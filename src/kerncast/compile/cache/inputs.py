@@ -1,14 +1,102 @@
-"""What a compilation may read from disk: the source, its headers, and the places where a header could be."""
+"""The key of an entry: a digest of everything that decides what the compiler answers, but for the texts it reads."""
 
 import hashlib
+import json
 import os
+import re
 import stat
-from collections.abc import Iterable
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict
 from functools import cache
+from pathlib import Path
+from typing import Any
 
-from kerncast.compile.cache.header_names import UnknowableError, header_names
-from kerncast.compile.headers import header_folders, stand_ins
+from kerncast.compile.headers import HEADER_WHEELS, header_folders, package_folders, stand_ins
 from kerncast.compile.nouns import CompileRequest
+from kerncast.compile.nvrtc import library_paths, wheel
+from kerncast.compile.targets import Target
+from kerncast.version import __version__
+
+# Which files a text may include, found without a preprocessor: more than it includes, never fewer.
+#
+# Conditions, comments and strings are not looked at: what stands behind ``#include`` or ``__has_include`` counts
+# wherever it is. Fails, and says so, where a macro makes the name or the text depends on the time of day.
+
+
+#: The name of a header in quotes or brackets.
+_NAME = rb'(?:"([^"\r\n]+)"|<([^>\r\n]+)>)'
+_BLANK = rb"[ \t\v\f]"
+
+#: ``#import`` and ``#__include_macros`` are clang's; ``%:`` is another way to write ``#``.
+_DIRECTIVE = re.compile(
+    rb"(?:#|%:)" + _BLANK + rb"*+(?:(?=/\*)|(?:include(?:_next)?|import|__include_macros|embed)\b"
+    rb"(?:" + _BLANK + rb"*+" + _NAME + rb")?)"
+)
+#: Between two line ends: nothing but blanks, or the end of a comment, so that a directive may begin there.
+_DIRECTIVE_MAY_BEGIN = re.compile(rb"(?:.*\*/)?" + _BLANK + rb"*+\Z", re.DOTALL)
+_QUESTION = re.compile(
+    rb"__has_(?:include(?:_next)?|embed)\b(?:" + _BLANK + rb"*+\(" + _BLANK + rb"*+" + _NAME + rb")?"
+)
+#: Asks whether the question may be asked, and asks nothing.
+_IS_DEFINED = re.compile(rb"(?:\bdefined" + _BLANK + rb"*+\(?|\bifn?def)" + _BLANK + rb"*+\Z")
+
+#: Trigraphs, the clock, names for other names, assembly that reads files.
+_UNKNOWABLE = re.compile(rb"\?\?[=/]|__DATE__|__TIME__|__TIMESTAMP__|include_alias|\.incbin")
+
+#: A backslash at the end of a line joins it with the next: NVRTC allows no blanks between the two, clang does.
+_SPLICES = (re.compile(rb"\\\r?\n"), re.compile(rb"\\[ \t\v\f\r]*\n"))
+_LONGEST_BEGINNING = 400
+
+
+class UnknowableError(Exception):
+    """What a compilation reads cannot be told from its texts alone."""
+
+
+def header_names(text: bytes) -> set[str]:
+    r"""Return the names of headers in a text; raises UnknowableError.
+
+    >>> sorted(header_names(b'#if 0\n# include <b.h>\n#endif // #include "a.h"'))
+    ['a.h', 'b.h']
+    """
+    names: set[str] = set()
+    for spliced in dict.fromkeys(splice.sub(b"", text) for splice in _SPLICES):
+        if _UNKNOWABLE.search(spliced):
+            raise UnknowableError
+        names |= _directives(spliced) | _questions(spliced)
+    return names
+
+
+def _directives(text: bytes) -> set[str]:
+    names = set()
+    for match in _DIRECTIVE.finditer(text):
+        name = match[1] or match[2]
+        if name is None and _may_begin_at(text, match.start()):
+            raise UnknowableError  # a macro, or a comment, stands where the name should
+        if name is not None:
+            names.add(os.fsdecode(name))
+    return names
+
+
+def _may_begin_at(text: bytes, start: int) -> bool:
+    before = max(text.rfind(b"\n", 0, start), text.rfind(b"\r", 0, start)) + 1
+    # Nobody writes a directive behind so long a comment; if somebody does, nothing is remembered.
+    return start - before > _LONGEST_BEGINNING or _DIRECTIVE_MAY_BEGIN.match(text[before:start]) is not None
+
+
+def _questions(text: bytes) -> set[str]:
+    names = set()
+    for match in _QUESTION.finditer(text):
+        name = match[1] or match[2]
+        if name is not None:
+            names.add(os.fsdecode(name))
+        elif not _IS_DEFINED.search(text, max(0, match.start() - 40), match.start()):
+            raise UnknowableError
+    return names
+
+
+# What a compilation may read from disk: the source, its headers, and the places where a header could be.
+
 
 #: More than this is read and looked for only by what is not worth remembering.
 _MOST_PLACES = 50_000
@@ -108,8 +196,8 @@ def _provided_in(folder: str) -> Iterable[str]:
     """Yield the names in a user's folder that would go before what kerncast or the wheels provide."""
     yield from stand_ins()
     yield from _ASKED_FOR_BY_WHEELS
-    for wheel in header_folders():
-        yield from _shadows(folder, str(wheel), "")
+    for place in header_folders():
+        yield from _shadows(folder, str(place), "")
 
 
 def _shadows(folder: str, wheel: str, inside: str) -> Iterable[str]:
@@ -126,3 +214,66 @@ def _shadows(folder: str, wheel: str, inside: str) -> Iterable[str]:
 def _listed(folder: str) -> tuple[tuple[str, bool], ...]:
     with os.scandir(folder) as found:
         return tuple((each.name, each.is_dir()) for each in found)
+
+
+#: Of the entries; another one makes every entry unknown.
+FORMAT = 1
+
+#: What bounds a compilation, and does not change what comes of it; the architectures have an entry each.
+_IRRELEVANT = ("limits", "architectures")
+_COMPILE = Path(__file__).parents[1]
+
+
+def entry_key(request: CompileRequest, target: Target | None, inputs: str) -> str:
+    """Return the key for one architecture of a request, or for its inspection where there is no target."""
+    fields = {name: value for name, value in asdict(request).items() if name not in _IRRELEVANT}
+    paths = (request.source, *request.include_dirs)
+    facts = {
+        "request": fields,
+        # A relative path means another file elsewhere, and PTX names files by whole paths.
+        "folder": None if all(path.is_absolute() for path in paths) else str(Path.cwd()),
+        "target": asdict(target) if target else None,
+        "inputs": inputs,
+        "tools": _tools(),
+    }
+    return hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()
+
+
+@cache
+def _tools() -> dict[str, Any]:
+    """Return what compiles: our code, the compilers and the headers of the wheels, by version and by place."""
+    return {
+        "format": FORMAT,
+        "kerncast": __version__,
+        "code": _code_digest(),
+        "system": [sys.platform, os.uname().machine if hasattr(os, "uname") else ""],
+        "wheels": dict(_versions()),
+        "libraries": [_identity(path) for major in (11, 12) for path in library_paths(major) or ()],
+        "parser": [_identity(native) for folder in package_folders("clang") if (native := folder / "native").is_dir()],
+        # Where headers lie stands in the PTX.
+        "headers": [_identity(folder) for folder in header_folders()],
+    }
+
+
+def _code_digest() -> str:
+    """Digest our own code that compiles, so that a change of it needs no thought of the cache."""
+    digest = hashlib.sha256()
+    for path in sorted(_COMPILE.rglob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def _versions() -> Iterator[tuple[str, str | None]]:
+    from importlib import metadata  # noqa: PLC0415  of all commands, few compile
+
+    for name in (wheel(11), wheel(12), "libclang", *(name for _, _, name in HEADER_WHEELS)):
+        try:
+            yield name, metadata.version(name)
+        except metadata.PackageNotFoundError:
+            yield name, None
+
+
+def _identity(path: Path) -> list[object]:
+    """Return a path and when it changed: an installation of the same version over another is seen, too."""
+    found = path.stat()
+    return [str(path), found.st_size, found.st_mtime_ns]

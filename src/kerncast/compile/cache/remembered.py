@@ -7,11 +7,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from kerncast.compile.cache.header_names import UnknowableError
-from kerncast.compile.cache.inputs import Inputs
-from kerncast.compile.cache.keys import entry_key
-from kerncast.compile.cache.place import cache_place
-from kerncast.compile.cache.store import Store
+from kerncast.compile.cache.inputs import Inputs, UnknowableError, entry_key
+from kerncast.compile.cache.store import Store, cache_place
 from kerncast.compile.nouns import CompileRequest
 from kerncast.compile.targets import Target
 

@@ -1,13 +1,189 @@
 """Writes what an event does to L1 and L2: which sectors hit, which go on, and what DRAM reads and writes."""
 
-from kerncast.execute.caches.cache import DIRTY_SHIFT, VALID, bits_at, count, find, take
-from kerncast.execute.caches.state import SIMULATION
-from kerncast.execute.native.frames import get
-from kerncast.execute.native.ir import Emitter, Unit, Value, integer
-from kerncast.recording import MASK_SHIFT, OPERATION_MASK, OPERATION_SHIFT, Operation
+import numpy as np
 
+from kerncast.execute.native.frames import field, get, put
+from kerncast.execute.native.ir import Emitter, Unit, Value, integer
+from kerncast.traces.recording import MASK_SHIFT, OPERATION_MASK, OPERATION_SHIFT, Operation
+
+# What generated code and Python share of a simulation: caches, warps, slots and SMs as NumPy structures.
+
+
+WAYS = 16
+#: One cache: for each set WAYS tags, ages and bits (four valid sectors, and above them four dirty ones).
+CACHE = np.dtype(
+    [
+        ("tags", "u8"),
+        ("ages", "u8"),
+        ("bits", "u8"),
+        ("sets", "u4"),
+        ("ways", "u4"),  # as bits: fewer than WAYS in a cache of less than a set
+        ("age", "u4"),  # lookups so far
+        ("pad", "u4"),
+    ],
+    align=True,
+)
+#: One resident warp.
+WARP = np.dtype([("segment", "i8"), ("position", "i8"), ("stop", "i8"), ("state", "u4"), ("pad", "u4")], align=True)
+RUNS, WAITS, GONE = 0, 1, 2
+#: One place for a block in an SM: position of its block in the recording, and how many of its warps wait or are gone.
+SLOT = np.dtype([("row", "i4"), ("stopped", "u4")])
+EMPTY_SLOT = -1
+#: One SM: which of its warps have an event to issue, which is next, and how many of its slots hold a block.
+SM = np.dtype([("ready", "i8"), ("next", "u4"), ("busy", "u4")], align=True)
+
+COUNTERS = (
+    "l1_load_sectors", "l1_load_hits", "l1_local_sectors", "l1_local_hits", "l2_read_sectors", "l2_read_hits",
+    "l2_write_sectors", "l2_write_hits", "l2_atomic_sectors", "l2_atomic_hits", "l2_dirtied_sectors",
+    "dram_read_sectors", "dram_write_sectors",
+)  # fmt: skip
+
+SIMULATION = np.dtype(
+    [
+        ("counters", "i8", len(COUNTERS)),
+        ("events", "u8"),
+        ("segments", "u8"),  # sorted by block and warp
+        ("chains", "u8"),  # of each warp of each block: its first segment
+        ("l1", "u8"),  # array of CACHE, one per SM, and behind them those for read-only loads where they are others
+        ("l2", "u8"),
+        ("warps", "u8"),  # array of WARP: [SM, slot, warp]
+        ("slots", "u8"),  # array of SLOT: [SM, slot]
+        ("sms", "u8"),  # array of SM
+        ("snapshots", "u8"),  # counters after each further part of the blocks
+        ("rows", "i8"),
+        ("next_row", "i8"),
+        ("finished", "i8"),
+        ("snapshot_every", "i8"),  # blocks
+        ("snapshot_count", "i8"),
+        ("sm_count", "u4"),
+        ("resident", "u4"),
+        ("block_warps", "u4"),
+        ("local_lines", "u4"),
+        ("uses_l1", "u4"),  # one bit per recording.Operation
+        ("stores_allocate", "u4"),
+        ("read_only_bytes", "u4"),  # from an SM's L1 to its cache for read-only loads in the array
+        ("fetch", "u4"),  # sectors that L2 reads from DRAM where one is missing: 1, 2 or 4, aligned
+        ("pad", "u4"),
+        ("rounds", "i8"),  # until it reports to Python
+    ],
+    align=True,
+)
+
+
+# Writes the lookup in a sectored, set-associative cache that replaces the line used longest ago.
+
+
+_TAGS = f"<{WAYS} x i32>"
+_CACHE = Value("%cache", "ptr")
 _SIM = Value("%simulation", "ptr")
 _LINE = Value("%line", "i32")
+#: Knuth's multiplier, 2^32 over the golden ratio: neighbouring lines spread evenly over the sets.
+_SPREAD = 0x9E3779B1
+_ABSENT = -1
+VALID, DIRTY_SHIFT = 0xF, 4
+
+
+def write_caches(unit: Unit) -> None:
+    """Add ``find_line`` (its place, or -1) and ``take_line`` (its place; it takes one where it was absent)."""
+    _write_find(unit)
+    _write_take(unit)
+
+
+def find(emit: Emitter, cache: Value, line: Value) -> Value:
+    """Return the place of a line, or -1."""
+    return emit.call("find_line", "i32", cache, line)
+
+
+def take(emit: Emitter, cache: Value, line: Value) -> Value:
+    """Return the place of a line, which is now the one used last."""
+    return emit.call("take_line", "i32", _SIM, cache, line)
+
+
+def bits_at(emit: Emitter, cache: Value, place: Value) -> Value:
+    """Return the address of a line's valid and dirty bits."""
+    return emit.index(get(emit, cache, CACHE, "bits"), "i8", emit.cast("zext", place, "i64"))
+
+
+def _set_of(emit: Emitter) -> Value:
+    """Return the first place of a line's set."""
+    spread = emit.cast("zext", emit.mul(_LINE, _SPREAD), "i64")
+    sets = emit.cast("zext", get(emit, _CACHE, CACHE, "sets"), "i64")
+    return emit.mul(emit.lshr(emit.mul(spread, sets), 32), WAYS)
+
+
+def _matches(emit: Emitter, first: Value) -> Value:
+    """Return one bit for each way that holds the line."""
+    tags = emit.load(emit.index(get(emit, _CACHE, CACHE, "tags"), "i32", first), _TAGS, 64)
+    same = emit.op(f"icmp eq {tags.typed}, {_splat(emit, _LINE).text}", f"<{WAYS} x i1>")
+    bits = emit.op(f"bitcast {same.typed} to i{WAYS}", f"i{WAYS}")
+    return emit.cast("zext", bits, "i32")
+
+
+def _write_find(unit: Unit) -> None:
+    emit = Emitter(unit, "find_line", "i32", [_CACHE, _LINE])
+    first = _set_of(emit)
+    bits = _matches(emit, first)
+    way = emit.call("llvm.cttz.i32", "i32", bits, Value("false", "i1"))
+    place = emit.add(emit.resize(first, "i32"), way)
+    emit.give(emit.select(emit.compare("eq", bits, 0), integer("i32", _ABSENT), place))
+    emit.finish()
+
+
+def _write_take(unit: Unit) -> None:
+    emit = Emitter(unit, "take_line", "i32", [_SIM, _CACHE, _LINE])
+    first = _set_of(emit)
+    ages = emit.index(get(emit, _CACHE, CACHE, "ages"), "i32", first)
+    age = emit.add(get(emit, _CACHE, CACHE, "age"), 1)
+    put(emit, age, _CACHE, CACHE, "age")
+    bits = _matches(emit, first)
+    found, absent = emit.fresh("found"), emit.fresh("absent")
+    emit.branch(emit.compare("ne", bits, 0), found, absent)
+    for label, replaces in ((found, False), (absent, True)):
+        emit.label(label)
+        way = _oldest(emit, ages) if replaces else emit.call("llvm.cttz.i32", "i32", bits, Value("false", "i1"))
+        place = emit.add(emit.resize(first, "i32"), way)
+        emit.store(age, emit.index(ages, "i32", emit.cast("zext", way, "i64")))
+        if replaces:
+            _replace(emit, place)
+        emit.give(place)
+    emit.finish()
+
+
+def _oldest(emit: Emitter, ages: Value) -> Value:
+    """Return the way that was used longest ago, the first among equals."""
+    found = emit.load(ages, _TAGS, 64)
+    usable = emit.op(
+        f"bitcast i{WAYS} {emit.resize(get(emit, _CACHE, CACHE, 'ways'), f'i{WAYS}').text} to <{WAYS} x i1>",
+        f"<{WAYS} x i1>",
+    )
+    ages_of = emit.op(f"select {usable.typed}, {found.typed}, {_TAGS} splat (i32 -1)", _TAGS)
+    least = emit.call(f"llvm.vector.reduce.umin.v{WAYS}i32", "i32", ages_of)
+    same = emit.op(f"icmp eq {ages_of.typed}, {_splat(emit, least).text}", f"<{WAYS} x i1>")
+    bits = emit.cast("zext", emit.op(f"bitcast {same.typed} to i{WAYS}", f"i{WAYS}"), "i32")
+    return emit.call("llvm.cttz.i32", "i32", bits, Value("false", "i1"))
+
+
+def _replace(emit: Emitter, place: Value) -> None:
+    """Take a place from its line; dirty sectors are written to DRAM."""
+    at = emit.cast("zext", place, "i64")
+    emit.store(_LINE, emit.index(get(emit, _CACHE, CACHE, "tags"), "i32", at))
+    bits = emit.index(get(emit, _CACHE, CACHE, "bits"), "i8", at)
+    dirty = emit.intrinsic("ctpop", emit.lshr(emit.load(bits, "i8"), DIRTY_SHIFT))
+    count(emit, "dram_write_sectors", dirty)
+    emit.store(integer("i8", 0), bits)
+
+
+def count(emit: Emitter, name: str, amount: Value) -> None:
+    """Add to a counter of the simulation."""
+    place = emit.at(field(emit, _SIM, SIMULATION, "counters"), 8 * COUNTERS.index(name))
+    emit.increase(place, emit.cast("zext", amount, "i64") if amount.type != "i64" else amount)
+
+
+def _splat(emit: Emitter, value: Value) -> Value:
+    first = emit.op(f"insertelement {_TAGS} poison, {value.typed}, i64 0", _TAGS)
+    return emit.op(f"shufflevector {first.typed}, {_TAGS} poison, <{WAYS} x i32> zeroinitializer", _TAGS)
+
+
 _L1, _L2 = Value("%l1", "ptr"), Value("%l2", "ptr")
 _MASK, _OPERATION = Value("%mask", "i8"), Value("%operation", "i32")
 _LOCAL_LINES = 1 << 31

@@ -7,14 +7,14 @@ two waves, the launch's footprint decides whether later waves find in L2 what th
 
 from dataclasses import dataclass, fields, replace
 
-from kerncast.cache_geometry import CacheGeometry
 from kerncast.errors import UnsupportedError
 from kerncast.execute.caches.simulate import CacheCounts, Simulation, simulate
-from kerncast.execute.caches.window import Window, record_chain, record_window
-from kerncast.execute.executed import Executed
-from kerncast.execute.state import Progress
-from kerncast.execute.traffic import touched
-from kerncast.kernel_profile import SECTOR_BYTES, CacheTraffic, Count, KernelProfile, Origin
+from kerncast.execute.counting.traffic import touched
+from kerncast.execute.recording.window import Window, record_chain, record_window
+from kerncast.execute.sampling.executed import Executed
+from kerncast.execute.setup.state import Progress
+from kerncast.occupancy.cache_geometry import CacheGeometry
+from kerncast.profiles.kernel_profile import SECTOR_BYTES, CacheTraffic, Count, KernelProfile, Origin
 
 _STEADY_WAVES = 2
 #: Blocks that run in another order may take each other's work, and load a little more or less in all.

@@ -13,16 +13,26 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
-from kerncast.cache_geometry import CacheGeometry, l1_operations
-from kerncast.execute.caches.cache import write_caches
-from kerncast.execute.caches.hierarchy import write_hierarchy
-from kerncast.execute.caches.state import CACHE, COUNTERS, EMPTY_SLOT, GONE, SIMULATION, SLOT, SM, WARP, WAYS
+from kerncast.execute.caches.hierarchy import (
+    CACHE,
+    COUNTERS,
+    EMPTY_SLOT,
+    GONE,
+    SIMULATION,
+    SLOT,
+    SM,
+    WARP,
+    WAYS,
+    write_caches,
+    write_hierarchy,
+)
 from kerncast.execute.caches.turns import write_turns
 from kerncast.execute.native.ir import Unit
 from kerncast.execute.native.jit import Host, Machine, compile_text, this_host
 from kerncast.execute.native.scheduler import NOT_DONE
-from kerncast.kernel_profile import SECTOR_BYTES
-from kerncast.recording import LINE_BYTES, SEGMENT, Recording
+from kerncast.occupancy.cache_geometry import CacheGeometry, l1_operations
+from kerncast.profiles.kernel_profile import SECTOR_BYTES
+from kerncast.traces.recording import LINE_BYTES, SEGMENT, Recording
 
 _MOST_WARPS_PER_SM = 64
 #: Turns of warps until control comes back to Python, where a user may interrupt: a fraction of a second.

@@ -3,11 +3,11 @@
 Blocks go to the SMs one after the other until all are full; then a slot whose block has ended takes the next one.
 """
 
-from kerncast.execute.caches.state import CACHE, COUNTERS, EMPTY_SLOT, GONE, RUNS, SIMULATION, SLOT, SM, WAITS, WARP
+from kerncast.execute.caches.hierarchy import CACHE, COUNTERS, EMPTY_SLOT, GONE, RUNS, SIMULATION, SLOT, SM, WAITS, WARP
 from kerncast.execute.native.frames import field, get, put
 from kerncast.execute.native.ir import Emitter, Unit, Value, integer
 from kerncast.execute.native.scheduler import DONE, NOT_DONE
-from kerncast.recording import LAST_SHIFT, SEGMENT, End
+from kerncast.traces.recording import LAST_SHIFT, SEGMENT, End
 
 _SIM, _SM, _SLOT = Value("%simulation", "ptr"), Value("%sm", "i32"), Value("%slot", "i32")
 _WARP_BITS = 64

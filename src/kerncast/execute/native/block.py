@@ -3,11 +3,11 @@
 from dataclasses import dataclass, field
 
 from kerncast.errors import UnsupportedError
-from kerncast.execute.dtypes import immediate
-from kerncast.execute.layout import Program
 from kerncast.execute.native.frames import WARP, WORKER, get, offset_of
 from kerncast.execute.native.ir import Emitter, Value, bits, each_lane, integer, vector
 from kerncast.execute.native.registers import RegisterPlan
+from kerncast.execute.setup.dtypes import immediate
+from kerncast.execute.setup.layout import Program
 from kerncast.ptx.module import TYPE_BITS, Immediate, Instruction, Negated, Operand, Register, Sink, Special, Symbol
 
 _FLOAT = {"f32": "float", "f64": "double"}

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from kerncast.execute.native.access import COUNTERS
-from kerncast.execute.native.transfer import GENERIC_COUNTERS
-from kerncast.execute.state import MEMORY_ROOTS, is_switched
+from kerncast.execute.native.memory.access import COUNTERS
+from kerncast.execute.native.memory.transfer import GENERIC_COUNTERS
+from kerncast.execute.setup.state import MEMORY_ROOTS, is_switched
 from kerncast.ptx import ControlFlowGraph, Function
 from kerncast.ptx.module import Instruction
 

@@ -10,28 +10,27 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from kerncast.execute.arena import check_room
-from kerncast.execute.console import Console
-from kerncast.execute.layout import Program
-from kerncast.execute.native import bitwise, comparison, conversion, faults, floats, integers, packed
+from kerncast.execute.native import faults
+from kerncast.execute.native.arithmetic import bitwise, conversion, floats, integers
 from kerncast.execute.native.counting import CounterPlan, plan_counters
 from kerncast.execute.native.frames import BLOCK, WARP, WORKER
 from kerncast.execute.native.independence import blocks_are_independent
 from kerncast.execute.native.ir import Unit
-from kerncast.execute.native.jit import Host, Machine, compile_unit
-from kerncast.execute.native.limits import run_until
-from kerncast.execute.native.printing import printer_of, prints
+from kerncast.execute.native.jit import Host, Machine, compile_unit, run_until
 from kerncast.execute.native.registers import RegisterPlan, plan_registers
 from kerncast.execute.native.scheduler import NOT_DONE, write_scheduler
-from kerncast.execute.native.warp import Plans, write_warp
-from kerncast.execute.state import Setting
-from kerncast.launch import Launch
-from kerncast.recording import SEGMENT
+from kerncast.execute.native.warp import Plans, printer_of, prints, write_warp
+from kerncast.execute.setup.arena import check_room
+from kerncast.execute.setup.console import Console
+from kerncast.execute.setup.layout import Program
+from kerncast.execute.setup.state import Setting
+from kerncast.launch.launch import Launch
+from kerncast.traces.recording import SEGMENT
 
 __all__ = ["Compiled", "Run", "compile_program"]
 
 #: These modules register what they lower when they are imported.
-_LOWERINGS = (bitwise, comparison, conversion, floats, integers, packed)
+_LOWERINGS = (bitwise, conversion, floats, integers)
 _ALIGNMENT = 64
 _MARGIN_BYTES = 1024
 _PATIENCE = 100_000
@@ -77,7 +76,7 @@ def write_module(
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """Events and segments of one worker (see kerncast.recording)."""
+    """Events and segments of one worker (see kerncast.traces.recording)."""
 
     events: npt.NDArray[np.uint64]
     segments: npt.NDArray[np.void]

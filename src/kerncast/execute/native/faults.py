@@ -6,10 +6,10 @@ import numpy as np
 import numpy.typing as npt
 
 from kerncast.errors import KernelFault
-from kerncast.execute.budget import endless
+from kerncast.execute.counting.sums import access_bytes
 from kerncast.execute.native.frames import FAULTS, SPACES
-from kerncast.execute.specials import unravel
-from kerncast.execute.work import access_bytes
+from kerncast.execute.sampling.budget import endless
+from kerncast.execute.setup.specials import unravel
 from kerncast.ptx.module import Instruction
 
 if TYPE_CHECKING:

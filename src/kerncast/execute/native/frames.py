@@ -10,7 +10,7 @@ from kerncast.execute.native.ir import Emitter, Value
 #: State of one warp; its registers follow. Lanes are bits of a mask.
 WARP = np.dtype(
     [
-        ("place", "i4", 32),  # where each lane stands that is not running (see kerncast.ptx.order)
+        ("place", "i4", 32),  # where each lane stands that is not running (see kerncast.ptx.cfg)
         ("waits_for", "u4", 32),  # lanes that a parked lane waits for
         ("tid", "u4", (3, 32)),  # thread index
         ("exist", "u4"),  # lanes that hold a thread of the launch
@@ -97,7 +97,7 @@ WORKER = np.dtype(
         ("printer", "u8"),  # function to call where lanes print
         ("pairs_words", "u4"),  # whether a bank of shared memory serves two words of a row of 64 together
         ("longest", "i8"),  # where in a block's counters the instructions of its busiest warp stand
-        ("events", "u8"),  # what is recorded of accesses to memory (see kerncast.recording)
+        ("events", "u8"),  # what is recorded of accesses to memory (see kerncast.traces.recording)
         ("event_count", "i8"),
         ("event_limit", "i8"),  # 0: nothing is recorded
         ("in_detail", "u4"),  # whether basic blocks, shared memory and contention are recorded too

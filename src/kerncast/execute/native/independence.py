@@ -5,7 +5,7 @@ Where they cannot, one core runs them one after the other, so that equal input g
 
 from collections.abc import Iterable, Mapping
 
-from kerncast.execute.layout import Program
+from kerncast.execute.setup.layout import Program
 from kerncast.ptx.dependence import results_of, sources_of
 from kerncast.ptx.module import Address, Instruction, Symbol, symbols_of
 

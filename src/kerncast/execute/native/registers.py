@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kerncast.execute.native.frames import WARP
-from kerncast.execute.native.limits import TooLargeError
+from kerncast.execute.native.jit import TooLargeError
 from kerncast.ptx import ControlFlowGraph, Function
 from kerncast.ptx.dependence import kept_by, results_of, sources_of
 from kerncast.ptx.module import TYPE_BITS

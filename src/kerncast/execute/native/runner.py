@@ -5,15 +5,14 @@ from functools import lru_cache
 
 import numpy as np
 
-from kerncast.execute.arena import check_room
-from kerncast.execute.arguments import own_buffers
-from kerncast.execute.budget import endless
-from kerncast.execute.layout import Program
 from kerncast.execute.native.counting import CounterPlan
 from kerncast.execute.native.engine import Compiled, Run, Worker, compile_program, worker_count
-from kerncast.execute.remarks import PRINTF, absent_lanes
-from kerncast.execute.state import ACCESS_COUNTS, Report, Setting
-from kerncast.trace import BlockCounts, Counts
+from kerncast.execute.sampling.budget import endless
+from kerncast.execute.setup.arena import check_room
+from kerncast.execute.setup.arguments import own_buffers
+from kerncast.execute.setup.layout import Program
+from kerncast.execute.setup.state import ACCESS_COUNTS, PRINTF, Report, Setting, absent_lanes
+from kerncast.traces.trace import BlockCounts, Counts
 
 
 class NativeEngine:

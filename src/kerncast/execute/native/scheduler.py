@@ -1,9 +1,9 @@
 """Writes the functions that start blocks, give their warps turns, and let them pass barriers."""
 
-from kerncast.execute.native.access import Fault, note_fault
 from kerncast.execute.native.frames import BLOCK, FAULTS, WARP, WORKER, field, get, put
 from kerncast.execute.native.ir import Emitter, Unit, Value, integer, vector
-from kerncast.recording import SEGMENT, End
+from kerncast.execute.native.memory.access import Fault, note_fault
+from kerncast.traces.recording import SEGMENT, End
 
 _WORKER, _BLOCK = Value("%worker", "ptr"), Value("%block", "ptr")
 _BARRIERS = 16

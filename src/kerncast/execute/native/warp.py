@@ -1,32 +1,72 @@
 """Writes the function that runs one warp until it ends, waits at a barrier, or has used up its loop iterations.
 
-Control follows the places of ``kerncast.ptx.order``: the lanes at the first place run, and the others wait there for
+Control follows the places of ``kerncast.ptx.cfg``: the lanes at the first place run, and the others wait there for
 them. As long as the lanes that run stay before all others, a jump is a jump; else the places of all lanes are looked
 through again. All state is in the frame of the warp whenever the function returns.
 """
 
+import ctypes
 from dataclasses import dataclass
+from typing import Any
 
-from kerncast import recording
+import numpy as np
+
 from kerncast.errors import UnsupportedError
-from kerncast.execute.layout import Program
-from kerncast.execute.native import crosslane, memory, movement
-from kerncast.execute.native.access import Fault, note_fault
+from kerncast.execute.counting.sums import operation_of
+from kerncast.execute.native.arithmetic import crosslane
+from kerncast.execute.native.arithmetic.conversion import set_predicate
+from kerncast.execute.native.arithmetic.integers import uses_carry, with_carry
 from kerncast.execute.native.block import BlockCode
-from kerncast.execute.native.comparison import set_predicate
 from kerncast.execute.native.counting import CounterPlan
-from kerncast.execute.native.events import record_detail
-from kerncast.execute.native.frames import BLOCK, FAULTS, WARP, WORKER, field, get, put
-from kerncast.execute.native.integers import uses_carry, with_carry
-from kerncast.execute.native.ir import Emitter, Unit, Value, integer
-from kerncast.execute.native.limits import TooLargeError
+from kerncast.execute.native.frames import BLOCK, FAULTS, WARP, WORKER, field, get, offset_of, put
+from kerncast.execute.native.ir import LANES, Emitter, Unit, Value, integer
+from kerncast.execute.native.jit import TooLargeError
 from kerncast.execute.native.lowering import I32, LOWERINGS, Operation
-from kerncast.execute.native.printing import call_printer
+from kerncast.execute.native.memory import instructions
+from kerncast.execute.native.memory.access import Fault, note_fault
+from kerncast.execute.native.memory.banks import record_detail
 from kerncast.execute.native.registers import RegisterPlan
-from kerncast.execute.state import MEMORY_ROOTS
-from kerncast.execute.work import operation_of
+from kerncast.execute.setup.console import Console
+from kerncast.execute.setup.layout import Program
+from kerncast.execute.setup.state import MEMORY_ROOTS
 from kerncast.ptx.dependence import result_count
 from kerncast.ptx.module import Immediate, Instruction
+from kerncast.traces import recording
+
+# Calls of printf: generated code calls Python, which finds format and arguments in the memory of the threads.
+
+
+#: What generated code calls: with a warp, the lanes that print as bits, and the number of the instruction.
+Printer = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint32)
+
+
+def call_printer(code: BlockCode, position: int) -> None:
+    """Write a call of vprintf."""
+    emit, pointers = code.emit, code.pointers
+    with emit.when(emit.compare("ne", code.executing, 0)):
+        printer = get(emit, pointers.worker, WORKER, "printer")
+        arguments = (pointers.warp, code.executing, integer("i32", position))
+        emit.do(f"call void {printer.text}({', '.join(a.typed for a in arguments)})")
+
+
+def printer_of(program: Program, console: Console) -> Any:
+    """Return the function that generated code calls; it has to be kept as long as that may run."""
+
+    def print_lanes(warp: int, lanes: int, position: int) -> None:
+        start = ctypes.c_uint64.from_address(warp + offset_of(WARP, "private")).value
+        call, size = program.function.instructions[position], program.private_bytes
+        for lane in range(LANES):
+            if lanes >> lane & 1:
+                memory = (ctypes.c_uint8 * size).from_address(start + lane * size)
+                console.print(call, np.ctypeslib.as_array(memory))
+
+    return Printer(print_lanes)
+
+
+def prints(program: Program) -> bool:
+    """Return whether a kernel can print."""
+    return any("vprintf" in instruction.modifiers for instruction in program.function.instructions)
+
 
 _BEHIND = 0x7FFFFFFF
 _NOTHING = frozenset({
@@ -35,7 +75,9 @@ _NOTHING = frozenset({
 })  # fmt: skip
 _WORKER, _WARP, _COUNTERS = Value("%worker", "ptr"), Value("%warp", "ptr"), Value("%counters", "ptr")
 _REDUCES = {"popc": 1, "and": 2, "or": 3}
-_MOVES = {"mov": movement.move, "cvta": movement.convert_address, "isspacep": movement.is_space, "setp": set_predicate}
+_MOVES = {
+    "mov": crosslane.move, "cvta": crosslane.convert_address, "isspacep": crosslane.is_space, "setp": set_predicate,
+}  # fmt: skip
 _ANYWHERE = integer("i32", 0)
 #: Characters of LLVM text of a kernel; this much takes seconds to compile and some hundred MB of memory.
 _TEXT_LIMIT = 4_000_000
@@ -208,7 +250,7 @@ class WarpWriter:
         if ins.root in MEMORY_ROOTS:
             counters = self.emit.at(_COUNTERS, self.plans.counters.memory[position])
             what = operation_of(ins, self.program.read) if self.plans.counts_memory else None
-            memory.ACCESSES[ins.root](operation, position, counters, what)
+            instructions.ACCESSES[ins.root](operation, position, counters, what)
         elif ins.root in crosslane.CROSS_LANE:
             crosslane.remark_absent(operation, position)
             crosslane.CROSS_LANE[ins.root](operation)

@@ -11,19 +11,19 @@ import numpy as np
 import numpy.typing as npt
 
 from kerncast.errors import BudgetExceededError, KernelFault
-from kerncast.execute.arena import Arena
-from kerncast.execute.budget import Budget, endless
-from kerncast.execute.console import Console
-from kerncast.execute.layout import Program
-from kerncast.execute.reference import bits, carry, compare, convert, crosslane, moves, video
+from kerncast.execute.reference import arithmetic, bits, compare, crosslane
 from kerncast.execute.reference.arithmetic import ARITHMETIC
 from kerncast.execute.reference.barriers import Barriers
+from kerncast.execute.reference.crosslane import WarpPlaces
 from kerncast.execute.reference.memory import Memory
 from kerncast.execute.reference.tally import Tally
 from kerncast.execute.reference.threads import WARP_LANES, Index, Threads
-from kerncast.execute.reference.warps import WarpPlaces
-from kerncast.execute.remarks import PRINTF, absent_lanes
-from kerncast.launch import Launch
+from kerncast.execute.sampling.budget import Budget, endless
+from kerncast.execute.setup.arena import Arena
+from kerncast.execute.setup.console import Console
+from kerncast.execute.setup.layout import Program
+from kerncast.execute.setup.state import PRINTF, absent_lanes
+from kerncast.launch.launch import Launch
 from kerncast.ptx.module import Instruction
 
 Lanes = npt.NDArray[np.bool_]
@@ -33,9 +33,8 @@ _NOTHING = frozenset({"membar", "fence", "nanosleep", "prefetch", "prefetchu", "
 #: A warp that has not run for so many steps goes first, so that others which wait for it in a loop go on.
 _PATIENCE_STEPS = 256
 
-assert (
-    bits.ARITHMETIC is compare.ARITHMETIC is convert.ARITHMETIC is video.ARITHMETIC
-)  # importing them registers their instructions
+#: These modules register their instructions when they are imported.
+_REGISTERED = (arithmetic, bits, compare)
 
 
 class Batch:
@@ -111,10 +110,10 @@ class Batch:
 
     def _execute(self, number: int, ins: Instruction, active: Index) -> None:
         root = ins.root
-        if carry.uses_carry(ins):
-            carry.compute(self.threads, ins, active)
+        if bits.uses_carry(ins):
+            bits.compute(self.threads, ins, active)
         elif root in ARITHMETIC:
-            moves.compute(self.threads, ins, active)
+            compare.compute(self.threads, ins, active)
         elif root in {"ld", "ldu"}:
             self.tally.memory(number, ins, self.memory.load(ins, active))
         elif root == "st":
@@ -204,5 +203,5 @@ _CROSS_LANE: dict[str, Callable[[Threads, Instruction, Index], None]] = {
     "elect": crosslane.elect, "redux": crosslane.reduce_warp,
 }  # fmt: skip
 _MOVES: dict[str, Callable[[Threads, Instruction, Index], None]] = {
-    "mov": moves.move, "cvta": moves.convert_address, "isspacep": moves.is_space,
+    "mov": compare.move, "cvta": compare.convert_address, "isspacep": compare.is_space,
 }  # fmt: skip

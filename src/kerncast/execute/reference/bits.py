@@ -3,15 +3,98 @@
 Source: NVIDIA, Parallel Thread Execution ISA 8.8, sections 9.7.1, 9.7.6 and 9.7.8.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from kerncast.execute.reference.arithmetic import ARITHMETIC, Sources, handles
-from kerncast.ptx.module import TYPE_BITS, Instruction
+from kerncast.execute.reference.arithmetic import ARITHMETIC, Sources, handles, integer_product
+from kerncast.execute.reference.threads import Index, Threads
+from kerncast.ptx.module import TYPE_BITS, Instruction, Register
+
+# Integer arithmetic of many words: additions that set the carry flag, or take it in.
+#
+# Source: NVIDIA, Parallel Thread Execution ISA 8.8, section 9.7.2.
+
 
 AnyArray = npt.NDArray[Any]
+
+_FLAG = Register("%cc", "pred")
+_TAKES_FLAG = frozenset({"addc", "subc", "madc"})
+
+
+def uses_carry(ins: Instruction) -> bool:
+    """Return whether an instruction sets or reads the carry flag."""
+    return ins.root in _TAKES_FLAG or "cc" in ins.modifiers
+
+
+def compute(threads: Threads, ins: Instruction, active: Index) -> None:
+    """Run add, sub or mad with .cc, or addc, subc or madc."""
+    word = f"u{ins.type[1:]}"
+    *factors, last = ins.operands[1:]
+    first = threads.value(factors[0], word, active)
+    if len(factors) == 2:
+        a, b = (threads.value(factor, ins.type, active) for factor in factors)
+        first = np.ascontiguousarray(integer_product(ins, a, b)).view(first.dtype)
+    second = threads.value(last, word, active)
+    carry = threads.value(_FLAG, "pred", active).astype(first.dtype)
+    if ins.root not in _TAKES_FLAG:
+        carry = np.zeros(1, first.dtype)
+    if ins.root in {"sub", "subc"}:
+        part = first - second
+        result, out = part - carry, (first < second) | (part < carry)
+    else:
+        part = first + second
+        result, out = part + carry, (part < first) | (part + carry < part)
+    threads.write(ins.operands[0], result, active)
+    if "cc" in ins.modifiers:
+        threads.write(_FLAG, out, active)
+
+
+# Operations on four bytes or two short integers in a word, as Kepler has them for most SIMD intrinsics.
+#
+# Source: NVIDIA, Parallel Thread Execution ISA 8.8, section 9.7.16.
+
+
+__all__ = ["ARITHMETIC"]
+
+_OPERATIONS: dict[str, Callable[..., AnyArray]] = {
+    "add": np.add, "sub": np.subtract, "min": np.minimum, "max": np.maximum, "absdiff": lambda a, b: np.abs(a - b),
+    "avrg": lambda a, b: (a + b + (a + b >= 0)) >> 1,
+}  # fmt: skip
+_COMPARISONS = {
+    "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal
+}  # fmt: skip
+
+
+@handles(*(f"v{name}{count}" for name in (*_OPERATIONS, "set") for count in (2, 4)))
+def _video(ins: Instruction, src: Sources) -> AnyArray:
+    part, width = (byte_of, 8) if ins.root.endswith("4") else (short_of, 16)
+    a_type, b_type = ins.types[-2:]
+    a, b, total = src(0, "u32"), src(1, "u32"), src(2, "u32")
+    result = np.zeros(np.broadcast_shapes(a.shape, b.shape, total.shape), np.int64)
+    for place in range(32 // width):
+        value = _compute(ins, part(a, place, a_type), part(b, place, b_type), width)
+        if "add" in ins.modifiers:
+            result += value
+        else:
+            result |= (value & ((1 << width) - 1)) << (width * place)
+    return (result + total if "add" in ins.modifiers else result).astype(np.uint64).astype(np.uint32)
+
+
+def _compute(ins: Instruction, a: AnyArray, b: AnyArray, width: int) -> AnyArray:
+    name = ins.root[1:-1]
+    if name == "set":
+        return next(_COMPARISONS[m] for m in ins.modifiers if m in _COMPARISONS)(a, b).astype(np.int64)
+    value = _OPERATIONS[name](a, b)
+    if "sat" not in ins.modifiers:
+        return value
+    is_signed = ins.types[0] == "s32"
+    low, high = (-(1 << (width - 1)), (1 << (width - 1)) - 1) if is_signed else (0, (1 << width) - 1)
+    clamped: AnyArray = np.clip(value, low, high)
+    return clamped
+
 
 __all__ = ["ARITHMETIC"]
 

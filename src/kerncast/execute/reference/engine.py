@@ -7,12 +7,11 @@ import numpy as np
 
 from kerncast.errors import BudgetExceededError
 from kerncast.execute.reference.batch import Batch
-from kerncast.execute.reference.recorder import Recorder
-from kerncast.execute.reference.tally import Tally
+from kerncast.execute.reference.tally import Recorder, Tally
 from kerncast.execute.reference.threads import WARP_LANES
-from kerncast.execute.state import Report, Setting
-from kerncast.recording import Recording
-from kerncast.trace import BlockCounts
+from kerncast.execute.setup.state import Report, Setting
+from kerncast.traces.recording import Recording
+from kerncast.traces.trace import BlockCounts
 
 _BATCH_THREADS = 32_768
 _BATCH_MEMORY_BYTES = 256 * 2**20

@@ -1,28 +1,281 @@
 """Counts of the reference engine, per block of threads."""
 
+from itertools import pairwise
+from typing import Any, NamedTuple
+
 import numpy as np
 import numpy.typing as npt
 
-from kerncast.execute.arena import check_room
-from kerncast.execute.layout import Program
-from kerncast.execute.reference.coalescing import (
-    Lanes,
-    Numbers,
-    contention,
-    global_pieces,
-    local_pieces,
-    sectors_and_lines,
-    shared_passes,
-)
+from kerncast.execute.counting.sums import operation_of as operation_in_global
 from kerncast.execute.reference.memory import Part
-from kerncast.execute.reference.recorder import Recorder
-from kerncast.execute.reference.threads import Index, Threads
-from kerncast.execute.state import ACCESS_COUNTS, MEMORY_ROOTS, is_switched
-from kerncast.execute.touched import Touched
-from kerncast.kernel_profile import SECTOR_BYTES
+from kerncast.execute.reference.threads import WARP_LANES, Index, Threads
+from kerncast.execute.setup.arena import Touched, check_room
+from kerncast.execute.setup.layout import Program
+from kerncast.execute.setup.state import ACCESS_COUNTS, MEMORY_ROOTS, is_switched
+from kerncast.profiles.kernel_profile import SECTOR_BYTES
 from kerncast.ptx.module import Instruction
-from kerncast.recording import CONTENT_SHIFT, Operation
-from kerncast.trace import Counts
+from kerncast.traces.recording import (
+    CONTENT_SHIFT,
+    INSTRUCTION_SHIFT,
+    LAST_SHIFT,
+    LINE_BYTES,
+    MASK_SHIFT,
+    MOST_INSTRUCTIONS,
+    OPERATION_SHIFT,
+    PASSES_SHIFT,
+    SEGMENT,
+    End,
+    Operation,
+    Recording,
+)
+from kerncast.traces.trace import Counts
+
+# What the warp-level requests of one memory instruction cost: sectors and lines, passes of shared memory, contention.
+#
+# A warp's local memory lies interleaved by 4-byte words, so that equal addresses of its 32 lanes fill one 128-byte
+# line. Source: banks and words from the CUDA C++ Programming Guide 12.9, section "Shared Memory"; that 16-byte
+# accesses are served by quarters of a warp from NVIDIA's talk S9593 at GTC 2019. That quarters and halves merge where
+# neighbours agree has been observed, and is not documented by NVIDIA.
+
+
+Numbers = npt.NDArray[np.int64]
+
+_BANKS = 32
+_WORD_BYTES = 4
+_SECTOR_BITS = 2
+"""that number the sectors of a line"""
+#: Lanes that shared memory serves together, by the bytes of each; twice as many where neighbours agree.
+_GROUP_LANES = {8: 16, 16: 8, 32: 4}
+_MERGED_BYTES = (8, 16)
+
+
+class Lanes(NamedTuple):
+    """Lanes that access one state space by one instruction, in rising order; those of one warp are one request."""
+
+    warp: Index
+    lane: Index
+    address: Numbers
+    """in the memory of the state space, which is that of the block (shared) or the thread (local)"""
+    size: int
+    """bytes of each lane"""
+
+
+class Pieces(NamedTuple):
+    """The sectors that lanes touch, by lane, then by rising word; some occur more than once."""
+
+    warp: Index
+    line: Numbers
+    """number of the 128-byte line; in local memory the word of each lane has one"""
+    sector: Numbers
+    """of the line, 0 to 3"""
+    passes: Numbers | None = None
+    """[warps] that its request would take through the banks of shared memory, where somebody asks"""
+
+
+def global_pieces(lanes: Lanes) -> Pieces:
+    """Return the sectors of accesses to global memory: each lies in one sector, because it is naturally aligned."""
+    return Pieces(lanes.warp, lanes.address // LINE_BYTES, lanes.address % LINE_BYTES // SECTOR_BYTES)
+
+
+def local_pieces(lanes: Lanes) -> Pieces:
+    """Return the sectors of accesses to local memory."""
+    words = _words(lanes)
+    per_lane = words.shape[1]
+    sector = lanes.lane * _WORD_BYTES // SECTOR_BYTES
+    return Pieces(np.repeat(lanes.warp, per_lane), words.ravel(), np.repeat(sector, per_lane))
+
+
+def sectors_and_lines(pieces: Pieces, warps: int) -> tuple[Numbers, Numbers]:
+    """Return [warps] the distinct sectors and the distinct lines that the request of each warp touches."""
+    bits = _bits(pieces.line)
+    sectors = _distinct((pieces.warp << bits | pieces.line) << _SECTOR_BITS | pieces.sector)
+    lines = _distinct(sectors >> _SECTOR_BITS)
+    return np.bincount(sectors >> _SECTOR_BITS + bits, minlength=warps), np.bincount(lines >> bits, minlength=warps)
+
+
+def shared_passes(lanes: Lanes, warps: int, *, is_atomic: bool, pairs_words: bool = False) -> tuple[Numbers, Numbers]:
+    """Return [warps] the wavefronts that the request of each warp takes, and how many it takes without a conflict.
+
+    A group of lanes takes as many as its busiest bank has words to serve. Lanes that ask for one word are served
+    together, except by atomics. Banks of 8 bytes (``pairs_words``) serve two words 32 apart in a row of 64 together.
+    """
+    group_lanes = _GROUP_LANES.get(lanes.size, WARP_LANES)
+    groups = WARP_LANES // group_lanes
+    group = lanes.lane // group_lanes
+    if lanes.size in _MERGED_BYTES:
+        group = np.where(_neighbours_agree(lanes, warps)[lanes.warp], group // 2, group)
+    words = _words(lanes)
+    if pairs_words and lanes.size <= _WORD_BYTES and not is_atomic:
+        words = words // (2 * _BANKS) * _BANKS + words % _BANKS
+    served = np.repeat(lanes.warp * groups + group, words.shape[1])
+    bits = _bits(words)
+    wanted = served << bits | words.ravel()
+    if not is_atomic:
+        wanted = _distinct(wanted)
+    bank = wanted & (1 << bits) - 1 & _BANKS - 1
+    in_bank = np.bincount((wanted >> bits) * _BANKS + bank, minlength=warps * groups * _BANKS)
+    wavefronts = in_bank.reshape(warps, groups, _BANKS).max(axis=2)
+    return wavefronts.sum(axis=1), np.count_nonzero(wavefronts, axis=1)
+
+
+def contention(lanes: Lanes, warps: int) -> tuple[Numbers, Numbers]:
+    """Return [warps] how many lanes of the request of each warp have its most frequent address, and its addresses."""
+    room = int(lanes.address.max(initial=0)) + 1
+    key, lanes_there = np.unique(lanes.warp * room + lanes.address, return_counts=True)
+    most: Numbers = np.zeros(warps, np.int64)
+    np.maximum.at(most, key // room, lanes_there)
+    return most, np.bincount(key // room, minlength=warps)
+
+
+def _words(lanes: Lanes) -> Numbers:
+    """Return [lanes, words] the numbers of the 4-byte words that each lane accesses."""
+    words: Numbers = (lanes.address // _WORD_BYTES)[:, None] + np.arange(max(1, lanes.size // _WORD_BYTES))
+    return words
+
+
+def _neighbours_agree(lanes: Lanes, warps: int) -> npt.NDArray[np.bool_]:
+    """Return [warps] whether lanes that differ in their lowest bit only, or in the next, have one address.
+
+    A lane whose neighbour does not take part agrees with it.
+    """
+    address = np.full((warps, WARP_LANES), -1, np.int64)
+    address[lanes.warp, lanes.lane] = lanes.address
+    agrees = np.zeros(warps, np.bool_)
+    for distance in (1, 2):
+        other = address[:, np.arange(WARP_LANES) ^ distance]
+        agrees |= ((address == other) | (address < 0) | (other < 0)).all(axis=1)
+    return agrees
+
+
+def _bits(numbers: Numbers) -> int:
+    """Return how many bits the largest number has."""
+    return int(numbers.max(initial=0)).bit_length()
+
+
+def _distinct(values: npt.NDArray[Any]) -> Numbers:
+    """Return the values without repetitions, in rising order."""
+    ordered = np.sort(values)
+    is_new = np.ones(len(ordered), np.bool_)
+    np.not_equal(ordered[1:], ordered[:-1], out=is_new[1:])
+    distinct: Numbers = ordered[is_new]
+    return distinct
+
+
+# Writes down every access to global and local memory, warp by warp, in the order of the program.
+#
+# In detail also basic blocks, shared memory and how far atomics contend.
+
+
+Events = npt.NDArray[np.uint64]
+
+_LOCAL_LINE_BYTES = 4
+"""of each thread; 32 of them are a line"""
+_ENTRY_BYTES = 16
+
+
+class Recorder:
+    """Collects events of batches of blocks."""
+
+    def __init__(self, program: Program, warps: int, limit_bytes: int, *, in_detail: bool = False) -> None:
+        self._program = program
+        self.in_detail = in_detail
+        self._warps = warps
+        self._limit_bytes = limit_bytes
+        self._nbytes = 0
+        self._rows = 0
+        self._block_ids: list[npt.NDArray[np.int64]] = []
+        self._events: list[Events] = []
+        self._segments: list[npt.NDArray[np.void]] = []
+        self._positions = 0
+        """events of the batches that have ended"""
+
+    def start(self, threads: Threads) -> None:
+        """Begin a batch."""
+        self._threads = threads
+        self._entries: list[tuple[Index, Events]] = []
+        """warps and their events, in the order of time"""
+        self._seen = np.zeros(threads.warps, np.int64)
+        """events of each warp so far"""
+        self._waits: list[list[int]] = [[] for _ in range(threads.warps)]
+        """how many events each warp had when it came to a barrier"""
+
+    def access(self, number: int, ins: Instruction, space: str, pieces: Pieces) -> None:
+        """Write down the requests of instruction ``number`` to global or local memory."""
+        operation = operation_of(ins, space, self._program.read)
+        lines = int(pieces.line.max(initial=0)) + 1
+        _, first, which = np.unique(pieces.warp * lines + pieces.line, return_index=True, return_inverse=True)
+        masks = np.zeros(len(first), np.uint64)
+        np.bitwise_or.at(masks, which, np.uint64(1) << pieces.sector.astype(np.uint64))
+        order = np.argsort(first)
+        warp, line = pieces.warp[first[order]], pieces.line[first[order]].astype(np.uint64)
+        is_last = np.append(warp[1:] != warp[:-1], [True]).astype(np.uint64)
+        events = line | masks[order] << np.uint64(MASK_SHIFT) | is_last << np.uint64(LAST_SHIFT)
+        if self.in_detail and pieces.passes is not None:
+            events |= pieces.passes[warp].astype(np.uint64) << np.uint64(PASSES_SHIFT)
+        self._append(warp, events | _tag(operation, number))
+
+    def note(self, operation: Operation, number: int, warps: Index, contents: npt.NDArray[Any]) -> None:
+        """Write down one event without a line for each of these warps, if the recording is in detail."""
+        if self.in_detail:
+            last = 0 if operation is Operation.CONTENTION else 1 << LAST_SHIFT
+            self._append(warps, contents.astype(np.uint64) | _tag(operation, number) | np.uint64(last))
+
+    def _append(self, warp: Index, events: Events) -> None:
+        self._entries.append((warp, events))
+        self._seen += np.bincount(warp, minlength=len(self._seen))
+        self._nbytes += _ENTRY_BYTES * len(events)
+        check_room(self._nbytes, self._limit_bytes, "the recorded accesses need")
+
+    def wait(self, warps: Index) -> None:
+        """Note that warps wait at a barrier of their block."""
+        for warp in warps.tolist():
+            self._waits[warp].append(int(self._seen[warp]))
+
+    def end(self) -> None:
+        """End a batch: put the events of each warp together."""
+        threads, per_block = self._threads, self._warps
+        warps = np.concatenate([np.zeros(0, np.intp), *(warp for warp, _ in self._entries)])
+        events = np.concatenate([np.zeros(0, np.uint64), *(events for _, events in self._entries)])
+        begins = self._positions + np.cumsum(self._seen) - self._seen
+        segments = [
+            (self._rows + warp // per_block, warp % per_block, begin + start, begin + stop, end, 0)
+            for warp, begin in enumerate(begins.tolist())
+            for start, stop, end in _pieces_of(self._waits[warp], int(self._seen[warp]))
+        ]
+        self._events.append(events[np.argsort(warps, kind="stable")])
+        self._segments.append(np.array(segments, SEGMENT))
+        self._block_ids.append(threads.block_ids)
+        self._rows += threads.blocks
+        self._positions += len(events)
+
+    def recording(self) -> Recording:
+        """Return what the batches that have ended did."""
+        return Recording(
+            np.concatenate([np.zeros(0, np.int64), *self._block_ids]),
+            self._warps,
+            self._program.private_bytes // _LOCAL_LINE_BYTES,
+            np.concatenate([np.zeros(0, np.uint64), *self._events]),
+            np.concatenate([np.zeros(0, SEGMENT), *self._segments]),
+        )
+
+
+def operation_of(ins: Instruction, space: str, read: frozenset[str]) -> Operation:
+    """Return what an instruction does in global or local memory; ``read`` are the registers that the kernel reads."""
+    if space == "local":
+        return Operation.LOCAL_STORE if ins.root == "st" else Operation.LOCAL_LOAD
+    return operation_in_global(ins, read)
+
+
+def _tag(operation: Operation, number: int) -> np.uint64:
+    """Return the bits of an event that tell what is done, and by which instruction."""
+    return np.uint64(operation << OPERATION_SHIFT | min(number, MOST_INSTRUCTIONS - 1) << INSTRUCTION_SHIFT)
+
+
+def _pieces_of(waits: list[int], events: int) -> list[tuple[int, int, End]]:
+    """Return start, stop and end of a warp's segments."""
+    ends = [End.BARRIER] * len(waits) + [End.EXIT]
+    return [(start, stop, end) for (start, stop), end in zip(pairwise([0, *waits, events]), ends, strict=True)]
+
 
 _ATOMICS = frozenset({"atom", "red"})
 

@@ -3,18 +3,215 @@
 from dataclasses import dataclass, replace
 from functools import partial
 
-from kerncast.cache_geometry import CacheGeometry, l1_operations
+import numpy as np
+import numpy.typing as npt
+
 from kerncast.errors import BudgetExceededError, KernelFault, UnsupportedError
-from kerncast.execute.executed import Executed
-from kerncast.gpu import GPU
+from kerncast.execute.sampling.executed import Executed
+from kerncast.gpu.gpu import GPU
+from kerncast.models.base import lost_from_l2
 from kerncast.models.sm.composition import SMLoad
-from kerncast.models.sm.dram_rows import row_slowdown
-from kerncast.models.sm.dram_traffic import DramSectors, dram_sectors_per_block, local_share
-from kerncast.models.sm.hot_line import HotLine, hot_line
-from kerncast.models.sm.l2_reuse import times_read
-from kerncast.models.sm.parameters import MemoryShares, atomic_lines
+from kerncast.models.sm.contention import HotLine, hot_line, row_slowdown
+from kerncast.models.sm.multiprocessor import MemoryShares, atomic_lines
 from kerncast.models.sm.results import Simulated
-from kerncast.sm_trace import MOST_EVENTS, SMTrace
+from kerncast.occupancy.cache_geometry import CacheGeometry, l1_operations
+from kerncast.profiles.kernel_profile import SECTOR_BYTES
+from kerncast.traces.footprint import FootprintCurve, Kind
+from kerncast.traces.recording import (
+    LINE_BITS,
+    LINE_BYTES,
+    MASK_SHIFT,
+    MOST_EVENTS,
+    OPERATION_MASK,
+    OPERATION_SHIFT,
+    Operation,
+    SMTrace,
+)
+
+# Which part of what L2 is asked for comes from DRAM, from how many distinct sectors neighbouring blocks touch.
+#
+# Blocks of one wave run side by side: what they share is read once. Over longer stretches L2 keeps as much as it
+# holds: its miss rate is the growth of the footprint where the footprint equals its capacity. Source: Xiang, Ding,
+# Luo, Bao, "HOTL: a Higher Order Theory of Locality", ASPLOS 2013 (miss rate = derivative of the average footprint at
+# the cache's size). Fails when: blocks of a wave drift far apart, so that one's reads are pushed out before the other
+# wants them.
+#
+# Local memory is each thread's own, and its words lie side by side with those of its warp's other threads: L2 holds
+# the frames of the threads that are resident on all SMs, or loses them.
+
+
+_SECTORS_PER_LINE = 4
+
+
+@dataclass(frozen=True, slots=True)
+class DramSectors:
+    """Sectors that one block causes DRAM to read and to write, on average."""
+
+    read: float
+    written: float
+
+
+def dram_sectors_per_block(
+    curve: FootprintCurve, geometry: CacheGeometry, grid_blocks: int, *, is_warm: bool
+) -> DramSectors:
+    """Return the DRAM traffic of a block; ``is_warm`` where the same launch has run just before."""
+    capacity = geometry.l2_bytes / geometry.l2_partitions / SECTOR_BYTES
+    wave = min(grid_blocks, geometry.sms * geometry.resident)
+    lost = lost_from_l2(curve.sectors(curve.grid_blocks, "either") / capacity) if is_warm else 1.0
+    read = lost * _cold(curve, "read", wave, grid_blocks, capacity)
+    written = _cold(curve, "written", wave, grid_blocks, capacity)
+    return DramSectors(read, written if geometry.writes_back_early else lost * written)
+
+
+def _cold(curve: FootprintCurve, kind: Kind, wave: int, grid_blocks: int, capacity: float) -> float:
+    """Return distinct sectors per block as L2 sees them: shared within a wave, and within what L2 holds."""
+    # The curve's blocks may reach beyond those that are not idle: what the launch touches is that of its whole grid.
+    once = curve.sectors(curve.grid_blocks, kind) / grid_blocks
+    in_wave = max(once, curve.sectors(wave, kind) / wave)
+    held = _blocks_held(curve, grid_blocks, capacity)
+    if held >= grid_blocks:
+        return once
+    if held <= wave:
+        return in_wave
+    return min(in_wave, max(once, curve.rate(held, kind)))
+
+
+def _blocks_held(curve: FootprintCurve, grid_blocks: int, capacity: float) -> float:
+    """Return how many neighbouring blocks touch as much as L2 holds, at most the whole grid."""
+    if curve.sectors(curve.grid_blocks, "either") <= capacity:
+        return float(grid_blocks)
+    low, high = 0.0, float(grid_blocks)
+    while high - low > 0.5:
+        middle = (low + high) / 2
+        if curve.sectors(middle, "either") > capacity:
+            high = middle
+        else:
+            low = middle
+    return low
+
+
+def local_share(trace: SMTrace, geometry: CacheGeometry, resident_warps: float) -> float:
+    """Return the part of local memory's traffic with L2 that goes on to DRAM.
+
+    share = 1 - (sectors of L2) / (sectors that a warp touches x warps resident on the GPU), at least 0
+    Source: any replacement that does not know which frame is next finds that part; Nsight Compute's counters of 389
+    kernels on an RTX 2080 Ti agree (docs/timing-validation.md). Fails when: global memory pushes frames out that
+    would fit (written sectors reached DRAM from half of L2 on), or a small part of a frame is touched often.
+    """
+    capacity = geometry.l2_bytes / SECTOR_BYTES
+    if trace.local_lines * _SECTORS_PER_LINE * resident_warps <= capacity:
+        return 0.0
+    return max(0.0, 1 - capacity / max(1.0, _local_sectors_per_warp(trace) * resident_warps))
+
+
+def _local_sectors_per_warp(trace: SMTrace) -> float:
+    """Return the distinct sectors of local memory that a warp touches, on average."""
+    events = trace.events
+    operation = events >> np.uint64(OPERATION_SHIFT) & np.uint64(OPERATION_MASK)
+    places = np.flatnonzero((operation == Operation.LOCAL_LOAD) | (operation == Operation.LOCAL_STORE))
+    local = events[places]
+    warps = len(trace.chains) - 1
+    owner = np.searchsorted(trace.chains, places, side="right") - 1
+    line = (local & np.uint64(2**LINE_BITS - 1)).astype(np.int64) + owner * trace.local_lines
+    masks = local >> np.uint64(MASK_SHIFT)
+    per_sector = (np.unique(line[(masks >> np.uint64(n) & np.uint64(1)) > 0]) for n in range(_SECTORS_PER_LINE))
+    return sum(map(len, per_sector)) / warps
+
+
+# How often DRAM is read for the same data, because the blocks of one wave have more in use than L2 holds.
+#
+# The accesses of one SM's resident warps, each warp's next one in turn, stand for what all SMs do at once. L2 keeps
+# the same part of this SM's 128-byte lines as of the whole wave's; what comes again after more lines than that is
+# lost where L1 does not hold it either. Equation: fp(w), the mean number of distinct lines in w accesses, from reuse
+# times; lost is what comes again after more than the w for which fp(w) is what is kept. Source: Xiang, Ding, Luo,
+# Bao, "HOTL: a Higher Order Theory of Locality", ASPLOS 2013. Fails when: warps drift apart, so that one which runs
+# ahead has less in use; or L2 does not replace what was used least recently.
+
+
+#: More accesses than that tell no more.
+_MOST_ACCESSES = 2**21
+_ROUNDING = 2.0**-30
+
+Numbers = npt.NDArray[np.int64]
+
+
+def times_read(trace: SMTrace, resident: int, geometry: CacheGeometry, wave_sectors: float) -> float:
+    """Return how many times DRAM is read for a sector, at least once.
+
+    ``wave_sectors`` are distinct ones that all blocks which run side by side touch.
+    """
+    capacity = geometry.l2_bytes / geometry.l2_partitions / LINE_BYTES
+    if wave_sectors <= capacity:
+        return 1.0
+    accesses = _accesses(trace.head(resident))
+    if not len(accesses.line):
+        return 1.0
+    wave_lines = wave_sectors * accesses.lines / accesses.sectors
+    if wave_lines <= capacity:
+        return 1.0
+    in_l1 = (geometry.l1_bytes or 0) // LINE_BYTES if l1_operations(geometry) >> Operation.LOAD & 1 else 0
+    kept = max(capacity / wave_lines * accesses.lines, float(in_l1))
+    lost = accesses.is_read & (accesses.since > _window(accesses, kept))
+    read = _distinct_sectors(accesses.line[accesses.is_read], accesses.mask[accesses.is_read])
+    return 1.0 + float(np.bitwise_count(accesses.mask[lost]).sum()) / read if read else 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Accesses:
+    """Accesses to global memory in the order of time."""
+
+    line: Numbers
+    mask: Numbers
+    is_read: npt.NDArray[np.bool_]
+    since: Numbers
+    """accesses since the line's last one; 0 at its first"""
+    lines: int
+    """distinct ones"""
+    sectors: int
+
+
+def _accesses(trace: SMTrace) -> _Accesses:
+    """Return the accesses of all warps, the n-th of each before the next of any."""
+    lengths = np.diff(trace.chains)
+    place = np.arange(len(trace.events)) - np.repeat(trace.chains[:-1], lengths)
+    operation = trace.events >> np.uint64(OPERATION_SHIFT) & np.uint64(OPERATION_MASK)
+    in_global = np.flatnonzero(operation <= Operation.REDUCTION)
+    order = in_global[np.argsort(place[in_global], kind="stable")][:_MOST_ACCESSES]
+    events = trace.events[order]
+    line = (events & np.uint64(2**LINE_BITS - 1)).astype(np.int64)
+    mask = (events >> np.uint64(MASK_SHIFT) & np.uint64(2**_SECTORS_PER_LINE - 1)).astype(np.int64)
+    since = _since(line)
+    distinct = int(np.count_nonzero(since == 0))
+    return _Accesses(line, mask, operation[order] != Operation.STORE, since, distinct, _distinct_sectors(line, mask))
+
+
+def _since(line: Numbers) -> Numbers:
+    by_line = np.argsort(line, kind="stable")
+    again = line[by_line[1:]] == line[by_line[:-1]]
+    since = np.zeros(len(line), np.int64)
+    since[by_line[1:][again]] = np.diff(by_line)[again]
+    return since
+
+
+def _distinct_sectors(line: Numbers, mask: Numbers) -> int:
+    order = np.argsort(line, kind="stable")
+    starts = np.flatnonzero(np.diff(line[order], prepend=-1))
+    return int(np.bitwise_count(np.bitwise_or.reduceat(mask[order], starts)).sum()) if len(starts) else 0
+
+
+def _window(accesses: _Accesses, kept: float) -> int:
+    """Return in how many accesses so many distinct lines occur on average, at most all."""
+    count = len(accesses.line)
+    first = np.flatnonzero(accesses.since == 0)
+    last = np.flatnonzero(_since(accesses.line[::-1])[::-1] == 0)
+    gaps = np.concatenate([accesses.since[accesses.since > 0], first + 1, count - last])
+    # Windows of w accesses that lie in a gap of t miss the line: t - w of them.
+    longer = len(gaps) - np.cumsum(np.bincount(gaps, minlength=count + 1))
+    missed = np.cumsum(longer[::-1])[::-1][: count + 1]
+    windows = count - np.arange(count + 1) + 1
+    distinct = accesses.lines - missed / windows
+    return max(0, int(np.searchsorted(distinct, kept + _ROUNDING, side="right")) - 1)
+
 
 #: Blocks side by side that tell what all blocks of a grid read.
 _SOME_BLOCKS = 2
@@ -85,7 +282,7 @@ def grid_memory(executed: Executed, trace: SMTrace, grid: GridOnGPU, *, is_warm:
 
 def _hot_line(executed: Executed, trace: SMTrace, grid: GridOnGPU) -> HotLine | None:
     """Return the line whose slice of L2 is busier than the others; None where there is none or no fact about it."""
-    from kerncast.execute.sm_blocks import record_sm  # noqa: PLC0415  LLVM takes time to load
+    from kerncast.execute.recording.sm_blocks import record_sm  # noqa: PLC0415  LLVM takes time to load
 
     slices = grid.gpu.l2_slices
     if grid.blocks < _SOME_BLOCKS or slices is None or not grid.gpu.architecture.l2_bytes_per_clock_per_slice:

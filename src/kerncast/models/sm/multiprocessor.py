@@ -1,6 +1,18 @@
-"""NOUN SM: one streaming multiprocessor as one kernel finds it, in cycles of its clock."""
+"""A GPU and the caches that a kernel finds there become the SM that is simulated."""
 
+import math
 from dataclasses import dataclass
+
+import numpy as np
+
+from kerncast.errors import MissingEvidenceError
+from kerncast.gpu.gpu import GPU
+from kerncast.models.sm.contention import NO_SLOWDOWN, HotLine, RowSlowdown
+from kerncast.models.sm.micro_ops import Pipe, Program
+from kerncast.occupancy.cache_geometry import SECTOR_BYTES, CacheGeometry, l1_operations
+from kerncast.traces.recording import LINE_BITS, LINE_BYTES, OPERATION_MASK, OPERATION_SHIFT, Operation, SMTrace
+
+# NOUN SM: one streaming multiprocessor as one kernel finds it, in cycles of its clock.
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,3 +97,176 @@ class SM:
     """that a sector read from it occupies this SM's share of its slice"""
     sector_slice_cycles: float = 0.0
     """that any other sector occupies that share on average"""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryShares:
+    """What one SM gets of what all share, under one launch."""
+
+    active_sms: float
+    """as busy as this one"""
+    dram_read: float
+    """part of the sectors read from L2 that come from DRAM"""
+    dram_write: float
+    """part of the sectors written to L2 that go on to DRAM"""
+    dram_local: float
+    """part of local memory's sectors read from L2 or written to it that DRAM sees"""
+    atomic_lines: float
+    """distinct 128-byte lines that atomics update"""
+    hot_line: HotLine | None = None
+    rows: RowSlowdown = NO_SLOWDOWN
+
+
+def atomic_lines(trace: SMTrace, grid_blocks: int) -> float:
+    """Return how many distinct lines of global memory the atomics of a grid update, as they grow with its blocks."""
+    blocks = len(trace.block_ids)
+    first, all_of_them = _updated_lines(trace.head(1)), _updated_lines(trace)
+    growth = (all_of_them - first) / (blocks - 1) if blocks > 1 else 0.0
+    return first + growth * (grid_blocks - 1)
+
+
+def _updated_lines(trace: SMTrace) -> int:
+    operation = trace.events >> np.uint64(OPERATION_SHIFT) & np.uint64(OPERATION_MASK)
+    atomics = (operation == Operation.ATOMIC) | (operation == Operation.REDUCTION)
+    return len(np.unique(trace.events[atomics] & np.uint64(2**LINE_BITS - 1)))
+
+
+def sm_of(gpu: GPU, geometry: CacheGeometry, shares: MemoryShares) -> SM:
+    """Return one SM of a GPU in cycles of its clock; raises MissingEvidenceError for a fact that the GPU lacks."""
+    a, c = gpu.architecture, gpu.architecture.cycles
+    bandwidth = _Bandwidth(gpu, shares.active_sms)
+    hot = _hot_sector_cycles(gpu, shares)
+
+    def of(name: str) -> float:
+        return known(getattr(c, name), f"cycles.{name}", gpu)
+
+    return SM(
+        sub_partitions=a.schedulers_per_sm,
+        issue_width=max(1, a.warp_instructions_per_clock_per_sm // a.schedulers_per_sm),
+        is_oldest_first=bool(a.issues_oldest_first),
+        pipe_cycles=_pipe_cycles(gpu),
+        pipe_latency=_pipe_latency(gpu),
+        fma_cycles=_fma_cycles(gpu),
+        lsu_cycles=of("load_store_sm"),
+        wavefront_cycles=of("shared_wavefront"),
+        joined_wavefronts=c.shared_word or 0.0,
+        replay_cycles=of("shared_wavefront"),
+        reissue_cycles=c.shared_reissue or 0.0,
+        l1_tag_cycles=of("l1_tag"),
+        l1_bytes_per_cycle=known(a.l1_bytes_per_clock, "sustained.l1_bytes_per_clock", gpu),
+        l1_pass_cycles=c.l1_pass or 0.0,
+        store_line_cycles=of("store_line"),
+        l1_is_apart=a.l1_and_shared_bytes is None,
+        l1_lines=(geometry.l1_bytes or 0) // LINE_BYTES,
+        l1_operations=l1_operations(geometry),
+        stores_allocate=geometry.stores_allocate,
+        l2_path_bytes_per_cycle=bandwidth.path,
+        l2_bytes_per_cycle=bandwidth.l2,
+        l2_write_bytes_per_cycle=bandwidth.written,
+        dram_bytes_per_cycle=bandwidth.dram / shares.rows.read,
+        dram_write_bytes_per_cycle=bandwidth.dram / shares.rows.written,
+        dram_read_share=shares.dram_read,
+        dram_write_share=shares.dram_write,
+        dram_local_share=shares.dram_local,
+        shared_latency=of("shared_latency"),
+        l1_latency=gpu.l1_latency or of("shared_latency"),
+        l2_latency=known(gpu.l2_latency, "cycles.l2_latency", gpu),
+        dram_latency=known(gpu.dram_latency, "cycles.dram_latency", gpu),
+        barrier_latency=of("barrier_latency"),
+        branch_latency=of("branch_latency"),
+        block_launch_cycles=of("block_launch"),
+        atomic_cycles=_atomic_cycles(gpu, shares),
+        shared_atomic_cycles=of("shared_atomic"),
+        lsu_queue_cycles=of("lsu_queue"),
+        l2_queue_cycles=of("l2_queue"),
+        dram_queue_cycles=of("dram_queue"),
+        atomic_queue_cycles=of("atomic_queue"),
+        hot_line=shares.hot_line.line if shares.hot_line else -1,
+        hot_sector_cycles=hot,
+        sector_slice_cycles=hot / (gpu.l2_slices or 1.0),
+    )
+
+
+class _Bandwidth:
+    """Sustained bytes per cycle of one SM, when so many draw on L2 and DRAM."""
+
+    def __init__(self, gpu: GPU, active_sms: float) -> None:
+        cycles = gpu.clock_hz * active_sms
+        most = gpu.architecture.l2_bytes_per_clock_per_sm or math.inf
+        l2 = gpu.l2_rate.bytes_per_s / cycles if gpu.l2_rate else math.inf
+        self.path = min(most, l2)
+        self.l2 = l2
+        self.written = min(most, l2 * known(gpu.architecture.l2_write_fraction, "sustained.l2_write_fraction", gpu))
+        if math.isinf(l2):
+            raise MissingEvidenceError(
+                "its L2 bandwidth is unknown", where=gpu.name, cure="Give sustained.l2_gb_per_s in its file."
+            )
+        rate = gpu.dram_rate.bytes_per_s if gpu.dram_rate else gpu.dram_bytes_per_s
+        self.dram = rate / cycles
+
+
+def need_pipes(program: Program, gpu: GPU) -> None:
+    """Raise MissingEvidenceError where a program uses tensor cores whose rate is unknown."""
+    if np.any(program.pipe == Pipe.TENSOR):
+        known(gpu.architecture.cycles.tensor, "cycles.tensor", gpu)
+
+
+def _pipe_cycles(gpu: GPU) -> tuple[float, ...]:
+    """Return [Pipe] intervals; a pipe whose rate is unknown is as fast as the ALU."""
+    c = gpu.architecture.cycles
+    alu = known(c.alu, "cycles.alu", gpu)
+    found = {
+        Pipe.FMA: known(c.fma, "cycles.fma", gpu), Pipe.ALU: alu, Pipe.IMAD: c.imad, Pipe.XU: c.special,
+        Pipe.LSU: c.load_store, Pipe.FP64: c.fp64, Pipe.FP16: c.fp16 or c.fma, Pipe.TENSOR: c.tensor,
+        Pipe.BRANCH: c.branch, Pipe.UNIFORM: c.uniform,
+    }  # fmt: skip
+    return tuple(found[pipe] or alu for pipe in Pipe)
+
+
+def _pipe_latency(gpu: GPU) -> tuple[float, ...]:
+    """Return [Pipe] latencies; where one is unknown, that of the ALU and the pipe's interval beyond its own."""
+    c = gpu.architecture.cycles
+    alu = known(c.alu_latency, "cycles.alu_latency", gpu)
+    found = {
+        Pipe.FMA: c.fma_latency, Pipe.ALU: alu, Pipe.IMAD: c.imad_latency, Pipe.XU: c.special_latency,
+        Pipe.LSU: alu, Pipe.FP64: c.fp64_latency, Pipe.FP16: c.fp16_latency, Pipe.TENSOR: c.tensor_latency,
+        Pipe.BRANCH: alu, Pipe.UNIFORM: c.uniform_latency,
+    }  # fmt: skip
+    return tuple(found[pipe] or alu for pipe in Pipe)
+
+
+def _fma_cycles(gpu: GPU) -> tuple[float, ...]:
+    """Return [Pipe] cycles of the FMA pipe that instructions of other pipes take."""
+    c = gpu.architecture.cycles
+    shared = {Pipe.IMAD: c.imad_on_fma, Pipe.ALU: c.alu_on_fma}
+    return tuple(shared.get(pipe) or 0.0 for pipe in Pipe)
+
+
+def _atomic_cycles(gpu: GPU, shares: MemoryShares) -> float:
+    """Return cycles of an atomic in this SM's share of L2: slices work side by side, one line in one slice."""
+    if not shares.atomic_lines:
+        return 1.0  # there are none
+    a = gpu.architecture
+    one_line = known(a.same_address_atomics_per_clock, "atomics.same_address_per_clock", gpu)
+    per_slice = known(a.atomics_per_clock_per_slice, "atomics.distinct_per_clock_per_slice", gpu)
+    slices = known(gpu.l2_slices, "caches.l2_slices_per_channel", gpu) * per_slice
+    return shares.active_sms / min(max(1, shares.atomic_lines) * one_line, slices)
+
+
+def _hot_sector_cycles(gpu: GPU, shares: MemoryShares) -> float:
+    """Return cycles of a sector in this SM's share of one slice of L2; 0 where no slice is busier than the others."""
+    per_clock = gpu.architecture.l2_bytes_per_clock_per_slice
+    if shares.hot_line is None or per_clock is None:
+        return 0.0
+    return shares.active_sms * SECTOR_BYTES / per_clock
+
+
+def known(value: float | None, key: str, gpu: GPU) -> float:
+    """Return a value; raises MissingEvidenceError where it is unknown."""
+    if value is None:
+        raise MissingEvidenceError(
+            f"{key} is unknown for {gpu.architecture.name}",
+            where=gpu.name,
+            cure="Give it in the architecture's file, or use --model roofline.",
+        )
+    return value

@@ -1,18 +1,166 @@
 """From the simulated blocks to the cycles of a grid, whose blocks may differ."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from heapq import heapreplace
 
 import numpy as np
 import numpy.typing as npt
 
-from kerncast.architecture import WARP_SIZE
-from kerncast.execute.executed import Executed
+from kerncast.execute.sampling.executed import Executed
+from kerncast.gpu.architecture import WARP_SIZE
 from kerncast.models.sm.composition import SMLoad, cycles_of, slope
 from kerncast.models.sm.micro_ops import Program
 from kerncast.models.sm.multiprocessor import SM
 from kerncast.models.sm.results import Simulated
-from kerncast.models.sm.uneven import Slots, Uneven, are_alike, cycles_of_uneven, uneven, work_of_grid, work_of_trace
-from kerncast.sm_trace import MOST_EVENTS, SMTrace
+from kerncast.traces.recording import MOST_EVENTS, SMTrace, instructions_of_warps
+
+# Blocks that differ: what a grid takes over one whose blocks all do the mean of their work.
+#
+# Each block starts where another one ends. While an SM's slots are full, a block lasts as long as its longest warp;
+# when no blocks are left, those that still run have the SM for themselves. Source: Graham, "Bounds on multiprocessing
+# timing anomalies", SIAM J. Appl. Math. 17, 1969 (list scheduling). Fails when: long blocks wait for other things
+# than short ones (their cost is taken to be that of their instructions), few blocks of a large grid are long and the
+# sample holds none of them, or blocks leave work to one another.
+
+
+Floats = npt.NDArray[np.float64]
+#: As many blocks as a sample holds at most: of larger grids, so many spread over it, on as many fewer SMs.
+_MOST_BLOCKS = 2**17
+#: Blocks that differ less are alike: those of most grids do, at its edges.
+_ALIKE = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class BlockWork:
+    """What each of some blocks does, in the order of their start, in PTX instructions."""
+
+    warps: Floats
+    """[n] of all its warps"""
+    longest: Floats
+    """[n] of its longest warp"""
+
+
+@dataclass(frozen=True, slots=True)
+class Uneven:
+    """How long blocks last where all slots are full, over one that does the mean of the grid's work."""
+
+    grid: Floats
+    """[n] of the grid, or of as many blocks spread over it"""
+    simulated: Floats
+    """[n] of the blocks that were simulated"""
+    grid_blocks: int
+    mean_simulated_work: float
+    """over the mean of the grid: launching a block is work, too"""
+
+
+@dataclass(frozen=True, slots=True)
+class Slots:
+    """Where blocks run."""
+
+    sms: int
+    resident: int
+    """blocks per SM"""
+    alone: float
+    """what a block lasts that has its SM for itself, over what it lasts where all slots are full; at most 1"""
+
+    def stretch(self, blocks: Uneven) -> float:
+        """Return how much longer the grid's blocks take than as many even ones.
+
+        A sample of a larger grid is scheduled on as many fewer SMs.
+        """
+        count = len(blocks.grid)
+        slots = replace(self, sms=max(1, round(self.sms * count / blocks.grid_blocks)))
+        return slots.scheduled(blocks.grid) / slots.even(count)
+
+    def scheduled(self, lasting: Floats) -> float:
+        """Return when the last block ends, each of which starts in the slot that is free first.
+
+        SMs get the first blocks in turn; one that gets long ones has that much to do, however fast one alone would be.
+
+        >>> Slots(1, 2, 1.0).scheduled(np.array([1.0, 1.0, 1.0, 4.0]))
+        5.0
+        >>> Slots(1, 2, 0.5).scheduled(np.array([1.0, 1.0, 1.0, 4.0]))
+        3.5
+        """
+        slots = self.sms * self.resident
+        ends = [0.0] * slots
+        for each in lasting.tolist():
+            heapreplace(ends, ends[0] + each)
+        first, last = ends[0], max(ends)
+        given = max(float(lasting[sm : slots : self.sms].sum()) for sm in range(self.sms)) / self.resident
+        return max(float(lasting.sum()) / slots, given, first + (last - first) * self.alone)
+
+    def even(self, blocks: int) -> float:
+        """Return what ``scheduled`` gives for so many blocks that last 1 each.
+
+        >>> Slots(1, 2, 0.75).even(7), Slots(1, 2, 0.75).scheduled(np.ones(7))
+        (3.75, 3.75)
+        """
+        slots = self.sms * self.resident
+        waves, rest = divmod(blocks, slots)
+        given = -(-min(blocks, slots) // self.sms) / self.resident
+        return max(blocks / slots, given, waves + self.alone if rest else float(waves))
+
+
+def work_of_grid(executed: Executed, kept: npt.NDArray[np.bool_]) -> tuple[BlockWork, int]:
+    """Return the work of a grid's blocks, and the number of the block that takes longest.
+
+    Each block of the sample stands for some; left out are those that are not kept.
+    """
+    trace, lengths = executed.trace, np.array(executed.trace.cfg.lengths, np.int64)
+    order = np.argsort(trace.block_ids, kind="stable")
+    stops = np.cumsum((executed.sampler.weights() * kept)[order])
+    count = max(1, min(_MOST_BLOCKS, round(float(stops[-1]))))
+    places = np.searchsorted(stops, (np.arange(count) + 0.5) * stops[-1] / count)
+    chosen = order[np.minimum(places, len(order) - 1)]
+    warps, longest = (trace.counts.block_warps @ lengths)[chosen], trace.counts.longest_warp[chosen]
+    number = int(trace.block_ids[chosen[longest.argmax()]])
+    return BlockWork(warps.astype(np.float64), longest.astype(np.float64)), number
+
+
+def work_of_trace(trace: SMTrace, lengths: npt.NDArray[np.int64]) -> BlockWork:
+    """Return the work of the blocks that were recorded; ``lengths`` are those of the basic blocks."""
+    per_warp = instructions_of_warps(trace, lengths).astype(np.float64)
+    return BlockWork(per_warp.sum(axis=1), per_warp.max(axis=1))
+
+
+def are_alike(*works: BlockWork) -> bool:
+    """Tell whether all blocks do about the same."""
+    both = (np.concatenate([work.warps for work in works]), np.concatenate([work.longest for work in works]))
+    return all(float(np.ptp(each)) <= _ALIKE * float(each.mean()) for each in both)
+
+
+def uneven(grid: BlockWork, simulated: BlockWork, grid_blocks: int, launch_share: float) -> Uneven:
+    """Return how blocks differ; launching takes this part of what a simulated one lasts where all slots are full.
+
+    A block lasts as long as its longest warp, and costs what its warps do together.
+    """
+    launch = launch_share / (1 - launch_share)
+    costs = grid.warps + launch * simulated.warps.mean()
+    lengths = grid.longest + launch * simulated.longest.mean()
+    mean = float(costs.mean())
+    per_length = float(np.median(costs / lengths)) / mean
+    return Uneven(
+        grid=lengths * per_length,
+        simulated=(simulated.longest + launch * simulated.longest.mean()) * per_length,
+        grid_blocks=grid_blocks,
+        mean_simulated_work=float(simulated.warps.mean()) * (1 + launch) / mean,
+    )
+
+
+def cycles_of_uneven(
+    simulated: Simulated, load: SMLoad, slots: Slots, blocks: Uneven, cycles_per_even_block: float
+) -> float:
+    """Return the cycles of all blocks: those of even ones, by as much as scheduling these takes longer.
+
+    T = (t(simulated) / scheduled(simulated) x even(as many) + (blocks - simulated) x cycles per block)
+    x scheduled(grid) / even(grid).
+    """
+    done, one_sm = len(simulated.finish_cycles), replace(slots, sms=1)
+    finish = float(simulated.finish_cycles[-1]) / one_sm.scheduled(blocks.simulated) * one_sm.even(done)
+    left = max(0, load.blocks - done)
+    return (finish + left * cycles_per_even_block) * slots.stretch(blocks)
+
 
 #: Of what a block lasts, the most that its launch can be.
 _MOST_LAUNCHING = 0.5
@@ -71,7 +219,7 @@ def _alone(executed: Executed, run: SimulatedBlocks, blocks: Uneven, longest: in
 
     It is the ``longest`` of the grid, or of those simulated where that is too long or none.
     """
-    from kerncast.execute.sm_blocks import record_blocks  # noqa: PLC0415  LLVM takes time to load
+    from kerncast.execute.recording.sm_blocks import record_blocks  # noqa: PLC0415  LLVM takes time to load
     from kerncast.models.sm.simulate import simulate  # noqa: PLC0415  numba takes time to load
 
     row = int(blocks.simulated.argmax())

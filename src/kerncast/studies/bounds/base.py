@@ -1,18 +1,141 @@
 """What every method of bounding a time on parts of a GPU is asked, and what it answers."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from statistics import median
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from kerncast.errors import InputError
-from kerncast.partition_times import PartitionTimes
-from kerncast.studies.bounds.spread import Spread
+from kerncast.measurements.partition_times import PartitionTimes
+
+# A time for each of some numbers of TPCs, and what lies between.
+
 
 Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """Seconds on ascending numbers of TPCs."""
+
+    counts: tuple[int, ...]
+    seconds: tuple[float, ...]
+
+    def at(self, counts: Sequence[int]) -> Floats:
+        """Return the seconds of these counts; raises KeyError for one that the curve lacks."""
+        known = dict(zip(self.counts, self.seconds, strict=True))
+        return np.array([known[count] for count in counts], np.float64)
+
+    def instead_of(self, others: Floats, counts: Sequence[int]) -> Floats:
+        """Return times of some counts, those that the curve has replaced by its own."""
+        known = dict(zip(self.counts, self.seconds, strict=True))
+        return np.array([known.get(count, float(other)) for count, other in zip(counts, others, strict=True)])
+
+    def with_point(self, count: int, seconds: float) -> "Curve":
+        """Return the curve with one more count."""
+        known = dict(zip(self.counts, self.seconds, strict=True)) | {count: seconds}
+        ordered = tuple(sorted(known))
+        return Curve(ordered, tuple(known[each] for each in ordered))
+
+
+def typical_of(times: PartitionTimes) -> Curve:
+    """Return the median time of each measured count."""
+    return Curve(times.counts, tuple(times.typical(count) for count in times.counts))
+
+
+def largest_of(times: PartitionTimes) -> Curve:
+    """Return the longest time of each measured count."""
+    return Curve(times.counts, tuple(times.largest(count) for count in times.counts))
+
+
+def between(known: Curve, counts: Sequence[int]) -> Floats:
+    """Return the times of other counts: straight lines in 1/k through the known ones, never beyond ideal scaling.
+
+    >>> between(Curve((1, 4), (5.0, 2.0)), (1, 2, 4, 8)).tolist()
+    [5.0, 3.0, 2.0, 1.5]
+    """
+    x = 1 / np.array(known.counts, np.float64)
+    y = np.array(known.seconds)
+    wanted = 1 / np.array(counts, np.float64)
+    lines = np.interp(wanted, x[::-1], y[::-1])
+    if len(x) > 1:
+        fewer, more = wanted > x[0], wanted < x[-1]
+        lines = np.where(fewer, y[0] + (y[0] - y[1]) / (x[0] - x[1]) * (wanted - x[0]), lines)
+        lines = np.where(more, y[-1] + (y[-2] - y[-1]) / (x[-2] - x[-1]) * (wanted - x[-1]), lines)
+    first, last = y[0] * wanted / x[0], y[-1] * wanted / x[-1]
+    lines = np.where(wanted > x[0], np.clip(lines, y[0], first) if len(x) > 1 else first, lines)
+    lines = np.where(wanted < x[-1], np.clip(lines, last, y[-1]) if len(x) > 1 else last, lines)
+    return np.asarray(lines, np.float64)
+
+
+# How far a run that nobody has measured may be above the usual one, by the repeats of those that were.
+
+
+#: That the longest of as many runs as were measured passes the factor.
+RISK = 0.05
+_MOST_FACTOR = 100.0
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """What the repeats say of a run's distance from the median."""
+
+    factor: float
+    """of the median that the longest of so many runs stays below but for the risk; 1 where nothing was repeated"""
+    runs: int
+    """repeats of the count that has most"""
+    risk: float
+
+
+def spread_of(times: PartitionTimes, risk: float = RISK) -> Spread:
+    """Return the spread of all repeats, taken to be the same factor on any number of TPCs.
+
+    Above the median, the logarithm of a run's ratio to it is taken to be exponential: a Pareto tail, heavier than the
+    normal one. If j ratios above it have the mean m, a further one passes ``c m`` with the probability
+    ``(1 + c/j)**-j``, what is not known of m included, and half of all runs are above the median. The longest of n
+    runs passes it with at most n/2 times that, which is the risk for ``c = j ((n / (2 risk))**(1/j) - 1)``.
+    Rare slow runs hide in a mean. The longest of j such logarithms is about ``m log j``, which gives m again: the
+    larger factor is taken. No factor is above 100: where more were needed, the risk is the one that is left. Fails
+    where runs depend on one another, or where a slow mode was never seen.
+
+    >>> spread_of(PartitionTimes((1, 2), (2.0, 1.0))).factor
+    1.0
+    """
+    above: list[float] = []
+    largest, runs = 1.0, 1
+    for count in times.counts:
+        repeats = times.repeats(count)
+        middle = median(repeats)
+        runs = max(runs, len(repeats))
+        largest = max(largest, max(repeats) / middle)
+        # Of n runs, n // 2 are above the median, those that equal it among them.
+        above += sorted(math.log(each / middle) for each in repeats)[(len(repeats) + 1) // 2 :]
+    if not above:
+        return Spread(largest, runs, risk)
+    number = len(above)
+    multiple = number * ((runs / (2 * risk)) ** (1 / number) - 1)
+    exponent = multiple * sum(above) / number
+    if number > 1:
+        exponent = max(exponent, math.log(runs / (2 * risk)) / math.log(number) * max(above))
+    if exponent > math.log(_MOST_FACTOR):
+        exponent = math.log(_MOST_FACTOR)
+        risk = max(risk, _risk_beyond(exponent, above, runs))
+    return Spread(max(largest, math.exp(exponent)), runs, risk)
+
+
+def _risk_beyond(exponent: float, above: list[float], runs: int) -> float:
+    """Return the probability that the longest of so many runs passes a factor, by the larger of both tails."""
+    number, most = len(above), max(above)
+    tails = [(1 + exponent / sum(above)) ** -number]
+    if number > 1:
+        tails.append(number ** (-exponent / most))
+    return min(1.0, runs / 2 * max(tails))
+
 
 #: Times that differ by a smaller share are the same but for rounding.
 ROUNDING = 2.0**-30
@@ -160,3 +283,28 @@ class BoundMethod(Protocol):
 
     def bound(self, question: BoundQuestion) -> BoundAnswer:
         """Return the bounds; raises InputError where the question lacks something."""
+
+
+# The measured times that a published procedure judges itself by, where it looks at more than it calibrates on.
+
+
+def regressors_of(question: BoundQuestion) -> Regressors:
+    """Return the regressors of a question; raises InputError where there are none."""
+    if question.regressors is None:
+        raise InputError("this method needs a form of k or features to learn from", cure="Name --form, or --train.")
+    return question.regressors
+
+
+def judged_times(question: BoundQuestion, method: str) -> Curve:
+    """Return the longest times of all counts that were measured and have regressors.
+
+    Raises InputError where none is beyond the anchors: then there is nothing that an oracle could see.
+    """
+    known = set(regressors_of(question).counts)
+    counts = tuple(count for count in question.times.counts if count in known)
+    if not set(counts) - set(question.anchors):
+        raise InputError(
+            f"{method} sets itself by times that it should forecast, and none is measured beside the anchors",
+            cure=f"Name fewer --anchors, measure more counts, or use {method.removesuffix('-oracle')}.",
+        )
+    return largest_of(question.times.only(counts))

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kerncast.studies.bounds.base import ROUNDING, BoundAnswer, BoundQuestion, Regressors
-from kerncast.studies.bounds.curve import Curve, largest_of
+from kerncast.studies.bounds.base import ROUNDING, BoundAnswer, BoundQuestion, Curve, Regressors, largest_of
 
 #: Section 3.6: 3 % in steps of 2 % up to 13 %.
 MARGINS = (0.03, 0.05, 0.07, 0.09, 0.11, 0.13)

@@ -5,10 +5,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kerncast.studies.bounds.base import BoundAnswer, BoundQuestion, Floats, Regressors, standard_scale
+from kerncast.studies.bounds.base import (
+    BoundAnswer,
+    BoundQuestion,
+    Curve,
+    Floats,
+    Regressors,
+    largest_of,
+    regressors_of,
+    standard_scale,
+)
 from kerncast.studies.bounds.calibration import MARGINS, affine_through, with_margin
-from kerncast.studies.bounds.curve import Curve, largest_of
-from kerncast.studies.bounds.judged import regressors_of
 
 
 @dataclass(frozen=True, slots=True)

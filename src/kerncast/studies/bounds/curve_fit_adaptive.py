@@ -2,11 +2,17 @@
 
 from dataclasses import dataclass
 
-from kerncast.studies.bounds.base import BoundAnswer, BoundQuestion, Regressors
+from kerncast.studies.bounds.base import (
+    BoundAnswer,
+    BoundQuestion,
+    Curve,
+    Regressors,
+    judged_times,
+    largest_of,
+    regressors_of,
+)
 from kerncast.studies.bounds.calibration import adaptive_margin, affine_through, left_out_margin, with_margin
-from kerncast.studies.bounds.curve import Curve, largest_of
 from kerncast.studies.bounds.curve_fit import fitted_curve
-from kerncast.studies.bounds.judged import judged_times, regressors_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,9 @@ from itertools import combinations
 
 import numpy as np
 
-from kerncast.studies.bounds.base import BoundAnswer, BoundQuestion
+from kerncast.studies.bounds.base import BoundAnswer, BoundQuestion, Curve, judged_times, largest_of, regressors_of
 from kerncast.studies.bounds.calibration import Affine, affine_through
-from kerncast.studies.bounds.curve import Curve, largest_of
 from kerncast.studies.bounds.curve_fit import fitted_curve
-from kerncast.studies.bounds.judged import judged_times, regressors_of
 
 #: Of more counts, only choices of one and two are tried: the fewest come first in any case.
 _MOST_COUNTS = 12

@@ -6,10 +6,19 @@ from itertools import combinations
 
 import numpy as np
 
-from kerncast.studies.bounds.base import ROUNDING, BoundAnswer, BoundQuestion, Contradiction, Floats
-from kerncast.studies.bounds.curve import Curve, between, largest_of, typical_of
+from kerncast.studies.bounds.base import (
+    ROUNDING,
+    BoundAnswer,
+    BoundQuestion,
+    Contradiction,
+    Curve,
+    Floats,
+    between,
+    largest_of,
+    spread_of,
+    typical_of,
+)
 from kerncast.studies.bounds.list_scheduling import consistent, graham
-from kerncast.studies.bounds.spread import spread_of
 
 #: Grids of up to so many waves on all TPCs are tried one by one; those beyond are bounded together.
 _MOST_WAVES = 64

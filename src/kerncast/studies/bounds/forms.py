@@ -6,10 +6,9 @@ from enum import Enum
 import numpy as np
 
 from kerncast.errors import InputError
-from kerncast.feature_table import FeatureTable
-from kerncast.partition_times import PartitionTimes
-from kerncast.studies.bounds.base import Blocks, Regressors
-from kerncast.studies.bounds.curve import Curve
+from kerncast.measurements.feature_table import FeatureTable
+from kerncast.measurements.partition_times import PartitionTimes
+from kerncast.studies.bounds.base import Blocks, Curve, Regressors
 
 FORMS = ("inverse", "affine", "staircase")
 DEFAULT_FORM = "inverse"

@@ -4,10 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kerncast.studies.bounds.base import BoundAnswer, BoundQuestion, Regressors
+from kerncast.studies.bounds.base import BoundAnswer, BoundQuestion, Curve, Regressors, largest_of, regressors_of
 from kerncast.studies.bounds.calibration import affine_through, with_margin
-from kerncast.studies.bounds.curve import Curve, largest_of
-from kerncast.studies.bounds.judged import regressors_of
 
 #: Section 3.6.
 _MARGIN = 0.05

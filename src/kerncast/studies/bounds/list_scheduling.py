@@ -5,9 +5,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kerncast.studies.bounds.base import ROUNDING, BoundAnswer, BoundQuestion, Contradiction, Floats
-from kerncast.studies.bounds.curve import Curve, between, largest_of, typical_of
-from kerncast.studies.bounds.spread import spread_of
+from kerncast.studies.bounds.base import (
+    ROUNDING,
+    BoundAnswer,
+    BoundQuestion,
+    Contradiction,
+    Curve,
+    Floats,
+    between,
+    largest_of,
+    spread_of,
+    typical_of,
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,10 +4,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kerncast.studies.bounds.base import BoundAnswer, BoundQuestion, Floats, Regressors, standard_scale
+from kerncast.studies.bounds.base import (
+    BoundAnswer,
+    BoundQuestion,
+    Curve,
+    Floats,
+    Regressors,
+    regressors_of,
+    standard_scale,
+)
 from kerncast.studies.bounds.calibration import with_margin
-from kerncast.studies.bounds.curve import Curve
-from kerncast.studies.bounds.judged import regressors_of
 
 #: Section 3.4.2, and section 4.2.2 for the quantile.
 _WIDTHS = (64, 32, 1)

@@ -2,10 +2,16 @@
 
 from dataclasses import dataclass
 
-from kerncast.studies.bounds.base import BoundAnswer, BoundQuestion, Regressors
+from kerncast.studies.bounds.base import (
+    BoundAnswer,
+    BoundQuestion,
+    Curve,
+    Regressors,
+    judged_times,
+    largest_of,
+    regressors_of,
+)
 from kerncast.studies.bounds.calibration import adaptive_margin, affine_through, left_out_margin, with_margin
-from kerncast.studies.bounds.curve import Curve, largest_of
-from kerncast.studies.bounds.judged import judged_times, regressors_of
 
 #: Section 3.4.2.
 _TREES, _DEPTH = 150, 8

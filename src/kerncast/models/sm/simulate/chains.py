@@ -1,7 +1,6 @@
 """A warp's way through its chain of events: which micro-op comes next, and when its operands let it issue."""
 
 from kerncast.models.sm.micro_ops import FULL_WEIGHT, Memory, Pipe
-from kerncast.models.sm.simulate.compiled import bit, inlined
 from kerncast.models.sm.simulate.state import (
     I_PARTS,
     KIND_BITS,
@@ -40,14 +39,10 @@ from kerncast.models.sm.simulate.state import (
     Code,
     State,
     Whole,
+    bit,
+    inlined,
 )
-from kerncast.recording import (
-    INSTRUCTION_SHIFT,
-    MOST_INSTRUCTIONS,
-    OPERATION_MASK,
-    OPERATION_SHIFT,
-    Operation,
-)
+from kerncast.traces.recording import INSTRUCTION_SHIFT, MOST_INSTRUCTIONS, OPERATION_MASK, OPERATION_SHIFT, Operation
 
 BASIC_BLOCK = int(Operation.BASIC_BLOCK)
 LOCAL_STORE = int(Operation.LOCAL_STORE)

@@ -6,6 +6,11 @@ is more than a smaller share (camped channels, atomics of all SMs on one address
 """
 
 import hashlib
+import importlib.util
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,8 +22,41 @@ from kerncast.models.sm.micro_ops import FULL_WEIGHT, MOST_DESTINATIONS, MOST_SO
 from kerncast.models.sm.multiprocessor import SM
 from kerncast.models.sm.results import Simulated
 from kerncast.models.sm.simulate import state as layout
-from kerncast.models.sm.simulate.loading import without_blas
-from kerncast.sm_trace import SMTrace
+from kerncast.traces.recording import SMTrace
+
+# Loads what numba has compiled without loading what numba does not need for it.
+
+
+_BLAS = "scipy.linalg.cython_blas"
+_ASKS, _ANSWER = "numba.np.arraymath", "_HAVE_BLAS"
+
+
+@contextmanager
+def without_blas() -> Iterator[None]:
+    """Keep numba from loading scipy.linalg, which takes a tenth of a second, only to learn whether it is there.
+
+    numba learns so when it loads its first compiled function; the simulator multiplies no matrices. Afterwards numba
+    knows again what is true. Nothing is done where another thread could be importing the same at this time.
+    """
+    if _BLAS in sys.modules or _ASKS in sys.modules or not _is_alone():
+        yield
+        return
+    sys.modules[_BLAS] = None  # type: ignore[assignment]  # this is how an import is made to fail
+    try:
+        yield
+    finally:
+        sys.modules.pop(_BLAS, None)
+        known = vars(sys.modules.get(_ASKS, sys))
+        if _ANSWER in known:
+            known[_ANSWER] = importlib.util.find_spec("scipy") is not None
+
+
+def _is_alone() -> bool:
+    """Whether this is the only thread, but for those that wait until they show how far the work is."""
+    return all(
+        isinstance(each, threading.Timer) or each is threading.current_thread() for each in threading.enumerate()
+    )
+
 
 #: Warps of one sub-partition that its masks have a bit for; none has more than 16 today.
 MOST_WARPS = layout.WHEEL
@@ -84,8 +122,8 @@ def _name() -> str:
 def _loop() -> Any:
     from numba import njit  # noqa: PLC0415  it takes a third of a second
 
-    from kerncast.models.sm.simulate.compiled import OPTIONS  # noqa: PLC0415
     from kerncast.models.sm.simulate.sm_loop import run  # noqa: PLC0415
+    from kerncast.models.sm.simulate.state import OPTIONS  # noqa: PLC0415
 
     run.__qualname__ = _name()
     try:

@@ -6,23 +6,27 @@ first after the one that issued last. No cycle is visited in which nothing can h
 
 import numpy as np
 
+from kerncast.models.sm.micro_ops import Memory, Pipe
 from kerncast.models.sm.results import Stall
 from kerncast.models.sm.simulate.chains import prepare_next, sleep
-from kerncast.models.sm.simulate.compiled import FULL_WHEEL, ZERO, bit, called, inlined, lowest
-from kerncast.models.sm.simulate.issue import issue, second_is_free
-from kerncast.models.sm.simulate.queues import free_at
+from kerncast.models.sm.simulate.memory_system import exchange, request
 from kerncast.models.sm.simulate.state import (
+    ARITHMETIC,
     B_LIVE,
     B_WAITING,
+    C_BUSY,
     F_FINISHED,
     F_FIRST,
     F_ROW,
+    FULL_WHEEL,
     I_BARRIER,
     I_LAUNCH,
     I_OLDEST,
     I_PARTS,
     I_WARPS,
     I_WIDTH,
+    KIND_BITS,
+    LONG,
     M_CLASSES,
     M_FAR,
     M_OCCUPIED,
@@ -30,11 +34,32 @@ from kerncast.models.sm.simulate.state import (
     M_WHEEL,
     N_ISSUED,
     NEVER,
+    OP_CYCLES,
+    OP_LATENCY,
+    OP_MEMORY,
+    OP_PIPE,
+    OP_RESULT,
+    OP_RESULTS,
     P_FAR,
     P_ISSUED,
     P_NEXT,
     P_TURN,
+    Q_ATOMIC,
+    Q_DRAM,
+    Q_L1,
+    Q_L2,
+    Q_LSU,
+    R_ATOMIC_ROOM,
+    R_DRAM_ROOM,
+    R_FMA,
+    R_L2_ROOM,
+    R_LSU_ROOM,
+    SHORT,
+    TO_ATOMIC,
     TO_END,
+    TO_LOAD,
+    TO_NOTHING,
+    TO_STORE,
     W_CLASS,
     W_END,
     W_EVENT,
@@ -52,13 +77,154 @@ from kerncast.models.sm.simulate.state import (
     W_WAKE,
     W_WOKEN,
     WHEEL,
+    ZERO,
     Code,
+    Real,
     State,
     Whole,
+    bit,
+    called,
+    inlined,
+    lowest,
+    upward,
 )
 
-BARRIER_STALL = int(Stall.BARRIER)
+# When a pipe or a queue has room for another micro-op.
+
+
+FMA, LSU = int(Pipe.FMA), int(Pipe.LSU)
+
+
+@inlined
+def free_at(code: Code, state: State, part: Whole, group: Whole) -> Real:
+    """Return from when on a sub-partition can issue what waits for a pipe or a queue."""
+    if group < TO_LOAD and group != LSU:
+        free = state.pipes[part, group]
+        if code.rates[R_FMA + group] > 0.0:
+            free = max(free, state.pipes[part, FMA])
+        return free
+    if group == TO_NOTHING:
+        return 0.0
+    queues, rates = state.queues, code.rates
+    free = max(state.pipes[part, LSU], queues[Q_LSU] - rates[R_LSU_ROOM])
+    if group >= TO_LOAD:
+        free = max(free, queues[Q_L1] - rates[R_LSU_ROOM])
+    if group >= TO_STORE:
+        free = max(free, queues[Q_L2] - rates[R_L2_ROOM], queues[Q_DRAM] - rates[R_DRAM_ROOM])
+    if group == TO_ATOMIC:
+        free = max(free, queues[Q_ATOMIC] - rates[R_ATOMIC_ROOM])
+    return free
+
+
+# What issuing a micro-op does: to its pipe, to the registers it writes, and to the account of why its warp waited.
+
+XU, BRANCH = int(Pipe.XU), int(Pipe.BRANCH)
+NO_MEMORY, BARRIER = int(Memory.NONE), int(Memory.BARRIER)
 FIRST_OPERAND_STALL = int(Stall.WAIT)
+SELECTED, NOT_SELECTED = int(Stall.SELECTED), int(Stall.NOT_SELECTED)
+MATH, LG, MIO = int(Stall.MATH_PIPE_THROTTLE), int(Stall.LG_THROTTLE), int(Stall.MIO_THROTTLE)
+BRANCH_RESOLVING = int(Stall.BRANCH_RESOLVING)
+
+
+@inlined
+def issue(code: Code, state: State, x: Whole, part: Whole, now: Whole) -> bool:
+    """Issue a warp's next micro-op; returns whether it now waits at a barrier."""
+    op = state.warps[x, W_OP]
+    _account(state, x, part, op, now)
+    state.counts[N_ISSUED] += 1
+    state.warps[x, W_LAST_OP] = op
+    state.warps[x, W_OP] = op + 1
+    if state.warps[x, W_CLASS] == TO_NOTHING:
+        return False
+    pipe, memory = code.ops[op, OP_PIPE], code.ops[op, OP_MEMORY]
+    if pipe == LSU:
+        state.flow[F_FIRST] = part + 1
+    _occupy_pipe(code, state, part, op, now)
+    if memory == BARRIER:
+        return True
+    latency = code.costs[op, OP_LATENCY]
+    if memory != NO_MEMORY:
+        done, is_global = request(code, state, x, op, now)
+        ready = upward(done) << KIND_BITS | (LONG if is_global else SHORT)
+        if not is_global:
+            state.warps[x, W_SHARED] = max(state.warps[x, W_SHARED], ready)
+    elif pipe == LSU:
+        ready = upward(exchange(code, state, op, now)) << KIND_BITS | SHORT
+    else:
+        ready = upward(now + latency) << KIND_BITS | (SHORT if pipe == XU else ARITHMETIC)
+        if pipe == BRANCH:
+            state.warps[x, W_GATE] = now + max(1, upward(latency))
+            state.warps[x, W_GATE_REASON] = BRANCH_RESOLVING
+    _write_results(code, state, x, op, ready)
+    return False
+
+
+@inlined
+def second_is_free(code: Code, state: State, x: Whole, part: Whole, now: Whole) -> bool:
+    """Tell whether a warp's next micro-op can issue in the same cycle as the one before."""
+    group = state.warps[x, W_CLASS]
+    if group >= TO_LOAD or state.warps[x, W_READY] > now:
+        return False
+    if code.ops[state.warps[x, W_OP], OP_MEMORY] != NO_MEMORY:
+        return False
+    if free_at(code, state, part, group) >= now + 1:
+        return False
+    state.warps[x, W_WAKE] = now
+    state.warps[x, W_WOKEN] = state.clocks[part, P_ISSUED]
+    return True
+
+
+@inlined
+def _occupy_pipe(code: Code, state: State, part: Whole, op: Whole, now: Whole) -> None:
+    pipe = code.ops[op, OP_PIPE]
+    cycles = code.costs[op, OP_CYCLES]
+    state.pipes[part, pipe] = max(float(now), state.pipes[part, pipe]) + cycles
+    state.cycles[C_BUSY + pipe] += cycles
+    shared = code.rates[R_FMA + pipe]
+    if shared > 0.0:
+        state.pipes[part, FMA] = max(float(now), state.pipes[part, FMA]) + shared
+        state.cycles[C_BUSY + FMA] += shared
+
+
+@inlined
+def _write_results(code: Code, state: State, x: Whole, op: Whole, ready: Whole) -> None:
+    results = code.ops[op, OP_RESULTS]
+    if results == 0:
+        return
+    state.warps[x, W_RESULT] = max(state.warps[x, W_RESULT], ready)
+    for number in range(results):
+        state.ready[x, code.ops[op, OP_RESULT + number]] = ready
+
+
+@inlined
+def _account(state: State, x: Whole, part: Whole, op: Whole, now: Whole) -> None:
+    """Say where a warp's cycles since its last issue went.
+
+    Until a branch or barrier let it go on: to that one's micro-op. Then, until its operands were there: to what brought
+    the last of them. After that, cycles in which its sub-partition issued for another warp: not selected; the others:
+    its pipe or queue had no room.
+    """
+    since = state.warps[x, W_SINCE]
+    if now < since:
+        return
+    gate = max(since, state.warps[x, W_GATE])
+    state.stalls[state.warps[x, W_LAST_OP], state.warps[x, W_GATE_REASON]] += gate - since
+    ready = max(gate, state.warps[x, W_READY])
+    state.stalls[op, FIRST_OPERAND_STALL + state.warps[x, W_KIND]] += ready - gate
+    others = state.clocks[part, P_ISSUED] - state.warps[x, W_WOKEN]
+    state.stalls[op, NOT_SELECTED] += others
+    group = state.warps[x, W_CLASS]
+    throttle = MATH
+    if group == LSU:
+        throttle = MIO
+    elif group >= TO_LOAD:
+        throttle = LG
+    state.stalls[op, throttle] += now - ready - others
+    state.stalls[op, SELECTED] += 1
+    state.warps[x, W_SINCE] = now + 1
+
+
+BARRIER_STALL = int(Stall.BARRIER)
 
 
 def run(code: Code, state: State) -> None:

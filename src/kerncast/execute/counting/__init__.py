@@ -1,0 +1,1 @@
+"""Counts of the blocks that ran become a KernelProfile of the launch."""

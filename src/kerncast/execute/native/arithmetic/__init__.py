@@ -1,0 +1,1 @@
+"""Code of this CPU for what instructions compute."""

@@ -1,0 +1,387 @@
+"""Atomic updates of memory: the lanes of a warp take turns.
+
+Blocks that run at the same time on two cores never share an atomic: a kernel with atomics on global memory runs on one
+core (see engine.py), so that results do not depend on chance.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import accumulate
+
+from kerncast.execute.native.arithmetic import halves
+from kerncast.execute.native.arithmetic.crosslane import lies_in
+from kerncast.execute.native.block import BlockCode
+from kerncast.execute.native.frames import FAULTS, SPACES, WORKER, field
+from kerncast.execute.native.ir import LANES, Emitter, Unit, Value, each_lane, integer
+from kerncast.execute.native.lowering import I64
+from kerncast.execute.native.memory.access import (
+    COUNTERS,
+    PARAMETERS,
+    POINTERS,
+    Access,
+    Fault,
+    checked,
+    lane_pointers,
+    note_fault,
+)
+from kerncast.execute.native.memory.banks import (
+    count_conflict_free,
+    count_global_update,
+    count_shared_update,
+    count_wavefronts,
+)
+from kerncast.execute.native.memory.lines import count_local, count_run, count_scattered
+from kerncast.execute.setup.arena import LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW
+from kerncast.ptx.module import TYPE_BITS
+from kerncast.traces.recording import Operation
+
+# Loads and stores of a warp, through functions that are written once per state space and size.
+#
+# A load returns the address of its lanes' data, one after the other: where lanes read neighbouring places that is the
+# memory itself, else a copy. A store finds the data in the worker's ``staged`` area.
+
+
+_COUNTERS, _SITE, _MASK, _ADDRESS = PARAMETERS[2:]
+_WINDOWS = {"global": 0, "shared": SHARED_WINDOW, "local": LOCAL_WINDOW, "param": PARAMETER_WINDOW, "call": 0}
+#: Of neighbouring lanes; what lies before and behind each memory has room for so many bytes of each lane.
+_MOST_BYTES_AT_ONCE = 16
+_LOADS_AND_STORES = {
+    "local": (Operation.LOCAL_LOAD, Operation.LOCAL_STORE),
+    "shared": (Operation.SHARED_LOAD, Operation.SHARED_STORE),
+}
+Lanes = tuple[str, Value]
+"""a state space and the lanes that point to it"""
+#: Where the counters of each state space begin, for an instruction with a generic address.
+_ENDS = list(accumulate((8 * len(names) for names in COUNTERS.values()), initial=0))
+GENERIC_COUNTERS = dict(zip(COUNTERS, _ENDS[:-1], strict=True)) | dict.fromkeys(("param", "call"), _ENDS[-1])
+
+
+def loader(unit: Unit, space: str, size: int, operation: Operation | None) -> str:
+    """Return the name of the function that loads ``size`` bytes per lane, and write it if need be."""
+    name = f"load_{space}_{size}" + _suffix(operation)
+    if name not in unit:
+        if space == "generic":
+            _define_merged_load(unit, name, size, _spaces, operation)
+        elif space == "argument":
+            _define_merged_load(unit, name, size, _parameter_spaces, operation)
+        else:
+            _define_load(unit, name, space, size, operation)
+    return name
+
+
+def storer(unit: Unit, space: str, size: int, operation: Operation | None) -> str:
+    """Return the name of the function that stores ``size`` bytes per lane, and write it if need be."""
+    name = f"store_{space}_{size}"
+    if name not in unit:
+        if space == "generic":
+
+            def inner(part: str) -> str:
+                return storer(unit, part, size, operation)
+
+            define_generic(unit, name, inner)
+        elif space == "param":
+            define_refusal(unit, name, space, "constant")
+        else:
+            _define_store(unit, name, space, size, operation)
+    return name
+
+
+def _define_load(unit: Unit, name: str, space: str, size: int, operation: Operation | None) -> None:
+    emit = Emitter(unit, name, "ptr", PARAMETERS)
+    staged = field(emit, POINTERS[0], WORKER, "staged")
+    access = checked(Access(emit, space, size, _in_space(operation, space)), staged)
+    if size <= _MOST_BYTES_AT_ONCE and space in {"global", "const", "shared"}:
+        first, run = _begin(access)
+        with _returns(emit, access.agrees(run)):
+            _count_run(access, first)
+            emit.give(_pointer(emit, access, run))
+        if size <= 8:
+            with _returns(emit, access.agrees(emit.splat(first))):
+                _count_run(access, first, is_broadcast=True)
+                kind = f"i{8 * size}"
+                one = emit.load(_pointer_to(emit, access, first), kind)
+                emit.store(emit.splat(one), staged, 64)
+                emit.give(staged)
+    _count_any(access)
+    table = lane_pointers(access)
+    for lane in range(LANES):
+        place = emit.cast("inttoptr", emit.load(emit.at(table, 8 * lane), "i64"), "ptr")
+        align = min(size, _MOST_BYTES_AT_ONCE)  # memory of NumPy begins at a multiple of 16
+        emit.store(emit.load(place, f"i{8 * size}", align), emit.at(staged, size * lane), align)
+    emit.give(staged)
+    emit.finish()
+
+
+def _define_store(unit: Unit, name: str, space: str, size: int, operation: Operation | None) -> None:
+    emit = Emitter(unit, name, "void", PARAMETERS)
+    staged = field(emit, POINTERS[0], WORKER, "staged")
+    access = checked(Access(emit, space, size, _in_space(operation, space)), None)
+    if size <= _MOST_BYTES_AT_ONCE and space in {"global", "shared"}:
+        first, run = _begin(access)
+        whole = emit.compare("eq", access.mask, -1)
+        with _returns(emit, emit.binary("and", whole, access.agrees(run))):
+            _count_run(access, first)
+            words = f"<{4 * size} x i64>"
+            emit.store(emit.load(staged, words, 64), _pointer(emit, access, run), size)
+            emit.give()
+    _count_any(access)
+    table = lane_pointers(access)
+    for lane in range(LANES):  # in the order of the lanes: of several that write one place the last wins
+        place = emit.cast("inttoptr", emit.load(emit.at(table, 8 * lane), "i64"), "ptr")
+        align = min(size, _MOST_BYTES_AT_ONCE)
+        emit.store(emit.load(emit.at(staged, size * lane), f"i{8 * size}", align), place, align)
+    emit.give()
+    emit.finish()
+
+
+def _count_run(access: Access, first: Value, *, is_broadcast: bool = False) -> None:
+    """Count lanes that access neighbouring places from ``first`` on, or all of them this one."""
+    if access.space == "shared":
+        count_conflict_free(access, is_broadcast=is_broadcast)
+    else:
+        count_run(access, first)
+
+
+def _count_any(access: Access) -> None:
+    match access.space:
+        case "global" | "const":
+            count_scattered(access)
+        case "shared":
+            count_wavefronts(access)
+        case "local":
+            count_local(access)
+
+
+def _in_space(operation: Operation | None, space: str) -> Operation | None:
+    """Return what is recorded of an access, given what it would be in global memory."""
+    if operation is None or space not in _LOADS_AND_STORES:
+        return operation
+    return _LOADS_AND_STORES[space][operation is Operation.STORE]
+
+
+def _suffix(operation: Operation | None) -> str:
+    return "" if operation in {None, Operation.LOAD} else f"_{operation.name.lower()}"
+
+
+def _begin(access: Access) -> tuple[Value, Value]:
+    """Return the offset of the first lane that takes part, and all offsets if the lanes were neighbours from there."""
+    emit = access.emit
+    table = field(emit, POINTERS[0], WORKER, "offsets")
+    emit.store(access.offset, table, 64)
+    lane = emit.first_lane(access.mask)
+    first = emit.load(emit.index(table, "i64", lane), "i64")
+    start = emit.sub(first, emit.mul(emit.cast("zext", lane, "i64"), access.size))
+    return first, emit.add(each_lane(I64, [access.size * n for n in range(LANES)]), emit.splat(start))
+
+
+def _pointer(emit: Emitter, access: Access, run: Value) -> Value:
+    """Return the address of lane 0's data. Before and behind each memory lie bytes for lanes that take no part."""
+    return _pointer_to(emit, access, emit.op(f"extractelement {run.typed}, i64 0", "i64"))
+
+
+def _pointer_to(emit: Emitter, access: Access, offset: Value) -> Value:
+    return emit.cast("inttoptr", emit.add(offset, access.start), "ptr")
+
+
+@contextmanager
+def _returns(emit: Emitter, condition: Value) -> Iterator[None]:
+    """Write a path that is taken where a condition holds, and that returns from the function."""
+    path, on = emit.fresh("path"), emit.fresh("on")
+    emit.branch(condition, path, on)
+    emit.label(path)
+    yield
+    emit.label(on)
+
+
+def define_generic(unit: Unit, name: str, inner: Callable[[str], str]) -> None:
+    """Write an access by generic addresses, without a result: one call for each state space that lanes point to."""
+    emit = Emitter(unit, name, "void", PARAMETERS)
+    for space, mask in _spaces(emit):
+        with emit.when(emit.compare("ne", mask, 0)):
+            emit.call_void(inner(space), *_arguments(emit, space, mask))
+    emit.give()
+    emit.finish()
+
+
+def define_refusal(unit: Unit, name: str, space: str, fault: str) -> None:
+    """Write an access to a state space that does not allow it."""
+    emit = Emitter(unit, name, "void", PARAMETERS)
+    with emit.when(emit.compare("ne", _MASK, 0)):
+        code, number = integer("i32", FAULTS[fault]), integer("i32", SPACES.index(space))
+        note_fault(emit, POINTERS, Fault(code, _SITE, emit.first_lane(_MASK), space=number))
+    emit.give()
+    emit.finish()
+
+
+def _define_merged_load(
+    unit: Unit, name: str, size: int, spaces_of: Callable[[Emitter], "Iterator[Lanes]"], operation: Operation | None
+) -> None:
+    """Write a load whose lanes may point to several state spaces."""
+    emit = Emitter(unit, name, "ptr", PARAMETERS)
+    merged = field(emit, POINTERS[0], WORKER, "merged")
+    spaces = list(spaces_of(emit))
+    for space, mask in spaces:
+        function = loader(unit, space, size, operation)
+        with _returns(emit, emit.compare("eq", mask, _MASK)):
+            emit.give(emit.call(function, "ptr", *_arguments(emit, space, mask)))
+    for space, mask in spaces:
+        with emit.when(emit.compare("ne", mask, 0)):
+            found = emit.call(loader(unit, space, size, operation), "ptr", *_arguments(emit, space, mask))
+            with emit.each_bit(mask) as lane:
+                place = emit.mul(emit.cast("zext", lane, "i64"), size)
+                emit.store(emit.load(emit.at(found, place), f"i{8 * size}", 1), emit.at(merged, place), 1)
+    emit.give(merged)
+    emit.finish()
+
+
+def _parameter_spaces(emit: Emitter) -> "Iterator[Lanes]":
+    """Give the lanes that point to a parameter of the kernel, and those that do to one of an inlined function."""
+    mask = emit.and_(emit.mask_bits(lies_in(emit, _ADDRESS, "param")), _MASK)
+    yield "param", mask
+    yield "call", emit.and_(_MASK, emit.not_(mask))
+
+
+def _spaces(emit: Emitter) -> "Iterator[Lanes]":
+    """Give each state space with the lanes that point to it; a bad pointer counts as one to global memory."""
+    rest = _MASK
+    found = []
+    for space in ("shared", "local", "param"):
+        mask = emit.and_(emit.mask_bits(lies_in(emit, _ADDRESS, space)), _MASK)
+        rest = emit.and_(rest, emit.not_(mask))
+        found.append((space, mask))
+    yield from [("global", rest), *found]
+
+
+def _arguments(emit: Emitter, space: str, mask: Value) -> list[Value]:
+    counters = emit.at(_COUNTERS, GENERIC_COUNTERS[space])
+    address = emit.sub(_ADDRESS, integer(I64, _WINDOWS[space])) if _WINDOWS[space] else _ADDRESS
+    return [*POINTERS, counters, _SITE, mask, address]
+
+
+_OPERATIONS = ("add", "min", "max", "inc", "dec", "exch", "cas", "and", "or", "xor")
+_FLOATS = {"f32": "float", "f64": "double"}
+_HALVES = {"f16", "bf16", "f16x2", "bf16x2"}
+_SECOND_BYTES = 512  # where in the worker's staged area the second operand of cas lies
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """What an atomic does to one place."""
+
+    operation: str
+    type: str
+    count: int
+    """elements of a vector, or 1"""
+
+    @property
+    def bytes(self) -> int:
+        """Size of one element."""
+        return TYPE_BITS[self.type] // 8
+
+    @property
+    def kind(self) -> str:
+        """An element as an integer of LLVM."""
+        return f"i{TYPE_BITS[self.type]}"
+
+
+def update_of(modifiers: tuple[str, ...], type_name: str, count: int) -> Update:
+    """Return the update that the modifiers of atom or red name."""
+    return Update(next(m for m in modifiers if m in _OPERATIONS), type_name, count)
+
+
+def updater(unit: Unit, update: Update, space: str, operation: Operation | None) -> str:
+    """Return the name of the function for an update, and write it if need be.
+
+    It takes its operands from the worker's ``staged`` area, and leaves the old values in ``merged``.
+    """
+    name = f"atomic_{update.operation}_{update.type}_{update.count}_{space}"
+    name += "_red" if operation is Operation.REDUCTION else ""
+    if name in unit:
+        return name
+    if space == "generic":
+        define_generic(unit, name, lambda part: updater(unit, update, part, operation))
+    elif space not in {"global", "shared"}:
+        define_refusal(unit, name, "param" if space == "argument" else space, "atomic")
+    else:
+        _define(unit, name, update, space, operation)
+    return name
+
+
+def _define(unit: Unit, name: str, update: Update, space: str, operation: Operation | None) -> None:
+    emit = Emitter(unit, name, "void", PARAMETERS)
+    worker = POINTERS[0]
+    access = checked(Access(emit, space, update.bytes * update.count, operation), None)
+    if space == "global":
+        count_global_update(access)
+        count_scattered(access)
+    else:
+        count_shared_update(access)
+    table = lane_pointers(access)
+    staged, merged = field(emit, worker, WORKER, "staged"), field(emit, worker, WORKER, "merged")
+    with emit.each_bit(access.mask) as lane:
+        start = emit.cast("inttoptr", emit.load(emit.index(table, "i64", lane), "i64"), "ptr")
+        for position in range(update.count):
+            place = emit.at(start, position * update.bytes)
+            number = emit.add(emit.mul(lane, update.count), position)
+            old = emit.load(place, update.kind, update.bytes)
+            given = emit.load(emit.index(staged, update.kind, number), update.kind)
+            second = emit.at(staged, _SECOND_BYTES)
+            is_cas = update.operation == "cas"
+            other = emit.load(emit.index(second, update.kind, number), update.kind) if is_cas else given
+            emit.store(_new(emit, update, old, given, other), place, update.bytes)
+            emit.store(old, emit.index(merged, update.kind, number))
+    emit.give()
+    emit.finish()
+
+
+def _new(emit: Emitter, update: Update, old: Value, given: Value, other: Value) -> Value:
+    """Return what an update leaves; ``other`` is the second operand of cas."""
+    operation = update.operation
+    if operation in {"cas", "inc", "dec"}:
+        return _conditional(emit, operation, old, given, other)
+    if operation == "exch":
+        return given
+    if update.type in _HALVES:
+        return _add_halves(emit, update, old, given)
+    if update.type in _FLOATS:
+        kind = _FLOATS[update.type]
+        total = emit.binary("fadd", emit.cast("bitcast", old, kind), emit.cast("bitcast", given, kind))
+        return emit.cast("bitcast", total, old.type)
+    if operation in {"min", "max"}:
+        return emit.intrinsic(f"{'s' if update.type.startswith('s') else 'u'}{operation}", old, given)
+    return emit.binary(operation, old, given)
+
+
+def _conditional(emit: Emitter, operation: str, old: Value, given: Value, other: Value) -> Value:
+    if operation == "cas":
+        return emit.select(emit.compare("eq", old, given), other, old)
+    if operation == "inc":
+        return emit.select(emit.compare("uge", old, given), integer(old.type, 0), emit.add(old, 1))
+    wraps = emit.binary("or", emit.compare("eq", old, 0), emit.compare("ugt", old, given))
+    return emit.select(wraps, given, emit.sub(old, 1))
+
+
+def _add_halves(emit: Emitter, update: Update, old: Value, given: Value) -> Value:
+    """Add as the instruction for registers does, in all lanes of a vector of which one counts."""
+    kind = halves.kind_of(update.type)
+    a, b = emit.splat(old), emit.splat(given)
+    parts = (
+        [(a, b)]
+        if not update.type.endswith("x2")
+        else list(zip(halves.unpack(emit, a), halves.unpack(emit, b), strict=True))
+    )
+    sums = [
+        halves.from_f64(emit, emit.binary("fadd", *(halves.to_f64(emit, x, kind) for x in pair)), kind)
+        for pair in parts
+    ]
+    total = sums[0] if len(sums) == 1 else halves.pack(emit, *sums)
+    return emit.op(f"extractelement {total.typed}, i64 0", update.kind)
+
+
+def stage(block: BlockCode, values: list[Value]) -> None:
+    """Write the operands of an update where its function finds them."""
+    emit = block.emit
+    staged = field(emit, block.pointers.worker, WORKER, "staged")
+    for number, value in enumerate(values):
+        emit.store(value, emit.at(staged, number * _SECOND_BYTES), 64)

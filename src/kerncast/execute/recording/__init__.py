@@ -1,0 +1,1 @@
+"""Further runs, in which neighbouring blocks are recorded for the models."""

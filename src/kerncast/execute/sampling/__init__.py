@@ -1,0 +1,1 @@
+"""Which blocks run, and how long."""

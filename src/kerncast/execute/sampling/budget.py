@@ -1,0 +1,77 @@
+"""How much an execution may cost."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from kerncast.errors import BudgetExceededError
+from kerncast.traces.trace import BlockCounts
+from kerncast.units import GIB
+
+#: What work is reckoned at: 4 x 10^8 thread-instructions per second of full warps without memory. One core with AVX-512
+#: is 2 to 15 times as fast on the programs of examples/kernels, so that others, and a busy one, keep up with it too.
+_STEP_SECONDS = 80e-9
+_BLOCK_SECONDS = 7e-6
+#: A sample is never cut short earlier than this: of shorter times, noise would decide.
+_LEAST_PATIENCE_SECONDS = 2.0
+_LAUNCH_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """Limits that keep any user kernel finite; sampling aims far below them."""
+
+    sample_seconds: float = 2.0
+    """what the sample of blocks may take. It buys work at a fixed rate (``nominal_seconds``), so that equal input gives
+    equal counts on all machines of that speed; on a slower one no further blocks are started when the time is over"""
+    block_steps: int = 50_000_000
+    """loop iterations that the warps of one block may do before the kernel counts as endless"""
+    seconds: float = _LAUNCH_SECONDS
+    """wall time of one launch, compiling included: a kernel that has not ended by then is refused"""
+    memory_bytes: int = 4 * GIB
+    """buffers, shared and local memory together"""
+
+    @classmethod
+    def for_sample(cls, seconds: float) -> "Budget":
+        """Return a budget for a sample of so many seconds, with time left for blocks that end late."""
+        return cls(sample_seconds=seconds, seconds=_LAUNCH_SECONDS + seconds)
+
+    @property
+    def is_whole_grid(self) -> bool:
+        """Whether every block is to run, whatever the time."""
+        return math.isinf(self.sample_seconds)
+
+    @property
+    def patience_seconds(self) -> float:
+        """Wall time after which no further blocks are started."""
+        return max(self.sample_seconds, _LEAST_PATIENCE_SECONDS)
+
+
+@dataclass(frozen=True, slots=True)
+class WholeGrid(Budget):
+    """Run every block: exact counts and final memory, whatever the time."""
+
+    sample_seconds: float = math.inf
+    seconds: float = 3600.0
+
+
+def nominal_seconds(counts: BlockCounts, lengths: tuple[int, ...]) -> npt.NDArray[np.float64]:
+    """Return [n] what each block that ran is reckoned to cost; ``lengths`` are those of the basic blocks.
+
+    A warp instruction, a sector of global memory and a wavefront of shared memory cost one step each.
+    """
+    steps = counts.block_warps @ np.array(lengths, np.int64)
+    steps = steps + counts.sectors.sum(axis=1) + counts.shared_wavefronts.sum(axis=1)
+    return np.asarray(steps * _STEP_SECONDS + _BLOCK_SECONDS)
+
+
+def endless(limit: str, where: str) -> BudgetExceededError:
+    """Return the error for a kernel that did not end within a limit."""
+    return BudgetExceededError(
+        f"the kernel did not end {limit}: an endless loop, a lock that lanes of one warp contend for, or too much work"
+        " for one block",
+        where=where,
+        cure="Check the loop's condition and the arguments, or use a smaller problem.",
+    )

@@ -1,0 +1,187 @@
+"""Run a sample of a launch's blocks, or all of them."""
+
+import time
+from typing import Literal
+
+import numpy as np
+
+from kerncast.compile import CompiledKernel
+from kerncast.errors import BudgetExceededError, UnsupportedError
+from kerncast.execute.counting.sums import Sums
+from kerncast.execute.reference import ReferenceEngine
+from kerncast.execute.sampling.budget import Budget, nominal_seconds
+from kerncast.execute.sampling.executed import Executed
+from kerncast.execute.sampling.sample import Sampler
+from kerncast.execute.setup.prepare import contents, linked_program, prepare
+from kerncast.execute.setup.state import Engine, Progress, Setting
+from kerncast.launch.launch import Launch
+from kerncast.traces.trace import BlockCounts, Footprint, Trace
+from kerncast.units import format_seconds
+
+# Run blocks portion by portion, until the whole grid has run, the counts are precise or the budget is used up.
+
+
+#: A portion is at most as large as all before it and, by its cost, this part of the budget. The time is looked at and
+#: the footprint noted after each; the counts are whenever there are twice as many.
+_PORTIONS = 8
+#: A sample ends when half the 95 % interval of each main count is below this part of it,
+_PRECISE = 0.01
+#: but not before so many blocks have run: work that one block in 1000 does is missed by 1024 blocks in 36 cases of 100
+#: and by 4096 in 1 or 2, and a sample that has missed it looks precise.
+_LEAST_BLOCKS = 4096
+#: The counts of more blocks take more memory than they are worth.
+_MOST_BLOCKS = 2**17
+
+
+class Portions:
+    """The blocks that have run so far."""
+
+    def __init__(self, engine: Engine, setting: Setting, progress: Progress | None) -> None:
+        self.sampler = Sampler(setting.launch.grid)
+        self.footprints: list[Footprint] = []
+        self.remarks: tuple[str, ...] = ()
+        self._engine = engine
+        self._setting = setting
+        self._budget = setting.budget
+        self._progress = progress
+        self._deadline = time.monotonic() + setting.budget.patience_seconds
+
+    def run(self) -> None:
+        """Run blocks; how many is in ``sampler``."""
+        if self._budget.is_whole_grid:
+            self._engine.check_room(self.sampler.blocks)
+        self._run(self.sampler.pilot(), len(self.sampler.chosen))
+        looked_at, (wanted, most) = len(self.sampler.chosen), self._plan()
+        while (done := len(self.sampler.chosen)) < wanted:
+            if time.monotonic() > self._deadline and not self._budget.is_whole_grid:
+                self.remarks = (_too_slow(done, wanted, self._budget.patience_seconds),)
+                break
+            self._run(self.sampler.extend(min(wanted, done + min(done, most))), wanted)
+            if len(self.sampler.chosen) >= 2 * looked_at:
+                looked_at, (wanted, most) = len(self.sampler.chosen), self._plan()
+
+    def _run(self, blocks: list[int], total: int) -> None:
+        told = self._progress
+        self._engine.run(blocks, (lambda finished: told(finished, total)) if told else None)
+        self.footprints.append(self._setting.touched.footprint(len(self.sampler.chosen)))
+
+    def _plan(self) -> tuple[int, int]:
+        """Return how many blocks are to have run in the end, and the most in a portion, by what is known so far."""
+        done, grid, budget = len(self.sampler.chosen), self.sampler.blocks, self._budget
+        if done == grid or budget.is_whole_grid:
+            return grid, grid
+        counts = self._engine.counts()
+        costs = nominal_seconds(counts, self._setting.program.cfg.lengths)
+        mean = self.sampler.scale(costs).value / grid
+        left = max(0.0, budget.sample_seconds - float(costs.sum()))
+        wanted = self._with_room(min(done + int(left / mean), grid, _MOST_BLOCKS))
+        is_enough = wanted < grid and done >= _LEAST_BLOCKS and self._is_precise(counts)
+        return done if is_enough else wanted, max(1, int(budget.sample_seconds / _PORTIONS / mean))
+
+    def _with_room(self, blocks: int) -> int:
+        """Return how many of so many blocks have counts that fit into memory."""
+        while blocks > len(self.sampler.chosen):
+            try:
+                self._engine.check_room(blocks)
+            except BudgetExceededError:
+                blocks //= 2
+            else:
+                break
+        return blocks
+
+    def _is_precise(self, counts: BlockCounts) -> bool:
+        """Return whether the intervals are small of all that models make times from.
+
+        Rare events such as divergent branches are not asked for by themselves: what they cost is in these counts.
+        """
+        program = self._setting.program
+        sums = Sums(program.function.instructions, program.cfg, counts)
+        everything = np.ones_like(sums.flops)
+        memory = (counts.sectors, counts.shared_wavefronts, counts.local_sectors, counts.contention)
+        columns = [sums.warps(everything), sums.threads(everything), sums.threads(sums.flops)]
+        columns += [each.sum(axis=1, keepdims=True, dtype=np.float64) for each in memory]
+        scaled = self.sampler.scale_columns(np.hstack(columns))
+        return all(count.high - count.low <= 2 * _PRECISE * count.value for count in scaled)
+
+
+def _too_slow(done: int, wanted: int, seconds: float) -> str:
+    return (
+        f"this machine was too slow for the whole sample: {done} of {wanted} blocks ran in {format_seconds(seconds)};"
+        " on another one the counts may differ within their intervals"
+    )
+
+
+INTERPRETED = "the kernel is too large to be compiled: it was interpreted, which is slow"
+#: What the parameters of a kernel may take (CUDA C++ Programming Guide 12.9, section 10.5.10.3).
+_PARAMETER_BYTES = 32_764
+
+EngineName = Literal["native", "reference"]
+
+
+def execute(
+    kernel: CompiledKernel,
+    launch: Launch,
+    budget: Budget | None = None,
+    progress: Progress | None = None,
+    *,
+    engine: EngineName = "native",
+) -> tuple[Trace, Sampler]:
+    """Execute a kernel's PTX on the CPU and return what happened in the blocks that ran.
+
+    ``engine`` is native (compiled code) or reference (interpreted over NumPy arrays, slower and plainer).
+    Raises LaunchError for arguments that do not fit, UnsupportedError for an instruction that is not covered,
+    KernelFault for a kernel that misbehaves and BudgetExceededError for one that does not end.
+    """
+    executed = run_launch(kernel, launch, budget, progress, engine)
+    return executed.trace, executed.sampler
+
+
+def run_launch(
+    kernel: CompiledKernel,
+    launch: Launch,
+    budget: Budget | None = None,
+    progress: Progress | None = None,
+    engine: EngineName = "native",
+) -> Executed:
+    """Execute as ``execute`` does, and keep what is needed to run further blocks."""
+    try:
+        _check_parameters(kernel)
+        return _run(kernel, prepare(kernel, launch, budget or Budget()), progress, engine)
+    except MemoryError:
+        cure = "Use a smaller problem, or a machine with more memory."
+        raise BudgetExceededError("the launch needs more memory than is free", where=launch.label, cure=cure) from None
+
+
+def _run(kernel: CompiledKernel, setting: Setting, progress: Progress | None, engine: EngineName) -> Executed:
+    runner, doubts = (ReferenceEngine(setting), ()) if engine == "reference" else _fast_engine(setting)
+    portions = Portions(runner, setting, progress)
+    portions.run()
+    trace = Trace(
+        function=setting.program.function,
+        cfg=setting.program.cfg,
+        block_ids=np.array(portions.sampler.chosen, np.int64),
+        counts=runner.counts(),
+        footprints=tuple(portions.footprints),
+        allocations=setting.arena.allocations,
+        memory=contents(setting),
+        remarks=(*doubts, *setting.remarks, *portions.remarks, *runner.remarks),
+        printed=runner.printed,
+    )
+    return Executed(kernel, setting, trace, portions.sampler)
+
+
+def _check_parameters(kernel: CompiledKernel) -> None:
+    """Refuse more parameters than CUDA takes, before numbers of that size are made of the arguments."""
+    nbytes = linked_program(kernel.ptx, kernel.mangled).parameter_bytes
+    if nbytes > _PARAMETER_BYTES:
+        raise UnsupportedError(f"{nbytes} bytes of parameters are over the {_PARAMETER_BYTES} that CUDA takes")
+
+
+def _fast_engine(setting: Setting) -> tuple[Engine, tuple[str, ...]]:
+    """Return the native engine; of a kernel that LLVM would take minutes for, the reference engine and a remark."""
+    from kerncast.execute.native import NativeEngine, TooLargeError  # noqa: PLC0415  LLVM takes time to load
+
+    try:
+        return NativeEngine(setting), ()
+    except TooLargeError:
+        return ReferenceEngine(setting), (INTERPRETED,)

@@ -1,0 +1,115 @@
+"""Where the variables of a kernel lie: kernel parameters, shared memory, thread-private memory."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from kerncast.errors import UnsupportedError
+from kerncast.execute.setup.arena import CODE_WINDOW, PARAMETER_WINDOW
+from kerncast.ptx import ControlFlowGraph, Function, Module, build_cfg, inline_calls, taken_functions
+from kerncast.ptx.dependence import sources_of
+from kerncast.ptx.module import TYPE_BITS, Address, Negated, Operand, Register, Variable, Vector, symbols_of
+
+_CODE_BYTES = 16
+"""between the addresses of two functions"""
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A kernel ready to run: calls inlined, control flow known, variables placed."""
+
+    function: Function
+    cfg: ControlFlowGraph
+    globals: tuple[Variable, ...]
+    """module variables in global and constant memory that the kernel can reach"""
+    parameters: Mapping[str, int]
+    """kernel parameter: offset in the parameter block"""
+    parameter_bytes: int
+    static_shared_bytes: int
+    """dynamic shared memory begins here"""
+    private_bytes: int
+    """local variables and call parameters of one thread"""
+    addresses: Mapping[str, int]
+    """variable: address in its own state space; those of global variables are added when memory is set up. Functions
+    have one too if some pointer may hold it"""
+    register_bytes: int
+    """virtual registers of one thread"""
+    read: frozenset[str]
+    """registers that some instruction reads, so that an atomic whose result is dropped need not find it"""
+    pairs_words: bool
+    """whether banks of shared memory are 8 bytes wide, as on compute capability 3.x"""
+
+    def address_of(self, name: str) -> int:
+        """Return the address of a variable in its own state space."""
+        if name not in self.addresses:
+            raise UnsupportedError(f"the address of {name} is not known (a function without a body?)")
+        return self.addresses[name]
+
+
+def link(module: Module, kernel: str) -> Program:
+    """Return the program of one kernel of a module."""
+    function = inline_calls(module, kernel)
+    reached = _reached(module, function)
+    parameters, parameter_bytes = _place(function.parameters)
+    declared = [v for v in (*reached, *function.variables) if v.space == "shared"]
+    shared, static_bytes = _place(v for v in declared if not v.is_extern and v.count)
+    static_bytes = _aligned(static_bytes, 16) if static_bytes else 0
+    shared |= {v.name: static_bytes for v in declared if v.is_extern or not v.count}
+    private, private_bytes = _place(v for v in function.variables if v.space in {"local", "param"})
+    module_variables = tuple(v for v in reached if v.space in {"global", "const"})
+    for variable in module_variables:
+        if variable.is_extern:
+            raise UnsupportedError(f"variable {variable.name} is extern, which is not supported")
+    code = {name: CODE_WINDOW + _CODE_BYTES * n for n, name in enumerate(taken_functions(module, kernel), start=1)}
+    addresses = code | shared | private | {name: PARAMETER_WINDOW + at for name, at in parameters.items()}
+    return Program(
+        function, build_cfg(function), module_variables, parameters, parameter_bytes, static_bytes,
+        _aligned(private_bytes, 16), addresses, _register_bytes(function), _read_registers(function),
+        module.target.startswith("sm_3"),
+    )  # fmt: skip
+
+
+def _read_registers(function: Function) -> frozenset[str]:
+    return frozenset(register.name for ins in function.instructions for register in sources_of(ins))
+
+
+def _register_bytes(function: Function) -> int:
+    registers = {register for ins in function.instructions for o in ins.operands for register in _registers(o)}
+    return sum(max(TYPE_BITS[register.type] // 8, 1) for register in registers)
+
+
+def _registers(operand: Operand) -> Iterable[Register]:
+    match operand:
+        case Register():
+            yield operand
+        case Negated(Register() as register) | Address(Register() as register):
+            yield register
+        case Vector(elements):
+            for element in elements:
+                yield from _registers(element)
+
+
+def _reached(module: Module, function: Function) -> list[Variable]:
+    """Return the module's variables that the code names, and those whose addresses these hold."""
+    by_name = {v.name: v for v in module.variables}
+    waiting = [name for i in function.instructions for o in i.operands for name in symbols_of(o)]
+    found: set[str] = set()
+    while waiting:
+        name = waiting.pop()
+        if name in by_name and name not in found:
+            found.add(name)
+            waiting += [relocation.symbol for relocation in by_name[name].relocations]
+    return [v for v in module.variables if v.name in found]
+
+
+def _place(variables: Iterable[Variable]) -> tuple[dict[str, int], int]:
+    offsets = {}
+    position = 0
+    for variable in variables:
+        position = _aligned(position, variable.align)
+        offsets[variable.name] = position
+        position += variable.nbytes
+    return offsets, position
+
+
+def _aligned(position: int, alignment: int) -> int:
+    return -(-position // alignment) * alignment

@@ -1,0 +1,1 @@
+"""ENTRY forecast: evidence and GPUs become forecasts."""

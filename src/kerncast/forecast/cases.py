@@ -1,0 +1,292 @@
+"""The cases that one launch or one profile makes, a GPU each: what a model is told of it."""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, fields, replace
+from math import prod
+from typing import Any
+
+from kerncast.errors import Refusal
+from kerncast.execute import Budget
+from kerncast.forecast.characterised import Characterised, Failure, Progress, characterise_launch
+from kerncast.forecast.evidence import MeasuredTime
+from kerncast.gpu.gpu import GPU
+from kerncast.launch.launch import Launch, is_tuned_so
+from kerncast.models import Case
+from kerncast.models.transfer.measured_run import float_mixes_of, memory_levels_of
+from kerncast.prediction import Timing
+from kerncast.profiles.kernel_profile import KernelProfile, SourceRun
+from kerncast.remembered import remembered
+
+# What a profile lacks, from the execution of its kernel's source.
+
+
+_NAME = re.compile(r"[A-Za-z_]\w*")
+_NOT_COUNTS = frozenset({"origin"})
+
+
+def launch_of(profile: KernelProfile, launches: Sequence[Launch]) -> Launch | None:
+    """Return the launch that a profile is of: the same kernel, tuned alike, with as many blocks and threads, or None.
+
+    Another launch of the kernel has other counts. Of a grid that a profiler tells only the size of, the size decides.
+    """
+    settings = profile.run.settings if profile.run else ()
+    same_name = [each for each in _of_this_kernel(profile, launches) if is_tuned_so(each, settings)]
+    same = [each for each in same_name if (each.grid, each.block) == (profile.grid, profile.block)]
+    sizes = prod(profile.grid), prod(profile.block)
+    same += [each for each in same_name if (prod(each.grid), prod(each.block)) == sizes]
+    return same[0] if same else None
+
+
+def without_launch(profile: KernelProfile, launches: Sequence[Launch]) -> KernelProfile:
+    """Return a profile of which no launch was given; a caveat tells so where other launches of its kernel were."""
+    if not _of_this_kernel(profile, launches) or not _lacks_anything(profile):
+        return profile
+    tuned = ", tuned in this way" if profile.run and profile.run.settings else ""
+    other = (
+        f"the source that was given has no launch of this kernel with grid {list(profile.grid)} and block"
+        f" {list(profile.block)}{tuned}: nothing was counted by executing it"
+    )
+    return replace(profile, caveats=(*profile.caveats, other))
+
+
+def _of_this_kernel(profile: KernelProfile, launches: Sequence[Launch]) -> list[Launch]:
+    return [each for each in launches if each.kernel is None or _base(each.kernel) == _base(profile.kernel)]
+
+
+class Executions:
+    """What was executed for one forecast, each launch once per GPU: many rows of a profile may be of one launch."""
+
+    def __init__(self) -> None:
+        self.on = remembered(64)(_executed_on)
+
+
+def with_missing_counts(
+    profile: KernelProfile,
+    launch: Launch,
+    budget: Budget | None,
+    progress: Progress | None,
+    executions: Executions | None = None,
+) -> KernelProfile:
+    """Execute a launch as compiled for the GPU of a profile, and take from it what the profile lacks."""
+    if profile.run is None or not _lacks_anything(profile):
+        return profile
+    known = executions or Executions()
+    return filled(profile, known.on(profile.run.gpu, launch, budget, progress))
+
+
+def _lacks_anything(profile: KernelProfile) -> bool:
+    """Return whether an execution could add to a profile; what only a check asks for counts, too."""
+    counts = [
+        getattr(noun, field.name)
+        for noun in (memory_levels_of(profile), profile.work, profile.traffic)
+        for field in fields(noun)
+    ]
+    active = profile.run.active_threads if profile.run else None
+    others = active, float_mixes_of(profile), profile.resources, profile.mix, profile.balance
+    return None in counts or None in others
+
+
+def _executed_on(gpu: GPU, launch: Launch, budget: Budget | None, progress: Progress | None) -> KernelProfile:
+    """Return a launch as it was executed, with the caches of a GPU."""
+    from kerncast.execute.on_gpu import with_gpu  # noqa: PLC0415  LLVM takes time to load
+
+    name = gpu.architecture.code_name
+    known = characterise_launch(launch, [name], budget, progress)
+    found = known.on(name)
+    if found is None:
+        raise known.failures[0].refusal
+    return with_gpu(found.profile, found.executed, gpu)
+
+
+def filled(profile: KernelProfile, executed: KernelProfile) -> KernelProfile:
+    """Return a profile with each count that it lacks as it was executed, and the names of these counts."""
+    assert profile.run is not None
+    missing: list[str] = []
+    levels = _filled(memory_levels_of(profile), memory_levels_of(executed), missing)
+    work = _filled(profile.work, executed.work, missing)
+    traffic = _filled(profile.traffic, executed.traffic, missing)
+    mixes = float_mixes_of(profile)
+    if mixes is None:
+        mixes = float_mixes_of(executed)
+        missing.append("float_mix")
+    active = profile.run.active_threads
+    if active is None and executed.mix is not None:
+        active = executed.mix.active_lanes
+        missing.append("active_threads")
+    if profile.resources is None:
+        missing.append("resources")
+    return replace(
+        profile,
+        levels=levels,
+        work=work,
+        traffic=traffic,
+        float_mixes=mixes,
+        resources=profile.resources or executed.resources,
+        mix=profile.mix or executed.mix,
+        balance=profile.balance or executed.balance,
+        run=replace(profile.run, active_threads=active, not_in_profile=tuple(dict.fromkeys(missing))),
+        caveats=(*profile.caveats, *_said(missing)),
+    )
+
+
+def _filled(noun: Any, other: Any, missing: list[str]) -> Any:
+    """Return a noun of counts with those that it lacks from another one."""
+    changes = {}
+    for each in fields(noun):
+        if each.name in _NOT_COUNTS or getattr(noun, each.name) is not None:
+            continue
+        value = getattr(other, each.name)
+        if value is not None:
+            changes[each.name] = value
+            missing.append(each.name)
+    return replace(noun, **changes)
+
+
+def _said(missing: Iterable[str]) -> tuple[str, ...]:
+    names = ", ".join(dict.fromkeys(missing))
+    return (f"not in the profile, counted by executing the source: {names}",) if names else ()
+
+
+def _base(kernel: str) -> str:
+    """Return a kernel's name without return type, namespace, template arguments and parameters.
+
+    >>> _base("void ns::reduce<float, 256>(const T1 *, T1 *)"), _base("saxpy")
+    ('reduce', 'saxpy')
+    """
+    before = re.split(r"[<(]", kernel, maxsplit=1)[0]
+    names = _NAME.findall(before)
+    return names[-1] if names else kernel
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """How a launch is characterised."""
+
+    timing: Timing
+    """what was timed where a time was measured"""
+    with_caches: bool
+    """whether the caches of each GPU are simulated, and of those that a time was measured on"""
+    budget: Budget | None = None
+    progress: Progress | None = None
+    executions: Executions = field(default_factory=Executions)
+    """of launches whose profiles lack something"""
+
+
+class ProfileCases:
+    """A profile tells every GPU the same; a time of its kernel may come from it or beside it."""
+
+    def __init__(
+        self, profile: KernelProfile, sources: Sequence[Launch], measured: Sequence[MeasuredTime], choices: Choices
+    ) -> None:
+        self.kernel = profile.kernel
+        self.failures: tuple[Failure, ...] = ()
+        self._profile: KernelProfile | None = profile
+        self._measured, self._timing = tuple(measured), choices.timing
+        self._launch = launch = launch_of(profile, sources)
+        if launch is None:
+            self._profile = without_launch(profile, sources)
+            return
+        try:
+            self._profile = with_missing_counts(profile, launch, choices.budget, choices.progress, choices.executions)
+        except Refusal as refusal:
+            self._profile, self.failures = None, (Failure(profile.kernel, None, refusal),)
+
+    def on(self, gpu: GPU) -> Case | None:
+        """Return the case of one GPU, None where the kernel's source, which was given, cannot be executed."""
+        profile = self._profile
+        if profile is None:
+            return None
+        own = profile.run
+        its = () if own is None else (MeasuredTime(own.gpu, own.seconds),)
+        nearest = _nearest((*self._measured, *its), gpu)
+        if nearest is None:
+            return Case(profile, gpu, launch=self._launch)
+        if nearest in its:
+            unused = _unused(self._measured, nearest)
+            known = replace(profile, caveats=(*unused, *profile.caveats)) if unused else profile
+            return Case(known, gpu, source=known, launch=self._launch)
+        source = _timed_elsewhere(profile, SourceRun(nearest.gpu, nearest.seconds, self._timing))
+        notes = (*nearest.caveats, *_apart(own, nearest))
+        known = replace(profile, caveats=(*notes, *profile.caveats))
+        return Case(known, gpu, source=source, launch=self._launch)
+
+
+def _apart(own: SourceRun | None, nearest: MeasuredTime) -> tuple[str, ...]:
+    """Return that counts and time are of different runs."""
+    if own is None:
+        return ()
+    return (f"counts from the profile on {own.gpu.name}, time from --measured on {nearest.gpu.name}",)
+
+
+def _unused(measured: Sequence[MeasuredTime], nearest: MeasuredTime) -> tuple[str, ...]:
+    """Return that the profile's own time counts before others, which a reader would not expect."""
+    if not measured:
+        return ()
+    others = ", ".join(each.gpu.name for each in measured)
+    return (f"not used: the time on {others}; {nearest.gpu.name}, which the profile was made on, is nearer",)
+
+
+def _timed_elsewhere(profile: KernelProfile, run: SourceRun) -> KernelProfile:
+    """Return a profile with a time from beside it; what threads do is the same on all GPUs, what SMs do is not."""
+    own = profile.run
+    if own is None:
+        return replace(profile, run=run)
+    return replace(profile, run=replace(run, active_threads=own.active_threads, not_in_profile=own.not_in_profile))
+
+
+class LaunchCases:
+    """A launch is compiled and executed for each GPU's architecture, and for those that it was timed on."""
+
+    def __init__(self, launch: Launch, gpus: Sequence[GPU], measured: Sequence[MeasuredTime], choices: Choices) -> None:
+        self._launch, self._measured, self._choices = launch, tuple(measured), choices
+        self._with_caches: dict[str, KernelProfile] = {}
+        names = [gpu.architecture.code_name for gpu in (*gpus, *(each.gpu for each in measured))]
+        self._known = characterise_launch(launch, list(dict.fromkeys(names)), choices.budget, choices.progress)
+        self.failures = self._known.failures
+        self.kernel = self._known.found[0][1].profile.kernel if self._known.found else launch.label
+
+    def on(self, gpu: GPU) -> Case | None:
+        """Return the case of one GPU, None where the launch is not known for it."""
+        known = self._known.on(gpu.architecture.code_name)
+        if known is None:
+            return None
+        nearest = _nearest(self._measured, gpu)
+        source = self._source(nearest) if nearest else None
+        profile = self._profile(known, gpu)
+        if nearest and nearest.caveats:
+            profile = replace(profile, caveats=(*nearest.caveats, *profile.caveats))
+        return Case(profile, gpu, known.executed, source, self._launch)
+
+    def _source(self, measured: MeasuredTime) -> KernelProfile | None:
+        known = self._known.on(measured.gpu.architecture.code_name)
+        if known is None:
+            return None
+        run = SourceRun(measured.gpu, measured.seconds, self._choices.timing)
+        return replace(self._profile(known, measured.gpu), run=run)
+
+    def _profile(self, known: Characterised, gpu: GPU) -> KernelProfile:
+        """Return the profile, with what the caches of the GPU let through where a model asks for that."""
+        if not self._choices.with_caches:
+            return known.profile
+        if gpu.id in self._with_caches:
+            return self._with_caches[gpu.id]
+        from kerncast.execute.on_gpu import with_gpu  # noqa: PLC0415  LLVM takes time to load
+
+        progress = self._choices.progress
+
+        def report(done: int, total: int) -> None:
+            if progress:
+                progress(f"caches of {gpu.name}", done, total)
+
+        return self._with_caches.setdefault(gpu.id, with_gpu(known.profile, known.executed, gpu, report))
+
+
+def _nearest(measured: Sequence[MeasuredTime], gpu: GPU) -> MeasuredTime | None:
+    """Return the time on this very GPU, else on the one whose generation is nearest."""
+    number = gpu.architecture.number
+    return min(
+        measured,
+        key=lambda each: (each.gpu.id != gpu.id, abs(each.gpu.architecture.number - number)),
+        default=None,
+    )

@@ -1,0 +1,298 @@
+"""The one entry: evidence and GPUs become forecasts.
+
+Each kernel is compiled for every architecture asked for, executed once per distinct PTX, and timed per GPU.
+"""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from kerncast.errors import BudgetExceededError, InputError, Refusal
+from kerncast.execute import Budget, Executed, profile_of, run_launch
+from kerncast.forecast.cases import Choices, LaunchCases, ProfileCases
+from kerncast.forecast.characterised import Failure, Progress, compile_launch, with_compiler_caveats, with_less_patience
+from kerncast.forecast.evidence import (
+    Evidence,
+    GPUs,
+    MeasuredTime,
+    Reading,
+    check_measured,
+    measured_of,
+    measured_times,
+    read_evidence,
+    resolve_gpus,
+)
+from kerncast.gpu.gpu import GPU
+from kerncast.launch.launch import Launch, load_launches
+from kerncast.models import (
+    DEFAULT_MODEL,
+    DEFAULT_MODEL_OF_COUNTS,
+    DEFAULT_MODEL_OF_TIMES,
+    NEXT_MODEL_OF_PROFILES,
+    Case,
+    Question,
+    model_named,
+)
+from kerncast.occupancy.occupancy import check_can_run, check_fits
+from kerncast.prediction import Prediction, Refused, Timing
+from kerncast.profiles.kernel_profile import KernelProfile
+
+#: Of one launch, for simulations on all GPUs that come to nothing.
+_MOST_LOST_SECONDS = 60.0
+_NOT_TRIED = (
+    f"on other GPUs it did not end within its budget, which took {_MOST_LOST_SECONDS:.0f} s, so that it was not tried"
+    " on this one; naming this GPU alone may give another forecast"
+)
+_DEFAULT_ARCHITECTURE = "sm_70"
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How to forecast."""
+
+    model: str | None = None
+    timing: Timing = Timing.SERIES
+    level: float = 0.9
+    clock: str | float | None = None
+    """base, boost or hertz; None is the GPU's default"""
+    force: bool = False
+    """forecast even a launch that the GPU could not run"""
+    budget: Budget | None = None
+    measured: tuple[MeasuredTime, ...] = ()
+    """times of these launches on other GPUs"""
+    reading: Reading = field(default_factory=Reading)
+    """of a profile"""
+
+    def __post_init__(self) -> None:
+        if not 0.001 <= self.level <= 0.9999:
+            raise InputError(f"level is {self.level}", cure="Give a share from 0.001 to 0.9999, such as 0.9.")
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """All that came of some evidence and some GPUs."""
+
+    predictions: tuple[Prediction, ...]
+    refused: tuple[Refused, ...]
+    cases: tuple[Case, ...]
+    """what each prediction was made from, in the same order, but for what was executed"""
+    first_refusal: Refusal | None = None
+
+
+def predict(
+    evidence: Evidence, gpu: GPUs, model: str | None = None, *, measured: Sequence[str] = (), **options: object
+) -> list[Prediction]:
+    """Forecast every launch of the evidence on every GPU; raises Refusal when nothing could be forecast.
+
+    ``evidence`` is a launch file, a file of declared counts, a profiler's or a tuner's file, or launches or profiles;
+    ``gpu`` is a name, ``all``, a GPU, or several; ``measured`` are texts such as "RTX 2080 Ti=1.23ms". Options:
+    timing, level, clock (base, boost or hertz), force, budget, reading.
+    """
+    if "timing" in options:
+        options["timing"] = timing_named(str(options["timing"]))
+    chosen = Options(model=model, measured=measured_times(measured), **options)  # type: ignore[arg-type]
+    forecast = forecast_all(evidence, resolve_gpus(gpu), chosen)
+    if not forecast.predictions and forecast.first_refusal:
+        raise forecast.first_refusal
+    return list(forecast.predictions)
+
+
+def profile(
+    launch: Launch | str | Path,
+    gpu: str | Path | GPU | None = None,
+    budget: Budget | None = None,
+    progress: Progress | None = None,
+) -> KernelProfile:
+    """Characterise one launch; a file must hold just one.
+
+    With a GPU it is compiled for that one, and its caches, its machine instructions and what warps wait for are part
+    of the profile; without one it is compiled for sm_70, and the profile holds what no GPU changes.
+    """
+    if not isinstance(launch, Launch):
+        launches = load_launches(launch)
+        if len(launches) > 1:
+            raise InputError(f"{launch} has {len(launches)} launches", cure="Pass one of load_launches(path).")
+        launch = launches[0]
+    gpus = resolve_gpus(gpu) if gpu is not None else []
+    if len(gpus) > 1:
+        raise InputError(f"{len(gpus)} GPUs are named for one profile", cure="Name one GPU.")
+    architecture = gpus[0][0].architecture.code_name if gpus else _DEFAULT_ARCHITECTURE
+    compiled = compile_launch(launch, [architecture]).kernel_for(architecture)
+    if gpus:
+        check_can_run(launch, compiled.resources, gpus[0][0])
+    report = (lambda done, total: progress(f"executing {launch.label}", done, total)) if progress else None
+    executed = run_launch(compiled, launch, budget, report)
+    found = with_compiler_caveats(profile_of(executed.trace, executed.sampler, compiled, launch), compiled)
+    return _with_gpu(found, executed, *gpus[0], progress) if gpus else found
+
+
+def _with_gpu(
+    found: KernelProfile, executed: Executed, gpu: GPU, assumed: tuple[str, ...], progress: Progress | None
+) -> KernelProfile:
+    """Add what the caches, the machine code and the warps of a GPU tell."""
+    from kerncast.execute.on_gpu import with_gpu  # noqa: PLC0415  a forecast does without
+    from kerncast.models.sm.stalls import with_warp_states  # noqa: PLC0415
+
+    report = (lambda done, total: progress(f"caches of {gpu.name}", done, total)) if progress else None
+    found = with_gpu(found, executed, gpu, report)
+    _announce(f"simulating {found.kernel} on {gpu.name}", progress)
+    found = with_warp_states(found, with_less_patience(executed), gpu)
+    return replace(found, caveats=(*assumed, *found.caveats))
+
+
+def _announce(what: str, progress: Progress | None, done: int = 0, total: int = 0) -> None:
+    """Show what is about to be simulated, or that the simulator must be compiled first."""
+    if progress is None:
+        return
+    from kerncast.models.sm.simulate import is_prepared  # noqa: PLC0415  numba takes time to load
+
+    progress(what if is_prepared() else "compiling the simulator (once)", done, total)
+
+
+def timing_named(text: str) -> Timing:
+    """Return the timing of this name; raises InputError listing the known ones."""
+    try:
+        return Timing(text)
+    except ValueError:
+        raise InputError(f"no timing is called {text[:40]!r}", cure=f"Known: {', '.join(Timing)}.") from None
+
+
+def forecast_all(
+    evidence: Evidence, gpus: list[tuple[GPU, tuple[str, ...]]], options: Options, progress: Progress | None = None
+) -> Forecast:
+    """Forecast every launch of the evidence on every GPU."""
+    model = None if options.model is None else model_named(options.model)
+    subjects = read_evidence(evidence, options.reading)
+    check_measured(options.measured, subjects)
+    gathered = _Gathered()
+    choices = Choices(options.timing, model is not None and model.uses_caches, options.budget, progress)
+    for subject in subjects:
+        cases = _cases_of(subject, gpus, options, choices)
+        timer = _Timer(options, progress)
+        for failure in cases.failures:
+            gathered.fail(failure, subject.index, gpus)
+        for number, (gpu, assumed) in enumerate(gpus):
+            try:
+                case = cases.on(gpu if options.clock is None else gpu.at_clock(options.clock))
+                if case is None:
+                    continue
+                prediction = timer.forecast(case, (number, len(gpus)))
+            except Refusal as refusal:
+                gathered.refuse(refusal, cases.kernel, subject.index, gpu.name)
+                continue
+            gathered.add(prediction, case, assumed)
+    return gathered.forecast()
+
+
+def _cases_of(
+    subject: Launch | KernelProfile,
+    gpus: list[tuple[GPU, tuple[str, ...]]],
+    options: Options,
+    choices: Choices,
+) -> LaunchCases | ProfileCases:
+    own = measured_of(options.measured, subject.index)
+    if isinstance(subject, KernelProfile):
+        return ProfileCases(subject, options.reading.sources, own, choices)
+    return LaunchCases(subject, [gpu for gpu, _ in gpus], own, choices)
+
+
+class _Timer:
+    """Forecasts one launch on one GPU after the other."""
+
+    def __init__(self, options: Options, progress: Progress | None) -> None:
+        self._options, self._progress = options, progress
+        self._lost_seconds = 0.0
+        """that simulations took which did not end within their budget"""
+
+    def forecast(self, case: Case, place: tuple[int, int]) -> Prediction:
+        """Return the forecast of one case, the number ``place[0]`` of ``place[1]``; raises Refusal."""
+        options = self._options
+        impossible = check_fits(case.profile, case.gpu, force=options.force)
+        names = _models_for(case) if options.model is None else (options.model,)
+        if DEFAULT_MODEL in names:
+            _announce(f"timing {case.profile.kernel} on {case.gpu.name}", self._progress, *place)
+        prediction = self._first_of(names, case)
+        return _noted(prediction, before=impossible, after=_unused_time(case, prediction))
+
+    def _first_of(self, names: Sequence[str], case: Case) -> Prediction:
+        """Return the forecast of the first model that gives one, with the reason why it is not the first."""
+        reasons: list[tuple[str, Refusal]] = []
+        for name in names:
+            try:
+                found = self._predict(name, case)
+            except Refusal as refusal:
+                reasons.append((name, refusal))
+                continue
+            notes = tuple(_instead(name, other, why) for other, why in reasons)
+            return _noted(found, after=notes)
+        raise reasons[0][1]
+
+    def _predict(self, model: str, case: Case) -> Prediction:
+        if model == DEFAULT_MODEL and self._lost_seconds > _MOST_LOST_SECONDS:
+            raise BudgetExceededError(_NOT_TRIED)
+        begun = time.monotonic()
+        try:
+            return model_named(model).predict(case, Question(self._options.timing, self._options.level))
+        except BudgetExceededError:
+            self._lost_seconds += time.monotonic() - begun
+            raise
+
+
+def _noted(prediction: Prediction, before: tuple[str, ...] = (), after: tuple[str, ...] = ()) -> Prediction:
+    """Return a forecast with more caveats."""
+    if not before and not after:
+        return prediction
+    return replace(prediction, caveats=(*before, *prediction.caveats, *after))
+
+
+def _models_for(case: Case) -> tuple[str, ...]:
+    """Return the models to try for some evidence, the best one first."""
+    if case.source is not None and case.executed is None:
+        return DEFAULT_MODEL_OF_TIMES, NEXT_MODEL_OF_PROFILES, DEFAULT_MODEL_OF_COUNTS
+    if case.source is not None:
+        return DEFAULT_MODEL_OF_TIMES, DEFAULT_MODEL, DEFAULT_MODEL_OF_COUNTS
+    if case.executed is not None:
+        return DEFAULT_MODEL, DEFAULT_MODEL_OF_COUNTS
+    return (DEFAULT_MODEL_OF_COUNTS,)
+
+
+def _instead(model: str, other: str, refusal: Refusal) -> str:
+    if other == DEFAULT_MODEL:
+        return f"not simulated, so that this is the {model} from counters, which is less exact: {refusal.what}"
+    return f"this is {model}, because {other} is not possible: {refusal.what}"
+
+
+def _unused_time(case: Case, prediction: Prediction) -> tuple[str, ...]:
+    if case.source is None or model_named(prediction.model).uses_measured_run:
+        return ()
+    return (f"{prediction.model} does not use the measured time",)
+
+
+class _Gathered:
+    """Collects what comes of each launch."""
+
+    def __init__(self) -> None:
+        self.predictions: list[Prediction] = []
+        self.cases: list[Case] = []
+        self.refused: list[Refused] = []
+        self.first_refusal: Refusal | None = None
+
+    def forecast(self) -> Forecast:
+        return Forecast(tuple(self.predictions), tuple(self.refused), tuple(self.cases), self.first_refusal)
+
+    def add(self, prediction: Prediction, case: Case, assumed: tuple[str, ...]) -> None:
+        self.predictions.append(_noted(prediction, before=assumed))
+        self.cases.append(replace(case, executed=None) if case.executed else case)
+
+    def refuse(self, refusal: Refusal, kernel: str, launch: int, gpu: str | None) -> None:
+        self.first_refusal = self.first_refusal or refusal
+        self.refused.append(Refused(kernel, launch, gpu, str(refusal)))
+
+    def fail(self, failure: Failure, launch: int, gpus: list[tuple[GPU, tuple[str, ...]]]) -> None:
+        """Refuse a launch for all GPUs, or for those of one architecture."""
+        if failure.architecture is None:
+            self.refuse(failure.refusal, failure.kernel, launch, None)
+        for gpu, _ in gpus:
+            if gpu.architecture.code_name == failure.architecture:
+                self.refuse(failure.refusal, failure.kernel, launch, gpu.name)

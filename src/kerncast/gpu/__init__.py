@@ -1,0 +1,1 @@
+"""NOUN GPU: what is known of a chip and of its architecture, and the files that say so."""

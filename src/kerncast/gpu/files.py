@@ -1,0 +1,392 @@
+"""Reads the data files on GPUs and architectures, and checks them against ``data/schema.toml``.
+
+A file becomes a Sheet: its texts and its facts, each with unit, sources and status. All faults of a file are
+reported at once, with the key and what to write instead.
+"""
+
+import difflib
+import math
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from kerncast.errors import GPUError
+from kerncast.units import KIB
+
+# What ``data/schema.toml`` says of one key of a data file, and whether a value obeys it.
+
+
+#: What a fact of the kind text may be: a name that is safe to print.
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 .,+/()-]{0,39}")
+
+Value = bool | int | float | str | tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What the schema says of one key."""
+
+    key: str
+    unit: str
+    kind: str
+    """whole, number, fraction, list, flag or text"""
+    meaning: str
+    required: bool
+    field: str | None
+    """attribute in Python; None for a fact that only checks others"""
+    minimum: float
+    """smallest value; itself allowed"""
+    maximum: float
+    """largest value; itself allowed"""
+    found_in: str | None
+    """where a user finds the value of a GPU"""
+
+
+def cure_of(rule: Rule, value: Any) -> str | None:
+    """Return what to write instead of a value of a file; None where the rule allows it.
+
+    >>> cure_of(Rule("peak.clock_boost_mhz", "MHz", "number", "SM clock", True, None, 10, 20_000, None), 1.7)
+    'give a number from 10 to 20,000 (unit MHz)'
+    """
+    if rule.kind == "flag":
+        return None if isinstance(value, bool) else "give true or false"
+    if rule.kind == "text":
+        return None if isinstance(value, str) and _NAME.fullmatch(value) else "give a name of at most 40 letters"
+    return _list_cure(rule, value) if rule.kind == "list" else _number_cure(rule, value)
+
+
+def _list_cure(rule: Rule, value: Any) -> str | None:
+    are_numbers = isinstance(value, list) and value and all(_is_number(rule, item) for item in value)
+    if not are_numbers or value != sorted(set(value)):
+        return "give a list of ascending integers"
+    return None if _is_within(rule, value[0]) and _is_within(rule, value[-1]) else _range(rule, "integers")
+
+
+def _number_cure(rule: Rule, value: Any) -> str | None:
+    form = {"whole": "a whole number", "number": "a finite number", "fraction": "a number up to 1"}[rule.kind]
+    if not _is_number(rule, value):
+        bound = "of at least 0" if rule.minimum == 0 else "above 0"
+        return f"give {form} {bound} (unit {rule.unit})"
+    if _is_within(rule, value):
+        return None
+    return _range(rule, "a whole number" if rule.kind == "whole" else "a number")
+
+
+def _range(rule: Rule, form: str) -> str:
+    return f"give {form} from {_digits(rule.minimum)} to {_digits(rule.maximum)} (unit {rule.unit})"
+
+
+def _digits(bound: float) -> str:
+    return f"{bound:,.0f}" if bound == round(bound) else f"{bound:g}"
+
+
+def _is_number(rule: Rule, value: Any) -> bool:
+    """Whether a value is a number of the rule's kind and not negative; a bool is none."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    if rule.kind in {"whole", "list"} and not isinstance(value, int):
+        return False
+    if isinstance(value, float) and not math.isfinite(value):
+        return False
+    above = value >= 0 if rule.minimum == 0 else value > 0
+    return above and (rule.kind != "fraction" or value <= 1)
+
+
+def _is_within(rule: Rule, value: float) -> bool:
+    return rule.minimum <= value <= rule.maximum
+
+
+DATA = Path(__file__).parent.parent / "data"
+
+_LONGEST_TEXT = 100
+#: No file here has a tenth of it.
+_MOST_BYTES = 256 * KIB
+#: Time and memory of the parser grow with the square of a key's parts.
+_DEEP_KEY = re.compile(r"(?:[\w\"'-]+[ \t]*\.[ \t]*){20}")
+
+
+class Status(StrEnum):
+    """How good a value is."""
+
+    CONFIRMED = "confirmed"
+    """a second, independent source agrees"""
+    SINGLE_SOURCE = "single-source"
+    """one source, or several that go back to one"""
+    UNKNOWN = "unknown"
+    """looked for and not found; cancels an inherited value"""
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """One value of a data file, in the file's own unit, and where it comes from."""
+
+    key: str
+    """section and key, such as peak.dram_gb_per_s"""
+    value: Value | None
+    """None when unknown"""
+    unit: str
+    sources: tuple[str, ...]
+    status: Status
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """What one data file says."""
+
+    path: Path
+    name: str | None
+    aliases: tuple[str, ...]
+    parent: str | None
+    """the file's ``from``"""
+    compute_capability: str | None
+    facts: Mapping[str, Fact]
+
+
+@cache
+def rules(kind: str) -> Mapping[str, Rule]:
+    """Return the schema of one kind of file (gpu, architecture, launch_overhead), in order, by key."""
+    return {
+        f"{section}.{key}": _rule(f"{section}.{key}", row)
+        for section, rows in _schema()[kind].items()
+        for key, row in rows.items()
+    }
+
+
+def _rule(key: str, row: dict[str, Any]) -> Rule:
+    lowest, highest = _schema()["bounds"]["fraction" if row["kind"] == "fraction" else row["unit"]]
+    return Rule(
+        key=key,
+        unit=row["unit"],
+        kind=row["kind"],
+        meaning=row["meaning"],
+        required=row.get("required", False),
+        field=row.get("field"),
+        minimum=row.get("minimum", max(1, lowest) if row["kind"] == "whole" else lowest),
+        maximum=row.get("maximum", highest),
+        found_in=row.get("found_in"),
+    )
+
+
+@cache
+def _schema() -> dict[str, Any]:
+    return read_toml(DATA / "schema.toml")
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """Parse a TOML file; whatever keeps it from being read is a GPUError."""
+    try:
+        return tomllib.loads(_text_of(path))
+    except (OSError, ValueError, RecursionError) as error:
+        # ValueError covers bad TOML, bytes that are not UTF-8, and paths with a null character.
+        reason = getattr(error, "strerror", None) or f"{error}"[:200] or type(error).__name__
+        raise GPUError(
+            f"this is no readable TOML file ({reason})",
+            where=_place(path),
+            cure="Name an existing file; kerncast gpus --add writes one in which every key is explained.",
+        ) from None
+
+
+def _text_of(path: Path) -> str:
+    """Return the text of a file that can be parsed in a moment; raises ValueError for others."""
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        # Opening a pipe waits for its writer, and a device never ends.
+        raise ValueError("neither a pipe nor a device is one")
+    with path.open("rb") as file:
+        raw = file.read(_MOST_BYTES + 1)
+    if len(raw) > _MOST_BYTES:
+        raise ValueError(f"it holds more than {_MOST_BYTES // KIB} KiB")
+    text = raw.decode("utf-8-sig")  # some editors begin a file with a byte order mark
+    if _DEEP_KEY.search(text):
+        raise ValueError("a key has twenty dots or more")
+    return text
+
+
+def read_sheet(path: Path, kind: str, *, may_lack: bool = False) -> Sheet:
+    """Read one data file; raises one GPUError that lists every fault of it, and what it lacks unless that may be.
+
+    What an architecture's file leaves out may be inherited, so only its reader can say what is missing there.
+    """
+    reader = _Reader(read_toml(path), path, rules(kind))
+    sheet = reader.sheet()
+    is_whole = kind != "architecture" and not may_lack
+    missing = unknown_to_all(sheet) if kind == "gpu" else lacking(sheet.facts, kind)
+    faults = reader.faults + (_missing(missing) if is_whole else [])
+    if kind == "gpu" and "from" not in reader.table:
+        faults.insert(0, 'from is missing (name the architecture, such as from = "sm_86")')
+    raise_faults(faults, path)
+    return sheet
+
+
+def raise_faults(faults: Iterable[str], path: Path) -> None:
+    """Raise one error with all faults of a file; none is fine."""
+    found = list(faults)
+    if found:
+        count = "1 fault" if len(found) == 1 else f"{len(found)} faults"
+        cure = "docs/adding.md says what a file holds; kerncast gpus --add begins one, with every key explained."
+        raise GPUError(f"{count}: {'; '.join(found)}", where=_place(path), cure=cure)
+
+
+def missing_faults(facts: Mapping[str, Fact], kind: str) -> list[str]:
+    """Return a fault for each required key without a value."""
+    return _missing(lacking(facts, kind))
+
+
+def _missing(wanted: Iterable[Rule]) -> list[str]:
+    units = {"1": ""}
+    return [f"{rule.key} is missing ({rule.meaning}{units.get(rule.unit, f'; unit {rule.unit}')})" for rule in wanted]
+
+
+def lacking(facts: Mapping[str, Fact], kind: str) -> tuple[Rule, ...]:
+    """Return the rule of each required key without a value."""
+    return tuple(
+        rule
+        for rule in rules(kind).values()
+        if rule.required and (rule.key not in facts or facts[rule.key].status is Status.UNKNOWN)
+    )
+
+
+def unknown_to_all(sheet: Sheet) -> tuple[Rule, ...]:
+    """Return the rule of each key without which no model forecasts a GPU and that its file has no value for."""
+    of_architecture = rules("architecture")
+    cancelled = [
+        of_architecture[key]
+        for key, fact in sheet.facts.items()
+        if fact.status is Status.UNKNOWN and key in of_architecture and of_architecture[key].required
+    ]
+    return (*lacking(sheet.facts, "gpu"), *cancelled)
+
+
+class _Reader:
+    """Walks one parsed file and collects facts and faults."""
+
+    _TEXTS = ("name", "from", "compute_capability")
+
+    def __init__(self, table: dict[str, Any], path: Path, schema: Mapping[str, Rule]) -> None:
+        self.table, self.path, self.schema = table, path, schema
+        self.sections = {key.partition(".")[0] for key in schema}
+        self.faults: list[str] = []
+        self.sources = self._sources()
+
+    def sheet(self) -> Sheet:
+        facts: dict[str, Fact] = {}
+        for key, value in self._entries():
+            rule = self.schema.get(key)
+            if rule is None:
+                self._fault(key, "is no known key", self._nearest(key))
+            elif key in facts:
+                self._fault(key, "is given twice", "give it once, in its section")
+            else:
+                facts[key] = self._fact(rule, value)
+        texts = {key: self._text(key) for key in self._TEXTS}
+        ordered = {key: facts[key] for key in self.schema if key in facts}
+        return Sheet(self.path, texts["name"], self._aliases(), texts["from"], texts["compute_capability"], ordered)
+
+    def _entries(self) -> Iterable[tuple[str, Any]]:
+        for key, value in self.table.items():
+            if key in self.sections and isinstance(value, dict):
+                yield from ((f"{key}.{inner}", entry) for inner, entry in value.items())
+            elif f"peak.{key}" in self.schema:
+                # A user's small file may do without the heading [peak].
+                yield f"peak.{key}", value
+            elif key not in {*self._TEXTS, "aliases", "sources"}:
+                yield key, value
+
+    def _fact(self, rule: Rule, entry: Any) -> Fact:
+        table = entry if isinstance(entry, dict) else {"value": entry}
+        for key in table.keys() - {"value", "source", "status"}:
+            self._fault(rule.key, f"has the unknown part {_quote(key)}", "write { value = …, source = …, status = … }")
+        status = self._status(rule, table, plain=table is not entry)
+        value = self._value(rule, table)
+        if status is Status.UNKNOWN and value is not None:
+            self._fault(rule.key, "is unknown and has a value", "leave out the value, or change the status")
+        return Fact(
+            rule.key,
+            value,
+            rule.unit,
+            self._fact_sources(rule, table, status, plain=table is not entry),
+            status,
+        )
+
+    def _status(self, rule: Rule, table: dict[str, Any], *, plain: bool) -> Status:
+        text = Status.SINGLE_SOURCE if plain else table.get("status")
+        if text in list(Status):
+            return Status(text)
+        self._fault(rule.key, f"has the status {_quote(text)}", "write confirmed, single-source or unknown")
+        return Status.SINGLE_SOURCE
+
+    def _fact_sources(self, rule: Rule, table: dict[str, Any], status: Status, *, plain: bool) -> tuple[str, ...]:
+        if plain:
+            return (self.path.name,)
+        names = table.get("source", [])
+        names = [names] if isinstance(names, str) else names
+        if not isinstance(names, list) or not all(isinstance(name, str) and name in self.sources for name in names):
+            self._fault(rule.key, f"has the source {_quote(names)}", "name entries of the table [sources]")
+            return ()
+        needed = {Status.CONFIRMED: 2, Status.SINGLE_SOURCE: 1, Status.UNKNOWN: 0}[status]
+        if len(set(names)) < needed:
+            self._fault(rule.key, f"is {status} with {len(set(names))} sources", f"name at least {needed}")
+        return tuple(self.sources[name] for name in names)
+
+    def _value(self, rule: Rule, table: dict[str, Any]) -> Value | None:
+        if "value" not in table:
+            if table.get("status") != Status.UNKNOWN:
+                self._fault(rule.key, "has no value", "give one, or the status unknown")
+            return None
+        value = table["value"]
+        cure = cure_of(rule, value)
+        if cure is not None:
+            self._fault(rule.key, f"is {_quote(value)}", cure)
+            return None
+        return tuple(value) if isinstance(value, list) else value
+
+    def _sources(self) -> dict[str, str]:
+        table = self.table.get("sources", {})
+        if isinstance(table, dict) and all(_is_line(text) for text in table.values()):
+            return table
+        self.faults.append('sources is no table of texts of one line (write [sources], lines like datasheet = "…")')
+        return {}
+
+    def _text(self, key: str) -> str | None:
+        value = self.table.get(key)
+        if value is None or (_is_line(value) and len(value) <= _LONGEST_TEXT):
+            return value
+        self._fault(key, f"is {_quote(value)}", f"give a text of one line, up to {_LONGEST_TEXT} letters")
+        return None
+
+    def _aliases(self) -> tuple[str, ...]:
+        value = self.table.get("aliases", [])
+        if isinstance(value, list) and all(isinstance(item, str) for item in value):
+            return tuple(value)
+        self._fault("aliases", f"is {_quote(value)}", "give a list of texts")
+        return ()
+
+    def _nearest(self, key: str) -> str:
+        near = difflib.get_close_matches(key[:60], list(self.schema), n=1)
+        return f"did you mean {near[0]}?" if near else f"the sections are {', '.join(sorted(self.sections))}"
+
+    def _fault(self, key: str, what: str, cure: str) -> None:
+        place = key if key.isprintable() else ascii(key)
+        self.faults.append(f"{place[:60]} {what} ({cure})")
+
+
+def _place(path: Path) -> str:
+    """Return a path for a message: short, and printable even where its bytes are no text."""
+    return f"{path}".encode(errors="replace").decode()[-200:]
+
+
+def _is_line(value: Any) -> bool:
+    """Whether a value is a text that a terminal shows as it is."""
+    return isinstance(value, str) and bool(value.strip()) and value.isprintable()
+
+
+def _quote(value: Any) -> str:
+    try:
+        text = repr(value)
+    except ValueError:  # Python writes out no integer of that many digits
+        return "an integer of thousands of digits"
+    return text if len(text) <= 60 else f"{text[:57]}..."

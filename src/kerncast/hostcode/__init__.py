@@ -1,0 +1,1 @@
+"""VERB hostcode: a program becomes the launches that it makes."""

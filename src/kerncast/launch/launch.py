@@ -1,0 +1,430 @@
+"""NOUN Launch: one kernel, its geometry and its arguments; reads and writes launch files.
+
+The format is described in ``docs/launch-file.md``. A launch file is TOML; each ``[[launch]]`` is one launch.
+"""
+
+import math
+import os
+import re
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from kerncast.errors import LaunchError
+from kerncast.launch.values import (
+    ELEMENT_BYTES,
+    Argument,
+    Buffer,
+    Fill,
+    Reference,
+    Struct,
+    Value,
+    expand_variables,
+    parse_value,
+)
+
+__all__ = [
+    "DEFAULT_STANDARD",
+    "ELEMENT_BYTES",
+    "MAX_BLOCK",
+    "MAX_GRID",
+    "MAX_THREADS_PER_BLOCK",
+    "STANDARDS",
+    "Argument",
+    "Buffer",
+    "Extent",
+    "Fill",
+    "Launch",
+    "Reference",
+    "Struct",
+    "Value",
+    "check_geometry",
+    "check_standard",
+    "dump_launches",
+    "expand_variables",
+    "load_launches",
+    "parse_extent",
+    "parse_value",
+    "read_toml",
+]
+
+Extent = tuple[int, int, int]
+
+#: The compiler's options are lines that end at a zero byte.
+_CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f]")
+
+#: Limits of every CUDA GPU since compute capability 3.0 (CUDA C++ Programming Guide, technical specifications).
+MAX_GRID: Extent = (2**31 - 1, 65535, 65535)
+MAX_BLOCK: Extent = (1024, 1024, 64)
+MAX_THREADS_PER_BLOCK = 1024
+
+#: Versions of C++ that both the compiler and the parser know.
+STANDARDS = ("c++11", "c++14", "c++17", "c++20")
+DEFAULT_STANDARD = "c++17"
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """One kernel launch: what runs, how wide, on what arguments."""
+
+    source: Path
+    kernel: str | None
+    """Name or template instance; None means the only kernel of the source."""
+    grid: Extent
+    block: Extent
+    shared_bytes: int = 0
+    """Dynamic shared memory per block."""
+    arguments: tuple[Argument, ...] = ()
+    defines: tuple[tuple[str, str], ...] = ()
+    seed: int = 0
+    index: int = 0
+    """Zero-based place in the launch file."""
+    include_dirs: tuple[Path, ...] = ()
+    """Folders of headers, searched after the folder of the source."""
+    standard: str = DEFAULT_STANDARD
+    """Version of C++, as in --std."""
+    fast_math: bool = False
+    """Whether the compiler uses its fast, less exact mathematics, as with -use_fast_math."""
+    globals: tuple[Argument, ...] = ()
+    """What variables in constant and global memory hold when the kernel starts; others have their initial values."""
+
+    def __post_init__(self) -> None:
+        check_geometry(self.grid, self.block, self.label)
+        if self.shared_bytes < 0:
+            raise LaunchError(f"shared_bytes is {self.shared_bytes}, below zero", where=self.label)
+        check_standard(self.standard, self.label)
+
+    @property
+    def label(self) -> str:
+        """Where this launch comes from, for messages."""
+        return f"{self.source.name} launch {self.index}" + (f" ({self.kernel})" if self.kernel else "")
+
+    @property
+    def buffers(self) -> tuple[tuple[str, Buffer], ...]:
+        """The arguments that are buffers, by name."""
+        return tuple((each.name, each.value) for each in self.arguments if isinstance(each.value, Buffer))
+
+    @property
+    def blocks(self) -> int:
+        """Number of blocks of the grid."""
+        return math.prod(self.grid)
+
+    @property
+    def threads_per_block(self) -> int:
+        """Number of threads of a block."""
+        return math.prod(self.block)
+
+    @property
+    def warps_per_block(self) -> int:
+        """Number of warps of a block; the last may be partly empty."""
+        return -(-self.threads_per_block // 32)
+
+
+def load_launches(path: str | os.PathLike[str]) -> tuple[Launch, ...]:
+    """Read a launch file; raises LaunchError with place and cure for anything that it cannot mean."""
+    file = Path(path)
+    table = read_toml(file)
+    _refuse_unknown(table, {"source", "include", "defines", "std", "fast_math", "seed", "launch"}, str(file))
+    source = table.get("source")
+    if not isinstance(source, str) or not source:
+        raise LaunchError("source is missing", where=str(file), cure='Add: source = "kernel.cu"')
+    rows = table.get("launch")
+    if not isinstance(rows, list) or not rows or not all(isinstance(row, dict) for row in rows):
+        raise LaunchError("no [[launch]] found", where=str(file), cure="Add one per kernel launch.")
+    refuse_undecided(rows, file)
+    shared = Launch(
+        source=file.parent / expand_variables(source, str(file)),
+        kernel=None,
+        grid=(1, 1, 1),
+        block=(1, 1, 1),
+        defines=_parse_defines(table.get("defines", {}), str(file)),
+        seed=_seed(table.get("seed", 0), str(file)),
+        include_dirs=_parse_include(table.get("include", []), file),
+        standard=check_standard(table.get("std", DEFAULT_STANDARD), str(file)),
+        fast_math=_boolean(table.get("fast_math", False), "fast_math", str(file)),
+    )
+    return tuple(_parse_row(row, replace(shared, index=i), file) for i, row in enumerate(rows))
+
+
+def dump_launches(launches: Iterable[Launch]) -> str:
+    """Write launches of one source as the text of a launch file."""
+    rows = list(launches)
+    first = rows[0]
+    lines = [f"source = {_quote(first.source.name)}"]
+    if first.include_dirs:
+        folders = (Path(os.path.relpath(folder, first.source.parent)).as_posix() for folder in first.include_dirs)
+        lines.append(f"include = [{', '.join(map(_quote, folders))}]")
+    if first.defines:
+        lines.append("defines = { " + ", ".join(f"{k} = {_quote(v)}" for k, v in first.defines) + " }")
+    if first.standard != DEFAULT_STANDARD:
+        lines.append(f"std = {_quote(first.standard)}")
+    if first.fast_math:
+        lines.append("fast_math = true")
+    if first.seed:
+        lines.append(f"seed = {first.seed}")
+    for row in rows:
+        lines += ["", "[[launch]]"] + ([f"kernel = {_quote(row.kernel)}"] if row.kernel else [])
+        lines += [f"grid = {list(row.grid)}", f"block = {list(row.block)}", f"shared_bytes = {row.shared_bytes}"]
+        lines.append(f"args = {_inline_table(row.arguments)}")
+        lines += [f"globals = {_inline_table(row.globals)}"] if row.globals else []
+    return "\n".join(lines) + "\n"
+
+
+def parse_extent(value: object, name: str, where: str) -> Extent:
+    """Return three extents from one number or a list of 1 to 3 numbers."""
+    numbers = value if isinstance(value, list | tuple) else [value]
+    if not 1 <= len(numbers) <= 3:
+        raise LaunchError(f"{name} has {len(numbers)} numbers", where=where, cure="Give 1 to 3 numbers.")
+    whole = [_whole_number(number, name, where) for number in numbers]
+    x, y, z = whole + [1] * (3 - len(whole))
+    return (x, y, z)
+
+
+def _parse_row(row: Mapping[str, Any], shared: Launch, file: Path) -> Launch:
+    where = f"{file} launch {shared.index}"
+    _refuse_unknown(row, {"kernel", "grid", "block", "shared_bytes", "args", "globals"}, where)
+    kernel = row.get("kernel")
+    if kernel is not None and not isinstance(kernel, str):
+        raise LaunchError("kernel is not a text", where=where)
+    for name in ("grid", "block"):
+        if name not in row:
+            raise LaunchError(f"{name} is missing", where=where, cure=f"Add: {name} = [256]")
+    return replace(
+        shared,
+        kernel=kernel,
+        grid=parse_extent(row["grid"], "grid", where),
+        block=parse_extent(row["block"], "block", where),
+        shared_bytes=_whole_number(row.get("shared_bytes", 0), "shared_bytes", where),
+        arguments=_parse_values(row, ("args", "argument"), where, file.parent),
+        globals=_parse_values(row, ("globals", "global"), where, file.parent),
+    )
+
+
+def _parse_values(row: Mapping[str, Any], words: tuple[str, str], where: str, folder: Path) -> tuple[Argument, ...]:
+    """Return the values that a table of the row gives; ``words`` are its key and what one entry is called."""
+    key, entry = words
+    table = row.get(key, {})
+    if not isinstance(table, dict):
+        raise LaunchError(f"{key} is not a table", where=where, cure=f"Write {key} = {{ n = 1024, … }}.")
+    return tuple(
+        Argument(name, parse_value(value, f"{where}, {entry} {name}", folder)) for name, value in table.items()
+    )
+
+
+def read_toml(file: Path) -> dict[str, Any]:
+    """Return the table of a TOML file; raises LaunchError where it cannot be read."""
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise LaunchError("no such file", where=str(file), cure="Check the path.") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise LaunchError(f"cannot be read ({error})", where=str(file)) from None
+    except (tomllib.TOMLDecodeError, RecursionError, ValueError) as error:
+        raise LaunchError(f"is not valid TOML: {error}", where=str(file), cure="Mend the line named.") from None
+
+
+def _parse_defines(table: object, where: str) -> tuple[tuple[str, str], ...]:
+    if not isinstance(table, dict):
+        raise LaunchError("defines is not a table", where=where, cure="Write defines = { TILE = 16 }.")
+    defines = []
+    for name, value in table.items():
+        if not re.fullmatch(r"[A-Za-z_]\w*", name):
+            raise LaunchError(f"{name!r} is no macro name", where=where)
+        if not isinstance(value, bool | int | float | str):
+            raise LaunchError(f"macro {name} is neither a number nor a text", where=where)
+        if isinstance(value, str) and _CONTROL.search(value):
+            raise LaunchError(
+                f"macro {name} holds a line end or a control character", where=where, cure="Write it in one line."
+            )
+        defines.append((name, str(int(value)) if isinstance(value, bool) else str(value)))
+    return tuple(defines)
+
+
+def _parse_include(folders: object, file: Path) -> tuple[Path, ...]:
+    if not isinstance(folders, list) or not all(isinstance(folder, str) and folder for folder in folders):
+        raise LaunchError("include is not a list of folders", where=str(file), cure='Write include = ["../common"].')
+    found = tuple(file.parent / expand_variables(folder, str(file)) for folder in folders)
+    for folder in found:
+        if not folder.is_dir():
+            what = "is no folder" if folder.exists() else "does not exist"
+            raise LaunchError(
+                f"include folder {folder} {what}",
+                where=str(file),
+                cure="Check the path: it is relative to this file.",
+            )
+    return found
+
+
+def _whole_number(value: object, name: str, where: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise LaunchError(f"{name} is {value!r}, not a whole number", where=where)
+    return value
+
+
+def _boolean(value: object, name: str, where: str) -> bool:
+    if not isinstance(value, bool):
+        raise LaunchError(f"{name} is {value!r}, neither true nor false", where=where)
+    return value
+
+
+def check_standard(value: object, where: str) -> str:
+    """Return the version of C++ that a text names; raises LaunchError for one that is not known."""
+    if value not in STANDARDS:
+        raise LaunchError(
+            f"std {str(value)[:40]!r} is no version of C++", where=where, cure=f"Known: {', '.join(STANDARDS)}."
+        )
+    return str(value)
+
+
+def _seed(value: object, where: str) -> int:
+    seed = _whole_number(value, "seed", where)
+    if seed < 0:
+        raise LaunchError(f"seed is {seed}, below zero", where=where)
+    return seed
+
+
+def check_geometry(grid: Extent, block: Extent, where: str) -> None:
+    """Raise LaunchError for a grid or a block that no CUDA GPU can run."""
+    _check_extent("grid", grid, MAX_GRID, where)
+    _check_extent("block", block, MAX_BLOCK, where)
+    threads = math.prod(block)
+    if threads > MAX_THREADS_PER_BLOCK:
+        raise LaunchError(
+            f"block {list(block)} has {threads} threads, over the {MAX_THREADS_PER_BLOCK} that a block of any CUDA GPU"
+            " can hold",
+            where=where,
+            cure="Make the block smaller.",
+        )
+
+
+def _check_extent(name: str, extent: Extent, limit: Extent, where: str) -> None:
+    for axis, size, most in zip("xyz", extent, limit, strict=True):
+        if not 1 <= size <= most:
+            raise LaunchError(
+                f"{name} {list(extent)} has {axis} = {size}, outside 1 to {most}",
+                where=where,
+                cure=f"Choose a {name} that a CUDA GPU can run.",
+            )
+
+
+def _refuse_unknown(table: Mapping[str, Any], known: set[str], where: str) -> None:
+    unknown = sorted(set(table) - known)
+    if unknown:
+        raise LaunchError(f"unknown key {unknown[0]!r}", where=where, cure=f"Known: {', '.join(sorted(known))}.")
+
+
+def _inline_table(values: Iterable[Argument]) -> str:
+    return "{ " + ", ".join(f"{_quote(each.name)} = {_toml_value(each.value)}" for each in values) + " }"
+
+
+def _quote(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _toml_value(value: Value) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return repr(value) if isinstance(value, int | float) else _quote(str(value))
+
+
+# Which launch a tuner's configuration is of: its parameters are what the source was compiled with.
+#
+# Kernel Tuner and KTT define each parameter as a macro; ``block_size_x``, ``_y`` and ``_z`` are Kernel Tuner's names
+# for the sizes of the block. Fails when: a parameter acts by something else than a macro, such as a compiler option.
+
+
+#: Kernel Tuner's default names.
+BLOCK_PARAMETERS = ("block_size_x", "block_size_y", "block_size_z")
+
+Settings = tuple[tuple[str, str], ...]
+"""tuning parameters with their values as texts"""
+
+
+def is_tuned_so(launch: Launch, settings: Settings) -> bool:
+    """Return whether a launch has each of these parameters, among its defines or as a size of its block.
+
+    >>> from pathlib import Path
+    >>> launch = Launch(Path("k.cu"), "k", (8, 1, 1), (64, 1, 1), defines=(("TILE", "4"),))
+    >>> [is_tuned_so(launch, (("block_size_x", x), ("TILE", t))) for x, t in (("64", "4"), ("32", "4"), ("64", "8"))]
+    [True, False, False]
+    >>> is_tuned_so(launch, (("TILE", "4"), ("unroll", "2")))
+    False
+    """
+    sizes = dict(zip(BLOCK_PARAMETERS, map(str, launch.block), strict=True))
+    defines = dict(launch.defines)
+    return all(
+        any(name in known for known in (sizes, defines))
+        and all(_is_same(known[name], value) for known in (sizes, defines) if name in known)
+        for name, value in settings
+    )
+
+
+def _is_same(one: str, other: str) -> bool:
+    """Return whether two values are the same text or the same number."""
+    if one == other:
+        return True
+    try:
+        return float(one) == float(other)
+    except ValueError:
+        return False
+
+
+# Values of a launch file that its user still has to decide: ``kerncast init`` writes a question mark for them.
+
+
+_UNDECIDED = re.compile(r"\s*\?\s*\Z|.*\[[^\]]*\?[^\]]*\]|\s*bytes\(\s*\?|[^(]*<[^>]*\?", re.DOTALL)
+_COMMENT = re.compile(r'#\s*([^"]*)\Z')
+_LAUNCH = re.compile(r"\s*\[\[\s*launch\s*\]\]")
+
+
+@dataclass(frozen=True, slots=True)
+class _Undecided:
+    launch: int
+    key: str
+
+
+def refuse_undecided(rows: Sequence[Mapping[str, Any]], file: Path) -> None:
+    """Raise LaunchError with every value of a launch file that is a question mark, and where it stands."""
+    found = [each for index, row in enumerate(rows) for each in _undecided(index, row)]
+    if not found:
+        return
+    lines = file.read_text(encoding="utf-8").splitlines()
+    what = "; ".join(_described(each, rows[each.launch], lines) for each in found)
+    number = "1 value is" if len(found) == 1 else f"{len(found)} values are"
+    raise LaunchError(f"{number} not decided: {what}", where=str(file), cure='Write a value in the place of each "?".')
+
+
+def _undecided(index: int, row: Mapping[str, Any]) -> Iterator[_Undecided]:
+    for key, value in row.items():
+        if isinstance(value, dict):
+            yield from (_Undecided(index, name) for name, each in value.items() if _is_undecided(each))
+        elif any(map(_is_undecided, value if isinstance(value, list) else [value])):
+            yield _Undecided(index, key)
+
+
+def _is_undecided(value: object) -> bool:
+    return isinstance(value, str) and _UNDECIDED.match(value) is not None
+
+
+def _described(found: _Undecided, row: Mapping[str, Any], lines: Sequence[str]) -> str:
+    kernel = row.get("kernel")
+    name = f"launch {found.launch}" + (f" ({kernel})" if isinstance(kernel, str) else "")
+    line = _line(found, lines)
+    if line is None:
+        return f"{name} {found.key}"
+    comment = _COMMENT.search(lines[line])
+    words = comment[1].strip().removeprefix("decide: ") if comment else ""
+    return f"{name} {found.key}, line {line + 1}" + (f" ({words})" if words else "")
+
+
+def _line(found: _Undecided, lines: Sequence[str]) -> int | None:
+    """Return which line gives a key of a launch an undecided value."""
+    launch = -1
+    key = re.compile(r'(?:^|[\s{,])"?' + re.escape(found.key) + r'"?\s*=')
+    for number, line in enumerate(lines):
+        launch += _LAUNCH.match(line) is not None
+        if launch == found.launch and "?" in line and key.search(line):
+            return number
+    return None

@@ -1,0 +1,178 @@
+"""Control flow of machine code: basic blocks, where control goes from each, and which routines they call."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+from kerncast.machine.listing import MachineInstruction, MachineRoutine
+from kerncast.machine.ptx_counts import UnmatchedError
+from kerncast.ptx.cfg import LoopNest, dominators, find_loops
+from kerncast.ptx.module import TYPE_BITS, Instruction, Vector
+
+# Which machine instructions do exactly what one PTX instruction does, so that they count its executions.
+#
+# Address arithmetic is merged, moved and shared among the copies of a loop; memory accesses, barriers and floating-
+# point arithmetic are not: as often as the PTX does them, the machine code does.
+
+
+_LOADS, _STORES, _ATOMICS = {"ld", "ldu"}, {"st"}, {"atom", "red"}
+_ACCESSES = {
+    "LDG": _LOADS, "LD": _LOADS, "LDS": _LOADS, "LDL": _LOADS,
+    "STG": _STORES, "ST": _STORES, "STS": _STORES, "STL": _STORES,
+}  # fmt: skip
+_OTHERS = {
+    "ATOM": _ATOMICS, "ATOMG": _ATOMICS, "ATOMS": _ATOMICS, "RED": _ATOMICS, "REDG": _ATOMICS,
+    "BAR": {"bar", "barrier"}, "SHFL": {"shfl"}, "MUFU": {"ex2", "lg2", "sin", "cos"},
+}  # fmt: skip
+#: By the first letter of FADD, DADD and the like; packed halves are left out, as they also load constants.
+_FLOATS = {"F": "f32", "D": "f64"}
+_ARITHMETIC = {"FMA": {"fma", "mad"}, "ADD": {"add", "sub"}, "MUL": {"mul"}}
+_WIDE = {"64": 64, "128": 128, "U8": 8, "S8": 8, "U16": 16, "S16": 16}
+_WORD = 32
+
+#: Their places say little of the place in the PTX that they stand for: control, constants, special registers.
+_FLOATING = frozenset({
+    "BSYNC", "BSSY", "BREAK", "BMOV", "NOP", "WARPSYNC", "YIELD", "BRA", "EXIT", "RET", "CALL", "DEPBAR",
+    "MOV", "LDC", "S2R", "CS2R", "PLOP3", "P2R", "R2P",
+})  # fmt: skip
+
+
+def is_anchor(machine: MachineInstruction, ptx: Instruction) -> bool:
+    """Return whether a machine instruction is executed once for each execution of a PTX instruction."""
+    opcode = machine.opcode
+    if opcode in _ACCESSES:
+        return ptx.root in _ACCESSES[opcode] and _bits(machine) == _access_bits(ptx)
+    if opcode in _OTHERS:
+        return ptx.root in _OTHERS[opcode]
+    return ptx.root in _ARITHMETIC.get(opcode[1:], ()) and ptx.type == _FLOATS.get(opcode[0])
+
+
+def stays_in_place(machine: MachineInstruction) -> bool:
+    """Return whether an instruction is likely to run as often as its line; uniform ones are moved out of loops."""
+    return machine.opcode not in _FLOATING and not machine.opcode.startswith("U")
+
+
+def _bits(machine: MachineInstruction) -> int:
+    return next((_WIDE[m] for m in machine.modifiers if m in _WIDE), _WORD)
+
+
+def _access_bits(ptx: Instruction) -> int:
+    data = next((o for o in ptx.operands if isinstance(o, Vector)), None)
+    return TYPE_BITS.get(ptx.type, 0) * (len(data.elements) if data else 1)
+
+
+_JUMPS = {"BRA", "BRX", "JMP", "JMX", "BRXU", "JMXU"}
+_LEAVES = {"EXIT", "RET", "KILL"}
+_CALLS = {"CALL", "JCAL"}
+#: A branch whose condition is an operand (UP0 of ``BRA.U UP0``, UR4 of ``BRA.DIV ~UR4``) instead of a guard.
+_CONDITION = re.compile(r"!?U?P\d|~")
+#: Routines that the compiler adds, such as those for division; others are functions of the user's.
+_COMPILERS_OWN = re.compile(r"\$__internal|__cuda_sm")
+
+
+@dataclass(frozen=True, slots=True)
+class MachineBlock:
+    """Instructions [start, stop) that run one after the other."""
+
+    start: int
+    stop: int
+    successors: tuple[int, ...]
+    """of a branch the targets come first, then the fall-through; ``len(blocks)`` is the exit"""
+    calls: int | None
+    """block at which the routine starts that the last instruction calls"""
+    called: str
+    """name of that routine; empty without a call"""
+
+
+@dataclass(frozen=True)  # no slots: what is derived from the edges is computed once and kept
+class MachineGraph:
+    """Blocks in the order of the code; block 0 is the entry."""
+
+    code: tuple[MachineInstruction, ...]
+    blocks: tuple[MachineBlock, ...]
+
+    @property
+    def exit(self) -> int:
+        """Index of the virtual block where every thread ends."""
+        return len(self.blocks)
+
+    @cached_property
+    def successors(self) -> tuple[tuple[int, ...], ...]:
+        """The edges, per block."""
+        return tuple(block.successors for block in self.blocks)
+
+    @cached_property
+    def loops(self) -> LoopNest:
+        """Natural loops of the kernel and of the functions that it calls."""
+        graph = [block.successors if block.calls is None else (block.calls, *block.successors) for block in self.blocks]
+        return find_loops(graph, dominators(graph))
+
+    @cached_property
+    def main(self) -> frozenset[int]:
+        """Blocks of the kernel and of the user's functions that it calls."""
+        return frozenset(self._reached(lambda name: _COMPILERS_OWN.search(name) is None))
+
+    @cached_property
+    def called(self) -> frozenset[int]:
+        """Blocks of the compiler's routines that the kernel calls."""
+        return frozenset(self._reached(lambda _name: True) - self.main)
+
+    def _reached(self, follows: Callable[[str], bool]) -> set[int]:
+        """Return the blocks that the entry reaches, through calls of routines whose names are followed too."""
+        found: set[int] = set()
+        waiting = [0]
+        while waiting:
+            number = waiting.pop()
+            if number < self.exit and number not in found:
+                found.add(number)
+                block = self.blocks[number]
+                waiting += block.successors
+                if block.calls is not None and follows(block.called):
+                    waiting.append(block.calls)
+        return found
+
+
+def machine_graph(routine: MachineRoutine) -> MachineGraph:
+    """Return the control flow of a routine; raises UnmatchedError where control goes to an unknown place."""
+    code, labels = routine.instructions, dict(routine.labels)
+    unknown = {target for ins in code if ins.opcode in _JUMPS | _CALLS for target in ins.targets} - labels.keys()
+    if unknown or not code or any(ins.opcode in _CALLS and not ins.targets for ins in code):
+        raise UnmatchedError
+    ends = {number + 1 for number, ins in enumerate(code) if _ends_block(ins)}
+    bounds = [*sorted(b for b in {0, *labels.values()} | ends if b < len(code)), len(code)]
+    block_at = {start: number for number, start in enumerate(bounds)}
+    blocks = []
+    for number in range(len(bounds) - 1):
+        last = code[bounds[number + 1] - 1]
+        called = next((t for t in last.targets if _is_routine(last, t)), "")
+        blocks.append(
+            MachineBlock(
+                bounds[number],
+                bounds[number + 1],
+                _successors(last, number, {name: block_at[at] for name, at in labels.items()}, len(bounds) - 1),
+                block_at[labels[called]] if called in labels else None,
+                called,
+            )
+        )
+    return MachineGraph(code, tuple(blocks))
+
+
+def _ends_block(ins: MachineInstruction) -> bool:
+    return ins.opcode in _JUMPS | _LEAVES | _CALLS
+
+
+def _is_routine(ins: MachineInstruction, target: str) -> bool:
+    return ins.opcode in _CALLS and not target.startswith(".L_")
+
+
+def _successors(last: MachineInstruction, number: int, block_of: dict[str, int], leave: int) -> tuple[int, ...]:
+    if not _ends_block(last):
+        return (number + 1,)
+    if last.opcode in _CALLS and any(_is_routine(last, target) for target in last.targets):
+        return (number + 1,)
+    conditional = bool(last.guard) or _CONDITION.match(last.operands) is not None
+    after = (number + 1,) if conditional else ()
+    if last.opcode in _LEAVES:
+        return (leave, *after)
+    return (*dict.fromkeys(block_of[target] for target in last.targets if target in block_of), *after)

@@ -1,0 +1,75 @@
+"""The class and the pipe of machine instructions, from ``data/instructions/machine_opcodes.csv``."""
+
+import csv
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import kerncast
+
+# NOUN Step: one machine instruction, and how often it runs with a basic block of the PTX.
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Executions of one machine instruction, as multiples of those of one PTX basic block."""
+
+    opcode: str
+    work: str
+    """Nsight Compute's class"""
+    pipe: str
+    block: int
+    """of the PTX: the instruction runs with its warps and threads"""
+    times: float
+    """executions for each execution of the block"""
+    on: float
+    """share of the threads whose predicate holds, 0 to 1"""
+
+
+_FILE = Path(kerncast.__path__[0]) / "data" / "instructions" / "machine_opcodes.csv"
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What an opcode does, and where."""
+
+    work: str
+    """Nsight Compute's class"""
+    pipe: str
+
+
+#: An opcode that the table lacks: newer than it.
+UNKNOWN = Kind("misc", "none")
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    modifier: str
+    """empty: any"""
+    since: int
+    """first architecture, such as 86"""
+    kind: Kind
+
+
+def kind_of(opcode: str, modifiers: tuple[str, ...], architecture: int) -> Kind:
+    """Return the class and the pipe of an instruction: of the newest row that fits, one with its modifier first.
+
+    >>> kind_of("HFMA2", (), 80).pipe, kind_of("HFMA2", (), 89).pipe
+    ('fp16', 'fma')
+    """
+    fitting = [
+        row
+        for row in _table().get(opcode, ())
+        if row.since <= architecture and (not row.modifier or row.modifier in modifiers)
+    ]
+    return max(fitting, key=lambda row: (bool(row.modifier), row.since)).kind if fitting else UNKNOWN
+
+
+@cache
+def _table() -> dict[str, list[_Row]]:
+    rows: dict[str, list[_Row]] = {}
+    with _FILE.open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            one = _Row(row["modifier"], int(row["from"] or 0), Kind(row["work"], row["pipe"]))
+            rows.setdefault(row["opcode"], []).append(one)
+    return rows

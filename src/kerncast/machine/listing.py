@@ -1,0 +1,168 @@
+"""Machine code to text, by NVIDIA's disassembler from a wheel: no driver and no toolkit is needed.
+
+The wheel nvidia-cuda-nvdisasm is optional (extra ``sass``) and knows sm_75 and newer. It runs as a child process with
+a limit on time: the machine code comes from a user's source.
+"""
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+
+from kerncast.compile.headers import package_folders
+
+# The text that nvdisasm prints to machine instructions, each with the line of the PTX that it comes from.
+#
+# ``nvdisasm -c -gp`` writes ``//## File ".nv_debug_ptx_txt", line N`` before the instructions of line N, labels on
+# lines of their own, and one instruction per line behind its address in a comment. Source: CUDA Binary Utilities
+# 12.9, section 4 (nvdisasm); the line comments are seen in its output and are not documented.
+
+
+_SECTION = re.compile(r"\.text\.(\S+):")
+_PTX_LINE = re.compile(r'//## File "\.nv_debug_ptx_txt(?:\.\d+)?", line (\d+)')
+_LABEL = re.compile(r"(\.L_\w+|\$\S+):")
+_INSTRUCTION = re.compile(
+    r"/\*[0-9a-f]{4,}\*/\s+(?:@(!?)(U?P\w+)\s+)?([A-Z][A-Z0-9]*)((?:\.[A-Za-z0-9_]+)*)\s*([^;]*);?"
+)
+_TARGET = re.compile(r"(\.L_\w+)|`\(([^)]+)\)")
+
+
+@dataclass(frozen=True, slots=True)
+class MachineInstruction:
+    """One machine instruction."""
+
+    opcode: str
+    """before the first dot, such as LDS"""
+    modifiers: tuple[str, ...]
+    """such as (U, 128)"""
+    guard: str
+    """predicate that must hold, such as P0 or !P0; empty where there is none"""
+    line: int
+    """of the PTX text, from 1; 0 where the disassembler names none"""
+    targets: tuple[str, ...]
+    """labels that the operands name"""
+    operands: str
+    """as printed"""
+
+
+@dataclass(frozen=True, slots=True)
+class MachineRoutine:
+    """The code of one section: a kernel, with the routines of the compiler behind it."""
+
+    name: str
+    instructions: tuple[MachineInstruction, ...]
+    labels: Mapping[str, int] = field(hash=False)
+    """number of the instruction that each label stands before; one past the last at the end"""
+
+
+def parse_listing(text: str) -> dict[str, MachineRoutine]:
+    r"""Return the routines of a listing by their mangled names; lines of another form are passed over.
+
+    >>> text = '.text.k:\n//## File ".nv_debug_ptx_txt", line 9\n/*0010*/ @!P0 LDS.U.128 R4, [R2] ;'
+    >>> parse_listing(text)["k"].instructions[0]
+    MachineInstruction(opcode='LDS', modifiers=('U', '128'), guard='!P0', line=9, targets=(), operands='R4, [R2]')
+    """
+    found: dict[str, tuple[list[MachineInstruction], dict[str, int]]] = {}
+    code: list[MachineInstruction] | None = None
+    labels: dict[str, int] = {}
+    line = 0
+    for row in map(str.strip, text.splitlines()):
+        if section := _SECTION.fullmatch(row):
+            code, labels = found.setdefault(section[1], ([], {}))
+            line = 0
+        elif code is None:
+            continue
+        elif row.startswith(".section"):
+            code = None
+        elif place := _PTX_LINE.match(row):
+            line = int(place[1])
+        elif label := _LABEL.fullmatch(row):
+            labels[label[1]] = len(code)
+        elif ins := _INSTRUCTION.match(row):
+            code.append(_instruction(ins, line))
+    return {name: MachineRoutine(name, tuple(code), labels) for name, (code, labels) in found.items()}
+
+
+def _instruction(match: re.Match[str], line: int) -> MachineInstruction:
+    negation, guard, opcode, modifiers, operands = match.groups()
+    targets = tuple(a or b for a, b in _TARGET.findall(operands)) if "`(" in operands or ".L_" in operands else ()
+    always = guard in {None, "PT", "UPT"}
+    return MachineInstruction(
+        opcode, tuple(modifiers.split(".")[1:]), "" if always else negation + guard, line, targets, operands.strip()
+    )
+
+
+WHEEL = "nvidia-cuda-nvdisasm"
+#: The wheel refuses older machine code ("deprecated").
+_FIRST_ARCHITECTURE = 75
+_SECONDS = 30.0
+#: The largest program of the suite has 0.1 MiB; a listing is about 20 times as long.
+_MOST_BYTES = 8 * 2**20
+_MOST_TEXT = 256 * 2**20
+_LONGEST_REASON = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Disassembly:
+    """The routines of one cubin, or why there are none."""
+
+    routines: Mapping[str, MachineRoutine] = field(default_factory=dict)
+    """by mangled name"""
+    problem: str = ""
+    """empty where it succeeded"""
+
+
+def disassembler() -> Path | None:
+    """Return the path of nvdisasm, or None where its wheel is not installed."""
+    name = "nvdisasm.exe" if sys.platform == "win32" else "nvdisasm"
+    paths = (folder / "bin" / name for folder in package_folders("nvidia.cu13"))
+    return next((path for path in paths if path.is_file()), None)
+
+
+@lru_cache(maxsize=32)
+def disassemble(cubin: bytes, architecture: str) -> Disassembly:
+    """Return the machine code of a cubin; what goes wrong is in the reply, as an estimate can take its place."""
+    program = disassembler()
+    number = int("".join(filter(str.isdigit, architecture)) or 0)
+    if program is None:
+        return Disassembly(problem=f"{WHEEL} is not installed")
+    if number < _FIRST_ARCHITECTURE:
+        return Disassembly(problem=f"there is no disassembler for {architecture}")
+    if not 0 < len(cubin) <= _MOST_BYTES:
+        return Disassembly(problem=f"{len(cubin)} bytes of machine code are none, or too many")
+    try:
+        routines = parse_listing(_listing(program, cubin))
+    except subprocess.TimeoutExpired:
+        return Disassembly(problem=f"the disassembler did not end within {_SECONDS:g} s")
+    except (OSError, subprocess.CalledProcessError) as error:
+        said = getattr(error, "stderr", None) or str(error)
+        return Disassembly(problem=f"the disassembler failed: {said.strip()[:_LONGEST_REASON]}")
+    return Disassembly(routines) if routines else Disassembly(problem="the disassembler's output holds no code")
+
+
+def _listing(program: Path, cubin: bytes) -> str:
+    """Run nvdisasm on a file of its own; ``-gp`` asks for the lines of the PTX."""
+    with tempfile.TemporaryDirectory(prefix="kerncast-") as folder:
+        code, text = Path(folder) / "code.cubin", Path(folder) / "listing"
+        code.write_bytes(cubin)
+        with text.open("wb") as out:
+            subprocess.run(  # noqa: S603  the program of a wheel, on a file of ours
+                [str(program), "-c", "-gp", str(code)],
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.PIPE,
+                timeout=_SECONDS,
+                check=True,
+                text=True,
+                errors="replace",
+                env={
+                    name: value for name, value in os.environ.items() if name in {"SYSTEMROOT", "TEMP", "TMP", "TMPDIR"}
+                },
+            )
+        with text.open(encoding="utf-8", errors="replace") as listing:
+            return listing.read(_MOST_TEXT)

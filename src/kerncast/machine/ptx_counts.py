@@ -1,0 +1,150 @@
+"""How often each line of a kernel's PTX ran, for machine instructions that come from it."""
+
+import re
+from collections import defaultdict
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+from kerncast.ptx import inline_calls, parse_ptx
+from kerncast.ptx.cfg import ControlFlowGraph
+from kerncast.ptx.module import Instruction
+from kerncast.traces.trace import Trace
+
+# Which lines of a PTX text an executed function's instructions stand on.
+#
+# The parser keeps the place in the user's source, not that in the PTX. A copy of the text in which every statement
+# gets a ``.loc`` with the number of its own line is therefore parsed a second time, with its calls inlined as before.
+
+
+_LOC = re.compile(r"\s*\.loc\b.*")
+#: What an instruction or its guard begins with; directives, labels, braces and the rest of a long statement do not.
+_STATEMENT = re.compile(r"\s*(?:@|[a-z])")
+_ENDS = (";", "{", "}", ":")
+_FILE = "1"
+
+
+@lru_cache(maxsize=32)
+def ptx_lines(ptx: str, mangled: str) -> tuple[int, ...]:
+    """Return the line of the PTX text, from 1, of each instruction of a kernel with its calls inlined."""
+    function = inline_calls(parse_ptx(_with_own_lines(ptx)), mangled)
+    return tuple(ins.location.line if ins.location else 0 for ins in function.instructions)
+
+
+def instructions_on(lines: tuple[int, ...]) -> dict[int, list[int]]:
+    """Return the numbers of the instructions on each line; a call that is inlined twice repeats its lines."""
+    found: dict[int, list[int]] = defaultdict(list)
+    for number, line in enumerate(lines):
+        found[line].append(number)
+    return dict(found)
+
+
+def _with_own_lines(ptx: str) -> str:
+    """Return the text with a ``.loc`` before each statement, which names the statement's line."""
+    rows = []
+    depth, before = 0, ";"
+    for number, row in enumerate(ptx.split("\n"), start=1):
+        text = row.split("//")[0].strip()
+        if _LOC.match(row):
+            continue
+        if depth and before.endswith(_ENDS) and _STATEMENT.match(row):
+            rows.append(f".loc {_FILE} {number} 0")
+        rows.append(row)
+        depth += text.count("{") - text.count("}")
+        before = text or before
+    return "\n".join(rows)
+
+
+Floats = npt.NDArray[np.float64]
+
+
+#: The time to solve for the edges grows with the third power: 600 basic blocks take a second.
+_MOST_BLOCKS = 600
+
+
+class UnmatchedError(Exception):
+    """Machine code, PTX and trace do not belong together, or the code is not understood."""
+
+
+@dataclass(frozen=True)  # no slots: what is derived from the counts is computed once and kept
+class PtxCounts:
+    """Executions per thread of the executed blocks of threads, by PTX instruction, basic block and line."""
+
+    code: tuple[Instruction, ...]
+    cfg: ControlFlowGraph
+    lines: tuple[int, ...]
+    """line of each instruction"""
+    threads: Floats
+    """[instructions] guards applied"""
+    block_threads: Floats
+    """[basic blocks]"""
+
+    @cached_property
+    def block_of(self) -> list[int]:
+        """Basic block of each instruction."""
+        return [number for number, block in enumerate(self.cfg.blocks) for _ in range(block.start, block.stop)]
+
+    @cached_property
+    def on_line(self) -> dict[int, list[int]]:
+        """Instructions on each line."""
+        return instructions_on(self.lines)
+
+    @cached_property
+    def work(self) -> float:
+        """PTX instructions per thread."""
+        return float(sum(n * (b.stop - b.start) for n, b in zip(self.block_threads, self.cfg.blocks, strict=True)))
+
+    def count(self, line: int) -> float:
+        """Return how often a line was executed."""
+        return float(sum(self.threads[number] for number in self.on_line[line]))
+
+    def first(self, line: int) -> Instruction:
+        """Return the instruction on a line; those on it differ only in the names of registers."""
+        return self.code[self.on_line[line][0]]
+
+    def block(self, line: int) -> int:
+        """Return the basic block of a line, the first where a call was inlined twice."""
+        return self.block_of[self.on_line[line][0]]
+
+    def loop(self, line: int) -> int | None:
+        """Return the number of the innermost loop around a line."""
+        return self.cfg.loops.innermost[self.block(line)]
+
+    @cached_property
+    def edges(self) -> dict[tuple[int, int], float]:
+        """How many threads went from a block to another, per edge.
+
+        What enters a block is what it executes, and so is what leaves it: the least-squares solution is exact where
+        the counts of the blocks decide the edges, as they do in structured control flow.
+        """
+        pairs = [(a, b) for a, block in enumerate(self.cfg.blocks) for b in dict.fromkeys(block.successors)]
+        blocks = len(self.cfg.blocks)
+        if blocks > _MOST_BLOCKS:
+            raise UnmatchedError
+        matrix = np.zeros((2 * blocks, len(pairs)))
+        for column, (a, b) in enumerate(pairs):
+            matrix[a, column] = 1.0
+            if b < blocks:
+                matrix[blocks + b, column] = 1.0
+        entering = self.block_threads.copy()
+        entering[0] -= 1.0
+        flows = np.linalg.lstsq(matrix, np.concatenate([self.block_threads, entering]), rcond=None)[0]
+        return dict(zip(pairs, flows.tolist(), strict=True))
+
+    def entries(self, loop: int) -> float:
+        """Return how often a loop was entered from outside."""
+        one = self.cfg.loops.loops[loop]
+        return max(0.0, sum(n for (a, b), n in self.edges.items() if b == one.header and a not in one.body))
+
+
+def count_lines(trace: Trace, ptx: str, mangled: str) -> PtxCounts:
+    """Return how often the lines of a kernel ran in the executed blocks of threads."""
+    threads = trace.thread_executions.sum(axis=0).astype(np.float64)
+    block_threads = trace.counts.block_threads.sum(axis=0).astype(np.float64)
+    started = max(1.0, float(block_threads[0]))
+    lines = ptx_lines(ptx, mangled)
+    if len(lines) != len(threads):
+        raise UnmatchedError
+    return PtxCounts(trace.function.instructions, trace.cfg, lines, threads / started, block_threads / started)

@@ -1,0 +1,1 @@
+"""NOUN Measurement, PartitionTimes, FeatureTable: what was timed, and where."""

@@ -1,0 +1,38 @@
+"""A profile as metrics: Nsight Compute's names where it has the counter, names of our own where it has none."""
+
+from collections.abc import Iterator
+
+from kerncast.gpu.gpu import GPU
+from kerncast.metrics.execution import (
+    execution_metrics,
+    launch_metrics,
+    machine_metrics,
+    sampling_metrics,
+    warp_metrics,
+)
+from kerncast.metrics.memory import cache_metrics, memory_metrics
+from kerncast.metrics.vocabulary import Metric, place_of, word
+from kerncast.profiles.kernel_profile import KernelProfile
+
+__all__ = ["Metric", "metrics_of"]
+
+
+def metrics_of(profile: KernelProfile, gpu: GPU | None = None) -> tuple[Metric, ...]:
+    """Return every metric that is known, in the order of the vocabulary; without a GPU those that none changes."""
+    found = [each for each in _all(profile, gpu) if gpu is not None or not word(each.name).needs_gpu]
+    return tuple(sorted(found, key=lambda each: place_of(each.name)))
+
+
+def _all(profile: KernelProfile, gpu: GPU | None) -> Iterator[Metric]:
+    yield from launch_metrics(profile, gpu)
+    if profile.machine is not None:
+        yield from machine_metrics(profile.machine)
+    yield from execution_metrics(profile)
+    if profile.mix is not None:  # what was not executed has no accesses, which does not mean that it makes none
+        yield from memory_metrics(profile)
+    if profile.caches is not None:
+        yield from cache_metrics(profile, profile.caches)
+    if profile.warp_states is not None and gpu is not None:
+        yield from warp_metrics(profile.warp_states, gpu)
+    if profile.sampling is not None:
+        yield from sampling_metrics(profile.sampling)

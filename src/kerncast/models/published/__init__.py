@@ -1,0 +1,1 @@
+"""Models that others have published, a file each."""

@@ -1,0 +1,1 @@
+"""Models that carry a measured run over to another GPU."""

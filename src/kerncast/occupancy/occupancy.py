@@ -1,0 +1,277 @@
+"""Whether a GPU can run a launch at all: what its kernel declares, and what a block may take of an SM."""
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+
+from kerncast.errors import LaunchError, Refusal
+from kerncast.gpu.architecture import WARP_SIZE, Architecture
+from kerncast.gpu.carveout import granted_bytes
+from kerncast.gpu.gpu import GPU
+from kerncast.launch.launch import Extent, Launch
+from kerncast.profiles.kernel_profile import KernelProfile, Resources
+from kerncast.remembered import remembered
+
+# How many blocks of a kernel an SM holds at once: exact, and equal to NVIDIA's own calculator.
+#
+# Source: CUDA C++ Programming Guide, technical specifications. The rounding is that of cuda_occupancy.h, which
+# ``tests/unit/test_occupancy_header.py`` executes beside this. Two differences are on purpose: 63 registers per
+# thread on compute capability 3.0 and 255 from 7.0 on, where the header lets 255 and 256 pass. Partitioned global
+# caching (5.2 to 6.2, off by default) is taken to be off.
+
+
+class Limiter(StrEnum):
+    """What keeps one more block from an SM."""
+
+    WARPS = "warps"
+    REGISTERS = "registers"
+    SHARED_MEMORY = "shared_memory"
+    BLOCKS = "blocks"
+    BARRIERS = "barriers"
+    NONE_FITS = "none-fits"
+    """not even one block can run"""
+
+
+@dataclass(frozen=True, slots=True)
+class BlockRequest:
+    """What one block of a kernel asks of an SM."""
+
+    threads: int
+    registers_per_thread: int
+    static_shared_bytes: int = 0
+    """as the source declares it, without what the system reserves"""
+    dynamic_shared_bytes: int = 0
+    """as the launch asks; the kernel is taken to have opted in to it"""
+    barriers: int = 1
+
+    def __post_init__(self) -> None:
+        for name in self.__slots__:
+            least = 1 if name == "threads" else 0
+            if getattr(self, name) < least:
+                raise LaunchError(f"{name} is {getattr(self, name)}", cure=f"Give at least {least}.")
+
+    @property
+    def warps(self) -> int:
+        """Number of warps; the last may be partly empty."""
+        return _divide_up(self.threads, WARP_SIZE)
+
+    @property
+    def shared_bytes(self) -> int:
+        """Static and dynamic shared memory."""
+        return self.static_shared_bytes + self.dynamic_shared_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """How many blocks one resource of an SM suffices for."""
+
+    limiter: Limiter
+    blocks: int | None
+    """None when the block does not use the resource"""
+
+
+@dataclass(frozen=True, slots=True)
+class Occupancy:
+    """How many blocks and warps are resident on one SM, and what limits them."""
+
+    blocks_per_sm: int
+    warps_per_sm: int
+    fraction: float
+    """resident warps over the most that the SM can hold, 0 to 1"""
+    limiter: Limiter
+    limits: tuple[Limit, ...]
+    """one per resource; the first of the smallest decides"""
+
+    def limit(self, limiter: Limiter) -> int | None:
+        """Return how many blocks one resource suffices for; None when it does not limit."""
+        return next((limit.blocks for limit in self.limits if limit.limiter is limiter), None)
+
+
+@remembered(256)
+def occupancy(request: BlockRequest, architecture: Architecture, preferred_bytes: int | None = None) -> Occupancy:
+    """Return how many blocks of this kind are resident on one SM.
+
+    ``preferred_bytes`` is the carve-out that the program wishes for (``carveout.preferred_bytes``), None without one.
+
+    256 threads of 40 registers on 7.0: 40 x 32 = 1280 registers per warp, 65536 / 4 / 1280 = 12 warps in each
+    of 4 sub-partitions, 48 warps, 6 blocks of 8 warps:
+
+    >>> from kerncast.gpu.gpu import load_gpu
+    >>> found = occupancy(BlockRequest(256, 40), load_gpu("titan-v").architecture)
+    >>> found.blocks_per_sm, found.fraction, found.limiter.value
+    (6, 0.75, 'registers')
+    """
+    limits = (
+        Limit(Limiter.WARPS, _warps_limit(request, architecture)),
+        Limit(Limiter.REGISTERS, _registers_limit(request, architecture)),
+        Limit(Limiter.SHARED_MEMORY, _shared_limit(request, architecture, preferred_bytes)),
+        Limit(Limiter.BLOCKS, architecture.max_blocks_per_sm),
+        Limit(Limiter.BARRIERS, _barriers_limit(request, architecture)),
+    )
+    blocks, limiter = min(
+        ((limit.blocks, limit.limiter) for limit in limits if limit.blocks is not None),
+        key=lambda pair: pair[0],
+    )
+    warps = blocks * request.warps
+    return Occupancy(
+        blocks_per_sm=blocks,
+        warps_per_sm=warps,
+        fraction=warps / architecture.max_warps_per_sm,
+        limiter=limiter if blocks else Limiter.NONE_FITS,
+        limits=limits,
+    )
+
+
+def block_request(threads: int, resources: Resources, shared_bytes: int) -> BlockRequest:
+    """Return what one block of a compiled kernel asks of an SM; ``shared_bytes`` is the dynamic part."""
+    return BlockRequest(
+        threads=threads,
+        registers_per_thread=resources.registers_per_thread,
+        static_shared_bytes=resources.static_shared_bytes,
+        dynamic_shared_bytes=shared_bytes,
+        barriers=resources.barriers or 0,
+    )
+
+
+@remembered(8)
+def block_request_of(found: KernelProfile) -> BlockRequest | None:
+    """Return what one block asks of an SM, or None where the kernel's resources are unknown."""
+    if found.resources is None:
+        return None
+    return block_request(math.prod(found.block), found.resources, found.shared_bytes)
+
+
+def allocated_shared_bytes(request: BlockRequest, a: Architecture) -> int:
+    """Return the shared memory that one block takes of an SM: with what the system reserves, rounded up."""
+    return _round_up(request.shared_bytes + a.reserved_shared_bytes_per_block, a.shared_allocation_bytes)
+
+
+def allocated_registers(request: BlockRequest, a: Architecture) -> int:
+    """Return the registers that one block takes of an SM: those of its warps, each rounded up."""
+    return _registers_per_warp(request, a) * request.warps
+
+
+def why_not(request: BlockRequest, architecture: Architecture) -> str | None:
+    """Return why not even one block can run on this architecture, with numbers; None when one can."""
+    a, r = architecture, request
+    registers = _assumed_registers(r, a)
+    reasons = []
+    if r.threads > a.max_threads_per_block:
+        reasons.append(f"a block has {r.threads} threads, over the {a.max_threads_per_block} allowed")
+    if r.registers_per_thread > a.max_registers_per_thread:
+        reasons.append(
+            f"a thread has {r.registers_per_thread} registers, over the {a.max_registers_per_thread} allowed"
+        )
+    if registers > a.max_registers_per_block:
+        reasons.append(
+            f"{r.threads} threads x {r.registers_per_thread} registers take {registers} registers when"
+            f" rounded up, over the {a.max_registers_per_block} of a block"
+        )
+    if r.shared_bytes > a.shared_bytes_per_block_optin:
+        reasons.append(
+            f"a block has {r.shared_bytes} bytes of shared memory ({r.static_shared_bytes} static,"
+            f" {r.dynamic_shared_bytes} dynamic), over the {a.shared_bytes_per_block_optin} allowed"
+        )
+    if a.barriers_per_sm is not None and r.barriers > a.barriers_per_sm:
+        reasons.append(f"a block has {r.barriers} barriers, over the {a.barriers_per_sm} of an SM")
+    return f"compute capability {a.compute_capability}: {'; '.join(reasons)}" if reasons else None
+
+
+def sm_limits(a: Architecture) -> tuple[object, ...]:
+    """Return all that occupancy asks of an architecture: equal for those on which every block has the same answer."""
+    return (
+        a.max_threads_per_sm, a.max_threads_per_block, a.max_blocks_per_sm, a.barriers_per_sm, a.schedulers_per_sm,
+        a.registers_per_sm, a.max_registers_per_block, a.max_registers_per_thread, a.register_allocation_unit,
+        a.warp_allocation_granularity, a.shared_bytes_per_sm, a.shared_bytes_per_block_optin,
+        a.reserved_shared_bytes_per_block, a.shared_allocation_bytes, a.shared_carveouts_bytes,
+        a.heeds_carveout_percent,
+    )  # fmt: skip
+
+
+def _warps_limit(request: BlockRequest, a: Architecture) -> int:
+    if request.threads > a.max_threads_per_block:
+        return 0
+    return a.max_warps_per_sm // request.warps
+
+
+def _registers_limit(request: BlockRequest, a: Architecture) -> int | None:
+    if request.registers_per_thread > a.max_registers_per_thread:
+        return 0
+    if _assumed_registers(request, a) > a.max_registers_per_block:
+        return 0
+    per_warp = _registers_per_warp(request, a)
+    if per_warp == 0:
+        return None
+    # A warp's registers lie in one sub-partition, so each sub-partition holds whole warps only.
+    warps = a.registers_per_sm // a.schedulers_per_sm // per_warp * a.schedulers_per_sm
+    return warps // request.warps
+
+
+def _registers_per_warp(request: BlockRequest, a: Architecture) -> int:
+    return _round_up(request.registers_per_thread * WARP_SIZE, a.register_allocation_unit)
+
+
+def _assumed_registers(request: BlockRequest, a: Architecture) -> int:
+    """Registers that the hardware's check of one block counts: as if all sub-partitions got equal warps."""
+    return _registers_per_warp(request, a) * _round_up(request.warps, a.warp_allocation_granularity)
+
+
+def _shared_limit(request: BlockRequest, a: Architecture, preferred_bytes: int | None) -> int | None:
+    if request.shared_bytes > a.shared_bytes_per_block_optin:
+        return 0
+    taken = allocated_shared_bytes(request, a)
+    return granted_bytes(a, preferred_bytes, taken) // taken if taken else None
+
+
+def _barriers_limit(request: BlockRequest, a: Architecture) -> int | None:
+    if a.barriers_per_sm is None or request.barriers == 0:
+        return None
+    return a.barriers_per_sm // request.barriers
+
+
+def _divide_up(number: int, divisor: int) -> int:
+    return -(-number // divisor)
+
+
+def _round_up(number: int, unit: int) -> int:
+    return _divide_up(number, unit) * unit
+
+
+def check_can_run(launch: Launch, resources: Resources, gpu: GPU) -> None:
+    """Raise Refusal for a launch that a GPU cannot run, with the limit by name."""
+    request = block_request(launch.threads_per_block, resources, launch.shared_bytes)
+    reason = _undeclared(launch.grid, launch.block, resources) or _why_not(request, resources, gpu)
+    if reason is not None:
+        raise Refusal(f"this launch cannot run on {gpu.name}: {reason}", cure="Change the launch.")
+
+
+def check_fits(found: KernelProfile, gpu: GPU, *, force: bool) -> tuple[str, ...]:
+    """Raise Refusal for a launch that a GPU cannot run; where it is forced, return that as a caveat instead."""
+    request, resources = block_request_of(found), found.resources
+    if request is None or resources is None:
+        return ()
+    reason = _undeclared(found.grid, found.block, resources) or _why_not(request, resources, gpu)
+    if reason is None:
+        return ()
+    if not force:
+        raise Refusal(f"this launch cannot run on {gpu.name}: {reason}", cure="Change the launch, or use --force.")
+    return (f"this launch cannot run on {gpu.name} ({reason}): forced",)
+
+
+def _undeclared(grid: Extent, block: Extent, resources: Resources) -> str | None:
+    """Return why a launch does not fit what the kernel declares of its block and of its cluster."""
+    needed, cluster = resources.required_block, resources.cluster_blocks
+    if needed is not None:
+        # With __block_size__ the grid counts clusters, so that any fits.
+        return None if block == needed else f"the block is {list(block)}, not the {list(needed)} of its __block_size__"
+    if cluster is None or all(size % part == 0 for size, part in zip(grid, cluster, strict=True)):
+        return None
+    return f"the grid {list(grid)} is no multiple of the {list(cluster)} of the kernel's __cluster_dims__"
+
+
+def _why_not(request: BlockRequest, resources: Resources, gpu: GPU) -> str | None:
+    """Return why a GPU cannot run a block, or None where it can."""
+    limit = resources.max_threads_per_block
+    if limit and request.threads > limit:
+        return f"a block has {request.threads} threads, over the {limit} of the kernel's __launch_bounds__"
+    return why_not(request, gpu.architecture)

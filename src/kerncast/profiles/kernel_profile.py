@@ -1,0 +1,527 @@
+"""NOUN KernelRoofline: one kernel on the roofs of one GPU, lowered to ceilings that are the kernel's own."""
+
+from dataclasses import dataclass
+
+from kerncast.gpu.gpu import GPU
+from kerncast.launch.launch import Extent, Settings
+from kerncast.prediction import Timing
+from kerncast.profiles.count import SECTOR_BYTES, Count, Origin
+
+# NOUN FloatMix: how many additions, multiplications and fused multiply-adds a kernel makes, by precision.
+
+
+@dataclass(frozen=True, slots=True)
+class FloatMix:
+    """Floating-point instructions of one precision in the whole launch, one per active thread."""
+
+    bits: int
+    """16, 32 or 64"""
+    additions: Count
+    """subtractions too"""
+    multiplications: Count
+    fused: Count
+    """fused multiply-adds, of two operations each"""
+
+    @property
+    def flops(self) -> Count:
+        """Floating-point operations."""
+        return self.additions + self.multiplications + self.fused.times(2)
+
+    @property
+    def flops_value(self) -> float:
+        """The same without their bounds."""
+        return self.additions.value + self.multiplications.value + 2 * self.fused.value
+
+
+# NOUN MemoryLevels: the bytes that cross each level of one GPU's memory while a kernel runs.
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryLevels:
+    """What a level is asked for, whether it holds it or not: N+ of Van Lanker et al., Euro-Par 2024, equation 10.
+
+    Unknown is None.
+    """
+
+    l1_bytes: Count | None
+    """in whole sectors, of global and local memory; without shared memory"""
+    shared_bytes: Count | None
+    """that threads read and write"""
+    shared_wavefronts: Count | None
+    """cycles of shared memory that these take, bank conflicts included"""
+    l2_bytes: Count | None
+    dram_bytes: Count | None
+
+
+# NOUN SourceRun: one run of a kernel on a GPU that is at hand, timed or profiled; other GPUs are forecast from it.
+
+
+@dataclass(frozen=True, slots=True)
+class SourceRun:
+    """A measured time, and what else a profiler told of the run."""
+
+    gpu: GPU
+    seconds: float
+    timing: Timing
+    """what was timed: a profiler gives the kernel's own duration"""
+    achieved_occupancy: float | None = None
+    """resident warps over the most that an SM holds, 0 to 1, mean over active cycles"""
+    active_threads: float | None = None
+    """per warp instruction, 0 to 32"""
+    clock_hz: float | None = None
+    """of the SMs during the run"""
+    not_in_profile: tuple[str, ...] = ()
+    """what the profile lacks and the executor counted instead"""
+    settings: Settings = ()
+    """a tuner's parameters that the kernel was compiled with"""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.seconds < float("inf"):
+            raise ValueError(f"{self.seconds} s is no time")
+
+
+# NOUN WarpStates: what the warps of a launch wait for on one GPU, and at which source lines.
+
+
+@dataclass(frozen=True, slots=True)
+class StateCycles:
+    """How long warps were in one state."""
+
+    state: str
+    """after Nsight Compute's warp states: selected, not_selected, wait, short_scoreboard, long_scoreboard, barrier,
+    math_pipe_throttle, lg_throttle, mio_throttle, branch_resolving"""
+    warp_cycles: float
+
+
+@dataclass(frozen=True, slots=True)
+class LineStates:
+    """How long warps were in which state at the instructions of one line of the user's source."""
+
+    file: str
+    line: int
+    states: tuple[StateCycles, ...]
+    """those that occurred, longest first"""
+
+    @property
+    def warp_cycles(self) -> float:
+        """Cycles in all states."""
+        return sum(each.warp_cycles for each in self.states)
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceTime:
+    """What one resource alone would need for the whole launch."""
+
+    resource: str
+    share: float
+    """of the time of the launch; near 1, the resource decides"""
+
+
+@dataclass(frozen=True, slots=True)
+class WarpStates:
+    """What the warps of one SM of a GPU wait for, from a simulation of some of its blocks."""
+
+    gpu: str
+    """id"""
+    seconds: float
+    """of the whole launch, as a profiler would time it"""
+    cycles: float
+    """of the whole launch"""
+    blocks_simulated: int
+    simulated_cycles: float
+    schedulers: int
+    """of the SM"""
+    issued: int
+    """machine instructions"""
+    states: tuple[StateCycles, ...]
+    """all of them, selected first"""
+    lines: tuple[LineStates, ...]
+    """at which a warp was, in the order of files and lines; line 0 of no file is what the PTX names no line for"""
+    resources: tuple[ResourceTime, ...]
+    """those in use, busiest first"""
+
+    @property
+    def warp_cycles(self) -> float:
+        """Cycles in all states."""
+        return sum(each.warp_cycles for each in self.states)
+
+
+# NOUN KernelProfile: what one launch does, and where each number comes from.
+#
+# A profile is what every model reads. Unknown is None, never 0; a model that needs an unknown value refuses.
+
+
+__all__ = [
+    "SECTOR_BYTES",
+    "AccessCount",
+    "Balance",
+    "BasicBlockCount",
+    "CacheTraffic",
+    "Count",
+    "InstructionMix",
+    "KernelProfile",
+    "KindCount",
+    "LineCount",
+    "MachineMix",
+    "OpcodeCount",
+    "Origin",
+    "Resources",
+    "Sampling",
+    "Traffic",
+    "Work",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """What one thread or block of the compiled kernel occupies on one architecture."""
+
+    architecture: str
+    """such as sm_70: registers and spills differ between architectures"""
+    registers_per_thread: int
+    static_shared_bytes: int
+    """per block, as the user declared it"""
+    local_bytes_per_thread: int
+    """stack frame"""
+    spill_store_bytes: int
+    """per thread, static"""
+    spill_load_bytes: int
+    code_bytes: int
+    barriers: int | None
+    max_threads_per_block: int | None
+    """from __launch_bounds__; None when the source sets none"""
+    required_block: tuple[int, int, int] | None = None
+    """from __block_size__: a launch must have just this block"""
+    cluster_blocks: tuple[int, int, int] | None = None
+    """from __cluster_dims__: blocks of a cluster along each axis"""
+
+    @property
+    def has_frame(self) -> bool:
+        """Whether the machine code uses local memory: arrays that the PTX keeps there may end in registers."""
+        return self.local_bytes_per_thread > 0
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Arithmetic of the whole launch, in thread-level operations."""
+
+    origin: Origin
+    fp32_flops: Count | None
+    """add, subtract, multiply = 1, fused multiply-add = 2"""
+    fp64_flops: Count | None
+    fp16_flops: Count | None
+    """half and bfloat16; a packed instruction counts for both halves"""
+    special_ops: Count | None
+    """division, reciprocal, square root, exponential, logarithm, sine, cosine, hyperbolic tangent"""
+    integer_ops: Count | None
+    """integer and bit arithmetic; a multiply-add is one, as the lanes take it"""
+    control_ops: Count | None
+    """branches, barriers, returns, votes"""
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """Memory accesses of the whole launch."""
+
+    origin: Origin
+    global_load_requests: Count | None
+    """warp-level instructions with at least one active lane"""
+    global_store_requests: Count | None
+    global_load_sectors: Count | None
+    """distinct 32-byte sectors per request, summed"""
+    global_store_sectors: Count | None
+    global_bytes_requested: Count | None
+    """bytes that the threads ask for, loads, stores and atomics: an upper bound of useful traffic"""
+    global_bytes_touched: Count | None
+    """distinct sectors x 32 over the whole launch: the working set"""
+    dram_bytes: Count | None
+    """DRAM traffic with cold caches: every sector read once and written once; high is with no cache at all"""
+    shared_requests: Count | None
+    atomic_operations: Count | None
+    """thread-level atomics and reductions in global and shared memory"""
+    local_bytes: Count | None
+    """thread-private memory: spills and arrays"""
+
+
+@dataclass(frozen=True, slots=True)
+class AccessCount:
+    """All accesses of the launch to one state space by one operation."""
+
+    space: str
+    """global (module variables in constant memory too), shared, local"""
+    operation: str
+    """ld, st, atom (an atomic whose result is read), red (one whose result is not)"""
+    requests: Count
+    """warp instructions with at least one active thread"""
+    threads: Count
+    nbytes: Count
+    """that the threads ask for"""
+    sectors: Count
+    """distinct 32-byte sectors per request, summed; local memory lies interleaved, shared memory has none (0)"""
+    lines: Count
+    """distinct 128-byte lines per request, summed; 0 for shared memory"""
+    wavefronts: Count
+    """passes of shared memory that the requests take; 0 for other memory"""
+    conflicts: Count
+    """wavefronts beyond those that requests of this width take without a bank conflict"""
+    contention: Count
+    """atomics: threads of a request that update its most wanted address, summed over requests"""
+
+
+@dataclass(frozen=True, slots=True)
+class CacheTraffic:
+    """What the caches of one GPU let through, in sectors over the whole launch, from cold caches.
+
+    Loads that L1 does not cache on this GPU count as missing it. Atomics are carried out by L2.
+    """
+
+    origin: Origin
+    gpu: str
+    """id"""
+    l1_load_sectors: Count
+    """asked of L1 by loads from global memory"""
+    l1_load_hits: Count
+    l1_local_hits: Count
+    """of the sectors that loads from local memory ask for"""
+    l2_read_sectors: Count
+    """asked of L2 by loads that L1 let through"""
+    l2_read_hits: Count
+    l2_write_sectors: Count
+    l2_write_hits: Count
+    l2_atomic_sectors: Count
+    l2_atomic_hits: Count
+    l2_instruction_sectors: Count
+    """of code, read by SMs whose instruction cache is too small for it; 0 where its size is unknown"""
+    dram_read_sectors: Count
+    dram_write_sectors: Count
+    """pushed out of L2 while the kernel runs"""
+    left_dirty_sectors: Count
+    """written, and still in L2 when the kernel ends: DRAM gets them later, unless they are overwritten first"""
+    resident_blocks_per_sm: int
+    l1_bytes: int | None
+    """of one SM, beside the carve-out for shared memory; None where L1 caches no loads"""
+    l2_bytes: int
+    blocks_simulated: int
+    """neighbouring blocks whose accesses went through the caches; the rest is scaled from them"""
+    wave_blocks: int = 0
+    """blocks that all SMs hold at once, or what of them was simulated"""
+    wave_sectors: int | None = None
+    """distinct sectors that the first of these waves touches"""
+
+
+@dataclass(frozen=True, slots=True)
+class KindCount:
+    """How often instructions of one kind ran."""
+
+    kind: str
+    """root and type of the PTX instruction, such as fma.f32"""
+    warp_instructions: Count
+    thread_instructions: Count
+
+
+@dataclass(frozen=True, slots=True)
+class InstructionMix:
+    """Dynamic PTX instructions of the whole launch."""
+
+    origin: Origin
+    warp_instructions: Count
+    thread_instructions: Count
+    kinds: tuple[KindCount, ...]
+    """every kind that ran, most frequent first"""
+    barriers: Count
+    """warp-level arrivals"""
+    divergent_branches: Count
+
+    @property
+    def active_lanes(self) -> float:
+        """Mean number of active threads per warp instruction, 0 to 32."""
+        issued = self.warp_instructions.value
+        return self.thread_instructions.value / issued if issued else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class OpcodeCount:
+    """How often machine instructions of one opcode ran."""
+
+    opcode: str
+    """without modifiers, such as FFMA, IMAD, LDG"""
+    work: str
+    """Nsight Compute's class: fp16, fp32, fp64, integer, conversion, control, memory, misc, inter_thread, uniform"""
+    pipe: str
+    """where it runs on this architecture: fma, alu, fp16, fp64, xu, lsu, cbu, adu, uniform, tex, tensor, or none"""
+    warp_instructions: Count
+    thread_instructions: Count
+    """of active threads; a predicate may have switched some of them off"""
+    threads_on: Count
+    """of active threads whose predicate holds"""
+
+
+@dataclass(frozen=True, slots=True)
+class MachineMix:
+    """Dynamic machine instructions (SASS) of the whole launch on one architecture."""
+
+    origin: Origin
+    """disassembled or estimated"""
+    architecture: str
+    opcodes: tuple[OpcodeCount, ...]
+    """every opcode that ran, most frequent first"""
+    warp_instructions: Count
+    thread_instructions: Count
+    threads_on: Count
+    doubts: tuple[str, ...] = ()
+    """what a reader should know of how they were found"""
+
+
+@dataclass(frozen=True, slots=True)
+class BasicBlockCount:
+    """One basic block of the PTX: how often it ran, and how far its instructions can overlap."""
+
+    number: int
+    where: str
+    """first source line of it, such as saxpy.cu:4; empty where the PTX names none"""
+    instructions: int
+    warps: Count
+    """warps that ran it"""
+    threads: Count
+    critical_path: int
+    """instructions on the longest chain of dependences through it"""
+    dependency_distance: float | None
+    """mean number of instructions from one that makes a value to the first that reads it; None without any"""
+    loop_depth: int
+
+    @property
+    def parallelism(self) -> float:
+        """Instruction-level parallelism: instructions over the longest chain, 1 where each waits for the one before."""
+        return self.instructions / self.critical_path if self.critical_path else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class LineCount:
+    """What one line of the user's source did in the whole launch."""
+
+    file: str
+    line: int
+    warp_instructions: Count
+    """PTX instructions"""
+    thread_instructions: Count
+    flops: Count
+    """FP16, FP32 and FP64"""
+    global_requests: Count
+    global_sectors: Count
+    shared_requests: Count
+    shared_wavefronts: Count
+    local_sectors: Count
+    barriers: Count
+    """warps that arrive"""
+
+
+@dataclass(frozen=True, slots=True)
+class Balance:
+    """How evenly work is spread, in warp instructions: 1 is perfectly even."""
+
+    longest_over_mean_warp: float
+    """busiest warp of a block over the mean of its warps, averaged over blocks by their work"""
+    longest_over_mean_block: float
+    """busiest executed block over the mean of all executed blocks"""
+    block_variation: float
+    """standard deviation of the blocks' work over its mean"""
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How much of the grid was executed."""
+
+    blocks_executed: int
+    blocks: int
+
+    @property
+    def is_whole_grid(self) -> bool:
+        """Whether every block ran, so that counts are exact."""
+        return self.blocks_executed == self.blocks
+
+
+@dataclass(frozen=True, slots=True)
+class KernelProfile:
+    """One launch of one kernel: geometry, resources, work, traffic and mix, each with its origin."""
+
+    kernel: str
+    index: int
+    """zero-based place of the launch in its file"""
+    grid: Extent
+    block: Extent
+    shared_bytes: int
+    """dynamic shared memory per block"""
+    resources: Resources | None
+    work: Work
+    traffic: Traffic
+    mix: InstructionMix | None
+    sampling: Sampling | None
+    caveats: tuple[str, ...] = ()
+    accesses: tuple[AccessCount, ...] = ()
+    """by state space and operation, those that occur; empty where the profile was not executed"""
+    caches: CacheTraffic | None = None
+    """None where no GPU was named, or the profile was not executed"""
+    machine: MachineMix | None = None
+    blocks: tuple[BasicBlockCount, ...] = ()
+    """basic blocks that ran, in the order of the PTX"""
+    lines: tuple[LineCount, ...] = ()
+    """lines that ran, in the order of files and lines"""
+    balance: Balance | None = None
+    warp_states: WarpStates | None = None
+    """None where no GPU was named, or the launch could not be simulated"""
+    run: SourceRun | None = None
+    """the measured run that other GPUs are forecast from; None without one"""
+    levels: MemoryLevels | None = None
+    """as a profiler counted them"""
+    float_mixes: tuple[FloatMix, ...] | None = None
+    """as a profiler counted them; None where none did"""
+
+
+@dataclass(frozen=True, slots=True)
+class LevelCeiling:
+    """One level of memory: what the machine reaches there, and what this kernel can."""
+
+    level: str
+    """l1, l2 or dram"""
+    crossing_bytes: float
+    intensity: float
+    """operations per byte that crosses the level"""
+    max_bytes_per_s: float
+    """of the machine"""
+    ceiling_bytes_per_s: float
+    """of the kernel: the harmonic mean over the levels that its bytes come from"""
+    is_measured: bool
+    """whether somebody measured the machine's bandwidth"""
+    peak_bytes_per_s: float | None = None
+    """of the data sheet; None where it gives none"""
+
+
+@dataclass(frozen=True, slots=True)
+class KernelRoofline:
+    """The roofs of a machine, the ceilings of a kernel, and where the kernel lies under them."""
+
+    kernel: str
+    gpu: str
+    flops: float
+    max_flops_per_s: float
+    """of the machine, fused multiply-adds of the kernel's precision"""
+    mix_flops_per_s: float
+    """with the kernel's mix of fused and other operations"""
+    ceiling_flops_per_s: float
+    """with its active threads too"""
+    levels: tuple[LevelCeiling, ...]
+    """the nearest to the SMs first"""
+    low_flops_per_s: float
+    """what the kernel reaches: measured, or the slower end of what is projected"""
+    high_flops_per_s: float
+    is_projected: bool
+    is_compute_measured: bool
+    """whether somebody measured the machine's maximum, of each precision that the kernel uses"""
+    peak_flops_per_s: float | None = None
+    """of the data sheet, of the kernel's precision"""
+    precision: str = ""
+    """of the operations, such as FP32 or FP32+FP64; empty without any"""
+
+    def roof(self, level: LevelCeiling) -> float:
+        """Return what the kernel can reach by one level: min(bandwidth ceiling x intensity, compute ceiling)."""
+        return min(level.ceiling_bytes_per_s * level.intensity, self.ceiling_flops_per_s)

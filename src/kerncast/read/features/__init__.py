@@ -1,0 +1,1 @@
+"""Tables of launches with features and times become a FeatureTable."""

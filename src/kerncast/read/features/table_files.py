@@ -1,0 +1,126 @@
+"""Reads launches with features and measured times: CSV, Parquet, a profiler's file, the executor's feature table.
+
+Several files are put together. Those without times (``kerncast profile --features``) are joined with those that have
+times, on the columns that name a launch in both: kernel, GPU, launch, grid and so on.
+"""
+
+import stat
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from kerncast.errors import InputError
+from kerncast.read.bounded_text import printable, read_text, starts_with
+from kerncast.read.features.cleaning import CleaningRules, CleanTable, DataFile, LaunchRows, RemovedColumn, Why, clean
+from kerncast.read.features.columns import Roles, roles_of
+from kerncast.read.features.launches import Columns, csv_columns, joined, parquet_columns, sha256_of, stacked
+from kerncast.read.features.profiled import profiled_columns, report_columns
+from kerncast.read.ncu.report import SIGNATURE
+
+_PARQUET = b"PAR1"
+_UNNAMED = "unnamed"
+_TIME_CURE = "Name the time with its unit: time_us, time_us_median, seconds; or give its file beside this one."
+
+
+def read_feature_table(
+    paths: Sequence[Path], rules: CleaningRules | None = None, *, time: str | None = None
+) -> CleanTable:
+    """Read and clean launches; raises InputError with place and cure.
+
+    ``time`` names the column of the times where there are several; otherwise medians come before means and minima.
+    """
+    if not paths:
+        raise InputError("no file is given", cure="Name a table of launches.")
+    tables = [_printable(_columns(path)) for path in paths]
+    roles = [roles_of(table.names, time) for table in tables]
+    with_times = [table for table, role in zip(tables, roles, strict=True) if role.time]
+    without = [table for table, role in zip(tables, roles, strict=True) if not role.time]
+    if not with_times:
+        what = f"it has no column {time[:60]!r} with a unit" if time else "no column is a time with its unit"
+        raise InputError(what, where=tables[0].source, cure=_TIME_CURE)
+    table, partial = stacked(with_times)
+    if roles_of(table.names, time).time is None:
+        raise _of_other_names(with_times, [role.time.name for role in roles if role.time])
+    if without:
+        features, more = stacked(without)
+        table, partial = joined(features, table), (*partial, *more)
+    files = tuple(DataFile(path.name, sha256_of(path)) for path in paths)
+    removed = tuple(RemovedColumn(name, Why.NOT_EVERYWHERE) for name in partial)
+    return clean(_launches(table, roles_of(table.names, time), removed, files), rules or CleaningRules())
+
+
+def _of_other_names(tables: Sequence[Columns], times: Sequence[str]) -> InputError:
+    """Return the error for files whose times share no column, so that they are no parts of one table."""
+    other = next(place for place, table in enumerate(tables) if times[0] not in table.names)
+    return InputError(
+        f"its times are called {times[other]}, those of {tables[0].source} {times[0]}",
+        where=tables[other].source,
+        cure=f"Call them alike; or give --time {times[other]} to join them with the features of the other file.",
+    )
+
+
+def _columns(path: Path) -> Columns:
+    _check_kind(path)
+    if starts_with(path, _PARQUET):
+        return parquet_columns(path)
+    if starts_with(path, SIGNATURE):
+        return report_columns(path)
+    text = read_text(path)
+    return profiled_columns(text, str(path)) or csv_columns(text, str(path))
+
+
+def _check_kind(path: Path) -> None:
+    """Raise InputError for a folder, and for a pipe, which waits for ever or can be read once only."""
+    try:
+        mode = path.stat().st_mode
+    except (OSError, ValueError):
+        return  # who reads it says why that fails
+    if not stat.S_ISREG(mode):
+        what = "is a folder" if stat.S_ISDIR(mode) else "is no file"
+        raise InputError(what, where=str(path), cure="Name a table of launches.")
+
+
+def _printable(table: Columns) -> Columns:
+    """Return the same table with names that may be shown."""
+    cells = tuple(tuple(map(printable, each)) if isinstance(each, tuple) else each for each in table.cells)
+    return replace(table, names=tuple(map(printable, table.names)), cells=cells)
+
+
+def _launches(
+    table: Columns, roles: Roles, removed: tuple[RemovedColumn, ...], files: tuple[DataFile, ...]
+) -> LaunchRows:
+    """Return what the columns say of each launch."""
+    assert roles.time is not None
+    texts = [name for name in roles.features if table.is_text(name)]
+    names = tuple(name for name in roles.features if name not in texts)
+    values = np.column_stack([table.numbers(name) for name in names]) if names else np.empty((table.rows, 0))
+    gone = [(roles.times, Why.TIME), (roles.labels, Why.LABEL), (texts, Why.TEXT)]
+    return LaunchRows(
+        names=names,
+        values=values,
+        seconds=table.numbers(roles.time.name) * roles.time.seconds_per_unit,
+        kernels=_names(table, roles.kernel),
+        gpus=_names(table, roles.gpu),
+        configurations=_configurations(table, roles),
+        removed=(*removed, *(RemovedColumn(name, why) for found, why in gone for name in found)),
+        source=table.source,
+        files=files,
+    )
+
+
+def _names(table: Columns, column: str | None) -> tuple[str, ...]:
+    texts = table.texts(column) if column else ("",) * table.rows
+    return tuple(text.strip() or _UNNAMED for text in texts)
+
+
+def _configurations(table: Columns, roles: Roles) -> tuple[str, ...]:
+    """Return what tells launches of a kernel apart, such as ``grid_x=4096 block_x=256``; else the rows' numbers."""
+    if not roles.configuration:
+        return tuple(f"row={row}" for row in range(table.rows))
+    columns = [table.texts(name) for name in roles.configuration]
+    return tuple(
+        " ".join(f"{name}={text}" for name, text in zip(roles.configuration, cells, strict=True))
+        for cells in zip(*columns, strict=True)
+    )

@@ -1,0 +1,1 @@
+"""Files of Nsight Compute become a KernelProfile."""

@@ -1,0 +1,97 @@
+"""Reports of Nsight Compute (``.ncu-rep``), read by NVIDIA's own library in a child process with limits.
+
+The library (module ``ncu_report``, extra ``ncu``) is not made for files that somebody has tampered with: what crashes
+or hangs it ends the child, and is an error here.
+"""
+
+from pathlib import Path
+from typing import Any
+
+from kerncast.child_process import ask
+from kerncast.errors import InputError
+from kerncast.read.ncu.rows import NcuMetric, NcuRow, base_unit, extent_of
+from kerncast.units import GIB, MIB
+
+#: What such a file starts with.
+SIGNATURE = b"NVR\0"
+REPORT_SUFFIX = ".ncu-rep"
+_MOST_BYTES = 1 * GIB
+#: The library maps 60 MB of itself, and holds a report in memory several times over.
+_MEMORY_BYTES = 6 * GIB
+_SECONDS = 120.0
+_GRACE_SECONDS = 5.0
+_EXPORT = "or export it where ncu is installed: ncu --import FILE --csv --page raw > profile.csv"
+_INSTALL = f"Install NVIDIA's reader (pip install 'kerncast[ncu]'), {_EXPORT}."
+_DAMAGED = f"It is cut off, damaged, or newer than the reader: copy it again, pip install -U ncu-report, {_EXPORT}."
+
+
+def is_report(head: bytes) -> bool:
+    """Return whether a file that starts with these bytes is a report of Nsight Compute."""
+    return head.startswith(SIGNATURE)
+
+
+def headless_report(where: str) -> InputError:
+    """Return the error for a file that is called a report and is binary, but does not begin as one."""
+    return InputError("it does not begin as a report of Nsight Compute does", where=where, cure=_DAMAGED)
+
+
+def read_ncu_report(path: Path) -> tuple[NcuRow, ...]:
+    """Read the launches of a report, in order; raises InputError with a cure, for a missing extra too."""
+    where = str(path)
+    try:
+        size = path.stat().st_size
+        with path.open("rb") as stream:
+            head = stream.read(len(SIGNATURE))
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "no such path"
+        raise InputError(f"cannot be read ({reason})", where=where, cure="Name an existing file.") from None
+    if not is_report(head):
+        raise InputError("it is no report of Nsight Compute", where=where, cure="Give a .ncu-rep file or ncu's CSV.")
+    if size > _MOST_BYTES:
+        raise InputError(
+            f"it has more than {_MOST_BYTES // MIB} MiB",
+            where=where,
+            cure="Profile fewer launches (ncu -k NAME --launch-count N) or fewer sections.",
+        )
+    reply = _exchange(path)
+    if "error" in reply:
+        what, cure = str(reply["error"])[:300], _INSTALL if reply.get("is_missing") else _DAMAGED
+        raise InputError(what, where=where, cure=cure)
+    try:
+        rows = tuple(_row(number, each) for number, each in enumerate(reply["rows"]))
+    except (KeyError, TypeError, ValueError):
+        raise InputError("NVIDIA's reader gave no sense of it", where=where, cure=_DAMAGED) from None
+    if not rows:
+        raise InputError("it holds no profiled kernel", where=where, cure=_DAMAGED)
+    empty = next((row.number for row in rows if not row.metrics), None)
+    if empty is not None:
+        raise InputError(f"launch {empty} of it has no metrics", where=where, cure=_DAMAGED)
+    return rows
+
+
+def _exchange(path: Path) -> dict[str, Any]:
+    request = {"path": str(path.resolve()), "memory_bytes": _MEMORY_BYTES, "seconds": _SECONDS}
+    try:
+        ended = ask("kerncast.read.ncu.worker", request, grace_seconds=_GRACE_SECONDS)
+    except TimeoutError:
+        raise InputError(f"NVIDIA's reader did not end within {_SECONDS:g} s", where=str(path), cure=_DAMAGED) from None
+    if ended.reply is None:
+        raise InputError(f"NVIDIA's reader ended {ended.how}", where=str(path), cure=_DAMAGED)
+    reply: dict[str, Any] = ended.reply
+    return reply
+
+
+def _row(number: int, reply: dict[str, Any]) -> NcuRow:
+    metrics = []
+    for name, value, unit in reply["metrics"]:
+        factor, base = base_unit(str(unit))
+        metrics.append(NcuMetric(str(name), float(value) * factor, base))
+    return NcuRow(
+        number=number,
+        kernel=str(reply["name"]),
+        grid=extent_of(metrics, "launch__grid_dim"),
+        block=extent_of(metrics, "launch__block_dim"),
+        compute_capability=None,
+        metrics=tuple(metrics),
+        device=str(reply["device"]) if reply["device"] else None,
+    )

@@ -1,0 +1,1 @@
+"""Bounds as text and pictures."""

@@ -1,0 +1,1 @@
+"""A Forecast as text, HTML and pictures."""

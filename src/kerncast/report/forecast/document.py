@@ -1,0 +1,310 @@
+"""A forecast as sections of text and tables, in the order of the gpuSD report; Markdown and HTML are made from it."""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from kerncast.errors import Refusal
+from kerncast.forecast.forecast import Forecast
+from kerncast.gpu.gpu import GPU
+from kerncast.models import Case
+from kerncast.models.roofline import Roofline
+from kerncast.occupancy.occupancy import block_request_of, occupancy
+from kerncast.prediction import Figure, Prediction
+from kerncast.profiles.kernel_profile import KernelProfile
+from kerncast.report.tables import Table
+from kerncast.report.words import (
+    conclude,
+    describe_count,
+    describe_interval,
+    describe_interval_kind,
+    describe_limiter,
+    describe_part,
+    describe_percent,
+    describe_sampling,
+    describe_timing,
+    head_interval,
+    is_published,
+)
+from kerncast.units import GIGA, KIB, MEGA, TERA, format_count, format_seconds
+
+# How far forecasts are from what each resource alone would need, and from the roofline of counters.
+
+
+EXPLANATION = (
+    "Share of the forecast that each resource alone would need: the closer to 100 %, the more it decides."
+    " The roofline is the slowest resource by the counters alone, with perfect overlap and no latency, which large"
+    " launches approach. It counts PTX instructions, of which the compiler joins some: a forecast may be below it."
+)
+
+
+def roof_tables(forecast: Forecast) -> tuple[Table, ...]:
+    """Return a table per launch: a row per GPU, a column per resource."""
+    pairs = zip(forecast.predictions, forecast.cases, strict=True)
+    return tuple(_roof_table(list(group)) for _, group in groupby(pairs, key=lambda pair: pair[0].launch))
+
+
+def _roof_table(pairs: Sequence[tuple[Prediction, Case]]) -> Table:
+    largest: dict[str, float] = {}
+    for p, _ in pairs:
+        for term in p.terms:
+            largest[term.name] = max(largest.get(term.name, 0.0), term.seconds / p.seconds)
+    names = sorted(largest, key=lambda name: -largest[name])
+    rows = []
+    for p, case in pairs:
+        terms = (p.term(name) for name in names)
+        shares = ("–" if seconds is None else describe_percent(seconds / p.seconds) for seconds in terms)
+        rows.append((p.gpu, *shares, *_beside(p, case)))
+    return Table(("GPU", *names, "roofline", "forecast / roofline"), tuple(rows))
+
+
+def _beside(p: Prediction, case: Case) -> tuple[str, str]:
+    """Return the roofline of counters, and how many times it the forecast is."""
+    try:
+        roofline = Roofline().estimate(case, p.timing).seconds
+    except Refusal:
+        return "–", "–"
+    return format_seconds(roofline, 3), f"{p.seconds / roofline:.2f}" if roofline else "–"
+
+
+# How a measured time was carried over to other GPUs: the numbers of both.
+
+
+_RATES = ("FLOP/s", "B/s", "FLOP", "B")
+
+
+def transfer_tables(predictions: Sequence[Prediction]) -> Iterator[Table]:
+    """Yield a table per launch and measured GPU: a row per number, a column per GPU."""
+    carried = [p for p in predictions if p.transfer]
+    for _, group in groupby(sorted(carried, key=_origin), key=_origin):
+        yield _table(list(group))
+
+
+def _origin(p: Prediction) -> tuple[int, str]:
+    return p.launch, p.transfer.gpu if p.transfer else ""
+
+
+def _table(group: list[Prediction]) -> Table:
+    transfers = [p.transfer for p in group if p.transfer]
+    targets, times = (p.gpu for p in group), (format_seconds(p.seconds, 3) for p in group)
+    rows = [("time", format_seconds(transfers[0].measured_seconds, 3), *times)]
+    for name in dict.fromkeys(figure.name for transfer in transfers for figure in transfer.figures):
+        figures = [transfer.figure(name) for transfer in transfers]
+        cells = (_cell(figure.target, figure.unit) if figure else "–" for figure in figures)
+        rows.append((name, _source_cell([figure for figure in figures if figure]), *cells))
+    return Table((group[0].kernel, f"{transfers[0].gpu}, measured", *targets), tuple(rows))
+
+
+def _source_cell(figures: Sequence[Figure]) -> str:
+    """Return the number of the measured GPU: a range where it depends on what is known of each target."""
+    known = [figure.source for figure in figures if figure.source is not None]
+    ends = [_cell(end, figures[0].unit) for end in (min(known), max(known))] if known else ["–"]
+    return " to ".join(dict.fromkeys(ends))
+
+
+def _cell(value: float | None, unit: str) -> str:
+    if value is None:
+        return "–"
+    if unit in _RATES:
+        return format_count(value, unit)
+    if unit == "s":
+        return format_seconds(value, 3)
+    return f"{value:.3g}" if unit == "1" else f"{value:.3g} {unit}"
+
+
+_MOST_INSTRUCTION_KINDS = 12
+_MOST_TERMS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A title, paragraphs and tables."""
+
+    title: str
+    paragraphs: tuple[str, ...] = ()
+    tables: tuple[Table, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A whole report."""
+
+    title: str
+    sections: tuple[Section, ...]
+
+
+def build_document(forecast: Forecast) -> Document:
+    """Return the report of a forecast; it must hold at least one prediction."""
+    kernels = list(dict.fromkeys(p.kernel for p in forecast.predictions))
+    sections: list[Section] = []
+    for _, group in groupby(forecast.cases, key=lambda case: case.profile.index):
+        sections += _launch_sections(list(group))
+    asked = tuple(_question(forecast.predictions))
+    sections += [
+        Section("GPU specifications used", tables=(_gpu_table([case.gpu for case in forecast.cases]),)),
+        Section("Time estimates", asked, _estimate_tables(forecast.predictions)),
+        *_transfer_section(forecast.predictions),
+        Section("Distance to each roof", (EXPLANATION,), roof_tables(forecast)),
+        Section("Conclusion", tuple(conclude(forecast.predictions))),
+        Section("Caveats", tuple(notes_of(forecast))),
+    ]
+    numbered = tuple(
+        Section(f"{number}. {section.title}", section.paragraphs, section.tables)
+        for number, section in enumerate(sections, 1)
+    )
+    return Document(f"CUDA kernel time forecast: {', '.join(kernels)}", numbered)
+
+
+def _transfer_section(predictions: Sequence[Prediction]) -> tuple[Section, ...]:
+    tables = tuple(transfer_tables(predictions))
+    return (Section("Carried over from a measured run", tables=tables),) if tables else ()
+
+
+def _question(predictions: Sequence[Prediction]) -> Iterator[str]:
+    """Give what was asked, once per model that answered."""
+    for model in dict.fromkeys(p.model for p in predictions):
+        first = next(p for p in predictions if p.model == model)
+        kind = describe_interval_kind(model)
+        interval = kind if is_published(model) else f"{first.level:.0%}, {kind}"
+        yield f"Timing: {describe_timing(first.timing)}. Model: {model}. Interval: {interval}."
+
+
+def estimate_table(predictions: Sequence[Prediction]) -> Table:
+    """Return one row per GPU: time, interval, limiter and the largest terms with their shares."""
+    rows = tuple(
+        (p.gpu, format_seconds(p.seconds), describe_interval(p), describe_limiter(p.limiter), _largest_terms(p))
+        for p in predictions
+    )
+    return Table(("GPU", "time", head_interval(predictions), "limited by", "largest terms"), rows)
+
+
+def _largest_terms(p: Prediction) -> str:
+    ranked = sorted(p.terms, key=lambda term: -term.seconds)[:_MOST_TERMS]
+    return ", ".join(f"{term.name} {describe_part(term.seconds, p.seconds)}" for term in ranked)
+
+
+def _estimate_tables(predictions: Sequence[Prediction]) -> tuple[Table, ...]:
+    return tuple(estimate_table(list(group)) for _, group in groupby(predictions, key=lambda p: p.launch))
+
+
+def _launch_sections(cases: list[Case]) -> list[Section]:
+    profile = cases[0].profile
+    label = f"{profile.kernel} (launch {profile.index})"
+    return [
+        Section(f"Parallelism and workload: {label}", _workload(cases), _occupancy_tables(cases)),
+        Section(f"Operation counts: {label}", (describe_sampling(profile),), _work_tables(profile)),
+        Section(f"Memory traffic: {label}", tables=(_traffic_table(profile),)),
+    ]
+
+
+def _workload(cases: list[Case]) -> tuple[str, ...]:
+    p = cases[0].profile
+    blocks, threads = math.prod(p.grid), math.prod(p.block)
+    text = f"Grid {p.grid} is {blocks} blocks; block {p.block} is {threads} threads in {-(-threads // 32)} warps."
+    if p.mix is None:
+        return (text,)
+    lanes = f"On average {p.mix.active_lanes:.1f} of 32 lanes of a warp instruction are active"
+    split = describe_count(p.mix.divergent_branches)
+    return (
+        text,
+        f"{lanes}; {split} branches split a warp; warps arrive {describe_count(p.mix.barriers)} times at barriers.",
+    )
+
+
+def _occupancy_tables(cases: list[Case]) -> tuple[Table, ...]:
+    rows = []
+    for case in cases:
+        request, resources = block_request_of(case.profile), case.profile.resources
+        if request is None or resources is None:
+            return ()
+        found = occupancy(request, case.gpu.architecture)
+        waves = math.prod(case.profile.grid) / max(1, found.blocks_per_sm * case.gpu.sm_count)
+        rows.append(
+            (
+                case.gpu.name, resources.architecture, str(resources.registers_per_thread),
+                f"{request.shared_bytes} B", f"{resources.spill_store_bytes + resources.spill_load_bytes} B",
+                str(found.blocks_per_sm), f"{found.fraction:.0%}", found.limiter.value, f"{waves:.2f}",
+            )
+        )  # fmt: skip
+    heading = ("GPU", "code", "registers", "shared", "spills", "blocks per SM", "occupancy", "limited by", "waves")
+    return (Table(heading, tuple(rows)),)
+
+
+def _work_tables(profile: KernelProfile) -> tuple[Table, ...]:
+    w = profile.work
+    rows = (
+        ("FP32 (a fused multiply-add is 2)", describe_count(w.fp32_flops, "FLOP")),
+        ("FP64", describe_count(w.fp64_flops, "FLOP")),
+        ("FP16 and BF16", describe_count(w.fp16_flops, "FLOP")),
+        ("special functions and divisions", describe_count(w.special_ops)),
+        ("integer", describe_count(w.integer_ops)),
+        ("control", describe_count(w.control_ops)),
+    )
+    tables = [Table(("operations of all threads", "count"), rows)]
+    if profile.mix is not None:
+        kinds = profile.mix.kinds[:_MOST_INSTRUCTION_KINDS]
+        tables.append(
+            Table(
+                ("PTX instruction", "by threads", "by warps"),
+                tuple(
+                    (k.kind, describe_count(k.thread_instructions), describe_count(k.warp_instructions)) for k in kinds
+                ),
+            )
+        )
+    return tuple(tables)
+
+
+def _traffic_table(profile: KernelProfile) -> Table:
+    t = profile.traffic
+    rows = (
+        ("global load requests (warps)", describe_count(t.global_load_requests)),
+        ("global store requests (warps)", describe_count(t.global_store_requests)),
+        ("32-byte sectors loaded", describe_count(t.global_load_sectors)),
+        ("32-byte sectors stored", describe_count(t.global_store_sectors)),
+        ("bytes that threads ask for", describe_count(t.global_bytes_requested, "B")),
+        ("distinct bytes touched (working set)", describe_count(t.global_bytes_touched, "B")),
+        ("DRAM bytes, each sector once", describe_count(t.dram_bytes, "B")),
+        ("shared-memory requests (warps)", describe_count(t.shared_requests)),
+        ("atomic operations (threads)", describe_count(t.atomic_operations)),
+        ("thread-private memory", describe_count(t.local_bytes, "B")),
+    )
+    return Table(("memory", "count"), rows)
+
+
+def _gpu_table(gpus: list[GPU]) -> Table:
+    heading = ("GPU", "SMs", "clock", "peak FP32", "peak FP64", "DRAM peak", "DRAM sustained", "L2")
+    unique = {gpu.id: gpu for gpu in gpus}.values()
+    return Table(heading, tuple(_gpu_row(gpu) for gpu in unique))
+
+
+def _gpu_row(gpu: GPU) -> tuple[str, ...]:
+    rate = gpu.dram_rate
+    source = "" if rate is None or rate.is_measured else " (estimated)"
+    return (
+        gpu.name,
+        str(gpu.sm_count),
+        f"{gpu.clock_hz / MEGA:.0f} MHz",
+        f"{gpu.peak_fp32_flops_per_s / TERA:.4g} TFLOP/s",
+        f"{gpu.peak_fp64_flops_per_s / TERA:.4g} TFLOP/s",
+        f"{gpu.dram_bytes_per_s / GIGA:.4g} GB/s",
+        f"{rate.bytes_per_s / GIGA:.4g} GB/s{source}" if rate else "unknown",
+        f"{gpu.l2_bytes / KIB:.0f} KiB" if gpu.l2_bytes else "unknown",
+    )
+
+
+def notes_of(forecast: Forecast) -> list[str]:
+    """Return each caveat once, with the GPUs that it concerns unless it concerns all."""
+    everyone = list(dict.fromkeys(p.gpu for p in forecast.predictions))
+    notes: dict[str, list[str]] = {}
+    for p in forecast.predictions:
+        for caveat in p.caveats:
+            gpus = notes.setdefault(caveat, [])
+            if p.gpu not in gpus:
+                gpus.append(p.gpu)
+    texts = [c if len(g) == len(everyone) else f"{', '.join(g)}: {c}" for c, g in notes.items()]
+    texts += [
+        f"Refused: {r.kernel} (launch {r.launch}){f' on {r.gpu}' if r.gpu else ''}: {r.reason}"
+        for r in forecast.refused
+    ]
+    return texts

@@ -1,0 +1,165 @@
+"""Tables for a terminal."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from itertools import groupby, islice
+
+from rich.console import Console
+from rich.markup import escape
+
+from kerncast.forecast.forecast import Forecast
+from kerncast.prediction import Prediction
+from kerncast.report.as_json import totals
+from kerncast.report.forecast.document import estimate_table, notes_of, transfer_tables
+from kerncast.report.tables import Table, print_notes, print_rows, print_table
+from kerncast.report.words import (
+    conclude,
+    describe_interval,
+    describe_limiter,
+    describe_percent,
+    describe_range,
+    describe_sampling,
+    describe_timing,
+    head_interval,
+)
+from kerncast.units import format_seconds
+
+# A forecast of many launches for a terminal: one list of all, what limits them together, the caveats of most.
+
+
+#: Of more launches, a table for each would be unreadable.
+MOST_TABLES = 20
+_MOST_NOTES = 12
+_NAME_WIDTH = 48
+
+
+def all_launches(predictions: Sequence[Prediction]) -> Table:
+    """Return one row per launch and GPU, in the order of launches."""
+    heading = ("launch", "kernel", "GPU", "time", head_interval(predictions[:1]), "limited by")
+    limiters = {name: describe_limiter(name) for name in {p.limiter for p in predictions}}
+    rows = tuple(
+        (
+            str(p.launch),
+            _shortened(p.kernel),
+            p.gpu,
+            format_seconds(p.seconds),
+            describe_interval(p),
+            limiters[p.limiter],
+        )
+        for p in predictions
+    )
+    return Table(heading, rows)
+
+
+def _shortened(name: str) -> str:
+    """Return a name with its middle left out; arguments at its end tell instances of a template apart.
+
+    >>> _shortened("void f<float, 64>(const float *, float *, unsigned long long, int)")
+    'void f<float, 64>(const…*, unsigned long long, int)'
+    """
+    half = (_NAME_WIDTH + 2) // 2
+    return name if len(name) <= 2 * half else f"{name[: half - 2]}…{name[-half - 2 :]}"
+
+
+def conclude_together(predictions: Sequence[Prediction]) -> list[str]:
+    """Return which GPU takes the least for all launches that all GPUs have, and what limits how much of its time."""
+    everyone = totals(predictions)
+    most = max(row["launches"] for row in everyone)
+    whole = sorted((row for row in everyone if row["launches"] == most), key=lambda row: row["seconds"])
+    best = whole[0]
+    sentence = f"All {most} launches take about {format_seconds(best['seconds'], 3)} on {best['gpu']}"
+    if len(whole) > 1:
+        last = whole[-1]
+        sentence += f", the fastest of {len(whole)} GPUs; {format_seconds(last['seconds'], 3)} on {last['gpu']}"
+    by_limiter: dict[str, float] = defaultdict(float)
+    for p in predictions:
+        if p.gpu_id == best["gpu_id"]:
+            by_limiter[p.limiter] += p.seconds
+    ranked = sorted(by_limiter.items(), key=lambda each: -each[1])
+    shares = ", ".join(f"{describe_limiter(name)} {describe_percent(s / best['seconds'])}" for name, s in ranked)
+    return [f"{sentence}.", f"What limits them on {best['gpu']}, by time: {shares}."]
+
+
+def origins(forecast: Forecast) -> Iterator[str]:
+    """Yield how the counts came about, with the number of launches of each kind."""
+    by_launch = {case.profile.index: describe_sampling(case.profile) for case in forecast.cases}
+    for sentence, count in Counter(by_launch.values()).most_common(_MOST_NOTES):
+        yield sentence if count == len(by_launch) else f"{count} launches: {sentence}"
+
+
+def common_notes(forecast: Forecast) -> list[str]:
+    """Return the caveats that concern the most forecasts, each with their number; then how many others there are."""
+    counted = Counter(caveat for p in forecast.predictions for caveat in set(p.caveats))
+    everything = len(forecast.predictions)
+    notes = [
+        caveat if count == everything else f"{count} of {everything} forecasts: {caveat}"
+        for caveat, count in counted.most_common(_MOST_NOTES)
+    ]
+    if len(counted) > _MOST_NOTES:
+        notes.append(
+            f"{len(counted) - _MOST_NOTES} further caveats of fewer forecasts: --json has each with its launch"
+        )
+    refused = Counter(r.reason for r in forecast.refused)
+    notes += [f"Refused, {count} times: {reason}" for reason, count in refused.most_common(_MOST_NOTES)]
+    if len(refused) > _MOST_NOTES:
+        notes.append(f"{len(refused) - _MOST_NOTES} further reasons of refusals: --json has each with its launch")
+    return notes
+
+
+#: Of more launches, reports and JSON tell the numbers.
+_MOST_TRANSFERS = 3
+
+
+def print_forecast(forecast: Forecast, console: Console) -> None:
+    """Print the forecast: a table per launch, or one list of many; the total, the conclusion and the caveats."""
+    launches = len({p.launch for p in forecast.predictions})
+    if launches > MOST_TABLES:
+        _print_many(forecast, console)
+        return
+    pairs = zip(forecast.predictions, forecast.cases, strict=True)
+    for _, group in groupby(pairs, key=lambda pair: pair[0].launch):
+        predictions, cases = zip(*group, strict=True)
+        profile = cases[0].profile
+        geometry = f"grid {_extent(profile.grid)}, block {_extent(profile.block)}"
+        counted = escape(describe_sampling(profile))
+        console.print(f"[bold]{escape(profile.kernel)}[/bold]  {geometry}. {counted}", highlight=False)
+        print_table(estimate_table(predictions), console)
+    if not forecast.predictions:
+        return
+    if launches > 1:
+        _print_total(forecast, console)
+    for table in islice(transfer_tables(forecast.predictions), _MOST_TRANSFERS):
+        console.print("[bold]Carried over from a measured run[/bold]")
+        print_table(table, console)
+    _print_end(forecast, conclude(forecast.predictions), notes_of(forecast), console)
+
+
+def _print_many(forecast: Forecast, console: Console) -> None:
+    for sentence in origins(forecast):
+        console.print(escape(sentence), highlight=False)
+    print_rows(all_launches(forecast.predictions), console)
+    _print_total(forecast, console)
+    _print_end(forecast, conclude_together(forecast.predictions), common_notes(forecast), console)
+
+
+def _print_total(forecast: Forecast, console: Console) -> None:
+    rows = tuple(
+        (row["gpu"], str(row["launches"]), format_seconds(row["seconds"]), describe_range(row["low"], row["high"]))
+        for row in totals(forecast.predictions)
+    )
+    some = " that were forecast" if forecast.refused else ""
+    console.print(f"[bold]Total[/bold] of all launches{some}")
+    print_table(Table(("GPU", "launches", "time", "interval"), rows), console)
+
+
+def _print_end(forecast: Forecast, conclusion: Sequence[str], notes: Sequence[str], console: Console) -> None:
+    timing = describe_timing(forecast.predictions[0].timing)
+    models = " and ".join(dict.fromkeys(p.model for p in forecast.predictions))
+    console.print(f"Timing: {timing}. Model: {models}.", highlight=False)
+    for sentence in conclusion:
+        console.print(escape(sentence), highlight=False)
+    print_notes(notes, console)
+
+
+def _extent(extent: tuple[int, int, int]) -> str:
+    return f"({', '.join(map(str, extent))})"

@@ -1,0 +1,1 @@
+"""Occupancy as tables, JSON and pictures."""

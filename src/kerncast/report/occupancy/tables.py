@@ -1,0 +1,355 @@
+"""Occupancy as tables and sentences for a terminal."""
+
+import csv
+import io
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from kerncast.occupancy.advice import (
+    BlockSize,
+    Carveout,
+    Change,
+    Curve,
+    OccupancyCase,
+    OneMore,
+    Parameter,
+    ResourceUse,
+    Step,
+)
+from kerncast.occupancy.occupancy import Limiter
+from kerncast.report.tables import Table
+from kerncast.units import KIB, PERCENT
+
+# Occupancy as JSON and as CSV.
+
+
+CURVE_COLUMNS = (
+    "kernel", "launch", "gpu", "gpu_id", "parameter", "first", "last", "blocks_per_sm", "warps_per_sm", "occupancy",
+    "limiter", "is_own",
+)  # fmt: skip
+
+
+def occupancy_object(case: OccupancyCase, *, with_curves: bool = False) -> dict[str, Any]:
+    """Return the occupancy of one kernel on one GPU."""
+    r, found = case.request, case.found
+    smaller, larger = case.next_sizes
+    table = {
+        "kernel": case.kernel,
+        "launch": case.launch,
+        "gpu": case.name,
+        "gpu_id": _id(case),
+        "compute_capability": case.architecture.compute_capability,
+        "threads_per_block": r.threads,
+        "registers_per_thread": r.registers_per_thread,
+        "shared_bytes_per_block": r.shared_bytes,
+        "static_shared_bytes_per_block": r.static_shared_bytes,
+        "dynamic_shared_bytes_per_block": r.dynamic_shared_bytes,
+        "barriers_per_block": r.barriers,
+        "max_threads_per_block": case.most_threads,
+        "blocks_per_sm": found.blocks_per_sm,
+        "warps_per_sm": found.warps_per_sm,
+        "occupancy": found.fraction,
+        "limiter": found.limiter.value,
+        "limits": {limit.limiter.value: limit.blocks for limit in found.limits},
+        "resources": {
+            use.limiter.value: {"per_block": use.per_block, "per_sm": use.per_sm, "used": use.used} for use in case.uses
+        },
+        "reason": case.reason,
+        "carveout": _carveout(case.carveout, case.preferred_bytes),
+        "one_more_block": _one_more_json(case.one_more),
+        "best_block_size": _best(case),
+        "smaller_block_size": _block_size(smaller),
+        "larger_block_size": _block_size(larger),
+    }
+    return {**table, "curves": [_curve(curve) for curve in case.curves]} if with_curves else table
+
+
+def curves_csv(cases: Sequence[OccupancyCase]) -> str:
+    """Return a row per step of each curve: from ``first`` to ``last`` of its parameter nothing changes."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(CURVE_COLUMNS)
+    for case in cases:
+        launch = "" if case.launch is None else case.launch
+        for curve in case.curves:
+            for step in curve.steps:
+                found = step.found
+                writer.writerow(
+                    (
+                        case.kernel or "", launch, case.name, _id(case), curve.parameter.value, step.first, step.last,
+                        found.blocks_per_sm, found.warps_per_sm, found.fraction, found.limiter.value,
+                        int(is_own(curve, step)),
+                    )
+                )  # fmt: skip
+    return text.getvalue()
+
+
+def is_own(curve: Curve, step: Step) -> bool:
+    """Whether the block itself lies on a step."""
+    return step.first <= curve.own <= step.last
+
+
+def _id(case: OccupancyCase) -> str:
+    return case.architecture.id if case.gpu is None else case.gpu.id
+
+
+def _carveout(found: Carveout | None, preferred_bytes: int | None) -> dict[str, Any] | None:
+    if found is None:
+        return None
+    return {
+        "shared_bytes": found.shared_bytes,
+        "l1_bytes": found.l1_bytes,
+        "preferred_bytes": preferred_bytes,
+    }
+
+
+def _one_more_json(found: OneMore | None) -> dict[str, Any] | None:
+    if found is None:
+        return None
+    return {
+        "blocks_per_sm": found.blocks_per_sm,
+        "changes": [
+            {"resource": change.limiter.value, "now": change.now, "at_most": change.at_most} for change in found.changes
+        ],
+        "carveout_bytes": found.carveout_bytes,
+    }
+
+
+def _best(case: OccupancyCase) -> dict[str, Any] | None:
+    best = case.best
+    if best is None:
+        return None
+    sms = None if case.gpu is None else case.gpu.sm_count
+    return {**_size(best), "min_grid_blocks": None if sms is None else best.blocks_per_sm * sms}
+
+
+def _block_size(size: BlockSize | None) -> dict[str, int] | None:
+    return None if size is None else _size(size)
+
+
+def _size(size: BlockSize) -> dict[str, int]:
+    return {
+        "threads_per_block": size.threads,
+        "blocks_per_sm": size.blocks_per_sm,
+        "warps_per_sm": size.warps_per_sm,
+    }
+
+
+def _curve(curve: Curve) -> dict[str, Any]:
+    return {
+        "parameter": curve.parameter.value,
+        "own": curve.own,
+        "steps": [
+            {
+                "first": step.first,
+                "last": step.last,
+                "blocks_per_sm": step.found.blocks_per_sm,
+                "warps_per_sm": step.found.warps_per_sm,
+                "occupancy": step.found.fraction,
+                "limiter": step.found.limiter.value,
+            }
+            for step in curve.steps
+        ],
+    }
+
+
+_BAR_CELLS = 16
+LIMITER_WORDS = {
+    Limiter.WARPS: "warps",
+    Limiter.REGISTERS: "registers",
+    Limiter.SHARED_MEMORY: "shared memory",
+    Limiter.BLOCKS: "block slots",
+    Limiter.BARRIERS: "barriers",
+    Limiter.NONE_FITS: "none fits",
+}
+PARAMETER_WORDS = {
+    Parameter.THREADS: "threads per block",
+    Parameter.REGISTERS: "registers per thread",
+    Parameter.SHARED: "shared memory per block",
+}
+
+
+def occupancy_table(cases: Sequence[OccupancyCase]) -> Table:
+    """Return one row per kernel and GPU."""
+    named = any(case.kernel for case in cases)
+    rows = tuple(
+        (
+            *((label(case),) if named else ()), case.name, str(case.request.threads),
+            str(case.request.registers_per_thread), describe_shared(case.request.shared_bytes),
+            str(case.found.blocks_per_sm), str(case.found.warps_per_sm), describe_occupancy(case.found.fraction),
+            LIMITER_WORDS[case.found.limiter], _one_more(case),
+        )
+        for case in cases
+    )  # fmt: skip
+    columns = (
+        "GPU", "threads", "registers", "shared", "blocks per SM", "warps per SM", "occupancy", "limited by",
+        "for one more",
+    )  # fmt: skip
+    return Table(("kernel", *columns) if named else columns, rows)
+
+
+def resource_table(case: OccupancyCase) -> Table:
+    """Return what the resident blocks use of each resource of an SM."""
+    blocks = case.found.blocks_per_sm
+    rows = tuple(
+        (
+            LIMITER_WORDS[use.limiter] + (" (limits)" if case.found.limit(use.limiter) == blocks else ""),
+            _quantity(use, use.per_block), _quantity(use, use.per_sm), _quantity(use, use.per_sm - use.used),
+            "any number" if (limit := case.found.limit(use.limiter)) is None else _blocks(limit),
+        )
+        for use in case.uses
+    )  # fmt: skip
+    return Table((f"{label(case)} on {case.name}", "a block takes", "an SM has", "left over", "enough for"), rows)
+
+
+def curve_table(case: OccupancyCase, curve: Curve) -> Table:
+    """Return a row per step of a curve, with a bar for the resident warps; the block's own step is marked."""
+    most = case.architecture.max_warps_per_sm
+    shared = curve.parameter is Parameter.SHARED
+    rows = tuple(
+        (
+            ("> " if is_own(curve, step) else "") + (describe_shared(step.last) if shared else str(step.last)),
+            str(step.found.blocks_per_sm), str(step.found.warps_per_sm), describe_occupancy(step.found.fraction),
+            "█" * round(_BAR_CELLS * step.found.warps_per_sm / most), LIMITER_WORDS[step.found.limiter],
+        )
+        for step in curve.steps
+    )  # fmt: skip
+    heading = f"{case.name}: {PARAMETER_WORDS[curve.parameter]} up to"
+    return Table((heading, "blocks per SM", "warps per SM", "occupancy", "resident", "limited by"), rows)
+
+
+def occupancy_notes(cases: Sequence[OccupancyCase]) -> list[str]:
+    """Return why nothing fits, and what else a launch needs; each sentence once, with the GPUs that it is true of."""
+    said: dict[str, list[str]] = {}
+    for case in cases:
+        for sentence in _notes(case):
+            said.setdefault(sentence, []).append(case.name)
+    return [f"{_names(names)}: {sentence}" for sentence, names in said.items()]
+
+
+def advice_notes(case: OccupancyCase) -> list[str]:
+    """Return the sentences about one case: block sizes and the carve-out."""
+    return list(_advice(case))
+
+
+def label(case: OccupancyCase) -> str:
+    """Return what a case is called in tables and pictures; launches after the first by their number, too."""
+    if case.kernel is None:
+        return "1 thread" if case.request.threads == 1 else f"{case.request.threads} threads"
+    return f"{case.kernel} (launch {case.launch})" if case.launch else case.kernel
+
+
+def describe_shared(size: int) -> str:
+    """Return bytes of shared memory exactly, in KiB where they are whole.
+
+    >>> describe_shared(20_000), describe_shared(49_152)
+    ('20000 B', '48 KiB')
+    """
+    return f"{size // KIB} KiB" if size and size % KIB == 0 else f"{size} B"
+
+
+def describe_occupancy(fraction: float) -> str:
+    """Return a share of the warps that an SM holds.
+
+    >>> describe_occupancy(0.125), describe_occupancy(0.75)
+    ('12.5 %', '75 %')
+    """
+    return f"{fraction / PERCENT:.3g} %"
+
+
+def _notes(case: OccupancyCase) -> Iterator[str]:
+    a, r = case.architecture, case.request
+    yield from case.caveats
+    if (reason := case.reason) is not None:
+        yield f"not one block fits: {reason.partition(': ')[2]}"
+    if case.most_threads is not None and r.threads > case.most_threads:
+        yield (
+            f"the launch fails: a block has {r.threads} threads, and the kernel was compiled for {case.most_threads}"
+            " at most (__launch_bounds__)"
+        )
+    if case.reason is None and r.shared_bytes > a.shared_bytes_per_block:
+        yield (
+            f"over {describe_shared(a.shared_bytes_per_block)} of shared memory need"
+            " cudaFuncSetAttribute(…, cudaFuncAttributeMaxDynamicSharedMemorySize, …) before the launch"
+        )
+    if case.wish is not None and case.preferred_bytes is None:
+        yield (
+            "L1 and shared memory do not divide one memory: the carve-out makes no difference"
+            if a.shared_carveouts_bytes is None
+            else "a percentage makes no difference: only l1, equal and shared are heeded"
+        )
+
+
+def _advice(case: OccupancyCase) -> Iterator[str]:
+    more = _useful(case)
+    if more is not None:
+        changes = " and ".join(_at_most(change) for change in more.changes)
+        wider = ", or a carve-out of " + describe_shared(more.carveout_bytes) if more.carveout_bytes else ""
+        yield f"{_blocks(more.blocks_per_sm)} per SM with at most {changes}{wider}"
+    for size, word in zip(case.next_sizes, ("smaller", "larger"), strict=True):
+        if size is not None:
+            yield (
+                f"the next {word} block size with more warps has {size.threads} threads:"
+                f" {_blocks(size.blocks_per_sm)}, {size.warps_per_sm} warps per SM"
+            )
+    if (best := case.best) is not None:
+        grid = "" if case.gpu is None else f"; {best.blocks_per_sm * case.gpu.sm_count} blocks fill the GPU"
+        yield (
+            f"most threads are resident in blocks of {best.threads}: {_blocks(best.blocks_per_sm)},"
+            f" {best.warps_per_sm} warps per SM{grid}"
+        )
+    if (carveout := case.carveout) is not None:
+        chosen = "beyond the wish, since one block needs more"
+        if case.preferred_bytes is None:
+            chosen = "as the driver is taken to choose"
+        elif carveout.is_preferred:
+            chosen = "as the program wishes"
+        l1 = "" if carveout.l1_bytes is None else f", {describe_shared(carveout.l1_bytes)} for L1"
+        yield f"carve-out, {chosen}: {describe_shared(carveout.shared_bytes)} of shared memory per SM{l1}"
+
+
+def _one_more(case: OccupancyCase) -> str:
+    more = _useful(case)
+    if more is None:
+        return "–"
+    return ", ".join(_short(change) for change in more.changes) or "–"
+
+
+def _useful(case: OccupancyCase) -> OneMore | None:
+    """Return what to change for one more block; None where all warps are resident already."""
+    return None if case.found.warps_per_sm == case.architecture.max_warps_per_sm else case.one_more
+
+
+def _short(change: Change) -> str:
+    if change.limiter is Limiter.SHARED_MEMORY:
+        return f"≤ {describe_shared(change.at_most)} shared"
+    return f"≤ {change.at_most} {_UNITS[change.limiter]}"
+
+
+def _at_most(change: Change) -> str:
+    if change.limiter is Limiter.SHARED_MEMORY:
+        return (
+            f"{describe_shared(change.at_most)} of shared memory per block"
+            f" ({change.now - change.at_most} B fewer than {change.now} B)"
+        )
+    whose = "thread" if change.limiter is Limiter.REGISTERS else "block"
+    return (
+        f"{change.at_most} {_UNITS[change.limiter]} per {whose} ({change.now - change.at_most} fewer than {change.now})"
+    )
+
+
+_UNITS = {Limiter.WARPS: "threads", Limiter.REGISTERS: "registers", Limiter.BARRIERS: "barriers"}
+
+
+def _quantity(use: ResourceUse, number: int) -> str:
+    return describe_shared(number) if use.limiter is Limiter.SHARED_MEMORY else str(number)
+
+
+def _blocks(number: int) -> str:
+    return "1 block" if number == 1 else f"{number} blocks"
+
+
+def _names(names: Sequence[str]) -> str:
+    distinct = list(dict.fromkeys(names))
+    shown = ", ".join(distinct[:3])
+    return shown if len(distinct) <= 3 else f"{shown} and {len(distinct) - 3} more"

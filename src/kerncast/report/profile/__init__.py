@@ -1,0 +1,1 @@
+"""A profiled launch as text, JSON and CSV."""

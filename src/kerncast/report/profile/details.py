@@ -1,0 +1,97 @@
+"""NOUN ProfiledLaunch, and how a terminal shows one: sections in the order of Nsight Compute's details page."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table as RichTable
+
+from kerncast.gpu.gpu import GPU
+from kerncast.profiles.kernel_profile import KernelProfile
+from kerncast.report.profile.sections import extent_text, sections_of, waiting_lines
+from kerncast.report.profile.source import AnnotatedText, SourceText, annotated_lines, hot_lines
+from kerncast.report.tables import Fact, Section, print_notes, print_table
+
+
+@dataclass(frozen=True, slots=True)
+class ProfiledLaunch:
+    """A profile, the GPU that it is for, and the source texts that could be read."""
+
+    profile: KernelProfile
+    gpu: GPU | None = None
+    assumed: tuple[str, ...] = ()
+    """what had to be assumed about the GPU's name"""
+    sources: tuple[SourceText, ...] = ()
+
+    @property
+    def caveats(self) -> tuple[str, ...]:
+        """What a reader of the numbers should know."""
+        machine = self.profile.machine
+        return (*self.assumed, *self.profile.caveats, *(machine.doubts if machine else ()))
+
+
+def print_profiles(launches: Sequence[ProfiledLaunch], console: Console, *, lines: bool) -> None:
+    """Print every launch: its sections, the source hot spots or the whole annotated source, and the caveats."""
+    for number, launch in enumerate(launches):
+        if number:
+            console.print()
+        _print_title(launch, console)
+        for section in sections_of(launch.profile, launch.gpu):
+            _print_section(section, console)
+        if lines:
+            _print_source(launch, console)
+        elif launch.profile.lines:
+            _print_file(hot_lines(launch.profile, launch.sources), console)
+        if launch.gpu and launch.profile.warp_states:
+            _print_file(waiting_lines(launch.profile.warp_states, launch.sources, all_lines=lines), console)
+        print_notes(launch.caveats, console)
+
+
+def _print_title(launch: ProfiledLaunch, console: Console) -> None:
+    profile, gpu = launch.profile, launch.gpu
+    where = (
+        "no GPU: counts that every GPU has"
+        if gpu is None
+        else f"{gpu.name}, compute capability {gpu.compute_capability}"
+    )
+    geometry = f"{extent_text(profile.grid)} blocks of {extent_text(profile.block)} threads"
+    console.print(f"[bold]{escape(profile.kernel)}[/bold]  launch {profile.index}, {geometry}", highlight=False)
+    console.print(escape(where), highlight=False)
+    console.print()
+
+
+def _print_section(section: Section, console: Console) -> None:
+    console.print(f"[bold]{escape(section.title)}[/bold]")
+    if section.facts:
+        console.print(_fact_grid(section.facts))
+    for table in section.tables:
+        print_table(table, console)
+    if not section.tables:
+        console.print()
+
+
+def _fact_grid(facts: Sequence[Fact]) -> RichTable:
+    grid = RichTable.grid(padding=(0, 2))
+    grid.add_column(min_width=26)
+    grid.add_column(justify="right", min_width=12)
+    grid.add_column(style="dim")
+    for fact in facts:
+        grid.add_row(f"  {escape(fact.label)}", escape(fact.value), escape(fact.note))
+    return grid
+
+
+def _print_source(launch: ProfiledLaunch, console: Console) -> None:
+    for file in annotated_lines(launch.profile, launch.sources):
+        _print_file(file, console)
+
+
+def _print_file(file: AnnotatedText, console: Console) -> None:
+    """Print lines as they are, cut at the width of the terminal, as folded source is hard to read."""
+    width = max(console.width, len(file.heading))
+    console.print(f"[bold]{escape(file.title)}[/bold]", highlight=False)
+    console.print(f"[dim]{escape(file.heading)}[/dim]", highlight=False)
+    for line in file.lines:
+        text = line if len(line) <= width else f"{line[: width - 1]}…"
+        console.print(text, highlight=False, markup=False, soft_wrap=True)
+    console.print()

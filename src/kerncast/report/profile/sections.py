@@ -1,0 +1,507 @@
+"""What warps wait for, as facts and tables, and line by line."""
+
+import math
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from kerncast.gpu.gpu import GPU
+from kerncast.launch.launch import Extent
+from kerncast.metrics.execution import (
+    active_warps,
+    barriers_per_warp,
+    dependency_distance,
+    dram_bracket,
+    flops,
+    flops_per_byte,
+    issue_width,
+    occupancy_of,
+    parallelism,
+    warps_per_block,
+    waves,
+)
+from kerncast.metrics.memory import accesses, dram_bytes, l2_totals, wave_bytes
+from kerncast.metrics.metrics import Metric, metrics_of
+from kerncast.metrics.vocabulary import ratio, word
+from kerncast.profiles.kernel_profile import (
+    SECTOR_BYTES,
+    AccessCount,
+    CacheTraffic,
+    Count,
+    KernelProfile,
+    LineStates,
+    Origin,
+    StateCycles,
+    WarpStates,
+)
+from kerncast.report.profile.source import AnnotatedText, SourceText
+from kerncast.report.tables import Fact, Section, Table
+from kerncast.report.words import describe_limiter
+from kerncast.units import PERCENT, format_bytes, format_count, format_seconds
+
+# How counts, shares and intervals of a profile are written.
+
+
+NOTHING = "–"
+#: Its ends are what caches can do, not those of a sample.
+_BRACKET = "kerncast__dram_bytes_bracket.sum"
+#: Extrapolated by how it grew, and bounded by the buffers: the widest of all, and no measure of the sample.
+_WORKING_SET = "kerncast__global_bytes_touched.sum"
+_ORIGINS = {
+    Origin.EXECUTED: "counted while the PTX ran on the CPU",
+    Origin.COMPILED: "read from the compiled kernel",
+    Origin.DECLARED: "as launched",
+    Origin.DISASSEMBLED: "disassembled machine code, run as often as the PTX it comes from",
+    Origin.ESTIMATED: "estimated from the PTX: no disassembler is at hand, or it does not know this architecture",
+    Origin.SIMULATED: "caches of this GPU, simulated on the executed accesses, cold at the start",
+}
+
+
+def describe_origin(origin: Origin) -> str:
+    """Return where a number comes from."""
+    return _ORIGINS[origin]
+
+
+def extent_text(extent: Extent) -> str:
+    """Return an extent without ones at its end.
+
+    >>> extent_text((16, 16, 1)), extent_text((1, 1, 1))
+    ('16 × 16', '1')
+    """
+    kept = list(extent)
+    while len(kept) > 1 and kept[-1] == 1:
+        kept.pop()
+    return " × ".join(map(str, kept))
+
+
+def describe_scaled(count: Count | None, unit: str = "") -> str:
+    """Return a count, with the farther end of its interval in percent where it was scaled from a sample.
+
+    >>> describe_scaled(Count(4096, 4000, 4200)), describe_scaled(Count.exact(2e6), "B"), describe_scaled(None)
+    ('4096 ±2.5 %', '2 MB', '–')
+    """
+    if count is None:
+        return NOTHING
+    text = format_bytes(count.value) if unit == "B" else format_count(count.value, unit)
+    return text if count.is_exact else f"{text} {describe_spread(count)}"
+
+
+def describe_spread(count: Count) -> str:
+    """Return the farther end of the interval in percent of the value; nothing where the count is exact."""
+    percent = relative_spread(count) / PERCENT
+    if not percent:
+        return ""
+    return f"±{percent:.0f} %" if percent >= 10 else f"±{percent:.1g} %" if percent < 1 else f"±{percent:.1f} %"
+
+
+def describe_ratio(count: Count | None, unit: str = "") -> str:
+    """Return a ratio to two decimals; its interval is in the JSON.
+
+    >>> describe_ratio(Count(3.14159, 3, 4), "FLOP/B"), describe_ratio(None)
+    ('3.14 FLOP/B', '–')
+    """
+    return NOTHING if count is None else format_count(round(count.value, 2), unit)
+
+
+def describe_share(part: float, whole: float) -> str:
+    """Return a part in percent of the whole.
+
+    >>> describe_share(1, 8), describe_share(1, 10_000), describe_share(0, 0)
+    ('12.5 %', '<0.1 %', '–')
+    """
+    if not whole:
+        return NOTHING
+    percent = part / whole / PERCENT
+    return "<0.1 %" if 0 < percent < 0.05 else f"{percent:.1f} %"
+
+
+def relative_spread(count: Count) -> float:
+    """Return the farther end of the interval relative to the value; 0 where the count is exact."""
+    if count.is_exact or not count.value:
+        return 0.0
+    return max(count.high - count.value, count.value - count.low) / count.value
+
+
+def describe_sample(profile: KernelProfile, metrics: tuple[Metric, ...]) -> str:
+    """Return how much of the grid ran, and how wide the widest interval of a counter is."""
+    sampling = profile.sampling
+    if sampling is None:
+        return "nothing was executed"
+    if sampling.is_whole_grid:
+        return "the whole grid: what does not depend on caches is exact"
+    text = f"{describe_share(sampling.blocks_executed, sampling.blocks)} of the grid, scaled to all of it"
+    totals = [
+        each
+        for each in metrics
+        if each.origin is Origin.EXECUTED and word(each.name).is_total and each.name not in {_BRACKET, _WORKING_SET}
+    ]
+    widest = max(totals, key=lambda each: relative_spread(each.count), default=None)
+    if widest is None or not relative_spread(widest.count):
+        return f"{text}; all executed blocks did the same"
+    return f"{text}; widest 95 % interval {describe_spread(widest.count)} ({widest.name})"
+
+
+# The sections of a profile about memory: global and local memory, caches, shared memory, atomics.
+
+
+_OPERATIONS = {"ld": "load", "st": "store", "atom": "atomic", "red": "red"}
+
+
+def memory_facts(profile: KernelProfile, gpu: GPU | None) -> Iterator[Fact]:
+    """Yield bytes asked for, bytes touched, and what DRAM traffic can be at least and at most."""
+    traffic, caches = profile.traffic, profile.caches if gpu else None
+    if traffic.global_bytes_requested is not None and traffic.global_bytes_requested.value:
+        yield Fact("bytes that threads ask for", describe_scaled(traffic.global_bytes_requested, "B"), "global memory")
+    if traffic.global_bytes_touched is not None and traffic.global_bytes_touched.value:
+        yield Fact("bytes touched", describe_scaled(traffic.global_bytes_touched, "B"), "working set, in whole sectors")
+    if (bracket := dram_bracket(profile)) is not None and bracket.value:
+        low, high = format_bytes(bracket.low), format_bytes(bracket.high)
+        bounds = low if low == high else f"{low} to {high}"
+        yield Fact("DRAM traffic, any caches", bounds, "each sector once, to no reuse at all; dirty data too")
+    if caches is not None and (wave := wave_bytes(caches)) is not None:
+        note = f"the {caches.wave_blocks} blocks that run at once"
+        yield Fact("bytes touched by a wave", describe_scaled(wave, "B"), note)
+    if caches is not None and caches.left_dirty_sectors.value:
+        left = describe_scaled(caches.left_dirty_sectors.times(SECTOR_BYTES), "B")
+        yield Fact("written, still in L2", left, "DRAM gets it after the kernel")
+
+
+def memory_tables(profile: KernelProfile, gpu: GPU | None) -> Iterator[Table]:
+    """Yield accesses to global and local memory and, on a GPU, what its caches do with them."""
+    members = [each for each in profile.accesses if each.space != "shared"]
+    if members:
+        heading = ("access", "requests", "bytes", "sectors", "sect/req", "used")
+        yield _with_spread(heading, [(_access_row(each), each.sectors) for each in members])
+    if gpu is not None and profile.caches is not None:
+        yield Table(("cache", "asked for", "found", "hit rate"), tuple(_cache_rows(profile, profile.caches)))
+
+
+def _access_row(each: AccessCount) -> tuple[str, ...]:
+    moved = each.sectors.times(SECTOR_BYTES)
+    return (
+        f"{each.space} {_OPERATIONS[each.operation]}",
+        format_count(each.requests.value),
+        format_bytes(each.nbytes.value),
+        format_count(each.sectors.value),
+        describe_ratio(ratio(each.sectors, each.requests)),
+        describe_share(min(each.nbytes.value, moved.value), moved.value),
+    )
+
+
+def _with_spread(heading: tuple[str, ...], rows: Sequence[tuple[tuple[str, ...], Count]]) -> Table:
+    """Return a table, with a column for the intervals where there are any: cells with them would not fit."""
+    if all(count.is_exact for _, count in rows):
+        return Table(heading, tuple(row for row, _ in rows))
+    return Table((*heading, "±"), tuple((*row, describe_spread(count)) for row, count in rows))
+
+
+def _cache_rows(profile: KernelProfile, caches: CacheTraffic) -> Iterator[tuple[str, ...]]:
+    local = accesses(profile, "local", {"ld"}).sectors
+    asked, hits = l2_totals(caches)
+    for label, whole, found in (
+        ("L1, global loads", caches.l1_load_sectors, caches.l1_load_hits),
+        ("L1, local loads", local, caches.l1_local_hits),
+        ("L2, loads", caches.l2_read_sectors, caches.l2_read_hits),
+        ("L2, code", caches.l2_instruction_sectors, caches.l2_instruction_sectors),
+        ("L2, writes", caches.l2_write_sectors, caches.l2_write_sectors),
+        ("L2, atomics", caches.l2_atomic_sectors, caches.l2_atomic_hits),
+        ("L2, all", asked, hits),
+    ):
+        if whole.value:
+            yield (label, _in_bytes(whole), _in_bytes(found), describe_share(found.value, whole.value))
+    yield ("DRAM, reads", _in_bytes(caches.dram_read_sectors), "", "")
+    yield ("DRAM, writes", _in_bytes(caches.dram_write_sectors), "", "")
+
+
+def _in_bytes(sectors: Count) -> str:
+    return describe_scaled(sectors.times(SECTOR_BYTES), "B")
+
+
+def atomic_facts(profile: KernelProfile) -> Iterator[Fact]:
+    """Yield how many threads update one address at the same time, by state space."""
+    for space in ("global", "shared"):
+        found = accesses(profile, space, {"atom", "red"})
+        if found.requests.value:
+            most = describe_ratio(ratio(found.contention, found.requests, 32.0))
+            lanes = describe_ratio(ratio(found.threads, found.requests, 32.0))
+            note = f"{most} of the {lanes} threads of a request update the same address"
+            yield Fact(f"atomics, {space} memory", describe_scaled(found.threads), note)
+
+
+def shared_tables(profile: KernelProfile) -> Iterator[Table]:
+    """Yield the accesses to shared memory, where there are any."""
+    members = [each for each in profile.accesses if each.space == "shared"]
+    if members:
+        heading = ("access", "requests", "bytes", "wavefronts", "wave/req", "conflicts")
+        yield _with_spread(heading, [(_shared_row(each), each.wavefronts) for each in members])
+
+
+def _shared_row(each: AccessCount) -> tuple[str, ...]:
+    return (
+        f"{each.space} {_OPERATIONS[each.operation]}",
+        format_count(each.requests.value),
+        format_bytes(each.nbytes.value),
+        format_count(each.wavefronts.value),
+        describe_ratio(ratio(each.wavefronts, each.requests)),
+        format_count(each.conflicts.value),
+    )
+
+
+# The sections of a profile as facts and tables, in the order of reading.
+
+
+_MOST_ROWS = 10
+
+
+def sections_of(profile: KernelProfile, gpu: GPU | None) -> tuple[Section, ...]:
+    """Return every section that has something to show, in the order of reading."""
+    found = [
+        Section("Launch and occupancy", tuple(_launch(profile, gpu))),
+        Section("Compute workload", tuple(_compute(profile, gpu)), tuple(_pipes(profile, gpu))),
+        Section("Memory workload", tuple(memory_facts(profile, gpu)), tuple(memory_tables(profile, gpu))),
+        Section("Shared memory and atomics", tuple(atomic_facts(profile)), tuple(shared_tables(profile))),
+        Section("Instruction mix", (), tuple(_mix_table(profile, gpu))),
+        Section("Warps", tuple(_warps(profile))),
+        Section("Time and warp states", tuple(warp_facts(profile, gpu)), tuple(warp_tables(profile, gpu))),
+        Section("Basic blocks of the PTX", (), tuple(_block_table(profile))),
+        Section("Sample and origin", tuple(_origins(profile, gpu))),
+    ]
+    return tuple(section for section in found if section.facts or section.tables)
+
+
+def _launch(profile: KernelProfile, gpu: GPU | None) -> Iterator[Fact]:
+    blocks, threads = math.prod(profile.grid), math.prod(profile.block)
+    warps = warps_per_block(profile)
+    yield Fact("grid", extent_text(profile.grid), f"{format_count(blocks)} blocks")
+    yield Fact("block", extent_text(profile.block), f"{threads} threads, {warps} warp{'s' * (warps > 1)}")
+    static = profile.resources.static_shared_bytes if profile.resources else None
+    shared = f"{'unknown' if static is None else static} static, {profile.shared_bytes} dynamic"
+    yield Fact("shared memory per block", f"{(static or 0) + profile.shared_bytes} B", shared)
+    found = occupancy_of(profile, gpu)
+    if gpu is None or found is None or profile.resources is None:
+        return
+    yield Fact("registers per thread", str(profile.resources.registers_per_thread), profile.resources.architecture)
+    limits = ", ".join(
+        f"{limit.limiter.value.replace('_', ' ')} {limit.blocks}" for limit in found.limits if limit.blocks is not None
+    )
+    limiter = found.limiter.value.replace("_", " ")
+    resident = f"{found.blocks_per_sm} blocks, {found.warps_per_sm} warps per SM; limited by {limiter}"
+    yield Fact("theoretical occupancy", f"{found.fraction:.0%}".replace("%", " %"), resident)
+    yield Fact("blocks per SM by limit", "", limits)
+    full = waves(found, blocks, gpu)
+    if full is not None:
+        yield Fact(
+            "waves",
+            format_count(round(full, 2)),
+            f"{gpu.sm_count} SMs hold {found.blocks_per_sm * gpu.sm_count} blocks",
+        )
+
+
+def _compute(profile: KernelProfile, gpu: GPU | None) -> Iterator[Fact]:
+    work, launched = profile.work, math.prod(profile.grid) * warps_per_block(profile)
+    for label, count in (
+        ("FP32 FLOPs", work.fp32_flops), ("FP64 FLOPs", work.fp64_flops), ("FP16 FLOPs", work.fp16_flops),
+        ("special functions", work.special_ops), ("integer operations", work.integer_ops),
+    ):  # fmt: skip
+        if count is not None and count.value:
+            yield Fact(label, describe_scaled(count), f"{describe_ratio(ratio(count, Count.exact(launched)))} per warp")
+    done = flops(profile)
+    if done is not None and done.value:
+        once = describe_ratio(flops_per_byte(profile, profile.traffic.global_bytes_touched))
+        moved = None if profile.caches is None else flops_per_byte(profile, dram_bytes(profile.caches))
+        note = "" if gpu is None or moved is None else f"{describe_ratio(moved)} FLOP/B of DRAM traffic"
+        yield Fact("arithmetic intensity", f"{once} FLOP/B", f"of the working set{'; ' * bool(note)}{note}")
+    if profile.mix is not None:
+        yield _per_warp("PTX instructions", profile.mix.warp_instructions, launched)
+    if gpu is not None and profile.machine is not None:
+        yield _per_warp("machine instructions", profile.machine.warp_instructions, launched)
+
+
+def _per_warp(label: str, count: Count, warps: int) -> Fact:
+    each = describe_ratio(ratio(count, Count.exact(warps)))
+    return Fact(label, describe_scaled(count), f"executed by warps, {each} per warp")
+
+
+def _pipes(profile: KernelProfile, gpu: GPU | None) -> Iterator[Table]:
+    if gpu is None or profile.machine is None or not profile.machine.opcodes:
+        return
+    whole = profile.machine.warp_instructions.value
+    pipes: dict[str, Count] = {}
+    for each in profile.machine.opcodes:
+        pipes[each.pipe] = pipes.get(each.pipe, Count.exact(0)) + each.warp_instructions
+    ranked = sorted(pipes.items(), key=lambda pair: -pair[1].value)
+    rows = tuple((pipe, describe_scaled(count), describe_share(count.value, whole)) for pipe, count in ranked)
+    yield Table(("pipe", "warp instructions", "share"), rows)
+
+
+def _mix_table(profile: KernelProfile, gpu: GPU | None) -> Iterator[Table]:
+    if gpu is not None and profile.machine is not None:
+        opcodes = profile.machine.opcodes
+        rows = [(f"{each.opcode} ({each.pipe})", each.warp_instructions, each.thread_instructions) for each in opcodes]
+        name, whole = "SASS opcode (pipe)", profile.machine.warp_instructions
+    elif profile.mix is not None:
+        rows = [(each.kind, each.warp_instructions, each.thread_instructions) for each in profile.mix.kinds]
+        name, whole = "PTX instruction", profile.mix.warp_instructions
+    else:
+        return
+    rows.sort(key=lambda row: -row[1].value)
+    shown, rest = rows[:_MOST_ROWS], rows[_MOST_ROWS:]
+    texts = [
+        (label, describe_scaled(warps), describe_share(warps.value, whole.value), describe_ratio(ratio(threads, warps)))
+        for label, warps, threads in shown
+    ]
+    if rest:
+        left = sum(warps.value for _, warps, _ in rest)
+        texts.append((f"{len(rest)} others", format_count(left), describe_share(left, whole.value), ""))
+    yield Table((name, "warp instructions", "share", "active lanes"), tuple(texts))
+
+
+def _warps(profile: KernelProfile) -> Iterator[Fact]:
+    mix, balance = profile.mix, profile.balance
+    if mix is not None:
+        yield Fact("active lanes", format_count(round(mix.active_lanes, 2)), "of 32, per PTX instruction")
+        yield Fact("divergent branches", describe_scaled(mix.divergent_branches), "branches that split a warp")
+        each = describe_ratio(barriers_per_warp(profile, mix))
+        yield Fact("barrier arrivals", describe_scaled(mix.barriers), f"{each} per warp")
+    if balance is not None:
+        yield Fact(
+            "busiest warp of a block",
+            format_count(round(balance.longest_over_mean_warp, 2)),
+            "times the mean; 1 is even",
+        )
+        yield Fact(
+            "busiest block", format_count(round(balance.longest_over_mean_block, 2)), "times the mean; 1 is even"
+        )
+        yield Fact(
+            "variation of blocks", format_count(round(balance.block_variation, 2)), "standard deviation over mean"
+        )
+    if (found := parallelism(profile.blocks)) is not None:
+        yield Fact("parallel instructions", describe_ratio(found), "instructions over longest chain, per basic block")
+    if (found := dependency_distance(profile.blocks)) is not None:
+        yield Fact("dependency distance", describe_ratio(found), "instructions from a value to its first use")
+
+
+def _block_table(profile: KernelProfile) -> Iterator[Table]:
+    done = {each.number: each.warps.value * each.instructions for each in profile.blocks}
+    whole = sum(done.values())
+    ranked = sorted(profile.blocks, key=lambda each: -done[each.number])[:_MOST_ROWS]
+    rows = tuple(
+        (
+            f"{each.number}  {Path(each.where).name}".rstrip(),
+            str(each.loop_depth),
+            describe_scaled(each.warps),
+            describe_share(done[each.number], whole),
+            str(each.instructions),
+            str(each.critical_path),
+            f"{each.parallelism:.2f}",
+            NOTHING if each.dependency_distance is None else f"{each.dependency_distance:.1f}",
+        )
+        for each in ranked
+    )
+    if rows:
+        yield Table(("block", "loops", "warps", "share", "instr.", "chain", "ILP", "distance"), rows)
+
+
+def _origins(profile: KernelProfile, gpu: GPU | None) -> Iterator[Fact]:
+    if profile.sampling is not None:
+        size = f"{profile.sampling.blocks_executed} / {profile.sampling.blocks}"
+        yield Fact("blocks executed", size, describe_sample(profile, metrics_of(profile, gpu)))
+    yield Fact("work, requests, sectors", profile.work.origin.value, describe_origin(profile.work.origin))
+    if gpu is None:
+        return
+    if profile.machine is not None:
+        yield Fact("machine instructions", profile.machine.origin.value, describe_origin(profile.machine.origin))
+    if profile.caches is not None:
+        size = f"{profile.caches.blocks_simulated} blocks, {profile.caches.resident_blocks_per_sm} at once per SM"
+        yield Fact("L1, L2 and DRAM", Origin.SIMULATED.value, f"{describe_origin(Origin.SIMULATED)}; {size}")
+    if profile.warp_states is not None:
+        blocks = profile.warp_states.blocks_simulated
+        yield Fact("time, warp states", Origin.SIMULATED.value, f"one SM with {blocks} blocks of this launch, L2 warm")
+
+
+_MOST_HOT_LINES = 10
+_MOST_ROOFS = 6
+_MOST_STATES = 2
+_SHARE_COLUMNS, _STATES_COLUMNS = 8, 44
+_MEANINGS = {
+    "selected": "nothing: it issues",
+    "not_selected": "another warp that issues",
+    "wait": "an arithmetic result",
+    "short_scoreboard": "shared memory or XU",
+    "long_scoreboard": "L1, L2 or DRAM",
+    "barrier": "other warps of the block",
+    "math_pipe_throttle": "a busy arithmetic pipe",
+    "lg_throttle": "the queue to L1",
+    "mio_throttle": "the queue to shared memory",
+    "branch_resolving": "the target of a branch",
+}
+
+
+def warp_facts(profile: KernelProfile, gpu: GPU | None) -> Iterator[Fact]:
+    """Yield the duration and how busy an SM is."""
+    found = profile.warp_states
+    if found is None or gpu is None:
+        return
+    blocks = f"{found.blocks_simulated} block{'s' * (found.blocks_simulated > 1)} of one SM simulated"
+    yield Fact("duration", format_seconds(found.seconds), f"{format_count(found.cycles)} cycles; {blocks}")
+    slots = found.schedulers * found.simulated_cycles * issue_width(gpu)
+    each = found.issued / found.schedulers / found.simulated_cycles
+    yield Fact(
+        "issue slots used", describe_share(found.issued, slots), f"{each:.2f} instructions per scheduler and cycle"
+    )
+    most = gpu.architecture.max_warps_per_sm
+    yield Fact("achieved occupancy", describe_share(active_warps(found), most), f"of {most} warps")
+    latency = found.warp_cycles / found.issued
+    yield Fact("cycles per instruction", f"{latency:.1f}", "of one warp")
+
+
+def warp_tables(profile: KernelProfile, gpu: GPU | None) -> Iterator[Table]:
+    """Yield the states of warps, and the resources that are busiest."""
+    found = profile.warp_states
+    if found is None or gpu is None:
+        return
+    ranked = sorted((each for each in found.states if each.warp_cycles), key=lambda each: -each.warp_cycles)
+    rows = tuple(
+        (
+            each.state,
+            describe_share(each.warp_cycles, found.warp_cycles),
+            f"{each.warp_cycles / found.issued:.2f}",
+            _MEANINGS[each.state],
+        )
+        for each in ranked
+    )
+    yield Table(("warp state", "share", "warps per issue", "waits for"), rows)
+    roofs = tuple(
+        (describe_limiter(each.resource), describe_share(min(1.0, each.share), 1.0))
+        for each in found.resources[:_MOST_ROOFS]
+    )
+    yield Table(("busiest resources", "of the duration"), roofs)
+
+
+def waiting_lines(found: WarpStates, sources: Sequence[SourceText], *, all_lines: bool) -> AnnotatedText:
+    """Return the lines at which warps wait longest, or all of them in their order, with the states that they are in."""
+    texts = {text.file: text.lines for text in sources}
+    ranked = sorted(found.lines, key=lambda line: -line.warp_cycles)[:_MOST_HOT_LINES]
+    lines = found.lines if all_lines else ranked
+    places = [f"{Path(line.file).name}:{line.line}" for line in lines]
+    width = max(map(len, ["  line", *places])) + 2
+    rows = tuple(
+        _joined(place, width, describe_share(line.warp_cycles, found.warp_cycles), _reasons(line), _source(texts, line))
+        for place, line in zip(places, lines, strict=True)
+    )
+    return AnnotatedText("Where warps wait", _joined("  line", width, "cycles", "longest states", "source"), rows)
+
+
+def _joined(place: str, width: int, share: str, reasons: str, source: str) -> str:
+    return f"{place:>{width}}{share:>{_SHARE_COLUMNS}}  {reasons:<{_STATES_COLUMNS}}  {source}".rstrip()
+
+
+def _reasons(line: LineStates) -> str:
+    def worded(each: StateCycles) -> str:
+        return f"{each.state} {each.warp_cycles / line.warp_cycles:.0%}"
+
+    return ", ".join(map(worded, line.states[:_MOST_STATES]))
+
+
+def _source(texts: dict[str, tuple[str, ...]], line: LineStates) -> str:
+    text = texts.get(line.file, ())
+    return text[line.line - 1].strip() if 0 < line.line <= len(text) else ""

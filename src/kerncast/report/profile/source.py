@@ -1,0 +1,135 @@
+"""Source lines with what they did."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+
+from kerncast.launch.launch import Launch
+from kerncast.metrics.vocabulary import ratio, total
+from kerncast.profiles.kernel_profile import Count, KernelProfile, LineCount
+from kerncast.report.profile.sections import NOTHING, describe_ratio, describe_share
+from kerncast.units import format_count
+
+_MOST_HOT_LINES = 10
+#: Lines around those that ran which an annotated source shows.
+_CONTEXT = 3
+_TAB_COLUMNS = 4
+_NUMBER_COLUMNS = 6
+_COLUMNS = (("PTX inst", 9), ("share", 7), ("lanes", 6), ("FLOPs", 8), ("sect/req", 9), ("wave/req", 9))
+
+
+@dataclass(frozen=True, slots=True)
+class SourceText:
+    """The lines of one source file."""
+
+    file: str
+    """as the profile names it"""
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AnnotatedText:
+    """Source lines with their counts before them, under a title and a heading."""
+
+    title: str
+    heading: str
+    lines: tuple[str, ...]
+
+
+def read_sources(profile: KernelProfile, launch: Launch) -> tuple[SourceText, ...]:
+    """Read the source files that the profile names, those that lie where the launch says."""
+    texts = []
+    for file in dict.fromkeys(line.file for line in profile.lines):
+        path = _place_of(file, launch)
+        try:
+            text = path.read_text(encoding="utf-8", errors="replace") if path else None
+        except OSError:
+            continue
+        if text is not None:
+            texts.append(SourceText(file, tuple(map(_without_controls, text.splitlines()))))
+    return tuple(texts)
+
+
+def _without_controls(line: str) -> str:
+    """Return a line whose control characters are written out: a source must not steer the reader's terminal."""
+    return "".join(each if each.isprintable() or each == "\t" else repr(each)[1:-1] for each in line)
+
+
+def hot_lines(profile: KernelProfile, sources: Sequence[SourceText]) -> AnnotatedText:
+    """Return the source lines that most warp instructions come from."""
+    texts = {text.file: text.lines for text in sources}
+    ran = [line for line in profile.lines if line.warp_instructions.value]
+    ranked = sorted(ran, key=lambda line: -line.warp_instructions.value)[:_MOST_HOT_LINES]
+    everything = _everything(profile)
+    places = [f"{Path(line.file).name}:{line.line}" for line in ranked]
+    width = max(map(len, places), default=0) + 2
+    lines = tuple(
+        _joined(place, width, _cells(line, everything), _source(texts, line).strip())
+        for place, line in zip(places, ranked, strict=True)
+    )
+    return AnnotatedText("Source hot spots", _heading("  line", width), lines)
+
+
+def annotated_lines(profile: KernelProfile, sources: Sequence[SourceText]) -> Iterator[AnnotatedText]:
+    """Yield every file that ran: its lines near those that did something, or these alone where it is not here."""
+    texts = {text.file: text.lines for text in sources}
+    everything = _everything(profile)
+    for file, group in groupby(sorted(profile.lines, key=lambda line: (line.file, line.line)), lambda line: line.file):
+        counts = {line.line: line for line in group}
+        lines = tuple(_annotated(counts, texts.get(file), everything))
+        title = Path(file).name if file in texts else f"{Path(file).name} (its text is not here)"
+        yield AnnotatedText(title, _heading("line", _NUMBER_COLUMNS), lines)
+
+
+def _annotated(counts: dict[int, LineCount], text: Sequence[str] | None, everything: Count) -> Iterator[str]:
+    before = 0
+    for number in sorted(counts) if text is None else _shown(list(counts), len(text)):
+        if text is not None and before and number > before + 1:
+            yield f"{'⋮':>{_NUMBER_COLUMNS}}"
+        source = text[number - 1] if text is not None and number <= len(text) else ""
+        cells = _cells(counts[number], everything) if number in counts else ("",) * len(_COLUMNS)
+        yield _joined(str(number), _NUMBER_COLUMNS, cells, source.expandtabs(_TAB_COLUMNS))
+        before = number
+
+
+def _place_of(file: str, launch: Launch) -> Path | None:
+    """Return where a file that the compiler names lies; a path that is not absolute begins at the source or a -I."""
+    places = [folder / file for folder in (launch.source.parent, *launch.include_dirs)]
+    return next((place for place in places if place.is_file()), None)
+
+
+def _shown(numbers: Sequence[int], length: int) -> list[int]:
+    near = {n for number in numbers for n in range(number - _CONTEXT, number + _CONTEXT + 1)}
+    return sorted({n for n in near if 1 <= n <= length} | set(numbers))
+
+
+def _heading(first: str, width: int) -> str:
+    return _joined(first, width, [name for name, _ in _COLUMNS], "source")
+
+
+def _joined(place: str, width: int, cells: Sequence[str], source: str) -> str:
+    columns = "".join(f"{cell:>{size}}" for cell, (_, size) in zip(cells, _COLUMNS, strict=True))
+    return f"{place:>{width}}{columns}  {source}".rstrip()
+
+
+def _cells(line: LineCount, everything: Count) -> tuple[str, ...]:
+    return (
+        format_count(line.warp_instructions.value),
+        describe_share(line.warp_instructions.value, everything.value),
+        describe_ratio(ratio(line.thread_instructions, line.warp_instructions)),
+        format_count(line.flops.value) if line.flops.value else NOTHING,
+        describe_ratio(ratio(line.global_sectors, line.global_requests)),
+        describe_ratio(ratio(line.shared_wavefronts, line.shared_requests)),
+    )
+
+
+def _everything(profile: KernelProfile) -> Count:
+    if profile.mix is not None:
+        return profile.mix.warp_instructions
+    return total(line.warp_instructions for line in profile.lines)
+
+
+def _source(texts: dict[str, tuple[str, ...]], line: LineCount) -> str:
+    text = texts.get(line.file, ())
+    return text[line.line - 1] if 0 < line.line <= len(text) else ""

@@ -1,0 +1,1 @@
+"""Scores of trained models as text, JSON and pictures."""

@@ -1,0 +1,1 @@
+"""NOUN Trace, SMTrace, FootprintCurve: what one execution logged."""

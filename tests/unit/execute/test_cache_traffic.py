@@ -1,0 +1,285 @@
+"""What caches make of whole launches: closed forms, and windows of a grid against all of it."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import kerncast
+from kerncast.errors import KernelFault, Refusal
+from kerncast.execute import Budget, WholeGrid, profile_of, run_launch
+from kerncast.execute.native import recorder
+from kerncast.execute.on_gpu import with_gpu
+from kerncast.execute.recording import window
+from kerncast.forecast.characterised import compile_launch
+from kerncast.launch.launch import Argument, Launch, parse_extent, parse_value
+from kerncast.profiles.kernel_profile import CacheTraffic, Count, KernelProfile
+
+SOURCE = """
+extern "C" {
+__global__ void transpose(float *out, const float *in, int n) {
+    int x = blockIdx.x * blockDim.x + threadIdx.x, y = blockIdx.y * blockDim.y + threadIdx.y;
+    out[x * n + y] = in[y * n + x];
+}
+__global__ void add(float *c, const float *a, const float *b) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    c[i] = a[i] + b[i];
+}
+__global__ void product(float *c, const float *a, const float *b, int n) {
+    int x = blockIdx.x * blockDim.x + threadIdx.x, y = blockIdx.y * blockDim.y + threadIdx.y;
+    float sum = 0;
+    for (int k = 0; k < n; k++) sum += a[y * n + k] * b[k * n + x];
+    c[y * n + x] = sum;
+}
+__global__ void drain(int *left, const float *x, float *y) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    float sum = 0;
+    for (; left[i] > 0; left[i]--) sum += x[left[i] * 1024 + i % 1024];
+    y[i] = sum;
+}
+__global__ void again(const float *x, float *y, int n) {
+    float sum = 0;
+    for (int pass = 0; pass < 4; pass++)
+        for (int i = threadIdx.x; i < n; i += blockDim.x) sum += x[blockIdx.x * n + i];
+    y[blockIdx.x * blockDim.x + threadIdx.x] = sum;
+}
+__global__ void first(float *y, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = 1;
+}
+__global__ void astray(float *y, int bad, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    y[blockIdx.x == bad ? i + n : i] = 1;
+}
+__global__ void countdown(volatile int *left) {
+    int i = (blockIdx.x * blockDim.x + threadIdx.x) * 32;
+    while (left[i] > 0) left[i] = left[i] - 1;
+}
+__global__ void broadcast(const float *x, float *y, int n) {
+    float sum = 0;
+    for (int i = 0; i < n; i++) sum += __ldcg(&x[i]);
+    y[blockIdx.x * blockDim.x + threadIdx.x] = sum;
+}
+__global__ void count(unsigned *bins, const unsigned *x) {
+    atomicAdd(&bins[x[blockIdx.x * blockDim.x + threadIdx.x]], 1u);
+}
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("caches") / "k.cu"
+    path.write_text(SOURCE, encoding="utf-8")
+    return path
+
+
+def launch(source: Path, kernel: str, grid: list[int], block: list[int], **arguments: object) -> Launch:
+    values = tuple(Argument(name, parse_value(value, name, Path())) for name, value in arguments.items())
+    return Launch(source, kernel, parse_extent(grid, "grid", ""), parse_extent(block, "block", ""), 0, values)
+
+
+def on(gpu: str, where: Launch, budget: Budget | None = None) -> CacheTraffic:
+    found = kerncast.profile(where, gpu, budget)
+    assert found.caches is not None, found.caveats
+    return found.caches
+
+
+def values(counts: CacheTraffic, *names: str) -> list[float]:
+    return [getattr(counts, name).value for name in names]
+
+
+def transpose_of(source: Path, n: int) -> Launch:
+    arrays = {"out": f"f32[{n},{n}]", "in": f"f32[{n},{n}] iota"}
+    return launch(source, "transpose", [n // 32, n // 8], [32, 8], **arrays, n=n)
+
+
+def add_of(source: Path, n: int) -> Launch:
+    return launch(source, "add", [n // 256], [256], **dict.fromkeys("cab", f"f32[{n}] iota"))
+
+
+@pytest.mark.parametrize("gpu", ["titan-v", "gtx-980", "k40", "a100-sxm-40gb"])
+def test_a_transpose_moves_each_byte_once(source: Path, gpu: str) -> None:
+    """1024 x 1024 floats: 4 MiB are read, and 4 MiB are written then or later."""
+    found = on(gpu, transpose_of(source, 1024), WholeGrid())
+    moved = sum(values(found, "dram_read_sectors", "dram_write_sectors", "left_dirty_sectors"))
+    assert 32 * moved == 8_388_608
+    assert values(found, "l1_load_sectors", "l1_load_hits") == [1024 * 1024 / 8, 0]
+    assert found.l2_write_sectors.value == 1024 * 1024  # one per thread: each lane of a warp has a sector of its own
+    if gpu in {"gtx-980", "k40"}:  # little stays in L2 there
+        assert values(found, "dram_write_sectors", "left_dirty_sectors") == [1024 * 1024 / 8, 0]
+        assert found.dram_write_sectors.low < found.dram_write_sectors.value == found.dram_write_sectors.high
+
+
+def test_a_vector_sum(source: Path) -> None:
+    found = on("titan-v", add_of(source, 2**20), WholeGrid())
+    sectors = 2**20 // 8
+    assert values(found, "l2_read_sectors", "dram_read_sectors", "l2_write_sectors") == [
+        2 * sectors,
+        2 * sectors,
+        sectors,
+    ]
+    assert found.dram_write_sectors.value + found.left_dirty_sectors.value == sectors
+    assert 0 < found.left_dirty_sectors.value * 32 <= found.l2_bytes
+    assert (found.wave_blocks, found.wave_sectors) == (640, 3 * 640 * 256 // 8)
+
+
+def test_l1_serves_what_a_block_reads_again_where_it_caches_global_loads(source: Path) -> None:
+    """Four passes over 16 KiB: three hit on Volta, none does on Maxwell, where loads that may be written pass by L1."""
+    n = 4096
+    where = launch(source, "again", [80], [256], x=f"f32[80,{n}]", y="f32[80,256]", n=n)
+    sectors = 80 * n // 8
+    cached = on("titan-v", where, WholeGrid())
+    assert values(cached, "l1_load_sectors", "l1_load_hits", "l2_read_sectors") == [4 * sectors, 3 * sectors, sectors]
+
+
+def test_atomics_are_carried_out_by_l2(source: Path) -> None:
+    where = launch(source, "count", [64], [256], bins="u32[1024]", x="u32[16384] randint(0, 1024)")
+    found = on("titan-v", where, WholeGrid())
+    assert found.l2_atomic_sectors.value > 16384 / 8
+    assert values(found, "dram_read_sectors", "l2_read_sectors") == [1024 / 8 + 16384 / 8, 16384 / 8]
+    assert found.left_dirty_sectors.value == 1024 / 8
+
+
+@pytest.mark.parametrize("n", [2**20, 2**22])
+def test_a_window_of_a_streaming_launch_scales_to_all_of_it(source: Path, n: int) -> None:
+    whole = on("titan-v", add_of(source, n), WholeGrid())
+    part = on("titan-v", add_of(source, n), Budget(sample_seconds=0.02))
+    assert part.blocks_simulated < n // 256
+    names = ("l1_load_sectors", "l2_read_sectors", "l2_write_sectors", "dram_read_sectors")
+    assert values(part, *names) == pytest.approx(values(whole, *names), rel=0.01)
+    both = [sum(values(each, "dram_write_sectors", "left_dirty_sectors")) for each in (part, whole)]
+    assert both[0] == pytest.approx(both[1], rel=0.25)
+
+
+def test_waves_of_a_matrix_product_scale_to_all_of_it(source: Path) -> None:
+    """Three waves of 272 blocks of a grid of 1024; rows and columns are shared by the blocks of a wave."""
+    n = 512
+    arrays = dict.fromkeys("cab", f"f32[{n},{n}] iota")
+    where = launch(source, "product", [n // 16, n // 16], [16, 16], **arrays, n=n)
+    whole = on("rtx-2080-ti", where, WholeGrid())
+    part = on("rtx-2080-ti", where, Budget(sample_seconds=0.5))
+    assert part.blocks_simulated < whole.blocks_simulated == 1024
+    assert part.l1_load_hits.value == pytest.approx(whole.l1_load_hits.value, rel=0.05)
+    assert part.l2_read_sectors.value == pytest.approx(whole.l2_read_sectors.value, rel=0.15)
+    assert part.dram_read_sectors.low <= whole.dram_read_sectors.value <= part.dram_read_sectors.high
+
+
+def test_a_part_of_a_wave_stands_for_a_part_of_the_gpu(source: Path) -> None:
+    n = 2**22
+    whole = on("titan-v", add_of(source, n), WholeGrid())
+    part = on("titan-v", add_of(source, n), Budget(sample_seconds=0.002))
+    assert 0 < part.blocks_simulated < part.resident_blocks_per_sm * 80
+    names = ("l1_load_sectors", "l2_read_sectors", "dram_read_sectors")
+    assert values(part, *names) == pytest.approx(values(whole, *names), rel=0.05)
+
+
+def test_a_window_lies_where_the_work_is(source: Path) -> None:
+    """Only the first quarter of the grid does anything."""
+    n = 2**20
+    where = launch(source, "first", [4 * n // 256], [256], y=f"f32[{n}]", n=n)
+    found = on("titan-v", where, Budget(sample_seconds=0.02))
+    assert found.blocks_simulated < n // 256
+    assert found.l2_write_sectors.value == pytest.approx(n / 8, rel=0.1)
+    assert found.dram_write_sectors.value + found.left_dirty_sectors.value == pytest.approx(n / 8, rel=0.2)
+
+
+def test_code_that_does_not_fit_is_read_from_l2(source: Path) -> None:
+    """Turing holds 46 KiB of code: what is beyond is read by each block, or once by those that run together."""
+    where = add_of(source, 2**12)
+    compiled = compile_launch(where, ["sm_75"]).kernels[0]
+    large = replace(compiled, resources=replace(compiled.resources, code_bytes=(46 + 32) * 1024))
+    gpu, executed = kerncast.load_gpu("rtx-2080-ti"), run_launch(compiled, where)
+    found = [
+        with_gpu(profile_of(executed.trace, executed.sampler, each, where), executed.compiled_as(each), gpu).caches
+        for each in (compiled, large)
+    ]
+    assert found[0] is not None
+    assert found[1] is not None
+    assert found[0].l2_instruction_sectors == Count.exact(0)
+    assert found[1].l2_instruction_sectors == Count(16 * 1024, 16 * 1024 / found[1].resident_blocks_per_sm, 16 * 1024)
+
+
+@pytest.mark.parametrize("seconds", [0.003, 0.05])
+def test_what_a_launch_leaves_dirty_fits_l2(source: Path, seconds: float) -> None:
+    """Streaming 48 MiB through 4.5 MiB of L2: a part of a wave speaks for the whole L2, not for its own part of it."""
+    n = 2**22
+    found = on("titan-v", add_of(source, n), Budget(sample_seconds=seconds))
+    assert found.left_dirty_sectors.value * 32 == pytest.approx(found.l2_bytes / 3, rel=0.5)
+    assert found.dram_write_sectors.value + found.left_dirty_sectors.value == pytest.approx(n / 8, rel=0.1)
+
+
+def test_blocks_run_on_fresh_memory(source: Path) -> None:
+    """What the kernel loops over is used up by the first run; a second one on the same memory would find nothing."""
+    where = launch(source, "drain", [64], [64], left="i32[4096] randint(5, 6)", x="f32[8,1024] iota", y="f32[4096]")
+    found = kerncast.profile(where, "titan-v")
+    assert found.caches is not None
+    assert found.traffic.global_load_sectors is not None
+    assert found.caches.l1_load_sectors.value == found.traffic.global_load_sectors.value
+
+
+def test_blocks_that_change_what_they_read_are_never_run_twice(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A log that is too small for a chunk ends the recording of such a kernel; it must not run on used-up memory."""
+    monkeypatch.setattr(recorder, "_EVENTS_PER_LOG", 1000)
+    where = launch(source, "countdown", [16], [64], left=f"i32[{16 * 64 * 32}] randint(3, 40)")
+    found = kerncast.profile(where, "t4", WholeGrid())
+    asked = next(each.sectors for each in found.accesses if each.operation == "ld")
+    assert asked.value > 16 * 1000
+    if found.caches is not None:
+        assert found.caches.l1_load_sectors == asked
+
+
+@pytest.mark.parametrize("seconds", [0.002, 0.02, 0.2])
+@pytest.mark.parametrize("gpu", ["t4", "titan-v", "a100-sxm-40gb"])
+def test_l2_misses_and_dram_reads_tell_one_story(source: Path, gpu: str, seconds: float) -> None:
+    """Every block reads the same 256 KiB, which every L2 holds: whatever the window, few of the reads miss."""
+    n = 2**16
+    where = launch(source, "broadcast", [2048], [64], x=f"f32[{n}]", y="f32[131072]", n=n)
+    found = on(gpu, where, Budget(sample_seconds=seconds))
+    missed = found.l2_read_sectors.value - found.l2_read_hits.value
+    fetched = found.dram_read_sectors.value
+    assert missed <= fetched <= 2.001 * missed
+    assert fetched == pytest.approx(n / 8, rel=0.1)
+    assert found.dram_write_sectors.value + found.left_dirty_sectors.value == pytest.approx(131072 / 8, rel=0.1)
+
+
+@pytest.mark.parametrize("seconds", [0.005, 0.05, 0.5])
+@pytest.mark.parametrize("gpu", ["t4", "titan-v"])
+def test_intervals_are_in_order_and_hold_the_truth(source: Path, gpu: str, seconds: float) -> None:
+    n = 512
+    arrays = dict.fromkeys("cab", f"f32[{n},{n}] iota")
+    where = launch(source, "product", [n // 16, n // 16], [16, 16], **arrays, n=n)
+    whole, part = on(gpu, where, WholeGrid()), on(gpu, where, Budget(sample_seconds=seconds))
+    for name in ("l1_load_hits", "l2_read_sectors", "dram_read_sectors", "dram_write_sectors", "left_dirty_sectors"):
+        count, truth = getattr(part, name), getattr(whole, name).value
+        assert 0 <= count.low <= count.value <= count.high, name
+        slack = 0.05 * whole.l1_load_sectors.value
+        assert count.low - slack <= truth <= count.high + slack, name
+
+
+def test_a_launch_that_the_gpu_cannot_run_is_refused(source: Path) -> None:
+    too_large = replace(add_of(source, 2**20), shared_bytes=200 * 1024)
+    with pytest.raises(Refusal, match=r"cannot run on TITAN V: .* 204800 bytes of shared memory"):
+        kerncast.profile(too_large, "titan-v")
+
+
+def test_a_fault_that_only_the_window_meets_is_one(source: Path) -> None:
+    """A sample of few blocks misses the one that goes wrong in the middle of the grid."""
+    n = 2**18
+    where = launch(source, "astray", [n // 32], [32], y=f"f32[{n}]", bad=n // 64 + 6, n=n)
+    few = Budget(sample_seconds=0.002)
+    assert kerncast.profile(where, None, few).work.fp32_flops == Count.exact(0)
+    with pytest.raises(KernelFault, match=r"block \(4102, 0, 0\).* is out of bounds"):
+        kerncast.profile(where, "titan-v", few)
+
+
+def test_more_accesses_than_can_be_recorded_are_said(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(window, "_MOST_EVENTS", 10)
+    found = kerncast.profile(add_of(source, 2**16), "titan-v")
+    assert found.caches is None
+    assert any("can be recorded" in each for each in found.caveats)
+
+
+def test_equal_input_gives_equal_caches(source: Path) -> None:
+    found: list[KernelProfile] = [kerncast.profile(transpose_of(source, 512), "titan-v") for _ in range(2)]
+    assert found[0] == found[1]

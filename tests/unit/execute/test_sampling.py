@@ -1,0 +1,289 @@
+"""Which blocks run, and how counts are scaled."""
+
+import math
+import time
+from collections.abc import Callable
+from itertools import count
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from kerncast.errors import BudgetExceededError
+from kerncast.execute import Budget, WholeGrid, characterise, execute
+from kerncast.execute.sampling.sample import Sampler, strata_of
+from kerncast.launch.launch import load_launches
+from tests.helpers.execute_helpers import compiled, launch, ptx_kernel
+
+SOURCE = """
+extern "C" __global__ void uneven(const int *trips, float *y) {
+    float v = threadIdx.x;
+    for (int i = 0; i < trips[blockIdx.x]; i++) v = v * 1.5f + 2.0f;
+    y[blockIdx.x * blockDim.x + threadIdx.x] = v;
+}
+extern "C" __global__ void even(int n, const float *x, float *y) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = 2 * x[i];
+}
+extern "C" __global__ void stencil(const float *x, float *y, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x, j = blockIdx.y;
+    float sum = 0;
+    if (i > 0 && j > 0 && i < n - 1 && j < n - 1) sum = x[j * n + i - 1] + x[j * n + i + 1] + x[(j - 1) * n + i];
+    y[j * n + i] = sum;
+}
+extern "C" __global__ void bump(const int *x, int *y, int *z) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    y[i] += x[i];
+    z[i] = x[i];
+}
+"""
+
+
+@pytest.mark.parametrize(
+    "grid", [(1, 1, 1), (2, 1, 1), (3, 1, 1), (2, 3, 1), (1, 2, 3), (3, 3, 3), (5, 4, 7), (100, 1, 2)]
+)
+def test_strata_cover_the_grid(grid: tuple[int, int, int]) -> None:
+    blocks = [s.block(i, grid) for s in strata_of(grid) for i in range(s.size)]
+    assert sorted(blocks) == list(range(math.prod(grid)))
+
+
+@pytest.mark.parametrize("grid", [(1, 1, 1), (2, 1, 1), (3, 1, 1), (2, 3, 1), (1, 2, 3), (3, 3, 3), (5, 4, 7)])
+def test_small_grids_run_whole(grid: tuple[int, int, int]) -> None:
+    kernel = ptx_kernel(".entry k() { .reg .b32 %r<2>; mov.u32 %r1, %ctaid.z; ret; }")
+    trace, _ = execute(kernel, launch(list(grid), 32), Budget())
+    assert sorted(trace.block_ids.tolist()) == list(range(math.prod(grid)))
+    assert trace.thread_executions.tolist() == [[32, 32]] * math.prod(grid)
+
+
+@pytest.mark.parametrize("grid", [(4000, 1, 1), (50, 60, 1), (20, 20, 20), (3, 1000, 2)])
+@pytest.mark.parametrize("total", [1, 40, 300])
+def test_a_sample_has_no_block_twice(grid: tuple[int, int, int], total: int) -> None:
+    sampler = Sampler(grid)
+    blocks = sampler.pilot() + sampler.extend(total)
+    assert len(set(blocks)) == len(blocks) == len(sampler.chosen)
+    assert all(0 <= block < math.prod(grid) for block in blocks)
+    assert len(blocks) >= min(total, math.prod(grid))
+    for stratum in sampler.strata:
+        inside = {stratum.block(index, grid) for index in range(stratum.size)}
+        assert len(inside.intersection(blocks)) >= min(2, stratum.size)
+
+
+def test_samples_are_spread_and_repeatable() -> None:
+    first, second = (Sampler((100_000, 1, 1)) for _ in range(2))
+    blocks = sorted(first.pilot() + first.extend(500))
+    assert blocks == sorted(second.pilot() + second.extend(500))
+    gaps = np.diff(blocks)
+    assert gaps.max() < 5 * 100_000 / 500
+
+
+def test_a_homogeneous_launch_is_scaled_exactly() -> None:
+    where = launch(8192, 64, n=8192 * 64, x=f"f32[{8192 * 64}] ones", y=f"f32[{8192 * 64}]")
+    kernel = compiled(SOURCE, "even")
+    sampled = characterise(kernel, where, Budget(sample_seconds=0.001))
+    whole = characterise(kernel, where, WholeGrid())
+    assert sampled.sampling is not None
+    assert not sampled.sampling.is_whole_grid
+    assert sampled.sampling.blocks_executed < 300
+    assert sampled.work == whole.work
+    assert sampled.mix == whole.mix
+    for name in ("global_load_sectors", "global_store_sectors", "global_bytes_requested", "dram_bytes"):
+        scaled, exact = getattr(sampled.traffic, name), getattr(whole.traffic, name)
+        assert scaled.value == pytest.approx(exact.value, rel=1e-3)
+        assert scaled.low <= exact.value <= scaled.high
+    assert "counts are scaled from" in sampled.caveats[0]
+    assert whole.caveats == ()
+
+
+def test_edges_of_the_grid_are_strata_of_their_own() -> None:
+    n = 64 * 40
+    kernel = compiled(SOURCE, "stencil")
+    where = launch([40, n], 64, x=f"f32[{n},{n}] ones", y=f"f32[{n},{n}]", n=n)
+    sampled = characterise(kernel, where, Budget(sample_seconds=0.001))
+    assert sampled.sampling is not None
+    assert sampled.sampling.blocks_executed < 400
+    assert sampled.traffic.global_bytes_requested is not None
+    assert sampled.traffic.global_bytes_requested.value == 4 * (3 * (n - 2) ** 2 + n * n)
+    assert sampled.traffic.global_bytes_requested.is_exact
+
+
+def test_a_very_large_grid_is_sampled_soon() -> None:
+    kernel = ptx_kernel(".entry k() { .reg .b32 %r<2>; mov.u32 %r1, %ctaid.x; ret; }")
+    start = time.monotonic()
+    found = characterise(kernel, launch(2**31 - 1, 1), Budget())
+    assert time.monotonic() - start < 60
+    assert found.mix is not None
+    assert found.mix.thread_instructions.value == 2 * (2**31 - 1)
+    wide = characterise(kernel, launch([2**31 - 1, 65535, 65535], 32), Budget(sample_seconds=0.01))
+    assert wide.mix is not None
+    assert wide.mix.warp_instructions.value == pytest.approx(2 * (2**31 - 1) * 65535**2, rel=1e-12)
+
+
+def test_heavy_blocks_end_with_the_budget() -> None:
+    kernel = compiled(SOURCE)
+    where = launch(4000, 1024, trips="i32[4000] randint(100000000, 100000001)", y="f32[4096000]")
+    with pytest.raises(BudgetExceededError, match="budget of time"):
+        characterise(kernel, where, Budget(seconds=0.2))
+
+
+def truth_and_count(trips: npt.NDArray[Any], total: int) -> tuple[float, Any]:
+    sampler = Sampler((len(trips), 1, 1))
+    sampler.pilot()
+    sampler.extend(total)
+    return float(trips.sum()), sampler.scale(trips[sampler.chosen].astype(np.float64))
+
+
+DRAWS: dict[str, Callable[[np.random.Generator], npt.NDArray[np.float64]]] = {
+    "uniform": lambda random: random.random(4096),
+    "exponential": lambda random: random.exponential(1.0, 4096),
+    "lognormal": lambda random: random.lognormal(0, 1.5, 4096),
+    "one in twenty": lambda random: np.where(random.random(4096) < 0.05, 1.0, 0.0),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "least"), [("uniform", 0.92), ("exponential", 0.9), ("lognormal", 0.87), ("one in twenty", 0.9)]
+)
+def test_intervals_hold_the_truth_as_often_as_they_say(name: str, least: float) -> None:
+    """About 95 % is claimed; a heavy tail that the sample misses takes some of it."""
+    random = np.random.default_rng(3)
+    hits = 0
+    for _ in range(300):
+        truth, count = truth_and_count(DRAWS[name](random), 200)
+        hits += count.low <= truth <= count.high
+        assert count.low <= count.value <= count.high
+    assert hits / 300 >= least
+
+
+def test_intervals_of_a_kernel_with_uneven_blocks() -> None:
+    """End to end: trips per block are random, and the whole grid tells the truth."""
+    kernel = compiled(SOURCE)
+    whole = launch(2000, 32, trips="i32[2000] randint(0, 60)", y="f32[64000]")
+    truth = characterise(kernel, whole, WholeGrid()).work.fp32_flops
+    sampled = characterise(kernel, whole, Budget(sample_seconds=0.004)).work.fp32_flops
+    assert truth is not None
+    assert sampled is not None
+    assert truth.is_exact
+    assert not sampled.is_exact
+    assert sampled.low <= truth.value <= sampled.high
+    assert (sampled.high - sampled.low) / truth.value < 0.5
+
+
+RARE: dict[str, Callable[[np.random.Generator], npt.NDArray[np.float64]]] = {
+    "one in 100": lambda random: np.where(random.random(65536) < 1 / 100, 1e4, 1.0),
+    "one in 300": lambda random: np.where(random.random(65536) < 1 / 300, 3e4, 1.0),
+    "one in 1000": lambda random: np.where(random.random(65536) < 1 / 1000, 1e5, 1.0),
+    "every 64th": lambda random: np.where(np.arange(65536) % 64 == random.integers(64), 1e4, 1.0),
+    "256 neighbours": lambda random: np.where(np.arange(65536) // 256 == random.integers(256), 1e4, 1.0),
+}
+
+
+@pytest.mark.parametrize("name", RARE)
+def test_a_sample_that_may_end_early_has_met_rare_heavy_blocks(name: str) -> None:
+    """4096 blocks is the least after which a sample may end because its counts look precise."""
+    random = np.random.default_rng(5)
+    sampler = Sampler((65536, 1, 1))
+    sampler.pilot()
+    sampler.extend(4096)
+    blocks = np.stack([RARE[name](random) for _ in range(100)], axis=1)
+    found = sampler.scale_columns(blocks[sampler.chosen])
+    hits = [one.low <= whole <= one.high for one, whole in zip(found, blocks.sum(axis=0), strict=True)]
+    assert np.mean(hits) >= 0.93
+
+
+def test_a_sample_ends_when_its_counts_are_precise() -> None:
+    kernel = ptx_kernel(".entry k() { .reg .b32 %r<2>; mov.u32 %r1, %ctaid.x; ret; }")
+    trace, sampler = execute(kernel, launch(2**24, 32), Budget(sample_seconds=1.0))
+    assert 4096 <= len(trace.block_ids) < 2 * 4096  # 1 s would pay for 300 000
+    assert not sampler.is_whole
+
+
+def test_a_sample_goes_on_while_its_counts_are_not_precise() -> None:
+    grid = 30_000
+    where = launch(grid, 32, trips=f"i32[{grid}] randint(0, 2000)", y=f"f32[{32 * grid}]")
+    executed = [len(execute(compiled(SOURCE), where, Budget(sample_seconds=s))[0].block_ids) for s in (0.2, 0.4)]
+    assert executed[1] == pytest.approx(2 * executed[0], rel=0.1)
+    assert 1000 < executed[0] < executed[1] < grid
+
+
+def test_what_the_budget_pays_for_runs_whole() -> None:
+    n = 40_000 * 64
+    found = characterise(compiled(SOURCE, "even"), launch(40_000, 64, n=n, x=f"f32[{n}] ones", y=f"f32[{n}]"), Budget())
+    assert found.sampling is not None
+    assert found.sampling.is_whole_grid
+    assert found.traffic.global_bytes_requested is not None
+    assert found.traffic.global_bytes_requested.value == 8 * n
+
+
+def slow_clock(monkeypatch: pytest.MonkeyPatch, step: float) -> None:
+    """Let the clock that samples look at advance by so many seconds with each look."""
+    ticks = count()
+    monkeypatch.setattr("kerncast.execute.sampling.run.time", SimpleNamespace(monotonic=lambda: step * next(ticks)))
+
+
+def test_a_slow_machine_runs_fewer_blocks_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    where = launch(8192, 64, n=8192 * 64, x=f"f32[{8192 * 64}] ones", y=f"f32[{8192 * 64}]")
+    slow_clock(monkeypatch, 0.9)
+    found = characterise(compiled(SOURCE, "even"), where, Budget(sample_seconds=2))
+    assert found.sampling is not None
+    assert 10 <= found.sampling.blocks_executed < 200
+    assert any("too slow" in each and "of 8192 blocks ran in 2 s" in each for each in found.caveats)
+    assert found.work.fp32_flops is not None
+    assert found.work.fp32_flops.value == 8192 * 64  # what ran is spread over the grid
+
+
+def test_the_whole_grid_runs_however_slow_the_machine_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    slow_clock(monkeypatch, 1e9)
+    trace, sampler = execute(compiled(SOURCE, "even"), launch(999, 64, n=0, x="f32[1]", y="f32[1]"), WholeGrid())
+    assert sorted(trace.block_ids.tolist()) == list(range(999))
+    assert sampler.is_whole
+    assert trace.remarks == ()
+
+
+def test_a_longer_sample_does_not_make_a_kernel_count_as_endless() -> None:
+    assert Budget.for_sample(2.0).sample_seconds == Budget().sample_seconds
+    assert Budget.for_sample(300.0).seconds > Budget.for_sample(300.0).patience_seconds == 300.0
+
+
+def test_equal_launches_give_equal_samples() -> None:
+    where = launch(9000, 32, trips="i32[9000] randint(0, 500)", y="f32[288000]")
+    first, second = (characterise(compiled(SOURCE), where, Budget(sample_seconds=0.02)) for _ in range(2))
+    assert first == second
+    assert first.sampling is not None
+    assert not first.sampling.is_whole_grid
+
+
+def test_stale_memory_is_named_where_blocks_read_what_blocks_write() -> None:
+    n = 8192 * 64
+    where = launch(8192, 64, x=f"i32[{n}] ones", y=f"i32[{n}]", z=f"i32[{n}]")
+    sampled = characterise(compiled(SOURCE, "bump"), where, Budget(sample_seconds=0.001))
+    assert [each for each in sampled.caveats if "stale" in each] == [
+        "what the executed blocks read from y may be stale: others that write there did not run"
+    ]
+    assert "1 in " in sampled.caveats[0]
+    assert characterise(compiled(SOURCE, "bump"), where, WholeGrid()).caveats == ()
+    apart = launch(8192, 64, n=n, x=f"f32[{n}] ones", y=f"f32[{n}]")
+    found = characterise(compiled(SOURCE, "even"), apart, Budget(sample_seconds=0.001))
+    assert found.caveats
+    assert not any("stale" in each for each in found.caveats)
+
+
+def test_launches_of_a_file_share_no_memory(tmp_path: Path) -> None:
+    """The second launch adds to its own fill, not to what the first one left."""
+    (tmp_path / "k.cu").write_text(SOURCE, encoding="utf-8")
+    one = '[[launch]]\nkernel = "bump"\ngrid = [4]\nblock = [32]\nargs = { x = "i32[128] iota", y = "i32[128] iota", '
+    one += 'z = "i32[128]" }\n'
+    (tmp_path / "k.toml").write_text('source = "k.cu"\n' + 2 * one, encoding="utf-8")
+    for where in load_launches(tmp_path / "k.toml"):
+        trace, _ = execute(compiled(SOURCE, "bump"), where, WholeGrid())
+        assert trace.memory["y"].tolist() == [2 * i for i in range(128)]
+
+
+def test_progress_is_told() -> None:
+    told: list[tuple[int, int]] = []
+    where = launch(3000, 256, n=0, x="f32[1]", y="f32[1]")
+    execute(compiled(SOURCE, "even"), where, WholeGrid(), lambda done, total: told.append((done, total)))
+    assert told[-1] == (3000, 3000)
+    assert [done for done, _ in told] == sorted(done for done, _ in told)

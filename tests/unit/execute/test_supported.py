@@ -1,0 +1,44 @@
+"""The list of instructions in the documents is the table by which they are refused."""
+
+import re
+
+import pytest
+
+from kerncast.execute.setup.specials import SPECIALS
+from kerncast.execute.setup.supported import FORMS
+from kerncast.ptx.module import TYPE_BITS
+from tests.helpers.places import ROOT
+
+DOCUMENT = (ROOT / "docs" / "instructions.md").read_text(encoding="utf-8")
+EXECUTED, REFUSED = DOCUMENT.split("## Refused")
+
+
+def names(part: str) -> list[str]:
+    """Return what stands in backticks in the second column of a table."""
+    rows = [line.split("|")[2] for line in part.splitlines() if line.startswith("| ") and line.count("|") > 3]
+    return [name for row in rows for name in re.findall(r"`(\S+)`", row)]
+
+
+def is_covered(opcode: str) -> bool:
+    root, *modifiers = opcode.split(".")
+    types = [m for m in modifiers if m in TYPE_BITS]
+    others = {m for m in modifiers if m not in TYPE_BITS}
+    return any(
+        others <= form.modifiers
+        and len(types) == len(form.types)
+        and all(one in allowed for one, allowed in zip(types, form.types, strict=True))
+        for form in FORMS.get(root, ())
+    )
+
+
+def test_what_is_executed() -> None:
+    listed = names(EXECUTED)
+    assert sorted(listed) == sorted(set(listed))
+    assert set(listed) == set(FORMS)
+
+
+@pytest.mark.parametrize("name", [name for name in names(REFUSED) if name not in {"call", "malloc", "free"}])
+def test_what_is_refused(name: str) -> None:
+    assert name not in SPECIALS
+    assert not is_covered(name)
+    assert "." in name or name not in FORMS

@@ -1,0 +1,193 @@
+"""What a profile lacks is taken from the execution of its kernel, and said; what it has stays."""
+
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kerncast.errors import KerncastError
+from kerncast.forecast import cases
+from kerncast.forecast.cases import Executions, filled, launch_of, with_missing_counts, without_launch
+from kerncast.gpu.gpu import GPU
+from kerncast.launch.launch import Argument, Buffer, Fill, Launch
+from kerncast.models import Question, model_named
+from kerncast.prediction import Timing
+from kerncast.profiles.kernel_profile import Balance, KernelProfile
+from tests.helpers.profiles import SAXPY, THREADS
+from tests.helpers.transfers import case, exact, profiled, run, with_levels
+
+SOURCE = "__global__ void twice(const float *x, float *y) { y[threadIdx.x] = 2.0f * x[threadIdx.x]; }"
+
+
+def launch(kernel: str | None, grid: int = 8192, block: int = 256, source: str = "k.cu") -> Launch:
+    """Return a launch that is never executed."""
+    return Launch(Path(source), kernel, (grid, 1, 1), (block, 1, 1))
+
+
+@pytest.mark.parametrize(
+    ("printed", "kernel"),
+    [
+        ("made_up", "made_up"),
+        ("void ns::made_up<float, (int)256>(const T1 *, T1 *)", "made_up<float, 256>"),
+        ("made_up(float *, int) [112]", "made_up"),
+        ("made_up", None),
+    ],
+)
+def test_the_launch_of_a_profile_is_found_by_name(printed: str, kernel: str | None) -> None:
+    own = launch(kernel)
+    assert launch_of(replace(profiled(), kernel=printed), [launch("another"), own]) is own
+
+
+def test_of_several_launches_of_a_kernel_the_one_with_its_geometry_counts() -> None:
+    own = launch("made_up", 8192)
+    others = [launch("made_up", 1), launch("made_up", 8192, 128), own]
+    assert launch_of(profiled(), others) is own
+    assert launch_of(profiled(), others[:2]) is None
+    assert launch_of(profiled(), []) is None
+
+
+def test_a_launch_with_other_blocks_is_not_taken_even_if_it_is_the_only_one() -> None:
+    others = [launch("made_up", 16)]
+    assert launch_of(profiled(), others) is None
+    assert launch_of(profiled(), [launch("made_up", 8192, 64)]) is None
+    bare = replace(lacking(), kernel="made_up")
+    assert "no launch of this kernel with grid [8192, 1, 1]" in without_launch(bare, others).caveats[-1]
+    assert without_launch(bare, [launch("another")]) is bare
+
+
+def test_where_only_the_number_of_blocks_is_told_it_decides() -> None:
+    flat = Launch(Path("k.cu"), "made_up", (64, 128, 1), (32, 8, 1))
+    own = launch("made_up")
+    assert launch_of(profiled(), [flat]) is flat
+    assert launch_of(profiled(), [flat, own]) is own
+
+
+def test_another_kernel_is_not_taken() -> None:
+    assert launch_of(profiled(), [launch("other"), launch("made_up2")]) is None
+
+
+@given(st.text(max_size=60))
+def test_no_name_is_too_strange(name: str) -> None:
+    strange = replace(profiled(), kernel=name)
+    assert launch_of(strange, []) is None
+    launch_of(strange, [launch("made_up"), launch(None)])
+
+
+def lacking() -> KernelProfile:
+    """Return a profile of saxpy with time and DRAM bytes only."""
+    bare = with_levels(profiled(), l1_bytes=None, shared_bytes=None, shared_wavefronts=None, l2_bytes=None)
+    return replace(
+        bare,
+        kernel="saxpy",
+        float_mixes=None,
+        resources=None,
+        work=replace(bare.work, fp32_flops=None, fp64_flops=None, fp16_flops=None),
+        run=run("titan-v", active_threads=None),
+    )
+
+
+def test_what_the_profile_lacks_comes_from_the_execution() -> None:
+    found = filled(lacking(), SAXPY)
+    assert found.levels is not None
+    # 2 loads and a store of 4 bytes per thread, by hand.
+    assert found.levels.l1_bytes == exact(12.0 * THREADS)
+    assert found.levels.shared_bytes == exact(0.0)
+    assert found.work.fp32_flops == exact(2 * THREADS)
+    assert found.float_mixes is not None
+    assert [(mix.bits, mix.fused.value) for mix in found.float_mixes] == [(32, THREADS)]
+    assert found.resources == SAXPY.resources
+    assert found.run is not None
+    assert found.run.active_threads == 32
+
+
+def test_what_the_profile_has_stays() -> None:
+    found = filled(lacking(), SAXPY)
+    assert found.levels is not None
+    assert found.levels.dram_bytes == exact(2e8)
+    assert found.run is not None
+    assert found.run.seconds == 1e-3
+    whole = replace(profiled(), kernel="saxpy")
+    kept = filled(whole, SAXPY)
+    assert (kept.levels, kept.float_mixes, kept.resources) == (whole.levels, whole.float_mixes, whole.resources)
+    assert kept.work.fp32_flops == whole.work.fp32_flops
+    assert kept.run is not None
+    assert kept.run.active_threads == whole.run.active_threads if whole.run else False
+
+
+def test_what_was_filled_is_said_once_each() -> None:
+    found = filled(lacking(), SAXPY)
+    assert found.run is not None
+    names = found.run.not_in_profile
+    assert len(names) == len(set(names))
+    assert {"l1_bytes", "l2_bytes", "fp32_flops", "float_mix", "active_threads", "resources"} <= set(names)
+    (caveat,) = [caveat for caveat in found.caveats if "not in the profile" in caveat]
+    assert all(name in caveat for name in names)
+
+
+def test_a_filled_profile_answers_the_model_that_refused_it() -> None:
+    question = Question(Timing.PROFILER)
+    with pytest.raises(KerncastError, match="unknown"):
+        model_named("ceilings").predict(case(lacking(), "t4"), question)
+    found = model_named("ceilings").predict(case(filled(lacking(), SAXPY), "t4"), question)
+    assert found.seconds > 0
+    assert any("not in the profile" in caveat for caveat in found.caveats)
+
+
+def test_a_profile_without_a_run_is_left_as_it_is() -> None:
+    bare = replace(profiled(), run=None)
+    assert with_missing_counts(bare, launch("made_up"), None, None) is bare
+
+
+def test_a_small_kernel_is_executed_for_the_gpu_of_the_profile(tmp_path: Path) -> None:
+    (tmp_path / "twice.cu").write_text(SOURCE)
+    buffers = (Buffer("f32", (32,), Fill("iota")), Buffer("f32", (32,), Fill("zeros")))
+    arguments = tuple(Argument(name, value) for name, value in zip("xy", buffers, strict=True))
+    twice = Launch(tmp_path / "twice.cu", "twice", (1, 1, 1), (32, 1, 1), arguments=arguments)
+    bare = replace(lacking(), kernel="twice", grid=(1, 1, 1), block=(32, 1, 1), levels=None)
+    found = with_missing_counts(bare, twice, None, None)
+    assert found.resources is not None
+    assert found.resources.architecture == "sm_70"
+    assert found.levels is not None
+    assert found.levels.l1_bytes == exact(256)
+    assert found.work.fp32_flops == exact(32)
+
+
+def test_a_source_that_does_not_compile_is_an_error_of_the_user(tmp_path: Path) -> None:
+    (tmp_path / "bad.cu").write_text("__global__ void made_up( {")
+    bad = launch("made_up", source=str(tmp_path / "bad.cu"))
+    with pytest.raises(KerncastError):
+        with_missing_counts(profiled(), bad, None, None)
+
+
+def test_a_launch_is_executed_once_for_all_rows_of_a_profile(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[str, int]] = []
+
+    def executed(gpu: GPU, of: Launch, *_: object) -> KernelProfile:
+        asked.append((gpu.id, of.index))
+        return SAXPY
+
+    monkeypatch.setattr(cases, "_executed_on", executed)
+    known, own, other = Executions(), launch("saxpy"), replace(launch("saxpy"), index=1)
+    on_t4 = replace(lacking(), run=run("t4", active_threads=None))
+    for profile, of in ((lacking(), own), (lacking(), own), (on_t4, own), (lacking(), other), (lacking(), own)):
+        found = with_missing_counts(profile, of, None, None, known)
+        assert found.work.fp32_flops == exact(2 * THREADS)
+    assert asked == [("titan-v", 0), ("t4", 0), ("titan-v", 1)]
+
+
+def without_gaps(noun: Any) -> Any:
+    """Return traffic or work with 0 for each count that it lacks."""
+    return replace(noun, **{field.name: exact(0) for field in fields(noun) if getattr(noun, field.name) is None})
+
+
+def test_a_profile_that_lacks_nothing_is_not_executed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def executed(*_: object) -> KernelProfile:
+        raise AssertionError
+
+    monkeypatch.setattr(cases, "_executed_on", executed)
+    whole = replace(filled(lacking(), SAXPY), balance=Balance(1.0, 1.0, 0.0))
+    whole = replace(whole, traffic=without_gaps(whole.traffic), work=without_gaps(whole.work))
+    assert with_missing_counts(whole, launch("saxpy"), None, None) is whole

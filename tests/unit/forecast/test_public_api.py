@@ -1,0 +1,145 @@
+"""Public names, JSON fields and their types are a promise: a change here is a change for users."""
+
+import json
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kerncast
+from kerncast.errors import GPUError, InputError, Refusal
+from kerncast.forecast.evidence import resolve_gpus
+from kerncast.forecast.forecast import Options, forecast_all
+from kerncast.launch.launch import Argument, Buffer, Fill, Launch, dump_launches
+from kerncast.prediction import Prediction, Timing
+from kerncast.report.as_json import predict_object
+from tests.helpers.places import ROOT
+
+EXAMPLES = ROOT / "examples"
+KERNELS = EXAMPLES / "kernels"
+FIVE = ["GTX TITAN Black", "GTX TITAN X", "TITAN V", "RTX 2080 Ti", "RTX 4070"]
+
+
+def test_public_names() -> None:
+    assert list(kerncast.__all__) == [
+        "GPU", "Budget", "KerncastError", "KernelProfile", "Launch", "Prediction", "Timing", "__version__", "list_gpus",
+        "load_gpu", "load_launches", "predict", "profile",
+    ]  # fmt: skip
+    assert all(getattr(kerncast, name) is not None for name in kerncast.__all__)
+    assert set(dir(kerncast)) == set(kerncast.__all__)
+    with pytest.raises(AttributeError, match="nonsense"):
+        _ = kerncast.nonsense
+
+
+def test_predict_and_profile_stay_functions_after_every_import() -> None:
+    kerncast.predict(KERNELS / "gpusd_declared.toml", "t4")
+    assert callable(kerncast.predict)
+    assert callable(kerncast.profile)
+
+
+def test_fields_of_a_prediction() -> None:
+    assert [field.name for field in fields(Prediction)] == [
+        "kernel", "launch", "gpu", "gpu_id", "seconds", "low", "high", "level", "timing", "limiter", "terms", "caveats",
+        "model", "transfer",
+    ]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def saxpy_object() -> dict[str, Any]:
+    forecast = forecast_all(EXAMPLES / "saxpy.toml", resolve_gpus(FIVE), Options())
+    text = json.dumps(predict_object(forecast, Timing.SERIES), allow_nan=False)
+    found: dict[str, Any] = json.loads(text)
+    return found
+
+
+def test_fields_of_the_predict_object(saxpy_object: dict[str, Any]) -> None:
+    assert list(saxpy_object) == ["schema_version", "timing", "predictions", "totals", "refused"]
+    assert saxpy_object["schema_version"] == "1.0"
+    assert saxpy_object["timing"] == "series"
+    prediction = saxpy_object["predictions"][0]
+    types = {name: type(value) for name, value in prediction.items()}
+    assert types == {
+        "kernel": str, "launch": int, "gpu": str, "gpu_id": str, "seconds": float, "low": float, "high": float,
+        "level": float, "timing": str, "clock_hz": float, "limiter": str, "model": str, "terms": dict, "roofs": dict,
+        "caveats": list, "transfer": type(None),
+    }  # fmt: skip
+    assert [p["gpu"] for p in saxpy_object["predictions"]] == FIVE
+    assert saxpy_object["refused"] == []
+
+
+def test_predict_by_path_launch_and_profile_agree() -> None:
+    path = EXAMPLES / "saxpy.toml"
+    by_path = kerncast.predict(str(path), "TITAN V")
+    (launch,) = kerncast.load_launches(path)
+    by_launch = kerncast.predict(launch, kerncast.load_gpu("titan-v"))
+    assert by_path == by_launch
+    assert by_path[0].model == "simulation"
+    by_counts = kerncast.predict(launch, "TITAN V", model="roofline")
+    assert by_counts == kerncast.predict(kerncast.profile(launch, gpu="titan-v"), ["TITAN V"])
+
+
+def test_predict_options() -> None:
+    path = EXAMPLES / "saxpy.toml"
+    (boost,) = kerncast.predict(path, "TITAN V", timing="profiler", clock="boost")
+    (slow,) = kerncast.predict(path, "TITAN V", timing="profiler", clock=10e6, level=0.5)
+    assert slow.seconds > boost.seconds
+    assert slow.high / slow.low < boost.high / boost.low
+    with pytest.raises(InputError):
+        kerncast.predict(path, "TITAN V", level=1.0)
+    with pytest.raises(TypeError):
+        kerncast.predict(path, "TITAN V", levle=0.9)
+    with pytest.raises(GPUError, match=r"nearest|Known"):
+        kerncast.predict(path, "TITAN W")
+
+
+def test_a_refusal_is_raised_when_nothing_is_left(tmp_path: Path) -> None:
+    (tmp_path / "k.cu").write_text("__global__ void k(int *p) { p[threadIdx.x + 100] = 1; }")
+    launch = Launch(
+        tmp_path / "k.cu", None, (1, 1, 1), (32, 1, 1), 0, (Argument("p", Buffer("i32", (32,), Fill("zeros"))),)
+    )
+    with pytest.raises(Refusal, match="out of bounds"):
+        kerncast.predict(launch, "t4")
+
+
+def test_equal_input_gives_equal_output() -> None:
+    path = EXAMPLES / "matmul_tiled.toml"
+    assert kerncast.predict(path, "t4") == kerncast.predict(path, "t4")
+
+
+def test_a_written_launch_file_reads_back(tmp_path: Path) -> None:
+    for path in sorted(KERNELS.glob("*.toml")):
+        if "declared" in path.name:
+            continue
+        launches = kerncast.load_launches(path)
+        (tmp_path / launches[0].source.name).write_text(launches[0].source.read_text())
+        copy = tmp_path / "copy.toml"
+        copy.write_text(dump_launches(launches))
+        again = kerncast.load_launches(copy)
+        assert [(a.kernel, a.grid, a.block, a.arguments, a.defines) for a in again] == [
+            (b.kernel, b.grid, b.block, b.arguments, b.defines) for b in launches
+        ]
+
+
+@pytest.mark.parametrize("evidence", [[], None, b"x.toml", 5, ["x.toml"], [None]])
+def test_what_is_no_evidence_is_an_input_error(evidence: Any) -> None:
+    with pytest.raises(InputError, match=r"evidence|no such file"):
+        kerncast.predict(evidence, "t4")
+
+
+@pytest.mark.parametrize("gpu", [[], None, [5], 5, [None]])
+def test_what_is_no_gpu_is_an_input_error(gpu: Any) -> None:
+    with pytest.raises(InputError, match="GPU"):
+        kerncast.predict(KERNELS / "gpusd_declared.toml", gpu)
+
+
+def test_two_different_gpus_of_one_name_are_not_merged() -> None:
+    t4 = kerncast.load_gpu("t4")
+    with pytest.raises(GPUError, match="two different GPUs are called t4"):
+        kerncast.predict(KERNELS / "gpusd_declared.toml", [t4, t4.at_clock(1e9)])
+    assert len(kerncast.predict(KERNELS / "gpusd_declared.toml", [t4, "T4"])) == 1
+
+
+def test_a_profile_is_of_one_gpu() -> None:
+    with pytest.raises(InputError, match="one GPU"):
+        kerncast.profile(EXAMPLES / "saxpy.toml", gpu=["t4", "k40"])  # type: ignore[arg-type]

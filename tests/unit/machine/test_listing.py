@@ -1,0 +1,102 @@
+"""The disassembler's text, and the disassembler as a child process that may fail in any way."""
+
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kerncast.execute import WholeGrid, execute
+from kerncast.machine import listing as module
+from kerncast.machine import machine_mix
+from kerncast.machine.control_flow import machine_graph
+from kerncast.machine.listing import disassemble, disassembler, parse_listing
+from kerncast.profiles.kernel_profile import Origin
+from tests.helpers.execute_helpers import compiled, launch
+from tests.helpers.places import TESTS
+
+GOLDEN = TESTS / "golden" / "machine"
+MATMUL = "_Z12matmul_naivePKfS0_Pfi"
+SAXPY = """extern "C" __global__ void saxpy(int n, float a, const float *x, float *y) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = a * x[i] + y[i];
+}"""
+
+
+def test_a_listing_gives_instructions_with_their_lines() -> None:
+    routine = parse_listing((GOLDEN / "matmul_naive.sass").read_text(encoding="utf-8"))[MATMUL]
+    # Addresses in the listing go up by 16 bytes: the last is 0xc70.
+    assert len(routine.instructions) == 0xC70 // 16 + 1
+    first = routine.instructions[0x210 // 16]
+    assert (first.opcode, first.modifiers, first.line) == ("IMAD", ("WIDE",), 81)
+    assert routine.labels[".L_x_4"] == 0x210 // 16
+    branch = routine.instructions[0x690 // 16]
+    assert (branch.opcode, branch.guard, branch.targets) == ("BRA", "P1", (".L_x_4",))
+
+
+def test_control_flow_of_a_listing() -> None:
+    graph = machine_graph(parse_listing((GOLDEN / "matmul_naive.sass").read_text(encoding="utf-8"))[MATMUL])
+    loops = [(loop.header, loop.latches) for loop in graph.loops.loops]
+    assert sorted(loops) == [(7, (7,)), (11, (11,)), (14, (14,))]
+    assert graph.called == frozenset()
+    # The branch to itself behind the end is padding.
+    assert len(graph.blocks) - 2 == max(graph.main) + 1
+
+
+def test_routines_of_the_compiler_are_no_part_of_the_kernel() -> None:
+    graph = machine_graph(parse_listing((GOLDEN / "branchy.sass").read_text(encoding="utf-8"))["branchy"])
+    names = [graph.blocks[block].called for block in graph.main if graph.blocks[block].called]
+    assert len(names) == 1
+    assert "div_rn" in names[0]
+    assert graph.called
+    assert not graph.called & graph.main
+
+
+@given(st.text(alphabet='/*0123456789abcdef .:;@!PLxMOVBRAEIT`(),_$\n"#FileptxtnvdbugSR[]', max_size=400))
+def test_any_text_is_read_without_an_error(text: str) -> None:
+    parse_listing(".text.k:\n" + text)
+
+
+@pytest.mark.parametrize(
+    ("program", "problem"),
+    [
+        ("import sys; sys.stderr.write('fatal: odd'); sys.exit(3)", "fatal: odd"),
+        ("import time; time.sleep(60)", "did not end within"),
+        ("print('no code at all')", "holds no code"),
+        ("import os; os.kill(os.getpid(), 9)", "the disassembler failed"),
+    ],
+)
+def test_a_disassembler_that_fails_is_no_error(
+    program: str, problem: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if sys.platform == "win32":
+        pytest.skip("a script is no program there")
+    script = tmp_path / "nvdisasm"
+    script.write_text(f"#!{sys.executable}\n{program}\n", encoding="utf-8")
+    script.chmod(0o755)
+    monkeypatch.setattr(module, "disassembler", lambda: script)
+    monkeypatch.setattr(module, "_SECONDS", 0.3)
+    found = disassemble(program.encode(), "sm_75")
+    assert found.routines == {}
+    assert problem in found.problem
+
+
+def test_without_the_wheel_or_for_old_gpus_there_is_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "disassembler", lambda: None)
+    assert "not installed" in disassemble(b"without the wheel", "sm_75").problem
+    monkeypatch.setattr(module, "disassembler", lambda: Path("nvdisasm"))
+    assert "no disassembler for sm_61" in disassemble(b"old", "sm_61").problem
+    assert "0 bytes" in disassemble(b"", "sm_75").problem
+
+
+@pytest.mark.skipif(disassembler() is None, reason="nvidia-cuda-nvdisasm is not installed (extra sass)")
+@pytest.mark.parametrize("architecture", ["sm_75", "sm_80", "sm_89", "sm_90"])
+def test_the_real_disassembler(architecture: str) -> None:
+    one = compiled(SAXPY, architecture=architecture)
+    trace, sampler = execute(one, launch([4], [64], n=200, a=2.0, x="f32[256] ones", y="f32[256] ones"), WholeGrid())
+    found = machine_mix(trace, sampler.scale, one)
+    assert found.origin is Origin.DISASSEMBLED
+    threads = {each.opcode: each.threads_on.value for each in found.opcodes}
+    assert (threads["FFMA"], threads["LDG"], threads["STG"]) == pytest.approx((200, 400, 200), rel=1e-4)
+    assert threads["EXIT"] == pytest.approx(256, rel=1e-4)

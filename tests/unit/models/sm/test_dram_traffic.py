@@ -1,0 +1,71 @@
+"""Which part of what L2 is asked for DRAM sees, against closed forms."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from kerncast.forecast.forecast import Options, forecast_all
+from kerncast.gpu.gpu import load_gpu
+from kerncast.models.sm.grid_memory import local_share
+from kerncast.occupancy.cache_geometry import cache_geometry
+from kerncast.prediction import Prediction, Timing
+from kerncast.traces.recording import Operation
+from tests.helpers.sm_programs import WHOLE_LINE, Step, trace_of
+
+KERNEL = """
+extern "C" __global__ void scramble(const int *order, float *y) {
+    float held[WORDS];
+    const int thread = blockIdx.x * blockDim.x + threadIdx.x;
+    for (int k = 0; k < WORDS; ++k) held[(order[k] + k) % WORDS] = thread + k;
+    float sum = 0;
+    for (int k = 0; k < WORDS; ++k) sum += held[(order[k] + WORDS - 1 - k) % WORDS];
+    y[thread] = sum;
+}
+"""
+
+
+@pytest.mark.parametrize(("warps", "share"), [(1000, 0.0), (2000, 0.0), (2500, 0.2), (4000, 0.5), (20000, 0.9)])
+def test_frames_of_all_resident_warps_fill_l2(warps: int, share: float) -> None:
+    """Each warp writes and reads eight lines of its own; L2 holds 2000 times as much."""
+    steps = [
+        Step(0, {0: [(operation, line, WHOLE_LINE) for line in range(8)]})
+        for operation in (Operation.LOCAL_STORE, Operation.LOCAL_LOAD)
+    ]
+    trace = trace_of([[steps, steps]] * 3, local_lines=8)
+    geometry = replace(cache_geometry(load_gpu("TITAN V"), 1, 0), l2_bytes=2000 * 8 * 128)
+    assert local_share(trace, geometry, warps) == pytest.approx(share)
+
+
+def test_only_sectors_that_are_touched_count() -> None:
+    steps = [Step(0, {0: [(Operation.LOCAL_STORE, line, 0b0011) for line in range(8)]})]
+    trace = trace_of([[steps, [Step(0)]]], local_lines=8)
+    geometry = replace(cache_geometry(load_gpu("TITAN V"), 1, 0), l2_bytes=2000 * 8 * 32)
+    assert local_share(trace, geometry, 2000) == pytest.approx(0.0)
+    assert local_share(trace, geometry, 4000) == pytest.approx(0.5)
+    assert local_share(trace_of([[[Step(0)]]]), geometry, 1e6) == 0.0
+
+
+def forecast(folder: Path, words: int) -> Prediction:
+    (folder / "k.cu").write_text(f"#define WORDS {words}{KERNEL}", encoding="utf-8")
+    (folder / "k.toml").write_text(
+        f"""source = "k.cu"
+[[launch]]
+kernel = "scramble"
+grid = [3200]
+block = [128]
+args = {{ order = "i32[{words}] zeros", y = "f32[{3200 * 128}] zeros" }}
+""",
+        encoding="utf-8",
+    )
+    options = Options(timing=Timing.COLD, model="simulation")
+    return forecast_all(folder / "k.toml", [(load_gpu("TITAN V"), ())], options).predictions[0]
+
+
+def test_an_indexed_array_of_many_threads_reaches_dram(tmp_path: Path) -> None:
+    """Of 256 words, 163,840 resident threads have 168 MB, of 4 words 2.6 MB: L2 holds 4.5 MB."""
+    few, many = forecast(tmp_path, 4).term("dram"), forecast(tmp_path, 256).term("dram")
+    assert few is not None
+    assert many is not None
+    assert few < 10e-6
+    assert many > 64 * few

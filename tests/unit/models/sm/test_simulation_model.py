@@ -1,0 +1,140 @@
+"""What the simulation makes of whole launches, against closed forms and bounds."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from kerncast.errors import MissingEvidenceError, Refusal
+from kerncast.forecast.forecast import Options, forecast_all, profile
+from kerncast.gpu.gpu import load_gpu
+from kerncast.launch.launch import load_launches
+from kerncast.models.sm.composition import load_of
+from kerncast.models.sm.micro_ops import Pipe
+from kerncast.models.sm.multiprocessor import atomic_lines, need_pipes
+from kerncast.prediction import Prediction, Timing
+from kerncast.traces.recording import INSTRUCTION_SHIFT, LAST_SHIFT, MASK_SHIFT, OPERATION_SHIFT, Operation, SMTrace
+from tests.helpers.sm_programs import Op, program_of
+
+KERNELS = """
+extern "C" __global__ void queue(int n, int *next, float *y) {
+    __shared__ int ticket;
+    while (true) {
+        if (threadIdx.x == 0) ticket = atomicAdd(next, 1);
+        __syncthreads();
+        const int i = ticket;
+        __syncthreads();
+        if (i >= n) return;
+        y[i * 64 + threadIdx.x] = i;
+    }
+}
+extern "C" __global__ void copy(int n, const float *x, float *y) {
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = x[i];
+}
+extern "C" __global__ void chunk(const float *x, float *y) {
+    for (int k = 0; k < 64; ++k) {
+        const int i = (blockIdx.x * 64 + k) * 256 + threadIdx.x;
+        y[i] = x[i];
+    }
+}
+extern "C" __global__ void __launch_bounds__(64) bounded(float *y) { y[threadIdx.x] = 1; }
+"""
+
+
+def forecast(folder: Path, launch: str, gpu: str = "TITAN V", **options: object) -> Prediction:
+    (folder / "k.cu").write_text(KERNELS, encoding="utf-8")
+    (folder / "k.toml").write_text(f'source = "k.cu"\n[[launch]]\n{launch}', encoding="utf-8")
+    found = forecast_all(folder / "k.toml", [(load_gpu(gpu), ())], Options(timing=Timing.COLD, **options))  # type: ignore[arg-type]
+    return found.predictions[0]
+
+
+def test_a_work_queue_is_not_forecast_from_the_blocks_of_one_sm(tmp_path: Path) -> None:
+    args = 'args = { n = 1600, next = "i32[1] zeros", y = "f32[102400] zeros" }'
+    found = forecast(tmp_path, f'kernel = "queue"\ngrid = [80]\nblock = [64]\n{args}')
+    assert found.model == "roofline"
+    assert any("depends on what other blocks leave it" in caveat for caveat in found.caveats)
+
+
+def test_one_block_more_than_sms_takes_no_more_bandwidth(tmp_path: Path) -> None:
+    """81 blocks on 80 SMs: the second round of one SM has all of DRAM, as the first round's SMs share it."""
+    times = []
+    for blocks in (80, 81, 160):
+        size = blocks * 64 * 256
+        args = f'args = {{ x = "f32[{size}] zeros", y = "f32[{size}] zeros" }}'
+        times.append(forecast(tmp_path, f'kernel = "chunk"\ngrid = [{blocks}]\nblock = [256]\n{args}').seconds)
+    assert times[0] <= times[1] * 1.05  # shares that are not whole
+    assert times[1] < times[0] * 1.1
+    assert times[1] < times[2]
+
+
+def test_idle_blocks_cost_little(tmp_path: Path) -> None:
+    """A grid 16 times larger than its data moves no more data."""
+    args = 'args = { n = 1048576, x = "f32[1048576] zeros", y = "f32[1048576] zeros" }'
+    fitting = forecast(tmp_path, f'kernel = "copy"\ngrid = [4096]\nblock = [256]\n{args}')
+    oversized = forecast(tmp_path, f'kernel = "copy"\ngrid = [65536]\nblock = [256]\n{args}')
+    assert oversized.term("dram") == pytest.approx(fitting.term("dram"), rel=0.1)
+    assert fitting.seconds < oversized.seconds < 4 * fitting.seconds
+
+
+def test_no_forecast_is_below_a_roof(tmp_path: Path) -> None:
+    args = 'args = { n = 1048576, x = "f32[1048576] zeros", y = "f32[1048576] zeros" }'
+    found = forecast(tmp_path, f'kernel = "copy"\ngrid = [4096]\nblock = [256]\n{args}')
+    assert all(term.seconds <= found.seconds for term in found.terms)
+
+
+def test_tiny_blocks_start_one_after_the_other(tmp_path: Path) -> None:
+    """Two million blocks of one thread: TITAN V starts one in 1.05 cycles, whatever its SMs have room for."""
+    size = 2**21
+    args = f'args = {{ n = {size}, x = "f32[{size}] zeros", y = "f32[{size}] zeros" }}'
+    found = forecast(tmp_path, f'kernel = "copy"\ngrid = [{size}]\nblock = [1]\n{args}')
+    gpu = load_gpu("TITAN V")
+    assert found.limiter == "blocks"
+    assert found.term("blocks") == pytest.approx(size * 1.05 / gpu.clock_hz)
+    assert found.seconds == pytest.approx(sum(t.seconds for t in found.terms if t.name in {"blocks", "launch"}))
+    larger = forecast(tmp_path, f'kernel = "copy"\ngrid = [{size // 256}]\nblock = [256]\n{args}')
+    assert larger.limiter == "dram"
+
+
+def test_a_kernel_without_shared_memory_has_no_time_of_it(tmp_path: Path) -> None:
+    """It reads its thread's number, which takes the load/store units."""
+    args = 'args = { n = 1048576, x = "f32[1048576] zeros", y = "f32[1048576] zeros" }'
+    found = forecast(tmp_path, f'kernel = "copy"\ngrid = [4096]\nblock = [256]\n{args}')
+    assert found.term("shared") is None
+    assert found.term("lsu") is not None
+
+
+def test_a_profile_heeds_launch_bounds(tmp_path: Path) -> None:
+    (tmp_path / "k.cu").write_text(KERNELS, encoding="utf-8")
+    launch = (
+        'source = "k.cu"\n[[launch]]\nkernel = "bounded"\ngrid = [1]\nblock = [128]\nargs = { y = "f32[128] zeros" }'
+    )
+    (tmp_path / "k.toml").write_text(launch, encoding="utf-8")
+    with pytest.raises(Refusal, match="__launch_bounds__"):
+        profile(load_launches(tmp_path / "k.toml")[0], "TITAN V")
+
+
+@pytest.mark.parametrize(("grid", "active"), [(80, 80.0), (81, 40.5), (160, 80.0), (3, 3.0)])
+def test_who_shares_memory_with_the_busiest_sm(grid: int, active: float) -> None:
+    assert load_of(grid, 80, 4, 2).active_sms == active
+
+
+def test_lines_of_private_histograms_grow_with_the_blocks() -> None:
+    def event(line: int) -> int:
+        return (
+            1 << INSTRUCTION_SHIFT | Operation.REDUCTION << OPERATION_SHIFT | 1 << LAST_SHIFT | 1 << MASK_SHIFT | line
+        )
+
+    own = SMTrace(np.arange(3), 1, 0, np.array([event(n) for n in range(3)], np.uint64), np.arange(4))
+    shared = SMTrace(np.arange(3), 1, 0, np.array([event(7)] * 3, np.uint64), np.arange(4))
+    assert atomic_lines(own, 100) == 100
+    assert atomic_lines(shared, 100) == 1
+
+
+@pytest.mark.parametrize("gpu", ["b200", "gtx-1650", "gb10", "jetson-agx-orin-64gb"])
+def test_tensor_cores_of_unknown_rate_are_refused_by_name(gpu: str) -> None:
+    program = program_of([Op(), Op(pipe=Pipe.TENSOR)])
+    with pytest.raises(MissingEvidenceError, match=r"cycles\.tensor is unknown"):
+        need_pipes(program, load_gpu(gpu))
+    need_pipes(program, load_gpu("rtx-a6000"))
+    need_pipes(program_of([Op()]), load_gpu(gpu))

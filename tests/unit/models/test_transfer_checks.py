@@ -1,0 +1,162 @@
+"""The assumptions of section 5.5 of the cross-GPU report, each broken on purpose and each kept."""
+
+from dataclasses import replace
+
+import pytest
+
+from kerncast.gpu.gpu import load_gpu
+from kerncast.models import Case
+from kerncast.models.transfer.checks import Check, Roofs, transfer_caveats, transfer_checks
+from kerncast.prediction import Timing
+from kerncast.profiles.kernel_profile import (
+    Balance,
+    InstructionMix,
+    KernelProfile,
+    KindCount,
+    MachineMix,
+    OpcodeCount,
+    Origin,
+    Sampling,
+    Traffic,
+)
+from tests.helpers.transfers import NOTHING, exact, profiled, run
+
+#: DRAM needs far longer than arithmetic on both GPUs.
+MEMORY_BOUND = Roofs(1e6, 1e9, (14e12, 35e12), (6e11, 8e11))
+
+
+def traffic(sectors: float, touched: float = 1e9) -> Traffic:
+    """Return 3000 requests of so many sectors each."""
+    known = (exact(2000), exact(1000), exact(2000 * sectors), exact(1000 * sectors), None, exact(touched))
+    return Traffic(Origin.EXECUTED, *known, exact(2e8), None, None, None)
+
+
+def complete(**changes: object) -> KernelProfile:
+    """Return an executed profile of which everything is known, and nothing unusual."""
+    kinds = (KindCount("fma.f32", exact(1e6), exact(32e6)),)
+    mix = InstructionMix(Origin.EXECUTED, exact(1e6), exact(32e6), kinds, NOTHING, NOTHING)
+    found = profiled("rtx-3090")
+    fields: dict[str, object] = {
+        "traffic": traffic(4),
+        "mix": mix,
+        "sampling": Sampling(10, 10),
+        "balance": Balance(1.0, 1.05, 0.02),
+        "work": replace(found.work, special_ops=NOTHING),
+        "grid": (82 * 6 * 100, 1, 1),
+    }
+    return replace(found, **(fields | changes))  # type: ignore[arg-type]
+
+
+def checks(source: KernelProfile, target: str = "rtx-a6000", roofs: Roofs = MEMORY_BOUND) -> dict[str, Check]:
+    asked = Case(replace(source, run=None), load_gpu(target), None, source)
+    return {check.name: check for check in transfer_checks(asked, roofs)}
+
+
+def said(source: KernelProfile, target: str = "rtx-a6000", roofs: Roofs = MEMORY_BOUND) -> str:
+    asked = Case(replace(source, run=None), load_gpu(target), None, source)
+    return "; ".join(transfer_caveats(asked, roofs))
+
+
+def test_where_all_assumptions_hold_nothing_is_said() -> None:
+    assert said(complete()) == ""
+    assert all(check.is_checked for check in checks(complete()).values())
+
+
+def test_what_evidence_lacks_is_said_to_be_unchecked() -> None:
+    bare = profiled("rtx-3090")
+    found = transfer_caveats(Case(bare, load_gpu("rtx-a6000"), None, bare), MEMORY_BOUND)
+    assert found[-1].startswith("not checked")
+    for name in ("L2", "tensor", "coalesce", "load imbalance", "dynamic parallelism"):
+        assert name in found[-1]
+
+
+def test_a_working_set_between_the_sizes_of_l2() -> None:
+    """The RTX 2080 Ti has 5.5 MiB (5.77 MB) of L2, the RTX 3090 has 6 MiB (6.29 MB)."""
+    between = complete(traffic=traffic(4, touched=6e6))
+    text = said(between, "rtx-2080-ti")
+    assert "working set of 6 MB fits L2 of RTX 3090 (6.29 MB) but not that of RTX 2080 Ti (5.77 MB)" in text
+    assert "working set" not in said(complete(traffic=traffic(4, touched=5e6)), "rtx-2080-ti")
+    assert "working set" not in said(complete(traffic=traffic(4, touched=7e6)), "rtx-2080-ti")
+
+
+def test_tensor_cores_and_special_functions() -> None:
+    opcode = OpcodeCount("HMMA", "fp16", "tensor", exact(500), exact(16000), exact(16000))
+    machine = MachineMix(Origin.DISASSEMBLED, "sm_86", (opcode,), exact(500), exact(16000), exact(16000))
+    assert "500 warp instructions use tensor cores" in said(complete(machine=machine))
+    # 600e6 operations and 200e6 special functions: a quarter of the arithmetic.
+    some = replace(complete().work, special_ops=exact(2e8))
+    assert "25% of the arithmetic are special functions" in said(complete(work=some))
+    few = replace(complete().work, special_ops=exact(1e6))
+    assert "special functions" not in said(complete(work=few))
+
+
+def test_a_profile_without_opcodes_tells_no_tensor_cores() -> None:
+    """ncu counts instructions, but not by opcode; whether special functions occur it does not count at all."""
+    name = "tensor cores and special-function units"
+    bare = MachineMix(Origin.PROFILED, "sm_86", (), exact(500), exact(16000), exact(16000))
+    add = OpcodeCount("FADD", "fp32", "fma", exact(500), exact(16000), exact(16000))
+    listed = replace(bare, opcodes=(add,))
+    assert not checks(complete(machine=bare, mix=None))[name].is_checked
+    assert checks(complete(machine=listed, mix=None))[name].is_checked
+    unknown = replace(complete().work, special_ops=None)
+    assert not checks(complete(machine=listed, work=unknown))[name].is_checked
+
+
+def test_a_time_beside_a_profile_tells_nothing_of_coalescing() -> None:
+    """Source and target are one set of counts then: that they are alike says nothing."""
+    profile = complete(sampling=None)
+    assert not checks(profile)["whether accesses coalesce alike on both GPUs"].is_checked
+
+
+def test_other_coalescing() -> None:
+    source = complete()
+    target = replace(source, run=None, traffic=traffic(8))
+    found = transfer_caveats(Case(target, load_gpu("rtx-a6000"), None, source), MEMORY_BOUND)
+    assert found == ("a request to global memory takes 4 sectors on RTX 3090 and 8 on RTX A6000",)
+
+
+def test_l1_that_caches_global_loads_on_one_gpu_only() -> None:
+    assert "L1 of RTX 3090 caches global loads, that of GTX 980 does not" in said(complete(), "gtx-980")
+
+
+@pytest.mark.parametrize("balance", [Balance(1.0, 2.5, 0.4), Balance(1.5, 1.0, 0.0)])
+def test_load_imbalance(balance: Balance) -> None:
+    assert "load imbalance: the busiest block does" in said(complete(balance=balance))
+
+
+def test_dynamic_parallelism_is_checked_by_executing() -> None:
+    assert checks(complete())["dynamic parallelism"].is_checked
+    assert not checks(complete(sampling=None))["dynamic parallelism"].is_checked
+
+
+def test_tail_effects() -> None:
+    """Blocks of 256 threads with 32 registers: 6 on an SM of both; 82 and 84 SMs hold 492 and 504."""
+    assert "2.05 waves of blocks on RTX 3090, which take as long as 3" in said(complete(grid=(1008, 1, 1)))
+    few = said(complete(grid=(40, 1, 1)))
+    assert "40 blocks leave 42 of 82 SMs of RTX 3090 idle; 40 blocks leave 44 of 84 SMs of RTX A6000 idle" in few
+    assert "1 block leaves 81 of 82 SMs of RTX 3090 idle" in said(complete(grid=(1, 1, 1)))
+    assert not checks(complete(resources=None))["tail effects"].is_checked
+
+
+def test_a_time_near_the_launch_overhead() -> None:
+    """A launch in a series takes 1.6 us of its 5."""
+    short = complete(run=run("rtx-3090", 5e-6, timing=Timing.SERIES))
+    assert "launch-bound: of the measured 5 µs the launch takes about 1.6 µs" in said(short)
+    assert "launch" not in said(complete(run=run("rtx-3090", 50e-6, timing=Timing.SERIES)))
+
+
+def test_roofs_that_lie_close_together() -> None:
+    """1 GB at 600 GB/s and 20 GFLOP at 14 TFLOP/s: 1.667 and 1.429 ms on the source, far apart on the target."""
+    text = said(complete(), roofs=Roofs(20e9, 1e9, (14e12, 35e12), (6e11, 8e11)))
+    assert "within 20% on RTX 3090 (1.429 ms and 1.667 ms)" in text
+    switched = said(complete(), roofs=Roofs(20e9, 1e9, (7e12, 35e12), (6e11, 6e11)))
+    assert "the roof is arithmetic on RTX 3090 but DRAM on RTX A6000" in switched
+
+
+def test_another_generation() -> None:
+    assert "from compute capability 8.6 to 9.0, another generation" in said(complete(), "h100-pcie")
+
+
+def test_a_case_without_a_measured_run_has_no_checks() -> None:
+    plain = replace(profiled(), run=None)
+    assert transfer_checks(Case(plain, load_gpu("rtx-3090")), MEMORY_BOUND) == ()

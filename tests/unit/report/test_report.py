@@ -1,0 +1,197 @@
+"""Reports: every section of the gpuSD report is there, users' texts are escaped, pictures are well-formed."""
+
+import re
+import xml.etree.ElementTree as ET
+from dataclasses import replace
+
+import pytest
+
+from kerncast.forecast.evidence import resolve_gpus
+from kerncast.forecast.forecast import Forecast, Options, forecast_all
+from kerncast.metrics.vocabulary import vocabulary
+from kerncast.models.calibration import Calibration
+from kerncast.models.sm.micro_ops import Pipe
+from kerncast.prediction import Prediction, Term, Timing
+from kerncast.profiles.kernel_profile import Count
+from kerncast.report import words
+from kerncast.report.forecast.document import build_document, estimate_table, roof_tables
+from kerncast.report.forecast.html import render_html, render_markdown
+from kerncast.report.forecast.picture import COLOURS, draw_forecast, pictures_svg
+from kerncast.report.pictures.picture_files import svg_text
+from kerncast.report.words import advise, conclude, describe_count, describe_limiter
+from kerncast.units import format_bytes, format_count, format_seconds, parse_seconds
+from tests.helpers.places import ROOT
+
+KERNELS = ROOT / "examples" / "kernels"
+
+SECTIONS = [
+    "Parallelism and workload",
+    "Operation counts",
+    "Memory traffic",
+    "GPU specifications used",
+    "Time estimates",
+    "Distance to each roof",
+    "Conclusion",
+    "Caveats",
+]
+
+
+@pytest.fixture(scope="module")
+def gpusd() -> Forecast:
+    return forecast_all(KERNELS / "gpusd.toml", resolve_gpus(["TITAN V", "RTX 4070"]), Options())
+
+
+def test_sections_of_the_gpusd_report(gpusd: Forecast) -> None:
+    titles = [section.title for section in build_document(gpusd).sections]
+    for number, (title, wanted) in enumerate(zip(titles, SECTIONS, strict=True), 1):
+        assert title.startswith(f"{number}. {wanted}")
+
+
+def test_markdown_tables_are_rectangular(gpusd: Forecast) -> None:
+    text = render_markdown(build_document(gpusd))
+    widths = [re.sub(r"\\\|", "", line).count("|") for line in text.splitlines() if line.startswith("|")]
+    assert len(widths) > 20
+    for block in re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE):
+        assert len({re.sub(r"\\\|", "", line).count("|") for line in block.splitlines()}) == 1
+    assert "launch overhead" in text
+
+
+def test_html_is_one_file_that_loads_nothing(gpusd: Forecast) -> None:
+    page = render_html(build_document(gpusd), pictures_svg(gpusd))
+    assert "<svg" in page
+    assert not re.search(r"(?:src|href)=[\"'](?!#)", page.replace('xlink:href="#', 'href="#'))
+    assert "<script" not in page
+
+
+def test_a_hostile_kernel_name_is_escaped(gpusd: Forecast) -> None:
+    evil = "<script>alert(1)</script>|$x_1$"
+    predictions = tuple(replace(p, kernel=evil) for p in gpusd.predictions)
+    forecast = replace(gpusd, predictions=predictions)
+    page = render_html(build_document(forecast), pictures_svg(forecast))
+    assert "<script" not in page
+    assert "<script" not in render_markdown(build_document(forecast))
+
+
+def test_the_picture_is_xml_and_names_each_gpu(gpusd: Forecast) -> None:
+    svg = svg_text(draw_forecast(gpusd.predictions))
+    text = "".join(ET.fromstring(svg).itertext())  # noqa: S314  our own text
+    assert "TITAN V" in text
+    assert "RTX 4070" in text
+    assert svg_text(draw_forecast(gpusd.predictions)) == svg
+
+
+def one(gpu: str, seconds: float, factor: float = 1.1, limiter: str = "dram") -> Prediction:
+    terms = (Term(limiter, seconds),)
+    return Prediction(
+        "k",
+        0,
+        gpu,
+        gpu.lower(),
+        seconds,
+        seconds / factor,
+        seconds * factor,
+        0.9,
+        Timing.SERIES,
+        limiter,
+        terms,
+        (),
+        "m",
+    )
+
+
+@pytest.mark.parametrize(
+    ("predictions", "expected"),
+    [
+        ([one("A", 1e-3)], ["about 1 ms on A", "DRAM bandwidth"]),
+        ([one("A", 2e-3), one("B", 1e-3)], ["fastest on B", "do not overlap", "on every GPU"]),
+        ([one("A", 2e-3), one("B", 1e-3, 3.0)], ["fastest on B", "the order is open"]),
+        ([one("A", 1.05e-3), one("B", 1e-3)], ["about the same time everywhere"]),
+        ([one("A", 3e-3, limiter="l2"), one("B", 1e-3)], ["DRAM bandwidth or L2 bandwidth"]),
+    ],
+)
+def test_conclusions(predictions: list[Prediction], expected: list[str]) -> None:
+    (sentence,) = conclude(predictions)
+    for word in expected:
+        assert word in sentence
+
+
+def test_a_conclusion_says_that_different_models_are_compared() -> None:
+    alike, other = [one("A", 2e-3), one("B", 1e-3, 3.0)], replace(one("C", 3e-3), model="n")
+    assert "different models" not in conclude(alike)[0]
+    assert "the order is open, and forecasts of different models are compared." in conclude([*alike, other])[0]
+
+
+def test_every_limiter_of_the_simulation_has_words_a_colour_and_a_metric() -> None:
+    names = {pipe.name.lower() for pipe in Pipe} | {"issue", "shared", "l1", "l2", "atomics", "dram", "blocks"}
+    for name in names | {"latency", "launch"}:
+        assert describe_limiter(name) != name or name == "latency"
+        assert name in COLOURS
+        assert advise(name) or name in {"tensor", "uniform", "fp16"}
+    assert {word.name for word in vocabulary() if "__roof_" in word.name} == {f"kerncast__roof_{n}.pct" for n in names}
+
+
+def test_the_largest_terms_are_named_with_their_share() -> None:
+    table = estimate_table([replace(one("A", 1e-3), terms=(Term("l2", 1e-4), Term("dram", 9e-4), Term("fma", 5e-6)))])
+    assert table.rows[0][-1] == "dram 900 µs (90 %), l2 100 µs (10 %), fma 5 µs (<1 %)"
+
+
+def test_distance_to_each_roof(gpusd: Forecast) -> None:
+    """The roofline stands beside the simulation, and the quotient is that of the two."""
+    (table,) = roof_tables(gpusd)
+    assert table.heading[0] == "GPU"
+    assert table.heading[-2:] == ("roofline", "forecast / roofline")
+    roofline = forecast_all(KERNELS / "gpusd.toml", resolve_gpus(["TITAN V"]), Options(model="roofline")).predictions[0]
+    row = dict(zip(table.heading, table.rows[0], strict=True))
+    assert row["roofline"] == format_seconds(roofline.seconds, 3)
+    assert row["forecast / roofline"] == f"{gpusd.predictions[0].seconds / roofline.seconds:.2f}"
+    launch = gpusd.predictions[0].term("launch")
+    assert launch is not None
+    assert row["launch"] == f"{launch / gpusd.predictions[0].seconds:.0%}".replace("%", " %")
+
+
+def test_what_could_not_be_compared_is_a_dash(gpusd: Forecast) -> None:
+    traffic = replace(gpusd.cases[0].profile.traffic, dram_bytes=None)
+    case = replace(gpusd.cases[0], profile=replace(gpusd.cases[0].profile, traffic=traffic))
+    (table,) = roof_tables(replace(gpusd, predictions=gpusd.predictions[:1], cases=(case,)))
+    assert table.rows[0][-2:] == ("–", "–")
+
+
+@pytest.mark.parametrize("is_calibrated", [False, True])
+def test_a_report_says_whether_its_intervals_are_calibrated(
+    gpusd: Forecast, monkeypatch: pytest.MonkeyPatch, *, is_calibrated: bool
+) -> None:
+    found = Calibration((0.9,), (1.5,), 5, 50, "forecasts") if is_calibrated else None
+    monkeypatch.setattr(words, "calibration_of", lambda _: found)
+    expected = "calibrated on measured times" if is_calibrated else "uncalibrated"
+    page = render_html(build_document(gpusd), pictures_svg(gpusd))
+    assert page.count(expected) >= 2  # in the text and in the picture
+    assert ("uncalibrated" in svg_text(draw_forecast(gpusd.predictions))) != is_calibrated
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0, "0 s"), (1.5e-9, "1.5 ns"), (999.96e-9, "1000 ns"), (5.061e-6, "5.061 µs"), (0.0123, "12.3 ms"), (61, "61 s")],
+)
+def test_format_seconds(seconds: float, text: str) -> None:
+    assert format_seconds(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("2ms", 2e-3), ("1.5 us", 1.5e-6), ("3µs", 3e-6), ("1e3ns", 1e-6), ("4s", 4)]
+)
+def test_parse_seconds(text: str, seconds: float) -> None:
+    assert parse_seconds(text) == pytest.approx(seconds, rel=1e-12)
+
+
+@pytest.mark.parametrize("text", ["", "2", "ms", "-1ms", "0s", "nan s", "inf s", "1e999s", "2 parsecs"])
+def test_parse_seconds_refuses(text: str) -> None:
+    with pytest.raises(ValueError, match="time"):
+        parse_seconds(text)
+
+
+def test_formats_of_counts() -> None:
+    assert format_count(836) == "836"
+    assert format_count(20900, "FLOP") == "20.9 kFLOP"
+    assert format_bytes(652.8e9) == "653 GB"
+    assert describe_count(None) == "unknown"
+    assert describe_count(Count(100, 90, 110)) == "100 (90 to 110)"
