@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from kerncast.measurements.partition_times import CountFeatures, PartitionTimes
+from kerncast.measurements import CountFeatures, PartitionTimes
 from kerncast.units import MICROSECOND
 
 SIZES = (7, 20, 40)

@@ -9,7 +9,7 @@ from pathlib import Path
 from kerncast.bench.plan import suite_subjects
 from kerncast.compile import CompileRequest, compile_request
 from kerncast.errors import CompileError
-from kerncast.measurements.measurement import Protocol
+from kerncast.measurements import Protocol
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))

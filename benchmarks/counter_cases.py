@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from hecbench_launches import LAUNCHES
 
-from kerncast.launch.launch import Argument, Buffer, Fill, Launch, Value
+from kerncast.launch import Argument, Buffer, Fill, Launch, Value
 from kerncast.units import GIGA
 
 if TYPE_CHECKING:

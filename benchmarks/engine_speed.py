@@ -26,9 +26,9 @@ from kerncast.execute.native.recorder import Plan, Recorder
 from kerncast.execute.reference import ReferenceEngine
 from kerncast.execute.setup.prepare import prepare
 from kerncast.execute.setup.state import Engine, Setting
-from kerncast.gpu.gpu import load_gpu
-from kerncast.launch.launch import Launch, load_launches
-from kerncast.occupancy.cache_geometry import cache_geometry
+from kerncast.gpu import load_gpu
+from kerncast.launch import Launch, load_launches
+from kerncast.occupancy import cache_geometry
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 KERNELS = EXAMPLES / "kernels"

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import kerncast
-from kerncast.gpu.gpu import GPU, list_gpus
+from kerncast.gpu import GPU, list_gpus
 from kerncast.prediction import Prediction
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from kerncast.launch.launch import Argument, Buffer, Extent, Fill, Launch, Struct, Value
+from kerncast.launch import Argument, Buffer, Extent, Fill, Launch, Struct, Value
 
 SOURCE = Path(__file__).parent / "kernels" / "hecbench.cu"
 

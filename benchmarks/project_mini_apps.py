@@ -18,16 +18,14 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from kerncast.errors import KerncastError
-from kerncast.forecast.cases import Choices, LaunchCases
-from kerncast.gpu.architecture import WARP_SIZE
-from kerncast.gpu.files import DATA
-from kerncast.gpu.gpu import GPU, load_gpu
-from kerncast.launch.launch import Launch, load_launches
+from kerncast.forecast import Choices, LaunchCases
+from kerncast.gpu import DATA, GPU, WARP_SIZE, load_gpu
+from kerncast.launch import Launch, load_launches
 from kerncast.models import Case, Question, model_named
 from kerncast.models.transfer.ceilings import kernel_rooflines
 from kerncast.models.transfer.measured_run import memory_levels_of
 from kerncast.prediction import Prediction, Timing
-from kerncast.profiles.kernel_profile import KernelRoofline, SourceRun
+from kerncast.profiles import KernelRoofline, SourceRun
 from kerncast.report.forecast.document import Document, Section
 from kerncast.report.forecast.html import render_html, render_markdown
 from kerncast.report.pictures.picture_files import save_picture, svg_text

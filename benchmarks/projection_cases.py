@@ -21,7 +21,7 @@ from timing_cases import (
 )  # fmt: skip
 from timing_cases import VECMAT as VECMAT_TIMES
 
-from kerncast.launch.launch import Launch
+from kerncast.launch import Launch
 
 KTT = DATA / "ktt_counters" / "projection_2080Ti_to_targets.parquet"
 #: Seconds; in shorter runs the launch itself and the clock's resolution show.

@@ -12,12 +12,11 @@ from timing_runs import compile_kept
 from kerncast.errors import KerncastError
 from kerncast.execute import Budget
 from kerncast.execute.on_gpu import with_caches
-from kerncast.forecast import characterised
-from kerncast.forecast.cases import filled
-from kerncast.gpu.gpu import GPU
-from kerncast.launch.launch import Launch
+from kerncast.forecast import characterised, filled
+from kerncast.gpu import GPU
+from kerncast.launch import Launch
 from kerncast.models.transfer.measured_run import float_mixes_of, memory_levels_of
-from kerncast.profiles.kernel_profile import KernelProfile
+from kerncast.profiles import KernelProfile
 from kerncast.read.ncu.profile import profiles_of
 from kerncast.read.ncu.rows import NcuMetric, NcuRow
 from kerncast.read.nvprof import NvprofLaunch, NvprofMetric, is_nvprof_name, nvprof_profiles

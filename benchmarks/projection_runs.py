@@ -12,7 +12,7 @@ from projection_scores import Pair, Projected, rules_of_thumb
 
 from kerncast.errors import KerncastError
 from kerncast.execute import Budget
-from kerncast.gpu.gpu import GPU
+from kerncast.gpu import GPU
 from kerncast.models import Case, Question, model_named
 from kerncast.prediction import Timing
 

@@ -6,11 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kerncast.gpu.gpu import GPU
+from kerncast.gpu import GPU
 from kerncast.models import Case
 from kerncast.models.transfer.measured_run import float_mixes_of, memory_levels_of
-from kerncast.profiles.count import Count
-from kerncast.profiles.kernel_profile import KernelProfile
+from kerncast.profiles import Count, KernelProfile
 
 CONSTANT = "constant (fitted)"
 

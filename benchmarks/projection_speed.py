@@ -12,7 +12,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from kerncast.gpu.gpu import list_gpus
+from kerncast.gpu import list_gpus
 from kerncast.models.missing_facts import missing_facts
 
 MOST_SECONDS = 5.0

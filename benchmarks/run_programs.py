@@ -28,7 +28,7 @@ from kerncast.compile import CompiledKernel, CompileRequest, compile_request
 from kerncast.errors import KerncastError
 from kerncast.execute import WholeGrid, execute
 from kerncast.execute.setup.arguments import ELEMENT_DTYPES, fill_buffer
-from kerncast.launch.launch import Buffer, Launch, load_launches
+from kerncast.launch import Buffer, Launch, load_launches
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 

@@ -21,7 +21,7 @@ from counters import COUNTERS, Metrics
 import kerncast
 from kerncast.errors import KerncastError
 from kerncast.execute import Budget
-from kerncast.metrics.metrics import metrics_of
+from kerncast.metrics import metrics_of
 
 REASONS = Path(__file__).parent / "counter_reasons.csv"
 #: Enough for counts that do not vary much from block to block.

@@ -20,13 +20,12 @@ import kerncast
 from kerncast.bench.ceilings.ceiling import name_of_key
 from kerncast.bench.plan import Subject, suite_subjects
 from kerncast.errors import KerncastError
-from kerncast.gpu.gpu import GPU, resolve_gpu
-from kerncast.measurements.files import read_measurement
-from kerncast.measurements.measurement import Configuration, Measurement, Method, Outcome, Protocol
+from kerncast.gpu import GPU, resolve_gpu
+from kerncast.measurements import Configuration, Measurement, Method, Outcome, Protocol, read_measurement
 from kerncast.models import model_named
 from kerncast.models.base import Case, Question
 from kerncast.prediction import Prediction, Timing
-from kerncast.profiles.kernel_profile import Count, KernelProfile
+from kerncast.profiles import Count, KernelProfile
 from kerncast.units import MEGA, PERCENT, format_seconds
 
 FOLDER = Path(__file__).parent.parent / "measurements"

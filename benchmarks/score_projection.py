@@ -22,7 +22,7 @@ from projection_scores import Projected, in_common, pair_class, score, with_cons
 from timing_cases import read_clocks
 from timing_runs import load_known
 
-from kerncast.gpu.gpu import GPU
+from kerncast.gpu import GPU
 from kerncast.units import MICROSECOND, PERCENT
 
 WORST = 12

@@ -18,7 +18,7 @@ from timing_convolutions import SETS, read_cases
 from timing_runs import BASELINES, Plan, Scored, known_gpus, run, units
 from timing_scores import CLOSE_RATIO, LEAST_RATIO, Row, by, pairs, score
 
-from kerncast.gpu.gpu import GPU
+from kerncast.gpu import GPU
 from kerncast.models import DEFAULT_MODEL
 from kerncast.units import MEGA, MICROSECOND
 

@@ -10,16 +10,16 @@ from kerncast.bench.plan import suite_subjects
 from kerncast.compile import compile_source
 from kerncast.execute.recording.sm_blocks import record_sm
 from kerncast.execute.sampling.run import run_launch
-from kerncast.gpu.gpu import load_gpu
-from kerncast.launch.launch import Launch
-from kerncast.measurements.measurement import Protocol
+from kerncast.gpu import load_gpu
+from kerncast.launch import Launch
+from kerncast.measurements import Protocol
 from kerncast.models.sm.lower import lower
 from kerncast.models.sm.micro_ops import Memory, Pipe, Program
 from kerncast.models.sm.multiprocessor import SM, MemoryShares, sm_of
 from kerncast.models.sm.results import Simulated
 from kerncast.models.sm.simulate import prepare, simulate
-from kerncast.occupancy.cache_geometry import cache_geometry
-from kerncast.traces.recording import Operation, SMTrace
+from kerncast.occupancy import cache_geometry
+from kerncast.traces import Operation, SMTrace
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))

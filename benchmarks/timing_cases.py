@@ -13,8 +13,8 @@ from typing import TypeVar
 
 from counter_cases import DATA, vecmat_launch
 
-from kerncast.gpu.files import DATA as KERNCAST_DATA
-from kerncast.launch.launch import Argument, Buffer, Extent, Fill, Launch, Value
+from kerncast.gpu import DATA as KERNCAST_DATA
+from kerncast.launch import Argument, Buffer, Extent, Fill, Launch, Value
 from kerncast.prediction import Timing
 from kerncast.units import MICROSECOND
 

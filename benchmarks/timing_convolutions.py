@@ -25,7 +25,7 @@ from timing_cases import (
 )  # fmt: skip
 from timing_hecbench import hecbench
 
-from kerncast.launch.launch import Launch, Value
+from kerncast.launch import Launch, Value
 from kerncast.prediction import Timing
 from kerncast.units import MILLISECOND
 

@@ -16,10 +16,9 @@ from timing_cases import FOLDER, Case
 from kerncast.compile import CompiledSource, CompileRequest, Limits, compile_request
 from kerncast.errors import KerncastError
 from kerncast.execute import Budget
-from kerncast.forecast import forecast
-from kerncast.forecast.forecast import Forecast, Options
-from kerncast.gpu.gpu import GPU, load_gpu
-from kerncast.launch.launch import Launch
+from kerncast.forecast import Forecast, Options, forecast
+from kerncast.gpu import GPU, load_gpu
+from kerncast.launch import Launch
 from kerncast.prediction import Prediction
 
 COMPILED = FOLDER.parent / "out" / "compiled"

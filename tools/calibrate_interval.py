@@ -29,7 +29,7 @@ import numpy as np
 import numpy.typing as npt
 
 import kerncast
-from kerncast.gpu.gpu import load_gpu
+from kerncast.gpu import load_gpu
 from kerncast.models.base import FOREIGN_CODE_LOG_SIGMA, interval_factor
 from kerncast.models.calibration import VERSION
 

@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from kerncast.metrics.vocabulary import vocabulary
+from kerncast.metrics import vocabulary
 
 CHIPS = ("GV100", "TU102", "GA100", "GA102", "AD102", "GH100", "GB100", "GB202")
 #: ncu derives these itself, so that the library does not know them.

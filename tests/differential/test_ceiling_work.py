@@ -10,10 +10,10 @@ import pytest
 from kerncast.bench.ceilings import Ceiling, ceilings_for
 from kerncast.errors import UnsupportedError
 from kerncast.execute import WholeGrid, execute, profile_of
-from kerncast.launch.launch import Argument, Buffer, Fill, Launch
-from kerncast.measurements.measurement import Machine
-from kerncast.profiles.kernel_profile import KernelProfile
-from kerncast.traces.trace import Trace
+from kerncast.launch import Argument, Buffer, Fill, Launch
+from kerncast.measurements import Machine
+from kerncast.profiles import KernelProfile
+from kerncast.traces import Trace
 from tests.helpers.ceiling_kernels import compiled
 
 #: Two SMs, little memory and a slow clock: every kernel runs on the executor in a moment.

@@ -11,8 +11,7 @@ from kerncast.execute import reference  # noqa: F401  importing the engine regis
 from kerncast.execute.reference.arithmetic import ARITHMETIC
 from kerncast.execute.setup.dtypes import as_type, raw_dtype
 from kerncast.execute.setup.supported import check_supported
-from kerncast.ptx import Function
-from kerncast.ptx.module import Instruction, Register
+from kerncast.ptx import Function, Instruction, Register
 from tests.helpers.scalar_arithmetic import WIDTHS, evaluate
 
 EDGES = [

@@ -12,7 +12,7 @@ import pytest
 
 from kerncast.compile import CompiledKernel, compile_source
 from kerncast.execute import WholeGrid, execute
-from kerncast.launch.launch import Argument, Launch, parse_value
+from kerncast.launch import Argument, Launch, parse_value
 from tests.helpers.scalar_oracle import Extent, Grid, Program
 
 SOURCE = Path(__file__).parent / "engine_kernels.cu"

@@ -11,7 +11,7 @@ import pytest
 from kerncast.compile import CompiledKernel
 from kerncast.execute import WholeGrid, execute
 from kerncast.execute.sampling.run import EngineName
-from kerncast.launch.launch import Argument, Launch, parse_value
+from kerncast.launch import Argument, Launch, parse_value
 from tests.differential.test_engine_arithmetic import (
     APPROXIMATE,
     COMPARE_FLOAT,

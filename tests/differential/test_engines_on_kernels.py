@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from kerncast.execute import Budget
-from kerncast.launch.launch import load_launches
-from kerncast.traces.trace import Trace
+from kerncast.launch import load_launches
+from kerncast.traces import Trace
 from tests.helpers.engine_agreement import disagreement, outcome
 from tests.helpers.programs import compiled, launch_files
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kerncast.gpu.gpu import list_gpus
+from kerncast.gpu import list_gpus
 from tests.helpers.places import ROOT
 
 DOCUMENTS = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]

@@ -13,7 +13,7 @@ import pytest
 from kerncast.bench import cuda
 from kerncast.cli import main
 from kerncast.errors import DeviceLostError
-from kerncast.measurements.files import read_measurement
+from kerncast.measurements import read_measurement
 from tests.helpers.executor_device import ExecutorDevice
 from tests.helpers.places import ROOT
 

@@ -12,7 +12,7 @@ import pytest
 from kerncast.cli.application import run
 from kerncast.cli.profile import _budget
 from kerncast.errors import GPUError, InputError
-from kerncast.metrics.vocabulary import vocabulary, word
+from kerncast.metrics import vocabulary, word
 from kerncast.read.ncu.pages import read_raw_page
 from tests.helpers.places import ROOT
 

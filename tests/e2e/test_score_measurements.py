@@ -13,9 +13,8 @@ import kerncast
 from kerncast.bench.harness import Conditions, Deadline, Harness
 from kerncast.bench.plan import Subject, partition_subjects, suite_subjects
 from kerncast.errors import UnsupportedError
-from kerncast.gpu.files import DATA
-from kerncast.measurements.files import Record, Recorder
-from kerncast.measurements.measurement import (
+from kerncast.gpu import DATA
+from kerncast.measurements import (
     Check,
     ClockState,
     Configuration,
@@ -25,9 +24,11 @@ from kerncast.measurements.measurement import (
     Outcome,
     Protocol,
     Reading,
+    Record,
+    Recorder,
     Trial,
 )
-from kerncast.profiles.kernel_profile import Count
+from kerncast.profiles import Count
 from tests.helpers.executor_device import MACHINE, ExecutorDevice
 from tests.helpers.places import ROOT
 

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kerncast.compile import CompiledKernel
-from kerncast.launch.launch import Launch
+from kerncast.launch import Launch
 from tests.helpers.execute_helpers import launch, ptx_kernel
 
 LANES = np.arange(32)

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from kerncast.traces.recording import (
+from kerncast.traces import (
     LAST_SHIFT,
     LINE_BITS,
     MASK_SHIFT,

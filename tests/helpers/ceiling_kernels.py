@@ -7,7 +7,7 @@ from pathlib import Path
 
 from kerncast.compile import CompiledKernel, CompileRequest, KernelSignature, compile_request, inspect_source
 from kerncast.compile.cubin import read_resources
-from kerncast.launch.launch import Launch
+from kerncast.launch import Launch
 
 
 def compiled(launch: Launch, capability: str) -> CompiledKernel:

@@ -11,8 +11,8 @@ from kerncast.compile import CompiledKernel
 from kerncast.errors import KerncastError
 from kerncast.execute import Budget, execute
 from kerncast.execute.sampling.run import INTERPRETED, EngineName
-from kerncast.launch.launch import Launch
-from kerncast.traces.trace import BlockCounts, Trace
+from kerncast.launch import Launch
+from kerncast.traces import BlockCounts, Trace
 
 #: What the message of a fault says, by its kind.
 _FAULTS = (

@@ -10,9 +10,9 @@ from typing import Any
 from kerncast.compile import CompiledKernel, compile_source
 from kerncast.execute import Budget, WholeGrid, execute, profile_of
 from kerncast.execute.sampling.run import EngineName
-from kerncast.launch.launch import Argument, Launch, parse_extent, parse_value
-from kerncast.profiles.kernel_profile import Resources
-from kerncast.traces.trace import Trace
+from kerncast.launch import Argument, Launch, parse_extent, parse_value
+from kerncast.profiles import Resources
+from kerncast.traces import Trace
 
 #: The engine that ``run`` and ``profile`` use; the fixture ``engine`` sets it.
 ENGINE: EngineName = "native"

@@ -15,8 +15,8 @@ from kerncast.execute.sampling.budget import WholeGrid
 from kerncast.execute.setup.arena import Arena, Touched
 from kerncast.execute.setup.prepare import initialise, linked_program
 from kerncast.execute.setup.state import Setting
-from kerncast.launch.launch import Launch
-from kerncast.measurements.measurement import ClockState, Machine
+from kerncast.launch import Launch
+from kerncast.measurements import ClockState, Machine
 
 MACHINE = Machine(
     gpu_name="Executor",

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from kerncast.measurements.measurement import Machine
+from kerncast.measurements import Machine
 
 H100 = Machine(
     gpu_name="NVIDIA H100 80GB HBM3",

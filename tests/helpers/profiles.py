@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from kerncast.profiles.kernel_profile import (
+from kerncast.profiles import (
     AccessCount,
     Balance,
     BasicBlockCount,

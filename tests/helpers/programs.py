@@ -15,8 +15,8 @@ import numpy.typing as npt
 from kerncast.compile import CompiledKernel, CompiledSource, compile_source, nvrtc
 from kerncast.execute.setup.arguments import ELEMENT_DTYPES, BoundArgument, bind_arguments, fill_argument
 from kerncast.execute.setup.layout import link
-from kerncast.gpu.files import DATA
-from kerncast.launch.launch import Buffer, Launch, Struct, load_launches, read_toml
+from kerncast.gpu import DATA
+from kerncast.launch import Buffer, Launch, Struct, load_launches, read_toml
 from kerncast.ptx import parse_ptx
 from tests.helpers.places import ROOT
 

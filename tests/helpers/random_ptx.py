@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from kerncast.compile import CompiledKernel
 from kerncast.execute import Budget, WholeGrid
-from kerncast.launch.launch import Argument, Launch, Struct, parse_value
+from kerncast.launch import Argument, Launch, Struct, parse_value
 from tests.helpers import random_instructions
 from tests.helpers.engine_agreement import disagreement, outcome
 from tests.helpers.random_barriers import HAZARDS, hazard

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from kerncast.traces.recording import LAST_SHIFT, MASK_SHIFT, OPERATION_SHIFT, SEGMENT, End, Operation, Recording
+from kerncast.traces import LAST_SHIFT, MASK_SHIFT, OPERATION_SHIFT, SEGMENT, End, Operation, Recording
 
 ALL = 0b1111
 """every sector of a line"""

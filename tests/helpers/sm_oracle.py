@@ -8,7 +8,7 @@ from itertools import pairwise
 from kerncast.models.sm.micro_ops import Memory, Pipe, Program
 from kerncast.models.sm.multiprocessor import SM
 from kerncast.models.sm.results import Stall
-from kerncast.traces.recording import Operation, SMTrace
+from kerncast.traces import Operation, SMTrace
 
 STORES, ATOMICS = {Operation.STORE, Operation.LOCAL_STORE}, {Operation.ATOMIC, Operation.REDUCTION}
 LOCAL = {Operation.LOCAL_LOAD, Operation.LOCAL_STORE}

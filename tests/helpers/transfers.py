@@ -2,20 +2,10 @@
 
 from dataclasses import replace
 
-from kerncast.gpu.gpu import GPU, load_gpu
+from kerncast.gpu import GPU, load_gpu
 from kerncast.models import Case
 from kerncast.prediction import Timing
-from kerncast.profiles.kernel_profile import (
-    Count,
-    FloatMix,
-    KernelProfile,
-    MemoryLevels,
-    Origin,
-    Resources,
-    SourceRun,
-    Traffic,
-    Work,
-)
+from kerncast.profiles import Count, FloatMix, KernelProfile, MemoryLevels, Origin, Resources, SourceRun, Traffic, Work
 
 exact = Count.exact
 NOTHING = exact(0.0)

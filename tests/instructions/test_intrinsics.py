@@ -11,9 +11,7 @@ from kerncast.compile import nvrtc
 from kerncast.compile.headers import PRELUDE_NAME, header_folders, memory_headers
 from kerncast.errors import UnsupportedError
 from kerncast.execute.setup.supported import check_supported
-from kerncast.ptx import parse_ptx
-from kerncast.ptx.inline import INTRINSICS
-from kerncast.ptx.module import Function, Special, Symbol
+from kerncast.ptx import INTRINSICS, Function, Special, Symbol, parse_ptx
 
 HEADERS = (
     "crt/device_functions.h crt/math_functions.h crt/device_double_functions.h crt/sm_70_rt.h crt/sm_80_rt.h"

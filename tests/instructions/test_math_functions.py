@@ -17,7 +17,7 @@ import pytest
 
 from kerncast.compile import CompiledKernel, compile_source
 from kerncast.execute import WholeGrid, execute
-from kerncast.launch.launch import Argument, Launch, parse_value
+from kerncast.launch import Argument, Launch, parse_value
 
 Doubles = npt.NDArray[np.float64]
 COUNT = 96

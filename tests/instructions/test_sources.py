@@ -15,7 +15,7 @@ from kerncast.compile import CompiledKernel, compile_source
 from kerncast.execute import WholeGrid, execute
 from kerncast.execute.setup.layout import link
 from kerncast.execute.setup.supported import check_supported
-from kerncast.launch.launch import Argument, Launch, parse_value
+from kerncast.launch import Argument, Launch, parse_value
 from kerncast.ptx import parse_ptx
 
 HERE = Path(__file__).parent

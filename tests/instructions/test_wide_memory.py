@@ -8,8 +8,8 @@ import pytest
 
 from kerncast.compile import CompiledKernel
 from kerncast.execute import WholeGrid, execute
-from kerncast.launch.launch import Argument, Launch, parse_value
-from kerncast.traces.trace import Trace
+from kerncast.launch import Argument, Launch, parse_value
+from kerncast.traces import Trace
 
 HEAD = """.version 8.8
 .target sm_100

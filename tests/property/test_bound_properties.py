@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kerncast.measurements.partition_times import PartitionTimes
+from kerncast.measurements import PartitionTimes
 from kerncast.studies.bounds import Blocks, BoundQuestion
 from kerncast.studies.bounds.base import Curve, between
 from kerncast.studies.bounds.equal_blocks import EqualBlocks, envelope

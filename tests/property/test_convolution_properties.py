@@ -6,7 +6,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kerncast.gpu.gpu import GPU, list_gpus
+from kerncast.gpu import GPU, list_gpus
 from kerncast.models.published.convolution import (
     Convolution,
     ConvolutionLatency,

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from kerncast.compile import CompiledKernel
 from kerncast.errors import KerncastError
 from kerncast.execute import Budget, execute
-from kerncast.launch.launch import Argument, Buffer, Fill, Launch, Struct
+from kerncast.launch import Argument, Buffer, Fill, Launch, Struct
 
 PTX = """.version 8.8
 .target sm_70

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kerncast.execute.reference.crosslane import WarpPlaces
-from kerncast.ptx.cfg import arrange
+from kerncast.ptx import arrange
 from tests.helpers.graphs import Graph, reachable
 
 

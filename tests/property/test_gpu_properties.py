@@ -9,12 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kerncast.errors import GPUError
-from kerncast.gpu.doubts import doubts
-from kerncast.gpu.files import Rule, rules
-from kerncast.gpu.gpu import GPU, list_gpus, load_gpu
-from kerncast.gpu.names import normalise
+from kerncast.gpu import GPU, Rule, doubts, list_gpus, load_gpu, normalise, rules
 from kerncast.models.sm.multiprocessor import MemoryShares, sm_of
-from kerncast.occupancy.cache_geometry import cache_geometry
+from kerncast.occupancy import cache_geometry
 
 gpus = st.sampled_from(list_gpus())
 prefixes = st.sampled_from(["", "NVIDIA ", "GeForce ", "Tesla ", "nvidia geforce "])

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kerncast.compile import CompiledKernel, compile_source
 from kerncast.errors import KerncastError
 from kerncast.execute import Budget, execute
-from kerncast.launch.launch import load_launches
+from kerncast.launch import load_launches
 from tests.helpers.places import ROOT
 
 FOLDER = ROOT / "examples" / "kernels"

@@ -17,8 +17,7 @@ from pyarrow import parquet
 
 from kerncast.bench.export import export
 from kerncast.errors import InputError
-from kerncast.measurements.files import Recorder, read_with_remarks
-from kerncast.measurements.measurement import (
+from kerncast.measurements import (
     Check,
     ClockState,
     Configuration,
@@ -29,8 +28,10 @@ from kerncast.measurements.measurement import (
     Method,
     Outcome,
     Reading,
+    Recorder,
     Trial,
     outliers,
+    read_with_remarks,
     summarise,
 )
 

@@ -5,10 +5,10 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kerncast.gpu.gpu import GPU, list_gpus
+from kerncast.gpu import GPU, list_gpus
 from kerncast.models import Case, Model, Question, model_named
 from kerncast.prediction import Timing
-from kerncast.profiles.kernel_profile import KernelProfile
+from kerncast.profiles import KernelProfile
 from kerncast.read import declared_profile
 
 counts = st.floats(0, 1e15)

@@ -6,22 +6,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kerncast.gpu.architecture import Architecture, load_architecture
-from kerncast.gpu.carveout import CarveoutWish, preferred_bytes
-from kerncast.gpu.files import DATA
-from kerncast.occupancy.advice import (
+from kerncast.gpu import DATA, Architecture, CarveoutWish, load_architecture, preferred_bytes
+from kerncast.occupancy import (
+    BlockRequest,
     Change,
     Curve,
+    Limiter,
     Parameter,
     best_block_size,
     carveout_of,
     next_block_sizes,
+    occupancy,
     occupancy_curves,
     one_more_block,
+    sm_limits,
     varied,
+    why_not,
     with_shared_bytes,
 )
-from kerncast.occupancy.occupancy import BlockRequest, Limiter, occupancy, sm_limits, why_not
 
 ARCHITECTURES = [load_architecture(path.stem) for path in sorted((DATA / "architectures").glob("*.toml"))]
 

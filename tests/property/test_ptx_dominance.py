@@ -6,8 +6,16 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kerncast.ptx import ControlFlowGraph, build_cfg, parse_ptx
-from kerncast.ptx.cfg import DominatorTree, dominators, find_loops, post_dominators, reversed_graph
+from kerncast.ptx import (
+    ControlFlowGraph,
+    DominatorTree,
+    build_cfg,
+    dominators,
+    find_loops,
+    parse_ptx,
+    post_dominators,
+    reversed_graph,
+)
 from tests.helpers.graphs import Graph, reachable
 
 graphs = st.integers(1, 12).flatmap(lambda n: st.lists(st.lists(st.integers(0, n), max_size=3), min_size=n, max_size=n))

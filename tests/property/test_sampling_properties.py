@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kerncast.execute.sampling.sample import Sampler, strata_of
-from kerncast.ptx.dependence import dependences
-from kerncast.ptx.module import Instruction, Register
+from kerncast.ptx import Instruction, Register, dependences
 
 GRIDS = st.tuples(st.integers(1, 60), st.integers(1, 12), st.integers(1, 6))
 TOTALS = st.lists(st.integers(1, 3000), max_size=4)

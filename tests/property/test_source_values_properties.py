@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kerncast.compile.source.variables import symbol_copies
-from kerncast.launch.launch import Argument, Launch, Reference, Struct, dump_launches, load_launches, parse_value
-from kerncast.ptx.module import source_name
+from kerncast.launch import Argument, Launch, Reference, Struct, dump_launches, load_launches, parse_value
+from kerncast.ptx import source_name
 
 NAMES = st.from_regex(r"[a-z][a-z0-9_]{0,8}", fullmatch=True)
 

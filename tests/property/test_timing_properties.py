@@ -12,12 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kerncast.execute import Executed, profile_of, run_launch
-from kerncast.forecast.characterised import compile_launch
-from kerncast.gpu.gpu import GPU, load_gpu
-from kerncast.launch.launch import load_launches
+from kerncast.forecast import compile_launch
+from kerncast.gpu import GPU, load_gpu
+from kerncast.launch import load_launches
 from kerncast.models import Case, Question, model_named
 from kerncast.prediction import Prediction, Timing
-from kerncast.profiles.kernel_profile import KernelProfile
+from kerncast.profiles import KernelProfile
 from tests.helpers.places import ROOT
 
 KERNELS = ROOT / "examples" / "kernels"

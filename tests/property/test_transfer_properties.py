@@ -8,12 +8,12 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from kerncast.errors import KerncastError, MissingEvidenceError
-from kerncast.gpu.gpu import GPU, list_gpus
+from kerncast.gpu import GPU, list_gpus
 from kerncast.models import Model, Question, model_named
 from kerncast.models.transfer.ceilings import Demand, kernel_ceilings, project
 from kerncast.models.transfer.machine_maxima import MachineMaxima, Maximum
 from kerncast.prediction import Prediction, Timing
-from kerncast.profiles.kernel_profile import FloatMix, KernelProfile, MemoryLevels, SourceRun
+from kerncast.profiles import FloatMix, KernelProfile, MemoryLevels, SourceRun
 from tests.helpers.transfers import case, exact, profiled
 
 #: 24 KiB of shared memory and 256 threads fit every GPU. Of chips that share the CPU's memory, L2 is unknown.

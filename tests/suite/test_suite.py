@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from kerncast.execute import WholeGrid, execute
-from kerncast.gpu.files import DATA
-from kerncast.launch.launch import Launch, load_launches, read_toml
+from kerncast.gpu import DATA
+from kerncast.launch import Launch, load_launches, read_toml
 from tests.helpers.programs import (
     ARCHITECTURES,
     EXAMPLES,

@@ -13,8 +13,8 @@ import numpy.typing as npt
 from kerncast.compile import CompiledKernel
 from kerncast.errors import BudgetExceededError, UnsupportedError
 from kerncast.execute import Budget, execute
-from kerncast.launch.launch import Launch
-from kerncast.measurements.measurement import Check, Outcome
+from kerncast.launch import Launch
+from kerncast.measurements import Check, Outcome
 
 Array = npt.NDArray[Any]
 Contents = Mapping[str, Array]

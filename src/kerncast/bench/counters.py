@@ -17,8 +17,8 @@ from functools import cache
 from pathlib import Path
 
 from kerncast.errors import BudgetExceededError, InputError
-from kerncast.gpu.files import DATA
-from kerncast.measurements.measurement import Configuration, Counters
+from kerncast.gpu import DATA
+from kerncast.measurements import Configuration, Counters
 from kerncast.read.ncu.pages import NcuRow, read_raw_page
 
 _INSTALLED = ("/usr/local/cuda*/bin/ncu", "/opt/nvidia/nsight-compute/*/ncu")

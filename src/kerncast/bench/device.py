@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from kerncast.compile import CompiledKernel
-from kerncast.launch.launch import Extent
-from kerncast.measurements.measurement import ClockState, Machine
+from kerncast.launch import Extent
+from kerncast.measurements import ClockState, Machine
 
 Bytes = npt.NDArray[np.uint8]
 #: Kernel that has been loaded; what it is, only the device knows.

@@ -12,7 +12,7 @@ from itertools import islice
 from pathlib import Path
 
 from kerncast.errors import InputError
-from kerncast.measurements.measurement import Configuration, Machine, Measurement, Trial, outliers
+from kerncast.measurements import Configuration, Machine, Measurement, Trial, outliers
 
 Cell = str | int | float | bool | None
 Row = tuple[Cell, ...]

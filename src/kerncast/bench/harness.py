@@ -20,9 +20,8 @@ from kerncast.bench.workspace import Workspace
 from kerncast.compile import CompiledKernel, CompileRequest, compile_request, request_for
 from kerncast.errors import CompileError, DeviceLostError, InputError, KernelFault, LaunchError, PTXSyntaxError, Refusal
 from kerncast.execute import Budget
-from kerncast.launch.launch import Launch
-from kerncast.measurements.files import Recorder
-from kerncast.measurements.measurement import Configuration, Failure, Machine, Method, Protocol, Reading, Trial
+from kerncast.launch import Launch
+from kerncast.measurements import Configuration, Failure, Machine, Method, Protocol, Reading, Recorder, Trial
 from kerncast.units import MILLISECOND
 
 # Compiles kernels for one machine: each once, and ahead of the time when they are needed.

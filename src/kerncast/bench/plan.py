@@ -11,10 +11,9 @@ from typing import Any
 from kerncast.bench.ceilings import Ceiling, ceilings_for
 from kerncast.bench.workspace import sets_to_rotate
 from kerncast.errors import InputError
-from kerncast.gpu.files import DATA
-from kerncast.launch.launch import DEFAULT_STANDARD, Launch, load_launches
-from kerncast.measurements.measurement import Configuration, Machine, Method, Protocol
-from kerncast.measurements.partition_times import parse_tpcs
+from kerncast.gpu import DATA
+from kerncast.launch import DEFAULT_STANDARD, Launch, load_launches
+from kerncast.measurements import Configuration, Machine, Method, Protocol, parse_tpcs
 from kerncast.units import MICROSECOND, MILLISECOND
 
 SUITE = DATA / "suite"

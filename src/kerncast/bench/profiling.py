@@ -13,7 +13,7 @@ from kerncast.bench.device import Device, Untimed
 from kerncast.bench.harness import Progress, compiled_for, compiling_ahead
 from kerncast.bench.plan import Subject
 from kerncast.bench.workspace import Workspace
-from kerncast.measurements.measurement import Counters, Measurement
+from kerncast.measurements import Counters, Measurement
 
 #: Launches that one child is asked for: what they gave is kept before the next begins.
 BATCH = 20

@@ -16,9 +16,9 @@ from kerncast.bench.plan import (
     suite_subjects,
 )
 from kerncast.errors import InputError
-from kerncast.forecast.forecast import Options, forecast_all
-from kerncast.gpu.gpu import GPU
-from kerncast.measurements.measurement import Machine, Method, Protocol
+from kerncast.forecast import Options, forecast_all
+from kerncast.gpu import GPU
+from kerncast.measurements import Machine, Method, Protocol
 
 #: SMs of a texture processing cluster, the unit of partitioning, where the data do not say.
 _SMS_PER_TPC = 2

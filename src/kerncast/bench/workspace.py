@@ -11,7 +11,7 @@ from kerncast.compile import CompiledKernel
 from kerncast.execute.setup.arguments import ELEMENT_DTYPES, bind_arguments, fill_argument, pack_parameters
 from kerncast.execute.setup.global_values import check_needs_none
 from kerncast.execute.setup.prepare import linked_program
-from kerncast.launch.launch import Argument, Buffer, Launch
+from kerncast.launch import Argument, Buffer, Launch
 
 #: Sets of buffers that are rotated exceed L2 so often: nothing of the first is left when its turn comes again.
 _L2_SIZES = 3

@@ -14,9 +14,8 @@ from kerncast.cli.inline import SOURCES
 from kerncast.errors import InputError, Refusal
 
 if TYPE_CHECKING:
-    from kerncast.gpu.gpu import GPU
-    from kerncast.measurements.feature_table import FeatureTable
-    from kerncast.measurements.partition_times import PartitionTimes
+    from kerncast.gpu import GPU
+    from kerncast.measurements import FeatureTable, PartitionTimes
     from kerncast.read.features.profiled import ProfiledMeans
     from kerncast.studies.bounding import BoundOptions, KernelBounds
     from kerncast.studies.bounds import Blocks
@@ -154,7 +153,7 @@ def _refusal_as_json(*, as_json: bool, out: Path | None) -> Iterator[None]:
 
 
 def _gpu(names: list[str] | None) -> "tuple[GPU, tuple[str, ...]]":
-    from kerncast.forecast.evidence import resolve_gpus  # noqa: PLC0415
+    from kerncast.forecast import resolve_gpus  # noqa: PLC0415
 
     resolved = resolve_gpus(names or ())
     if len(resolved) > 1:
@@ -163,7 +162,7 @@ def _gpu(names: list[str] | None) -> "tuple[GPU, tuple[str, ...]]":
 
 
 def _counts(text: str | None, gpu: "GPU") -> tuple[int, ...]:
-    from kerncast.measurements.partition_times import counts_up_to  # noqa: PLC0415
+    from kerncast.measurements import counts_up_to  # noqa: PLC0415
     from kerncast.studies.partitions import most_tpcs  # noqa: PLC0415
 
     most = most_tpcs(gpu)
@@ -221,7 +220,7 @@ def _training(paths: list[Path] | None) -> "FeatureTable | None":
 
 
 def _anchors(text: str | None) -> tuple[int, ...] | None:
-    from kerncast.measurements.partition_times import MOST_TPCS, counts_up_to  # noqa: PLC0415
+    from kerncast.measurements import MOST_TPCS, counts_up_to  # noqa: PLC0415
 
     return None if text is None else counts_up_to(text, MOST_TPCS, "A GPU", "--anchors")
 

@@ -9,18 +9,14 @@ import typer
 from kerncast.errors import GPUError, InputError
 
 if TYPE_CHECKING:
-    from kerncast.gpu.architecture import Architecture
-    from kerncast.gpu.files import Fact
-    from kerncast.gpu.gpu import GPU
-    from kerncast.gpu.incomplete import IncompleteGPU
+    from kerncast.gpu import GPU, Architecture, Fact, IncompleteGPU
     from kerncast.report.files.gpus import Basis
 from typing import TYPE_CHECKING, Annotated
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kerncast.gpu.gpu import GPU
-    from kerncast.gpu.incomplete import IncompleteGPU
+    from kerncast.gpu import GPU, IncompleteGPU
 
 
 # kerncast gpus --add: begin a file for a new GPU.
@@ -86,7 +82,7 @@ def _asked_of_driver(device: int) -> "tuple[Architecture, tuple[Fact, ...]]":
 
 
 def _similar(like: str) -> "tuple[Architecture, GPU | IncompleteGPU | None]":
-    from kerncast.gpu.gpu import load_architecture  # noqa: PLC0415
+    from kerncast.gpu import load_architecture  # noqa: PLC0415
 
     if like.startswith("sm_"):
         return load_architecture(like), None
@@ -105,9 +101,11 @@ def _catalogued(name: str) -> "GPU | IncompleteGPU":
 
 
 def _found(name: str) -> "GPU | IncompleteGPU":
-    from kerncast.gpu.gpu import resolve_gpu  # noqa: PLC0415
-    from kerncast.gpu.incomplete import load_incomplete  # noqa: PLC0415
-    from kerncast.gpu.names import find_incomplete  # noqa: PLC0415
+    from kerncast.gpu import (
+        find_incomplete,
+        load_incomplete,
+        resolve_gpu,
+    )
 
     incomplete_id = find_incomplete(name)
     if incomplete_id is not None:
@@ -120,7 +118,7 @@ def _found(name: str) -> "GPU | IncompleteGPU":
 
 def _shipped(gpu: "GPU | IncompleteGPU") -> "Architecture":
     """Return the architecture without what the GPU has otherwise."""
-    from kerncast.gpu.gpu import load_architecture  # noqa: PLC0415
+    from kerncast.gpu import load_architecture  # noqa: PLC0415
 
     return load_architecture(gpu.architecture.id)
 
@@ -168,8 +166,10 @@ def command(  # noqa: PLR0913  each parameter is one option
 
 def _list(*, json_: bool) -> int:
     from kerncast.cli.output import emit_json, stdout_console  # noqa: PLC0415
-    from kerncast.gpu.gpu import list_gpus  # noqa: PLC0415
-    from kerncast.gpu.incomplete import list_incomplete  # noqa: PLC0415
+    from kerncast.gpu import (
+        list_gpus,
+        list_incomplete,
+    )
     from kerncast.report.as_json import SCHEMA_VERSION, gpu_object, incomplete_object  # noqa: PLC0415
     from kerncast.report.files.gpus import gpu_table  # noqa: PLC0415
     from kerncast.report.tables import print_table  # noqa: PLC0415
@@ -188,10 +188,12 @@ def _list(*, json_: bool) -> int:
 
 def _show(name: str, *, json_: bool) -> int:
     from kerncast.cli.output import emit_json  # noqa: PLC0415
-    from kerncast.gpu.doubts import doubts  # noqa: PLC0415
-    from kerncast.gpu.gpu import resolve_gpu  # noqa: PLC0415
-    from kerncast.gpu.incomplete import load_incomplete  # noqa: PLC0415
-    from kerncast.gpu.names import find_incomplete  # noqa: PLC0415
+    from kerncast.gpu import (
+        doubts,
+        find_incomplete,
+        load_incomplete,
+        resolve_gpu,
+    )
     from kerncast.models.missing_facts import missing_facts  # noqa: PLC0415
     from kerncast.report import as_json  # noqa: PLC0415
     from kerncast.report.files.gpus import doubt_notes, incomplete_notes, missing_notes  # noqa: PLC0415

@@ -34,7 +34,7 @@ def command(  # noqa: PLR0913  each parameter is one option
     from kerncast.cli.output import emit_json, progress_on_stderr, write_text  # noqa: PLC0415
     from kerncast.compile.nouns import CompileRequest  # noqa: PLC0415
     from kerncast.hostcode.request import read_host_code  # noqa: PLC0415
-    from kerncast.launch.launch import DEFAULT_STANDARD, check_standard  # noqa: PLC0415
+    from kerncast.launch import DEFAULT_STANDARD, check_standard  # noqa: PLC0415
     from kerncast.report.files.launch_skeleton import skeleton_object, skeleton_text  # noqa: PLC0415
 
     if out is not None and out.exists() and not force:

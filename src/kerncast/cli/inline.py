@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from kerncast.errors import InputError
 
 if TYPE_CHECKING:
-    from kerncast.launch.launch import Argument, Launch
+    from kerncast.launch import Argument, Launch
 
 SOURCES = {".cu", ".cuh", ".cpp", ".cc", ".cxx"}
 _LAUNCH_FILE = ".toml"
@@ -48,7 +48,7 @@ class InlineLaunch:
 
     def build(self, source: Path) -> "Launch":
         """Return the launch; raises InputError where an option is missing."""
-        from kerncast.launch.launch import DEFAULT_STANDARD, Launch, check_standard, parse_extent  # noqa: PLC0415
+        from kerncast.launch import DEFAULT_STANDARD, Launch, check_standard, parse_extent  # noqa: PLC0415
 
         if self.grid is None or self.block is None:
             raise InputError(f"{source} is a source: its launch is missing", cure="Add --grid and --block.")
@@ -93,7 +93,7 @@ def checked_sources(source: Path, hosts: tuple[Path, ...]) -> tuple[Path, ...]:
 
 def _values(texts: tuple[str, ...], option: str, what: str) -> "tuple[Argument, ...]":
     """Return what a repeated option gives, once for each name."""
-    from kerncast.launch.launch import Argument, parse_value  # noqa: PLC0415
+    from kerncast.launch import Argument, parse_value  # noqa: PLC0415
 
     pairs = [_split(text, option) for text in texts]
     values = tuple(Argument(name, parse_value(text, f"--{option} {name}", Path())) for name, text in pairs)

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from kerncast.bench.harness import Progress
     from kerncast.bench.plan import Subject
     from kerncast.bench.stages import Choices, Stage
-    from kerncast.gpu.gpu import GPU
-    from kerncast.measurements.measurement import Machine, Measurement, Method
+    from kerncast.gpu import GPU
+    from kerncast.measurements import Machine, Measurement, Method
 
 _REFUSED_STATUS = 3
 #: `measure all` ends after ten minutes unless --seconds says otherwise.
@@ -67,7 +67,7 @@ def command(  # noqa: PLR0913  each parameter is one option
     if what.endswith(_SUFFIX):
         return after.show(_recorded(Path(what)))
     from kerncast.bench.stages import Choices, site_of, stages_for  # noqa: PLC0415  heavy imports wait
-    from kerncast.gpu.gpu import load_gpu  # noqa: PLC0415
+    from kerncast.gpu import load_gpu  # noqa: PLC0415
 
     choices = Choices(trials, iterations, warmups, _methods(timing), tpcs)
     limit = _ALL_SECONDS if what == "all" and seconds is None else seconds
@@ -131,7 +131,7 @@ def _measure(choices: "Choices", run: _Run) -> "tuple[Measurement, KerncastError
     """Measure; an error that ended it comes beside what was found until then."""
     from kerncast.bench.harness import Conditions, Deadline, Harness  # noqa: PLC0415
     from kerncast.bench.stages import Site, stages_for  # noqa: PLC0415
-    from kerncast.measurements.files import Recorder  # noqa: PLC0415
+    from kerncast.measurements import Recorder  # noqa: PLC0415
 
     deadline, left, error = Deadline(run.seconds), 0, None
     with _opened(run) as device:
@@ -156,7 +156,7 @@ def _measure(choices: "Choices", run: _Run) -> "tuple[Measurement, KerncastError
 def _count(choices: "Choices", run: _Run, found: "Measurement") -> "tuple[Measurement, KerncastError | None]":
     """Count what was measured under Nsight Compute, some launches at a time, each kept as soon as it is counted."""
     from kerncast.bench.profiling import BATCH, count, uncounted  # noqa: PLC0415
-    from kerncast.measurements.files import Recorder  # noqa: PLC0415
+    from kerncast.measurements import Recorder  # noqa: PLC0415
 
     path = run.path(found.machine)
     child = ["measure", run.what, "--quiet", "--out", str(path), "--device", str(run.device), "--once", str(BATCH)]
@@ -177,7 +177,7 @@ def _count(choices: "Choices", run: _Run, found: "Measurement") -> "tuple[Measur
 
 def _launch_once(choices: "Choices", run: _Run, most: int) -> int:
     from kerncast.bench.profiling import launch_once, uncounted  # noqa: PLC0415
-    from kerncast.measurements.files import read_measurement  # noqa: PLC0415
+    from kerncast.measurements import read_measurement  # noqa: PLC0415
 
     with _opened(run) as device, _progress(run) as progress:
         found = read_measurement(run.path(device.machine))
@@ -249,7 +249,7 @@ class _Afterwards:
 
 
 def _recorded(path: Path) -> "Measurement":
-    from kerncast.measurements.files import read_with_remarks  # noqa: PLC0415
+    from kerncast.measurements import read_with_remarks  # noqa: PLC0415
 
     found, said = read_with_remarks(path)
     for sentence in said:
@@ -258,7 +258,7 @@ def _recorded(path: Path) -> "Measurement":
 
 
 def _methods(names: Sequence[str] | None) -> "tuple[Method, ...] | None":
-    from kerncast.measurements.measurement import Method  # noqa: PLC0415
+    from kerncast.measurements import Method  # noqa: PLC0415
 
     known = [method.value for method in Method]
     unknown = next((name for name in names or () if name not in known), None)

@@ -11,7 +11,7 @@ import typer
 from kerncast.errors import InputError
 
 if TYPE_CHECKING:
-    from kerncast.occupancy.advice import OccupancyCase
+    from kerncast.occupancy import OccupancyCase
 
 #: What the driver's own calculator takes: a 32-bit integer.
 _MOST = 2**31 - 1
@@ -63,7 +63,7 @@ def command(  # noqa: PLR0913  each parameter is one option
 ) -> int:
     """Show resident blocks and warps per SM, the resource that limits them, and what would change that."""
     from kerncast.cli.output import progress_on_stderr  # noqa: PLC0415
-    from kerncast.gpu.carveout import parse_carveout  # noqa: PLC0415
+    from kerncast.gpu import parse_carveout  # noqa: PLC0415
 
     _check_curves(curves)
     wish = None if carveout is None else parse_carveout(carveout)
@@ -161,10 +161,12 @@ def _check_static(case: "OccupancyCase") -> None:
 
 def _targets(named: Sequence[str]) -> "tuple[list[OccupancyCase], list[str]]":
     """Return a case for each GPU or compute capability, with any block for now, and what was assumed."""
-    from kerncast.forecast.evidence import resolve_gpus  # noqa: PLC0415
-    from kerncast.gpu.architecture import load_architecture  # noqa: PLC0415
-    from kerncast.occupancy.advice import OccupancyCase  # noqa: PLC0415
-    from kerncast.occupancy.occupancy import BlockRequest  # noqa: PLC0415
+    from kerncast.forecast import resolve_gpus  # noqa: PLC0415
+    from kerncast.gpu import load_architecture  # noqa: PLC0415
+    from kerncast.occupancy import (
+        BlockRequest,
+        OccupancyCase,
+    )
 
     any_block = BlockRequest(1, 0)
     capabilities = [match for name in named if (match := _CAPABILITY.fullmatch(name))]
@@ -179,7 +181,7 @@ def _targets(named: Sequence[str]) -> "tuple[list[OccupancyCase], list[str]]":
 def _cases(
     path: Path | None, given: Given, targets: "list[OccupancyCase]", progress: Callable[[str, int, int], None] | None
 ) -> "list[OccupancyCase]":
-    from kerncast.occupancy.occupancy import BlockRequest  # noqa: PLC0415
+    from kerncast.occupancy import BlockRequest  # noqa: PLC0415
 
     if path is not None:
         return _from_launches(path, given, targets, progress)
@@ -194,9 +196,9 @@ def _from_launches(
     path: Path, given: Given, targets: "list[OccupancyCase]", progress: Callable[[str, int, int], None] | None
 ) -> "list[OccupancyCase]":
     from kerncast.cli.inline import SOURCES  # noqa: PLC0415
-    from kerncast.forecast.characterised import compile_launch  # noqa: PLC0415
-    from kerncast.launch.launch import load_launches  # noqa: PLC0415
-    from kerncast.occupancy.occupancy import block_request  # noqa: PLC0415
+    from kerncast.forecast import compile_launch  # noqa: PLC0415
+    from kerncast.launch import load_launches  # noqa: PLC0415
+    from kerncast.occupancy import block_request  # noqa: PLC0415
 
     if path.suffix.lower() in SOURCES:
         raise InputError(

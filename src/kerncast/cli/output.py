@@ -17,7 +17,7 @@ from kerncast.errors import InputError
 from kerncast.prediction import Timing
 
 if TYPE_CHECKING:
-    from kerncast.forecast.forecast import Forecast
+    from kerncast.forecast import Forecast
 
 _PATIENCE_SECONDS = 1.0
 _FILE_COLUMNS = 140

@@ -12,7 +12,7 @@ from kerncast.prediction import Prediction
 from kerncast.units import format_seconds, parse_seconds
 
 if TYPE_CHECKING:
-    from kerncast.forecast.forecast import Forecast
+    from kerncast.forecast import Forecast
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -20,7 +20,7 @@ import typer
 from kerncast.cli.inline import SOURCES, InlineLaunch
 
 if TYPE_CHECKING:
-    from kerncast.forecast.evidence import Reading
+    from kerncast.forecast import Reading
     from kerncast.read.selection import Selection
 
 
@@ -226,8 +226,7 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
 ) -> int:
     """Forecast how long each launch takes on each GPU."""
     from kerncast.cli.output import emit_forecast, progress_on_stderr  # noqa: PLC0415
-    from kerncast.forecast.evidence import measured_times, resolve_gpus  # noqa: PLC0415
-    from kerncast.forecast.forecast import Options, forecast_all, timing_named  # noqa: PLC0415
+    from kerncast.forecast import Options, forecast_all, measured_times, resolve_gpus, timing_named  # noqa: PLC0415  # noqa: PLC0415
     from kerncast.read.selection import Selection  # noqa: PLC0415
 
     limit_seconds = parse_limit(max_)
@@ -295,9 +294,9 @@ def _clock(text: str | None) -> str | float | None:
 
 
 def _reading(selection: "Selection", source_gpu: str | None, source: Path | None) -> "Reading":
-    from kerncast.forecast.evidence import Reading  # noqa: PLC0415
-    from kerncast.gpu.gpu import resolve_gpu  # noqa: PLC0415
-    from kerncast.launch.launch import load_launches  # noqa: PLC0415
+    from kerncast.forecast import Reading  # noqa: PLC0415
+    from kerncast.gpu import resolve_gpu  # noqa: PLC0415
+    from kerncast.launch import load_launches  # noqa: PLC0415
 
     gpu, caveats = resolve_gpu(source_gpu) if source_gpu else (None, ())
     return Reading(selection, gpu, tuple(load_launches(source)) if source else (), caveats)

@@ -16,9 +16,9 @@ from kerncast.units import parse_seconds
 
 if TYPE_CHECKING:
     from kerncast.execute import Budget
-    from kerncast.forecast.characterised import Progress
-    from kerncast.gpu.gpu import GPU
-    from kerncast.launch.launch import Launch
+    from kerncast.forecast import Progress
+    from kerncast.gpu import GPU
+    from kerncast.launch import Launch
     from kerncast.prediction import Refused
     from kerncast.report.profile.details import ProfiledLaunch
 
@@ -128,7 +128,7 @@ def _gpu(names: list[str] | None) -> "tuple[GPU | None, tuple[str, ...]]":
     """Return the GPU, and what had to be assumed about its name."""
     if not names:
         return None, ()
-    from kerncast.forecast.evidence import resolve_gpus  # noqa: PLC0415
+    from kerncast.forecast import resolve_gpus  # noqa: PLC0415
 
     resolved = resolve_gpus(names)
     if len(resolved) > 1:
@@ -138,8 +138,8 @@ def _gpu(names: list[str] | None) -> "tuple[GPU | None, tuple[str, ...]]":
 
 
 def _launches(evidence: Path) -> "Sequence[Launch]":
-    from kerncast.forecast.evidence import read_evidence  # noqa: PLC0415
-    from kerncast.launch.launch import Launch  # noqa: PLC0415
+    from kerncast.forecast import read_evidence  # noqa: PLC0415
+    from kerncast.launch import Launch  # noqa: PLC0415
 
     launches = [each for each in read_evidence(evidence) if isinstance(each, Launch)]
     if not launches:
@@ -154,7 +154,7 @@ def _launches(evidence: Path) -> "Sequence[Launch]":
 def _profile_all(
     launches: "Sequence[Launch]", gpu: "GPU | None", budget: "Budget", progress: "Progress | None"
 ) -> "tuple[list[ProfiledLaunch], list[Refused]]":
-    from kerncast.forecast.forecast import profile  # noqa: PLC0415
+    from kerncast.forecast import profile  # noqa: PLC0415
     from kerncast.prediction import Refused  # noqa: PLC0415
     from kerncast.report.profile.details import ProfiledLaunch  # noqa: PLC0415
     from kerncast.report.profile.source import read_sources  # noqa: PLC0415

@@ -33,8 +33,8 @@ from kerncast.compile.nouns import (
 )
 from kerncast.compile.targets import Target, architecture_for
 from kerncast.errors import CompileError
-from kerncast.launch.launch import Launch
-from kerncast.profiles.kernel_profile import Resources
+from kerncast.launch import Launch
+from kerncast.profiles import Resources
 
 # Where a kernel stands that a source does not define: in another file of its folder, which the error can name.
 

@@ -16,7 +16,7 @@ from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import Section, SymbolTableSection
 
 from kerncast.errors import CompileError
-from kerncast.profiles.kernel_profile import Resources
+from kerncast.profiles import Resources
 
 _FRAME_SIZE = 0x11  # symbol, bytes
 _REGISTERS = 0x2F  # symbol, count; the section header holds it only in the old ABI

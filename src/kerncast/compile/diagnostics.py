@@ -90,7 +90,7 @@ def mixes_longs(log: str) -> bool:
 def compile_error(error: NvrtcError, source: str, choice: Choice) -> CompileError:
     """Return the error that says why a source does not compile, with the first few messages."""
     if shared := _SHARED.search(error.log):
-        from kerncast.ptx.module import source_name  # noqa: PLC0415  of almost no request
+        from kerncast.ptx import source_name  # noqa: PLC0415  of almost no request
 
         used, most = int(shared[2], 16), int(shared[3], 16)
         return CompileError(

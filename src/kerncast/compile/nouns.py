@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kerncast.launch.launch import DEFAULT_STANDARD
-from kerncast.profiles.kernel_profile import Resources
+from kerncast.launch import DEFAULT_STANDARD
+from kerncast.profiles import Resources
 
 GIB = 2**30
 

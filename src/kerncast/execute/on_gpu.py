@@ -7,12 +7,10 @@ from kerncast.execute.caches.launch_traffic import cache_traffic
 from kerncast.execute.native import TooLargeError
 from kerncast.execute.sampling.executed import Executed
 from kerncast.execute.setup.state import Progress
-from kerncast.gpu.gpu import GPU
-from kerncast.machine import machine_mix
-from kerncast.machine.mix import with_spills
-from kerncast.occupancy.cache_geometry import cache_geometry
-from kerncast.occupancy.occupancy import block_request_of, occupancy, why_not
-from kerncast.profiles.kernel_profile import KernelProfile
+from kerncast.gpu import GPU
+from kerncast.machine import machine_mix, with_spills
+from kerncast.occupancy import block_request_of, cache_geometry, occupancy, why_not
+from kerncast.profiles import KernelProfile
 
 
 def with_gpu(profile: KernelProfile, executed: Executed, gpu: GPU, progress: Progress | None = None) -> KernelProfile:

@@ -1,1 +1,49 @@
 """ENTRY forecast: evidence and GPUs become forecasts."""
+
+from kerncast.forecast.cases import (
+    Choices,
+    Executions,
+    LaunchCases,
+    ProfileCases,
+    filled,
+    launch_of,
+    with_missing_counts,
+    without_launch,
+)
+from kerncast.forecast.characterised import Progress, compile_launch
+from kerncast.forecast.evidence import (
+    MeasuredTime,
+    Reading,
+    check_measured,
+    measured_of,
+    measured_times,
+    read_evidence,
+    resolve_gpus,
+)
+from kerncast.forecast.forecast import Forecast, Options, forecast_all, predict, profile, timing_named
+
+__all__ = [
+    "Choices",
+    "Executions",
+    "Forecast",
+    "LaunchCases",
+    "MeasuredTime",
+    "Options",
+    "ProfileCases",
+    "Progress",
+    "Reading",
+    "check_measured",
+    "compile_launch",
+    "filled",
+    "forecast_all",
+    "launch_of",
+    "measured_of",
+    "measured_times",
+    "predict",
+    "profile",
+    "read_evidence",
+    "resolve_gpus",
+    "timing_named",
+    "with_missing_counts",
+    "without_launch",
+]

@@ -10,12 +10,12 @@ from kerncast.errors import Refusal
 from kerncast.execute import Budget
 from kerncast.forecast.characterised import Characterised, Failure, Progress, characterise_launch
 from kerncast.forecast.evidence import MeasuredTime
-from kerncast.gpu.gpu import GPU
-from kerncast.launch.launch import Launch, is_tuned_so
+from kerncast.gpu import GPU
+from kerncast.launch import Launch, is_tuned_so
 from kerncast.models import Case
 from kerncast.models.transfer.measured_run import float_mixes_of, memory_levels_of
 from kerncast.prediction import Timing
-from kerncast.profiles.kernel_profile import KernelProfile, SourceRun
+from kerncast.profiles import KernelProfile, SourceRun
 from kerncast.remembered import remembered
 
 # What a profile lacks, from the execution of its kernel's source.

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from kerncast.compile import CompiledKernel, CompiledSource, compile_request, request_for
 from kerncast.errors import CompileError, Refusal
 from kerncast.execute import Budget, Executed, profile_of, run_launch
-from kerncast.launch.launch import Launch
-from kerncast.profiles.kernel_profile import KernelProfile
+from kerncast.launch import Launch
+from kerncast.profiles import KernelProfile
 
 Progress = Callable[[str, int, int], None]
 """called with (what is done, part done, of how many)"""

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from kerncast.errors import GPUError, InputError
-from kerncast.gpu.gpu import GPU, list_gpus, resolve_gpu
-from kerncast.launch.launch import Launch, load_launches, read_toml
-from kerncast.profiles.kernel_profile import KernelProfile
+from kerncast.gpu import GPU, list_gpus, resolve_gpu
+from kerncast.launch import Launch, load_launches, read_toml
+from kerncast.profiles import KernelProfile
 from kerncast.read import read_declared
 from kerncast.read.bounded_text import LEAST_SECONDS, MOST_SECONDS
 from kerncast.read.profile_files import read_profile

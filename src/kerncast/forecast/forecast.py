@@ -23,8 +23,8 @@ from kerncast.forecast.evidence import (
     read_evidence,
     resolve_gpus,
 )
-from kerncast.gpu.gpu import GPU
-from kerncast.launch.launch import Launch, load_launches
+from kerncast.gpu import GPU
+from kerncast.launch import Launch, load_launches
 from kerncast.models import (
     DEFAULT_MODEL,
     DEFAULT_MODEL_OF_COUNTS,
@@ -34,9 +34,9 @@ from kerncast.models import (
     Question,
     model_named,
 )
-from kerncast.occupancy.occupancy import check_can_run, check_fits
+from kerncast.occupancy import check_can_run, check_fits
 from kerncast.prediction import Prediction, Refused, Timing
-from kerncast.profiles.kernel_profile import KernelProfile
+from kerncast.profiles import KernelProfile
 
 #: Of one launch, for simulations on all GPUs that come to nothing.
 _MOST_LOST_SECONDS = 60.0

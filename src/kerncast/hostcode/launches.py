@@ -18,7 +18,7 @@ from kerncast.hostcode.parsing import is_declared_here, overloaded, overloads, p
 from kerncast.hostcode.paths import OF_FIRST_ROUND, Conditions, Reached
 from kerncast.hostcode.program import POINTEE, Call, Node, Program, Step, last_statement, parts_of_if, place_of
 from kerncast.hostcode.values import OF_FIRST_CALL, Function, Memory, Values
-from kerncast.launch.launch import ELEMENT_BYTES
+from kerncast.launch import ELEMENT_BYTES
 
 # What host code puts into device memory before a launch: zeros, or something else.
 

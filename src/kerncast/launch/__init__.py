@@ -1,1 +1,46 @@
 """NOUN Launch: a kernel, its grid and its arguments; reads and writes launch files."""
+
+from kerncast.launch.launch import (
+    BLOCK_PARAMETERS,
+    DEFAULT_STANDARD,
+    MAX_BLOCK,
+    MAX_GRID,
+    MAX_THREADS_PER_BLOCK,
+    Extent,
+    Launch,
+    Settings,
+    check_geometry,
+    check_standard,
+    dump_launches,
+    is_tuned_so,
+    load_launches,
+    parse_extent,
+    read_toml,
+)
+from kerncast.launch.values import ELEMENT_BYTES, Argument, Buffer, Fill, Reference, Struct, Value, parse_value
+
+__all__ = [
+    "BLOCK_PARAMETERS",
+    "DEFAULT_STANDARD",
+    "ELEMENT_BYTES",
+    "MAX_BLOCK",
+    "MAX_GRID",
+    "MAX_THREADS_PER_BLOCK",
+    "Argument",
+    "Buffer",
+    "Extent",
+    "Fill",
+    "Launch",
+    "Reference",
+    "Settings",
+    "Struct",
+    "Value",
+    "check_geometry",
+    "check_standard",
+    "dump_launches",
+    "is_tuned_so",
+    "load_launches",
+    "parse_extent",
+    "parse_value",
+    "read_toml",
+]

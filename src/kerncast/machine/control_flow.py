@@ -7,8 +7,7 @@ from functools import cached_property
 
 from kerncast.machine.listing import MachineInstruction, MachineRoutine
 from kerncast.machine.ptx_counts import UnmatchedError
-from kerncast.ptx.cfg import LoopNest, dominators, find_loops
-from kerncast.ptx.module import TYPE_BITS, Instruction, Vector
+from kerncast.ptx import TYPE_BITS, Instruction, LoopNest, Vector, dominators, find_loops
 
 # Which machine instructions do exactly what one PTX instruction does, so that they count its executions.
 #

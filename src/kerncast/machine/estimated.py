@@ -10,7 +10,7 @@ import numpy as np
 from kerncast.machine.forms import forms_of, predicated_blocks
 from kerncast.machine.instruction_set import Step, kind_of
 from kerncast.machine.lowering_table import ENTRY, lowered
-from kerncast.traces.trace import Trace
+from kerncast.traces import Trace
 
 #: Whose predicate says where threads go: on are those that take the branch.
 _BRANCHES = {"BRA", "BRX", "EXIT"}

@@ -7,10 +7,10 @@ in, a multiplication that an addition takes in, the counter of a loop that is un
 from collections import defaultdict
 from collections.abc import Iterable
 
-from kerncast.ptx.cfg import ControlFlowGraph, reversed_graph
-from kerncast.ptx.module import (
+from kerncast.ptx import (
     TYPE_BITS,
     Address,
+    ControlFlowGraph,
     Function,
     Immediate,
     Instruction,
@@ -20,6 +20,7 @@ from kerncast.ptx.module import (
     Special,
     Symbol,
     Vector,
+    reversed_graph,
 )
 
 # Which loads from shared memory the compiler joins into wider ones: neighbours whose alignment it can prove.

@@ -21,16 +21,8 @@ from kerncast.machine.instruction_set import Step
 from kerncast.machine.linear_program import NotSolvedError
 from kerncast.machine.listing import disassemble
 from kerncast.machine.ptx_counts import UnmatchedError, count_lines
-from kerncast.profiles.kernel_profile import (
-    AccessCount,
-    CacheTraffic,
-    Count,
-    KernelProfile,
-    MachineMix,
-    OpcodeCount,
-    Origin,
-)
-from kerncast.traces.trace import Trace
+from kerncast.profiles import AccessCount, CacheTraffic, Count, KernelProfile, MachineMix, OpcodeCount, Origin
+from kerncast.traces import Trace
 
 # The machine instructions of a launch: disassembled where that is possible, else estimated.
 

@@ -8,10 +8,8 @@ from functools import cached_property, lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from kerncast.ptx import inline_calls, parse_ptx
-from kerncast.ptx.cfg import ControlFlowGraph
-from kerncast.ptx.module import Instruction
-from kerncast.traces.trace import Trace
+from kerncast.ptx import ControlFlowGraph, Instruction, inline_calls, parse_ptx
+from kerncast.traces import Trace
 
 # Which lines of a PTX text an executed function's instructions stand on.
 #

@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields
 from enum import StrEnum
 
 from kerncast.errors import InputError
-from kerncast.launch.launch import Extent
+from kerncast.launch import Extent
 
 #: No quantity of physics is larger, and sums and squares of such numbers are finite.
 LARGEST_NUMBER = 1e100

@@ -1,1 +1,50 @@
 """Named numbers of a profile: Nsight Compute's metrics and the features that models learn from."""
+
+from kerncast.metrics.execution import (
+    active_warps,
+    barriers_per_warp,
+    dependency_distance,
+    dram_bracket,
+    flops,
+    flops_per_byte,
+    issue_width,
+    occupancy_of,
+    parallelism,
+    warps_per_block,
+    waves,
+)
+from kerncast.metrics.features import FEATURES, AccessClass, Cell, feature_row, pattern_of
+from kerncast.metrics.memory import accesses, dram_bytes, l2_totals, wave_bytes
+from kerncast.metrics.metrics import metrics_of
+from kerncast.metrics.vocabulary import Metric, percentage, place_of, ratio, total, vocabulary, word
+
+__all__ = [
+    "FEATURES",
+    "AccessClass",
+    "Cell",
+    "Metric",
+    "accesses",
+    "active_warps",
+    "barriers_per_warp",
+    "dependency_distance",
+    "dram_bracket",
+    "dram_bytes",
+    "feature_row",
+    "flops",
+    "flops_per_byte",
+    "issue_width",
+    "l2_totals",
+    "metrics_of",
+    "occupancy_of",
+    "parallelism",
+    "pattern_of",
+    "percentage",
+    "place_of",
+    "ratio",
+    "total",
+    "vocabulary",
+    "warps_per_block",
+    "wave_bytes",
+    "waves",
+    "word",
+]

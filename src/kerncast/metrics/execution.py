@@ -3,10 +3,10 @@
 import math
 from collections.abc import Iterator
 
-from kerncast.gpu.gpu import GPU, WARP_SIZE
+from kerncast.gpu import GPU, WARP_SIZE
 from kerncast.metrics.vocabulary import Metric, measured, percentage, ratio, total
-from kerncast.occupancy.occupancy import Limiter, Occupancy, block_request_of, occupancy
-from kerncast.profiles.kernel_profile import (
+from kerncast.occupancy import Limiter, Occupancy, block_request_of, occupancy
+from kerncast.profiles import (
     SECTOR_BYTES,
     BasicBlockCount,
     Count,

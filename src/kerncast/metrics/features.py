@@ -7,11 +7,11 @@ import math
 from dataclasses import dataclass
 from enum import StrEnum
 
-from kerncast.gpu.gpu import GPU
+from kerncast.gpu import GPU
 from kerncast.metrics.execution import barriers_per_warp, flops, flops_per_byte, occupancy_of, waves
 from kerncast.metrics.memory import accesses, dram_bytes, wave_bytes
 from kerncast.metrics.vocabulary import ratio
-from kerncast.profiles.kernel_profile import SECTOR_BYTES, AccessCount, Count, KernelProfile
+from kerncast.profiles import SECTOR_BYTES, AccessCount, Count, KernelProfile
 from kerncast.report.profile.details import ProfiledLaunch
 
 # How the threads of a warp spread over memory, told from sectors, lines and bytes per request.

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from kerncast.metrics.execution import flops_per_byte
 from kerncast.metrics.vocabulary import ZERO, Metric, measured, percentage, ratio, total
-from kerncast.profiles.kernel_profile import SECTOR_BYTES, AccessCount, CacheTraffic, Count, KernelProfile, Origin
+from kerncast.profiles import SECTOR_BYTES, AccessCount, CacheTraffic, Count, KernelProfile, Origin
 
 # Metrics of accesses to global, local and shared memory, which no GPU changes.
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from kerncast.gpu.gpu import GPU
+from kerncast.gpu import GPU
 from kerncast.metrics.execution import (
     execution_metrics,
     launch_metrics,
@@ -12,7 +12,7 @@ from kerncast.metrics.execution import (
 )
 from kerncast.metrics.memory import cache_metrics, memory_metrics
 from kerncast.metrics.vocabulary import Metric, place_of, word
-from kerncast.profiles.kernel_profile import KernelProfile
+from kerncast.profiles import KernelProfile
 
 __all__ = ["Metric", "metrics_of"]
 

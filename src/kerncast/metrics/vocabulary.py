@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 
-from kerncast.gpu.files import DATA
-from kerncast.profiles.kernel_profile import Count, Origin
+from kerncast.gpu import DATA
+from kerncast.profiles import Count, Origin
 from kerncast.units import PERCENT
 
 # Sums and ratios of counts, with intervals that enclose them.

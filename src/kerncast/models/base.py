@@ -8,11 +8,11 @@ from typing import ClassVar
 
 from kerncast.errors import MissingEvidenceError
 from kerncast.execute import Executed
-from kerncast.gpu.gpu import GPU, launch_overhead_s
-from kerncast.launch.launch import Launch
+from kerncast.gpu import GPU, launch_overhead_s
+from kerncast.launch import Launch
 from kerncast.models.calibration import Calibration, calibration_of
 from kerncast.prediction import Prediction, Term, Timing, Transfer
-from kerncast.profiles.kernel_profile import Count, KernelProfile
+from kerncast.profiles import Count, KernelProfile
 
 #: Between generations of instruction sets forecasts are off by up to a factor of 2 in 90 % of cases (projection study
 #: of this project, empirical factors): ln(2) / 1.645. The same where a microarchitecture was not measured: of five left

@@ -22,7 +22,7 @@ import numpy as np
 
 import kerncast
 from kerncast.errors import InputError
-from kerncast.gpu.gpu import GPU
+from kerncast.gpu import GPU
 from kerncast.units import PERCENT
 
 #: Of the form of these files.

@@ -2,8 +2,7 @@
 
 from dataclasses import dataclass
 
-from kerncast.gpu.architecture import Architecture
-from kerncast.gpu.gpu import GPU
+from kerncast.gpu import GPU, Architecture
 from kerncast.models.sm.simulation import Simulation
 from kerncast.models.transfer.ceilings import Ceilings
 from kerncast.units import GIGA

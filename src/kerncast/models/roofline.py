@@ -2,10 +2,10 @@
 
 from typing import ClassVar
 
-from kerncast.gpu.gpu import GPU
+from kerncast.gpu import GPU
 from kerncast.models.base import Case, Estimate, Model, launch_s, lost_from_l2, needed
 from kerncast.prediction import Term, Timing
-from kerncast.profiles.kernel_profile import SECTOR_BYTES, Count, KernelProfile
+from kerncast.profiles import SECTOR_BYTES, Count, KernelProfile
 
 
 class Roofline(Model):

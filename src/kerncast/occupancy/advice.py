@@ -4,9 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from kerncast.gpu.architecture import WARP_SIZE, Architecture
-from kerncast.gpu.carveout import CarveoutWish, default_bytes, granted_bytes, preferred_bytes
-from kerncast.gpu.gpu import GPU
+from kerncast.gpu import GPU, WARP_SIZE, Architecture, CarveoutWish, default_bytes, granted_bytes, preferred_bytes
 from kerncast.occupancy.occupancy import (
     BlockRequest,
     Limiter,

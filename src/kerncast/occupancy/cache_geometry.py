@@ -10,10 +10,8 @@ for more blocks: of 42 choices recorded in ``tests/unit/test_cache_geometry.py``
 from dataclasses import dataclass
 
 from kerncast.errors import LaunchError, MissingEvidenceError
-from kerncast.gpu.architecture import Architecture
-from kerncast.gpu.carveout import default_bytes
-from kerncast.gpu.gpu import GPU
-from kerncast.traces.recording import LINE_BYTES, Operation
+from kerncast.gpu import GPU, Architecture, default_bytes
+from kerncast.traces import LINE_BYTES, Operation
 
 #: Bytes of a sector: what L1 asks of L2, on every GPU since Kepler.
 SECTOR_BYTES = 32

@@ -5,11 +5,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from kerncast.errors import LaunchError, Refusal
-from kerncast.gpu.architecture import WARP_SIZE, Architecture
-from kerncast.gpu.carveout import granted_bytes
-from kerncast.gpu.gpu import GPU
-from kerncast.launch.launch import Extent, Launch
-from kerncast.profiles.kernel_profile import KernelProfile, Resources
+from kerncast.gpu import GPU, WARP_SIZE, Architecture, granted_bytes
+from kerncast.launch import Extent, Launch
+from kerncast.profiles import KernelProfile, Resources
 from kerncast.remembered import remembered
 
 # How many blocks of a kernel an SM holds at once: exact, and equal to NVIDIA's own calculator.

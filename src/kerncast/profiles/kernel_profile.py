@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from kerncast.gpu.gpu import GPU
-from kerncast.launch.launch import Extent, Settings
+from kerncast.gpu import GPU
+from kerncast.launch import Extent, Settings
 from kerncast.prediction import Timing
 from kerncast.profiles.count import SECTOR_BYTES, Count, Origin
 

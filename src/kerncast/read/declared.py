@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from kerncast.errors import LaunchError
-from kerncast.launch.launch import Extent, check_geometry, parse_extent, read_toml
-from kerncast.profiles.kernel_profile import Count, KernelProfile, Origin, Traffic, Work
+from kerncast.launch import Extent, check_geometry, parse_extent, read_toml
+from kerncast.profiles import Count, KernelProfile, Origin, Traffic, Work
 
 #: No launch does more: a GPU of 1e15 operations per second would need a lifetime.
 _MOST = 1e24

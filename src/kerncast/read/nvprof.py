@@ -14,10 +14,9 @@ from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 
 from kerncast.errors import InputError
-from kerncast.gpu.files import DATA
-from kerncast.gpu.gpu import GPU
-from kerncast.launch.launch import MAX_BLOCK, MAX_GRID, Extent
-from kerncast.profiles.kernel_profile import Count, KernelProfile
+from kerncast.gpu import DATA, GPU
+from kerncast.launch import MAX_BLOCK, MAX_GRID, Extent
+from kerncast.profiles import Count, KernelProfile
 from kerncast.read.bounded_text import MOST, MOST_SECONDS
 from kerncast.read.ncu.profile import Device, find_gpu, profiles_of_rows
 from kerncast.read.ncu.rows import NcuMetric, NcuRow

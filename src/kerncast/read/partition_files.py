@@ -8,10 +8,16 @@ from pathlib import Path
 from statistics import fmean
 
 from kerncast.errors import InputError
-from kerncast.gpu.gpu import GPU
-from kerncast.measurements.files import read_measurement
-from kerncast.measurements.measurement import Configuration, Measurement, Method
-from kerncast.measurements.partition_times import MOST_TPCS, CountFeatures, PartitionTimes
+from kerncast.gpu import GPU
+from kerncast.measurements import (
+    MOST_TPCS,
+    Configuration,
+    CountFeatures,
+    Measurement,
+    Method,
+    PartitionTimes,
+    read_measurement,
+)
 from kerncast.read.bounded_text import LEAST_SECONDS, MOST, MOST_SECONDS, read_text
 from kerncast.units import MIB
 

@@ -5,9 +5,9 @@ from itertools import islice
 from pathlib import Path
 
 from kerncast.errors import InputError
-from kerncast.gpu.gpu import GPU
-from kerncast.launch.launch import Launch
-from kerncast.profiles.kernel_profile import KernelProfile
+from kerncast.gpu import GPU
+from kerncast.launch import Launch
+from kerncast.profiles import KernelProfile
 from kerncast.read.bounded_text import is_text_or_packed, parse_json, read_text, starts_with
 from kerncast.read.ncu.pages import read_ncu_csv
 from kerncast.read.ncu.profile import profiles_of

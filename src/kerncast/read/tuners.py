@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from kerncast.errors import InputError
-from kerncast.gpu.gpu import GPU
-from kerncast.launch.launch import BLOCK_PARAMETERS, MAX_BLOCK, MAX_GRID, Extent, Launch, Settings, is_tuned_so
+from kerncast.gpu import GPU
+from kerncast.launch import BLOCK_PARAMETERS, MAX_BLOCK, MAX_GRID, Extent, Launch, Settings, is_tuned_so
 from kerncast.prediction import Timing
-from kerncast.profiles.kernel_profile import Count, KernelProfile
+from kerncast.profiles import Count, KernelProfile
 from kerncast.read.bounded_text import MOST_SECONDS, number, shown
 from kerncast.read.ncu.profile import profiles_of_rows
 from kerncast.read.ncu.rows import NcuMetric, NcuRow, expected_units

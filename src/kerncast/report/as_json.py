@@ -4,15 +4,13 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from kerncast.gpu.doubts import Doubt
-from kerncast.gpu.gpu import GPU, Fact
-from kerncast.gpu.incomplete import IncompleteGPU
+from kerncast.gpu import GPU, Doubt, Fact, IncompleteGPU
 from kerncast.prediction import Prediction, Timing, Transfer
 
 if TYPE_CHECKING:  # what lists GPUs does not wait for the compiler and the executor
     from kerncast.checkup import Checkup
     from kerncast.compile.cache import CacheReport
-    from kerncast.forecast.forecast import Forecast
+    from kerncast.forecast import Forecast
     from kerncast.models.missing_facts import MissingFacts
 
 #: 1.0: predict, gpus, occupancy, doctor.

@@ -5,7 +5,7 @@ from itertools import groupby
 
 from kerncast.models.calibration import calibration_of
 from kerncast.prediction import Prediction, Timing
-from kerncast.profiles.kernel_profile import Count, KernelProfile, Origin
+from kerncast.profiles import Count, KernelProfile, Origin
 from kerncast.units import format_bytes, format_count, format_seconds
 
 _LIMITERS = {

@@ -5,10 +5,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kerncast.errors import InputError
-from kerncast.forecast.characterised import Progress
-from kerncast.gpu.gpu import GPU
-from kerncast.measurements.feature_table import FeatureTable
-from kerncast.measurements.partition_times import CountFeatures, PartitionTimes
+from kerncast.forecast import Progress
+from kerncast.gpu import GPU
+from kerncast.measurements import CountFeatures, FeatureTable, PartitionTimes
 from kerncast.read.features.profiled import ProfiledMeans
 from kerncast.studies.bounds import (
     DEFAULT_METHOD,

@@ -8,15 +8,13 @@ from pathlib import Path
 import numpy as np
 
 from kerncast.errors import InputError, Refusal
-from kerncast.forecast.characterised import Progress
-from kerncast.forecast.forecast import Forecast, Options, forecast_all, profile
-from kerncast.gpu.gpu import GPU
-from kerncast.launch.launch import Launch, load_launches
-from kerncast.measurements.feature_table import FeatureTable
-from kerncast.measurements.partition_times import CountFeatures, PartitionTimes
-from kerncast.metrics.metrics import metrics_of
-from kerncast.occupancy.occupancy import block_request_of, occupancy
-from kerncast.profiles.kernel_profile import KernelProfile
+from kerncast.forecast import Forecast, Options, Progress, forecast_all, profile
+from kerncast.gpu import GPU
+from kerncast.launch import Launch, load_launches
+from kerncast.measurements import CountFeatures, FeatureTable, PartitionTimes
+from kerncast.metrics import metrics_of
+from kerncast.occupancy import block_request_of, occupancy
+from kerncast.profiles import KernelProfile
 from kerncast.studies.bounds import Blocks, BoundAnswer
 from kerncast.studies.bounds.base import Curve
 from kerncast.studies.bounds.forms import Selected, selected_features

@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any
 
 from kerncast.errors import InputError
-from kerncast.gpu.files import DATA
+from kerncast.gpu import DATA
 
 Setting = str | int | float | tuple[int, ...]
 _FOLDER = DATA / "recipes"

@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kerncast.ptx.cfg import ControlFlowGraph
-from kerncast.ptx.module import Function
+from kerncast.ptx import ControlFlowGraph, Function
 
 Counts = npt.NDArray[np.int64]
 

@@ -9,10 +9,10 @@ import pytest
 from kerncast.bench.ceilings import Ceiling, ceilings_for
 from kerncast.bench.ceilings.ceiling import SOURCES, chip_of, name_of_key, nearest_architecture
 from kerncast.compile import CompileRequest, compile_request, inspect_source
-from kerncast.gpu.architecture import load_architecture
-from kerncast.launch.launch import Argument, Buffer, Launch
-from kerncast.measurements.measurement import Machine, Method
-from kerncast.occupancy.occupancy import BlockRequest, occupancy
+from kerncast.gpu import load_architecture
+from kerncast.launch import Argument, Buffer, Launch
+from kerncast.measurements import Machine, Method
+from kerncast.occupancy import BlockRequest, occupancy
 from tests.helpers.ceiling_kernels import compiled
 from tests.helpers.machines import GTX_1060, H100, RTX_5090
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from kerncast.bench.check import Expectation, compare
-from kerncast.measurements.measurement import Outcome
+from kerncast.measurements import Outcome
 
 
 @pytest.mark.parametrize(

@@ -22,8 +22,8 @@ from kerncast.bench.counters import (
     run_under_ncu,
 )
 from kerncast.errors import BudgetExceededError, InputError
-from kerncast.launch.launch import Extent
-from kerncast.measurements.measurement import Configuration
+from kerncast.launch import Extent
+from kerncast.measurements import Configuration
 from kerncast.read.ncu.pages import NcuMetric, NcuRow
 
 TABLE = '"ID","Kernel Name","Grid Size","Block Size","smsp__inst_executed.sum"\n"","","","","inst"\n'

@@ -20,8 +20,8 @@ from kerncast.bench.device import Call, Copy, Flush, Step, Timed, Untimed
 from kerncast.compile import CompiledKernel, compile_source
 from kerncast.errors import BudgetExceededError, DeviceLostError, InputError, KerncastError, UnsupportedError
 from kerncast.execute import WholeGrid, execute, profile_of
-from kerncast.gpu.files import DATA
-from kerncast.launch.launch import Argument, Buffer, Fill, Launch
+from kerncast.gpu import DATA
+from kerncast.launch import Argument, Buffer, Fill, Launch
 from tests.helpers.fake_cuda import CORE_DEVICE, Clock, FakeDriver, SplittingDriver, WholeDriver, read_block
 
 DELAY = LoadedKernel("delay", "delay", 0, "library")

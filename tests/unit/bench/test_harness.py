@@ -16,9 +16,8 @@ from kerncast.bench.plan import Subject, launch_file_subjects, partition_subject
 from kerncast.bench.workspace import Workspace, sets_to_rotate
 from kerncast.errors import DeviceLostError, InputError, UnsupportedError
 from kerncast.execute import Budget
-from kerncast.launch.launch import Argument, Buffer, Fill, Launch
-from kerncast.measurements.files import Recorder, read_measurement
-from kerncast.measurements.measurement import ClockState, Measurement, Method, Outcome, Protocol
+from kerncast.launch import Argument, Buffer, Fill, Launch
+from kerncast.measurements import ClockState, Measurement, Method, Outcome, Protocol, Recorder, read_measurement
 from tests.helpers.executor_device import (
     COLD_SECONDS,
     LAUNCH_SECONDS,

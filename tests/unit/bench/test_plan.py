@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from kerncast.bench.plan import launch_counts, spread_sizes
 from kerncast.bench.stages import Choices, site_of, stages_for
-from kerncast.gpu.gpu import load_gpu
-from kerncast.measurements.measurement import Method, Protocol
+from kerncast.gpu import load_gpu
+from kerncast.measurements import Method, Protocol
 
 
 @given(st.sets(st.integers(1, 300), min_size=1), st.integers(0, 20))

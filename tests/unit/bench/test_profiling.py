@@ -11,8 +11,7 @@ from kerncast.bench.harness import Conditions, Deadline, Harness
 from kerncast.bench.plan import Subject, launch_file_subjects, partition_subjects
 from kerncast.bench.profiling import count, launch_once, uncounted
 from kerncast.errors import InputError
-from kerncast.measurements.files import Recorder
-from kerncast.measurements.measurement import Measurement, Method, Protocol
+from kerncast.measurements import Measurement, Method, Protocol, Recorder
 from tests.helpers.executor_device import ExecutorDevice
 
 QUICK = Protocol(trials=1, iterations=2, warmups=3, methods=(Method.SINGLE,))

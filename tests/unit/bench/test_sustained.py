@@ -16,10 +16,9 @@ from kerncast.bench.ceilings import ceilings_for
 from kerncast.bench.ceilings.gpu_file import GPUFileText, Line, quoted
 from kerncast.bench.ceilings.sustained import SustainedValue, sustained_block, write_gpu_file
 from kerncast.errors import GPUError, InputError
-from kerncast.gpu.files import rules
-from kerncast.gpu.gpu import load_gpu
-from kerncast.launch.launch import load_launches
-from kerncast.measurements.measurement import ClockState, Configuration, Machine, Measurement, Reading, Trial
+from kerncast.gpu import load_gpu, rules
+from kerncast.launch import load_launches
+from kerncast.measurements import ClockState, Configuration, Machine, Measurement, Reading, Trial
 from tests.helpers.machines import GTX_1060, H100, RTX_5090
 
 HAND_WRITTEN = """\

@@ -5,7 +5,7 @@ from types import ModuleType
 
 import pytest
 
-from kerncast.gpu.gpu import load_gpu
+from kerncast.gpu import load_gpu
 from kerncast.prediction import Prediction, Term, Timing
 from tests.helpers.places import ROOT
 

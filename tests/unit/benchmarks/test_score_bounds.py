@@ -5,8 +5,8 @@ import sys
 import numpy as np
 import pytest
 
-from kerncast.gpu.gpu import load_gpu
-from kerncast.measurements.partition_times import PartitionTimes
+from kerncast.gpu import load_gpu
+from kerncast.measurements import PartitionTimes
 from kerncast.report.bounds.bound_picture import draw_bounds
 from kerncast.report.pictures.picture_files import svg_text
 from kerncast.studies.bounding import BoundOptions, bound_times

@@ -9,11 +9,10 @@ from types import ModuleType
 
 import pytest
 
-from kerncast.gpu.gpu import load_gpu
+from kerncast.gpu import load_gpu
 from kerncast.models import Case
 from kerncast.prediction import Timing
-from kerncast.profiles.count import Count
-from kerncast.profiles.kernel_profile import KernelProfile, MemoryLevels, SourceRun
+from kerncast.profiles import Count, KernelProfile, MemoryLevels, SourceRun
 from kerncast.read.declared import declared_profile
 from tests.helpers.places import ROOT
 

@@ -7,7 +7,7 @@ import pytest
 
 from kerncast.errors import LaunchError
 from kerncast.execute import execute, run_launch
-from kerncast.launch.launch import Reference, parse_value
+from kerncast.launch import Reference, parse_value
 from tests.helpers.execute_helpers import compiled, launch, run
 
 SOURCE = """

@@ -11,7 +11,7 @@ import pytest
 from elftools.elf.elffile import ELFFile
 
 from kerncast.compile import compile_source
-from kerncast.gpu.architecture import load_architecture
+from kerncast.gpu import load_architecture
 
 SOURCE = """
 extern "C" __global__ void chain(double *out, double a, double b) {

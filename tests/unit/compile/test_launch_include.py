@@ -6,7 +6,7 @@ import pytest
 
 from kerncast.compile import CompileRequest, compile_request
 from kerncast.errors import LaunchError
-from kerncast.launch.launch import dump_launches, load_launches
+from kerncast.launch import dump_launches, load_launches
 from tests.helpers.execute_helpers import run
 
 LAUNCH = '\n[[launch]]\nkernel = "k"\ngrid = [1]\nblock = [32]\nargs = { x = "f32[32] zeros" }\n'

@@ -9,7 +9,7 @@ import pytest
 
 from kerncast.compile import CompiledKernel
 from kerncast.errors import LaunchError
-from kerncast.launch.launch import Argument, Buffer, Fill, Launch, Value
+from kerncast.launch import Argument, Buffer, Fill, Launch, Value
 from tests.helpers.execute_helpers import compiled, launch, run
 
 SOURCE = """#include <cuda_fp16.h>

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kerncast.traces.recording import MASK_SHIFT, OPERATION_MASK, OPERATION_SHIFT, SEGMENT, End, Operation, Recording
+from kerncast.traces import MASK_SHIFT, OPERATION_MASK, OPERATION_SHIFT, SEGMENT, End, Operation, Recording
 from tests.helpers.cache_oracle import Cache, Geometry, Issue, Totals, schedule, simulate
 from tests.helpers.recordings import ALL, Request, Segment, Warp, each, random_recording, recorded
 

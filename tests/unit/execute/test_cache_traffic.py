@@ -11,9 +11,9 @@ from kerncast.execute import Budget, WholeGrid, profile_of, run_launch
 from kerncast.execute.native import recorder
 from kerncast.execute.on_gpu import with_gpu
 from kerncast.execute.recording import window
-from kerncast.forecast.characterised import compile_launch
-from kerncast.launch.launch import Argument, Launch, parse_extent, parse_value
-from kerncast.profiles.kernel_profile import CacheTraffic, Count, KernelProfile
+from kerncast.forecast import compile_launch
+from kerncast.launch import Argument, Launch, parse_extent, parse_value
+from kerncast.profiles import CacheTraffic, Count, KernelProfile
 
 SOURCE = """
 extern "C" {

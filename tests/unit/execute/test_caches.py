@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kerncast.execute.caches import CacheCounts, Simulation, simulate
-from kerncast.occupancy.cache_geometry import CacheGeometry
-from kerncast.traces.recording import LINE_BYTES, Operation, Recording
+from kerncast.occupancy import CacheGeometry
+from kerncast.traces import LINE_BYTES, Operation, Recording
 from tests.helpers import cache_oracle
 from tests.helpers.recordings import each, random_recording, recorded
 

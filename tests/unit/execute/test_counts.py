@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kerncast.traces.trace import Trace
+from kerncast.traces import Trace
 from tests.helpers.execute_helpers import compiled, launch, profile, ptx_kernel, run
 
 pytestmark = pytest.mark.usefixtures("engine")

@@ -13,8 +13,8 @@ from kerncast.execute import WholeGrid
 from kerncast.execute.native.recorder import Plan, Recorder
 from kerncast.execute.reference import ReferenceEngine
 from kerncast.execute.setup.prepare import prepare
-from kerncast.launch.launch import Launch
-from kerncast.traces.recording import (
+from kerncast.launch import Launch
+from kerncast.traces import (
     INSTRUCTION_SHIFT,
     LAST_SHIFT,
     LINE_BITS,

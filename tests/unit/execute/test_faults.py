@@ -7,7 +7,7 @@ import pytest
 
 from kerncast.errors import BudgetExceededError, KerncastError, KernelFault, UnsupportedError
 from kerncast.execute import Budget, WholeGrid
-from kerncast.launch.launch import Launch
+from kerncast.launch import Launch
 from tests.helpers.execute_helpers import compiled, launch, ptx_kernel, run
 
 pytestmark = pytest.mark.usefixtures("engine")

@@ -10,8 +10,8 @@ import pytest
 from kerncast.compile import CompiledKernel, compile_source
 from kerncast.errors import LaunchError
 from kerncast.execute import execute
-from kerncast.launch.launch import Argument, Launch, dump_launches, load_launches, parse_value
-from kerncast.traces.trace import Trace
+from kerncast.launch import Argument, Launch, dump_launches, load_launches, parse_value
+from kerncast.traces import Trace
 from tests.helpers.execute_helpers import launch, run
 
 SOURCE = """#include <cuda_runtime.h>

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kerncast.traces.trace import Trace
+from kerncast.traces import Trace
 from tests.helpers import memory_oracle as oracle
 from tests.helpers.access_kernels import LANES, OUT, OWN, ROOM, Offsets, access, accessing, patterns, requests_of
 from tests.helpers.execute_helpers import compiled, launch, ptx_kernel, run

@@ -13,8 +13,8 @@ from kerncast.execute import WholeGrid
 from kerncast.execute.recording.neighbours import footprint_curve
 from kerncast.execute.sampling.executed import Executed
 from kerncast.execute.sampling.run import run_launch
-from kerncast.launch.launch import Launch
-from kerncast.traces.footprint import FootprintCurve, Kind, Touches
+from kerncast.launch import Launch
+from kerncast.traces import FootprintCurve, Kind, Touches
 from tests.helpers.execute_helpers import compiled, launch
 
 SOURCE = """

@@ -15,9 +15,9 @@ from kerncast.execute.reference.tally import Pieces, Recorder
 from kerncast.execute.reference.threads import Threads
 from kerncast.execute.setup.prepare import prepare
 from kerncast.execute.setup.state import Setting
-from kerncast.launch.launch import Launch
-from kerncast.ptx.module import Instruction
-from kerncast.traces.recording import (
+from kerncast.launch import Launch
+from kerncast.ptx import Instruction
+from kerncast.traces import (
     INSTRUCTION_SHIFT,
     LAST_SHIFT,
     LINE_BITS,

@@ -15,7 +15,7 @@ import pytest
 from kerncast.errors import BudgetExceededError
 from kerncast.execute import Budget, WholeGrid, characterise, execute
 from kerncast.execute.sampling.sample import Sampler, strata_of
-from kerncast.launch.launch import load_launches
+from kerncast.launch import load_launches
 from tests.helpers.execute_helpers import compiled, launch, ptx_kernel
 
 SOURCE = """

@@ -23,8 +23,8 @@ from kerncast.execute.recording.window import chain_of
 from kerncast.execute.sampling.executed import Executed
 from kerncast.execute.sampling.run import run_launch
 from kerncast.execute.setup.prepare import prepare
-from kerncast.launch.launch import Launch
-from kerncast.traces.recording import LINE_BITS, MASK_SHIFT, OPERATION_MASK, OPERATION_SHIFT, Operation, SMTrace
+from kerncast.launch import Launch
+from kerncast.traces import LINE_BITS, MASK_SHIFT, OPERATION_MASK, OPERATION_SHIFT, Operation, SMTrace
 from tests.helpers.execute_helpers import WITH_FRAME, compiled, launch
 from tests.helpers.recordings import between_barriers, random_recording
 

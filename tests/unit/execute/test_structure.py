@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from kerncast.execute import Budget, WholeGrid, characterise
-from kerncast.profiles.kernel_profile import AccessCount, BasicBlockCount, Count, KernelProfile, LineCount
+from kerncast.profiles import AccessCount, BasicBlockCount, Count, KernelProfile, LineCount
 from tests.helpers.execute_helpers import compiled, launch, profile, ptx_kernel
 
 REGISTERS = ".reg .pred %p<4>; .reg .b32 %r<20>; .reg .f32 %f<9>; .reg .b64 %a<9>; "

@@ -6,7 +6,7 @@ import pytest
 
 from kerncast.execute.setup.specials import SPECIALS
 from kerncast.execute.setup.supported import FORMS
-from kerncast.ptx.module import TYPE_BITS
+from kerncast.ptx import TYPE_BITS
 from tests.helpers.places import ROOT
 
 DOCUMENT = (ROOT / "docs" / "instructions.md").read_text(encoding="utf-8")

@@ -6,12 +6,19 @@ from pathlib import Path
 import pytest
 
 from kerncast.errors import InputError
-from kerncast.forecast.cases import Choices, LaunchCases, ProfileCases
-from kerncast.forecast.evidence import MeasuredTime, check_measured, measured_of, measured_times
-from kerncast.gpu.gpu import load_gpu
-from kerncast.launch.launch import Argument, Buffer, Fill, Launch
+from kerncast.forecast import (
+    Choices,
+    LaunchCases,
+    MeasuredTime,
+    ProfileCases,
+    check_measured,
+    measured_of,
+    measured_times,
+)
+from kerncast.gpu import load_gpu
+from kerncast.launch import Argument, Buffer, Fill, Launch
 from kerncast.prediction import Timing
-from kerncast.profiles.kernel_profile import SourceRun
+from kerncast.profiles import SourceRun
 from tests.helpers.transfers import profiled, run
 
 SOURCE = "__global__ void twice(const float *x, float *y) { y[threadIdx.x] = 2.0f * x[threadIdx.x]; }"

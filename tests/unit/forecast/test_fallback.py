@@ -20,9 +20,7 @@ from kerncast.errors import (
 from kerncast.execute import run_launch
 from kerncast.execute.native import TooLargeError
 from kerncast.execute.recording import sm_blocks
-from kerncast.forecast import forecast
-from kerncast.forecast.evidence import resolve_gpus
-from kerncast.forecast.forecast import Options, forecast_all
+from kerncast.forecast import Options, forecast, forecast_all, resolve_gpus
 from kerncast.models.sm import simulate as simulator
 from kerncast.prediction import Prediction
 from tests.helpers.places import ROOT

@@ -9,13 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kerncast.errors import KerncastError
-from kerncast.forecast import cases
-from kerncast.forecast.cases import Executions, filled, launch_of, with_missing_counts, without_launch
-from kerncast.gpu.gpu import GPU
-from kerncast.launch.launch import Argument, Buffer, Fill, Launch
+from kerncast.forecast import Executions, cases, filled, launch_of, with_missing_counts, without_launch
+from kerncast.gpu import GPU
+from kerncast.launch import Argument, Buffer, Fill, Launch
 from kerncast.models import Question, model_named
 from kerncast.prediction import Timing
-from kerncast.profiles.kernel_profile import Balance, KernelProfile
+from kerncast.profiles import Balance, KernelProfile
 from tests.helpers.profiles import SAXPY, THREADS
 from tests.helpers.transfers import case, exact, profiled, run, with_levels
 

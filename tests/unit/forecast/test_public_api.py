@@ -9,9 +9,8 @@ import pytest
 
 import kerncast
 from kerncast.errors import GPUError, InputError, Refusal
-from kerncast.forecast.evidence import resolve_gpus
-from kerncast.forecast.forecast import Options, forecast_all
-from kerncast.launch.launch import Argument, Buffer, Fill, Launch, dump_launches
+from kerncast.forecast import Options, forecast_all, resolve_gpus
+from kerncast.launch import Argument, Buffer, Fill, Launch, dump_launches
 from kerncast.prediction import Prediction, Timing
 from kerncast.report.as_json import predict_object
 from tests.helpers.places import ROOT

@@ -4,8 +4,7 @@ import csv
 
 import pytest
 
-from kerncast.gpu.files import rules
-from kerncast.gpu.gpu import GPU, Status, load_gpu, resolve_gpu
+from kerncast.gpu import GPU, Status, load_gpu, resolve_gpu, rules
 from kerncast.models.missing_facts import missing_facts
 from tests.helpers.places import ROOT
 

@@ -8,12 +8,21 @@ from typing import Any
 
 import pytest
 
-from kerncast.gpu.architecture import Architecture, Cycles
-from kerncast.gpu.doubts import doubts
-from kerncast.gpu.files import DATA, rules
-from kerncast.gpu.gpu import GPU, Status, list_gpus, load_architecture, load_gpu
-from kerncast.gpu.incomplete import list_incomplete
-from kerncast.gpu.names import normalise, read_names
+from kerncast.gpu import (
+    DATA,
+    GPU,
+    Architecture,
+    Cycles,
+    Status,
+    doubts,
+    list_gpus,
+    list_incomplete,
+    load_architecture,
+    load_gpu,
+    normalise,
+    read_names,
+    rules,
+)
 from tests.helpers.places import ROOT
 
 GPU_FILES = sorted((DATA / "gpus").glob("*.toml"))

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from kerncast.errors import GPUError
-from kerncast.gpu.files import DATA
-from kerncast.gpu.gpu import Rate, Status, load_gpu, resolve_gpu
+from kerncast.gpu import DATA, Rate, Status, load_gpu, resolve_gpu
 
 SMALL = """
 from = "sm_86"

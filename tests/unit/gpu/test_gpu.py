@@ -7,9 +7,17 @@ from dataclasses import replace
 import pytest
 
 from kerncast.errors import GPUError
-from kerncast.gpu import files
-from kerncast.gpu.gpu import Rate, Status, launch_overhead_s, list_gpus, load_architecture, load_gpu, resolve_gpu
-from kerncast.gpu.incomplete import list_incomplete
+from kerncast.gpu import (
+    Rate,
+    Status,
+    files,
+    launch_overhead_s,
+    list_gpus,
+    list_incomplete,
+    load_architecture,
+    load_gpu,
+    resolve_gpu,
+)
 from kerncast.prediction import Timing
 
 

@@ -8,11 +8,10 @@ import pytest
 
 from kerncast.cli import main
 from kerncast.errors import MissingEvidenceError
-from kerncast.gpu.architecture import Cycles
-from kerncast.gpu.gpu import GPU, list_gpus, load_gpu
+from kerncast.gpu import GPU, Cycles, list_gpus, load_gpu
 from kerncast.models.missing_facts import MissingFacts, missing_facts
 from kerncast.models.sm.multiprocessor import MemoryShares, sm_of
-from kerncast.occupancy.cache_geometry import cache_geometry
+from kerncast.occupancy import cache_geometry
 from kerncast.report.files.gpus import missing_notes
 from tests.helpers.places import ROOT
 

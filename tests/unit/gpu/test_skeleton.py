@@ -9,10 +9,8 @@ import pytest
 
 from kerncast.bench import cuda
 from kerncast.cli import main
-from kerncast.gpu.files import rules
-from kerncast.gpu.gpu import GPU, Status, list_gpus, load_architecture, load_gpu
-from kerncast.gpu.incomplete import list_incomplete, load_incomplete
-from kerncast.measurements.measurement import Machine
+from kerncast.gpu import GPU, Status, list_gpus, list_incomplete, load_architecture, load_gpu, load_incomplete, rules
+from kerncast.measurements import Machine
 from kerncast.models.missing_facts import missing_facts
 from kerncast.report.files.gpus import Basis, skeleton, to_give
 from tests.helpers.places import ROOT

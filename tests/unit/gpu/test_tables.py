@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from kerncast.gpu.gpu import GPU, Status, list_gpus, load_architecture, load_gpu, resolve_gpu
+from kerncast.gpu import GPU, Status, list_gpus, load_architecture, load_gpu, resolve_gpu
 from tests.helpers.places import ROOT
 
 SHARED = ROOT.parent / "shared" / "data"

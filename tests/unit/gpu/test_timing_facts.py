@@ -5,9 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from kerncast.gpu.architecture import Architecture, load_architecture
-from kerncast.gpu.files import DATA
-from kerncast.gpu.gpu import GPU, list_gpus, load_gpu
+from kerncast.gpu import DATA, GPU, Architecture, list_gpus, load_architecture, load_gpu
 from tests.helpers.places import ROOT
 
 SHARED = ROOT.parent / "shared" / "data"

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from kerncast.errors import LaunchError
-from kerncast.launch.launch import load_launches
+from kerncast.launch import load_launches
 
 FILE = """source = "k.cu"
 [[launch]]

@@ -8,10 +8,9 @@ import pytest
 
 from kerncast.compile import CompiledKernel
 from kerncast.execute import WholeGrid, execute
-from kerncast.launch.launch import Launch
-from kerncast.machine import machine_mix
-from kerncast.machine.listing import Disassembly, MachineInstruction, MachineRoutine, parse_listing
-from kerncast.profiles.kernel_profile import MachineMix, Origin, Resources
+from kerncast.launch import Launch
+from kerncast.machine import Disassembly, MachineInstruction, MachineRoutine, machine_mix, parse_listing
+from kerncast.profiles import MachineMix, Origin, Resources
 from tests.helpers.execute_helpers import launch
 from tests.helpers.places import TESTS
 

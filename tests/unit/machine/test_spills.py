@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from kerncast.machine.mix import with_spills
-from kerncast.profiles.kernel_profile import AccessCount, KernelProfile, Origin
+from kerncast.machine import with_spills
+from kerncast.profiles import AccessCount, KernelProfile, Origin
 from tests.helpers.profiles import SAXPY, WARPS, access, opcode
 
 

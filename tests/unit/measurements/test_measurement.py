@@ -8,16 +8,7 @@ import numpy as np
 import pytest
 
 from kerncast.errors import InputError
-from kerncast.measurements.measurement import (
-    ClockState,
-    Failure,
-    Machine,
-    Measurement,
-    Method,
-    Trial,
-    outliers,
-    summarise,
-)
+from kerncast.measurements import ClockState, Failure, Machine, Measurement, Method, Trial, outliers, summarise
 
 MACHINE = Machine(
     gpu_name="NVIDIA H200",

@@ -18,9 +18,7 @@ from pyarrow import parquet
 
 from kerncast.bench.export import SAMPLE_COLUMNS, export
 from kerncast.errors import InputError
-from kerncast.measurements import files
-from kerncast.measurements.files import Record, Recorder, read_measurement, read_with_remarks
-from kerncast.measurements.measurement import (
+from kerncast.measurements import (
     Check,
     ClockState,
     Configuration,
@@ -31,7 +29,12 @@ from kerncast.measurements.measurement import (
     Method,
     Outcome,
     Reading,
+    Record,
+    Recorder,
     Trial,
+    files,
+    read_measurement,
+    read_with_remarks,
 )
 from tests.helpers.places import ROOT
 

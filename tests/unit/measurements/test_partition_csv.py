@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from kerncast.errors import InputError
-from kerncast.measurements.partition_times import CountFeatures, PartitionTimes
+from kerncast.measurements import CountFeatures, PartitionTimes
 from kerncast.read.partition_files import read_partition_times
 
 

@@ -9,9 +9,8 @@ import pytest
 
 from kerncast.cli import main
 from kerncast.errors import InputError
-from kerncast.gpu.gpu import load_gpu
-from kerncast.measurements.files import Recorder
-from kerncast.measurements.measurement import ClockState, Configuration, Method, Trial
+from kerncast.gpu import load_gpu
+from kerncast.measurements import ClockState, Configuration, Method, Recorder, Trial
 from kerncast.read.partition_files import read_measured_partitions
 from tests.helpers.executor_device import MACHINE
 

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kerncast.errors import InputError
-from kerncast.gpu.gpu import load_gpu
-from kerncast.metrics.features import FEATURES, AccessClass, feature_row, pattern_of
-from kerncast.profiles.kernel_profile import AccessCount
+from kerncast.gpu import load_gpu
+from kerncast.metrics import FEATURES, AccessClass, feature_row, pattern_of
+from kerncast.profiles import AccessCount
 from kerncast.report.profile.details import ProfiledLaunch
 from kerncast.report.profile.export import write_features
 from tests.helpers.places import ROOT

@@ -9,11 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kerncast.gpu.files import DATA
-from kerncast.gpu.gpu import load_gpu
-from kerncast.metrics.metrics import metrics_of
-from kerncast.metrics.vocabulary import percentage, ratio, vocabulary
-from kerncast.profiles.kernel_profile import Count, KernelProfile, MachineMix, Origin
+from kerncast.gpu import DATA, load_gpu
+from kerncast.metrics import metrics_of, percentage, ratio, vocabulary
+from kerncast.profiles import Count, KernelProfile, MachineMix, Origin
 from tests.helpers.places import ROOT
 from tests.helpers.profiles import MIX, RESOURCES, SAXPY, SECTORS, THREADS, TILED, WARPS, access, opcode
 

@@ -5,12 +5,12 @@ from dataclasses import replace
 import pytest
 
 from kerncast.errors import MissingEvidenceError, Refusal
-from kerncast.gpu.gpu import GPU, load_gpu
+from kerncast.gpu import GPU, load_gpu
 from kerncast.models import Case, Question, model_named
 from kerncast.models.transfer.algorithm1 import Algorithm1, efficiency, occupancies, target_seconds
 from kerncast.models.transfer.checks import Roofs
 from kerncast.prediction import Prediction, Timing, Transfer
-from kerncast.profiles.kernel_profile import KernelProfile, Resources
+from kerncast.profiles import KernelProfile, Resources
 from tests.helpers.transfers import NOTHING, case, exact, profiled, run
 
 #: Sustained rates of Table 1 of Van Lanker et al., as GPUs: FP64 by HPL in GFLOP/s, DRAM by STREAM in GB/s.

@@ -7,7 +7,7 @@ import pytest
 
 from kerncast.errors import InputError, MissingEvidenceError
 from kerncast.execute import Executed, WholeGrid, run_launch
-from kerncast.gpu.gpu import Fact, Status, load_gpu
+from kerncast.gpu import Fact, Status, load_gpu
 from kerncast.models import Case, Question, model_named
 from kerncast.models.transfer.ceilings import (
     Ceilings,
@@ -28,7 +28,7 @@ from kerncast.models.transfer.special_functions import (
     special_blocks,
 )
 from kerncast.prediction import Timing
-from kerncast.profiles.kernel_profile import FloatMix, KernelProfile, MachineMix, OpcodeCount, Origin
+from kerncast.profiles import FloatMix, KernelProfile, MachineMix, OpcodeCount, Origin
 from tests.helpers.execute_helpers import compiled, launch
 from tests.helpers.places import ROOT
 from tests.helpers.transfers import NOTHING, case, exact, profiled, run, with_levels

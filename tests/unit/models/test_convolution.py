@@ -11,10 +11,9 @@ import pytest
 
 import kerncast
 from kerncast.errors import InputError, LaunchError, MissingEvidenceError, UnsupportedError
-from kerncast.forecast.cases import Choices, LaunchCases, ProfileCases
-from kerncast.gpu.architecture import load_architecture
-from kerncast.gpu.gpu import GPU, load_gpu
-from kerncast.launch.launch import Argument, Launch, load_launches
+from kerncast.forecast import Choices, LaunchCases, ProfileCases
+from kerncast.gpu import GPU, load_architecture, load_gpu
+from kerncast.launch import Argument, Launch, load_launches
 from kerncast.models import Case, Question, model_named
 from kerncast.models.published.convolution import (
     ComputeTime,
@@ -33,7 +32,7 @@ from kerncast.models.published.convolution import (
     ops_per_second,
     published_titan_v,
 )
-from kerncast.occupancy.occupancy import BlockRequest, occupancy
+from kerncast.occupancy import BlockRequest, occupancy
 from kerncast.prediction import Timing
 from kerncast.read import declared_profile
 from tests.helpers.places import ROOT

@@ -6,7 +6,7 @@ import pytest
 
 import kerncast
 from kerncast.errors import InputError, MissingEvidenceError
-from kerncast.gpu.gpu import GPU, load_gpu
+from kerncast.gpu import GPU, load_gpu
 from kerncast.models import Case, Question, model_named
 from kerncast.models.base import interval_factor
 from kerncast.models.published.template import Template

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from kerncast.gpu.gpu import load_gpu
+from kerncast.gpu import load_gpu
 from kerncast.models import Case
 from kerncast.models.transfer.checks import Check, Roofs, transfer_caveats, transfer_checks
 from kerncast.prediction import Timing
-from kerncast.profiles.kernel_profile import (
+from kerncast.profiles import (
     Balance,
     InstructionMix,
     KernelProfile,

@@ -3,22 +3,31 @@
 import pytest
 
 from kerncast.errors import InputError
-from kerncast.gpu.architecture import Architecture, load_architecture
-from kerncast.gpu.carveout import CarveoutWish, default_bytes, granted_bytes, parse_carveout, preferred_bytes
-from kerncast.gpu.files import DATA
-from kerncast.occupancy.advice import (
+from kerncast.gpu import (
+    DATA,
+    Architecture,
+    CarveoutWish,
+    default_bytes,
+    granted_bytes,
+    load_architecture,
+    parse_carveout,
+    preferred_bytes,
+)
+from kerncast.occupancy import (
+    BlockRequest,
     BlockSize,
     Carveout,
     Change,
+    Limiter,
     Parameter,
     best_block_size,
     carveout_of,
     next_block_sizes,
+    occupancy,
     occupancy_curves,
     one_more_block,
     varied,
 )
-from kerncast.occupancy.occupancy import BlockRequest, Limiter, occupancy
 
 KIB = 1024
 ARCHITECTURES = [load_architecture(path.stem) for path in sorted((DATA / "architectures").glob("*.toml"))]

@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kerncast.errors import GPUError, LaunchError, MissingEvidenceError
-from kerncast.gpu.gpu import GPU, list_gpus, load_gpu
-from kerncast.occupancy.cache_geometry import CacheGeometry, cache_geometry
-from kerncast.occupancy.occupancy import BlockRequest, occupancy
+from kerncast.gpu import GPU, list_gpus, load_gpu
+from kerncast.occupancy import BlockRequest, CacheGeometry, cache_geometry, occupancy
 
 KIB = 1024
 

@@ -8,9 +8,9 @@ import pytest
 
 from kerncast.compile import CompiledKernel, compile_source, targets
 from kerncast.errors import CompileError, LaunchError, Refusal
-from kerncast.gpu.gpu import load_gpu
-from kerncast.occupancy.occupancy import check_can_run
-from kerncast.profiles.kernel_profile import Resources
+from kerncast.gpu import load_gpu
+from kerncast.occupancy import check_can_run
+from kerncast.profiles import Resources
 from tests.helpers.execute_helpers import launch
 
 PLAIN = Resources("sm_70", 32, 0, 0, 0, 0, 512, 1, None)

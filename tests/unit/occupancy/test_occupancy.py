@@ -3,8 +3,8 @@
 import pytest
 
 from kerncast.errors import LaunchError
-from kerncast.gpu.architecture import load_architecture
-from kerncast.occupancy.occupancy import BlockRequest, Limiter, occupancy, why_not
+from kerncast.gpu import load_architecture
+from kerncast.occupancy import BlockRequest, Limiter, occupancy, why_not
 
 VOLTA = load_architecture("sm_70")
 AMPERE = load_architecture("sm_86")

@@ -8,11 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kerncast.gpu.architecture import load_architecture
-from kerncast.gpu.carveout import CarveoutWish
-from kerncast.gpu.gpu import list_gpus, load_gpu
-from kerncast.occupancy.advice import OccupancyCase
-from kerncast.occupancy.occupancy import BlockRequest, Limiter
+from kerncast.gpu import CarveoutWish, list_gpus, load_architecture, load_gpu
+from kerncast.occupancy import BlockRequest, Limiter, OccupancyCase
 from kerncast.report.occupancy.curves_picture import MOST_ROWS, draw_occupancy, picture_rows
 from kerncast.report.occupancy.tables import (
     CURVE_COLUMNS,

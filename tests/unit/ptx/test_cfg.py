@@ -3,8 +3,7 @@
 import pytest
 
 from kerncast.errors import PTXSyntaxError, UnsupportedError
-from kerncast.ptx import ControlFlowGraph, build_cfg, cfg, parse_ptx
-from kerncast.ptx.cfg import arrange
+from kerncast.ptx import ControlFlowGraph, arrange, build_cfg, cfg, parse_ptx
 
 HEAD = ".version 8.8 .target sm_70 .address_size 64 .entry k() { .reg .pred %p<9>; .reg .b32 %r<9>; "
 

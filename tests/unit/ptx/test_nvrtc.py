@@ -4,8 +4,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from kerncast.ptx import build_cfg, inline_calls, parse_ptx
-from kerncast.ptx.module import Prototype
+from kerncast.ptx import Prototype, build_cfg, inline_calls, parse_ptx
 from tests.helpers.execute_helpers import compiled, launch, run
 
 ARCHITECTURES = ["sm_50", "sm_70", "sm_90", "sm_100", "sm_120"]

@@ -5,12 +5,13 @@ import struct
 import pytest
 
 from kerncast.errors import PTXSyntaxError, UnsupportedError
-from kerncast.ptx import Function, Module, inline, inline_calls, parse_ptx
-from kerncast.ptx.module import (
+from kerncast.ptx import (
     Address,
+    Function,
     Immediate,
     Label,
     Location,
+    Module,
     Negated,
     Opaque,
     Register,
@@ -20,6 +21,9 @@ from kerncast.ptx.module import (
     Symbol,
     Variable,
     Vector,
+    inline,
+    inline_calls,
+    parse_ptx,
 )
 
 HEAD = ".version 8.8\n.target sm_70, texmode_independent\n.address_size 64\n"

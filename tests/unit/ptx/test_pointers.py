@@ -7,8 +7,7 @@ import numpy.typing as npt
 import pytest
 
 from kerncast.errors import KernelFault, UnsupportedError
-from kerncast.ptx import inline, inline_calls, parse_ptx, taken_functions
-from kerncast.ptx.module import Prototype
+from kerncast.ptx import Prototype, inline, inline_calls, parse_ptx, taken_functions
 from tests.helpers.execute_helpers import compiled, launch, ptx_kernel, run
 
 pytestmark = pytest.mark.usefixtures("engine")

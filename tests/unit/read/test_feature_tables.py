@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from kerncast.errors import InputError
-from kerncast.measurements.feature_table import FeatureTable
+from kerncast.measurements import FeatureTable
 from kerncast.read.features.cleaning import CleaningRules, CleanTable, Why, modified_z_scores
 from kerncast.read.features.columns import Derived, derived, roles_of
 from kerncast.read.features.table_files import read_feature_table
@@ -153,7 +153,7 @@ def test_times_that_no_kernel_takes_ask_for_their_unit(tmp_path: Path, time: str
 
 
 def test_the_table_of_the_executor_is_joined_with_its_times(tmp_path: Path) -> None:
-    from kerncast.gpu.gpu import load_gpu
+    from kerncast.gpu import load_gpu
     from kerncast.report.profile.details import ProfiledLaunch
     from kerncast.report.profile.export import write_features
     from tests.helpers.profiles import SAXPY, TILED

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kerncast.errors import InputError, KerncastError
-from kerncast.forecast.cases import launch_of
-from kerncast.gpu.gpu import load_gpu
-from kerncast.launch.launch import Launch
+from kerncast.forecast import launch_of
+from kerncast.gpu import load_gpu
+from kerncast.launch import Launch
 from kerncast.prediction import Timing
-from kerncast.profiles.kernel_profile import Count
+from kerncast.profiles import Count
 from kerncast.read.profile_files import read_profile, read_tuned
 from kerncast.read.selection import Selection
 from kerncast.read.tuners import (

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kerncast.errors import InputError, KerncastError
 from kerncast.prediction import Timing
-from kerncast.profiles.kernel_profile import Count
+from kerncast.profiles import Count
 from kerncast.read.profile_files import read_profile, read_tuned
 from kerncast.read.tuners import read_ktt, tuned_profiles
 from tests.helpers.places import ROOT

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kerncast.errors import InputError, KerncastError
-from kerncast.gpu.files import DATA
+from kerncast.gpu import DATA
 from kerncast.read.ncu.pages import NcuRow, base_unit, metric_id, read_ncu_csv
 from tests.helpers.places import TESTS
 

@@ -7,10 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kerncast.errors import InputError, KerncastError
-from kerncast.gpu.gpu import load_gpu
+from kerncast.gpu import load_gpu
 from kerncast.prediction import Timing
-from kerncast.profiles.count import Count, Origin
-from kerncast.profiles.kernel_profile import FloatMix, KernelProfile
+from kerncast.profiles import Count, FloatMix, KernelProfile, Origin
 from kerncast.read.ncu.pages import NcuMetric, NcuRow, read_ncu_csv
 from kerncast.read.ncu.profile import missing_metrics, profiles_of
 from kerncast.read.ncu.rows import expected_units

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from kerncast.errors import InputError
-from kerncast.gpu.gpu import load_gpu
+from kerncast.gpu import load_gpu
 from kerncast.read.ncu import report as ncu_reader
 from kerncast.read.ncu.profile import profiles_of
 from kerncast.read.ncu.report import SIGNATURE, is_report, read_ncu_report

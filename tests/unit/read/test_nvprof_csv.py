@@ -12,10 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kerncast.errors import InputError, KerncastError
-from kerncast.gpu.files import DATA
-from kerncast.gpu.gpu import load_gpu
+from kerncast.gpu import DATA, load_gpu
 from kerncast.prediction import Timing
-from kerncast.profiles.kernel_profile import Count, Origin
+from kerncast.profiles import Count, Origin
 from kerncast.read.nvprof import (
     NvprofLaunch,
     NvprofMetric,

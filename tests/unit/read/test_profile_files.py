@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kerncast.errors import InputError, KerncastError
-from kerncast.gpu.gpu import load_gpu
-from kerncast.profiles.kernel_profile import KernelProfile
+from kerncast.gpu import load_gpu
+from kerncast.profiles import KernelProfile
 from kerncast.read.bounded_text import number, parse_json, read_text
 from kerncast.read.profile_files import read_profile
 from kerncast.read.selection import Selection

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from kerncast.forecast.forecast import Forecast
-from kerncast.gpu.gpu import load_gpu
+from kerncast.forecast import Forecast
+from kerncast.gpu import load_gpu
 from kerncast.models import Case
 from kerncast.prediction import Prediction, Refused, Term, Timing
 from kerncast.read.declared import declared_profile

@@ -8,12 +8,11 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from kerncast.gpu.gpu import load_gpu
-from kerncast.launch.launch import Launch
-from kerncast.metrics.metrics import metrics_of
-from kerncast.metrics.vocabulary import word
+from kerncast.gpu import load_gpu
+from kerncast.launch import Launch
+from kerncast.metrics import metrics_of, word
 from kerncast.prediction import Refused
-from kerncast.profiles.kernel_profile import Count, Sampling
+from kerncast.profiles import Count, Sampling
 from kerncast.read.ncu.pages import read_raw_page
 from kerncast.report.profile.details import ProfiledLaunch, print_profiles
 from kerncast.report.profile.export import profile_object, raw_page

@@ -6,13 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from kerncast.forecast.evidence import resolve_gpus
-from kerncast.forecast.forecast import Forecast, Options, forecast_all
-from kerncast.metrics.vocabulary import vocabulary
+from kerncast.forecast import Forecast, Options, forecast_all, resolve_gpus
+from kerncast.metrics import vocabulary
 from kerncast.models.calibration import Calibration
 from kerncast.models.sm.micro_ops import Pipe
 from kerncast.prediction import Prediction, Term, Timing
-from kerncast.profiles.kernel_profile import Count
+from kerncast.profiles import Count
 from kerncast.report import words
 from kerncast.report.forecast.document import build_document, estimate_table, roof_tables
 from kerncast.report.forecast.html import render_html, render_markdown

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kerncast.errors import InputError
-from kerncast.measurements.feature_table import FeatureTable
+from kerncast.measurements import FeatureTable
 from kerncast.read.features.cleaning import CleaningRules
 from kerncast.read.features.table_files import read_feature_table
 from kerncast.report.training.pictures import draw_fit, panels_of
@@ -214,7 +214,7 @@ def test_cycles_by_gpu_are_the_time_itself() -> None:
 
 
 def test_scaling_by_sms_and_clock_uses_the_same_configuration_elsewhere() -> None:
-    from kerncast.gpu.gpu import load_gpu
+    from kerncast.gpu import load_gpu
 
     names = [("k", "GTX-980", "grid_x=1"), ("k", "Tesla-K20", "grid_x=1")] * 6
     kernels, gpus, configurations = (tuple(column) for column in zip(*names, strict=True))

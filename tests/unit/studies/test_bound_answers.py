@@ -9,8 +9,8 @@ import pytest
 from rich.console import Console
 
 from kerncast.errors import InputError
-from kerncast.gpu.gpu import load_gpu
-from kerncast.measurements.partition_times import PartitionTimes
+from kerncast.gpu import load_gpu
+from kerncast.measurements import PartitionTimes
 from kerncast.report.bounds.bound_picture import draw_bounds
 from kerncast.report.bounds.bounds_table import caveats_of, guarantee_of, judged, print_bounds
 from kerncast.report.pictures.picture_files import save_picture

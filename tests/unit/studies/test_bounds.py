@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from kerncast.errors import InputError
-from kerncast.gpu.gpu import load_gpu
-from kerncast.measurements.feature_table import FeatureTable
-from kerncast.measurements.partition_times import CountFeatures, PartitionTimes
+from kerncast.gpu import load_gpu
+from kerncast.measurements import CountFeatures, FeatureTable, PartitionTimes
 from kerncast.read.features.profiled import ProfiledMeans
 from kerncast.report.bounds.bounds_table import bound_object, caveats_of, guarantee_of, judged, violations
 from kerncast.studies.bounding import BoundOptions, KernelBounds, bound_times, with_profiled_features

@@ -3,10 +3,9 @@
 import math
 from dataclasses import dataclass, replace
 
-from kerncast.gpu.architecture import Architecture, load_architecture
-from kerncast.gpu.files import DATA
-from kerncast.launch.launch import Argument, Buffer, Extent, Fill, Launch, Value
-from kerncast.measurements.measurement import Machine, Method
+from kerncast.gpu import DATA, Architecture, load_architecture
+from kerncast.launch import Argument, Buffer, Extent, Fill, Launch, Value
+from kerncast.measurements import Machine, Method
 
 #: Folder of the kernels.
 SOURCES = DATA / "ceilings"

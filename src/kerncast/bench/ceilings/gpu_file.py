@@ -8,10 +8,8 @@ from typing import Any
 
 from kerncast.bench.ceilings.ceiling import nearest_architecture, peak_dram_bytes_per_s
 from kerncast.errors import GPUError, InputError
-from kerncast.gpu.files import Fact, Status, rules
-from kerncast.gpu.gpu import load_gpu
-from kerncast.gpu.names import GPU_FOLDER, find_id
-from kerncast.measurements.measurement import Machine, Measurement
+from kerncast.gpu import GPU_FOLDER, Fact, Status, find_id, load_gpu, rules
+from kerncast.measurements import Machine, Measurement
 from kerncast.units import GIB, GIGA, KIB, MEGA
 
 #: Marks a comment of ours, which the next writing replaces.

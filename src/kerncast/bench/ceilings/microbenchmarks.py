@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from kerncast.bench.ceilings.ceiling import BLOCK, KERNEL_SECONDS, Ceiling, Chip, kernel_launch, with_define, zeros
-from kerncast.launch.launch import Buffer, Fill, Launch, Value
-from kerncast.measurements.measurement import Method
+from kerncast.launch import Buffer, Fill, Launch, Value
+from kerncast.measurements import Method
 from kerncast.units import GIB, KIB, MIB
 
 # Ceilings of arithmetic: rates of the pipes and tensor cores, and a matrix product.

@@ -11,8 +11,8 @@ from pathlib import Path
 from kerncast.bench.ceilings.ceiling import name_of_key
 from kerncast.bench.ceilings.gpu_file import GPUFileText, Line, measured_text, new_gpu_text
 from kerncast.errors import GPUError, InputError
-from kerncast.gpu.gpu import GPU, load_gpu
-from kerncast.measurements.measurement import Configuration, Measurement, Method
+from kerncast.gpu import GPU, load_gpu
+from kerncast.measurements import Configuration, Measurement, Method
 from kerncast.units import GIGA, MEGA, MICROSECOND
 
 #: Digits of a value: more than two runs agree on.

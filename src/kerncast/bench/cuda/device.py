@@ -19,8 +19,8 @@ from kerncast.bench.cuda.telemetry import Telemetry, gpu_uuid, machine_facts
 from kerncast.bench.device import Bytes, Call, Step
 from kerncast.compile import CompiledKernel, compile_source
 from kerncast.errors import BudgetExceededError, DeviceLostError, InputError, KerncastError, Refusal, UnsupportedError
-from kerncast.gpu.files import DATA
-from kerncast.measurements.measurement import ClockState, Machine
+from kerncast.gpu import DATA
+from kerncast.measurements import ClockState, Machine
 from kerncast.units import MIB, format_bytes
 
 # Parts of the GPU: green contexts, whose launches run on some of the SMs alone.

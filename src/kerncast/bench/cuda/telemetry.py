@@ -12,7 +12,7 @@ from typing import Any
 from kerncast.bench.cuda.driver import Driver, cuda_version
 from kerncast.compile.nvrtc import wheel
 from kerncast.compile.targets import architecture_for
-from kerncast.measurements.measurement import ClockState, Machine
+from kerncast.measurements import ClockState, Machine
 from kerncast.units import KILO, MEGA
 from kerncast.version import __version__
 

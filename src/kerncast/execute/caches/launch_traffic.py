@@ -13,8 +13,8 @@ from kerncast.execute.counting.traffic import touched
 from kerncast.execute.recording.window import Window, record_chain, record_window
 from kerncast.execute.sampling.executed import Executed
 from kerncast.execute.setup.state import Progress
-from kerncast.occupancy.cache_geometry import CacheGeometry
-from kerncast.profiles.kernel_profile import SECTOR_BYTES, CacheTraffic, Count, KernelProfile, Origin
+from kerncast.occupancy import CacheGeometry
+from kerncast.profiles import SECTOR_BYTES, CacheTraffic, Count, KernelProfile, Origin
 
 _STEADY_WAVES = 2
 #: Blocks that run in another order may take each other's work, and load a little more or less in all.

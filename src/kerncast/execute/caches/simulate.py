@@ -30,9 +30,9 @@ from kerncast.execute.caches.turns import write_turns
 from kerncast.execute.native.ir import Unit
 from kerncast.execute.native.jit import Host, Machine, compile_text, this_host
 from kerncast.execute.native.scheduler import NOT_DONE
-from kerncast.occupancy.cache_geometry import CacheGeometry, l1_operations
-from kerncast.profiles.kernel_profile import SECTOR_BYTES
-from kerncast.traces.recording import LINE_BYTES, SEGMENT, Recording
+from kerncast.occupancy import CacheGeometry, l1_operations
+from kerncast.profiles import SECTOR_BYTES
+from kerncast.traces import LINE_BYTES, SEGMENT, Recording
 
 _MOST_WARPS_PER_SM = 64
 #: Turns of warps until control comes back to Python, where a user may interrupt: a fraction of a second.

@@ -7,7 +7,7 @@ from kerncast.execute.caches.hierarchy import CACHE, COUNTERS, EMPTY_SLOT, GONE,
 from kerncast.execute.native.frames import field, get, put
 from kerncast.execute.native.ir import Emitter, Unit, Value, integer
 from kerncast.execute.native.scheduler import DONE, NOT_DONE
-from kerncast.traces.recording import LAST_SHIFT, SEGMENT, End
+from kerncast.traces import LAST_SHIFT, SEGMENT, End
 
 _SIM, _SM, _SLOT = Value("%simulation", "ptr"), Value("%sm", "i32"), Value("%slot", "i32")
 _WARP_BITS = 64

@@ -10,8 +10,8 @@ from kerncast.execute.counting.traffic import accesses, traffic
 from kerncast.execute.sampling.budget import Budget
 from kerncast.execute.sampling.run import run_launch
 from kerncast.execute.sampling.sample import Sampler
-from kerncast.launch.launch import Launch
-from kerncast.profiles.kernel_profile import (
+from kerncast.launch import Launch
+from kerncast.profiles import (
     Balance,
     BasicBlockCount,
     InstructionMix,
@@ -22,9 +22,8 @@ from kerncast.profiles.kernel_profile import (
     Sampling,
     Work,
 )
-from kerncast.ptx.dependence import dependences
-from kerncast.ptx.module import Location
-from kerncast.traces.trace import BlockCounts, Trace
+from kerncast.ptx import Location, dependences
+from kerncast.traces import BlockCounts, Trace
 
 # Where in a kernel its work is done, and how evenly: basic blocks, lines of the source, warps and blocks.
 

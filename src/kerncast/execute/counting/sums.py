@@ -7,11 +7,9 @@ import numpy as np
 import numpy.typing as npt
 
 from kerncast.execute.sampling.sample import Sampler
-from kerncast.profiles.kernel_profile import Count
-from kerncast.ptx.cfg import ControlFlowGraph
-from kerncast.ptx.module import TYPE_BITS, Instruction, Register, Vector
-from kerncast.traces.recording import Operation
-from kerncast.traces.trace import BlockCounts, Counts, Trace
+from kerncast.profiles import Count
+from kerncast.ptx import TYPE_BITS, ControlFlowGraph, Instruction, Register, Vector
+from kerncast.traces import BlockCounts, Counts, Operation, Trace
 
 # What kind of work each PTX instruction is.
 

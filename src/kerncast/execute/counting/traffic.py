@@ -6,11 +6,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from kerncast.execute.counting.sums import Totals, access_bytes, column, indicators, operation_of
-from kerncast.profiles.kernel_profile import SECTOR_BYTES, AccessCount, Count, Origin, Traffic
-from kerncast.ptx.dependence import sources_of
-from kerncast.ptx.module import Instruction
-from kerncast.traces.recording import Operation
-from kerncast.traces.trace import BlockCounts, Counts, Trace
+from kerncast.profiles import SECTOR_BYTES, AccessCount, Count, Origin, Traffic
+from kerncast.ptx import Instruction, sources_of
+from kerncast.traces import BlockCounts, Counts, Operation, Trace
 
 _OPERATIONS = ("ld", "st", "atom", "red")
 _OPERATION_NAMES = {Operation.STORE: "st", Operation.ATOMIC: "atom", Operation.REDUCTION: "red"}

@@ -8,7 +8,7 @@ from kerncast.execute.native.ir import Emitter, Value, bits, each_lane, integer,
 from kerncast.execute.native.registers import RegisterPlan
 from kerncast.execute.setup.dtypes import immediate
 from kerncast.execute.setup.layout import Program
-from kerncast.ptx.module import TYPE_BITS, Immediate, Instruction, Negated, Operand, Register, Sink, Special, Symbol
+from kerncast.ptx import TYPE_BITS, Immediate, Instruction, Negated, Operand, Register, Sink, Special, Symbol
 
 _FLOAT = {"f32": "float", "f64": "double"}
 LINE = 64

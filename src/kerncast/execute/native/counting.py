@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from kerncast.execute.native.memory.access import COUNTERS
 from kerncast.execute.native.memory.transfer import GENERIC_COUNTERS
 from kerncast.execute.setup.state import MEMORY_ROOTS, is_switched
-from kerncast.ptx import ControlFlowGraph, Function
-from kerncast.ptx.module import Instruction
+from kerncast.ptx import ControlFlowGraph, Function, Instruction
 
 _GENERIC_BYTES = 8 * sum(len(names) for names in COUNTERS.values())
 

@@ -24,8 +24,8 @@ from kerncast.execute.setup.arena import check_room
 from kerncast.execute.setup.console import Console
 from kerncast.execute.setup.layout import Program
 from kerncast.execute.setup.state import Setting
-from kerncast.launch.launch import Launch
-from kerncast.traces.recording import SEGMENT
+from kerncast.launch import Launch
+from kerncast.traces import SEGMENT
 
 __all__ = ["Compiled", "Run", "compile_program"]
 

@@ -10,7 +10,7 @@ from kerncast.execute.counting.sums import access_bytes
 from kerncast.execute.native.frames import FAULTS, SPACES
 from kerncast.execute.sampling.budget import endless
 from kerncast.execute.setup.specials import unravel
-from kerncast.ptx.module import Instruction
+from kerncast.ptx import Instruction
 
 if TYPE_CHECKING:
     from kerncast.execute.native.engine import Run, Worker

@@ -6,8 +6,7 @@ Where they cannot, one core runs them one after the other, so that equal input g
 from collections.abc import Iterable, Mapping
 
 from kerncast.execute.setup.layout import Program
-from kerncast.ptx.dependence import results_of, sources_of
-from kerncast.ptx.module import Address, Instruction, Symbol, symbols_of
+from kerncast.ptx import Address, Instruction, Symbol, results_of, sources_of, symbols_of
 
 _LOADS, _STORES, _ATOMICS = frozenset({"ld", "ldu"}), frozenset({"st"}), frozenset({"atom", "red"})
 _GLOBAL = frozenset({"global", "generic"})

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from kerncast.execute.native.block import BlockCode
 from kerncast.execute.native.ir import Emitter, Value, integer, vector
-from kerncast.ptx.module import TYPE_BITS, Instruction
+from kerncast.ptx import TYPE_BITS, Instruction
 
 FLOATS = frozenset({"f32", "f64"})
 HALVES = frozenset({"f16", "bf16", "f16x2", "bf16x2"})

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from kerncast.execute.native.engine import Log, Worker
 from kerncast.execute.native.runner import NativeEngine
 from kerncast.execute.setup.state import Setting
-from kerncast.traces.recording import End, Recording
+from kerncast.traces import End, Recording
 
 _EVENTS_PER_LOG, _SEGMENTS_PER_LOG = 2**21, 2**18
 _FIRST_BLOCKS = 8

@@ -9,9 +9,7 @@ from dataclasses import dataclass
 
 from kerncast.execute.native.frames import WARP
 from kerncast.execute.native.jit import TooLargeError
-from kerncast.ptx import ControlFlowGraph, Function
-from kerncast.ptx.dependence import kept_by, results_of, sources_of
-from kerncast.ptx.module import TYPE_BITS
+from kerncast.ptx import TYPE_BITS, ControlFlowGraph, Function, kept_by, results_of, sources_of
 
 _LINE_BYTES = 64
 _WORK_LIMIT = 4 * 10**9  # bits looked at, which takes about a second

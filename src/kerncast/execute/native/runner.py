@@ -12,7 +12,7 @@ from kerncast.execute.setup.arena import check_room
 from kerncast.execute.setup.arguments import own_buffers
 from kerncast.execute.setup.layout import Program
 from kerncast.execute.setup.state import ACCESS_COUNTS, PRINTF, Report, Setting, absent_lanes
-from kerncast.traces.trace import BlockCounts, Counts
+from kerncast.traces import BlockCounts, Counts
 
 
 class NativeEngine:

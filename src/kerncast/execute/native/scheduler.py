@@ -3,7 +3,7 @@
 from kerncast.execute.native.frames import BLOCK, FAULTS, WARP, WORKER, field, get, put
 from kerncast.execute.native.ir import Emitter, Unit, Value, integer, vector
 from kerncast.execute.native.memory.access import Fault, note_fault
-from kerncast.traces.recording import SEGMENT, End
+from kerncast.traces import SEGMENT, End
 
 _WORKER, _BLOCK = Value("%worker", "ptr"), Value("%block", "ptr")
 _BARRIERS = 16

@@ -29,8 +29,7 @@ from kerncast.execute.native.registers import RegisterPlan
 from kerncast.execute.setup.console import Console
 from kerncast.execute.setup.layout import Program
 from kerncast.execute.setup.state import MEMORY_ROOTS
-from kerncast.ptx.dependence import result_count
-from kerncast.ptx.module import Immediate, Instruction
+from kerncast.ptx import Immediate, Instruction, result_count
 from kerncast.traces import recording
 
 # Calls of printf: generated code calls Python, which finds format and arguments in the memory of the threads.

@@ -16,9 +16,8 @@ from kerncast.execute.recording.window import Blocks, middle_of
 from kerncast.execute.sampling.budget import nominal_seconds
 from kerncast.execute.sampling.executed import Executed
 from kerncast.execute.setup.state import Progress, Setting
-from kerncast.profiles.kernel_profile import SECTOR_BYTES
-from kerncast.traces.footprint import FootprintCurve, Touches
-from kerncast.traces.trace import Footprint
+from kerncast.profiles import SECTOR_BYTES
+from kerncast.traces import Footprint, FootprintCurve, Touches
 
 _GROWTH = 1.5
 #: Blocks run at a time, so that their counters, which nobody reads, take little memory.

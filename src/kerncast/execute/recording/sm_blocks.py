@@ -6,7 +6,7 @@ from kerncast.errors import UnsupportedError
 from kerncast.execute.native.recorder import Plan, Recorder
 from kerncast.execute.recording.window import Blocks, chain_of, lines_of, middle_of, recorded_by
 from kerncast.execute.sampling.executed import Executed
-from kerncast.traces.recording import MOST_INSTRUCTIONS, Recording, SMTrace
+from kerncast.traces import MOST_INSTRUCTIONS, Recording, SMTrace
 
 #: Of the blocks that were sampled, so many stand for the middle of the grid.
 _NEIGHBOURS = 8

@@ -15,7 +15,7 @@ from kerncast.errors import BudgetExceededError
 from kerncast.execute.native.recorder import Plan, Recorder
 from kerncast.execute.sampling.executed import Executed
 from kerncast.execute.setup.state import Progress
-from kerncast.traces.recording import Recording
+from kerncast.traces import Recording
 
 #: Of the budget of time, at its cautious rate and beside the spread sample: so much that two waves are the rule.
 _SHARE = 1.5

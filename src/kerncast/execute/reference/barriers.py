@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from kerncast.errors import KernelFault
 from kerncast.execute.reference.threads import WARP_LANES, Index, Threads
-from kerncast.ptx.module import Instruction
+from kerncast.ptx import Instruction
 
 Mask = npt.NDArray[np.bool_]
 

@@ -23,8 +23,8 @@ from kerncast.execute.setup.arena import Arena
 from kerncast.execute.setup.console import Console
 from kerncast.execute.setup.layout import Program
 from kerncast.execute.setup.state import PRINTF, absent_lanes
-from kerncast.launch.launch import Launch
-from kerncast.ptx.module import Instruction
+from kerncast.launch import Launch
+from kerncast.ptx import Instruction
 
 Lanes = npt.NDArray[np.bool_]
 

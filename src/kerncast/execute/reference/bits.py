@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from kerncast.execute.reference.arithmetic import ARITHMETIC, Sources, handles, integer_product
 from kerncast.execute.reference.threads import Index, Threads
-from kerncast.ptx.module import TYPE_BITS, Instruction, Register
+from kerncast.ptx import TYPE_BITS, Instruction, Register
 
 # Integer arithmetic of many words: additions that set the carry flag, or take it in.
 #

@@ -9,7 +9,7 @@ from kerncast.execute.reference.arithmetic import ARITHMETIC, AnyArray, Sources,
 from kerncast.execute.reference.threads import Index, Threads
 from kerncast.execute.setup.arena import GLOBAL_BASE, LOCAL_WINDOW, SHARED_WINDOW, window_of
 from kerncast.execute.setup.dtypes import DTYPES
-from kerncast.ptx.module import TYPE_BITS, Instruction, Vector
+from kerncast.ptx import TYPE_BITS, Instruction, Vector
 
 # What each comparison and selection instruction computes.
 #

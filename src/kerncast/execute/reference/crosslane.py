@@ -11,8 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kerncast.execute.reference.threads import WARP_LANES, Index, Threads
-from kerncast.ptx.cfg import Order
-from kerncast.ptx.module import Instruction
+from kerncast.ptx import Instruction, Order
 
 # Where the lanes of each warp stand, and which of them run next.
 #

@@ -10,8 +10,7 @@ from kerncast.execute.reference.batch import Batch
 from kerncast.execute.reference.tally import Recorder, Tally
 from kerncast.execute.reference.threads import WARP_LANES
 from kerncast.execute.setup.state import Report, Setting
-from kerncast.traces.recording import Recording
-from kerncast.traces.trace import BlockCounts
+from kerncast.traces import BlockCounts, Recording
 
 _BATCH_THREADS = 32_768
 _BATCH_MEMORY_BYTES = 256 * 2**20

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kerncast.execute.setup.dtypes import FORMATS
-from kerncast.ptx.module import Instruction
+from kerncast.ptx import Instruction
 
 Float32 = npt.NDArray[np.float32]
 Float64 = npt.NDArray[np.float64]

@@ -12,9 +12,9 @@ from kerncast.execute.reference.threads import WARP_LANES, Index, Threads
 from kerncast.execute.setup.arena import Touched, check_room
 from kerncast.execute.setup.layout import Program
 from kerncast.execute.setup.state import ACCESS_COUNTS, MEMORY_ROOTS, is_switched
-from kerncast.profiles.kernel_profile import SECTOR_BYTES
-from kerncast.ptx.module import Instruction
-from kerncast.traces.recording import (
+from kerncast.profiles import SECTOR_BYTES
+from kerncast.ptx import Instruction
+from kerncast.traces import (
     CONTENT_SHIFT,
     INSTRUCTION_SHIFT,
     LAST_SHIFT,
@@ -24,11 +24,11 @@ from kerncast.traces.recording import (
     OPERATION_SHIFT,
     PASSES_SHIFT,
     SEGMENT,
+    Counts,
     End,
     Operation,
     Recording,
 )
-from kerncast.traces.trace import Counts
 
 # What the warp-level requests of one memory instruction cost: sectors and lines, passes of shared memory, contention.
 #

@@ -9,8 +9,8 @@ from kerncast.errors import UnsupportedError
 from kerncast.execute.setup.dtypes import as_type, immediate, raw_dtype, to_register
 from kerncast.execute.setup.layout import Program
 from kerncast.execute.setup.specials import clock_value, constant_special, is_clock, lane_special, unravel
-from kerncast.launch.launch import Launch
-from kerncast.ptx.module import Immediate, Negated, Operand, Register, Sink, Special, Symbol
+from kerncast.launch import Launch
+from kerncast.ptx import Immediate, Negated, Operand, Register, Sink, Special, Symbol
 
 AnyArray = npt.NDArray[Any]
 Index = npt.NDArray[np.intp]

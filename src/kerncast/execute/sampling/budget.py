@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kerncast.errors import BudgetExceededError
-from kerncast.traces.trace import BlockCounts
+from kerncast.traces import BlockCounts
 from kerncast.units import GIB
 
 #: What work is reckoned at: 4 x 10^8 thread-instructions per second of full warps without memory. One core with AVX-512

@@ -10,8 +10,7 @@ from kerncast.execute.setup.arena import Touched
 from kerncast.execute.setup.arguments import own_buffers
 from kerncast.execute.setup.prepare import prepare
 from kerncast.execute.setup.state import Setting
-from kerncast.traces.footprint import FootprintCurve
-from kerncast.traces.trace import Trace
+from kerncast.traces import FootprintCurve, Trace
 
 
 @dataclass(frozen=True)  # no slots: what is derived is computed once and kept

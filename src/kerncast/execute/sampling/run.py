@@ -14,8 +14,8 @@ from kerncast.execute.sampling.executed import Executed
 from kerncast.execute.sampling.sample import Sampler
 from kerncast.execute.setup.prepare import contents, linked_program, prepare
 from kerncast.execute.setup.state import Engine, Progress, Setting
-from kerncast.launch.launch import Launch
-from kerncast.traces.trace import BlockCounts, Footprint, Trace
+from kerncast.launch import Launch
+from kerncast.traces import BlockCounts, Footprint, Trace
 from kerncast.units import format_seconds
 
 # Run blocks portion by portion, until the whole grid has run, the counts are precise or the budget is used up.

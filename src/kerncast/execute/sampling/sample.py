@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from kerncast.launch.launch import Extent
-from kerncast.profiles.kernel_profile import Count
+from kerncast.launch import Extent
+from kerncast.profiles import Count
 
 _GOLDEN = (math.sqrt(5) - 1) / 2
 _NORMAL_95_PERCENT = 1.96

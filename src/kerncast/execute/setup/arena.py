@@ -4,8 +4,8 @@ import numpy as np
 import numpy.typing as npt
 
 from kerncast.errors import BudgetExceededError
-from kerncast.profiles.kernel_profile import SECTOR_BYTES
-from kerncast.traces.trace import Allocation, Counts, Footprint
+from kerncast.profiles import SECTOR_BYTES
+from kerncast.traces import Allocation, Counts, Footprint
 from kerncast.units import format_bytes
 
 # Global memory: one array of bytes with an allocation per buffer, and exact bounds.

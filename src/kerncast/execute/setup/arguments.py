@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from kerncast.compile import KernelSignature, Parameter
 from kerncast.errors import LaunchError
-from kerncast.launch.launch import ELEMENT_BYTES, Argument, Buffer, Launch, Reference, Struct
-from kerncast.ptx.module import Variable
+from kerncast.launch import ELEMENT_BYTES, Argument, Buffer, Launch, Reference, Struct
+from kerncast.ptx import Variable
 
 # The contents of buffers before a launch.
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from kerncast.execute.setup.arena import GLOBAL_BASE, LOCAL_WINDOW, Arena
 from kerncast.execute.setup.layout import Program
-from kerncast.ptx.module import Instruction, Symbol
+from kerncast.ptx import Instruction, Symbol
 
 LIMIT_BYTES = 64 * 1024
 _LONGEST_STRING = 1024

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kerncast.ptx.module import TYPE_BITS
+from kerncast.ptx import TYPE_BITS
 
 # Floating-point formats that neither NumPy nor every CPU computes in.
 

@@ -15,8 +15,8 @@ import numpy.typing as npt
 from kerncast.compile import DeviceVariable, Parameter
 from kerncast.errors import LaunchError
 from kerncast.execute.setup.arguments import BoundArgument, check_number, fill_buffer, pack_number
-from kerncast.launch.launch import ELEMENT_BYTES, Argument, Buffer, Launch, Reference, Struct
-from kerncast.ptx.module import Variable, source_name
+from kerncast.launch import ELEMENT_BYTES, Argument, Buffer, Launch, Reference, Struct
+from kerncast.ptx import Variable, source_name
 
 Bytes = npt.NDArray[np.uint8]
 

@@ -5,9 +5,23 @@ from dataclasses import dataclass
 
 from kerncast.errors import UnsupportedError
 from kerncast.execute.setup.arena import CODE_WINDOW, PARAMETER_WINDOW
-from kerncast.ptx import ControlFlowGraph, Function, Module, build_cfg, inline_calls, taken_functions
-from kerncast.ptx.dependence import sources_of
-from kerncast.ptx.module import TYPE_BITS, Address, Negated, Operand, Register, Variable, Vector, symbols_of
+from kerncast.ptx import (
+    TYPE_BITS,
+    Address,
+    ControlFlowGraph,
+    Function,
+    Module,
+    Negated,
+    Operand,
+    Register,
+    Variable,
+    Vector,
+    build_cfg,
+    inline_calls,
+    sources_of,
+    symbols_of,
+    taken_functions,
+)
 
 _CODE_BYTES = 16
 """between the addresses of two functions"""

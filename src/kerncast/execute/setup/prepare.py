@@ -22,9 +22,8 @@ from kerncast.execute.setup.global_values import GlobalValue, copied_data, match
 from kerncast.execute.setup.layout import Program, link
 from kerncast.execute.setup.state import Setting
 from kerncast.execute.setup.supported import check_operands, check_supported
-from kerncast.launch.launch import Buffer, Launch
-from kerncast.ptx import parse_ptx
-from kerncast.ptx.module import Variable, source_name
+from kerncast.launch import Buffer, Launch
+from kerncast.ptx import Variable, parse_ptx, source_name
 
 
 def prepare(kernel: CompiledKernel, launch: Launch, budget: Budget) -> Setting:

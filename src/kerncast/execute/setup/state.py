@@ -8,9 +8,9 @@ from kerncast.execute.sampling.budget import Budget
 from kerncast.execute.setup.arena import Arena, Touched
 from kerncast.execute.setup.arguments import BoundArgument
 from kerncast.execute.setup.layout import Program
-from kerncast.launch.launch import Launch
-from kerncast.ptx.module import Instruction
-from kerncast.traces.trace import BlockCounts
+from kerncast.launch import Launch
+from kerncast.ptx import Instruction
+from kerncast.traces import BlockCounts
 
 # What a reader of the counts should know: remarks that both engines make.
 

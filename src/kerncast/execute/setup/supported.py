@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from kerncast.errors import UnsupportedError
 from kerncast.execute.setup.specials import SPECIALS
-from kerncast.ptx.module import (
+from kerncast.ptx import (
     TYPE_BITS,
     Address,
     Function,

@@ -11,9 +11,8 @@ from typing import Any, ClassVar
 
 import kerncast
 from kerncast.errors import InputError, LaunchError, MissingEvidenceError, UnsupportedError
-from kerncast.gpu.architecture import WARP_SIZE
-from kerncast.gpu.gpu import GPU
-from kerncast.launch.launch import MAX_THREADS_PER_BLOCK, Launch
+from kerncast.gpu import GPU, WARP_SIZE
+from kerncast.launch import MAX_THREADS_PER_BLOCK, Launch
 from kerncast.models.base import Case, Estimate, Model
 from kerncast.prediction import Term, Timing
 from kerncast.units import GIGA, MEGA

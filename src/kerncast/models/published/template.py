@@ -2,10 +2,10 @@
 
 from typing import ClassVar
 
-from kerncast.gpu.gpu import GPU, launch_overhead_s
+from kerncast.gpu import GPU, launch_overhead_s
 from kerncast.models.base import Case, Estimate, Model, needed
 from kerncast.prediction import Term, Timing
-from kerncast.profiles.kernel_profile import Count, KernelProfile
+from kerncast.profiles import Count, KernelProfile
 
 
 class Template(Model):

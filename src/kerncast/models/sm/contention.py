@@ -15,10 +15,9 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from kerncast.gpu.gpu import GPU
-from kerncast.profiles.kernel_profile import SECTOR_BYTES
-from kerncast.traces.footprint import FootprintCurve
-from kerncast.traces.recording import LINE_BITS, MASK_SHIFT, OPERATION_MASK, OPERATION_SHIFT, Operation, SMTrace
+from kerncast.gpu import GPU
+from kerncast.profiles import SECTOR_BYTES
+from kerncast.traces import LINE_BITS, MASK_SHIFT, OPERATION_MASK, OPERATION_SHIFT, FootprintCurve, Operation, SMTrace
 
 # How much longer DRAM takes where each row that it opens gives or takes few bytes.
 #

@@ -8,22 +8,23 @@ import numpy.typing as npt
 
 from kerncast.errors import BudgetExceededError, KernelFault, UnsupportedError
 from kerncast.execute.sampling.executed import Executed
-from kerncast.gpu.gpu import GPU
+from kerncast.gpu import GPU
 from kerncast.models.base import lost_from_l2
 from kerncast.models.sm.composition import SMLoad
 from kerncast.models.sm.contention import HotLine, hot_line, row_slowdown
 from kerncast.models.sm.multiprocessor import MemoryShares, atomic_lines
 from kerncast.models.sm.results import Simulated
-from kerncast.occupancy.cache_geometry import CacheGeometry, l1_operations
-from kerncast.profiles.kernel_profile import SECTOR_BYTES
-from kerncast.traces.footprint import FootprintCurve, Kind
-from kerncast.traces.recording import (
+from kerncast.occupancy import CacheGeometry, l1_operations
+from kerncast.profiles import SECTOR_BYTES
+from kerncast.traces import (
     LINE_BITS,
     LINE_BYTES,
     MASK_SHIFT,
     MOST_EVENTS,
     OPERATION_MASK,
     OPERATION_SHIFT,
+    FootprintCurve,
+    Kind,
     Operation,
     SMTrace,
 )

@@ -8,7 +8,7 @@ import numpy as np
 
 from kerncast.errors import BudgetExceededError, KernelFault, LaunchError, MissingEvidenceError, UnsupportedError
 from kerncast.execute.sampling.executed import Executed
-from kerncast.gpu.gpu import GPU
+from kerncast.gpu import GPU
 from kerncast.models.base import Case, Estimate, Model, launch_s
 from kerncast.models.sm.composition import SMLoad, load_of
 from kerncast.models.sm.grid_memory import GridOnGPU, grid_memory
@@ -16,11 +16,10 @@ from kerncast.models.sm.micro_ops import Pipe, Program
 from kerncast.models.sm.multiprocessor import SM, known, need_pipes, sm_of
 from kerncast.models.sm.results import Simulated
 from kerncast.models.sm.whole_grid import SimulatedBlocks, busy_blocks, busy_share, cycles_of_grid
-from kerncast.occupancy.cache_geometry import cache_geometry
-from kerncast.occupancy.occupancy import block_request_of, occupancy
+from kerncast.occupancy import block_request_of, cache_geometry, occupancy
 from kerncast.prediction import Term, Timing
-from kerncast.profiles.kernel_profile import SECTOR_BYTES, KernelProfile
-from kerncast.traces.recording import MOST_EVENTS, SMTrace, entered_blocks
+from kerncast.profiles import SECTOR_BYTES, KernelProfile
+from kerncast.traces import MOST_EVENTS, SMTrace, entered_blocks
 
 #: Whole waves of an SM's blocks that are simulated, where that many are affordable.
 _WAVES = 2

@@ -6,12 +6,12 @@ import numpy as np
 
 from kerncast.errors import Refusal
 from kerncast.execute.sampling.executed import Executed
-from kerncast.gpu.gpu import GPU, launch_overhead_s
+from kerncast.gpu import GPU, launch_overhead_s
 from kerncast.models.sm.results import Floats, Stall
 from kerncast.models.sm.simulation import SimulatedLaunch, simulated_launch
 from kerncast.prediction import Timing
-from kerncast.profiles.kernel_profile import KernelProfile, LineStates, ResourceTime, StateCycles, WarpStates
-from kerncast.ptx.module import Location
+from kerncast.profiles import KernelProfile, LineStates, ResourceTime, StateCycles, WarpStates
+from kerncast.ptx import Location
 
 
 def with_warp_states(profile: KernelProfile, executed: Executed, gpu: GPU) -> KernelProfile:

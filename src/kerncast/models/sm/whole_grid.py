@@ -7,12 +7,12 @@ import numpy as np
 import numpy.typing as npt
 
 from kerncast.execute.sampling.executed import Executed
-from kerncast.gpu.architecture import WARP_SIZE
+from kerncast.gpu import WARP_SIZE
 from kerncast.models.sm.composition import SMLoad, cycles_of, slope
 from kerncast.models.sm.micro_ops import Program
 from kerncast.models.sm.multiprocessor import SM
 from kerncast.models.sm.results import Simulated
-from kerncast.traces.recording import MOST_EVENTS, SMTrace, instructions_of_warps
+from kerncast.traces import MOST_EVENTS, SMTrace, instructions_of_warps
 
 # Blocks that differ: what a grid takes over one whose blocks all do the mean of their work.
 #

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from kerncast.errors import MissingEvidenceError, Refusal
-from kerncast.gpu.gpu import GPU
+from kerncast.gpu import GPU
 from kerncast.models.base import Case, Estimate, Model, Question
 from kerncast.models.transfer.checks import Roofs, transfer_caveats
 from kerncast.models.transfer.measured_run import (
@@ -20,9 +20,9 @@ from kerncast.models.transfer.measured_run import (
     taken_as_none,
     timing_caveats,
 )
-from kerncast.occupancy.occupancy import BlockRequest, block_request_of, occupancy, why_not
+from kerncast.occupancy import BlockRequest, block_request_of, occupancy, why_not
 from kerncast.prediction import Figure, Prediction, Term, Timing, Transfer
-from kerncast.profiles.kernel_profile import Count, KernelProfile, Origin
+from kerncast.profiles import Count, KernelProfile, Origin
 from kerncast.units import GIGA
 
 #: Efficiencies above it are told; a measured maximum is sometimes exceeded by so much.

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from kerncast.errors import MissingEvidenceError
-from kerncast.gpu.architecture import WARP_SIZE
+from kerncast.gpu import WARP_SIZE
 from kerncast.models.base import Case, Estimate, Model, Question
 from kerncast.models.calibration import coverage_text
 from kerncast.models.transfer.checks import transfer_caveats
@@ -22,7 +22,7 @@ from kerncast.models.transfer.measured_run import (
 )
 from kerncast.models.transfer.special_functions import float_mixes_on_both
 from kerncast.prediction import Figure, Prediction, Term, Timing, Transfer
-from kerncast.profiles.kernel_profile import FloatMix, KernelProfile, KernelRoofline, LevelCeiling
+from kerncast.profiles import FloatMix, KernelProfile, KernelRoofline, LevelCeiling
 from kerncast.remembered import remembered
 
 # Equations 1 to 8 and 10 of Van Lanker et al., Euro-Par 2024, one function each; rates per second, sizes in bytes.

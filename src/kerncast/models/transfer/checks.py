@@ -6,10 +6,10 @@ Source: the cross-GPU report, section 5.5 (when its Algorithm 1 breaks). What ca
 import math
 from dataclasses import dataclass
 
-from kerncast.gpu.gpu import GPU, launch_overhead_s
+from kerncast.gpu import GPU, launch_overhead_s
 from kerncast.models.base import Case
-from kerncast.occupancy.occupancy import block_request_of, occupancy
-from kerncast.profiles.kernel_profile import KernelProfile, SourceRun, Traffic
+from kerncast.occupancy import block_request_of, occupancy
+from kerncast.profiles import KernelProfile, SourceRun, Traffic
 from kerncast.units import format_bytes, format_seconds
 
 #: Above these shares an assumption is taken not to hold; round figures, not fitted.

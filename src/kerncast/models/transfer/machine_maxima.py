@@ -13,7 +13,7 @@ from pathlib import Path
 
 import kerncast
 from kerncast.errors import InputError, MissingEvidenceError
-from kerncast.gpu.gpu import GPU
+from kerncast.gpu import GPU
 from kerncast.remembered import remembered
 from kerncast.units import GIGA
 

@@ -4,11 +4,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from kerncast.errors import MissingEvidenceError
-from kerncast.gpu.gpu import GPU
+from kerncast.gpu import GPU
 from kerncast.models.base import Case
 from kerncast.prediction import Timing
-from kerncast.profiles.count import SECTOR_BYTES, Count, Origin
-from kerncast.profiles.kernel_profile import FloatMix, KernelProfile, MemoryLevels, SourceRun
+from kerncast.profiles import SECTOR_BYTES, Count, FloatMix, KernelProfile, MemoryLevels, Origin, SourceRun
 from kerncast.units import MEGA
 
 # The measured run that the published cross-GPU models start from, and what they say of its timing.

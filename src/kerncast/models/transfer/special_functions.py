@@ -13,8 +13,8 @@ from kerncast.errors import MissingEvidenceError
 from kerncast.execute.counting.sums import classify
 from kerncast.models.base import Case
 from kerncast.models.transfer.measured_run import float_mixes_of, present
-from kerncast.profiles.kernel_profile import FloatMix, KernelProfile, MachineMix
-from kerncast.traces.trace import Trace
+from kerncast.profiles import FloatMix, KernelProfile, MachineMix
+from kerncast.traces import Trace
 
 #: Operations of one machine instruction per active thread, by precision. FP16 is left out: its instructions also
 #: load constants.
@@ -112,7 +112,7 @@ def estimated_flops(trace: Trace, source: int, target: int, *, of_target: bool) 
     Blocks with special functions are those of the architecture asked for, all others those of the source:
     executions and active threads are the same on both.
     """
-    from kerncast.machine.estimated import estimated_steps  # noqa: PLC0415  only transfers need it
+    from kerncast.machine import estimated_steps  # noqa: PLC0415  only transfers need it
 
     special = special_blocks(trace)
     threads = trace.counts.block_threads.sum(axis=0).tolist()

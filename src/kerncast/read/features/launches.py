@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kerncast.errors import InputError
-from kerncast.gpu.names import normalise
+from kerncast.gpu import normalise
 from kerncast.read.bounded_text import MOST_BYTES
 from kerncast.read.features.columns import Roles, roles_of
 from kerncast.units import GIB

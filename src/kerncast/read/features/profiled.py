@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from kerncast.errors import InputError
-from kerncast.launch.launch import Extent
+from kerncast.launch import Extent
 from kerncast.read.bounded_text import read_text, starts_with
 from kerncast.read.features.launches import MOST_CELLS, Column, Columns, csv_columns, too_large
 from kerncast.read.ncu.pages import read_ncu_csv

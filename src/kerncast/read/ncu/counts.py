@@ -3,9 +3,8 @@
 from collections.abc import Iterable, Iterator
 
 from kerncast.errors import InputError
-from kerncast.gpu.gpu import GPU, WARP_SIZE
-from kerncast.profiles.count import SECTOR_BYTES, Count, Origin
-from kerncast.profiles.kernel_profile import FloatMix, MemoryLevels, Traffic
+from kerncast.gpu import GPU, WARP_SIZE
+from kerncast.profiles import SECTOR_BYTES, Count, FloatMix, MemoryLevels, Origin, Traffic
 from kerncast.read.bounded_text import LEAST_SECONDS, MOST_SECONDS
 from kerncast.read.ncu.rows import NcuRow, expected_units
 from kerncast.units import KILO, NANOSECOND, PERCENT

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import cache, lru_cache
 
 from kerncast.errors import InputError
-from kerncast.gpu.files import DATA
+from kerncast.gpu import DATA
 from kerncast.read.ncu.rows import (
     MOST_LINE_CHARS,
     MOST_VALUES,

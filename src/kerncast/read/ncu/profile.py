@@ -6,16 +6,16 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from kerncast.errors import GPUError, InputError
-from kerncast.gpu.gpu import GPU, list_gpus, load_gpu
-from kerncast.gpu.names import find_id, normalise
-from kerncast.launch.launch import Extent, check_geometry
+from kerncast.gpu import GPU, find_id, list_gpus, load_gpu, normalise
+from kerncast.launch import Extent, check_geometry
 from kerncast.prediction import Timing
-from kerncast.profiles.count import Count, Origin
-from kerncast.profiles.kernel_profile import (
+from kerncast.profiles import (
+    Count,
     FloatMix,
     KernelProfile,
     MachineMix,
     MemoryLevels,
+    Origin,
     Resources,
     SourceRun,
     Traffic,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from kerncast.errors import InputError
-from kerncast.launch.launch import Extent
+from kerncast.launch import Extent
 from kerncast.units import GIB, GIGA, KIB, KILO, MEGA, MIB, TERA
 
 # NOUN NcuRow: one launch as Nsight Compute saw it, from whichever file, with its metrics in base units.

@@ -3,10 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from kerncast.gpu.doubts import BEYOND, Doubt
-from kerncast.gpu.files import Fact
-from kerncast.gpu.gpu import GPU
-from kerncast.gpu.incomplete import IncompleteGPU
+from kerncast.gpu import BEYOND, GPU, Doubt, Fact, IncompleteGPU
 from kerncast.report.tables import Table
 from kerncast.units import GIGA, MEGA, TERA
 
@@ -17,8 +14,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from kerncast.gpu.architecture import Architecture
-from kerncast.gpu.files import Rule, Value, rules
+from kerncast.gpu import Architecture, Rule, Value, rules
 from kerncast.models.missing_facts import needed_facts
 
 # Tables of GPUs: the whole catalogue, and every fact of one with its sources.

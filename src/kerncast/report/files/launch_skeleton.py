@@ -9,7 +9,7 @@ from typing import Any
 
 from kerncast.compile.nouns import CompileRequest, KernelSignature
 from kerncast.hostcode.nouns import UNDECIDED, HostLaunch, HostProgram, HostResult, HostValue
-from kerncast.launch.launch import DEFAULT_STANDARD
+from kerncast.launch import DEFAULT_STANDARD
 from kerncast.report.as_json import SCHEMA_VERSION
 from kerncast.report.tables import Table
 

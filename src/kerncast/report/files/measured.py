@@ -5,7 +5,7 @@ from typing import Any
 
 from kerncast.bench.plan import Subject
 from kerncast.bench.stages import Stage
-from kerncast.measurements.measurement import Configuration, Measurement, Method, Outcome, Summary, summarise
+from kerncast.measurements import Configuration, Measurement, Method, Outcome, Summary, summarise
 from kerncast.report.as_json import SCHEMA_VERSION
 from kerncast.report.tables import Table
 from kerncast.units import PERCENT, format_count, format_seconds

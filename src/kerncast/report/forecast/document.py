@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from kerncast.errors import Refusal
-from kerncast.forecast.forecast import Forecast
-from kerncast.gpu.gpu import GPU
+from kerncast.forecast import Forecast
+from kerncast.gpu import GPU
 from kerncast.models import Case
 from kerncast.models.roofline import Roofline
-from kerncast.occupancy.occupancy import block_request_of, occupancy
+from kerncast.occupancy import block_request_of, occupancy
 from kerncast.prediction import Figure, Prediction
-from kerncast.profiles.kernel_profile import KernelProfile
+from kerncast.profiles import KernelProfile
 from kerncast.report.tables import Table
 from kerncast.report.words import (
     conclude,

@@ -11,7 +11,7 @@ from kerncast.units import format_seconds
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-from kerncast.forecast.forecast import Forecast
+from kerncast.forecast import Forecast
 from kerncast.report.pictures.picture_files import svg_text
 from kerncast.report.pictures.projection import draw_projection
 from kerncast.report.pictures.roofline import draw_rooflines, rooflines_of_cases

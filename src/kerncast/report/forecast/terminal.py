@@ -7,7 +7,7 @@ from itertools import groupby, islice
 from rich.console import Console
 from rich.markup import escape
 
-from kerncast.forecast.forecast import Forecast
+from kerncast.forecast import Forecast
 from kerncast.prediction import Prediction
 from kerncast.report.as_json import totals
 from kerncast.report.forecast.document import estimate_table, notes_of, transfer_tables

@@ -5,18 +5,18 @@ import io
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from kerncast.occupancy.advice import (
+from kerncast.occupancy import (
     BlockSize,
     Carveout,
     Change,
     Curve,
+    Limiter,
     OccupancyCase,
     OneMore,
     Parameter,
     ResourceUse,
     Step,
 )
-from kerncast.occupancy.occupancy import Limiter
 from kerncast.report.tables import Table
 from kerncast.units import KIB, PERCENT
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from kerncast.errors import Refusal
 from kerncast.models import Case
-from kerncast.profiles.kernel_profile import KernelRoofline, LevelCeiling
+from kerncast.profiles import KernelRoofline, LevelCeiling
 from kerncast.report.pictures.picture_files import drawing, shown_name
 from kerncast.units import format_count
 

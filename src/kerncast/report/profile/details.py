@@ -7,8 +7,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table as RichTable
 
-from kerncast.gpu.gpu import GPU
-from kerncast.profiles.kernel_profile import KernelProfile
+from kerncast.gpu import GPU
+from kerncast.profiles import KernelProfile
 from kerncast.report.profile.sections import extent_text, sections_of, waiting_lines
 from kerncast.report.profile.source import AnnotatedText, SourceText, annotated_lines, hot_lines
 from kerncast.report.tables import Fact, Section, print_notes, print_table

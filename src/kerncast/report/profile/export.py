@@ -9,20 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from kerncast.errors import InputError
-from kerncast.launch.launch import Extent
-from kerncast.metrics.features import FEATURES, Cell, feature_row
-from kerncast.metrics.metrics import Metric, metrics_of
-from kerncast.metrics.vocabulary import place_of, word
+from kerncast.launch import Extent
+from kerncast.metrics import FEATURES, Cell, Metric, feature_row, metrics_of, place_of, word
 from kerncast.prediction import Refused
-from kerncast.profiles.kernel_profile import (
-    AccessCount,
-    BasicBlockCount,
-    Count,
-    KernelProfile,
-    LineCount,
-    StateCycles,
-    WarpStates,
-)
+from kerncast.profiles import AccessCount, BasicBlockCount, Count, KernelProfile, LineCount, StateCycles, WarpStates
 from kerncast.report.as_json import SCHEMA_VERSION
 from kerncast.report.profile.details import ProfiledLaunch
 

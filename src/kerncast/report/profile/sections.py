@@ -4,25 +4,30 @@ import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from kerncast.gpu.gpu import GPU
-from kerncast.launch.launch import Extent
-from kerncast.metrics.execution import (
+from kerncast.gpu import GPU
+from kerncast.launch import Extent
+from kerncast.metrics import (
+    Metric,
+    accesses,
     active_warps,
     barriers_per_warp,
     dependency_distance,
     dram_bracket,
+    dram_bytes,
     flops,
     flops_per_byte,
     issue_width,
+    l2_totals,
+    metrics_of,
     occupancy_of,
     parallelism,
+    ratio,
     warps_per_block,
+    wave_bytes,
     waves,
+    word,
 )
-from kerncast.metrics.memory import accesses, dram_bytes, l2_totals, wave_bytes
-from kerncast.metrics.metrics import Metric, metrics_of
-from kerncast.metrics.vocabulary import ratio, word
-from kerncast.profiles.kernel_profile import (
+from kerncast.profiles import (
     SECTOR_BYTES,
     AccessCount,
     CacheTraffic,

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
-from kerncast.launch.launch import Launch
-from kerncast.metrics.vocabulary import ratio, total
-from kerncast.profiles.kernel_profile import Count, KernelProfile, LineCount
+from kerncast.launch import Launch
+from kerncast.metrics import ratio, total
+from kerncast.profiles import Count, KernelProfile, LineCount
 from kerncast.report.profile.sections import NOTHING, describe_ratio, describe_share
 from kerncast.units import format_count
 

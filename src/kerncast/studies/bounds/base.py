@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kerncast.errors import InputError
-from kerncast.measurements.partition_times import PartitionTimes
+from kerncast.measurements import PartitionTimes
 
 # A time for each of some numbers of TPCs, and what lies between.
 

@@ -6,8 +6,7 @@ from enum import Enum
 import numpy as np
 
 from kerncast.errors import InputError
-from kerncast.measurements.feature_table import FeatureTable
-from kerncast.measurements.partition_times import PartitionTimes
+from kerncast.measurements import FeatureTable, PartitionTimes
 from kerncast.studies.bounds.base import Blocks, Curve, Regressors
 
 FORMS = ("inverse", "affine", "staircase")

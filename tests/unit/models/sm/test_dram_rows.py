@@ -9,9 +9,9 @@ from kerncast.execute import WholeGrid
 from kerncast.execute.recording.neighbours import footprint_curve
 from kerncast.execute.sampling.run import run_launch
 from kerncast.execute.setup.arena import opened_rows
-from kerncast.gpu.gpu import load_gpu
+from kerncast.gpu import load_gpu
 from kerncast.models.sm.contention import RowSlowdown, row_slowdown
-from kerncast.traces.footprint import FootprintCurve
+from kerncast.traces import FootprintCurve
 from tests.helpers.execute_helpers import compiled, launch
 
 SECTORS_PER_PIECE, PIECES_PER_REGION, ROWS = 8, 128, 16

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from kerncast.forecast.forecast import Options, forecast_all
-from kerncast.gpu.gpu import load_gpu
+from kerncast.forecast import Options, forecast_all
+from kerncast.gpu import load_gpu
 from kerncast.models.sm.grid_memory import local_share
-from kerncast.occupancy.cache_geometry import cache_geometry
+from kerncast.occupancy import cache_geometry
 from kerncast.prediction import Prediction, Timing
-from kerncast.traces.recording import Operation
+from kerncast.traces import Operation
 from tests.helpers.sm_programs import WHOLE_LINE, Step, trace_of
 
 KERNEL = """

@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from kerncast.forecast.forecast import Options, forecast_all
-from kerncast.gpu.gpu import load_gpu
-from kerncast.launch.launch import Argument, Buffer, Fill, Launch
+from kerncast.forecast import Options, forecast_all
+from kerncast.gpu import load_gpu
+from kerncast.launch import Argument, Buffer, Fill, Launch
 from kerncast.models.sm.contention import HotLine, hot_line
 from kerncast.models.sm.micro_ops import Memory, Pipe
 from kerncast.models.sm.simulate import simulate
 from kerncast.prediction import Timing
-from kerncast.traces.recording import Operation, SMTrace
+from kerncast.traces import Operation, SMTrace
 from tests.helpers.sm_programs import WHOLE_LINE, Op, Step, program_of, sm_of, trace_of
 
 SLICES = 16

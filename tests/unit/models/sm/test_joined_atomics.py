@@ -10,8 +10,8 @@ import pytest
 from kerncast.compile import CompiledKernel, compile_source
 from kerncast.execute.setup.layout import Program as PTXProgram
 from kerncast.execute.setup.prepare import linked_program
-from kerncast.gpu.architecture import load_architecture
-from kerncast.machine.listing import disassemble, disassembler
+from kerncast.gpu import load_architecture
+from kerncast.machine import disassemble, disassembler
 from kerncast.models.sm.lower import lower
 from kerncast.models.sm.lower.joined_atomics import joined_atomics
 from kerncast.models.sm.micro_ops import Memory, Pipe, Program

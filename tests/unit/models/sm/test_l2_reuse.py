@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kerncast.gpu.gpu import load_gpu
+from kerncast.gpu import load_gpu
 from kerncast.models.sm.grid_memory import times_read
-from kerncast.occupancy.cache_geometry import CacheGeometry, cache_geometry
-from kerncast.traces.recording import Operation, SMTrace
+from kerncast.occupancy import CacheGeometry, cache_geometry
+from kerncast.traces import Operation, SMTrace
 from tests.helpers.sm_programs import WHOLE_LINE, Step, trace_of
 
 Events = list[tuple[Operation, int, int]]

@@ -15,17 +15,13 @@ from kerncast.compile import compile_source
 from kerncast.execute import WholeGrid, execute
 from kerncast.execute.setup.layout import Program as PTXProgram
 from kerncast.execute.setup.prepare import linked_program
-from kerncast.gpu.architecture import load_architecture
-from kerncast.gpu.files import DATA
-from kerncast.launch.launch import load_launches
-from kerncast.machine.estimated import estimated_steps
-from kerncast.machine.forms import forms_of
-from kerncast.machine.instruction_set import kind_of
-from kerncast.machine.lowering_table import ENTRY, lowered
+from kerncast.gpu import DATA, load_architecture
+from kerncast.launch import load_launches
+from kerncast.machine import ENTRY, estimated_steps, forms_of, kind_of, lowered
 from kerncast.models.sm.lower import lower
 from kerncast.models.sm.micro_ops import FULL_WEIGHT, Memory, Pipe, Program
-from kerncast.ptx.module import Address, Instruction
-from kerncast.traces.trace import Trace
+from kerncast.ptx import Address, Instruction
+from kerncast.traces import Trace
 from tests.helpers.execute_helpers import PTX_HEAD
 
 SHARED = ".shared .align 4 .b8 held[1024];"

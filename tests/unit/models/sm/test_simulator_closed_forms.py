@@ -11,7 +11,7 @@ from kerncast.errors import LaunchError
 from kerncast.models.sm.micro_ops import Memory, Pipe
 from kerncast.models.sm.results import Simulated, Stall
 from kerncast.models.sm.simulate import is_prepared, prepare, simulate, simulator
-from kerncast.traces.recording import Operation
+from kerncast.traces import Operation
 from tests.helpers.sm_programs import WHOLE_LINE, Op, Step, program_of, sm_of, trace_of
 
 SECTOR, LINE = 32, 128

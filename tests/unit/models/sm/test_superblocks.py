@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from kerncast.compile import compile_source
 from kerncast.execute.setup.prepare import linked_program
-from kerncast.gpu.architecture import load_architecture
+from kerncast.gpu import load_architecture
 from kerncast.models.sm.lower import lower, lowering
 from kerncast.models.sm.lower.lowering import Member, superblocks
 from kerncast.models.sm.micro_ops import FULL_WEIGHT, Memory, Pipe, Program
 from kerncast.models.sm.simulate import simulate
-from kerncast.traces.recording import Operation
+from kerncast.traces import Operation
 from tests.helpers.sm_cases import random_access, random_op
 from tests.helpers.sm_programs import WHOLE_LINE, Op, Step, program_of, sm_of, trace_of
 from tests.unit.models.sm.test_lowering import linked, lowered_ptx, registers, values_read

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kerncast.execute.sampling.sample import Sampler
-from kerncast.forecast.forecast import Options, forecast_all
-from kerncast.gpu.gpu import load_gpu
+from kerncast.forecast import Options, forecast_all
+from kerncast.gpu import load_gpu
 from kerncast.models.sm.whole_grid import Slots
 from kerncast.prediction import Timing
 

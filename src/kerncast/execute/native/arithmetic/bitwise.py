@@ -2,7 +2,7 @@
 
 from kerncast.execute.native.ir import Emitter, Unit, Value, bits, element, integer
 from kerncast.execute.native.lowering import I32, I64, Operation, lowers
-from kerncast.ptx.module import Immediate
+from kerncast.ptx import Immediate
 
 
 @lowers("and", "or", "xor")

@@ -3,7 +3,7 @@
 from kerncast.execute.native.arithmetic import floats, halves
 from kerncast.execute.native.ir import Value, integer, real, vector
 from kerncast.execute.native.lowering import F32, F64, HALVES, I16, I32, Operation, lowers
-from kerncast.ptx.module import TYPE_BITS
+from kerncast.ptx import TYPE_BITS
 
 # Comparison and selection. Source: NVIDIA, Parallel Thread Execution ISA 8.8, sections 9.7.6 and 9.7.7.
 

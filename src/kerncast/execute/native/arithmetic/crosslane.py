@@ -9,7 +9,7 @@ from kerncast.execute.native.frames import WARP, WORKER, field, get
 from kerncast.execute.native.ir import Emitter, Unit, Value, bits, element, integer
 from kerncast.execute.native.lowering import I32, I64, Operation
 from kerncast.execute.setup.arena import GLOBAL_BASE, LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW, WINDOW_BYTES
-from kerncast.ptx.module import Vector
+from kerncast.ptx import Vector
 
 # Moves between registers, and addresses between state spaces.
 

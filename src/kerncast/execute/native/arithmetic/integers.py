@@ -6,8 +6,7 @@ from dataclasses import dataclass, replace
 from kerncast.execute.native.arithmetic import floats, halves
 from kerncast.execute.native.ir import Emitter, Value, bits, element, integer, vector
 from kerncast.execute.native.lowering import F32, FLOATS, HALVES, I32, Operation, lowers
-from kerncast.ptx.dependence import CARRY
-from kerncast.ptx.module import TYPE_BITS
+from kerncast.ptx import CARRY, TYPE_BITS
 
 # Instructions on words that hold several values: two singles, two short integers or four bytes.
 #

@@ -12,7 +12,7 @@ from kerncast.execute.native.frames import BLOCK, FAULTS, SPACES, WARP, WORKER, 
 from kerncast.execute.native.ir import Emitter, Unit, Value, each_lane, integer
 from kerncast.execute.native.lowering import I64
 from kerncast.execute.setup.arena import GLOBAL_BASE
-from kerncast.traces.recording import Operation
+from kerncast.traces import Operation
 
 POINTERS = (Value("%worker", "ptr"), Value("%warp", "ptr"))
 SITE = Value("%site", "i32")

@@ -16,14 +16,7 @@ from kerncast.execute.native.frames import WORKER, field, get
 from kerncast.execute.native.ir import LANES, Emitter, Unit, Value, each_lane, integer, vector
 from kerncast.execute.native.lowering import I32, I64
 from kerncast.execute.native.memory.access import POINTERS, SITE, Access
-from kerncast.traces.recording import (
-    CONTENT_SHIFT,
-    INSTRUCTION_SHIFT,
-    LAST_SHIFT,
-    MOST_INSTRUCTIONS,
-    OPERATION_SHIFT,
-    Operation,
-)
+from kerncast.traces import CONTENT_SHIFT, INSTRUCTION_SHIFT, LAST_SHIFT, MOST_INSTRUCTIONS, OPERATION_SHIFT, Operation
 
 # Writes events into a worker's log (see ``kerncast.traces.recording``).
 #

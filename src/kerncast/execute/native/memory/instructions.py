@@ -4,7 +4,7 @@ from kerncast.execute.native.frames import WORKER, field, get
 from kerncast.execute.native.ir import LANES, Value, element, integer, vector
 from kerncast.execute.native.lowering import I64, Operation
 from kerncast.execute.native.memory import transfer
-from kerncast.ptx.module import TYPE_BITS, Address, Operand, Symbol, Vector
+from kerncast.ptx import TYPE_BITS, Address, Operand, Symbol, Vector
 from kerncast.traces import recording
 
 

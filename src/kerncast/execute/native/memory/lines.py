@@ -8,8 +8,8 @@ from kerncast.execute.native.ir import LANES, Emitter, Unit, Value, integer
 from kerncast.execute.native.lowering import I32, I64
 from kerncast.execute.native.memory.access import POINTERS, SITE, Access
 from kerncast.execute.native.memory.banks import passes_in_detail, record, tag
-from kerncast.profiles.kernel_profile import SECTOR_BYTES
-from kerncast.traces.recording import LAST_SHIFT, LINE_BYTES, MASK_SHIFT, PASSES_SHIFT
+from kerncast.profiles import SECTOR_BYTES
+from kerncast.traces import LAST_SHIFT, LINE_BYTES, MASK_SHIFT, PASSES_SHIFT
 
 SECTORS_PER_LINE = LINE_BYTES // SECTOR_BYTES
 _LINE_SHIFT, _SECTOR_SHIFT = LINE_BYTES.bit_length() - 1, SECTOR_BYTES.bit_length() - 1

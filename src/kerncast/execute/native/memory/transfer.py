@@ -33,8 +33,8 @@ from kerncast.execute.native.memory.banks import (
 )
 from kerncast.execute.native.memory.lines import count_local, count_run, count_scattered
 from kerncast.execute.setup.arena import LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW
-from kerncast.ptx.module import TYPE_BITS
-from kerncast.traces.recording import Operation
+from kerncast.ptx import TYPE_BITS
+from kerncast.traces import Operation
 
 # Loads and stores of a warp, through functions that are written once per state space and size.
 #

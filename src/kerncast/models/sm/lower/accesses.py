@@ -5,12 +5,22 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from kerncast.execute.counting.sums import operation_of
-from kerncast.machine.forms import merged_accesses
+from kerncast.machine import merged_accesses
 from kerncast.models.sm.micro_ops import MOST_DESTINATIONS, Memory
-from kerncast.ptx.cfg import BasicBlock, ControlFlowGraph
-from kerncast.ptx.dependence import results_of, sources_of
-from kerncast.ptx.module import TYPE_BITS, Address, Function, Instruction, Register, Symbol, Vector
-from kerncast.traces.recording import Operation
+from kerncast.ptx import (
+    TYPE_BITS,
+    Address,
+    BasicBlock,
+    ControlFlowGraph,
+    Function,
+    Instruction,
+    Register,
+    Symbol,
+    Vector,
+    results_of,
+    sources_of,
+)
+from kerncast.traces import Operation
 
 _WRITES = {"st", "atom", "red"}
 _ROOTS = {"ld", "ldu", *_WRITES}

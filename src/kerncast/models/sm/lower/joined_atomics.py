@@ -11,8 +11,18 @@ from functools import cache
 from pathlib import Path
 
 import kerncast
-from kerncast.ptx.dependence import results_of, sources_of
-from kerncast.ptx.module import Address, Function, Immediate, Instruction, Operand, Register, Special, Vector
+from kerncast.ptx import (
+    Address,
+    Function,
+    Immediate,
+    Instruction,
+    Operand,
+    Register,
+    Special,
+    Vector,
+    results_of,
+    sources_of,
+)
 
 _FILE = Path(kerncast.__path__[0]) / "data" / "instructions" / "joined_atomics.csv"
 _JOINED = {"add", "min", "max", "and", "or", "xor"}

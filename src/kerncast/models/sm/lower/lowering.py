@@ -11,9 +11,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from kerncast.gpu.architecture import Architecture
-from kerncast.machine.forms import forms_of, predicated_blocks
-from kerncast.machine.lowering_table import ENTRY, lowered
+from kerncast.gpu import Architecture
+from kerncast.machine import ENTRY, forms_of, lowered, predicated_blocks
 from kerncast.models.sm.lower.accesses import Accesses, Place
 from kerncast.models.sm.lower.joined_atomics import joined_atomics
 from kerncast.models.sm.lower.operation_costs import Average, Cost, Diffusion, Share, cost_of
@@ -29,9 +28,7 @@ from kerncast.models.sm.micro_ops import (
     Pipe,
     Program,
 )
-from kerncast.ptx.cfg import BasicBlock, ControlFlowGraph, reversed_graph
-from kerncast.ptx.dependence import results_of, sources_of
-from kerncast.ptx.module import Function, Instruction
+from kerncast.ptx import BasicBlock, ControlFlowGraph, Function, Instruction, results_of, reversed_graph, sources_of
 
 # Which basic blocks the compiler makes one straight line of machine code, in which it orders instructions freely.
 #

@@ -14,9 +14,9 @@ from functools import cache
 from pathlib import Path
 
 import kerncast
-from kerncast.machine.instruction_set import UNKNOWN, kind_of
+from kerncast.machine import UNKNOWN, kind_of
 from kerncast.models.sm.micro_ops import FULL_WEIGHT, Pipe
-from kerncast.ptx.module import TYPE_BITS, Instruction
+from kerncast.ptx import TYPE_BITS, Instruction
 
 # Where a machine opcode runs and what it costs there, from the tables in ``data/instructions``.
 

@@ -7,8 +7,7 @@ hands on what it reads; one that runs in a part of its executions does both.
 from collections.abc import Iterable, Mapping, Sequence
 
 from kerncast.models.sm.micro_ops import FULL_WEIGHT, MOST_DESTINATIONS, MOST_SOURCES
-from kerncast.ptx.dependence import results_of, sources_of
-from kerncast.ptx.module import Instruction
+from kerncast.ptx import Instruction, results_of, sources_of
 
 _MOST_PASSES = 4
 

@@ -42,7 +42,7 @@ from kerncast.models.sm.simulate.state import (
     bit,
     inlined,
 )
-from kerncast.traces.recording import INSTRUCTION_SHIFT, MOST_INSTRUCTIONS, OPERATION_MASK, OPERATION_SHIFT, Operation
+from kerncast.traces import INSTRUCTION_SHIFT, MOST_INSTRUCTIONS, OPERATION_MASK, OPERATION_SHIFT, Operation
 
 BASIC_BLOCK = int(Operation.BASIC_BLOCK)
 LOCAL_STORE = int(Operation.LOCAL_STORE)

@@ -7,7 +7,7 @@ Every queue is known by when it will have done what it has been given.
 
 import numpy as np
 
-from kerncast.gpu.architecture import WARP_SIZE
+from kerncast.gpu import WARP_SIZE
 from kerncast.models.sm.micro_ops import Memory
 from kerncast.models.sm.results import Stall
 from kerncast.models.sm.simulate.chains import (
@@ -94,7 +94,7 @@ from kerncast.models.sm.simulate.state import (
     inlined,
     upward,
 )
-from kerncast.traces.recording import LINE_BITS, MASK_SHIFT, PASSES_MASK, PASSES_SHIFT, Operation
+from kerncast.traces import LINE_BITS, MASK_SHIFT, PASSES_MASK, PASSES_SHIFT, Operation
 
 # One SM's share of L2 and DRAM, as queues that are known by when they will have done what they have been given.
 

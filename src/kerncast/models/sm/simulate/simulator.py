@@ -22,7 +22,7 @@ from kerncast.models.sm.micro_ops import FULL_WEIGHT, MOST_DESTINATIONS, MOST_SO
 from kerncast.models.sm.multiprocessor import SM
 from kerncast.models.sm.results import Simulated
 from kerncast.models.sm.simulate import state as layout
-from kerncast.traces.recording import SMTrace
+from kerncast.traces import SMTrace
 
 # Loads what numba has compiled without loading what numba does not need for it.
 

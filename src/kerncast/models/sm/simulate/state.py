@@ -23,7 +23,7 @@ from kerncast.models.sm.micro_ops import (
 )
 from kerncast.models.sm.multiprocessor import SM
 from kerncast.models.sm.results import Stall
-from kerncast.traces.recording import MOST_INSTRUCTIONS, SMTrace
+from kerncast.traces import MOST_INSTRUCTIONS, SMTrace
 
 Int32s = npt.NDArray[np.int32]
 Int64s = npt.NDArray[np.int64]
