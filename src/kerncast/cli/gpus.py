@@ -101,7 +101,7 @@ def _catalogued(name: str) -> "GPU | IncompleteGPU":
 
 
 def _found(name: str) -> "GPU | IncompleteGPU":
-    from kerncast.gpu import (
+    from kerncast.gpu import (  # noqa: PLC0415
         find_incomplete,
         load_incomplete,
         resolve_gpu,
@@ -166,7 +166,7 @@ def command(  # noqa: PLR0913  each parameter is one option
 
 def _list(*, json_: bool) -> int:
     from kerncast.cli.output import emit_json, stdout_console  # noqa: PLC0415
-    from kerncast.gpu import (
+    from kerncast.gpu import (  # noqa: PLC0415
         list_gpus,
         list_incomplete,
     )
@@ -188,7 +188,7 @@ def _list(*, json_: bool) -> int:
 
 def _show(name: str, *, json_: bool) -> int:
     from kerncast.cli.output import emit_json  # noqa: PLC0415
-    from kerncast.gpu import (
+    from kerncast.gpu import (  # noqa: PLC0415
         doubts,
         find_incomplete,
         load_incomplete,

@@ -163,7 +163,7 @@ def _targets(named: Sequence[str]) -> "tuple[list[OccupancyCase], list[str]]":
     """Return a case for each GPU or compute capability, with any block for now, and what was assumed."""
     from kerncast.forecast import resolve_gpus  # noqa: PLC0415
     from kerncast.gpu import load_architecture  # noqa: PLC0415
-    from kerncast.occupancy import (
+    from kerncast.occupancy import (  # noqa: PLC0415
         BlockRequest,
         OccupancyCase,
     )

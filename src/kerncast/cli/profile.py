@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from kerncast.gpu import GPU
     from kerncast.launch import Launch
     from kerncast.prediction import Refused
-    from kerncast.report.profile.details import ProfiledLaunch
+    from kerncast.profiles import ProfiledLaunch
 
 _REFUSED_STATUS = 3
 #: More is a slip of the keyboard.
@@ -156,7 +156,7 @@ def _profile_all(
 ) -> "tuple[list[ProfiledLaunch], list[Refused]]":
     from kerncast.forecast import profile  # noqa: PLC0415
     from kerncast.prediction import Refused  # noqa: PLC0415
-    from kerncast.report.profile.details import ProfiledLaunch  # noqa: PLC0415
+    from kerncast.profiles import ProfiledLaunch  # noqa: PLC0415
     from kerncast.report.profile.source import read_sources  # noqa: PLC0415
 
     found, refused = [], []

@@ -107,6 +107,7 @@ FOREIGN = (
 )
 
 #: Time beyond the limit for the child to start and to report.
+WORKER = "kerncast.compile.worker"
 GRACE_SECONDS = 2.0
 
 
@@ -230,8 +231,8 @@ def _is_doubtful(found: SourceSummary) -> bool:
     )
 
 
-def run_task(task: str, request: CompileRequest, **more: Any) -> dict[str, Any]:
-    """Have a child process do one task on the source of a request."""
+def run_task(task: str, request: CompileRequest, *, worker: str = WORKER, **more: Any) -> dict[str, Any]:
+    """Have a child process, the module ``worker``, do one task on the source of a request."""
     if not request.source.is_file():
         what = "is no file" if request.source.exists() else "no such file"
         raise CompileError(what, where=str(request.source), cure="Check the path.")
@@ -247,7 +248,7 @@ def run_task(task: str, request: CompileRequest, **more: Any) -> dict[str, Any]:
         "seconds": request.limits.seconds,
         **more,
     }
-    reply = _exchange(message, request)
+    reply = _exchange(worker, message, request)
     if "error" in reply:
         what, where, cure = reply["error"]
         raise CompileError(what, where=where, cure=cure)
@@ -281,9 +282,9 @@ def _compile(request: CompileRequest, targets: Sequence[Target]) -> dict[Target,
     return dict(zip(targets, kernels, strict=True))
 
 
-def _exchange(message: dict[str, Any], request: CompileRequest) -> dict[str, Any]:
+def _exchange(worker: str, message: dict[str, Any], request: CompileRequest) -> dict[str, Any]:
     try:
-        ended = ask("kerncast.compile.worker", message, grace_seconds=GRACE_SECONDS, foreign=FOREIGN, reads_stderr=True)
+        ended = ask(worker, message, grace_seconds=GRACE_SECONDS, foreign=FOREIGN, reads_stderr=True)
     except TimeoutError:
         raise _too_slow(request) from None
     if ended.reply is None:

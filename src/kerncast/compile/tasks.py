@@ -17,7 +17,6 @@ from kerncast.compile.nvrtc import load_part
 from kerncast.compile.selection import Choice
 from kerncast.compile.wheels import cure_for_missing
 from kerncast.errors import CompileError
-from kerncast.hostcode.task import host_launches
 
 # Hold what the source says of a kernel's parameters against what the compiler made of them.
 
@@ -296,6 +295,5 @@ def _read(source: str) -> bytes:
 TASKS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     "compile": compile_targets,
     "inspect": inspect,
-    "host": host_launches,
     "load": load_part,
 }

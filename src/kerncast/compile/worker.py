@@ -4,6 +4,7 @@ Run as ``python -m kerncast.compile.worker``. User sources are untrusted, and th
 end their process on a bad day; here they end only this one.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from kerncast.child_process import serve
@@ -12,15 +13,13 @@ from kerncast.errors import CompileError
 
 def main() -> None:
     """Answer the request on stdin."""
-    serve(answer, "kerncast.compile")
+    serve(lambda request: answer(request, _compile), "kerncast.compile")
 
 
-def answer(request: dict[str, Any]) -> dict[str, Any]:
-    """Return the reply to a request: a result, or the parts of an error."""
+def answer(request: dict[str, Any], do: Callable[[dict[str, Any]], dict[str, Any]]) -> dict[str, Any]:
+    """Return the reply to a request: the result of doing it, or the parts of an error."""
     try:
-        from kerncast.compile import tasks  # noqa: PLC0415  the limits hold before the compilers load
-
-        return {"result": tasks.TASKS[request["task"]](request)}
+        return {"result": do(request)}
     except CompileError as error:
         return {"error": [error.what, error.where, error.cure]}
     except ImportError as error:
@@ -31,6 +30,12 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
         return {"error": [f"{package} cannot be loaded ({error})", None, cure_for_broken(package)]}
     except MemoryError:
         return {"error": ["the compiler ran out of memory", request["source"], None]}
+
+
+def _compile(request: dict[str, Any]) -> dict[str, Any]:
+    from kerncast.compile import tasks  # noqa: PLC0415  the limits hold before the compilers load
+
+    return tasks.TASKS[request["task"]](request)
 
 
 if __name__ == "__main__":

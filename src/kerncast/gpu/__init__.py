@@ -2,7 +2,7 @@
 
 from kerncast.gpu.architecture import WARP_SIZE, Architecture, Cycles, load_architecture
 from kerncast.gpu.carveout import CarveoutWish, default_bytes, granted_bytes, parse_carveout, preferred_bytes
-from kerncast.gpu.doubts import BEYOND, Doubt, doubts
+from kerncast.gpu.confidence import BEYOND, Doubt, doubts
 from kerncast.gpu.files import DATA, Fact, Rule, Status, Value, rules
 from kerncast.gpu.gpu import GPU, Rate, launch_overhead_s, list_gpus, load_gpu, resolve_gpu
 from kerncast.gpu.incomplete import IncompleteGPU, list_incomplete, load_incomplete

@@ -1,4 +1,4 @@
-"""Options that host code looks for with getopt and getopt_long: what each call of them gives."""
+"""What host code makes of the command line: argc, argv, getopt and getopt_long."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -105,6 +105,9 @@ def _short(word: str, letters: str, waiting: list[str], missing: int) -> list[tu
             found.append((ord(letter), waiting.pop(0)) if waiting else (missing, None))
         break
     return found
+
+
+# Options that host code looks for with getopt and getopt_long: what each call of them gives.
 
 
 #: How many arguments they take.

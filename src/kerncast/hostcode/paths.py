@@ -1,4 +1,4 @@
-"""Whether a launch may happen with this command line: no branch on the way from main is known not to be taken."""
+"""Which way host code takes: conditions, loops, and whether a place is reached."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -847,6 +847,9 @@ def _unrolled(
     last = len(passes) if active is None or not is_inside else active.index + is_before
     for one in passes[:last]:
         yield (one.index, loop.position(happens_at(write))), one
+
+
+# Whether a launch may happen with this command line: no branch on the way from main is known not to be taken.
 
 
 class Reached:

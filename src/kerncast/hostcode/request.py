@@ -101,8 +101,9 @@ def read_host_code(
     folders = {source: _folders(request, source) for source in (request.source, *hosts)}
     macros = _macros(request, folders)
     reply = run_task(
-        "host",
+        "launches",
         replace(request, include_dirs=folders[request.source], defines=(*request.defines, *macros)),
+        worker="kerncast.hostcode.worker",
         arguments=None if arguments is None else list(arguments),
         hosts=[(str(host), [str(each) for each in folders[host]]) for host in hosts],
     )

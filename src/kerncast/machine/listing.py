@@ -1,8 +1,4 @@
-"""Machine code to text, by NVIDIA's disassembler from a wheel: no driver and no toolkit is needed.
-
-The wheel nvidia-cuda-nvdisasm is optional (extra ``sass``) and knows sm_75 and newer. It runs as a child process with
-a limit on time: the machine code comes from a user's source.
-"""
+"""Machine code as NVIDIA's disassembler prints it: how it is run, and what its text means."""
 
 import os
 import re
@@ -95,6 +91,12 @@ def _instruction(match: re.Match[str], line: int) -> MachineInstruction:
     return MachineInstruction(
         opcode, tuple(modifiers.split(".")[1:]), "" if always else negation + guard, line, targets, operands.strip()
     )
+
+
+# Machine code to text, by NVIDIA's disassembler from a wheel: no driver and no toolkit is needed.
+#
+# The wheel nvidia-cuda-nvdisasm is optional (extra ``sass``) and knows sm_75 and newer. It runs as a child process
+# with a limit on time: the machine code comes from a user's source.
 
 
 WHEEL = "nvidia-cuda-nvdisasm"

@@ -1,10 +1,4 @@
-"""Registers that the compiler spills to local memory: the PTX knows nothing of them, the machine code does.
-
-A request of a warp moves 4 bytes of each thread, which lie side by side: 4 sectors. Where the code is disassembled, its
-loads and stores of local memory beyond the PTX's are spills; else each is taken to run once per thread. Spills are
-written through to L2 and found again in L1, as long as it has room for the local memory of all resident threads; else
-in L2. Fails when: spills lie in a loop and nothing is disassembled; so many SMs spill that L2 has no room for them.
-"""
+"""The machine instructions that a launch executes, those for spilled registers among them."""
 
 import math
 from collections import defaultdict
@@ -77,6 +71,15 @@ def _mix(trace: Trace, scale: Scale, steps: list[Step], source: tuple[Origin, st
         total_of(threads, total),
         total_of(threads, total_on),
     )
+
+
+# Registers that the compiler spills to local memory: the PTX knows nothing of them, the machine code does.
+#
+# A request of a warp moves 4 bytes of each thread, which lie side by side: 4 sectors. Where the code is disassembled,
+# its loads and stores of local memory beyond the PTX's are spills; else each is taken to run once per thread. Spills
+# are written through to L2 and found again in L1, as long as it has room for the local memory of all resident
+# threads; else in L2. Fails when: spills lie in a loop and nothing is disassembled; so many SMs spill that L2 has no
+# room for them.
 
 
 _WORD_BYTES, _SECTORS_PER_REQUEST, _LANES = 4, 4, 32

@@ -15,8 +15,8 @@ from kerncast.metrics.execution import (
 )
 from kerncast.metrics.features import FEATURES, AccessClass, Cell, feature_row, pattern_of
 from kerncast.metrics.memory import accesses, dram_bytes, l2_totals, wave_bytes
+from kerncast.metrics.metric_names import Metric, percentage, place_of, ratio, total, vocabulary, word
 from kerncast.metrics.metrics import metrics_of
-from kerncast.metrics.vocabulary import Metric, percentage, place_of, ratio, total, vocabulary, word
 
 __all__ = [
     "FEATURES",

@@ -1,10 +1,10 @@
-"""Metrics of machine instructions."""
+"""Metrics of the launch, of executed instructions, of warps and of machine instructions."""
 
 import math
 from collections.abc import Iterator
 
 from kerncast.gpu import GPU, WARP_SIZE
-from kerncast.metrics.vocabulary import Metric, measured, percentage, ratio, total
+from kerncast.metrics.metric_names import Metric, measured, percentage, ratio, total
 from kerncast.occupancy import Limiter, Occupancy, block_request_of, occupancy
 from kerncast.profiles import (
     SECTOR_BYTES,
@@ -104,6 +104,9 @@ def _declared(name: str, value: float) -> Metric:
 
 
 # Metrics of executed PTX: work, divergence, barriers, balance and parallelism of instructions.
+
+
+# Metrics of machine instructions.
 
 
 _LANES = 32.0

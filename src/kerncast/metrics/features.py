@@ -10,9 +10,8 @@ from enum import StrEnum
 from kerncast.gpu import GPU
 from kerncast.metrics.execution import barriers_per_warp, flops, flops_per_byte, occupancy_of, waves
 from kerncast.metrics.memory import accesses, dram_bytes, wave_bytes
-from kerncast.metrics.vocabulary import ratio
-from kerncast.profiles import SECTOR_BYTES, AccessCount, Count, KernelProfile
-from kerncast.report.profile.details import ProfiledLaunch
+from kerncast.metrics.metric_names import ratio
+from kerncast.profiles import SECTOR_BYTES, AccessCount, Count, KernelProfile, ProfiledLaunch
 
 # How the threads of a warp spread over memory, told from sectors, lines and bytes per request.
 #

@@ -1,9 +1,9 @@
-"""Metrics of L1, L2 and DRAM on one GPU."""
+"""Metrics of memory: requests, sectors and conflicts; L1, L2 and DRAM on one GPU."""
 
 from collections.abc import Iterable, Iterator
 
 from kerncast.metrics.execution import flops_per_byte
-from kerncast.metrics.vocabulary import ZERO, Metric, measured, percentage, ratio, total
+from kerncast.metrics.metric_names import ZERO, Metric, measured, percentage, ratio, total
 from kerncast.profiles import SECTOR_BYTES, AccessCount, CacheTraffic, Count, KernelProfile, Origin
 
 # Metrics of accesses to global, local and shared memory, which no GPU changes.
@@ -104,6 +104,9 @@ def _shared_values(profile: KernelProfile) -> dict[str, Count | None]:
         f"l1tex__{conflicts}_mem_shared.sum": everything.conflicts,
         "smsp__sass_data_bytes_mem_shared.sum": nbytes,
     }
+
+
+# Metrics of L1, L2 and DRAM on one GPU.
 
 
 def cache_metrics(profile: KernelProfile, caches: CacheTraffic) -> Iterator[Metric]:

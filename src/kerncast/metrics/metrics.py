@@ -11,7 +11,7 @@ from kerncast.metrics.execution import (
     warp_metrics,
 )
 from kerncast.metrics.memory import cache_metrics, memory_metrics
-from kerncast.metrics.vocabulary import Metric, place_of, word
+from kerncast.metrics.metric_names import Metric, place_of, word
 from kerncast.profiles import KernelProfile
 
 __all__ = ["Metric", "metrics_of"]

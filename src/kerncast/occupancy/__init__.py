@@ -18,8 +18,8 @@ from kerncast.occupancy.advice import (
     varied,
     with_shared_bytes,
 )
-from kerncast.occupancy.cache_geometry import SECTOR_BYTES, CacheGeometry, cache_geometry, l1_operations
-from kerncast.occupancy.occupancy import (
+from kerncast.occupancy.geometry import SECTOR_BYTES, CacheGeometry, cache_geometry, l1_operations
+from kerncast.occupancy.resident_blocks import (
     BlockRequest,
     Limiter,
     Occupancy,

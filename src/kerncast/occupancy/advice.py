@@ -1,11 +1,11 @@
-"""NOUN OccupancyCase: one kernel's block on one GPU, and everything that is asked of its occupancy."""
+"""NOUN OccupancyCase: the occupancy of one block on one GPU, what would hold one more block, and what-if curves."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from kerncast.gpu import GPU, WARP_SIZE, Architecture, CarveoutWish, default_bytes, granted_bytes, preferred_bytes
-from kerncast.occupancy.occupancy import (
+from kerncast.occupancy.resident_blocks import (
     BlockRequest,
     Limiter,
     Occupancy,
@@ -288,6 +288,9 @@ def _merged(first: int, answers: Iterable[tuple[int, Occupancy]]) -> tuple[Step,
 
 def _shown(found: Occupancy) -> tuple[int, int, Limiter]:
     return found.blocks_per_sm, found.warps_per_sm, found.limiter
+
+
+# NOUN OccupancyCase: one kernel's block on one GPU, and everything that is asked of its occupancy.
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ from kerncast.profiles.kernel_profile import (
     WarpStates,
     Work,
 )
+from kerncast.profiles.profiled_launch import ProfiledLaunch, SourceText
 
 __all__ = [
     "SECTOR_BYTES",
@@ -46,10 +47,12 @@ __all__ = [
     "MemoryLevels",
     "OpcodeCount",
     "Origin",
+    "ProfiledLaunch",
     "ResourceTime",
     "Resources",
     "Sampling",
     "SourceRun",
+    "SourceText",
     "StateCycles",
     "Traffic",
     "WarpStates",

@@ -1,4 +1,4 @@
-"""NOUN KernelRoofline: one kernel on the roofs of one GPU, lowered to ceilings that are the kernel's own."""
+"""NOUN KernelProfile: what is known of one launch, each count with its origin and its range."""
 
 from dataclasses import dataclass
 
@@ -475,6 +475,9 @@ class KernelProfile:
     """as a profiler counted them"""
     float_mixes: tuple[FloatMix, ...] | None = None
     """as a profiler counted them; None where none did"""
+
+
+# NOUN KernelRoofline: one kernel on the roofs of one GPU, lowered to ceilings that are the kernel's own.
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""A place in a list of tokens, with the few moves that a recursive-descent parser needs."""
+"""PTX text to tokens, and a place in a list of them."""
 
 import re
 import struct
@@ -79,6 +79,9 @@ def tokenize(text: str) -> list[Token]:
         line += match[0].count("\n")
         position = match.end()
     return tokens
+
+
+# A place in a list of tokens, with the few moves that a recursive-descent parser needs.
 
 
 class Cursor:

@@ -1,10 +1,4 @@
-"""What nvprof counts, in the names and units of Nsight Compute: one reading of counters serves both.
-
-``data/nvprof_metrics.csv`` says which metric is which. Three things were found on kernels of known traffic on Kepler
-and Maxwell. Bytes of shared memory are its transactions times its efficiency, to nine digits. On Kepler a transaction
-of global memory is anything up to 128 bytes; L1 caches no loads there, so what L2 is asked for is a better bound. On
-Maxwell gld_transactions is two to three times what loads ask for; the unified cache's transactions are nearer.
-"""
+"""Reads nvprof's tables, and gives its metrics the names and units of Nsight Compute."""
 
 import csv
 import re
@@ -280,6 +274,15 @@ def _joined(tables: _Tables) -> tuple[NvprofLaunch, ...]:
         found = next(own_in_order[key]) if key in own else means.get(key)
         joined.append(replace(launch, metrics=found.metrics, averaged_over=found.averaged_over) if found else launch)
     return tuple(joined)
+
+
+# What nvprof counts, in the names and units of Nsight Compute: one reading of counters serves both.
+#
+# ``data/nvprof_metrics.csv`` says which metric is which. Three things were found on kernels of known traffic on
+# Kepler and Maxwell. Bytes of shared memory are its transactions times its efficiency, to nine digits. On Kepler a
+# transaction of global memory is anything up to 128 bytes; L1 caches no loads there, so what L2 is asked for is a
+# better bound. On Maxwell gld_transactions is two to three times what loads ask for; the unified cache's transactions
+# are nearer.
 
 
 #: On older architectures, L1 caches no global loads by default, and never stores.

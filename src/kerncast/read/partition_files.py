@@ -1,4 +1,4 @@
-"""Reads times on parts of a GPU from a measurement file, as ``kerncast measure --tpcs`` writes it."""
+"""Reads times on parts of a GPU: a CSV, or a measurement file that ``kerncast measure --tpcs`` wrote."""
 
 import csv
 import io
@@ -135,6 +135,9 @@ def _features(rows: list[_Row]) -> tuple[CountFeatures, ...]:
     return tuple(
         CountFeatures(count, tuple(map(fmean, zip(*by_count[count], strict=True)))) for count in sorted(by_count)
     )
+
+
+# Reads times on parts of a GPU from a measurement file, as ``kerncast measure --tpcs`` writes it.
 
 
 _MOST_NAMED = 6

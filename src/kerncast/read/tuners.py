@@ -1,10 +1,4 @@
-"""The JSON of the Kernel Tuning Toolkit (KTT 2): configurations with times, what the compiler said, and counters.
-
-With ComputeApi CUDA, GlobalSize is the grid in blocks: KTT writes what it launched, in whatever unit the tuner was set
-up with (GlobalSizeType); with OpenCL it is in threads. Durations are in TimeUnit, between two events. Counters have
-ncu's names from Volta on, CUPTI's (nvprof's) before; their values are in base units. Sources: Source/Output and
-Source/ComputeEngine/Cuda of KTT 2.0 to 2.2.
-"""
+"""Reads the results of Kernel Tuner and of the Kernel Tuning Toolkit (KTT 2)."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -381,6 +375,14 @@ def _flops(values: Table, seconds: float, place: str) -> float | None:
         if factor is not None:
             return number(value, name, place) * factor * seconds
     return None
+
+
+# The JSON of the Kernel Tuning Toolkit (KTT 2): configurations with times, what the compiler said, and counters.
+#
+# With ComputeApi CUDA, GlobalSize is the grid in blocks: KTT writes what it launched, in whatever unit the tuner was
+# set up with (GlobalSizeType); with OpenCL it is in threads. Durations are in TimeUnit, between two events. Counters
+# have ncu's names from Volta on, CUPTI's (nvprof's) before; their values are in base units. Sources: Source/Output
+# and Source/ComputeEngine/Cuda of KTT 2.0 to 2.2.
 
 
 _WRONG_API = "The sizes of other interfaces are not known: tune with CUDA or OpenCL."

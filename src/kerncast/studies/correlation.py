@@ -1,4 +1,4 @@
-"""Which features a model learns from: those of a table, those that correlate with the time, those of the paper."""
+"""Which features go with the time, and which of them a model learns from."""
 
 from dataclasses import dataclass
 
@@ -99,6 +99,9 @@ def _ranks(values: Floats) -> Floats:
     last = np.cumsum(counts)
     ranks: Floats = ((last - counts + 1 + last) / 2)[inverse]
     return ranks
+
+
+# Which features a model learns from: those of a table, those that correlate with the time, those of the paper.
 
 
 ALL, SELECTED, PUBLISHED, TIMELESS = "all", "selected", "published", "timeless"

@@ -1,4 +1,4 @@
-"""Makes the file of a trained model from a study: its header with data, versions, scores and the command."""
+"""The file of a trained model: its header, its arrays, and how it is made and read."""
 
 import io
 import json
@@ -408,6 +408,9 @@ def _check_forecasts(model: ModelFile) -> None:
     found = model.seconds(values)
     if not np.allclose(found, np.array(check.seconds), rtol=_SAME, atol=0):
         raise InputError("it does not give the forecasts that its header records", cure=_CURE)
+
+
+# Makes the file of a trained model from a study: its header with data, versions, scores and the command.
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Features of a launch on parts of a GPU, by execution and simulation, under the names that a training table has."""
+"""A launch on parts of a GPU: forecasts, and the features that a training table has."""
 
 import math
 from collections.abc import Sequence
@@ -124,6 +124,9 @@ def _blocks(forecast: Forecast, gpu: GPU) -> Blocks | None:
 
 def _share_of(value: float | None, share: float) -> float | None:
     return None if value is None else value * share
+
+
+# Features of a launch on parts of a GPU, by execution and simulation, under the names that a training table has.
 
 
 def with_executed_features(

@@ -1,4 +1,4 @@
-"""How far forecasts are from measured times: the six measures of the report on execution times (Warde, 2025)."""
+"""How launches are split for training and testing, and how forecasts of the tested are scored."""
 
 import math
 from collections.abc import Sequence
@@ -102,6 +102,9 @@ def _fold(table: FeatureTable, is_test: npt.NDArray[np.bool_], name: str) -> Fol
 def _named(names: Sequence[str], groups: Rows, part: Rows) -> str:
     firsts = [int(np.flatnonzero(groups == group)[0]) for group in part]
     return ", ".join(names[row] for row in firsts)
+
+
+# How far forecasts are from measured times: the six measures of the report on execution times (Warde, 2025).
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""NOUN SMTrace: the basic blocks and memory accesses of the blocks that one SM gets, warp by warp."""
+"""NOUN Recording and NOUN SMTrace: what neighbouring blocks did, event by event."""
 
 from dataclasses import dataclass, replace
 from enum import IntEnum
@@ -95,6 +95,9 @@ class Recording:
         segments = self.segments.copy()
         segments["start"], segments["stop"] = before[segments["start"]], before[segments["stop"]]
         return replace(self, local_lines=0, events=self.events[kept], segments=segments)
+
+
+# NOUN SMTrace: the basic blocks and memory accesses of the blocks that one SM gets, warp by warp.
 
 
 #: Of a trace; a recording that would be longer ends.

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from kerncast.errors import InputError
 from kerncast.gpu import load_gpu
 from kerncast.metrics import FEATURES, AccessClass, feature_row, pattern_of
-from kerncast.profiles import AccessCount
-from kerncast.report.profile.details import ProfiledLaunch
+from kerncast.profiles import AccessCount, ProfiledLaunch
 from kerncast.report.profile.export import write_features
 from tests.helpers.places import ROOT
 from tests.helpers.profiles import SAXPY, SECTORS, THREADS, TILED, WARPS, access

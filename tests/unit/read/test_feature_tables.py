@@ -154,7 +154,7 @@ def test_times_that_no_kernel_takes_ask_for_their_unit(tmp_path: Path, time: str
 
 def test_the_table_of_the_executor_is_joined_with_its_times(tmp_path: Path) -> None:
     from kerncast.gpu import load_gpu
-    from kerncast.report.profile.details import ProfiledLaunch
+    from kerncast.profiles import ProfiledLaunch
     from kerncast.report.profile.export import write_features
     from tests.helpers.profiles import SAXPY, TILED
 

@@ -12,12 +12,12 @@ from kerncast.gpu import load_gpu
 from kerncast.launch import Launch
 from kerncast.metrics import metrics_of, word
 from kerncast.prediction import Refused
-from kerncast.profiles import Count, Sampling
+from kerncast.profiles import Count, ProfiledLaunch, Sampling, SourceText
 from kerncast.read.ncu.pages import read_raw_page
-from kerncast.report.profile.details import ProfiledLaunch, print_profiles
+from kerncast.report.profile.details import print_profiles
 from kerncast.report.profile.export import profile_object, raw_page
 from kerncast.report.profile.sections import waiting_lines
-from kerncast.report.profile.source import SourceText, annotated_lines, hot_lines, read_sources
+from kerncast.report.profile.source import annotated_lines, hot_lines, read_sources
 from tests.helpers.profiles import SAXPY, THREADS, TILED, WARP_STATES, WARPS, line
 
 TITAN_V = load_gpu("titan-v")

@@ -1,4 +1,4 @@
-"""Ceilings of memory: bandwidth of DRAM, L2, L1 and shared memory."""
+"""The microbenchmarks: rates of arithmetic, latencies, bandwidths."""
 
 import math
 from collections.abc import Iterator
@@ -140,6 +140,9 @@ _PAGE_LINES_LOG2 = 14
 _L1_CHAIN_BYTES = 8 * KIB
 _L2_CHAIN_BYTES = MIB
 _L2_SHARE = 0.4
+# Ceilings of memory: bandwidth of DRAM, L2, L1 and shared memory.
+
+
 _L2_MULTIPLE = 8
 _LEAST_DRAM_CHAIN_BYTES = 512 * MIB
 """far beyond the reach of a first-level TLB"""

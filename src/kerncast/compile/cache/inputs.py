@@ -1,4 +1,4 @@
-"""The key of an entry: a digest of everything that decides what the compiler answers, but for the texts it reads."""
+"""What a compilation depends on: the key of its entry in the cache, and the texts that it may read."""
 
 import hashlib
 import json
@@ -214,6 +214,9 @@ def _shadows(folder: str, wheel: str, inside: str) -> Iterable[str]:
 def _listed(folder: str) -> tuple[tuple[str, bool], ...]:
     with os.scandir(folder) as found:
         return tuple((each.name, each.is_dir()) for each in found)
+
+
+# The key of an entry: a digest of everything that decides what the compiler answers, but for the texts it reads.
 
 
 #: Of the entries; another one makes every entry unknown.

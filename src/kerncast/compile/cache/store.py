@@ -1,4 +1,4 @@
-"""How the cache stands, for ``kerncast cache`` and ``kerncast doctor``."""
+"""The cache on disk: where it lies, how entries are written and read, and how it stands."""
 
 import hashlib
 import os
@@ -317,6 +317,9 @@ def _write(path: Path, content: bytes) -> None:
 
 def _digest(key: str, payload: bytes) -> bytes:
     return hashlib.sha256(key.encode() + payload).digest()
+
+
+# How the cache stands, for ``kerncast cache`` and ``kerncast doctor``.
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,4 @@
-"""The user's own headers: which a source includes, and under what names.
-
-NVRTC resolves an #include inside a header in memory by its spelling, not by its folder; so each spelling has to be
-known, and as soon as one header has lost its host code all of them have to be in memory.
-"""
+"""Which parts of a source and of its headers are host code, and go before NVRTC sees them."""
 
 import re
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
@@ -263,6 +259,12 @@ def _blank(text: bytes) -> bytes:
             parts += [_VISIBLE.sub(b" ", text[place : match.start()]), match[0]]
             place = match.end()
     return b"".join([*parts, _VISIBLE.sub(b" ", text[place:])])
+
+
+# The user's own headers: which a source includes, and under what names.
+#
+# NVRTC resolves an #include inside a header in memory by its spelling, not by its folder; so each spelling has to be
+# known, and as soon as one header has lost its host code all of them have to be in memory.
 
 
 _INCLUDE = re.compile(rb'^[ \t]*#[ \t]*include[ \t]*[<"]([^>"\n]+)[>"]', re.MULTILINE)

@@ -1,4 +1,4 @@
-"""What the source says of its variables in constant and global memory, and where its host code sets them."""
+"""What a source says of its variables in constant and global memory, and where its host code sets them."""
 
 import re
 import struct
@@ -211,6 +211,9 @@ def _packed(values: Sequence[float], code: str) -> bytes | None:
 
 def _spaces(match: re.Match[str]) -> str:
     return re.sub(r"[^\n]", " ", match[0])
+
+
+# What the source says of its variables in constant and global memory, and where its host code sets them.
 
 
 _ARRAYS = {TypeKind.CONSTANTARRAY, TypeKind.INCOMPLETEARRAY}

@@ -1,4 +1,4 @@
-"""What keeps generated code within bounds: a limit of its size, stacks that it fits, and an end in time."""
+"""Compiles LLVM text, and keeps generated code within bounds of size, stack and time."""
 
 import ctypes
 import threading
@@ -94,6 +94,9 @@ def compile_text(
 def _initialise() -> None:
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
+
+
+# What keeps generated code within bounds: a limit of its size, stacks that it fits, and an end in time.
 
 
 #: A thread of Python looks this often whether the user interrupts or the time is over.

@@ -1,7 +1,4 @@
-"""What each logic, shift, bit-field, comparison and selection instruction computes.
-
-Source: NVIDIA, Parallel Thread Execution ISA 8.8, sections 9.7.1, 9.7.6 and 9.7.8.
-"""
+"""What each logic, shift, bit-field, carry and video instruction computes."""
 
 from collections.abc import Callable
 from typing import Any
@@ -16,6 +13,11 @@ from kerncast.ptx import TYPE_BITS, Instruction, Register
 # Integer arithmetic of many words: additions that set the carry flag, or take it in.
 #
 # Source: NVIDIA, Parallel Thread Execution ISA 8.8, section 9.7.2.
+
+
+# What each logic, shift, bit-field, comparison and selection instruction computes.
+#
+# Source: NVIDIA, Parallel Thread Execution ISA 8.8, sections 9.7.1, 9.7.6 and 9.7.8.
 
 
 AnyArray = npt.NDArray[Any]

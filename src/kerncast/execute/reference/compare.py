@@ -1,4 +1,4 @@
-"""Arithmetic on operands of threads, moves between registers, and addresses between state spaces."""
+"""Comparison, selection, and moves between registers and state spaces."""
 
 from typing import Any
 
@@ -26,6 +26,9 @@ _COMPARISONS = {
 #: What a comparison may be combined with a predicate by.
 COMBINATIONS: dict[str, Any] = {"and": np.logical_and, "or": np.logical_or, "xor": np.logical_xor}
 _PACKED_TRUE = {"f16x2": np.uint32(0x3C00), "bf16x2": np.uint32(0x3F80)}
+
+
+# Arithmetic on operands of threads, moves between registers, and addresses between state spaces.
 
 
 @handles("setp")

@@ -1,4 +1,4 @@
-"""Which sectors of global memory a launch has touched."""
+"""The memory of a launch: where its buffers lie, and which sectors of it were touched."""
 
 import numpy as np
 import numpy.typing as npt
@@ -127,6 +127,9 @@ def opened_rows(touched: npt.NDArray[np.bool_]) -> float:
 
 
 assert np.dtype(np.uint64).itemsize == _SECTORS_PER_PIECE
+
+
+# Which sectors of global memory a launch has touched.
 
 
 class Touched:

@@ -1,12 +1,4 @@
-"""The line of global memory that all blocks read most: it lies in one slice of L2, which all SMs then wait for.
-
-A slice delivers so many bytes per clock, whoever asks. Of what is spread over many lines each slice has its share; what
-every warp of a grid reads from one and the same line comes from one of them.
-Source: counters of backprop_adjust_weights on K20, K40 and GTX TITAN (gpuperfpredict): 6 sectors of one line and 27.5
-others per warp in 20, 24 and 24 slices make 7.4, 7.1 and 7.1 cycles per warp of the grid; measured are 7.2, 7.8 and
-7.0, whatever the number of SMs. Fails when: several such lines lie in one slice, or blocks read a line at the same
-time though not all of the grid do.
-"""
+"""Where all SMs wait for one another: open rows of DRAM, and one line of L2 that all blocks read."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -61,6 +53,16 @@ def row_slowdown(curve: FootprintCurve, gpu: GPU, wave_blocks: int) -> RowSlowdo
         read=max(1.0, sectors_at_full_rate / curve.sectors_per_row(reading, "read")),
         written=max(1.0, sectors_at_full_rate / curve.sectors_per_row(wave_blocks, "written")),
     )
+
+
+# The line of global memory that all blocks read most: it lies in one slice of L2, which all SMs then wait for.
+#
+# A slice delivers so many bytes per clock, whoever asks. Of what is spread over many lines each slice has its share;
+# what every warp of a grid reads from one and the same line comes from one of them. Source: counters of
+# backprop_adjust_weights on K20, K40 and GTX TITAN (gpuperfpredict): 6 sectors of one line and 27.5 others per warp
+# in 20, 24 and 24 slices make 7.4, 7.1 and 7.1 cycles per warp of the grid; measured are 7.2, 7.8 and 7.0, whatever
+# the number of SMs. Fails when: several such lines lie in one slice, or blocks read a line at the same time though
+# not all of the grid do.
 
 
 _LOADS = (Operation.LOAD, Operation.LOAD_READ_ONLY, Operation.LOAD_UNCACHED)

@@ -1,4 +1,4 @@
-"""What a kernel asks of memory and of the FP pipes: as a profiler counted it, else from what was executed."""
+"""The measured run that a transfer starts from, and what its kernel asks of memory and of the pipes."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -71,6 +71,9 @@ def timing_caveats(found: Measured, timing: Timing) -> tuple[str, ...]:
             f" {run.gpu.clock_hz / MEGA:.0f} MHz: the published model knows no clock"
         )
     return tuple(caveats)
+
+
+# What a kernel asks of memory and of the FP pipes: as a profiler counted it, else from what was executed.
 
 
 _READ_AND_WRITTEN = 2

@@ -1,4 +1,4 @@
-"""Puts tables of launches together: one below the other, or features beside times."""
+"""Tables of launches: which column is what, and how tables are put together."""
 
 import csv
 import hashlib
@@ -184,6 +184,9 @@ def _arrow_cells(column: Any) -> Column:
         words = [str(word)[:_MOST_CHARS] for word in encoded.dictionary.to_pylist()]
         return tuple("" if index is None else words[index] for index in encoded.indices.to_pylist())
     return (str(kind)[:_MOST_CHARS],) * len(column)
+
+
+# Puts tables of launches together: one below the other, or features beside times.
 
 
 Key = tuple[str, ...]

@@ -1,4 +1,4 @@
-"""What a profiler's file says of one kernel: the mean of each metric over its launches."""
+"""A profiler's file as a table of features: one row per launch, or the mean of each metric."""
 
 import math
 from collections.abc import Sequence
@@ -91,6 +91,9 @@ def _table(launches: Sequence[_Launch], where: str) -> Columns:
         cells.append(("seconds", np.array(seconds, np.float64)))
     cells += list(zip(names, values, strict=True))
     return Columns(tuple(n for n, _ in cells), tuple(c for _, c in cells), len(launches), where)
+
+
+# What a profiler's file says of one kernel: the mean of each metric over its launches.
 
 
 _KERNEL = "kernel"

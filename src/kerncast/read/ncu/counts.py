@@ -1,4 +1,4 @@
-"""Memory in a launch that Nsight Compute profiled: bytes at each level, requests, sectors, atomics."""
+"""Counts of a launch that Nsight Compute profiled: instructions, and memory at each level."""
 
 from collections.abc import Iterable, Iterator
 
@@ -229,6 +229,9 @@ class NcuCounts:
 
 def _stems(name: str) -> tuple[str, str]:
     return f"smsp__{name}", f"sm__{name}"
+
+
+# Memory in a launch that Nsight Compute profiled: bytes at each level, requests, sectors, atomics.
 
 
 _SHARED_BYTES = ("smsp__sass_data_bytes_mem_shared", "sm__sass_data_bytes_mem_shared")

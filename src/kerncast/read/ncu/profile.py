@@ -1,4 +1,4 @@
-"""Profiles of launches that differ in little but their time: a tuner's file or a trace has tens of thousands."""
+"""Rows of Nsight Compute become KernelProfiles, each with the GPU and the time of its run."""
 
 import re
 from collections.abc import Hashable, Sequence
@@ -398,6 +398,9 @@ def _cache_remark(dram: Count | None, gpu: GPU) -> list[str]:
         return []
     cold = "what it moves fits L2, which ncu empties before each pass unless told --cache-control none"
     return [f"{cold}: in a series of launches {gpu.name} may be faster"]
+
+
+# Profiles of launches that differ in little but their time: a tuner's file or a trace has tens of thousands.
 
 
 DURATION = "gpu__time_duration.sum"

@@ -1,4 +1,4 @@
-"""Bounds of a kernel on parts of a GPU, as a table and as JSON."""
+"""Bounds of a kernel on parts of a GPU, as a table, in words and as JSON."""
 
 import math
 from typing import Any
@@ -97,6 +97,9 @@ def caveats_of(bounds: KernelBounds) -> tuple[str, ...]:
     if answer.measure_next is not None:
         found.append(f"a time on {answer.measure_next} TPCs would tighten the bounds most")
     return tuple(found)
+
+
+# Bounds of a kernel on parts of a GPU, as a table and as JSON.
 
 
 def judged(bounds: KernelBounds) -> tuple[tuple[float, float], ...]:

@@ -1,4 +1,4 @@
-"""VERB: write the text of a file for a new GPU, with every key explained and what is known filled in."""
+"""The catalogue of GPUs as tables, and the text of a file for a new GPU with every key explained."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -106,6 +106,9 @@ def _rounded(value: float) -> str:
 def _value_text(fact: Fact) -> str:
     value = ", ".join(map(str, fact.value)) if isinstance(fact.value, tuple) else str(fact.value)
     return value if fact.unit in {"1", "year"} else f"{value} {fact.unit}"
+
+
+# VERB: write the text of a file for a new GPU, with every key explained and what is known filled in.
 
 
 #: Sections in the order of the file, and what stands above their keys.

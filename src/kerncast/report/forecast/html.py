@@ -1,4 +1,4 @@
-"""A document as Markdown."""
+"""A document as HTML and as Markdown."""
 
 from collections.abc import Sequence
 from importlib.resources import files
@@ -19,6 +19,9 @@ def render_html(document: Document, pictures_svg: Sequence[str]) -> str:
     # The pictures are made by us, from numbers and escaped names.
     pictures = [Markup(picture) for picture in pictures_svg]  # noqa: S704
     return environment.from_string(template).render(document=document, pictures=pictures)
+
+
+# A document as Markdown.
 
 
 def render_markdown(document: Document) -> str:

@@ -1,4 +1,4 @@
-"""Tables for a terminal."""
+"""A forecast on a terminal: a table per launch, or a row per launch where there are many."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
@@ -104,6 +104,9 @@ def common_notes(forecast: Forecast) -> list[str]:
     if len(refused) > _MOST_NOTES:
         notes.append(f"{len(refused) - _MOST_NOTES} further reasons of refusals: --json has each with its launch")
     return notes
+
+
+# Tables for a terminal.
 
 
 #: Of more launches, reports and JSON tell the numbers.

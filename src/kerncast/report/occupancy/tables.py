@@ -1,4 +1,4 @@
-"""Occupancy as tables and sentences for a terminal."""
+"""Occupancy as tables and sentences for a terminal, and as JSON and CSV."""
 
 import csv
 import io
@@ -151,6 +151,9 @@ def _curve(curve: Curve) -> dict[str, Any]:
             for step in curve.steps
         ],
     }
+
+
+# Occupancy as tables and sentences for a terminal.
 
 
 _BAR_CELLS = 16

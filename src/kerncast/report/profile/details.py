@@ -1,34 +1,16 @@
-"""NOUN ProfiledLaunch, and how a terminal shows one: sections in the order of Nsight Compute's details page."""
+"""How a terminal shows a ProfiledLaunch: sections in the order of Nsight Compute's details page."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table as RichTable
 
-from kerncast.gpu import GPU
-from kerncast.profiles import KernelProfile
-from kerncast.report.profile.sections import extent_text, sections_of, waiting_lines
-from kerncast.report.profile.source import AnnotatedText, SourceText, annotated_lines, hot_lines
+from kerncast.profiles import ProfiledLaunch
+from kerncast.report.profile.sections import sections_of, waiting_lines
+from kerncast.report.profile.source import AnnotatedText, annotated_lines, hot_lines
+from kerncast.report.profile.words import extent_text
 from kerncast.report.tables import Fact, Section, print_notes, print_table
-
-
-@dataclass(frozen=True, slots=True)
-class ProfiledLaunch:
-    """A profile, the GPU that it is for, and the source texts that could be read."""
-
-    profile: KernelProfile
-    gpu: GPU | None = None
-    assumed: tuple[str, ...] = ()
-    """what had to be assumed about the GPU's name"""
-    sources: tuple[SourceText, ...] = ()
-
-    @property
-    def caveats(self) -> tuple[str, ...]:
-        """What a reader of the numbers should know."""
-        machine = self.profile.machine
-        return (*self.assumed, *self.profile.caveats, *(machine.doubts if machine else ()))
 
 
 def print_profiles(launches: Sequence[ProfiledLaunch], console: Console, *, lines: bool) -> None:

@@ -1,4 +1,4 @@
-"""Writes the feature table as CSV or Parquet; what is unknown is empty in CSV and null in Parquet."""
+"""A profile as JSON, as Nsight Compute's raw page, and as rows of features in CSV or Parquet."""
 
 import csv
 import io
@@ -12,9 +12,17 @@ from kerncast.errors import InputError
 from kerncast.launch import Extent
 from kerncast.metrics import FEATURES, Cell, Metric, feature_row, metrics_of, place_of, word
 from kerncast.prediction import Refused
-from kerncast.profiles import AccessCount, BasicBlockCount, Count, KernelProfile, LineCount, StateCycles, WarpStates
+from kerncast.profiles import (
+    AccessCount,
+    BasicBlockCount,
+    Count,
+    KernelProfile,
+    LineCount,
+    ProfiledLaunch,
+    StateCycles,
+    WarpStates,
+)
 from kerncast.report.as_json import SCHEMA_VERSION
-from kerncast.report.profile.details import ProfiledLaunch
 
 # The JSON object of ``kerncast profile``: a promise, pinned by tests and versioned by ``schema_version``.
 
@@ -204,6 +212,9 @@ def _cell(metric: Metric | None) -> str:
 
 def _extent(extent: Extent) -> str:
     return f"({', '.join(map(str, extent))})"
+
+
+# Writes the feature table as CSV or Parquet; what is unknown is empty in CSV and null in Parquet.
 
 
 _WHERE = "--features"

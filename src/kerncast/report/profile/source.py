@@ -7,8 +7,8 @@ from pathlib import Path
 
 from kerncast.launch import Launch
 from kerncast.metrics import ratio, total
-from kerncast.profiles import Count, KernelProfile, LineCount
-from kerncast.report.profile.sections import NOTHING, describe_ratio, describe_share
+from kerncast.profiles import Count, KernelProfile, LineCount, SourceText
+from kerncast.report.profile.words import NOTHING, describe_ratio, describe_share
 from kerncast.units import format_count
 
 _MOST_HOT_LINES = 10
@@ -17,15 +17,6 @@ _CONTEXT = 3
 _TAB_COLUMNS = 4
 _NUMBER_COLUMNS = 6
 _COLUMNS = (("PTX inst", 9), ("share", 7), ("lanes", 6), ("FLOPs", 8), ("sect/req", 9), ("wave/req", 9))
-
-
-@dataclass(frozen=True, slots=True)
-class SourceText:
-    """The lines of one source file."""
-
-    file: str
-    """as the profile names it"""
-    lines: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Forecast against measured time of what was held out: a panel per model, a point per launch."""
+"""Pictures of what models learned: correlations of features, and forecast against measured time."""
 
 import csv
 import io
@@ -97,6 +97,9 @@ def _shortened(name: str) -> str:
     """Return a name without its middle where it is long: counters differ in their last words."""
     half = _LONGEST_NAME // 2
     return name if len(name) <= _LONGEST_NAME else f"{name[: half - 1]}…{name[-half:]}"
+
+
+# Forecast against measured time of what was held out: a panel per model, a point per launch.
 
 
 _COLOURS = ("#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#17becf", "#8c564b", "#e377c2")

@@ -1,4 +1,4 @@
-"""Words and tables for what models learned: cleaning, scores beside rules of thumb, and what a model's file says."""
+"""What models learned, as tables and as JSON: cleaning, scores beside rules of thumb, a model's header."""
 
 import csv
 import io
@@ -94,6 +94,9 @@ def _outcome(outcome: Outcome) -> dict[str, Any]:
         "folds": folds,
         "caveats": list(outcome.caveats),
     }
+
+
+# Words and tables for what models learned: cleaning, scores beside rules of thumb, and what a model's file says.
 
 
 _HEADING = ("model", "n", "MAE", "Max AE", "MSE", "RMSE", "R2", "MAPE")

@@ -1,7 +1,9 @@
 """The simulation of an SM against what can be worked out by hand, and against common sense."""
 
-import re
+import subprocess
+import sys
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -297,12 +299,14 @@ def test_it_says_whether_it_is_compiled() -> None:
 
 
 def test_what_is_compiled_is_compiled_again_when_any_of_its_files_changes() -> None:
-    folder = Path(simulator.__file__).parent
-    seen, left, nouns = {"sm_loop"}, ["sm_loop"], set[str]()
-    while left:
-        text = (folder / f"{left.pop()}.py").read_text(encoding="utf-8")
-        found = set(re.findall(r"^from kerncast\.models\.sm\.simulate\.(\w+) import", text, re.MULTILINE)) - seen
-        nouns |= set(re.findall(r"^from kerncast\.models\.sm\.(\w+) import", text, re.MULTILINE))
-        seen, left = seen | found, [*left, *found]
-    constants = {f"../{name}" for name in nouns - {"multiprocessor"}} | {"../../../recording"}
-    assert seen | constants == set(simulator._SOURCES)
+    start = Path(simulator.__file__).with_name("sm_loop.py")
+    found = {f"{path.parent.name}/{path.name}" for path in simulator.made_of(start)}
+    code = (
+        "import sys, kerncast.models.sm.simulate.sm_loop; print(*[n for n in sys.modules if n.startswith('kerncast')])"
+    )
+    imported = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    files = {Path(str(import_module(name).__file__)) for name in imported}
+    assert {"simulate/sm_loop.py", "simulate/memory_system.py", "sm/micro_ops.py", "traces/recording.py"} <= found
+    assert set(simulator.made_of(start)) >= {each for each in files if each.name != "__init__.py"} - {
+        Path(simulator.__file__)
+    }

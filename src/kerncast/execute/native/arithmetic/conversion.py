@@ -1,4 +1,4 @@
-"""Conversions between types. Source: NVIDIA, Parallel Thread Execution ISA 8.8, section 9.7.9.21."""
+"""Comparisons and conversions between types. Source: NVIDIA, PTX ISA 8.8, sections 9.7.6 and 9.7.9.21."""
 
 from kerncast.execute.native.arithmetic import floats, halves
 from kerncast.execute.native.ir import Value, integer, real, vector
@@ -88,6 +88,9 @@ def _compare(o: Operation, a: Value, b: Value) -> Value:
     if condition in {"lt", "le", "gt", "ge"}:
         condition = ("s" if o.is_signed else "u") + condition
     return emit.compare(condition, a, b)
+
+
+# Conversions between types. Source: NVIDIA, Parallel Thread Execution ISA 8.8, section 9.7.9.21.
 
 
 _TO_WHOLE = {"rni": "rint", "rzi": "trunc", "rmi": "floor", "rpi": "ceil"}

@@ -1,14 +1,4 @@
-"""Counts the passes of shared memory that a warp's access takes, and how far atomics contend for one address.
-
-Both are recorded where a recording is made in detail.
-
-Shared memory has 32 banks of 4 bytes. An access of 4 bytes or less per lane is one group of 32 lanes; one of 8 bytes is
-two groups of 16, one of 16 bytes four groups of 8, which merge two by two where neighbouring lanes (i and i ^ 1, or i
-and i ^ 2) agree on their addresses. A group takes as many passes as the most wanted bank has different words.
-Source: CUDA C++ Programming Guide, section on shared memory of compute capability 5.x; for wider accesses the rule that
-developers report to see in Nsight Compute, which NVIDIA does not document. Kepler's banks are 8 bytes wide: by default
-two words that lie 32 apart in an aligned row of 64 are served together (same guide, compute capability 3.x).
-"""
+"""Records a warp's access: its event, its passes through the banks, and how far atomics contend."""
 
 from collections.abc import Callable
 
@@ -58,6 +48,19 @@ def _define_record(unit: Unit) -> None:
 def _numbered(emit: Emitter, number: Value) -> Value:
     known = emit.intrinsic("umin", number, integer("i32", MOST_INSTRUCTIONS - 1))
     return emit.shl(emit.cast("zext", known, "i64"), INSTRUCTION_SHIFT)
+
+
+# Counts the passes of shared memory that a warp's access takes, and how far atomics contend for one address.
+#
+# Both are recorded where a recording is made in detail.
+#
+# Shared memory has 32 banks of 4 bytes. An access of 4 bytes or less per lane is one group of 32 lanes; one of 8
+# bytes is two groups of 16, one of 16 bytes four groups of 8, which merge two by two where neighbouring lanes (i and
+# i ^ 1, or i and i ^ 2) agree on their addresses. A group takes as many passes as the most wanted bank has different
+# words. Source: CUDA C++ Programming Guide, section on shared memory of compute capability 5.x; for wider accesses
+# the rule that developers report to see in Nsight Compute, which NVIDIA does not document. Kepler's banks are 8 bytes
+# wide: by default two words that lie 32 apart in an aligned row of 64 are served together (same guide, compute
+# capability 3.x).
 
 
 _BANKS_BYTES = 128

@@ -1,8 +1,4 @@
-"""Atomic updates of memory: the lanes of a warp take turns.
-
-Blocks that run at the same time on two cores never share an atomic: a kernel with atomics on global memory runs on one
-core (see engine.py), so that results do not depend on chance.
-"""
+"""Moves data between registers and memory: loads, stores and atomic updates of a warp."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -257,6 +253,12 @@ def _arguments(emit: Emitter, space: str, mask: Value) -> list[Value]:
     counters = emit.at(_COUNTERS, GENERIC_COUNTERS[space])
     address = emit.sub(_ADDRESS, integer(I64, _WINDOWS[space])) if _WINDOWS[space] else _ADDRESS
     return [*POINTERS, counters, _SITE, mask, address]
+
+
+# Atomic updates of memory: the lanes of a warp take turns.
+#
+# Blocks that run at the same time on two cores never share an atomic: a kernel with atomics on global memory runs on
+# one core (see engine.py), so that results do not depend on chance.
 
 
 _OPERATIONS = ("add", "min", "max", "inc", "dec", "exch", "cas", "and", "or", "xor")

@@ -1,9 +1,4 @@
-"""Turns average numbers of micro-ops into whole ones: error diffusion over a basic block.
-
-An instruction gets the nearest whole number of micro-ops to its average and what is left over from those before it, of
-the kinds that are owed most. What is left at the end of a block becomes micro-ops that run in a part of the block's
-executions, so that the sum over executions is the average, kind by kind.
-"""
+"""What one operation costs in micro-ops, and how average numbers become whole ones."""
 
 import csv
 import math
@@ -103,6 +98,13 @@ def _table() -> dict[str, list[_Row]]:
             costs = float(row["cycles"] or 0), float(row["latency"] or 0)
             rows.setdefault(row["opcode"], []).append(_Row(row["modifier"], int(row["from"] or 0), row["pipe"], *costs))
     return rows
+
+
+# Turns average numbers of micro-ops into whole ones: error diffusion over a basic block.
+#
+# An instruction gets the nearest whole number of micro-ops to its average and what is left over from those before it,
+# of the kinds that are owed most. What is left at the end of a block becomes micro-ops that run in a part of the
+# block's executions, so that the sum over executions is the average, kind by kind.
 
 
 _HALF = 0.5

@@ -7,6 +7,7 @@ is more than a smaller share (camped channels, atomics of all SMs on one address
 
 import hashlib
 import importlib.util
+import re
 import sys
 import threading
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+import kerncast
 from kerncast.errors import LaunchError
 from kerncast.models.sm.micro_ops import FULL_WEIGHT, MOST_DESTINATIONS, MOST_SOURCES, Pipe, Program
 from kerncast.models.sm.multiprocessor import SM
@@ -58,13 +60,9 @@ def _is_alone() -> bool:
     )
 
 
+_IMPORTED = re.compile(r"^\s*from (kerncast\.[\w.]+) import", re.MULTILINE)
 #: Warps of one sub-partition that its masks have a bit for; none has more than 16 today.
 MOST_WARPS = layout.WHEEL
-#: What the compiled function is made of, and takes its constants from.
-_SOURCES = (
-    "compiled", "state", "chains", "queues", "l2_share", "l1", "memory_system", "issue", "sm_loop",
-    "../micro_ops", "../results", "../../../recording",
-)  # fmt: skip
 
 
 def simulate(program: Program, trace: SMTrace, sm: SM, resident: int) -> Simulated:
@@ -113,9 +111,23 @@ def _name() -> str:
     numba looks for changes in a function's own file only.
     """
     digest = hashlib.sha256()
-    for source in _SOURCES:
-        digest.update((Path(__file__).parent / f"{source}.py").read_bytes())
+    for source in made_of(Path(__file__).with_name("sm_loop.py")):
+        digest.update(source.read_bytes())
     return f"run_{digest.hexdigest()[:12]}"
+
+
+def made_of(file: Path) -> list[Path]:
+    """Return a file of this package and all files of it that its import statements lead to, however far."""
+    root = Path(kerncast.__path__[0]).parent
+    found, left = {file}, [file]
+    while left:
+        for name in _IMPORTED.findall(left.pop().read_text(encoding="utf-8")):
+            place = root.joinpath(*name.split("."))
+            for each in (place.with_suffix(".py"), place / "__init__.py"):
+                if each not in found and each.is_file():
+                    found.add(each)
+                    left.append(each)
+    return sorted(found)
 
 
 @cache

@@ -1,0 +1,24 @@
+"""The child process in which libclang reads host code: one JSON request on stdin, one JSON reply on stdout.
+
+Run as ``python -m kerncast.hostcode.worker``.
+"""
+
+from typing import Any
+
+from kerncast.child_process import serve
+from kerncast.compile.worker import answer
+
+
+def main() -> None:
+    """Answer the request on stdin."""
+    serve(lambda request: answer(request, _launches), "kerncast.hostcode")
+
+
+def _launches(request: dict[str, Any]) -> dict[str, Any]:
+    from kerncast.hostcode.task import host_launches  # noqa: PLC0415  the limits hold before libclang loads
+
+    return host_launches(request)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,32 @@
+"""NOUN ProfiledLaunch: a profile with the GPU that it is for and the texts of its source."""
+
+from dataclasses import dataclass
+
+from kerncast.gpu import GPU
+from kerncast.profiles.kernel_profile import KernelProfile
+
+
+@dataclass(frozen=True, slots=True)
+class SourceText:
+    """The lines of one source file."""
+
+    file: str
+    """as the profile names it"""
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ProfiledLaunch:
+    """A profile, the GPU that it is for, and the source texts that could be read."""
+
+    profile: KernelProfile
+    gpu: GPU | None = None
+    assumed: tuple[str, ...] = ()
+    """what had to be assumed about the GPU's name"""
+    sources: tuple[SourceText, ...] = ()
+
+    @property
+    def caveats(self) -> tuple[str, ...]:
+        """What a reader of the numbers should know."""
+        machine = self.profile.machine
+        return (*self.assumed, *self.profile.caveats, *(machine.doubts if machine else ()))
