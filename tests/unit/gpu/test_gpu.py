@@ -157,7 +157,7 @@ def test_launch_overhead_knows_every_timing() -> None:
 
 def test_loading_one_gpu_reads_only_its_chain_and_no_heavy_module() -> None:
     program = (
-        "import sys; from kerncast import gpu_files; read = gpu_files.read_toml; seen = []\n"
+        "import sys; from kerncast.gpu import files as gpu_files; read = gpu_files.read_toml; seen = []\n"
         "gpu_files.read_toml = lambda path: (seen.append(path.name), read(path))[1]\n"
         "from kerncast.gpu.gpu import load_gpu; load_gpu('NVIDIA GeForce RTX 4070')\n"
         "print(*seen); print('numpy' in sys.modules)"

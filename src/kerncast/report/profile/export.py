@@ -167,7 +167,7 @@ def _interval(count: Count) -> dict[str, int | float]:
 
 # Profiles as the raw page that ``ncu --csv --page raw --print-units base`` prints.
 #
-# Source: files that Nsight Compute 2020 to 2025 wrote; ``read/ncu_csv.py`` reads both.
+# Source: files that Nsight Compute 2020 to 2025 wrote; ``read/ncu/pages.py`` reads both.
 
 
 #: What stands before the metrics in the versions since 2022.
