@@ -10,7 +10,7 @@ from kerncast.forecast.cases import (
     with_missing_counts,
     without_launch,
 )
-from kerncast.forecast.characterised import Progress, compile_launch
+from kerncast.forecast.compiled_launch import Progress, compile_launch
 from kerncast.forecast.evidence import (
     MeasuredTime,
     Reading,

@@ -8,8 +8,9 @@ from typing import Any
 
 from kerncast.errors import Refusal
 from kerncast.execute import Budget
-from kerncast.forecast.characterised import Characterised, Failure, Progress, characterise_launch
+from kerncast.forecast.compiled_launch import CompiledLaunch, Failure, Progress, compile_and_count
 from kerncast.forecast.evidence import MeasuredTime
+from kerncast.forecast.gathering import Source
 from kerncast.gpu import GPU
 from kerncast.launch import Launch, is_tuned_so
 from kerncast.models import Case
@@ -92,11 +93,11 @@ def _executed_on(gpu: GPU, launch: Launch, budget: Budget | None, progress: Prog
     from kerncast.execute.on_gpu import with_gpu  # noqa: PLC0415  LLVM takes time to load
 
     name = gpu.architecture.code_name
-    known = characterise_launch(launch, [name], budget, progress)
+    known = compile_and_count(launch, [name], budget, progress)
     found = known.on(name)
     if found is None:
         raise known.failures[0].refusal
-    return with_gpu(found.profile, found.executed, gpu)
+    return with_gpu(found.profile, found.executed(), gpu)
 
 
 def filled(profile: KernelProfile, executed: KernelProfile) -> KernelProfile:
@@ -211,6 +212,11 @@ class ProfileCases:
         known = replace(profile, caveats=(*notes, *profile.caveats))
         return Case(known, gpu, source=source, launch=self._launch)
 
+    def source_on(self, gpu: GPU) -> Source | None:
+        """Return None: of a profile nothing can run again."""
+        del gpu
+        return None
+
 
 def _apart(own: SourceRun | None, nearest: MeasuredTime) -> tuple[str, ...]:
     """Return that counts and time are of different runs."""
@@ -242,7 +248,7 @@ class LaunchCases:
         self._launch, self._measured, self._choices = launch, tuple(measured), choices
         self._with_caches: dict[str, KernelProfile] = {}
         names = [gpu.architecture.code_name for gpu in (*gpus, *(each.gpu for each in measured))]
-        self._known = characterise_launch(launch, list(dict.fromkeys(names)), choices.budget, choices.progress)
+        self._known = compile_and_count(launch, list(dict.fromkeys(names)), choices.budget, choices.progress)
         self.failures = self._known.failures
         self.kernel = self._known.found[0][1].profile.kernel if self._known.found else launch.label
 
@@ -256,7 +262,12 @@ class LaunchCases:
         profile = self._profile(known, gpu)
         if nearest and nearest.caveats:
             profile = replace(profile, caveats=(*nearest.caveats, *profile.caveats))
-        return Case(profile, gpu, known.executed, source, self._launch)
+        return Case(profile, gpu, source=source, launch=self._launch)
+
+    def source_on(self, gpu: GPU) -> Source | None:
+        """Return what can run again for a model on this GPU."""
+        known = self._known.on(gpu.architecture.code_name)
+        return None if known is None else Source(known, self._choices.progress)
 
     def _source(self, measured: MeasuredTime) -> KernelProfile | None:
         known = self._known.on(measured.gpu.architecture.code_name)
@@ -265,7 +276,7 @@ class LaunchCases:
         run = SourceRun(measured.gpu, measured.seconds, self._choices.timing)
         return replace(self._profile(known, measured.gpu), run=run)
 
-    def _profile(self, known: Characterised, gpu: GPU) -> KernelProfile:
+    def _profile(self, known: CompiledLaunch, gpu: GPU) -> KernelProfile:
         """Return the profile, with what the caches of the GPU let through where a model asks for that."""
         if not self._choices.with_caches:
             return known.profile
@@ -279,7 +290,7 @@ class LaunchCases:
             if progress:
                 progress(f"caches of {gpu.name}", done, total)
 
-        return self._with_caches.setdefault(gpu.id, with_gpu(known.profile, known.executed, gpu, report))
+        return self._with_caches.setdefault(gpu.id, with_gpu(known.profile, known.executed(), gpu, report))
 
 
 def _nearest(measured: Sequence[MeasuredTime], gpu: GPU) -> MeasuredTime | None:

@@ -1,28 +1,27 @@
 """Run a sample of a launch's blocks, or all of them."""
 
-import time
 from typing import Literal
 
 import numpy as np
 
 from kerncast.compile import CompiledKernel
-from kerncast.errors import BudgetExceededError, UnsupportedError
+from kerncast.errors import BudgetExceededError, MachineLimitError, UnsupportedError
 from kerncast.execute.counting.sums import Sums
 from kerncast.execute.reference import ReferenceEngine
 from kerncast.execute.sampling.budget import Budget, nominal_seconds
 from kerncast.execute.sampling.executed import Executed
 from kerncast.execute.sampling.sample import Sampler
+from kerncast.execute.setup.arguments import own_buffers
 from kerncast.execute.setup.prepare import contents, linked_program, prepare
 from kerncast.execute.setup.state import Engine, Progress, Setting
 from kerncast.launch import Launch
 from kerncast.traces import BlockCounts, Footprint, Trace
-from kerncast.units import format_seconds
 
 # Run blocks portion by portion, until the whole grid has run, the counts are precise or the budget is used up.
 
 
-#: A portion is at most as large as all before it and, by its cost, this part of the budget. The time is looked at and
-#: the footprint noted after each; the counts are whenever there are twice as many.
+#: A portion is at most as large as all before it and, by its cost, this part of the budget. The footprint is noted
+#: after each; the counts are looked at whenever there are twice as many.
 _PORTIONS = 8
 #: A sample ends when half the 95 % interval of each main count is below this part of it,
 _PRECISE = 0.01
@@ -39,12 +38,10 @@ class Portions:
     def __init__(self, engine: Engine, setting: Setting, progress: Progress | None) -> None:
         self.sampler = Sampler(setting.launch.grid)
         self.footprints: list[Footprint] = []
-        self.remarks: tuple[str, ...] = ()
         self._engine = engine
         self._setting = setting
         self._budget = setting.budget
         self._progress = progress
-        self._deadline = time.monotonic() + setting.budget.patience_seconds
 
     def run(self) -> None:
         """Run blocks; how many is in ``sampler``."""
@@ -53,9 +50,6 @@ class Portions:
         self._run(self.sampler.pilot(), len(self.sampler.chosen))
         looked_at, (wanted, most) = len(self.sampler.chosen), self._plan()
         while (done := len(self.sampler.chosen)) < wanted:
-            if time.monotonic() > self._deadline and not self._budget.is_whole_grid:
-                self.remarks = (_too_slow(done, wanted, self._budget.patience_seconds),)
-                break
             self._run(self.sampler.extend(min(wanted, done + min(done, most))), wanted)
             if len(self.sampler.chosen) >= 2 * looked_at:
                 looked_at, (wanted, most) = len(self.sampler.chosen), self._plan()
@@ -71,7 +65,7 @@ class Portions:
         if done == grid or budget.is_whole_grid:
             return grid, grid
         counts = self._engine.counts()
-        costs = nominal_seconds(counts, self._setting.program.cfg.lengths)
+        costs = self._engine.slowness * nominal_seconds(counts, self._setting.program.cfg.lengths)
         mean = self.sampler.scale(costs).value / grid
         left = max(0.0, budget.sample_seconds - float(costs.sum()))
         wanted = self._with_room(min(done + int(left / mean), grid, _MOST_BLOCKS))
@@ -102,13 +96,6 @@ class Portions:
         columns += [each.sum(axis=1, keepdims=True, dtype=np.float64) for each in memory]
         scaled = self.sampler.scale_columns(np.hstack(columns))
         return all(count.high - count.low <= 2 * _PRECISE * count.value for count in scaled)
-
-
-def _too_slow(done: int, wanted: int, seconds: float) -> str:
-    return (
-        f"this machine was too slow for the whole sample: {done} of {wanted} blocks ran in {format_seconds(seconds)};"
-        " on another one the counts may differ within their intervals"
-    )
 
 
 INTERPRETED = "the kernel is too large to be compiled: it was interpreted, which is slow"
@@ -149,7 +136,7 @@ def run_launch(
         return _run(kernel, prepare(kernel, launch, budget or Budget()), progress, engine)
     except MemoryError:
         cure = "Use a smaller problem, or a machine with more memory."
-        raise BudgetExceededError("the launch needs more memory than is free", where=launch.label, cure=cure) from None
+        raise MachineLimitError("the launch needs more memory than is free", where=launch.label, cure=cure) from None
 
 
 def _run(kernel: CompiledKernel, setting: Setting, progress: Progress | None, engine: EngineName) -> Executed:
@@ -164,10 +151,16 @@ def _run(kernel: CompiledKernel, setting: Setting, progress: Progress | None, en
         footprints=tuple(portions.footprints),
         allocations=setting.arena.allocations,
         memory=contents(setting),
-        remarks=(*doubts, *setting.remarks, *portions.remarks, *runner.remarks),
+        remarks=(*doubts, *setting.remarks, *runner.remarks),
         printed=runner.printed,
     )
-    return Executed(kernel, setting, trace, portions.sampler)
+    return Executed(kernel, setting, trace, portions.sampler, _is_independent(setting))
+
+
+def _is_independent(setting: Setting) -> bool:
+    from kerncast.execute.native.independence import blocks_are_independent  # noqa: PLC0415  LLVM takes time to load
+
+    return blocks_are_independent(setting.program, own_buffers(setting.arguments))
 
 
 def _check_parameters(kernel: CompiledKernel) -> None:
