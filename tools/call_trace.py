@@ -45,7 +45,7 @@ class Trace:
 
 
 def _place(code: CodeType) -> str | None:
-    """Return the file of a function, relative to the package; None for others, and for what runs when it is imported."""
+    """Return the file of a function, relative to the package; None for other code, and for the body of a module."""
     path = code.co_filename
     if not path.startswith(str(PACKAGE)) or code.co_name == "<module>" or not code.co_flags & 0x2:  # CO_NEWLOCALS
         return None

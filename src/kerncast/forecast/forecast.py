@@ -10,7 +10,15 @@ from pathlib import Path
 from kerncast.errors import BudgetExceededError, InputError, Refusal
 from kerncast.execute import Budget, Executed, profile_of, run_launch
 from kerncast.forecast.cases import Choices, LaunchCases, ProfileCases
-from kerncast.forecast.compiled_launch import Failure, Progress, compile_launch, with_compiler_caveats
+from kerncast.forecast.compiled_launch import (
+    Failure,
+    Means,
+    Progress,
+    Source,
+    compile_launch,
+    gathered,
+    with_compiler_caveats,
+)
 from kerncast.forecast.evidence import (
     Evidence,
     GPUs,
@@ -22,7 +30,6 @@ from kerncast.forecast.evidence import (
     read_evidence,
     resolve_gpus,
 )
-from kerncast.forecast.gathering import Source, gathered
 from kerncast.gpu import GPU
 from kerncast.launch import Launch, load_launches
 from kerncast.models import (
@@ -132,7 +139,7 @@ def _with_gpu(
 ) -> KernelProfile:
     """Add what the caches, the machine code and the warps of a GPU tell."""
     from kerncast.execute.on_gpu import with_gpu  # noqa: PLC0415  a forecast does without
-    from kerncast.execute.recording.launch_recorder import LaunchRecorder  # noqa: PLC0415
+    from kerncast.execute.recording import LaunchRecorder  # noqa: PLC0415
     from kerncast.models.sm.stalls import with_warp_states  # noqa: PLC0415
 
     report = (lambda done, total: progress(f"caches of {gpu.name}", done, total)) if progress else None
@@ -163,7 +170,8 @@ def forecast_all(
     subjects = read_evidence(evidence, options.reading)
     check_measured(options.measured, subjects)
     gathered = _Gathered()
-    choices = Choices(options.timing, model is not None and model.uses_caches, options.budget, progress)
+    means = Means(options.budget, progress)
+    choices = Choices(options.timing, model is not None and model.uses_caches, means)
     for subject in subjects:
         cases = _cases_of(subject, gpus, options, choices)
         timer = _Timer(options, progress)

@@ -9,18 +9,18 @@ import json
 import os
 import sys
 import zlib
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 import kerncast
 from kerncast.compile import CompiledKernel
 from kerncast.compile.cache import Store, cache_place
-from kerncast.errors import BudgetExceededError, KernelFault, MachineLimitError, Refusal, UnsupportedError
+from kerncast.errors import BudgetExceededError, KernelFault, Refusal, UnsupportedError
 from kerncast.execute import Budget
 from kerncast.launch import Buffer, Launch
 from kerncast.typed_json import from_json, to_json
@@ -28,6 +28,8 @@ from kerncast.version import __version__
 
 T = TypeVar("T")
 
+#: Results kept in memory: many rows of a profile may be of one launch.
+_MOST_IN_MEMORY = 256
 #: No result is larger: an entry that says so is damaged.
 _MOST_BYTES = 64 * 2**20
 _LEVEL = 1
@@ -36,57 +38,59 @@ _REFUSALS: dict[str, type[Refusal]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Results(Generic[T]):
-    """The remembered results of one kind."""
+class Results:
+    """Results by the digest of what they were made from: in memory for one forecast, on disk for those to come."""
 
-    kind: type[T]
-    store: Store | None
-    """None where nothing is to be remembered"""
-
-    @classmethod
-    def of(cls, kind: type[T]) -> "Results[T]":
-        """Return the results of a kind, a frozen dataclass."""
+    def __init__(self) -> None:
         place = cache_place()
-        return cls(kind, None if place.folder is None else Store(place.folder, place.most_bytes))
+        self._store = None if place.folder is None else Store(place.folder, place.most_bytes)
+        self._known: OrderedDict[str, object] = OrderedDict()
 
-    def get(self, key: str, make: Callable[[], T]) -> T:
-        """Return what is remembered under a key, else what ``make`` returns; raises its Refusal, remembered or new."""
-        if self.store is None:
-            return make()
-        own = hashlib.sha256(f"{self.kind.__name__} {key}".encode()).hexdigest()
-        known = self._load(self.store, own)
+    def get(self, kind: type[T], key: str, make: Callable[[], T]) -> T:
+        """Return the result of a kind that is remembered under a key, else what ``make`` returns.
+
+        ``kind`` is a frozen dataclass. Raises the Refusal of ``make``, remembered or new.
+        """
+        own = hashlib.sha256(f"{kind.__name__} {key}".encode()).hexdigest()
+        known: Any = self._known.get(own)
+        if known is None and self._store is not None:
+            known = _load(self._store, own, kind)
         if known is None:
             known = _outcome(make)
-            self._save(self.store, own, known)
+            if self._store is not None:
+                _save(self._store, own, known)
+        self._known[own] = known
+        if len(self._known) > _MOST_IN_MEMORY:
+            self._known.popitem(last=False)
         if isinstance(known, Refusal):
             raise known
-        return known
+        found: T = known
+        return found
 
-    def _load(self, store: Store, key: str) -> T | Refusal | None:
-        payload = store.load(key)
-        if payload is None:
-            return None
-        try:
-            return self._read(_unpacked(payload))
-        except (zlib.error, ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            store.drop(key)
-            return None
 
-    def _read(self, data: dict[str, Any]) -> T | Refusal:
+def _load(store: Store, key: str, kind: type[T]) -> T | Refusal | None:
+    payload = store.load(key)
+    if payload is None:
+        return None
+    try:
+        data = _unpacked(payload)
         if "refused" not in data:
-            return from_json(self.kind, data["result"])
+            return from_json(kind, data["result"])
         name, what, where, cure = data["refused"]
         return _REFUSALS[name](what, where=where, cure=cure)
+    except (zlib.error, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        store.drop(key)
+        return None
 
-    def _save(self, store: Store, key: str, known: T | Refusal) -> None:
-        if isinstance(known, Refusal):
-            if type(known) not in _REFUSALS.values() or isinstance(known, MachineLimitError):
-                return
-            data: dict[str, Any] = {"refused": [type(known).__name__, known.what, known.where, known.cure]}
-        else:
-            data = {"result": to_json(known)}
-        store.save(key, zlib.compress(json.dumps(data).encode(), _LEVEL))
+
+def _save(store: Store, key: str, known: object) -> None:
+    if isinstance(known, Refusal):
+        if type(known) not in _REFUSALS.values():
+            return
+        data: dict[str, Any] = {"refused": [type(known).__name__, known.what, known.where, known.cure]}
+    else:
+        data = {"result": to_json(known)}
+    store.save(key, zlib.compress(json.dumps(data).encode(), _LEVEL))
 
 
 def execution_key(kernel: CompiledKernel, launch: Launch, budget: Budget) -> str:

@@ -1,5 +1,6 @@
 """Run a sample of a launch's blocks, or all of them."""
 
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -9,13 +10,40 @@ from kerncast.errors import BudgetExceededError, MachineLimitError, UnsupportedE
 from kerncast.execute.counting.sums import Sums
 from kerncast.execute.reference import ReferenceEngine
 from kerncast.execute.sampling.budget import Budget, nominal_seconds
-from kerncast.execute.sampling.executed import Executed
 from kerncast.execute.sampling.sample import Sampler
+from kerncast.execute.setup.arena import Touched
 from kerncast.execute.setup.arguments import own_buffers
 from kerncast.execute.setup.prepare import contents, linked_program, prepare
 from kerncast.execute.setup.state import Engine, Progress, Setting
 from kerncast.launch import Launch
 from kerncast.traces import BlockCounts, Footprint, Trace
+
+# One launch that was executed: its memory, what was counted, and which blocks ran.
+
+
+@dataclass(frozen=True, slots=True)
+class Executed:
+    """A launch in memory, after its sample of blocks has run."""
+
+    kernel: CompiledKernel
+    setting: Setting
+    trace: Trace
+    sampler: Sampler
+    is_independent: bool
+    """whether no block may read what another one has written, so that blocks can run again on the same memory"""
+
+    @property
+    def nominal_seconds(self) -> float:
+        """What running the whole grid is reckoned to cost."""
+        return self.sampler.scale(nominal_seconds(self.trace.counts, self.trace.cfg.lengths)).value
+
+    def fresh(self) -> Setting:
+        """Return a setting in which blocks can run as if none had run before, with nothing touched."""
+        setting = self.setting
+        if not self.is_independent:
+            return prepare(self.kernel, setting.launch, setting.budget)
+        return replace(setting, touched=Touched(setting.arena))
+
 
 # Run blocks portion by portion, until the whole grid has run, the counts are precise or the budget is used up.
 

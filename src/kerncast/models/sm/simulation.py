@@ -82,7 +82,7 @@ def simulated_launch(profile: KernelProfile, gpu: GPU, execution: Execution, tim
     try:
         return _simulate_sm(blocks, program, recorded, is_warm=timing is not Timing.COLD).launch(execution)
     except LaunchError as error:
-        raise UnsupportedError(error.what) from None
+        raise UnsupportedError(error.what, cure="Use --model roofline.") from None
 
 
 def _simulate_sm(blocks: SMBlocks, program: Program, recorded: SMRecording, *, is_warm: bool) -> "_SimulatedSM":
