@@ -291,7 +291,7 @@ def flushed(ins: Instruction, values: AnyArray) -> AnyArray:
 
 
 def _compute_lane(ins: Instruction, bits: list[AnyArray]) -> AnyArray:
-    if ins.root in {"neg", "abs"}:
+    if ins.root not in _FUNCTIONS:  # neg and abs, which touch the sign alone
         small = flushed(ins, to_f64(bits[0], ins.type)) == 0
         kept = np.where(small, bits[0] & np.uint16(0x8000), bits[0])
         return kept ^ np.uint16(0x8000) if ins.root == "neg" else kept & np.uint16(0x7FFF)

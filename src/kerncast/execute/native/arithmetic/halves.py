@@ -128,11 +128,13 @@ def flushed(o: Operation, value: Value, type_name: str | None = None) -> Value:
 
 def _one(o: Operation, halves: list[Value]) -> Value:
     emit, kind, root = o.emit, kind_of(o.type), o.ins.root
-    if root in {"neg", "abs"}:
-        return _sign(o, halves[0])
+    if root == "neg":
+        return emit.xor(_kept(o, halves[0]), 0x8000)
+    if root == "abs":
+        return emit.and_(_kept(o, halves[0]), 0x7FFF)
     values = [flushed(o, to_f64(emit, half, kind)) for half in halves]
     value = _compute(o, values)
-    if root in {"min", "max"} and o.has("NaN"):
+    if o.has("NaN"):  # min and max, which else prefer a number
         nan = emit.cast("bitcast", integer(I64, 0x7FF8 << 48), F64)
         value = emit.select(emit.compare("uno", values[0], values[1]), nan, value)
     if o.has("relu"):
@@ -143,21 +145,22 @@ def _one(o: Operation, halves: list[Value]) -> Value:
     return from_f64(emit, flushed(o, to_f64(emit, half, kind)), kind) if o.has("ftz") else half
 
 
-def _sign(o: Operation, half: Value) -> Value:
+def _kept(o: Operation, half: Value) -> Value:
+    """Return a half with its sign and what .ftz leaves of the rest."""
     emit, kind = o.emit, kind_of(o.type)
     is_zero = emit.compare("oeq", flushed(o, to_f64(emit, half, kind)), real(F64, 0.0))
-    kept = emit.select(is_zero, emit.and_(half, 0x8000), half)
-    return emit.xor(kept, 0x8000) if o.ins.root == "neg" else emit.and_(kept, 0x7FFF)
+    return emit.select(is_zero, emit.and_(half, 0x8000), half)
 
 
 def _compute(o: Operation, values: list[Value]) -> Value:
     emit, root = o.emit, o.ins.root
-    if root in {"add", "sub", "mul"}:
-        return emit.binary(f"f{root}", *values)
-    if root in {"min", "max"}:
-        return floats.smaller_or_larger(emit, root, *values)
-    if root == "fma":
-        return sum_to_odd(emit, emit.binary("fmul", values[0], values[1]), values[2])
+    match root:
+        case "add" | "sub" | "mul":
+            return emit.binary(f"f{root}", *values)
+        case "min" | "max":
+            return floats.smaller_or_larger(emit, root, *values)
+        case "fma":
+            return sum_to_odd(emit, emit.binary("fmul", values[0], values[1]), values[2])
     return floats.function_f64(o, root, values[0])
 
 
