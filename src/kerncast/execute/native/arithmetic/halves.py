@@ -5,11 +5,36 @@ Values are computed in double precision, which holds each sum and product exactl
 on bits, so that they need nothing of the CPU.
 """
 
+import math
+from dataclasses import dataclass
+
 from kerncast.execute.native.arithmetic import floats
 from kerncast.execute.native.ir import Emitter, Value, integer, real
 from kerncast.execute.native.lowering import F32, F64, I16, I32, I64, Operation
-from kerncast.execute.setup.dtypes import FORMATS
 
+
+@dataclass(frozen=True, slots=True)
+class _Format:
+    """A binary floating-point format."""
+
+    precision: int
+    """bits of the significand, the hidden one included"""
+    least_exponent: int
+    """of the smallest normal number"""
+
+    @property
+    def largest(self) -> float:
+        """Largest finite number."""
+        return math.ldexp(2.0 - 2.0 ** (1 - self.precision), 1 - self.least_exponent)
+
+    @property
+    def smallest_normal(self) -> float:
+        """Smallest number that is not subnormal."""
+        return math.ldexp(1.0, self.least_exponent)
+
+
+# The reference engine has its own description of both, so that a wrong one shows.
+_FORMATS = {"f16": _Format(11, -14), "bf16": _Format(8, -126)}
 _NAN = 0x7FFF
 _ROUND = {"rn": "rint", "rz": "trunc", "rm": "floor", "rp": "ceil"}
 
@@ -74,7 +99,7 @@ def from_f64(emit: Emitter, exact: Value, kind: str, mode: str = "rn") -> Value:
 
 def _round(emit: Emitter, exact: Value, kind: str, mode: str) -> Value:
     """Round doubles to the values of a shorter format."""
-    shape = FORMATS[kind]
+    shape = _FORMATS[kind]
     raw = emit.cast("bitcast", exact, I64)
     exponent = emit.and_(emit.lshr(raw, 52), 0x7FF)  # with the bias of 1023
     least = emit.intrinsic("umax", exponent, integer(I64, shape.least_exponent + 1023))
@@ -121,7 +146,7 @@ def flushed(o: Operation, value: Value, type_name: str | None = None) -> Value:
     if not o.has("ftz"):
         return value
     emit = o.emit
-    least = real(F64, FORMATS[kind_of(type_name or o.type)].smallest_normal)
+    least = real(F64, _FORMATS[kind_of(type_name or o.type)].smallest_normal)
     is_small = emit.compare("olt", emit.intrinsic("fabs", value), least)
     return emit.select(is_small, emit.intrinsic("copysign", real(F64, 0.0), value), value)
 
