@@ -65,8 +65,7 @@ def run(opcodes: list[str], sources: Words, folder: Path, engine: EngineName) ->
     arguments = tuple(Argument(name, parse_value(text, name, folder)) for name, text in texts.items())
     launch = Launch(Path("k.ptx"), "k", (words // THREADS, 1, 1), (THREADS, 1, 1), 0, arguments)
     kernel = CompiledKernel("k", "k", "sm_100", kernel_text(opcodes, count, words), cast("Any", None), None)
-    results: Words = execute(kernel, launch, WholeGrid(), engine=engine)[0].memory["b"]
-    return results
+    return np.asarray(execute(kernel, launch, WholeGrid(), engine=engine)[0].memory["b"], np.uint32)
 
 
 def check(opcodes: list[str], sources: Words, folder: Path) -> Words:
@@ -93,7 +92,8 @@ def drawn(kind: str, sources: int, more: int) -> Words:
     others = random.integers(0, 1 << 16, (sources, more), np.uint32)
     low = np.concatenate([tuples, others], axis=1)
     low = low[:, : low.shape[1] // THREADS * THREADS]
-    return low | low[:, ::-1] << np.uint32(16)
+    words: Words = low | low[:, ::-1] << np.uint32(16)
+    return words
 
 
 @pytest.mark.parametrize("kind", EDGES)

@@ -145,6 +145,7 @@ shf                  | integer | -       | | l r
 lop3 prmt fns sad    | integer | -       |
 popc clz brev bfind  | integer | -       |
 bfe bfi              | integer | -       |
+bmsk                 | integer | -       | | clamp wrap
 mul24 mad24          | integer | -       | pipe=imad | lo
 dp4a                 | integer | -       |
 dp2a                 | integer | -       | pipe=imad | lo hi
@@ -250,6 +251,7 @@ popc clz brev     | b32 b64                       |                             
 bfind             | u32 s32 u64 s64               | shiftamt                            | 2
 bfe               | u32 s32 u64 s64               |                                     | 4
 bfi               | b32 b64                       |                                     | 5
+bmsk              | b32                           | clamp wrap                          | 3
 prmt              | b32                           |                                     | 4
 sad               | {_INT}                        |                                     | 4
 mul24             | u32 s32                       | lo                                  | 3

@@ -235,6 +235,14 @@ def _insert_field(ins: Instruction, src: Sources) -> AnyArray:
     return merged.astype(base.dtype)
 
 
+@handles("bmsk")
+def _bit_mask(ins: Instruction, src: Sources) -> AnyArray:
+    is_clamped = "clamp" in ins.modifiers
+    start, length = (np.minimum(src(i, "u32"), 32) if is_clamped else src(i, "u32") & 31 for i in range(2))
+    start, length = start.astype(np.uint64), length.astype(np.uint64)
+    return (((np.uint64(1) << length) - np.uint64(1)) << start).astype(np.uint32)
+
+
 @handles("prmt")
 def _permute_bytes(ins: Instruction, src: Sources) -> AnyArray:
     del ins
