@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from kerncast.execute.counting.sums import operation_of
-from kerncast.machine import merged_accesses
+from kerncast.machine import ends_joining, merged_accesses
 from kerncast.models.sm.micro_ops import MOST_DESTINATIONS, Memory
 from kerncast.ptx import (
     TYPE_BITS,
@@ -22,10 +22,7 @@ from kerncast.ptx import (
 )
 from kerncast.traces import Operation
 
-_WRITES = {"st", "atom", "red"}
-_ROOTS = {"ld", "ldu", *_WRITES}
 _ARRIVES_ONLY = {"warp", "arrive"}
-_ENDS_JOINING = {"bar", "barrier", "st", "atom"}
 _OF_OPERATION = {Operation.ATOMIC: Memory.ATOMIC, Operation.REDUCTION: Memory.REDUCTION}
 _ORDERED = {"volatile", "relaxed", "acquire", "release", "acq_rel", "mmio"}
 _WORD_BYTES, _WIDEST_BYTES = 4, 16
@@ -89,14 +86,14 @@ class Accesses:
     def memory(self, number: int) -> Memory:
         """Return what an instruction asks of memory; a barrier of the block is one."""
         ins = self._code[number]
-        if ins.root in {"bar", "barrier"}:
+        if ins.is_barrier:
             return Memory.NONE if _ARRIVES_ONLY & set(ins.modifiers) else Memory.BARRIER
-        if ins.root not in _ROOTS or ins.space in {"param", "const"}:
+        if ins.opcode.access is None or ins.space in {"param", "const"}:
             return Memory.NONE
         is_shared = ins.space == "shared"
-        if ins.root in {"ld", "ldu"}:
+        if ins.is_load:
             return Memory.SHARED_LOAD if is_shared else Memory.LOAD
-        if ins.root == "st":
+        if ins.is_store:
             return Memory.SHARED_STORE if is_shared else Memory.STORE
         return Memory.SHARED_ATOMIC if is_shared else _OF_OPERATION[operation_of(ins, self._is_read)]
 
@@ -106,7 +103,7 @@ class Accesses:
         found = {}
         for number in (number for block in blocks for number in range(block.start, block.stop)):
             ins = self._code[number]
-            if ins.root in _ROOTS:
+            if ins.opcode.access is not None:
                 found[number] = _place(ins, versions)
             for register in results_of(ins):
                 versions[register.name] = versions.get(register.name, 0) + 1
@@ -117,7 +114,7 @@ class Accesses:
         seen: dict[tuple[str, int], int] = {}
         leaders: dict[int, int] = {}
         for number in range(block.start, block.stop + 1):
-            if number == block.stop or self._code[number].root in _ENDS_JOINING:
+            if number == block.stop or ends_joining(self._code[number]):
                 self._join_run(seen, leaders)
                 seen, leaders = {}, {}
                 continue
@@ -181,5 +178,5 @@ def _place(ins: Instruction, versions: dict[str, int]) -> Place:
         start=start,
         stop=start + nbytes,
         is_read_only="nc" in ins.modifiers,
-        is_ordered=ins.root in {"atom", "red"} or bool(_ORDERED & set(ins.modifiers)),
+        is_ordered=ins.is_update or bool(_ORDERED & set(ins.modifiers)),
     )

@@ -28,7 +28,16 @@ from kerncast.models.sm.micro_ops import (
     Pipe,
     Program,
 )
-from kerncast.ptx import BasicBlock, ControlFlowGraph, Function, Instruction, results_of, reversed_graph, sources_of
+from kerncast.ptx import (
+    BasicBlock,
+    ControlFlowGraph,
+    Function,
+    Instruction,
+    Trait,
+    results_of,
+    reversed_graph,
+    sources_of,
+)
 
 # Which basic blocks the compiler makes one straight line of machine code, in which it orders instructions freely.
 #
@@ -83,7 +92,7 @@ class _Growing:
         tail = next(member.block for member in reversed(members) if not member.guard)
         last = members[-1].block
         branch = self._code[self._cfg.blocks[tail].stop - 1]
-        if branch.root in {"bar", "barrier"}:
+        if branch.is_barrier:
             return []
         following = set(self._cfg.successors[tail])
         if last == tail and branch.guard is not None:
@@ -104,9 +113,6 @@ class _Growing:
 #: Opcodes of the table that are the access itself.
 _ACCESS_OPCODES = ("LD", "ST", "ATOM", "RED", "BAR")
 _NO_ACCESS = {"LDGDEPBAR"}
-_FENCES = {"membar", "fence"}
-#: What makes the two halves of a 64-bit result apart from one another.
-_HALVES = {"mov", "selp", "and", "or", "xor", "not"}
 #: Micro-ops of an instruction from which on some check operands beside the chain that makes the result.
 _LONG_CHAIN, _OFF_CHAIN_PART = 4, 3
 #: Latencies in cycles by which instructions are ordered where the architecture's are unknown.
@@ -238,11 +244,12 @@ class _Lowering:
             waits = tuple(dict.fromkeys((*before, *sources)))[:MOST_SOURCES]
             yield MicroOp(
                 share.cost, Memory.NONE, share.weight, share.phase, waits, results, (), number,
-                is_fence=ins.root in _FENCES,
+                is_fence=ins.opcode.has(Trait.FENCE),
             )  # fmt: skip
-            before = () if ins.root in _HALVES else results
-            if share.weight == FULL_WEIGHT:
-                sources = sources if ins.root in _HALVES else ()
+            is_by_halves = ins.opcode.has(Trait.HALVES)
+            before = () if is_by_halves else results
+            if share.weight == FULL_WEIGHT and not is_by_halves:
+                sources = ()
 
     def _access(self, number: int, sources: Registers, places: dict[int, Place]) -> MicroOp:
         memory = self._memory[number]

@@ -11,7 +11,7 @@ from pathlib import Path
 import kerncast
 from kerncast.machine import UNKNOWN, kind_of
 from kerncast.models.sm.micro_ops import FULL_WEIGHT, Pipe
-from kerncast.ptx import TYPE_BITS, Instruction
+from kerncast.ptx import TYPE_BITS, Flow, Instruction
 
 # Where a machine opcode runs and what it costs there, from the tables in ``data/instructions``.
 
@@ -23,19 +23,11 @@ _PIPES = {
 }  # fmt: skip
 #: Opcodes after which a warp goes on elsewhere.
 _JUMPS = {"BRA", "BRX", "BRK", "CONT", "CAL", "CALL", "EXIT", "JMP", "JMX", "KILL", "RET", "SYNC"}
-_BRANCHES = {"bra", "brx", "call", "exit", "ret", "trap"}
+_GOES_ON_ELSEWHERE = {Flow.BRANCH, Flow.LEAVE, Flow.CALL, Flow.TRAP}
 _NO_JUMP_CYCLES = 1.0
 _WIDE_BITS = 64
 #: Modifiers in the table of costs: a conversion to or from 64 bits, a comparison that decides what runs.
 _WIDE, _GUARD = "64", "guard"
-_PIPE_OF_ROOT = {
-    name: pipe
-    for names, pipe in {
-        "wmma mma wgmma": Pipe.TENSOR, "tanh": Pipe.XU, "brx call trap exit brkpt nanosleep": Pipe.BRANCH,
-        "fence match redux prefetch prefetchu": Pipe.LSU, "mul24 mad24 madc dp2a": Pipe.IMAD,
-    }.items()
-    for name in names.split()
-}  # fmt: skip
 _PIPE_OF_TYPE = {"f64": Pipe.FP64, "f32": Pipe.FMA, "f16": Pipe.FP16, "f16x2": Pipe.FP16, "bf16x2": Pipe.FP16}
 
 
@@ -58,7 +50,7 @@ def cost_of(opcode: str, ins: Instruction, architecture: int, *, guards: bool = 
     """
     kind = kind_of(opcode, (), architecture)
     if kind is UNKNOWN:  # a NOP has an equal one
-        return Cost(_PIPE_OF_ROOT.get(ins.root) or _PIPE_OF_TYPE.get(ins.type, Pipe.ALU))
+        return Cost(Pipe[ins.opcode.pipe.upper()] if ins.opcode.pipe else _PIPE_OF_TYPE.get(ins.type, Pipe.ALU))
     # A shuffle that the PTX does not ask for is Volta's NOP: @!PT SHFL.IDX PT, RZ, RZ, RZ, RZ.
     if kind.pipe not in _PIPES or (opcode == "SHFL" and ins.root != "shfl"):
         return None
@@ -69,7 +61,7 @@ def cost_of(opcode: str, ins: Instruction, architecture: int, *, guards: bool = 
         pipe = Pipe.IMAD
     if row is not None:
         return Cost(pipe, row.cycles, row.latency)
-    is_jump = opcode in _JUMPS and ins.root in _BRANCHES
+    is_jump = opcode in _JUMPS and ins.opcode.flow in _GOES_ON_ELSEWHERE
     return Cost(pipe, latency=_NO_JUMP_CYCLES if pipe is Pipe.BRANCH and not is_jump else 0.0)
 
 
