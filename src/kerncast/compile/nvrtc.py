@@ -25,9 +25,6 @@ _LIBRARIES = {
          "nvrtc64_120_0.dll", "nvrtc-builtins64_129.dll"),
 }  # fmt: skip
 
-_COMPILATION_FAILED = 6
-_NAME_NOT_VALID = 8
-
 _Program = ctypes.c_void_p
 _Size = ctypes.POINTER(ctypes.c_size_t)
 _Texts = ctypes.POINTER(ctypes.c_char_p)
