@@ -297,6 +297,7 @@ class Ceilings(Model):
     """the published interval is not widened"""
     uses_measured_run: ClassVar[bool] = True
     uses_caches: ClassVar[bool] = True
+    has_published_interval: ClassVar[bool] = True
 
     def predict(self, case: Case, question: Question) -> Prediction:
         """Return the forecast with the published interval, of the timing that was measured."""
