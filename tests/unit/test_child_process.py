@@ -32,7 +32,8 @@ def test_a_value_survives_json(value: object) -> None:
     [
         (int, True), (int, 1.0), (bool, 1), (str, None), (str | None, 1), (tuple[int, ...], 1), (tuple[int, ...], [""]),
         (tuple[int, int], [1]), (bytes, "no base64"), (bytes, 1), (Path, None), (Limits, None),
-        (Limits, {"seconds": 1.0}), (Limits, {"seconds": 1.0, "memory_bytes": 1, "more": 1}), (Limits, {"seconds": "1", "memory_bytes": 1}),
+        (Limits, {"seconds": 1.0}), (Limits, {"seconds": 1.0, "memory_bytes": 1, "more": 1}),
+        (Limits, {"seconds": "1", "memory_bytes": 1}),
     ],
 )  # fmt: skip
 def test_what_is_no_such_value_is_refused(kind: Any, value: Any) -> None:
