@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from kerncast.execute.sampling.budget import Budget
 from kerncast.execute.setup.arena import Arena, Touched
@@ -65,6 +65,9 @@ class Setting:
 
 class Engine(Protocol):
     """Runs blocks of one launch."""
+
+    slowness: ClassVar[float]
+    """nominal cost of a step, relative to one of compiled code"""
 
     @property
     def remarks(self) -> tuple[str, ...]:
