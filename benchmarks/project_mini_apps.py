@@ -17,9 +17,10 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
+from kerncast.bench import KERNELS
 from kerncast.errors import KerncastError
 from kerncast.forecast import Choices, LaunchCases
-from kerncast.gpu import DATA, GPU, WARP_SIZE, load_gpu
+from kerncast.gpu import GPU, WARP_SIZE, load_gpu
 from kerncast.launch import Launch, load_launches
 from kerncast.models import Case, Question, model_named
 from kerncast.models.transfer.ceilings import kernel_rooflines
@@ -37,7 +38,7 @@ from kerncast.units import format_seconds
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-SUITE = DATA / "suite"
+SUITE = KERNELS / "suite"
 #: The paper's V100, A100-40, A100-80 and H100: its maxima are those of the PCIe cards.
 SOURCE, TARGETS = "v100-pcie-32gb", ("a100-pcie-40gb", "a100-pcie-80gb", "h100-pcie")
 #: The picture of rooflines is of this one beside the source.

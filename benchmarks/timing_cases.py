@@ -13,13 +13,13 @@ from typing import TypeVar
 
 from counter_cases import DATA, vecmat_launch
 
-from kerncast.gpu import DATA as KERNCAST_DATA
+from kerncast.bench import KERNELS
 from kerncast.launch import Argument, Buffer, Extent, Fill, Launch, Value
 from kerncast.prediction import Timing
 from kerncast.units import MICROSECOND
 
 FOLDER = Path(__file__).parent
-SUITE = KERNCAST_DATA / "suite"
+SUITE = KERNELS / "suite"
 VECMAT = DATA / "gpuperfpredict" / "vecmat_times.parquet"
 RODINIA = DATA / "gpuperfpredict" / "rodinia.parquet"
 RODINIA_K40 = DATA / "gpuperfpredict" / "rodinia_k40_repeats.parquet"

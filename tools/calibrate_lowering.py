@@ -22,6 +22,7 @@ from pathlib import Path
 import numpy as np
 
 import kerncast
+from kerncast.bench import KERNELS
 from kerncast.compile import CompileRequest, compile_request
 from kerncast.errors import KerncastError
 from kerncast.execute import Budget, execute
@@ -126,7 +127,7 @@ def read_samples(architecture: str, program: Path) -> Iterator[Sample]:
 
 def launches() -> Iterator[tuple[str, Launch]]:
     """Yield one launch of each kernel; of the convolution's templates, which differ in numbers alone, the first two."""
-    for path in (*sorted((DATA / "suite").glob("*.toml")), EXTRA):
+    for path in (*sorted((KERNELS / "suite").glob("*.toml")), EXTRA):
         if path.stem.endswith("_declared"):
             continue
         first: dict[str | None, Launch] = {}

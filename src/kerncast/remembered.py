@@ -3,6 +3,19 @@
 A GPU or a profile is large: comparing or hashing one takes longer than most of what is computed from it.
 """
 
+# Which way to remember, of those that this project uses:
+#
+# - ``functools.cache``: what a data file or the machine says. It takes no argument, or a name of which there are few.
+# - ``functools.lru_cache(maxsize=...)``: a function of texts, bytes or small values, of which a user's files may hold
+#   any number. They are compared by value.
+# - ``remembered``: a function of large frozen values (a GPU, a profile). They are told apart by identity: whoever calls
+#   it with equal values made anew computes again.
+# - ``cached_property``: what a value works out of its own fields alone. Never what runs a kernel or reads a file.
+# - The store on disk (``compile/cache``): what takes seconds and must outlive the process. Its key is a digest of
+#   everything that decides the result, our own code among it.
+#
+# Nothing else: a dict in a module or in a class would have no bound and no rule of what makes two keys equal.
+
 from collections.abc import Callable
 from functools import wraps
 from typing import ParamSpec, TypeVar

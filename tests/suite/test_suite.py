@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from kerncast.bench import KERNELS
 from kerncast.execute import WholeGrid, execute
-from kerncast.gpu import DATA
 from kerncast.launch import Launch, load_launches, read_toml
 from tests.helpers.programs import (
     ARCHITECTURES,
@@ -25,7 +25,7 @@ from tests.helpers.programs import (
 
 CHECKS = dict(checks())
 
-SUITE_OF_16 = read_toml(DATA / "suite.toml")["seed"]
+SUITE_OF_16 = read_toml(KERNELS / "suite.toml")["seed"]
 
 FIRST_LAUNCHES = {
     f"{path.stem}-{kernel or 'only'}": launch

@@ -1,6 +1,8 @@
-"""The code stays small enough to see: lines per function, parameters, files per room, units in one place."""
+"""The code stays small enough to see, units are converted in one place, and the wheel holds every file."""
 
 import ast
+import tomllib
+from fnmatch import fnmatch
 from pathlib import Path
 
 from tests.helpers.places import ROOT
@@ -61,3 +63,18 @@ def test_units_are_converted_in_one_place() -> None:
 
 def test_names_are_not_drawers() -> None:
     assert not [p for p in FILES if any(word in p.stem for word in ("util", "helper", "manager", "misc", "common"))]
+
+
+def test_a_wheel_holds_every_file_that_is_no_code() -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    patterns = settings["tool"]["setuptools"]["package-data"]["kerncast"]
+    files = (path for path in PACKAGE.rglob("*") if path.is_file() and path.suffix != ".py")
+    names = [path.relative_to(PACKAGE).as_posix() for path in files if path.parent.name != "__pycache__"]
+    # In setuptools ** stands for any folders, none among them.
+    left_out = [
+        name
+        for name in names
+        if not any(fnmatch(name, each) or fnmatch(name, each.replace("**/", "")) for each in patterns)
+    ]
+    assert names
+    assert left_out == []

@@ -169,16 +169,6 @@ def run_under_ncu(argv: Sequence[str], csv_path: Path, limit_seconds: float) -> 
     return read_raw_page(log.splitlines(), str(csv_path))
 
 
-def read_counters(path: Path) -> tuple[NcuRow, ...]:
-    """Read the launches of a CSV file that ncu wrote, in order; raises InputError."""
-    try:
-        text = path.read_text(encoding="utf-8", errors="replace")
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "no such path"
-        raise InputError(f"cannot be read ({reason})", where=str(path), cure="Name an existing file.") from None
-    return read_raw_page(text.splitlines(), str(path))
-
-
 def match_counters(rows: Iterable[NcuRow], configurations: Sequence[Configuration]) -> tuple[Counters, ...]:
     """Assign rows to configurations, each of which was launched once, in this order.
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from kerncast.errors import InputError
 from kerncast.measurements import Configuration, Machine, Measurement, Trial, outliers
+from kerncast.requirements import how_to_install
 
 Cell = str | int | float | bool | None
 Row = tuple[Cell, ...]
@@ -113,7 +114,7 @@ def _write_parquet(table: _Table, measurement: Measurement, file: Path) -> None:
         import pyarrow as pa  # noqa: PLC0415  only who asks for Parquet needs it
         from pyarrow import parquet  # noqa: PLC0415
     except ImportError:
-        cure = "Install it: pip install 'kerncast[gpu]'. Or name a .csv file."
+        cure = f"Install it: {how_to_install('pyarrow')}. Or name a .csv file."
         raise InputError("Parquet needs pyarrow, which is not installed", cure=cure) from None
     types = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
     schema = pa.schema([(column.name, types[column.type]) for column in table.columns])

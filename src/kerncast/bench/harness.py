@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import cache
+from functools import lru_cache
 
 from kerncast.bench.check import CHECK_BUDGET, Expectation, compare, expect
 from kerncast.bench.device import Call, Copy, Device, Flush, Step, Timed, Untimed
@@ -63,12 +63,12 @@ def _request(launch: Launch, machine: Machine) -> CompileRequest:
     return request_for(launch, [machine.compute_capability])
 
 
-@cache
+@lru_cache(maxsize=1024)
 def _lock_of(_request: CompileRequest) -> threading.Lock:
     return threading.Lock()
 
 
-@cache
+@lru_cache(maxsize=1024)
 def _compiled_once(request: CompileRequest) -> CompiledKernel:
     return compile_request(request).kernels[0]
 

@@ -8,15 +8,15 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from kerncast.bench import KERNELS
 from kerncast.bench.ceilings import Ceiling, ceilings_for
 from kerncast.bench.workspace import sets_to_rotate
 from kerncast.errors import InputError
-from kerncast.gpu import DATA
 from kerncast.launch import DEFAULT_STANDARD, Launch, load_launches
 from kerncast.measurements import Configuration, Machine, Method, Protocol, parse_tpcs
 from kerncast.units import MICROSECOND, MILLISECOND
 
-SUITE = DATA / "suite"
+SUITE = KERNELS / "suite"
 
 #: Kernels below this get the larger numbers of warm-ups and launches.
 _QUICK_SECONDS = 1 * MILLISECOND
@@ -163,7 +163,7 @@ def _ceiling_protocol(ceiling: Ceiling) -> Protocol:
 def partition_subjects(
     sm_counts: Sequence[int], launches: Iterable[Subject] = (), protocol: Protocol = PARTITION_PROTOCOL
 ) -> tuple[Subject, ...]:
-    """Return launches on each number of SMs: those given, else the ones that ``data/suite.toml`` names."""
+    """Return launches on each number of SMs: those given, else the ones that ``kernels/suite.toml`` names."""
     chosen = tuple(launches) or tuple(_partitioned(name) for name in _table()["partition"])
     return tuple(replace(each, protocol=protocol, sm_counts=tuple(sm_counts)) for each in chosen)
 
@@ -203,7 +203,7 @@ def _partitioned(name: str) -> Subject:
 
 @cache
 def _table() -> dict[str, Any]:
-    return tomllib.loads((DATA / "suite.toml").read_text(encoding="utf-8"))
+    return tomllib.loads((KERNELS / "suite.toml").read_text(encoding="utf-8"))
 
 
 @cache

@@ -96,7 +96,7 @@ def _loaded(status: ToolStatus, part: str) -> ToolStatus:
     limits = Limits()
     request = {
         "task": "load",
-        "part": part,
+        "job": part,
         "source": part,
         "seconds": limits.seconds,
         "memory_bytes": limits.memory_bytes,

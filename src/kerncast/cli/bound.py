@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kerncast.cli.inline import SOURCES
+from kerncast.cli.options import AsJson, Out, Quiet
 from kerncast.errors import InputError, Refusal
 
 if TYPE_CHECKING:
@@ -54,10 +55,10 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
     level: Annotated[
         float | None, typer.Option(help="Of the interval of a launch without times.", show_default="0.9")
     ] = None,
-    json_: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    out: Annotated[Path | None, typer.Option(help="Write what would be printed to a file.")] = None,
+    json_: AsJson = False,
+    out: Out = None,
     picture: Annotated[list[Path] | None, typer.Option(help="Draw the curves: .png, .svg or .pdf; repeatable.")] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+    quiet: Quiet = False,
 ) -> int:
     """Bound the time of a kernel on some of a GPU's TPCs."""
     from kerncast.cli.output import progress_on_stderr  # noqa: PLC0415  heavy imports wait until the command runs

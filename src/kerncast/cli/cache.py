@@ -4,10 +4,12 @@ from typing import Annotated
 
 import typer
 
+from kerncast.cli.options import AsJson
+
 
 def command(
     clear: Annotated[bool, typer.Option("--clear", help="Remove every entry.")] = False,
-    json_: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    json_: AsJson = False,
 ) -> int:
     """Show the cache of compiled kernels, or clear it."""
     from kerncast.cli.output import emit_json, stdout_console  # noqa: PLC0415

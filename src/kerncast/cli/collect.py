@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kerncast.cli.options import AsJson
 from kerncast.errors import InputError
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def command(  # noqa: PLR0913  each parameter is one option
         "profile.csv"
     ),
     nvprof: Annotated[bool, typer.Option("--nvprof", help="For GPUs before compute capability 7.0.")] = False,
-    json_: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    json_: AsJson = False,
 ) -> int:
     """Print the Nsight Compute command that collects what the models need; it is not run.
 

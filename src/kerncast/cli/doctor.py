@@ -1,11 +1,9 @@
 """kerncast doctor: is everything here that a forecast needs?"""
 
-from typing import Annotated
-
-import typer
+from kerncast.cli.options import AsJson
 
 
-def command(json_: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> int:
+def command(json_: AsJson = False) -> int:
     """Check every part, and forecast a small kernel; exit 2 when a required part is missing."""
     from kerncast.checkup import check_up  # noqa: PLC0415
     from kerncast.cli.output import emit_json, progress_on_stderr, stdout_console  # noqa: PLC0415

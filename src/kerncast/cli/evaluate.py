@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kerncast.cli.options import AsJson, GPUName, KeepOutliers, Quiet, TimeColumn
+
 if TYPE_CHECKING:
     from kerncast.studies.evaluation import Evaluation
     from kerncast.studies.model_files import ModelHeader
@@ -13,13 +15,13 @@ if TYPE_CHECKING:
 def command(  # noqa: PLR0913  each parameter is one option
     model: Annotated[Path, typer.Argument(help="File of a model that kerncast train wrote (.kcm).")],
     data: Annotated[list[Path], typer.Argument(help="Launches with features and times: CSV, Parquet, profiles.")],
-    gpu: Annotated[str | None, typer.Option(help="Only launches on this GPU, by its name in the data.")] = None,
-    time: Annotated[str | None, typer.Option(help="Column of the times, where there are several.")] = None,
-    keep_outliers: Annotated[bool, typer.Option("--keep-outliers", help="Keep outliers among repeats.")] = False,
+    gpu: GPUName = None,
+    time: TimeColumn = None,
+    keep_outliers: KeepOutliers = False,
     csv: Annotated[Path | None, typer.Option(help="Write the forecast of each launch as CSV.")] = None,
     picture: Annotated[Path | None, typer.Option(help="Draw forecast against measured time.")] = None,
-    json_: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+    json_: AsJson = False,
+    quiet: Quiet = False,
 ) -> int:
     """Score a trained model on launches; on its own data, what was held out is scored apart."""
     from kerncast.cli.output import progress_on_stderr  # noqa: PLC0415  heavy imports wait

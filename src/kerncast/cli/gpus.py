@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from kerncast.cli.options import AsJson
 from kerncast.errors import GPUError, InputError
 
 if TYPE_CHECKING:
@@ -146,7 +147,7 @@ def _write_new(path: Path, text: str) -> None:
 
 def command(  # noqa: PLR0913  each parameter is one option
     name: Annotated[str | None, typer.Argument(help="Name, id or TOML file of one GPU.")] = None,
-    json_: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    json_: AsJson = False,
     add: Annotated[str | None, typer.Option(help="Begin a TOML file for this GPU, every key explained.")] = None,
     like: Annotated[str | None, typer.Option(help="With --add: similar GPU, or architecture such as sm_89.")] = None,
     device: Annotated[int | None, typer.Option(help="With --add: ask the driver of the GPU with this number.")] = None,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kerncast.cli.options import AsJson, Defines, IncludeFolders
 from kerncast.errors import InputError
 
 if TYPE_CHECKING:
@@ -19,15 +20,15 @@ def command(  # noqa: PLR0913  each parameter is one option
     kernel: Annotated[
         list[str] | None, typer.Option(help="Kernel to write a launch for; repeatable; else all.")
     ] = None,
-    define: Annotated[list[str] | None, typer.Option("--define", "-D", help="NAME=VALUE macro.")] = None,
-    include: Annotated[list[Path] | None, typer.Option("--include", "-I", help="Folder of headers.")] = None,
+    define: Defines = None,
+    include: IncludeFolders = None,
     std: Annotated[str | None, typer.Option(help="Version of C++.")] = None,
     argv: Annotated[str | None, typer.Option(help='Command line of the program, such as "1024 100".')] = None,
     host: Annotated[
         list[Path] | None, typer.Option(help="Further source of the program, such as the one with main; repeatable.")
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Write over a file that is there.")] = False,
-    json_: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    json_: AsJson = False,
 ) -> int:
     """Write a launch file from the launches that host code makes; what it does not say is left to decide."""
     from kerncast.cli.inline import checked_folders, checked_sources, split_define  # noqa: PLC0415

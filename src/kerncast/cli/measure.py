@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kerncast.cli.options import AsJson, Quiet
 from kerncast.errors import DeviceLostError, InputError, KerncastError
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def command(  # noqa: PLR0913  each parameter is one option
     ] = "all",
     out: Annotated[Path | None, typer.Option(help="Measurement file; one that exists is continued.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be measured.")] = False,
-    json_: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    json_: AsJson = False,
     timing: Annotated[
         list[str] | None, typer.Option(help="series, rotated, graph, single or cold; repeatable.")
     ] = None,
@@ -58,7 +59,7 @@ def command(  # noqa: PLR0913  each parameter is one option
     retry: Annotated[bool, typer.Option("--retry", help="Measure again what failed before.")] = False,
     ncu: Annotated[bool, typer.Option("--ncu", help="Then count each launch once under Nsight Compute.")] = False,
     once: Annotated[int | None, typer.Option(hidden=True, help="Launch so many once that --ncu counts.")] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+    quiet: Quiet = False,
 ) -> int:
     """Time kernels on a GPU that is here; every sample is kept, and an interrupted run goes on."""
     _check_numbers(trials=trials, iterations=iterations, warmups=warmups, seconds=seconds, once=once)

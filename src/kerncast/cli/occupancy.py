@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kerncast.cli.options import AsJson, Quiet
 from kerncast.errors import InputError
 
 if TYPE_CHECKING:
@@ -58,8 +59,8 @@ def command(  # noqa: PLR0913  each parameter is one option
         Path | None,
         typer.Option(help="Draw what-if curves to a .png, .svg, .pdf or .csv; - prints them, with --json too."),
     ] = None,
-    json_: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+    json_: AsJson = False,
+    quiet: Quiet = False,
 ) -> int:
     """Show resident blocks and warps per SM, the resource that limits them, and what would change that."""
     from kerncast.cli.output import progress_on_stderr  # noqa: PLC0415

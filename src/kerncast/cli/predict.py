@@ -18,6 +18,20 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kerncast.cli.inline import SOURCES, InlineLaunch
+from kerncast.cli.options import (
+    Arguments,
+    AsJson,
+    Block,
+    Defines,
+    FastMath,
+    Globals,
+    Grid,
+    IncludeFolders,
+    Out,
+    Quiet,
+    SharedBytes,
+    Standard,
+)
 
 if TYPE_CHECKING:
     from kerncast.forecast import Reading
@@ -176,19 +190,15 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
             "--kernel", "-k", help="Kernel of a .cu, such as 'reduce<float, 256>'; of a profile, regex:… too."
         ),
     ] = None,
-    grid: Annotated[str | None, typer.Option(help="Blocks of a .cu's launch: X[,Y[,Z]].")] = None,
-    block: Annotated[str | None, typer.Option(help="Threads per block: X[,Y[,Z]].")] = None,
-    shared: Annotated[int, typer.Option(help="Dynamic shared memory in bytes.")] = 0,
-    arg: Annotated[list[str] | None, typer.Option(help="NAME=VALUE, in the order of the parameters.")] = None,
-    define: Annotated[list[str] | None, typer.Option("--define", "-D", help="NAME=VALUE macro.")] = None,
-    include: Annotated[list[Path] | None, typer.Option("--include", "-I", help="Folder of headers.")] = None,
-    std: Annotated[str | None, typer.Option(help="Version of C++: c++11, c++14, c++17 (default) or c++20.")] = None,
-    use_fast_math: Annotated[
-        bool, typer.Option("--use-fast-math", help="Compile with fast, less exact mathematics.")
-    ] = False,
-    global_: Annotated[
-        list[str] | None, typer.Option("--global", help="NAME=VALUE of a __constant__ or __device__ variable.")
-    ] = None,
+    grid: Grid = None,
+    block: Block = None,
+    shared: SharedBytes = 0,
+    arg: Arguments = None,
+    define: Defines = None,
+    include: IncludeFolders = None,
+    std: Standard = None,
+    use_fast_math: FastMath = False,
+    global_: Globals = None,
     measured: Annotated[
         list[str] | None, typer.Option(help='Time on another GPU: "RTX 2080 Ti=1.23ms", or "GPU#LAUNCH=1.23ms".')
     ] = None,
@@ -207,8 +217,8 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
     clock: Annotated[str | None, typer.Option(help="base, boost, or MHz.")] = None,
     timing: Annotated[str, typer.Option(help="series, single, cold or profiler.")] = "series",
     force: Annotated[bool, typer.Option("--force", help="Forecast launches that the GPU could not run.")] = False,
-    json_: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    out: Annotated[Path | None, typer.Option(help="Write what would be printed to a file.")] = None,
+    json_: AsJson = False,
+    out: Out = None,
     report: Annotated[Path | None, typer.Option(help="Write a report: .html or .md.")] = None,
     roofline: Annotated[
         list[Path] | None, typer.Option(help="Draw rooflines of a profile: .png, .svg, .pdf, or .csv.")
@@ -222,7 +232,7 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
     compare_to: Annotated[
         Path | None, typer.Option(help="Exit 4 if slower than this JSON beyond both intervals.")
     ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+    quiet: Quiet = False,
 ) -> int:
     """Forecast how long each launch takes on each GPU."""
     from kerncast.cli.output import emit_forecast, progress_on_stderr  # noqa: PLC0415

@@ -11,6 +11,20 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kerncast.cli.inline import InlineLaunch
+from kerncast.cli.options import (
+    Arguments,
+    AsJson,
+    Block,
+    Defines,
+    FastMath,
+    Globals,
+    Grid,
+    IncludeFolders,
+    Out,
+    Quiet,
+    SharedBytes,
+    Standard,
+)
 from kerncast.errors import InputError, Refusal
 from kerncast.units import parse_seconds
 
@@ -53,29 +67,25 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
         list[str] | None, typer.Option(help="One GPU: name, id or TOML file; without it, what no GPU changes.")
     ] = None,
     kernel: Annotated[str | None, typer.Option(help="Kernel of a .cu, such as saxpy or 'reduce<float, 256>'.")] = None,
-    grid: Annotated[str | None, typer.Option(help="Blocks of a .cu's launch: X[,Y[,Z]].")] = None,
-    block: Annotated[str | None, typer.Option(help="Threads per block: X[,Y[,Z]].")] = None,
-    shared: Annotated[int, typer.Option(help="Dynamic shared memory in bytes.")] = 0,
-    arg: Annotated[list[str] | None, typer.Option(help="NAME=VALUE, in the order of the parameters.")] = None,
-    define: Annotated[list[str] | None, typer.Option("--define", "-D", help="NAME=VALUE macro.")] = None,
-    include: Annotated[list[Path] | None, typer.Option("--include", "-I", help="Folder of headers.")] = None,
-    std: Annotated[str | None, typer.Option(help="Version of C++: c++11, c++14, c++17 (default) or c++20.")] = None,
-    use_fast_math: Annotated[
-        bool, typer.Option("--use-fast-math", help="Compile with fast, less exact mathematics.")
-    ] = False,
-    global_: Annotated[
-        list[str] | None, typer.Option("--global", help="NAME=VALUE of a __constant__ or __device__ variable.")
-    ] = None,
+    grid: Grid = None,
+    block: Block = None,
+    shared: SharedBytes = 0,
+    arg: Arguments = None,
+    define: Defines = None,
+    include: IncludeFolders = None,
+    std: Standard = None,
+    use_fast_math: FastMath = False,
+    global_: Globals = None,
     lines: Annotated[bool, typer.Option("--lines", help="Annotate the source, line by line.")] = False,
     exact: Annotated[bool, typer.Option("--exact", help="Run the whole grid, whatever the time.")] = False,
     budget: Annotated[
         str | None, typer.Option(help="What a sample of blocks may take: 2s, 500ms.", show_default="2s")
     ] = None,
-    json_: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    json_: AsJson = False,
     csv: Annotated[bool, typer.Option("--csv", help="Print Nsight Compute's raw page.")] = False,
-    out: Annotated[Path | None, typer.Option(help="Write what would be printed to a file.")] = None,
+    out: Out = None,
     features: Annotated[Path | None, typer.Option(help="Write a row of features per launch: .csv or .parquet.")] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+    quiet: Quiet = False,
 ) -> int:
     """Count what each launch does, as Nsight Compute would: instructions, memory traffic, conflicts, hot spots."""
     form = Form(json_, csv, lines, out, features)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kerncast.cli.options import AsJson, GPUName, KeepOutliers, Quiet, TimeColumn
 from kerncast.errors import InputError
 
 if TYPE_CHECKING:
@@ -22,13 +23,13 @@ def command(  # noqa: PLR0913  each parameter is one option
     model: Annotated[str, typer.Option(help="linear, mlp, forest, linear-svr, rbf-svr, or all.")] = _ALL,
     split: Annotated[str, typer.Option(help="What is held out: rows, configurations, kernels or gpus.")] = "rows",
     features: Annotated[str, typer.Option(help="all, selected, published, timeless, or names A,B.")] = _ALL,
-    gpu: Annotated[str | None, typer.Option(help="Only launches on this GPU, by its name in the data.")] = None,
-    time: Annotated[str | None, typer.Option(help="Column of the times, where there are several.")] = None,
-    keep_outliers: Annotated[bool, typer.Option("--keep-outliers", help="Keep outliers among repeats.")] = False,
+    gpu: GPUName = None,
+    time: TimeColumn = None,
+    keep_outliers: KeepOutliers = False,
     out: Annotated[Path | None, typer.Option(help="File of the model; of several, NAME-MODEL.kcm each.")] = None,
     pictures: Annotated[Path | None, typer.Option(help="Folder for the correlation matrix and the fits.")] = None,
-    json_: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+    json_: AsJson = False,
+    quiet: Quiet = False,
 ) -> int:
     """Train the models of a recipe, and score them on launches that were held out."""
     from kerncast.cli.output import progress_on_stderr  # noqa: PLC0415  heavy imports wait

@@ -1,16 +1,16 @@
 """The parent's side: ask a child process to compile, with limits, and turn its reply into values."""
 
-import base64
 import re
 import signal
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from kerncast.child_process import Ended, ask
+from kerncast.child_process import Ended, ask, decoded, encoded
 from kerncast.compile.build_file import (
     build_options,
     fast_math_caveat,
@@ -21,20 +21,16 @@ from kerncast.compile.build_file import (
 )
 from kerncast.compile.cache import recall
 from kerncast.compile.nouns import (
-    CompiledKernel,
     CompiledSource,
+    CompileReply,
     CompileRequest,
-    DeviceVariable,
-    HostCopy,
-    KernelSignature,
+    KernelReply,
     Limits,
-    Parameter,
     SourceSummary,
 )
-from kerncast.compile.targets import Target, architecture_for
+from kerncast.compile.targets import CompileJob, Target, architecture_for
 from kerncast.errors import CompileError
 from kerncast.launch import Launch
-from kerncast.profiles import Resources
 
 # Where a kernel stands that a source does not define: in another file of its folder, which the error can name.
 
@@ -109,6 +105,8 @@ FOREIGN = (
 #: Time beyond the limit for the child to start and to report.
 WORKER = "kerncast.compile.worker"
 GRACE_SECONDS = 2.0
+
+Reply = TypeVar("Reply")
 
 
 def compile_source(
@@ -185,15 +183,18 @@ def _noted(found: CompiledSource, caveats: tuple[str, ...]) -> CompiledSource:
 def _compile_remembered(request: CompileRequest, *, use_cache: bool) -> CompiledSource:
     targets = [architecture_for(each) for each in request.architectures]
     remembered = recall(request) if use_cache else None
-    known = {target: remembered.find(target, _compiled) for target in targets} if remembered else {}
+    read = partial(decoded, KernelReply)
+    known: dict[Target, KernelReply | None] = {}
+    if remembered:
+        known |= {target: remembered.find(target, read) for target in targets}
     missing = [target for target in dict.fromkeys(targets) if known.get(target) is None]
     replies = _compile_all(request, missing)
     if remembered and replies:
-        remembered.keep(replies.items())
-    found = known | {target: _compiled(reply) for target, reply in replies.items()}
+        remembered.keep((target, encoded(reply)) for target, reply in replies.items())
+    found = known | replies
     compiled = [each for target in targets if (each := found[target])]
-    log = dict.fromkeys(line for _, lines in compiled for line in lines)
-    return CompiledSource(request.source, tuple(kernel for kernel, _ in compiled), tuple(log))
+    log = dict.fromkeys(line for each in compiled for line in each.log)
+    return CompiledSource(request.source, tuple(each.kernel for each in compiled), tuple(log))
 
 
 def inspect_source(
@@ -214,13 +215,13 @@ def inspect_source(
 
 def _inspect_remembered(request: CompileRequest) -> SourceSummary:
     remembered = recall(request)
-    known = remembered.find(None, _summary) if remembered else None
+    known: SourceSummary | None = remembered.find(None, partial(decoded, SourceSummary)) if remembered else None
     if known is not None:
         return known
-    reply = run_task("inspect", request)
+    found = run_task("inspect", request, request, SourceSummary)
     if remembered:
-        remembered.keep([(None, reply)])
-    return _summary(reply)
+        remembered.keep([(None, encoded(found))])
+    return found
 
 
 def _is_doubtful(found: SourceSummary) -> bool:
@@ -231,32 +232,33 @@ def _is_doubtful(found: SourceSummary) -> bool:
     )
 
 
-def run_task(task: str, request: CompileRequest, *, worker: str = WORKER, **more: Any) -> dict[str, Any]:
-    """Have a child process, the module ``worker``, do one task on the source of a request."""
+def run_task(task: str, request: CompileRequest, job: Any, reply: type[Reply], *, worker: str = WORKER) -> Reply:
+    """Have a child process, the module ``worker``, do one task on the source of a request; raises CompileError.
+
+    ``job`` is what the task is about, and ``reply`` the type of its answer.
+    """
     if not request.source.is_file():
         what = "is no file" if request.source.exists() else "no such file"
         raise CompileError(what, where=str(request.source), cure="Check the path.")
     message = {
         "task": task,
         "source": str(request.source),
-        "kernel": request.kernel,
-        "defines": [list(pair) for pair in request.defines],
-        "include_dirs": [str(folder) for folder in request.include_dirs],
-        "standard": request.standard,
-        "fast_math": request.fast_math,
+        "job": encoded(job),
         "memory_bytes": request.limits.memory_bytes,
         "seconds": request.limits.seconds,
-        **more,
     }
-    reply = _exchange(worker, message, request)
-    if "error" in reply:
-        what, where, cure = reply["error"]
-        raise CompileError(what, where=where, cure=cure)
-    result: dict[str, Any] = reply["result"]
-    return result
+    answer = _exchange(worker, message, request)
+    try:
+        if "error" not in answer:
+            result: Reply = decoded(reply, answer["result"])
+            return result
+        what, where, cure = decoded(tuple[str, str | None, str | None], answer["error"])
+    except (ValueError, KeyError, TypeError):
+        raise _senseless(request) from None
+    raise CompileError(what, where=where, cure=cure)
 
 
-def _compile_all(request: CompileRequest, targets: Sequence[Target]) -> dict[Target, dict[str, Any]]:
+def _compile_all(request: CompileRequest, targets: Sequence[Target]) -> dict[Target, KernelReply]:
     """Have children compile for several architectures; returns the reply for each."""
     if len(targets) <= _MOST_IN_ONE_CHILD:
         return _compile(request, targets) if targets else {}
@@ -266,20 +268,11 @@ def _compile_all(request: CompileRequest, targets: Sequence[Target]) -> dict[Tar
     return first | second
 
 
-def _compile(request: CompileRequest, targets: Sequence[Target]) -> dict[Target, dict[str, Any]]:
-    rows = [
-        {
-            "architecture": target.architecture,
-            "compiled_for": target.compiled_for,
-            "number": target.number,
-            "toolkit": target.toolkit,
-            "options": target.options,
-            "caveats": target.caveats,
-        }
-        for target in targets
-    ]
-    kernels = run_task("compile", request, targets=rows)["kernels"]
-    return dict(zip(targets, kernels, strict=True))
+def _compile(request: CompileRequest, targets: Sequence[Target]) -> dict[Target, KernelReply]:
+    found = run_task("compile", request, CompileJob(request, tuple(targets)), CompileReply)
+    if len(found.kernels) != len(targets):
+        raise _senseless(request)
+    return dict(zip(targets, found.kernels, strict=True))
 
 
 def _exchange(worker: str, message: dict[str, Any], request: CompileRequest) -> dict[str, Any]:
@@ -291,6 +284,14 @@ def _exchange(worker: str, message: dict[str, Any], request: CompileRequest) -> 
         raise _abnormal(ended, request)
     reply: dict[str, Any] = ended.reply
     return reply
+
+
+def _senseless(request: CompileRequest) -> CompileError:
+    return CompileError(
+        "the compiler's answer makes no sense",
+        where=str(request.source),
+        cure="kerncast doctor says whether the compiler is whole.",
+    )
 
 
 def _too_slow(request: CompileRequest) -> CompileError:
@@ -311,56 +312,4 @@ def _abnormal(ended: Ended, request: CompileRequest) -> CompileError:
         where=str(request.source),
         cure="It may have needed more memory than it was allowed:"
         " look for templates, macros or includes that expand without end.",
-    )
-
-
-def _compiled(reply: dict[str, Any]) -> tuple[CompiledKernel, tuple[str, ...]]:
-    """Return what one architecture's reply means: the kernel, and the warnings."""
-    return _kernel(reply), tuple(reply["log"])
-
-
-def _summary(reply: dict[str, Any]) -> SourceSummary:
-    return SourceSummary(
-        kernels=tuple(signature_from(each) for each in reply["kernels"]),
-        variables=_variables(reply["variables"]),
-    )
-
-
-def _kernel(reply: dict[str, Any]) -> CompiledKernel:
-    return CompiledKernel(
-        kernel=reply["kernel"],
-        mangled=reply["mangled"],
-        architecture=reply["architecture"],
-        ptx=reply["ptx"],
-        resources=_resources(reply["resources"]),
-        signature=signature_from(reply["signature"]) if reply["signature"] else None,
-        caveats=tuple(reply["caveats"]),
-        cubin=base64.b64decode(reply["cubin"]),
-        variables=_variables(reply["variables"]),
-    )
-
-
-def _resources(reply: dict[str, Any]) -> Resources:
-    # JSON has no tuples.
-    facts: dict[str, Any] = {name: tuple(each) if isinstance(each, list) else each for name, each in reply.items()}
-    return Resources(**facts)
-
-
-def _variables(reply: Sequence[dict[str, Any]]) -> tuple[DeviceVariable, ...]:
-    return tuple(DeviceVariable(**{**each, "copies": tuple(map(_host_copy, each["copies"]))}) for each in reply)
-
-
-def _host_copy(reply: dict[str, Any]) -> HostCopy:
-    data = reply["data"]
-    return HostCopy(reply["file"], reply["line"], None if data is None else base64.b64decode(data))
-
-
-def signature_from(reply: dict[str, Any]) -> KernelSignature:
-    """Return the signature that a child has answered with."""
-    return KernelSignature(
-        name=reply["name"],
-        parameters=tuple(Parameter(**each) for each in reply["parameters"]),
-        is_template=reply["is_template"],
-        template_parameters=tuple(reply["template_parameters"]),
-        line=reply["line"],
     )

@@ -165,6 +165,25 @@ class CompiledSource:
 
 
 @dataclass(frozen=True, slots=True)
+class KernelReply:
+    """What the compiler's process answers for one architecture."""
+
+    kernel: CompiledKernel
+    log: tuple[str, ...]
+    """warnings of the compiler"""
+    emptied: tuple[str, ...]
+    """headers that were not found, and in whose place empty ones were compiled"""
+
+
+@dataclass(frozen=True, slots=True)
+class CompileReply:
+    """What the compiler's process answers."""
+
+    kernels: tuple[KernelReply, ...]
+    """in the order of the targets"""
+
+
+@dataclass(frozen=True, slots=True)
 class ToolStatus:
     """Whether one part that kerncast uses is there and works, for ``kerncast doctor``."""
 

@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from kerncast.compile.headers import package_folders
 from kerncast.compile.wheels import cure_for_broken
@@ -24,9 +23,6 @@ _LIBRARIES = {
     12: ("nvidia-cuda-nvrtc-cu12", "libnvrtc.so.12", "libnvrtc-builtins.so.12.9",
          "nvrtc64_120_0.dll", "nvrtc-builtins64_129.dll"),
 }  # fmt: skip
-
-_COMPILATION_FAILED = 6
-_NAME_NOT_VALID = 8
 
 _Program = ctypes.c_void_p
 _Size = ctypes.POINTER(ctypes.c_size_t)
@@ -205,16 +201,15 @@ def _texts(texts: Sequence[str]) -> "ctypes.Array[ctypes.c_char_p]":
 PARSER = "libclang"
 
 
-def load_part(request: dict[str, Any]) -> dict[str, Any]:
+def load_part(part: str) -> str:
     """Load NVRTC by its major version, or libclang; raises CompileError where that fails."""
-    part = request["part"]
     if part == PARSER:
         _load_parser()
-        return {}
+        return part
     compiler = load(int(part))
     if compiler is None:
         raise CompileError("is not installed")
-    return {"version": compiler.version}
+    return str(compiler.version)
 
 
 def _load_parser() -> None:

@@ -3,6 +3,7 @@
 import re
 from dataclasses import dataclass
 
+from kerncast.compile.nouns import CompileRequest
 from kerncast.compile.nvrtc import library_paths, wheel
 from kerncast.errors import CompileError
 
@@ -35,6 +36,14 @@ class Target:
     def number(self) -> int:
         """The number of the architecture compiled for, such as 70."""
         return int(self.compiled_for.removeprefix("sm_").rstrip("af"))
+
+
+@dataclass(frozen=True, slots=True)
+class CompileJob:
+    """What the compiler's process is asked for."""
+
+    request: CompileRequest
+    targets: tuple[Target, ...]
 
 
 def architecture_for(compute_capability: str) -> Target:

@@ -1,20 +1,30 @@
 """What the child process does: parse, take out host code, choose the kernel, compile."""
 
-import base64
 import codecs
 import importlib.util
 import re
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from kerncast.child_process import decoded
 from kerncast.compile import diagnostics, nvrtc, selection
 from kerncast.compile.cubin import read_resources
 from kerncast.compile.headers import PRELUDE_NAME, header_folders, memory_headers, wheel_of_header
-from kerncast.compile.nouns import DeviceVariable, KernelSignature, Parameter
+from kerncast.compile.nouns import (
+    CompiledKernel,
+    CompileReply,
+    CompileRequest,
+    DeviceVariable,
+    KernelReply,
+    KernelSignature,
+    Parameter,
+    SourceSummary,
+)
 from kerncast.compile.nvrtc import load_part
 from kerncast.compile.selection import Choice
+from kerncast.compile.targets import CompileJob, Target
 from kerncast.compile.wheels import cure_for_missing
 from kerncast.errors import CompileError
 
@@ -90,63 +100,69 @@ class _Analysis:
     variables: tuple[DeviceVariable, ...] = ()
 
 
-def compile_targets(request: dict[str, Any]) -> dict[str, Any]:
-    """Compile one kernel of one source for each target of the request."""
-    text = _read(request["source"])
+def do(task: str, job: Any) -> CompileReply | SourceSummary | str:
+    """Do one task of the parent's: compile, inspect or load."""
+    if task == "compile":
+        return compile_targets(decoded(CompileJob, job))
+    if task == "inspect":
+        return inspect(decoded(CompileRequest, job))
+    return load_part(job)
+
+
+def compile_targets(job: CompileJob) -> CompileReply:
+    """Compile one kernel of one source for each target of the job."""
+    request = job.request
+    source = str(request.source)
+    text = _read(source)
     analysis: _Analysis | None = None
     kernels = []
-    for target in request["targets"]:
+    for target in job.targets:
         if analysis is None or analysis.depends_on_architecture:
-            analysis = _analyse(request, target["number"], text)
-        choice = selection.choose(request["kernel"], analysis.signatures, request["source"])
+            analysis = _analyse(request, target.number, text)
+        choice = selection.choose(request.kernel, analysis.signatures, source)
         kernels.append(_compile(request, target, analysis, choice))
-    return {"kernels": kernels}
+    return CompileReply(tuple(kernels))
 
 
-def inspect(request: dict[str, Any]) -> dict[str, Any]:
+def inspect(request: CompileRequest) -> SourceSummary:
     """List the kernels of a source, and its variables of the device."""
-    analysis = _analyse(request, _INSPECTED_ARCHITECTURE, _read(request["source"]))
+    analysis = _analyse(request, _INSPECTED_ARCHITECTURE, _read(str(request.source)))
     if analysis.signatures is None:
         raise CompileError("libclang is not installed", cure=cure_for_missing("libclang"))
-    return {
-        "kernels": [asdict(signature) for signature in analysis.signatures],
-        "variables": [_variable_row(variable) for variable in analysis.variables],
-    }
+    return SourceSummary(analysis.signatures, analysis.variables)
 
 
-def _compile(request: dict[str, Any], target: dict[str, Any], analysis: _Analysis, choice: Choice) -> dict[str, Any]:
-    compiler = nvrtc.load(target["toolkit"])
+def _compile(request: CompileRequest, target: Target, analysis: _Analysis, choice: Choice) -> KernelReply:
+    source = str(request.source)
+    compiler = nvrtc.load(target.toolkit)
     if compiler is None:
-        wheel = nvrtc.wheel(target["toolkit"])
+        wheel = nvrtc.wheel(target.toolkit)
         raise CompileError("the CUDA compiler NVRTC is not installed", cure=cure_for_missing(wheel))
     try:
         image, emptied = _image(compiler, analysis, _options(request, target), choice)
     except nvrtc.NvrtcError as error:
-        raise diagnostics.compile_error(error, request["source"], choice) from None
+        raise diagnostics.compile_error(error, source, choice) from None
     if len(image.ptx) > _MOST_BYTES:
-        raise CompileError(
-            f"the code is larger than {_MOST_BYTES // 2**20} MiB", where=request["source"], cure="Unroll less."
-        )
-    resources = read_resources(image.cubin, image.log, target["compiled_for"])
-    mangled = selection.entry(choice, image.lowered, tuple(resources), request["source"])
+        raise CompileError(f"the code is larger than {_MOST_BYTES // 2**20} MiB", where=source, cure="Unroll less.")
+    resources = read_resources(image.cubin, image.log, target.compiled_for)
+    mangled = selection.entry(choice, image.lowered, tuple(resources), source)
     signature = choice.signature
     if signature is not None and signature.is_template and choice.expression:
         signature = analysis.instance(choice.expression, signature) or signature
     if signature is not None:
         signature = with_sizes(signature, image.ptx, mangled)
-    return {
-        "kernel": choice.kernel or mangled,
-        "mangled": mangled,
-        "architecture": target["architecture"],
-        "ptx": image.ptx,
-        "resources": asdict(resources[mangled]),
-        "signature": asdict(signature) if signature is not None else None,
-        "caveats": [*target["caveats"], *(_EMPTIED.format(name) for name in emptied)],
-        "cubin": base64.b64encode(image.cubin).decode(),
-        "variables": [_variable_row(variable) for variable in analysis.variables],
-        "log": diagnostics.warnings(image.log),
-        "emptied": emptied,
-    }
+    compiled = CompiledKernel(
+        kernel=choice.kernel or mangled,
+        mangled=mangled,
+        architecture=target.architecture,
+        ptx=image.ptx,
+        resources=resources[mangled],
+        signature=signature,
+        caveats=(*target.caveats, *(_EMPTIED.format(name) for name in emptied)),
+        cubin=image.cubin,
+        variables=analysis.variables,
+    )
+    return KernelReply(compiled, tuple(diagnostics.warnings(image.log)), emptied)
 
 
 def _image(
@@ -202,25 +218,25 @@ def _second_try(log: str, options: list[str]) -> list[str]:
     return more
 
 
-def _options(request: dict[str, Any], target: dict[str, Any]) -> list[str]:
-    folders = [Path(request["source"]).parent, *request["include_dirs"], *header_folders()]
+def _options(request: CompileRequest, target: Target) -> list[str]:
+    folders = [request.source.parent, *request.include_dirs, *header_folders()]
     options = [
-        f"-arch={target['compiled_for']}",
-        f"-std={request['standard']}",
+        f"-arch={target.compiled_for}",
+        f"-std={request.standard}",
         "-lineinfo",
         "--device-int128",
         "--ptxas-options=-v",
-        *(["--use_fast_math"] if request["fast_math"] else []),
+        *(["--use_fast_math"] if request.fast_math else []),
         f"--pre-include={PRELUDE_NAME}",
-        *target["options"],
-        *(f"-D{name}={value}" for name, value in request["defines"]),
+        *target.options,
+        *(f"-D{name}={value}" for name, value in request.defines),
         *(f"-I{folder}" for folder in folders),
     ]
-    if target["toolkit"] == 11:
-        if request["standard"] == _UNKNOWN_TO_CUDA11:
+    if target.toolkit == 11:
+        if request.standard == _UNKNOWN_TO_CUDA11:
             raise CompileError(
-                f"the compiler for {target['compiled_for']}, NVRTC 11.8, does not know {_UNKNOWN_TO_CUDA11}",
-                where=request["source"],
+                f"the compiler for {target.compiled_for}, NVRTC 11.8, does not know {_UNKNOWN_TO_CUDA11}",
+                where=str(request.source),
                 cure="Choose an older version of C++, or a newer GPU.",
             )
         # The fp16 headers of 12.9 rely on it and include it only under NVRTC 12.3 and newer.
@@ -228,16 +244,15 @@ def _options(request: dict[str, Any], target: dict[str, Any]) -> list[str]:
     return options
 
 
-def _analyse(request: dict[str, Any], architecture: int, text: bytes) -> _Analysis:
+def _analyse(request: CompileRequest, architecture: int, text: bytes) -> _Analysis:
     if importlib.util.find_spec("clang") is None:
-        unit = nvrtc.Unit(text, request["source"], memory_headers())
+        unit = nvrtc.Unit(text, str(request.source), memory_headers())
         return _Analysis(unit, None, (), False, lambda _name, _template: None)
     from kerncast.compile.source import constants, host_code, parsing, signatures, variables  # noqa: PLC0415
 
-    path = Path(request["source"])
-    folders = (path.parent, *(Path(folder) for folder in request["include_dirs"]))
-    defines = tuple((name, value) for name, value in request["defines"])
-    options = parsing.ParseOptions(architecture, request["standard"], defines, folders)
+    path = request.source
+    folders = (path.parent, *request.include_dirs)
+    options = parsing.ParseOptions(architecture, request.standard, request.defines, folders)
     parsed = parsing.parse(path, options)
     if parsed is None:
         raise CompileError(
@@ -272,14 +287,6 @@ def _analyse(request: dict[str, Any], architecture: int, text: bytes) -> _Analys
     )
 
 
-def _variable_row(variable: DeviceVariable) -> dict[str, Any]:
-    copies = [
-        {**asdict(copy), "data": None if copy.data is None else base64.b64encode(copy.data).decode()}
-        for copy in variable.copies
-    ]
-    return {**asdict(variable), "copies": copies}
-
-
 def _read(source: str) -> bytes:
     with Path(source).open("rb") as stream:
         text = stream.read(_MOST_BYTES + 1)
@@ -290,10 +297,3 @@ def _read(source: str) -> bytes:
     if b"\0" in text:
         raise CompileError("the file holds a zero byte, so it is no source text", where=source)
     return text
-
-
-TASKS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
-    "compile": compile_targets,
-    "inspect": inspect,
-    "load": load_part,
-}

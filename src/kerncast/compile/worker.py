@@ -7,7 +7,7 @@ end their process on a bad day; here they end only this one.
 from collections.abc import Callable
 from typing import Any
 
-from kerncast.child_process import serve
+from kerncast.child_process import encoded, serve
 from kerncast.errors import CompileError
 
 
@@ -16,10 +16,10 @@ def main() -> None:
     serve(lambda request: answer(request, _compile), "kerncast.compile")
 
 
-def answer(request: dict[str, Any], do: Callable[[dict[str, Any]], dict[str, Any]]) -> dict[str, Any]:
-    """Return the reply to a request: the result of doing it, or the parts of an error."""
+def answer(request: dict[str, Any], do: Callable[[str, Any], Any]) -> dict[str, Any]:
+    """Return the reply to a request: the result of doing its task, or the parts of an error."""
     try:
-        return {"result": do(request)}
+        return {"result": encoded(do(request["task"], request["job"]))}
     except CompileError as error:
         return {"error": [error.what, error.where, error.cure]}
     except ImportError as error:
@@ -32,10 +32,10 @@ def answer(request: dict[str, Any], do: Callable[[dict[str, Any]], dict[str, Any
         return {"error": ["the compiler ran out of memory", request["source"], None]}
 
 
-def _compile(request: dict[str, Any]) -> dict[str, Any]:
+def _compile(task: str, job: Any) -> Any:
     from kerncast.compile import tasks  # noqa: PLC0415  the limits hold before the compilers load
 
-    return tasks.TASKS[request["task"]](request)
+    return tasks.do(task, job)
 
 
 if __name__ == "__main__":

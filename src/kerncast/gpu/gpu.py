@@ -84,12 +84,8 @@ class GPU:
     sustained_fp64_flops_per_s: float | None = None
     sgemm_flops_per_s: float | None = None
     """measured on this model: a large cuBLAS matrix product"""
-    loaded_clock_hz: float | None = None
-    """lowest clock seen under compute load"""
     launch_interval_s: float | None = None
     """shortest time between kernels queued in a stream"""
-    graph_interval_s: float | None = None
-    """shortest time between kernels of a CUDA graph"""
     l1_latency_cycles: float | None = None
     l2_latency_cycles: float | None = None
     dram_latency_s: float | None = None

@@ -1,8 +1,9 @@
 """NOUN HostProgram: the launches that host code makes, with what is known of their values."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
-from kerncast.compile.nouns import KernelSignature, Parameter
+from kerncast.compile.nouns import CompileRequest, KernelSignature, Parameter
 
 #: What stands in a launch file for a value, or a part of one, that the user has to decide.
 UNDECIDED = "?"
@@ -88,6 +89,31 @@ class HostProgram:
     caveats: tuple[str, ...] = ()
     defines: tuple[tuple[str, str], ...] = ()
     """macros of a Makefile that the source names, and that were not given otherwise"""
+
+
+# What the process that reads host code is asked for, and what it answers.
+
+
+@dataclass(frozen=True, slots=True)
+class HostJob:
+    """A source, and the program that it belongs to."""
+
+    request: CompileRequest
+    arguments: tuple[str, ...] | None
+    """the command line of the program, without its name; None where it is not given"""
+    hosts: tuple[tuple[Path, tuple[Path, ...]], ...]
+    """further sources of the program, each with its folders of headers"""
+
+
+@dataclass(frozen=True, slots=True)
+class HostReply:
+    """The kernels of a source, and the launches of its host code as they were found."""
+
+    kernels: tuple[KernelSignature, ...]
+    launches: tuple[HostLaunch, ...]
+    caveats: tuple[str, ...]
+    uncalled: tuple[str, ...]
+    """functions with launches that nothing calls in the sources read"""
 
 
 # Why a value of host code is not known.

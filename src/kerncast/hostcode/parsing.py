@@ -27,8 +27,7 @@ from clang.cindex import (
     conf,
 )
 
-from kerncast.compile.headers import stand_ins
-from kerncast.compile.headers.prelude import PRELUDE
+from kerncast.compile.headers import PRELUDE, stand_ins
 from kerncast.compile.source.parsing import DEVICE_DECLARATIONS, KEEP_GOING, SHIM_FOLDER, TOOLKIT_SHIMS, ParseOptions
 
 # Half and bfloat16 as host code sees them: numbers that convert from and to others, so that templates over them hold.

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from kerncast.compile.build_file import build_options, folders_of_missing_headers, headers_of, macros_not_given
-from kerncast.compile.compiler import run_task, signature_from
+from kerncast.compile.compiler import run_task
 from kerncast.compile.nouns import CompileRequest, KernelSignature, Parameter
 from kerncast.errors import CompileError, InputError
-from kerncast.hostcode.nouns import UNDECIDED, HostArgument, HostLaunch, HostProgram, HostValue
+from kerncast.hostcode.nouns import UNDECIDED, HostArgument, HostJob, HostLaunch, HostProgram, HostReply, HostValue
 
 # Which other sources near one call its functions, or hold the kernels that it lacks: those that a user should name.
 
@@ -100,15 +100,12 @@ def read_host_code(
     """
     folders = {source: _folders(request, source) for source in (request.source, *hosts)}
     macros = _macros(request, folders)
-    reply = run_task(
-        "launches",
-        replace(request, include_dirs=folders[request.source], defines=(*request.defines, *macros)),
-        worker="kerncast.hostcode.worker",
-        arguments=None if arguments is None else list(arguments),
-        hosts=[(str(host), [str(each) for each in folders[host]]) for host in hosts],
-    )
-    signatures = tuple(signature_from(each) for each in reply["kernels"])
-    launches = tuple(_told_apart(_launch(each), signatures) for each in reply["launches"])
+    whole = replace(request, include_dirs=folders[request.source], defines=(*request.defines, *macros))
+    given = None if arguments is None else tuple(arguments)
+    job = HostJob(whole, given, tuple((host, folders[host]) for host in hosts))
+    reply = run_task("launches", whole, job, HostReply, worker="kerncast.hostcode.worker")
+    signatures = reply.kernels
+    launches = tuple(_told_apart(each, signatures) for each in reply.launches)
     if hosts:  # they may launch kernels of their own
         own = {each.name for each in signatures} | {UNDECIDED}
         launches = tuple(each for each in launches if _is_in(_base(each.kernel), own))
@@ -123,7 +120,7 @@ def read_host_code(
     return HostProgram(
         tuple(each for each in signatures if names is None or _is_in(each.name, names)),
         tuple(each for each in launches if names is None or _is_in(_base(each.kernel), names)),
-        (*reply["caveats"], *map(_unreached, left_out), *callers_elsewhere(request.source, hosts, reply["uncalled"])),
+        (*reply.caveats, *map(_unreached, left_out), *callers_elsewhere(request.source, hosts, reply.uncalled)),
         macros,
     )
 
@@ -231,34 +228,4 @@ def _unreached(launch: HostLaunch) -> str:
     return (
         f"{base} is not launched at {launch.place}: a condition on the way there does not hold;"
         f" --kernel {base} writes it all the same"
-    )
-
-
-def _launch(reply: dict[str, Any]) -> HostLaunch:
-    return HostLaunch(
-        kernel=reply["kernel"],
-        written=reply["written"],
-        place=reply["place"],
-        grid=_value(reply["grid"]),
-        block=_value(reply["block"]),
-        shared_bytes=_value(reply["shared_bytes"]),
-        arguments=tuple(map(_argument, reply["arguments"])),
-        globals=tuple(map(_argument, reply["globals"])),
-        notes=tuple(reply["notes"]),
-        is_reached=reply["is_reached"],
-    )
-
-
-def _argument(reply: dict[str, Any]) -> HostArgument:
-    return HostArgument(Parameter(**reply["parameter"]), _value(reply["value"]))
-
-
-def _value(reply: dict[str, Any]) -> HostValue:
-    value = reply["value"]
-    return HostValue(
-        reply["expression"],
-        reply["place"],
-        tuple(value) if isinstance(value, list) else value,
-        tuple(reply["notes"]),
-        reply["reason"],
     )

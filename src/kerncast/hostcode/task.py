@@ -1,12 +1,13 @@
 """What the child process does for ``kerncast init``: read the launches that host code makes."""
 
 import sys
-from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kerncast.compile.headers import header_folders
+from kerncast.compile.nouns import CompileRequest
 from kerncast.errors import CompileError
+from kerncast.hostcode.nouns import HostJob, HostReply
 
 if TYPE_CHECKING:
     from clang.cindex import Cursor, TranslationUnit
@@ -24,10 +25,10 @@ _MOST_SHOWN = 8
 _CUT = "the source is too large to be read as a whole: launches may be missing"
 
 
-def host_launches(request: dict[str, Any]) -> dict[str, Any]:
+def host_launches(job: HostJob) -> HostReply:
     """Return the kernels of a source, and the launches of its host code with their values.
 
-    What calls its functions may stand in the further sources of ``request["hosts"]``, each with its folders of headers.
+    What calls its functions may stand in the further sources of ``job.hosts``.
     """
     try:
         from kerncast.compile.source import parsing as device  # noqa: PLC0415
@@ -36,11 +37,12 @@ def host_launches(request: dict[str, Any]) -> dict[str, Any]:
     except ImportError:
         raise CompileError("libclang is not installed", cure="Install libclang.") from None
     sys.setrecursionlimit(_DEEPEST)
-    path = Path(request["source"])
-    device_unit = device.parse(path, _options(request, path, request["include_dirs"]))
+    request = job.request
+    path = request.source
+    device_unit = device.parse(path, _options(request, path, request.include_dirs))
     if device_unit is None:
         raise _unparsed(path)
-    sources = [(path, request["include_dirs"]), *((Path(name), folders) for name, folders in request["hosts"])]
+    sources = [(path, request.include_dirs), *job.hosts]
     units = [_host_unit(request, *each) for each in sources]
     texts = {str(each): each.read_bytes() for each, _ in sources}
     declared = [cursor for unit in units for cursor in _own_declarations(unit)]
@@ -51,16 +53,15 @@ def host_launches(request: dict[str, Any]) -> dict[str, Any]:
     _check_one_program([each.file for each in read.mains])
     known = variables.device_variables(device.by_file(units[0]), texts)
     literal = frozenset(v.name for v in known if v.copies and all(copy.data is not None for copy in v.copies))
-    arguments = None if request["arguments"] is None else tuple(request["arguments"])
-    sites = launches.Launches(read, arguments, literal)
+    sites = launches.Launches(read, job.arguments, literal)
     found = sites.found()
     lost = _lost(left_out.launches(sites.nodes))
-    return {
-        "kernels": [asdict(each) for each in signatures.kernel_signatures(device_unit)],
-        "launches": [asdict(each) for each in found],
-        "caveats": [_CUT] * nodes.is_cut + lost,
-        "uncalled": list(sites.uncalled),
-    }
+    return HostReply(
+        kernels=tuple(signatures.kernel_signatures(device_unit)),
+        launches=tuple(found),
+        caveats=(*[_CUT] * nodes.is_cut, *lost),
+        uncalled=tuple(sites.uncalled),
+    )
 
 
 def _check_one_program(files: list[str]) -> None:
@@ -71,15 +72,13 @@ def _check_one_program(files: list[str]) -> None:
         raise CompileError("each of them defines main", where=names, cure="Name the sources of one program.")
 
 
-def _options(request: dict[str, Any], source: Path, include_dirs: list[str]) -> "ParseOptions":
+def _options(request: CompileRequest, source: Path, include_dirs: tuple[Path, ...]) -> "ParseOptions":
     from kerncast.compile.source.parsing import ParseOptions  # noqa: PLC0415  needs libclang
 
-    folders = (source.parent, *(Path(folder) for folder in include_dirs))
-    defines = tuple((name, value) for name, value in request["defines"])
-    return ParseOptions(_ARCHITECTURE, request["standard"], defines, folders)
+    return ParseOptions(_ARCHITECTURE, request.standard, request.defines, (source.parent, *include_dirs))
 
 
-def _host_unit(request: dict[str, Any], source: Path, include_dirs: list[str]) -> "TranslationUnit":
+def _host_unit(request: CompileRequest, source: Path, include_dirs: tuple[Path, ...]) -> "TranslationUnit":
     from kerncast.hostcode.parsing import parse_host  # noqa: PLC0415  needs libclang
 
     unit = parse_host(source, _options(request, source, include_dirs))

@@ -5,7 +5,7 @@ Run as ``python -m kerncast.hostcode.worker``.
 
 from typing import Any
 
-from kerncast.child_process import serve
+from kerncast.child_process import decoded, serve
 from kerncast.compile.worker import answer
 
 
@@ -14,10 +14,11 @@ def main() -> None:
     serve(lambda request: answer(request, _launches), "kerncast.hostcode")
 
 
-def _launches(request: dict[str, Any]) -> dict[str, Any]:
-    from kerncast.hostcode.task import host_launches  # noqa: PLC0415  the limits hold before libclang loads
+def _launches(_task: str, job: Any) -> Any:
+    from kerncast.hostcode.nouns import HostJob  # noqa: PLC0415  the limits hold before libclang loads
+    from kerncast.hostcode.task import host_launches  # noqa: PLC0415
 
-    return host_launches(request)
+    return host_launches(decoded(HostJob, job))
 
 
 if __name__ == "__main__":

@@ -133,10 +133,6 @@ class PartitionTimes:
         """Return the median time on so many TPCs, in seconds; raises ValueError where none was measured."""
         return median(self.repeats(tpcs))
 
-    def features_of(self, tpcs: int) -> tuple[float, ...] | None:
-        """Return the features on so many TPCs, or None where they are unknown."""
-        return next((each.values for each in self.features if each.tpcs == tpcs), None)
-
     def only(self, counts: Sequence[int]) -> "PartitionTimes":
         """Return the runs on these numbers of TPCs, with all features; raises InputError where there are none."""
         runs = [pair for pair in zip(self.tpcs, self.seconds, strict=True) if pair[0] in counts]

@@ -83,6 +83,8 @@ class Model(ABC):
     """whether it carries a measured time over from another GPU"""
     uses_caches: ClassVar[bool] = False
     """whether it asks what the caches of each GPU let through"""
+    has_published_interval: ClassVar[bool] = False
+    """whether its interval is the one of its paper, which no level changes"""
 
     @abstractmethod
     def estimate(self, case: Case, timing: Timing) -> Estimate:

@@ -8,43 +8,38 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table as RichTable
 
-_TEXT_COLUMNS = {
-    "limited by",
-    "largest terms",
-    "source",
-    "status",
-    "sources",
-    "name",
-    "generation",
-    "state",
-    "needed for",
-    "cure",
-    "kernel",
-    "GPU",
-    "waits for",
-    "resident",
-}
 
+@dataclass(frozen=True, slots=True)
+class TextColumn:
+    """The heading of a column of texts, which stand to the left."""
 
-#: Columns that stay whole where a terminal is narrow: the others give way.
-_WHOLE_COLUMNS = {"id", "fact", "status"}
+    heading: str
+    is_whole: bool = False
+    """whether its cells stay on one line where a terminal is narrow: the others give way"""
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A heading row and rows of texts."""
+    """Columns and rows of texts."""
 
-    heading: tuple[str, ...]
+    columns: tuple[str | TextColumn, ...]
+    """a plain text heads a column of numbers, which stand to the right"""
     rows: tuple[tuple[str, ...], ...]
+
+    @property
+    def heading(self) -> tuple[str, ...]:
+        """The text over each column."""
+        return tuple(each if isinstance(each, str) else each.heading for each in self.columns)
 
 
 def print_table(table: Table, console: Console) -> None:
     """Print one table; the first column to the left, numbers to the right."""
     rich_table = RichTable(box=box.SIMPLE_HEAD, pad_edge=False)
-    for number, heading in enumerate(table.heading):
-        is_text = number == 0 or heading in _TEXT_COLUMNS
+    for number, (column, heading) in enumerate(zip(table.columns, table.heading, strict=True)):
+        is_text = number == 0 or isinstance(column, TextColumn)
+        is_whole = isinstance(column, TextColumn) and column.is_whole
         rich_table.add_column(
-            escape(heading), justify="left" if is_text else "right", overflow="fold", no_wrap=heading in _WHOLE_COLUMNS
+            escape(heading), justify="left" if is_text else "right", overflow="fold", no_wrap=is_whole
         )
     for row in table.rows:
         rich_table.add_row(*(escape(cell) for cell in row))
@@ -54,7 +49,7 @@ def print_table(table: Table, console: Console) -> None:
 def print_rows(table: Table, console: Console) -> None:
     """Print a table of thousands of rows, each on one line however wide, which is many times faster."""
     widths = [max(map(len, column)) for column in zip(table.heading, *table.rows, strict=True)]
-    is_text = [heading in _TEXT_COLUMNS for heading in table.heading]
+    is_text = [isinstance(column, TextColumn) for column in table.columns]
     for row in (table.heading, tuple("─" * width for width in widths), *table.rows):
         cells = (
             cell.ljust(width) if left else cell.rjust(width)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from itertools import groupby
 
+from kerncast.models import model_named
 from kerncast.models.calibration import calibration_of
 from kerncast.prediction import Prediction, Timing
 from kerncast.profiles import Count, KernelProfile, Origin
@@ -100,7 +101,7 @@ def describe_percent(share: float) -> str:
 
 def is_published(model: str) -> bool:
     """Return whether the interval of a model is the one of its paper, which no level changes."""
-    return model == "ceilings"
+    return model_named(model).has_published_interval
 
 
 def head_interval(predictions: Sequence[Prediction]) -> str:

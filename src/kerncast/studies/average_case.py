@@ -25,7 +25,6 @@ from kerncast.units import NANOSECOND
 
 
 CONSTANT, CYCLES, CYCLES_PER_GPU, SM_CLOCK = "constant", "cycles", "cycles per GPU", "SMs x clock"
-NAMES = (CONSTANT, CYCLES, CYCLES_PER_GPU, SM_CLOCK)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,6 @@ from kerncast.bench.counters import (
     match_counters,
     metrics_needed,
     ncu_argv,
-    read_counters,
     run_under_ncu,
 )
 from kerncast.errors import BudgetExceededError, InputError
@@ -173,7 +172,6 @@ def test_a_run_gives_its_rows(fake_ncu: Callable[[str], tuple[tuple[str, ...], P
     log.write_text("of an earlier run")
     (found,) = run_under_ncu(argv, log, 30)
     assert found.value("smsp__inst_executed.sum") == 1024
-    assert read_counters(log) == (found,)
 
 
 @pytest.mark.parametrize(
@@ -240,10 +238,3 @@ def test_the_newest_ncu_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
         (tmp_path / version / "ncu").touch()
     monkeypatch.setattr(counters, "_INSTALLED", (f"{tmp_path}/*/ncu",))
     assert find_ncu() == str(tmp_path / "2025.11.0" / "ncu")
-
-
-def test_a_file_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"none\.csv: cannot be read \(No such file"):
-        read_counters(tmp_path / "none.csv")
-    with pytest.raises(InputError, match="cannot be read"):
-        read_counters(Path("a\0b"))

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kerncast.bench import KERNELS
 from kerncast.bench.cuda import queue as queue_module
 from kerncast.bench.cuda.device import CudaDevice, Partitions, open_device
 from kerncast.bench.cuda.driver import Driver, check_versions
@@ -20,7 +21,6 @@ from kerncast.bench.device import Call, Copy, Flush, Step, Timed, Untimed
 from kerncast.compile import CompiledKernel, compile_source
 from kerncast.errors import BudgetExceededError, DeviceLostError, InputError, KerncastError, UnsupportedError
 from kerncast.execute import WholeGrid, execute, profile_of
-from kerncast.gpu import DATA
 from kerncast.launch import Argument, Buffer, Fill, Launch
 from tests.helpers.fake_cuda import CORE_DEVICE, Clock, FakeDriver, SplittingDriver, WholeDriver, read_block
 
@@ -430,7 +430,7 @@ def test_what_nvml_refuses_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_delay_kernel_waits_for_the_global_timer() -> None:
-    for kernel_ in compile_source(DATA / "bench" / "delay.cu", architectures=["sm_50", "sm_90", "sm_120"]).kernels:
+    for kernel_ in compile_source(KERNELS / "bench" / "delay.cu", architectures=["sm_50", "sm_90", "sm_120"]).kernels:
         assert kernel_.mangled == "delay"
         assert kernel_.ptx.count("%globaltimer") == 2
         assert kernel_.cubin
@@ -438,14 +438,14 @@ def test_the_delay_kernel_waits_for_the_global_timer() -> None:
 
 @pytest.fixture(scope="module")
 def flush_kernel() -> CompiledKernel:
-    return compile_source(DATA / "bench" / "flush.cu", architectures=["sm_90"]).kernels[0]
+    return compile_source(KERNELS / "bench" / "flush.cu", architectures=["sm_90"]).kernels[0]
 
 
 @pytest.mark.parametrize("count", [1, 1000, 4096])
 def test_a_flush_reads_all_of_its_buffer_once_and_writes_nothing(flush_kernel: CompiledKernel, count: int) -> None:
     data = Buffer("u32", (4 * count,), Fill("zeros"))
     arguments = (Argument("data", data), Argument("count", count))
-    launch = Launch(DATA / "bench" / "flush.cu", "flush", (3, 1, 1), (256, 1, 1), arguments=arguments)
+    launch = Launch(KERNELS / "bench" / "flush.cu", "flush", (3, 1, 1), (256, 1, 1), arguments=arguments)
     traffic = profile_of(*execute(flush_kernel, launch, WholeGrid()), flush_kernel, launch).traffic
     requested, touched = traffic.global_bytes_requested, traffic.global_bytes_touched
     stores = traffic.global_store_requests

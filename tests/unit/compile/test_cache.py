@@ -9,11 +9,13 @@ from typing import Any
 
 import pytest
 
-from kerncast.child_process import Ended, ask
-from kerncast.compile import CompileRequest, Limits, compile_request, compiler, inspect_source
+from kerncast.child_process import Ended, ask, encoded
+from kerncast.compile import CompiledKernel, CompileRequest, Limits, compile_request, compiler, inspect_source
 from kerncast.compile.cache import Store, cache_place, inputs
+from kerncast.compile.nouns import CompileReply, KernelReply
 from kerncast.compile.targets import architecture_for
 from kerncast.errors import CompileError
+from tests.helpers.profiles import RESOURCES
 
 SOURCE = """#include "wide.h"
 #include <absent_on_purpose.h>
@@ -58,17 +60,11 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> Counted:
     def answering(_module: str, request: dict[str, Any], **_more: Any) -> Ended:
         requests.append(request)
         text = Path(request["source"]).read_text(encoding="utf-8")
-        kernels = [
-            {
-                "kernel": "k", "mangled": "k", "architecture": row["architecture"], "ptx": text, "resources": {},
-                "signature": None, "caveats": [], "cubin": "", "log": [], "emptied": [], "variables": [],
-            }
-            for row in request.get("targets", ())
-        ]  # fmt: skip
-        return Ended({"result": {"kernels": kernels, "launches": []}}, 0, "")
+        rows = request["job"].get("targets", ())
+        kernels = (CompiledKernel("k", "k", row["architecture"], text, RESOURCES, None) for row in rows)
+        return Ended({"result": encoded(CompileReply(tuple(KernelReply(each, (), ()) for each in kernels)))}, 0, "")
 
     monkeypatch.setattr(compiler, "ask", answering)
-    monkeypatch.setattr(compiler, "Resources", lambda: None)
     return requests
 
 
@@ -98,7 +94,7 @@ def test_what_is_remembered_equals_what_is_compiled_in_every_field(source: Path,
 def test_only_the_architecture_that_is_missing_is_compiled(source: Path, asked: Counted) -> None:
     one = compile_request(request_for(source, architectures=("sm_80",)))
     both = compile_request(request_for(source, architectures=("sm_90", "sm_80", "sm_90")))
-    assert [[row["architecture"] for row in each["targets"]] for each in asked] == [["sm_80"], ["sm_90"]]
+    assert [[row["architecture"] for row in each["job"]["targets"]] for each in asked] == [["sm_80"], ["sm_90"]]
     assert [kernel.architecture for kernel in both.kernels] == ["sm_90", "sm_80", "sm_90"]
     assert both.kernels[1] == one.kernels[0]
 

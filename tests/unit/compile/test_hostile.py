@@ -3,10 +3,12 @@
 import os
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from kerncast.compile import Limits, compile_source, inspect_source
+from kerncast.child_process import Ended
+from kerncast.compile import Limits, compile_source, compiler, inspect_source
 from kerncast.errors import CompileError
 
 KERNEL = "__global__ void k(int *p) { *p = 1; }\n"
@@ -111,3 +113,17 @@ def test_a_file_that_is_too_large(tmp_path: Path) -> None:
     path.write_bytes(b"// " + b"x" * (16 * 2**20))
     with pytest.raises(CompileError, match="larger than 16 MiB"):
         compile_source(path, architectures=["sm_70"])
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        [], 5, "error", {}, {"result": None}, {"result": {}}, {"result": {"kernels": 1}}, {"result": {"kernels": []}},
+        {"result": {"kernels": [{"kernel": "k", "log": [], "emptied": []}]}}, {"error": "none"}, {"error": [1, 2, 3]},
+    ],
+)  # fmt: skip
+def test_a_broken_child_is_an_error_with_a_cure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reply: Any) -> None:
+    monkeypatch.setattr(compiler, "ask", lambda *_args, **_more: Ended(reply, 0, ""))
+    (tmp_path / "k.cu").write_text(KERNEL, encoding="utf-8")
+    with pytest.raises(CompileError, match=r"makes no sense.*kerncast doctor"):
+        compile_source(tmp_path / "k.cu", architectures=["sm_70"])

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from kerncast.cli.inline import checked_sources
+from kerncast.compile import CompileRequest
 from kerncast.errors import CompileError, InputError
-from kerncast.hostcode.nouns import HostLaunch
+from kerncast.hostcode.nouns import HostJob, HostLaunch
 from kerncast.hostcode.task import host_launches
 from tests.helpers.host_programs import argument, launches_with, program_of
 
@@ -125,11 +126,9 @@ def test_what_a_source_that_is_not_read_may_change_is_noted(text: str, note: str
     assert bool(note) is bool(value.notes)
 
 
-def read(source: Path, *hosts: Path) -> list[object]:
-    request: dict[str, object] = {"source": str(source), "include_dirs": [], "defines": [], "standard": "c++17"}
-    request |= {"arguments": None, "hosts": [[str(host), []] for host in hosts]}
-    launches: list[dict[str, object]] = host_launches(request)["launches"]
-    return [each["kernel"] for each in launches]
+def read(source: Path, *hosts: Path) -> list[str]:
+    job = HostJob(CompileRequest(source, ()), None, tuple((host, ()) for host in hosts))
+    return [each.kernel for each in host_launches(job).launches]
 
 
 def test_two_mains_are_no_program(tmp_path: Path) -> None:

@@ -22,7 +22,6 @@ def test_repeats_are_further_rows(tmp_path: Path) -> None:
     assert times.repeats(2) == (3e-3, 4e-3)
     assert times.largest(2) == 4e-3
     assert times.typical(2) == pytest.approx(3.5e-3)
-    assert times.features_of(2) is None
 
 
 def test_headers_may_have_spaces_capitals_and_windows_lines(tmp_path: Path) -> None:

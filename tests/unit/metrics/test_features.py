@@ -17,7 +17,7 @@ from kerncast.gpu import load_gpu
 from kerncast.metrics import FEATURES, AccessClass, feature_row, pattern_of
 from kerncast.profiles import AccessCount, ProfiledLaunch
 from kerncast.report.profile.export import write_features
-from tests.helpers.places import ROOT
+from tests.helpers.places import ROOT, required_packages
 from tests.helpers.profiles import SAXPY, SECTORS, THREADS, TILED, WARPS, access
 
 DOCUMENT = ROOT / "docs" / "profile.md"
@@ -167,6 +167,7 @@ def test_a_file_that_is_a_folder(tmp_path: Path) -> None:
 
 def test_without_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(InputError, match="pip install"):
+    asked = [each for each in required_packages() if each.startswith("pyarrow")]
+    with pytest.raises(InputError, match=f"pip install '{asked[0]}'"):
         write_features(LAUNCHES, tmp_path / "f.parquet")
     write_features(LAUNCHES, tmp_path / "f.csv")

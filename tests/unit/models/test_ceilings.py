@@ -17,9 +17,7 @@ from kerncast.models.transfer.ceilings import (
     compute_ceiling,
     kernel_ceilings,
     kernel_rooflines,
-    level_times,
     project,
-    projected_rate,
 )
 from kerncast.models.transfer.machine_maxima import MachineMaxima, Maximum, maxima_of, published_machine
 from kerncast.models.transfer.special_functions import (
@@ -105,7 +103,7 @@ def test_projected_times_are_equation_9() -> None:
     """Perf_t by equation 9 from the roofs of equation 1, and FLOP over it."""
     source, target = (kernel_ceilings(KERNEL, published_machine(each)) for each in ("V100", "H100"))
     for n, found in enumerate(project(5e-3, source, target)):
-        rate = projected_rate(6e9 / 5e-3, source.roof(source.levels[n]), target.roof(target.levels[n]))
+        rate = 6e9 / 5e-3 / source.roof(source.levels[n]) * target.roof(target.levels[n])
         assert found.seconds == pytest.approx(6e9 / rate, rel=1e-12)
         assert found.efficiency == pytest.approx(6e9 / 5e-3 / source.roof(source.levels[n]), rel=1e-12)
 
@@ -114,7 +112,7 @@ def test_bank_conflicts_take_as_many_times_longer() -> None:
     machine = published_machine("V100")
     only = replace(KERNEL, l1_bytes=0.0, l2_bytes=0.0, dram_bytes=0.0)
     times = [
-        level_times(replace(only, shared_wavefronts=only.shared_bytes / 128 * ways), machine)[0].seconds
+        kernel_ceilings(replace(only, shared_wavefronts=only.shared_bytes / 128 * ways), machine).levels[0].seconds
         for ways in (1, 2, 32)
     ]
     assert times == pytest.approx([0.1e-3, 0.2e-3, 3.2e-3])
@@ -123,7 +121,7 @@ def test_bank_conflicts_take_as_many_times_longer() -> None:
 def test_a_level_asked_for_less_than_the_next_delivers_nothing() -> None:
     """DRAM may move more than L2 is asked for: lines are fetched and written back whole."""
     machine = published_machine("V100")
-    l1, l2, dram = level_times(replace(KERNEL, l2_bytes=1e9, l1_bytes=1e9, shared_bytes=0.0), machine)
+    l1, l2, dram = kernel_ceilings(replace(KERNEL, l2_bytes=1e9, l1_bytes=1e9, shared_bytes=0.0), machine).levels
     assert l2.ceiling_bytes_per_s == dram.ceiling_bytes_per_s == machine.dram.rate
     assert l1.crossing_bytes == 1e9
 

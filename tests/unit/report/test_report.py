@@ -94,7 +94,7 @@ def one(gpu: str, seconds: float, factor: float = 1.1, limiter: str = "dram") ->
         limiter,
         terms,
         (),
-        "m",
+        "roofline",
     )
 
 

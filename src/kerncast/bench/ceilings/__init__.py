@@ -1,6 +1,6 @@
 """Ceilings: what each part of a GPU sustains, by kernels that nothing else limits.
 
-The kernels are in ``data/ceilings``; ``docs/ceilings.md`` says what each measures and what it does not tell.
+The kernels are in ``kernels/ceilings``; ``docs/ceilings.md`` says what each measures and what it does not tell.
 """
 
 from kerncast.bench.ceilings.ceiling import SOURCES, Ceiling, chip_of

@@ -3,12 +3,13 @@
 import math
 from dataclasses import dataclass, replace
 
+from kerncast.bench import KERNELS
 from kerncast.gpu import DATA, Architecture, load_architecture
 from kerncast.launch import Argument, Buffer, Extent, Fill, Launch, Value
 from kerncast.measurements import Machine, Method
 
 #: Folder of the kernels.
-SOURCES = DATA / "ceilings"
+SOURCES = KERNELS / "ceilings"
 
 #: Least time of a launch at full speed: long beside the microseconds that a launch itself takes.
 KERNEL_SECONDS = 2e-3

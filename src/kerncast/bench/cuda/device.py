@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
+from kerncast.bench import KERNELS
 from kerncast.bench.cuda.driver import INSTALL, Driver, load_driver
 from kerncast.bench.cuda.queue import Lane, LoadedKernel, Queue
 from kerncast.bench.cuda.telemetry import Telemetry, gpu_uuid, machine_facts
 from kerncast.bench.device import Bytes, Call, Step
 from kerncast.compile import CompiledKernel, compile_source
 from kerncast.errors import BudgetExceededError, DeviceLostError, InputError, KerncastError, Refusal, UnsupportedError
-from kerncast.gpu import DATA
 from kerncast.measurements import ClockState, Machine
 from kerncast.units import MIB, format_bytes
 
@@ -320,4 +320,4 @@ def _stream_flags(driver: Driver) -> int:
 
 
 def _own_kernel(name: str, capability: str) -> CompiledKernel:
-    return compile_source(DATA / "bench" / f"{name}.cu", architectures=[capability]).kernels[0]
+    return compile_source(KERNELS / "bench" / f"{name}.cu", architectures=[capability]).kernels[0]

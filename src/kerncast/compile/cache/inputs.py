@@ -259,9 +259,9 @@ def _tools() -> dict[str, Any]:
 
 
 def _code_digest() -> str:
-    """Digest our own code that compiles, so that a change of it needs no thought of the cache."""
+    """Digest our own code and headers that compile, so that a change of them needs no thought of the cache."""
     digest = hashlib.sha256()
-    for path in sorted(_COMPILE.rglob("*.py")):
+    for path in sorted(path for path in _COMPILE.rglob("*") if path.is_file() and path.suffix != ".pyc"):
         digest.update(path.read_bytes())
     return digest.hexdigest()
 

@@ -1,14 +1,67 @@
-"""Where #include lines are resolved: the folders of the wheels, and stand-ins for headers that no wheel has."""
+"""Where #include lines are resolved: the folders of the wheels, and stand-ins for headers that no wheel has.
+
+A stand-in holds the part of a header that device code can use. It lies in ``stand_ins`` under the name by which a
+source includes it; a header of the same content is an alias of the first.
+"""
 
 import importlib.util
 from functools import cache
 from pathlib import Path
 
-from kerncast.compile.headers import c, cpp, libraries
-from kerncast.compile.headers.prelude import PRELUDE
 from kerncast.compile.wheels import cure_for_missing
 
+_FOLDER = Path(__file__).parent
+_STAND_INS = _FOLDER / "stand_ins"
+
 PRELUDE_NAME = "kerncast_prelude.h"
+#: The header that every source gets first.
+PRELUDE = (_FOLDER / PRELUDE_NAME).read_text(encoding="utf-8")
+
+#: The headers of Thrust that do not compile under NVRTC, beside host_vector.
+_THRUST = (
+    "device_vector universal_vector device_ptr universal_ptr device_malloc device_free device_new device_delete"
+    " device_allocator device_malloc_allocator device_new_allocator device_reference universal_allocator memory"
+    " execution_policy adjacent_difference binary_search copy count equal extrema fill find for_each gather"
+    " generate inner_product logical merge mismatch partition random reduce remove replace reverse scan scatter"
+    " sequence set_operations shuffle sort swap system_error tabulate transform transform_reduce transform_scan"
+    " uninitialized_copy uninitialized_fill unique zip_function system/cuda/execution_policy async/copy"
+    " async/for_each async/reduce async/scan async/sort async/transform random/linear_congruential_engine"
+    " random/uniform_int_distribution random/uniform_real_distribution random/normal_distribution"
+)
+
+#: A stand-in, and the other headers that it stands for.
+_ALIASES = {
+    "stdint.h": "inttypes.h sys/types.h",
+    "cstdint": "cinttypes",
+    "float.h": "cfloat",
+    "stddef.h": "cstddef",
+    "math.h": "cmath",
+    "string.h": "cstring memory.h strings.h",
+    "stdio.h": "cstdio",
+    "stdlib.h": "cstdlib malloc.h",
+    "time.h": "ctime sys/time.h sys/times.h sys/timeb.h sys/stat.h sys/resource.h",
+    "assert.h": (
+        "cassert limits.h climits stdbool.h cstdbool sys/mman.h unistd.h getopt.h errno.h cerrno signal.h csignal"
+        " ctype.h cctype stdarg.h cstdarg fcntl.h fenv.h omp.h mpi.h windows.h Windows.h err.h error.h"
+    ),
+    "iostream": "ostream istream fstream sstream",
+    "string": "string_view",
+    "map": "unordered_map",
+    "set": "unordered_set",
+    "list": "deque queue stack",
+    "tuple": "optional variant",
+    "thread": "mutex condition_variable future",
+    "exception": "stdexcept",
+    "filesystem": "regex bitset valarray ratio execution",
+    "iomanip": "ios iosfwd iterator numeric new initializer_list typeinfo locale clocale cfenv",
+    "cuda.h": (
+        "cuda_profiler_api.h cudaProfiler.h nvToolsExt.h nvtx3/nvToolsExt.h cublas_v2.h cublas.h cublasLt.h cufft.h"
+        " cusparse.h cusparse_v2.h cusolverDn.h cudnn.h nccl.h curand.h nvml.h helper_cuda.h helper_functions.h"
+        " helper_timer.h helper_string.h helper_image.h exception.h cuda_gl_interop.h cuda_egl_interop.h"
+        " cuda_vdpau_interop.h cudaGL.h cudaEGL.h"
+    ),
+    "thrust/host_vector.h": " ".join(f"thrust/{name}.h" for name in _THRUST.split()),
+}
 
 #: Package that holds a folder of headers, folder inside it, and the wheel to install; searched in this order:
 #: crt of CUDA 13 comes after the runtime of CUDA 12, whose headers it must not replace.
@@ -60,12 +113,11 @@ def header_folders() -> tuple[Path, ...]:
 @cache
 def stand_ins() -> dict[str, str]:
     """Return the stand-in headers by name."""
-    found = {}
-    for names, text in (*c.HEADERS, *cpp.HEADERS, *libraries.HEADERS):
-        first, *aliases = names.split()
-        found[first] = text
+    files = (path for path in sorted(_STAND_INS.rglob("*")) if path.is_file())
+    found = {path.relative_to(_STAND_INS).as_posix(): path.read_text(encoding="utf-8") for path in files}
+    for first, aliases in _ALIASES.items():
         # An alias includes the first name: NVRTC applies "#pragma once" to names, not to contents.
-        found |= dict.fromkeys(aliases, f'#pragma once\n#include "{first}"\n')
+        found |= dict.fromkeys(aliases.split(), f'#pragma once\n#include "{first}"\n')
     return found
 
 

@@ -9,8 +9,7 @@ from pathlib import Path
 
 from clang.cindex import Cursor, CursorKind, Index, LibclangError, TranslationUnit, TranslationUnitLoadError
 
-from kerncast.compile.headers import stand_ins
-from kerncast.compile.headers.prelude import PRELUDE
+from kerncast.compile.headers import PRELUDE, stand_ins
 from kerncast.compile.wheels import cure_for_broken
 from kerncast.errors import CompileError
 

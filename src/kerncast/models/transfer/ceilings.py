@@ -168,12 +168,8 @@ def memory_parts(demand: Demand, machine: MachineMaxima) -> tuple[MemoryPart, ..
     )
 
 
-def level_times(demand: Demand, machine: MachineMaxima) -> tuple[LevelTime, ...]:
-    """Return L1, L2 and DRAM with the kernel's ceilings (equations 6 to 8); without bytes, with the machine's."""
-    return _level_times(demand, machine, memory_parts(demand, machine))
-
-
 def _level_times(demand: Demand, machine: MachineMaxima, parts: tuple[MemoryPart, ...]) -> tuple[LevelTime, ...]:
+    """Return L1, L2 and DRAM with the kernel's ceilings (equations 6 to 8); without bytes, with the machine's."""
     crossing = demand.l1_bytes + demand.shared_bytes, demand.l2_bytes, demand.dram_bytes
     maxima = machine.l1.rate, machine.l2.rate, machine.dram.rate
     beyond = parts, parts[2:], parts[3:]
@@ -301,6 +297,7 @@ class Ceilings(Model):
     """the published interval is not widened"""
     uses_measured_run: ClassVar[bool] = True
     uses_caches: ClassVar[bool] = True
+    has_published_interval: ClassVar[bool] = True
     needs: ClassVar[Needs] = Needs.SAMPLE
 
     def predict(self, case: Case, question: Question) -> Prediction:
@@ -387,15 +384,6 @@ def project(seconds: float, source: KernelCeilings, target: KernelCeilings) -> t
             "the kernel makes no floating-point operations and moves no bytes", cure="Use another model."
         )
     return tuple(found)
-
-
-def projected_rate(measured: float, source_roof: float, target_roof: float) -> float:
-    """Return Perf_t from Perf_s and the roofs of one level, in FLOP/s (equation 9).
-
-    >>> projected_rate(50e9, 100e9, 300e9) / 1e9
-    150.0
-    """
-    return measured / source_roof * target_roof
 
 
 def kernel_rooflines(case: Case) -> tuple[KernelRoofline, KernelRoofline]:

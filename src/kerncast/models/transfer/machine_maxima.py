@@ -177,7 +177,7 @@ def maxima_of(source: GPU, target: GPU, bits: tuple[int, ...], *, writes_only: b
     return MaximaPair(_one_of_all_equal(maxima[0]), _one_of_all_equal(maxima[1]), tuple(caveats))
 
 
-@lru_cache(1024)
+@lru_cache(maxsize=1024)
 def _one_of_all_equal(maxima: MachineMaxima) -> MachineMaxima:
     """Return the same object for equal maxima: what is remembered by identity then serves every target."""
     return maxima

@@ -14,7 +14,6 @@ from kerncast.profiles import (
     FloatMix,
     KernelProfile,
     MachineMix,
-    MemoryLevels,
     Origin,
     Resources,
     SourceRun,
@@ -121,8 +120,8 @@ def _whole(metrics: dict[str, NcuMetric], name: str) -> int | None:
 
 # Launches that Nsight Compute profiled become profiles of kernels, with the run that was measured.
 #
-# What a profile lacks stays None; ``missing_metrics`` names what would have told it. Where a file holds a rate
-# instead of a total, rate times duration is the total, and a caveat says so.
+# What a profile lacks stays None. Where a file holds a rate instead of a total, rate times duration is the total, and
+# a caveat says so.
 
 
 _WIDTHS = (16, 32, 64)
@@ -156,28 +155,6 @@ def profiles_of(
     chosen = selection.chosen(kernels)
     selection.check(chosen, kernels, where)
     return tuple(_profile(rows[index], index, source_gpu, f"{where}, launch {index}") for index in chosen)
-
-
-def missing_metrics(profile: KernelProfile) -> tuple[str, ...]:
-    """Return the ncu metrics that a profile lacks for the models to know all that they can use."""
-    levels = profile.levels or MemoryLevels(None, None, None, None, None)
-    run = profile.run
-    known: tuple[tuple[object, tuple[str, ...]], ...] = (
-        (run, ("gpu__time_duration.sum",)),
-        (run.achieved_occupancy if run else None, ("sm__warps_active.avg.pct_of_peak_sustained_active",)),
-        (run.active_threads if run else None, ("smsp__thread_inst_executed_per_inst_executed.ratio",)),
-        (profile.resources, ("launch__registers_per_thread",)),
-        *(
-            (_mix_of(profile, bits), tuple(_mix_metric(letter, operation) for operation in ("add", "mul", "fma")))
-            for bits, letter in ((32, "f"), (64, "d"))
-        ),
-        (levels.l1_bytes, ("l1tex__t_bytes.sum",)),
-        (levels.shared_bytes, ("smsp__sass_data_bytes_mem_shared.sum",)),
-        (levels.shared_wavefronts, ("l1tex__data_pipe_lsu_wavefronts_mem_shared.sum",)),
-        (levels.l2_bytes, ("lts__t_bytes.sum",)),
-        (levels.dram_bytes, ("dram__bytes_read.sum", "dram__bytes_write.sum")),
-    )
-    return tuple(name for value, names in known if value is None for name in names)
 
 
 def _profile(row: NcuRow, index: int, source_gpu: GPU | None, where: str) -> KernelProfile:
@@ -342,17 +319,6 @@ def _occurring(mixes: dict[int, FloatMix | None]) -> tuple[FloatMix, ...] | None
     found = tuple(mix for mix in mixes.values() if mix is not None and mix.flops.high)
     is_unknown = any(mixes[bits] is None for bits in (32, 64))
     return None if not found and is_unknown else found
-
-
-def _mix_of(profile: KernelProfile, bits: int) -> object | None:
-    """Return whether additions, multiplications and fused multiply-adds of a precision are known apart."""
-    flops = profile.work.fp32_flops if bits == 32 else profile.work.fp64_flops
-    is_split = any(mix.bits == bits for mix in profile.float_mixes or ())
-    return True if is_split or (flops is not None and not flops.high) else None
-
-
-def _mix_metric(letter: str, operation: str) -> str:
-    return f"smsp__sass_thread_inst_executed_op_{letter}{operation}_pred_on.sum"
 
 
 def _remarks(

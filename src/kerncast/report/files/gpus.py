@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kerncast.gpu import BEYOND, GPU, Doubt, Fact, IncompleteGPU
-from kerncast.report.tables import Table
+from kerncast.report.tables import Table, TextColumn
 from kerncast.units import GIGA, MEGA, TERA
 
 if TYPE_CHECKING:  # listing GPUs does not wait for the models
@@ -37,7 +37,8 @@ def gpu_table(gpus: Sequence[GPU], incomplete: Sequence[IncompleteGPU] = ()) -> 
     for gpu in incomplete:
         sms, clock, dram = (_known(gpu, key) for key in ("sm_count", "clock_boost_mhz", "dram_gb_per_s"))
         rows.append((*_identity(gpu), sms, clock, _NONE, dram))
-    head = ("id", "generation", "year", "SMs", "boost MHz", "FP32 TFLOP/s", "DRAM GB/s")
+    own = (TextColumn("id", is_whole=True), TextColumn("generation"))
+    head = (*own, "year", "SMs", "boost MHz", "FP32 TFLOP/s", "DRAM GB/s")
     return Table(head, tuple(sorted(rows, key=lambda row: (float(row[1].split()[0]), row[2], row[0]))))
 
 
@@ -62,7 +63,8 @@ def fact_table(facts: Sequence[Fact], sources: Sequence[str]) -> Table:
         )
         for fact in facts
     )
-    return Table(("fact", "value", "status", "sources"), rows)
+    fact, status = TextColumn("fact", is_whole=True), TextColumn("status", is_whole=True)
+    return Table((fact, "value", status, TextColumn("sources")), rows)
 
 
 def sources_of(facts: Sequence[Fact]) -> tuple[str, ...]:

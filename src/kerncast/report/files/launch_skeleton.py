@@ -11,7 +11,7 @@ from kerncast.compile.nouns import CompileRequest, KernelSignature
 from kerncast.hostcode.nouns import UNDECIDED, HostLaunch, HostProgram, HostResult, HostValue
 from kerncast.launch import DEFAULT_STANDARD
 from kerncast.report.as_json import SCHEMA_VERSION
-from kerncast.report.tables import Table
+from kerncast.report.tables import Table, TextColumn
 
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+\Z")
 _COMMENT_COLUMN = 40
@@ -90,7 +90,7 @@ def kernel_table(program: HostProgram) -> Table:
     rows = tuple(
         (each.name, str(each), str(each.line), str(_count(program.launches, each))) for each in program.kernels
     )
-    return Table(("name", "kernel", "line", "launches"), rows)
+    return Table((TextColumn("name"), TextColumn("kernel"), "line", "launches"), rows)
 
 
 def undecided_notes(program: HostProgram) -> list[str]:

@@ -7,7 +7,7 @@ from kerncast.bench.plan import Subject
 from kerncast.bench.stages import Stage
 from kerncast.measurements import Configuration, Measurement, Method, Outcome, Summary, summarise
 from kerncast.report.as_json import SCHEMA_VERSION
-from kerncast.report.tables import Table
+from kerncast.report.tables import Table, TextColumn
 from kerncast.units import PERCENT, format_count, format_seconds
 
 _MOST_TEXT = 48
@@ -71,7 +71,8 @@ def plan_table(stages: Sequence[Stage], expected: Expected) -> Table:
         for subject in stage.subjects
     )
     return Table(
-        ("configuration", "kernel", "grid", "block", "SMs", "trials", "about" if expected else "at most"), rows
+        ("configuration", TextColumn("kernel"), "grid", "block", "SMs", "trials", "about" if expected else "at most"),
+        rows,
     )
 
 

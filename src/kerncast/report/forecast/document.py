@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 
 from kerncast.errors import Refusal
@@ -13,7 +13,7 @@ from kerncast.models.roofline import Roofline
 from kerncast.occupancy import block_request_of, occupancy
 from kerncast.prediction import Figure, Prediction
 from kerncast.profiles import KernelProfile
-from kerncast.report.tables import Table
+from kerncast.report.tables import Table, TextColumn
 from kerncast.report.words import (
     conclude,
     describe_count,
@@ -115,6 +115,7 @@ def _cell(value: float | None, unit: str) -> str:
 
 _MOST_INSTRUCTION_KINDS = 12
 _MOST_TERMS = 3
+_LIMITED = (TextColumn("limited by"), TextColumn("largest terms"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +125,8 @@ class Section:
     title: str
     paragraphs: tuple[str, ...] = ()
     tables: tuple[Table, ...] = ()
+    is_list: bool = False
+    """whether its paragraphs are the points of a list"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,13 +149,10 @@ def build_document(forecast: Forecast) -> Document:
         Section("Time estimates", asked, _estimate_tables(forecast.predictions)),
         *_transfer_section(forecast.predictions),
         Section("Distance to each roof", (EXPLANATION,), roof_tables(forecast)),
-        Section("Conclusion", tuple(conclude(forecast.predictions))),
-        Section("Caveats", tuple(notes_of(forecast))),
+        Section("Conclusion", tuple(conclude(forecast.predictions)), is_list=True),
+        Section("Caveats", tuple(notes_of(forecast)), is_list=True),
     ]
-    numbered = tuple(
-        Section(f"{number}. {section.title}", section.paragraphs, section.tables)
-        for number, section in enumerate(sections, 1)
-    )
+    numbered = tuple(replace(section, title=f"{number}. {section.title}") for number, section in enumerate(sections, 1))
     return Document(f"CUDA kernel time forecast: {', '.join(kernels)}", numbered)
 
 
@@ -176,7 +176,7 @@ def estimate_table(predictions: Sequence[Prediction]) -> Table:
         (p.gpu, format_seconds(p.seconds), describe_interval(p), describe_limiter(p.limiter), _largest_terms(p))
         for p in predictions
     )
-    return Table(("GPU", "time", head_interval(predictions), "limited by", "largest terms"), rows)
+    return Table(("GPU", "time", head_interval(predictions), *_LIMITED), rows)
 
 
 def _largest_terms(p: Prediction) -> str:
@@ -227,8 +227,8 @@ def _occupancy_tables(cases: list[Case]) -> tuple[Table, ...]:
                 str(found.blocks_per_sm), f"{found.fraction:.0%}", found.limiter.value, f"{waves:.2f}",
             )
         )  # fmt: skip
-    heading = ("GPU", "code", "registers", "shared", "spills", "blocks per SM", "occupancy", "limited by", "waves")
-    return (Table(heading, tuple(rows)),)
+    limits = ("blocks per SM", "occupancy", TextColumn("limited by"), "waves")
+    return (Table(("GPU", "code", "registers", "shared", "spills", *limits), tuple(rows)),)
 
 
 def _work_tables(profile: KernelProfile) -> tuple[Table, ...]:

@@ -11,7 +11,7 @@ from kerncast.forecast import Forecast
 from kerncast.prediction import Prediction
 from kerncast.report.as_json import totals
 from kerncast.report.forecast.document import estimate_table, notes_of, transfer_tables
-from kerncast.report.tables import Table, print_notes, print_rows, print_table
+from kerncast.report.tables import Table, TextColumn, print_notes, print_rows, print_table
 from kerncast.report.words import (
     conclude,
     describe_interval,
@@ -35,7 +35,8 @@ _NAME_WIDTH = 48
 
 def all_launches(predictions: Sequence[Prediction]) -> Table:
     """Return one row per launch and GPU, in the order of launches."""
-    heading = ("launch", "kernel", "GPU", "time", head_interval(predictions[:1]), "limited by")
+    interval = head_interval(predictions[:1])
+    columns = ("launch", TextColumn("kernel"), TextColumn("GPU"), "time", interval, TextColumn("limited by"))
     limiters = {name: describe_limiter(name) for name in {p.limiter for p in predictions}}
     rows = tuple(
         (
@@ -48,7 +49,7 @@ def all_launches(predictions: Sequence[Prediction]) -> Table:
         )
         for p in predictions
     )
-    return Table(heading, rows)
+    return Table(columns, rows)
 
 
 def _shortened(name: str) -> str:

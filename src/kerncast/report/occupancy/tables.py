@@ -17,7 +17,7 @@ from kerncast.occupancy import (
     ResourceUse,
     Step,
 )
-from kerncast.report.tables import Table
+from kerncast.report.tables import Table, TextColumn
 from kerncast.units import KIB, PERCENT
 
 # Occupancy as JSON and as CSV.
@@ -185,8 +185,8 @@ def occupancy_table(cases: Sequence[OccupancyCase]) -> Table:
         for case in cases
     )  # fmt: skip
     columns = (
-        "GPU", "threads", "registers", "shared", "blocks per SM", "warps per SM", "occupancy", "limited by",
-        "for one more",
+        TextColumn("GPU"), "threads", "registers", "shared", "blocks per SM", "warps per SM", "occupancy",
+        TextColumn("limited by"), "for one more",
     )  # fmt: skip
     return Table(("kernel", *columns) if named else columns, rows)
 
@@ -218,7 +218,8 @@ def curve_table(case: OccupancyCase, curve: Curve) -> Table:
         for step in curve.steps
     )  # fmt: skip
     heading = f"{case.name}: {PARAMETER_WORDS[curve.parameter]} up to"
-    return Table((heading, "blocks per SM", "warps per SM", "occupancy", "resident", "limited by"), rows)
+    own = ("blocks per SM", "warps per SM", "occupancy", TextColumn("resident"), TextColumn("limited by"))
+    return Table((heading, *own), rows)
 
 
 def occupancy_notes(cases: Sequence[OccupancyCase]) -> list[str]:

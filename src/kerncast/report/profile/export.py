@@ -23,6 +23,7 @@ from kerncast.profiles import (
     WarpStates,
 )
 from kerncast.report.as_json import SCHEMA_VERSION
+from kerncast.requirements import how_to_install
 
 # The JSON object of ``kerncast profile``: a promise, pinned by tests and versioned by ``schema_version``.
 
@@ -274,6 +275,6 @@ def _arrow() -> Any:
     try:
         import pyarrow as pa  # noqa: PLC0415  only who asks for Parquet needs it
     except ImportError:
-        cure = "Install it: pip install 'kerncast[gpu]'. Or name a .csv file."
+        cure = f"Install it: {how_to_install('pyarrow')}. Or name a .csv file."
         raise InputError("Parquet needs pyarrow, which is not installed", where=_WHERE, cure=cure) from None
     return pa

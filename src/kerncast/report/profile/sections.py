@@ -47,7 +47,7 @@ from kerncast.report.profile.words import (
     describe_spread,
     extent_text,
 )
-from kerncast.report.tables import Fact, Section, Table
+from kerncast.report.tables import Fact, Section, Table, TextColumn
 from kerncast.report.words import describe_limiter
 from kerncast.units import format_bytes, format_count, format_seconds
 
@@ -383,7 +383,7 @@ def warp_tables(profile: KernelProfile, gpu: GPU | None) -> Iterator[Table]:
         )
         for each in ranked
     )
-    yield Table(("warp state", "share", "warps per issue", "waits for"), rows)
+    yield Table(("warp state", "share", "warps per issue", TextColumn("waits for")), rows)
     roofs = tuple(
         (describe_limiter(each.resource), describe_share(min(1.0, each.share), 1.0))
         for each in found.resources[:_MOST_ROOFS]

@@ -5,7 +5,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kerncast.studies.bounds.base import ROUNDING, BoundAnswer, BoundQuestion, Curve, Regressors, largest_of
+from kerncast.studies.bounds.base import (
+    ROUNDING,
+    BoundAnswer,
+    BoundQuestion,
+    Curve,
+    Regressors,
+    judged_times,
+    largest_of,
+    regressors_of,
+)
+
+#: How a base model is fitted to what it learns from.
+BaseFit = Callable[[Regressors], Curve]
 
 #: Section 3.6: 3 % in steps of 2 % up to 13 %.
 MARGINS = (0.03, 0.05, 0.07, 0.09, 0.11, 0.13)
@@ -24,7 +36,7 @@ class Affine:
 
 
 def affine_through(raw: Curve, measured: Curve) -> Affine:
-    """Fit the affine calibration of section 3.8 by least squares over the measured counts.
+    """BaseFit the affine calibration of section 3.8 by least squares over the measured counts.
 
     One count, or forecasts that do not differ, leave only the scale; forecasts at or below 0 only the shift.
 
@@ -71,9 +83,7 @@ def adaptive_margin(forecast: Sequence[float], truth: Sequence[float]) -> tuple[
     return MARGINS[-1], False
 
 
-def left_out_margin(
-    fit: Callable[[Regressors], Curve], regressors: Regressors, raw: Curve, measured: Curve
-) -> tuple[float, bool]:
+def left_out_margin(fit: BaseFit, regressors: Regressors, raw: Curve, measured: Curve) -> tuple[float, bool]:
     """Return the margin that lifts each measured time when neither calibration nor base model knows it.
 
     ``raw`` is the fit to all regressors. Needs two counts.
@@ -87,3 +97,24 @@ def left_out_margin(
         calibrated = affine_through(base, Curve(kept, tuple(measured.at(kept).tolist()))).applied_to(base)
         forecast.append(float(calibrated.at((left_out,))[0]))
     return adaptive_margin(forecast, measured.seconds)
+
+
+def with_least_margin(
+    question: BoundQuestion, fit: BaseFit, fit_without_an_anchor: BaseFit, oracle: str | None = None
+) -> BoundAnswer:
+    """Return the calibrated fit with the least margin that lifts every time it is judged by.
+
+    An ``oracle``, given by its name, is judged by the times that it is to forecast; any other method by its anchors,
+    each of which is left out in turn.
+    """
+    regressors = regressors_of(question)
+    raw = fit(regressors)
+    anchors = largest_of(question.measured)
+    calibrated = affine_through(raw, anchors).applied_to(raw)
+    if oracle is None:
+        margin, is_enough = left_out_margin(fit_without_an_anchor, regressors, raw, anchors)
+    else:
+        judged = judged_times(question, oracle)
+        others = [count for count in judged.counts if count not in question.anchors]
+        margin, is_enough = adaptive_margin(calibrated.at(others).tolist(), judged.at(others).tolist())
+    return with_margin(calibrated, question, margin, is_enough=is_enough)

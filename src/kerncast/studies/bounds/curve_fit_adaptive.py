@@ -2,16 +2,8 @@
 
 from dataclasses import dataclass
 
-from kerncast.studies.bounds.base import (
-    BoundAnswer,
-    BoundQuestion,
-    Curve,
-    Regressors,
-    judged_times,
-    largest_of,
-    regressors_of,
-)
-from kerncast.studies.bounds.calibration import adaptive_margin, affine_through, left_out_margin, with_margin
+from kerncast.studies.bounds.base import BoundAnswer, BoundQuestion, Curve, Regressors
+from kerncast.studies.bounds.calibration import with_least_margin
 from kerncast.studies.bounds.curve_fit import fitted_curve
 
 
@@ -35,17 +27,7 @@ class CurveFitAdaptive:
 
     def bound(self, question: BoundQuestion) -> BoundAnswer:
         """Return the calibrated fit with the margin found."""
-        regressors = regressors_of(question)
-        raw = fitted_curve(regressors)
-        anchors = largest_of(question.measured)
-        calibrated = affine_through(raw, anchors).applied_to(raw)
-        if self.is_oracle:
-            judged = judged_times(question, self.name)
-            others = [count for count in judged.counts if count not in question.anchors]
-            margin, is_enough = adaptive_margin(calibrated.at(others).tolist(), judged.at(others).tolist())
-        else:
-            margin, is_enough = left_out_margin(_fit_without_an_anchor, regressors, raw, anchors)
-        return with_margin(calibrated, question, margin, is_enough=is_enough)
+        return with_least_margin(question, fitted_curve, _fit_without_an_anchor, self.name if self.is_oracle else None)
 
 
 def _fit_without_an_anchor(regressors: Regressors) -> Curve:

@@ -11,11 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kerncast.bench import KERNELS
 from kerncast.compile import compile_source
 from kerncast.execute import WholeGrid, execute
 from kerncast.execute.setup.layout import Program as PTXProgram
 from kerncast.execute.setup.prepare import linked_program
-from kerncast.gpu import DATA, load_architecture
+from kerncast.gpu import load_architecture
 from kerncast.launch import load_launches
 from kerncast.machine import ENTRY, estimated_steps, forms_of, kind_of, lowered
 from kerncast.models.sm.lower import lower
@@ -290,7 +291,7 @@ def test_every_access_appears_once(body: str, architecture: str) -> None:
 
 @cache
 def suite(name: str) -> tuple[PTXProgram, Trace]:
-    where = load_launches(DATA / "suite" / f"{name}.toml")[0]
+    where = load_launches(KERNELS / "suite" / f"{name}.toml")[0]
     compiled = compile_source(
         Path(where.source), architectures=["sm_75"], kernel=where.kernel, defines=where.defines
     ).kernels[0]

@@ -1,12 +1,5 @@
-"""The header that every source gets first: what nvcc's own implicit ``cuda_runtime.h`` brings on Linux.
-
-Fixed-width integers are ``long long`` where they have 64 bits, because the libcu++ headers declare them so under
-NVRTC. The storage class register, which C++17 has dropped, means nothing; const has GNU's spellings, too; NVTX would
-make cub include host code. No kernel gets an error code to print, because none calls the runtime; but functions for
-host and device that print one have to compile.
-"""
-
-PRELUDE = """#pragma once
+// The header that every source gets first: what nvcc's own implicit cuda_runtime.h brings on Linux.
+#pragma once
 typedef signed char int8_t;
 typedef unsigned char uint8_t;
 typedef signed short int16_t;
@@ -17,6 +10,7 @@ typedef unsigned int uint32_t;
 typedef signed long int64_t;
 typedef unsigned long uint64_t;
 #else
+// The libcu++ headers declare them so under NVRTC.
 typedef signed long long int64_t;
 typedef unsigned long long uint64_t;
 #endif
@@ -66,15 +60,18 @@ typedef unsigned long ulong;
 #define M_SQRT2 1.41421356237309504880
 #define M_SQRT1_2 0.70710678118654752440
 #define RAND_MAX 2147483647
+// The storage class register, which C++17 has dropped, means nothing; const has GNU's spellings, too.
 #define register
 #define __const__ const
 #define __const const
+// NVTX would make cub include host code.
 #define CCCL_DISABLE_NVTX
 #define EXIT_SUCCESS 0
 #define EXIT_FAILURE 1
 namespace std {}
+// No kernel gets an error code to print, because none calls the runtime; functions for host and device that print one
+// have to compile all the same.
 static __inline__ __device__ const char *cudaGetErrorString(cudaError_t) { return "a CUDA error"; }
 #ifndef KERNCAST_PARSE
 #include <cmath>
 #endif
-"""

@@ -1,0 +1,4 @@
+#pragma once
+#ifndef KERNCAST_PARSE
+namespace std { using ::malloc; using ::free; using ::abs; }
+#endif

@@ -1,0 +1,4 @@
+#pragma once
+#ifndef KERNCAST_PARSE
+namespace std { using ::memcpy; using ::memset; }
+#endif

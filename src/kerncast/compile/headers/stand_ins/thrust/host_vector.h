@@ -1,0 +1,12 @@
+// Stands for all headers of Thrust that do not compile under NVRTC: containers and algorithms that host code calls.
+#pragma once
+#include "kerncast_opaque.h"
+namespace thrust {
+KERNCAST_OPAQUE_TEMPLATE(host_vector)
+KERNCAST_OPAQUE_TEMPLATE(device_vector)
+KERNCAST_OPAQUE_TEMPLATE(universal_vector)
+KERNCAST_OPAQUE_TEMPLATE(device_ptr)
+KERNCAST_OPAQUE_TEMPLATE(universal_ptr)
+KERNCAST_OPAQUE_TEMPLATE(device_allocator)
+KERNCAST_OPAQUE_TEMPLATE(device_reference)
+}
