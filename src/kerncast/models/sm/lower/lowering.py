@@ -33,7 +33,8 @@ from kerncast.ptx import BasicBlock, ControlFlowGraph, Function, Instruction, re
 # Which basic blocks the compiler makes one straight line of machine code, in which it orders instructions freely.
 #
 # A block that a branch skips and that becomes predicated is issued with the block before it, and what follows both
-# with them. ptxas writes four times ``if (inside) held[i] = in[i]`` as four loads, then four stores.
+# with them. ptxas writes four times ``if (inside) held[i] = in[i]`` as four loads, then four stores. Block by block,
+# each load would be waited for before the next one issues.
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +42,9 @@ class Member:
     """A basic block in a straight line."""
 
     block: int
+    """number of the basic block"""
     guard: str = ""
-    """register of the predicate that decides in which threads it runs; empty: it runs wherever the first one does"""
+    """predicate register that decides in which threads it runs; empty: it runs wherever the first block does"""
 
 
 Superblock = tuple[Member, ...]
@@ -101,13 +103,15 @@ class _Growing:
         return block < after < self._cfg.exit and place_of[after] == place_of[block] + 1
 
 
-#: Opcodes of the table that are the access itself.
+# The micro-ops of each instruction, block by block, put into the order of issue.
+
+#: Opcodes of the table that are the access itself: the recording says what it does, so that its row is left out.
 _ACCESS_OPCODES = ("LD", "ST", "ATOM", "RED", "BAR")
 _NO_ACCESS = {"LDGDEPBAR"}
 _FENCES = {"membar", "fence"}
-#: What makes the two halves of a 64-bit result apart from one another.
+#: Roots whose 64-bit result is made of two halves that do not wait for one another.
 _HALVES = {"mov", "selp", "and", "or", "xor", "not"}
-#: Micro-ops of an instruction from which on some check operands beside the chain that makes the result.
+#: From so many micro-ops of an instruction on, one in three checks operands beside the chain that makes the result.
 _LONG_CHAIN, _OFF_CHAIN_PART = 4, 3
 #: Latencies in cycles by which instructions are ordered where the architecture's are unknown.
 _TYPICAL_ALU, _TYPICAL_SHARED, _TYPICAL_GLOBAL = 5.0, 25.0, 250.0
@@ -241,6 +245,7 @@ class _Lowering:
                 is_fence=ins.root in _FENCES,
             )  # fmt: skip
             before = () if ins.root in _HALVES else results
+            # Only one that always runs stands between the sources and the rest of the chain.
             if share.weight == FULL_WEIGHT:
                 sources = sources if ins.root in _HALVES else ()
 

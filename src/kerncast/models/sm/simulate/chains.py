@@ -80,8 +80,8 @@ def sleep(code: Code, state: State, x: Whole, now: Whole) -> None:
 def _next_op(code: Code, state: State, x: Whole) -> Whole:
     """Return the next micro-op that runs, or -1 at the end of the chain.
 
-    A PTX instruction becomes 0.4 of a micro-op on average, say: then it runs in 0.4 of the executions, evenly spread,
-    so that counts agree with the table's averages and the same execution always does the same.
+    One of partial weight runs in some of its block's executions, evenly spread: so counts agree with the averages of
+    the lowering table, and no random number makes two runs differ.
     """
     warp = state.warps[x]
     number, end = warp.op, warp.end

@@ -114,7 +114,7 @@ def issue(code: Code, state: State, x: Whole, now: Whole) -> bool:
 def second_is_free(code: Code, state: State, x: Whole, now: Whole) -> bool:
     """Tell whether a warp's next micro-op can issue in the same cycle as the one before.
 
-    Only arithmetic issues second: Kepler and Maxwell issue two, and a sub-partition has one path to the memory units.
+    No memory access issues second: two would go to the same load/store queue, which takes one at a time.
     """
     warp, part = state.warps[x], state.parts[x % code.sm.sub_partitions]
     if warp.unit >= TO_LOAD or warp.ready > now:
@@ -130,7 +130,7 @@ def second_is_free(code: Code, state: State, x: Whole, now: Whole) -> bool:
 
 @inlined
 def _occupy_pipe(code: Code, state: State, part: SubPartition, op: Op, now: Whole) -> None:
-    """Keep a micro-op's pipe busy, and the FMA pipe where it takes part: Volta's IMAD runs on both, for instance."""
+    """Keep a micro-op's pipe busy, and the FMA pipe where it takes part: half of GA10x's FP32 lanes do integers."""
     part.pipe_free[op.pipe] = max(float(now), part.pipe_free[op.pipe]) + op.cycles
     state.totals.busy_cycles[op.pipe] += op.cycles
     shared = code.sm.fma_cycles[op.pipe]

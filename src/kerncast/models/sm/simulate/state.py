@@ -47,7 +47,7 @@ _UNITS = TO_NOTHING + 1
 #: Cycles that a turn of the wheel of wake times has, and bits of a mask of warps.
 WHEEL = 64
 SECTOR_BYTES = 32
-#: L1's associativity in 128-byte lines. No source tells it; a set of 16 tags is compared in one vector instruction.
+#: Lines of a set of L1. Volta has 4 sets of many ways (Accel-Sim); 16 ways are a compromise, their tags one vector.
 WAYS = 16
 NO_LINE = -1
 #: The bits of a line's number that L1 keeps as its tag.
