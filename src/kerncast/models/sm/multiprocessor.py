@@ -131,6 +131,7 @@ class MemoryShares:
 def atomic_lines(trace: SMTrace, grid_blocks: int) -> float:
     """Return how many distinct lines of global memory the atomics of a grid update, as they grow with its blocks."""
     blocks = len(trace.block_ids)
+    # Linear growth from the first block on: counters that all blocks share do not grow, histograms per block do.
     first, all_of_them = _updated_lines(trace.head(1)), _updated_lines(trace)
     growth = (all_of_them - first) / (blocks - 1) if blocks > 1 else 0.0
     return first + growth * (grid_blocks - 1)
@@ -266,6 +267,7 @@ def _pipe_latency(gpu: GPU) -> tuple[float, ...]:
 def _fma_cycles(gpu: GPU) -> tuple[float, ...]:
     """Return [Pipe] cycles of the FMA pipe that instructions of other pipes take."""
     c = gpu.architecture.cycles
+    # Chips differ: GA10x adds integers in half of its FP32 lanes, Hopper multiplies them in 64 of 128 (whitepapers).
     shared = {Pipe.IMAD: c.imad_on_fma, Pipe.ALU: c.alu_on_fma}
     return tuple(shared.get(pipe) or 0.0 for pipe in Pipe)
 
@@ -281,12 +283,14 @@ def _atomic_cycles(gpu: GPU, shares: MemoryShares) -> float:
     a = gpu.architecture
     one_line = known(a.same_address_atomics_per_clock, "atomics.same_address_per_clock", gpu)
     per_slice = known(a.atomics_per_clock_per_slice, "atomics.distinct_per_clock_per_slice", gpu)
+    # A line lies in one slice: with fewer lines than keep all slices busy, the lines' rate decides.
     slices = known(gpu.l2_slices, "caches.l2_slices_per_channel", gpu) * per_slice
     return shares.active_sms / min(max(1, shares.atomic_lines) * one_line, slices)
 
 
 def _hot_sector_cycles(gpu: GPU, shares: MemoryShares) -> float:
     """Return cycles of a sector in this SM's share of one slice of L2; 0 where no slice is busier than the others."""
+    # All SMs share the one slice, so that each gets it for one cycle in ``active_sms``.
     per_clock = gpu.architecture.l2_bytes_per_clock_per_slice
     if shares.hot_line is None or per_clock is None:
         return 0.0

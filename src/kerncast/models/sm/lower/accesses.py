@@ -63,6 +63,7 @@ class Place:
             return False
         if self.space != other.space:
             return "generic" in {self.space, other.space}
+        # One base that was not written in between: offsets tell exactly which bytes are meant.
         if (self.base, self.version) == (other.base, other.version) and self.base:
             return self.start < other.stop and other.start < self.stop
         return not (self.is_variable and other.is_variable and self.base and other.base)
@@ -149,6 +150,7 @@ class Accesses:
     def _is_one(self, group: Sequence[int]) -> bool:
         """Return whether all loads of a group can stand where the first one does."""
         first = min(group)
+        # One machine instruction has one predicate.
         if len({(self._code[number].guard, self._code[number].guard_negated) for number in group}) > 1:
             return False
         for number in group:

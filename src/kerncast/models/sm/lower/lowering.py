@@ -172,6 +172,7 @@ class _Lowering:
         ops: list[MicroOp] = []
         for member, block in zip(members, blocks, strict=True):
             guard = registers.of(member.guard)
+            # Between the members of a straight line no branch is left: predicates have replaced it.
             goes_on = block.stop - 1 if block is not blocks[-1] else -1
             for number in range(block.start, block.stop):
                 own = self._operations(number, registers.read(number), places)

@@ -164,6 +164,7 @@ def _followers(ops: Sequence[MicroOp]) -> Followers:
             if register in writer:
                 followers[writer[register]][number] = True
         for register in op.destinations:
+            # A result may not be written before its old value was read, or before an earlier write.
             for before in (*readers.get(register, ()), *((writer[register],) if register in writer else ())):
                 if before != number:
                     followers[before].setdefault(number, False)
@@ -171,6 +172,7 @@ def _followers(ops: Sequence[MicroOp]) -> Followers:
             readers.setdefault(register, []).append(number)
         for register in op.destinations:
             writer[register], readers[register] = number, []
+        # Registers order what is computed; memory orders what may touch the same bytes.
         if op.places or op.is_fence:
             memory.add(number, op)
     return followers

@@ -67,6 +67,7 @@ def sleep(code: Code, state: State, x: Whole, now: Whole) -> None:
     part, own = state.parts[x % code.sm.sub_partitions], bit(x // code.sm.sub_partitions)
     wake = state.warps[x].wake
     part.next_cycle = min(part.next_cycle, wake)
+    # Latencies of arithmetic and L1 are below 64 cycles: nearly all warps find their place on the wheel at once.
     if wake - now < WHEEL:
         place = wake & (WHEEL - 1)
         part.waking[place] |= own
@@ -119,6 +120,7 @@ def _enter_block(code: Code, state: State, x: Whole) -> bool:
         state.places[x, number] = -1
     warp.event = _note_accesses(code, state, x, (at + 1, stop, latest))
     warp.op, warp.end = code.starts[block], code.starts[block + 1]
+    # Only blocks with micro-ops of partial weight count their executions: most have none.
     counter = code.counter_of[block]
     if counter >= 0:
         warp.execution = state.counters[x, counter]
@@ -137,6 +139,7 @@ def _note_accesses(code: Code, state: State, x: Whole, events: tuple[Whole, Whol
     before = -1
     while at < stop:
         instruction = instruction_of(code.events[at])
+        # A loop comes back to a lower or the same number; a block with another leader is issued by itself.
         if operation_of(code.events[at]) == BASIC_BLOCK:
             if instruction <= latest or instruction >= blocks or code.leader[instruction] != block:
                 break
@@ -179,4 +182,5 @@ def _unit_of(code: Code, state: State, x: Whole, op: Op) -> Whole:
             if operation in (ATOMIC, REDUCTION, CONTENTION):
                 return TO_ATOMIC
             return TO_LOAD if operation <= LOCAL_LOAD else LSU
+    # All lanes are predicated off: the instruction is issued and asks no memory.
     return TO_NOTHING

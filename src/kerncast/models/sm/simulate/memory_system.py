@@ -60,6 +60,7 @@ def read(code: Code, state: State, wanted: tuple[Whole, Whole], asked: Real) -> 
     queues.l2 = max(asked, queues.l2) + sectors * derived.l2_read_sector_cycles
     queues.path = max(asked, queues.path) + sectors * derived.path_sector_cycles
     queues.slice = max(asked, queues.slice) + sectors * slice_cycles
+    # The share of L2 and the path back work side by side: the slower of them decides.
     there = max(queues.l2, queues.path)
     if is_hot:
         there = max(there, queues.slice)
@@ -93,6 +94,7 @@ def write(code: Code, state: State, given: tuple[Whole, Whole], asked: Real) -> 
         state.totals.local_write_sectors += sectors
         share = code.sm.dram_local_share
     state.queues.l2 = max(asked, state.queues.l2) + sectors * code.derived.l2_write_sector_cycles
+    # Written sectors are spread over the slices: they delay the hot line's readers by the average slice's work.
     state.queues.slice = max(asked, state.queues.slice) + sectors * code.sm.sector_slice_cycles
     _write_dram(code, state, sectors * share, asked)
 
@@ -113,6 +115,7 @@ def change(code: Code, state: State, sectors: Whole, asked: Real) -> Real:
     """Read and write an atomic's sectors; they are updated one after the other. Returns when all is done."""
     state.totals.l2_read_sectors += sectors
     state.totals.l2_write_sectors += sectors
+    # They pass neither L2's queue of reads nor its path: the units that update have a rate of their own.
     done = _read_dram(code, state, sectors * code.sm.dram_read_share, asked)
     _write_dram(code, state, sectors * code.sm.dram_write_share, asked)
     return max(done, _update(code, state, sectors * code.sm.atomic_cycles, asked))
@@ -201,6 +204,7 @@ def drop_from_l1(code: Code, state: State, tag: Whole, mask: Whole) -> None:
 @inlined
 def _first_way(code: Code, tag: Whole) -> Whole:
     """Return where a line's set begins."""
+    # The hash keeps strides of a power of two from camping in one set.
     return ((tag * SPREAD & LOW_WORD) * code.derived.l1_sets >> 32) * WAYS
 
 
@@ -290,6 +294,7 @@ def _begin(code: Code, state: State, now: Whole, work: tuple[Real, Real]) -> Rea
     least = code.sm.lsu_cycles
     if not code.sm.l1_is_apart:
         return occupy(state, now, max(least, own + shared))
+    # Lines pass the common queue first, then their own; shared memory does not wait for them.
     start = occupy(state, now, max(least, shared))
     if own > 0.0:
         start = max(start, state.queues.l1)
@@ -331,6 +336,7 @@ def _work_of(code: Code, state: State, x: Whole, op: Op) -> tuple[Real, Real, Wh
                 shared = max(shared, _shared_work(code, op, event))
                 replays = max(replays, (event & 0xFF) - _words(op, event))
             at += 1
+    # Joined loads move several words per lane, and registers take in so many bytes per clock.
     if joined > 1:
         shared = max(shared, joined * code.sm.joined_wavefronts)
     # L1 looks up one line at a time while the data of others leave it: the slower of the two decides.
@@ -361,6 +367,7 @@ def _shared_work(code: Code, op: Op, event: Whole) -> Real:
     if op.memory == JOINED or (op.memory == JOINED_BY_ALL and lanes == WARP_SIZE):
         wavefronts, lanes = max(wavefronts - lanes, 0) + 1, 1
         words = min(words, wavefronts)
+    # Wavefronts that the words need are no conflict; each further one is a replay.
     work = words * code.sm.wavefront_cycles + (wavefronts - words) * code.sm.replay_cycles
     if operation_of(event) == SHARED_ATOMIC:
         return max(work, lanes * code.sm.shared_atomic_cycles)
@@ -394,6 +401,7 @@ def _lines(code: Code, state: State, x: Whole, op: Op, times: tuple[Real, Real])
                 done = max(done, contend(code, state, event, start))
             elif operation <= LOCAL_STORE:
                 done = max(done, _line(code, state, x, event, (asked, hit)))
+                # Lines leave one after the other, as their tags are looked up.
                 asked += code.sm.l1_tag_cycles
             at += 1
     return done

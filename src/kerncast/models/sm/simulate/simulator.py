@@ -26,8 +26,7 @@ from kerncast.models.sm.results import Simulated
 from kerncast.models.sm.simulate import state as layout
 from kerncast.traces import SMTrace
 
-# Loads what numba has compiled without loading what numba does not need for it.
-
+# numba loads what it has compiled, but not scipy: the first forecast is a tenth of a second earlier.
 
 _BLAS = "scipy.linalg.cython_blas"
 _ASKS, _ANSWER = "numba.np.arraymath", "_HAVE_BLAS"
@@ -60,6 +59,8 @@ def _is_alone() -> bool:
     )
 
 
+# The simulation itself, and the compiled loop behind it.
+
 _IMPORTED = re.compile(r"^\s*from (kerncast\.[\w.]+) import", re.MULTILINE)
 #: Warps of one sub-partition that its masks have a bit for; none has more than 16 today.
 MOST_WARPS = layout.WHEEL
@@ -81,6 +82,7 @@ def simulate(program: Program, trace: SMTrace, sm: SM, resident: int) -> Simulat
         )
     code = layout.code_of(program, trace, sm)
     state = layout.state_of(code, program, rows, resident)
+    # The loop changes the state in place; it knows nothing of Python objects and holds no lock.
     with without_blas():
         _loop()(code, state)
     return _simulated(state)

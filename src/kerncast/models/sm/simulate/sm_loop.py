@@ -53,6 +53,7 @@ def free_at(code: Code, state: State, part: SubPartition, unit: Whole) -> Real:
     """
     if unit < TO_LOAD and unit != LSU:
         free = part.pipe_free[unit]
+        # An integer instruction that needs the FMA pipe, too, waits for both.
         if code.sm.fma_cycles[unit] > 0.0:
             free = max(free, part.pipe_free[FMA])
         return free
@@ -88,6 +89,7 @@ def issue(code: Code, state: State, x: Whole, now: Whole) -> bool:
     warp.op += 1
     if warp.unit == TO_NOTHING:
         return False
+    # The load/store queue is the one that all sub-partitions want: who had it last is asked last.
     if op.pipe == LSU:
         state.flow.first_part = number + 1
     _occupy_pipe(code, state, part, op, now)
@@ -96,6 +98,7 @@ def issue(code: Code, state: State, x: Whole, now: Whole) -> bool:
     if op.memory != NO_MEMORY:
         done, is_global = request(code, state, x, op, now)
         ready = upward(done) << KIND_BITS | (LONG if is_global else SHORT)
+        # What the next barrier waits for: other warps read the shared memory that this one wrote.
         if not is_global:
             warp.shared = max(warp.shared, ready)
     elif op.pipe == LSU:
@@ -206,6 +209,7 @@ def _serve(code: Code, state: State, number: Whole, now: Whole) -> None:
     part = state.parts[number]
     _wake(code, state, number, now)
     chosen, soonest = _choose(code, state, part, now)
+    # One warp issues per cycle; the others that could are asked again in the next cycle.
     if chosen >= 0:
         _issue_of(code, state, number, chosen, now)
         soonest = now + 1 if part.units != ZERO else NEVER
@@ -218,6 +222,7 @@ def _next_wake(part: SubPartition, now: Whole) -> Whole:
     if part.occupied == ZERO:
         return NEVER
     turn = np.uint64(now) & FULL_WHEEL
+    # Rotated so that this cycle's place is bit 0: the lowest bit is then the cycles until the next wake-up.
     turned = part.occupied >> turn | part.occupied << (np.uint64(WHEEL) - turn & FULL_WHEEL)
     return now + lowest(turned)
 
@@ -274,6 +279,7 @@ def _choose(code: Code, state: State, part: SubPartition, now: Whole) -> tuple[W
         unit = lowest(left)
         left &= ~bit(unit)
         free = free_at(code, state, part, unit)
+        # Pipes are free at fractions of a cycle (0.67 for Kepler's FMA): issue is possible in the cycle around it.
         if free < now + 1:
             candidates |= part.waiting[unit]
         else:
@@ -282,6 +288,7 @@ def _choose(code: Code, state: State, part: SubPartition, now: Whole) -> tuple[W
         return -1, soonest
     if code.sm.is_oldest_first:
         return lowest(candidates), soonest
+    # Round robin: the first candidate at or after the turn, else the first of all.
     turn = np.uint64(part.turn)
     after = candidates >> turn << turn
     return lowest(after if after != ZERO else candidates), soonest
@@ -301,6 +308,7 @@ def _issue_of(code: Code, state: State, number: Whole, chosen: Whole, now: Whole
     for turn in range(code.sm.issue_width):
         if turn > 0 and not second_is_free(code, state, x, now):
             break
+        # ``issued`` counts cycles in which the scheduler issued, so that two micro-ops at once are one.
         if issue(code, state, x, now):
             part.issued += 1
             _arrive(code, state, x, now)
@@ -330,6 +338,7 @@ def _release(code: Code, state: State, slot: Whole, now: Whole) -> None:
         warp = state.warps[x]
         if warp.is_at_barrier:
             warp.is_at_barrier = False
+            # All leave at once; the latency is one for all, measured from the last warp's arrival.
             warp.gate = now + code.derived.barrier_cycles
             warp.gate_reason = BARRIER_STALL
             _go_on(code, state, x, warp.gate, now)
@@ -358,6 +367,7 @@ def _end(code: Code, state: State, x: Whole, now: Whole) -> None:
         state.finish[flow.finished] = now
         state.progress[flow.finished] = state.totals.issued
         flow.finished += 1
+        # The slot is empty until the next block has been launched (about 300 cycles): short blocks feel it.
         if flow.next_row < len(state.finish):
             _launch(code, state, slot, now + code.derived.launch_cycles, now)
     elif block.waiting == block.live:
@@ -377,6 +387,7 @@ def _launch(code: Code, state: State, slot: Whole, start: Whole, now: Whole) -> 
         warp.event, warp.stop = code.chains[serial], code.chains[serial + 1]
         warp.since, warp.gate = start, start
         warp.shared = warp.result = warp.last_op = 0
+        # Counters start at the warp's number: micro-ops of blocks that run once are spread over the warps.
         for counter in range(state.counters.shape[1]):
             state.counters[x, counter] = serial
         _go_on(code, state, x, start, now)

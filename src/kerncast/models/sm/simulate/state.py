@@ -147,7 +147,7 @@ class Warp:
     wake: _Int64
     """cycle in which its sub-partition looks at it again"""
     woken: _Int64
-    """micro-ops that its sub-partition had issued when this warp began to wait for its unit"""
+    """its sub-partition's ``issued`` when this warp began to wait for its unit"""
     since: _Int64
     """first cycle that is not accounted for in ``State.stalls``"""
     gate: _Int64
@@ -183,7 +183,7 @@ class SubPartition:
     pipe_free: Annotated[Any, np.float64, (len(Pipe),)]
     """[Pipe] cycle from which it is free"""
     issued: _Int64
-    """micro-ops issued, one where a warp issues two in a cycle"""
+    """cycles in which it issued"""
     turn: _Int64
     """number of the warp that is asked first"""
 
