@@ -19,7 +19,6 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 import kerncast
 
-
 #: The child's limit counts processor time; a starved machine gives it less of that per second. By the clock it is only
 #: stopped where it waits for something for ever.
 _WALL_PER_CPU_SECOND = 10.0

@@ -29,17 +29,18 @@ _FILE = Path(kerncast.__path__[0]) / "data" / "instructions" / "joined_atomics.c
 _JOINED = {"add", "min", "max", "and", "or", "xor"}
 _TYPES = {"s32", "u32", "b32", "s64", "u64", "b64"}
 _WIDE = {"s64", "u64", "b64"}
+#: Special registers that have one value for a whole block.
 _OF_THE_BLOCK = ("%ctaid", "%nctaid", "%ntid", "%gridid", "%cluster")
 
 
 @dataclass(frozen=True, slots=True)
 class Joining:
-    """How the atomics of a warp's lanes become one."""
+    """Way in which the atomics of a warp's lanes become one."""
 
     by_all_lanes: bool
-    """only where all 32 lanes take part; else each makes its own"""
+    """whether it needs all 32 lanes to take part; with fewer, each lane makes its own atomic"""
     opcodes: tuple[str, ...]
-    """machine instructions besides the atomic"""
+    """machine instructions that it takes besides the atomic"""
 
 
 def joined_atomics(function: Function, architecture: int) -> dict[int, Joining]:
@@ -117,7 +118,7 @@ def _cases(ins: Instruction, varying: frozenset[str], *, is_read: bool) -> list[
 
 
 def _joining(case: str, architecture: int) -> Joining | None:
-    """Return the newest way that an architecture has."""
+    """Return the newest way that an architecture has; None where it has none."""
     rows = [row for since, row in _table().get(case, ()) if since <= architecture]
     return rows[-1] if rows else None
 

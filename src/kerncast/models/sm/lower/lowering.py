@@ -42,7 +42,8 @@ from kerncast.ptx import (
 # Which basic blocks the compiler makes one straight line of machine code, in which it orders instructions freely.
 #
 # A block that a branch skips and that becomes predicated is issued with the block before it, and what follows both
-# with them. ptxas writes four times ``if (inside) held[i] = in[i]`` as four loads, then four stores.
+# with them. ptxas writes four times ``if (inside) held[i] = in[i]`` as four loads, then four stores. Block by block,
+# each load would be waited for before the next one issues.
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +51,9 @@ class Member:
     """A basic block in a straight line."""
 
     block: int
+    """number of the basic block"""
     guard: str = ""
-    """register of the predicate that decides in which threads it runs; empty: it runs wherever the first one does"""
+    """predicate register that decides in which threads it runs; empty: it runs wherever the first block does"""
 
 
 Superblock = tuple[Member, ...]
@@ -110,10 +112,12 @@ class _Growing:
         return block < after < self._cfg.exit and place_of[after] == place_of[block] + 1
 
 
-#: Opcodes of the table that are the access itself.
+# The micro-ops of each instruction, block by block, put into the order of issue.
+
+#: Opcodes of the table that are the access itself: the recording says what it does, so that its row is left out.
 _ACCESS_OPCODES = ("LD", "ST", "ATOM", "RED", "BAR")
 _NO_ACCESS = {"LDGDEPBAR"}
-#: Micro-ops of an instruction from which on some check operands beside the chain that makes the result.
+#: From so many micro-ops of an instruction on, one in three checks operands beside the chain that makes the result.
 _LONG_CHAIN, _OFF_CHAIN_PART = 4, 3
 #: Latencies in cycles by which instructions are ordered where the architecture's are unknown.
 _TYPICAL_ALU, _TYPICAL_SHARED, _TYPICAL_GLOBAL = 5.0, 25.0, 250.0
@@ -174,6 +178,7 @@ class _Lowering:
         ops: list[MicroOp] = []
         for member, block in zip(members, blocks, strict=True):
             guard = registers.of(member.guard)
+            # Between the members of a straight line no branch is left: predicates have replaced it.
             goes_on = block.stop - 1 if block is not blocks[-1] else -1
             for number in range(block.start, block.stop):
                 own = self._operations(number, registers.read(number), places)
@@ -248,6 +253,7 @@ class _Lowering:
             )  # fmt: skip
             is_by_halves = ins.opcode.has(Trait.HALVES)
             before = () if is_by_halves else results
+            # Only one that always runs stands between the sources and the rest of the chain.
             if share.weight == FULL_WEIGHT and not is_by_halves:
                 sources = ()
 

@@ -15,13 +15,12 @@ from kerncast.ptx import TYPE_BITS, Flow, Instruction
 
 # Where a machine opcode runs and what it costs there, from the tables in ``data/instructions``.
 
-
 _FILE = Path(kerncast.__path__[0]) / "data" / "instructions" / "opcode_cycles.csv"
 _PIPES = {
     "fma": Pipe.FMA, "alu": Pipe.ALU, "fp16": Pipe.FP16, "fp64": Pipe.FP64, "xu": Pipe.XU, "lsu": Pipe.LSU,
     "tex": Pipe.LSU, "cbu": Pipe.BRANCH, "adu": Pipe.BRANCH, "uniform": Pipe.UNIFORM, "tensor": Pipe.TENSOR,
 }  # fmt: skip
-#: Opcodes after which a warp goes on elsewhere.
+#: Opcodes after which a warp goes on elsewhere; others of the branch pipe hold it for one cycle.
 _JUMPS = {"BRA", "BRX", "BRK", "CONT", "CAL", "CALL", "EXIT", "JMP", "JMX", "KILL", "RET", "SYNC"}
 _GOES_ON_ELSEWHERE = {Flow.BRANCH, Flow.LEAVE, Flow.CALL, Flow.TRAP}
 _NO_JUMP_CYCLES = 1.0
@@ -33,13 +32,14 @@ _PIPE_OF_TYPE = {"f64": Pipe.FP64, "f32": Pipe.FMA, "f16": Pipe.FP16, "f16x2": P
 
 @dataclass(frozen=True, slots=True, order=True)
 class Cost:
-    """Where a micro-op runs, and what differs from what its pipe says."""
+    """Pipe of a micro-op, and where its cost differs from the pipe's."""
 
     pipe: Pipe
+    """pipe that executes it"""
     cycles: float = 0.0
-    """that it occupies the pipe; 0: as the pipe says"""
+    """cycles that it occupies the pipe; 0: the pipe's interval"""
     latency: float = 0.0
-    """cycles to its result, or from a branch that is none to the next instruction; 0: as the pipe says"""
+    """cycles to its result, or to the next instruction where the branch pipe does not jump; 0: the pipe's latency"""
 
 
 def cost_of(opcode: str, ins: Instruction, architecture: int, *, guards: bool = False) -> Cost | None:
@@ -68,12 +68,15 @@ def cost_of(opcode: str, ins: Instruction, architecture: int, *, guards: bool = 
 @dataclass(frozen=True, slots=True)
 class _Row:
     modifier: str
-    """empty: any"""
+    """_WIDE or _GUARD; empty: any"""
     since: int
     """first architecture, such as 86"""
     pipe: str
+    """pipe; empty: that of the opcode's kind"""
     cycles: float
+    """cycles that it occupies the pipe; 0: the pipe's interval"""
     latency: float
+    """cycles to its result; 0: the pipe's latency"""
 
 
 def _special(opcode: str, modifier: str, architecture: int) -> _Row | None:
@@ -96,8 +99,8 @@ def _table() -> dict[str, list[_Row]]:
 #
 # An instruction gets the nearest whole number of micro-ops to its average and what is left over from those before it,
 # of the kinds that are owed most. What is left at the end of a block becomes micro-ops that run in a part of the
-# block's executions, so that the sum over executions is the average, kind by kind.
-
+# block's executions, so that the sum over executions is the average, kind by kind. Rounding each instruction by itself
+# would lose all that is below one half.
 
 _HALF = 0.5
 
@@ -110,7 +113,9 @@ class Share:
 
     cost: Cost
     weight: int = FULL_WEIGHT
+    """executions in which it runs, out of FULL_WEIGHT"""
     phase: int = 0
+    """offset of these executions, see ``micro_ops.Program``"""
 
 
 class Diffusion:
