@@ -1,6 +1,16 @@
 """Where the tests find what is not theirs."""
 
+import ast
+from functools import cache
 from pathlib import Path
 
 TESTS = Path(__file__).parents[1]
 ROOT = TESTS.parent
+PACKAGE = ROOT / "src" / "kerncast"
+FILES = sorted(PACKAGE.rglob("*.py"))
+
+
+@cache
+def nodes_of(path: Path) -> tuple[ast.AST, ...]:
+    """Return the syntax of a file, in no order."""
+    return tuple(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
