@@ -12,12 +12,12 @@ from contextlib import chdir, redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from kerncast.cli import main
 
 # A machine that is busy with something else must not fail a property test.
-settings.register_profile("kerncast", deadline=None)
+settings.register_profile("kerncast", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("kerncast")
 
 ROOT = Path(__file__).parent.parent
