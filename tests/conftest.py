@@ -81,6 +81,28 @@ def kerncast_process(tmp_path: Path) -> Run:
     return run
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _loaded_compilers() -> Iterator[None]:
+    """Compile in forks of one process that has loaded the compilers."""
+    from kerncast.compile import compiler
+    from tests.helpers.compilers import CAN_FORK, Compilers
+
+    compilers = Compilers()
+    with pytest.MonkeyPatch.context() as patch:
+        if CAN_FORK:
+            patch.setattr(compiler, "ask", compilers.ask)
+        yield
+    compilers.close()
+
+
+@pytest.fixture
+def own_compiler_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Start a process for each compilation, as users' do."""
+    from kerncast.child_process import ask
+
+    monkeypatch.setattr("kerncast.compile.compiler.ask", ask)
+
+
 @pytest.fixture(params=["native", "reference"])
 def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Let the helpers of the engines' tests execute on one engine, then on the other."""

@@ -9,6 +9,8 @@ import pytest
 from kerncast.compile import Limits, compile_source, inspect_source
 from kerncast.errors import CompileError
 
+pytestmark = pytest.mark.usefixtures("own_compiler_process")
+
 KERNEL = "__global__ void k(int *p) { *p = 1; }\n"
 GIB = 2**30
 
