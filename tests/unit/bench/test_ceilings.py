@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from kerncast.bench.ceilings import Ceiling, ceilings_for
-from kerncast.bench.ceilings.ceiling import SOURCES, chip_of, name_of_key, nearest_architecture
+from kerncast.bench.ceilings import SOURCES, Ceiling, ceilings_for
+from kerncast.bench.ceilings.ceiling import chip_of, name_of_key, nearest_architecture
 from kerncast.compile import CompileRequest, compile_request, inspect_source
 from kerncast.gpu import load_architecture
 from kerncast.launch import Argument, Buffer, Launch

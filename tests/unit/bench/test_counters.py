@@ -24,7 +24,7 @@ from kerncast.bench.counters import (
 from kerncast.errors import BudgetExceededError, InputError
 from kerncast.launch import Extent
 from kerncast.measurements import Configuration
-from kerncast.read.ncu.pages import NcuMetric, NcuRow
+from kerncast.read.ncu import NcuMetric, NcuRow
 
 TABLE = '"ID","Kernel Name","Grid Size","Block Size","smsp__inst_executed.sum"\n"","","","","inst"\n'
 ROW = '"0","saxpy(int)","(4, 1, 1)","(256, 1, 1)","1,024"\n'

@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from kerncast.child_process import Ended, ask
-from kerncast.compile import CompileRequest, Limits, compile_request, compiler, inspect_source
+from kerncast.compile import CompileRequest, Limits, architecture_for, compile_request, compiler, inspect_source
 from kerncast.compile.cache import Store, cache_place, inputs
-from kerncast.compile.targets import architecture_for
 from kerncast.errors import CompileError
 
 SOURCE = """#include "wide.h"

@@ -7,7 +7,7 @@ import pytest
 
 from kerncast.cli.inline import checked_sources
 from kerncast.errors import CompileError, InputError
-from kerncast.hostcode.nouns import HostLaunch
+from kerncast.hostcode import HostLaunch
 from kerncast.hostcode.task import host_launches
 from tests.helpers.host_programs import argument, launches_with, program_of
 

@@ -9,18 +9,19 @@ from kerncast.errors import InputError, MissingEvidenceError
 from kerncast.execute import Executed, WholeGrid, run_launch
 from kerncast.gpu import Fact, Status, load_gpu
 from kerncast.models import Case, Question, model_named
-from kerncast.models.transfer.ceilings import (
+from kerncast.models.transfer import (
     Ceilings,
     Demand,
     KernelCeilings,
-    compute_ceiling,
+    MachineMaxima,
+    Maximum,
     kernel_ceilings,
     kernel_rooflines,
-    level_times,
+    maxima_of,
     project,
-    projected_rate,
 )
-from kerncast.models.transfer.machine_maxima import MachineMaxima, Maximum, maxima_of, published_machine
+from kerncast.models.transfer.ceilings import compute_ceiling, level_times, projected_rate
+from kerncast.models.transfer.machine_maxima import published_machine
 from kerncast.models.transfer.special_functions import (
     estimated_flops,
     float_mixes_on_both,

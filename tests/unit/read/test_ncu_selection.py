@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kerncast.errors import InputError
-from kerncast.read.selection import Pattern, Selection, function_name
+from kerncast.read import Pattern, Selection, function_name
 
 KERNELS = (
     "init(float *)", "void app::reduce<float, 256>(const T1 *, T1 *)", "reduce(int)", "reduce_last(int)",
