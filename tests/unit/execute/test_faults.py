@@ -262,7 +262,10 @@ def test_endless_loops_end(kernel: str, where: Launch, text: str) -> None:
 
 def test_wall_time_is_honoured_within_a_batch() -> None:
     start = time.process_time()
-    error = fails("is_slow", launch(64, 256, x="f32[256]"), Budget(seconds=0.3))
+    for seconds in (0.3, 1, 4, 16):  # a busy machine needs the first ones to compile
+        error = fails("is_slow", launch(64, 256, x="f32[256]"), Budget(seconds=seconds))
+        if ":" in (error.where or ""):
+            break
     assert time.process_time() - start < 30
     assert isinstance(error, BudgetExceededError)
     assert "budget of time" in str(error)
