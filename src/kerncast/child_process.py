@@ -51,8 +51,8 @@ def ask(
 ) -> Ended:
     """Run a module on a request with ``memory_bytes`` and ``seconds`` of processor time; raises TimeoutError.
 
-    ``grace_seconds`` of wall time are beyond its limit, for the child to start and to report. Variables of the environment whose
-    names start with one of ``foreign`` are left out.
+    ``grace_seconds`` of wall time are beyond its limit, for the child to start and to report. Variables of the
+    environment whose names start with one of ``foreign`` are left out.
     """
     process = subprocess.Popen(  # noqa: S603  a module of ours
         [sys.executable, "-P", "-m", module],

@@ -61,12 +61,20 @@ def test_what_goes_out_comes_back(line: Line) -> None:
 @pytest.mark.parametrize(
     "data",
     [
-        None, 1, [], {}, {"Line": []}, {"Dot": [1.0, "red"]}, {"Line": [[], [1], None, "", "p", None, None]},
-        {"Line": [[], [1, "a"], 3, "", "p", None, None]}, {"Line": [[], [True, "a"], None, "", "p", None, None]},
-        {"Line": [[], [1, "a"], None, "xyz", "p", None, None]}, {"Line": [[{"Dot": ["1", "red"]}], [1, "a"], None, "", "p", None, None]},
+        None,
+        1,
+        [],
+        {},
+        {"Line": []},
+        {"Dot": [1.0, "red"]},
+        {"Line": [[], [1], None, "", "p", None, None]},
+        {"Line": [[], [1, "a"], 3, "", "p", None, None]},
+        {"Line": [[], [True, "a"], None, "", "p", None, None]},
+        {"Line": [[], [1, "a"], None, "xyz", "p", None, None]},
+        {"Line": [[{"Dot": ["1", "red"]}], [1, "a"], None, "", "p", None, None]},
         {"Line": [[{"Dot": [1.0, "green"]}], [1, "a"], None, "", "p", None, None]},
     ],
-)  # fmt: skip
+)
 def test_other_data_is_refused(data: object) -> None:
     with pytest.raises((ValueError, TypeError)):
         from_json(Line, data)

@@ -10,10 +10,17 @@ from typing import Any
 import pytest
 
 from kerncast.child_process import Ended, ask, encoded
-from kerncast.compile import CompiledKernel, CompileRequest, Limits, compile_request, compiler, inspect_source
+from kerncast.compile import (
+    CompiledKernel,
+    CompileRequest,
+    Limits,
+    architecture_for,
+    compile_request,
+    compiler,
+    inspect_source,
+)
 from kerncast.compile.cache import Store, cache_place, inputs
 from kerncast.compile.nouns import CompileReply, KernelReply
-from kerncast.compile.targets import architecture_for
 from kerncast.errors import CompileError
 from tests.helpers.profiles import RESOURCES
 

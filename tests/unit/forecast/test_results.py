@@ -78,7 +78,7 @@ def test_a_refusal_is_remembered_unless_this_machine_is_to_blame() -> None:
         (UnsupportedError("no such thing", where="k.cu", cure="Do."), 1),
         (MachineLimitError("late"), 2),
     ):
-        asked = []
+        asked: list[int] = []
 
         def refuse(error: Exception = error, asked: list[int] = asked) -> Term:
             asked.append(1)

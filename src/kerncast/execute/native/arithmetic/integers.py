@@ -228,6 +228,11 @@ def _extreme(o: Operation) -> Value:
     return o.emit.intrinsic("smax", result, integer(result.type, 0)) if o.has("relu") else result
 
 
+@lowers("sqrt", "rsqrt", "rcp", "sin", "cos", "ex2", "lg2", "tanh")
+def _special_function(o: Operation) -> Value:
+    return halves.arithmetic(o) if o.type in HALVES else floats.special_function(o)
+
+
 @lowers("sad")
 def _sum_of_differences(o: Operation) -> Value:
     a, b, emit = o.source(0), o.source(1), o.emit
