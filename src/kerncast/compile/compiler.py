@@ -6,17 +6,19 @@ import signal
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from kerncast.caveats import Caveat, CaveatKind
 from kerncast.child_process import Ended, ask
 from kerncast.compile.build_file import (
     build_options,
     fast_math_caveat,
     folders_caveat,
     folders_of_missing_headers,
-    macros_caveat,
+    macros_caveats,
     macros_not_given,
 )
 from kerncast.compile.cache import recall
@@ -167,7 +169,7 @@ def compile_request(request: CompileRequest, *, use_cache: bool = True) -> Compi
             found = _compile_remembered(more, use_cache=use_cache)
         except CompileError:
             raise error from None
-    return _noted(found, (*caveats, macros_caveat(options, macros)))
+    return _noted(found, (*caveats, *macros_caveats(options, macros)))
 
 
 def _compile_told(request: CompileRequest, *, use_cache: bool) -> CompiledSource:
@@ -178,19 +180,19 @@ def _compile_told(request: CompileRequest, *, use_cache: bool) -> CompiledSource
         raise with_other_file(error, request.source, request.kernel) from None
 
 
-def _noted(found: CompiledSource, caveats: tuple[str, ...]) -> CompiledSource:
+def _noted(found: CompiledSource, caveats: tuple[Caveat, ...]) -> CompiledSource:
     return replace(found, kernels=tuple(replace(each, caveats=(*each.caveats, *caveats)) for each in found.kernels))
 
 
 def _compile_remembered(request: CompileRequest, *, use_cache: bool) -> CompiledSource:
     targets = [architecture_for(each) for each in request.architectures]
     remembered = recall(request) if use_cache else None
-    known = {target: remembered.find(target, _compiled) for target in targets} if remembered else {}
+    known = {target: remembered.find(target, partial(_compiled, target)) for target in targets} if remembered else {}
     missing = [target for target in dict.fromkeys(targets) if known.get(target) is None]
     replies = _compile_all(request, missing)
     if remembered and replies:
         remembered.keep(replies.items())
-    found = known | {target: _compiled(reply) for target, reply in replies.items()}
+    found = known | {target: _compiled(target, reply) for target, reply in replies.items()}
     compiled = [each for target in targets if (each := found[target])]
     log = dict.fromkeys(line for _, lines in compiled for line in lines)
     return CompiledSource(request.source, tuple(kernel for kernel, _ in compiled), tuple(log))
@@ -274,7 +276,6 @@ def _compile(request: CompileRequest, targets: Sequence[Target]) -> dict[Target,
             "number": target.number,
             "toolkit": target.toolkit,
             "options": target.options,
-            "caveats": target.caveats,
         }
         for target in targets
     ]
@@ -314,9 +315,9 @@ def _abnormal(ended: Ended, request: CompileRequest) -> CompileError:
     )
 
 
-def _compiled(reply: dict[str, Any]) -> tuple[CompiledKernel, tuple[str, ...]]:
+def _compiled(target: Target, reply: dict[str, Any]) -> tuple[CompiledKernel, tuple[str, ...]]:
     """Return what one architecture's reply means: the kernel, and the warnings."""
-    return _kernel(reply), tuple(reply["log"])
+    return _kernel(target, reply), tuple(reply["log"])
 
 
 def _summary(reply: dict[str, Any]) -> SourceSummary:
@@ -326,7 +327,7 @@ def _summary(reply: dict[str, Any]) -> SourceSummary:
     )
 
 
-def _kernel(reply: dict[str, Any]) -> CompiledKernel:
+def _kernel(target: Target, reply: dict[str, Any]) -> CompiledKernel:
     return CompiledKernel(
         kernel=reply["kernel"],
         mangled=reply["mangled"],
@@ -334,7 +335,7 @@ def _kernel(reply: dict[str, Any]) -> CompiledKernel:
         ptx=reply["ptx"],
         resources=_resources(reply["resources"]),
         signature=signature_from(reply["signature"]) if reply["signature"] else None,
-        caveats=tuple(reply["caveats"]),
+        caveats=(*target.caveats, *(Caveat(CaveatKind.HEADER_MISSING, name) for name in reply["emptied"])),
         cubin=base64.b64decode(reply["cubin"]),
         variables=_variables(reply["variables"]),
     )

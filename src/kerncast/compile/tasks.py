@@ -65,7 +65,6 @@ _MOST_BYTES = 16 * 2**20
 
 #: Headers that may be missing in one source before its author must be asked.
 _MOST_EMPTIED = 32
-_EMPTIED = 'the header "{}" was not found, and an empty one was compiled in its place'
 
 #: Makes functions without annotation device functions.
 _DEFAULT_DEVICE = "-default-device"
@@ -141,7 +140,6 @@ def _compile(request: dict[str, Any], target: dict[str, Any], analysis: _Analysi
         "ptx": image.ptx,
         "resources": asdict(resources[mangled]),
         "signature": asdict(signature) if signature is not None else None,
-        "caveats": [*target["caveats"], *(_EMPTIED.format(name) for name in emptied)],
         "cubin": base64.b64encode(image.cubin).decode(),
         "variables": [_variable_row(variable) for variable in analysis.variables],
         "log": diagnostics.warnings(image.log),

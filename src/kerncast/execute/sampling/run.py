@@ -5,6 +5,7 @@ from typing import Literal
 
 import numpy as np
 
+from kerncast.caveats import Caveat, CaveatKind
 from kerncast.compile import CompiledKernel
 from kerncast.errors import BudgetExceededError, UnsupportedError
 from kerncast.execute.counting.sums import Sums
@@ -16,7 +17,6 @@ from kerncast.execute.setup.prepare import contents, linked_program, prepare
 from kerncast.execute.setup.state import Engine, Progress, Setting
 from kerncast.launch import Launch
 from kerncast.traces import BlockCounts, Footprint, Trace
-from kerncast.units import format_seconds
 
 # Run blocks portion by portion, until the whole grid has run, the counts are precise or the budget is used up.
 
@@ -39,7 +39,7 @@ class Portions:
     def __init__(self, engine: Engine, setting: Setting, progress: Progress | None) -> None:
         self.sampler = Sampler(setting.launch.grid)
         self.footprints: list[Footprint] = []
-        self.remarks: tuple[str, ...] = ()
+        self.remarks: tuple[Caveat, ...] = ()
         self._engine = engine
         self._setting = setting
         self._budget = setting.budget
@@ -54,7 +54,8 @@ class Portions:
         looked_at, (wanted, most) = len(self.sampler.chosen), self._plan()
         while (done := len(self.sampler.chosen)) < wanted:
             if time.monotonic() > self._deadline and not self._budget.is_whole_grid:
-                self.remarks = (_too_slow(done, wanted, self._budget.patience_seconds),)
+                seconds = self._budget.patience_seconds
+                self.remarks = (Caveat.of(CaveatKind.SAMPLE_CUT_SHORT, done=done, wanted=wanted, seconds=seconds),)
                 break
             self._run(self.sampler.extend(min(wanted, done + min(done, most))), wanted)
             if len(self.sampler.chosen) >= 2 * looked_at:
@@ -104,14 +105,7 @@ class Portions:
         return all(count.high - count.low <= 2 * _PRECISE * count.value for count in scaled)
 
 
-def _too_slow(done: int, wanted: int, seconds: float) -> str:
-    return (
-        f"this machine was too slow for the whole sample: {done} of {wanted} blocks ran in {format_seconds(seconds)};"
-        " on another one the counts may differ within their intervals"
-    )
-
-
-INTERPRETED = "the kernel is too large to be compiled: it was interpreted, which is slow"
+INTERPRETED = Caveat(CaveatKind.INTERPRETED)
 #: What the parameters of a kernel may take (CUDA C++ Programming Guide 12.9, section 10.5.10.3).
 _PARAMETER_BYTES = 32_764
 
@@ -177,7 +171,7 @@ def _check_parameters(kernel: CompiledKernel) -> None:
         raise UnsupportedError(f"{nbytes} bytes of parameters are over the {_PARAMETER_BYTES} that CUDA takes")
 
 
-def _fast_engine(setting: Setting) -> tuple[Engine, tuple[str, ...]]:
+def _fast_engine(setting: Setting) -> tuple[Engine, tuple[Caveat, ...]]:
     """Return the native engine; of a kernel that LLVM would take minutes for, the reference engine and a remark."""
     from kerncast.execute.native import NativeEngine, TooLargeError  # noqa: PLC0415  LLVM takes time to load
 

@@ -136,7 +136,7 @@ class _Run:
             raise BudgetExceededError("one SM has too much to do at once to be simulated", cure=_CURE)
         work = self._instructions / traced if traced else 1.0
         if not executed.is_independent and not 1 / _MOST_OTHER_WORK <= work <= _MOST_OTHER_WORK:
-            raise UnsupportedError("what a block does depends on what other blocks leave it", cure=_CURE)
+            raise UnsupportedError("blocks share a work queue, so one SM cannot be simulated alone", cure=_CURE)
         busy = busy_share(executed)
         if busy >= _BUSY:
             return trace, work

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from kerncast.caveats import Caveat, CaveatKind
 from kerncast.errors import Refusal
 from kerncast.execute.sampling.executed import Executed
 from kerncast.gpu import GPU, launch_overhead_s
@@ -19,7 +20,8 @@ def with_warp_states(profile: KernelProfile, executed: Executed, gpu: GPU) -> Ke
     try:
         found = simulated_launch(profile, gpu, executed, Timing.PROFILER)
     except Refusal as refusal:
-        return replace(profile, caveats=(*profile.caveats, f"what warps wait for was not simulated: {refusal.what}"))
+        caveat = Caveat.of(CaveatKind.WARP_STATES_NOT_SIMULATED, reason=refusal.what)
+        return replace(profile, caveats=(*profile.caveats, caveat))
     return replace(profile, warp_states=warp_states(found, executed, gpu))
 
 

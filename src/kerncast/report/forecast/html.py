@@ -34,8 +34,7 @@ def render_markdown(document: Document) -> str:
 
 def _render_section(section: Section) -> list[str]:
     parts = [f"## {_escape(section.title)}"]
-    bullets = section.title.endswith(("Conclusion", "Caveats"))
-    parts += [("- " if bullets else "") + _escape(paragraph) for paragraph in section.paragraphs]
+    parts += [("- " if section.is_list else "") + _escape(paragraph) for paragraph in section.paragraphs]
     return parts + [_render_table(table) for table in section.tables]
 
 
