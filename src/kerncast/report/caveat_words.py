@@ -174,16 +174,16 @@ WORDS: dict[CaveatKind, str] = {
         " pairs of GPUs it held {subject} of the times."
     ),
     CaveatKind.CODE_OF_OTHER_GENERATION: (
-        "The counts are of code for {subject}, another generation. The interval is widened to forecast /"
-        " {factor:.2g} to forecast x {factor:.2g}."
+        "The counts are of code for {subject}, another generation."
+        " The interval is widened to / {factor:.2g} and x {factor:.2g} in all."
     ),
     CaveatKind.TIME_OF_OTHER_GENERATION: (
-        "The time was measured on compute capability {subject}, another generation. The interval is widened to"
-        " forecast / {factor:.2g} to forecast x {factor:.2g}."
+        "The time was measured on compute capability {subject}, another generation."
+        " The interval is widened to / {factor:.2g} and x {factor:.2g} in all."
     ),
     CaveatKind.MICROARCHITECTURE_NOT_MEASURED: (
-        "{subject} is not among the GPUs that the interval was measured on. The interval is widened to forecast /"
-        " {factor:.2g} to forecast x {factor:.2g}."
+        "{subject} is not among the GPUs that the interval was measured on."
+        " The interval is widened to / {factor:.2g} and x {factor:.2g} in all."
     ),
     CaveatKind.TIME_AS_MEASURED: "The time is the one measured on {subject}. How far runs differ is not known.",
     # Rates and maxima of GPUs.
