@@ -12,7 +12,7 @@ from timing_runs import compile_kept
 from kerncast.errors import KerncastError
 from kerncast.execute import Budget
 from kerncast.execute.on_gpu import with_caches
-from kerncast.forecast import characterised, filled
+from kerncast.forecast import compiled_launch, filled
 from kerncast.gpu import GPU
 from kerncast.launch import Launch
 from kerncast.models.transfer.measured_run import float_mixes_of, memory_levels_of
@@ -83,15 +83,15 @@ def completed(profile: KernelProfile, launch: Launch, budget: Budget) -> KernelP
     if None not in (*known, *caches, float_mixes_of(profile)):
         return profile
     own = _executed(launch, run.gpu.architecture.code_name, budget)
-    executed = own.profile if None not in caches else with_caches(own.profile, own.executed, run.gpu)
+    executed = own.profile if None not in caches else with_caches(own.profile, own.executed(), run.gpu)
     return filled(profile, executed)
 
 
 @lru_cache(maxsize=4)
-def _executed(launch: Launch, architecture: str, budget: Budget) -> characterised.Characterised:
+def _executed(launch: Launch, architecture: str, budget: Budget) -> compiled_launch.CompiledLaunch:
     """Execute a launch as compiled for one architecture, once for all boards of it."""
-    with patch.object(characterised, "compile_launch", compile_kept):
-        found = characterised.characterise_launch(launch, [architecture], budget, None)
+    with patch.object(compiled_launch, "compile_launch", compile_kept):
+        found = compiled_launch.compile_and_count(launch, [architecture], compiled_launch.Means(budget))
     own = found.on(architecture)
     if own is None:
         raise found.failures[0].refusal

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from kerncast.bench.plan import suite_subjects
 from kerncast.compile import compile_source
-from kerncast.execute.recording.sm_blocks import record_sm
+from kerncast.execute.recording import record_sm
 from kerncast.execute.sampling.run import run_launch
 from kerncast.gpu import load_gpu
 from kerncast.launch import Launch

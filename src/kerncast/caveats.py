@@ -46,8 +46,6 @@ class CaveatKind(StrEnum):
     """What few blocks do may be missing from the counts."""
     STALE_READS = "stale-reads"
     """Blocks that did not run write what the executed ones read; subject: the buffers."""
-    SAMPLE_CUT_SHORT = "sample-cut-short"
-    """This machine was too slow for the whole sample."""
     INTERPRETED = "interpreted"
     """A kernel was too large for the compiler of this CPU."""
     PRINTF_LEFT_OUT = "printf-left-out"

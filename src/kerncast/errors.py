@@ -12,7 +12,8 @@
         ├── UnsupportedError         an instruction or a feature that is not covered
         ├── KernelFault              the user's kernel traps or reads outside its buffers
         │   └── DeviceLostError      a GPU that gave up while a kernel ran: it answers this process no more
-        ├── BudgetExceededError      the kernel did not end within its budget of steps, time or memory
+        ├── BudgetExceededError      the kernel did not end within its budget of steps or memory
+        │   └── MachineLimitError    this machine's clock or memory ended it: another one may get further
         └── MissingEvidenceError     a model needs a value that is unknown
 """
 
@@ -79,7 +80,11 @@ class DeviceLostError(KernelFault):
 
 
 class BudgetExceededError(Refusal):
-    """The kernel did not end within its budget of steps, time or memory."""
+    """The kernel did not end within its budget of steps or memory."""
+
+
+class MachineLimitError(BudgetExceededError):
+    """The clock or the memory of this machine has ended it; another machine may get further."""
 
 
 class MissingEvidenceError(Refusal):

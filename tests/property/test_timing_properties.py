@@ -11,8 +11,10 @@ from functools import cache
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kerncast.execute import Executed, profile_of, run_launch
+from kerncast.execute import profile_of, run_launch
+from kerncast.execute.recording import LaunchRecorder
 from kerncast.forecast import compile_launch
+from kerncast.forecast.compiled_launch import gathered
 from kerncast.gpu import GPU, load_gpu
 from kerncast.launch import load_launches
 from kerncast.models import Case, Question, model_named
@@ -34,20 +36,22 @@ factors = st.floats(1.05, 8.0)
 
 
 @cache
-def case(name: str, index: int, gpu_id: str) -> tuple[KernelProfile, Executed]:
+def case(name: str, index: int, gpu_id: str) -> tuple[KernelProfile, LaunchRecorder]:
     """Compile a launch of the examples for a GPU, and execute it; once."""
     launch = load_launches(KERNELS / f"{name}.toml")[index]
     kernel = compile_launch(launch, [load_gpu(gpu_id).architecture.code_name]).kernels[0]
     executed = run_launch(kernel, launch)
-    return profile_of(executed.trace, executed.sampler, kernel, launch), executed
+    return profile_of(executed.trace, executed.sampler, kernel, launch), LaunchRecorder.after(executed)
 
 
 def forecast(
     kernel: tuple[str, int], gpu_id: str, gpu: GPU | None = None, question: Question | None = None
 ) -> Prediction:
     """Return the forecast of a kernel that was compiled for one GPU on a variation of it."""
-    found, executed = case(*kernel, gpu_id)
-    return MODEL.predict(Case(found, gpu or load_gpu(gpu_id), executed), question or Question(Timing.SERIES))
+    found, recorder = case(*kernel, gpu_id)
+    variation = gpu or load_gpu(gpu_id)
+    known = Case(found, variation, gathered(found, variation, recorder))
+    return MODEL.predict(known, question or Question(Timing.SERIES))
 
 
 def slower(kernel: tuple[str, int], gpu_id: str, better: GPU) -> float:

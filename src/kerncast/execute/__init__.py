@@ -2,7 +2,6 @@
 
 from kerncast.execute.counting.characterise import characterise, profile_of
 from kerncast.execute.sampling.budget import Budget, WholeGrid
-from kerncast.execute.sampling.executed import Executed
-from kerncast.execute.sampling.run import execute, run_launch
+from kerncast.execute.sampling.run import Executed, execute, run_launch
 
 __all__ = ["Budget", "Executed", "WholeGrid", "characterise", "execute", "profile_of", "run_launch"]

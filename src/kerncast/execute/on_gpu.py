@@ -6,7 +6,7 @@ from kerncast.caveats import Caveat, CaveatKind
 from kerncast.errors import KernelFault, Refusal
 from kerncast.execute.caches.launch_traffic import cache_traffic
 from kerncast.execute.native import TooLargeError
-from kerncast.execute.sampling.executed import Executed
+from kerncast.execute.sampling.run import Executed
 from kerncast.execute.setup.state import Progress
 from kerncast.gpu import GPU
 from kerncast.machine import machine_mix, with_spills

@@ -2,7 +2,6 @@
 
 from kerncast.forecast.cases import (
     Choices,
-    Executions,
     LaunchCases,
     ProfileCases,
     filled,
@@ -10,7 +9,7 @@ from kerncast.forecast.cases import (
     with_missing_counts,
     without_launch,
 )
-from kerncast.forecast.characterised import Progress, compile_launch
+from kerncast.forecast.compiled_launch import Means, Progress, compile_launch
 from kerncast.forecast.evidence import (
     MeasuredTime,
     Reading,
@@ -24,9 +23,9 @@ from kerncast.forecast.forecast import Forecast, Options, forecast_all, predict,
 
 __all__ = [
     "Choices",
-    "Executions",
     "Forecast",
     "LaunchCases",
+    "Means",
     "MeasuredTime",
     "Options",
     "ProfileCases",

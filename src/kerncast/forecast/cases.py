@@ -8,8 +8,7 @@ from typing import Any
 
 from kerncast.caveats import Caveat, CaveatKind
 from kerncast.errors import Refusal
-from kerncast.execute import Budget
-from kerncast.forecast.characterised import Characterised, Failure, Progress, characterise_launch
+from kerncast.forecast.compiled_launch import CompiledLaunch, Failure, Means, Source, compile_and_count
 from kerncast.forecast.evidence import MeasuredTime
 from kerncast.gpu import GPU
 from kerncast.launch import Launch, is_tuned_so
@@ -17,7 +16,6 @@ from kerncast.models import Case
 from kerncast.models.transfer.measured_run import float_mixes_of, memory_levels_of
 from kerncast.prediction import Timing
 from kerncast.profiles import KernelProfile, SourceRun
-from kerncast.remembered import remembered
 
 # What a profile lacks, from the execution of its kernel's source.
 
@@ -53,25 +51,14 @@ def _of_this_kernel(profile: KernelProfile, launches: Sequence[Launch]) -> list[
     return [each for each in launches if each.kernel is None or _base(each.kernel) == _base(profile.kernel)]
 
 
-class Executions:
-    """What was executed for one forecast, each launch once per GPU: many rows of a profile may be of one launch."""
-
-    def __init__(self) -> None:
-        self.on = remembered(64)(_executed_on)
-
-
-def with_missing_counts(
-    profile: KernelProfile,
-    launch: Launch,
-    budget: Budget | None,
-    progress: Progress | None,
-    executions: Executions | None = None,
-) -> KernelProfile:
+def with_missing_counts(profile: KernelProfile, launch: Launch, means: Means) -> KernelProfile:
     """Execute a launch as compiled for the GPU of a profile, and take from it what the profile lacks."""
     if profile.run is None or not _lacks_anything(profile):
         return profile
-    known = executions or Executions()
-    return filled(profile, known.on(profile.run.gpu, launch, budget, progress))
+    gpu = profile.run.gpu
+    if (gpu.id, launch) not in means.counted:
+        means.counted[gpu.id, launch] = _executed_on(gpu, launch, means)
+    return filled(profile, means.counted[gpu.id, launch])
 
 
 def _lacks_anything(profile: KernelProfile) -> bool:
@@ -86,16 +73,14 @@ def _lacks_anything(profile: KernelProfile) -> bool:
     return None in counts or None in others
 
 
-def _executed_on(gpu: GPU, launch: Launch, budget: Budget | None, progress: Progress | None) -> KernelProfile:
+def _executed_on(gpu: GPU, launch: Launch, means: Means) -> KernelProfile:
     """Return a launch as it was executed, with the caches of a GPU."""
-    from kerncast.execute.on_gpu import with_gpu  # noqa: PLC0415  LLVM takes time to load
-
     name = gpu.architecture.code_name
-    known = characterise_launch(launch, [name], budget, progress)
+    known = compile_and_count(launch, [name], means)
     found = known.on(name)
     if found is None:
         raise known.failures[0].refusal
-    return with_gpu(found.profile, found.executed, gpu)
+    return found.with_caches(gpu)
 
 
 def filled(profile: KernelProfile, executed: KernelProfile) -> KernelProfile:
@@ -160,16 +145,13 @@ def _base(kernel: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """How a launch is characterised."""
+    """How the cases of a launch are made."""
 
     timing: Timing
     """what was timed where a time was measured"""
     with_caches: bool
     """whether the caches of each GPU are simulated, and of those that a time was measured on"""
-    budget: Budget | None = None
-    progress: Progress | None = None
-    executions: Executions = field(default_factory=Executions)
-    """of launches whose profiles lack something"""
+    means: Means = field(default_factory=Means)
 
 
 class ProfileCases:
@@ -187,7 +169,7 @@ class ProfileCases:
             self._profile = without_launch(profile, sources)
             return
         try:
-            self._profile = with_missing_counts(profile, launch, choices.budget, choices.progress, choices.executions)
+            self._profile = with_missing_counts(profile, launch, choices.means)
         except Refusal as refusal:
             self._profile, self.failures = None, (Failure(profile.kernel, None, refusal),)
 
@@ -209,6 +191,11 @@ class ProfileCases:
         notes = (*nearest.caveats, *_apart(own, nearest))
         known = replace(profile, caveats=(*notes, *profile.caveats))
         return Case(known, gpu, source=source, launch=self._launch)
+
+    def source_on(self, gpu: GPU) -> Source | None:
+        """Return None: of a profile nothing can run again."""
+        del gpu
+        return None
 
 
 def _apart(own: SourceRun | None, nearest: MeasuredTime) -> tuple[Caveat, ...]:
@@ -239,9 +226,8 @@ class LaunchCases:
 
     def __init__(self, launch: Launch, gpus: Sequence[GPU], measured: Sequence[MeasuredTime], choices: Choices) -> None:
         self._launch, self._measured, self._choices = launch, tuple(measured), choices
-        self._with_caches: dict[str, KernelProfile] = {}
         names = [gpu.architecture.code_name for gpu in (*gpus, *(each.gpu for each in measured))]
-        self._known = characterise_launch(launch, list(dict.fromkeys(names)), choices.budget, choices.progress)
+        self._known = compile_and_count(launch, list(dict.fromkeys(names)), choices.means)
         self.failures = self._known.failures
         self.kernel = self._known.found[0][1].profile.kernel if self._known.found else launch.label
 
@@ -255,7 +241,12 @@ class LaunchCases:
         profile = self._profile(known, gpu)
         if nearest and nearest.caveats:
             profile = replace(profile, caveats=(*nearest.caveats, *profile.caveats))
-        return Case(profile, gpu, known.executed, source, self._launch)
+        return Case(profile, gpu, source=source, launch=self._launch)
+
+    def source_on(self, gpu: GPU) -> Source | None:
+        """Return what can run again for a model on this GPU."""
+        known = self._known.on(gpu.architecture.code_name)
+        return None if known is None else Source(known)
 
     def _source(self, measured: MeasuredTime) -> KernelProfile | None:
         known = self._known.on(measured.gpu.architecture.code_name)
@@ -264,21 +255,11 @@ class LaunchCases:
         run = SourceRun(measured.gpu, measured.seconds, self._choices.timing)
         return replace(self._profile(known, measured.gpu), run=run)
 
-    def _profile(self, known: Characterised, gpu: GPU) -> KernelProfile:
+    def _profile(self, known: CompiledLaunch, gpu: GPU) -> KernelProfile:
         """Return the profile, with what the caches of the GPU let through where a model asks for that."""
         if not self._choices.with_caches:
             return known.profile
-        if gpu.id in self._with_caches:
-            return self._with_caches[gpu.id]
-        from kerncast.execute.on_gpu import with_gpu  # noqa: PLC0415  LLVM takes time to load
-
-        progress = self._choices.progress
-
-        def report(done: int, total: int) -> None:
-            if progress:
-                progress(f"caches of {gpu.name}", done, total)
-
-        return self._with_caches.setdefault(gpu.id, with_gpu(known.profile, known.executed, gpu, report))
+        return known.with_caches(gpu)
 
 
 def _nearest(measured: Sequence[MeasuredTime], gpu: GPU) -> MeasuredTime | None:

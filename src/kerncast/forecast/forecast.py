@@ -3,7 +3,6 @@
 Each kernel is compiled for every architecture asked for, executed once per distinct PTX, and timed per GPU.
 """
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,7 +11,15 @@ from kerncast.caveats import Caveat, CaveatKind
 from kerncast.errors import BudgetExceededError, InputError, Refusal
 from kerncast.execute import Budget, Executed, profile_of, run_launch
 from kerncast.forecast.cases import Choices, LaunchCases, ProfileCases
-from kerncast.forecast.characterised import Failure, Progress, compile_launch, with_compiler_caveats, with_less_patience
+from kerncast.forecast.compiled_launch import (
+    Failure,
+    Means,
+    Progress,
+    Source,
+    compile_launch,
+    gathered,
+    with_compiler_caveats,
+)
 from kerncast.forecast.evidence import (
     Evidence,
     GPUs,
@@ -39,11 +46,11 @@ from kerncast.occupancy import check_can_run, check_fits
 from kerncast.prediction import Prediction, Refused, Timing
 from kerncast.profiles import KernelProfile
 
-#: Of one launch, for simulations on all GPUs that come to nothing.
-_MOST_LOST_SECONDS = 60.0
+#: Simulations of one launch that may come to nothing: each takes seconds, and on further GPUs the next one would, too.
+_MOST_LOST = 4
 _NOT_TRIED = (
-    f"on other GPUs it did not end within its budget, which took {_MOST_LOST_SECONDS:.0f} s, so that it was not tried"
-    " on this one; naming this GPU alone may give another forecast"
+    f"on {_MOST_LOST} other GPUs it did not end within its budget, so that it was not tried on this one;"
+    " naming this GPU alone may give another forecast"
 )
 _DEFAULT_ARCHITECTURE = "sm_70"
 
@@ -77,7 +84,7 @@ class Forecast:
     predictions: tuple[Prediction, ...]
     refused: tuple[Refused, ...]
     cases: tuple[Case, ...]
-    """what each prediction was made from, in the same order, but for what was executed"""
+    """the case behind each prediction, in the same order"""
     first_refusal: Refusal | None = None
 
 
@@ -133,22 +140,19 @@ def _with_gpu(
 ) -> KernelProfile:
     """Add what the caches, the machine code and the warps of a GPU tell."""
     from kerncast.execute.on_gpu import with_gpu  # noqa: PLC0415  a forecast does without
+    from kerncast.execute.recording import LaunchRecorder  # noqa: PLC0415
     from kerncast.models.sm.stalls import with_warp_states  # noqa: PLC0415
 
     report = (lambda done, total: progress(f"caches of {gpu.name}", done, total)) if progress else None
     found = with_gpu(found, executed, gpu, report)
-    _announce(f"simulating {found.kernel} on {gpu.name}", progress)
-    found = with_warp_states(found, with_less_patience(executed), gpu)
+    if progress:
+        progress(f"simulating {found.kernel} on {gpu.name}", 0, 0)
+    try:
+        found = with_warp_states(found, gathered(found, gpu, LaunchRecorder.after(executed), progress), gpu)
+    except Refusal as refusal:
+        note = Caveat.of(CaveatKind.WARP_STATES_NOT_SIMULATED, reason=refusal.what)
+        found = replace(found, caveats=(*found.caveats, note))
     return replace(found, caveats=(*assumed, *found.caveats))
-
-
-def _announce(what: str, progress: Progress | None, done: int = 0, total: int = 0) -> None:
-    """Show what is about to be simulated, or that the simulator must be compiled first."""
-    if progress is None:
-        return
-    from kerncast.models.sm.simulate import is_prepared  # noqa: PLC0415  numba takes time to load
-
-    progress(what if is_prepared() else "compiling the simulator (once)", done, total)
 
 
 def timing_named(text: str) -> Timing:
@@ -167,7 +171,8 @@ def forecast_all(
     subjects = read_evidence(evidence, options.reading)
     check_measured(options.measured, subjects)
     gathered = _Gathered()
-    choices = Choices(options.timing, model is not None and model.uses_caches, options.budget, progress)
+    means = Means(options.budget, progress)
+    choices = Choices(options.timing, model is not None and model.uses_caches, means)
     for subject in subjects:
         cases = _cases_of(subject, gpus, options, choices)
         timer = _Timer(options, progress)
@@ -178,7 +183,7 @@ def forecast_all(
                 case = cases.on(gpu if options.clock is None else gpu.at_clock(options.clock))
                 if case is None:
                     continue
-                prediction = timer.forecast(case, (number, len(gpus)))
+                prediction = timer.forecast(case, cases.source_on(case.gpu), (number, len(gpus)))
             except Refusal as refusal:
                 gathered.refuse(refusal, cases.kernel, subject.index, gpu.name)
                 continue
@@ -203,25 +208,25 @@ class _Timer:
 
     def __init__(self, options: Options, progress: Progress | None) -> None:
         self._options, self._progress = options, progress
-        self._lost_seconds = 0.0
-        """that simulations took which did not end within their budget"""
+        self._lost = 0
+        """simulations that did not end within their budget"""
 
-    def forecast(self, case: Case, place: tuple[int, int]) -> Prediction:
+    def forecast(self, case: Case, source: Source | None, place: tuple[int, int]) -> Prediction:
         """Return the forecast of one case, the number ``place[0]`` of ``place[1]``; raises Refusal."""
         options = self._options
         impossible = check_fits(case.profile, case.gpu, force=options.force)
-        names = _models_for(case) if options.model is None else (options.model,)
-        if DEFAULT_MODEL in names:
-            _announce(f"timing {case.profile.kernel} on {case.gpu.name}", self._progress, *place)
-        prediction = self._first_of(names, case)
+        names = _models_for(case, source) if options.model is None else (options.model,)
+        if DEFAULT_MODEL in names and self._progress:
+            self._progress(f"timing {case.profile.kernel} on {case.gpu.name}", *place)
+        prediction = self._first_of(names, case, source)
         return _noted(prediction, before=impossible, after=_unused_time(case, prediction))
 
-    def _first_of(self, names: Sequence[str], case: Case) -> Prediction:
+    def _first_of(self, names: Sequence[str], case: Case, source: Source | None) -> Prediction:
         """Return the forecast of the first model that gives one, with the reason why it is not the first."""
         reasons: list[tuple[str, Refusal]] = []
         for name in names:
             try:
-                found = self._predict(name, case)
+                found = self._predict(name, case, source)
             except Refusal as refusal:
                 reasons.append((name, refusal))
                 continue
@@ -229,14 +234,17 @@ class _Timer:
             return _noted(found, after=notes)
         raise reasons[0][1]
 
-    def _predict(self, model: str, case: Case) -> Prediction:
-        if model == DEFAULT_MODEL and self._lost_seconds > _MOST_LOST_SECONDS:
+    def _predict(self, name: str, case: Case, source: Source | None) -> Prediction:
+        if name == DEFAULT_MODEL and self._lost >= _MOST_LOST:
             raise BudgetExceededError(_NOT_TRIED)
-        begun = time.monotonic()
+        model = model_named(name)
+        question = Question(self._options.timing, self._options.level)
+        if source is None:
+            return model.predict(case, question)
         try:
-            return model_named(model).predict(case, Question(self._options.timing, self._options.level))
+            return model.forecast(case, source.estimate(model, case, question.timing), question)
         except BudgetExceededError:
-            self._lost_seconds += time.monotonic() - begun
+            self._lost += 1
             raise
 
 
@@ -247,13 +255,13 @@ def _noted(prediction: Prediction, before: tuple[Caveat, ...] = (), after: tuple
     return replace(prediction, caveats=(*before, *prediction.caveats, *after))
 
 
-def _models_for(case: Case) -> tuple[str, ...]:
+def _models_for(case: Case, source: Source | None) -> tuple[str, ...]:
     """Return the models to try for some evidence, the best one first."""
-    if case.source is not None and case.executed is None:
+    if case.source is not None and source is None:
         return DEFAULT_MODEL_OF_TIMES, NEXT_MODEL_OF_PROFILES, DEFAULT_MODEL_OF_COUNTS
     if case.source is not None:
         return DEFAULT_MODEL_OF_TIMES, DEFAULT_MODEL, DEFAULT_MODEL_OF_COUNTS
-    if case.executed is not None:
+    if source is not None:
         return DEFAULT_MODEL, DEFAULT_MODEL_OF_COUNTS
     return (DEFAULT_MODEL_OF_COUNTS,)
 
@@ -284,7 +292,7 @@ class _Gathered:
 
     def add(self, prediction: Prediction, case: Case, assumed: tuple[Caveat, ...]) -> None:
         self.predictions.append(_noted(prediction, before=assumed))
-        self.cases.append(replace(case, executed=None) if case.executed else case)
+        self.cases.append(case)
 
     def refuse(self, refusal: Refusal, kernel: str, launch: int, gpu: str | None) -> None:
         self.first_refusal = self.first_refusal or refusal

@@ -1,7 +1,7 @@
 """VERB models: a KernelProfile and a GPU become a Prediction. One published method is one file."""
 
 from kerncast.errors import InputError
-from kerncast.models.base import Case, Model, Question
+from kerncast.models.base import Case, Estimate, Model, Needs, Question
 from kerncast.models.published.convolution import Convolution, ConvolutionLatency
 from kerncast.models.published.template import Template
 from kerncast.models.roofline import Roofline
@@ -39,7 +39,9 @@ __all__ = [
     "DEFAULT_MODEL_OF_TIMES",
     "NEXT_MODEL_OF_PROFILES",
     "Case",
+    "Estimate",
     "Model",
+    "Needs",
     "Question",
     "model_named",
 ]

@@ -3,17 +3,18 @@
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from enum import IntEnum
 from statistics import NormalDist
 from typing import ClassVar
 
 from kerncast.caveats import Caveat, CaveatKind
 from kerncast.errors import MissingEvidenceError
-from kerncast.execute import Executed
 from kerncast.gpu import GPU, launch_overhead_s
 from kerncast.launch import Launch
 from kerncast.models.calibration import Calibration, calibration_of
 from kerncast.prediction import Prediction, Term, Timing, Transfer
 from kerncast.profiles import Count, KernelProfile
+from kerncast.traces import Execution
 
 #: Between generations of instruction sets forecasts are off by up to a factor of 2 in 90 % of cases (projection study
 #: of this project, empirical factors): ln(2) / 1.645. The same where a microarchitecture was not measured: of five left
@@ -39,8 +40,8 @@ class Case:
     profile: KernelProfile
     """as compiled for this GPU, or as profiled on another one"""
     gpu: GPU
-    executed: Executed | None = None
-    """the launch after its sample of blocks has run; None where only counts are known"""
+    execution: Execution | None = None
+    """what running its blocks has told, as far as the model needs it; None where only counts are known"""
     source: KernelProfile | None = None
     """as compiled for the GPU of a measured run, which is its ``run``; None without a measured time"""
     launch: Launch | None = None
@@ -61,10 +62,22 @@ class Estimate:
     transfer: Transfer | None = None
 
 
+class Needs(IntEnum):
+    """What a model asks of the executor; all of it is gathered before the model runs."""
+
+    COUNTS = 0
+    """the profile's counts"""
+    SAMPLE = 1
+    """the sample of blocks, where the source is known"""
+    SM = 2
+    """the sample, and the blocks of one SM in detail"""
+
+
 class Model(ABC):
     """A method that forecasts one launch on one GPU."""
 
     name: ClassVar[str]
+    needs: ClassVar[Needs] = Needs.COUNTS
     log_sigma: ClassVar[float]
     """assumed standard deviation of ln(measured / forecast): not calibrated"""
     uses_measured_run: ClassVar[bool] = False
@@ -98,9 +111,12 @@ class Model(ABC):
         return wider if reasons else own, (*reasons, *usual)
 
     def predict(self, case: Case, question: Question) -> Prediction:
-        """Return the forecast with its interval: the equations' bounds, widened by the model's error."""
+        """Return the forecast of a case that holds all that the model needs."""
+        return self.forecast(case, self.estimate(case, question.timing), question)
+
+    def forecast(self, case: Case, estimate: Estimate, question: Question) -> Prediction:
+        """Return an estimate with its interval: the equations' bounds, widened by the model's error."""
         profile, gpu = case.profile, case.gpu
-        estimate = self.estimate(case, question.timing)
         factor, notes = self.error_factor(case, question.level)
         return Prediction(
             kernel=profile.kernel,

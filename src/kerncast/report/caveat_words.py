@@ -49,10 +49,6 @@ WORDS: dict[CaveatKind, str] = {
     CaveatKind.STALE_READS: (
         "The executed blocks may read old values from {subject}, because other blocks that write there did not run."
     ),
-    CaveatKind.SAMPLE_CUT_SHORT: (
-        "This machine was too slow for the whole sample: {done} of {wanted} blocks ran in {seconds:seconds}. Another"
-        " machine may give other counts within their intervals."
-    ),
     CaveatKind.INTERPRETED: (
         "The kernel is too large to be compiled for this CPU, so it was interpreted, which is slow."
     ),

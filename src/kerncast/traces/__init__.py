@@ -1,5 +1,6 @@
 """NOUN Trace, SMTrace, FootprintCurve: what one execution logged."""
 
+from kerncast.traces.execution import Execution, Recorder, SMRecording
 from kerncast.traces.footprint import FootprintCurve, Kind, Touches
 from kerncast.traces.recording import (
     CONTENT_SHIFT,
@@ -42,11 +43,14 @@ __all__ = [
     "BlockCounts",
     "Counts",
     "End",
+    "Execution",
     "Footprint",
     "FootprintCurve",
     "Kind",
     "Operation",
+    "Recorder",
     "Recording",
+    "SMRecording",
     "SMTrace",
     "Touches",
     "Trace",

@@ -8,10 +8,9 @@ import pytest
 import kerncast
 from kerncast.caveats import CaveatKind
 from kerncast.errors import KernelFault, Refusal
-from kerncast.execute import Budget, WholeGrid, profile_of, run_launch
+from kerncast.execute import Budget, WholeGrid, profile_of, recording, run_launch
 from kerncast.execute.native import recorder
 from kerncast.execute.on_gpu import with_gpu
-from kerncast.execute.recording import window
 from kerncast.forecast import compile_launch
 from kerncast.launch import Argument, Launch, parse_extent, parse_value
 from kerncast.profiles import CacheTraffic, Count, KernelProfile
@@ -193,7 +192,7 @@ def test_code_that_does_not_fit_is_read_from_l2(source: Path) -> None:
     large = replace(compiled, resources=replace(compiled.resources, code_bytes=(46 + 32) * 1024))
     gpu, executed = kerncast.load_gpu("rtx-2080-ti"), run_launch(compiled, where)
     found = [
-        with_gpu(profile_of(executed.trace, executed.sampler, each, where), executed.compiled_as(each), gpu).caches
+        with_gpu(profile_of(executed.trace, executed.sampler, each, where), replace(executed, kernel=each), gpu).caches
         for each in (compiled, large)
     ]
     assert found[0] is not None
@@ -276,7 +275,7 @@ def test_a_fault_that_only_the_window_meets_is_one(source: Path) -> None:
 
 
 def test_more_accesses_than_can_be_recorded_are_said(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(window, "_MOST_EVENTS", 10)
+    monkeypatch.setattr(recording, "_MOST_EVENTS", 10)
     found = kerncast.profile(add_of(source, 2**16), "titan-v")
     assert found.caches is None
     assert "can be recorded" in str(only(found.caveats, CaveatKind.CACHES_NOT_SIMULATED).details["reason"])

@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kerncast.execute import WholeGrid
-from kerncast.execute.recording.neighbours import footprint_curve
-from kerncast.execute.sampling.executed import Executed
-from kerncast.execute.sampling.run import run_launch
+from kerncast.execute.recording import footprint_curve
+from kerncast.execute.sampling.run import Executed, run_launch
 from kerncast.launch import Launch
 from kerncast.traces import FootprintCurve, Kind, Touches
 from tests.helpers.execute_helpers import compiled, launch

@@ -3,9 +3,7 @@
 import math
 import time
 from collections.abc import Callable
-from itertools import count
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,7 +11,7 @@ import numpy.typing as npt
 import pytest
 
 from kerncast.caveats import CaveatKind
-from kerncast.errors import BudgetExceededError
+from kerncast.errors import BudgetExceededError, MachineLimitError
 from kerncast.execute import Budget, WholeGrid, characterise, execute
 from kerncast.execute.sampling.sample import Sampler, strata_of
 from kerncast.launch import load_launches
@@ -126,7 +124,7 @@ def test_a_very_large_grid_is_sampled_soon() -> None:
 def test_heavy_blocks_end_with_the_budget() -> None:
     kernel = compiled(SOURCE)
     where = launch(4000, 1024, trips="i32[4000] randint(100000000, 100000001)", y="f32[4096000]")
-    with pytest.raises(BudgetExceededError, match="budget of time"):
+    with pytest.raises(BudgetExceededError, match="wall time"):
         characterise(kernel, where, Budget(seconds=0.2))
 
 
@@ -219,35 +217,26 @@ def test_what_the_budget_pays_for_runs_whole() -> None:
     assert found.traffic.global_bytes_requested.value == 8 * n
 
 
-def slow_clock(monkeypatch: pytest.MonkeyPatch, step: float) -> None:
-    """Let the clock that samples look at advance by so many seconds with each look."""
-    ticks = count()
-    monkeypatch.setattr("kerncast.execute.sampling.run.time", SimpleNamespace(monotonic=lambda: step * next(ticks)))
-
-
-def test_a_slow_machine_runs_fewer_blocks_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slow_machine_runs_the_same_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Budgets count work: a clock that runs fast, as on a starved machine, changes no count."""
     where = launch(8192, 64, n=8192 * 64, x=f"f32[{8192 * 64}] ones", y=f"f32[{8192 * 64}]")
-    slow_clock(monkeypatch, 0.9)
-    found = characterise(compiled(SOURCE, "even"), where, Budget(sample_seconds=2))
-    assert found.sampling is not None
-    assert 10 <= found.sampling.blocks_executed < 200
-    cut = only(found.caveats, CaveatKind.SAMPLE_CUT_SHORT)
-    assert (cut.details["wanted"], cut.details["seconds"]) == (8192, 2)
-    assert found.work.fp32_flops is not None
-    assert found.work.fp32_flops.value == 8192 * 64  # what ran is spread over the grid
+    idle = execute(compiled(SOURCE, "even"), where, Budget(sample_seconds=0.02))[0]
+    start, real = time.monotonic(), time.monotonic
+    monkeypatch.setattr(time, "monotonic", lambda: start + 50 * (real() - start))
+    starved = execute(compiled(SOURCE, "even"), where, Budget(sample_seconds=0.02))[0]
+    assert starved.block_ids.tolist() == idle.block_ids.tolist()
+    assert starved.remarks == idle.remarks == ()
 
 
-def test_the_whole_grid_runs_however_slow_the_machine_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    slow_clock(monkeypatch, 1e9)
-    trace, sampler = execute(compiled(SOURCE, "even"), launch(999, 64, n=0, x="f32[1]", y="f32[1]"), WholeGrid())
-    assert sorted(trace.block_ids.tolist()) == list(range(999))
-    assert sampler.is_whole
-    assert trace.remarks == ()
+def test_the_clock_stops_what_runs_away_and_the_refusal_says_so() -> None:
+    where = launch(8192, 64, n=8192 * 64, x=f"f32[{8192 * 64}] ones", y=f"f32[{8192 * 64}]")
+    with pytest.raises(MachineLimitError, match="stopped after 0 s of wall time"):
+        execute(compiled(SOURCE, "even"), where, Budget(seconds=0.0))
 
 
 def test_a_longer_sample_does_not_make_a_kernel_count_as_endless() -> None:
     assert Budget.for_sample(2.0).sample_seconds == Budget().sample_seconds
-    assert Budget.for_sample(300.0).seconds > Budget.for_sample(300.0).patience_seconds == 300.0
+    assert Budget.for_sample(300.0).seconds > 300.0
 
 
 def test_equal_launches_give_equal_samples() -> None:

@@ -47,7 +47,7 @@ def test_a_profile_tells_every_gpu_the_same_and_is_its_own_source() -> None:
         assert case is not None
         assert case.profile == case.source == profile
         assert case.gpu.id == name
-        assert case.executed is None
+        assert cases.source_on(case.gpu) is None
     assert cases.kernel == "made_up"
     assert cases.failures == ()
 
@@ -117,7 +117,7 @@ def test_a_launch_is_compiled_for_target_and_source(tmp_path: Path) -> None:
         assert case is not None
         assert case.profile.resources is not None
         assert case.profile.resources.architecture == gpu.architecture.code_name
-        assert case.executed is not None
+        assert cases.source_on(gpu) is not None
         assert case.profile.run is None
         assert case.profile.caches is None
         assert case.source is not None

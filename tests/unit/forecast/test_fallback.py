@@ -18,9 +18,8 @@ from kerncast.errors import (
     Refusal,
     UnsupportedError,
 )
-from kerncast.execute import run_launch
+from kerncast.execute import recording, run_launch
 from kerncast.execute.native import TooLargeError
-from kerncast.execute.recording import sm_blocks
 from kerncast.forecast import Options, forecast, forecast_all, resolve_gpus
 from kerncast.models.sm import simulate as simulator
 from kerncast.prediction import Prediction
@@ -48,6 +47,12 @@ args = { go = "i32[1] zeros", x = "i32[65536] zeros" }
 """
 
 
+@pytest.fixture(autouse=True)
+def _nothing_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was simulated before would hide what a test breaks."""
+    monkeypatch.setenv("KERNCAST_CACHE", "off")
+
+
 def refusing(error: Exception) -> object:
     def record(*_: object) -> None:
         raise error
@@ -71,7 +76,7 @@ def reason(found: Prediction) -> str:
     ],
 )
 def test_a_launch_that_cannot_be_recorded(monkeypatch: pytest.MonkeyPatch, error: Exception, words: str) -> None:
-    monkeypatch.setattr(sm_blocks, "record_sm", refusing(error))
+    monkeypatch.setattr(recording, "record_sm", refusing(error))
     (found,) = kerncast.predict(SAXPY, "TITAN V")
     assert found.model == "roofline"
     assert words in reason(found)
@@ -105,14 +110,14 @@ def test_counts_have_no_simulation() -> None:
 
 def test_what_takes_too_long_on_one_gpu_is_tried_on_others(monkeypatch: pytest.MonkeyPatch) -> None:
     """Which GPUs are asked together, and in which order, changes no forecast."""
-    original = sm_blocks.record_sm
+    original = recording.record_sm
 
     def record(executed: Any, sms: int, *rest: Any) -> Any:
         if sms == 80:
             raise BudgetExceededError("one SM has too much to do")
         return original(executed, sms, *rest)
 
-    monkeypatch.setattr(sm_blocks, "record_sm", record)
+    monkeypatch.setattr(recording, "record_sm", record)
     asked = ["TITAN V", "T4", "RTX 4070"]
     found = forecast_all(SAXPY, resolve_gpus(asked), Options()).predictions
     turned = forecast_all(SAXPY, resolve_gpus(asked[::-1]), Options()).predictions
@@ -127,8 +132,8 @@ def test_what_takes_too_long_again_and_again_is_given_up_and_says_so(monkeypatch
         tried.append(1)
         raise BudgetExceededError("the kernel did not end")
 
-    monkeypatch.setattr(sm_blocks, "record_sm", record)
-    monkeypatch.setattr(forecast, "_MOST_LOST_SECONDS", 0.0)
+    monkeypatch.setattr(recording, "record_sm", record)
+    monkeypatch.setattr(forecast, "_MOST_LOST", 1)
     found = forecast_all(SAXPY, resolve_gpus(["TITAN V", "T4", "RTX 4070"]), Options()).predictions
     assert [p.model for p in found] == ["roofline"] * 3
     assert "did not end" in reason(found[0])

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kerncast.caveats import CaveatKind
 from kerncast.errors import KerncastError
-from kerncast.forecast import Executions, cases, filled, launch_of, with_missing_counts, without_launch
+from kerncast.forecast import Means, cases, filled, launch_of, with_missing_counts, without_launch
 from kerncast.gpu import GPU
 from kerncast.launch import Argument, Buffer, Fill, Launch
 from kerncast.models import Question, model_named
@@ -140,7 +140,7 @@ def test_a_filled_profile_answers_the_model_that_refused_it() -> None:
 
 def test_a_profile_without_a_run_is_left_as_it_is() -> None:
     bare = replace(profiled(), run=None)
-    assert with_missing_counts(bare, launch("made_up"), None, None) is bare
+    assert with_missing_counts(bare, launch("made_up"), Means()) is bare
 
 
 def test_a_small_kernel_is_executed_for_the_gpu_of_the_profile(tmp_path: Path) -> None:
@@ -149,7 +149,7 @@ def test_a_small_kernel_is_executed_for_the_gpu_of_the_profile(tmp_path: Path) -
     arguments = tuple(Argument(name, value) for name, value in zip("xy", buffers, strict=True))
     twice = Launch(tmp_path / "twice.cu", "twice", (1, 1, 1), (32, 1, 1), arguments=arguments)
     bare = replace(lacking(), kernel="twice", grid=(1, 1, 1), block=(32, 1, 1), levels=None)
-    found = with_missing_counts(bare, twice, None, None)
+    found = with_missing_counts(bare, twice, Means())
     assert found.resources is not None
     assert found.resources.architecture == "sm_70"
     assert found.levels is not None
@@ -161,7 +161,7 @@ def test_a_source_that_does_not_compile_is_an_error_of_the_user(tmp_path: Path) 
     (tmp_path / "bad.cu").write_text("__global__ void made_up( {")
     bad = launch("made_up", source=str(tmp_path / "bad.cu"))
     with pytest.raises(KerncastError):
-        with_missing_counts(profiled(), bad, None, None)
+        with_missing_counts(profiled(), bad, Means())
 
 
 def test_a_launch_is_executed_once_for_all_rows_of_a_profile(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -172,10 +172,10 @@ def test_a_launch_is_executed_once_for_all_rows_of_a_profile(monkeypatch: pytest
         return SAXPY
 
     monkeypatch.setattr(cases, "_executed_on", executed)
-    known, own, other = Executions(), launch("saxpy"), replace(launch("saxpy"), index=1)
+    known, own, other = Means(), launch("saxpy"), replace(launch("saxpy"), index=1)
     on_t4 = replace(lacking(), run=run("t4", active_threads=None))
     for profile, of in ((lacking(), own), (lacking(), own), (on_t4, own), (lacking(), other), (lacking(), own)):
-        found = with_missing_counts(profile, of, None, None, known)
+        found = with_missing_counts(profile, of, known)
         assert found.work.fp32_flops == exact(2 * THREADS)
     assert asked == [("titan-v", 0), ("t4", 0), ("titan-v", 1)]
 
@@ -192,4 +192,4 @@ def test_a_profile_that_lacks_nothing_is_not_executed(monkeypatch: pytest.Monkey
     monkeypatch.setattr(cases, "_executed_on", executed)
     whole = replace(filled(lacking(), SAXPY), balance=Balance(1.0, 1.0, 0.0))
     whole = replace(whole, traffic=without_gaps(whole.traffic), work=without_gaps(whole.work))
-    assert with_missing_counts(whole, launch("saxpy"), None, None) is whole
+    assert with_missing_counts(whole, launch("saxpy"), Means()) is whole

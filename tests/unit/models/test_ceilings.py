@@ -8,6 +8,7 @@ import pytest
 from kerncast.caveats import Caveat, CaveatKind
 from kerncast.errors import InputError, MissingEvidenceError
 from kerncast.execute import Executed, WholeGrid, run_launch
+from kerncast.execute.recording import LaunchRecorder
 from kerncast.gpu import Fact, Status, load_gpu
 from kerncast.models import Case, Question, model_named
 from kerncast.models.transfer.ceilings import (
@@ -377,7 +378,7 @@ def test_special_functions_become_what_the_target_makes_of_them() -> None:
 
 def test_an_executed_kernel_without_special_functions_has_the_same_operations() -> None:
     plain = special(profiled(), 0.0)
-    asked = Case(plain, load_gpu("rtx-3090"), executed(), plain)
+    asked = Case(plain, load_gpu("rtx-3090"), LaunchRecorder.after(executed()).execution(), plain)
     found = float_mixes_on_both(asked, plain)
     assert found.source == found.target
     assert found.caveats == ()

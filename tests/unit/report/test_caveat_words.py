@@ -86,9 +86,6 @@ def test_numbers_are_shown_in_units() -> None:
     )
     found = Caveat.of(CaveatKind.CLOCK_OF_RUN, "A", run_hz=1.2e9, gpu_hz=1.455e9)
     assert "at 1200 MHz, but the roofs of A are for 1455 MHz" in describe_caveat(found)
-    assert "20 of 30 blocks ran in 2 s" in describe_caveat(
-        Caveat.of(CaveatKind.SAMPLE_CUT_SHORT, done=20, wanted=30.0, seconds=2)
-    )
 
 
 def test_the_reason_of_a_refusal_keeps_one_full_stop() -> None:

@@ -10,8 +10,8 @@ from dataclasses import dataclass, fields, replace
 from kerncast.errors import UnsupportedError
 from kerncast.execute.caches.simulate import CacheCounts, Simulation, simulate
 from kerncast.execute.counting.traffic import touched
-from kerncast.execute.recording.window import Window, record_chain, record_window
-from kerncast.execute.sampling.executed import Executed
+from kerncast.execute.recording import Window, record_chain, record_window
+from kerncast.execute.sampling.run import Executed
 from kerncast.execute.setup.state import Progress
 from kerncast.occupancy import CacheGeometry
 from kerncast.profiles import SECTOR_BYTES, CacheTraffic, Count, KernelProfile, Origin

@@ -2,13 +2,14 @@
 
 import time
 from functools import lru_cache
+from typing import ClassVar
 
 import numpy as np
 
 from kerncast.caveats import Caveat
 from kerncast.execute.native.counting import CounterPlan
 from kerncast.execute.native.engine import Compiled, Run, Worker, compile_program, worker_count
-from kerncast.execute.sampling.budget import endless
+from kerncast.execute.sampling.budget import runaway
 from kerncast.execute.setup.arena import check_room
 from kerncast.execute.setup.arguments import own_buffers
 from kerncast.execute.setup.layout import Program
@@ -18,6 +19,8 @@ from kerncast.traces import BlockCounts, Counts
 
 class NativeEngine:
     """Runs lists of blocks on the cores of this machine."""
+
+    slowness: ClassVar[float] = 1.0
 
     def __init__(self, setting: Setting, compiled: Compiled | None = None, workers: int | None = None) -> None:
         deadline = time.monotonic() + setting.budget.seconds  # compiling counts too
@@ -60,7 +63,7 @@ class NativeEngine:
             if report:
                 report(before + finished)
             if time.monotonic() > self.launch_run.deadline:
-                raise endless("within its budget of time", self.launch_run.where_stands())
+                raise runaway(self._setting.budget.seconds, self.launch_run.where_stands())
 
         return self.launch_run.run(blocks, keep_going)
 

@@ -18,7 +18,7 @@ from kerncast.execute.reference.crosslane import WarpPlaces
 from kerncast.execute.reference.memory import Memory
 from kerncast.execute.reference.tally import Tally
 from kerncast.execute.reference.threads import WARP_LANES, Index, Threads
-from kerncast.execute.sampling.budget import Budget, endless
+from kerncast.execute.sampling.budget import Budget, endless, runaway
 from kerncast.execute.setup.arena import Arena
 from kerncast.execute.setup.console import Console
 from kerncast.execute.setup.layout import Program
@@ -195,7 +195,7 @@ class Batch:
         return endless(f"within {self.budget.block_steps} steps", where)
 
     def _too_slow(self, ins: Instruction) -> BudgetExceededError:
-        return endless("within its budget of time", ins.where or self.program.function.name)
+        return runaway(self.budget.seconds, ins.where or self.program.function.name)
 
 
 _CROSS_LANE: dict[str, Callable[[Threads, Instruction, Index], None]] = {

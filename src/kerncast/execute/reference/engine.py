@@ -2,14 +2,15 @@
 
 import time
 from dataclasses import fields
+from typing import ClassVar
 
 import numpy as np
 
 from kerncast.caveats import Caveat
-from kerncast.errors import BudgetExceededError
 from kerncast.execute.reference.batch import Batch
 from kerncast.execute.reference.tally import Recorder, Tally
 from kerncast.execute.reference.threads import WARP_LANES
+from kerncast.execute.sampling.budget import runaway
 from kerncast.execute.setup.state import Report, Setting
 from kerncast.traces import BlockCounts, Recording
 
@@ -20,6 +21,9 @@ _BATCH_MEMORY_BYTES = 256 * 2**20
 class ReferenceEngine:
     """Runs lists of blocks in batches of a fitting size."""
 
+    #: Measured: an interpreted step takes 10 to 20 times as long as a step of compiled code.
+    slowness: ClassVar[float] = 16.0
+
     def __init__(self, setting: Setting, *, records: bool = False, in_detail: bool = False) -> None:
         program, launch, budget = setting.program, setting.launch, setting.budget
         self._launch = launch
@@ -27,6 +31,7 @@ class ReferenceEngine:
         room = budget.memory_bytes
         recorder = Recorder(program, launch.warps_per_block, room, in_detail=in_detail) if records else None
         self._tally = Tally(program, setting.touched, budget.memory_bytes, recorder)
+        self._seconds = budget.seconds
         self._deadline = time.monotonic() + budget.seconds
         threads = launch.warps_per_block * WARP_LANES
         shared = program.static_shared_bytes + launch.shared_bytes
@@ -49,15 +54,10 @@ class ReferenceEngine:
 
     def run(self, blocks: list[int], report: Report | None) -> None:
         """Run these blocks."""
-        total = self._tally.finished + len(blocks)
         self._tally.extend(len(blocks))
         for start in range(0, len(blocks), self._batch_blocks):
             if time.monotonic() > self._deadline:
-                raise BudgetExceededError(
-                    f"only {self._tally.finished} of {total} sampled blocks ran within the time budget",
-                    where=self._launch.label,
-                    cure="Use a smaller problem.",
-                )
+                raise runaway(self._seconds, self._launch.label)
             chosen = np.array(blocks[start : start + self._batch_blocks], np.int64)
             self._batch.run(chosen, self._tally, self._deadline)
             if report:

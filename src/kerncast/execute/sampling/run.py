@@ -1,28 +1,56 @@
 """Run a sample of a launch's blocks, or all of them."""
 
-import time
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 
 from kerncast.caveats import Caveat, CaveatKind
 from kerncast.compile import CompiledKernel
-from kerncast.errors import BudgetExceededError, UnsupportedError
+from kerncast.errors import BudgetExceededError, MachineLimitError, UnsupportedError
 from kerncast.execute.counting.sums import Sums
 from kerncast.execute.reference import ReferenceEngine
 from kerncast.execute.sampling.budget import Budget, nominal_seconds
-from kerncast.execute.sampling.executed import Executed
 from kerncast.execute.sampling.sample import Sampler
+from kerncast.execute.setup.arena import Touched
+from kerncast.execute.setup.arguments import own_buffers
 from kerncast.execute.setup.prepare import contents, linked_program, prepare
 from kerncast.execute.setup.state import Engine, Progress, Setting
 from kerncast.launch import Launch
 from kerncast.traces import BlockCounts, Footprint, Trace
 
+# One launch that was executed: its memory, what was counted, and which blocks ran.
+
+
+@dataclass(frozen=True, slots=True)
+class Executed:
+    """A launch in memory, after its sample of blocks has run."""
+
+    kernel: CompiledKernel
+    setting: Setting
+    trace: Trace
+    sampler: Sampler
+    is_independent: bool
+    """whether no block may read what another one has written, so that blocks can run again on the same memory"""
+
+    @property
+    def nominal_seconds(self) -> float:
+        """What running the whole grid is reckoned to cost."""
+        return self.sampler.scale(nominal_seconds(self.trace.counts, self.trace.cfg.lengths)).value
+
+    def fresh(self) -> Setting:
+        """Return a setting in which blocks can run as if none had run before, with nothing touched."""
+        setting = self.setting
+        if not self.is_independent:
+            return prepare(self.kernel, setting.launch, setting.budget)
+        return replace(setting, touched=Touched(setting.arena))
+
+
 # Run blocks portion by portion, until the whole grid has run, the counts are precise or the budget is used up.
 
 
-#: A portion is at most as large as all before it and, by its cost, this part of the budget. The time is looked at and
-#: the footprint noted after each; the counts are whenever there are twice as many.
+#: A portion is at most as large as all before it and, by its cost, this part of the budget. The footprint is noted
+#: after each; the counts are looked at whenever there are twice as many.
 _PORTIONS = 8
 #: A sample ends when half the 95 % interval of each main count is below this part of it,
 _PRECISE = 0.01
@@ -39,12 +67,10 @@ class Portions:
     def __init__(self, engine: Engine, setting: Setting, progress: Progress | None) -> None:
         self.sampler = Sampler(setting.launch.grid)
         self.footprints: list[Footprint] = []
-        self.remarks: tuple[Caveat, ...] = ()
         self._engine = engine
         self._setting = setting
         self._budget = setting.budget
         self._progress = progress
-        self._deadline = time.monotonic() + setting.budget.patience_seconds
 
     def run(self) -> None:
         """Run blocks; how many is in ``sampler``."""
@@ -53,10 +79,6 @@ class Portions:
         self._run(self.sampler.pilot(), len(self.sampler.chosen))
         looked_at, (wanted, most) = len(self.sampler.chosen), self._plan()
         while (done := len(self.sampler.chosen)) < wanted:
-            if time.monotonic() > self._deadline and not self._budget.is_whole_grid:
-                seconds = self._budget.patience_seconds
-                self.remarks = (Caveat.of(CaveatKind.SAMPLE_CUT_SHORT, done=done, wanted=wanted, seconds=seconds),)
-                break
             self._run(self.sampler.extend(min(wanted, done + min(done, most))), wanted)
             if len(self.sampler.chosen) >= 2 * looked_at:
                 looked_at, (wanted, most) = len(self.sampler.chosen), self._plan()
@@ -72,7 +94,7 @@ class Portions:
         if done == grid or budget.is_whole_grid:
             return grid, grid
         counts = self._engine.counts()
-        costs = nominal_seconds(counts, self._setting.program.cfg.lengths)
+        costs = self._engine.slowness * nominal_seconds(counts, self._setting.program.cfg.lengths)
         mean = self.sampler.scale(costs).value / grid
         left = max(0.0, budget.sample_seconds - float(costs.sum()))
         wanted = self._with_room(min(done + int(left / mean), grid, _MOST_BLOCKS))
@@ -143,7 +165,7 @@ def run_launch(
         return _run(kernel, prepare(kernel, launch, budget or Budget()), progress, engine)
     except MemoryError:
         cure = "Use a smaller problem, or a machine with more memory."
-        raise BudgetExceededError("the launch needs more memory than is free", where=launch.label, cure=cure) from None
+        raise MachineLimitError("the launch needs more memory than is free", where=launch.label, cure=cure) from None
 
 
 def _run(kernel: CompiledKernel, setting: Setting, progress: Progress | None, engine: EngineName) -> Executed:
@@ -158,10 +180,16 @@ def _run(kernel: CompiledKernel, setting: Setting, progress: Progress | None, en
         footprints=tuple(portions.footprints),
         allocations=setting.arena.allocations,
         memory=contents(setting),
-        remarks=(*doubts, *setting.remarks, *portions.remarks, *runner.remarks),
+        remarks=(*doubts, *setting.remarks, *runner.remarks),
         printed=runner.printed,
     )
-    return Executed(kernel, setting, trace, portions.sampler)
+    return Executed(kernel, setting, trace, portions.sampler, _is_independent(setting))
+
+
+def _is_independent(setting: Setting) -> bool:
+    from kerncast.execute.native.independence import blocks_are_independent  # noqa: PLC0415  LLVM takes time to load
+
+    return blocks_are_independent(setting.program, own_buffers(setting.arguments))
 
 
 def _check_parameters(kernel: CompiledKernel) -> None:

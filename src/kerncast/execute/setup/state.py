@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from kerncast.caveats import Caveat, CaveatKind
 from kerncast.execute.sampling.budget import Budget
@@ -63,6 +63,9 @@ class Setting:
 
 class Engine(Protocol):
     """Runs blocks of one launch."""
+
+    slowness: ClassVar[float]
+    """nominal cost of a step, relative to one of compiled code"""
 
     @property
     def remarks(self) -> tuple[Caveat, ...]:

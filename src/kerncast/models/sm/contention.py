@@ -1,6 +1,6 @@
 """Where all SMs wait for one another: open rows of DRAM, and one line of L2 that all blocks read."""
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -77,27 +77,29 @@ class HotLine:
     sectors_per_block: float
 
 
-def hot_line(trace: SMTrace, l1_operations: int, slices: float, neighbours: Callable[[], SMTrace]) -> HotLine | None:
+def hot_line(trace: SMTrace, l1_operations: int, slices: float, beside: SMTrace) -> HotLine | None:
     """Return the line that makes one slice of L2 busier than the mean of all, None where there is none.
 
-    ``l1_operations``: one bit for each operation that L1 answers. ``neighbours`` records two blocks side by side: those
-    of one SM may share what others do not read. It is called where these blocks have such a line.
+    ``l1_operations``: one bit for each operation that L1 answers. ``beside``: two blocks with consecutive numbers,
+    because blocks of one SM may share what others do not read.
     """
-    lines, sectors = _loads(trace.head(1).events, l1_operations)
-    own, place = np.unique(lines, return_inverse=True)
-    read = np.bincount(place, sectors, len(own))
-    beside: SMTrace | None = None
-    for number in np.argsort(-read, kind="stable"):
-        if read[number] * slices <= read.sum():
-            return None
-        line = own[number]
-        if not _is_in_each(line, trace, l1_operations):
-            continue
-        beside = beside or neighbours()
+    for line in hot_lines(trace, l1_operations, slices):
         if _is_in_each(line, beside, l1_operations):
             all_lines, all_sectors = _loads(trace.events, l1_operations)
             return HotLine(int(line), float(all_sectors[all_lines == line].sum()) / len(trace.block_ids))
     return None
+
+
+def hot_lines(trace: SMTrace, l1_operations: int, slices: float) -> Iterator[np.uint64]:
+    """Yield the lines that each of these blocks reads, and that keep one slice busier than the mean of all."""
+    lines, sectors = _loads(trace.head(1).events, l1_operations)
+    own, place = np.unique(lines, return_inverse=True)
+    read = np.bincount(place, sectors, len(own))
+    for number in np.argsort(-read, kind="stable"):
+        if read[number] * slices <= read.sum():
+            return
+        if _is_in_each(own[number], trace, l1_operations):
+            yield own[number]
 
 
 def _is_in_each(line: np.uint64, trace: SMTrace, l1_operations: int) -> bool:

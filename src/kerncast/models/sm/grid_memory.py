@@ -1,17 +1,14 @@
 """What a whole grid asks of L2 and DRAM, and the share of one SM in it."""
 
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 
-from kerncast.errors import BudgetExceededError, KernelFault, UnsupportedError
-from kerncast.execute.sampling.executed import Executed
 from kerncast.gpu import GPU
 from kerncast.models.base import lost_from_l2
 from kerncast.models.sm.composition import SMLoad
-from kerncast.models.sm.contention import HotLine, hot_line, row_slowdown
+from kerncast.models.sm.contention import HotLine, hot_line, hot_lines, row_slowdown
 from kerncast.models.sm.multiprocessor import MemoryShares, atomic_lines
 from kerncast.models.sm.results import Simulated
 from kerncast.occupancy import CacheGeometry, l1_operations
@@ -20,12 +17,12 @@ from kerncast.traces import (
     LINE_BITS,
     LINE_BYTES,
     MASK_SHIFT,
-    MOST_EVENTS,
     OPERATION_MASK,
     OPERATION_SHIFT,
     FootprintCurve,
     Kind,
     Operation,
+    SMRecording,
     SMTrace,
 )
 
@@ -214,10 +211,6 @@ def _window(accesses: _Accesses, kept: float) -> int:
     return max(0, int(np.searchsorted(distinct, kept + _ROUNDING, side="right")) - 1)
 
 
-#: Blocks side by side that tell what all blocks of a grid read.
-_SOME_BLOCKS = 2
-
-
 @dataclass(frozen=True, slots=True)
 class GridOnGPU:
     """A grid's blocks, without idle ones, on a GPU."""
@@ -262,9 +255,9 @@ class GridMemory:
         )
 
 
-def grid_memory(executed: Executed, trace: SMTrace, grid: GridOnGPU, *, is_warm: bool) -> GridMemory:
-    """Return what a grid asks of memory, by its footprint and by the blocks recorded for one SM."""
-    curve, side_by_side = executed.footprint, min(grid.blocks, grid.gpu.sm_count * grid.resident)
+def grid_memory(sm: SMRecording, trace: SMTrace, grid: GridOnGPU, *, is_warm: bool) -> GridMemory:
+    """Return what a grid asks of memory, by its footprint and by ``trace``, the blocks that are simulated."""
+    curve, side_by_side = sm.footprint, min(grid.blocks, grid.gpu.sm_count * grid.resident)
     once = dram_sectors_per_block(curve, grid.geometry, grid.blocks, is_warm=is_warm)
     times = times_read(trace, grid.resident, grid.geometry, curve.sectors(side_by_side, "either"))
     shares = MemoryShares(
@@ -275,24 +268,30 @@ def grid_memory(executed: Executed, trace: SMTrace, grid: GridOnGPU, *, is_warm:
             trace.head(grid.resident), grid.geometry, grid.resident * trace.warps * grid.load.active_sms
         ),
         atomic_lines=atomic_lines(trace, grid.blocks),
-        hot_line=_hot_line(executed, trace, grid),
+        hot_line=_hot_line(sm, trace, grid),
         rows=row_slowdown(curve, grid.gpu, side_by_side),
     )
     return GridMemory(once, replace(once, read=once.read * times), shares)
 
 
-def _hot_line(executed: Executed, trace: SMTrace, grid: GridOnGPU) -> HotLine | None:
-    """Return the line whose slice of L2 is busier than the others; None where there is none or no fact about it."""
-    from kerncast.execute.recording.sm_blocks import record_sm  # noqa: PLC0415  LLVM takes time to load
+def asks_for_neighbours(trace: SMTrace, grid: GridOnGPU) -> bool:
+    """Tell whether blocks of one SM have a line that all SMs may wait for: blocks side by side then tell."""
+    slices = _slices(grid)
+    return slices is not None and any(True for _ in hot_lines(trace, l1_operations(grid.geometry), slices))
 
-    slices = grid.gpu.l2_slices
-    if grid.blocks < _SOME_BLOCKS or slices is None or not grid.gpu.architecture.l2_bytes_per_clock_per_slice:
+
+def _hot_line(sm: SMRecording, trace: SMTrace, grid: GridOnGPU) -> HotLine | None:
+    """Return the line whose slice of L2 is busier than the others; None where there is none or no fact about it."""
+    slices = _slices(grid)
+    if slices is None or sm.side_by_side is None:
         return None
-    try:
-        neighbours = partial(record_sm, executed, 1, _SOME_BLOCKS, MOST_EVENTS)
-        return hot_line(trace, l1_operations(grid.geometry), slices, neighbours)
-    except (UnsupportedError, KernelFault, BudgetExceededError):
-        return None  # blocks that cannot run by themselves side by side
+    return hot_line(trace, l1_operations(grid.geometry), slices, sm.side_by_side)
+
+
+def _slices(grid: GridOnGPU) -> float | None:
+    """Return the slices of L2; None where nothing is known of them, or a single block waits for nobody."""
+    known = grid.gpu.architecture.l2_bytes_per_clock_per_slice
+    return grid.gpu.l2_slices if grid.blocks > 1 and known else None
 
 
 def _part(some: float, everything: float) -> float:

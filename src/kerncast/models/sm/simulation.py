@@ -1,37 +1,24 @@
 """One SM simulated with the blocks that it gets, and the grid composed from it: the default for kernels with source."""
 
-import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-
-from kerncast.errors import BudgetExceededError, KernelFault, LaunchError, MissingEvidenceError, UnsupportedError
-from kerncast.execute.sampling.executed import Executed
+from kerncast.errors import LaunchError, MissingEvidenceError, UnsupportedError
 from kerncast.gpu import GPU
-from kerncast.models.base import Case, Estimate, Model, launch_s
-from kerncast.models.sm.composition import SMLoad, load_of
-from kerncast.models.sm.grid_memory import GridOnGPU, grid_memory
+from kerncast.models.base import Case, Estimate, Model, Needs, launch_s
+from kerncast.models.sm.contention import HotLine
+from kerncast.models.sm.grid_memory import DramSectors, grid_memory
 from kerncast.models.sm.micro_ops import Pipe, Program
 from kerncast.models.sm.multiprocessor import SM, known, need_pipes, sm_of
+from kerncast.models.sm.plan import SMBlocks, blocks_to_simulate, busy_blocks, plan_of
 from kerncast.models.sm.results import Simulated
-from kerncast.models.sm.whole_grid import SimulatedBlocks, busy_blocks, busy_share, cycles_of_grid
-from kerncast.occupancy import block_request_of, cache_geometry, occupancy
+from kerncast.models.sm.whole_grid import SimulatedBlocks, cycles_of_grid
 from kerncast.prediction import Term, Timing
 from kerncast.profiles import SECTOR_BYTES, KernelProfile
-from kerncast.traces import MOST_EVENTS, SMTrace, entered_blocks
+from kerncast.traces import Execution, SMRecording
 
-#: Whole waves of an SM's blocks that are simulated, where that many are affordable.
-_WAVES = 2
-#: PTX instructions of warps beyond which fewer waves are simulated, and beyond which nothing is: some seconds.
-_MOST_INSTRUCTIONS, _FAR_TOO_MANY_INSTRUCTIONS = 2e6, 6e7
-#: Where a smaller part of the blocks accesses memory, the grid is larger than its data.
-_BUSY = 0.75
-#: Blocks that share work do as much as finds them: recorded alone, they do that of the others.
-_MOST_OTHER_WORK = 2.0
 #: A resource decides where it is busy for this part of the time; else latency does.
 _DECIDES = 0.6
-_CURE = "Use --model roofline."
 
 
 class Simulation(Model):
@@ -45,15 +32,16 @@ class Simulation(Model):
 
     name: ClassVar[str] = "simulation"
     log_sigma: ClassVar[float] = 0.24
+    needs: ClassVar[Needs] = Needs.SM
 
     def estimate(self, case: Case, timing: Timing) -> Estimate:
         """Return the simulated time with what each resource alone would need."""
-        profile, gpu, executed = case.profile, case.gpu, case.executed
-        if executed is None or profile.resources is None:
+        profile, gpu, execution = case.profile, case.gpu, case.execution
+        if execution is None or profile.resources is None:
             raise MissingEvidenceError(
                 f"{profile.kernel} comes without its source", cure="Give the source, or --model roofline."
             )
-        found = simulated_launch(profile, gpu, executed, timing)
+        found = simulated_launch(profile, gpu, execution, timing)
         body = found.cycles / gpu.clock_hz
         launch = launch_s(gpu, timing, body)
         busiest = max(found.terms, key=lambda term: term.seconds)
@@ -80,132 +68,93 @@ class SimulatedLaunch:
     """what each resource alone would need for the whole launch"""
 
 
-def simulated_launch(profile: KernelProfile, gpu: GPU, executed: Executed, timing: Timing) -> SimulatedLaunch:
-    """Record some of the blocks that one SM gets, and simulate them; raises Refusal where that cannot be done."""
-    from kerncast.execute.native import TooLargeError  # noqa: PLC0415  LLVM takes time to load
+def simulated_launch(profile: KernelProfile, gpu: GPU, execution: Execution, timing: Timing) -> SimulatedLaunch:
+    """Simulate the blocks that one SM gets; raises Refusal where that cannot be done."""
+    from kerncast.models.sm.lower import lower  # noqa: PLC0415  a forecast by counts does without
 
+    recorded = execution.sm
+    assert recorded is not None
+    blocks = blocks_to_simulate(plan_of(profile, gpu), execution, recorded.blocks)
+    resources = profile.resources
+    keeps_local = resources is None or resources.has_frame
+    program = lower(execution.trace.function, execution.trace.cfg, gpu.architecture, keeps_local=keeps_local)
+    need_pipes(program, gpu)
     try:
-        return _Run(profile, gpu, executed, is_warm=timing is not Timing.COLD).result()
-    except TooLargeError:
-        raise UnsupportedError("the kernel is too large to be compiled for this CPU", cure=_CURE) from None
-    except MemoryError:
-        raise BudgetExceededError("the simulation needs more memory than is free", cure=_CURE) from None
+        return _simulate_sm(blocks, program, recorded, is_warm=timing is not Timing.COLD).launch(execution)
     except LaunchError as error:
-        raise UnsupportedError(error.what, cure=_CURE) from None
-    except (UnsupportedError, KernelFault, BudgetExceededError) as refusal:
-        what = f"the blocks of one SM could not be run by themselves: {refusal.what}"
-        raise type(refusal)(what, where=refusal.where, cure=_CURE) from None
+        raise UnsupportedError(error.what, cure="Use --model roofline.") from None
 
 
-class _Run:
-    """One kernel on one GPU."""
+def _simulate_sm(blocks: SMBlocks, program: Program, recorded: SMRecording, *, is_warm: bool) -> "_SimulatedSM":
+    from kerncast.models.sm.simulate import simulate  # noqa: PLC0415  numba takes time to load
 
-    def __init__(self, profile: KernelProfile, gpu: GPU, executed: Executed, *, is_warm: bool) -> None:
-        self._profile, self._gpu, self._executed, self._is_warm = profile, gpu, executed, is_warm
-        request = block_request_of(profile)
-        assert request is not None
-        resident = max(1, occupancy(request, gpu.architecture).blocks_per_sm)
-        self._geometry = cache_geometry(gpu, resident, request.shared_bytes)
-        self._grid = self._blocks = math.prod(profile.grid)
-        mix = profile.mix
-        self._instructions = mix.warp_instructions.value / self._grid if mix else 1.0
-        """per block, on average"""
-        self._load = self._load_of(resident, self._instructions)
-        self._trace, self._work = self._record_busy_blocks(resident)
-        # The cache geometry goes by what an SM could hold; a small grid fills less of it.
-        self._resident = min(resident, self._load.blocks)
-        self._simulated = self._simulate()
+    gpu, geometry, trace = blocks.plan.gpu, blocks.plan.geometry, blocks.trace
+    memory = grid_memory(recorded, trace, blocks.grid, is_warm=is_warm)
+    shares = memory.shares
+    # What L1 lets through is not known before the simulation: the first blocks tell it for all.
+    for part in (trace.head(blocks.resident), trace):
+        sm = sm_of(gpu, geometry, shares)
+        found = simulate(program, part, sm, blocks.resident)
+        shares = memory.after(found)
+    return _SimulatedSM(blocks, program, sm, found, memory.dram_sectors(found), shares.hot_line)
 
-    def _load_of(self, resident: int, instructions: float) -> SMLoad:
-        waves = max(1, min(_WAVES, int(_MOST_INSTRUCTIONS / max(1.0, instructions * resident))))
-        return load_of(self._blocks, self._gpu.sm_count, resident, waves)
 
-    def _record_busy_blocks(self, resident: int) -> tuple[SMTrace, float]:
-        """Return some blocks of an SM, and what a block of the grid does over what one of these does.
+@dataclass(frozen=True, slots=True)
+class _SimulatedSM:
+    """One SM that has been simulated, and what it says of the whole grid."""
 
-        Where that is little, the grid is taken to have so many fewer blocks, and idle ones: ``_blocks`` and ``_load``
-        then leave these out.
-        """
-        from kerncast.execute.recording.sm_blocks import record_sm  # noqa: PLC0415  LLVM takes time to load
+    blocks: SMBlocks
+    program: Program
+    sm: SM
+    simulated: Simulated
+    dram: DramSectors
+    hot_line: HotLine | None
 
-        executed, sms = self._executed, self._gpu.sm_count
-        trace = record_sm(executed, sms, self._load.simulated, MOST_EVENTS)
-        lengths = np.array(executed.trace.cfg.lengths, np.int64)
-        traced = float(lengths[entered_blocks(trace)].sum()) / len(trace.block_ids)
-        if traced * min(resident, len(trace.block_ids)) > _FAR_TOO_MANY_INSTRUCTIONS:
-            raise BudgetExceededError("one SM has too much to do at once to be simulated", cure=_CURE)
-        work = self._instructions / traced if traced else 1.0
-        if not executed.is_independent and not 1 / _MOST_OTHER_WORK <= work <= _MOST_OTHER_WORK:
-            raise UnsupportedError("blocks share a work queue, so one SM cannot be simulated alone", cure=_CURE)
-        busy = busy_share(executed)
-        if busy >= _BUSY:
-            return trace, work
-        self._blocks = max(1, round(self._grid * busy))
-        self._load = self._load_of(resident, traced)
-        return trace.head(self._load.simulated), 1.0
-
-    def _simulate(self) -> Simulated:
-        from kerncast.models.sm.lower import lower  # noqa: PLC0415  a forecast by counts does without
-        from kerncast.models.sm.simulate import simulate  # noqa: PLC0415  numba takes time to load
-
-        executed, trace = self._executed, self._trace
-        function, cfg = executed.trace.function, executed.trace.cfg
-        resources = self._profile.resources
-        keeps_local = resources is None or resources.has_frame
-        self._program = lower(function, cfg, self._gpu.architecture, keeps_local=keeps_local)
-        need_pipes(self._program, self._gpu)
-        grid = GridOnGPU(self._gpu, self._geometry, self._load, self._resident, self._blocks)
-        memory = grid_memory(executed, trace, grid, is_warm=self._is_warm)
-        shares = memory.shares
-        # What L1 lets through is not known before: the first blocks tell it for all.
-        for part in (trace.head(self._resident), trace):
-            self._sm = sm_of(self._gpu, self._geometry, shares)
-            found = simulate(self._program, part, self._sm, self._resident)
-            shares = memory.after(found)
-        self._dram, self._hot_line = memory.dram_sectors(found), shares.hot_line
-        return found
-
-    def result(self) -> SimulatedLaunch:
-        """Return what was found."""
+    def launch(self, execution: Execution) -> SimulatedLaunch:
+        """Return the whole launch."""
+        gpu, grid_blocks = self.blocks.plan.gpu, execution.grid_blocks
         by_resource = self._terms()
-        started = self._grid * (self._gpu.architecture.cycles.grid_launch or 0.0)
-        cycles = max(self._cycles(max(by_resource.values())), started)
+        started = grid_blocks * (gpu.architecture.cycles.grid_launch or 0.0)
+        cycles = max(self._cycles(execution, max(by_resource.values())), started)
         needed = by_resource | {"blocks": started}
-        terms = tuple(Term(name, each / self._gpu.clock_hz) for name, each in needed.items())
-        return SimulatedLaunch(self._program, self._sm, self._simulated, cycles, terms)
+        terms = tuple(Term(name, each / gpu.clock_hz) for name, each in needed.items())
+        return SimulatedLaunch(self.program, self.sm, self.simulated, cycles, terms)
 
-    def _cycles(self, roof: float) -> float:
+    def _cycles(self, execution: Execution, roof: float) -> float:
         """Return the cycles of the whole launch; ``roof`` are those of the busiest resource."""
-        floor = max(self._dram_cycles_per_block, self._l2_cycles_per_block * self._work)
-        sms = self._gpu.sm_count
-        blocks = SimulatedBlocks(
-            self._program, self._sm, sms, self._trace, self._simulated, self._resident, self._load, self._blocks
-        )
-        kept = None if self._blocks == self._grid else busy_blocks(self._executed)
-        busy = cycles_of_grid(self._executed, blocks, kept, floor, self._work)
-        idle_cycles = known(self._gpu.architecture.cycles.idle_block, "cycles.idle_block", self._gpu)
-        idle_blocks = (self._grid - self._blocks) / self._gpu.sm_count
-        idle = idle_blocks * (self._sm.block_launch_cycles + idle_cycles) / self._geometry.resident
+        plan, work = self.blocks.plan, self.blocks.work
+        floor = max(self._dram_cycles_per_block, self._l2_cycles_per_block * work)
+        run = SimulatedBlocks(
+            self.program, self.sm, plan.gpu.sm_count, self.blocks.trace, self.simulated, self.blocks.resident,
+            plan.load, plan.grid_blocks,
+        )  # fmt: skip
+        idle_blocks = execution.grid_blocks - plan.grid_blocks
+        kept = busy_blocks(execution) if idle_blocks else None
+        busy = cycles_of_grid(execution, run, kept, floor, work)
+        idle_cycles = known(plan.gpu.architecture.cycles.idle_block, "cycles.idle_block", plan.gpu)
+        per_sm = idle_blocks / plan.gpu.sm_count
+        idle = per_sm * (self.sm.block_launch_cycles + idle_cycles) / plan.geometry.resident
         return max(busy, roof) + idle
 
     @property
     def _dram_cycles_per_block(self) -> float:
-        read, written = self._dram.read, self._dram.written
-        return SECTOR_BYTES * (read / self._sm.dram_bytes_per_cycle + written / self._sm.dram_write_bytes_per_cycle)
+        read, written = self.dram.read, self.dram.written
+        return SECTOR_BYTES * (read / self.sm.dram_bytes_per_cycle + written / self.sm.dram_write_bytes_per_cycle)
 
     @property
     def _l2_cycles_per_block(self) -> float:
-        found, sm = self._simulated, self._sm
+        found, sm = self.simulated, self.sm
         read, written = found.l2_read_sectors, found.l2_write_sectors
         blocks = len(found.finish_cycles)
         cycles = SECTOR_BYTES * (read / sm.l2_bytes_per_cycle + written / sm.l2_write_bytes_per_cycle) / blocks
-        hot = self._hot_line.sectors_per_block if self._hot_line else 0.0
+        hot = self.hot_line.sectors_per_block if self.hot_line else 0.0
         others = (read + written) / blocks - hot
         return max(cycles, hot * sm.hot_sector_cycles + others * sm.sector_slice_cycles)
 
     def _terms(self) -> dict[str, float]:
         """Return the cycles that each resource alone would need for the whole launch."""
-        found, sm, blocks = self._simulated, self._sm, self._load.blocks * self._work
+        found, sm, load = self.simulated, self.sm, self.blocks.plan.load
+        blocks = load.blocks * self.blocks.work
         scale = blocks / len(found.finish_cycles)
         per_scheduler = scale / sm.sub_partitions
         pipes = {pipe.name.lower(): float(found.busy_cycles[pipe]) * per_scheduler for pipe in Pipe}
@@ -217,5 +166,5 @@ class _Run:
             "l1": found.l1_cycles * scale,
             "l2": self._l2_cycles_per_block * blocks,
             "atomics": found.atomic_cycles * scale,
-            "dram": self._dram_cycles_per_block * self._load.blocks,
+            "dram": self._dram_cycles_per_block * load.blocks,
         }

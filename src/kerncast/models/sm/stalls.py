@@ -4,28 +4,22 @@ from dataclasses import replace
 
 import numpy as np
 
-from kerncast.caveats import Caveat, CaveatKind
-from kerncast.errors import Refusal
-from kerncast.execute.sampling.executed import Executed
 from kerncast.gpu import GPU, launch_overhead_s
 from kerncast.models.sm.results import Floats, Stall
 from kerncast.models.sm.simulation import SimulatedLaunch, simulated_launch
 from kerncast.prediction import Timing
 from kerncast.profiles import KernelProfile, LineStates, ResourceTime, StateCycles, WarpStates
 from kerncast.ptx import Location
+from kerncast.traces import Execution
 
 
-def with_warp_states(profile: KernelProfile, executed: Executed, gpu: GPU) -> KernelProfile:
-    """Add what warps wait for on a GPU; where the launch cannot be simulated, a caveat says why."""
-    try:
-        found = simulated_launch(profile, gpu, executed, Timing.PROFILER)
-    except Refusal as refusal:
-        caveat = Caveat.of(CaveatKind.WARP_STATES_NOT_SIMULATED, reason=refusal.what)
-        return replace(profile, caveats=(*profile.caveats, caveat))
-    return replace(profile, warp_states=warp_states(found, executed, gpu))
+def with_warp_states(profile: KernelProfile, execution: Execution, gpu: GPU) -> KernelProfile:
+    """Add what warps wait for on a GPU; raises Refusal where the launch cannot be simulated."""
+    found = simulated_launch(profile, gpu, execution, Timing.PROFILER)
+    return replace(profile, warp_states=warp_states(found, execution, gpu))
 
 
-def warp_states(found: SimulatedLaunch, executed: Executed, gpu: GPU) -> WarpStates:
+def warp_states(found: SimulatedLaunch, execution: Execution, gpu: GPU) -> WarpStates:
     """Return the cycles of the simulated blocks by state."""
     simulated = found.simulated
     body = found.cycles / gpu.clock_hz
@@ -39,7 +33,7 @@ def warp_states(found: SimulatedLaunch, executed: Executed, gpu: GPU) -> WarpSta
         schedulers=found.sm.sub_partitions,
         issued=simulated.issued,
         states=tuple(_states(simulated.stalls.sum(axis=0))),
-        lines=_lines(found, executed),
+        lines=_lines(found, execution),
         resources=tuple(sorted(resources, key=lambda each: -each.share)),
     )
 
@@ -48,9 +42,9 @@ def _states(cycles: Floats) -> list[StateCycles]:
     return [StateCycles(stall.name.lower(), float(cycles[stall])) for stall in Stall]
 
 
-def _lines(found: SimulatedLaunch, executed: Executed) -> tuple[LineStates, ...]:
+def _lines(found: SimulatedLaunch, execution: Execution) -> tuple[LineStates, ...]:
     """Return the lines at which a warp was."""
-    code = executed.trace.function.instructions
+    code = execution.trace.function.instructions
     places = [code[number].location or Location("", 0) for number in found.program.instruction]
     lines = sorted(set(places), key=lambda place: (place.file, place.line))
     position = {place: number for number, place in enumerate(lines)}

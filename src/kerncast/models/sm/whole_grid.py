@@ -6,13 +6,12 @@ from heapq import heapreplace
 import numpy as np
 import numpy.typing as npt
 
-from kerncast.execute.sampling.executed import Executed
 from kerncast.gpu import WARP_SIZE
 from kerncast.models.sm.composition import SMLoad, cycles_of, slope
 from kerncast.models.sm.micro_ops import Program
 from kerncast.models.sm.multiprocessor import SM
 from kerncast.models.sm.results import Simulated
-from kerncast.traces import MOST_EVENTS, SMTrace, instructions_of_warps
+from kerncast.traces import MOST_EVENTS, Execution, SMTrace, instructions_of_warps
 
 # Blocks that differ: what a grid takes over one whose blocks all do the mean of their work.
 #
@@ -102,14 +101,14 @@ class Slots:
         return max(blocks / slots, given, waves + self.alone if rest else float(waves))
 
 
-def work_of_grid(executed: Executed, kept: npt.NDArray[np.bool_]) -> tuple[BlockWork, int]:
+def work_of_grid(execution: Execution, kept: npt.NDArray[np.bool_]) -> tuple[BlockWork, int]:
     """Return the work of a grid's blocks, and the number of the block that takes longest.
 
     Each block of the sample stands for some; left out are those that are not kept.
     """
-    trace, lengths = executed.trace, np.array(executed.trace.cfg.lengths, np.int64)
+    trace, lengths = execution.trace, np.array(execution.trace.cfg.lengths, np.int64)
     order = np.argsort(trace.block_ids, kind="stable")
-    stops = np.cumsum((executed.sampler.weights() * kept)[order])
+    stops = np.cumsum((execution.weights * kept)[order])
     count = max(1, min(_MOST_BLOCKS, round(float(stops[-1]))))
     places = np.searchsorted(stops, (np.arange(count) + 0.5) * stops[-1] / count)
     chosen = order[np.minimum(places, len(order) - 1)]
@@ -185,20 +184,17 @@ class SimulatedBlocks:
 
 
 def cycles_of_grid(
-    executed: Executed, run: SimulatedBlocks, kept: npt.NDArray[np.bool_] | None, floor: float, work: float
+    execution: Execution, run: SimulatedBlocks, kept: npt.NDArray[np.bool_] | None, floor: float, work: float
 ) -> float:
     """Return the cycles of all blocks; ``kept`` tells which of the sample are not idle, None: all.
 
     ``floor`` and ``work`` are those of ``cycles_of``, which serves where blocks are alike or leave work to one another.
     """
     even = cycles_of(run.simulated, run.load, run.resident, floor, work)
-    if not executed.is_independent:
+    found = _works(execution, run.trace, kept)
+    if found is None:
         return even
-    everything = np.ones(len(executed.trace.block_ids), np.bool_)
-    grid, longest = work_of_grid(executed, everything if kept is None else kept)
-    simulated = work_of_trace(run.trace, np.array(executed.trace.cfg.lengths, np.int64))
-    if are_alike(grid, simulated):
-        return even
+    grid, simulated, _ = found
     steady, done = slope(run.simulated, run.resident), len(run.simulated.finish_cycles)
     launch = run.sm.block_launch_cycles if done > run.resident else 0.0
     launching = min(_MOST_LAUNCHING, launch / max(1.0, steady * run.resident))
@@ -208,37 +204,49 @@ def cycles_of_grid(
     # What is left when one long block lasts is no measure of the others; bandwidth waits for no SM and is a roof.
     per_block = min(steady / blocks.mean_simulated_work, as_even)
     full = min(per_block * run.resident, finish / float(blocks.simulated.max()))
-    is_short = grid.warps[grid.longest.argmax()] <= MOST_EVENTS / WARP_SIZE  # a line per lane
-    alone, lasting = _alone(executed, run, blocks, longest if is_short else None)
+    alone, lasting = _alone(execution, run, blocks)
     slots = Slots(run.sms, run.resident, min(1.0, alone / max(1.0, full * lasting - launch)))
     return cycles_of_uneven(run.simulated, run.load, slots, blocks, per_block)
 
 
-def _alone(executed: Executed, run: SimulatedBlocks, blocks: Uneven, longest: int | None) -> tuple[float, float]:
+def block_far_longer(execution: Execution, trace: SMTrace, kept: npt.NDArray[np.bool_] | None) -> int | None:
+    """Return the number of the grid's longest block, where those that were recorded are much shorter; else None.
+
+    None, too, where it is too long to be recorded.
+    """
+    found = _works(execution, trace, kept)
+    if found is None:
+        return None
+    grid, simulated, longest = found
+    is_short = grid.warps[grid.longest.argmax()] <= MOST_EVENTS / WARP_SIZE  # a line per lane
+    return longest if is_short and grid.longest.max() > _LONG * simulated.longest.max() else None
+
+
+def _works(
+    execution: Execution, trace: SMTrace, kept: npt.NDArray[np.bool_] | None
+) -> tuple[BlockWork, BlockWork, int] | None:
+    """Return the work of the grid's blocks and of those recorded, and the grid's longest block.
+
+    None where all of them do about the same, or leave work to one another.
+    """
+    if not execution.is_independent:
+        return None
+    everything = np.ones(len(execution.trace.block_ids), np.bool_)
+    grid, longest = work_of_grid(execution, everything if kept is None else kept)
+    simulated = work_of_trace(trace, np.array(execution.trace.cfg.lengths, np.int64))
+    return None if are_alike(grid, simulated) else (grid, simulated, longest)
+
+
+def _alone(execution: Execution, run: SimulatedBlocks, blocks: Uneven) -> tuple[float, float]:
     """Return how long a long block takes that has the SM for itself, and how much longer than others it lasts.
 
-    It is the ``longest`` of the grid, or of those simulated where that is too long or none.
+    It is the longest of the grid, or of those simulated where that is too long or lasts about as long.
     """
-    from kerncast.execute.recording.sm_blocks import record_blocks  # noqa: PLC0415  LLVM takes time to load
     from kerncast.models.sm.simulate import simulate  # noqa: PLC0415  numba takes time to load
 
     row = int(blocks.simulated.argmax())
     trace, lasting = run.trace.only(row), float(blocks.simulated[row])
+    longest = execution.sm.longest if execution.sm else None
     if longest is not None and blocks.grid.max() > _LONG * lasting:
-        trace = record_blocks(executed, np.array([longest], np.int64), MOST_EVENTS)
-        lasting = float(blocks.grid.max())
+        trace, lasting = longest, float(blocks.grid.max())
     return float(simulate(run.program, trace, run.sm, 1).finish_cycles[0]), lasting
-
-
-def busy_share(executed: Executed) -> float:
-    """Return the part of the blocks that access memory; 1 where none of the sample does."""
-    accessed = busy_blocks(executed)
-    if not accessed.any():
-        return 1.0
-    return executed.sampler.scale(accessed.astype(np.float64)).value / executed.sampler.blocks
-
-
-def busy_blocks(executed: Executed) -> npt.NDArray[np.bool_]:
-    """Return [n] which blocks of the sample access memory."""
-    counts = executed.trace.counts
-    return np.asarray((counts.lines + counts.shared_requests + counts.local_lines).sum(axis=1) > 0)

@@ -7,7 +7,7 @@ from typing import ClassVar
 from kerncast.caveats import Caveat, CaveatKind
 from kerncast.errors import MissingEvidenceError
 from kerncast.gpu import WARP_SIZE
-from kerncast.models.base import Case, Estimate, Model, Question
+from kerncast.models.base import Case, Estimate, Model, Needs, Question
 from kerncast.models.calibration import coverage_text
 from kerncast.models.transfer.checks import transfer_caveats
 from kerncast.models.transfer.machine_maxima import SHARED_BYTES_PER_CLOCK, MachineMaxima, maxima_of
@@ -297,6 +297,7 @@ class Ceilings(Model):
     """the published interval is not widened"""
     uses_measured_run: ClassVar[bool] = True
     uses_caches: ClassVar[bool] = True
+    needs: ClassVar[Needs] = Needs.SAMPLE
 
     def predict(self, case: Case, question: Question) -> Prediction:
         """Return the forecast with the published interval, of the timing that was measured."""

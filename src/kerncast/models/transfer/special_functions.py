@@ -61,10 +61,10 @@ def float_mixes_on_both(case: Case, source: KernelProfile) -> MixPair:
         )  # fmt: skip
     mixes = tuple(mix for mix in mixes if present(mix.flops_value))
     run = source.run
-    special = (case.profile if case.executed else source).work.special_ops
+    special = (case.profile if case.execution else source).work.special_ops
     if run is None or not mixes or run.gpu.architecture.number == case.gpu.architecture.number:
         return MixPair(mixes, mixes)
-    if case.executed and special is not None and not special.high:
+    if case.execution and special is not None and not special.high:
         return MixPair(mixes, mixes)
     found = _flops_on_both(case, source)
     if found is None:
@@ -85,10 +85,10 @@ def _flops_on_both(case: Case, source: KernelProfile) -> tuple[MachineFlops, Mac
     of_source, of_target = source.machine, case.profile.machine
     if of_source and of_target and of_source.origin is of_target.origin and of_source is not of_target:
         return machine_flops(of_source), machine_flops(of_target), of_source.origin.value
-    if case.executed is None or source.run is None:
+    if case.execution is None or source.run is None:
         return None
     numbers = source.run.gpu.architecture.number, case.gpu.architecture.number
-    before, after = (estimated_flops(case.executed.trace, *numbers, of_target=choice) for choice in (False, True))
+    before, after = (estimated_flops(case.execution.trace, *numbers, of_target=choice) for choice in (False, True))
     return before, after, "estimated"
 
 

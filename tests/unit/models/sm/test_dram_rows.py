@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kerncast.execute import WholeGrid
-from kerncast.execute.recording.neighbours import footprint_curve
+from kerncast.execute.recording import footprint_curve
 from kerncast.execute.sampling.run import run_launch
 from kerncast.execute.setup.arena import opened_rows
 from kerncast.gpu import load_gpu

@@ -7,7 +7,7 @@ import pytest
 from kerncast.forecast import Options, forecast_all
 from kerncast.gpu import load_gpu
 from kerncast.launch import Argument, Buffer, Fill, Launch
-from kerncast.models.sm.contention import HotLine, hot_line
+from kerncast.models.sm.contention import HotLine, hot_line, hot_lines
 from kerncast.models.sm.micro_ops import Memory, Pipe
 from kerncast.models.sm.simulate import simulate
 from kerncast.prediction import Timing
@@ -31,22 +31,22 @@ def blocks(common: int, own: int, count: int = 3, operation: Operation = Operati
 
 def test_the_line_that_each_block_reads_often_is_hot() -> None:
     trace = blocks(common=3, own=5)
-    assert hot_line(trace, 0, SLICES, lambda: trace) == HotLine(7, sectors_per_block=6.0)
+    assert hot_line(trace, 0, SLICES, trace) == HotLine(7, sectors_per_block=6.0)
 
 
 def test_a_line_that_adds_less_than_a_slice_has_anyway_is_not() -> None:
-    assert hot_line(blocks(common=1, own=5), 0, SLICES, lambda: pytest.fail("nothing to ask")) is None
+    assert list(hot_lines(blocks(common=1, own=5), 0, SLICES)) == []
 
 
 def test_a_line_that_l1_answers_is_not() -> None:
     trace = blocks(common=3, own=5, operation=Operation.LOAD_READ_ONLY)
-    assert hot_line(trace, 1 << Operation.LOAD, SLICES, lambda: trace) == HotLine(7, 6.0)
-    assert hot_line(trace, 1 << Operation.LOAD_READ_ONLY, SLICES, lambda: trace) is None
+    assert hot_line(trace, 1 << Operation.LOAD, SLICES, trace) == HotLine(7, 6.0)
+    assert hot_line(trace, 1 << Operation.LOAD_READ_ONLY, SLICES, trace) is None
 
 
 def test_a_line_of_this_sm_alone_is_not() -> None:
     """The blocks of one SM may lie in one column of the grid, and share what others do not read."""
-    assert hot_line(blocks(common=3, own=5), 0, SLICES, lambda: blocks(common=0, own=5)) is None
+    assert hot_line(blocks(common=3, own=5), 0, SLICES, blocks(common=0, own=5)) is None
 
 
 def test_all_sms_wait_for_the_slice_of_a_hot_line() -> None:

@@ -1,0 +1,374 @@
+"""Runs further blocks of a launch for a model, after its sample has run."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from kerncast.compile import CompiledKernel
+from kerncast.errors import BudgetExceededError, UnsupportedError
+from kerncast.execute.counting.traffic import touched
+from kerncast.execute.native import NativeEngine, TooLargeError
+from kerncast.execute.native.recorder import Plan, Recorder
+from kerncast.execute.sampling.budget import nominal_seconds
+from kerncast.execute.sampling.run import Executed
+from kerncast.execute.setup.state import Progress, Setting
+from kerncast.profiles import SECTOR_BYTES
+from kerncast.traces import (
+    MOST_EVENTS,
+    MOST_INSTRUCTIONS,
+    Execution,
+    Footprint,
+    FootprintCurve,
+    Recording,
+    SMTrace,
+    Touches,
+)
+
+# Which neighbouring blocks are recorded for the caches, and the recording.
+#
+# The counts come from blocks spread over the grid; caches need neighbours. Recorded are whole waves, the blocks that
+# all SMs hold at once, from the middle of the grid: as many as a part of the budget pays for, the whole grid where it
+# does. Where not even one wave is affordable, fewer SMs are simulated.
+
+
+#: Of the budget of time, at its cautious rate and beside the spread sample: so much that two waves are the rule.
+_SHARE = 1.5
+#: 128 MiB of events.
+_MOST_EVENTS = 2**24
+#: A segment takes as much memory as so many events, and each warp has at least one.
+_EVENTS_PER_SEGMENT = 4
+#: Blocks of one SM, in times of what it holds at once.
+_CHAIN_WAVES = 3
+Blocks = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Neighbouring blocks and what they accessed."""
+
+    recording: Recording
+    wave_blocks: int
+    """blocks of the first wave, or what was recorded of it"""
+    wave_sectors: int
+    """distinct sectors that the first wave touched"""
+    is_whole_grid: bool
+
+    @property
+    def waves(self) -> float:
+        """How many waves were recorded."""
+        return len(self.recording.block_ids) / self.wave_blocks if self.wave_blocks else 0.0
+
+
+def record_window(executed: Executed, wave: int, progress: Progress | None = None) -> Window:
+    """Record the neighbouring blocks that the budget pays for; ``wave`` is how many blocks all SMs hold at once.
+
+    Raises what running blocks raises.
+    """
+    blocks = _window(executed, wave)
+    setting = executed.fresh()
+    recorder = Recorder(setting, _plan(executed))
+    first = min(wave, len(blocks))
+    report = (lambda finished: progress(finished, len(blocks))) if progress else None
+    complete = recorder.run(blocks[:first], report)
+    touched = setting.touched.footprint(first)
+    complete = complete and recorder.run(blocks[first:], report)
+    recording = recorded_by(recorder, executed)
+    recorded = len(recording.block_ids)
+    if recorded > wave and recorded < len(blocks):
+        recording = recording.head(recorded - recorded % wave)
+    whole = complete and len(blocks) == executed.sampler.blocks
+    return Window(recording, min(first, recorded), int(touched.either.sum()), whole)
+
+
+def record_chain(executed: Executed, sms: int, resident: int) -> Recording:
+    """Record blocks that one SM gets, one after the other, from the middle of the grid."""
+    grid = executed.sampler.blocks
+    count = max(1, min(_CHAIN_WAVES * resident, grid // sms))
+    recorder = Recorder(executed.fresh(), _plan(executed))
+    recorder.run(chain_of(grid, sms, count, (grid - sms + 1) / 2))  # what the first SM of a round gets
+    return recorded_by(recorder, executed)
+
+
+def chain_of(grid: int, sms: int, count: int, middle: float) -> Blocks:
+    """Return so many blocks that one SM gets one after the other, as near to having this middle as the grid allows."""
+    span = (count - 1) * sms + 1
+    start = min(max(0, math.floor(middle - span / 2)), grid - span)
+    return start + sms * np.arange(count, dtype=np.int64)
+
+
+def recorded_by(recorder: Recorder, executed: Executed) -> Recording:
+    """Return what was recorded, without local memory where the machine code keeps it in registers."""
+    found = recorder.recording()
+    if not len(found.block_ids):
+        raise BudgetExceededError("what one block accesses is more than can be recorded", cure="Use a smaller problem.")
+    is_complete = executed.kernel.resources.has_frame or not found.local_lines
+    return found if is_complete else found.without_local()
+
+
+def _plan(executed: Executed) -> Plan:
+    return Plan(_MOST_EVENTS, float(lines_of(executed).max()), executed.is_independent)
+
+
+def lines_of(executed: Executed) -> npt.NDArray[np.float64]:
+    """Return [n] the events of each block of the sample: one per line of a request."""
+    counts = executed.trace.counts
+    return np.asarray((counts.lines + counts.local_lines).sum(axis=1), np.float64)
+
+
+def _window(executed: Executed, wave: int) -> Blocks:
+    grid, row = executed.sampler.blocks, executed.sampler.grid[0]
+    budget, seconds = executed.setting.budget, executed.nominal_seconds / grid
+    lines, warps = lines_of(executed), executed.setting.launch.warps_per_block
+    events = max(_EVENTS_PER_SEGMENT * warps, executed.sampler.scale(lines).value / grid)
+    affordable = int(min(grid, _SHARE * budget.sample_seconds / seconds, _MOST_EVENTS / events))
+    count = affordable - affordable % wave if grid > affordable > wave else max(1, affordable)
+    start = min(max(0, middle_of(executed) - count // 2), grid - count)
+    start -= start % row if count + row <= grid else 0
+    return np.arange(start, start + count, dtype=np.int64)
+
+
+def middle_of(executed: Executed) -> int:
+    """Return the block before which half of the sample's accesses lie: some grids are larger than their data."""
+    lines = lines_of(executed)
+    order = np.argsort(executed.trace.block_ids)
+    before = np.cumsum(lines[order])
+    return int(executed.trace.block_ids[order][np.searchsorted(before, before[-1] / 2)])
+
+
+# Records what one SM executes: some of the blocks that it gets, warp by warp and in detail.
+
+
+#: Of the blocks that were sampled, so many stand for the middle of the grid.
+_NEIGHBOURS = 8
+#: Where they access less than this part of the mean, the middle of the grid is not where the work is.
+_IDLE = 0.5
+
+
+def record_sm(executed: Executed, sms: int, blocks: int, most_events: int) -> SMTrace:
+    """Record some of the blocks that one of so many SMs gets, fewer where they make more than ``most_events``.
+
+    Raises UnsupportedError for a kernel too long to be traced, BudgetExceededError where one block makes more than
+    ``most_events``, native.TooLargeError for a kernel that only the interpreter runs, and what running blocks raises.
+    """
+    grid = executed.sampler.blocks
+    count = max(1, min(blocks, -(-grid // sms)))
+    return record_blocks(executed, chain_of(grid, sms, count, _middle(executed)), most_events)
+
+
+def record_blocks(executed: Executed, blocks: Blocks, most_events: int) -> SMTrace:
+    """Record these blocks in their order; raises as ``record_sm``."""
+    _check_length(executed)
+    plan = Plan(most_events, _most_events_of_a_block(executed), executed.is_independent, in_detail=True)
+    recorder = Recorder(executed.fresh(), plan)
+    recorder.run(blocks)
+    return _within(trace_of(recorded_by(recorder, executed)), most_events)
+
+
+def trace_of(recording: Recording) -> SMTrace:
+    """Put the events of each warp, which lie in segments among those of others, one after the other."""
+    segments, warps = recording.segments, recording.warps
+    owners = segments["row"].astype(np.int64) * warps + segments["warp"]
+    order = np.argsort(owners, kind="stable")
+    starts = segments["start"][order]
+    lengths = segments["stop"][order] - starts
+    stops = np.cumsum(lengths)
+    first = np.searchsorted(owners[order], np.arange(len(recording.block_ids) * warps + 1))
+    places = np.arange(int(lengths.sum())) + np.repeat(starts - (stops - lengths), lengths)
+    chains = np.append(0, stops)[first].astype(np.int64)
+    return SMTrace(recording.block_ids, warps, recording.local_lines, recording.events[places], chains)
+
+
+def _within(trace: SMTrace, most_events: int) -> SMTrace:
+    """Return the first blocks, at least one, that have no more events than this."""
+    ends = trace.chains[trace.warps :: trace.warps]
+    count = max(1, int(np.searchsorted(ends, most_events, side="right")))
+    if count == len(trace.block_ids):
+        return trace
+    events = trace.events[: ends[count - 1]]
+    return SMTrace(
+        trace.block_ids[:count], trace.warps, trace.local_lines, events, trace.chains[: count * trace.warps + 1]
+    )
+
+
+def _check_length(executed: Executed) -> None:
+    trace = executed.trace
+    longest = max(len(trace.function.instructions), len(trace.cfg.blocks))
+    if longest > MOST_INSTRUCTIONS:
+        raise UnsupportedError(
+            f"the kernel has {longest} PTX instructions, over the {MOST_INSTRUCTIONS} of one that can be simulated"
+        )
+
+
+def _most_events_of_a_block(executed: Executed) -> float:
+    """Return the events of the busiest block of the sample."""
+    counts, code = executed.trace.counts, executed.trace.function.instructions
+    events = counts.block_warps.sum(axis=1) + (counts.lines + counts.local_lines + counts.shared_requests).sum(axis=1)
+    updates = [code[number].root in {"atom", "red"} for number in counts.accessing]
+    return float((events + counts.requests[:, updates].sum(axis=1)).max())
+
+
+def _middle(executed: Executed) -> float:
+    """Return the block around which others are to lie: the middle of the grid, or of what its blocks access.
+
+    Blocks in the middle of the grid do the mean of work that grows steadily from block to block. They do nothing where
+    the grid is larger than the data.
+    """
+    lines, middle = lines_of(executed), executed.sampler.blocks / 2
+    near = np.argsort(np.abs(executed.trace.block_ids - middle), kind="stable")[:_NEIGHBOURS]
+    mean = executed.sampler.scale(lines).value / executed.sampler.blocks
+    return middle if lines[near].mean() >= _IDLE * mean else float(middle_of(executed))
+
+
+# Runs neighbouring blocks, more and more of them, and counts the distinct sectors that they have touched.
+#
+# The sample of blocks is spread over the grid, so that it does not tell what neighbours share. These blocks run
+# without being recorded, in the order of their numbers from the middle of the grid on; how many depends on the
+# budget, by what they are reckoned to cost and not by the clock: a slow machine or a busy one counts the same.
+
+
+_GROWTH = 1.5
+#: Blocks run at a time, so that their counters, which nobody reads, take little memory.
+_MOST_AT_ONCE = 2**14
+
+
+def footprint_curve(executed: Executed, most_seconds: float, progress: Progress | None = None) -> FootprintCurve:
+    """Count the sectors that 1, 2, 3, 5, … neighbouring blocks touch, as far as so many nominal seconds pay for them.
+
+    Blocks that cost more than the mean of the sample end it sooner. Raises what running blocks raises, which ends by
+    the clock what takes far longer than reckoned, and native.TooLargeError for a kernel that only the interpreter runs.
+    """
+    most = _affordable(executed, most_seconds)
+    spent = 0.0
+    setting, found, rows = executed.fresh(), list[Footprint](), list[tuple[float, float]]()
+    engine = NativeEngine(setting)
+    before = start = _start(executed, most)
+    stop = start
+    for count in _counts(most):
+        first = max(0, min(start, executed.sampler.blocks - count))
+        new = np.concatenate([np.arange(first, before), np.arange(stop, first + count)])
+        before, stop = first, first + count
+        spent += _run(engine, new, executed.trace.cfg.lengths)
+        found.append(setting.touched.footprint(count))
+        rows.append(setting.touched.rows())
+        if progress:
+            progress(count, most)
+        if spent > most_seconds:
+            break
+    return replace(_curve(executed, setting, found), rows=np.array(rows))
+
+
+def _curve(executed: Executed, setting: Setting, found: list[Footprint]) -> FootprintCurve:
+    grid = executed.sampler.blocks
+    total = (touched(executed.trace, kind, grid).value / SECTOR_BYTES for kind in ("read", "written", "either"))
+    return FootprintCurve(
+        blocks=np.array([each.blocks for each in found], np.int64),
+        read=np.array([each.read for each in found]),
+        written=np.array([each.written for each in found]),
+        either=np.array([each.either for each in found]),
+        allocation_sectors=np.array([-(-a.nbytes // SECTOR_BYTES) for a in setting.arena.allocations], np.int64),
+        grid_blocks=grid,
+        total=Touches(*total),
+    )
+
+
+def _run(engine: NativeEngine, blocks: Blocks, lengths: tuple[int, ...]) -> float:
+    """Run blocks; returns the nominal seconds that they cost."""
+    spent = 0.0
+    for start in range(0, len(blocks), _MOST_AT_ONCE):
+        engine.run_parts(blocks[start : start + _MOST_AT_ONCE])
+        spent += float(nominal_seconds(engine.counts(), lengths).sum())
+        engine.launch_run.forget()
+    return spent
+
+
+def _affordable(executed: Executed, most_seconds: float) -> int:
+    """Return how many blocks so much nominal time pays for."""
+    seconds, grid = executed.nominal_seconds, executed.sampler.blocks
+    return grid if seconds <= most_seconds else max(1, int(grid * most_seconds / seconds))
+
+
+def _start(executed: Executed, most: int) -> int:
+    """Return the block with which to begin: of a row of blocks in the middle, the first."""
+    grid, row = executed.sampler.blocks, executed.sampler.grid[0]
+    if most == grid and not executed.is_independent:
+        return 0  # each finds what those before it have written
+    middle = middle_of(executed)
+    return middle - middle % row if row < grid else middle
+
+
+def _counts(most: int) -> Iterator[int]:
+    """Give numbers of blocks, growing to the last."""
+    count = 1
+    while count < most:
+        yield count
+        count = max(count + 1, round(_GROWTH * count))
+    yield most
+
+
+#: One SM's blocks alone may wait for others for ever. A block that takes this many times the steps of the longest block
+#: of the sample is taken to wait: many times that of short blocks, a few times that of blocks which are long anyway.
+_MOST_TIMES_LONGEST, _FEWEST_TIMES_LONGEST = 100, 4
+_LEAST_STEPS, _MANY_STEPS = 100_000, 20_000_000
+#: What neighbouring blocks may cost, in nominal seconds, where the whole grid was asked for.
+_MOST_SECONDS = 7.5
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchRecorder:
+    """The Recorder of one launch; those of several architectures with the same PTX share what none of them changes."""
+
+    executed: Executed
+    shared: dict[str, FootprintCurve] = field(default_factory=dict)
+
+    @classmethod
+    def after(cls, executed: Executed) -> "LaunchRecorder":
+        """Return the recorder of a launch whose sample has run; its further blocks end soon."""
+        budget = executed.setting.budget
+        longest = int(executed.trace.counts.block_warps.sum(axis=1).max())
+        times = min(_MOST_TIMES_LONGEST, max(_FEWEST_TIMES_LONGEST, _MANY_STEPS // max(1, longest)))
+        shorter = replace(
+            budget,
+            block_steps=min(budget.block_steps, _LEAST_STEPS + times * longest),
+            sample_seconds=min(budget.sample_seconds, _MOST_SECONDS),
+        )
+        return cls(replace(executed, setting=replace(executed.setting, budget=shorter)))
+
+    def compiled_as(self, kernel: CompiledKernel) -> "LaunchRecorder":
+        """Return the recorder for another architecture whose PTX is the same."""
+        return LaunchRecorder(replace(self.executed, kernel=kernel), self.shared)
+
+    def execution(self) -> Execution:
+        """Return the sample."""
+        executed = self.executed
+        return Execution(executed.trace, executed.sampler.weights(), executed.is_independent)
+
+    def footprint(self) -> FootprintCurve:
+        """Return how many distinct sectors growing groups of neighbouring blocks touch; they run once."""
+        if "footprint" not in self.shared:
+            executed = self.executed
+            try:
+                self.shared["footprint"] = footprint_curve(executed, executed.setting.budget.sample_seconds)
+            except TooLargeError:
+                raise _too_large() from None
+        return self.shared["footprint"]
+
+    def sm_blocks(self, sms: int, blocks: int) -> SMTrace:
+        """Record so many of the blocks that one of ``sms`` SMs gets, fewer where they make too many events."""
+        try:
+            return record_sm(self.executed, sms, blocks, MOST_EVENTS)
+        except TooLargeError:
+            raise _too_large() from None
+
+    def block(self, number: int) -> SMTrace:
+        """Record one block of the grid."""
+        try:
+            return record_blocks(self.executed, np.array([number], np.int64), MOST_EVENTS)
+        except TooLargeError:
+            raise _too_large() from None
+
+
+def _too_large() -> UnsupportedError:
+    return UnsupportedError("the kernel is too large to be compiled for this CPU")

@@ -1,1 +1,0 @@
-"""Further runs, in which neighbouring blocks are recorded for the models."""

@@ -1,0 +1,273 @@
+"""One launch, compiled for the architectures asked for; its blocks run once per distinct PTX, when something asks."""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from kerncast.compile import CompiledKernel, CompiledSource, compile_request, request_for
+from kerncast.errors import CompileError, Refusal
+from kerncast.execute import Budget, Executed, profile_of, run_launch
+from kerncast.forecast.results import Results, execution_key
+from kerncast.launch import Launch
+from kerncast.profiles import KernelProfile
+
+if TYPE_CHECKING:
+    from kerncast.execute.recording import LaunchRecorder
+from kerncast.errors import BudgetExceededError, KernelFault, MachineLimitError, UnsupportedError
+from kerncast.forecast.results import simulation_key
+from kerncast.gpu import GPU
+from kerncast.models import Case, Estimate, Model, Needs
+from kerncast.models.sm.grid_memory import asks_for_neighbours
+from kerncast.models.sm.plan import SMBlocks, blocks_to_simulate, busy_blocks, plan_of
+from kerncast.models.sm.whole_grid import block_far_longer
+from kerncast.prediction import Timing
+from kerncast.traces import Execution, Recorder, SMRecording, SMTrace
+
+Progress = Callable[[str, int, int], None]
+"""called with (what is done, part done, of how many)"""
+
+_TARGET_LINE = re.compile(r"^\.target .*$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """What a launch is executed with."""
+
+    budget: Budget | None = None
+    progress: Progress | None = None
+    results: Results = field(default_factory=Results)
+    """of this forecast and of earlier ones"""
+    counted: dict[tuple[str, Launch], KernelProfile] = field(default_factory=dict)
+    """launches that were executed for what a profile lacks, by GPU: many rows of a profile may be of one launch"""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a launch is known for no architecture, or not for one."""
+
+    kernel: str
+    architecture: str | None
+    """None: for none"""
+    refusal: Refusal
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledLaunch:
+    """A launch as the code of one architecture does it."""
+
+    kernel: CompiledKernel
+    profile: KernelProfile
+    key: str
+    """digest of all that decides what its blocks do"""
+    run: "_Run"
+
+    def recorder(self) -> "LaunchRecorder":
+        """Return what runs further blocks; the sample runs first, where its counts were remembered."""
+        return self.run.recorder().compiled_as(self.kernel)
+
+    def with_caches(self, gpu: GPU) -> KernelProfile:
+        """Return the profile with what the caches of a GPU let through, and with its machine instructions."""
+        from kerncast.execute.on_gpu import with_gpu  # noqa: PLC0415  LLVM takes time to load
+
+        means = self.run.means
+
+        def report(done: int, total: int) -> None:
+            if means.progress:
+                means.progress(f"caches of {gpu.name}", done, total)
+
+        key = simulation_key(self.key, "caches", gpu, self.profile)
+        return means.results.get(KernelProfile, key, lambda: with_gpu(self.profile, self.executed(), gpu, report))
+
+    def executed(self) -> Executed:
+        """Return the launch in memory, after its sample has run."""
+        return self.recorder().executed
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledLaunches:
+    """What came of one launch: a profile per architecture, and why others have none."""
+
+    found: tuple[tuple[str, CompiledLaunch], ...]
+    failures: tuple[Failure, ...]
+
+    def on(self, architecture: str) -> CompiledLaunch | None:
+        """Return what the code of one architecture does, None where there is none."""
+        return next((each for name, each in self.found if name == architecture), None)
+
+
+def compile_and_count(launch: Launch, architectures: Sequence[str], means: Means | None = None) -> CompiledLaunches:
+    """Compile a launch and count what its blocks do; architectures whose PTX is the same share one execution.
+
+    Raises CompileError where the source compiles for none of them.
+    """
+    means = means or Means()
+    if means.progress:
+        means.progress(f"compiling {launch.label}", 0, 0)
+    kernels, failures = _compile(launch, architectures)
+    runs: dict[str, _Run] = {}
+    found: list[tuple[str, CompiledLaunch]] = []
+    for kernel in kernels:
+        text = _TARGET_LINE.sub("", kernel.ptx)
+        run = runs.setdefault(text, _Run(kernel, launch, means))
+        try:
+            found.append((kernel.architecture, _counted(kernel, run)))
+        except Refusal as refusal:
+            if run.kernel is kernel:  # told once for all architectures with this PTX
+                failures.append(Failure(kernel.kernel, None, refusal))
+    return CompiledLaunches(tuple(found), tuple(failures))
+
+
+def compile_launch(launch: Launch, architectures: Sequence[str]) -> CompiledSource:
+    """Compile the kernel of a launch for some architectures; raises CompileError."""
+    return compile_request(request_for(launch, architectures))
+
+
+def with_compiler_caveats(found: KernelProfile, kernel: CompiledKernel) -> KernelProfile:
+    """Return a profile with what the compiler had to say."""
+    return replace(found, resources=kernel.resources, caveats=(*found.caveats, *kernel.caveats))
+
+
+@dataclass(slots=True)
+class _Run:
+    """The sample of one PTX, which runs when it is first asked for, and not again where it was refused."""
+
+    kernel: CompiledKernel
+    launch: Launch
+    means: Means
+    done: "LaunchRecorder | Refusal | None" = field(default=None, repr=False)
+
+    def recorder(self) -> "LaunchRecorder":
+        """Return what runs further blocks; raises the Refusal of the sample."""
+        from kerncast.execute.recording import LaunchRecorder  # noqa: PLC0415  LLVM takes time to load
+
+        if self.done is None:
+            self._report(0, 0)
+            try:
+                self.done = LaunchRecorder.after(run_launch(self.kernel, self.launch, self.means.budget, self._report))
+            except Refusal as refusal:
+                self.done = refusal
+        if isinstance(self.done, Refusal):
+            raise self.done
+        return self.done
+
+    def _report(self, done: int, total: int) -> None:
+        if self.means.progress:
+            self.means.progress(f"executing {self.launch.label}", done, total)
+
+
+def _counted(kernel: CompiledKernel, run: _Run) -> CompiledLaunch:
+    """Return the counts of a launch as compiled for one architecture, remembered or counted now; raises Refusal."""
+
+    def count() -> KernelProfile:
+        executed = run.recorder().executed
+        return profile_of(executed.trace, executed.sampler, kernel, run.launch)
+
+    key = execution_key(kernel, run.launch, run.means.budget or Budget())
+    profile = run.means.results.get(KernelProfile, key, count)
+    # Equal launches of one file differ in their place in it.
+    profile = with_compiler_caveats(replace(profile, index=run.launch.index), kernel)
+    return CompiledLaunch(kernel, profile, key, run)
+
+
+def _compile(launch: Launch, architectures: Sequence[str]) -> tuple[list[CompiledKernel], list[Failure]]:
+    """Compile for every architecture, one by one where not all can be compiled for."""
+    names = list(dict.fromkeys(architectures))
+    try:
+        return list(compile_launch(launch, names).kernels), []
+    except CompileError as error:
+        if len(names) == 1:
+            raise
+        first_error = error
+    compiled: list[CompiledKernel] = []
+    errors: dict[str, CompileError] = {}
+    for name in names:
+        try:
+            compiled += compile_launch(launch, [name]).kernels
+        except CompileError as error:
+            errors[name] = error
+    if not compiled:
+        raise first_error
+    kernel = compiled[0].kernel
+    failures = [
+        Failure(kernel, name, Refusal(f"the source does not compile for {name}: {error}"))
+        for name, error in errors.items()
+    ]
+    return compiled, failures
+
+
+# What a model needs of a launch that can be executed, gathered before the model runs.
+
+
+_CURE = "Use --model roofline."
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The launch behind a case, which can run again for a model that asks for more than counts."""
+
+    launch: CompiledLaunch
+
+    def estimate(self, model: Model, case: Case, timing: Timing) -> Estimate:
+        """Return what a model's equations give, with what it needs gathered; raises Refusal.
+
+        Simulations are remembered: they depend on the execution, the profile and the GPU alone.
+        """
+        if model.needs is Needs.COUNTS:
+            return model.estimate(case, timing)
+        if model.needs is Needs.SAMPLE:
+            return model.estimate(replace(case, execution=self.launch.recorder().execution()), timing)
+
+        means = self.launch.run.means
+
+        def simulate() -> Estimate:
+            execution = gathered(case.profile, case.gpu, self.launch.recorder(), means.progress)
+            return model.estimate(replace(case, execution=execution), timing)
+
+        key = simulation_key(self.launch.key, model.name, timing, case.gpu, self.launch.kernel.resources)
+        return means.results.get(Estimate, key, simulate)
+
+
+def gathered(profile: KernelProfile, gpu: GPU, recorder: Recorder, progress: Progress | None = None) -> Execution:
+    """Return an execution with all that the simulation of one SM of a GPU asks for.
+
+    Raises Refusal where the blocks of one SM cannot run by themselves.
+    """
+    if progress:
+        _announce_compilation(progress)
+    try:
+        return _gathered(profile, gpu, recorder)
+    except MemoryError:
+        raise MachineLimitError("the simulation needs more memory than is free", cure=_CURE) from None
+    except (UnsupportedError, KernelFault, BudgetExceededError) as refusal:
+        what = f"the blocks of one SM could not be run by themselves: {refusal.what}"
+        raise type(refusal)(what, where=refusal.where, cure=_CURE) from None
+
+
+def _announce_compilation(progress: Progress) -> None:
+    from kerncast.models.sm.simulate import is_prepared  # noqa: PLC0415  numba takes time to load
+
+    if not is_prepared():
+        progress("compiling the simulator (once)", 0, 0)
+
+
+def _gathered(profile: KernelProfile, gpu: GPU, recorder: Recorder) -> Execution:
+    execution, plan = recorder.execution(), plan_of(profile, gpu)
+    recorded = recorder.sm_blocks(gpu.sm_count, plan.load.simulated)
+    blocks = blocks_to_simulate(plan, execution, recorded)
+    sm = SMRecording(recorded, recorder.footprint(), _side_by_side(blocks, recorder))
+    kept = None if blocks.plan.grid_blocks == execution.grid_blocks else busy_blocks(execution)
+    longest = block_far_longer(execution, blocks.trace, kept)
+    if longest is not None:
+        sm = replace(sm, longest=recorder.block(longest))
+    return replace(execution, sm=sm)
+
+
+def _side_by_side(blocks: SMBlocks, recorder: Recorder) -> SMTrace | None:
+    """Record two blocks with consecutive numbers, where all SMs may wait for one line; None where they cannot run."""
+    if not asks_for_neighbours(blocks.trace, blocks.grid):
+        return None
+    try:
+        return recorder.sm_blocks(1, 2)
+    except (UnsupportedError, KernelFault, BudgetExceededError):
+        return None

@@ -1,0 +1,170 @@
+"""What was executed and simulated before is remembered on disk, under a digest of everything that it was made from.
+
+Entries lie in the store of compiled kernels: bounded, checked when read, safe where several processes use it at once.
+A refusal is remembered like a result, unless this machine's clock or memory has caused it.
+"""
+
+import hashlib
+import json
+import os
+import sys
+import zlib
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+import kerncast
+from kerncast.compile import CompiledKernel
+from kerncast.compile.cache import Store, cache_place
+from kerncast.errors import BudgetExceededError, KernelFault, Refusal, UnsupportedError
+from kerncast.execute import Budget
+from kerncast.launch import Buffer, Launch
+from kerncast.typed_json import from_json, to_json
+from kerncast.version import __version__
+
+T = TypeVar("T")
+
+#: Results kept in memory: many rows of a profile may be of one launch.
+_MOST_IN_MEMORY = 256
+#: No result is larger: an entry that says so is damaged.
+_MOST_BYTES = 64 * 2**20
+_LEVEL = 1
+_REFUSALS: dict[str, type[Refusal]] = {
+    each.__name__: each for each in (UnsupportedError, KernelFault, BudgetExceededError)
+}
+
+
+class Results:
+    """Results by the digest of what they were made from: in memory for one forecast, on disk for those to come."""
+
+    def __init__(self) -> None:
+        place = cache_place()
+        self._store = None if place.folder is None else Store(place.folder, place.most_bytes)
+        self._known: OrderedDict[str, object] = OrderedDict()
+
+    def get(self, kind: type[T], key: str, make: Callable[[], T]) -> T:
+        """Return the result of a kind that is remembered under a key, else what ``make`` returns.
+
+        ``kind`` is a frozen dataclass. Raises the Refusal of ``make``, remembered or new.
+        """
+        own = hashlib.sha256(f"{kind.__name__} {key}".encode()).hexdigest()
+        known: Any = self._known.get(own)
+        if known is None and self._store is not None:
+            known = _load(self._store, own, kind)
+        if known is None:
+            known = _outcome(make)
+            if self._store is not None:
+                _save(self._store, own, known)
+        self._known[own] = known
+        if len(self._known) > _MOST_IN_MEMORY:
+            self._known.popitem(last=False)
+        if isinstance(known, Refusal):
+            raise known
+        found: T = known
+        return found
+
+
+def _load(store: Store, key: str, kind: type[T]) -> T | Refusal | None:
+    payload = store.load(key)
+    if payload is None:
+        return None
+    try:
+        data = _unpacked(payload)
+        if "refused" not in data:
+            return from_json(kind, data["result"])
+        name, what, where, cure = data["refused"]
+        return _REFUSALS[name](what, where=where, cure=cure)
+    except (zlib.error, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        store.drop(key)
+        return None
+
+
+def _save(store: Store, key: str, known: object) -> None:
+    if isinstance(known, Refusal):
+        if type(known) not in _REFUSALS.values():
+            return
+        data: dict[str, Any] = {"refused": [type(known).__name__, known.what, known.where, known.cure]}
+    else:
+        data = {"result": to_json(known)}
+    store.save(key, zlib.compress(json.dumps(data).encode(), _LEVEL))
+
+
+def execution_key(kernel: CompiledKernel, launch: Launch, budget: Budget) -> str:
+    """Return a digest of all that decides what the blocks of a launch do: code, arguments, files, budget, ourselves."""
+    facts = (
+        _own_digest(),
+        kernel.ptx,
+        kernel.mangled,
+        repr((kernel.resources, kernel.signature, kernel.variables)),
+        repr((launch.grid, launch.block, launch.shared_bytes, launch.arguments, launch.globals, launch.seed)),
+        repr([_file_digest(path) for path in _files_of(launch)]),
+        repr((budget.sample_seconds, budget.block_steps, budget.memory_bytes)),
+    )
+    return _digest(*facts)
+
+
+def simulation_key(execution: str, *facts: object) -> str:
+    """Return a digest of an execution and of the further facts that a simulation of it depends on."""
+    return _digest(execution, *map(repr, facts))
+
+
+def _outcome(make: Callable[[], T]) -> T | Refusal:
+    try:
+        return make()
+    except Refusal as refusal:
+        return refusal
+
+
+def _files_of(launch: Launch) -> Iterator[Path]:
+    for argument in (*launch.arguments, *launch.globals):
+        if isinstance(argument.value, Buffer) and argument.value.fill.path is not None:
+            yield argument.value.fill.path
+
+
+def _file_digest(path: Path) -> str:
+    """Return the digest of a file's content; one that cannot be read is refused when it is filled from."""
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:
+        return ""
+
+
+@cache
+def _own_digest() -> str:
+    """Return a digest of our own code and facts, so that a change of them needs no thought of what is remembered."""
+    found = sorted(_identities(Path(kerncast.__path__[0])))
+    return _digest(__version__, repr(sys.version_info[:2]), np.__version__, repr(found))
+
+
+def _identities(folder: Path) -> Iterator[tuple[str, int, int]]:
+    with os.scandir(folder) as entries:
+        for each in entries:
+            if each.is_dir():
+                if each.name != "__pycache__":
+                    yield from _identities(Path(each.path))
+            else:
+                status = each.stat()
+                yield each.path, status.st_size, status.st_mtime_ns
+
+
+def _digest(*texts: str) -> str:
+    digest = hashlib.sha256()
+    for text in texts:
+        digest.update(f"{len(text)} ".encode() + text.encode())
+    return digest.hexdigest()
+
+
+def _unpacked(payload: bytes) -> dict[str, Any]:
+    unpacker = zlib.decompressobj()
+    text = unpacker.decompress(payload, _MOST_BYTES)
+    if not unpacker.eof:
+        raise ValueError("the entry goes on for too long, or ends too soon")
+    data = json.loads(text)
+    if not isinstance(data, dict):
+        raise TypeError("the entry is no object")
+    return data

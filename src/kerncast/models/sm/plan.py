@@ -1,0 +1,120 @@
+"""Which blocks of a launch one SM of a GPU is simulated with, and what they stand for in the grid."""
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from kerncast.errors import BudgetExceededError, UnsupportedError
+from kerncast.gpu import GPU
+from kerncast.models.sm.composition import SMLoad, load_of
+from kerncast.models.sm.grid_memory import GridOnGPU
+from kerncast.occupancy import CacheGeometry, block_request_of, cache_geometry, occupancy
+from kerncast.profiles import KernelProfile
+from kerncast.traces import Execution, SMTrace, entered_blocks
+
+#: Whole waves of an SM's blocks that are simulated, where that many are affordable.
+_WAVES = 2
+#: PTX instructions of warps beyond which fewer waves are simulated, and beyond which nothing is: some seconds.
+_MOST_INSTRUCTIONS, _FAR_TOO_MANY_INSTRUCTIONS = 2e6, 6e7
+#: Where a smaller part of the blocks accesses memory, the grid is larger than its data.
+_BUSY = 0.75
+#: Blocks that share work do as much as finds them: recorded alone, they do that of the others.
+_MOST_OTHER_WORK = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class SMPlan:
+    """How many blocks of a launch the busiest SM gets, and how many of them are to be recorded."""
+
+    gpu: GPU
+    geometry: CacheGeometry
+    """of the caches, with as many blocks as an SM can hold"""
+    grid_blocks: int
+    instructions_per_block: float
+    """PTX instructions of warps, mean over the grid"""
+    resident: int
+    """blocks that an SM can hold"""
+    load: SMLoad
+
+    def with_blocks(self, blocks: int, instructions_per_block: float) -> "SMPlan":
+        """Return the plan of a grid of so many blocks."""
+        return replace(
+            self,
+            grid_blocks=blocks,
+            instructions_per_block=instructions_per_block,
+            load=_load(blocks, self.gpu.sm_count, self.resident, instructions_per_block),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SMBlocks:
+    """The blocks that one SM is simulated with."""
+
+    plan: SMPlan
+    """of the grid without its idle blocks"""
+    trace: SMTrace
+    work: float
+    """what a block of the grid does, relative to one of these"""
+
+    @property
+    def resident(self) -> int:
+        """Blocks that the SM holds at once; a small grid fills less of it than it can hold."""
+        return min(self.plan.resident, self.plan.load.blocks)
+
+    @property
+    def grid(self) -> GridOnGPU:
+        """The grid that these blocks stand for, on its GPU."""
+        plan = self.plan
+        return GridOnGPU(plan.gpu, plan.geometry, plan.load, self.resident, plan.grid_blocks)
+
+
+def plan_of(profile: KernelProfile, gpu: GPU) -> SMPlan:
+    """Return how many blocks an SM gets of a launch, and how many of them to record."""
+    request = block_request_of(profile)
+    assert request is not None
+    resident = max(1, occupancy(request, gpu.architecture).blocks_per_sm)
+    blocks = math.prod(profile.grid)
+    instructions = profile.mix.warp_instructions.value / blocks if profile.mix else 1.0
+    load = _load(blocks, gpu.sm_count, resident, instructions)
+    geometry = cache_geometry(gpu, resident, request.shared_bytes)
+    return SMPlan(gpu, geometry, blocks, instructions, resident, load)
+
+
+def blocks_to_simulate(plan: SMPlan, execution: Execution, trace: SMTrace) -> SMBlocks:
+    """Return the blocks to simulate of those that were recorded by a plan, and what they stand for.
+
+    Where many blocks of the grid do little, the grid is taken to have so many fewer blocks, and idle ones.
+    Raises BudgetExceededError for blocks that do too much, UnsupportedError for those that leave work to one another.
+    """
+    lengths = np.array(execution.trace.cfg.lengths, np.int64)
+    traced = float(lengths[entered_blocks(trace)].sum()) / len(trace.block_ids)
+    if traced * min(plan.resident, len(trace.block_ids)) > _FAR_TOO_MANY_INSTRUCTIONS:
+        raise BudgetExceededError("one SM has too much to do at once to be simulated")
+    work = plan.instructions_per_block / traced if traced else 1.0
+    if not execution.is_independent and not 1 / _MOST_OTHER_WORK <= work <= _MOST_OTHER_WORK:
+        raise UnsupportedError("blocks share a work queue, so one SM cannot be simulated alone")
+    busy = busy_share(execution)
+    if busy >= _BUSY:
+        return SMBlocks(plan, trace, work)
+    without_idle = plan.with_blocks(max(1, round(plan.grid_blocks * busy)), traced)
+    return SMBlocks(without_idle, trace.head(without_idle.load.simulated), 1.0)
+
+
+def busy_share(execution: Execution) -> float:
+    """Return the part of the blocks that access memory; 1 where none of the sample does."""
+    accessed = busy_blocks(execution)
+    return execution.mean(accessed.astype(np.float64)) if accessed.any() else 1.0
+
+
+def busy_blocks(execution: Execution) -> npt.NDArray[np.bool_]:
+    """Return [n] which blocks of the sample access memory."""
+    counts = execution.trace.counts
+    return np.asarray((counts.lines + counts.shared_requests + counts.local_lines).sum(axis=1) > 0)
+
+
+def _load(blocks: int, sms: int, resident: int, instructions: float) -> SMLoad:
+    """Return the load of the busiest SM; of blocks that do much, fewer waves are simulated."""
+    waves = max(1, min(_WAVES, int(_MOST_INSTRUCTIONS / max(1.0, instructions * resident))))
+    return load_of(blocks, sms, resident, waves)
