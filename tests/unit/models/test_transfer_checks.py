@@ -10,6 +10,7 @@ from kerncast.models.transfer.checks import Check, Roofs, transfer_caveats, tran
 from kerncast.prediction import Timing
 from kerncast.profiles import (
     Balance,
+    Count,
     InstructionMix,
     KernelProfile,
     KindCount,
@@ -17,31 +18,34 @@ from kerncast.profiles import (
     OpcodeCount,
     Origin,
     Sampling,
-    Traffic,
 )
+from tests.helpers.profiles import answered
 from tests.helpers.transfers import NOTHING, exact, profiled, run
 
 #: DRAM needs far longer than arithmetic on both GPUs.
 MEMORY_BOUND = Roofs(1e6, 1e9, (14e12, 35e12), (6e11, 8e11))
 
 
-def traffic(sectors: float, touched: float = 1e9) -> Traffic:
+def traffic(sectors: float) -> dict[str, Count | None]:
     """Return 3000 requests of so many sectors each."""
-    known = (exact(2000), exact(1000), exact(2000 * sectors), exact(1000 * sectors), None, exact(touched))
-    return Traffic(Origin.EXECUTED, *known, exact(2e8), None, None, None)
+    return {
+        "global_load_requests": exact(2000),
+        "global_store_requests": exact(1000),
+        "global_load_sectors": exact(2000 * sectors),
+        "global_store_sectors": exact(1000 * sectors),
+        "global_bytes_touched": exact(1e9),
+    }
 
 
-def complete(**changes: object) -> KernelProfile:
-    """Return an executed profile of which everything is known, and nothing unusual."""
+def complete(counts: dict[str, Count | None] | None = None, **changes: object) -> KernelProfile:
+    """Return an executed profile of which everything is known, and nothing unusual; ``counts`` are others of it."""
     kinds = (KindCount("fma.f32", exact(1e6), exact(32e6)),)
     mix = InstructionMix(Origin.EXECUTED, exact(1e6), exact(32e6), kinds, NOTHING, NOTHING)
-    found = profiled("rtx-3090")
+    found = answered(profiled("rtx-3090"), **(traffic(4) | {"special_ops": NOTHING} | (counts or {})))
     fields: dict[str, object] = {
-        "traffic": traffic(4),
         "mix": mix,
         "sampling": Sampling(10, 10),
         "balance": Balance(1.0, 1.05, 0.02),
-        "work": replace(found.work, special_ops=NOTHING),
         "grid": (82 * 6 * 100, 1, 1),
     }
     return replace(found, **(fields | changes))  # type: ignore[arg-type]
@@ -72,11 +76,11 @@ def test_what_evidence_lacks_is_said_to_be_unchecked() -> None:
 
 def test_a_working_set_between_the_sizes_of_l2() -> None:
     """The RTX 2080 Ti has 5.5 MiB (5.77 MB) of L2, the RTX 3090 has 6 MiB (6.29 MB)."""
-    between = complete(traffic=traffic(4, touched=6e6))
+    between = complete({"global_bytes_touched": exact(6e6)})
     text = said(between, "rtx-2080-ti")
     assert "working set of 6 MB fits L2 of RTX 3090 (6.29 MB) but not that of RTX 2080 Ti (5.77 MB)" in text
-    assert "working set" not in said(complete(traffic=traffic(4, touched=5e6)), "rtx-2080-ti")
-    assert "working set" not in said(complete(traffic=traffic(4, touched=7e6)), "rtx-2080-ti")
+    assert "working set" not in said(complete({"global_bytes_touched": exact(5e6)}), "rtx-2080-ti")
+    assert "working set" not in said(complete({"global_bytes_touched": exact(7e6)}), "rtx-2080-ti")
 
 
 def test_tensor_cores_and_special_functions() -> None:
@@ -84,10 +88,8 @@ def test_tensor_cores_and_special_functions() -> None:
     machine = MachineMix(Origin.DISASSEMBLED, "sm_86", (opcode,), exact(500), exact(16000), exact(16000))
     assert "500 warp instructions use tensor cores" in said(complete(machine=machine))
     # 600e6 operations and 200e6 special functions: a quarter of the arithmetic.
-    some = replace(complete().work, special_ops=exact(2e8))
-    assert "25% of the arithmetic are special functions" in said(complete(work=some))
-    few = replace(complete().work, special_ops=exact(1e6))
-    assert "special functions" not in said(complete(work=few))
+    assert "25% of the arithmetic are special functions" in said(complete({"special_ops": exact(2e8)}))
+    assert "special functions" not in said(complete({"special_ops": exact(1e6)}))
 
 
 def test_a_profile_without_opcodes_tells_no_tensor_cores() -> None:
@@ -98,8 +100,7 @@ def test_a_profile_without_opcodes_tells_no_tensor_cores() -> None:
     listed = replace(bare, opcodes=(add,))
     assert not checks(complete(machine=bare, mix=None))[name].is_checked
     assert checks(complete(machine=listed, mix=None))[name].is_checked
-    unknown = replace(complete().work, special_ops=None)
-    assert not checks(complete(machine=listed, work=unknown))[name].is_checked
+    assert not checks(complete({"special_ops": None}, machine=listed))[name].is_checked
 
 
 def test_a_time_beside_a_profile_tells_nothing_of_coalescing() -> None:
@@ -110,7 +111,7 @@ def test_a_time_beside_a_profile_tells_nothing_of_coalescing() -> None:
 
 def test_other_coalescing() -> None:
     source = complete()
-    target = replace(source, run=None, traffic=traffic(8))
+    target = answered(replace(source, run=None), **traffic(8))
     found = transfer_caveats(Case(target, load_gpu("rtx-a6000"), None, source), MEMORY_BOUND)
     assert found == ("a request to global memory takes 4 sectors on RTX 3090 and 8 on RTX A6000",)
 

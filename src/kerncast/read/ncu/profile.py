@@ -11,17 +11,28 @@ from kerncast.launch import Extent, check_geometry
 from kerncast.prediction import Timing
 from kerncast.profiles import (
     Count,
+    Counts,
     FloatMix,
     KernelProfile,
     MachineMix,
-    MemoryLevels,
     Origin,
     Resources,
     SourceRun,
-    Traffic,
-    Work,
 )
-from kerncast.read.ncu.counts import NcuCounts, atomic_requests, dram_bytes, memory_levels, traffic_of
+from kerncast.profiles.counts import (
+    CONTROL_OPS,
+    DRAM_BYTES,
+    FLOAT_OPERATIONS,
+    FLOPS,
+    INTEGER_OPS,
+    L1_BYTES,
+    L2_BYTES,
+    LOCAL_BYTES_REQUESTED,
+    SHARED_BYTES,
+    SHARED_WAVEFRONTS,
+    float_operation,
+)
+from kerncast.read.ncu.counts import NcuCounts, atomic_requests, dram_bytes, memory_counts
 from kerncast.read.ncu.rows import NcuMetric, NcuRow
 from kerncast.read.selection import Selection
 from kerncast.units import KILO, MEGA, NANOSECOND, PERCENT
@@ -160,22 +171,18 @@ def profiles_of(
 
 def missing_metrics(profile: KernelProfile) -> tuple[str, ...]:
     """Return the ncu metrics that a profile lacks for the models to know all that they can use."""
-    levels = profile.levels or MemoryLevels(None, None, None, None, None)
-    run = profile.run
+    counts, run = profile.counts, profile.run
     known: tuple[tuple[object, tuple[str, ...]], ...] = (
         (run, ("gpu__time_duration.sum",)),
         (run.achieved_occupancy if run else None, ("sm__warps_active.avg.pct_of_peak_sustained_active",)),
         (run.active_threads if run else None, ("smsp__thread_inst_executed_per_inst_executed.ratio",)),
         (profile.resources, ("launch__registers_per_thread",)),
         *(
-            (_mix_of(profile, bits), tuple(_mix_metric(letter, operation) for operation in ("add", "mul", "fma")))
-            for bits, letter in ((32, "f"), (64, "d"))
+            (_mix_of(counts, bits), tuple(float_operation(bits, each) for each in FLOAT_OPERATIONS))
+            for bits in (32, 64)
         ),
-        (levels.l1_bytes, ("l1tex__t_bytes.sum",)),
-        (levels.shared_bytes, ("smsp__sass_data_bytes_mem_shared.sum",)),
-        (levels.shared_wavefronts, ("l1tex__data_pipe_lsu_wavefronts_mem_shared.sum",)),
-        (levels.l2_bytes, ("lts__t_bytes.sum",)),
-        (levels.dram_bytes, ("dram__bytes_read.sum", "dram__bytes_write.sum")),
+        *((counts.get(name), (name,)) for name in (L1_BYTES, SHARED_BYTES, SHARED_WAVEFRONTS, L2_BYTES)),
+        (counts.get(DRAM_BYTES), ("dram__bytes_read.sum", "dram__bytes_write.sum")),
     )
     return tuple(name for value, names in known if value is None for name in names)
 
@@ -193,8 +200,7 @@ def _profile(row: NcuRow, index: int, source_gpu: GPU | None, where: str) -> Ker
     mixes = {bits: counts.float_mix(bits) for bits in _WIDTHS}
     run = _run(counts, gpu)
     dram = dram_bytes(counts, gpu)
-    levels = memory_levels(counts, dram)
-    traffic = traffic_of(counts, dram)
+    memory = memory_counts(counts, dram)
     profile = KernelProfile(
         kernel=_printable(row.kernel),
         index=index,
@@ -202,17 +208,15 @@ def _profile(row: NcuRow, index: int, source_gpu: GPU | None, where: str) -> Ker
         block=block,
         shared_bytes=_bytes(counts, "launch__shared_mem_per_block_dynamic", where) or 0,
         resources=_resources(counts, gpu, where),
-        work=_work(counts, mixes),
-        traffic=traffic,
+        origin=Origin.PROFILED,
+        counts=memory.updated(_operations(counts, mixes)),
         mix=None,
         sampling=None,
         machine=_machine(counts, gpu),
         run=run,
-        levels=levels,
-        float_mixes=_occurring(mixes),
     )
     notes += counts.notes
-    notes += _remarks(counts, mixes, run, traffic)
+    notes += _remarks(counts, mixes, run, memory)
     return replace(profile, caveats=tuple(dict.fromkeys(notes)))
 
 
@@ -299,22 +303,17 @@ def _bytes(counts: NcuCounts, name: str, where: str) -> int | None:
     return max(near, key=lambda size: (size & -size, -abs(size - nearest)))
 
 
-def _work(counts: NcuCounts, mixes: dict[int, FloatMix | None]) -> Work:
-    flops = {bits: mix.flops if mix is not None else counts.flops(bits) for bits, mix in mixes.items()}
+def _operations(counts: NcuCounts, mixes: dict[int, FloatMix | None]) -> Counts:
+    """Return floating-point operations, in all and by kind, and those of integers and control flow."""
+    found = {FLOPS[bits]: counts.flops(bits) if mix is None else mix.flops for bits, mix in mixes.items()}
+    for mix in mixes.values():
+        found |= {} if mix is None else mix.by_name
 
     def threads(kind: str) -> Count | None:
         name = f"sass_thread_inst_executed_op_{kind}_pred_on"
         return counts.first(counts.total(f"smsp__{name}", f"sm__{name}"))
 
-    return Work(
-        origin=Origin.PROFILED,
-        fp32_flops=flops[32],
-        fp64_flops=flops[64],
-        fp16_flops=flops[16],
-        special_ops=None,
-        integer_ops=threads("integer"),
-        control_ops=threads("control"),
-    )
+    return Counts.of(Origin.PROFILED, found | {INTEGER_OPS: threads("integer"), CONTROL_OPS: threads("control")})
 
 
 def _machine(counts: NcuCounts, gpu: GPU) -> MachineMix | None:
@@ -337,27 +336,13 @@ def _machine(counts: NcuCounts, gpu: GPU) -> MachineMix | None:
     )
 
 
-def _occurring(mixes: dict[int, FloatMix | None]) -> tuple[FloatMix, ...] | None:
-    """Return the mixes that occur; None where all that are counted are zero and others are not counted."""
-    found = tuple(mix for mix in mixes.values() if mix is not None and mix.flops.high)
-    is_unknown = any(mixes[bits] is None for bits in (32, 64))
-    return None if not found and is_unknown else found
+def _mix_of(counts: Counts, bits: int) -> Count | None:
+    """Return fused multiply-adds of a precision where they are known apart, or where it has no operations at all."""
+    flops = counts.get(FLOPS[bits])
+    return flops if flops is not None and not flops.high else counts.get(float_operation(bits, "fma"))
 
 
-def _mix_of(profile: KernelProfile, bits: int) -> object | None:
-    """Return whether additions, multiplications and fused multiply-adds of a precision are known apart."""
-    flops = profile.work.fp32_flops if bits == 32 else profile.work.fp64_flops
-    is_split = any(mix.bits == bits for mix in profile.float_mixes or ())
-    return True if is_split or (flops is not None and not flops.high) else None
-
-
-def _mix_metric(letter: str, operation: str) -> str:
-    return f"smsp__sass_thread_inst_executed_op_{letter}{operation}_pred_on.sum"
-
-
-def _remarks(
-    counts: NcuCounts, mixes: dict[int, FloatMix | None], run: SourceRun | None, traffic: Traffic
-) -> list[str]:
+def _remarks(counts: NcuCounts, mixes: dict[int, FloatMix | None], run: SourceRun | None, memory: Counts) -> list[str]:
     """Return what a reader of the profile should know."""
     remarks = []
     if counts.is_from_rates:
@@ -366,7 +351,7 @@ def _remarks(
         remarks.append("the profile holds no time: collect gpu__time_duration.sum")
     else:
         remarks += _clock_remark(run)
-        remarks += _cache_remark(traffic.dram_bytes, run.gpu) if counts.empties_caches else []
+        remarks += _cache_remark(memory.get(DRAM_BYTES), run.gpu) if counts.empties_caches else []
     missing = [f"FP{bits}" for bits in (32, 64) if mixes[bits] is None]
     if missing:
         remarks.append(f"the profile does not count {' and '.join(missing)} additions, multiplications and FMAs apart")
@@ -376,7 +361,7 @@ def _remarks(
     tensor = next((total for stem in _TENSOR if (total := counts.total(stem))), None)
     if tensor or counts.value(_TENSOR_BUSY):
         remarks.append("it uses tensor cores, whose operations are not in the floating-point operations")
-    if traffic.local_bytes is not None and traffic.local_bytes.value:
+    if memory.total((LOCAL_BYTES_REQUESTED,)).value:
         remarks.append("it spills or keeps arrays in local memory: code for another GPU may do so more or less")
     if atomic_requests(counts):
         remarks.append("it has atomics, which the profile counts per warp and not per thread")
