@@ -24,9 +24,9 @@ from kerncast.gpu import GPU, WARP_SIZE, load_gpu
 from kerncast.launch import Launch, load_launches
 from kerncast.models import Case, Question, model_named
 from kerncast.models.transfer.ceilings import kernel_rooflines
-from kerncast.models.transfer.measured_run import memory_levels_of
 from kerncast.prediction import Prediction, Timing
 from kerncast.profiles import KernelRoofline, SourceRun
+from kerncast.profiles.counts import DRAM_CROSSING
 from kerncast.report.forecast.document import Document, Section
 from kerncast.report.forecast.html import render_html, render_markdown
 from kerncast.report.pictures.picture_files import save_picture, svg_text
@@ -147,7 +147,7 @@ def project(launch: Launch, family: Family, number: int) -> list[Projected]:
     found = []
     for gpu in targets:
         after = replace(_case(cases, gpu), source=measured)
-        traffic = [memory_levels_of(case.profile).dram_bytes for case in (before, after)]
+        traffic = [case.profile.counts.first(DRAM_CROSSING) for case in (before, after)]
         found.append(
             Projected(
                 family.name,

@@ -15,8 +15,9 @@ from kerncast.execute.on_gpu import with_caches
 from kerncast.forecast import compiled_launch, filled
 from kerncast.gpu import GPU
 from kerncast.launch import Launch
-from kerncast.models.transfer.measured_run import float_mixes_of, memory_levels_of
+from kerncast.models.transfer.measured_run import float_mixes_of
 from kerncast.profiles import KernelProfile
+from kerncast.profiles.counts import DRAM_CROSSING, L1_BYTES, L2_CROSSING, SHARED_BYTES, SHARED_WAVEFRONTS
 from kerncast.read.ncu.profile import profiles_of
 from kerncast.read.ncu.rows import NcuMetric, NcuRow
 from kerncast.read.nvprof import NvprofLaunch, NvprofMetric, is_nvprof_name, nvprof_profiles
@@ -76,10 +77,11 @@ def _counters(row: Row) -> Iterator[tuple[str, float]]:
 
 def completed(profile: KernelProfile, launch: Launch, budget: Budget) -> KernelProfile:
     """Return a profile with what it lacks as the kernel's equivalent does it on the same GPU."""
-    levels, run = memory_levels_of(profile), profile.run
+    counts, run = profile.counts, profile.run
     assert run is not None
-    known = (levels.l1_bytes, levels.shared_bytes, levels.shared_wavefronts, run.active_threads, profile.resources)
-    caches = (levels.l2_bytes, levels.dram_bytes)
+    levels = [counts.get(name) for name in (L1_BYTES, SHARED_BYTES, SHARED_WAVEFRONTS)]
+    known = (*levels, run.active_threads, profile.resources)
+    caches = (counts.first(L2_CROSSING), counts.first(DRAM_CROSSING))
     if None not in (*known, *caches, float_mixes_of(profile)):
         return profile
     own = _executed(launch, run.gpu.architecture.code_name, budget)

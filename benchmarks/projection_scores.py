@@ -8,8 +8,9 @@ import numpy as np
 
 from kerncast.gpu import GPU
 from kerncast.models import Case
-from kerncast.models.transfer.measured_run import float_mixes_of, memory_levels_of
+from kerncast.models.transfer.measured_run import float_mixes_of
 from kerncast.profiles import Count, KernelProfile
+from kerncast.profiles.counts import DRAM_CROSSING
 
 CONSTANT = "constant (fitted)"
 
@@ -67,7 +68,7 @@ def rules_of_thumb(pair: Pair, case: Case) -> list[Projected]:
 
 def roofline_seconds(profile: KernelProfile, gpu: GPU) -> float:
     """Return the longer of all arithmetic and all DRAM traffic at data-sheet peaks; 0 where neither is known."""
-    dram = _value(memory_levels_of(profile).dram_bytes) / gpu.dram_bytes_per_s
+    dram = _value(profile.counts.first(DRAM_CROSSING)) / gpu.dram_bytes_per_s
     peaks = {16: gpu.peak_fp16_flops_per_s, 32: gpu.peak_fp32_flops_per_s, 64: gpu.peak_fp64_flops_per_s}
     compute = sum(
         mix.flops.value / (peaks[mix.bits] or gpu.peak_fp32_flops_per_s) for mix in float_mixes_of(profile) or ()

@@ -26,6 +26,13 @@ from kerncast.models import model_named
 from kerncast.models.base import Case, Question
 from kerncast.prediction import Prediction, Timing
 from kerncast.profiles import Count, KernelProfile
+from kerncast.profiles.counts import (
+    DRAM_BYTES_ONCE,
+    GLOBAL_LOAD_REQUESTS,
+    GLOBAL_LOAD_SECTORS,
+    GLOBAL_WRITE_REQUESTS,
+    GLOBAL_WRITE_SECTORS,
+)
 from kerncast.report.caveat_words import describe_caveats
 from kerncast.units import MEGA, PERCENT, format_seconds
 
@@ -68,27 +75,27 @@ COUNTS: dict[str, tuple[Callable[[KernelProfile], float | None], tuple[str, ...]
     "FP32 multiplications": (_of_kinds("mul.f32"), ("smsp__sass_thread_inst_executed_op_fmul_pred_on.sum",)),
     "FP64 fused multiply-adds": (_of_kinds("fma.f64"), ("smsp__sass_thread_inst_executed_op_dfma_pred_on.sum",)),
     "global load requests": (
-        lambda p: _value(p.traffic.global_load_requests), ("l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum",),
+        lambda p: _value(p.counts.get(GLOBAL_LOAD_REQUESTS)), ("l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum",),
     ),
     "global load sectors": (
-        lambda p: _value(p.traffic.global_load_sectors), ("l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",),
+        lambda p: _value(p.counts.get(GLOBAL_LOAD_SECTORS)), ("l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",),
     ),
     "global store requests, atomics too": (
-        lambda p: _value(p.traffic.global_store_requests),
+        lambda p: _value(p.counts.get(GLOBAL_WRITE_REQUESTS)),
         (
             "l1tex__t_requests_pipe_lsu_mem_global_op_st.sum", "l1tex__t_requests_pipe_lsu_mem_global_op_atom.sum",
             "l1tex__t_requests_pipe_lsu_mem_global_op_red.sum",
         ),
     ),
     "global store sectors, atomics too": (
-        lambda p: _value(p.traffic.global_store_sectors),
+        lambda p: _value(p.counts.get(GLOBAL_WRITE_SECTORS)),
         (
             "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum", "l1tex__t_sectors_pipe_lsu_mem_global_op_atom.sum",
             "l1tex__t_sectors_pipe_lsu_mem_global_op_red.sum",
         ),
     ),
     "DRAM bytes (each sector once)": (
-        lambda p: _value(p.traffic.dram_bytes), ("dram__bytes_read.sum", "dram__bytes_write.sum"),
+        lambda p: _value(p.counts.get(DRAM_BYTES_ONCE)), ("dram__bytes_read.sum", "dram__bytes_write.sum"),
     ),
 }  # fmt: skip
 

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import kerncast
+from kerncast.profiles.counts import DRAM_BYTES_ONCE, FP32_FLOPS, GLOBAL_BYTES_REQUESTED, SPECIAL_OPS
 
 LAUNCH = Path(__file__).parent / "kernels" / "gpusd.toml"
 
@@ -14,16 +15,15 @@ BYTES_BY_HAND = 25 * (100 * 8 + 12 + 8)
 def main() -> None:
     """Print both counts and the differences."""
     profile = kerncast.profile(kerncast.load_launches(LAUNCH)[0], gpu="TITAN V")
-    work, traffic = profile.work, profile.traffic
-    assert work.fp32_flops and work.special_ops and traffic.global_bytes_requested and traffic.dram_bytes
+    counts = profile.counts
     blocks = profile.grid[0] * profile.grid[1]
     print("gpuSD, per launch                     by hand   executed")
-    print(f"floating-point operations           {FLOPS_BY_HAND:9d}  {work.fp32_flops.value:9.0f}")
-    print(f"special functions and divisions             –  {work.special_ops.value:9.0f}")
-    print(f"bytes that threads ask for          {BYTES_BY_HAND:9d}  {traffic.global_bytes_requested.value:9.0f}")
-    print(f"bytes to and from DRAM, each once           –  {traffic.dram_bytes.value:9.0f}")
+    print(f"floating-point operations           {FLOPS_BY_HAND:9d}  {counts[FP32_FLOPS].value:9.0f}")
+    print(f"special functions and divisions             –  {counts[SPECIAL_OPS].value:9.0f}")
+    print(f"bytes that threads ask for          {BYTES_BY_HAND:9d}  {counts[GLOBAL_BYTES_REQUESTED].value:9.0f}")
+    print(f"bytes to and from DRAM, each once           –  {counts[DRAM_BYTES_ONCE].value:9.0f}")
     print()
-    executed = work.fp32_flops.value / blocks
+    executed = counts[FP32_FLOPS].value / blocks
     print(
         f"FLOP: per block {FLOPS_BY_HAND // blocks} by hand, {executed:.0f} executed. The report counts 8 per element:"
     )

@@ -1,112 +1,104 @@
-"""Frozen dataclasses to JSON and back, by their annotations: what is read back is checked, never executed."""
+"""Frozen dataclasses as JSON, and back by their annotations: what is read is checked, and nothing of it is executed."""
 
-import types
+import base64
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from enum import Enum
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
+from types import UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
-
-import numpy as np
 
 T = TypeVar("T")
 
 
-def to_json(value: object) -> Any:
-    """Return a value as JSON has it: a dataclass as its name and the list of its fields' values.
+def to_json(value: Any) -> Any:
+    """Return a value as JSON holds it: dataclasses as objects, tuples as lists, bytes in base64, paths as texts.
 
     Raises TypeError for what has no form here.
     """
     if is_dataclass(value):
-        return {type(value).__name__: [to_json(getattr(value, field.name)) for field in fields(value)]}
+        return {field.name: to_json(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, Mapping):
         return [[to_json(key), to_json(each)] for key, each in value.items()]
-    if isinstance(value, tuple | frozenset):
+    if isinstance(value, tuple | list | frozenset):
         return [to_json(each) for each in (sorted(value) if isinstance(value, frozenset) else value)]
     return _plain(value)
 
 
-def _plain(value: object) -> Any:
+def _plain(value: Any) -> Any:
     """Return a value without parts."""
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, Path | bytes):
-        return value.hex() if isinstance(value, bytes) else str(value)
+        return base64.b64encode(value).decode() if isinstance(value, bytes) else str(value)
     if value is None or isinstance(value, bool | int | float | str):
         return value
-    if isinstance(value, np.generic):
+    if hasattr(value, "item"):  # a scalar of NumPy
         return value.item()
-    raise TypeError(f"{type(value).__name__} has no form in JSON")
+    raise TypeError(f"a {type(value).__name__} has no form in JSON")
 
 
-def from_json(kind: type[T], data: object) -> T:
-    """Return the value of a kind that JSON data stands for; raises ValueError or TypeError for any other data."""
+def from_json(kind: type[T], data: Any) -> T:
+    r"""Return the value of this type that ``to_json`` has made the data of; raises ValueError for any other data.
+
+    >>> from_json(tuple[int | None, ...], [1, None]), from_json(bytes, "AQI=")
+    ((1, None), b'\x01\x02')
+    """
     found: T = _read(kind, data)
     return found
 
 
 def _read(kind: Any, data: Any) -> Any:
     origin = get_origin(kind)
-    if origin in {Union, types.UnionType}:
+    if origin in {Union, UnionType}:
         return _read_one_of(get_args(kind), data)
     if origin is not None:
         return _read_several(origin, get_args(kind), data)
     if is_dataclass(kind):
-        return _read_dataclass(kind, data)
-    if kind in _READERS:
-        return _READERS[kind](data)
-    if issubclass(kind, Enum):
+        return _read_fields(kind, data)
+    if kind in _FROM_TEXT and isinstance(data, str):
+        return _FROM_TEXT[kind](data)
+    if isinstance(kind, type) and issubclass(kind, Enum):
         return kind(data)
-    return _checked(data, type(data) is kind, kind)
+    # True is no number here. A whole number may stand for a real one, and stays one, so that it is shown as it was.
+    if type(data) is not kind and not (kind is float and type(data) is int):
+        raise ValueError(f"a {type(data).__name__} stands where {kind} should")
+    return data
 
 
-_READERS: dict[Any, Callable[[Any], Any]] = {
-    type(None): lambda data: _checked(data, data is None, type(None)),
-    Path: lambda data: Path(_checked(data, isinstance(data, str), Path)),
-    bytes: lambda data: bytes.fromhex(_checked(data, isinstance(data, str), bytes)),
-    # A whole number stays one, so that a report shows it as it did.
-    float: lambda data: _checked(data, isinstance(data, int | float) and not isinstance(data, bool), float),
-}
+_FROM_TEXT: dict[Any, Callable[[str], Any]] = {bytes: partial(base64.b64decode, validate=True), Path: Path}
 
 
 def _read_one_of(kinds: tuple[Any, ...], data: Any) -> Any:
-    """Return what the first kind makes of the data; a dataclass is known by its name."""
+    if data is None and type(None) in kinds:
+        return None
     for kind in kinds:
-        try:
+        with suppress(ValueError):
             return _read(kind, data)
-        except (TypeError, ValueError):
-            continue
-    raise ValueError(f"none of {kinds} fits {str(data)[:60]!r}")
+    raise ValueError(f"a {type(data).__name__} is none of {kinds}")
 
 
 def _read_several(origin: Any, kinds: tuple[Any, ...], data: Any) -> Any:
-    _checked(data, isinstance(data, list), origin)
-    if origin is tuple and not (len(kinds) == 2 and kinds[1] is ...):
-        _checked(data, len(data) == len(kinds), origin)
-        return tuple(_read(kind, each) for kind, each in zip(kinds, data, strict=True))
-    if origin in {tuple, frozenset}:
-        return origin(_read(kinds[0], each) for each in data)
-    if issubclass(origin, Mapping):
-        return {_read(kinds[0], key): _read(kinds[1], each) for key, each in data}
-    raise TypeError(f"{origin} has no form in JSON")
+    if not isinstance(data, list):
+        raise ValueError(f"a {type(data).__name__} stands where a list should")  # noqa: TRY004  as the others
+    if origin is tuple:
+        each_kind = kinds[:1] * len(data) if kinds[-1] is Ellipsis else kinds
+        return tuple(_read(kind, each) for kind, each in zip(each_kind, data, strict=True))
+    if origin is frozenset:
+        return frozenset(_read(kinds[0], each) for each in data)
+    return {_read(kinds[0], key): _read(kinds[1], each) for key, each in data}
 
 
-def _read_dataclass(kind: Any, data: Any) -> Any:
-    _checked(data, isinstance(data, dict) and list(data) == [kind.__name__], kind)
-    values = data[kind.__name__]
-    hints = _hints(kind)
-    _checked(values, isinstance(values, list) and len(values) == len(hints), kind)
-    return kind(**{name: _read(hint, each) for (name, hint), each in zip(hints.items(), values, strict=True)})
+def _read_fields(kind: Any, data: Any) -> Any:
+    types = _types_of(kind)
+    if not isinstance(data, dict) or data.keys() != types.keys():
+        raise ValueError(f"an object with {', '.join(types)} should stand here")
+    return kind(**{name: _read(types[name], each) for name, each in data.items()})
 
 
 @cache
-def _hints(kind: Any) -> dict[str, Any]:
-    known = get_type_hints(kind)
-    return {field.name: known[field.name] for field in fields(kind)}
-
-
-def _checked(data: Any, is_fitting: bool, kind: Any) -> Any:
-    if not is_fitting:
-        raise ValueError(f"{str(data)[:60]!r} is no {getattr(kind, '__name__', kind)}")
-    return data
+def _types_of(kind: type) -> dict[str, Any]:
+    hints = get_type_hints(kind)
+    return {field.name: hints[field.name] for field in fields(kind)}

@@ -34,6 +34,7 @@ from kerncast.measurements import (
     Trial,
 )
 from kerncast.profiles import Count
+from kerncast.profiles.counts import DRAM_BYTES_ONCE, GLOBAL_LOAD_REQUESTS
 from tests.helpers.executor_device import MACHINE, ExecutorDevice
 from tests.helpers.places import ROOT
 
@@ -122,7 +123,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> str:
         harness.measure(partition_subjects((2, 8), [BANKS], partition))
         # A GPU that executes the same requests, and twice as many instructions.
         assert counts.mix
-        loads, instructions = of(counts.traffic.global_load_requests), of(counts.mix.warp_instructions)
+        loads, instructions = of(counts.counts.get(GLOBAL_LOAD_REQUESTS)), of(counts.mix.warp_instructions)
         name = "l1tex__t_requests_pipe_lsu_mem_global_op_ld"
         recorder.add(counted(ADD, **{name: loads, "smsp__inst_executed": 2 * instructions}))
     done = run(folder)
@@ -192,7 +193,7 @@ def test_wrong_results_on_one_part_of_the_gpu_leave_out_all_parts(tmp_path: Path
 
 
 def test_a_row_of_counters_needs_all_its_metrics(tmp_path: Path) -> None:
-    once = of(kerncast.profile(ADD.launch, gpu="titan-v").traffic.dram_bytes)
+    once = of(kerncast.profile(ADD.launch, gpu="titan-v").counts.get(DRAM_BYTES_ONCE))
     write(tmp_path / "m.jsonl", [configuration(ADD), counted(ADD, dram__bytes_read=once / 2)])
     assert "DRAM bytes" not in run(tmp_path).stdout
     write(tmp_path / "m.jsonl", [counted(ADD, dram__bytes_write=once / 2)])
@@ -200,7 +201,7 @@ def test_a_row_of_counters_needs_all_its_metrics(tmp_path: Path) -> None:
 
 
 def test_counters_are_known_by_their_newer_names(tmp_path: Path) -> None:
-    once = of(kerncast.profile(ADD.launch, gpu="titan-v").traffic.dram_bytes)
+    once = of(kerncast.profile(ADD.launch, gpu="titan-v").counts.get(DRAM_BYTES_ONCE))
     newer = counted(ADD, dram__bytes_op_read=once, dram__bytes_op_write=once)
     write(tmp_path / "m.jsonl", [configuration(ADD), newer])
     assert rows(run(tmp_path).stdout, "DRAM bytes")[0][1:] == ["1", "0", "0.500", "0%", "vector_add#0 0.50"]

@@ -1,14 +1,16 @@
 """Profiles as the executor, the disassembler and the caches would make them, with numbers worked out by hand."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from kerncast.caveats import Caveat, CaveatKind
 from kerncast.profiles import (
-    AccessCount,
+    QUESTIONS,
     Balance,
     BasicBlockCount,
-    CacheTraffic,
+    CacheSimulation,
     Count,
+    Counts,
     InstructionMix,
     KernelProfile,
     KindCount,
@@ -21,9 +23,41 @@ from kerncast.profiles import (
     ResourceTime,
     Sampling,
     StateCycles,
-    Traffic,
     WarpStates,
-    Work,
+)
+from kerncast.profiles.counts import (
+    ATOMIC_THREADS,
+    CONTROL_OPS,
+    DRAM_BYTES_ONCE,
+    DRAM_READ_SECTORS,
+    DRAM_WRITE_SECTORS,
+    FP16_FLOPS,
+    FP32_FLOPS,
+    FP64_FLOPS,
+    GLOBAL_BYTES_REQUESTED,
+    GLOBAL_BYTES_TOUCHED,
+    GLOBAL_WRITE_REQUESTS,
+    GLOBAL_WRITE_SECTORS,
+    INTEGER_OPS,
+    L1_LOAD_HITS,
+    L1_LOAD_SECTORS,
+    L1_LOCAL_HITS,
+    L2_ATOMIC_HITS,
+    L2_ATOMIC_SECTORS,
+    L2_DIRTY_BYTES,
+    L2_INSTRUCTION_SECTORS,
+    L2_LOAD_HITS,
+    L2_LOAD_SECTORS,
+    L2_WRITE_HITS,
+    L2_WRITE_SECTORS,
+    LOCAL_BYTES_REQUESTED,
+    OPERATIONS,
+    QUANTITIES,
+    SHARED_REQUESTS,
+    SPACES,
+    SPECIAL_OPS,
+    access_name,
+    with_totals,
 )
 
 exact = Count.exact
@@ -40,10 +74,36 @@ def scaled(count: Count, share: float = 0.05) -> Count:
     return Count(count.value, count.value * (1 - share), count.value * (1 + share))
 
 
-def access(space: str, operation: str, spread: float = 0.0, **counts: float) -> AccessCount:
-    """Return accesses whose intervals reach this share each way; counts not named are zero."""
-    names = ("requests", "threads", "nbytes", "sectors", "lines", "wavefronts", "conflicts", "contention")
-    return AccessCount(space, operation, **{name: scaled(exact(counts.get(name, 0)), spread) for name in names})
+def access(space: str, operation: str, spread: float = 0.0, **counts: float) -> dict[str, Count]:
+    """Return accesses whose intervals reach this share each way; what is not named is zero."""
+    return {
+        access_name(space, operation, quantity): scaled(
+            exact(counts.get(quantity.replace("bytes", "nbytes"), 0)), spread
+        )
+        for quantity in QUANTITIES
+    }
+
+
+def accessed(*rows: dict[str, Count]) -> Counts:
+    """Return what an executed profile counts of these accesses, all others zero, and the bytes of each level."""
+    found = {name: count for space in SPACES for each in OPERATIONS for name, count in access(space, each).items()}
+    for row in rows:
+        found |= row
+    return with_totals(Counts.of(Origin.EXECUTED, found))
+
+
+def with_counts(profile: KernelProfile, counts: Mapping[str, Count | None]) -> KernelProfile:
+    """Return a profile with other counts of its origin; None takes one away."""
+    kept = profile.counts.only(name for name in profile.counts if name not in counts)
+    return replace(profile, counts=kept.updated(Counts.of(profile.origin, counts)))
+
+
+def answered(profile: KernelProfile, **answers: Count | None) -> KernelProfile:
+    """Return a profile that answers some questions of a forecast otherwise; None where it does not know."""
+    changes: dict[str, Count | None] = {}
+    for key, count in answers.items():
+        changes |= dict.fromkeys(QUESTIONS[key]) | {QUESTIONS[key][0]: count}
+    return with_counts(profile, changes)
 
 
 def opcode(name: str, work: str, pipe: str, warps: float) -> OpcodeCount:
@@ -108,6 +168,45 @@ WARP_STATES = WarpStates(
     ),
 )  # fmt: skip
 
+#: No GPU changes these.
+EXECUTED = accessed(
+    access("global", "ld", requests=2 * WARPS, threads=2 * THREADS, nbytes=8 * THREADS, sectors=2 * SECTORS,
+           lines=2 * WARPS),
+    access("global", "st", requests=WARPS, threads=THREADS, nbytes=4 * THREADS, sectors=SECTORS, lines=WARPS),
+).updated(Counts.of(Origin.EXECUTED, {
+    FP32_FLOPS: exact(2 * THREADS),
+    FP64_FLOPS: ZERO,
+    FP16_FLOPS: ZERO,
+    SPECIAL_OPS: ZERO,
+    INTEGER_OPS: exact(4 * THREADS),
+    CONTROL_OPS: exact(2 * THREADS),
+    GLOBAL_WRITE_REQUESTS: exact(WARPS),
+    GLOBAL_WRITE_SECTORS: exact(SECTORS),
+    GLOBAL_BYTES_REQUESTED: exact(12 * THREADS),
+    GLOBAL_BYTES_TOUCHED: exact(8 * THREADS),
+    DRAM_BYTES_ONCE: exact(12.0 * THREADS),
+    SHARED_REQUESTS: ZERO,
+    ATOMIC_THREADS: ZERO,
+    LOCAL_BYTES_REQUESTED: ZERO,
+}))  # fmt: skip
+
+#: Of the TITAN V.
+SIMULATED = with_totals(Counts.of(Origin.SIMULATED, {
+    L1_LOAD_SECTORS: exact(2 * SECTORS),
+    L1_LOAD_HITS: ZERO,
+    L1_LOCAL_HITS: ZERO,
+    L2_LOAD_SECTORS: exact(2 * SECTORS),
+    L2_LOAD_HITS: ZERO,
+    L2_WRITE_SECTORS: exact(SECTORS),
+    L2_WRITE_HITS: exact(SECTORS),
+    L2_ATOMIC_SECTORS: ZERO,
+    L2_ATOMIC_HITS: ZERO,
+    L2_INSTRUCTION_SECTORS: ZERO,
+    DRAM_READ_SECTORS: exact(2 * SECTORS),
+    DRAM_WRITE_SECTORS: exact(SECTORS / 4),
+    L2_DIRTY_BYTES: exact(32 * SECTORS * 3 / 4),
+}))  # fmt: skip
+
 SAXPY = KernelProfile(
     kernel="saxpy",
     index=0,
@@ -115,43 +214,12 @@ SAXPY = KernelProfile(
     block=(256, 1, 1),
     shared_bytes=0,
     resources=RESOURCES,
-    work=Work(Origin.EXECUTED, exact(2 * THREADS), ZERO, ZERO, ZERO, exact(4 * THREADS), exact(2 * THREADS)),
-    traffic=Traffic(
-        origin=Origin.EXECUTED,
-        global_load_requests=exact(2 * WARPS),
-        global_store_requests=exact(WARPS),
-        global_load_sectors=exact(2 * SECTORS),
-        global_store_sectors=exact(SECTORS),
-        global_bytes_requested=exact(12 * THREADS),
-        global_bytes_touched=exact(8 * THREADS),
-        dram_bytes=Count(12.0 * THREADS, 12.0 * THREADS, 12.0 * THREADS),
-        shared_requests=ZERO,
-        atomic_operations=ZERO,
-        local_bytes=ZERO,
-    ),
+    origin=Origin.EXECUTED,
+    counts=EXECUTED.updated(SIMULATED),
     mix=MIX,
     sampling=Sampling(4096, 4096),
-    accesses=(
-        access("global", "ld", requests=2 * WARPS, threads=2 * THREADS, nbytes=8 * THREADS, sectors=2 * SECTORS,
-               lines=2 * WARPS),
-        access("global", "st", requests=WARPS, threads=THREADS, nbytes=4 * THREADS, sectors=SECTORS, lines=WARPS),
-    ),
-    caches=CacheTraffic(
-        origin=Origin.SIMULATED,
+    caches=CacheSimulation(
         gpu="titan-v",
-        l1_load_sectors=exact(2 * SECTORS),
-        l1_load_hits=ZERO,
-        l1_local_hits=ZERO,
-        l2_read_sectors=exact(2 * SECTORS),
-        l2_read_hits=ZERO,
-        l2_write_sectors=exact(SECTORS),
-        l2_write_hits=exact(SECTORS),
-        l2_atomic_sectors=ZERO,
-        l2_atomic_hits=ZERO,
-        l2_instruction_sectors=ZERO,
-        dram_read_sectors=exact(2 * SECTORS),
-        dram_write_sectors=exact(SECTORS / 4),
-        left_dirty_sectors=exact(SECTORS * 3 / 4),
         resident_blocks_per_sm=8,
         l1_bytes=131_072,
         l2_bytes=4_718_592,
@@ -200,7 +268,6 @@ TILED = replace(
     resources=replace(RESOURCES, static_shared_bytes=2048, registers_per_thread=40),
     sampling=Sampling(240, 4096),
     caveats=(Caveat.of(CaveatKind.SCALED_FROM_SAMPLE, executed=240, blocks=4096),),
-    traffic=replace(SAXPY.traffic, atomic_operations=exact(64 * WARPS)),
     mix=replace(
         MIX,
         warp_instructions=scaled(exact(20 * WARPS)),
@@ -208,7 +275,7 @@ TILED = replace(
         barriers=exact(128 * WARPS),
         divergent_branches=scaled(exact(3 * WARPS)),
     ),
-    accesses=(
+    counts=EXECUTED.updated(SIMULATED).updated(accessed(
         access("global", "ld", spread=0.05, requests=2 * WARPS, threads=2 * THREADS, nbytes=8 * THREADS,
                sectors=8 * SECTORS, lines=8 * WARPS),
         access("global", "red", requests=WARPS, threads=THREADS, nbytes=4 * THREADS, sectors=WARPS, lines=WARPS,
@@ -220,6 +287,6 @@ TILED = replace(
         access("shared", "st", requests=2 * WARPS, threads=2 * THREADS, nbytes=8 * THREADS, wavefronts=2 * WARPS),
         access("shared", "atom", requests=WARPS, threads=THREADS, nbytes=4 * THREADS, wavefronts=4 * WARPS,
                conflicts=3 * WARPS, contention=4 * WARPS),
-    ),
+    )).updated(Counts.of(Origin.EXECUTED, {ATOMIC_THREADS: exact(64 * WARPS)})),
     balance=Balance(1.4, 2.0, 0.3),
 )  # fmt: skip

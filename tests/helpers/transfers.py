@@ -1,11 +1,10 @@
 """Profiles of made-up kernels with a measured run, for the models that carry a time over to another GPU."""
 
-from dataclasses import replace
-
 from kerncast.gpu import GPU, load_gpu
 from kerncast.models import Case
 from kerncast.prediction import Timing
-from kerncast.profiles import Count, FloatMix, KernelProfile, MemoryLevels, Origin, Resources, SourceRun, Traffic, Work
+from kerncast.profiles import Count, Counts, FloatMix, KernelProfile, Origin, Resources, SourceRun
+from kerncast.profiles.counts import DRAM_BYTES, FLOPS, L1_BYTES, L2_BYTES, SHARED_BYTES, SHARED_WAVEFRONTS
 
 exact = Count.exact
 NOTHING = exact(0.0)
@@ -29,15 +28,16 @@ def profiled(
 
     L2 is asked for twice the bytes of DRAM and L1 for three times, shared memory for half without conflicts.
     """
-    level = MemoryLevels(
-        l1_bytes=exact(3 * dram_bytes),
-        shared_bytes=exact(dram_bytes / 2),
-        shared_wavefronts=exact(dram_bytes / 2 / 128),
-        l2_bytes=exact(2 * dram_bytes),
-        dram_bytes=exact(dram_bytes),
-    )
-    work = {16: NOTHING, 32: NOTHING, 64: NOTHING} | {bits: exact(flops)}
-    mix = FloatMix(bits, exact(flops / 4), exact(flops / 4), exact(flops / 4))
+    counts = {
+        L1_BYTES: exact(3 * dram_bytes),
+        SHARED_BYTES: exact(dram_bytes / 2),
+        SHARED_WAVEFRONTS: exact(dram_bytes / 2 / 128),
+        L2_BYTES: exact(2 * dram_bytes),
+        DRAM_BYTES: exact(dram_bytes),
+        **dict.fromkeys(FLOPS.values(), NOTHING),
+        FLOPS[bits]: exact(flops),
+        **float_mixes(FloatMix(bits, exact(flops / 4), exact(flops / 4), exact(flops / 4))),
+    }
     return KernelProfile(
         kernel="made_up",
         index=0,
@@ -45,13 +45,11 @@ def profiled(
         block=(256, 1, 1),
         shared_bytes=0,
         resources=Resources("sm_70", 32, 0, 0, 0, 0, 0, 0, None),
-        work=Work(Origin.PROFILED, work[32], work[64], work[16], None, None, None),
-        traffic=Traffic(Origin.PROFILED, None, None, None, None, None, None, exact(dram_bytes), None, None, None),
+        origin=Origin.PROFILED,
+        counts=Counts.of(Origin.PROFILED, counts),
         mix=None,
         sampling=None,
         run=run(source, seconds),
-        levels=level,
-        float_mixes=(mix,),
     )
 
 
@@ -60,7 +58,12 @@ def case(profile: KernelProfile, target: str | GPU) -> Case:
     return Case(profile, load_gpu(target) if isinstance(target, str) else target, None, profile)
 
 
-def with_levels(profile: KernelProfile, **levels: Count | None) -> KernelProfile:
-    """Return a profile with other bytes at some levels."""
-    assert profile.levels is not None
-    return replace(profile, levels=replace(profile.levels, **levels))
+def float_mixes(*mixes: FloatMix) -> dict[str, Count | None]:
+    """Return floating-point instructions of these precisions by name, of all others none."""
+    found = {bits: FloatMix(bits, NOTHING, NOTHING, NOTHING) for bits in FLOPS} | {mix.bits: mix for mix in mixes}
+    return {name: count for mix in found.values() for name, count in mix.by_name.items()}
+
+
+def no_float_mixes() -> dict[str, Count | None]:
+    """Return the names of floating-point instructions, all unknown."""
+    return dict.fromkeys(float_mixes())

@@ -9,7 +9,9 @@ from kerncast.gpu import GPU, list_gpus
 from kerncast.models import Case, Model, Question, model_named
 from kerncast.prediction import Timing
 from kerncast.profiles import KernelProfile
+from kerncast.profiles.counts import DRAM_BYTES, FP32_FLOPS
 from kerncast.read import declared_profile
+from tests.helpers.profiles import answered
 
 counts = st.floats(0, 1e15)
 gpus = st.sampled_from(list_gpus())
@@ -81,9 +83,6 @@ def test_more_sms_are_never_slower(profile: KernelProfile, gpu: GPU, model: Mode
 def test_more_work_is_never_faster(
     profile: KernelProfile, gpu: GPU, model: Model, timing: Timing, factor: float
 ) -> None:
-    assert profile.work.fp32_flops
-    assert profile.traffic.dram_bytes
-    work = replace(profile.work, fp32_flops=profile.work.fp32_flops.times(factor))
-    traffic = replace(profile.traffic, dram_bytes=profile.traffic.dram_bytes.times(factor))
-    more = replace(profile, work=work, traffic=traffic)
+    work, traffic = (profile.counts[name].times(factor) for name in (FP32_FLOPS, DRAM_BYTES))
+    more = answered(profile, fp32_flops=work, dram_bytes=traffic)
     assert seconds(model, more, gpu, timing) >= seconds(model, profile, gpu, timing) * (1 - 1e-12)

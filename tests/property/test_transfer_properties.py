@@ -12,8 +12,9 @@ from kerncast.gpu import GPU, list_gpus
 from kerncast.models import Model, Question, model_named
 from kerncast.models.transfer import Demand, MachineMaxima, Maximum, kernel_ceilings, project
 from kerncast.prediction import Prediction, Timing
-from kerncast.profiles import FloatMix, KernelProfile, MemoryLevels, SourceRun
-from tests.helpers.transfers import case, exact, profiled
+from kerncast.profiles import FloatMix, KernelProfile, SourceRun
+from tests.helpers.profiles import answered, with_counts
+from tests.helpers.transfers import case, exact, float_mixes, no_float_mixes, profiled
 
 #: 24 KiB of shared memory and 256 threads fit every GPU. Of chips that share the CPU's memory, L2 is unknown.
 gpus = st.sampled_from([gpu for gpu in list_gpus() if gpu.l2_rate is not None])
@@ -21,6 +22,7 @@ models = st.sampled_from([model_named("algorithm1"), model_named("ceilings")])
 amounts = st.floats(1.0, 1e15)
 rates = st.floats(1e9, 1e14)
 seconds = st.floats(1e-6, 10)
+LEVELS = ("l1_bytes", "shared_bytes", "shared_wavefronts", "l2_bytes", "dram_bytes")
 factors = st.floats(1, 100)
 
 
@@ -29,10 +31,10 @@ def profiles(draw: st.DrawFn) -> KernelProfile:
     """Draw a profile with a run, with or without floating-point operations."""
     flops = draw(st.one_of(st.just(0.0), amounts))
     found = profiled(draw(gpus), draw(seconds), flops, draw(amounts), draw(st.sampled_from([16, 32, 64])))
-    levels = MemoryLevels(*(exact(draw(amounts)) for _ in range(5)))
+    levels = {level: exact(draw(amounts)) for level in LEVELS}
     assert found.run is not None
     run = replace(found.run, active_threads=draw(st.floats(1, 32)))
-    return replace(found, levels=levels, run=run, shared_bytes=draw(st.sampled_from([0, 24 * 1024])))
+    return replace(answered(found, **levels), run=run, shared_bytes=draw(st.sampled_from([0, 24 * 1024])))
 
 
 @st.composite
@@ -41,11 +43,10 @@ def hostile_profiles(draw: st.DrawFn) -> KernelProfile:
     counts = st.one_of(st.sampled_from([0.0, 5e-324, 1e-300, 1e-40]), st.floats(0, 1e30)).map(exact)
     found = draw(profiles())
     assert found.run is not None
+    mix = FloatMix(draw(st.sampled_from([16, 32, 64])), *(draw(counts) for _ in range(3)))
+    answers = {each: draw(counts) for each in (*LEVELS, "fp32_flops", "fp64_flops")}
     return replace(
-        found,
-        levels=MemoryLevels(*(draw(counts) for _ in range(5))),
-        float_mixes=(FloatMix(draw(st.sampled_from([16, 32, 64])), *(draw(counts) for _ in range(3))),),
-        work=replace(found.work, fp32_flops=draw(counts), fp64_flops=draw(counts)),
+        answered(with_counts(found, float_mixes(mix)), **answers),
         grid=(draw(st.sampled_from([1, 2**31 - 1])), 1, 1),
         resources=draw(st.sampled_from([None, found.resources])),
         run=replace(
@@ -145,22 +146,7 @@ def test_a_kernel_that_does_all_so_many_times_takes_the_same_share(
     profile: KernelProfile, gpu: GPU, model: Model, factor: float
 ) -> None:
     """Only ratios of counts matter: all counts times a factor, in the same time, give the same forecast."""
-    assert profile.levels is not None
-    assert profile.float_mixes is not None
-    levels = (getattr(profile.levels, name).times(factor) for name in MemoryLevels.__slots__)
-    work = profile.work
-    more = replace(
-        profile,
-        levels=MemoryLevels(*levels),
-        float_mixes=tuple(
-            FloatMix(m.bits, m.additions.times(factor), m.multiplications.times(factor), m.fused.times(factor))
-            for m in profile.float_mixes
-        ),
-        work=replace(
-            work,
-            **{name: getattr(work, name).times(factor) for name in ("fp16_flops", "fp32_flops", "fp64_flops")},
-        ),
-    )
+    more = with_counts(profile, {name: count.times(factor) for name, count in profile.counts.items()})
     assert predict(model, more, gpu).seconds == pytest.approx(predict(model, profile, gpu).seconds, rel=1e-9)
 
 
@@ -208,15 +194,18 @@ def test_a_second_implementation_agrees(demand: Demand, one: MachineMaxima, othe
         assert found.seconds == pytest.approx(expected, rel=1e-9)
 
 
-@given(profiles(), gpus, models, st.sampled_from(["levels", "float_mixes", "run", "resources", "work", "traffic"]))
+@given(profiles(), gpus, models, st.sampled_from(["run", "resources", "float mixes", "all but DRAM", *LEVELS]))
 def test_unknown_values_are_refused_and_nothing_else_happens(
     profile: KernelProfile, gpu: GPU, model: Model, unknown: str
 ) -> None:
-    empty = {
-        "work": replace(profile.work, fp16_flops=None, fp32_flops=None, fp64_flops=None),
-        "traffic": replace(profile.traffic, dram_bytes=None),
-    }
-    broken = replace(profile, **{unknown: empty.get(unknown)})  # type: ignore[arg-type]
+    if unknown in LEVELS:
+        broken = answered(profile, **{unknown: None})
+    elif unknown == "float mixes":
+        broken = with_counts(profile, no_float_mixes())
+    elif unknown == "all but DRAM":
+        broken = replace(profile, counts=profile.counts.only(["dram__bytes.sum"]))
+    else:
+        broken = replace(profile, **{unknown: None})  # type: ignore[arg-type]
     try:
         found = predict(model, broken, gpu)
     except KerncastError as error:

@@ -35,7 +35,7 @@ def with_caches(
     resident = occupancy(request, gpu.architecture).blocks_per_sm
     try:
         geometry = cache_geometry(gpu, resident, request.shared_bytes)
-        found = cache_traffic(profile, executed, geometry, gpu.id, progress)
+        caches, counts = cache_traffic(profile, executed, geometry, gpu.id, progress)
     except MemoryError:
         return _without(profile, "more memory is needed than is free")
     except TooLargeError:
@@ -44,7 +44,7 @@ def with_caches(
         raise  # the sample of blocks missed it: the kernel is at fault, not its caches
     except Refusal as refusal:
         return _without(profile, str(refusal))
-    return replace(profile, caches=found)
+    return replace(profile, caches=caches, counts=profile.counts.updated(counts))
 
 
 def _without(profile: KernelProfile, reason: str) -> KernelProfile:

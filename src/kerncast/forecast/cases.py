@@ -2,9 +2,8 @@
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from math import prod
-from typing import Any
 
 from kerncast.caveats import Caveat, CaveatKind
 from kerncast.errors import Refusal
@@ -13,15 +12,15 @@ from kerncast.forecast.evidence import MeasuredTime
 from kerncast.gpu import GPU
 from kerncast.launch import Launch, is_tuned_so
 from kerncast.models import Case
-from kerncast.models.transfer.measured_run import float_mixes_of, memory_levels_of
+from kerncast.models.transfer.measured_run import float_mixes_of
 from kerncast.prediction import Timing
-from kerncast.profiles import KernelProfile, SourceRun
+from kerncast.profiles import QUESTIONS, Count, Counts, FloatMix, KernelProfile, Origin, SourceRun
+from kerncast.profiles.counts import FLOPS
 
 # What a profile lacks, from the execution of its kernel's source.
 
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
-_NOT_COUNTS = frozenset({"origin"})
 
 
 def launch_of(profile: KernelProfile, launches: Sequence[Launch]) -> Launch | None:
@@ -63,11 +62,7 @@ def with_missing_counts(profile: KernelProfile, launch: Launch, means: Means) ->
 
 def _lacks_anything(profile: KernelProfile) -> bool:
     """Return whether an execution could add to a profile; what only a check asks for counts, too."""
-    counts = [
-        getattr(noun, field.name)
-        for noun in (memory_levels_of(profile), profile.work, profile.traffic)
-        for field in fields(noun)
-    ]
+    counts = [profile.counts.first(names) for names in QUESTIONS.values()]
     active = profile.run.active_threads if profile.run else None
     others = active, float_mixes_of(profile), profile.resources, profile.mix, profile.balance
     return None in counts or None in others
@@ -87,12 +82,13 @@ def filled(profile: KernelProfile, executed: KernelProfile) -> KernelProfile:
     """Return a profile with each count that it lacks as it was executed, and the names of these counts."""
     assert profile.run is not None
     missing: list[str] = []
-    levels = _filled(memory_levels_of(profile), memory_levels_of(executed), missing)
-    work = _filled(profile.work, executed.work, missing)
-    traffic = _filled(profile.traffic, executed.traffic, missing)
-    mixes = float_mixes_of(profile)
-    if mixes is None:
-        mixes = float_mixes_of(executed)
+    counts = profile.counts
+    for key, names in QUESTIONS.items():
+        if counts.first(names) is None and executed.counts.first(names) is not None:
+            counts = counts.merged(executed.counts.only(names))
+            missing.append(key)
+    if float_mixes_of(profile) is None:
+        counts = counts.merged(_by_kind(executed))
         missing.append("float_mix")
     active = profile.run.active_threads
     if active is None and executed.mix is not None:
@@ -102,10 +98,7 @@ def filled(profile: KernelProfile, executed: KernelProfile) -> KernelProfile:
         missing.append("resources")
     return replace(
         profile,
-        levels=levels,
-        work=work,
-        traffic=traffic,
-        float_mixes=mixes,
+        counts=counts,
         resources=profile.resources or executed.resources,
         mix=profile.mix or executed.mix,
         balance=profile.balance or executed.balance,
@@ -114,17 +107,12 @@ def filled(profile: KernelProfile, executed: KernelProfile) -> KernelProfile:
     )
 
 
-def _filled(noun: Any, other: Any, missing: list[str]) -> Any:
-    """Return a noun of counts with those that it lacks from another one."""
-    changes = {}
-    for each in fields(noun):
-        if each.name in _NOT_COUNTS or getattr(noun, each.name) is not None:
-            continue
-        value = getattr(other, each.name)
-        if value is not None:
-            changes[each.name] = value
-            missing.append(each.name)
-    return replace(noun, **changes)
+def _by_kind(executed: KernelProfile) -> Counts:
+    """Return the floating-point operations of an executed launch by kind; what does not occur is zero."""
+    none = Count.exact(0)
+    mixes = {bits: FloatMix(bits, none, none, none) for bits in FLOPS}
+    mixes |= {mix.bits: mix for mix in float_mixes_of(executed) or ()}
+    return Counts.of(Origin.EXECUTED, {name: count for mix in mixes.values() for name, count in mix.by_name.items()})
 
 
 def _said(missing: Iterable[str]) -> tuple[Caveat, ...]:

@@ -3,7 +3,7 @@
 import math
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import fields, replace
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +16,16 @@ from kerncast.machine.instruction_set import Step
 from kerncast.machine.linear_program import NotSolvedError
 from kerncast.machine.listing import disassemble
 from kerncast.machine.ptx_counts import UnmatchedError, count_lines
-from kerncast.profiles import AccessCount, CacheTraffic, Count, KernelProfile, MachineMix, OpcodeCount, Origin
+from kerncast.profiles import CacheSimulation, Count, Counts, KernelProfile, MachineMix, OpcodeCount, Origin
+from kerncast.profiles.counts import (
+    L1_LOCAL_HITS,
+    L2_LOAD_HITS,
+    L2_LOAD_SECTORS,
+    L2_WRITE_HITS,
+    L2_WRITE_SECTORS,
+    access_name,
+    with_totals,
+)
 from kerncast.traces import Trace
 
 # The machine instructions of a launch: disassembled where that is possible, else estimated.
@@ -92,53 +101,55 @@ def with_spills(profile: KernelProfile) -> KernelProfile:
     resources = profile.resources
     if resources is None or not resources.spill_load_bytes + resources.spill_store_bytes:
         return profile
-    loads, stores = (_spilled(profile, operation) for operation in ("ld", "st"))
-    others = [each for each in profile.accesses if each.space != "local"]
-    own = [_sum(profile, each) for each in (loads, stores)]
-    caches = profile.caches
-    if caches is not None:
-        caches = _through(caches, loads.sectors, stores.sectors, is_in_l1=_fits_l1(profile, caches))
-    return replace(profile, accesses=(*others, *own), caches=caches)
+    requests = {operation: _spilled_requests(profile, operation) for operation in ("ld", "st")}
+    added = {name: count for each, count in requests.items() for name, count in _accesses(each, count).items()}
+    counts = _added(profile.counts, Origin.EXECUTED, added)
+    if profile.caches is not None:
+        loads, stores = (each.times(_SECTORS_PER_REQUEST) for each in requests.values())
+        through = _through(loads, stores, is_in_l1=_fits_l1(profile, profile.caches))
+        counts = _added(counts, Origin.SIMULATED, through)
+    return replace(profile, counts=with_totals(counts))
 
 
-def _spilled(profile: KernelProfile, operation: str) -> AccessCount:
-    """Return the accesses that only the machine code has."""
+def _spilled_requests(profile: KernelProfile, operation: str) -> Count:
+    """Return the requests to local memory that only the machine code has."""
     assert profile.resources is not None
     machine, resources = profile.machine, profile.resources
     if machine is not None and machine.origin is Origin.DISASSEMBLED:
         found = [each.warp_instructions for each in machine.opcodes if each.opcode == _OPCODES[operation]]
-        known = [each.requests for each in profile.accesses if (each.space, each.operation) == ("local", operation)]
-        requests = sum(found, Count.exact(0)) - sum(known, Count.exact(0))
-    else:
-        nbytes = resources.spill_load_bytes if operation == "ld" else resources.spill_store_bytes
-        warps = math.prod(profile.grid) * -(-math.prod(profile.block) // _LANES)
-        value = warps * nbytes / _WORD_BYTES
-        requests = Count(value, 0.0, value)
-    none = Count.exact(0)
+        known = profile.counts.total((access_name("local", operation, "requests"),))
+        return sum(found, Count.exact(0)) - known
+    nbytes = resources.spill_load_bytes if operation == "ld" else resources.spill_store_bytes
+    warps = math.prod(profile.grid) * -(-math.prod(profile.block) // _LANES)
+    value = warps * nbytes / _WORD_BYTES
+    return Count(value, 0.0, value)
+
+
+def _accesses(operation: str, requests: Count) -> dict[str, Count]:
+    """Return the accesses that so many requests for spilled registers make."""
     threads = requests.times(_LANES)
-    sectors = requests.times(_SECTORS_PER_REQUEST)
-    return AccessCount(
-        "local", operation, requests, threads, threads.times(_WORD_BYTES), sectors, requests, none, none, none
-    )
+    counts = {
+        "requests": requests,
+        "threads": threads,
+        "bytes": threads.times(_WORD_BYTES),
+        "sectors": requests.times(_SECTORS_PER_REQUEST),
+        "lines": requests,
+    }
+    return {access_name("local", operation, quantity): count for quantity, count in counts.items()}
 
 
-def _sum(profile: KernelProfile, spilled: AccessCount) -> AccessCount:
-    """Return spills together with what the PTX itself accesses in local memory."""
-    own = [each for each in profile.accesses if (each.space, each.operation) == ("local", spilled.operation)]
-    names = [each.name for each in fields(AccessCount) if each.name not in {"space", "operation"}]
-    return replace(
-        spilled, **{name: sum((getattr(each, name) for each in own), getattr(spilled, name)) for name in names}
-    )
+def _added(counts: Counts, origin: Origin, more: dict[str, Count]) -> Counts:
+    """Return counts that are larger by some more of the same kind."""
+    return counts.updated(Counts.of(origin, {name: count + counts.total((name,)) for name, count in more.items()}))
 
 
-def _fits_l1(profile: KernelProfile, caches: CacheTraffic) -> bool:
+def _fits_l1(profile: KernelProfile, caches: CacheSimulation) -> bool:
     assert profile.resources is not None
     threads = caches.resident_blocks_per_sm * math.prod(profile.block)
     return threads * profile.resources.local_bytes_per_thread <= (caches.l1_bytes or 0)
 
 
-def _through(caches: CacheTraffic, loads: Count, stores: Count, *, is_in_l1: bool) -> CacheTraffic:
-    """Return the traffic with spills that hit in L1 or in L2."""
-    changed = {"l2_write_sectors": stores, "l2_write_hits": stores}
-    changed |= {"l1_local_hits": loads} if is_in_l1 else {"l2_read_sectors": loads, "l2_read_hits": loads}
-    return replace(caches, **{name: getattr(caches, name) + count for name, count in changed.items()})
+def _through(loads: Count, stores: Count, *, is_in_l1: bool) -> dict[str, Count]:
+    """Return what the sectors of spills add to the traffic of the caches: they hit in L1 or in L2."""
+    written = {L2_WRITE_SECTORS: stores, L2_WRITE_HITS: stores}
+    return written | ({L1_LOCAL_HITS: loads} if is_in_l1 else {L2_LOAD_SECTORS: loads, L2_LOAD_HITS: loads})

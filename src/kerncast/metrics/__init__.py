@@ -14,13 +14,14 @@ from kerncast.metrics.execution import (
     waves,
 )
 from kerncast.metrics.features import FEATURES, AccessClass, Cell, feature_row, pattern_of
-from kerncast.metrics.memory import accesses, dram_bytes, l2_totals, wave_bytes
+from kerncast.metrics.memory import Accesses, accesses, l2_totals, occurring_accesses, wave_bytes
 from kerncast.metrics.metric_names import Metric, percentage, place_of, ratio, total, vocabulary, word
 from kerncast.metrics.metrics import metrics_of
 
 __all__ = [
     "FEATURES",
     "AccessClass",
+    "Accesses",
     "Cell",
     "Metric",
     "accesses",
@@ -28,7 +29,6 @@ __all__ = [
     "barriers_per_warp",
     "dependency_distance",
     "dram_bracket",
-    "dram_bytes",
     "feature_row",
     "flops",
     "flops_per_byte",
@@ -36,6 +36,7 @@ __all__ = [
     "l2_totals",
     "metrics_of",
     "occupancy_of",
+    "occurring_accesses",
     "parallelism",
     "pattern_of",
     "percentage",

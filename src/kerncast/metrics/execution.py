@@ -19,6 +19,14 @@ from kerncast.profiles import (
     Sampling,
     WarpStates,
 )
+from kerncast.profiles.counts import (
+    FP16_FLOPS,
+    FP32_FLOPS,
+    FP64_FLOPS,
+    GLOBAL_BYTES_TOUCHED,
+    access_name,
+    dram_bytes_of_launch,
+)
 from kerncast.units import NANOSECOND, PERCENT
 
 # Metrics of the launch, of its occupancy and of the sample.
@@ -119,32 +127,24 @@ def dram_bracket(profile: KernelProfile) -> Count | None:
 
     Low is each touched sector once; high is every sector of every request, with the neighbour that a GPU may fetch.
     """
-    once, touched = profile.traffic.dram_bytes, profile.traffic.global_bytes_touched
-    if once is None or touched is None or not profile.accesses:
+    counts = profile.counts
+    once, touched = dram_bytes_of_launch(counts), counts.get(GLOBAL_BYTES_TOUCHED)
+    if once is None or touched is None or profile.origin is not Origin.EXECUTED:
         return once
     loads, stores = (
-        total(each.sectors for each in profile.accesses if each.operation in operations)
-        for operations in ({"ld", "atom", "red"}, {"st", "atom", "red"})
+        counts.total(access_name(space, each, "sectors") for space in ("global", "local") for each in operations)
+        for operations in (("ld", "atom", "red"), ("st", "atom", "red"))
     )
     most = SECTOR_BYTES * (_SECTORS_PER_FETCH * loads.high + stores.high)
     return Count(once.value, min(touched.low, once.value), max(most, once.value))
 
 
-def execution_metrics(profile: KernelProfile) -> Iterator[Metric]:
-    """Yield what the executed PTX did."""
-    work, traffic = profile.work, profile.traffic
+def execution_metrics(profile: KernelProfile) -> dict[str, Count | None]:
+    """Return what follows from the counts of the executed PTX."""
+    touched = profile.counts.get(GLOBAL_BYTES_TOUCHED)
     values = {
-        "kerncast__fp32_flops.sum": work.fp32_flops,
-        "kerncast__fp64_flops.sum": work.fp64_flops,
-        "kerncast__fp16_flops.sum": work.fp16_flops,
-        "kerncast__special_ops.sum": work.special_ops,
-        "kerncast__integer_ops.sum": work.integer_ops,
-        "kerncast__control_ops.sum": work.control_ops,
-        "kerncast__atomic_threads.sum": traffic.atomic_operations,
-        "kerncast__global_bytes_requested.sum": traffic.global_bytes_requested,
-        "kerncast__global_bytes_touched.sum": traffic.global_bytes_touched,
         "kerncast__dram_bytes_bracket.sum": dram_bracket(profile),
-        "kerncast__flops_per_byte_touched.ratio": flops_per_byte(profile, traffic.global_bytes_touched),
+        "kerncast__flops_per_byte_touched.ratio": flops_per_byte(profile, touched),
     }
     if profile.mix is not None:
         values |= _mix_values(profile, profile.mix)
@@ -156,16 +156,13 @@ def execution_metrics(profile: KernelProfile) -> Iterator[Metric]:
         }
     values["kerncast__instruction_level_parallelism.ratio"] = parallelism(profile.blocks)
     values["kerncast__dependency_distance.ratio"] = dependency_distance(profile.blocks)
-    for name, value in values.items():
-        if value is not None:
-            yield measured(name, value, work.origin)
+    return values
 
 
 def flops(profile: KernelProfile) -> Count | None:
     """Return the FLOPs of all types; None where one of them is unknown."""
-    work = profile.work
-    kinds = [count for count in (work.fp32_flops, work.fp64_flops, work.fp16_flops) if count is not None]
-    return total(kinds) if len(kinds) == 3 else None
+    names = (FP32_FLOPS, FP64_FLOPS, FP16_FLOPS)
+    return profile.counts.total(names) if all(name in profile.counts for name in names) else None
 
 
 def flops_per_byte(profile: KernelProfile, nbytes: Count | None) -> Count | None:

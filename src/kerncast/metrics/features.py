@@ -9,9 +9,21 @@ from enum import StrEnum
 
 from kerncast.gpu import GPU
 from kerncast.metrics.execution import barriers_per_warp, flops, flops_per_byte, occupancy_of, waves
-from kerncast.metrics.memory import accesses, dram_bytes, wave_bytes
+from kerncast.metrics.memory import Accesses, accesses, wave_bytes
 from kerncast.metrics.metric_names import ratio
-from kerncast.profiles import SECTOR_BYTES, AccessCount, Count, KernelProfile, ProfiledLaunch
+from kerncast.profiles import SECTOR_BYTES, Count, KernelProfile, ProfiledLaunch
+from kerncast.profiles.counts import (
+    ATOMIC_THREADS,
+    DRAM_BYTES,
+    FP16_FLOPS,
+    FP32_FLOPS,
+    FP64_FLOPS,
+    GLOBAL_BYTES_REQUESTED,
+    GLOBAL_BYTES_TOUCHED,
+    INTEGER_OPS,
+    LOCAL_BYTES_REQUESTED,
+    SPECIAL_OPS,
+)
 
 # How the threads of a warp spread over memory, told from sectors, lines and bytes per request.
 #
@@ -69,14 +81,13 @@ class AccessPattern:
         return self.access_class in {AccessClass.SCATTERED, AccessClass.IRREGULAR}
 
 
-def pattern_of(found: AccessCount) -> AccessPattern:
+def pattern_of(found: Accesses) -> AccessPattern:
     """Return the pattern of accesses to global or local memory.
 
     A warp that loads every eighth float asks for 32 sectors in 8 lines:
 
-    >>> from kerncast.profiles.kernel_profile import Count
     >>> counts = [Count.exact(n) for n in (1, 32, 128, 32, 8, 0, 0, 0)]
-    >>> pattern_of(AccessCount("global", "ld", *counts))
+    >>> pattern_of(Accesses(*counts))
     AccessPattern(access_class=<AccessClass.STRIDED: 'strided'>, stride_elements=8.0)
     """
     requests, threads = found.requests.value, found.threads.value
@@ -112,7 +123,6 @@ def _stride(lanes: float, sectors: float, lines: float) -> float:
 
 Cell = str | int | float | bool | None
 _ATOMICS = frozenset({"atom", "red"})
-_OPERATIONS = frozenset({"ld", "st", *_ATOMICS})
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,47 +183,48 @@ def feature_row(launch: ProfiledLaunch) -> tuple[Cell, ...]:
 
 
 def _work(profile: KernelProfile, gpu: GPU | None) -> dict[str, Cell]:
-    work, traffic = profile.work, profile.traffic
+    counts = profile.counts
     machine = profile.machine if gpu else None
-    dram = dram_bytes(profile.caches) if gpu and profile.caches else None
+    dram = counts[DRAM_BYTES] if gpu and profile.caches else None
+    touched = counts.get(GLOBAL_BYTES_TOUCHED)
     return {
         "flops": _value(flops(profile)),
-        "fp32_flops": _value(work.fp32_flops),
-        "fp64_flops": _value(work.fp64_flops),
-        "fp16_flops": _value(work.fp16_flops),
-        "special_ops": _value(work.special_ops),
-        "integer_ops": _value(work.integer_ops),
+        "fp32_flops": _value(counts.get(FP32_FLOPS)),
+        "fp64_flops": _value(counts.get(FP64_FLOPS)),
+        "fp16_flops": _value(counts.get(FP16_FLOPS)),
+        "special_ops": _value(counts.get(SPECIAL_OPS)),
+        "integer_ops": _value(counts.get(INTEGER_OPS)),
         "ptx_warp_instructions": _value(profile.mix.warp_instructions if profile.mix else None),
         "machine_warp_instructions": _value(machine.warp_instructions if machine else None),
-        "working_set_bytes": _value(traffic.global_bytes_touched),
+        "working_set_bytes": _value(touched),
         "wave_bytes_touched": _value(wave_bytes(profile.caches)) if gpu and profile.caches else None,
         "dram_bytes": _value(dram),
-        "flops_per_working_set_byte": _value(flops_per_byte(profile, traffic.global_bytes_touched)),
+        "flops_per_working_set_byte": _value(flops_per_byte(profile, touched)),
         "flops_per_dram_byte": _value(flops_per_byte(profile, dram)),
     }
 
 
 def _memory(profile: KernelProfile) -> dict[str, Cell]:
-    traffic, was_executed = profile.traffic, profile.mix is not None
-    moved = accesses(profile, "global", _OPERATIONS).sectors.times(SECTOR_BYTES)
-    shared, atomics = accesses(profile, "shared", _OPERATIONS), accesses(profile, "global", _ATOMICS)
-    shared_atomics = accesses(profile, "shared", _ATOMICS)
+    counts, was_executed = profile.counts, profile.mix is not None
+    moved = accesses(counts, "global").sectors.times(SECTOR_BYTES)
+    shared, atomics = accesses(counts, "shared"), accesses(counts, "global", _ATOMICS)
+    shared_atomics = accesses(counts, "shared", _ATOMICS)
     contention = ratio(atomics.contention + shared_atomics.contention, atomics.requests + shared_atomics.requests)
     return {
-        "global_bytes_requested": _value(traffic.global_bytes_requested),
+        "global_bytes_requested": _value(counts.get(GLOBAL_BYTES_REQUESTED)),
         "global_bytes_moved": _value(moved) if was_executed else None,
-        "local_bytes": _value(traffic.local_bytes),
+        "local_bytes": _value(counts.get(LOCAL_BYTES_REQUESTED)),
         "has_bank_conflicts": shared.conflicts.value > 0 if was_executed else None,
         "shared_wavefronts_per_request": _value(ratio(shared.wavefronts, shared.requests)),
         "shared_conflicts": _value(shared.conflicts) if was_executed else None,
-        "atomic_operations": _value(traffic.atomic_operations),
+        "atomic_operations": _value(counts.get(ATOMIC_THREADS)),
         "atomic_threads_per_address": _value(contention),
     }  # fmt: skip
 
 
 def _pattern(prefix: str, operation: str, profile: KernelProfile) -> dict[str, Cell]:
     """Return how loads or stores spread over global memory."""
-    found = accesses(profile, "global", {operation})
+    found = accesses(profile.counts, "global", {operation})
     pattern = pattern_of(found)
     values: dict[str, Cell] = {
         "access_class": pattern.access_class.value,

@@ -99,6 +99,11 @@ def word(name: str) -> Word:
     return vocabulary()[place_of(name)]
 
 
+def is_word(name: str) -> bool:
+    """Return whether a name is in the vocabulary."""
+    return name in _places()
+
+
 def measured(name: str, count: Count, origin: Origin) -> Metric:
     """Return a metric, with the unit that the vocabulary gives it."""
     return Metric(name, count, word(name).unit, origin)

@@ -7,6 +7,20 @@ from kerncast.gpu import GPU
 from kerncast.models.base import Case, Estimate, Model, launch_s, lost_from_l2, needed
 from kerncast.prediction import Term, Timing
 from kerncast.profiles import SECTOR_BYTES, Count, KernelProfile
+from kerncast.profiles.counts import (
+    FP16_FLOPS,
+    FP32_FLOPS,
+    FP64_FLOPS,
+    GLOBAL_BYTES_TOUCHED,
+    GLOBAL_LOAD_REQUESTS,
+    GLOBAL_LOAD_SECTORS,
+    GLOBAL_SECTORS_WRITTEN,
+    GLOBAL_WRITES,
+    INTEGER_OPS,
+    SHARED_REQUESTS,
+    SPECIAL_OPS,
+    dram_bytes_of_launch,
+)
 
 
 class Roofline(Model):
@@ -52,23 +66,23 @@ class Roofline(Model):
 
     def _sm_times(self, profile: KernelProfile, gpu: GPU, caveats: list[Caveat]) -> dict[str, Count]:
         """Return the time of each resource inside the SMs, on the SM with the most blocks."""
-        work, traffic = profile.work, profile.traffic
+        counts = profile.counts
         blocks = profile.grid[0] * profile.grid[1] * profile.grid[2]
         imbalance = -(-blocks // gpu.sm_count) * gpu.sm_count / blocks
         requests = None
-        for count in (traffic.global_load_requests, traffic.global_store_requests, traffic.shared_requests):
+        for count in (counts.get(GLOBAL_LOAD_REQUESTS), counts.first(GLOBAL_WRITES), counts.get(SHARED_REQUESTS)):
             requests = count if requests is None or count is None else requests + count
         issued = profile.mix.warp_instructions if profile.mix else None
         fp16_rate = gpu.peak_fp16_flops_per_s
-        if fp16_rate is None and work.fp16_flops is not None and work.fp16_flops.value:
+        if fp16_rate is None and counts.total((FP16_FLOPS,)).value:
             caveats.append(Caveat.of(CaveatKind.FP16_RATE_OF_FP32))
             fp16_rate = gpu.peak_fp32_flops_per_s
         resources = {
-            "fp32": (work.fp32_flops, gpu.peak_fp32_flops_per_s),
-            "fp64": (work.fp64_flops, gpu.peak_fp64_flops_per_s),
-            "fp16": (work.fp16_flops, fp16_rate),
-            "special": (work.special_ops, gpu.peak_special_ops_per_s),
-            "integer": (work.integer_ops, gpu.peak_int32_ops_per_s),
+            "fp32": (counts.get(FP32_FLOPS), gpu.peak_fp32_flops_per_s),
+            "fp64": (counts.get(FP64_FLOPS), gpu.peak_fp64_flops_per_s),
+            "fp16": (counts.get(FP16_FLOPS), fp16_rate),
+            "special": (counts.get(SPECIAL_OPS), gpu.peak_special_ops_per_s),
+            "integer": (counts.get(INTEGER_OPS), gpu.peak_int32_ops_per_s),
             "lsu": (requests, gpu.peak_memory_requests_per_s),
             "issue": (issued, gpu.peak_warp_instructions_per_s),
         }
@@ -80,23 +94,24 @@ class Roofline(Model):
     def _memory_times(
         self, profile: KernelProfile, gpu: GPU, timing: Timing, caveats: list[Caveat]
     ) -> dict[str, Count]:
-        traffic = profile.traffic
+        counts = profile.counts
         rate = gpu.dram_rate
         if rate is None:
             caveats.append(Caveat.of(CaveatKind.DRAM_RATE_UNKNOWN))
         elif not rate.is_measured:
             caveats.append(Caveat.of(CaveatKind.DRAM_RATE_USUAL))
-        dram = needed(traffic.dram_bytes, "DRAM traffic", profile)
+        dram = needed(dram_bytes_of_launch(counts), "DRAM traffic", profile)
         times = {}
-        if traffic.global_load_sectors is not None and traffic.global_store_sectors is not None:
-            sectors = traffic.global_load_sectors + traffic.global_store_sectors
+        loads, stores = counts.get(GLOBAL_LOAD_SECTORS), counts.first(GLOBAL_SECTORS_WRITTEN)
+        if loads is not None and stores is not None:
+            sectors = loads + stores
             if gpu.l2_rate is None:
                 caveats.append(Caveat.of(CaveatKind.L2_RATE_UNKNOWN))
             else:
                 worst = sectors.times(SECTOR_BYTES / gpu.l2_rate.bytes_per_s)
                 once = dram.times(1 / gpu.l2_rate.bytes_per_s)
                 times["l2"] = Count(worst.value, min(once.low, worst.low), worst.high)  # L1 may serve the rest
-                dram = self._left_by_l2(dram, traffic.global_bytes_touched, gpu, timing)
+                dram = self._left_by_l2(dram, counts.get(GLOBAL_BYTES_TOUCHED), gpu, timing)
         times["dram"] = dram.times(1 / (rate.bytes_per_s if rate else gpu.dram_bytes_per_s))
         return times
 

@@ -1,11 +1,10 @@
 """NOUN KernelProfile: what one launch does, each count with its origin and its range."""
 
-from kerncast.profiles.count import SECTOR_BYTES, Count, Origin
+from kerncast.profiles.counts import QUESTIONS, SECTOR_BYTES, Count, Counted, Counts, Origin
 from kerncast.profiles.kernel_profile import (
-    AccessCount,
     Balance,
     BasicBlockCount,
-    CacheTraffic,
+    CacheSimulation,
     FloatMix,
     InstructionMix,
     KernelProfile,
@@ -15,26 +14,25 @@ from kerncast.profiles.kernel_profile import (
     LineCount,
     LineStates,
     MachineMix,
-    MemoryLevels,
     OpcodeCount,
     Resources,
     ResourceTime,
     Sampling,
     SourceRun,
     StateCycles,
-    Traffic,
     WarpStates,
-    Work,
 )
 from kerncast.profiles.profiled_launch import ProfiledLaunch, SourceText
 
 __all__ = [
+    "QUESTIONS",
     "SECTOR_BYTES",
-    "AccessCount",
     "Balance",
     "BasicBlockCount",
-    "CacheTraffic",
+    "CacheSimulation",
     "Count",
+    "Counted",
+    "Counts",
     "FloatMix",
     "InstructionMix",
     "KernelProfile",
@@ -44,7 +42,6 @@ __all__ = [
     "LineCount",
     "LineStates",
     "MachineMix",
-    "MemoryLevels",
     "OpcodeCount",
     "Origin",
     "ProfiledLaunch",
@@ -54,7 +51,5 @@ __all__ = [
     "SourceRun",
     "SourceText",
     "StateCycles",
-    "Traffic",
     "WarpStates",
-    "Work",
 ]

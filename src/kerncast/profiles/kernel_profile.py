@@ -6,7 +6,7 @@ from kerncast.caveats import Caveat
 from kerncast.gpu import GPU
 from kerncast.launch import Extent, Settings
 from kerncast.prediction import Timing
-from kerncast.profiles.count import SECTOR_BYTES, Count, Origin
+from kerncast.profiles.counts import FLOAT_OPERATIONS, Count, Counts, Origin, float_operation
 
 # NOUN FloatMix: how many additions, multiplications and fused multiply-adds a kernel makes, by precision.
 
@@ -33,25 +33,18 @@ class FloatMix:
         """The same without their bounds."""
         return self.additions.value + self.multiplications.value + 2 * self.fused.value
 
+    @property
+    def by_name(self) -> dict[str, Count]:
+        """The three counts by their names."""
+        counts = (self.additions, self.multiplications, self.fused)
+        return {float_operation(self.bits, each): count for each, count in zip(FLOAT_OPERATIONS, counts, strict=True)}
 
-# NOUN MemoryLevels: the bytes that cross each level of one GPU's memory while a kernel runs.
-
-
-@dataclass(frozen=True, slots=True)
-class MemoryLevels:
-    """What a level is asked for, whether it holds it or not: N+ of Van Lanker et al., Euro-Par 2024, equation 10.
-
-    Unknown is None.
-    """
-
-    l1_bytes: Count | None
-    """in whole sectors, of global and local memory; without shared memory"""
-    shared_bytes: Count | None
-    """that threads read and write"""
-    shared_wavefronts: Count | None
-    """cycles of shared memory that these take, bank conflicts included"""
-    l2_bytes: Count | None
-    dram_bytes: Count | None
+    @classmethod
+    def of(cls, bits: int, counts: Counts) -> "FloatMix | None":
+        """Return what a table tells of one precision; None where one of the three is unknown."""
+        known = [counts.get(float_operation(bits, each)) for each in FLOAT_OPERATIONS]
+        found = [count for count in known if count is not None]
+        return cls(bits, *found) if len(found) == len(known) else None
 
 
 # NOUN SourceRun: one run of a kernel on a GPU that is at hand, timed or profiled; other GPUs are forecast from it.
@@ -152,27 +145,6 @@ class WarpStates:
 # A profile is what every model reads. Unknown is None, never 0; a model that needs an unknown value refuses.
 
 
-__all__ = [
-    "SECTOR_BYTES",
-    "AccessCount",
-    "Balance",
-    "BasicBlockCount",
-    "CacheTraffic",
-    "Count",
-    "InstructionMix",
-    "KernelProfile",
-    "KindCount",
-    "LineCount",
-    "MachineMix",
-    "OpcodeCount",
-    "Origin",
-    "Resources",
-    "Sampling",
-    "Traffic",
-    "Work",
-]
-
-
 @dataclass(frozen=True, slots=True)
 class Resources:
     """What one thread or block of the compiled kernel occupies on one architecture."""
@@ -203,101 +175,11 @@ class Resources:
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
-    """Arithmetic of the whole launch, in thread-level operations."""
+class CacheSimulation:
+    """How the caches of one GPU were simulated; what they let through is in the profile's counts."""
 
-    origin: Origin
-    fp32_flops: Count | None
-    """add, subtract, multiply = 1, fused multiply-add = 2"""
-    fp64_flops: Count | None
-    fp16_flops: Count | None
-    """half and bfloat16; a packed instruction counts for both halves"""
-    special_ops: Count | None
-    """division, reciprocal, square root, exponential, logarithm, sine, cosine, hyperbolic tangent"""
-    integer_ops: Count | None
-    """integer and bit arithmetic; a multiply-add is one, as the lanes take it"""
-    control_ops: Count | None
-    """branches, barriers, returns, votes"""
-
-
-@dataclass(frozen=True, slots=True)
-class Traffic:
-    """Memory accesses of the whole launch."""
-
-    origin: Origin
-    global_load_requests: Count | None
-    """warp-level instructions with at least one active lane"""
-    global_store_requests: Count | None
-    global_load_sectors: Count | None
-    """distinct 32-byte sectors per request, summed"""
-    global_store_sectors: Count | None
-    global_bytes_requested: Count | None
-    """bytes that the threads ask for, loads, stores and atomics: an upper bound of useful traffic"""
-    global_bytes_touched: Count | None
-    """distinct sectors x 32 over the whole launch: the working set"""
-    dram_bytes: Count | None
-    """DRAM traffic with cold caches: every sector read once and written once; high is with no cache at all"""
-    shared_requests: Count | None
-    atomic_operations: Count | None
-    """thread-level atomics and reductions in global and shared memory"""
-    local_bytes: Count | None
-    """thread-private memory: spills and arrays"""
-
-
-@dataclass(frozen=True, slots=True)
-class AccessCount:
-    """All accesses of the launch to one state space by one operation."""
-
-    space: str
-    """global (module variables in constant memory too), shared, local"""
-    operation: str
-    """ld, st, atom (an atomic whose result is read), red (one whose result is not)"""
-    requests: Count
-    """warp instructions with at least one active thread"""
-    threads: Count
-    nbytes: Count
-    """that the threads ask for"""
-    sectors: Count
-    """distinct 32-byte sectors per request, summed; local memory lies interleaved, shared memory has none (0)"""
-    lines: Count
-    """distinct 128-byte lines per request, summed; 0 for shared memory"""
-    wavefronts: Count
-    """passes of shared memory that the requests take; 0 for other memory"""
-    conflicts: Count
-    """wavefronts beyond those that requests of this width take without a bank conflict"""
-    contention: Count
-    """atomics: threads of a request that update its most wanted address, summed over requests"""
-
-
-@dataclass(frozen=True, slots=True)
-class CacheTraffic:
-    """What the caches of one GPU let through, in sectors over the whole launch, from cold caches.
-
-    Loads that L1 does not cache on this GPU count as missing it. Atomics are carried out by L2.
-    """
-
-    origin: Origin
     gpu: str
     """id"""
-    l1_load_sectors: Count
-    """asked of L1 by loads from global memory"""
-    l1_load_hits: Count
-    l1_local_hits: Count
-    """of the sectors that loads from local memory ask for"""
-    l2_read_sectors: Count
-    """asked of L2 by loads that L1 let through"""
-    l2_read_hits: Count
-    l2_write_sectors: Count
-    l2_write_hits: Count
-    l2_atomic_sectors: Count
-    l2_atomic_hits: Count
-    l2_instruction_sectors: Count
-    """of code, read by SMs whose instruction cache is too small for it; 0 where its size is unknown"""
-    dram_read_sectors: Count
-    dram_write_sectors: Count
-    """pushed out of L2 while the kernel runs"""
-    left_dirty_sectors: Count
-    """written, and still in L2 when the kernel ends: DRAM gets them later, unless they are overwritten first"""
     resident_blocks_per_sm: int
     l1_bytes: int | None
     """of one SM, beside the carve-out for shared memory; None where L1 caches no loads"""
@@ -443,7 +325,7 @@ class Sampling:
 
 @dataclass(frozen=True, slots=True)
 class KernelProfile:
-    """One launch of one kernel: geometry, resources, work, traffic and mix, each with its origin."""
+    """One launch of one kernel: geometry, resources, counts and instruction mix, each with its origin."""
 
     kernel: str
     index: int
@@ -453,14 +335,13 @@ class KernelProfile:
     shared_bytes: int
     """dynamic shared memory per block"""
     resources: Resources | None
-    work: Work
-    traffic: Traffic
+    origin: Origin
+    """of the profile; what it lacked may have been counted in another way"""
+    counts: Counts
     mix: InstructionMix | None
     sampling: Sampling | None
     caveats: tuple[Caveat, ...] = ()
-    accesses: tuple[AccessCount, ...] = ()
-    """by state space and operation, those that occur; empty where the profile was not executed"""
-    caches: CacheTraffic | None = None
+    caches: CacheSimulation | None = None
     """None where no GPU was named, or the profile was not executed"""
     machine: MachineMix | None = None
     blocks: tuple[BasicBlockCount, ...] = ()
@@ -472,10 +353,6 @@ class KernelProfile:
     """None where no GPU was named, or the launch could not be simulated"""
     run: SourceRun | None = None
     """the measured run that other GPUs are forecast from; None without one"""
-    levels: MemoryLevels | None = None
-    """as a profiler counted them"""
-    float_mixes: tuple[FloatMix, ...] | None = None
-    """as a profiler counted them; None where none did"""
 
 
 # NOUN KernelRoofline: one kernel on the roofs of one GPU, lowered to ceilings that are the kernel's own.

@@ -10,17 +10,13 @@ from typing import Any
 from kerncast.caveats import Caveat, CaveatKind
 from kerncast.errors import LaunchError
 from kerncast.launch import Extent, check_geometry, parse_extent, read_toml
-from kerncast.profiles import Count, KernelProfile, Origin, Traffic, Work
+from kerncast.profiles import QUESTIONS, Count, Counts, KernelProfile, Origin
 
 #: No launch does more: a GPU of 1e15 operations per second would need a lifetime.
 _MOST = 1e24
 
-_WORK = ("fp32_flops", "fp64_flops", "fp16_flops", "special_ops", "integer_ops", "control_ops")
-_TRAFFIC = (
-    "global_load_requests", "global_store_requests", "global_load_sectors", "global_store_sectors",
-    "global_bytes_requested", "global_bytes_touched", "dram_bytes", "shared_requests", "atomic_operations",
-    "local_bytes",
-)  # fmt: skip
+#: Those that only a profiler or an executor can know are left out.
+_KEYS = tuple(key for key in QUESTIONS if key not in {"l1_bytes", "shared_bytes", "shared_wavefronts", "l2_bytes"})
 
 
 def read_declared(path: Path) -> tuple[KernelProfile, ...]:
@@ -34,10 +30,7 @@ def read_declared(path: Path) -> tuple[KernelProfile, ...]:
 
 def declared_profile(kernel: str, grid: Extent, block: Extent, index: int = 0, **counts: float) -> KernelProfile:
     """Return a profile of counts known by hand; what is not given is unknown."""
-
-    def count(name: str) -> Count | None:
-        return Count.exact(counts[name]) if name in counts else None
-
+    known = {QUESTIONS[key][0]: Count.exact(counts[key]) for key in _KEYS if key in counts}
     return KernelProfile(
         kernel=kernel,
         index=index,
@@ -45,8 +38,8 @@ def declared_profile(kernel: str, grid: Extent, block: Extent, index: int = 0, *
         block=block,
         shared_bytes=0,
         resources=None,
-        work=Work(Origin.DECLARED, *(count(name) for name in _WORK)),
-        traffic=Traffic(Origin.DECLARED, *(count(name) for name in _TRAFFIC)),
+        origin=Origin.DECLARED,
+        counts=Counts.of(Origin.DECLARED, known),
         mix=None,
         sampling=None,
         caveats=(Caveat(CaveatKind.COUNTS_DECLARED),),
@@ -54,7 +47,7 @@ def declared_profile(kernel: str, grid: Extent, block: Extent, index: int = 0, *
 
 
 def _parse_row(row: Mapping[str, Any], index: int, where: str) -> KernelProfile:
-    known = {"kernel", "grid", "block", *_WORK, *_TRAFFIC}
+    known = {"kernel", "grid", "block", *_KEYS}
     unknown = sorted(set(row) - known)
     if unknown:
         raise LaunchError(f"unknown key {unknown[0]!r}", where=where, cure=f"Known: {', '.join(sorted(known))}.")
@@ -65,7 +58,7 @@ def _parse_row(row: Mapping[str, Any], index: int, where: str) -> KernelProfile:
         raise LaunchError("kernel is not a printable text", where=where)
     grid, block = parse_extent(row["grid"], "grid", where), parse_extent(row["block"], "block", where)
     check_geometry(grid, block, where)
-    counts = {name: _number(row[name], name, where) for name in (*_WORK, *_TRAFFIC) if name in row}
+    counts = {name: _number(row[name], name, where) for name in _KEYS if name in row}
     return declared_profile(row["kernel"], grid, block, index, **counts)
 
 

@@ -11,7 +11,7 @@ from kerncast.caveats import Caveat, CaveatKind
 from kerncast.errors import InputError
 from kerncast.gpu import DATA, GPU
 from kerncast.launch import MAX_BLOCK, MAX_GRID, Extent
-from kerncast.profiles import Count, KernelProfile
+from kerncast.profiles import QUESTIONS, Count, Counts, KernelProfile, Origin
 from kerncast.read.bounded_text import MOST, MOST_SECONDS
 from kerncast.read.ncu.profile import Device, find_gpu, profiles_of_rows
 from kerncast.read.ncu.rows import NcuMetric, NcuRow
@@ -450,19 +450,13 @@ def _completed(profile: KernelProfile, launch: NvprofLaunch, numbers: Mapping[st
     """Add what nvprof counts and ncu does not, and what is to be known of its counters."""
     printed = printed_values(launch.metrics)
     totals = {rule.metric: Count.exact(printed[rule.name]) for rule in _rules() if rule.name in printed}
-    work = replace(
-        profile.work,
-        fp32_flops=profile.work.fp32_flops or totals.get("fp32_flops"),
-        fp64_flops=profile.work.fp64_flops or totals.get("fp64_flops"),
-        fp16_flops=profile.work.fp16_flops or totals.get("fp16_flops"),
-        special_ops=profile.work.special_ops or totals.get("special_ops"),
-    )
+    operations = Counts.of(Origin.PROFILED, {QUESTIONS[key][0]: totals.get(key) for key in _WORK})
     notes = []
     if launch.averaged_over is not None and launch.averaged_over > 1:
         notes.append(Caveat.of(CaveatKind.MEANS_OVER_LAUNCHES, launches=launch.averaged_over))
     if numbers[launch.device] < _L1_CACHES_LOADS and "gld_transactions" in printed:
         notes.append(Caveat.of(CaveatKind.L1_TAKEN_AS_UNUSED))
-    return replace(profile, work=work, caveats=(*profile.caveats, *notes))
+    return replace(profile, counts=profile.counts.merged(operations), caveats=(*profile.caveats, *notes))
 
 
 @lru_cache(maxsize=4096)

@@ -11,7 +11,8 @@ from kerncast.errors import InputError
 from kerncast.gpu import GPU
 from kerncast.launch import BLOCK_PARAMETERS, MAX_BLOCK, MAX_GRID, Extent, Launch, Settings, is_tuned_so
 from kerncast.prediction import Timing
-from kerncast.profiles import Count, KernelProfile
+from kerncast.profiles import Count, Counts, KernelProfile, Origin
+from kerncast.profiles.counts import FP32_FLOPS
 from kerncast.read.bounded_text import MOST_SECONDS, number, shown
 from kerncast.read.ncu.profile import profiles_of_rows
 from kerncast.read.ncu.rows import NcuMetric, NcuRow, expected_units
@@ -153,12 +154,12 @@ def _row(number: int, configuration: TunedConfiguration, source_gpu: GPU | None,
 def _completed(profile: KernelProfile, configuration: TunedConfiguration) -> KernelProfile:
     """Add what a tuner says and a profiler does not: parameters, FLOPs; its times are of single launches."""
     notes = [Caveat.of(CaveatKind.TUNED_WITH, configuration.parameters)] if configuration.parameters else []
-    work = profile.work
-    if configuration.flops is not None and work.fp32_flops is None:
-        work = replace(work, fp32_flops=Count.exact(configuration.flops))
+    counts = profile.counts
+    if configuration.flops is not None and FP32_FLOPS not in counts:
+        counts = counts.updated(Counts.of(Origin.PROFILED, {FP32_FLOPS: Count.exact(configuration.flops)}))
         notes.append(Caveat.of(CaveatKind.OPERATIONS_FROM_RATE))
     run = profile.run and replace(profile.run, timing=Timing.SINGLE, settings=configuration.settings)
-    return replace(profile, work=work, run=run, caveats=(*profile.caveats, *notes, *configuration.notes))
+    return replace(profile, counts=counts, run=run, caveats=(*profile.caveats, *notes, *configuration.notes))
 
 
 # Files of Kernel Tuner: its cache, and results in the T4 format that other tuners write too.

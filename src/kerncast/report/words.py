@@ -146,7 +146,7 @@ def describe_count(count: Count | None, unit: str = "") -> str:
 def describe_sampling(profile: KernelProfile) -> str:
     """Return how the counts came about."""
     if profile.sampling is None:
-        if profile.work.origin is Origin.PROFILED:
+        if profile.origin is Origin.PROFILED:
             return f"Counted by a profiler on {profile.run.gpu.name}." if profile.run else "Counted by a profiler."
         return "Counts declared by hand."
     if profile.sampling.is_whole_grid:

@@ -23,6 +23,7 @@ from kerncast.compile import CompiledKernel, compile_source
 from kerncast.errors import BudgetExceededError, DeviceLostError, InputError, KerncastError, UnsupportedError
 from kerncast.execute import WholeGrid, execute, profile_of
 from kerncast.launch import Argument, Buffer, Fill, Launch
+from kerncast.profiles.counts import GLOBAL_BYTES_REQUESTED, GLOBAL_BYTES_TOUCHED, GLOBAL_WRITE_REQUESTS
 from tests.helpers.fake_cuda import CORE_DEVICE, Clock, FakeDriver, SplittingDriver, WholeDriver, read_block
 
 DELAY = LoadedKernel("delay", "delay", 0, "library")
@@ -447,12 +448,9 @@ def test_a_flush_reads_all_of_its_buffer_once_and_writes_nothing(flush_kernel: C
     data = Buffer("u32", (4 * count,), Fill("zeros"))
     arguments = (Argument("data", data), Argument("count", count))
     launch = Launch(KERNELS / "bench" / "flush.cu", "flush", (3, 1, 1), (256, 1, 1), arguments=arguments)
-    traffic = profile_of(*execute(flush_kernel, launch, WholeGrid()), flush_kernel, launch).traffic
-    requested, touched = traffic.global_bytes_requested, traffic.global_bytes_touched
-    stores = traffic.global_store_requests
-    assert requested
-    assert touched
-    assert stores
+    counts = profile_of(*execute(flush_kernel, launch, WholeGrid()), flush_kernel, launch).counts
+    requested, touched = counts[GLOBAL_BYTES_REQUESTED], counts[GLOBAL_BYTES_TOUCHED]
+    stores = counts[GLOBAL_WRITE_REQUESTS]
     assert requested.value == 16 * count
     assert touched.value == -(-16 * count // 32) * 32
     assert stores.value == 0

@@ -12,7 +12,8 @@ import pytest
 from kerncast.gpu import load_gpu
 from kerncast.models import Case
 from kerncast.prediction import Timing
-from kerncast.profiles import Count, KernelProfile, MemoryLevels, SourceRun
+from kerncast.profiles import KernelProfile, SourceRun
+from kerncast.profiles.counts import DRAM_BYTES, FP64_FLOPS, L1_BYTES, L2_BYTES, SHARED_BYTES
 from kerncast.read import declared_profile
 from tests.helpers.places import ROOT
 
@@ -48,8 +49,7 @@ def projected(load: Load) -> Make:
 def measured_profile(gpu: str, seconds: float, flops: float, dram_bytes: float) -> KernelProfile:
     """Return a kernel of so much work, measured on a GPU."""
     profile = declared_profile("k", (1024, 1, 1), (256, 1, 1), fp32_flops=flops, dram_bytes=dram_bytes)
-    levels = MemoryLevels(None, None, None, None, Count.exact(dram_bytes))
-    return replace(profile, levels=levels, run=SourceRun(load_gpu(gpu), seconds, Timing.PROFILER))
+    return replace(profile, run=SourceRun(load_gpu(gpu), seconds, Timing.PROFILER))
 
 
 def test_scores_worked_by_hand(load: Load, projected: Make) -> None:
@@ -165,9 +165,9 @@ def test_a_run_is_read_as_nvprof_counted_it(load: Load) -> None:
     found = profiles.nvprof_profile(launched, row, run.seconds, load_gpu("k40"))
     transactions = row["device_memory_read_transactions"] + row["device_memory_write_transactions"]
     assert launched.kernel == "backprop_adjust_weights"
-    assert found.levels.dram_bytes.value == pytest.approx(32 * transactions)
-    assert found.levels.l2_bytes.value == 32 * (row["l2_read_transactions"] + row["l2_write_transactions"])
-    assert found.work.fp64_flops.value == row["floating_point_operations_double_precision"]
+    assert found.counts[DRAM_BYTES].value == pytest.approx(32 * transactions)
+    assert found.counts[L2_BYTES].value == 32 * (row["l2_read_transactions"] + row["l2_write_transactions"])
+    assert found.counts[FP64_FLOPS].value == row["floating_point_operations_double_precision"]
     assert found.run.seconds == pytest.approx(row["time_us_median"] * 1e-6)
     assert found.run.achieved_occupancy == pytest.approx(row["achieved_occupancy"])
 
@@ -180,9 +180,9 @@ def test_a_run_is_read_as_nsight_compute_counted_it(load: Load) -> None:
     row = source.counters
     found = profiles.ncu_profile(launched, row, source.seconds, load_gpu("rtx-2080-ti"))
     assert target.counters is None, "the target only has times"
-    assert found.levels.dram_bytes.value == 32 * (row["dram__sectors_read.sum"] + row["dram__sectors_write.sum"])
-    assert found.levels.shared_bytes is None, "not counted: the executor has to"
-    assert found.levels.l1_bytes is None
+    assert found.counts[DRAM_BYTES].value == 32 * (row["dram__sectors_read.sum"] + row["dram__sectors_write.sum"])
+    assert found.counts.get(SHARED_BYTES) is None, "not counted: the executor has to"
+    assert found.counts.get(L1_BYTES) is None
     assert found.resources.registers_per_thread == row["regs_per_thread"]
 
 

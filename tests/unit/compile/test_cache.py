@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kerncast.child_process import Ended, ask, encoded
+from kerncast.child_process import Ended, ask
 from kerncast.compile import (
     CompiledKernel,
     CompileRequest,
@@ -22,6 +22,7 @@ from kerncast.compile import (
 from kerncast.compile.cache import Store, cache_place, inputs
 from kerncast.compile.nouns import CompileReply, KernelReply
 from kerncast.errors import CompileError
+from kerncast.typed_json import to_json
 from tests.helpers.profiles import RESOURCES
 
 SOURCE = """#include "wide.h"
@@ -69,7 +70,7 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> Counted:
         text = Path(request["source"]).read_text(encoding="utf-8")
         rows = request["job"].get("targets", ())
         kernels = (CompiledKernel("k", "k", row["architecture"], text, RESOURCES, None) for row in rows)
-        return Ended({"result": encoded(CompileReply(tuple(KernelReply(each, (), ()) for each in kernels)))}, 0, "")
+        return Ended({"result": to_json(CompileReply(tuple(KernelReply(each, (), ()) for each in kernels)))}, 0, "")
 
     monkeypatch.setattr(compiler, "ask", answering)
     return requests

@@ -14,7 +14,21 @@ from kerncast.execute.native import recorder
 from kerncast.execute.on_gpu import with_gpu
 from kerncast.forecast import compile_launch
 from kerncast.launch import Argument, Launch, parse_extent, parse_value
-from kerncast.profiles import CacheTraffic, Count, KernelProfile
+from kerncast.profiles import Count, KernelProfile
+from kerncast.profiles.counts import (
+    DRAM_READ_SECTORS,
+    DRAM_WRITE_SECTORS,
+    FP32_FLOPS,
+    GLOBAL_LOAD_SECTORS,
+    L1_LOAD_HITS,
+    L1_LOAD_SECTORS,
+    L2_ATOMIC_SECTORS,
+    L2_DIRTY_BYTES,
+    L2_INSTRUCTION_SECTORS,
+    L2_LOAD_HITS,
+    L2_LOAD_SECTORS,
+    L2_WRITE_SECTORS,
+)
 from tests.helpers.caveats import only
 
 SOURCE = """
@@ -81,14 +95,23 @@ def launch(source: Path, kernel: str, grid: list[int], block: list[int], **argum
     return Launch(source, kernel, parse_extent(grid, "grid", ""), parse_extent(block, "block", ""), 0, values)
 
 
-def on(gpu: str, where: Launch, budget: Budget | None = None) -> CacheTraffic:
-    found = kerncast.profile(where, gpu, budget)
-    assert found.caches is not None, found.caveats
-    return found.caches
+class Found:
+    """What the caches of a GPU let through, in sectors, and how they were simulated."""
+
+    def __init__(self, profile: KernelProfile) -> None:
+        assert profile.caches is not None, profile.caveats
+        self.simulation, self._counts = profile.caches, profile.counts
+
+    def __getitem__(self, name: str) -> Count:
+        return self._counts[name].times(1 / 32 if name == L2_DIRTY_BYTES else 1)
 
 
-def values(counts: CacheTraffic, *names: str) -> list[float]:
-    return [getattr(counts, name).value for name in names]
+def on(gpu: str, where: Launch, budget: Budget | None = None) -> Found:
+    return Found(kerncast.profile(where, gpu, budget))
+
+
+def values(found: Found, *names: str) -> list[float]:
+    return [found[name].value for name in names]
 
 
 def transpose_of(source: Path, n: int) -> Launch:
@@ -105,26 +128,26 @@ def test_a_transpose_moves_each_byte_once(source: Path, gpu: str) -> None:
     """768 x 768 floats: 2.25 MiB are read, and 2.25 MiB are written then or later."""
     n = 768
     found = on(gpu, transpose_of(source, n), WholeGrid())
-    moved = sum(values(found, "dram_read_sectors", "dram_write_sectors", "left_dirty_sectors"))
+    moved = sum(values(found, DRAM_READ_SECTORS, DRAM_WRITE_SECTORS, L2_DIRTY_BYTES))
     assert 32 * moved == 2 * 4 * n * n
-    assert values(found, "l1_load_sectors", "l1_load_hits") == [n * n / 8, 0]
-    assert found.l2_write_sectors.value == n * n  # one per thread: each lane of a warp has a sector of its own
+    assert values(found, L1_LOAD_SECTORS, L1_LOAD_HITS) == [n * n / 8, 0]
+    assert found[L2_WRITE_SECTORS].value == n * n  # one per thread: each lane of a warp has a sector of its own
     if gpu in {"gtx-980", "k40"}:  # little stays in L2 there
-        assert values(found, "dram_write_sectors", "left_dirty_sectors") == [n * n / 8, 0]
-        assert found.dram_write_sectors.low < found.dram_write_sectors.value == found.dram_write_sectors.high
+        assert values(found, DRAM_WRITE_SECTORS, L2_DIRTY_BYTES) == [n * n / 8, 0]
+        assert found[DRAM_WRITE_SECTORS].low < found[DRAM_WRITE_SECTORS].value == found[DRAM_WRITE_SECTORS].high
 
 
 def test_a_vector_sum(source: Path) -> None:
     found = on("titan-v", add_of(source, 2**20), WholeGrid())
     sectors = 2**20 // 8
-    assert values(found, "l2_read_sectors", "dram_read_sectors", "l2_write_sectors") == [
+    assert values(found, L2_LOAD_SECTORS, DRAM_READ_SECTORS, L2_WRITE_SECTORS) == [
         2 * sectors,
         2 * sectors,
         sectors,
     ]
-    assert found.dram_write_sectors.value + found.left_dirty_sectors.value == sectors
-    assert 0 < found.left_dirty_sectors.value * 32 <= found.l2_bytes
-    assert (found.wave_blocks, found.wave_sectors) == (640, 3 * 640 * 256 // 8)
+    assert found[DRAM_WRITE_SECTORS].value + found[L2_DIRTY_BYTES].value == sectors
+    assert 0 < found[L2_DIRTY_BYTES].value * 32 <= found.simulation.l2_bytes
+    assert (found.simulation.wave_blocks, found.simulation.wave_sectors) == (640, 3 * 640 * 256 // 8)
 
 
 def test_l1_serves_what_a_block_reads_again_where_it_caches_global_loads(source: Path) -> None:
@@ -133,25 +156,25 @@ def test_l1_serves_what_a_block_reads_again_where_it_caches_global_loads(source:
     where = launch(source, "again", [80], [256], x=f"f32[80,{n}]", y="f32[80,256]", n=n)
     sectors = 80 * n // 8
     cached = on("titan-v", where, WholeGrid())
-    assert values(cached, "l1_load_sectors", "l1_load_hits", "l2_read_sectors") == [4 * sectors, 3 * sectors, sectors]
+    assert values(cached, L1_LOAD_SECTORS, L1_LOAD_HITS, L2_LOAD_SECTORS) == [4 * sectors, 3 * sectors, sectors]
 
 
 def test_atomics_are_carried_out_by_l2(source: Path) -> None:
     where = launch(source, "count", [64], [256], bins="u32[1024]", x="u32[16384] randint(0, 1024)")
     found = on("titan-v", where, WholeGrid())
-    assert found.l2_atomic_sectors.value > 16384 / 8
-    assert values(found, "dram_read_sectors", "l2_read_sectors") == [1024 / 8 + 16384 / 8, 16384 / 8]
-    assert found.left_dirty_sectors.value == 1024 / 8
+    assert found[L2_ATOMIC_SECTORS].value > 16384 / 8
+    assert values(found, DRAM_READ_SECTORS, L2_LOAD_SECTORS) == [1024 / 8 + 16384 / 8, 16384 / 8]
+    assert found[L2_DIRTY_BYTES].value == 1024 / 8
 
 
 @pytest.mark.parametrize("n", [2**20, 2**22])
 def test_a_window_of_a_streaming_launch_scales_to_all_of_it(source: Path, n: int) -> None:
     whole = on("titan-v", add_of(source, n), WholeGrid())
     part = on("titan-v", add_of(source, n), Budget(sample_seconds=0.02))
-    assert part.blocks_simulated < n // 256
-    names = ("l1_load_sectors", "l2_read_sectors", "l2_write_sectors", "dram_read_sectors")
+    assert part.simulation.blocks_simulated < n // 256
+    names = (L1_LOAD_SECTORS, L2_LOAD_SECTORS, L2_WRITE_SECTORS, DRAM_READ_SECTORS)
     assert values(part, *names) == pytest.approx(values(whole, *names), rel=0.01)
-    both = [sum(values(each, "dram_write_sectors", "left_dirty_sectors")) for each in (part, whole)]
+    both = [sum(values(each, DRAM_WRITE_SECTORS, L2_DIRTY_BYTES)) for each in (part, whole)]
     assert both[0] == pytest.approx(both[1], rel=0.25)
 
 
@@ -161,7 +184,7 @@ def product_of(source: Path, n: int) -> Launch:
 
 
 @cache
-def whole_product(source: Path, gpu: str) -> CacheTraffic:
+def whole_product(source: Path, gpu: str) -> Found:
     return on(gpu, product_of(source, 512), WholeGrid())
 
 
@@ -169,18 +192,22 @@ def test_a_wave_of_a_matrix_product_scales_to_all_of_it(source: Path) -> None:
     """A wave of 160 blocks of a grid of 1024; rows and columns are shared by the blocks of a wave."""
     whole = whole_product(source, "t4")
     part = on("t4", product_of(source, 512), Budget(sample_seconds=0.5))
-    assert (part.wave_blocks, part.blocks_simulated, whole.blocks_simulated) == (160, 160, 1024)
-    assert part.l1_load_hits.value == pytest.approx(whole.l1_load_hits.value, rel=0.05)
-    assert part.l2_read_sectors.value == pytest.approx(whole.l2_read_sectors.value, rel=0.15)
-    assert part.dram_read_sectors.low <= whole.dram_read_sectors.value <= part.dram_read_sectors.high
+    assert (part.simulation.wave_blocks, part.simulation.blocks_simulated, whole.simulation.blocks_simulated) == (
+        160,
+        160,
+        1024,
+    )
+    assert part[L1_LOAD_HITS].value == pytest.approx(whole[L1_LOAD_HITS].value, rel=0.05)
+    assert part[L2_LOAD_SECTORS].value == pytest.approx(whole[L2_LOAD_SECTORS].value, rel=0.15)
+    assert part[DRAM_READ_SECTORS].low <= whole[DRAM_READ_SECTORS].value <= part[DRAM_READ_SECTORS].high
 
 
 def test_a_part_of_a_wave_stands_for_a_part_of_the_gpu(source: Path) -> None:
     n = 2**22
     whole = on("titan-v", add_of(source, n), WholeGrid())
     part = on("titan-v", add_of(source, n), Budget(sample_seconds=0.002))
-    assert 0 < part.blocks_simulated < part.resident_blocks_per_sm * 80
-    names = ("l1_load_sectors", "l2_read_sectors", "dram_read_sectors")
+    assert 0 < part.simulation.blocks_simulated < part.simulation.resident_blocks_per_sm * 80
+    names = (L1_LOAD_SECTORS, L2_LOAD_SECTORS, DRAM_READ_SECTORS)
     assert values(part, *names) == pytest.approx(values(whole, *names), rel=0.05)
 
 
@@ -189,9 +216,9 @@ def test_a_window_lies_where_the_work_is(source: Path) -> None:
     n = 2**20
     where = launch(source, "first", [4 * n // 256], [256], y=f"f32[{n}]", n=n)
     found = on("titan-v", where, Budget(sample_seconds=0.02))
-    assert found.blocks_simulated < n // 256
-    assert found.l2_write_sectors.value == pytest.approx(n / 8, rel=0.1)
-    assert found.dram_write_sectors.value + found.left_dirty_sectors.value == pytest.approx(n / 8, rel=0.2)
+    assert found.simulation.blocks_simulated < n // 256
+    assert found[L2_WRITE_SECTORS].value == pytest.approx(n / 8, rel=0.1)
+    assert found[DRAM_WRITE_SECTORS].value + found[L2_DIRTY_BYTES].value == pytest.approx(n / 8, rel=0.2)
 
 
 def test_code_that_does_not_fit_is_read_from_l2(source: Path) -> None:
@@ -201,13 +228,13 @@ def test_code_that_does_not_fit_is_read_from_l2(source: Path) -> None:
     large = replace(compiled, resources=replace(compiled.resources, code_bytes=(46 + 32) * 1024))
     gpu, executed = kerncast.load_gpu("rtx-2080-ti"), run_launch(compiled, where)
     found = [
-        with_gpu(profile_of(executed.trace, executed.sampler, each, where), replace(executed, kernel=each), gpu).caches
+        Found(with_gpu(profile_of(executed.trace, executed.sampler, each, where), replace(executed, kernel=each), gpu))
         for each in (compiled, large)
     ]
-    assert found[0] is not None
-    assert found[1] is not None
-    assert found[0].l2_instruction_sectors == Count.exact(0)
-    assert found[1].l2_instruction_sectors == Count(16 * 1024, 16 * 1024 / found[1].resident_blocks_per_sm, 16 * 1024)
+    assert found[0][L2_INSTRUCTION_SECTORS] == Count.exact(0)
+    assert found[1][L2_INSTRUCTION_SECTORS] == Count(
+        16 * 1024, 16 * 1024 / found[1].simulation.resident_blocks_per_sm, 16 * 1024
+    )
 
 
 @pytest.mark.parametrize("seconds", [0.003, 0.05])
@@ -215,8 +242,8 @@ def test_what_a_launch_leaves_dirty_fits_l2(source: Path, seconds: float) -> Non
     """Streaming 48 MiB through 4.5 MiB of L2: a part of a wave speaks for the whole L2, not for its own part of it."""
     n = 2**22
     found = on("titan-v", add_of(source, n), Budget(sample_seconds=seconds))
-    assert found.left_dirty_sectors.value * 32 == pytest.approx(found.l2_bytes / 3, rel=0.5)
-    assert found.dram_write_sectors.value + found.left_dirty_sectors.value == pytest.approx(n / 8, rel=0.1)
+    assert found[L2_DIRTY_BYTES].value * 32 == pytest.approx(found.simulation.l2_bytes / 3, rel=0.5)
+    assert found[DRAM_WRITE_SECTORS].value + found[L2_DIRTY_BYTES].value == pytest.approx(n / 8, rel=0.1)
 
 
 def test_blocks_run_on_fresh_memory(source: Path) -> None:
@@ -224,8 +251,7 @@ def test_blocks_run_on_fresh_memory(source: Path) -> None:
     where = launch(source, "drain", [64], [64], left="i32[4096] randint(5, 6)", x="f32[8,1024] iota", y="f32[4096]")
     found = kerncast.profile(where, "titan-v")
     assert found.caches is not None
-    assert found.traffic.global_load_sectors is not None
-    assert found.caches.l1_load_sectors.value == found.traffic.global_load_sectors.value
+    assert found.counts[L1_LOAD_SECTORS].value == found.counts[GLOBAL_LOAD_SECTORS].value
 
 
 def test_blocks_that_change_what_they_read_are_never_run_twice(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -233,10 +259,10 @@ def test_blocks_that_change_what_they_read_are_never_run_twice(source: Path, mon
     monkeypatch.setattr(recorder, "_EVENTS_PER_LOG", 1000)
     where = launch(source, "countdown", [16], [64], left=f"i32[{16 * 64 * 32}] randint(3, 40)")
     found = kerncast.profile(where, "t4", WholeGrid())
-    asked = next(each.sectors for each in found.accesses if each.operation == "ld")
+    asked = found.counts[GLOBAL_LOAD_SECTORS]
     assert asked.value > 16 * 1000
     if found.caches is not None:
-        assert found.caches.l1_load_sectors == asked
+        assert found.counts[L1_LOAD_SECTORS] == asked
 
 
 @pytest.mark.parametrize("seconds", [0.00025, 0.0025, 0.025])
@@ -246,21 +272,21 @@ def test_l2_misses_and_dram_reads_tell_one_story(source: Path, gpu: str, seconds
     n = 2**13
     where = launch(source, "broadcast", [2048], [64], x=f"f32[{n}]", y="f32[131072]", n=n)
     found = on(gpu, where, Budget(sample_seconds=seconds))
-    missed = found.l2_read_sectors.value - found.l2_read_hits.value
-    fetched = found.dram_read_sectors.value
+    missed = found[L2_LOAD_SECTORS].value - found[L2_LOAD_HITS].value
+    fetched = found[DRAM_READ_SECTORS].value
     assert missed <= fetched <= 2.001 * missed
     assert fetched == pytest.approx(n / 8, rel=0.1)
-    assert found.dram_write_sectors.value + found.left_dirty_sectors.value == pytest.approx(131072 / 8, rel=0.1)
+    assert found[DRAM_WRITE_SECTORS].value + found[L2_DIRTY_BYTES].value == pytest.approx(131072 / 8, rel=0.1)
 
 
 @pytest.mark.parametrize("seconds", [0.005, 0.05, 0.5])
 @pytest.mark.parametrize("gpu", ["t4", "titan-v"])
 def test_intervals_are_in_order_and_hold_the_truth(source: Path, gpu: str, seconds: float) -> None:
     whole, part = whole_product(source, gpu), on(gpu, product_of(source, 512), Budget(sample_seconds=seconds))
-    for name in ("l1_load_hits", "l2_read_sectors", "dram_read_sectors", "dram_write_sectors", "left_dirty_sectors"):
-        count, truth = getattr(part, name), getattr(whole, name).value
+    for name in (L1_LOAD_HITS, L2_LOAD_SECTORS, DRAM_READ_SECTORS, DRAM_WRITE_SECTORS, L2_DIRTY_BYTES):
+        count, truth = part[name], whole[name].value
         assert 0 <= count.low <= count.value <= count.high, name
-        slack = 0.05 * whole.l1_load_sectors.value
+        slack = 0.05 * whole[L1_LOAD_SECTORS].value
         assert count.low - slack <= truth <= count.high + slack, name
 
 
@@ -275,7 +301,7 @@ def test_a_fault_that_only_the_window_meets_is_one(source: Path) -> None:
     n = 2**18
     where = launch(source, "astray", [n // 32], [32], y=f"f32[{n}]", bad=n // 64 + 6, n=n)
     few = Budget(sample_seconds=0.002)
-    assert kerncast.profile(where, None, few).work.fp32_flops == Count.exact(0)
+    assert kerncast.profile(where, None, few).counts.get(FP32_FLOPS) == Count.exact(0)
     with pytest.raises(KernelFault, match=r"block \(4102, 0, 0\).* is out of bounds"):
         kerncast.profile(where, "titan-v", few)
 

@@ -7,6 +7,24 @@ from typing import Any
 import numpy as np
 import pytest
 
+from kerncast.metrics import occurring_accesses
+from kerncast.profiles.counts import (
+    ATOMIC_THREADS,
+    CONTROL_OPS,
+    DRAM_BYTES_ONCE,
+    FLOPS,
+    FP32_FLOPS,
+    GLOBAL_BYTES_REQUESTED,
+    GLOBAL_BYTES_TOUCHED,
+    GLOBAL_LOAD_REQUESTS,
+    GLOBAL_LOAD_SECTORS,
+    GLOBAL_WRITE_REQUESTS,
+    GLOBAL_WRITE_SECTORS,
+    INTEGER_OPS,
+    LOCAL_BYTES_REQUESTED,
+    SHARED_REQUESTS,
+    SPECIAL_OPS,
+)
 from kerncast.traces import Trace
 from tests.helpers.execute_helpers import compiled, launch, profile, ptx_kernel, run
 
@@ -79,14 +97,14 @@ def value(count: Any) -> int:
 def test_saxpy(n: int) -> None:
     where = launch(-(-n // 256), 256, n=n, a=2.0, x=f"f32[{n}] random", y=f"f32[{n}] random")
     found = profile(compiled(SOURCE), where)
-    assert value(found.work.fp32_flops) == 2 * n
-    assert value(found.traffic.global_bytes_requested) == 12 * n
+    assert value(found.counts.get(FP32_FLOPS)) == 2 * n
+    assert value(found.counts.get(GLOBAL_BYTES_REQUESTED)) == 12 * n
     sector_bytes = 32 * math.ceil(4 * n / 32)
-    assert found.traffic.dram_bytes.value == found.traffic.dram_bytes.low == 3 * sector_bytes
-    assert found.traffic.global_bytes_touched.value == 2 * sector_bytes
-    assert value(found.traffic.global_load_requests) == 2 * math.ceil(n / 32)
-    assert value(found.traffic.global_store_requests) == math.ceil(n / 32)
-    assert value(found.traffic.global_load_sectors) == 2 * math.ceil(4 * n / 32)
+    assert found.counts[DRAM_BYTES_ONCE].value == found.counts[DRAM_BYTES_ONCE].low == 3 * sector_bytes
+    assert found.counts[GLOBAL_BYTES_TOUCHED].value == 2 * sector_bytes
+    assert value(found.counts.get(GLOBAL_LOAD_REQUESTS)) == 2 * math.ceil(n / 32)
+    assert value(found.counts.get(GLOBAL_WRITE_REQUESTS)) == math.ceil(n / 32)
+    assert value(found.counts.get(GLOBAL_LOAD_SECTORS)) == 2 * math.ceil(4 * n / 32)
     assert value(found.mix.divergent_branches) == (n % 32 != 0)
     assert found.sampling.is_whole_grid
 
@@ -105,12 +123,12 @@ def test_tiled_matmul() -> None:
     where = launch([4, 4], [16, 16], a=f"f32[{n},{n}] random", b=f"f32[{n},{n}] random", c=f"f32[{n},{n}]", n=n)
     kernel = compiled(SOURCE, "matmul")
     found = profile(kernel, where)
-    assert value(found.work.fp32_flops) == 2 * n**3
+    assert value(found.counts.get(FP32_FLOPS)) == 2 * n**3
     blocks, warps, tiles = 16, 8, n // 16
-    assert value(found.traffic.global_load_requests) == blocks * warps * tiles * 2
-    assert found.traffic.global_load_sectors.value / found.traffic.global_load_requests.value == 4
+    assert value(found.counts.get(GLOBAL_LOAD_REQUESTS)) == blocks * warps * tiles * 2
+    assert found.counts[GLOBAL_LOAD_SECTORS].value / found.counts[GLOBAL_LOAD_REQUESTS].value == 4
     assert value(found.mix.barriers) == blocks * warps * tiles * 2
-    assert value(found.traffic.global_bytes_touched) == 3 * 4 * n * n
+    assert value(found.counts.get(GLOBAL_BYTES_TOUCHED)) == 3 * 4 * n * n
     memory = run(kernel, where).memory
     exact = memory["a"].astype(np.float64) @ memory["b"].astype(np.float64)
     assert np.allclose(memory["c"], exact, rtol=1e-5, atol=0)
@@ -122,7 +140,7 @@ def test_convolution(w: int, h: int) -> None:
     where = launch(
         [-(-w // 16), -(-h // 8)], [16, 8], i=f"f32[{h},{w}] random", f="f32[3,3] random", out=f"f32[{h},{w}]", w=w, h=h
     )
-    assert value(profile(kernel, where).work.fp32_flops) == 2 * (9 * w * h - 6 * (w + h) + 4)
+    assert value(profile(kernel, where).counts.get(FP32_FLOPS)) == 2 * (9 * w * h - 6 * (w + h) + 4)
     memory = run(kernel, where).memory
     padded = np.pad(memory["i"].astype(np.float64), 1)
     exact = sum(memory["f"][i, j] * padded[i : i + h, j : j + w] for i in range(3) for j in range(3))
@@ -134,18 +152,18 @@ def test_convolution(w: int, h: int) -> None:
 )
 def test_sectors_per_request(stride: int, sectors: int) -> None:
     found = profile(compiled(SOURCE, "strided"), launch(1, 32, x="f32[4096]", y="f32[32]", stride=stride))
-    assert value(found.traffic.global_load_requests) == 1
-    assert value(found.traffic.global_load_sectors) == sectors
-    assert value(found.traffic.global_store_sectors) == 4
+    assert value(found.counts.get(GLOBAL_LOAD_REQUESTS)) == 1
+    assert value(found.counts.get(GLOBAL_LOAD_SECTORS)) == sectors
+    assert value(found.counts.get(GLOBAL_WRITE_SECTORS)) == 4
 
 
 def test_sectors_of_wide_types() -> None:
     found = profile(compiled(SOURCE, "strided_double"), launch(1, 32, x="f64[4096]", y="f64[32]", stride=1))
-    assert value(found.traffic.global_load_sectors) == 8
+    assert value(found.counts.get(GLOBAL_LOAD_SECTORS)) == 8
     found = profile(compiled(SOURCE, "vectors"), launch(1, 32, x="f32[128]", y="f32[128]"))
-    assert value(found.traffic.global_load_requests) == 1
-    assert value(found.traffic.global_load_sectors) == 16
-    assert value(found.traffic.global_bytes_requested) == 2 * 512
+    assert value(found.counts.get(GLOBAL_LOAD_REQUESTS)) == 1
+    assert value(found.counts.get(GLOBAL_LOAD_SECTORS)) == 16
+    assert value(found.counts.get(GLOBAL_BYTES_REQUESTED)) == 2 * 512
 
 
 def test_sectors_of_a_gather_are_those_that_differ() -> None:
@@ -153,7 +171,7 @@ def test_sectors_of_a_gather_are_those_that_differ() -> None:
     found = profile(compiled(SOURCE, "gathers"), where)
     at = run(compiled(SOURCE, "gathers"), where).memory["at"]
     expected = sum(len({int(i) * 4 // 32 for i in at[w : w + 32]}) for w in range(0, 128, 32))
-    assert value(found.traffic.global_load_sectors) == expected + 4 * 4
+    assert value(found.counts.get(GLOBAL_LOAD_SECTORS)) == expected + 4 * 4
 
 
 def test_histogram() -> None:
@@ -161,13 +179,13 @@ def test_histogram() -> None:
     found = profile(compiled(SOURCE, "histogram"), where)
     memory = run(compiled(SOURCE, "histogram"), where).memory
     assert np.array_equal(memory["bins"], np.bincount(memory["data"], minlength=256))
-    assert value(found.traffic.atomic_operations) == 5000 + 2 * 256
-    assert value(found.traffic.global_store_requests) == 2 * 8, "a global atomic is a store request"
-    assert value(found.traffic.global_store_sectors) == 2 * 8 * 4
+    assert value(found.counts.get(ATOMIC_THREADS)) == 5000 + 2 * 256
+    assert value(found.counts.get(GLOBAL_WRITE_REQUESTS)) == 2 * 8, "a global atomic is a store request"
+    assert value(found.counts.get(GLOBAL_WRITE_SECTORS)) == 2 * 8 * 4
     assert value(found.mix.barriers) == 2 * 2 * 8
     # Shared: cleared, one request per warp and round, read back.
     rounds = sum(math.ceil((5000 - start) / 512) for start in range(0, 512, 32))
-    assert value(found.traffic.shared_requests) == 16 + rounds + 16
+    assert value(found.counts.get(SHARED_REQUESTS)) == 16 + rounds + 16
 
 
 def test_an_atomic_reads_and_writes() -> None:
@@ -176,15 +194,15 @@ def test_an_atomic_reads_and_writes() -> None:
         mad.wide.u32 %rd2, %r1, 4, %rd1; red.global.add.u32 [%rd2], %r1; ret; }"""
     )
     found = profile(kernel, launch(1, 64, p="u32[64]"))
-    assert found.traffic.dram_bytes.value == 2 * 64 * 4
-    assert value(found.traffic.global_bytes_touched) == 64 * 4
-    assert value(found.traffic.atomic_operations) == 64
+    assert found.counts[DRAM_BYTES_ONCE].value == 2 * 64 * 4
+    assert value(found.counts.get(GLOBAL_BYTES_TOUCHED)) == 64 * 4
+    assert value(found.counts.get(ATOMIC_THREADS)) == 64
 
 
 def test_local_memory() -> None:
     found = profile(compiled(SOURCE, "spills"), launch(1, 32, **{"in": "i32[8] iota"}, out="i32[32]"))
-    assert value(found.traffic.local_bytes) == 32 * 4 * 9
-    assert value(found.traffic.global_load_requests) == 8
+    assert value(found.counts.get(LOCAL_BYTES_REQUESTED)) == 32 * 4 * 9
+    assert value(found.counts.get(GLOBAL_LOAD_REQUESTS)) == 8
 
 
 @pytest.mark.parametrize(("store", "is_kept"), [("own[in[i] & 15]", True), ("own[i]", False)])
@@ -195,18 +213,18 @@ def test_arrays_that_the_compiler_holds_in_registers_make_no_traffic(store: str,
     found = profile(kernel, launch(1, 32, **{"in": "i32[128] iota"}, out="i32[32]"))
     assert ".local" in kernel.ptx
     assert kernel.resources.has_frame == is_kept
-    assert value(found.traffic.local_bytes) == (32 * 4 * 17 if is_kept else 0)
-    assert ("local" in {each.space for each in found.accesses}) == is_kept
+    assert value(found.counts.get(LOCAL_BYTES_REQUESTED)) == (32 * 4 * 17 if is_kept else 0)
+    assert ("local" in {space for space, *_ in occurring_accesses(found)}) == is_kept
 
 
 def test_generic_accesses_count_where_they_lead() -> None:
     trace = run(compiled(SOURCE, "generic"), launch(1, 64, x="f32[64] iota", y="f32[64]"))
     assert trace.memory["y"].tolist() == list(range(64))
     found = profile(compiled(SOURCE, "generic"), launch(1, 64, x="f32[64] iota", y="f32[64]"))
-    assert value(found.traffic.global_load_requests) == 2 + 1
-    assert value(found.traffic.global_load_sectors) == 8 + 4
-    assert value(found.traffic.shared_requests) == 2 + 1
-    assert value(found.traffic.global_bytes_requested) == 4 * (64 + 32 + 64)
+    assert value(found.counts.get(GLOBAL_LOAD_REQUESTS)) == 2 + 1
+    assert value(found.counts.get(GLOBAL_LOAD_SECTORS)) == 8 + 4
+    assert value(found.counts.get(SHARED_REQUESTS)) == 2 + 1
+    assert value(found.counts.get(GLOBAL_BYTES_REQUESTED)) == 4 * (64 + 32 + 64)
 
 
 def test_classes_of_work() -> None:
@@ -225,11 +243,12 @@ def test_classes_of_work() -> None:
         bar.sync 0; @%p1 bra END; END: ret; }"""
     )
     found = profile(kernel, launch(1, 1, p="u32[1]"))
-    work = found.work
-    assert [value(c) for c in (work.fp32_flops, work.fp64_flops, work.fp16_flops)] == [4, 5, 5]
-    assert value(work.special_ops) == 4
-    assert value(work.integer_ops) == 7, "one each, also a multiply-add: an integer lane takes one per clock"
-    assert value(work.control_ops) == 3
+    assert [value(found.counts.get(FLOPS[bits])) for bits in (32, 64, 16)] == [4, 5, 5]
+    assert value(found.counts.get(SPECIAL_OPS)) == 4
+    assert value(found.counts.get(INTEGER_OPS)) == 7, (
+        "one each, also a multiply-add: an integer lane takes one per clock"
+    )
+    assert value(found.counts.get(CONTROL_OPS)) == 3
     assert value(found.mix.thread_instructions) == value(found.mix.warp_instructions) == 30
     assert found.mix.active_lanes == 1
 

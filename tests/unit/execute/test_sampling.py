@@ -15,6 +15,15 @@ from kerncast.errors import BudgetExceededError, MachineLimitError
 from kerncast.execute import Budget, WholeGrid, characterise, execute
 from kerncast.execute.sampling.sample import Sampler, strata_of
 from kerncast.launch import load_launches
+from kerncast.profiles.counts import (
+    CONTROL_OPS,
+    DRAM_BYTES_ONCE,
+    FP32_FLOPS,
+    GLOBAL_BYTES_REQUESTED,
+    GLOBAL_LOAD_SECTORS,
+    GLOBAL_WRITE_SECTORS,
+    INTEGER_OPS,
+)
 from tests.helpers.caveats import kinds, only
 from tests.helpers.execute_helpers import compiled, launch, ptx_kernel
 
@@ -87,10 +96,10 @@ def test_a_homogeneous_launch_is_scaled_exactly() -> None:
     assert sampled.sampling is not None
     assert not sampled.sampling.is_whole_grid
     assert sampled.sampling.blocks_executed < 300
-    assert sampled.work == whole.work
+    assert all(sampled.counts[name] == whole.counts[name] for name in (FP32_FLOPS, INTEGER_OPS, CONTROL_OPS))
     assert sampled.mix == whole.mix
-    for name in ("global_load_sectors", "global_store_sectors", "global_bytes_requested", "dram_bytes"):
-        scaled, exact = getattr(sampled.traffic, name), getattr(whole.traffic, name)
+    for name in (GLOBAL_LOAD_SECTORS, GLOBAL_WRITE_SECTORS, GLOBAL_BYTES_REQUESTED, DRAM_BYTES_ONCE):
+        scaled, exact = sampled.counts[name], whole.counts[name]
         assert scaled.value == pytest.approx(exact.value, rel=1e-3)
         assert scaled.low <= exact.value <= scaled.high
     assert sampled.caveats[0].kind is CaveatKind.SCALED_FROM_SAMPLE
@@ -104,9 +113,8 @@ def test_edges_of_the_grid_are_strata_of_their_own() -> None:
     sampled = characterise(kernel, where, Budget(sample_seconds=0.001))
     assert sampled.sampling is not None
     assert sampled.sampling.blocks_executed < 400
-    assert sampled.traffic.global_bytes_requested is not None
-    assert sampled.traffic.global_bytes_requested.value == 4 * (3 * (n - 2) ** 2 + n * n)
-    assert sampled.traffic.global_bytes_requested.is_exact
+    assert sampled.counts[GLOBAL_BYTES_REQUESTED].value == 4 * (3 * (n - 2) ** 2 + n * n)
+    assert sampled.counts[GLOBAL_BYTES_REQUESTED].is_exact
 
 
 def test_a_very_large_grid_is_sampled_soon() -> None:
@@ -161,8 +169,8 @@ def test_intervals_of_a_kernel_with_uneven_blocks() -> None:
     """End to end: trips per block are random, and the whole grid tells the truth."""
     kernel = compiled(SOURCE)
     whole = launch(2000, 32, trips="i32[2000] randint(0, 60)", y="f32[64000]")
-    truth = characterise(kernel, whole, WholeGrid()).work.fp32_flops
-    sampled = characterise(kernel, whole, Budget(sample_seconds=0.004)).work.fp32_flops
+    truth = characterise(kernel, whole, WholeGrid()).counts.get(FP32_FLOPS)
+    sampled = characterise(kernel, whole, Budget(sample_seconds=0.004)).counts.get(FP32_FLOPS)
     assert truth is not None
     assert sampled is not None
     assert truth.is_exact
@@ -213,8 +221,7 @@ def test_what_the_budget_pays_for_runs_whole() -> None:
     found = characterise(compiled(SOURCE, "even"), launch(40_000, 64, n=n, x=f"f32[{n}] ones", y=f"f32[{n}]"), Budget())
     assert found.sampling is not None
     assert found.sampling.is_whole_grid
-    assert found.traffic.global_bytes_requested is not None
-    assert found.traffic.global_bytes_requested.value == 8 * n
+    assert found.counts[GLOBAL_BYTES_REQUESTED].value == 8 * n
 
 
 def test_a_slow_machine_runs_the_same_blocks(monkeypatch: pytest.MonkeyPatch) -> None:

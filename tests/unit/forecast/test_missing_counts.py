@@ -1,8 +1,7 @@
 """What a profile lacks is taken from the execution of its kernel, and said; what it has stays."""
 
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -14,11 +13,13 @@ from kerncast.forecast import Means, cases, filled, launch_of, with_missing_coun
 from kerncast.gpu import GPU
 from kerncast.launch import Argument, Buffer, Fill, Launch
 from kerncast.models import Question, model_named
+from kerncast.models.transfer.measured_run import float_mixes_of
 from kerncast.prediction import Timing
-from kerncast.profiles import Balance, KernelProfile
+from kerncast.profiles import QUESTIONS, Balance, KernelProfile
+from kerncast.profiles.counts import DRAM_BYTES, FP32_FLOPS, L1_BYTES, SHARED_BYTES
 from tests.helpers.caveats import kinds, only
-from tests.helpers.profiles import SAXPY, THREADS
-from tests.helpers.transfers import case, exact, profiled, run, with_levels
+from tests.helpers.profiles import SAXPY, THREADS, answered, with_counts
+from tests.helpers.transfers import case, exact, no_float_mixes, profiled, run
 
 SOURCE = "__global__ void twice(const float *x, float *y) { y[threadIdx.x] = 2.0f * x[threadIdx.x]; }"
 
@@ -80,26 +81,25 @@ def test_no_name_is_too_strange(name: str) -> None:
 
 def lacking() -> KernelProfile:
     """Return a profile of saxpy with time and DRAM bytes only."""
-    bare = with_levels(profiled(), l1_bytes=None, shared_bytes=None, shared_wavefronts=None, l2_bytes=None)
+    bare = answered(
+        with_counts(profiled(), no_float_mixes()), l1_bytes=None, shared_bytes=None, shared_wavefronts=None,
+        l2_bytes=None, fp32_flops=None, fp64_flops=None, fp16_flops=None,
+    )  # fmt: skip
     return replace(
         bare,
         kernel="saxpy",
-        float_mixes=None,
         resources=None,
-        work=replace(bare.work, fp32_flops=None, fp64_flops=None, fp16_flops=None),
         run=run("titan-v", active_threads=None),
     )
 
 
 def test_what_the_profile_lacks_comes_from_the_execution() -> None:
     found = filled(lacking(), SAXPY)
-    assert found.levels is not None
     # 2 loads and a store of 4 bytes per thread, by hand.
-    assert found.levels.l1_bytes == exact(12.0 * THREADS)
-    assert found.levels.shared_bytes == exact(0.0)
-    assert found.work.fp32_flops == exact(2 * THREADS)
-    assert found.float_mixes is not None
-    assert [(mix.bits, mix.fused.value) for mix in found.float_mixes] == [(32, THREADS)]
+    assert found.counts.get(L1_BYTES) == exact(12.0 * THREADS)
+    assert found.counts.get(SHARED_BYTES) == exact(0.0)
+    assert found.counts.get(FP32_FLOPS) == exact(2 * THREADS)
+    assert [(mix.bits, mix.fused.value) for mix in float_mixes_of(found) or ()] == [(32, THREADS)]
     assert found.resources == SAXPY.resources
     assert found.run is not None
     assert found.run.active_threads == 32
@@ -107,14 +107,13 @@ def test_what_the_profile_lacks_comes_from_the_execution() -> None:
 
 def test_what_the_profile_has_stays() -> None:
     found = filled(lacking(), SAXPY)
-    assert found.levels is not None
-    assert found.levels.dram_bytes == exact(2e8)
+    assert found.counts.get(DRAM_BYTES) == exact(2e8)
     assert found.run is not None
     assert found.run.seconds == 1e-3
     whole = replace(profiled(), kernel="saxpy")
     kept = filled(whole, SAXPY)
-    assert (kept.levels, kept.float_mixes, kept.resources) == (whole.levels, whole.float_mixes, whole.resources)
-    assert kept.work.fp32_flops == whole.work.fp32_flops
+    assert kept.counts.only(whole.counts) == whole.counts
+    assert (float_mixes_of(kept), kept.resources) == (float_mixes_of(whole), whole.resources)
     assert kept.run is not None
     assert kept.run.active_threads == whole.run.active_threads if whole.run else False
 
@@ -148,13 +147,12 @@ def test_a_small_kernel_is_executed_for_the_gpu_of_the_profile(tmp_path: Path) -
     buffers = (Buffer("f32", (32,), Fill("iota")), Buffer("f32", (32,), Fill("zeros")))
     arguments = tuple(Argument(name, value) for name, value in zip("xy", buffers, strict=True))
     twice = Launch(tmp_path / "twice.cu", "twice", (1, 1, 1), (32, 1, 1), arguments=arguments)
-    bare = replace(lacking(), kernel="twice", grid=(1, 1, 1), block=(32, 1, 1), levels=None)
+    bare = replace(lacking(), kernel="twice", grid=(1, 1, 1), block=(32, 1, 1))
     found = with_missing_counts(bare, twice, Means())
     assert found.resources is not None
     assert found.resources.architecture == "sm_70"
-    assert found.levels is not None
-    assert found.levels.l1_bytes == exact(256)
-    assert found.work.fp32_flops == exact(32)
+    assert found.counts.get(L1_BYTES) == exact(256)
+    assert found.counts.get(FP32_FLOPS) == exact(32)
 
 
 def test_a_source_that_does_not_compile_is_an_error_of_the_user(tmp_path: Path) -> None:
@@ -176,13 +174,8 @@ def test_a_launch_is_executed_once_for_all_rows_of_a_profile(monkeypatch: pytest
     on_t4 = replace(lacking(), run=run("t4", active_threads=None))
     for profile, of in ((lacking(), own), (lacking(), own), (on_t4, own), (lacking(), other), (lacking(), own)):
         found = with_missing_counts(profile, of, known)
-        assert found.work.fp32_flops == exact(2 * THREADS)
+        assert found.counts.get(FP32_FLOPS) == exact(2 * THREADS)
     assert asked == [("titan-v", 0), ("t4", 0), ("titan-v", 1)]
-
-
-def without_gaps(noun: Any) -> Any:
-    """Return traffic or work with 0 for each count that it lacks."""
-    return replace(noun, **{field.name: exact(0) for field in fields(noun) if getattr(noun, field.name) is None})
 
 
 def test_a_profile_that_lacks_nothing_is_not_executed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -191,5 +184,6 @@ def test_a_profile_that_lacks_nothing_is_not_executed(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(cases, "_executed_on", executed)
     whole = replace(filled(lacking(), SAXPY), balance=Balance(1.0, 1.0, 0.0))
-    whole = replace(whole, traffic=without_gaps(whole.traffic), work=without_gaps(whole.work))
+    gaps = [key for key, names in QUESTIONS.items() if whole.counts.first(names) is None]
+    whole = answered(whole, **dict.fromkeys(gaps, exact(0)))
     assert with_missing_counts(whole, launch("saxpy"), Means()) is whole

@@ -3,8 +3,18 @@
 from dataclasses import replace
 
 from kerncast.machine import with_spills
-from kerncast.profiles import AccessCount, KernelProfile, Origin
-from tests.helpers.profiles import SAXPY, WARPS, access, opcode
+from kerncast.metrics import Accesses, accesses
+from kerncast.profiles import KernelProfile, Origin
+from kerncast.profiles.counts import (
+    DRAM_READ_SECTORS,
+    L1_BYTES,
+    L1_LOCAL_HITS,
+    L2_BYTES_EXCHANGED,
+    L2_LOAD_SECTORS,
+    L2_WRITE_HITS,
+    L2_WRITE_SECTORS,
+)
+from tests.helpers.profiles import SAXPY, WARPS, access, opcode, with_counts
 
 
 def spilling(frame_bytes: int, **machine: object) -> KernelProfile:
@@ -17,8 +27,8 @@ def spilling(frame_bytes: int, **machine: object) -> KernelProfile:
     return replace(SAXPY, resources=resources, machine=mix)
 
 
-def local(profile: KernelProfile) -> dict[str, AccessCount]:
-    return {each.operation: each for each in profile.accesses if each.space == "local"}
+def local(profile: KernelProfile) -> dict[str, Accesses]:
+    return {operation: accesses(profile.counts, "local", {operation}) for operation in ("ld", "st")}
 
 
 def test_disassembled_loads_and_stores_are_counted() -> None:
@@ -29,7 +39,7 @@ def test_disassembled_loads_and_stores_are_counted() -> None:
 
 def test_what_the_ptx_accesses_is_not_counted_twice() -> None:
     own = access("local", "ld", requests=WARPS, sectors=8 * WARPS, lines=WARPS, threads=32 * WARPS)
-    found = local(with_spills(replace(spilling(16), accesses=(*SAXPY.accesses, own))))
+    found = local(with_spills(with_counts(spilling(16), own)))
     assert (found["ld"].requests.value, found["ld"].sectors.value) == (3 * WARPS, (8 + 2 * 4) * WARPS)
 
 
@@ -46,18 +56,24 @@ def test_a_warp_that_is_partly_empty_spills_too() -> None:
 
 def test_spills_are_written_through_and_read_from_the_level_that_holds_them() -> None:
     """2048 resident threads: 32 bytes of each fit into 128 KiB of L1, 128 do not."""
-    before = SAXPY.caches
-    assert before is not None
-    small, large = (with_spills(spilling(each)).caches for each in (32, 128))
-    assert small is not None
-    assert large is not None
-    assert small.l1_local_hits.value == 12 * WARPS
-    assert small.l2_read_sectors == before.l2_read_sectors
-    assert small.l2_write_hits.value == before.l2_write_hits.value + 8 * WARPS
-    assert small.l2_write_sectors.value == before.l2_write_sectors.value + 8 * WARPS
-    assert large.l1_local_hits.value == 0
-    assert large.l2_read_sectors.value == before.l2_read_sectors.value + 12 * WARPS
-    assert small.dram_read_sectors == large.dram_read_sectors == before.dram_read_sectors
+    before = SAXPY.counts
+    small, large = (with_spills(spilling(each)).counts for each in (32, 128))
+    assert small[L1_LOCAL_HITS].value == 12 * WARPS
+    assert small[L2_LOAD_SECTORS] == before[L2_LOAD_SECTORS]
+    assert small[L2_WRITE_HITS].value == before[L2_WRITE_HITS].value + 8 * WARPS
+    assert small[L2_WRITE_SECTORS].value == before[L2_WRITE_SECTORS].value + 8 * WARPS
+    assert large[L1_LOCAL_HITS].value == 0
+    assert large[L2_LOAD_SECTORS].value == before[L2_LOAD_SECTORS].value + 12 * WARPS
+    assert small[DRAM_READ_SECTORS] == large[DRAM_READ_SECTORS] == before[DRAM_READ_SECTORS]
+
+
+def test_spills_cross_the_levels_of_memory() -> None:
+    """In sectors of 32 bytes: 12 and 8 per warp cross L1; stores reach L2, and loads too where L1 has no room."""
+    before = SAXPY.counts
+    small, large = (with_spills(spilling(each)).counts for each in (32, 128))
+    assert small[L1_BYTES].value == before[L1_BYTES].value + 32 * 20 * WARPS
+    assert small[L2_BYTES_EXCHANGED].value == before[L2_BYTES_EXCHANGED].value + 32 * 8 * WARPS
+    assert large[L2_BYTES_EXCHANGED].value == before[L2_BYTES_EXCHANGED].value + 32 * 20 * WARPS
 
 
 def test_nothing_changes_without_spills() -> None:

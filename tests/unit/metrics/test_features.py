@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 from kerncast.errors import InputError
 from kerncast.gpu import load_gpu
-from kerncast.metrics import FEATURES, AccessClass, feature_row, pattern_of
-from kerncast.profiles import AccessCount, ProfiledLaunch
+from kerncast.metrics import FEATURES, AccessClass, Accesses, accesses, feature_row, pattern_of
+from kerncast.profiles import ProfiledLaunch
 from kerncast.report.profile.export import write_features
 from tests.helpers.places import ROOT, required_packages
-from tests.helpers.profiles import SAXPY, SECTORS, THREADS, TILED, WARPS, access
+from tests.helpers.profiles import SAXPY, SECTORS, THREADS, TILED, WARPS, access, accessed
 
 DOCUMENT = ROOT / "docs" / "profile.md"
 LAUNCHES = (ProfiledLaunch(SAXPY, load_gpu("titan-v")), ProfiledLaunch(TILED, load_gpu("titan-v")))
@@ -35,13 +35,15 @@ executed_share
 """
 
 
-def counted(addresses: npt.NDArray[np.int64], width: int) -> AccessCount:
+def loads(**counts: float) -> Accesses:
+    return accesses(accessed(access("global", "ld", **counts)), "global", {"ld"})
+
+
+def counted(addresses: npt.NDArray[np.int64], width: int) -> Accesses:
     """Count sectors and lines of requests [requests, lanes] as the executor does, with NumPy."""
     firsts, lasts = addresses, addresses + width - 1
     both = np.concatenate([firsts, lasts], axis=1)
-    return access(
-        "global",
-        "ld",
+    return loads(
         requests=len(addresses),
         threads=addresses.size,
         nbytes=addresses.size * width,
@@ -84,7 +86,7 @@ def test_the_other_classes() -> None:
     assert pattern_of(counted(near, 4)).access_class is AccessClass.IRREGULAR
     assert pattern_of(counted(near, 4)).may_be_random is True
     assert pattern_of(counted(far[:, :1], 4)).access_class is AccessClass.SINGLE
-    assert pattern_of(access("global", "ld")).access_class is AccessClass.NONE
+    assert pattern_of(loads()).access_class is AccessClass.NONE
     # A column of a matrix in blocks of 16 x 16: two neighbours in each of 16 rows.
     rows = np.arange(16).repeat(2) * 4096 + np.tile([0, 4], 16)
     assert pattern_of(counted(rows[None, :], 4)).access_class is AccessClass.SCATTERED
@@ -131,7 +133,7 @@ def test_without_a_gpu_what_depends_on_one_is_unknown() -> None:
 
 
 def test_what_was_not_executed_is_unknown() -> None:
-    row = row_of(ProfiledLaunch(replace(SAXPY, mix=None, accesses=(), sampling=None, resources=None)))
+    row = row_of(ProfiledLaunch(replace(SAXPY, mix=None, sampling=None, resources=None)))
     for name in ("load_access_class", "has_divergence", "has_bank_conflicts", "executed_share", "shared_conflicts"):
         assert row[name] is None
 

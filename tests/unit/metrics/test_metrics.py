@@ -12,8 +12,21 @@ from hypothesis import strategies as st
 from kerncast.gpu import DATA, load_gpu
 from kerncast.metrics import metrics_of, percentage, ratio, vocabulary
 from kerncast.profiles import Count, KernelProfile, MachineMix, Origin
+from kerncast.profiles.counts import FP16_FLOPS, FP32_FLOPS, FP64_FLOPS, GLOBAL_BYTES_TOUCHED
 from tests.helpers.places import ROOT
-from tests.helpers.profiles import MIX, RESOURCES, SAXPY, SECTORS, THREADS, TILED, WARPS, access, opcode
+from tests.helpers.profiles import (
+    MIX,
+    RESOURCES,
+    SAXPY,
+    SECTORS,
+    THREADS,
+    TILED,
+    WARPS,
+    access,
+    accessed,
+    answered,
+    opcode,
+)
 
 TITAN_V = load_gpu("titan-v")
 PIPES = ("fma", "alu", "fp16", "fp64", "xu", "lsu", "cbu", "adu", "uniform", "tex", "tensor")
@@ -40,10 +53,11 @@ def everything() -> KernelProfile:
     counts = {"requests": 1, "threads": 32, "nbytes": 128, "sectors": 4, "lines": 1, "wavefronts": 1, "contention": 1}
     operations = {"global": ("ld", "st", "atom", "red"), "shared": ("ld", "st", "atom", "red"), "local": ("ld", "st")}
     total = Count.exact(len(opcodes))
+    rows = [access(space, each, **counts) for space, names in operations.items() for each in names]
     return replace(
         SAXPY,
         machine=MachineMix(Origin.ESTIMATED, "sm_70", tuple(opcodes), total, total.times(32), total.times(32)),
-        accesses=tuple(access(space, each, **counts) for space, names in operations.items() for each in names),
+        counts=SAXPY.counts.updated(accessed(*rows)),
     )
 
 
@@ -190,12 +204,13 @@ def test_warp_states_by_hand() -> None:
 
 
 def test_what_was_not_executed_claims_no_zeros() -> None:
-    declared = replace(SAXPY, mix=None, sampling=None, accesses=(), blocks=(), balance=None, caches=None, machine=None)
+    known = SAXPY.counts.only((FP32_FLOPS, FP64_FLOPS, FP16_FLOPS, GLOBAL_BYTES_TOUCHED))
+    declared = replace(SAXPY, mix=None, sampling=None, blocks=(), balance=None, caches=None, machine=None, counts=known)
     found = values(declared)
     assert "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum" not in found
     assert "kerncast__divergent_branches.sum" not in found
     assert found["kerncast__fp32_flops.sum"] == 2 * THREADS
-    unknown = replace(declared, work=replace(declared.work, fp64_flops=None), resources=None)
+    unknown = replace(answered(declared, fp64_flops=None), resources=None)
     assert "kerncast__flops_per_byte_touched.ratio" not in values(unknown)
     assert "launch__registers_per_thread" not in values(unknown)
 
@@ -209,7 +224,11 @@ def test_a_launch_that_no_sm_holds_has_no_waves() -> None:
 
 def test_nothing_executed_gives_no_ratio() -> None:
     none = Count.exact(0)
-    empty = replace(SAXPY, mix=replace(MIX, warp_instructions=none, thread_instructions=none, kinds=()), accesses=())
+    empty = replace(
+        SAXPY,
+        mix=replace(MIX, warp_instructions=none, thread_instructions=none, kinds=()),
+        counts=SAXPY.counts.updated(accessed()),
+    )
     assert all(math.isfinite(value) for value in values(empty).values())
     assert "kerncast__ptx_thread_inst_executed_per_inst_executed.ratio" not in values(empty)
 

@@ -13,7 +13,8 @@ from kerncast.models.transfer.algorithm1 import efficiency, occupancies, target_
 from kerncast.prediction import Prediction, Timing, Transfer
 from kerncast.profiles import KernelProfile, Resources
 from tests.helpers.caveats import kinds, only
-from tests.helpers.transfers import NOTHING, case, exact, profiled, run
+from tests.helpers.profiles import answered, with_counts
+from tests.helpers.transfers import NOTHING, case, exact, no_float_mixes, profiled, run
 
 #: Sustained rates of Table 1 of Van Lanker et al., as GPUs: FP64 by HPL in GFLOP/s, DRAM by STREAM in GB/s.
 MACHINES = {"v100-pcie-16gb": (6890, 846), "a100-sxm-40gb": (9476, 1375), "h100-pcie": (24979, 1907)}
@@ -109,7 +110,7 @@ def test_both_maxima_are_of_one_kind() -> None:
 def test_two_precisions_take_their_times_one_after_the_other() -> None:
     """1 GFLOP of FP32 at 14131.2 and 1 GFLOP of FP64 at 6603 GFLOP/s make 9000.4 GFLOP/s."""
     mixed = profiled("v100-pcie-16gb", flops=1e9)
-    mixed = replace(mixed, work=replace(mixed.work, fp64_flops=exact(1e9)))
+    mixed = answered(mixed, fp64_flops=exact(1e9))
     found = predict(mixed, "v100-pcie-16gb")
     rate = 2 / (1 / 14131.2 + 1 / 6603)
     assert figure(found, "compute maximum") == pytest.approx((rate * 1e9, rate * 1e9))
@@ -145,8 +146,8 @@ def test_a_launch_that_the_target_cannot_run_is_refused() -> None:
 
 def test_what_is_missing_is_named() -> None:
     known = profiled()
-    without_bytes = replace(known, levels=None, traffic=replace(known.traffic, dram_bytes=None))
-    without_flops = replace(known, float_mixes=None, work=replace(known.work, fp32_flops=None))
+    without_bytes = answered(known, dram_bytes=None)
+    without_flops = answered(with_counts(known, no_float_mixes()), fp32_flops=None)
     for broken, named in (
         (without_bytes, "dram__bytes_read.sum"),
         (without_flops, "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum"),
@@ -155,7 +156,7 @@ def test_what_is_missing_is_named() -> None:
         with pytest.raises(MissingEvidenceError) as error:
             predict(broken, "rtx-3090")
         assert named in str(error.value)
-    nothing = replace(profiled(flops=0.0, dram_bytes=0.0), float_mixes=())
+    nothing = profiled(flops=0.0, dram_bytes=0.0)
     with pytest.raises(MissingEvidenceError, match="no floating-point operations"):
         predict(nothing, "rtx-3090")
 
@@ -163,11 +164,11 @@ def test_what_is_missing_is_named() -> None:
 def test_a_precision_that_nobody_counted_is_not_zero_in_silence() -> None:
     """Without FP32 operations an FP64 kernel would be taken for a copy; with some, what is left out is said."""
     known = profiled("titan-v", flops=0.0)
-    uncounted = replace(known, work=replace(known.work, fp64_flops=None), float_mixes=None)
+    uncounted = answered(with_counts(known, no_float_mixes()), fp64_flops=None)
     with pytest.raises(MissingEvidenceError, match=r"FP64 work .* smsp__sass_thread_inst_executed_op_dadd_pred_on.sum"):
         predict(uncounted, "rtx-3090")
     some = profiled("titan-v")
-    some = replace(some, work=replace(some.work, fp64_flops=None))
+    some = answered(some, fp64_flops=None)
     for model in ("algorithm1", "ceilings"):
         found = model_named(model).predict(case(some, "rtx-3090"), Question(Timing.PROFILER))
         assert Caveat(CaveatKind.OPERATIONS_TAKEN_AS_NONE, "FP64") in found.caveats
@@ -187,7 +188,7 @@ def test_a_compute_roof_follows_the_clock() -> None:
 
 def test_operations_of_a_profiler_serve_where_no_work_is_stated() -> None:
     known = profiled()
-    bare = replace(known, work=replace(known.work, fp32_flops=None, fp64_flops=None, fp16_flops=None))
+    bare = answered(known, fp32_flops=None, fp64_flops=None, fp16_flops=None)
     assert predict(bare, "rtx-3090").seconds == predict(known, "rtx-3090").seconds
 
 
@@ -252,7 +253,7 @@ def test_between_generations_the_interval_is_wider_wherever_the_counts_are_from(
 def test_without_any_counted_operations_the_interval_holds_both_roofs() -> None:
     bare = profiled("v100-pcie-16gb", 1e-3, dram_bytes=4e8)
     assert bare.resources is not None
-    bare = replace(bare, float_mixes=None, work=replace(bare.work, fp16_flops=None, fp32_flops=None, fp64_flops=None))
+    bare = answered(with_counts(bare, no_float_mixes()), fp16_flops=None, fp32_flops=None, fp64_flops=None)
     found = Algorithm1().estimate(case(bare, "h100-pcie"), Timing.PROFILER)
     # Copies 804 and 1704 GB/s (GPU files); FP32 by the data sheets 2 x 64 x 80 x 1.38 GHz, 2 x 128 x 114 x 1.755 GHz.
     assert found.seconds == pytest.approx(1e-3 * 804 / 1704)
@@ -261,7 +262,7 @@ def test_without_any_counted_operations_the_interval_holds_both_roofs() -> None:
     assert CaveatKind.OPERATIONS_UNKNOWN in kinds(found.caveats)
     for known in (profiled("v100-pcie-16gb", flops=1e6), profiled("v100-pcie-16gb", flops=1e12)):
         # Whatever the operations would have been, the forecast with them lies in the interval.
-        own = replace(known, traffic=bare.traffic, levels=bare.levels)
+        own = with_counts(known, bare.counts)
         assert (
             found.low <= Algorithm1().estimate(case(own, "h100-pcie"), Timing.PROFILER).seconds <= found.high * 1.000001
         )

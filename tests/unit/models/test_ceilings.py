@@ -35,7 +35,8 @@ from kerncast.profiles import FloatMix, KernelProfile, MachineMix, OpcodeCount, 
 from tests.helpers.caveats import kinds, only
 from tests.helpers.execute_helpers import compiled, launch
 from tests.helpers.places import ROOT
-from tests.helpers.transfers import NOTHING, case, exact, profiled, run, with_levels
+from tests.helpers.profiles import answered, with_counts
+from tests.helpers.transfers import NOTHING, case, exact, no_float_mixes, profiled, run
 
 #: Table 1: Perf^Max in GFLOP/s; DRAM, L2 and L1 in GB/s.
 TABLE_1 = {
@@ -154,7 +155,7 @@ def test_without_operations_the_limit_is_taken() -> None:
 
 
 def test_a_kernel_that_does_nothing_is_refused() -> None:
-    nothing = with_levels(
+    nothing = answered(
         profiled(flops=0.0), l1_bytes=NOTHING, shared_bytes=NOTHING, shared_wavefronts=NOTHING, l2_bytes=NOTHING,
         dram_bytes=NOTHING,
     )  # fmt: skip
@@ -221,7 +222,7 @@ def test_on_its_own_gpu_the_measured_time_comes_back() -> None:
 )
 def test_a_missing_level_is_named_with_its_metric(level: str, metric: str) -> None:
     with pytest.raises(MissingEvidenceError) as error:
-        Ceilings().estimate(case(with_levels(profiled(), **{level: None}), "rtx-3090"), Timing.PROFILER)
+        Ceilings().estimate(case(answered(profiled(), **{level: None}), "rtx-3090"), Timing.PROFILER)
     assert metric in str(error.value)
     assert "ncu --metrics" in str(error.value)
 
@@ -229,7 +230,7 @@ def test_a_missing_level_is_named_with_its_metric(level: str, metric: str) -> No
 def test_missing_operations_threads_and_runs_are_named() -> None:
     known = profiled()
     for broken, named in (
-        (replace(known, float_mixes=None), "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum"),
+        (with_counts(known, no_float_mixes()), "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum"),
         (replace(known, run=run("titan-v", active_threads=None)), "smsp__thread_inst_executed_per_inst_executed.ratio"),
         (replace(known, run=None), '--measured "GPU=TIME"'),
     ):
@@ -269,8 +270,7 @@ def test_rates_inside_the_sms_follow_the_clock() -> None:
 
 def test_a_kernel_that_only_writes_has_the_bandwidth_of_writes() -> None:
     writes = profiled(flops=0.0)
-    traffic = replace(writes.traffic, global_load_requests=NOTHING, global_store_requests=exact(1e6))
-    writes = replace(writes, traffic=traffic)
+    writes = answered(writes, global_load_requests=NOTHING, global_store_requests=exact(1e6))
     found = Ceilings().estimate(case(writes, "rtx-2080-ti"), Timing.PROFILER)
     assert CaveatKind.WRITE_RATE_UNKNOWN in kinds(found.caveats)
 
@@ -308,7 +308,7 @@ def test_the_rooflines_for_pictures() -> None:
 
 
 def test_a_level_without_bytes_is_in_no_picture() -> None:
-    cached = with_levels(profiled(), dram_bytes=NOTHING)
+    cached = answered(profiled(), dram_bytes=NOTHING)
     source, _ = kernel_rooflines(case(cached, "rtx-3090"))
     assert [level.level for level in source.levels] == ["l1", "l2"]
     found = Ceilings().estimate(case(cached, "rtx-3090"), Timing.PROFILER)
@@ -327,7 +327,7 @@ def machine(origin: Origin, architecture: str, fused: float) -> MachineMix:
 
 
 def special(profile: KernelProfile, count: float = 100.0) -> KernelProfile:
-    return replace(profile, work=replace(profile.work, special_ops=exact(count)))
+    return answered(profile, special_ops=exact(count))
 
 
 def test_machine_code_of_both_gpus_gives_the_ratio_of_operations() -> None:

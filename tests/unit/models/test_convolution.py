@@ -35,6 +35,7 @@ from kerncast.models.published import (
 )
 from kerncast.occupancy import BlockRequest, occupancy
 from kerncast.prediction import Timing
+from kerncast.profiles.counts import FP32_FLOPS
 from kerncast.read import declared_profile
 from tests.helpers.caveats import kinds, only
 from tests.helpers.places import ROOT
@@ -196,7 +197,7 @@ def test_blocks_at_a_time_are_those_of_the_occupancy_calculator(block: int) -> N
 
 def test_our_kernel_executes_the_measured_operations() -> None:
     """What the executor counts is what the paper's profiler counted: the formula, and one rectifier per output."""
-    counted = kerncast.profile(EXAMPLE).work.fp32_flops
+    counted = kerncast.profile(EXAMPLE).counts.get(FP32_FLOPS)
     assert counted is not None
     assert counted.value == layer().flops + layer().outputs == int(ACTUAL[3]["flops"])
 

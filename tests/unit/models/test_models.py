@@ -13,6 +13,7 @@ from kerncast.models.base import interval_factor
 from kerncast.models.published import Template
 from kerncast.models.roofline import Roofline
 from kerncast.prediction import Timing
+from kerncast.profiles.counts import DRAM_BYTES, FP32_FLOPS
 from kerncast.read import declared_profile, read_declared
 from tests.helpers.caveats import kinds, only
 from tests.helpers.places import ROOT
@@ -72,10 +73,8 @@ def test_the_reports_peaks_mix_base_and_boost_clocks() -> None:
 
 def test_the_declared_counts_are_the_reports_arithmetic() -> None:
     (profile,) = read_declared(DECLARED)
-    assert profile.work.fp32_flops is not None
-    assert profile.traffic.dram_bytes is not None
-    assert profile.work.fp32_flops.value == 25 * (100 * 8 + 30 + 6)
-    assert profile.traffic.dram_bytes.value == 25 * (100 * 8 + 12 + 8)
+    assert profile.counts[FP32_FLOPS].value == 25 * (100 * 8 + 30 + 6)
+    assert profile.counts[DRAM_BYTES].value == 25 * (100 * 8 + 12 + 8)
 
 
 def test_template_sums_precisions() -> None:

@@ -11,6 +11,7 @@ from kerncast.models.transfer import Check, Roofs, transfer_caveats, transfer_ch
 from kerncast.prediction import Timing
 from kerncast.profiles import (
     Balance,
+    Count,
     InstructionMix,
     KernelProfile,
     KindCount,
@@ -18,32 +19,35 @@ from kerncast.profiles import (
     OpcodeCount,
     Origin,
     Sampling,
-    Traffic,
 )
 from tests.helpers.caveats import kinds, only
+from tests.helpers.profiles import answered
 from tests.helpers.transfers import NOTHING, exact, profiled, run
 
 #: DRAM needs far longer than arithmetic on both GPUs.
 MEMORY_BOUND = Roofs(1e6, 1e9, (14e12, 35e12), (6e11, 8e11))
 
 
-def traffic(sectors: float, touched: float = 1e9) -> Traffic:
+def traffic(sectors: float) -> dict[str, Count | None]:
     """Return 3000 requests of so many sectors each."""
-    known = (exact(2000), exact(1000), exact(2000 * sectors), exact(1000 * sectors), None, exact(touched))
-    return Traffic(Origin.EXECUTED, *known, exact(2e8), None, None, None)
+    return {
+        "global_load_requests": exact(2000),
+        "global_store_requests": exact(1000),
+        "global_load_sectors": exact(2000 * sectors),
+        "global_store_sectors": exact(1000 * sectors),
+        "global_bytes_touched": exact(1e9),
+    }
 
 
-def complete(**changes: object) -> KernelProfile:
-    """Return an executed profile of which everything is known, and nothing unusual."""
+def complete(counts: dict[str, Count | None] | None = None, **changes: object) -> KernelProfile:
+    """Return an executed profile of which everything is known, and nothing unusual; ``counts`` are others of it."""
     kinds = (KindCount("fma.f32", exact(1e6), exact(32e6)),)
     mix = InstructionMix(Origin.EXECUTED, exact(1e6), exact(32e6), kinds, NOTHING, NOTHING)
-    found = profiled("rtx-3090")
+    found = answered(profiled("rtx-3090"), **(traffic(4) | {"special_ops": NOTHING} | (counts or {})))
     fields: dict[str, object] = {
-        "traffic": traffic(4),
         "mix": mix,
         "sampling": Sampling(10, 10),
         "balance": Balance(1.0, 1.05, 0.02),
-        "work": replace(found.work, special_ops=NOTHING),
         "grid": (82 * 6 * 100, 1, 1),
     }
     return replace(found, **(fields | changes))  # type: ignore[arg-type]
@@ -74,13 +78,13 @@ def test_what_evidence_lacks_is_said_to_be_unchecked() -> None:
 
 def test_a_working_set_between_the_sizes_of_l2() -> None:
     """The RTX 2080 Ti has 5.5 MiB (5.77 MB) of L2, the RTX 3090 has 6 MiB (6.29 MB)."""
-    between = complete(traffic=traffic(4, touched=6e6))
+    between = complete({"global_bytes_touched": exact(6e6)})
     kind = CaveatKind.WORKING_SET_FITS_ONE
     found = only(said(between, "rtx-2080-ti"), kind)
     assert (found.subject, found.details["other"]) == ("RTX 3090", "RTX 2080 Ti")
     assert dict(found.numbers) == {"working_set": 6e6, "inside": 6 * 2**20, "outside": 5.5 * 2**20}
-    assert kind not in kinds(said(complete(traffic=traffic(4, touched=5e6)), "rtx-2080-ti"))
-    assert kind not in kinds(said(complete(traffic=traffic(4, touched=7e6)), "rtx-2080-ti"))
+    assert kind not in kinds(said(complete({"global_bytes_touched": exact(5e6)}), "rtx-2080-ti"))
+    assert kind not in kinds(said(complete({"global_bytes_touched": exact(7e6)}), "rtx-2080-ti"))
 
 
 def test_tensor_cores_and_special_functions() -> None:
@@ -88,10 +92,8 @@ def test_tensor_cores_and_special_functions() -> None:
     machine = MachineMix(Origin.DISASSEMBLED, "sm_86", (opcode,), exact(500), exact(16000), exact(16000))
     assert Caveat.of(CaveatKind.TENSOR_CORES_USED, warp_instructions=500.0) in said(complete(machine=machine))
     # 600e6 operations and 200e6 special functions: a quarter of the arithmetic.
-    some = replace(complete().work, special_ops=exact(2e8))
-    assert Caveat.of(CaveatKind.SPECIAL_FUNCTIONS_COUNT, share=0.25) in said(complete(work=some))
-    few = replace(complete().work, special_ops=exact(1e6))
-    assert CaveatKind.SPECIAL_FUNCTIONS_COUNT not in kinds(said(complete(work=few)))
+    assert Caveat.of(CaveatKind.SPECIAL_FUNCTIONS_COUNT, share=0.25) in said(complete({"special_ops": exact(2e8)}))
+    assert CaveatKind.SPECIAL_FUNCTIONS_COUNT not in kinds(said(complete({"special_ops": exact(1e6)})))
 
 
 def test_a_profile_without_opcodes_tells_no_tensor_cores() -> None:
@@ -102,8 +104,7 @@ def test_a_profile_without_opcodes_tells_no_tensor_cores() -> None:
     listed = replace(bare, opcodes=(add,))
     assert not checks(complete(machine=bare, mix=None))[name].is_checked
     assert checks(complete(machine=listed, mix=None))[name].is_checked
-    unknown = replace(complete().work, special_ops=None)
-    assert not checks(complete(machine=listed, work=unknown))[name].is_checked
+    assert not checks(complete({"special_ops": None}, machine=listed))[name].is_checked
 
 
 def test_a_time_beside_a_profile_tells_nothing_of_coalescing() -> None:
@@ -114,7 +115,7 @@ def test_a_time_beside_a_profile_tells_nothing_of_coalescing() -> None:
 
 def test_other_coalescing() -> None:
     source = complete()
-    target = replace(source, run=None, traffic=traffic(8))
+    target = answered(replace(source, run=None), **traffic(8))
     found = transfer_caveats(Case(target, load_gpu("rtx-a6000"), None, source), MEMORY_BOUND)
     assert kinds(found) == [CaveatKind.COALESCING_DIFFERS]
     assert found[0].details == {

@@ -16,10 +16,10 @@ NAMES = frozenset(OPCODES)
 OPERATIONS = {"add", "min", "max", "and", "or", "xor"}
 #: Sets that do not mean opcodes of instructions, and why.
 EXCEPTIONS = {
-    "metrics": "operations on memory in a profile: AccessCount.operation",
+    "profiles/counts.py": "operations on memory, and of floating-point counters, in the names of counts",
+    "metrics": "operations on memory in a profile: profiles.counts.OPERATIONS",
     "report": "the same",
     "read": "parts of the names of another tool's counters",
-    "execute/counting/traffic.py": "operations on memory in a profile, in the order of the columns",
 }
 
 

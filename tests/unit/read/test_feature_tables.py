@@ -11,6 +11,7 @@ import pytest
 
 from kerncast.errors import InputError
 from kerncast.measurements import FeatureTable
+from kerncast.profiles.counts import FP32_FLOPS
 from kerncast.read.features import (
     CleaningRules,
     CleanTable,
@@ -172,7 +173,7 @@ def test_the_table_of_the_executor_is_joined_with_its_times(tmp_path: Path) -> N
         kernels = [(each.kernel, each.index) for each in (SAXPY, TILED)]
         times.write_text("kernel,launch,gpu,time_us\n" + "".join(f"{k},{i},TITAN V,{i + 5}\n" for k, i in kernels))
         found = read_feature_table([tmp_path / f"features{suffix}", times], CleaningRules(("fp32_flops", "blocks")))
-        work = [each.work.fp32_flops for each in (SAXPY, TILED)]
+        work = [each.counts.get(FP32_FLOPS) for each in (SAXPY, TILED)]
         assert [row[0] for row in numbers(found.table)] == [count.value for count in work if count]
         assert found.table.seconds == pytest.approx([(i + 5) * 1e-6 for _, i in kernels])
 

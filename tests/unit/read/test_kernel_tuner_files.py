@@ -16,6 +16,7 @@ from kerncast.gpu import load_gpu
 from kerncast.launch import Launch
 from kerncast.prediction import Timing
 from kerncast.profiles import Count
+from kerncast.profiles.counts import DRAM_BYTES, FP32_FLOPS
 from kerncast.read import Selection, read_profile, read_tuned, tuned_profiles
 from kerncast.read.tuners import MOST_CONFIGURATIONS, close_cache, grid_of, read_cache, read_t4, seconds_of
 from tests.helpers.caveats import kinds
@@ -58,12 +59,9 @@ def test_profiles_of_a_cache() -> None:
     assert first.run is not None
     assert (first.run.gpu.id, first.run.timing) == ("rtx-a4000", Timing.SINGLE)
     # 1638.4 GFLOP/s during 0.25 ms
-    assert second.work.fp32_flops is not None
-    assert second.work.fp32_flops.value == pytest.approx(4.096e8)
-    assert second.levels is not None
-    assert second.levels.dram_bytes == Count.exact(2 * 16384000)  # by its observer of ncu's counters
-    assert first.levels is not None
-    assert first.levels.dram_bytes is None
+    assert second.counts[FP32_FLOPS].value == pytest.approx(4.096e8)
+    assert second.counts.get(DRAM_BYTES) == Count.exact(2 * 16384000)  # by its observer of ncu's counters
+    assert first.counts.get(DRAM_BYTES) is None
     assert first.resources is None
     assert Caveat(CaveatKind.TUNED_WITH, "block_size_x=16, block_size_y=4, use_shared=0") in first.caveats
     assert {CaveatKind.GRID_FROM_PROBLEM_SIZE, CaveatKind.OPERATIONS_FROM_RATE} <= set(kinds(first.caveats))
@@ -210,11 +208,10 @@ def test_results_of_ktt_in_the_t4_format() -> None:
     assert (profile.kernel, profile.grid, profile.block) == ("coulomb_ktt_t4", (128, 16, 1), (64, 4, 1))
     assert profile.run is not None
     assert profile.resources is not None
-    assert profile.levels is not None
     assert profile.run.seconds == pytest.approx(320.5e-6)  # its unit stands in the metadata
     assert profile.run.gpu.id == "rtx-2080-ti"
     assert profile.resources.registers_per_thread == 40
-    assert profile.levels.dram_bytes == Count.exact((4096 + 2048) * 32)
+    assert profile.counts.get(DRAM_BYTES) == Count.exact((4096 + 2048) * 32)
 
 
 def test_the_grid_of_opencl_is_in_threads() -> None:

@@ -10,8 +10,10 @@ from hypothesis import strategies as st
 
 from kerncast.caveats import Caveat, CaveatKind
 from kerncast.errors import InputError, KerncastError
+from kerncast.models.transfer.measured_run import float_mixes_of
 from kerncast.prediction import Timing
 from kerncast.profiles import Count
+from kerncast.profiles.counts import DRAM_BYTES, L2_BYTES, SHARED_WAVEFRONTS
 from kerncast.read import read_profile, read_tuned, tuned_profiles
 from kerncast.read.tuners import read_ktt
 from tests.helpers.caveats import kinds
@@ -44,19 +46,17 @@ def test_every_valid_run_is_a_profile() -> None:
     assert first.run.active_threads == 32
     assert first.resources is not None
     assert (first.resources.registers_per_thread, first.resources.static_shared_bytes) == (22, 32 * 33 * 4)
-    assert first.levels is not None
     # 2048 x 2048 floats read once and written once
-    assert first.levels.dram_bytes == Count.exact(2 * 2048 * 2048 * 4)
-    assert first.levels.l2_bytes == Count.exact((524300 + 524290) * 32)
-    assert first.levels.shared_wavefronts == Count.exact(2 * 131072)
-    assert first.float_mixes is None  # all FP32 instructions are counted, but not which
+    assert first.counts.get(DRAM_BYTES) == Count.exact(2 * 2048 * 2048 * 4)
+    assert first.counts.get(L2_BYTES) == Count.exact((524300 + 524290) * 32)
+    assert first.counts.get(SHARED_WAVEFRONTS) == Count.exact(2 * 131072)
+    assert float_mixes_of(first) is None  # all FP32 instructions are counted, but not which
     assert Caveat(CaveatKind.TUNED_WITH, "TILE=32, PAD=0.5") in first.caveats
 
 
 def test_counters_of_a_tuner_that_was_stopped_are_left_out() -> None:
     _, second = read_profile(GOLDEN)
-    assert second.levels is not None
-    assert second.levels.dram_bytes is None
+    assert second.counts.get(DRAM_BYTES) is None
     assert CaveatKind.COUNTERS_INCOMPLETE in kinds(second.caveats)
 
 
@@ -86,9 +86,8 @@ def test_counters_of_gpus_before_volta_have_names_of_cupti() -> None:
         {"Name": "dram_utilization", "Type": "UtilizationLevel", "Value": 7},
     ]
     profile = tuned_profiles(read_ktt(document, "x.json"))[0]
-    assert profile.levels is not None
     assert profile.run is not None
-    assert profile.levels.dram_bytes == Count.exact(1500 * 32)
+    assert profile.counts.get(DRAM_BYTES) == Count.exact(1500 * 32)
     assert (profile.run.achieved_occupancy, profile.run.active_threads) == (0.5, 16)
 
 
@@ -116,17 +115,14 @@ def test_a_measured_configuration_of_a_2080_ti() -> None:
     )
     profile = tuned_profiles(read_ktt(document, "x.json"))[0]
     assert profile.run is not None
-    assert profile.levels is not None
-    assert profile.levels.dram_bytes is not None
-    assert profile.levels.l2_bytes is not None
     assert profile.run.seconds == pytest.approx(row["time_us"] / 1e6)
     dram = row["dram__sectors_read.sum"] + row["dram__sectors_write.sum"]
-    assert profile.levels.dram_bytes.value == dram * 32
+    assert profile.counts[DRAM_BYTES].value == dram * 32
     # DRAM was busy that share of the time at 616 GB/s, within 15 % (the counters' clock and the time's differ)
     busy = row["dram__throughput.avg.pct_of_peak_sustained_elapsed"] / 100
     assert dram * 32 / (busy * 616e9) == pytest.approx(profile.run.seconds, rel=0.15)
     # each of 4096 x 4096 threads writes one float: at least its sectors pass L2
-    assert profile.levels.l2_bytes.value > 4096 * 4096 * 4
+    assert profile.counts[L2_BYTES].value > 4096 * 4096 * 4
 
 
 @pytest.mark.parametrize(

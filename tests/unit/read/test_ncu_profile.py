@@ -9,8 +9,21 @@ from hypothesis import strategies as st
 from kerncast.caveats import Caveat, CaveatKind
 from kerncast.errors import InputError, KerncastError
 from kerncast.gpu import load_gpu
+from kerncast.models.transfer.measured_run import float_mixes_of
 from kerncast.prediction import Timing
 from kerncast.profiles import Count, FloatMix, KernelProfile, Origin
+from kerncast.profiles.counts import (
+    ATOMIC_THREADS,
+    DRAM_BYTES,
+    FP16_FLOPS,
+    FP32_FLOPS,
+    FP64_FLOPS,
+    GLOBAL_BYTES_TOUCHED,
+    GLOBAL_LOAD_SECTORS,
+    L1_BYTES,
+    L2_BYTES,
+    SHARED_WAVEFRONTS,
+)
 from kerncast.read import Selection
 from kerncast.read.ncu import NcuMetric, NcuRow, expected_units, profiles_of, read_ncu_csv
 from tests.helpers.caveats import kinds
@@ -44,18 +57,15 @@ def test_the_raw_page_of_a_stencil() -> None:
     assert (heat.run.achieved_occupancy, heat.run.active_threads) == (0.8125, 32)
     assert heat.run.clock_hz == pytest.approx(1.4e9)
     one, four = Count.exact(2**20), Count.exact(2**22)
-    assert heat.float_mixes == (FloatMix(32, additions=four, multiplications=one, fused=one),)
-    assert heat.work.fp32_flops == Count.exact(7 * 2**20)
-    assert heat.work.fp64_flops == Count.exact(0)
-    assert heat.work.fp16_flops is None
-    assert heat.work.origin is Origin.PROFILED
-    assert heat.levels is not None
-    assert heat.levels.dram_bytes == heat.traffic.dram_bytes
-    assert heat.levels.dram_bytes is not None
-    assert heat.levels.dram_bytes.value == pytest.approx(8.11e6)
-    assert heat.levels.shared_wavefronts == Count.exact(98304)
-    assert heat.traffic.global_load_sectors == Count.exact(524288)
-    assert heat.traffic.global_bytes_touched is None
+    assert float_mixes_of(heat) == (FloatMix(32, additions=four, multiplications=one, fused=one),)
+    assert heat.counts.get(FP32_FLOPS) == Count.exact(7 * 2**20)
+    assert heat.counts.get(FP64_FLOPS) == Count.exact(0)
+    assert heat.counts.get(FP16_FLOPS) is None
+    assert heat.origin is Origin.PROFILED
+    assert heat.counts[DRAM_BYTES].value == pytest.approx(8.11e6)
+    assert heat.counts.get(SHARED_WAVEFRONTS) == Count.exact(98304)
+    assert heat.counts.get(GLOBAL_LOAD_SECTORS) == Count.exact(524288)
+    assert heat.counts.get(GLOBAL_BYTES_TOUCHED) is None
     assert heat.resources is not None
     # A tile of 34 x 10 floats is 1360 bytes, which ncu prints as 1.36 Kbyte.
     assert (heat.resources.registers_per_thread, heat.resources.static_shared_bytes) == (24, 1360)
@@ -65,16 +75,15 @@ def test_the_raw_page_of_a_stencil() -> None:
     assert CaveatKind.CACHES_EMPTIED not in kinds(heat.caveats)
     assert CaveatKind.CACHES_EMPTIED in kinds(total.caveats)  # 4.19 of 6.3 MB
     assert CaveatKind.TENSOR_CORES_NOT_COUNTED in kinds(tensor.caveats)
-    assert tensor.traffic.dram_bytes is None
+    assert tensor.counts.get(DRAM_BYTES) is None
 
 
 def test_the_raw_page_of_2020_counts_sectors() -> None:
     (axpy,) = golden("raw_2020.csv", "v100-pcie-16gb")
     elements = 16384 * 256  # each reads two and writes one of 8 bytes
-    assert axpy.levels is not None
-    for level in (axpy.levels.l1_bytes, axpy.levels.l2_bytes, axpy.levels.dram_bytes):
+    for level in (axpy.counts.get(L1_BYTES), axpy.counts.get(L2_BYTES), axpy.counts.get(DRAM_BYTES)):
         assert level == Count.exact(24 * elements)
-    assert axpy.work.fp64_flops == Count.exact(2 * elements)
+    assert axpy.counts.get(FP64_FLOPS) == Count.exact(2 * elements)
     assert axpy.run is not None
     assert axpy.run.clock_hz == pytest.approx(112_000 / 84.5e-6)
     assert axpy.run.achieved_occupancy == 50 / 64
@@ -85,30 +94,24 @@ def test_rates_of_the_roofline_sections() -> None:
     (gemm,) = golden("raw_rates_2021.csv")
     cycles = 2_180_000
     counts = (Count.exact(16 * cycles), Count.exact(0.5 * cycles), Count.exact(1024 * cycles))
-    assert gemm.float_mixes == (FloatMix(32, *counts),)
-    assert gemm.levels is not None
-    assert gemm.levels.dram_bytes is not None
-    assert gemm.levels.l2_bytes is not None
-    assert gemm.levels.dram_bytes.value == pytest.approx(1e9)
-    assert gemm.levels.l2_bytes.value == pytest.approx(2.5e9)
+    assert float_mixes_of(gemm) == (FloatMix(32, *counts),)
+    assert gemm.counts[DRAM_BYTES].value == pytest.approx(1e9)
+    assert gemm.counts[L2_BYTES].value == pytest.approx(2.5e9)
     assert CaveatKind.COUNTS_FROM_RATES in kinds(gemm.caveats)
 
 
 def test_the_details_page_has_rates_only() -> None:
     blur = golden("details_2025.csv", "h100-sxm")[0]
-    assert blur.levels is not None
-    assert blur.levels.dram_bytes is not None
-    assert blur.levels.dram_bytes.value == pytest.approx(1.85e12 * 40e-6)
+    assert blur.counts[DRAM_BYTES].value == pytest.approx(1.85e12 * 40e-6)
     assert blur.shared_bytes == 16384  # 16.38 Kbyte; the driver's own is not the kernel's
     assert blur.machine is not None
     assert blur.machine.thread_instructions.value == pytest.approx(5_406_720 * 31.5)
     assert blur.machine.threads_on.value == pytest.approx(5_406_720 * 29.9)
-    assert blur.float_mixes is None
+    assert float_mixes_of(blur) is None
     force, move = golden("details_2020.csv", "v100-pcie-16gb")
     assert (force.grid, force.block) == ((800, 1, 1), (128, 1, 1))
     assert force.caveats[0] == Caveat(CaveatKind.SIZE_ONLY, "grid and the block")
-    assert force.traffic.dram_bytes is not None
-    assert force.traffic.dram_bytes.value == pytest.approx(0.4 * V100.dram_bytes_per_s * 123.456e-6)
+    assert force.counts[DRAM_BYTES].value == pytest.approx(0.4 * V100.dram_bytes_per_s * 123.456e-6)
     assert CaveatKind.DRAM_BYTES_FROM_SHARE in kinds(move.caveats)
 
 
@@ -116,9 +119,9 @@ def test_additions_and_the_rest_counted_together_are_known_within_a_factor_of_tw
     joint = metrics(smsp__sass_thread_inst_executed_ops_fadd_fmul_ffma_pred_on_DOT_sum=1000.0)
     fused = metrics(smsp__sass_thread_inst_executed_op_ffma_pred_on_DOT_sum=400.0)
     found = profile_of(*joint)
-    assert found.work.fp32_flops == Count(1500, 1000, 2000)
+    assert found.counts.get(FP32_FLOPS) == Count(1500, 1000, 2000)
     assert CaveatKind.OPERATIONS_COUNTED_TOGETHER in kinds(found.caveats)
-    assert profile_of(*joint, *fused).work.fp32_flops == Count.exact(1400)
+    assert profile_of(*joint, *fused).counts.get(FP32_FLOPS) == Count.exact(1400)
 
 
 def test_opcodes_of_a_report() -> None:
@@ -126,24 +129,22 @@ def test_opcodes_of_a_report() -> None:
     opcodes = {"": 900, ".FADD": 10, ".FADD32I": 5, ".FMUL": 3, ".FFMA": 7, ".DADD": 0, ".DMUL": 0, ".DFMA": 2,
                ".HADD2": 0, ".HMUL2": 0, ".HFMA2": 4}  # fmt: skip
     found = profile_of(*(NcuMetric(f"{stem}{name}", float(value), "inst") for name, value in opcodes.items()))
-    assert found.work.fp32_flops == Count.exact(15 + 3 + 14)
-    assert found.work.fp64_flops == Count.exact(4)
-    assert found.work.fp16_flops is None  # packed: how many halves are used is not known
+    assert found.counts.get(FP32_FLOPS) == Count.exact(15 + 3 + 14)
+    assert found.counts.get(FP64_FLOPS) == Count.exact(4)
+    assert found.counts.get(FP16_FLOPS) is None  # packed: how many halves are used is not known
 
 
 def test_paired_operations_of_blackwell_count_twice() -> None:
     name = "smsp__sass_thread_inst_executed_op_f{}_pred_on.sum"
     counts = {"add": 1.0, "mul": 2.0, "fma": 4.0, "fma2": 8.0}
     found = profile_of(*(NcuMetric(name.format(kind), value, "inst") for kind, value in counts.items()))
-    assert found.work.fp32_flops == Count.exact(1 + 2 + 2 * (4 + 2 * 8))
+    assert found.counts.get(FP32_FLOPS) == Count.exact(1 + 2 + 2 * (4 + 2 * 8))
 
 
 def test_what_is_unknown_is_none() -> None:
     bare = profile_of()
-    assert (bare.run, bare.resources, bare.float_mixes, bare.mix, bare.machine) == (None,) * 5
-    assert bare.work.fp32_flops is None
-    assert bare.levels is not None
-    assert all(getattr(bare.levels, name) is None for name in bare.levels.__slots__)
+    assert (bare.run, bare.resources, float_mixes_of(bare), bare.mix, bare.machine) == (None,) * 5
+    assert not bare.counts
     assert CaveatKind.TIME_MISSING in kinds(bare.caveats)
 
 
@@ -176,8 +177,8 @@ def test_atomics_are_counted_per_warp() -> None:
              "smsp__inst_executed_op_shared_atom.sum")  # fmt: skip
     none = profile_of(*(NcuMetric(name, 0.0, "") for name in names))
     some = profile_of(*(NcuMetric(name, 3.0, "") for name in names))
-    assert none.traffic.atomic_operations == Count.exact(0)
-    assert some.traffic.atomic_operations is None
+    assert none.counts.get(ATOMIC_THREADS) == Count.exact(0)
+    assert some.counts.get(ATOMIC_THREADS) is None
     assert CaveatKind.ATOMICS_PER_WARP in kinds(some.caveats)
 
 
@@ -303,7 +304,7 @@ def test_bytes_in_powers_of_1000_and_of_1024(unit: str, factor: float) -> None:
         '"0","k","(32, 1, 1)","(1, 1, 1)","7.0","1,500.0"',
     )
     (found,) = profiles_of(read_ncu_csv(page), V100)
-    assert found.traffic.dram_bytes == Count.exact(1500 * factor)
+    assert found.counts.get(DRAM_BYTES) == Count.exact(1500 * factor)
 
 
 @pytest.mark.parametrize("nanoseconds", [1e-290, 1e-4, 1.1e16])
@@ -323,7 +324,7 @@ def test_the_share_of_dram_is_of_the_clock_that_it_ran_at() -> None:
         NcuMetric("device__attribute_memory_clock_rate", 1e6, ""),
         NcuMetric("device__attribute_memory_clock_rate", 1e9, "hz"),
     ):
-        found = profile_of(*busy, highest).traffic.dram_bytes
+        found = profile_of(*busy, highest).counts.get(DRAM_BYTES)
         assert found is not None
         assert found.value == pytest.approx(0.3 * V100.dram_bytes_per_s * 1e-4)
 
@@ -333,8 +334,7 @@ def test_atomics_are_a_part_of_what_l2_is_asked_for() -> None:
     atomics = {"lts__t_sectors_op_atom.sum": 3.0, "lts__t_sectors_op_red.sum": 4.0}
     for known, sectors in ((parts, 30), (parts | atomics, 37)):
         found = profile_of(*(NcuMetric(name, value, "sector") for name, value in known.items()))
-        assert found.levels is not None
-        assert found.levels.l2_bytes == Count.exact(32 * sectors)
+        assert found.counts.get(L2_BYTES) == Count.exact(32 * sectors)
 
 
 def test_a_launch_without_geometry_is_refused() -> None:

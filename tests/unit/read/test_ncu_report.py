@@ -12,6 +12,7 @@ import pytest
 
 from kerncast.errors import InputError
 from kerncast.gpu import load_gpu
+from kerncast.profiles.counts import DRAM_BYTES, FP32_FLOPS, L1_BYTES
 from kerncast.read.ncu import SIGNATURE, is_report, profiles_of, read_ncu_report
 from kerncast.read.ncu import report as ncu_reader
 
@@ -113,13 +114,9 @@ def test_kernels_of_all_ranges(reader: Path) -> None:
     (profile,) = profiles_of(rows[:1], None)
     assert profile.run is not None
     assert profile.run.gpu == load_gpu("titan-v")
-    assert profile.work.fp32_flops is not None
-    assert profile.work.fp32_flops.value == 2 * 1048576
-    assert profile.levels is not None
-    assert profile.levels.l1_bytes is not None
-    assert profile.levels.l1_bytes.value == 12 * 1048576  # two floats read, one written
-    assert profile.levels.dram_bytes is not None
-    assert profile.levels.dram_bytes.value == pytest.approx(1e7)
+    assert profile.counts[FP32_FLOPS].value == 2 * 1048576
+    assert profile.counts[L1_BYTES].value == 12 * 1048576  # two floats read, one written
+    assert profile.counts[DRAM_BYTES].value == pytest.approx(1e7)
 
 
 @pytest.mark.parametrize(

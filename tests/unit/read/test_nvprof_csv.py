@@ -14,8 +14,20 @@ from hypothesis import strategies as st
 from kerncast.caveats import Caveat, CaveatKind
 from kerncast.errors import InputError, KerncastError
 from kerncast.gpu import DATA, load_gpu
+from kerncast.models.transfer.measured_run import float_mixes_of
 from kerncast.prediction import Timing
 from kerncast.profiles import Count, Origin
+from kerncast.profiles.counts import (
+    DRAM_BYTES,
+    FP32_FLOPS,
+    FP64_FLOPS,
+    GLOBAL_LOAD_SECTORS,
+    GLOBAL_SECTORS_WRITTEN,
+    L2_BYTES,
+    SHARED_BYTES,
+    SHARED_WAVEFRONTS,
+    SPECIAL_OPS,
+)
 from kerncast.read import NvprofLaunch, NvprofMetric, Selection, nvprof_profiles, read_nvprof
 from kerncast.read.nvprof import counted_metrics, is_nvprof_header, ncu_row, printed_values
 from tests.helpers.caveats import kinds
@@ -85,7 +97,6 @@ def test_a_vector_sum_on_kepler_has_the_traffic_worked_by_hand() -> None:
     profile = nvprof_profiles(read(TRACE))[0]
     assert (profile.grid, profile.block, profile.shared_bytes) == ((4096, 1, 1), (256, 1, 1), 0)
     assert profile.run is not None
-    assert profile.levels is not None
     assert profile.resources is not None
     assert profile.run.gpu.id == "k20"
     assert profile.run.timing is Timing.PROFILER
@@ -93,25 +104,23 @@ def test_a_vector_sum_on_kepler_has_the_traffic_worked_by_hand() -> None:
     assert profile.run.active_threads == 32
     assert (profile.resources.registers_per_thread, profile.resources.architecture) == (12, "sm_35")
     # two floats read and one written by each thread: 65536 + 32768 transactions of 128 bytes
-    assert profile.traffic.global_load_sectors == Count.exact(2 * N * 4 / 32)
-    assert profile.traffic.global_store_sectors == Count.exact(N * 4 / 32)
-    assert profile.levels.l2_bytes == Count.exact((262168 + 131078) * 32)
-    assert profile.levels.dram_bytes == Count.exact((327685 + 163844) * 32)
-    assert profile.work.origin is Origin.PROFILED
-    assert profile.work.fp32_flops == Count.exact(2 * N)
-    assert profile.work.special_ops == Count.exact(0)
-    assert profile.float_mixes is not None
-    (mix,) = profile.float_mixes
+    assert profile.counts.get(GLOBAL_LOAD_SECTORS) == Count.exact(2 * N * 4 / 32)
+    assert profile.counts.first(GLOBAL_SECTORS_WRITTEN) == Count.exact(N * 4 / 32)
+    assert profile.counts.get(L2_BYTES) == Count.exact((262168 + 131078) * 32)
+    assert profile.counts.get(DRAM_BYTES) == Count.exact((327685 + 163844) * 32)
+    assert profile.origin is Origin.PROFILED
+    assert profile.counts.get(FP32_FLOPS) == Count.exact(2 * N)
+    assert profile.counts.get(SPECIAL_OPS) == Count.exact(0)
+    (mix,) = float_mixes_of(profile) or ()
     assert (mix.bits, mix.additions.value, mix.multiplications.value, mix.fused.value) == (32, 0, 0, N)
     assert Caveat.of(CaveatKind.MEANS_OVER_LAUNCHES, launches=2) in profile.caveats
 
 
 def test_shared_memory_of_kepler_counts_256_bytes_per_transaction() -> None:
     profile = nvprof_profiles(read(TRACE))[1]
-    assert profile.levels is not None
-    assert profile.levels.shared_wavefronts == Count.exact(4096 + 2048)
-    assert profile.levels.shared_bytes == Count.exact((4096 + 2048) * 256 / 2)
-    assert profile.levels.dram_bytes is None  # not collected: unknown, and not 0
+    assert profile.counts.get(SHARED_WAVEFRONTS) == Count.exact(4096 + 2048)
+    assert profile.counts.get(SHARED_BYTES) == Count.exact((4096 + 2048) * 256 / 2)
+    assert profile.counts.get(DRAM_BYTES) is None  # not collected: unknown, and not 0
 
 
 def test_nvprof_does_not_empty_the_caches() -> None:
@@ -147,23 +156,22 @@ def test_the_unified_cache_counts_loads_on_maxwell() -> None:
     assert profile.run is not None
     assert profile.run.gpu.id == "gtx-980"
     assert profile.run.active_threads == pytest.approx(30)  # 93.75 % of 32
-    assert profile.traffic.global_load_sectors == Count.exact(1310720)
-    assert profile.work.fp64_flops == Count.exact(1048576 + 524288 + 2 * 2097152)
-    assert profile.work.fp32_flops is None
+    assert profile.counts.get(GLOBAL_LOAD_SECTORS) == Count.exact(1310720)
+    assert profile.counts.get(FP64_FLOPS) == Count.exact(1048576 + 524288 + 2 * 2097152)
+    assert profile.counts.get(FP32_FLOPS) is None
 
 
 def test_totals_of_flops_serve_where_the_mix_is_unknown() -> None:
     lines = [line for line in TRACE.split("\n") if "flop_count_sp_" not in line]
     profile = nvprof_profiles(read("\n".join(lines)))[0]
-    assert profile.work.fp32_flops == Count.exact(2 * N)
-    assert profile.float_mixes is None
+    assert profile.counts.get(FP32_FLOPS) == Count.exact(2 * N)
+    assert float_mixes_of(profile) is None
 
 
 def test_the_total_tells_the_one_kind_of_operation_that_is_missing() -> None:
     lines = [line for line in TRACE.split("\n") if "flop_count_sp_fma" not in line]
     profile = nvprof_profiles(read("\n".join(lines)))[0]
-    assert profile.float_mixes is not None
-    assert profile.float_mixes[0].fused == Count.exact(N)
+    assert profile.counts.get("smsp__sass_thread_inst_executed_op_ffma_pred_on.sum") == Count.exact(N)
 
 
 def test_columns_of_public_tables_are_known_by_their_descriptions() -> None:

@@ -40,7 +40,7 @@ def written(folder: Path, content: str | bytes, name: str = "file") -> Path:
 
 
 def bare(profile: KernelProfile) -> tuple[int, object, object]:
-    return profile.index, profile.run, profile.levels
+    return profile.index, profile.run, profile.counts
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)

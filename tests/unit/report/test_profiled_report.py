@@ -20,7 +20,7 @@ from kerncast.report.profile.details import print_profiles
 from kerncast.report.profile.export import profile_object, raw_page
 from kerncast.report.profile.sections import waiting_lines
 from kerncast.report.profile.source import annotated_lines, hot_lines, read_sources
-from tests.helpers.profiles import SAXPY, THREADS, TILED, WARP_STATES, WARPS, line
+from tests.helpers.profiles import SAXPY, THREADS, TILED, WARP_STATES, WARPS, answered, line
 
 TITAN_V = load_gpu("titan-v")
 SOURCE = SourceText(
@@ -185,7 +185,7 @@ def test_the_raw_page_reads_back() -> None:
 
 
 def test_totals_in_the_raw_page_are_whole() -> None:
-    third = replace(SAXPY, work=replace(SAXPY.work, fp32_flops=Count.exact(16.384)))
+    third = answered(SAXPY, fp32_flops=Count.exact(16.384))
     (row,) = read_raw_page(raw_page([ProfiledLaunch(third)]).splitlines())
     assert row.value("kerncast__fp32_flops.sum") == 16
     assert row.compute_capability is None

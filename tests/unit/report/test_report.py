@@ -20,6 +20,7 @@ from kerncast.report.pictures import svg_text
 from kerncast.report.words import advise, conclude, describe_count, describe_limiter
 from kerncast.units import format_bytes, format_count, format_seconds, parse_seconds
 from tests.helpers.places import ROOT
+from tests.helpers.profiles import answered
 
 KERNELS = ROOT / "examples" / "kernels"
 
@@ -149,8 +150,7 @@ def test_distance_to_each_roof(gpusd: Forecast) -> None:
 
 
 def test_what_could_not_be_compared_is_a_dash(gpusd: Forecast) -> None:
-    traffic = replace(gpusd.cases[0].profile.traffic, dram_bytes=None)
-    case = replace(gpusd.cases[0], profile=replace(gpusd.cases[0].profile, traffic=traffic))
+    case = replace(gpusd.cases[0], profile=answered(gpusd.cases[0].profile, dram_bytes=None))
     (table,) = roof_tables(replace(gpusd, predictions=gpusd.predictions[:1], cases=(case,)))
     assert table.rows[0][-2:] == ("–", "–")
 

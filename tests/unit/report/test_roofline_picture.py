@@ -23,7 +23,8 @@ from kerncast.report.pictures import (
     save_picture,
     svg_text,
 )
-from tests.helpers.transfers import NOTHING, case, exact, profiled, with_levels
+from tests.helpers.profiles import answered, with_counts
+from tests.helpers.transfers import NOTHING, case, exact, profiled
 
 MATHEMATICS = "square<$x^2$> & \\frac{1}{2} _ %"
 LONG = "void " + "ns::" * 40 + "kernel<" + ", ".join(f"Policy<{n}, float>" for n in range(60)) + ">(const T1 *)"
@@ -152,7 +153,7 @@ def test_the_precision_of_a_kernel_is_that_of_its_operations() -> None:
 def test_a_trace_of_another_precision_is_not_named(single: float, name: str) -> None:
     double = profiled("v100-pcie-16gb", bits=64)
     part = FloatMix(32, exact(single / 4), exact(single / 4), exact(single / 4))
-    mixed = replace(double, float_mixes=(part, *(double.float_mixes or ())))
+    mixed = with_counts(double, part.by_name)
     assert {each.precision for each in kernel_rooflines(case(mixed, "h100-pcie"))} == {name}
 
 
@@ -241,14 +242,14 @@ def test_the_legend_is_inside_the_picture(name: str) -> None:
 
 def test_a_kernel_without_operations_has_no_place_on_the_axes() -> None:
     without = profiled(flops=0)
-    pair = kernel_rooflines(case(replace(without, float_mixes=()), "rtx-3090"))
+    pair = kernel_rooflines(case(without, "rtx-3090"))
     assert drawable(pair) == ()
     assert draw_rooflines(pair) is None
     assert len(drawable((*pair, V100))) == 1
 
 
 def test_a_level_without_bytes_is_left_out() -> None:
-    pair = kernel_rooflines(case(with_levels(profiled(), dram_bytes=NOTHING), "rtx-3090"))
+    pair = kernel_rooflines(case(answered(profiled(), dram_bytes=NOTHING), "rtx-3090"))
     figure = figure_of(*pair)
     assert all(set(markers(panel)) == {"o", "s"} for panel in panels_of(figure))
 

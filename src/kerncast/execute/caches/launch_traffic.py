@@ -5,55 +5,77 @@ Where the window is not the whole grid, what follows it is taken to hit as its s
 two waves, the launch's footprint decides whether later waves find in L2 what the first one read.
 """
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
 from kerncast.errors import UnsupportedError
-from kerncast.execute.caches.simulate import CacheCounts, Simulation, simulate
+from kerncast.execute.caches.simulate import Simulation, simulate
 from kerncast.execute.counting.traffic import touched
 from kerncast.execute.recording import Window, record_chain, record_window
 from kerncast.execute.sampling.run import Executed
 from kerncast.execute.setup.state import Progress
 from kerncast.occupancy import CacheGeometry
-from kerncast.profiles import SECTOR_BYTES, CacheTraffic, Count, KernelProfile, Origin
+from kerncast.profiles import SECTOR_BYTES, CacheSimulation, Count, Counts, KernelProfile, Origin
+from kerncast.profiles.counts import (
+    DRAM_READ_SECTORS,
+    DRAM_WRITE_SECTORS,
+    GLOBAL_LOAD_SECTORS,
+    L1_LOAD_HITS,
+    L1_LOAD_SECTORS,
+    L1_LOCAL_HITS,
+    L2_ATOMIC_HITS,
+    L2_ATOMIC_SECTORS,
+    L2_DIRTY_BYTES,
+    L2_INSTRUCTION_SECTORS,
+    L2_LOAD_HITS,
+    L2_LOAD_SECTORS,
+    L2_WRITE_HITS,
+    L2_WRITE_SECTORS,
+    access_name,
+    with_totals,
+)
 
 _STEADY_WAVES = 2
 #: Blocks that run in another order may take each other's work, and load a little more or less in all.
 _REPEATED = 0.01
 #: L2 that holds a launch's footprint without pushing anything out: a little less than all, as sets fill unevenly.
 _FILLED = 0.9
+#: The fields of a simulation's counts.
+_SIMULATED = {
+    L1_LOAD_SECTORS: "l1_load_sectors", L1_LOAD_HITS: "l1_load_hits", L1_LOCAL_HITS: "l1_local_hits",
+    L2_LOAD_SECTORS: "l2_read_sectors", L2_LOAD_HITS: "l2_read_hits", L2_WRITE_SECTORS: "l2_write_sectors",
+    L2_WRITE_HITS: "l2_write_hits", L2_ATOMIC_SECTORS: "l2_atomic_sectors", L2_ATOMIC_HITS: "l2_atomic_hits",
+    DRAM_READ_SECTORS: "dram_read_sectors", DRAM_WRITE_SECTORS: "dram_write_sectors",
+}  # fmt: skip
 
 
 def cache_traffic(
     profile: KernelProfile, executed: Executed, geometry: CacheGeometry, gpu_id: str, progress: Progress | None = None
-) -> CacheTraffic:
+) -> tuple[CacheSimulation, Counts]:
     """Return the traffic of a launch through the caches of one GPU, from cold; its profile says what is asked of L1."""
     window = record_window(executed, geometry.sms * geometry.resident, progress)
     if window.is_whole_grid:
         found = _counted(simulate(window.recording, geometry))
-        _check_repeated(profile, found["l1_load_sectors"])
+        _check_repeated(profile, found[L1_LOAD_SECTORS])
     else:
         found = _Scaled(profile, executed, geometry, window).counts()
     if geometry.writes_back_early:
-        found |= _written_early(found["dram_write_sectors"], found["left_dirty_sectors"])
-    return CacheTraffic(
-        origin=Origin.SIMULATED,
+        found |= _written_early(found[DRAM_WRITE_SECTORS], found[L2_DIRTY_BYTES])
+    found[L2_INSTRUCTION_SECTORS] = _instructions(executed, geometry)
+    simulation = CacheSimulation(
         gpu=gpu_id,
         resident_blocks_per_sm=geometry.resident,
         l1_bytes=geometry.l1_bytes if geometry.caches_global or geometry.caches_local else None,
         l2_bytes=geometry.l2_bytes,
         blocks_simulated=len(window.recording.block_ids),
-        l2_instruction_sectors=_instructions(executed, geometry),
         wave_blocks=window.wave_blocks,
         wave_sectors=window.wave_sectors,
-        **found,
     )
+    return simulation, with_totals(Counts.of(Origin.SIMULATED, found))
 
 
 def _check_repeated(profile: KernelProfile, recorded: Count) -> None:
     """Refuse a recording whose blocks did other work than those that were counted, such as taking other tickets."""
-    counted = sum(
-        (each.sectors for each in profile.accesses if (each.space, each.operation) == ("global", "ld")), Count.exact(0)
-    )
+    counted = profile.counts.total((GLOBAL_LOAD_SECTORS,))
     if counted.is_exact and abs(counted.value - recorded.value) > _REPEATED * counted.value:
         raise UnsupportedError("what the blocks load depends on the order in which they run")
 
@@ -72,17 +94,17 @@ def _instructions(executed: Executed, geometry: CacheGeometry) -> Count:
 
 
 def _counted(simulation: Simulation) -> dict[str, Count]:
-    """Return the counts of a simulation of the whole grid, by the names of CacheTraffic."""
-    names = {each.name for each in fields(CacheCounts)} & {each.name for each in fields(CacheTraffic)}
-    counts = {name: Count.exact(getattr(simulation.total, name)) for name in names}
-    return counts | {"left_dirty_sectors": Count.exact(simulation.left_dirty_sectors)}
+    """Return the counts of a simulation of the whole grid."""
+    counts = {name: Count.exact(getattr(simulation.total, field)) for name, field in _SIMULATED.items()}
+    return counts | {L2_DIRTY_BYTES: Count.exact(simulation.left_dirty_sectors).times(SECTOR_BYTES)}
 
 
-def _written_early(pushed_out: Count, left: Count) -> dict[str, Count]:
+def _written_early(pushed_out: Count, left_bytes: Count) -> dict[str, Count]:
     """Return DRAM writes where little stays in L2: all that was written, and at least what was pushed out."""
+    left = left_bytes.times(1 / SECTOR_BYTES)
     return {
-        "dram_write_sectors": Count(pushed_out.value + left.value, pushed_out.low, pushed_out.high + left.high),
-        "left_dirty_sectors": Count(0.0, 0.0, left.high),
+        DRAM_WRITE_SECTORS: Count(pushed_out.value + left.value, pushed_out.low, pushed_out.high + left.high),
+        L2_DIRTY_BYTES: Count(0.0, 0.0, left_bytes.high),
     }
 
 
@@ -107,7 +129,7 @@ class _Scaled:
 
     def __init__(self, profile: KernelProfile, executed: Executed, geometry: CacheGeometry, window: Window) -> None:
         self._executed = executed
-        self._asked = {(each.space, each.operation): each for each in profile.accesses}
+        self._asked = profile.counts
         self._is_steady = window.waves >= _STEADY_WAVES
         blocks, wave = len(window.recording.block_ids), geometry.sms * geometry.resident
         self._capacity = geometry.l2_bytes // geometry.l2_partitions / SECTOR_BYTES
@@ -123,7 +145,7 @@ class _Scaled:
             self._l1 = simulate(chain, replace(geometry, sms=1))
 
     def counts(self) -> dict[str, Count]:
-        """Return the counts by the names of CacheTraffic."""
+        """Return the counts of the launch."""
         loads, local = self._sectors(("global", "ld")), self._sectors(("local", "ld"))
         writes = self._sectors(("global", "st"), ("local", "st"))
         atomics = self._sectors(("global", "atom"), ("global", "red"))
@@ -133,23 +155,22 @@ class _Scaled:
         from_dram = (missed["read"] + missed["atomic"]).times(self._fetched)
         pushed_out, left = self._dram_writes(writes + atomics)
         return {
-            "l1_load_sectors": loads,
-            "l1_load_hits": load_hits.of(loads),
-            "l1_local_hits": local_hits.of(local),
-            "l2_read_sectors": reads,
-            "l2_read_hits": reads - missed["read"],
-            "l2_write_sectors": writes,
-            "l2_write_hits": writes - self._misses("write", writes),
-            "l2_atomic_sectors": atomics,
-            "l2_atomic_hits": atomics - missed["atomic"],
-            "dram_read_sectors": from_dram,
-            "dram_write_sectors": pushed_out,
-            "left_dirty_sectors": left,
+            L1_LOAD_SECTORS: loads,
+            L1_LOAD_HITS: load_hits.of(loads),
+            L1_LOCAL_HITS: local_hits.of(local),
+            L2_LOAD_SECTORS: reads,
+            L2_LOAD_HITS: reads - missed["read"],
+            L2_WRITE_SECTORS: writes,
+            L2_WRITE_HITS: writes - self._misses("write", writes),
+            L2_ATOMIC_SECTORS: atomics,
+            L2_ATOMIC_HITS: atomics - missed["atomic"],
+            DRAM_READ_SECTORS: from_dram,
+            DRAM_WRITE_SECTORS: pushed_out,
+            L2_DIRTY_BYTES: left.times(SECTOR_BYTES),
         }
 
     def _sectors(self, *kinds: tuple[str, str]) -> Count:
-        found = [self._asked[kind].sectors for kind in kinds if kind in self._asked]
-        return sum(found, Count.exact(0))
+        return self._asked.total(access_name(*kind, "sectors") for kind in kinds)
 
     def _l1_share(self, kind: str) -> _Share:
         """Return what share of loads from global or local memory hits in L1.

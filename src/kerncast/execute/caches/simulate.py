@@ -44,7 +44,7 @@ Counts = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class CacheCounts:
-    """Sectors that caches were asked for, and what hit; most names are those of kernel_profile.CacheTraffic."""
+    """Sectors that caches were asked for, and what hit; ``launch_traffic`` scales them to counts of a launch."""
 
     l1_load_sectors: int
     l1_load_hits: int

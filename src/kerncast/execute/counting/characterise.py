@@ -7,7 +7,7 @@ import numpy as np
 from kerncast.caveats import Caveat, CaveatKind
 from kerncast.compile import CompiledKernel
 from kerncast.execute.counting.sums import Totals, classify, column, indicators, is_barrier, kind_name
-from kerncast.execute.counting.traffic import accesses, traffic
+from kerncast.execute.counting.traffic import memory_counts
 from kerncast.execute.sampling.budget import Budget
 from kerncast.execute.sampling.run import run_launch
 from kerncast.execute.sampling.sample import Sampler
@@ -15,14 +15,15 @@ from kerncast.launch import Launch
 from kerncast.profiles import (
     Balance,
     BasicBlockCount,
+    Counts,
     InstructionMix,
     KernelProfile,
     KindCount,
     LineCount,
     Origin,
     Sampling,
-    Work,
 )
+from kerncast.profiles.counts import CONTROL_OPS, FP16_FLOPS, FP32_FLOPS, FP64_FLOPS, INTEGER_OPS, SPECIAL_OPS
 from kerncast.ptx import Location, dependences
 from kerncast.traces import BlockCounts, Trace
 
@@ -92,8 +93,11 @@ def balance(trace: Trace, warps: int) -> Balance | None:
     )
 
 
-#: As the fields of Work have them.
-_CLASSES = ("fp32", "fp64", "fp16", "special", "integer", "control")
+#: The counts of operations, by the class of work that they add up.
+_CLASSES = {
+    "fp32": FP32_FLOPS, "fp64": FP64_FLOPS, "fp16": FP16_FLOPS, "special": SPECIAL_OPS, "integer": INTEGER_OPS,
+    "control": CONTROL_OPS,
+}  # fmt: skip
 #: Of what at least 3 in n blocks do, n blocks show something in 95 of 100 cases. Source: Hanley and Lippman-Hand, "If
 #: nothing goes wrong, is everything all right?", JAMA 249, 1983.
 _RULE_OF_THREE = 3
@@ -117,12 +121,11 @@ def profile_of(trace: Trace, sampler: Sampler, kernel: CompiledKernel, launch: L
         block=launch.block,
         shared_bytes=launch.shared_bytes,
         resources=kernel.resources,
-        work=_work(totals),
-        traffic=traffic(totals, trace, launch.blocks),
+        origin=Origin.EXECUTED,
+        counts=_work(totals).updated(memory_counts(totals, trace, launch.blocks)),
         mix=_mix(totals),
         sampling=Sampling(len(trace.block_ids), launch.blocks),
         caveats=(*_caveats(trace, launch), *trace.remarks),
-        accesses=accesses(totals),
         blocks=basic_blocks(totals),
         lines=source_lines(totals),
         balance=balance(trace, launch.warps_per_block),
@@ -152,11 +155,11 @@ def _caveats(trace: Trace, launch: Launch) -> list[Caveat]:
     return caveats
 
 
-def _work(totals: Totals) -> Work:
+def _work(totals: Totals) -> Counts:
     """Return the arithmetic of the launch."""
     kinds = [classify(ins) for ins in totals.code]
     weights = np.array([[k.operations if k.name == name else 0 for name in _CLASSES] for k in kinds], np.int64)
-    return Work(Origin.EXECUTED, *totals.threads(weights))
+    return Counts.of(Origin.EXECUTED, dict(zip(_CLASSES.values(), totals.threads(weights), strict=True)))
 
 
 def _mix(totals: Totals) -> InstructionMix:

@@ -6,86 +6,108 @@ from collections.abc import Sequence
 import numpy as np
 
 from kerncast.execute.counting.sums import Totals, access_bytes, column, indicators, operation_of
-from kerncast.profiles import SECTOR_BYTES, AccessCount, Count, Origin, Traffic
+from kerncast.profiles import SECTOR_BYTES, Count, Counts, Origin
+from kerncast.profiles.counts import (
+    ATOMIC_THREADS,
+    DRAM_BYTES_ONCE,
+    GLOBAL_BYTES_REQUESTED,
+    GLOBAL_BYTES_TOUCHED,
+    GLOBAL_WRITE_REQUESTS,
+    GLOBAL_WRITE_SECTORS,
+    LOCAL_BYTES_REQUESTED,
+    OPERATIONS,
+    SHARED_REQUESTS,
+    access_name,
+    with_totals,
+)
 from kerncast.ptx import Instruction, sources_of
-from kerncast.traces import BlockCounts, Counts, Operation, Trace
+from kerncast.traces import BlockCounts, Operation, Trace
+from kerncast.traces import Counts as PerBlock
 
-_OPERATIONS = ("ld", "st", "atom", "red")
 _OPERATION_NAMES = {Operation.STORE: "st", Operation.ATOMIC: "atom", Operation.REDUCTION: "red"}
 
 
-def accesses(totals: Totals) -> tuple[AccessCount, ...]:
+def memory_counts(totals: Totals, trace: Trace, blocks: int) -> Counts:
+    """Return what a launch of so many blocks accesses, by state space and operation, and what that sums up to."""
+    found = _accesses(totals) | _sums(totals, trace, blocks)
+    return with_totals(Counts.of(Origin.EXECUTED, found))
+
+
+def _accesses(totals: Totals) -> dict[str, Count]:
     """Return what was accessed, by state space and operation."""
     counts = totals.counts
     operations = _operations(totals.code, counts.accessing)
-    found = []
-    none = (Count.exact(0),) * len(_OPERATIONS)
     of_bytes = operations * _nbytes(totals.code, counts.accessing)
-    for space, (requests, threads, *others) in _by_space(counts).items():
-        rows = zip(
-            _OPERATIONS,
-            totals.accesses(requests, operations),
-            totals.accesses(threads, operations),
-            totals.accesses(threads, of_bytes),
-            *(none if each is None else totals.accesses(each, operations) for each in others),
-            strict=True,
-        )
-        found += [AccessCount(space, *row) for row in rows if row[1].value]
-    return tuple(found)
+    found: dict[str, Count] = {}
+    for space, columns in _by_space(counts).items():
+        sums = {quantity: totals.accesses(column, operations) for quantity, column in columns.items()}
+        sums["bytes"] = totals.accesses(columns["threads"], of_bytes)
+        for quantity, row in sums.items():
+            names = (access_name(space, operation, quantity) for operation in OPERATIONS)
+            found |= dict(zip(names, row, strict=True))
+    return found
 
 
-def traffic(totals: Totals, trace: Trace, blocks: int) -> Traffic:
-    """Return the memory accesses of a launch of so many blocks."""
+def _sums(totals: Totals, trace: Trace, blocks: int) -> dict[str, Count]:
+    """Return sums over operations; where they are scaled, their intervals are narrower than those of the parts."""
     code, counts = totals.code, totals.counts
     every, nbytes = np.ones((len(code), 1), np.int64), _nbytes(code, counts.accessing)
-    loads, atomics = column([ins.is_load for ins in code]), column([ins.is_update for ins in code])
-    stores = atomics + column([ins.is_store for ins in code])
+    atomics = column([ins.is_update for ins in code])
+    writes = atomics + column([ins.is_store for ins in code])
     once = touched(trace, "read", blocks) + touched(trace, "written", blocks)
     (sectors,) = totals.accesses(counts.sectors, every)
-    return Traffic(
-        origin=Origin.EXECUTED,
-        global_load_requests=totals.accesses(counts.requests, loads)[0],
-        global_store_requests=totals.accesses(counts.requests, stores)[0],
-        global_load_sectors=totals.accesses(counts.sectors, loads)[0],
-        global_store_sectors=totals.accesses(counts.sectors, stores)[0],
-        global_bytes_requested=totals.accesses(counts.accesses, nbytes)[0],
-        global_bytes_touched=touched(trace, "either", blocks),
-        dram_bytes=Count(once.value, once.low, max(once.high, SECTOR_BYTES * sectors.high)),
-        shared_requests=totals.accesses(counts.shared_requests, every)[0],
-        atomic_operations=totals.accesses(counts.accesses + counts.shared_accesses, atomics)[0],
-        local_bytes=totals.accesses(counts.local_accesses, nbytes)[0],
-    )
+    return {
+        GLOBAL_WRITE_REQUESTS: totals.accesses(counts.requests, writes)[0],
+        GLOBAL_WRITE_SECTORS: totals.accesses(counts.sectors, writes)[0],
+        GLOBAL_BYTES_REQUESTED: totals.accesses(counts.accesses, nbytes)[0],
+        GLOBAL_BYTES_TOUCHED: touched(trace, "either", blocks),
+        DRAM_BYTES_ONCE: Count(once.value, once.low, max(once.high, SECTOR_BYTES * sectors.high)),
+        SHARED_REQUESTS: totals.accesses(counts.shared_requests, every)[0],
+        ATOMIC_THREADS: totals.accesses(counts.accesses + counts.shared_accesses, atomics)[0],
+        LOCAL_BYTES_REQUESTED: totals.accesses(counts.local_accesses, nbytes)[0],
+    }
 
 
-def _by_space(counts: BlockCounts) -> dict[str, tuple[Counts, Counts, *tuple[Counts | None, ...]]]:
-    """Return per state space: requests, threads, sectors, lines, wavefronts, conflicts and contention.
+def _by_space(counts: BlockCounts) -> dict[str, dict[str, PerBlock]]:
+    """Return per state space what was counted of its accesses, but for the bytes.
 
     Contention of a generic atomic counts where most of its requests went.
     """
     in_shared = counts.shared_requests > counts.requests
-    contention, shared_contention = counts.contention * ~in_shared, counts.contention * in_shared
     return {
-        "global": (counts.requests, counts.accesses, counts.sectors, counts.lines, None, None, contention),
-        "shared": (
-            counts.shared_requests, counts.shared_accesses, None, None,
-            counts.shared_wavefronts, counts.shared_conflicts, shared_contention,
-        ),
-        "local": (
-            counts.local_requests, counts.local_accesses, counts.local_sectors, counts.local_lines, None, None, None,
-        ),
-    }  # fmt: skip
+        "global": {
+            "requests": counts.requests,
+            "threads": counts.accesses,
+            "sectors": counts.sectors,
+            "lines": counts.lines,
+            "contention": counts.contention * ~in_shared,
+        },
+        "shared": {
+            "requests": counts.shared_requests,
+            "threads": counts.shared_accesses,
+            "wavefronts": counts.shared_wavefronts,
+            "conflicts": counts.shared_conflicts,
+            "contention": counts.contention * in_shared,
+        },
+        "local": {
+            "requests": counts.local_requests,
+            "threads": counts.local_accesses,
+            "sectors": counts.local_sectors,
+            "lines": counts.local_lines,
+        },
+    }
 
 
-def _operations(code: Sequence[Instruction], accessing: Sequence[int]) -> Counts:
+def _operations(code: Sequence[Instruction], accessing: Sequence[int]) -> PerBlock:
     """Return [instructions, operations] 1 for the operation of each memory instruction."""
     read = frozenset(register.name for ins in code for register in sources_of(ins))
     groups = [-1] * len(code)
     for number in accessing:
-        groups[number] = _OPERATIONS.index(_OPERATION_NAMES.get(operation_of(code[number], read), "ld"))
-    return indicators(groups, len(_OPERATIONS))
+        groups[number] = OPERATIONS.index(_OPERATION_NAMES.get(operation_of(code[number], read), "ld"))
+    return indicators(groups, len(OPERATIONS))
 
 
-def _nbytes(code: Sequence[Instruction], accessing: Sequence[int]) -> Counts:
+def _nbytes(code: Sequence[Instruction], accessing: Sequence[int]) -> PerBlock:
     """Return [instructions, 1] the bytes that one thread moves with each memory instruction, else 0."""
     nbytes = np.zeros((len(code), 1), np.int64)
     for number in accessing:

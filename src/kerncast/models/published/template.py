@@ -6,6 +6,7 @@ from kerncast.gpu import GPU, launch_overhead_s
 from kerncast.models.base import Case, Estimate, Model, needed
 from kerncast.prediction import Term, Timing
 from kerncast.profiles import Count, KernelProfile
+from kerncast.profiles.counts import FP16_FLOPS, FP32_FLOPS, FP64_FLOPS, dram_bytes_of_launch
 
 
 class Template(Model):
@@ -34,7 +35,7 @@ class Template(Model):
         del timing
         profile, gpu = case.profile, case.gpu
         launch = launch_overhead_s("template")
-        traffic = needed(profile.traffic.dram_bytes, "DRAM traffic", profile).times(1 / gpu.dram_bytes_per_s)
+        traffic = needed(dram_bytes_of_launch(profile.counts), "DRAM traffic", profile).times(1 / gpu.dram_bytes_per_s)
         compute = self._compute(profile, gpu)
         body = max(compute.value, traffic.value)
         limiter = "compute" if compute.value > traffic.value else "dram"
@@ -47,10 +48,10 @@ class Template(Model):
         )
 
     def _compute(self, profile: KernelProfile, gpu: GPU) -> Count:
-        seconds = needed(profile.work.fp32_flops, "FP32 work", profile).times(1 / gpu.peak_fp32_flops_per_s)
+        seconds = needed(profile.counts.get(FP32_FLOPS), "FP32 work", profile).times(1 / gpu.peak_fp32_flops_per_s)
         for flops, rate in (
-            (profile.work.fp64_flops, gpu.peak_fp64_flops_per_s),
-            (profile.work.fp16_flops, gpu.peak_fp16_flops_per_s or gpu.peak_fp32_flops_per_s),
+            (profile.counts.get(FP64_FLOPS), gpu.peak_fp64_flops_per_s),
+            (profile.counts.get(FP16_FLOPS), gpu.peak_fp16_flops_per_s or gpu.peak_fp32_flops_per_s),
         ):
             if flops is not None:
                 seconds += flops.times(1 / rate)

@@ -15,7 +15,6 @@ from kerncast.models.transfer.measured_run import (
     counted,
     float_mixes_of,
     measured_run,
-    memory_levels_of,
     not_counted,
     present,
     taken_as_none,
@@ -24,6 +23,7 @@ from kerncast.models.transfer.measured_run import (
 from kerncast.occupancy import BlockRequest, block_request_of, occupancy, why_not
 from kerncast.prediction import Figure, Prediction, Term, Timing, Transfer
 from kerncast.profiles import Count, KernelProfile, Origin
+from kerncast.profiles.counts import DRAM_CROSSING, FLOPS
 from kerncast.units import GIGA
 
 #: Efficiencies above it are told; a measured maximum is sometimes exceeded by so much.
@@ -202,7 +202,7 @@ def roofs_of(found: Measured) -> tuple[Roofs, tuple[Caveat, ...]]:
     """Return the roofline of the kernel on both GPUs, and by which maxima; raises MissingEvidenceError."""
     flops = _flops_of(found.profile)
     profile = found.profile
-    dram = memory_levels_of(profile).dram_bytes or profile.traffic.dram_bytes
+    dram = profile.counts.first(DRAM_CROSSING)
     nbytes = counted(dram, "DRAM traffic", "dram__bytes_read.sum and dram__bytes_write.sum", profile)
     if not flops.total and not nbytes:
         raise MissingEvidenceError(
@@ -218,10 +218,9 @@ def roofs_of(found: Measured) -> tuple[Roofs, tuple[Caveat, ...]]:
 
 def _is_work_unknown(profile: KernelProfile) -> bool:
     """Return whether a profiler counted no operations, but bytes that cross DRAM."""
-    work = profile.work
-    is_counted = any((work.fp16_flops, work.fp32_flops, work.fp64_flops)) or float_mixes_of(profile) is not None
-    dram = memory_levels_of(profile).dram_bytes or profile.traffic.dram_bytes
-    return work.origin is Origin.PROFILED and not is_counted and dram is not None and present(dram.value) > 0
+    is_counted = profile.counts.first(FLOPS.values()) is not None or float_mixes_of(profile) is not None
+    dram = profile.counts.first(DRAM_CROSSING)
+    return profile.origin is Origin.PROFILED and not is_counted and dram is not None and present(dram.value) > 0
 
 
 def _by_compute(found: Measured, roofs: Roofs, shares: tuple[float, float]) -> float:
@@ -233,8 +232,7 @@ def _by_compute(found: Measured, roofs: Roofs, shares: tuple[float, float]) -> f
 def _flops_of(profile: KernelProfile) -> _Flops:
     if _is_work_unknown(profile):
         return _Flops(0.0, 0.0, 0.0)
-    work = profile.work
-    counts = [work.fp16_flops, work.fp32_flops, work.fp64_flops]
+    counts = [profile.counts.get(name) for name in FLOPS.values()]
     mixes = float_mixes_of(profile)
     if mixes is not None and counts[1] is None:
         counts = [next((m.flops for m in mixes if m.bits == bits), Count.exact(0)) for bits in (16, 32, 64)]

@@ -15,7 +15,6 @@ from kerncast.models.transfer.measured_run import (
     counted,
     float_mixes_of,
     measured_run,
-    memory_levels_of,
     not_counted,
     present,
     taken_as_none,
@@ -24,6 +23,18 @@ from kerncast.models.transfer.measured_run import (
 from kerncast.models.transfer.special_functions import float_mixes_on_both
 from kerncast.prediction import Figure, Prediction, Term, Timing, Transfer
 from kerncast.profiles import FloatMix, KernelProfile, KernelRoofline, LevelCeiling
+from kerncast.profiles.counts import (
+    DRAM_CROSSING,
+    GLOBAL_LOAD_REQUESTS,
+    GLOBAL_LOAD_SECTORS,
+    GLOBAL_SECTORS_WRITTEN,
+    GLOBAL_WRITES,
+    L1_BYTES,
+    L2_BYTES,
+    L2_CROSSING,
+    SHARED_BYTES,
+    SHARED_WAVEFRONTS,
+)
 from kerncast.remembered import remembered
 
 # Equations 1 to 8 and 10 of Van Lanker et al., Euro-Par 2024, one function each; rates per second, sizes in bytes.
@@ -490,18 +501,17 @@ _source_ceilings = remembered(16)(kernel_ceilings)
 @remembered(8)
 def _demand(profile: KernelProfile, mixes: tuple[FloatMix, ...]) -> Demand:
     """Return the operations, and what crosses each level; the target is taken to move the same bytes."""
-    levels = memory_levels_of(profile)
-    shared = "smsp__sass_data_bytes_mem_shared.sum"
-    wavefronts = "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum"
+    counts = profile.counts
+    wavefronts = counts.get(SHARED_WAVEFRONTS)
     dram = "dram__bytes_read.sum and dram__bytes_write.sum"
     return Demand(
         mixes=mixes,
         active_threads=_active_threads(profile),
-        l1_bytes=counted(levels.l1_bytes, "traffic of L1", "l1tex__t_bytes.sum", profile),
-        shared_bytes=counted(levels.shared_bytes, "traffic of shared memory", shared, profile),
-        shared_wavefronts=counted(levels.shared_wavefronts, "cycles of shared memory", wavefronts, profile),
-        l2_bytes=counted(levels.l2_bytes, "traffic of L2", "lts__t_bytes.sum", profile),
-        dram_bytes=counted(levels.dram_bytes, "DRAM traffic", dram, profile),
+        l1_bytes=counted(counts.get(L1_BYTES), "traffic of L1", L1_BYTES, profile),
+        shared_bytes=counted(counts.get(SHARED_BYTES), "traffic of shared memory", SHARED_BYTES, profile),
+        shared_wavefronts=counted(wavefronts, "cycles of shared memory", SHARED_WAVEFRONTS, profile),
+        l2_bytes=counted(counts.first(L2_CROSSING), "traffic of L2", L2_BYTES, profile),
+        dram_bytes=counted(counts.first(DRAM_CROSSING), "DRAM traffic", dram, profile),
     )
 
 
@@ -518,7 +528,6 @@ def _active_threads(profile: KernelProfile) -> float:
 
 
 def _only_writes(profile: KernelProfile) -> bool:
-    loads, stores = profile.traffic.global_load_requests, profile.traffic.global_store_requests
-    loads = loads if loads is not None else profile.traffic.global_load_sectors
-    stores = stores if stores is not None else profile.traffic.global_store_sectors
+    loads = profile.counts.first((GLOBAL_LOAD_REQUESTS, GLOBAL_LOAD_SECTORS))
+    stores = profile.counts.first((*GLOBAL_WRITES, *GLOBAL_SECTORS_WRITTEN))
     return loads is not None and stores is not None and not loads.value and stores.value > 0

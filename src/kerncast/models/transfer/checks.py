@@ -10,7 +10,16 @@ from kerncast.caveats import Caveat, CaveatKind
 from kerncast.gpu import GPU, launch_overhead_s
 from kerncast.models.base import Case
 from kerncast.occupancy import block_request_of, occupancy
-from kerncast.profiles import KernelProfile, SourceRun, Traffic
+from kerncast.profiles import Counts, KernelProfile, SourceRun
+from kerncast.profiles.counts import (
+    FLOPS,
+    GLOBAL_BYTES_TOUCHED,
+    GLOBAL_LOAD_REQUESTS,
+    GLOBAL_LOAD_SECTORS,
+    GLOBAL_SECTORS_WRITTEN,
+    GLOBAL_WRITES,
+    SPECIAL_OPS,
+)
 
 #: Above these shares an assumption is taken not to hold; round figures, not fitted.
 _SPECIAL_SHARE = 0.01
@@ -124,7 +133,7 @@ def transfer_checks(case: Case, roofs: Roofs | None = None) -> tuple[Check, ...]
 
 def _cache_fit(pair: _Pair) -> Check:
     name = "whether the working set fits L2 of both GPUs"
-    touched = pair.source.traffic.global_bytes_touched
+    touched = pair.source.counts.get(GLOBAL_BYTES_TOUCHED)
     sizes = [gpu.l2_bytes for gpu in pair.gpus]
     if touched is None or sizes[0] is None or sizes[1] is None:
         return Check(name, is_checked=False)
@@ -152,12 +161,12 @@ def _special_units(pair: _Pair) -> Check:
         tensor = sum(k.warp_instructions.value for k in source.mix.kinds if k.kind.startswith(("mma", "wmma", "wgmma")))
     else:
         tensor = None
-    special, work = source.work.special_ops, source.work
+    special = source.counts.get(SPECIAL_OPS)
     if tensor is None and special is None:
         return Check(name, is_checked=False)
     if tensor:
         return Check(name, (Caveat.of(CaveatKind.TENSOR_CORES_USED, warp_instructions=tensor),))
-    flops = sum(count.value for count in (work.fp16_flops, work.fp32_flops, work.fp64_flops) if count is not None)
+    flops = source.counts.total(FLOPS.values()).value
     if special is not None and special.value > _SPECIAL_SHARE * (flops + special.value):
         share = special.value / (flops + special.value)
         return Check(name, (Caveat.of(CaveatKind.SPECIAL_FUNCTIONS_COUNT, share=share),))
@@ -166,9 +175,9 @@ def _special_units(pair: _Pair) -> Check:
 
 def _coalescing(pair: _Pair) -> Check:
     name = "whether accesses coalesce alike on both GPUs"
-    if not pair.is_executed and pair.source.traffic is pair.target.traffic:  # a profile, with whichever time
+    if not pair.is_executed and pair.source.counts is pair.target.counts:  # a profile, with whichever time
         return Check(name, is_checked=False)
-    source, target = _sectors_per_request(pair.source.traffic), _sectors_per_request(pair.target.traffic)
+    source, target = _sectors_per_request(pair.source.counts), _sectors_per_request(pair.target.counts)
     if source is None or target is None:
         return Check(name, is_checked=False)
     if abs(target - source) <= _COALESCING_SHARE * source:
@@ -183,13 +192,10 @@ def _coalescing(pair: _Pair) -> Check:
     return Check(name, (caveat,))
 
 
-def _sectors_per_request(traffic: Traffic) -> float | None:
-    counts = (
-        traffic.global_load_sectors, traffic.global_store_sectors,
-        traffic.global_load_requests, traffic.global_store_requests,
-    )  # fmt: skip
-    values = [count.value for count in counts if count is not None]
-    if len(values) < len(counts):
+def _sectors_per_request(counts: Counts) -> float | None:
+    names = ((GLOBAL_LOAD_SECTORS,), GLOBAL_SECTORS_WRITTEN, (GLOBAL_LOAD_REQUESTS,), GLOBAL_WRITES)
+    values = [count.value for count in map(counts.first, names) if count is not None]
+    if len(values) < len(names):
         return None
     requests = values[2] + values[3]
     return (values[0] + values[1]) / requests if requests else 0.0

@@ -8,7 +8,8 @@ from kerncast.errors import MissingEvidenceError
 from kerncast.gpu import GPU
 from kerncast.models.base import Case
 from kerncast.prediction import Timing
-from kerncast.profiles import SECTOR_BYTES, Count, FloatMix, KernelProfile, MemoryLevels, Origin, SourceRun
+from kerncast.profiles import Count, FloatMix, KernelProfile, Origin, SourceRun
+from kerncast.profiles.counts import FLOPS
 
 # The measured run that the published cross-GPU models start from, and what they say of its timing.
 
@@ -70,41 +71,10 @@ def timing_caveats(found: Measured, timing: Timing) -> tuple[Caveat, ...]:
     return tuple(caveats)
 
 
-# What a kernel asks of memory and of the FP pipes: as a profiler counted it, else from what was executed.
+# What a kernel asks of the FP pipes: as a profiler counted it, else from what was executed.
 
 
-_READ_AND_WRITTEN = 2
-
-
-def memory_levels_of(profile: KernelProfile) -> MemoryLevels:
-    """Return the bytes at each level: as a profiler counted them, else from what was executed and from its caches."""
-    if profile.levels is not None:
-        return profile.levels
-    asked = [access for access in profile.accesses if access.space in {"global", "local"}]
-    shared = [access for access in profile.accesses if access.space == "shared"]
-    is_executed = profile.mix is not None and profile.sampling is not None
-    return MemoryLevels(
-        l1_bytes=_sum(access.sectors.times(SECTOR_BYTES) for access in asked) if is_executed else None,
-        shared_bytes=_sum(access.nbytes for access in shared) if is_executed else None,
-        shared_wavefronts=_sum(access.wavefronts for access in shared) if is_executed else None,
-        l2_bytes=_l2_bytes(profile),
-        dram_bytes=_dram_bytes(profile),
-    )
-
-
-def _l2_bytes(profile: KernelProfile) -> Count | None:
-    caches = profile.caches
-    if caches is None:
-        return None
-    atomics = caches.l2_atomic_sectors.times(_READ_AND_WRITTEN)
-    return (caches.l2_read_sectors + caches.l2_write_sectors + atomics).times(SECTOR_BYTES)
-
-
-def _dram_bytes(profile: KernelProfile) -> Count | None:
-    caches = profile.caches
-    if caches is None:
-        return profile.traffic.dram_bytes
-    return (caches.dram_read_sectors + caches.dram_write_sectors).times(SECTOR_BYTES)
+_WIDTHS = (16, 32, 64)
 
 
 def float_mixes_of(profile: KernelProfile) -> tuple[FloatMix, ...] | None:
@@ -112,12 +82,14 @@ def float_mixes_of(profile: KernelProfile) -> tuple[FloatMix, ...] | None:
 
     PTX divides and takes roots in one instruction where machine code has a sequence: these are not in it.
     """
-    if profile.float_mixes is not None:
-        return profile.float_mixes
+    profiled = [FloatMix.of(bits, profile.counts) for bits in _WIDTHS]
+    occurring = tuple(mix for mix in profiled if mix is not None and mix.flops.high)
+    if occurring or None not in profiled[1:]:  # profilers often cannot count FP16
+        return occurring
     if profile.mix is None:
         return None
     mixes = []
-    for bits in (16, 32, 64):
+    for bits in _WIDTHS:
         of_width = [kind for kind in profile.mix.kinds if kind.kind.endswith(f".f{bits}")]
         sums = [
             _sum(kind.thread_instructions for kind in of_width if kind.kind.split(".")[0] in roots)
@@ -133,11 +105,10 @@ def not_counted(profile: KernelProfile, mixes: Iterable[FloatMix] | None = None)
 
     Counts that somebody declared or an executor made are whole.
     """
-    work = profile.work
-    if work.origin is not Origin.PROFILED:
+    if profile.origin is not Origin.PROFILED:
         return ()
     mixed = None if mixes is None else {mix.bits for mix in mixes}
-    counts = (16, work.fp16_flops), (32, work.fp32_flops), (64, work.fp64_flops)
+    counts = [(bits, profile.counts.get(name)) for bits, name in FLOPS.items()]
     return tuple(
         f"FP{bits}"
         for bits, count in counts

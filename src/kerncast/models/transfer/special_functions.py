@@ -15,6 +15,7 @@ from kerncast.execute.counting.sums import classify
 from kerncast.models.base import Case
 from kerncast.models.transfer.measured_run import float_mixes_of, present
 from kerncast.profiles import FloatMix, KernelProfile, MachineMix
+from kerncast.profiles.counts import SPECIAL_OPS
 from kerncast.traces import Trace
 
 #: Operations of one machine instruction per active thread, by precision. FP16 is left out: its instructions also
@@ -61,7 +62,7 @@ def float_mixes_on_both(case: Case, source: KernelProfile) -> MixPair:
         )  # fmt: skip
     mixes = tuple(mix for mix in mixes if present(mix.flops_value))
     run = source.run
-    special = (case.profile if case.execution else source).work.special_ops
+    special = (case.profile if case.execution else source).counts.get(SPECIAL_OPS)
     if run is None or not mixes or run.gpu.architecture.number == case.gpu.architecture.number:
         return MixPair(mixes, mixes)
     if case.execution and special is not None and not special.high:

@@ -5,7 +5,19 @@ from collections.abc import Iterable, Iterator
 from kerncast.caveats import Caveat, CaveatKind
 from kerncast.errors import InputError
 from kerncast.gpu import GPU, WARP_SIZE
-from kerncast.profiles import SECTOR_BYTES, Count, FloatMix, MemoryLevels, Origin, Traffic
+from kerncast.profiles import SECTOR_BYTES, Count, Counts, FloatMix, Origin
+from kerncast.profiles.counts import (
+    ATOMIC_THREADS,
+    DRAM_BYTES,
+    GLOBAL_BYTES_REQUESTED,
+    L1_BYTES,
+    L2_BYTES,
+    LOCAL_BYTES_REQUESTED,
+    SHARED_BYTES,
+    SHARED_REQUESTS,
+    SHARED_WAVEFRONTS,
+    access_name,
+)
 from kerncast.read.bounded_text import LEAST_SECONDS, MOST_SECONDS
 from kerncast.read.ncu.rows import NcuRow, expected_units
 from kerncast.units import KILO, NANOSECOND, PERCENT
@@ -255,22 +267,6 @@ _DRAM_BUSY = (
 )
 
 
-def memory_levels(counts: NcuCounts, dram: Count | None) -> MemoryLevels:
-    """Return the bytes that each level of memory is asked for."""
-    return MemoryLevels(
-        l1_bytes=counts.first(counts.bytes_of("l1tex__t", _L1_PARTS), _theoretical_bytes(counts)),
-        shared_bytes=counts.first(
-            counts.total(*_SHARED_BYTES),
-            *(counts.sum_of(f"{stem}_op_ld", f"{stem}_op_st") for stem in _SHARED_BYTES),
-        ),
-        shared_wavefronts=counts.first(
-            counts.total(_WAVEFRONTS), counts.sum_of(f"{_WAVEFRONTS}_op_ld", f"{_WAVEFRONTS}_op_st")
-        ),
-        l2_bytes=counts.first(counts.bytes_of("lts__t", _L2_PARTS)),
-        dram_bytes=dram,
-    )
-
-
 def dram_bytes(counts: NcuCounts, gpu: GPU) -> Count | None:
     """Return the bytes that DRAM moved: counted, else its busy share of the peak times the peak and the time."""
     counted = counts.first(counts.bytes_of("dram_", _DRAM_PARTS), counts.bytes_of("fbpa__dram", _DRAM_PARTS))
@@ -293,30 +289,37 @@ def dram_bytes(counts: NcuCounts, gpu: GPU) -> Count | None:
     return Count.exact(most)
 
 
-def traffic_of(counts: NcuCounts, dram: Count | None) -> Traffic:
-    """Return requests and sectors; what only an executor sees, such as the working set, is unknown."""
-
-    def lsu(what: str, space: str, operation: str) -> Count | None:
-        return counts.first(counts.total(_LSU.format(what, space, operation)))
-
-    return Traffic(
-        origin=Origin.PROFILED,
-        global_load_requests=lsu("requests", "global", "ld"),
-        global_store_requests=lsu("requests", "global", "st"),
-        global_load_sectors=lsu("sectors", "global", "ld"),
-        global_store_sectors=lsu("sectors", "global", "st"),
-        global_bytes_requested=counts.first(
+def memory_counts(counts: NcuCounts, dram: Count | None) -> Counts:
+    """Return requests, sectors and the bytes of each level; what only an executor sees is unknown: the working set."""
+    found: dict[str, Count | None] = {
+        access_name("global", operation, quantity): counts.first(
+            counts.total(_LSU.format(quantity, "global", operation))
+        )
+        for operation in ("ld", "st")
+        for quantity in ("requests", "sectors")
+    }
+    found |= {
+        GLOBAL_BYTES_REQUESTED: counts.first(
             counts.total("smsp__sass_data_bytes_mem_global", "sm__sass_data_bytes_mem_global")
         ),
-        global_bytes_touched=None,
-        dram_bytes=dram,
-        shared_requests=counts.first(
+        SHARED_REQUESTS: counts.first(
             counts.sum_of(*(f"smsp__inst_executed_op_shared_{operation}" for operation in ("ld", "st", "atom"))),
             counts.total("smsp__sass_inst_executed_op_shared", "smsp__inst_executed_op_shared"),
         ),
-        atomic_operations=_atomic_operations(counts),
-        local_bytes=_local_bytes(counts),
-    )
+        ATOMIC_THREADS: _atomic_operations(counts),
+        LOCAL_BYTES_REQUESTED: _local_bytes(counts),
+        L1_BYTES: counts.first(counts.bytes_of("l1tex__t", _L1_PARTS), _theoretical_bytes(counts)),
+        SHARED_BYTES: counts.first(
+            counts.total(*_SHARED_BYTES),
+            *(counts.sum_of(f"{stem}_op_ld", f"{stem}_op_st") for stem in _SHARED_BYTES),
+        ),
+        SHARED_WAVEFRONTS: counts.first(
+            counts.total(_WAVEFRONTS), counts.sum_of(f"{_WAVEFRONTS}_op_ld", f"{_WAVEFRONTS}_op_st")
+        ),
+        L2_BYTES: counts.first(counts.bytes_of("lts__t", _L2_PARTS)),
+        DRAM_BYTES: dram,
+    }
+    return Counts.of(Origin.PROFILED, found)
 
 
 def atomic_requests(counts: NcuCounts) -> float | None:

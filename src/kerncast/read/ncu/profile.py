@@ -12,16 +12,23 @@ from kerncast.launch import Extent, check_geometry
 from kerncast.prediction import Timing
 from kerncast.profiles import (
     Count,
+    Counts,
     FloatMix,
     KernelProfile,
     MachineMix,
     Origin,
     Resources,
     SourceRun,
-    Traffic,
-    Work,
 )
-from kerncast.read.ncu.counts import NcuCounts, atomic_requests, dram_bytes, memory_levels, traffic_of
+from kerncast.profiles.counts import (
+    CONTROL_OPS,
+    DRAM_BYTES,
+    FLOPS,
+    INTEGER_OPS,
+    LOCAL_BYTES_REQUESTED,
+    float_operation,
+)
+from kerncast.read.ncu.counts import NcuCounts, atomic_requests, dram_bytes, memory_counts
 from kerncast.read.ncu.rows import NcuMetric, NcuRow
 from kerncast.read.selection import Selection
 from kerncast.units import KILO, NANOSECOND, PERCENT
@@ -173,8 +180,7 @@ def _profile(row: NcuRow, index: int, source_gpu: GPU | None, where: str) -> Ker
     mixes = {bits: counts.float_mix(bits) for bits in _WIDTHS}
     run = _run(counts, gpu)
     dram = dram_bytes(counts, gpu)
-    levels = memory_levels(counts, dram)
-    traffic = traffic_of(counts, dram)
+    memory = memory_counts(counts, dram)
     profile = KernelProfile(
         kernel=_printable(row.kernel),
         index=index,
@@ -182,17 +188,15 @@ def _profile(row: NcuRow, index: int, source_gpu: GPU | None, where: str) -> Ker
         block=block,
         shared_bytes=_bytes(counts, "launch__shared_mem_per_block_dynamic", where) or 0,
         resources=_resources(counts, gpu, where),
-        work=_work(counts, mixes),
-        traffic=traffic,
+        origin=Origin.PROFILED,
+        counts=memory.updated(_operations(counts, mixes)),
         mix=None,
         sampling=None,
         machine=_machine(counts, gpu),
         run=run,
-        levels=levels,
-        float_mixes=_occurring(mixes),
     )
     notes += counts.notes
-    notes += _remarks(counts, mixes, run, traffic)
+    notes += _remarks(counts, mixes, run, memory)
     return replace(profile, caveats=tuple(dict.fromkeys(notes)))
 
 
@@ -279,22 +283,17 @@ def _bytes(counts: NcuCounts, name: str, where: str) -> int | None:
     return max(near, key=lambda size: (size & -size, -abs(size - nearest)))
 
 
-def _work(counts: NcuCounts, mixes: dict[int, FloatMix | None]) -> Work:
-    flops = {bits: mix.flops if mix is not None else counts.flops(bits) for bits, mix in mixes.items()}
+def _operations(counts: NcuCounts, mixes: dict[int, FloatMix | None]) -> Counts:
+    """Return floating-point operations, in all and by kind, and those of integers and control flow."""
+    found = {FLOPS[bits]: counts.flops(bits) if mix is None else mix.flops for bits, mix in mixes.items()}
+    for mix in mixes.values():
+        found |= {} if mix is None else mix.by_name
 
     def threads(kind: str) -> Count | None:
         name = f"sass_thread_inst_executed_op_{kind}_pred_on"
         return counts.first(counts.total(f"smsp__{name}", f"sm__{name}"))
 
-    return Work(
-        origin=Origin.PROFILED,
-        fp32_flops=flops[32],
-        fp64_flops=flops[64],
-        fp16_flops=flops[16],
-        special_ops=None,
-        integer_ops=threads("integer"),
-        control_ops=threads("control"),
-    )
+    return Counts.of(Origin.PROFILED, found | {INTEGER_OPS: threads("integer"), CONTROL_OPS: threads("control")})
 
 
 def _machine(counts: NcuCounts, gpu: GPU) -> MachineMix | None:
@@ -317,15 +316,14 @@ def _machine(counts: NcuCounts, gpu: GPU) -> MachineMix | None:
     )
 
 
-def _occurring(mixes: dict[int, FloatMix | None]) -> tuple[FloatMix, ...] | None:
-    """Return the mixes that occur; None where all that are counted are zero and others are not counted."""
-    found = tuple(mix for mix in mixes.values() if mix is not None and mix.flops.high)
-    is_unknown = any(mixes[bits] is None for bits in (32, 64))
-    return None if not found and is_unknown else found
+def _mix_of(counts: Counts, bits: int) -> Count | None:
+    """Return fused multiply-adds of a precision where they are known apart, or where it has no operations at all."""
+    flops = counts.get(FLOPS[bits])
+    return flops if flops is not None and not flops.high else counts.get(float_operation(bits, "fma"))
 
 
 def _remarks(
-    counts: NcuCounts, mixes: dict[int, FloatMix | None], run: SourceRun | None, traffic: Traffic
+    counts: NcuCounts, mixes: dict[int, FloatMix | None], run: SourceRun | None, memory: Counts
 ) -> list[Caveat]:
     """Return what a reader of the profile should know."""
     remarks = []
@@ -335,7 +333,7 @@ def _remarks(
         remarks.append(Caveat.of(CaveatKind.TIME_MISSING))
     else:
         remarks += _clock_remark(run)
-        remarks += _cache_remark(traffic.dram_bytes, run.gpu) if counts.empties_caches else []
+        remarks += _cache_remark(memory.get(DRAM_BYTES), run.gpu) if counts.empties_caches else []
     missing = [f"FP{bits}" for bits in (32, 64) if mixes[bits] is None]
     if missing:
         remarks.append(Caveat.of(CaveatKind.OPERATIONS_NOT_SPLIT, " and ".join(missing)))
@@ -345,7 +343,7 @@ def _remarks(
     tensor = next((total for stem in _TENSOR if (total := counts.total(stem))), None)
     if tensor or counts.value(_TENSOR_BUSY):
         remarks.append(Caveat.of(CaveatKind.TENSOR_CORES_NOT_COUNTED))
-    if traffic.local_bytes is not None and traffic.local_bytes.value:
+    if memory.total((LOCAL_BYTES_REQUESTED,)).value:
         remarks.append(Caveat.of(CaveatKind.LOCAL_MEMORY_USED))
     if atomic_requests(counts):
         remarks.append(Caveat.of(CaveatKind.ATOMICS_PER_WARP))

@@ -14,6 +14,24 @@ from kerncast.models.roofline import Roofline
 from kerncast.occupancy import block_request_of, occupancy
 from kerncast.prediction import Figure, Prediction
 from kerncast.profiles import KernelProfile
+from kerncast.profiles.counts import (
+    ATOMIC_THREADS,
+    CONTROL_OPS,
+    FP16_FLOPS,
+    FP32_FLOPS,
+    FP64_FLOPS,
+    GLOBAL_BYTES_REQUESTED,
+    GLOBAL_BYTES_TOUCHED,
+    GLOBAL_LOAD_REQUESTS,
+    GLOBAL_LOAD_SECTORS,
+    GLOBAL_SECTORS_WRITTEN,
+    GLOBAL_WRITES,
+    INTEGER_OPS,
+    LOCAL_BYTES_REQUESTED,
+    SHARED_REQUESTS,
+    SPECIAL_OPS,
+    dram_bytes_of_launch,
+)
 from kerncast.report.caveat_words import describe_caveat, with_gpus
 from kerncast.report.tables import Table, TextColumn
 from kerncast.report.words import (
@@ -234,14 +252,14 @@ def _occupancy_tables(cases: list[Case]) -> tuple[Table, ...]:
 
 
 def _work_tables(profile: KernelProfile) -> tuple[Table, ...]:
-    w = profile.work
+    counts = profile.counts
     rows = (
-        ("FP32 (a fused multiply-add is 2)", describe_count(w.fp32_flops, "FLOP")),
-        ("FP64", describe_count(w.fp64_flops, "FLOP")),
-        ("FP16 and BF16", describe_count(w.fp16_flops, "FLOP")),
-        ("special functions and divisions", describe_count(w.special_ops)),
-        ("integer", describe_count(w.integer_ops)),
-        ("control", describe_count(w.control_ops)),
+        ("FP32 (a fused multiply-add is 2)", describe_count(counts.get(FP32_FLOPS), "FLOP")),
+        ("FP64", describe_count(counts.get(FP64_FLOPS), "FLOP")),
+        ("FP16 and BF16", describe_count(counts.get(FP16_FLOPS), "FLOP")),
+        ("special functions and divisions", describe_count(counts.get(SPECIAL_OPS))),
+        ("integer", describe_count(counts.get(INTEGER_OPS))),
+        ("control", describe_count(counts.get(CONTROL_OPS))),
     )
     tables = [Table(("operations of all threads", "count"), rows)]
     if profile.mix is not None:
@@ -258,18 +276,18 @@ def _work_tables(profile: KernelProfile) -> tuple[Table, ...]:
 
 
 def _traffic_table(profile: KernelProfile) -> Table:
-    t = profile.traffic
+    counts = profile.counts
     rows = (
-        ("global load requests (warps)", describe_count(t.global_load_requests)),
-        ("global store requests (warps)", describe_count(t.global_store_requests)),
-        ("32-byte sectors loaded", describe_count(t.global_load_sectors)),
-        ("32-byte sectors stored", describe_count(t.global_store_sectors)),
-        ("bytes that threads ask for", describe_count(t.global_bytes_requested, "B")),
-        ("distinct bytes touched (working set)", describe_count(t.global_bytes_touched, "B")),
-        ("DRAM bytes, each sector once", describe_count(t.dram_bytes, "B")),
-        ("shared-memory requests (warps)", describe_count(t.shared_requests)),
-        ("atomic operations (threads)", describe_count(t.atomic_operations)),
-        ("thread-private memory", describe_count(t.local_bytes, "B")),
+        ("global load requests (warps)", describe_count(counts.get(GLOBAL_LOAD_REQUESTS))),
+        ("global store requests (warps)", describe_count(counts.first(GLOBAL_WRITES))),
+        ("32-byte sectors loaded", describe_count(counts.get(GLOBAL_LOAD_SECTORS))),
+        ("32-byte sectors stored", describe_count(counts.first(GLOBAL_SECTORS_WRITTEN))),
+        ("bytes that threads ask for", describe_count(counts.get(GLOBAL_BYTES_REQUESTED), "B")),
+        ("distinct bytes touched (working set)", describe_count(counts.get(GLOBAL_BYTES_TOUCHED), "B")),
+        ("DRAM bytes, each sector once", describe_count(dram_bytes_of_launch(counts), "B")),
+        ("shared-memory requests (warps)", describe_count(counts.get(SHARED_REQUESTS))),
+        ("atomic operations (threads)", describe_count(counts.get(ATOMIC_THREADS))),
+        ("thread-private memory", describe_count(counts.get(LOCAL_BYTES_REQUESTED), "B")),
     )
     return Table(("memory", "count"), rows)
 

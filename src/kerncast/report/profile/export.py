@@ -3,17 +3,16 @@
 import csv
 import io
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from kerncast.errors import InputError
 from kerncast.launch import Extent
-from kerncast.metrics import FEATURES, Cell, Metric, feature_row, metrics_of, place_of, word
+from kerncast.metrics import FEATURES, Cell, Metric, feature_row, metrics_of, occurring_accesses, place_of, word
 from kerncast.prediction import Refused
 from kerncast.profiles import (
-    AccessCount,
     BasicBlockCount,
     Count,
     KernelProfile,
@@ -22,6 +21,7 @@ from kerncast.profiles import (
     StateCycles,
     WarpStates,
 )
+from kerncast.profiles.counts import QUANTITIES, access_name
 from kerncast.report.as_json import SCHEMA_VERSION
 from kerncast.report.caveat_words import caveat_fields
 from kerncast.requirements import how_to_install
@@ -64,7 +64,7 @@ def _kernel(launch: ProfiledLaunch, *, lines: bool) -> dict[str, Any]:
         "shared_bytes": profile.shared_bytes,
         "metrics": {each.name: _metric(each) for each in metrics_of(profile, gpu)},
         "sampling": _sampling(profile),
-        "accesses": [_access(each) for each in profile.accesses],
+        "accesses": list(_accesses(profile)),
         "ptx_instructions": _ptx_instructions(profile),
         **({} if gpu is None else {"opcodes": _opcodes(profile)}),
         "basic_blocks": [_basic_block(each) for each in profile.blocks],
@@ -106,10 +106,10 @@ def _sampling(profile: KernelProfile) -> dict[str, Any] | None:
     return {"blocks_executed": found.blocks_executed, "blocks": found.blocks, "is_whole_grid": found.is_whole_grid}
 
 
-def _access(each: AccessCount) -> dict[str, Any]:
-    names = ("requests", "threads", "nbytes", "sectors", "lines", "wavefronts", "conflicts", "contention")
-    counts = {name.replace("nbytes", "bytes"): _count(getattr(each, name)) for name in names}
-    return {"space": each.space, "operation": each.operation, **counts}
+def _accesses(profile: KernelProfile) -> Iterator[dict[str, Any]]:
+    for space, operation, _ in occurring_accesses(profile):
+        counts = {each: profile.counts.total((access_name(space, operation, each),)) for each in QUANTITIES}
+        yield {"space": space, "operation": operation, **{each: _count(count) for each, count in counts.items()}}
 
 
 def _ptx_instructions(profile: KernelProfile) -> list[dict[str, Any]]:

@@ -6,18 +6,19 @@ from pathlib import Path
 
 from kerncast.gpu import GPU
 from kerncast.metrics import (
+    Accesses,
     accesses,
     active_warps,
     barriers_per_warp,
     dependency_distance,
     dram_bracket,
-    dram_bytes,
     flops,
     flops_per_byte,
     issue_width,
     l2_totals,
     metrics_of,
     occupancy_of,
+    occurring_accesses,
     parallelism,
     ratio,
     warps_per_block,
@@ -26,15 +27,36 @@ from kerncast.metrics import (
 )
 from kerncast.profiles import (
     SECTOR_BYTES,
-    AccessCount,
-    CacheTraffic,
     Count,
+    Counts,
     KernelProfile,
     LineStates,
     Origin,
     SourceText,
     StateCycles,
     WarpStates,
+)
+from kerncast.profiles.counts import (
+    DRAM_BYTES,
+    DRAM_READ_SECTORS,
+    DRAM_WRITE_SECTORS,
+    FP16_FLOPS,
+    FP32_FLOPS,
+    FP64_FLOPS,
+    GLOBAL_BYTES_REQUESTED,
+    GLOBAL_BYTES_TOUCHED,
+    INTEGER_OPS,
+    L1_LOAD_HITS,
+    L1_LOAD_SECTORS,
+    L1_LOCAL_HITS,
+    L2_ATOMIC_HITS,
+    L2_ATOMIC_SECTORS,
+    L2_DIRTY_BYTES,
+    L2_INSTRUCTION_SECTORS,
+    L2_LOAD_HITS,
+    L2_LOAD_SECTORS,
+    L2_WRITE_SECTORS,
+    SPECIAL_OPS,
 )
 from kerncast.report.profile.source import AnnotatedText
 from kerncast.report.profile.words import (
@@ -59,11 +81,12 @@ _OPERATIONS = {"ld": "load", "st": "store", "atom": "atomic", "red": "red"}
 
 def memory_facts(profile: KernelProfile, gpu: GPU | None) -> Iterator[Fact]:
     """Yield bytes asked for, bytes touched, and what DRAM traffic can be at least and at most."""
-    traffic, caches = profile.traffic, profile.caches if gpu else None
-    if traffic.global_bytes_requested is not None and traffic.global_bytes_requested.value:
-        yield Fact("bytes that threads ask for", describe_scaled(traffic.global_bytes_requested, "B"), "global memory")
-    if traffic.global_bytes_touched is not None and traffic.global_bytes_touched.value:
-        yield Fact("bytes touched", describe_scaled(traffic.global_bytes_touched, "B"), "working set, in whole sectors")
+    counts, caches = profile.counts, profile.caches if gpu else None
+    requested, touched = counts.get(GLOBAL_BYTES_REQUESTED), counts.get(GLOBAL_BYTES_TOUCHED)
+    if requested is not None and requested.value:
+        yield Fact("bytes that threads ask for", describe_scaled(requested, "B"), "global memory")
+    if touched is not None and touched.value:
+        yield Fact("bytes touched", describe_scaled(touched, "B"), "working set, in whole sectors")
     if (bracket := dram_bracket(profile)) is not None and bracket.value:
         low, high = format_bytes(bracket.low), format_bytes(bracket.high)
         bounds = low if low == high else f"{low} to {high}"
@@ -71,25 +94,25 @@ def memory_facts(profile: KernelProfile, gpu: GPU | None) -> Iterator[Fact]:
     if caches is not None and (wave := wave_bytes(caches)) is not None:
         note = f"the {caches.wave_blocks} blocks that run at once"
         yield Fact("bytes touched by a wave", describe_scaled(wave, "B"), note)
-    if caches is not None and caches.left_dirty_sectors.value:
-        left = describe_scaled(caches.left_dirty_sectors.times(SECTOR_BYTES), "B")
+    if caches is not None and counts[L2_DIRTY_BYTES].value:
+        left = describe_scaled(counts[L2_DIRTY_BYTES], "B")
         yield Fact("written, still in L2", left, "DRAM gets it after the kernel")
 
 
 def memory_tables(profile: KernelProfile, gpu: GPU | None) -> Iterator[Table]:
     """Yield accesses to global and local memory and, on a GPU, what its caches do with them."""
-    members = [each for each in profile.accesses if each.space != "shared"]
+    members = [row for row in occurring_accesses(profile) if row[0] != "shared"]
     if members:
         heading = ("access", "requests", "bytes", "sectors", "sect/req", "used")
-        yield _with_spread(heading, [(_access_row(each), each.sectors) for each in members])
+        yield _with_spread(heading, [(_access_row(*row), row[2].sectors) for row in members])
     if gpu is not None and profile.caches is not None:
-        yield Table(("cache", "asked for", "found", "hit rate"), tuple(_cache_rows(profile, profile.caches)))
+        yield Table(("cache", "asked for", "found", "hit rate"), tuple(_cache_rows(profile.counts)))
 
 
-def _access_row(each: AccessCount) -> tuple[str, ...]:
+def _access_row(space: str, operation: str, each: Accesses) -> tuple[str, ...]:
     moved = each.sectors.times(SECTOR_BYTES)
     return (
-        f"{each.space} {_OPERATIONS[each.operation]}",
+        f"{space} {_OPERATIONS[operation]}",
         format_count(each.requests.value),
         format_bytes(each.nbytes.value),
         format_count(each.sectors.value),
@@ -105,22 +128,23 @@ def _with_spread(heading: tuple[str, ...], rows: Sequence[tuple[tuple[str, ...],
     return Table((*heading, "±"), tuple((*row, describe_spread(count)) for row, count in rows))
 
 
-def _cache_rows(profile: KernelProfile, caches: CacheTraffic) -> Iterator[tuple[str, ...]]:
-    local = accesses(profile, "local", {"ld"}).sectors
-    asked, hits = l2_totals(caches)
+def _cache_rows(counts: Counts) -> Iterator[tuple[str, ...]]:
+    local = accesses(counts, "local", {"ld"}).sectors
+    code, written = counts[L2_INSTRUCTION_SECTORS], counts[L2_WRITE_SECTORS]
+    asked, hits = l2_totals(counts)
     for label, whole, found in (
-        ("L1, global loads", caches.l1_load_sectors, caches.l1_load_hits),
-        ("L1, local loads", local, caches.l1_local_hits),
-        ("L2, loads", caches.l2_read_sectors, caches.l2_read_hits),
-        ("L2, code", caches.l2_instruction_sectors, caches.l2_instruction_sectors),
-        ("L2, writes", caches.l2_write_sectors, caches.l2_write_sectors),
-        ("L2, atomics", caches.l2_atomic_sectors, caches.l2_atomic_hits),
+        ("L1, global loads", counts[L1_LOAD_SECTORS], counts[L1_LOAD_HITS]),
+        ("L1, local loads", local, counts[L1_LOCAL_HITS]),
+        ("L2, loads", counts[L2_LOAD_SECTORS], counts[L2_LOAD_HITS]),
+        ("L2, code", code, code),
+        ("L2, writes", written, written),
+        ("L2, atomics", counts[L2_ATOMIC_SECTORS], counts[L2_ATOMIC_HITS]),
         ("L2, all", asked, hits),
     ):
         if whole.value:
             yield (label, _in_bytes(whole), _in_bytes(found), describe_share(found.value, whole.value))
-    yield ("DRAM, reads", _in_bytes(caches.dram_read_sectors), "", "")
-    yield ("DRAM, writes", _in_bytes(caches.dram_write_sectors), "", "")
+    yield ("DRAM, reads", _in_bytes(counts[DRAM_READ_SECTORS]), "", "")
+    yield ("DRAM, writes", _in_bytes(counts[DRAM_WRITE_SECTORS]), "", "")
 
 
 def _in_bytes(sectors: Count) -> str:
@@ -130,7 +154,7 @@ def _in_bytes(sectors: Count) -> str:
 def atomic_facts(profile: KernelProfile) -> Iterator[Fact]:
     """Yield how many threads update one address at the same time, by state space."""
     for space in ("global", "shared"):
-        found = accesses(profile, space, {"atom", "red"})
+        found = accesses(profile.counts, space, {"atom", "red"})
         if found.requests.value:
             most = describe_ratio(ratio(found.contention, found.requests, 32.0))
             lanes = describe_ratio(ratio(found.threads, found.requests, 32.0))
@@ -140,15 +164,15 @@ def atomic_facts(profile: KernelProfile) -> Iterator[Fact]:
 
 def shared_tables(profile: KernelProfile) -> Iterator[Table]:
     """Yield the accesses to shared memory, where there are any."""
-    members = [each for each in profile.accesses if each.space == "shared"]
+    members = [row for row in occurring_accesses(profile) if row[0] == "shared"]
     if members:
         heading = ("access", "requests", "bytes", "wavefronts", "wave/req", "conflicts")
-        yield _with_spread(heading, [(_shared_row(each), each.wavefronts) for each in members])
+        yield _with_spread(heading, [(_shared_row(*row), row[2].wavefronts) for row in members])
 
 
-def _shared_row(each: AccessCount) -> tuple[str, ...]:
+def _shared_row(space: str, operation: str, each: Accesses) -> tuple[str, ...]:
     return (
-        f"{each.space} {_OPERATIONS[each.operation]}",
+        f"{space} {_OPERATIONS[operation]}",
         format_count(each.requests.value),
         format_bytes(each.nbytes.value),
         format_count(each.wavefronts.value),
@@ -208,17 +232,18 @@ def _launch(profile: KernelProfile, gpu: GPU | None) -> Iterator[Fact]:
 
 
 def _compute(profile: KernelProfile, gpu: GPU | None) -> Iterator[Fact]:
-    work, launched = profile.work, math.prod(profile.grid) * warps_per_block(profile)
-    for label, count in (
-        ("FP32 FLOPs", work.fp32_flops), ("FP64 FLOPs", work.fp64_flops), ("FP16 FLOPs", work.fp16_flops),
-        ("special functions", work.special_ops), ("integer operations", work.integer_ops),
+    counts, launched = profile.counts, math.prod(profile.grid) * warps_per_block(profile)
+    for label, name in (
+        ("FP32 FLOPs", FP32_FLOPS), ("FP64 FLOPs", FP64_FLOPS), ("FP16 FLOPs", FP16_FLOPS),
+        ("special functions", SPECIAL_OPS), ("integer operations", INTEGER_OPS),
     ):  # fmt: skip
+        count = counts.get(name)
         if count is not None and count.value:
             yield Fact(label, describe_scaled(count), f"{describe_ratio(ratio(count, Count.exact(launched)))} per warp")
     done = flops(profile)
     if done is not None and done.value:
-        once = describe_ratio(flops_per_byte(profile, profile.traffic.global_bytes_touched))
-        moved = None if profile.caches is None else flops_per_byte(profile, dram_bytes(profile.caches))
+        once = describe_ratio(flops_per_byte(profile, counts.get(GLOBAL_BYTES_TOUCHED)))
+        moved = None if profile.caches is None else flops_per_byte(profile, counts[DRAM_BYTES])
         note = "" if gpu is None or moved is None else f"{describe_ratio(moved)} FLOP/B of DRAM traffic"
         yield Fact("arithmetic intensity", f"{once} FLOP/B", f"of the working set{'; ' * bool(note)}{note}")
     if profile.mix is not None:
@@ -316,7 +341,7 @@ def _origins(profile: KernelProfile, gpu: GPU | None) -> Iterator[Fact]:
     if profile.sampling is not None:
         size = f"{profile.sampling.blocks_executed} / {profile.sampling.blocks}"
         yield Fact("blocks executed", size, describe_sample(profile, metrics_of(profile, gpu)))
-    yield Fact("work, requests, sectors", profile.work.origin.value, describe_origin(profile.work.origin))
+    yield Fact("work, requests, sectors", profile.origin.value, describe_origin(profile.origin))
     if gpu is None:
         return
     if profile.machine is not None:
