@@ -3,22 +3,17 @@
 A library that crashes or hangs ends the child, and is an error in the parent.
 """
 
-import base64
 import json
 import os
 import signal
 import subprocess
 import sys
 from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import dataclass, fields, is_dataclass
-from functools import cache, partial
+from dataclasses import dataclass
 from pathlib import Path
-from types import UnionType
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any
 
 import kerncast
-
 
 #: The child's limit counts processor time; a starved machine gives it less of that per second. By the clock it is only
 #: stopped where it waits for something for ever.
@@ -52,8 +47,8 @@ def ask(
 ) -> Ended:
     """Run a module on a request with ``memory_bytes`` and ``seconds`` of processor time; raises TimeoutError.
 
-    ``grace_seconds`` of wall time are beyond its limit, for the child to start and to report. Variables of the environment whose
-    names start with one of ``foreign`` are left out.
+    ``grace_seconds`` of wall time are beyond its limit, for the child to start and to report. Variables of the
+    environment whose names start with one of ``foreign`` are left out.
     """
     process = subprocess.Popen(  # noqa: S603  a module of ours
         [sys.executable, "-P", "-m", module],
@@ -118,68 +113,3 @@ def _environment(foreign: tuple[str, ...]) -> dict[str, str]:
     root = str(Path(kerncast.__path__[0]).parent)
     kept["PYTHONPATH"] = os.pathsep.join([root, *filter(None, [kept.get("PYTHONPATH")])])
     return kept
-
-
-# Dataclasses as JSON, and back by their annotations: what stands in a request or a reply is written once, as a field.
-
-
-def encoded(value: Any) -> Any:
-    """Return a value as JSON holds it: dataclasses as objects, tuples as lists, bytes in base64, paths as texts."""
-    if is_dataclass(value):
-        return {field.name: encoded(getattr(value, field.name)) for field in fields(value)}
-    if isinstance(value, tuple | list):
-        return [encoded(each) for each in value]
-    if isinstance(value, bytes):
-        return base64.b64encode(value).decode()
-    return str(value) if isinstance(value, Path) else value
-
-
-def decoded(kind: Any, value: Any) -> Any:
-    r"""Return what ``encoded`` has made of a value of this type; raises ValueError for anything else.
-
-    >>> decoded(tuple[int | None, ...], [1, None]), decoded(bytes, "AQI=")
-    ((1, None), b'\x01\x02')
-    """
-    origin = get_origin(kind)
-    if origin is UnionType:
-        return _one_of(get_args(kind), value)
-    if origin is tuple:
-        return _decoded_tuple(get_args(kind), value)
-    if is_dataclass(kind):
-        return _decoded_fields(kind, value)
-    if kind in _FROM_TEXT and isinstance(value, str):
-        return _FROM_TEXT[kind](value)
-    # True is no number here, and a whole number may stand for a real one.
-    if type(value) is not kind and not (kind is float and type(value) is int):
-        raise ValueError(f"a {type(value).__name__} stands where {kind} should")
-    return value
-
-
-_FROM_TEXT: dict[Any, Callable[[str], Any]] = {bytes: partial(base64.b64decode, validate=True), Path: Path}
-
-
-def _one_of(kinds: tuple[Any, ...], value: Any) -> Any:
-    for kind in kinds:
-        with suppress(ValueError):
-            return decoded(kind, value)
-    raise ValueError(f"a {type(value).__name__} is none of {kinds}")
-
-
-def _decoded_tuple(kinds: tuple[Any, ...], value: Any) -> tuple[Any, ...]:
-    if not isinstance(value, list):
-        raise ValueError(f"a {type(value).__name__} stands where a list should")  # noqa: TRY004  as the others
-    each_kind = kinds[:1] * len(value) if kinds[-1] is Ellipsis else kinds
-    return tuple(decoded(kind, each) for kind, each in zip(each_kind, value, strict=True))
-
-
-def _decoded_fields(kind: Any, value: Any) -> Any:
-    types = _types_of(kind)
-    if not isinstance(value, dict) or value.keys() != types.keys():
-        raise ValueError(f"an object with {', '.join(types)} should stand here")
-    return kind(**{name: decoded(types[name], each) for name, each in value.items()})
-
-
-@cache
-def _types_of(kind: type) -> dict[str, Any]:
-    hints = get_type_hints(kind)
-    return {field.name: hints[field.name] for field in fields(kind)}

@@ -1,5 +1,6 @@
 """Frozen dataclasses to JSON and back, by their annotations: what is read back is checked, never executed."""
 
+import sys
 import types
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
@@ -7,8 +8,6 @@ from enum import Enum
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
-
-import numpy as np
 
 T = TypeVar("T")
 
@@ -35,7 +34,8 @@ def _plain(value: object) -> Any:
         return value.hex() if isinstance(value, bytes) else str(value)
     if value is None or isinstance(value, bool | int | float | str):
         return value
-    if isinstance(value, np.generic):
+    # The compiler's process starts without NumPy: where it is not loaded, no value is one of its.
+    if (numpy := sys.modules.get("numpy")) is not None and isinstance(value, numpy.generic):
         return value.item()
     raise TypeError(f"{type(value).__name__} has no form in JSON")
 

@@ -5,12 +5,11 @@ import signal
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
-from kerncast.child_process import Ended, ask, decoded, encoded
+from kerncast.child_process import Ended, ask
 from kerncast.compile.build_file import (
     build_options,
     fast_math_caveat,
@@ -31,6 +30,7 @@ from kerncast.compile.nouns import (
 from kerncast.compile.targets import CompileJob, Target, architecture_for
 from kerncast.errors import CompileError
 from kerncast.launch import Launch
+from kerncast.typed_json import from_json, to_json
 
 # Where a kernel stands that a source does not define: in another file of its folder, which the error can name.
 
@@ -183,14 +183,11 @@ def _noted(found: CompiledSource, caveats: tuple[str, ...]) -> CompiledSource:
 def _compile_remembered(request: CompileRequest, *, use_cache: bool) -> CompiledSource:
     targets = [architecture_for(each) for each in request.architectures]
     remembered = recall(request) if use_cache else None
-    read = partial(decoded, KernelReply)
-    known: dict[Target, KernelReply | None] = {}
-    if remembered:
-        known |= {target: remembered.find(target, read) for target in targets}
+    known = {target: remembered.find(target, KernelReply) for target in targets} if remembered else {}
     missing = [target for target in dict.fromkeys(targets) if known.get(target) is None]
     replies = _compile_all(request, missing)
     if remembered and replies:
-        remembered.keep((target, encoded(reply)) for target, reply in replies.items())
+        remembered.keep(replies.items())
     found = known | replies
     compiled = [each for target in targets if (each := found[target])]
     log = dict.fromkeys(line for each in compiled for line in each.log)
@@ -215,12 +212,12 @@ def inspect_source(
 
 def _inspect_remembered(request: CompileRequest) -> SourceSummary:
     remembered = recall(request)
-    known: SourceSummary | None = remembered.find(None, partial(decoded, SourceSummary)) if remembered else None
+    known = remembered.find(None, SourceSummary) if remembered else None
     if known is not None:
         return known
     found = run_task("inspect", request, request, SourceSummary)
     if remembered:
-        remembered.keep([(None, encoded(found))])
+        remembered.keep([(None, found)])
     return found
 
 
@@ -243,16 +240,15 @@ def run_task(task: str, request: CompileRequest, job: Any, reply: type[Reply], *
     message = {
         "task": task,
         "source": str(request.source),
-        "job": encoded(job),
+        "job": to_json(job),
         "memory_bytes": request.limits.memory_bytes,
         "seconds": request.limits.seconds,
     }
     answer = _exchange(worker, message, request)
     try:
         if "error" not in answer:
-            result: Reply = decoded(reply, answer["result"])
-            return result
-        what, where, cure = decoded(tuple[str, str | None, str | None], answer["error"])
+            return from_json(reply, answer["result"])
+        what, where, cure = from_json(tuple[str, str | None, str | None], answer["error"])
     except (ValueError, KeyError, TypeError):
         raise _senseless(request) from None
     raise CompileError(what, where=where, cure=cure)

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from kerncast.child_process import decoded
 from kerncast.compile import diagnostics, nvrtc, selection
 from kerncast.compile.cubin import read_resources
 from kerncast.compile.headers import PRELUDE_NAME, header_folders, memory_headers, wheel_of_header
@@ -27,6 +26,7 @@ from kerncast.compile.selection import Choice
 from kerncast.compile.targets import CompileJob, Target
 from kerncast.compile.wheels import cure_for_missing
 from kerncast.errors import CompileError
+from kerncast.typed_json import from_json
 
 # Hold what the source says of a kernel's parameters against what the compiler made of them.
 
@@ -103,9 +103,9 @@ class _Analysis:
 def do(task: str, job: Any) -> CompileReply | SourceSummary | str:
     """Do one task of the parent's: compile, inspect or load."""
     if task == "compile":
-        return compile_targets(decoded(CompileJob, job))
+        return compile_targets(from_json(CompileJob, job))
     if task == "inspect":
-        return inspect(decoded(CompileRequest, job))
+        return inspect(from_json(CompileRequest, job))
     return load_part(job)
 
 

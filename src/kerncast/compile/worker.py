@@ -7,8 +7,9 @@ end their process on a bad day; here they end only this one.
 from collections.abc import Callable
 from typing import Any
 
-from kerncast.child_process import encoded, serve
+from kerncast.child_process import serve
 from kerncast.errors import CompileError
+from kerncast.typed_json import to_json
 
 
 def main() -> None:
@@ -19,7 +20,7 @@ def main() -> None:
 def answer(request: dict[str, Any], do: Callable[[str, Any], Any]) -> dict[str, Any]:
     """Return the reply to a request: the result of doing its task, or the parts of an error."""
     try:
-        return {"result": encoded(do(request["task"], request["job"]))}
+        return {"result": to_json(do(request["task"], request["job"]))}
     except CompileError as error:
         return {"error": [error.what, error.where, error.cure]}
     except ImportError as error:

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from kerncast.child_process import decoded, encoded
 from kerncast.compile.nouns import CompileRequest, DeviceVariable, HostCopy, Limits
 from kerncast.hostcode.nouns import HostValue
+from kerncast.typed_json import from_json, to_json
 
 VALUES = [
     CompileRequest(Path("a/k.cu"), ("sm_70",), None, (("N", "4"),), (Path("inc"),), limits=Limits(1.5, 7)),
@@ -21,7 +21,7 @@ VALUES = [
 
 @pytest.mark.parametrize("value", VALUES)
 def test_a_value_survives_json(value: object) -> None:
-    again = decoded(type(value), json.loads(json.dumps(encoded(value))))
+    again = from_json(type(value), json.loads(json.dumps(to_json(value))))
     assert again == value
     # 1, 1.0 and True are equal.
     assert repr(again) == repr(value)
@@ -31,11 +31,10 @@ def test_a_value_survives_json(value: object) -> None:
     ("kind", "value"),
     [
         (int, True), (int, 1.0), (bool, 1), (str, None), (str | None, 1), (tuple[int, ...], 1), (tuple[int, ...], [""]),
-        (tuple[int, int], [1]), (bytes, "no base64"), (bytes, 1), (Path, None), (Limits, None),
-        (Limits, {"seconds": 1.0}), (Limits, {"seconds": 1.0, "memory_bytes": 1, "more": 1}),
-        (Limits, {"seconds": "1", "memory_bytes": 1}),
+        (tuple[int, int], [1]), (bytes, "none"), (bytes, 1), (Path, None), (Limits, None), (Limits, {"Limits": [1]}),
+        (Limits, {"Limits": [1.0, 2, 3]}), (Limits, {"Limits": ["1", 2]}), (Limits, {"Other": [1.0, 2]}),
     ],
 )  # fmt: skip
 def test_what_is_no_such_value_is_refused(kind: Any, value: Any) -> None:
-    with pytest.raises(ValueError, match=r"."):
-        decoded(kind, value)
+    with pytest.raises((TypeError, ValueError)):
+        from_json(kind, value)
