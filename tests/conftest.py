@@ -1,18 +1,23 @@
 """What several tests share: sources of small kernels, the command line, and a cache of compiled kernels."""
 
+import gc
+import io
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import chdir, redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
+
+from kerncast.cli import main
 
 # A machine that is busy with something else must not fail a property test.
-settings.register_profile("kerncast", deadline=None)
+settings.register_profile("kerncast", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("kerncast")
 
 ROOT = Path(__file__).parent.parent
@@ -35,19 +40,67 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
+#: Stops a child that would run for ever; a busy machine needs a minute for what takes a second.
+_CHILD_SECONDS = 300
 
 
 @pytest.fixture
-def kerncast(tmp_path: Path) -> Run:
-    """Run the command line in an empty folder and return what it did."""
+def kerncast(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Run]:
+    """Run the command line in this process, in an empty folder, and return what it did."""
+    threshold = gc.get_threshold()
+    # A command that takes long says so on stderr; how long it takes is up to the machine.
+    monkeypatch.setattr("kerncast.cli.output._PATIENCE_SECONDS", 1e6)
 
-    def run(*arguments: object, timeout: float = 90) -> subprocess.CompletedProcess[str]:
+    def run(*arguments: object) -> subprocess.CompletedProcess[str]:
+        command = [str(each) for each in arguments]
+        out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8") for _ in range(2))
+        with chdir(tmp_path), redirect_stdout(out), redirect_stderr(err), pytest.raises(SystemExit) as ended:
+            main(command)
+        assert isinstance(ended.value.code, int)
+        return subprocess.CompletedProcess(command, ended.value.code, _written(out), _written(err))
+
+    yield run
+    gc.set_threshold(*threshold)
+
+
+def _written(stream: io.TextIOWrapper) -> str:
+    stream.seek(0)
+    return stream.read()
+
+
+@pytest.fixture
+def kerncast_process(tmp_path: Path) -> Run:
+    """Run the command line as a process of its own, in an empty folder, and return what it did."""
+
+    def run(*arguments: object) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "kerncast", *map(str, arguments)]
         return subprocess.run(
-            command, cwd=tmp_path, capture_output=True, text=True, timeout=timeout, check=False, encoding="utf-8"
+            command, cwd=tmp_path, capture_output=True, text=True, timeout=_CHILD_SECONDS, check=False, encoding="utf-8"
         )
 
     return run
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _loaded_compilers() -> Iterator[None]:
+    """Compile in forks of one process that has loaded the compilers."""
+    from kerncast.compile import compiler
+    from tests.helpers.compilers import CAN_FORK, Compilers
+
+    compilers = Compilers()
+    with pytest.MonkeyPatch.context() as patch:
+        if CAN_FORK:
+            patch.setattr(compiler, "ask", compilers.ask)
+        yield
+    compilers.close()
+
+
+@pytest.fixture
+def own_compiler_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Start a process for each compilation, as users' do."""
+    from kerncast.child_process import ask
+
+    monkeypatch.setattr("kerncast.compile.compiler.ask", ask)
 
 
 @pytest.fixture(params=["native", "reference"])

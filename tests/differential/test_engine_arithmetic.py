@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from kerncast.execute import reference  # noqa: F401  importing the engine registers all instructions
 from kerncast.execute.reference.arithmetic import ARITHMETIC
+from kerncast.execute.setup import check_supported
 from kerncast.execute.setup.dtypes import as_type, raw_dtype
-from kerncast.execute.setup.supported import check_supported
 from kerncast.ptx import Function, Instruction, Register
 from tests.helpers.scalar_arithmetic import WIDTHS, evaluate
 
@@ -64,7 +64,7 @@ FAMILIES = {
     f"set.{COMPARE_FLOAT}.{{,ftz}}.{{u32,s32}}.{{f16,f16x2}}": 2, f"set.{COMPARE_FLOAT}.{{u32,s32}}.{{bf16,bf16x2}}": 2,
     f"set.{COMPARE_FLOAT}.{{u16,s16}}.{{f16,bf16}}": 2, f"set.{COMPARE_FLOAT}.{{f16,bf16}}.{{f32,f64}}": 2,
     "{popc,clz,brev}.{b32,b64}": 1, "bfind.{,shiftamt}.{u32,s32,u64,s64}": 1,
-    "bfe.{u32,s32,u64,s64}": 3, "bfi.{b32,b64}": 4, "prmt.b32": 3,
+    "bfe.{u32,s32,u64,s64}": 3, "bfi.{b32,b64}": 4, "prmt.b32": 3, "bmsk.{clamp,wrap}.b32": 2,
     "{add,sub,mul}.{rn,rz,rm,rp}.{,ftz}.{,sat}.f32": 2, "{add,sub,mul}.{rn,rz,rm,rp}.f64": 2,
     "fma.{rn,rz,rm,rp}.{,ftz}.{,sat}.f32": 3, "fma.{rn,rz,rm,rp}.f64": 3,
     "{add,sub,mul}.rn.{,ftz}.{,sat}.{f16,f16x2}": 2, "{add,sub,mul}.rn.{bf16,bf16x2}": 2,
@@ -92,7 +92,19 @@ FAMILIES = {
 OPCODES = [(opcode, count) for family, count in FAMILIES.items() for opcode in expand(family)]
 #: Sources that are not of the instruction's type: opcode and position to width.
 SHIFT_LIKE = {"shl": {1: 32}, "shr": {1: 32}, "bfe": {1: 32, 2: 32}, "bfi": {2: 32, 3: 32}}
-SMALL = {("shl", 1), ("shr", 1), ("shf", 2), ("bfe", 1), ("bfe", 2), ("bfi", 2), ("bfi", 3), ("fns", 1), ("fns", 2)}
+SMALL = {
+    ("bmsk", 0),
+    ("bmsk", 1),
+    ("shl", 1),
+    ("shr", 1),
+    ("shf", 2),
+    ("bfe", 1),
+    ("bfe", 2),
+    ("bfi", 2),
+    ("bfi", 3),
+    ("fns", 1),
+    ("fns", 2),
+}
 
 
 def source_width(opcode: str, position: int) -> int:

@@ -31,11 +31,8 @@ def check(done: subprocess.CompletedProcess[str], status: int, *words: str) -> N
     """Assert the status and that stderr is one paragraph that holds these words."""
     assert done.returncode == status, done.stderr
     assert "Traceback" not in done.stderr + done.stdout
-    progress, _, error = done.stderr.partition("kerncast: ")
-    assert error, done.stderr
-    # A busy machine takes over a second, and shows what it does.
-    assert all(line.startswith(("compiling", "executing", "timing")) for line in progress.splitlines())
-    assert "\n\n" not in error.strip()
+    assert done.stderr.startswith("kerncast: ")
+    assert "\n\n" not in done.stderr.strip()
     for word in words:
         assert word in done.stderr, done.stderr
 
@@ -46,8 +43,7 @@ def predict_source(
     """Forecast a source with a small launch on one GPU."""
     write("k.cu", source)
     file = write("launch.toml", LAUNCH.replace("ARGS", args))
-    # A slow machine would report its progress among the messages.
-    return kerncast("predict", file, "--gpu", "TITAN V", "--quiet", *options)
+    return kerncast("predict", file, "--gpu", "TITAN V", *options)
 
 
 def test_a_good_launch_is_forecast(kerncast: Run, write: Write) -> None:
@@ -221,7 +217,7 @@ def test_wrong_sources(kerncast: Run, write: Write, source: str, words: tuple[st
         ("y[i - 1000] = x[i];", ("out of bounds", "k.cu:4")),
         ("*(float *)(size_t)(n - 128) = a;", ("null pointer", "k.cu:4")),
         ("__trap();", ("trap", "k.cu:4")),
-        ("while (true) { y[i] += 1.0f; }", ("endless", "k.cu:4")),
+        ('while (true) asm volatile("");', ("endless", "k.cu:4")),
         ("*(double *)(&y[1]) = 1.0;", ("misaligned", "k.cu:4")),
     ],
 )
@@ -230,7 +226,7 @@ def test_misbehaving_kernels(kerncast: Run, write: Write, body: str, words: tupl
         "__global__ void k(int n, float a, const float *x, volatile float *y) {\n"
         "int i = blockIdx.x * blockDim.x + threadIdx.x;\nif (i < n)\n" + body + "\n}\n"
     )
-    check(predict_source(kerncast, write, source.replace("*)(&y", "*)((float *)&y"), GOOD_ARGS, "-q"), 3, *words)
+    check(predict_source(kerncast, write, source.replace("*)(&y", "*)((float *)&y")), 3, *words)
 
 
 def test_too_much_memory(kerncast: Run, write: Write) -> None:
@@ -287,6 +283,6 @@ def test_output_that_cannot_be_written() -> None:
     check(closed, 2, "closed")
 
 
-def test_a_terminal_without_unicode(kerncast: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_terminal_without_unicode(kerncast_process: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONIOENCODING", "ascii")
-    assert kerncast("gpus").returncode == 0
+    assert kerncast_process("gpus").returncode == 0

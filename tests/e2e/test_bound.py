@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from kerncast.cli import main
 from tests.e2e.test_bad_input import GOOD_ARGS, LAUNCH, SAXPY, check
 from tests.helpers.places import ROOT
 
@@ -21,27 +20,13 @@ TIMES = "tpcs,seconds\n1,8e-3\n1,8.1e-3\n40,3e-4\n40,3.1e-4\n"
 FEATURED = "tpcs,seconds,reads\n1,8e-3,100\n2,,50\n40,3e-4,3\n"
 
 
-@pytest.fixture
-def here(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Run the command line in this process, in an empty folder, and return what it did: quicker than a new one."""
-    monkeypatch.chdir(tmp_path)
-
-    def run(*arguments: object) -> subprocess.CompletedProcess[str]:
-        with pytest.raises(SystemExit) as left:
-            main([str(argument) for argument in arguments])
-        out, err = capsys.readouterr()
-        return subprocess.CompletedProcess([], int(left.value.code or 0), out, err)
-
-    return run
-
-
 def bounded(done: subprocess.CompletedProcess[str]) -> dict[str, object]:
     assert done.returncode == 0, done.stderr
     return dict(json.loads(done.stdout))
 
 
-def test_the_contract(kerncast: Run, write: Write) -> None:
-    found = bounded(kerncast("bound", write("t.csv", TIMES), "--gpu", "TITAN V", "--tpcs", "1-3,40", "--json"))
+def test_the_contract(kerncast_process: Run, write: Write) -> None:
+    found = bounded(kerncast_process("bound", write("t.csv", TIMES), "--gpu", "TITAN V", "--tpcs", "1-3,40", "--json"))
     rows = found["bounds"]
     assert found["schema_version"] == "1.0"
     assert isinstance(rows, list)
@@ -53,81 +38,81 @@ def test_the_contract(kerncast: Run, write: Write) -> None:
     assert (found["gpu_id"], found["method"], found["calibrated_on"]) == ("titan-v", "list-scheduling", [1, 40])
 
 
-def test_all_counts_are_the_default_and_the_table_says_what_is_guaranteed(here: Run, write: Write) -> None:
-    done = here("bound", write("t.csv", TIMES), "--gpu", "titan-v")
+def test_all_counts_are_the_default_and_the_table_says_what_is_guaranteed(kerncast: Run, write: Write) -> None:
+    done = kerncast("bound", write("t.csv", TIMES), "--gpu", "titan-v")
     assert done.returncode == 0, done.stderr
     assert "Guarantee: holds for every greedy schedule" in done.stdout
     assert done.stdout.count("\n ") > 40
     assert done.stderr == ""
 
 
-def test_counts_that_are_no_anchors_are_judged(here: Run, write: Write, tmp_path: Path) -> None:
+def test_counts_that_are_no_anchors_are_judged(kerncast: Run, write: Write, tmp_path: Path) -> None:
     curve = "".join(f"{k},{-(-20 // k) * 1e-3}\n" for k in range(1, 8))
     file = write("t.csv", "tpcs,seconds\n" + curve)
     options = ("--gpu", "titan-v", "--tpcs", "1-7", "--anchors", "1,7", "--method", "curve-fit")
-    found = bounded(here("bound", file, *options, "--json", "--picture", "b.png"))
+    found = bounded(kerncast("bound", file, *options, "--json", "--picture", "b.png"))
     scores = found["scores"]
     assert isinstance(scores, dict)
     assert scores["n"] == 5
     assert scores["violations"] > 0
     assert (tmp_path / "b.png").read_bytes().startswith(b"\x89PNG")
-    done = here("bound", file, *options)
+    done = kerncast("bound", file, *options)
     assert "Of 5 measured times that it does not know" in done.stdout
 
 
-def test_a_launch_is_bounded_by_the_simulation_and_by_measured_times(here: Run, write: Write) -> None:
+def test_a_launch_is_bounded_by_the_simulation_and_by_measured_times(kerncast: Run, write: Write) -> None:
     write("k.cu", SAXPY)
     file = write("launch.toml", LAUNCH.replace("ARGS", GOOD_ARGS))
     options = ("--gpu", "titan-v", "--tpcs", "1,2,40", "--json", "--quiet")
-    found = bounded(here("bound", file, *options))
+    found = bounded(kerncast("bound", file, *options))
     rows = found["bounds"]
     assert isinstance(rows, list)
     assert "nothing was measured" in rows[0]["guarantee"]
     assert rows[0]["bound_seconds"] >= rows[1]["bound_seconds"] >= rows[2]["bound_seconds"]
     times = write("t.csv", "tpcs,seconds\n1,9e-6\n40,8e-6\n")
-    found = bounded(here("bound", file, "--times", times, "--method", "curve-fit", *options))
+    found = bounded(kerncast("bound", file, "--times", times, "--method", "curve-fit", *options))
     rows = found["bounds"]
     assert isinstance(rows, list)
     assert (found["method"], rows[0]["bound_seconds"], rows[2]["bound_seconds"]) == ("curve-fit", 9e-6, 8e-6)
-    check(here("bound", file, "--gpu", "titan-v", "--method", "equal-blocks"), 2, "--times")
+    check(kerncast("bound", file, "--gpu", "titan-v", "--method", "equal-blocks"), 2, "--times")
     table = "".join(f"k{n % 3},{n},{n}e6,{37 * n % 101}\n" for n in range(1, 40))
     train = write("train.csv", f"kernel,time_us,elapsed_cycles_sm,gld_request\n{table}")
     learned = ("--times", times, "--train", train, "--method", "linear-regression")
-    rows = bounded(here("bound", file, *learned, *options))["bounds"]
+    rows = bounded(kerncast("bound", file, *learned, *options))["bounds"]
     assert isinstance(rows, list)
     assert rows[0]["bound_seconds"] == 9e-6
-    check(here("bound", file, *learned[:4], *options), 2, "mean nothing for list-scheduling")
+    check(kerncast("bound", file, *learned[:4], *options), 2, "mean nothing for list-scheduling")
 
 
-def test_measured_times_of_a_launch_need_no_simulation(here: Run, write: Write) -> None:
+def test_measured_times_of_a_launch_need_no_simulation(kerncast: Run, write: Write) -> None:
     write("k.cu", SAXPY.replace("y[i] = a * x[i] + y[i];", "y[i + 1000000] = a * x[i];"))
     file = write("launch.toml", LAUNCH.replace("ARGS", GOOD_ARGS))
     times = write("t.csv", TIMES)
     options = ("--times", times, "--gpu", "titan-v", "--tpcs", "1,2,40", "--json", "--quiet")
-    found = bounded(here("bound", file, *options))
-    assert found["bounds"] == bounded(here("bound", times, *options[2:]))["bounds"]
+    found = bounded(kerncast("bound", file, *options))
+    assert found["bounds"] == bounded(kerncast("bound", times, *options[2:]))["bounds"]
     assert "interval" not in str(found["caveats"])
-    check(here("bound", file, *options, "--method", "curve-fit"), 3, "buffer")
-    check(here("bound", file, *options, "--blocks", "7"), 2, "--blocks means nothing")
-    check(here("bound", file, *options[2:], "--blocks", "7"), 2, "--blocks belongs to measured times")
+    check(kerncast("bound", file, *options, "--method", "curve-fit"), 3, "buffer")
+    check(kerncast("bound", file, *options, "--blocks", "7"), 2, "--blocks means nothing")
+    check(kerncast("bound", file, *options[2:], "--blocks", "7"), 2, "--blocks belongs to measured times")
     featured = write("f.csv", FEATURED)
-    check(here("bound", file, "--times", featured, *options[2:], "--method", "curve-fit"), 2, "it has features")
+    check(kerncast("bound", file, "--times", featured, *options[2:], "--method", "curve-fit"), 2, "it has features")
 
 
-def test_a_launch_that_cannot_be_simulated_is_refused(here: Run, write: Write) -> None:
+def test_a_launch_that_cannot_be_simulated_is_refused(kerncast: Run, write: Write) -> None:
     write("k.cu", SAXPY.replace("y[i] = a * x[i] + y[i];", "y[i + 1000000] = a * x[i];"))
     file = write("launch.toml", LAUNCH.replace("ARGS", GOOD_ARGS))
-    done = here("bound", file, "--gpu", "titan-v", "--tpcs", "1", "--json", "--quiet")
+    done = kerncast("bound", file, "--gpu", "titan-v", "--tpcs", "1", "--json", "--quiet")
     check(done, 3, "buffer")
     assert json.loads(done.stdout)["bounds"] == []
 
 
-def test_the_document_shows_what_the_command_prints(here: Run, write: Write) -> None:
+def test_the_document_shows_what_the_command_prints(kerncast: Run, write: Write) -> None:
     text = (ROOT / "docs" / "bound.md").read_text(encoding="utf-8")
     (rows,) = re.findall(r"```csv\n(.*?)```", text, re.DOTALL)
     (command, shown) = re.findall(r"\$ kerncast (bound .*)\n(.*?)```", text, re.DOTALL)[0]
     write("times.csv", rows)
-    done = here(*shlex.split(command))
+    done = kerncast(*shlex.split(command))
     printed = " ".join(done.stdout.split())
     assert " ".join(shown.split()) in printed, done.stdout
 
@@ -173,29 +158,29 @@ def test_the_document_shows_what_the_command_prints(here: Run, write: Write) -> 
     ],
 )
 def test_mistakes_are_told(
-    here: Run, write: Write, text: str, options: tuple[str, ...], words: tuple[str, ...]
+    kerncast: Run, write: Write, text: str, options: tuple[str, ...], words: tuple[str, ...]
 ) -> None:
-    check(here("bound", write("t.csv", text), *options), 2, *words)
+    check(kerncast("bound", write("t.csv", text), *options), 2, *words)
 
 
-def test_other_mistakes_are_told(here: Run) -> None:
-    check(here("bound", "missing.csv", "--gpu", "t4"), 2, "missing.csv", "cannot be read")
-    check(here("bound", "k.cu", "--gpu", "t4"), 2, "LAUNCH.toml")
-    check(here("bound", "missing.toml", "--gpu", "t4"), 2, "missing.toml")
-    check(here("bound", ".", "--gpu", "t4"), 2, "cannot be read")
-    check(here("bound", "missing.toml", "--gpu", "t4", "--anchors", "1"), 2, "--anchors")
+def test_other_mistakes_are_told(kerncast: Run) -> None:
+    check(kerncast("bound", "missing.csv", "--gpu", "t4"), 2, "missing.csv", "cannot be read")
+    check(kerncast("bound", "k.cu", "--gpu", "t4"), 2, "LAUNCH.toml")
+    check(kerncast("bound", "missing.toml", "--gpu", "t4"), 2, "missing.toml")
+    check(kerncast("bound", ".", "--gpu", "t4"), 2, "cannot be read")
+    check(kerncast("bound", "missing.toml", "--gpu", "t4", "--anchors", "1"), 2, "--anchors")
 
 
-def test_features_need_a_training_table_that_has_them(here: Run, write: Write) -> None:
+def test_features_need_a_training_table_that_has_them(kerncast: Run, write: Write) -> None:
     table = "kernel,time_us,reads,writes\n" + "".join(f"k,{10 * n + n % 3},{n},{n % 7}\n" for n in range(1, 40))
     file, train = write("t.csv", FEATURED), write("train.csv", table)
     options = ("--gpu", "titan-v", "--train", train, "--method", "linear-regression")
-    found = bounded(here("bound", file, *options, "--tpcs", "1,2,40", "--json"))
+    found = bounded(kerncast("bound", file, *options, "--tpcs", "1,2,40", "--json"))
     rows = found["bounds"]
     assert isinstance(rows, list)
     assert 3e-4 < rows[1]["expected_seconds"] < 8e-3
-    check(here("bound", file, *options), 2, "features of 3, 4")
-    check(here("bound", write("u.csv", FEATURED.replace("reads", "ipc")), *options), 2, "no feature ipc")
+    check(kerncast("bound", file, *options), 2, "features of 3, 4")
+    check(kerncast("bound", write("u.csv", FEATURED.replace("reads", "ipc")), *options), 2, "no feature ipc")
 
 
 def test_a_bare_table_imports_nothing_heavy(write: Write) -> None:

@@ -55,7 +55,7 @@ def run(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
     path = os.pathsep.join([str(folder), root])
     environment = {**os.environ, "PYTHONPATH": path, "KERNCAST_CACHE": "off"}
     return subprocess.run(
-        [sys.executable, *command], env=environment, capture_output=True, text=True, timeout=90, check=False
+        [sys.executable, *command], env=environment, capture_output=True, text=True, timeout=300, check=False
     )
 
 

@@ -18,8 +18,8 @@ DECLARED = KERNELS / "gpusd_declared.toml"
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
 
-def test_json_is_alone_on_stdout(kerncast: Run) -> None:
-    done = kerncast("predict", EXAMPLES / "saxpy.toml", "--gpu", "TITAN V", "--gpu", "h100-sxm", "--json", "-q")
+def test_json_is_alone_on_stdout(kerncast_process: Run) -> None:
+    done = kerncast_process("predict", EXAMPLES / "saxpy.toml", "--gpu", "TITAN V", "--gpu", "h100-sxm", "--json", "-q")
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     found = json.loads(done.stdout)
@@ -150,16 +150,16 @@ def test_occupancy_of_a_launch_and_by_hand(kerncast: Run) -> None:
     assert (row["blocks_per_sm"], row["occupancy"], row["limiter"]) == (6, 0.75, "registers")
 
 
-def test_doctor(kerncast: Run) -> None:
-    done = kerncast("doctor", "--json")
+def test_doctor(kerncast_process: Run) -> None:
+    done = kerncast_process("doctor", "--json")
     assert done.returncode == 0, done.stdout + done.stderr
     assert json.loads(done.stdout)["healthy"] is True
 
 
-def test_version_and_help(kerncast: Run) -> None:
-    assert kerncast("--version").stdout.startswith("kerncast 0.")
-    assert "predict" in kerncast("--help").stdout
-    assert kerncast().returncode == 0
+def test_version_and_help(kerncast_process: Run) -> None:
+    assert kerncast_process("--version").stdout.startswith("kerncast 0.")
+    assert "predict" in kerncast_process("--help").stdout
+    assert kerncast_process().returncode == 0
 
 
 def test_a_reader_that_goes_away_is_no_error() -> None:
@@ -168,14 +168,14 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
     assert done.stderr == ""
 
 
-def test_no_colour_when_piped(kerncast: Run) -> None:
-    assert "\x1b" not in kerncast("gpus").stdout
+def test_no_colour_when_piped(kerncast_process: Run) -> None:
+    assert "\x1b" not in kerncast_process("gpus").stdout
 
 
 def test_a_toolkit_elsewhere_makes_no_difference(
-    kerncast: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kerncast_process: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plain = kerncast("predict", EXAMPLES / "saxpy.toml", "--gpu", "t4", "--json").stdout
+    plain = kerncast_process("predict", EXAMPLES / "saxpy.toml", "--gpu", "t4", "--json").stdout
     (tmp_path / "bin").mkdir()
     for tool in ("nvcc", "ptxas", "nvdisasm"):
         (tmp_path / "bin" / tool).write_text("#!/bin/sh\nexit 99\n")
@@ -183,4 +183,4 @@ def test_a_toolkit_elsewhere_makes_no_difference(
     monkeypatch.setenv("CUDA_HOME", str(tmp_path))
     monkeypatch.setenv("CUDA_PATH", str(tmp_path))
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
-    assert kerncast("predict", EXAMPLES / "saxpy.toml", "--gpu", "t4", "--json").stdout == plain
+    assert kerncast_process("predict", EXAMPLES / "saxpy.toml", "--gpu", "t4", "--json").stdout == plain

@@ -13,7 +13,7 @@ from kerncast.cli.application import run
 from kerncast.cli.profile import _budget
 from kerncast.errors import GPUError, InputError
 from kerncast.metrics import vocabulary, word
-from kerncast.read.ncu.pages import read_raw_page
+from kerncast.read.ncu import read_raw_page
 from tests.helpers.places import ROOT
 
 SAXPY = ROOT / "examples" / "saxpy.toml"

@@ -1,11 +1,16 @@
 """The tables that hold kerncast against measurements, on files whose truth is known: it comes from the executor."""
 
+import io
 import runpy
 import subprocess
 import sys
 from collections.abc import Iterable
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import replace
+from functools import cache
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -40,9 +45,24 @@ ADD, BANKS = SUBJECTS["seed/vector_add#0"], SUBJECTS["seed/shared_bank_conflict#
 CLOCK = ClockState(sm_hz=1.164e9)
 
 
+@cache
+def script() -> ModuleType:
+    """Import the script once: it remembers the profiles of the launches that all files have in common."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(SCRIPT.parent))
+        return import_module(SCRIPT.stem)
+
+
 def run(folder: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(SCRIPT), str(folder)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    """Run the script in this process, and return what it did."""
+    out, err, status = io.StringIO(), io.StringIO(), 0
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+        patch.setattr(sys, "argv", [str(SCRIPT), str(folder)])
+        try:
+            script().main()
+        except SystemExit as ended:
+            status = int(ended.code or 0)
+    return subprocess.CompletedProcess([], status, out.getvalue(), err.getvalue())
 
 
 def write(path: Path, records: Iterable[Record], machine: Machine = TITAN) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kerncast.bench.cuda.device import CudaDevice, open_device
+from kerncast.bench.cuda import CudaDevice, open_device
 from kerncast.bench.device import Call, Copy, Flush, Timed, Untimed
 from kerncast.compile import compile_source
 from kerncast.errors import BudgetExceededError, InputError, UnsupportedError

@@ -10,11 +10,10 @@ from pathlib import Path
 from kerncast.bench.device import Bytes, Call, Copy, Flush, Step, Timed, Untimed
 from kerncast.compile import CompiledKernel
 from kerncast.errors import BudgetExceededError, DeviceLostError, KernelFault
+from kerncast.execute import WholeGrid
 from kerncast.execute.native import NativeEngine
-from kerncast.execute.sampling.budget import WholeGrid
-from kerncast.execute.setup.arena import Arena, Touched
-from kerncast.execute.setup.prepare import initialise, linked_program
-from kerncast.execute.setup.state import Setting
+from kerncast.execute.setup import Arena, Setting, Touched, linked_program
+from kerncast.execute.setup.prepare import initialise
 from kerncast.launch import Launch
 from kerncast.measurements import ClockState, Machine
 

@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from kerncast.compile.source.parsing import SHIM_FOLDER, ParseOptions, declarations
-from kerncast.hostcode import launches, parsing, program
-from kerncast.hostcode.nouns import HostLaunch, HostValue
+from kerncast.hostcode import HostLaunch, HostValue, launches, parsing, program
 
 
 def program_of(text: str, folder: Path, hosts: Mapping[str, str] | None = None) -> program.Program:

@@ -13,8 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kerncast.compile import CompiledKernel, CompiledSource, compile_source, nvrtc
-from kerncast.execute.setup.arguments import ELEMENT_DTYPES, BoundArgument, bind_arguments, fill_argument
-from kerncast.execute.setup.layout import link
+from kerncast.execute.setup import ELEMENT_DTYPES, BoundArgument, bind_arguments, fill_argument, link
 from kerncast.gpu import DATA
 from kerncast.launch import Buffer, Launch, Struct, load_launches, read_toml
 from kerncast.ptx import parse_ptx

@@ -39,6 +39,7 @@ brev | b32 b64 | - | t t
 bfind | u32 s32 u64 s64 | - shiftamt | u32 t
 bfe | u32 s32 u64 s64 | - | t t n n
 bfi | b32 b64 | - | t t t n n
+bmsk | b32 | clamp wrap | t n n
 prmt | b32 | - | t t t t
 selp | b16 b32 b64 {_INT} f32 f64 | - | t t t pred
 slct | b32.s32 u16.s32 s64.s32 | - | x x x s32

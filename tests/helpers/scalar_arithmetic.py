@@ -502,6 +502,11 @@ def _find_nth(s: list[int]) -> int:
     return found[abs(offset) - 1] if len(found) >= abs(offset) else 0xFFFFFFFF
 
 
+def _bit_mask(modifiers: list[str], s: list[int]) -> int:
+    start, length = s if "clamp" in modifiers else (s[0] % 32, s[1] % 32)
+    return sum(1 << place for place in range(32) if start <= place < start + length)
+
+
 _INTEGER: dict[str, Callable[[list[str], list[str], list[int]], int]] = {
     "add": _add,
     "sub": lambda m, t, s: _add(m, t, s, -1),
@@ -524,6 +529,7 @@ _INTEGER: dict[str, Callable[[list[str], list[str], list[int]], int]] = {
         for width in (8, 16)
     },
     "fns": lambda _m, _t, s: _find_nth(s),
+    "bmsk": lambda m, _t, s: _bit_mask(m, s),
 }
 
 

@@ -10,7 +10,7 @@ import pytest
 from kerncast.compile import nvrtc
 from kerncast.compile.headers import PRELUDE_NAME, header_folders, memory_headers
 from kerncast.errors import UnsupportedError
-from kerncast.execute.setup.supported import check_supported
+from kerncast.execute.setup import check_supported
 from kerncast.ptx import INTRINSICS, Function, Special, Symbol, parse_ptx
 
 HEADERS = (

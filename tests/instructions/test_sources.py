@@ -13,8 +13,7 @@ import pytest
 
 from kerncast.compile import CompiledKernel, compile_source
 from kerncast.execute import WholeGrid, execute
-from kerncast.execute.setup.layout import link
-from kerncast.execute.setup.supported import check_supported
+from kerncast.execute.setup import check_supported, link
 from kerncast.launch import Argument, Launch, parse_value
 from kerncast.ptx import parse_ptx
 

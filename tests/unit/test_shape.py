@@ -2,49 +2,67 @@
 
 import ast
 import tomllib
+from collections import defaultdict
 from fnmatch import fnmatch
 from pathlib import Path
 
-from tests.helpers.places import ROOT
+from tests.helpers.places import FILES, PACKAGE, ROOT, nodes_of
 
-PACKAGE = ROOT / "src" / "kerncast"
-FILES = sorted(PACKAGE.rglob("*.py"))
+MOST_LINES_OF_A_FUNCTION = 40
+MOST_PARAMETERS = 5  # beside self
+MOST_FILES = 340
+MOST_FILES_OF_A_FOLDER = 16
+MOST_FILES_OF_A_NAME = 2
 
-MOST_LINES_OF_A_FUNCTION = 60
-MOST_PARAMETERS = 6  # five, and self
+Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 #: The commands of the command line have one parameter per option.
 COMMANDS = {"command"}
 
 
-def functions(path: Path) -> list[ast.FunctionDef]:
-    return [n for n in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(n, ast.FunctionDef)]
+def functions(path: Path) -> list[Function]:
+    """Return the functions and methods of a file, without the commands of the command line."""
+    return [n for n in nodes_of(path) if isinstance(n, Function) and n.name not in COMMANDS]
 
 
-def length(function: ast.FunctionDef) -> int:
+def length(function: Function) -> int:
     doc = ast.get_docstring(function)
     lines = (function.end_lineno or 0) - function.lineno + 1
     return lines - (len(doc.splitlines()) + 1 if doc else 0)
 
 
+def parameters(function: Function) -> int:
+    every = function.args.posonlyargs + function.args.args + function.args.kwonlyargs
+    return len([each for each in every if each.arg not in {"self", "cls"}])
+
+
 def test_functions_are_short() -> None:
-    long = {
-        f"{p.name}:{f.name}": length(f)
-        for p in FILES
-        for f in functions(p)
-        if length(f) > MOST_LINES_OF_A_FUNCTION and f.name not in COMMANDS
-    }
-    assert long == {}
+    lengths = {f"{p.name}:{f.name}": length(f) for p in FILES for f in functions(p)}
+    assert {name for name, lines in lengths.items() if lines > MOST_LINES_OF_A_FUNCTION} <= LONG
 
 
 def test_parameters_are_few() -> None:
-    many = {
-        f"{p.name}:{f.name}": count
-        for p in FILES
-        for f in functions(p)
-        if (count := len(f.args.args) + len(f.args.kwonlyargs)) > MOST_PARAMETERS and f.name not in COMMANDS
-    }
-    assert many == {}
+    counts = {f"{p.name}:{f.name}": parameters(f) for p in FILES for f in functions(p)}
+    assert {name: count for name, count in counts.items() if count > MOST_PARAMETERS} == {}
+
+
+def test_files_are_few() -> None:
+    assert len(FILES) <= MOST_FILES
+
+
+def test_a_folder_can_be_seen_at_once() -> None:
+    by_folder = defaultdict(set)
+    for path in FILES:
+        by_folder[path.parent].add(path.name)
+    assert {str(folder) for folder, names in by_folder.items() if len(names) > MOST_FILES_OF_A_FOLDER} == set()
+
+
+def test_a_file_is_known_by_its_name() -> None:
+    by_name = defaultdict(set)
+    for path in FILES:
+        if path.name != "__init__.py":
+            by_name[path.stem].add(path.parent)
+    assert {name for name, folders in by_name.items() if len(folders) > MOST_FILES_OF_A_NAME} == set()
 
 
 def test_units_are_converted_in_one_place() -> None:
@@ -53,7 +71,7 @@ def test_units_are_converted_in_one_place() -> None:
         f"{path.name}:{node.lineno} {node.value}"
         for path in FILES
         if path.name != "units.py"
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in nodes_of(path)
         if isinstance(node, ast.Constant)
         and isinstance(node.value, float)
         and node.value in {1e9, 1e6, 1e12, 1e-9, 1e-6}

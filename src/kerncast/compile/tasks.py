@@ -248,7 +248,7 @@ def _analyse(request: CompileRequest, architecture: int, text: bytes) -> _Analys
     if importlib.util.find_spec("clang") is None:
         unit = nvrtc.Unit(text, str(request.source), memory_headers())
         return _Analysis(unit, None, (), False, lambda _name, _template: None)
-    from kerncast.compile.source import constants, host_code, parsing, signatures, variables  # noqa: PLC0415
+    from kerncast.compile.source import host_code, parsing, signatures, variables  # noqa: PLC0415
 
     path = request.source
     folders = (path.parent, *request.include_dirs)
@@ -261,13 +261,7 @@ def _analyse(request: CompileRequest, architecture: int, text: bytes) -> _Analys
     headers = host_code.user_headers(parsed, header_folders())
     texts = {name: _read(name) for name in headers} | {str(path): text}
     found = parsing.by_file(parsed)
-    numbers = constants.sort_constants({name: found.get(name, ()) for name in texts}, texts)
-    defined = host_code.device_functions(cursor for name in texts for cursor in found.get(name, ()))
-    errors = host_code.errors_by_file(parsed)
-    codes = {}
-    for name, each in texts.items():
-        known = host_code.Context(numbers.get(name, constants.Constants()), defined, errors.get(name, ()))
-        codes[name] = host_code.device_code(each, found.get(name, ()), known)
+    codes = host_code.device_codes(parsed, found, texts)
     unannotated = any(code.has_unannotated for code in codes.values())
     main = codes[str(path)]
     included = host_code.included_headers(headers, texts, folders)

@@ -206,7 +206,7 @@ def _most_events_of_a_block(executed: Executed) -> float:
     """Return the events of the busiest block of the sample."""
     counts, code = executed.trace.counts, executed.trace.function.instructions
     events = counts.block_warps.sum(axis=1) + (counts.lines + counts.local_lines + counts.shared_requests).sum(axis=1)
-    updates = [code[number].root in {"atom", "red"} for number in counts.accessing]
+    updates = [code[number].is_update for number in counts.accessing]
     return float((events + counts.requests[:, updates].sum(axis=1)).max())
 
 

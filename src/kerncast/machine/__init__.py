@@ -3,7 +3,7 @@
 from kerncast.machine.control_flow import machine_graph
 from kerncast.machine.disassembled import Reading
 from kerncast.machine.estimated import estimated_steps
-from kerncast.machine.forms import forms_of, merged_accesses, predicated_blocks
+from kerncast.machine.forms import ends_joining, forms_of, merged_accesses, predicated_blocks
 from kerncast.machine.frequencies import block_frequencies
 from kerncast.machine.instruction_set import UNKNOWN, kind_of
 from kerncast.machine.linear_program import NotSolvedError, solve_linear_program
@@ -34,6 +34,7 @@ __all__ = [
     "count_lines",
     "disassemble",
     "disassembler",
+    "ends_joining",
     "estimated_steps",
     "forms_of",
     "kind_of",

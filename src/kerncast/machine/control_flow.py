@@ -15,18 +15,12 @@ from kerncast.ptx import TYPE_BITS, Instruction, LoopNest, Vector, dominators, f
 # point arithmetic are not: as often as the PTX does them, the machine code does.
 
 
-_LOADS, _STORES, _ATOMICS = {"ld", "ldu"}, {"st"}, {"atom", "red"}
-_ACCESSES = {
-    "LDG": _LOADS, "LD": _LOADS, "LDS": _LOADS, "LDL": _LOADS,
-    "STG": _STORES, "ST": _STORES, "STS": _STORES, "STL": _STORES,
-}  # fmt: skip
-_OTHERS = {
-    "ATOM": _ATOMICS, "ATOMG": _ATOMICS, "ATOMS": _ATOMICS, "RED": _ATOMICS, "REDG": _ATOMICS,
-    "BAR": {"bar", "barrier"}, "SHFL": {"shfl"}, "MUFU": {"ex2", "lg2", "sin", "cos"},
-}  # fmt: skip
+_LOADS, _STORES = frozenset({"LDG", "LD", "LDS", "LDL"}), frozenset({"STG", "ST", "STS", "STL"})
+_UPDATES = frozenset({"ATOM", "ATOMG", "ATOMS", "RED", "REDG"})
+#: Machine operations that the table of PTX opcodes names by their whole opcode.
+_WHOLE = frozenset({"BAR", "SHFL", "MUFU"})
 #: By the first letter of FADD, DADD and the like; packed halves are left out, as they also load constants.
 _FLOATS = {"F": "f32", "D": "f64"}
-_ARITHMETIC = {"FMA": {"fma", "mad"}, "ADD": {"add", "sub"}, "MUL": {"mul"}}
 _WIDE = {"64": 64, "128": 128, "U8": 8, "S8": 8, "U16": 16, "S16": 16}
 _WORD = 32
 
@@ -40,11 +34,14 @@ _FLOATING = frozenset({
 def is_anchor(machine: MachineInstruction, ptx: Instruction) -> bool:
     """Return whether a machine instruction is executed once for each execution of a PTX instruction."""
     opcode = machine.opcode
-    if opcode in _ACCESSES:
-        return ptx.root in _ACCESSES[opcode] and _bits(machine) == _access_bits(ptx)
-    if opcode in _OTHERS:
-        return ptx.root in _OTHERS[opcode]
-    return ptx.root in _ARITHMETIC.get(opcode[1:], ()) and ptx.type == _FLOATS.get(opcode[0])
+    if opcode in _LOADS or opcode in _STORES:
+        is_same = ptx.is_load if opcode in _LOADS else ptx.is_store
+        return is_same and _bits(machine) == _access_bits(ptx)
+    if opcode in _UPDATES:
+        return ptx.is_update
+    if opcode in _WHOLE:
+        return ptx.opcode.machine == opcode
+    return ptx.opcode.machine == opcode[1:] != "" and ptx.type == _FLOATS.get(opcode[0])
 
 
 def stays_in_place(machine: MachineInstruction) -> bool:

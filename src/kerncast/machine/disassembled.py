@@ -7,10 +7,9 @@ from kerncast.machine.frequencies import Frequencies, block_frequencies, rare_bl
 from kerncast.machine.instruction_set import Step, kind_of
 from kerncast.machine.listing import MachineInstruction, MachineRoutine
 from kerncast.machine.ptx_counts import PtxCounts, UnmatchedError
+from kerncast.ptx import Trait
 
 _JUMPS = {"BRA", "BRX", "JMP", "EXIT", "CALL", "RET"}
-#: PTX that machine code does in several steps, some of which only rare operands need, such as denormal ones.
-_SCALED = {"ex2", "rsqrt", "rcp", "sqrt", "div", "lg2", "sin", "cos"}
 #: A selection becomes two moves, of which each thread does one, or one move that it may do.
 _HALF = 0.5
 _NEGLIGIBLE = 1e-8
@@ -86,10 +85,10 @@ class Reading:
             return min(1.0, max(0.0, self.found.edges.get((block, to), 0.0) / times))
         if ins.line not in self.executed.on_line:
             return 1.0
-        root = self.executed.first(ins.line).root
-        if root in _SCALED:
+        ptx = self.executed.first(ins.line)
+        if ptx.opcode.has(Trait.RARE):
             return 0.0
-        if root == "selp":
+        if ptx.root == "selp":
             return _HALF
         return min(1.0, self.executed.count(ins.line) / max(self.guarded[self._work(ins)], _NEGLIGIBLE))
 

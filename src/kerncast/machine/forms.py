@@ -11,15 +11,20 @@ from kerncast.ptx import (
     TYPE_BITS,
     Address,
     ControlFlowGraph,
+    Flow,
     Function,
     Immediate,
     Instruction,
+    MemoryAccess,
     Negated,
+    Opcode,
     Operand,
     Register,
     Special,
     Symbol,
+    Trait,
     Vector,
+    opcode_of,
     reversed_graph,
 )
 
@@ -47,11 +52,16 @@ def merged_accesses(function: Function, cfg: ControlFlowGraph) -> set[int]:
             if ins.root == "ld" and ins.space == "shared" and ins.type.endswith("32") and isinstance(address, Address):
                 if isinstance(address.base, Register | Symbol) and isinstance(ins.operands[0], Register):
                     places[address.base.name].setdefault(address.offset, number)
-            elif ins.root in {"bar", "barrier", "st", "atom"}:
+            elif ends_joining(ins):
                 taken |= _joined(places, zeros)
                 places.clear()
         taken |= _joined(places, zeros)
     return taken
+
+
+def ends_joining(ins: Instruction) -> bool:
+    """Return whether no load is joined with one behind this instruction; a reduction does not get in the way."""
+    return ins.is_barrier or ins.is_store or ins.opcode.access is MemoryAccess.ATOMIC
 
 
 def _joined(places: dict[str, dict[int, int]], zeros: dict[str, int]) -> set[int]:
@@ -134,9 +144,6 @@ def _power_of_two(value: int) -> int:
 
 
 _LONGEST = 9
-_FREE = {"mov", "cvta", "bra"}
-_UNFIT = {"bar", "barrier", "shfl", "vote", "call"}
-_LONG = {"div", "sqrt", "rcp", "rem"}
 
 
 def predicated_blocks(function: Function, cfg: ControlFlowGraph) -> dict[int, int]:
@@ -161,19 +168,24 @@ def _length(cfg: ControlFlowGraph, block: int) -> int:
 
 
 def _is_short(code: tuple[Instruction, ...]) -> bool:
-    if any(ins.root in _UNFIT or (ins.root in _LONG and ins.type.startswith("f")) for ins in code):
+    if any(_is_unfit(ins.opcode) or (ins.opcode.has(Trait.LONG) and ins.type.startswith("f")) for ins in code):
         return False
-    return sum(ins.root not in _FREE and ins.type != "pred" for ins in code) <= _LONGEST
+    return sum(not ins.opcode.has(Trait.FREE) and ins.type != "pred" for ins in code) <= _LONGEST
 
 
-_ACCESSES = {"ld", "ldu", "st", "atom", "red"}
+def _is_unfit(opcode: Opcode) -> bool:
+    """Return whether an opcode cannot be predicated: all lanes that it names have to be there, or it is a call."""
+    return opcode.has(Trait.MODE) or opcode.flow is Flow.CALL
+
+
 #: Types of products that a sum takes in, unless one of the two names its rounding.
 _FUSED = {"f32", "f64"}
-_LOGIC = {"and", "or", "xor", "not"}
 _ROUNDING = {"rn", "rz", "rm", "rp", "rni", "rzi", "rmi", "rpi", "ftz", "sat", "uni", "lo", "aligned", "sync", "to"}
 _SIGNS = {"u": "s", "b": "s"}
-#: Instructions that the compiler writes several of for rare cases: their rounding and precision matter.
-_WHOLE_NAME = {"div", "sqrt", "rcp", "rsqrt", "cvt", "shfl", "vote", "bar", "barrier", "atom", "red", "membar", "fence"}
+#: Of opcodes with one of these traits all modifiers are part of the form.
+_WHOLE_NAME = {Trait.PRECISE, Trait.MODE, Trait.FENCE}
+#: And of these the use of the result says nothing.
+_WITHOUT_CONTEXT = {Trait.MODE, Trait.FREE}
 
 
 def forms_of(function: Function, cfg: ControlFlowGraph) -> list[str]:
@@ -204,15 +216,18 @@ class _Forms:
         return [self._form(number, ins) for number, ins in enumerate(self.code)]
 
     def _form(self, number: int, ins: Instruction) -> str:
-        if ins.root in _ACCESSES:
+        if ins.opcode.access is not None:
             return self._access(number, ins)
-        if ins.root in {"bra", "ret", "exit"}:
-            return self._branch(number) if ins.root == "bra" else self._leave(number, ins)
-        if ins.root in {"mov", "setp"}:
-            return self._move(ins) if ins.root == "mov" else self._comparison(ins)
+        if ins.root == "bra" or ins.opcode.flow is Flow.LEAVE:
+            return self._branch(number) if ins.is_branch else self._leave(number, ins)
+        if ins.root == "mov":
+            return self._move(ins)
+        if ins.root == "setp":
+            return self._comparison(ins)
         if ins.type == "pred":
             return "logic.pred"
-        name = ".".join((ins.root, *(m for m in ins.modifiers if ins.root in _WHOLE_NAME or m not in _ROUNDING)))
+        is_whole = not _WHOLE_NAME.isdisjoint(ins.opcode.traits)
+        name = ".".join((ins.root, *(m for m in ins.modifiers if is_whole or m not in _ROUNDING)))
         context = self._context(number, ins)
         return f"{_signless(name)}{'.' + context if context else ''}"
 
@@ -268,7 +283,7 @@ class _Forms:
         return name
 
     def _access(self, number: int, ins: Instruction) -> str:
-        if ins.root in {"atom", "red"}:
+        if ins.is_update:
             return ".".join((ins.root, ins.space, *(m for m in ins.modifiers if m in TYPE_BITS or len(m) <= 4)))
         address = next((o for o in ins.operands if isinstance(o, Address)), None)
         data = next((o for o in ins.operands if isinstance(o, Vector)), None)
@@ -283,7 +298,7 @@ class _Forms:
         """Return how the result is used, for integer arithmetic and for products."""
         if ins.root == "mul" and ins.type in _FUSED:
             return "added" if self._is_fused(ins) else ""
-        if not ins.type or ins.type.startswith("f") or ins.root in {"cvta", "bar", "barrier", "shfl", "vote"}:
+        if not ins.type or ins.type.startswith("f") or not _WITHOUT_CONTEXT.isdisjoint(ins.opcode.traits):
             return ""
         own = destinations(ins)
         constant = ".constant" if any(isinstance(o, Immediate) for o in ins.operands[1:]) else ""
@@ -301,9 +316,9 @@ class _Forms:
         own = destinations(ins)
         if all(self._addresses(self.code[u], own) for u in users):
             return "address"
-        if all(self.code[u].root in {"add", "sub"} and self.code[u].type.endswith(("32", "64")) for u in users):
+        if all(_is_sum(self.code[u]) and self.code[u].type.endswith(("32", "64")) for u in users):
             return "added" if len(users) == 1 or ins.type.endswith("64") else "shared"
-        if ins.root in _LOGIC and len(users) == 1 and self.code[users[0]].root in _LOGIC:
+        if ins.opcode.has(Trait.LOGIC) and len(users) == 1 and self.code[users[0]].opcode.has(Trait.LOGIC):
             return "logic"
         if all(self.code[u].modifiers[:1] == ("wide",) for u in users):
             return "widened"
@@ -315,7 +330,7 @@ class _Forms:
         return (
             not _ROUNDING.intersection(ins.modifiers)
             and len(users) == 1
-            and users[0].root in {"add", "sub"}
+            and _is_sum(users[0])
             and users[0].type == ins.type
             and not _ROUNDING.intersection(users[0].modifiers)
         )
@@ -330,14 +345,14 @@ class _Forms:
         return ""
 
     def _addresses(self, user: Instruction, names: set[str]) -> bool:
-        return user.root in _ACCESSES and any(
+        return user.opcode.access is not None and any(
             isinstance(o, Address) and isinstance(o.base, Register) and o.base.name in names for o in user.operands
         )
 
 
 def destinations(ins: Instruction) -> set[str]:
     """Return the names of the registers that an instruction writes."""
-    if ins.root in {"st", "red", "bra", "bar", "barrier", "ret", "exit", "membar", "fence"} or not ins.operands:
+    if not ins.opcode.has_result or ins.is_barrier or not ins.operands:
         return set()
     count = 2 if ins.root == "setp" and len(ins.operands) > 3 else 1
     return {name for operand in ins.operands[:count] for name in _registers(operand, with_bases=False)}
@@ -348,6 +363,10 @@ def sources(ins: Instruction) -> set[str]:
     first = 0 if not destinations(ins) else 1
     found = {name for operand in ins.operands[first:] for name in _registers(operand, with_bases=True)}
     return found | ({ins.guard.name} if ins.guard is not None else set())
+
+
+def _is_sum(ins: Instruction) -> bool:
+    return ins.opcode.machine == "ADD"
 
 
 def _registers(operand: Operand, *, with_bases: bool) -> Iterable[str]:
@@ -364,6 +383,6 @@ def _registers(operand: Operand, *, with_bases: bool) -> Iterable[str]:
 def _signless(name: str) -> str:
     """Return a name in which unsigned and untyped integers are signed ones: the machine code is the same."""
     head, *rest = name.split(".")
-    if head in {"cvt", "div", "rem", "mul", "mad"}:
+    if opcode_of(head).has(Trait.SIGNED):
         return name
     return ".".join([head, *(_SIGNS.get(r[0], r[0]) + r[1:] if r[1:].isdigit() else r for r in rest)])

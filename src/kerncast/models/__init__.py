@@ -2,6 +2,8 @@
 
 from kerncast.errors import InputError
 from kerncast.models.base import Case, Estimate, Model, Needs, Question
+from kerncast.models.calibration import Calibration, calibration_of, coverage_of, coverage_text, read_calibration
+from kerncast.models.missing_facts import MissingFacts
 from kerncast.models.published.convolution import Convolution, ConvolutionLatency
 from kerncast.models.published.template import Template
 from kerncast.models.roofline import Roofline
@@ -38,10 +40,16 @@ __all__ = [
     "DEFAULT_MODEL_OF_COUNTS",
     "DEFAULT_MODEL_OF_TIMES",
     "NEXT_MODEL_OF_PROFILES",
+    "Calibration",
     "Case",
     "Estimate",
+    "MissingFacts",
     "Model",
     "Needs",
     "Question",
+    "calibration_of",
+    "coverage_of",
+    "coverage_text",
     "model_named",
+    "read_calibration",
 ]

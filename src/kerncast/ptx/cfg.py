@@ -11,6 +11,7 @@ from functools import cached_property
 
 from kerncast.errors import PTXSyntaxError, UnsupportedError
 from kerncast.ptx.module import Function, Instruction, Label
+from kerncast.ptx.opcodes import Flow
 
 # Dominators and post-dominators of a control-flow graph.
 #
@@ -413,7 +414,7 @@ def _popped(stack: list[int], last: int) -> set[int]:
     return popped
 
 
-_LEAVES = {"ret", "exit", "trap"}
+_LEAVES = {Flow.LEAVE, Flow.TRAP}
 
 
 @dataclass(frozen=True, slots=True)
@@ -479,9 +480,9 @@ def build_cfg(function: Function) -> ControlFlowGraph:
             if name not in function.labels:
                 raise PTXSyntaxError(f"branch to unknown label {name}", where=last.where or function.name)
         successors = [block_at[function.labels[name]] for name in names]
-        if last.root in _LEAVES:
+        if last.opcode.flow in _LEAVES:
             successors.append(len(bounds) - 1)
-        if last.root not in _LEAVES | {"bra", "brx"} or last.guard is not None:
+        if last.opcode.flow not in _LEAVES | {Flow.BRANCH} or last.guard is not None:
             successors.append(number + 1)
         blocks.append(BasicBlock(start, stop, tuple(successors)))
     return ControlFlowGraph(tuple(blocks), arrange([block.successors for block in blocks]))
@@ -489,7 +490,7 @@ def build_cfg(function: Function) -> ControlFlowGraph:
 
 def _target_names(last: Instruction, function: Function) -> tuple[str, ...]:
     target = last.operands[-1] if last.operands else None
-    if last.root not in {"bra", "brx"}:
+    if not last.is_branch:
         return ()
     if not isinstance(target, Label) or len(last.operands) != (1 if last.root == "bra" else 2):
         raise PTXSyntaxError("a branch has no label", where=last.where or function.name)

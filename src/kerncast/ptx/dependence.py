@@ -5,15 +5,12 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from kerncast.ptx.module import Address, Instruction, Negated, Operand, Register, Vector
+from kerncast.ptx.opcodes import COMBINATIONS, Trait
 
 #: The carry flag of add.cc and its kin.
 CARRY = Register("%cc", "pred")
-_TAKES_CARRY = frozenset({"addc", "subc", "madc"})
-_WITHOUT_RESULT = frozenset({
-    "st", "red", "bra", "brx", "ret", "exit", "trap", "membar", "fence", "nanosleep", "prefetch", "prefetchu",
-    "pmevent", "call", "brkpt", "griddepcontrol",
-})  # fmt: skip
-_COMBINE = frozenset({"and", "or", "xor"})
+#: Modifiers that add a source: the predicate of a comparison, or which lanes take part.
+_WITH_SOURCE = COMBINATIONS | {"sync"}
 
 
 def results_of(ins: Instruction) -> tuple[Register, ...]:
@@ -27,26 +24,25 @@ def sources_of(ins: Instruction) -> tuple[Register, ...]:
     count = result_count(ins)
     addresses = (o for o in ins.operands[:count] if isinstance(o, Address))
     guard = (ins.guard,) if ins.guard else ()
-    carry = (CARRY,) if ins.root in _TAKES_CARRY else ()
+    carry = (CARRY,) if ins.opcode.has(Trait.CARRY) else ()
     return (*_registers((*ins.operands[count:], *addresses)), *guard, *carry)
 
 
 def kept_by(ins: Instruction) -> tuple[Register, ...]:
     """Return the registers that an instruction writes in some threads only: the others keep the old value."""
-    return results_of(ins) if ins.guard is not None or ins.root in {"bar", "barrier"} else ()
+    return results_of(ins) if ins.guard is not None or ins.is_barrier else ()
 
 
 def result_count(ins: Instruction) -> int:
     """Return how many of the first operands are results."""
-    if ins.root in _WITHOUT_RESULT or not ins.operands:
+    if not ins.opcode.has_result or not ins.operands:
         return 0
-    if ins.root in {"bar", "barrier"}:
+    if ins.is_barrier:
         return int("red" in ins.modifiers)
-    if ins.root == "setp":
-        return len(ins.operands) - 2 - any(m in _COMBINE for m in ins.modifiers)
-    if ins.root == "shfl":
-        return 2 if len(ins.operands) > (5 if "sync" in ins.modifiers else 4) else 1
-    return 2 if ins.root == "elect" or (ins.root == "match" and len(ins.operands) == 4) else 1
+    if ins.opcode.fewest_sources is None:
+        return 1
+    sources = ins.opcode.fewest_sources + sum(m in _WITH_SOURCE for m in ins.modifiers)
+    return max(1, len(ins.operands) - sources)
 
 
 @dataclass(frozen=True)  # no slots: what is derived is computed once and kept

@@ -9,6 +9,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from kerncast.ptx.opcodes import Flow, MemoryAccess, Opcode, opcode_of
+
 # Names of variables as the source has them, from the names in PTX.
 
 
@@ -45,6 +47,10 @@ TYPE_BITS = {
     "b32": 32, "u32": 32, "s32": 32, "f32": 32, "f16x2": 32, "bf16x2": 32, "tf32": 32, "b64": 64, "u64": 64, "s64": 64,
     "f64": 64, "b128": 128, "f32x2": 64, "u16x2": 32, "s16x2": 32,
 }  # fmt: skip
+
+_UPDATES = frozenset({MemoryAccess.ATOMIC, MemoryAccess.REDUCTION})
+_JUMPS = frozenset({Flow.BRANCH, Flow.LEAVE})
+_ENDS = _JUMPS | {Flow.BARRIER, Flow.TRAP}
 
 SPACES = frozenset({"global", "const", "shared", "local", "param"})
 
@@ -157,6 +163,11 @@ class Instruction:
         return ".".join((self.root, *self.modifiers))
 
     @cached_property
+    def opcode(self) -> Opcode:
+        """What is known of the opcode."""
+        return opcode_of(self.root)
+
+    @cached_property
     def types(self) -> tuple[str, ...]:
         """The type modifiers, in order."""
         return tuple(m for m in self.modifiers if m in TYPE_BITS)
@@ -177,9 +188,39 @@ class Instruction:
         return Negated(self.guard) if self.guard is not None and self.guard_negated else self.guard
 
     @property
+    def is_load(self) -> bool:
+        """Whether it reads memory and does nothing else to it."""
+        return self.opcode.access is MemoryAccess.LOAD
+
+    @property
+    def is_store(self) -> bool:
+        """Whether it writes memory without reading it."""
+        return self.opcode.access is MemoryAccess.STORE
+
+    @property
+    def is_update(self) -> bool:
+        """Whether it updates memory atomically, with or without the old value for a result."""
+        return self.opcode.access in _UPDATES
+
+    @property
+    def is_barrier(self) -> bool:
+        """Whether threads wait for one another here: of the block, or of the warp (bar.warp.sync)."""
+        return self.opcode.flow is Flow.BARRIER
+
+    @property
+    def is_branch(self) -> bool:
+        """Whether it goes to a label, or to one of a table of labels."""
+        return self.opcode.flow is Flow.BRANCH
+
+    @property
+    def is_jump(self) -> bool:
+        """Whether it branches or leaves: its guard says where threads go, and switches none of them off."""
+        return self.opcode.flow in _JUMPS
+
+    @property
     def ends_block(self) -> bool:
         """Whether control can leave the straight line, or wait, after this instruction."""
-        return self.root in {"bra", "brx", "ret", "exit", "bar", "barrier", "trap"}
+        return self.opcode.flow in _ENDS
 
     @property
     def where(self) -> str | None:

@@ -30,6 +30,7 @@ from kerncast.ptx.module import (
     Variable,
     Vector,
 )
+from kerncast.ptx.opcodes import Flow, opcode_of
 
 # Names inside a function body: each pair of braces may declare registers, variables and labels of its own.
 
@@ -487,7 +488,7 @@ class BodyParser:
         while not cursor.accept(";"):
             if root == "call" and cursor.accept("("):
                 operands.append(Vector(parse_list(cursor, scope, ")")))
-            elif root in {"bra", "brx"}:
+            elif opcode_of(root).flow is Flow.BRANCH:
                 operands.append(parse_target(cursor, scope))
             else:
                 operands.append(parse_operand(cursor, scope))

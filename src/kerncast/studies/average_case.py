@@ -312,9 +312,10 @@ def _outcome(
     negative = int(sum((seconds <= 0).sum() for seconds in found))
     if negative:
         caveats[f"{recipe.name} forecasts a time of 0 or less for {negative} launches"] = None
-    parts = [_FoldForecast(fold, fold.test, seconds) for fold, seconds in zip(folds, found, strict=True)]
-    trained_on = [fit.rows for fit in fits]
-    return _scored(recipe.name, recipe.title, table, parts, trained_on, tuple(caveats))
+    parts = [
+        _FoldForecast(fold, fold.test, seconds, fit.rows) for fold, seconds, fit in zip(folds, found, fits, strict=True)
+    ]
+    return _scored(recipe.name, recipe.title, table, parts, tuple(caveats))
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,21 +323,22 @@ class _FoldForecast:
     fold: Fold
     rows: Rows
     seconds: Floats
+    trained_on: int
+    """launches"""
 
 
-def _scored(  # noqa: PLR0913, PLR0917  the fields of an outcome
+def _scored(
     name: str,
     title: str,
     table: FeatureTable,
     parts: Sequence[_FoldForecast],
-    trained_on: Sequence[int],
     caveats: tuple[str, ...],
 ) -> Outcome:
     rows = np.concatenate([part.rows for part in parts])
     seconds = np.concatenate([part.seconds for part in parts])
     folds = (
-        FoldScores(part.fold.held_out, count, scores_of(_times(table, part.rows), part.seconds.tolist()))
-        for part, count in zip(parts, trained_on, strict=True)
+        FoldScores(part.fold.held_out, part.trained_on, scores_of(_times(table, part.rows), part.seconds.tolist()))
+        for part in parts
     )
     scores = scores_of(_times(table, rows), seconds.tolist())
     return Outcome(name, title, not title, scores, tuple(folds), rows, seconds, caveats)
@@ -365,11 +367,9 @@ def _baselines(table: FeatureTable, folds: Sequence[Fold], recipe: Recipe) -> li
     for fold in folds:
         for each in baselines(table, fold, recipe):
             known = np.isfinite(each.seconds)
-            part = _FoldForecast(fold, fold.test[known], each.seconds[known])
+            part = _FoldForecast(fold, fold.test[known], each.seconds[known], len(fold.train))
             by_name.setdefault(each.name, []).append(part)
-    return [
-        _scored(name, "", table, parts, [len(part.fold.train) for part in parts], ()) for name, parts in by_name.items()
-    ]
+    return [_scored(name, "", table, parts, ()) for name, parts in by_name.items()]
 
 
 def _check(table: FeatureTable) -> None:

@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kerncast.bench import KERNELS
+from kerncast.bench.cuda import CudaDevice, open_device
 from kerncast.bench.cuda import queue as queue_module
-from kerncast.bench.cuda.device import CudaDevice, Partitions, open_device
+from kerncast.bench.cuda.device import Partitions
 from kerncast.bench.cuda.driver import Driver, check_versions
 from kerncast.bench.cuda.queue import Delay, Lane, LoadedKernel, PackedCall, Queue, batches, command_count
 from kerncast.bench.cuda.telemetry import Telemetry, throttle_reasons

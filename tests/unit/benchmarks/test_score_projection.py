@@ -13,7 +13,7 @@ from kerncast.gpu import load_gpu
 from kerncast.models import Case
 from kerncast.prediction import Timing
 from kerncast.profiles import Count, KernelProfile, MemoryLevels, SourceRun
-from kerncast.read.declared import declared_profile
+from kerncast.read import declared_profile
 from tests.helpers.places import ROOT
 
 BENCHMARKS = ROOT / "benchmarks"

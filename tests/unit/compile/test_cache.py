@@ -10,10 +10,18 @@ from typing import Any
 import pytest
 
 from kerncast.child_process import Ended, ask
-from kerncast.compile import CompiledKernel, CompileRequest, Limits, compile_request, compiler, inspect_source
+from kerncast.compile import (
+    CompiledKernel,
+    CompileRequest,
+    Limits,
+    architecture_for,
+    compile_request,
+    compiler,
+    inspect_source,
+)
 from kerncast.compile.cache import Store, cache_place, inputs
 from kerncast.compile.nouns import CompileReply, KernelReply
-from kerncast.compile.targets import CompileJob, architecture_for
+from kerncast.compile.targets import CompileJob
 from kerncast.errors import CompileError
 from kerncast.typed_json import from_json, to_json
 from tests.helpers.profiles import RESOURCES

@@ -11,6 +11,8 @@ from kerncast.child_process import Ended
 from kerncast.compile import Limits, compile_source, compiler, inspect_source
 from kerncast.errors import CompileError
 
+pytestmark = pytest.mark.usefixtures("own_compiler_process")
+
 KERNEL = "__global__ void k(int *p) { *p = 1; }\n"
 GIB = 2**30
 

@@ -3,7 +3,7 @@
 import pytest
 
 from kerncast.execute.native.independence import blocks_are_independent
-from kerncast.execute.setup.prepare import linked_program
+from kerncast.execute.setup import linked_program
 from tests.helpers.execute_helpers import compiled, launch, run
 
 SOURCE = """

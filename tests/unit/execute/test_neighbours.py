@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kerncast.execute import WholeGrid
+from kerncast.execute import Executed, WholeGrid, run_launch
 from kerncast.execute.recording import footprint_curve
-from kerncast.execute.sampling.run import Executed, run_launch
 from kerncast.launch import Launch
 from kerncast.traces import FootprintCurve, Kind, Touches
 from tests.helpers.execute_helpers import compiled, launch

@@ -13,8 +13,8 @@ from kerncast.execute import WholeGrid
 from kerncast.execute.reference import ReferenceEngine
 from kerncast.execute.reference.tally import Pieces, Recorder
 from kerncast.execute.reference.threads import Threads
+from kerncast.execute.setup import Setting
 from kerncast.execute.setup.prepare import prepare
-from kerncast.execute.setup.state import Setting
 from kerncast.launch import Launch
 from kerncast.ptx import Instruction
 from kerncast.traces import (

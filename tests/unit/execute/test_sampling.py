@@ -109,9 +109,9 @@ def test_edges_of_the_grid_are_strata_of_their_own() -> None:
 
 def test_a_very_large_grid_is_sampled_soon() -> None:
     kernel = ptx_kernel(".entry k() { .reg .b32 %r<2>; mov.u32 %r1, %ctaid.x; ret; }")
-    start = time.monotonic()
     found = characterise(kernel, launch(2**31 - 1, 1), Budget())
-    assert time.monotonic() - start < 60
+    assert found.sampling is not None
+    assert found.sampling.blocks_executed <= 2**17
     assert found.mix is not None
     assert found.mix.thread_instructions.value == 2 * (2**31 - 1)
     wide = characterise(kernel, launch([2**31 - 1, 65535, 65535], 32), Budget(sample_seconds=0.01))

@@ -12,14 +12,12 @@ from hypothesis import strategies as st
 
 from kerncast.compile import CompiledKernel
 from kerncast.errors import BudgetExceededError, UnsupportedError
-from kerncast.execute import WholeGrid
+from kerncast.execute import Executed, WholeGrid, run_launch
 from kerncast.execute import recording as module
-from kerncast.execute.native import TooLargeError, recorder, runner
+from kerncast.execute.native import NativeEngine, TooLargeError, recorder, runner
 from kerncast.execute.native import warp as warp_writer
 from kerncast.execute.native.engine import compile_program
-from kerncast.execute.native.runner import NativeEngine
 from kerncast.execute.recording import chain_of, record_sm, trace_of
-from kerncast.execute.sampling.run import Executed, run_launch
 from kerncast.execute.setup.prepare import prepare
 from kerncast.launch import Launch
 from kerncast.traces import LINE_BITS, MASK_SHIFT, OPERATION_MASK, OPERATION_SHIFT, Operation, SMTrace

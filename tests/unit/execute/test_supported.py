@@ -4,9 +4,15 @@ import re
 
 import pytest
 
+from kerncast.execute.native import engine, warp  # noqa: F401  importing the engine registers all instructions
+from kerncast.execute.native.arithmetic.crosslane import CROSS_LANE
+from kerncast.execute.native.lowering import LOWERINGS
+from kerncast.execute.native.memory.instructions import ACCESSES
+from kerncast.execute.reference import batch
+from kerncast.execute.reference.arithmetic import ARITHMETIC
 from kerncast.execute.setup.specials import SPECIALS
-from kerncast.execute.setup.supported import FORMS
-from kerncast.ptx import TYPE_BITS
+from kerncast.ptx import TYPE_BITS, Trait
+from kerncast.ptx.opcodes import FORMS, OPCODES
 from tests.helpers.places import ROOT
 
 DOCUMENT = (ROOT / "docs" / "instructions.md").read_text(encoding="utf-8")
@@ -35,6 +41,15 @@ def test_what_is_executed() -> None:
     listed = names(EXECUTED)
     assert sorted(listed) == sorted(set(listed))
     assert set(listed) == set(FORMS)
+
+
+def test_both_engines_know_what_is_executed() -> None:
+    computing = {name for name in FORMS if not (OPCODES[name].flow or OPCODES[name].has(Trait.INERT))}
+    with_carry = {name for name in FORMS if OPCODES[name].has(Trait.CARRY)}
+    accessing = {name for name in FORMS if OPCODES[name].access}
+    assert {*LOWERINGS, *CROSS_LANE, *ACCESSES, *warp._MOVES, *with_carry} == computing
+    assert {*ARITHMETIC, *batch._CROSS_LANE, *batch._MOVES, *accessing, *with_carry} == computing
+    assert set(ACCESSES) == accessing
 
 
 @pytest.mark.parametrize("name", [name for name in names(REFUSED) if name not in {"call", "malloc", "free"}])

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kerncast.hostcode.nouns import HostLaunch
+from kerncast.hostcode import HostLaunch
 from tests.helpers.host_programs import argument, launches_of
 
 

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from kerncast.compile import CompileRequest
-from kerncast.hostcode.nouns import HostLaunch
-from kerncast.hostcode.request import read_host_code
+from kerncast.hostcode import HostLaunch, read_host_code
 from tests.helpers.host_programs import argument, launches_of
 
 KERNEL = "__global__ void k(float *x, int n) {}\n"

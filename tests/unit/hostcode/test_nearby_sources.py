@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kerncast.hostcode.request import callers_elsewhere, kernels_elsewhere
+from kerncast.hostcode import callers_elsewhere, kernels_elsewhere
 
 KERNEL = "__global__ void k(float *x) { x[0] = 1; }\n"
 

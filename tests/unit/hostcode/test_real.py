@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from kerncast.compile.nouns import CompileRequest
-from kerncast.hostcode.request import read_host_code
+from kerncast.compile import CompileRequest
+from kerncast.hostcode import read_host_code
 from tests.helpers.host_programs import argument, launches_of
 
 

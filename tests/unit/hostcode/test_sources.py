@@ -8,7 +8,8 @@ import pytest
 from kerncast.cli.inline import checked_sources
 from kerncast.compile import CompileRequest
 from kerncast.errors import CompileError, InputError
-from kerncast.hostcode.nouns import HostJob, HostLaunch
+from kerncast.hostcode import HostLaunch
+from kerncast.hostcode.nouns import HostJob
 from kerncast.hostcode.task import host_launches
 from tests.helpers.host_programs import argument, launches_with, program_of
 

@@ -7,7 +7,7 @@ import pytest
 
 import kerncast
 from kerncast.execute import WholeGrid, execute
-from kerncast.execute.setup.prepare import linked_program
+from kerncast.execute.setup import linked_program
 from kerncast.launch import Launch
 from kerncast.machine import (
     UNKNOWN,

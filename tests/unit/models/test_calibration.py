@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import kerncast
 from kerncast.errors import InputError
 from kerncast.gpu import load_gpu
-from kerncast.models.calibration import Calibration, calibration_of, coverage_of, coverage_text, read_calibration
+from kerncast.models import Calibration, calibration_of, coverage_of, coverage_text, read_calibration
 from tests.helpers.places import ROOT
 
 TOOLS = ROOT / "tools"

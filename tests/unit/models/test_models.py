@@ -9,7 +9,7 @@ from kerncast.errors import InputError, MissingEvidenceError
 from kerncast.gpu import GPU, load_gpu
 from kerncast.models import Case, Question, model_named
 from kerncast.models.base import interval_factor
-from kerncast.models.published.template import Template
+from kerncast.models.published import Template
 from kerncast.models.roofline import Roofline
 from kerncast.prediction import Timing
 from kerncast.read import declared_profile, read_declared

@@ -23,7 +23,7 @@ from kerncast.report.occupancy.tables import (
     occupancy_table,
     resource_table,
 )
-from kerncast.report.pictures.picture_files import save_picture
+from kerncast.report.pictures import save_picture
 
 
 def case_on(

@@ -11,9 +11,16 @@ import pytest
 
 from kerncast.errors import InputError
 from kerncast.measurements import FeatureTable
-from kerncast.read.features.cleaning import CleaningRules, CleanTable, Why, modified_z_scores
-from kerncast.read.features.columns import Derived, derived, roles_of
-from kerncast.read.features.table_files import read_feature_table
+from kerncast.read.features import (
+    CleaningRules,
+    CleanTable,
+    Derived,
+    Why,
+    derived,
+    modified_z_scores,
+    read_feature_table,
+    roles_of,
+)
 from tests.helpers.places import ROOT
 
 RODINIA = ROOT.parent / "shared" / "data" / "gpuperfpredict" / "rodinia.parquet"

@@ -15,17 +15,8 @@ from kerncast.gpu import load_gpu
 from kerncast.launch import Launch
 from kerncast.prediction import Timing
 from kerncast.profiles import Count
-from kerncast.read.profile_files import read_profile, read_tuned
-from kerncast.read.selection import Selection
-from kerncast.read.tuners import (
-    MOST_CONFIGURATIONS,
-    close_cache,
-    grid_of,
-    read_cache,
-    read_t4,
-    seconds_of,
-    tuned_profiles,
-)
+from kerncast.read import Selection, read_profile, read_tuned, tuned_profiles
+from kerncast.read.tuners import MOST_CONFIGURATIONS, close_cache, grid_of, read_cache, read_t4, seconds_of
 from tests.helpers.places import TESTS
 
 GOLDEN = TESTS / "golden" / "tuners"

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from kerncast.errors import InputError, KerncastError
 from kerncast.prediction import Timing
 from kerncast.profiles import Count
-from kerncast.read.profile_files import read_profile, read_tuned
-from kerncast.read.tuners import read_ktt, tuned_profiles
+from kerncast.read import read_profile, read_tuned, tuned_profiles
+from kerncast.read.tuners import read_ktt
 from tests.helpers.places import ROOT
 
 GOLDEN = ROOT / "tests" / "golden" / "tuners" / "transpose_ktt.json"

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kerncast.errors import InputError
-from kerncast.read.ncu.pages import NcuRow, base_unit, read_raw_page
+from kerncast.read.ncu import NcuRow, base_unit, read_raw_page
 
 HEADER_2024 = (
     '"ID","Process ID","Process Name","Host Name","Kernel Name","Context","Stream","Block Size","Grid Size",'

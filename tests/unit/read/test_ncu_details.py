@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from kerncast.errors import InputError, KerncastError
 from kerncast.gpu import DATA
-from kerncast.read.ncu.pages import NcuRow, base_unit, metric_id, read_ncu_csv
+from kerncast.read.ncu import NcuRow, base_unit, metric_id, read_ncu_csv
 from tests.helpers.places import TESTS
 
 GOLDEN = TESTS / "golden" / "ncu"

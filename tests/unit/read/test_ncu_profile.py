@@ -10,10 +10,8 @@ from kerncast.errors import InputError, KerncastError
 from kerncast.gpu import load_gpu
 from kerncast.prediction import Timing
 from kerncast.profiles import Count, FloatMix, KernelProfile, Origin
-from kerncast.read.ncu.pages import NcuMetric, NcuRow, read_ncu_csv
-from kerncast.read.ncu.profile import profiles_of
-from kerncast.read.ncu.rows import expected_units
-from kerncast.read.selection import Selection
+from kerncast.read import Selection
+from kerncast.read.ncu import NcuMetric, NcuRow, expected_units, profiles_of, read_ncu_csv
 from tests.helpers.places import TESTS
 
 GOLDEN = TESTS / "golden" / "ncu"

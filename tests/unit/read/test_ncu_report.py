@@ -12,9 +12,8 @@ import pytest
 
 from kerncast.errors import InputError
 from kerncast.gpu import load_gpu
+from kerncast.read.ncu import SIGNATURE, is_report, profiles_of, read_ncu_report
 from kerncast.read.ncu import report as ncu_reader
-from kerncast.read.ncu.profile import profiles_of
-from kerncast.read.ncu.report import SIGNATURE, is_report, read_ncu_report
 
 READER = """
 import json, os, sys, time

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kerncast.errors import InputError
-from kerncast.read.selection import Pattern, Selection, function_name
+from kerncast.read import Pattern, Selection, function_name
 
 KERNELS = (
     "init(float *)", "void app::reduce<float, 256>(const T1 *, T1 *)", "reduce(int)", "reduce_last(int)",
@@ -68,9 +68,9 @@ def test_names_of_functions(kernel: str, expected: str) -> None:
 
 
 def test_a_hostile_name_takes_no_time() -> None:
-    start = time.perf_counter()
+    start = time.process_time()
     function_name("(" * 200_000 + "k" + ")" * 200_000)
-    assert time.perf_counter() - start < 2
+    assert time.process_time() - start < 2
 
 
 PIECES = st.sampled_from([
@@ -97,9 +97,9 @@ def test_patterns_fit_what_pythons_fit(pattern: str, text: str) -> None:
     "pattern", ["(a*)*b", "(a|a)*b", "(a|aa)+$b", "(.*)*(.*)*(.*)*x", "(a?){60}a{60}b", "a*a*a*a*a*b"]
 )
 def test_patterns_that_backtracking_never_ends_on(pattern: str) -> None:
-    start = time.perf_counter()
+    start = time.process_time()
     assert not Pattern(pattern).is_in("a" * 2000)
-    assert time.perf_counter() - start < 20
+    assert time.process_time() - start < 20
 
 
 @pytest.mark.parametrize(

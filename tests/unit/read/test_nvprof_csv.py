@@ -15,17 +15,8 @@ from kerncast.errors import InputError, KerncastError
 from kerncast.gpu import DATA, load_gpu
 from kerncast.prediction import Timing
 from kerncast.profiles import Count, Origin
-from kerncast.read.nvprof import (
-    NvprofLaunch,
-    NvprofMetric,
-    counted_metrics,
-    is_nvprof_header,
-    ncu_row,
-    nvprof_profiles,
-    printed_values,
-    read_nvprof,
-)
-from kerncast.read.selection import Selection
+from kerncast.read import NvprofLaunch, NvprofMetric, Selection, nvprof_profiles, read_nvprof
+from kerncast.read.nvprof import counted_metrics, is_nvprof_header, ncu_row, printed_values
 from tests.helpers.places import ROOT
 
 GOLDEN = ROOT / "tests" / "golden" / "nvprof"

@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from kerncast.errors import InputError, KerncastError
 from kerncast.gpu import load_gpu
 from kerncast.profiles import KernelProfile
+from kerncast.read import Selection, read_profile
 from kerncast.read.bounded_text import number, parse_json, read_text
-from kerncast.read.profile_files import read_profile
-from kerncast.read.selection import Selection
 from tests.helpers.places import TESTS
 
 GOLDEN = TESTS / "golden"
@@ -134,10 +133,10 @@ def test_a_huge_file_is_refused_before_it_is_read(tmp_path: Path) -> None:
     with path.open("wb") as file:
         file.write(b"{")
         file.truncate(500_000_000)  # sparse
-    start = time.perf_counter()
+    start = time.process_time()
     with pytest.raises(InputError, match="more than 256 MiB") as caught:
         read_profile(path)
-    assert time.perf_counter() - start < 1
+    assert time.process_time() - start < 1
     assert "Split it" in str(caught.value)
 
 
@@ -190,10 +189,10 @@ def test_too_many_rows_are_refused_before_any_is_read(
     header = '"ID","Kernel Name","Metric Name","Metric Unit","Metric Value"\n' if details else RAW
     most = 300_000 if details else 200_000
     path = written(tmp_path, header + '"0","no row"\n' * (most + 1))
-    begun = time.monotonic()
+    begun = time.process_time()
     with pytest.raises(InputError, match=rf"rows, more than {most:,}.*--launch-count"):
         read_profile(path)
-    assert time.monotonic() - begun < 2
+    assert time.process_time() - begun < 2
     # Below, the first row is looked at.
     path = written(tmp_path, header + '"0","no row"\n' * 3)
     with pytest.raises(InputError, match=r"2 values stand under"):

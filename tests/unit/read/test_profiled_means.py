@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from kerncast.errors import InputError
-from kerncast.read.features.profiled import read_profiled_means
+from kerncast.read.features import read_profiled_means
 
 ROW = '"0","1","app","127.0.0.1","{kernel}","2026-Jan-01 00:00:00","1","7","1, 1, 1","1, 1, 1","{sectors}","{loads}"\n'
 PAGE = (

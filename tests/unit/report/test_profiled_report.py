@@ -13,7 +13,7 @@ from kerncast.launch import Launch
 from kerncast.metrics import metrics_of, word
 from kerncast.prediction import Refused
 from kerncast.profiles import Count, ProfiledLaunch, Sampling, SourceText
-from kerncast.read.ncu.pages import read_raw_page
+from kerncast.read.ncu import read_raw_page
 from kerncast.report.profile.details import print_profiles
 from kerncast.report.profile.export import profile_object, raw_page
 from kerncast.report.profile.sections import waiting_lines

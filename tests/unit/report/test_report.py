@@ -8,15 +8,15 @@ import pytest
 
 from kerncast.forecast import Forecast, Options, forecast_all, resolve_gpus
 from kerncast.metrics import vocabulary
-from kerncast.models.calibration import Calibration
-from kerncast.models.sm.micro_ops import Pipe
+from kerncast.models import Calibration
+from kerncast.models.sm import Pipe
 from kerncast.prediction import Prediction, Term, Timing
 from kerncast.profiles import Count
 from kerncast.report import words
 from kerncast.report.forecast.document import build_document, estimate_table, roof_tables
 from kerncast.report.forecast.html import render_html, render_markdown
 from kerncast.report.forecast.picture import COLOURS, draw_forecast, pictures_svg
-from kerncast.report.pictures.picture_files import svg_text
+from kerncast.report.pictures import svg_text
 from kerncast.report.words import advise, conclude, describe_count, describe_limiter
 from kerncast.units import format_bytes, format_count, format_seconds, parse_seconds
 from tests.helpers.places import ROOT

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from kerncast.errors import InputError
 from kerncast.measurements import FeatureTable
-from kerncast.read.features.cleaning import CleaningRules
-from kerncast.read.features.table_files import read_feature_table
+from kerncast.read.features import CleaningRules, read_feature_table
 from kerncast.report.training.pictures import draw_fit, panels_of
 from kerncast.studies.average_case import Study, StudyPlan, study_of, train
 from kerncast.studies.correlation import FeatureChoice, chosen_features

@@ -8,7 +8,7 @@ import pytest
 from kerncast.errors import InputError
 from kerncast.gpu import load_gpu
 from kerncast.measurements import CountFeatures, FeatureTable, PartitionTimes
-from kerncast.read.features.profiled import ProfiledMeans
+from kerncast.read.features import ProfiledMeans
 from kerncast.report.bounds.bounds_table import bound_object, caveats_of, guarantee_of, judged, violations
 from kerncast.studies.bounding import BoundOptions, KernelBounds, bound_times, with_profiled_features
 from kerncast.studies.bounds import METHODS, Blocks, BoundQuestion, Contradiction, Regressors, bound_method

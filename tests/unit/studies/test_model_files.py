@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from kerncast.errors import InputError
-from kerncast.read.features.cleaning import DataFile
+from kerncast.read.features import DataFile
 from kerncast.studies import model_files
 from kerncast.studies.average_case import StudyPlan, study_of
 from kerncast.studies.correlation import FeatureChoice

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from clang.cindex import Cursor, CursorKind, Diagnostic, TranslationUnit
 
-from kerncast.compile.source.constants import Constants, is_constant_number
+from kerncast.compile.source.constants import Constants, is_constant_number, sort_constants
 from kerncast.compile.source.parsing import SHIM_FOLDER, qualified_name
 from kerncast.errors import CompileError
 
@@ -193,6 +193,20 @@ def device_code(text: bytes, found: Iterable[Cursor], context: Context = _NO_CON
         rest = rest[:place] + insertions[place] + rest[place:]
     rest = _OTHER_COMPILER.sub(b"__CUDACC__", _COMPOUND_LITERAL.sub(rb"\1 \2 ", rest))
     return DeviceCode(rest, bool(spans or insertions or rest != text), finder.has_unannotated)
+
+
+def device_codes(
+    unit: TranslationUnit, found: Mapping[str, Sequence[Cursor]], texts: Mapping[str, bytes]
+) -> dict[str, DeviceCode]:
+    """Return files without their host code; declarations of namespace scope and texts are by file."""
+    own = {name: found.get(name, ()) for name in texts}
+    numbers = sort_constants(own, texts)
+    defined = device_functions(cursor for cursors in own.values() for cursor in cursors)
+    errors = errors_by_file(unit)
+    return {
+        name: device_code(text, own[name], Context(numbers.get(name, _NO_CONSTANTS), defined, errors.get(name, ())))
+        for name, text in texts.items()
+    }
 
 
 def _key(function: Cursor) -> str:

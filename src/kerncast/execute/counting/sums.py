@@ -8,28 +8,16 @@ import numpy.typing as npt
 
 from kerncast.execute.sampling.sample import Sampler
 from kerncast.profiles import Count
-from kerncast.ptx import TYPE_BITS, ControlFlowGraph, Instruction, Register, Vector
+from kerncast.ptx import TYPE_BITS, ControlFlowGraph, Instruction, MemoryAccess, Register, Trait, Vector
 from kerncast.traces import BlockCounts, Counts, Operation, Trace
 
 # What kind of work each PTX instruction is.
 
 
-_SPECIAL = {"rcp", "sqrt", "rsqrt", "sin", "cos", "ex2", "lg2", "tanh"}
-_INTEGER = {
-    "add", "sub", "mul", "mad", "addc", "subc", "madc", "div", "rem", "neg", "abs", "min", "max", "and", "or", "xor",
-    "not", "cnot", "shl", "shr", "shf", "lop3", "popc", "clz", "bfind", "brev", "bfe", "bfi", "prmt", "sad", "mul24",
-    "mad24", "dp4a", "dp2a", "fns", "setp", "set", "slct", "vadd2", "vadd4", "vsub2", "vsub4", "vavrg2", "vavrg4",
-    "vmin2", "vmin4", "vmax2", "vmax4", "vabsdiff2", "vabsdiff4", "vset2", "vset4",
-}  # fmt: skip
-_CONTROL = {
-    "bra", "brx", "ret", "exit", "bar", "barrier", "call", "trap", "brkpt", "vote", "match", "activemask", "elect",
-    "griddepcontrol",
-}  # fmt: skip
-_ARITHMETIC_FLOPS = {"add": 1, "sub": 1, "mul": 1, "fma": 2, "mad": 2}
 _FLOAT_CLASS = {
     "f32": "fp32", "f32x2": "fp32", "f64": "fp64", "f16": "fp16", "f16x2": "fp16", "bf16": "fp16", "bf16x2": "fp16",
 }  # fmt: skip
-_MEMORY = {"ld", "ldu", "st", "atom", "red"}
+_WORK_OF_ANY_TYPE = {"memory", "control"}
 #: Modifiers of loads that L1 does not serve.
 _PASSES_L1 = {"volatile", "relaxed", "acquire", "mmio", "cg", "cv"}
 
@@ -50,26 +38,19 @@ def classify(ins: Instruction) -> WorkKind:
     Comparison, minimum, sign and conversion of floats are moves, as Nsight Compute's FLOP counts leave them out;
     division and square root count as one special function each.
     """
-    if ins.root in _MEMORY:
-        return WorkKind("memory", 1)
-    if ins.root in _CONTROL:
-        return WorkKind("control", 1)
-    float_class = _FLOAT_CLASS.get(ins.type)
-    if float_class is not None:
-        if ins.root in _ARITHMETIC_FLOPS:
-            lanes = 2 if ins.type.endswith("x2") else 1
-            return WorkKind(float_class, lanes * _ARITHMETIC_FLOPS[ins.root])
-        return WorkKind("special", 1) if ins.root in _SPECIAL or ins.root == "div" else WorkKind("move", 1)
-    if ins.root in _INTEGER and ins.type != "pred":
-        return WorkKind("integer", 1)
-    return WorkKind("move", 1)
+    opcode, float_class = ins.opcode, _FLOAT_CLASS.get(ins.type)
+    if float_class is None or opcode.work in _WORK_OF_ANY_TYPE:
+        return WorkKind("move" if ins.type == "pred" and opcode.work == "integer" else opcode.work, 1)
+    if opcode.flops:
+        return WorkKind(float_class, opcode.flops * (2 if ins.type.endswith("x2") else 1))
+    return WorkKind("special" if opcode.is_special else "move", 1)
 
 
 def kind_name(ins: Instruction) -> str:
     """Return the opcode with its type, or with its state space for memory: fma.f32, ld.global, bar.sync."""
-    if ins.root in _MEMORY:
+    if ins.opcode.access is not None:
         return f"{ins.root}.{ins.space}"
-    if ins.root in {"bar", "barrier", "shfl", "vote"}:
+    if ins.opcode.has(Trait.MODE):
         return ".".join((ins.root, *ins.modifiers[:2]))
     return f"{ins.root}.{ins.type}" if ins.type else ins.root
 
@@ -77,13 +58,13 @@ def kind_name(ins: Instruction) -> str:
 def operation_of(ins: Instruction, read: frozenset[str]) -> Operation:
     """Return what a recording says of an access to global memory; ``read`` are the registers that anything reads."""
     modifiers = set(ins.modifiers)
-    if ins.root in {"ld", "ldu"}:
+    if ins.is_load:
         if "nc" in modifiers:
             return Operation.LOAD_READ_ONLY
         return Operation.LOAD_UNCACHED if modifiers & _PASSES_L1 else Operation.LOAD
-    if ins.root == "st":
+    if ins.is_store:
         return Operation.STORE
-    results = ins.operands[0] if ins.root == "atom" else None
+    results = ins.operands[0] if ins.opcode.access is MemoryAccess.ATOMIC else None
     registers = results.elements if isinstance(results, Vector) else (results,)
     is_read = any(isinstance(r, Register) and r.name in read for r in registers)
     return Operation.ATOMIC if is_read else Operation.REDUCTION
@@ -177,7 +158,7 @@ def column(flags: Sequence[bool]) -> Counts:
 
 def is_barrier(ins: Instruction) -> bool:
     """Return whether the warps of a block of threads wait for one another here."""
-    return ins.root in {"bar", "barrier"} and "warp" not in ins.modifiers
+    return ins.is_barrier and "warp" not in ins.modifiers
 
 
 def _flops(ins: Instruction) -> int:

@@ -38,9 +38,8 @@ def traffic(totals: Totals, trace: Trace, blocks: int) -> Traffic:
     """Return the memory accesses of a launch of so many blocks."""
     code, counts = totals.code, totals.counts
     every, nbytes = np.ones((len(code), 1), np.int64), _nbytes(code, counts.accessing)
-    loads, stores, atomics = (
-        column([ins.root in roots for ins in code]) for roots in ({"ld", "ldu"}, {"st", "atom", "red"}, {"atom", "red"})
-    )
+    loads, atomics = column([ins.is_load for ins in code]), column([ins.is_update for ins in code])
+    stores = atomics + column([ins.is_store for ins in code])
     once = touched(trace, "read", blocks) + touched(trace, "written", blocks)
     (sectors,) = totals.accesses(counts.sectors, every)
     return Traffic(

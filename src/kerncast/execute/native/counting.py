@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from kerncast.execute.native.memory.access import COUNTERS
 from kerncast.execute.native.memory.transfer import GENERIC_COUNTERS
-from kerncast.execute.setup.state import MEMORY_ROOTS, is_switched
+from kerncast.execute.setup.state import is_switched
 from kerncast.ptx import ControlFlowGraph, Function, Instruction
 
 _GENERIC_BYTES = 8 * sum(len(names) for names in COUNTERS.values())
@@ -44,7 +44,7 @@ def plan_counters(function: Function, cfg: ControlFlowGraph) -> CounterPlan:
         if is_switched(ins):
             guarded[number] = position
             position += 8
-        if ins.root in MEMORY_ROOTS:
+        if ins.opcode.access is not None:
             memory[number] = position
             position += _GENERIC_BYTES if ins.space == "generic" else 8 * len(COUNTERS.get(ins.space, ()))
     return CounterPlan(guarded, memory, position, position + 8, position + 16)

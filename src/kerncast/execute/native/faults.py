@@ -70,7 +70,7 @@ def _error(state: Any, run: "Run", blocks: npt.NDArray[np.int64]) -> KernelFault
 
 
 def _access(name: str, ins: Instruction, thread: str, state: Any, run: "Run") -> str:
-    verb = {"ld": "load", "ldu": "load", "st": "store"}.get(ins.root, "atomic")
+    verb = "atomic" if ins.opcode.access is None or ins.is_update else ins.opcode.access.value
     space = SPACES[int(state["fault_space"])]
     address = int(state["fault_address"]) & (1 << 64) - 1
     size = access_bytes(ins)

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping
 from kerncast.execute.setup.layout import Program
 from kerncast.ptx import Address, Instruction, Symbol, results_of, sources_of, symbols_of
 
-_LOADS, _STORES, _ATOMICS = frozenset({"ld", "ldu"}), frozenset({"st"}), frozenset({"atom", "red"})
 _GLOBAL = frozenset({"global", "generic"})
 #: A pointer that comes out of memory.
 _UNKNOWN = "?"
@@ -23,11 +22,11 @@ def blocks_are_independent(program: Program, buffers: Bases) -> bool:
     """
     code = program.function.instructions
     bases, known = _bases_of_registers(program), buffers | {variable.name for variable in program.globals}
-    accesses = [ins for ins in code if ins.space in _GLOBAL and ins.root in _LOADS | _STORES | _ATOMICS]
-    if any(ins.root in _ATOMICS for ins in accesses):
+    accesses = [ins for ins in code if ins.space in _GLOBAL and ins.opcode.access is not None]
+    if any(ins.is_update for ins in accesses):
         return False
-    read = _union(_address_bases(ins, bases, known) for ins in accesses if ins.root in _LOADS)
-    written = _union(_address_bases(ins, bases, known) for ins in accesses if ins.root in _STORES)
+    read = _union(_address_bases(ins, bases, known) for ins in accesses if ins.is_load)
+    written = _union(_address_bases(ins, bases, known) for ins in accesses if ins.is_store)
     if not read or not written:
         return True
     return _UNKNOWN not in read | written and not read & written
@@ -49,11 +48,11 @@ def _bases_of_registers(program: Program) -> Mapping[str, Bases]:
 
 
 def _result_bases(ins: Instruction, program: Program, bases: Mapping[str, Bases]) -> Bases:
-    if ins.root in _LOADS:
+    if ins.is_load:
         base = ins.operands[1].base if isinstance(ins.operands[1], Address) else None
         is_parameter = isinstance(base, Symbol) and base.name in program.parameters
         return frozenset({base.name if is_parameter and isinstance(base, Symbol) else _UNKNOWN})
-    if ins.root in _ATOMICS:
+    if ins.is_update:
         return frozenset({_UNKNOWN})
     symbols = frozenset(name for operand in ins.operands for name in symbols_of(operand))
     return _union([symbols, *(bases.get(register.name, frozenset()) for register in sources_of(ins))])

@@ -28,8 +28,7 @@ from kerncast.execute.native.memory.banks import record_detail
 from kerncast.execute.native.registers import RegisterPlan
 from kerncast.execute.setup.console import Console
 from kerncast.execute.setup.layout import Program
-from kerncast.execute.setup.state import MEMORY_ROOTS
-from kerncast.ptx import Immediate, Instruction, result_count
+from kerncast.ptx import Flow, Immediate, Instruction, Trait, result_count
 from kerncast.traces import recording
 
 # Calls of printf: generated code calls Python, which finds format and arguments in the memory of the threads.
@@ -68,10 +67,8 @@ def prints(program: Program) -> bool:
 
 
 _BEHIND = 0x7FFFFFFF
-_NOTHING = frozenset({
-    "membar", "fence", "nanosleep", "prefetch", "prefetchu", "pmevent", "griddepcontrol", "bra", "brx", "ret", "exit",
-    "bar", "barrier",
-})  # fmt: skip
+#: What ends the kernel, or calls a function of the driver: printf, or that for assertions that fail.
+_STOPS = frozenset({Flow.TRAP, Flow.BREAKPOINT, Flow.CALL})
 _WORKER, _WARP, _COUNTERS = Value("%worker", "ptr"), Value("%warp", "ptr"), Value("%counters", "ptr")
 _REDUCES = {"popc": 1, "and": 2, "or": 3}
 _MOVES = {
@@ -237,25 +234,23 @@ class WarpWriter:
 
     def _instruction(self, code: BlockCode, position: int) -> None:
         ins = self.program.function.instructions[position]
-        if ins.root in _NOTHING and ins.root not in {"bar", "barrier"} and ins.guard is None:
-            return
-        if ins.root in {"bra", "ret", "exit"}:
+        if ins.is_jump or (ins.opcode.has(Trait.INERT) and ins.guard is None):
             return
         code.guard(ins)
         if position in self.plans.counters.guarded:
             counter = self.emit.at(_COUNTERS, self.plans.counters.guarded[position])
             self.emit.increase(counter, self.emit.count_lanes(code.executing))
         operation = Operation(ins, code, result_count(ins))
-        if ins.root in MEMORY_ROOTS:
+        if ins.opcode.access is not None:
             counters = self.emit.at(_COUNTERS, self.plans.counters.memory[position])
             what = operation_of(ins, self.program.read) if self.plans.counts_memory else None
             instructions.ACCESSES[ins.root](operation, position, counters, what)
-        elif ins.root in crosslane.CROSS_LANE:
+        elif ins.opcode.has(Trait.CROSS_LANE):
             crosslane.remark_absent(operation, position)
             crosslane.CROSS_LANE[ins.root](operation)
-        elif ins.root in {"trap", "brkpt", "call"}:
+        elif ins.opcode.flow in _STOPS:
             self._trap(code, ins, position)
-        elif ins.root not in _NOTHING:
+        elif not (ins.is_barrier or ins.opcode.has(Trait.INERT)):
             self._arithmetic(operation)
 
     def _arithmetic(self, operation: Operation) -> None:
@@ -295,7 +290,7 @@ class WarpWriter:
         if last.root == "brx":
             self._branch_table(code, number, block.stop - 1)
             return
-        if last.root in {"bar", "barrier"}:
+        if last.is_barrier:
             self._barrier(code, number, block.stop - 1)
             return
         if len(set(targets)) == 1:  # also a branch to what follows it, which parts no lanes

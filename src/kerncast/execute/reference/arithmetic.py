@@ -304,8 +304,12 @@ def _convert(ins: Instruction, src: Sources) -> AnyArray:
 def _from_integer(ins: Instruction, value: AnyArray, target: str) -> AnyArray:
     if target == "f64":
         return _to_float(ins, floats.integer_to_f64(value, rounding_of(ins)), target)
-    if target in _FLOAT_TYPES:
+    if target == "f32":
         return _to_float(ins, floats.integer_to_odd(value), target)
+    if target in _HALF_TYPES:
+        value = np.maximum(value, 0) if "relu" in ins.modifiers else value
+        value = np.clip(value, 0, 1) if "sat" in ins.modifiers else value
+        return floats.from_integers(value, target, rounding_of(ins))
     if "sat" not in ins.modifiers:
         return value.astype(DTYPES[target])
     limits, own = np.iinfo(DTYPES[target]), np.iinfo(value.dtype)

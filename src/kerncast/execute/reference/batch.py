@@ -24,12 +24,12 @@ from kerncast.execute.setup.console import Console
 from kerncast.execute.setup.layout import Program
 from kerncast.execute.setup.state import PRINTF, absent_lanes
 from kerncast.launch import Launch
-from kerncast.ptx import Instruction
+from kerncast.ptx import Flow, Instruction, Trait
 
 Lanes = npt.NDArray[np.bool_]
 
-_NOTHING = frozenset({"membar", "fence", "nanosleep", "prefetch", "prefetchu", "pmevent", "griddepcontrol",
-                      "bra", "brx", "ret", "exit"})  # fmt: skip
+#: What ends the kernel, or calls a function of the driver: printf, or that for assertions that fail.
+_STOPS = frozenset({Flow.TRAP, Flow.BREAKPOINT, Flow.CALL})
 #: A warp that has not run for so many steps goes first, so that others which wait for it in a loop go on.
 _PATIENCE_STEPS = 256
 
@@ -102,7 +102,7 @@ class Batch:
             ins = code[number]
             self.threads.clock += 1
             executing = active
-            if ins.condition is not None and ins.root not in {"bra", "ret", "exit"}:
+            if ins.condition is not None and not ins.is_jump:
                 executing = active[self.threads.values(ins.condition, "pred", active)]
                 self.tally.guard(number, executing)
             if len(executing):
@@ -114,25 +114,25 @@ class Batch:
             bits.compute(self.threads, ins, active)
         elif root in ARITHMETIC:
             compare.compute(self.threads, ins, active)
-        elif root in {"ld", "ldu"}:
+        elif ins.is_load:
             self.tally.memory(number, ins, self.memory.load(ins, active))
-        elif root == "st":
+        elif ins.is_store:
             self.tally.memory(number, ins, self.memory.store(ins, active))
-        elif root in {"atom", "red"}:
+        elif ins.is_update:
             self.tally.memory(number, ins, self.memory.atomic(ins, active))
-        elif root in _CROSS_LANE:
+        elif ins.opcode.has(Trait.CROSS_LANE):
             if crosslane.absent(self.threads, ins, active, self.places.alive):
                 self.tally.remark(absent_lanes(ins))
             _CROSS_LANE[root](self.threads, ins, active)
         elif root in _MOVES:
             _MOVES[root](self.threads, ins, active)
-        elif root in {"bar", "barrier"}:
+        elif ins.is_barrier:
             if "warp" not in ins.modifiers:
                 self.tally.wait(self.barriers.arrive(ins, active))
-        elif root in {"trap", "brkpt", "call"}:
+        elif ins.opcode.flow in _STOPS:
             self._trap(ins, active)
         else:
-            assert root in _NOTHING, f"{ins.name} passed the check of supported instructions"
+            assert ins.is_jump or ins.opcode.has(Trait.INERT), f"{ins.name} passed the check of supported instructions"
 
     def _trap(self, ins: Instruction, active: Index) -> None:
         if "vprintf" in ins.modifiers:
@@ -154,7 +154,7 @@ class Batch:
         targets = self.program.cfg.order.targets[here]
         if len(targets) == 1:
             self.places.go(warps, lanes, targets[0])
-            if last.root in {"bar", "barrier"} and "warp" in last.modifiers:
+            if last.is_barrier and "warp" in last.modifiers:
                 self._park(last, warps, active)
             return
         if last.root == "brx":

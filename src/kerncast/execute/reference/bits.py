@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from kerncast.execute.reference.arithmetic import ARITHMETIC, Sources, handles, integer_product
 from kerncast.execute.reference.threads import Index, Threads
-from kerncast.ptx import TYPE_BITS, Instruction, Register
+from kerncast.ptx import TYPE_BITS, Instruction, Register, Trait
 
 # Integer arithmetic of many words: additions that set the carry flag, or take it in.
 #
@@ -23,12 +23,11 @@ from kerncast.ptx import TYPE_BITS, Instruction, Register
 AnyArray = npt.NDArray[Any]
 
 _FLAG = Register("%cc", "pred")
-_TAKES_FLAG = frozenset({"addc", "subc", "madc"})
 
 
 def uses_carry(ins: Instruction) -> bool:
     """Return whether an instruction sets or reads the carry flag."""
-    return ins.root in _TAKES_FLAG or "cc" in ins.modifiers
+    return ins.opcode.has(Trait.CARRY) or "cc" in ins.modifiers
 
 
 def compute(threads: Threads, ins: Instruction, active: Index) -> None:
@@ -41,9 +40,9 @@ def compute(threads: Threads, ins: Instruction, active: Index) -> None:
         first = np.ascontiguousarray(integer_product(ins, a, b)).view(first.dtype)
     second = threads.value(last, word, active)
     carry = threads.value(_FLAG, "pred", active).astype(first.dtype)
-    if ins.root not in _TAKES_FLAG:
+    if not ins.opcode.has(Trait.CARRY):
         carry = np.zeros(1, first.dtype)
-    if ins.root in {"sub", "subc"}:
+    if ins.root.startswith("sub"):
         part = first - second
         result, out = part - carry, (first < second) | (part < carry)
     else:
@@ -234,6 +233,14 @@ def _insert_field(ins: Instruction, src: Sources) -> AnyArray:
     moved = field.astype(np.uint64) << shift
     merged: AnyArray = (moved & mask) | (base.astype(np.uint64) & ~mask)
     return merged.astype(base.dtype)
+
+
+@handles("bmsk")
+def _bit_mask(ins: Instruction, src: Sources) -> AnyArray:
+    is_clamped = "clamp" in ins.modifiers
+    start, length = (np.minimum(src(i, "u32"), 32) if is_clamped else src(i, "u32") & 31 for i in range(2))
+    start, length = start.astype(np.uint64), length.astype(np.uint64)
+    return (((np.uint64(1) << length) - np.uint64(1)) << start).astype(np.uint32)
 
 
 @handles("prmt")

@@ -92,7 +92,7 @@ def _compare(ins: Instruction, a: AnyArray, b: AnyArray) -> AnyArray:
 
 def _comparable(ins: Instruction, values: AnyArray) -> AnyArray:
     if ins.type in {"f16", "bf16", "f16x2", "bf16x2"}:
-        return floats.flushed(ins, floats.to_f64(values, ins.type))
+        return floats.to_f64(floats.flushed(ins, values.view(np.uint16)), ins.type)
     return floats.flush_subnormals(values) if "ftz" in ins.modifiers and values.dtype == np.float32 else values
 
 

@@ -278,7 +278,7 @@ class Memory:
         return self._fault(ins, thread, what)
 
     def _fault(self, ins: Instruction, thread: np.intp, what: str) -> KernelFault:
-        verb = {"ld": "load", "ldu": "load", "st": "store"}.get(ins.root, "atomic")
+        verb = "atomic" if ins.opcode.access is None or ins.is_update else ins.opcode.access.value
         return KernelFault(
             f"a {ins.space} {verb} by {self.threads.describe(int(thread))} {what}",
             where=ins.where or self.threads.program.function.name,

@@ -11,7 +11,7 @@ from kerncast.execute.reference.memory import Part
 from kerncast.execute.reference.threads import WARP_LANES, Index, Threads
 from kerncast.execute.setup.arena import Touched, check_room
 from kerncast.execute.setup.layout import Program
-from kerncast.execute.setup.state import ACCESS_COUNTS, MEMORY_ROOTS, is_switched
+from kerncast.execute.setup.state import ACCESS_COUNTS, is_switched
 from kerncast.profiles import SECTOR_BYTES
 from kerncast.ptx import Instruction
 from kerncast.traces import (
@@ -262,7 +262,7 @@ class Recorder:
 def operation_of(ins: Instruction, space: str, read: frozenset[str]) -> Operation:
     """Return what an instruction does in global or local memory; ``read`` are the registers that the kernel reads."""
     if space == "local":
-        return Operation.LOCAL_STORE if ins.root == "st" else Operation.LOCAL_LOAD
+        return Operation.LOCAL_STORE if ins.is_store else Operation.LOCAL_LOAD
     return operation_in_global(ins, read)
 
 
@@ -277,16 +277,13 @@ def _pieces_of(waits: list[int], events: int) -> list[tuple[int, int, End]]:
     return [(start, stop, end) for (start, stop), end in zip(pairwise([0, *waits, events]), ends, strict=True)]
 
 
-_ATOMICS = frozenset({"atom", "red"})
-
-
 class Tally:
     """Adds up what the blocks of a launch do; one row per executed block."""
 
     def __init__(self, program: Program, touched: Touched, limit_bytes: int, recorder: Recorder | None = None) -> None:
         code = program.function.instructions
         self.guarded = tuple(n for n, i in enumerate(code) if is_switched(i))
-        self.accessing = tuple(n for n, i in enumerate(code) if i.root in MEMORY_ROOTS)
+        self.accessing = tuple(n for n, i in enumerate(code) if i.opcode.access is not None)
         self._columns = {n: c for c, n in enumerate(self.accessing)}
         self._guard_columns = {n: c for c, n in enumerate(self.guarded)}
         self._block_of = {block.start: number for number, block in enumerate(program.cfg.blocks)}
@@ -350,7 +347,7 @@ class Tally:
         for part in parts:
             lanes = Lanes(self._threads.warp[part.threads], self._threads.lane[part.threads], part.address, part.size)
             if part.space in {"global", "const"}:
-                self._touch(ins.root, part.offsets // SECTOR_BYTES)
+                self._touch(ins, part.offsets // SECTOR_BYTES)
             match part.space:
                 case "global":
                     self._global(number, ins, lanes)
@@ -379,7 +376,7 @@ class Tally:
         self._requests(number, lanes, "accesses", "requests")
         self._add("sectors", number, sectors)
         self._add("lines", number, lines)
-        if ins.root in _ATOMICS:
+        if ins.is_update:
             self._contention(number, lanes)
         if self.recorder:
             if self.recorder.in_detail:
@@ -387,7 +384,7 @@ class Tally:
             self.recorder.access(number, ins, "global", pieces)
 
     def _shared(self, number: int, ins: Instruction, lanes: Lanes) -> None:
-        is_atomic = ins.root in _ATOMICS
+        is_atomic = ins.is_update
         wavefronts, least = self._passes(lanes, is_atomic=is_atomic)
         self._requests(number, lanes, "shared_accesses", "shared_requests")
         self._add("shared_wavefronts", number, wavefronts)
@@ -398,7 +395,7 @@ class Tally:
             self._add("contention", number, most)
             content = wavefronts | most << CONTENT_SHIFT
         if self.recorder:
-            self.recorder.note(_shared_operation(ins.root), number, warps, content[warps])
+            self.recorder.note(_shared_operation(ins), number, warps, content[warps])
 
     def _passes(self, lanes: Lanes, *, is_atomic: bool) -> tuple[Numbers, Numbers]:
         pairs_words = self._threads.program.pairs_words
@@ -426,10 +423,10 @@ class Tally:
         self._add(threads, number, per_warp)
         self._add(requests, number, per_warp > 0)
 
-    def _touch(self, root: str, sectors: npt.NDArray[np.int64]) -> None:
-        if root != "st":
+    def _touch(self, ins: Instruction, sectors: npt.NDArray[np.int64]) -> None:
+        if not ins.is_store:
             self._touched.read[sectors] = True
-        if root not in {"ld", "ldu"}:
+        if not ins.is_load:
             self._touched.written[sectors] = True
 
     def _add(self, name: str, number: int, per_warp: "npt.NDArray[np.int64] | npt.NDArray[np.bool_]") -> None:
@@ -442,7 +439,7 @@ class Tally:
         return np.bincount(self._threads.row[threads], minlength=self._threads.blocks)
 
 
-def _shared_operation(root: str) -> Operation:
-    if root in _ATOMICS:
+def _shared_operation(ins: Instruction) -> Operation:
+    if ins.is_update:
         return Operation.SHARED_ATOMIC
-    return Operation.SHARED_STORE if root == "st" else Operation.SHARED_LOAD
+    return Operation.SHARED_STORE if ins.is_store else Operation.SHARED_LOAD

@@ -26,14 +26,11 @@ def absent_lanes(ins: Instruction) -> str:
     )
 
 
-#: Opcodes that access memory; their counts are kept one by one.
-MEMORY_ROOTS = frozenset({"ld", "ldu", "st", "atom", "red"})
-#: What is counted of each of them, by the names of BlockCounts.
+#: What is counted of each instruction that accesses memory, by the names of BlockCounts.
 ACCESS_COUNTS = (
     "requests", "sectors", "lines", "accesses", "shared_requests", "shared_accesses", "shared_wavefronts",
     "shared_conflicts", "local_requests", "local_accesses", "local_sectors", "local_lines", "contention",
 )  # fmt: skip
-_BRANCHES = frozenset({"bra", "ret", "exit"})
 
 #: Called with how many blocks have run, and with how many are to run.
 Progress = Callable[[int, int], None]
@@ -43,7 +40,7 @@ Report = Callable[[int], None]
 
 def is_switched(ins: Instruction) -> bool:
     """Return whether a guard switches threads off for an instruction; that of a branch decides where they go."""
-    return ins.guard is not None and ins.root not in _BRANCHES
+    return ins.guard is not None and not ins.is_jump
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,9 @@ from enum import IntEnum
 import numpy as np
 import numpy.typing as npt
 
-#: A micro-op that always runs when its basic block does; smaller weights run in so many of so many executions.
+#: Weight of a micro-op that runs in every execution of its basic block; one of weight w runs in w of 256.
 FULL_WEIGHT = 256
+#: Registers that a micro-op names at most. Of more that it would wait for, the latest are kept: they arrive last.
 MOST_SOURCES, MOST_DESTINATIONS = 6, 4
 NO_REGISTER = -1
 
@@ -15,14 +16,18 @@ Ints = npt.NDArray[np.int32]
 
 
 class Pipe(IntEnum):
-    """What executes a micro-op in a sub-partition; one has an interval and a latency on each architecture."""
+    """Execution pipe of a sub-partition; each has an interval and a latency on each architecture."""
 
     FMA = 0
+    """32-bit floating point"""
     ALU = 1
+    """integer and logic"""
     IMAD = 2
-    """32-bit integer multiply-add; where the FMA pipe does it, it takes that one too"""
+    """32-bit integer multiply-add; it takes the FMA pipe too where that one does it"""
     XU = 3
+    """special functions and conversions"""
     LSU = 4
+    """loads, stores and exchanges between lanes"""
     FP64 = 5
     FP16 = 6
     TENSOR = 7
@@ -31,22 +36,23 @@ class Pipe(IntEnum):
 
 
 class Memory(IntEnum):
-    """What a micro-op asks of memory or of the block's other warps."""
+    """Request of a micro-op to memory or to the block's other warps."""
 
     NONE = 0
     LOAD = 1
-    """global or local"""
+    """Loads from global or local memory."""
     STORE = 2
     ATOMIC = 3
-    """its result is read"""
+    """Updates global memory, and its result is read."""
     REDUCTION = 4
+    """Updates global memory; nothing reads its result, so no warp waits for it."""
     SHARED_LOAD = 5
     SHARED_STORE = 6
     SHARED_ATOMIC = 7
     SHARED_ATOMIC_JOINED = 8
-    """its lanes count as one, because the compiler joins them"""
+    """Its lanes count as one, because the compiler joins them."""
     SHARED_ATOMIC_JOINED_BY_ALL = 9
-    """likewise, where all 32 lanes take part"""
+    """Its lanes count as one where all 32 take part."""
     BARRIER = 10
 
 
@@ -57,26 +63,26 @@ class Program:
     starts: Ints
     """[basic blocks + 1] first micro-op of each basic block of the PTX"""
     leader: Ints
-    """[basic blocks] the block with whose micro-ops it is issued: itself for most; the others have none of their own"""
+    """[basic blocks] block with whose micro-ops it is issued; itself for most, the others have no micro-ops"""
     pipe: Ints
-    """[n] Pipe"""
+    """[n] Pipe that executes it"""
     memory: Ints
-    """[n] Memory"""
+    """[n] Memory request that it makes"""
     cycles: npt.NDArray[np.float32]
-    """[n] that it occupies its pipe; 0: what the architecture says for the pipe"""
+    """[n] cycles that it occupies its pipe; 0: the pipe's interval on the architecture"""
     latency: npt.NDArray[np.float32]
-    """[n] cycles from issue to result; 0: what the architecture says for the pipe or the memory"""
+    """[n] cycles from issue to result; 0: the latency of the pipe or the memory on the architecture"""
     weight: Ints
-    """[n] of FULL_WEIGHT: in so many executions of its leader it runs"""
+    """[n] executions of its leader in which it runs, out of FULL_WEIGHT"""
     phase: Ints
-    """[n] of FULL_WEIGHT: it runs in execution k where (k x weight + phase) modulo FULL_WEIGHT < weight"""
+    """[n] offset that says which: it runs in execution k where (k x weight + phase) modulo FULL_WEIGHT < weight"""
     sources: Ints
     """[n, MOST_SOURCES] registers that it waits for, or NO_REGISTER"""
     destinations: Ints
-    """[n, MOST_DESTINATIONS]"""
+    """[n, MOST_DESTINATIONS] registers that it writes, or NO_REGISTER"""
     accesses: Ints
-    """[n, MOST_DESTINATIONS] PTX instructions whose recorded access it makes: several where the compiler joins them"""
+    """[n, MOST_DESTINATIONS] PTX instructions whose recorded access it makes; several where the compiler joins them"""
     instruction: Ints
     """[n] PTX instruction that it comes from"""
     registers: int
-    """how many there are; numbers are below"""
+    """number of registers; all register numbers are below it"""

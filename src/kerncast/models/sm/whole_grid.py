@@ -21,46 +21,47 @@ from kerncast.traces import MOST_EVENTS, Execution, SMTrace, instructions_of_war
 # than short ones (their cost is taken to be that of their instructions), few blocks of a large grid are long and the
 # sample holds none of them, or blocks leave work to one another.
 
-
 Floats = npt.NDArray[np.float64]
-#: As many blocks as a sample holds at most: of larger grids, so many spread over it, on as many fewer SMs.
+#: Blocks that are scheduled at most: larger grids are thinned out evenly, and run on as many fewer SMs.
 _MOST_BLOCKS = 2**17
-#: Blocks that differ less are alike: those of most grids do, at its edges.
+#: Relative difference below which blocks count as alike: in most grids those at the edges differ a little.
 _ALIKE = 0.01
 
 
 @dataclass(frozen=True, slots=True)
 class BlockWork:
-    """What each of some blocks does, in the order of their start, in PTX instructions."""
+    """Work of some blocks in PTX instructions, in the order of their start."""
 
     warps: Floats
-    """[n] of all its warps"""
+    """[block] instructions of all its warps together"""
     longest: Floats
-    """[n] of its longest warp"""
+    """[block] instructions of its longest warp"""
 
 
 @dataclass(frozen=True, slots=True)
 class Uneven:
-    """How long blocks last where all slots are full, over one that does the mean of the grid's work."""
+    """Durations of blocks on full SMs, relative to a block that does the mean of the grid's work."""
 
     grid: Floats
-    """[n] of the grid, or of as many blocks spread over it"""
+    """[block] durations of the grid's blocks, or of a sample spread over it"""
     simulated: Floats
-    """[n] of the blocks that were simulated"""
+    """[block] durations of the simulated blocks"""
     grid_blocks: int
+    """blocks of the grid, idle ones left out"""
     mean_simulated_work: float
-    """over the mean of the grid: launching a block is work, too"""
+    """mean work of a simulated block relative to that of the grid; launching a block counts as work"""
 
 
 @dataclass(frozen=True, slots=True)
 class Slots:
-    """Where blocks run."""
+    """Places in which blocks run."""
 
     sms: int
+    """SMs of the GPU"""
     resident: int
     """blocks per SM"""
     alone: float
-    """what a block lasts that has its SM for itself, over what it lasts where all slots are full; at most 1"""
+    """duration of a block alone on its SM, relative to its duration on a full SM (<= 1)"""
 
     def stretch(self, blocks: Uneven) -> float:
         """Return how much longer the grid's blocks take than as many even ones.
@@ -161,26 +162,31 @@ def cycles_of_uneven(
     return (finish + left * cycles_per_even_block) * slots.stretch(blocks)
 
 
-#: Of what a block lasts, the most that its launch can be.
+# From the simulated blocks to the grid.
+
+#: Largest part of a block's duration that its launch is taken to be.
 _MOST_LAUNCHING = 0.5
-#: A block that lasts so many times what the longest simulated one does is simulated by itself.
+#: Duration relative to the longest simulated block from which a block of the grid is simulated by itself.
 _LONG = 2.0
 
 
 @dataclass(frozen=True, slots=True)
 class SimulatedBlocks:
-    """Some blocks of an SM with what it did with them."""
+    """Some blocks of an SM and the result of their simulation."""
 
     program: Program
     sm: SM
     sms: int
-    """of the GPU"""
+    """SMs of the GPU"""
     trace: SMTrace
+    """the simulated blocks"""
     simulated: Simulated
     resident: int
+    """blocks that an SM holds at once"""
     load: SMLoad
+    """blocks of the busiest SM"""
     grid_blocks: int
-    """without idle ones"""
+    """blocks of the grid, idle ones left out"""
 
 
 def cycles_of_grid(
@@ -218,7 +224,8 @@ def block_far_longer(execution: Execution, trace: SMTrace, kept: npt.NDArray[np.
     if found is None:
         return None
     grid, simulated, longest = found
-    is_short = grid.warps[grid.longest.argmax()] <= MOST_EVENTS / WARP_SIZE  # a line per lane
+    # At worst each lane touches a line of its own: so many events a longer block could not be recorded within.
+    is_short = grid.warps[grid.longest.argmax()] <= MOST_EVENTS / WARP_SIZE
     return longest if is_short and grid.longest.max() > _LONG * simulated.longest.max() else None
 
 

@@ -72,7 +72,7 @@ def read_ncu_report(path: Path) -> tuple[NcuRow, ...]:
 def _exchange(path: Path) -> dict[str, Any]:
     request = {"path": str(path.resolve()), "memory_bytes": _MEMORY_BYTES, "seconds": _SECONDS}
     try:
-        ended = ask("kerncast.read.ncu.worker", request, grace_seconds=_GRACE_SECONDS)
+        ended = ask("kerncast.read.ncu.report_worker", request, grace_seconds=_GRACE_SECONDS)
     except TimeoutError:
         raise InputError(f"NVIDIA's reader did not end within {_SECONDS:g} s", where=str(path), cure=_DAMAGED) from None
     if ended.reply is None:

@@ -5,9 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kerncast.execute import WholeGrid
+from kerncast.execute import WholeGrid, run_launch
 from kerncast.execute.recording import footprint_curve
-from kerncast.execute.sampling.run import run_launch
 from kerncast.execute.setup.arena import opened_rows
 from kerncast.gpu import load_gpu
 from kerncast.models.sm.contention import RowSlowdown, row_slowdown

@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from kerncast.bench import KERNELS
 from kerncast.compile import compile_source
 from kerncast.execute import WholeGrid, execute
-from kerncast.execute.setup.layout import Program as PTXProgram
-from kerncast.execute.setup.prepare import linked_program
+from kerncast.execute.setup import Program as PTXProgram
+from kerncast.execute.setup import linked_program
 from kerncast.gpu import load_architecture
 from kerncast.launch import load_launches
 from kerncast.machine import ENTRY, estimated_steps, forms_of, kind_of, lowered
+from kerncast.models.sm import FULL_WEIGHT, Memory, Pipe, Program
 from kerncast.models.sm.lower import lower
-from kerncast.models.sm.micro_ops import FULL_WEIGHT, Memory, Pipe, Program
 from kerncast.ptx import Address, Instruction
 from kerncast.traces import Trace
 from tests.helpers.execute_helpers import PTX_HEAD

@@ -63,6 +63,22 @@ def _lop3(o: Operation) -> Value:
     return result
 
 
+@lowers("bmsk")
+def _bit_mask(o: Operation) -> Value:
+    """Write the bits from a place on, without those from the end of the mask on."""
+    emit, every = o.emit, integer(I32, -1)
+    start, length = o.source(0), o.source(1)
+    place = emit.and_(start, 31)
+    upward = emit.shl(every, place)
+    if o.has("clamp"):
+        upward = emit.select(emit.compare("ult", start, 32), upward, integer(I32, 0))
+        stop = emit.add(place, emit.intrinsic("umin", length, integer(I32, 32)))
+    else:
+        stop = emit.add(place, emit.and_(length, 31))
+    beyond = emit.select(emit.compare("ult", stop, 32), emit.shl(every, emit.and_(stop, 31)), integer(I32, 0))
+    return emit.and_(upward, emit.not_(beyond))
+
+
 @lowers("popc")
 def _population_count(o: Operation) -> Value:
     return o.emit.resize(o.emit.intrinsic("ctpop", o.source(0)), "i32")

@@ -3,7 +3,7 @@
 from kerncast.execute.native.arithmetic import floats, halves
 from kerncast.execute.native.ir import Value, integer, real, vector
 from kerncast.execute.native.lowering import F32, F64, HALVES, I16, I32, Operation, lowers
-from kerncast.ptx import TYPE_BITS
+from kerncast.ptx import COMBINATIONS, TYPE_BITS
 
 # Comparison and selection. Source: NVIDIA, Parallel Thread Execution ISA 8.8, sections 9.7.6 and 9.7.7.
 
@@ -17,7 +17,6 @@ _FLOAT = {
     "ltu": "ult", "leu": "ule", "gtu": "ugt", "geu": "uge", "num": "ord", "nan": "uno", "lo": "olt", "ls": "ole",
     "hi": "ogt", "hs": "oge",
 }  # fmt: skip
-_COMBINATIONS = ("and", "or", "xor")
 _ONE = {"f16": 0x3C00, "bf16": 0x3F80}
 
 
@@ -51,7 +50,7 @@ def _set(o: Operation) -> Value:
 
 def _combined(o: Operation, truth: Value) -> Value:
     """Combine the result of a comparison with a predicate, where the instruction has one."""
-    combine = next((m for m in o.ins.modifiers if m in _COMBINATIONS), None)
+    combine = next((m for m in o.ins.modifiers if m in COMBINATIONS), None)
     return truth if combine is None else o.emit.binary(combine, truth, o.source(2, "pred"))
 
 

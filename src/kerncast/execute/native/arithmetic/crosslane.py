@@ -169,8 +169,8 @@ def elect(o: Operation) -> None:
 
 def reduce_warp(o: Operation) -> None:
     """Write redux.sync."""
-    operation = next(m for m in o.ins.modifiers if m in {"add", "min", "max", "and", "or", "xor"})
-    letter = ("s" if o.is_signed else "u") if operation in {"min", "max"} else ""
+    operation = next(m for m in o.ins.modifiers if m in o.ins.opcode.one_of)
+    letter = ("s" if o.is_signed else "u") if operation.startswith("m") else ""
     least, most = (-(1 << 31), (1 << 31) - 1) if o.is_signed else (0, (1 << 32) - 1)
     neutral = {"min": most, "max": least, "and": -1}.get(operation, 0)
     name = f"reduce_{letter}{operation}"

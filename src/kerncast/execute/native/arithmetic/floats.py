@@ -7,9 +7,8 @@ single, where their mathematical libraries differ in the last place of a double.
 
 from collections.abc import Callable
 
-from kerncast.execute.native.arithmetic import halves
 from kerncast.execute.native.ir import Emitter, Value, element, integer, real, vector
-from kerncast.execute.native.lowering import F32, F64, HALVES, I32, Operation, lowers
+from kerncast.execute.native.lowering import F32, F64, I32, Operation, lowers
 
 _MODES = {"rz": 0, "rn": 1, "rp": 2, "rm": 3}  # as llvm.set.rounding counts them
 _CANONICAL_NAN = 0x7FFFFFFF
@@ -148,10 +147,8 @@ def smaller_or_larger(emit: Emitter, root: str, a: Value, b: Value) -> Value:
     return emit.select(emit.or_(emit.compare("uno", b, b), prefers_a), a, b)
 
 
-@lowers("sqrt", "rsqrt", "rcp", "sin", "cos", "ex2", "lg2", "tanh")
-def _special_function(o: Operation) -> Value:
-    if o.type in HALVES:
-        return halves.arithmetic(o)
+def special_function(o: Operation) -> Value:
+    """Write a root, a reciprocal, or a transcendental function."""
     emit, x, mode = o.emit, source(o, 0), rounding_of(o)
     if mode != "rn":
         operation, factors = ("sqrt", [x]) if o.ins.root == "sqrt" else ("fdiv", [real(x.type, 1.0), x])

@@ -5,11 +5,36 @@ Values are computed in double precision, which holds each sum and product exactl
 on bits, so that they need nothing of the CPU.
 """
 
+import math
+from dataclasses import dataclass
+
 from kerncast.execute.native.arithmetic import floats
 from kerncast.execute.native.ir import Emitter, Value, integer, real
 from kerncast.execute.native.lowering import F32, F64, I16, I32, I64, Operation
-from kerncast.execute.setup.dtypes import FORMATS
 
+
+@dataclass(frozen=True, slots=True)
+class _Format:
+    """A binary floating-point format."""
+
+    precision: int
+    """bits of the significand, the hidden one included"""
+    least_exponent: int
+    """of the smallest normal number"""
+
+    @property
+    def largest(self) -> float:
+        """Largest finite number."""
+        return math.ldexp(2.0 - 2.0 ** (1 - self.precision), 1 - self.least_exponent)
+
+    @property
+    def smallest_normal(self) -> float:
+        """Smallest number that is not subnormal."""
+        return math.ldexp(1.0, self.least_exponent)
+
+
+# The reference engine has its own description of both, so that a wrong one shows.
+_FORMATS = {"f16": _Format(11, -14), "bf16": _Format(8, -126)}
 _NAN = 0x7FFF
 _ROUND = {"rn": "rint", "rz": "trunc", "rm": "floor", "rp": "ceil"}
 
@@ -74,7 +99,7 @@ def from_f64(emit: Emitter, exact: Value, kind: str, mode: str = "rn") -> Value:
 
 def _round(emit: Emitter, exact: Value, kind: str, mode: str) -> Value:
     """Round doubles to the values of a shorter format."""
-    shape = FORMATS[kind]
+    shape = _FORMATS[kind]
     raw = emit.cast("bitcast", exact, I64)
     exponent = emit.and_(emit.lshr(raw, 52), 0x7FF)  # with the bias of 1023
     least = emit.intrinsic("umax", exponent, integer(I64, shape.least_exponent + 1023))
@@ -121,18 +146,20 @@ def flushed(o: Operation, value: Value, type_name: str | None = None) -> Value:
     if not o.has("ftz"):
         return value
     emit = o.emit
-    least = real(F64, FORMATS[kind_of(type_name or o.type)].smallest_normal)
+    least = real(F64, _FORMATS[kind_of(type_name or o.type)].smallest_normal)
     is_small = emit.compare("olt", emit.intrinsic("fabs", value), least)
     return emit.select(is_small, emit.intrinsic("copysign", real(F64, 0.0), value), value)
 
 
 def _one(o: Operation, halves: list[Value]) -> Value:
     emit, kind, root = o.emit, kind_of(o.type), o.ins.root
-    if root in {"neg", "abs"}:
-        return _sign(o, halves[0])
+    if root == "neg":
+        return emit.xor(_kept(o, halves[0]), 0x8000)
+    if root == "abs":
+        return emit.and_(_kept(o, halves[0]), 0x7FFF)
     values = [flushed(o, to_f64(emit, half, kind)) for half in halves]
     value = _compute(o, values)
-    if root in {"min", "max"} and o.has("NaN"):
+    if o.has("NaN"):  # min and max, which else prefer a number
         nan = emit.cast("bitcast", integer(I64, 0x7FF8 << 48), F64)
         value = emit.select(emit.compare("uno", values[0], values[1]), nan, value)
     if o.has("relu"):
@@ -143,21 +170,22 @@ def _one(o: Operation, halves: list[Value]) -> Value:
     return from_f64(emit, flushed(o, to_f64(emit, half, kind)), kind) if o.has("ftz") else half
 
 
-def _sign(o: Operation, half: Value) -> Value:
+def _kept(o: Operation, half: Value) -> Value:
+    """Return a half with its sign and what .ftz leaves of the rest."""
     emit, kind = o.emit, kind_of(o.type)
     is_zero = emit.compare("oeq", flushed(o, to_f64(emit, half, kind)), real(F64, 0.0))
-    kept = emit.select(is_zero, emit.and_(half, 0x8000), half)
-    return emit.xor(kept, 0x8000) if o.ins.root == "neg" else emit.and_(kept, 0x7FFF)
+    return emit.select(is_zero, emit.and_(half, 0x8000), half)
 
 
 def _compute(o: Operation, values: list[Value]) -> Value:
     emit, root = o.emit, o.ins.root
-    if root in {"add", "sub", "mul"}:
-        return emit.binary(f"f{root}", *values)
-    if root in {"min", "max"}:
-        return floats.smaller_or_larger(emit, root, *values)
-    if root == "fma":
-        return sum_to_odd(emit, emit.binary("fmul", values[0], values[1]), values[2])
+    match root:
+        case "add" | "sub" | "mul":
+            return emit.binary(f"f{root}", *values)
+        case "min" | "max":
+            return floats.smaller_or_larger(emit, root, *values)
+        case "fma":
+            return sum_to_odd(emit, emit.binary("fmul", values[0], values[1]), values[2])
     return floats.function_f64(o, root, values[0])
 
 

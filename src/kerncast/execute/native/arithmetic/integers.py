@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from kerncast.execute.native.arithmetic import floats, halves
 from kerncast.execute.native.ir import Emitter, Value, bits, element, integer, vector
 from kerncast.execute.native.lowering import F32, FLOATS, HALVES, I32, Operation, lowers
-from kerncast.ptx import CARRY, TYPE_BITS
+from kerncast.ptx import CARRY, TYPE_BITS, Trait
 
 # Instructions on words that hold several values: two singles, two short integers or four bytes.
 #
@@ -75,19 +75,20 @@ def _video(o: Operation) -> Value:
 
 def _part(o: Operation, a: Value, b: Value) -> Value:
     emit, name = o.emit, o.ins.root[1:-1]
-    if name in {"min", "max"}:  # both are extended, so that they compare as signed numbers
-        return emit.intrinsic(f"s{name}", a, b)
-    if name == "set":
-        condition = next(m for m in o.ins.modifiers if m in _CONDITIONS)
-        return emit.cast("zext", emit.compare(_CONDITIONS[condition], a, b), "i32")
-    if name in {"add", "avrg"}:
-        total = emit.add(a, b)
-        up = emit.cast("zext", emit.compare("sge", total, 0), "i32")
-        return total if name == "add" else emit.ashr(emit.add(total, up), 1)
-    difference = emit.sub(a, b)
-    if name == "sub":
-        return difference
-    return emit.call(f"llvm.abs.v32{element(I32)}", I32, difference, Value("false", "i1"))
+    match name:
+        case "min" | "max":  # both are extended, so that they compare as signed numbers
+            return emit.intrinsic(f"s{name}", a, b)
+        case "set":
+            condition = next(m for m in o.ins.modifiers if m in _CONDITIONS)
+            return emit.cast("zext", emit.compare(_CONDITIONS[condition], a, b), "i32")
+        case "add":
+            return emit.add(a, b)
+        case "avrg":  # what lies between two numbers goes away from zero
+            total = emit.add(a, b)
+            return emit.ashr(emit.add(total, emit.cast("zext", emit.compare("sge", total, 0), "i32")), 1)
+        case "sub":
+            return emit.sub(a, b)
+    return emit.call(f"llvm.abs.v32{element(I32)}", I32, emit.sub(a, b), Value("false", "i1"))
 
 
 def _saturated(o: Operation, value: Value, width: int) -> Value:
@@ -97,7 +98,6 @@ def _saturated(o: Operation, value: Value, width: int) -> Value:
 
 
 _WIDER = {"s16": "s32", "u16": "u32", "s32": "s64", "u32": "u64"}
-_TAKES_CARRY = {"addc", "subc", "madc"}
 
 
 @lowers("add", "sub", "mul")
@@ -228,6 +228,11 @@ def _extreme(o: Operation) -> Value:
     return o.emit.intrinsic("smax", result, integer(result.type, 0)) if o.has("relu") else result
 
 
+@lowers("sqrt", "rsqrt", "rcp", "sin", "cos", "ex2", "lg2", "tanh")
+def _special_function(o: Operation) -> Value:
+    return halves.arithmetic(o) if o.type in HALVES else floats.special_function(o)
+
+
 @lowers("sad")
 def _sum_of_differences(o: Operation) -> Value:
     a, b, emit = o.source(0), o.source(1), o.emit
@@ -271,7 +276,7 @@ def _dot_product_of_two(o: Operation) -> Value:
 
 def uses_carry(o: Operation) -> bool:
     """Return whether an instruction sets or reads the carry flag."""
-    return o.ins.root in _TAKES_CARRY or o.has("cc")
+    return o.ins.opcode.has(Trait.CARRY) or o.has("cc")
 
 
 def with_carry(o: Operation) -> None:
@@ -281,9 +286,9 @@ def with_carry(o: Operation) -> None:
     first = product(o, o.source(0), o.source(1)) if count == 3 else o.source(0, word)
     second = o.source(count - 1, word)
     taken = integer(first.type, 0)
-    if o.ins.root in _TAKES_CARRY:
+    if o.ins.opcode.has(Trait.CARRY):
         taken = emit.cast("zext", o.block.read(CARRY), element(first.type))
-    if o.ins.root in {"sub", "subc"}:
+    if o.ins.root.startswith("sub"):
         part = emit.sub(first, second)
         result = emit.sub(part, taken)
         out = emit.or_(emit.compare("ult", first, second), emit.compare("ult", part, taken))

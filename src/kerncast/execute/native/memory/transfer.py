@@ -29,7 +29,7 @@ from kerncast.execute.native.memory.banks import (
 )
 from kerncast.execute.native.memory.lines import count_local, count_run, count_scattered
 from kerncast.execute.setup.arena import LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW
-from kerncast.ptx import TYPE_BITS
+from kerncast.ptx import TYPE_BITS, opcode_of
 from kerncast.traces import Operation
 
 # Loads and stores of a warp, through functions that are written once per state space and size.
@@ -261,7 +261,7 @@ def _arguments(emit: Emitter, space: str, mask: Value) -> list[Value]:
 # one core (see engine.py), so that results do not depend on chance.
 
 
-_OPERATIONS = ("add", "min", "max", "inc", "dec", "exch", "cas", "and", "or", "xor")
+_OPERATIONS = opcode_of("atom").one_of
 _FLOATS = {"f32": "float", "f64": "double"}
 _HALVES = {"f16", "bf16", "f16x2", "bf16x2"}
 _SECOND_BYTES = 512  # where in the worker's staged area the second operand of cas lies
@@ -350,7 +350,7 @@ def _new(emit: Emitter, update: Update, old: Value, given: Value, other: Value) 
         kind = _FLOATS[update.type]
         total = emit.binary("fadd", emit.cast("bitcast", old, kind), emit.cast("bitcast", given, kind))
         return emit.cast("bitcast", total, old.type)
-    if operation in {"min", "max"}:
+    if operation.startswith("m"):  # min or max
         return emit.intrinsic(f"{'s' if update.type.startswith('s') else 'u'}{operation}", old, given)
     return emit.binary(operation, old, given)
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from kerncast.execute.counting.sums import operation_of
-from kerncast.machine import merged_accesses
+from kerncast.machine import ends_joining, merged_accesses
 from kerncast.models.sm.micro_ops import MOST_DESTINATIONS, Memory
 from kerncast.ptx import (
     TYPE_BITS,
@@ -22,32 +22,34 @@ from kerncast.ptx import (
 )
 from kerncast.traces import Operation
 
-_WRITES = {"st", "atom", "red"}
-_ROOTS = {"ld", "ldu", *_WRITES}
+#: Barriers at which the warp goes on at once.
 _ARRIVES_ONLY = {"warp", "arrive"}
-_ENDS_JOINING = {"bar", "barrier", "st", "atom"}
 _OF_OPERATION = {Operation.ATOMIC: Memory.ATOMIC, Operation.REDUCTION: Memory.REDUCTION}
 _ORDERED = {"volatile", "relaxed", "acquire", "release", "acq_rel", "mmio"}
+#: Loads are joined word by word, up to the widest load that a lane can make.
 _WORD_BYTES, _WIDEST_BYTES = 4, 16
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What is known of the bytes that an access touches."""
+    """Bytes that an access touches, as far as the PTX tells."""
 
     space: str
-    """generic: any of global, local and shared"""
+    """state space; generic: any of global, local and shared"""
     base: str
-    """register or variable with the offset that follows; empty: unknown"""
+    """register or variable that the address starts from; empty: unknown"""
     is_variable: bool
+    """whether the base is a variable, whose bytes no other variable shares"""
     version: int
-    """how often the base was written before in its straight line of blocks"""
+    """writes to the base before this access in its straight line of blocks: equal versions, equal addresses"""
     start: int
+    """first byte, relative to the base"""
     stop: int
+    """byte behind the last one, relative to the base"""
     is_read_only: bool
-    """nothing writes there while the kernel runs"""
+    """whether nothing writes there while the kernel runs (``ld.global.nc``)"""
     is_ordered: bool
-    """no other access moves across it"""
+    """whether no other access moves across it"""
 
     def may_overlap(self, other: "Place") -> bool:
         """Return whether both can touch the same byte, or must stay in order for another reason."""
@@ -57,6 +59,7 @@ class Place:
             return False
         if self.space != other.space:
             return "generic" in {self.space, other.space}
+        # One base that was not written in between: offsets tell exactly which bytes are meant.
         if (self.base, self.version) == (other.base, other.version) and self.base:
             return self.start < other.stop and other.start < self.stop
         return not (self.is_variable and other.is_variable and self.base and other.base)
@@ -69,15 +72,15 @@ class Accesses:
         self._code = function.instructions
         self._merged = merged_accesses(_laid_out(function), cfg) if self._has_neighbours else set()
         self.joined: dict[int, tuple[int, ...]] = {}
-        """by the first one in the order of the program: all loads that the compiler makes one"""
+        """loads that the compiler makes one, by the first of them in the order of the program"""
         for block in cfg.blocks:
             self._join(block)
         self.taken_in = {number for first, group in self.joined.items() for number in group if number != first}
-        """loads that another one makes"""
+        """loads that are part of another one's machine instruction"""
 
     @property
     def _has_neighbours(self) -> bool:
-        """Whether loads from shared memory lie side by side, so that it is worth while to look at their alignment."""
+        """Whether loads from shared memory lie side by side: only then is their alignment worth a look."""
         addresses = [i.operands[-1] for i in self._code if i.root == "ld" and i.space == "shared" and i.operands]
         places = {(a.base, a.offset) for a in addresses if isinstance(a, Address)}
         return any((base, offset + _WORD_BYTES) in places for base, offset in places)
@@ -89,14 +92,14 @@ class Accesses:
     def memory(self, number: int) -> Memory:
         """Return what an instruction asks of memory; a barrier of the block is one."""
         ins = self._code[number]
-        if ins.root in {"bar", "barrier"}:
+        if ins.is_barrier:
             return Memory.NONE if _ARRIVES_ONLY & set(ins.modifiers) else Memory.BARRIER
-        if ins.root not in _ROOTS or ins.space in {"param", "const"}:
+        if ins.opcode.access is None or ins.space in {"param", "const"}:
             return Memory.NONE
         is_shared = ins.space == "shared"
-        if ins.root in {"ld", "ldu"}:
+        if ins.is_load:
             return Memory.SHARED_LOAD if is_shared else Memory.LOAD
-        if ins.root == "st":
+        if ins.is_store:
             return Memory.SHARED_STORE if is_shared else Memory.STORE
         return Memory.SHARED_ATOMIC if is_shared else _OF_OPERATION[operation_of(ins, self._is_read)]
 
@@ -106,7 +109,7 @@ class Accesses:
         found = {}
         for number in (number for block in blocks for number in range(block.start, block.stop)):
             ins = self._code[number]
-            if ins.root in _ROOTS:
+            if ins.opcode.access is not None:
                 found[number] = _place(ins, versions)
             for register in results_of(ins):
                 versions[register.name] = versions.get(register.name, 0) + 1
@@ -117,7 +120,7 @@ class Accesses:
         seen: dict[tuple[str, int], int] = {}
         leaders: dict[int, int] = {}
         for number in range(block.start, block.stop + 1):
-            if number == block.stop or self._code[number].root in _ENDS_JOINING:
+            if number == block.stop or ends_joining(self._code[number]):
                 self._join_run(seen, leaders)
                 seen, leaders = {}, {}
                 continue
@@ -143,6 +146,7 @@ class Accesses:
     def _is_one(self, group: Sequence[int]) -> bool:
         """Return whether all loads of a group can stand where the first one does."""
         first = min(group)
+        # One machine instruction has one predicate.
         if len({(self._code[number].guard, self._code[number].guard_negated) for number in group}) > 1:
             return False
         for number in group:
@@ -181,5 +185,5 @@ def _place(ins: Instruction, versions: dict[str, int]) -> Place:
         start=start,
         stop=start + nbytes,
         is_read_only="nc" in ins.modifiers,
-        is_ordered=ins.root in {"atom", "red"} or bool(_ORDERED & set(ins.modifiers)),
+        is_ordered=ins.is_update or bool(_ORDERED & set(ins.modifiers)),
     )

@@ -19,6 +19,7 @@ from kerncast.ptx import (
     Operand,
     Register,
     Special,
+    Trait,
     Vector,
     results_of,
     sources_of,
@@ -28,25 +29,24 @@ _FILE = Path(kerncast.__path__[0]) / "data" / "instructions" / "joined_atomics.c
 _JOINED = {"add", "min", "max", "and", "or", "xor"}
 _TYPES = {"s32", "u32", "b32", "s64", "u64", "b64"}
 _WIDE = {"s64", "u64", "b64"}
+#: Special registers that have one value for a whole block.
 _OF_THE_BLOCK = ("%ctaid", "%nctaid", "%ntid", "%gridid", "%cluster")
-#: What gives each lane a value of its own, whatever it reads.
-_OF_THE_LANE = {"atom", "shfl", "match", "elect", "activemask", "mma", "wmma", "ldmatrix", "call"}
 
 
 @dataclass(frozen=True, slots=True)
 class Joining:
-    """How the atomics of a warp's lanes become one."""
+    """Way in which the atomics of a warp's lanes become one."""
 
     by_all_lanes: bool
-    """only where all 32 lanes take part; else each makes its own"""
+    """whether it needs all 32 lanes to take part; with fewer, each lane makes its own atomic"""
     opcodes: tuple[str, ...]
-    """machine instructions besides the atomic"""
+    """machine instructions that it takes besides the atomic"""
 
 
 def joined_atomics(function: Function, architecture: int) -> dict[int, Joining]:
     """Return the atomics on shared memory that are joined on an architecture such as 86, by number of instruction."""
     code = function.instructions
-    numbers = [n for n, ins in enumerate(code) if ins.root in {"atom", "red"} and ins.space == "shared"]
+    numbers = [n for n, ins in enumerate(code) if ins.is_update and ins.space == "shared"]
     if not numbers:
         return {}
     read = {register.name for ins in code for register in sources_of(ins)}
@@ -75,9 +75,9 @@ def varying_registers(function: Function) -> frozenset[str]:
     varying: set[str] = set()
     while True:
         before = len(varying)
-        diverges = any(ins.root in {"bra", "brx", "ret", "exit"} and _varies(ins, varying) for ins in code)
+        diverges = any(ins.is_jump and _varies(ins, varying) for ins in code)
         for ins in code:
-            is_own = ins.root in _OF_THE_LANE or _is_private_load(ins) or _varies(ins, varying)
+            is_own = ins.opcode.has(Trait.LANE) or _is_private_load(ins) or _varies(ins, varying)
             varying |= {r.name for r in results_of(ins) if is_own or (diverges and definitions[r.name] > 1)}
         if len(varying) == before:
             return frozenset(varying)
@@ -118,7 +118,7 @@ def _cases(ins: Instruction, varying: frozenset[str], *, is_read: bool) -> list[
 
 
 def _joining(case: str, architecture: int) -> Joining | None:
-    """Return the newest way that an architecture has."""
+    """Return the newest way that an architecture has; None where it has none."""
     rows = [row for since, row in _table().get(case, ()) if since <= architecture]
     return rows[-1] if rows else None
 

@@ -28,12 +28,22 @@ from kerncast.models.sm.micro_ops import (
     Pipe,
     Program,
 )
-from kerncast.ptx import BasicBlock, ControlFlowGraph, Function, Instruction, results_of, reversed_graph, sources_of
+from kerncast.ptx import (
+    BasicBlock,
+    ControlFlowGraph,
+    Function,
+    Instruction,
+    Trait,
+    results_of,
+    reversed_graph,
+    sources_of,
+)
 
 # Which basic blocks the compiler makes one straight line of machine code, in which it orders instructions freely.
 #
 # A block that a branch skips and that becomes predicated is issued with the block before it, and what follows both
-# with them. ptxas writes four times ``if (inside) held[i] = in[i]`` as four loads, then four stores.
+# with them. ptxas writes four times ``if (inside) held[i] = in[i]`` as four loads, then four stores. Block by block,
+# each load would be waited for before the next one issues.
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +51,9 @@ class Member:
     """A basic block in a straight line."""
 
     block: int
+    """number of the basic block"""
     guard: str = ""
-    """register of the predicate that decides in which threads it runs; empty: it runs wherever the first one does"""
+    """predicate register that decides in which threads it runs; empty: it runs wherever the first block does"""
 
 
 Superblock = tuple[Member, ...]
@@ -83,7 +94,7 @@ class _Growing:
         tail = next(member.block for member in reversed(members) if not member.guard)
         last = members[-1].block
         branch = self._code[self._cfg.blocks[tail].stop - 1]
-        if branch.root in {"bar", "barrier"}:
+        if branch.is_barrier:
             return []
         following = set(self._cfg.successors[tail])
         if last == tail and branch.guard is not None:
@@ -101,13 +112,12 @@ class _Growing:
         return block < after < self._cfg.exit and place_of[after] == place_of[block] + 1
 
 
-#: Opcodes of the table that are the access itself.
+# The micro-ops of each instruction, block by block, put into the order of issue.
+
+#: Opcodes of the table that are the access itself: the recording says what it does, so that its row is left out.
 _ACCESS_OPCODES = ("LD", "ST", "ATOM", "RED", "BAR")
 _NO_ACCESS = {"LDGDEPBAR"}
-_FENCES = {"membar", "fence"}
-#: What makes the two halves of a 64-bit result apart from one another.
-_HALVES = {"mov", "selp", "and", "or", "xor", "not"}
-#: Micro-ops of an instruction from which on some check operands beside the chain that makes the result.
+#: From so many micro-ops of an instruction on, one in three checks operands beside the chain that makes the result.
 _LONG_CHAIN, _OFF_CHAIN_PART = 4, 3
 #: Latencies in cycles by which instructions are ordered where the architecture's are unknown.
 _TYPICAL_ALU, _TYPICAL_SHARED, _TYPICAL_GLOBAL = 5.0, 25.0, 250.0
@@ -168,6 +178,7 @@ class _Lowering:
         ops: list[MicroOp] = []
         for member, block in zip(members, blocks, strict=True):
             guard = registers.of(member.guard)
+            # Between the members of a straight line no branch is left: predicates have replaced it.
             goes_on = block.stop - 1 if block is not blocks[-1] else -1
             for number in range(block.start, block.stop):
                 own = self._operations(number, registers.read(number), places)
@@ -238,11 +249,13 @@ class _Lowering:
             waits = tuple(dict.fromkeys((*before, *sources)))[:MOST_SOURCES]
             yield MicroOp(
                 share.cost, Memory.NONE, share.weight, share.phase, waits, results, (), number,
-                is_fence=ins.root in _FENCES,
+                is_fence=ins.opcode.has(Trait.FENCE),
             )  # fmt: skip
-            before = () if ins.root in _HALVES else results
-            if share.weight == FULL_WEIGHT:
-                sources = sources if ins.root in _HALVES else ()
+            is_by_halves = ins.opcode.has(Trait.HALVES)
+            before = () if is_by_halves else results
+            # Only one that always runs stands between the sources and the rest of the chain.
+            if share.weight == FULL_WEIGHT and not is_by_halves:
+                sources = ()
 
     def _access(self, number: int, sources: Registers, places: dict[int, Place]) -> MicroOp:
         memory = self._memory[number]

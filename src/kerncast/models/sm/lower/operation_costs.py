@@ -11,43 +11,35 @@ from pathlib import Path
 import kerncast
 from kerncast.machine import UNKNOWN, kind_of
 from kerncast.models.sm.micro_ops import FULL_WEIGHT, Pipe
-from kerncast.ptx import TYPE_BITS, Instruction
+from kerncast.ptx import TYPE_BITS, Flow, Instruction
 
 # Where a machine opcode runs and what it costs there, from the tables in ``data/instructions``.
-
 
 _FILE = Path(kerncast.__path__[0]) / "data" / "instructions" / "opcode_cycles.csv"
 _PIPES = {
     "fma": Pipe.FMA, "alu": Pipe.ALU, "fp16": Pipe.FP16, "fp64": Pipe.FP64, "xu": Pipe.XU, "lsu": Pipe.LSU,
     "tex": Pipe.LSU, "cbu": Pipe.BRANCH, "adu": Pipe.BRANCH, "uniform": Pipe.UNIFORM, "tensor": Pipe.TENSOR,
 }  # fmt: skip
-#: Opcodes after which a warp goes on elsewhere.
+#: Opcodes after which a warp goes on elsewhere; others of the branch pipe hold it for one cycle.
 _JUMPS = {"BRA", "BRX", "BRK", "CONT", "CAL", "CALL", "EXIT", "JMP", "JMX", "KILL", "RET", "SYNC"}
-_BRANCHES = {"bra", "brx", "call", "exit", "ret", "trap"}
+_GOES_ON_ELSEWHERE = {Flow.BRANCH, Flow.LEAVE, Flow.CALL, Flow.TRAP}
 _NO_JUMP_CYCLES = 1.0
 _WIDE_BITS = 64
 #: Modifiers in the table of costs: a conversion to or from 64 bits, a comparison that decides what runs.
 _WIDE, _GUARD = "64", "guard"
-_PIPE_OF_ROOT = {
-    name: pipe
-    for names, pipe in {
-        "wmma mma wgmma": Pipe.TENSOR, "tanh": Pipe.XU, "brx call trap exit brkpt nanosleep": Pipe.BRANCH,
-        "fence match redux prefetch prefetchu": Pipe.LSU, "mul24 mad24 madc dp2a": Pipe.IMAD,
-    }.items()
-    for name in names.split()
-}  # fmt: skip
 _PIPE_OF_TYPE = {"f64": Pipe.FP64, "f32": Pipe.FMA, "f16": Pipe.FP16, "f16x2": Pipe.FP16, "bf16x2": Pipe.FP16}
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Cost:
-    """Where a micro-op runs, and what differs from what its pipe says."""
+    """Pipe of a micro-op, and where its cost differs from the pipe's."""
 
     pipe: Pipe
+    """pipe that executes it"""
     cycles: float = 0.0
-    """that it occupies the pipe; 0: as the pipe says"""
+    """cycles that it occupies the pipe; 0: the pipe's interval"""
     latency: float = 0.0
-    """cycles to its result, or from a branch that is none to the next instruction; 0: as the pipe says"""
+    """cycles to its result, or to the next instruction where the branch pipe does not jump; 0: the pipe's latency"""
 
 
 def cost_of(opcode: str, ins: Instruction, architecture: int, *, guards: bool = False) -> Cost | None:
@@ -58,7 +50,7 @@ def cost_of(opcode: str, ins: Instruction, architecture: int, *, guards: bool = 
     """
     kind = kind_of(opcode, (), architecture)
     if kind is UNKNOWN:  # a NOP has an equal one
-        return Cost(_PIPE_OF_ROOT.get(ins.root) or _PIPE_OF_TYPE.get(ins.type, Pipe.ALU))
+        return Cost(Pipe[ins.opcode.pipe.upper()] if ins.opcode.pipe else _PIPE_OF_TYPE.get(ins.type, Pipe.ALU))
     # A shuffle that the PTX does not ask for is Volta's NOP: @!PT SHFL.IDX PT, RZ, RZ, RZ, RZ.
     if kind.pipe not in _PIPES or (opcode == "SHFL" and ins.root != "shfl"):
         return None
@@ -69,19 +61,22 @@ def cost_of(opcode: str, ins: Instruction, architecture: int, *, guards: bool = 
         pipe = Pipe.IMAD
     if row is not None:
         return Cost(pipe, row.cycles, row.latency)
-    is_jump = opcode in _JUMPS and ins.root in _BRANCHES
+    is_jump = opcode in _JUMPS and ins.opcode.flow in _GOES_ON_ELSEWHERE
     return Cost(pipe, latency=_NO_JUMP_CYCLES if pipe is Pipe.BRANCH and not is_jump else 0.0)
 
 
 @dataclass(frozen=True, slots=True)
 class _Row:
     modifier: str
-    """empty: any"""
+    """_WIDE or _GUARD; empty: any"""
     since: int
     """first architecture, such as 86"""
     pipe: str
+    """pipe; empty: that of the opcode's kind"""
     cycles: float
+    """cycles that it occupies the pipe; 0: the pipe's interval"""
     latency: float
+    """cycles to its result; 0: the pipe's latency"""
 
 
 def _special(opcode: str, modifier: str, architecture: int) -> _Row | None:
@@ -104,8 +99,8 @@ def _table() -> dict[str, list[_Row]]:
 #
 # An instruction gets the nearest whole number of micro-ops to its average and what is left over from those before it,
 # of the kinds that are owed most. What is left at the end of a block becomes micro-ops that run in a part of the
-# block's executions, so that the sum over executions is the average, kind by kind.
-
+# block's executions, so that the sum over executions is the average, kind by kind. Rounding each instruction by itself
+# would lose all that is below one half.
 
 _HALF = 0.5
 
@@ -118,7 +113,9 @@ class Share:
 
     cost: Cost
     weight: int = FULL_WEIGHT
+    """executions in which it runs, out of FULL_WEIGHT"""
     phase: int = 0
+    """offset of these executions, see ``micro_ops.Program``"""
 
 
 class Diffusion:

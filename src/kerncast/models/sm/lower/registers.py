@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from kerncast.models.sm.micro_ops import FULL_WEIGHT, MOST_DESTINATIONS, MOST_SOURCES
 from kerncast.ptx import Instruction, results_of, sources_of
 
+#: Passes over the code until values that loops hand on have settled; chains of more copies are cut.
 _MOST_PASSES = 4
 
 Registers = tuple[int, ...]
@@ -58,6 +59,7 @@ class RegisterMap:
                 for name in self._made[number]:
                     own = (self._own[name],) if name in self._own else ()
                     handed = _latest(r for r in (*values.get(name, ()), *found) if r not in own)
+                    # Too many to wait for: the register itself, then what is made last and so arrives last.
                     new = (*own, *handed)[:MOST_SOURCES]
                     changed |= new != values.get(name, ())
                     values[name] = new

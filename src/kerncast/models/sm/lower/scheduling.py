@@ -13,14 +13,13 @@ from kerncast.models.sm.lower.accesses import Place
 from kerncast.models.sm.lower.operation_costs import Cost
 from kerncast.models.sm.micro_ops import Memory
 
-#: Loaded values that wait for their reader; the timing study's window.
+#: Loaded values that may wait for their reader, as each occupies a register; the timing study's window.
 _MOST_LOADED = 24
-#: Earlier accesses that are compared one by one; with more, the latest one orders all.
+#: Earlier accesses that are compared one by one, which takes quadratic time; with more, the latest one orders all.
 _MOST_COMPARED = 256
 _LOADS = {Memory.LOAD, Memory.SHARED_LOAD}
 
-
-#: Per micro-op those that must come after it, and whether they wait for its result.
+#: [micro-op] numbers of those that must come after it, and whether they wait for its result.
 Followers = list[dict[int, bool]]
 
 
@@ -31,13 +30,19 @@ class MicroOp:
     cost: Cost
     memory: Memory
     weight: int
+    """executions in which it runs, out of FULL_WEIGHT"""
     phase: int
+    """offset of these executions"""
     sources: tuple[int, ...]
+    """registers that it reads"""
     destinations: tuple[int, ...]
+    """registers that it writes"""
     accesses: tuple[int, ...]
+    """PTX instructions whose access it makes"""
     instruction: int
+    """PTX instruction that it comes from"""
     places: tuple[Place, ...] = ()
-    """where its accesses go"""
+    """bytes that its accesses touch"""
     is_fence: bool = False
     """whether no access moves across it"""
     keeps_old: bool = False
@@ -47,6 +52,7 @@ class MicroOp:
 def scheduled(ops: Sequence[MicroOp], latencies: Sequence[float]) -> list[int]:
     """Return the order of issue of a block's micro-ops; ``latencies`` are cycles until their results are there."""
     followers = _followers(ops)
+    # The critical path behind each micro-op: what lies furthest from the end goes first, so that its latency is hidden.
     paths = list(latencies)
     for number in range(len(ops) - 1, -1, -1):
         for after, waits in followers[number].items():
@@ -98,6 +104,7 @@ class _List:
         while self._waiting and self._waiting[0][0] <= now:
             _, path, ready = heapq.heappop(self._waiting)
             heapq.heappush(self._loads if self._is_load[ready] else self._ready, (path, ready))
+        # A load beyond the window only goes where nothing else can: else the compiler would have to spill registers.
         is_load_due = self._loads and (self._loaded.has_room or not (self._ready or self._waiting))
         if is_load_due and not (self._ready and self._ready[0] < self._loads[0]):
             return heapq.heappop(self._loads)[1]
@@ -157,6 +164,7 @@ def _followers(ops: Sequence[MicroOp]) -> Followers:
             if register in writer:
                 followers[writer[register]][number] = True
         for register in op.destinations:
+            # A result may not be written before its old value was read, or before an earlier write.
             for before in (*readers.get(register, ()), *((writer[register],) if register in writer else ())):
                 if before != number:
                     followers[before].setdefault(number, False)
@@ -164,6 +172,7 @@ def _followers(ops: Sequence[MicroOp]) -> Followers:
             readers.setdefault(register, []).append(number)
         for register in op.destinations:
             writer[register], readers[register] = number, []
+        # Registers order what is computed; memory orders what may touch the same bytes.
         if op.places or op.is_fence:
             memory.add(number, op)
     return followers

@@ -2,41 +2,16 @@
 
 from kerncast.models.sm.micro_ops import FULL_WEIGHT, Memory, Pipe
 from kerncast.models.sm.simulate.state import (
-    I_PARTS,
     KIND_BITS,
     KIND_MASK,
-    M_FAR,
-    M_OCCUPIED,
-    M_WHEEL,
-    OP_CLASS,
-    OP_MEMORY,
-    OP_PHASE,
-    OP_SLOT,
-    OP_SLOTS,
-    OP_WAIT,
-    OP_WAITS,
-    OP_WEIGHT,
-    P_FAR,
-    P_NEXT,
     TO_ATOMIC,
     TO_END,
     TO_LOAD,
     TO_NOTHING,
     TO_STORE,
-    W_CLASS,
-    W_END,
-    W_EVENT,
-    W_EXECUTION,
-    W_GATE,
-    W_KIND,
-    W_OP,
-    W_READY,
-    W_RESULT,
-    W_SHARED,
-    W_STOP,
-    W_WAKE,
     WHEEL,
     Code,
+    Op,
     State,
     Whole,
     bit,
@@ -67,51 +42,62 @@ def instruction_of(event: Whole) -> Whole:
 
 @inlined
 def prepare_next(code: Code, state: State, x: Whole) -> None:
-    """Find a warp's next micro-op, what it needs, and when its operands are there."""
-    op = _next_op(code, state, x)
-    state.warps[x, W_OP] = op
-    if op < 0:
-        state.warps[x, W_CLASS] = TO_END
-        need = state.warps[x, W_RESULT]
+    """Find a warp's next micro-op, the unit that it issues to, and when its operands are ready."""
+    warp = state.warps[x]
+    number = _next_op(code, state, x)
+    warp.op = number
+    if number < 0:
+        # A warp keeps its place until its results have arrived: a load that nobody reads delays the block's end.
+        warp.unit = TO_END
+        need = warp.result
     else:
-        state.warps[x, W_CLASS] = _class_of(code, state, x, op)
-        need = _operands(code, state, x, op)
-    state.warps[x, W_KIND] = need & KIND_MASK
-    state.warps[x, W_READY] = max(need >> KIND_BITS, state.warps[x, W_GATE])
+        op = code.ops[number]
+        warp.unit = _unit_of(code, state, x, op)
+        need = _operands(state, x, op)
+    warp.kind = need & KIND_MASK
+    warp.ready = max(need >> KIND_BITS, warp.gate)
 
 
 @inlined
 def sleep(code: Code, state: State, x: Whole, now: Whole) -> None:
-    """Have a warp looked at again at its wake time."""
-    parts = code.settings[I_PARTS]
-    part, own = x % parts, bit(x // parts)
-    wake = state.warps[x, W_WAKE]
-    state.clocks[part, P_NEXT] = min(state.clocks[part, P_NEXT], wake)
+    """Have a warp looked at again at its wake time.
+
+    Most wake within a turn of the wheel; those behind it, as after DRAM, are set apart until the first of them is due.
+    """
+    part, own = state.parts[x % code.sm.sub_partitions], bit(x // code.sm.sub_partitions)
+    wake = state.warps[x].wake
+    part.next_cycle = min(part.next_cycle, wake)
+    # Latencies of arithmetic and L1 are below 64 cycles: nearly all warps find their place on the wheel at once.
     if wake - now < WHEEL:
         place = wake & (WHEEL - 1)
-        state.masks[part, M_WHEEL + place] |= own
-        state.masks[part, M_OCCUPIED] |= bit(place)
+        part.waking[place] |= own
+        part.occupied |= bit(place)
     else:
-        state.masks[part, M_FAR] |= own
-        state.clocks[part, P_FAR] = min(state.clocks[part, P_FAR], wake)
+        part.far_warps |= own
+        part.far_cycle = min(part.far_cycle, wake)
 
 
 @inlined
 def _next_op(code: Code, state: State, x: Whole) -> Whole:
-    """Return the next micro-op that runs, or -1 at the end of the chain."""
-    op, end = state.warps[x, W_OP], state.warps[x, W_END]
+    """Return the next micro-op that runs, or -1 at the end of the chain.
+
+    One of partial weight runs in some of its block's executions, evenly spread: so counts agree with the averages of
+    the lowering table, and no random number makes two runs differ.
+    """
+    warp = state.warps[x]
+    number, end = warp.op, warp.end
     while True:
-        while op < end:
-            weight = code.ops[op, OP_WEIGHT]
+        while number < end:
+            weight = code.ops[number].weight
             if weight == FULL_WEIGHT:
-                return op
-            turn = state.warps[x, W_EXECUTION] * weight + code.ops[op, OP_PHASE]
+                return number
+            turn = warp.execution * weight + code.ops[number].phase
             if turn & (FULL_WEIGHT - 1) < weight:
-                return op
-            op += 1
+                return number
+            number += 1
         if not _enter_block(code, state, x):
             return -1
-        op, end = state.warps[x, W_OP], state.warps[x, W_END]
+        number, end = warp.op, warp.end
 
 
 @inlined
@@ -121,7 +107,8 @@ def _enter_block(code: Code, state: State, x: Whole) -> bool:
     Notes where the events of their accesses are. Blocks that are issued as one have rising numbers: one that has no
     higher number than the one before belongs to the next time.
     """
-    at, stop = state.warps[x, W_EVENT], state.warps[x, W_STOP]
+    warp = state.warps[x]
+    at, stop = warp.event, warp.stop
     blocks = len(code.slots)
     while at < stop and not (operation_of(code.events[at]) == BASIC_BLOCK and instruction_of(code.events[at]) < blocks):
         at += 1
@@ -129,52 +116,65 @@ def _enter_block(code: Code, state: State, x: Whole) -> bool:
         return False
     latest = instruction_of(code.events[at])
     block = code.leader[latest]
-    at += 1
     for number in range(code.slots[block]):
         state.places[x, number] = -1
-    before = -1
-    while at < stop:
-        instruction = instruction_of(code.events[at])
-        if operation_of(code.events[at]) == BASIC_BLOCK:
-            if instruction <= latest or instruction >= blocks or code.leader[instruction] != block:
-                break
-            latest = instruction
-            before = -1
-            at += 1
-            continue
-        slot = code.slot_of[instruction]
-        if instruction != before and slot >= 0:
-            state.places[x, slot] = at
-        before = instruction
-        at += 1
-    state.warps[x, W_EVENT] = at
-    state.warps[x, W_OP], state.warps[x, W_END] = code.starts[block], code.starts[block + 1]
+    warp.event = _note_accesses(code, state, x, (at + 1, stop, latest))
+    warp.op, warp.end = code.starts[block], code.starts[block + 1]
+    # Only blocks with micro-ops of partial weight count their executions: most have none.
     counter = code.counter_of[block]
     if counter >= 0:
-        state.warps[x, W_EXECUTION] = state.counters[x, counter]
+        warp.execution = state.counters[x, counter]
         state.counters[x, counter] += 1
     return True
 
 
 @inlined
-def _operands(code: Code, state: State, x: Whole, op: Whole) -> Whole:
-    """Return when the last of a micro-op's registers is there, and of which kind it is."""
+def _note_accesses(code: Code, state: State, x: Whole, events: tuple[Whole, Whole, Whole]) -> Whole:
+    """Note the first event of each access of blocks that are issued as one; returns the event behind them.
+
+    ``events``: the first one, the end of the chain, and the number of the block that was entered.
+    """
+    at, stop, latest = events
+    blocks, block = len(code.slots), code.leader[latest]
+    before = -1
+    while at < stop:
+        instruction = instruction_of(code.events[at])
+        # A loop comes back to a lower or the same number; a block with another leader is issued by itself.
+        if operation_of(code.events[at]) == BASIC_BLOCK:
+            if instruction <= latest or instruction >= blocks or code.leader[instruction] != block:
+                break
+            latest = instruction
+            before = -1
+        else:
+            slot = code.slot_of[instruction]
+            if instruction != before and slot >= 0:
+                state.places[x, slot] = at
+            before = instruction
+        at += 1
+    return at
+
+
+@inlined
+def _operands(state: State, x: Whole, op: Op) -> Whole:
+    """Return when the last of a micro-op's registers is ready, and which kind brings it.
+
+    A barrier waits for the warp's own shared accesses, too: others read behind it what they wrote.
+    """
     need = 0
-    for number in range(code.ops[op, OP_WAITS]):
-        need = max(need, state.ready[x, code.ops[op, OP_WAIT + number]])
-    if code.ops[op, OP_MEMORY] == BARRIER:
-        need = max(need, state.warps[x, W_SHARED])
+    for number in range(op.wait_count):
+        need = max(need, state.ready[x, op.waits[number]])
+    if op.memory == BARRIER:
+        need = max(need, state.warps[x].shared)
     return need
 
 
 @inlined
-def _class_of(code: Code, state: State, x: Whole, op: Whole) -> Whole:
-    """Return what a micro-op waits for besides operands: for an access, by what the recording says that it is."""
-    slots = code.ops[op, OP_SLOTS]
-    if slots == 0:
-        return code.ops[op, OP_CLASS]
-    for number in range(slots):
-        place = state.places[x, code.ops[op, OP_SLOT + number]]
+def _unit_of(code: Code, state: State, x: Whole, op: Op) -> Whole:
+    """Return the unit that a micro-op issues to: of a generic access, the trace tells which memory it touched."""
+    if op.slot_count == 0:
+        return op.unit
+    for number in range(op.slot_count):
+        place = state.places[x, op.slots[number]]
         if place >= 0:
             operation = operation_of(code.events[place])
             if operation in (STORE, LOCAL_STORE):
@@ -182,4 +182,5 @@ def _class_of(code: Code, state: State, x: Whole, op: Whole) -> Whole:
             if operation in (ATOMIC, REDUCTION, CONTENTION):
                 return TO_ATOMIC
             return TO_LOAD if operation <= LOCAL_LOAD else LSU
+    # All lanes are predicated off: the instruction is issued and asks no memory.
     return TO_NOTHING

@@ -26,8 +26,7 @@ from kerncast.models.sm.results import Simulated
 from kerncast.models.sm.simulate import state as layout
 from kerncast.traces import SMTrace
 
-# Loads what numba has compiled without loading what numba does not need for it.
-
+# numba loads what it has compiled, but not scipy: the first forecast is a tenth of a second earlier.
 
 _BLAS = "scipy.linalg.cython_blas"
 _ASKS, _ANSWER = "numba.np.arraymath", "_HAVE_BLAS"
@@ -60,6 +59,8 @@ def _is_alone() -> bool:
     )
 
 
+# The simulation itself, and the compiled loop behind it.
+
 _IMPORTED = re.compile(r"^\s*from (kerncast\.[\w.]+) import", re.MULTILINE)
 #: Warps of one sub-partition that its masks have a bit for; none has more than 16 today.
 MOST_WARPS = layout.WHEEL
@@ -81,6 +82,7 @@ def simulate(program: Program, trace: SMTrace, sm: SM, resident: int) -> Simulat
         )
     code = layout.code_of(program, trace, sm)
     state = layout.state_of(code, program, rows, resident)
+    # The loop changes the state in place; it knows nothing of Python objects and holds no lock.
     with without_blas():
         _loop()(code, state)
     return _simulated(state)
@@ -145,23 +147,23 @@ def _loop() -> Any:
 
 
 def _simulated(state: layout.State) -> Simulated:
-    counts, cycles = state.counts, state.cycles
+    totals = state.totals
     return Simulated(
         finish_cycles=state.finish,
         issued_at_finish=state.progress,
-        busy_cycles=cycles[layout.C_BUSY : layout.C_BUSY + len(Pipe)].copy(),
-        issued=int(counts[layout.N_ISSUED]),
-        l1_cycles=float(cycles[layout.C_L1]),
-        shared_cycles=float(cycles[layout.C_SHARED]),
-        exchange_cycles=float(cycles[layout.C_EXCHANGE]),
-        atomic_cycles=float(cycles[layout.C_ATOMIC]),
-        l1_sectors=int(counts[layout.N_L1_SECTORS]),
-        l1_hits=int(counts[layout.N_L1_HITS]),
-        l2_read_sectors=int(counts[layout.N_L2_READ]),
-        l2_write_sectors=int(counts[layout.N_L2_WRITE]),
-        local_read_sectors=int(counts[layout.N_LOCAL_READ]),
-        local_write_sectors=int(counts[layout.N_LOCAL_WRITE]),
-        dram_sectors=int(counts[layout.N_DRAM]),
+        busy_cycles=totals.busy_cycles.copy(),
+        issued=int(totals.issued),
+        l1_cycles=float(totals.l1_cycles),
+        shared_cycles=float(totals.shared_cycles),
+        exchange_cycles=float(totals.exchange_cycles),
+        atomic_cycles=float(totals.atomic_cycles),
+        l1_sectors=int(totals.l1_sectors),
+        l1_hits=int(totals.l1_hits),
+        l2_read_sectors=int(totals.l2_read_sectors),
+        l2_write_sectors=int(totals.l2_write_sectors),
+        local_read_sectors=int(totals.local_read_sectors),
+        local_write_sectors=int(totals.local_write_sectors),
+        dram_sectors=int(totals.dram_sectors),
         stalls=state.stalls.astype(np.float64),
     )
 

@@ -12,75 +12,24 @@ from kerncast.models.sm.simulate.chains import prepare_next, sleep
 from kerncast.models.sm.simulate.memory_system import exchange, request
 from kerncast.models.sm.simulate.state import (
     ARITHMETIC,
-    B_LIVE,
-    B_WAITING,
-    C_BUSY,
-    F_FINISHED,
-    F_FIRST,
-    F_ROW,
     FULL_WHEEL,
-    I_BARRIER,
-    I_LAUNCH,
-    I_OLDEST,
-    I_PARTS,
-    I_WARPS,
-    I_WIDTH,
     KIND_BITS,
     LONG,
-    M_CLASSES,
-    M_FAR,
-    M_OCCUPIED,
-    M_READY,
-    M_WHEEL,
-    N_ISSUED,
     NEVER,
-    OP_CYCLES,
-    OP_LATENCY,
-    OP_MEMORY,
-    OP_PIPE,
-    OP_RESULT,
-    OP_RESULTS,
-    P_FAR,
-    P_ISSUED,
-    P_NEXT,
-    P_TURN,
-    Q_ATOMIC,
-    Q_DRAM,
-    Q_L1,
-    Q_L2,
-    Q_LSU,
-    R_ATOMIC_ROOM,
-    R_DRAM_ROOM,
-    R_FMA,
-    R_L2_ROOM,
-    R_LSU_ROOM,
     SHORT,
     TO_ATOMIC,
     TO_END,
     TO_LOAD,
     TO_NOTHING,
     TO_STORE,
-    W_CLASS,
-    W_END,
-    W_EVENT,
-    W_GATE,
-    W_GATE_REASON,
-    W_KIND,
-    W_LAST_OP,
-    W_OP,
-    W_READY,
-    W_RESULT,
-    W_SHARED,
-    W_SINCE,
-    W_STOP,
-    W_WAITS,
-    W_WAKE,
-    W_WOKEN,
     WHEEL,
     ZERO,
     Code,
+    Op,
     Real,
     State,
+    SubPartition,
+    Warp,
     Whole,
     bit,
     called,
@@ -89,37 +38,40 @@ from kerncast.models.sm.simulate.state import (
     upward,
 )
 
+FMA, XU, LSU, BRANCH = int(Pipe.FMA), int(Pipe.XU), int(Pipe.LSU), int(Pipe.BRANCH)
+NO_MEMORY, BARRIER = int(Memory.NONE), int(Memory.BARRIER)
+
 # When a pipe or a queue has room for another micro-op.
 
 
-FMA, LSU = int(Pipe.FMA), int(Pipe.LSU)
-
-
 @inlined
-def free_at(code: Code, state: State, part: Whole, group: Whole) -> Real:
-    """Return from when on a sub-partition can issue what waits for a pipe or a queue."""
-    if group < TO_LOAD and group != LSU:
-        free = state.pipes[part, group]
-        if code.rates[R_FMA + group] > 0.0:
-            free = max(free, state.pipes[part, FMA])
+def free_at(code: Code, state: State, part: SubPartition, unit: Whole) -> Real:
+    """Return from when on a sub-partition can issue to a unit.
+
+    A queue has room while less work than its depth is before it. A store waits for the queues to L2 and DRAM itself; a
+    load does not, because its warp waits for the data anyway. The depths are assumed, see ``data/architectures``.
+    """
+    if unit < TO_LOAD and unit != LSU:
+        free = part.pipe_free[unit]
+        # An integer instruction that needs the FMA pipe, too, waits for both.
+        if code.sm.fma_cycles[unit] > 0.0:
+            free = max(free, part.pipe_free[FMA])
         return free
-    if group == TO_NOTHING:
+    if unit == TO_NOTHING:
         return 0.0
-    queues, rates = state.queues, code.rates
-    free = max(state.pipes[part, LSU], queues[Q_LSU] - rates[R_LSU_ROOM])
-    if group >= TO_LOAD:
-        free = max(free, queues[Q_L1] - rates[R_LSU_ROOM])
-    if group >= TO_STORE:
-        free = max(free, queues[Q_L2] - rates[R_L2_ROOM], queues[Q_DRAM] - rates[R_DRAM_ROOM])
-    if group == TO_ATOMIC:
-        free = max(free, queues[Q_ATOMIC] - rates[R_ATOMIC_ROOM])
+    queues, sm = state.queues, code.sm
+    free = max(part.pipe_free[LSU], queues.lsu - sm.lsu_queue_cycles)
+    if unit >= TO_LOAD:
+        free = max(free, queues.l1 - sm.lsu_queue_cycles)
+    if unit >= TO_STORE:
+        free = max(free, queues.l2 - sm.l2_queue_cycles, queues.dram - sm.dram_queue_cycles)
+    if unit == TO_ATOMIC:
+        free = max(free, queues.atomic - sm.atomic_queue_cycles)
     return free
 
 
 # What issuing a micro-op does: to its pipe, to the registers it writes, and to the account of why its warp waited.
 
-XU, BRANCH = int(Pipe.XU), int(Pipe.BRANCH)
-NO_MEMORY, BARRIER = int(Memory.NONE), int(Memory.BARRIER)
 FIRST_OPERAND_STALL = int(Stall.WAIT)
 SELECTED, NOT_SELECTED = int(Stall.SELECTED), int(Stall.NOT_SELECTED)
 MATH, LG, MIO = int(Stall.MATH_PIPE_THROTTLE), int(Stall.LG_THROTTLE), int(Stall.MIO_THROTTLE)
@@ -127,295 +79,315 @@ BRANCH_RESOLVING = int(Stall.BRANCH_RESOLVING)
 
 
 @inlined
-def issue(code: Code, state: State, x: Whole, part: Whole, now: Whole) -> bool:
+def issue(code: Code, state: State, x: Whole, now: Whole) -> bool:
     """Issue a warp's next micro-op; returns whether it now waits at a barrier."""
-    op = state.warps[x, W_OP]
-    _account(state, x, part, op, now)
-    state.counts[N_ISSUED] += 1
-    state.warps[x, W_LAST_OP] = op
-    state.warps[x, W_OP] = op + 1
-    if state.warps[x, W_CLASS] == TO_NOTHING:
+    warp, number = state.warps[x], x % code.sm.sub_partitions
+    part, op = state.parts[number], code.ops[warp.op]
+    _account(state, warp, part, now)
+    state.totals.issued += 1
+    warp.last_op = warp.op
+    warp.op += 1
+    if warp.unit == TO_NOTHING:
         return False
-    pipe, memory = code.ops[op, OP_PIPE], code.ops[op, OP_MEMORY]
-    if pipe == LSU:
-        state.flow[F_FIRST] = part + 1
+    # The load/store queue is the one that all sub-partitions want: who had it last is asked last.
+    if op.pipe == LSU:
+        state.flow.first_part = number + 1
     _occupy_pipe(code, state, part, op, now)
-    if memory == BARRIER:
+    if op.memory == BARRIER:
         return True
-    latency = code.costs[op, OP_LATENCY]
-    if memory != NO_MEMORY:
+    if op.memory != NO_MEMORY:
         done, is_global = request(code, state, x, op, now)
         ready = upward(done) << KIND_BITS | (LONG if is_global else SHORT)
+        # What the next barrier waits for: other warps read the shared memory that this one wrote.
         if not is_global:
-            state.warps[x, W_SHARED] = max(state.warps[x, W_SHARED], ready)
-    elif pipe == LSU:
+            warp.shared = max(warp.shared, ready)
+    elif op.pipe == LSU:
         ready = upward(exchange(code, state, op, now)) << KIND_BITS | SHORT
     else:
-        ready = upward(now + latency) << KIND_BITS | (SHORT if pipe == XU else ARITHMETIC)
-        if pipe == BRANCH:
-            state.warps[x, W_GATE] = now + max(1, upward(latency))
-            state.warps[x, W_GATE_REASON] = BRANCH_RESOLVING
-    _write_results(code, state, x, op, ready)
+        ready = upward(now + op.latency) << KIND_BITS | (SHORT if op.pipe == XU else ARITHMETIC)
+        if op.pipe == BRANCH:
+            # No branch is predicted: the warp fetches nothing until it knows where it goes on.
+            warp.gate = now + max(1, upward(op.latency))
+            warp.gate_reason = BRANCH_RESOLVING
+    _write_results(state, x, op, ready)
     return False
 
 
 @inlined
-def second_is_free(code: Code, state: State, x: Whole, part: Whole, now: Whole) -> bool:
-    """Tell whether a warp's next micro-op can issue in the same cycle as the one before."""
-    group = state.warps[x, W_CLASS]
-    if group >= TO_LOAD or state.warps[x, W_READY] > now:
+def second_is_free(code: Code, state: State, x: Whole, now: Whole) -> bool:
+    """Tell whether a warp's next micro-op can issue in the same cycle as the one before.
+
+    No memory access issues second: two would go to the same load/store queue, which takes one at a time.
+    """
+    warp, part = state.warps[x], state.parts[x % code.sm.sub_partitions]
+    if warp.unit >= TO_LOAD or warp.ready > now:
         return False
-    if code.ops[state.warps[x, W_OP], OP_MEMORY] != NO_MEMORY:
+    if code.ops[warp.op].memory != NO_MEMORY:
         return False
-    if free_at(code, state, part, group) >= now + 1:
+    if free_at(code, state, part, warp.unit) >= now + 1:
         return False
-    state.warps[x, W_WAKE] = now
-    state.warps[x, W_WOKEN] = state.clocks[part, P_ISSUED]
+    warp.wake = now
+    warp.woken = part.issued
     return True
 
 
 @inlined
-def _occupy_pipe(code: Code, state: State, part: Whole, op: Whole, now: Whole) -> None:
-    pipe = code.ops[op, OP_PIPE]
-    cycles = code.costs[op, OP_CYCLES]
-    state.pipes[part, pipe] = max(float(now), state.pipes[part, pipe]) + cycles
-    state.cycles[C_BUSY + pipe] += cycles
-    shared = code.rates[R_FMA + pipe]
+def _occupy_pipe(code: Code, state: State, part: SubPartition, op: Op, now: Whole) -> None:
+    """Keep a micro-op's pipe busy, and the FMA pipe where it takes part: half of GA10x's FP32 lanes do integers."""
+    part.pipe_free[op.pipe] = max(float(now), part.pipe_free[op.pipe]) + op.cycles
+    state.totals.busy_cycles[op.pipe] += op.cycles
+    shared = code.sm.fma_cycles[op.pipe]
     if shared > 0.0:
-        state.pipes[part, FMA] = max(float(now), state.pipes[part, FMA]) + shared
-        state.cycles[C_BUSY + FMA] += shared
+        part.pipe_free[FMA] = max(float(now), part.pipe_free[FMA]) + shared
+        state.totals.busy_cycles[FMA] += shared
 
 
 @inlined
-def _write_results(code: Code, state: State, x: Whole, op: Whole, ready: Whole) -> None:
-    results = code.ops[op, OP_RESULTS]
-    if results == 0:
+def _write_results(state: State, x: Whole, op: Op, ready: Whole) -> None:
+    if op.result_count == 0:
         return
-    state.warps[x, W_RESULT] = max(state.warps[x, W_RESULT], ready)
-    for number in range(results):
-        state.ready[x, code.ops[op, OP_RESULT + number]] = ready
+    warp = state.warps[x]
+    warp.result = max(warp.result, ready)
+    for number in range(op.result_count):
+        state.ready[x, op.results[number]] = ready
 
 
 @inlined
-def _account(state: State, x: Whole, part: Whole, op: Whole, now: Whole) -> None:
+def _account(state: State, warp: Warp, part: SubPartition, now: Whole) -> None:
     """Say where a warp's cycles since its last issue went.
 
     Until a branch or barrier let it go on: to that one's micro-op. Then, until its operands were there: to what brought
     the last of them. After that, cycles in which its sub-partition issued for another warp: not selected; the others:
     its pipe or queue had no room.
     """
-    since = state.warps[x, W_SINCE]
-    if now < since:
+    if now < warp.since:
         return
-    gate = max(since, state.warps[x, W_GATE])
-    state.stalls[state.warps[x, W_LAST_OP], state.warps[x, W_GATE_REASON]] += gate - since
-    ready = max(gate, state.warps[x, W_READY])
-    state.stalls[op, FIRST_OPERAND_STALL + state.warps[x, W_KIND]] += ready - gate
-    others = state.clocks[part, P_ISSUED] - state.warps[x, W_WOKEN]
-    state.stalls[op, NOT_SELECTED] += others
-    group = state.warps[x, W_CLASS]
+    gate = max(warp.since, warp.gate)
+    state.stalls[warp.last_op, warp.gate_reason] += gate - warp.since
+    ready = max(gate, warp.ready)
+    state.stalls[warp.op, FIRST_OPERAND_STALL + warp.kind] += ready - gate
+    others = part.issued - warp.woken
+    state.stalls[warp.op, NOT_SELECTED] += others
     throttle = MATH
-    if group == LSU:
+    if warp.unit == LSU:
         throttle = MIO
-    elif group >= TO_LOAD:
+    elif warp.unit >= TO_LOAD:
         throttle = LG
-    state.stalls[op, throttle] += now - ready - others
-    state.stalls[op, SELECTED] += 1
-    state.warps[x, W_SINCE] = now + 1
+    state.stalls[warp.op, throttle] += now - ready - others
+    state.stalls[warp.op, SELECTED] += 1
+    warp.since = now + 1
 
+
+# The loop over cycles: wake warps, choose one per sub-partition, issue, and start and end blocks.
 
 BARRIER_STALL = int(Stall.BARRIER)
 
 
 def run(code: Code, state: State) -> None:
     """Simulate all blocks; each turn of the loop serves the next cycle in which a sub-partition has something to do."""
-    rows = len(state.finish)
+    rows, parts = len(state.finish), code.sm.sub_partitions
     now = np.int64(0)  # a literal would be compiled for apart
     for slot in range(len(state.blocks)):
-        if state.flow[F_ROW] < rows:
+        if state.flow.next_row < rows:
             _launch(code, state, slot, now, now)
-    while state.flow[F_FINISHED] < rows:
+    while state.flow.finished < rows:
         now = np.int64(NEVER)
-        for part in range(code.settings[I_PARTS]):
-            now = min(now, state.clocks[part, P_NEXT])
-        # What all share is asked first by the sub-partition after the one that had it last.
-        first = state.flow[F_FIRST]
-        for turn in range(code.settings[I_PARTS]):
-            part = (first + turn) % code.settings[I_PARTS]
-            if state.clocks[part, P_NEXT] == now:
-                _serve(code, state, part, now)
+        for number in range(parts):
+            now = min(now, state.parts[number].next_cycle)
+        # What all share is asked first by the sub-partition after the one that had it last: else one of them would
+        # always be first at a full queue, and its warps would run ahead of the others.
+        first = state.flow.first_part
+        for turn in range(parts):
+            number = (first + turn) % parts
+            if state.parts[number].next_cycle == now:
+                _serve(code, state, number, now)
 
 
 @inlined
-def _serve(code: Code, state: State, part: Whole, now: Whole) -> None:
+def _serve(code: Code, state: State, number: Whole, now: Whole) -> None:
     """Do what a sub-partition does in one cycle, and find the next cycle in which it may do something."""
-    _wake(code, state, part, now)
+    part = state.parts[number]
+    _wake(code, state, number, now)
     chosen, soonest = _choose(code, state, part, now)
+    # One warp issues per cycle; the others that could are asked again in the next cycle.
     if chosen >= 0:
-        _issue_of(code, state, part, chosen, now)
-        soonest = now + 1 if state.masks[part, M_CLASSES] != ZERO else NEVER
-    state.clocks[part, P_NEXT] = min(soonest, state.clocks[part, P_FAR], _next_wake(state, part, now))
+        _issue_of(code, state, number, chosen, now)
+        soonest = now + 1 if part.units != ZERO else NEVER
+    part.next_cycle = min(soonest, part.far_cycle, _next_wake(part, now))
 
 
 @inlined
-def _next_wake(state: State, part: Whole, now: Whole) -> Whole:
+def _next_wake(part: SubPartition, now: Whole) -> Whole:
     """Return the first time on the wheel."""
-    occupied = state.masks[part, M_OCCUPIED]
-    if occupied == ZERO:
+    if part.occupied == ZERO:
         return NEVER
     turn = np.uint64(now) & FULL_WHEEL
-    turned = occupied >> turn | occupied << (np.uint64(WHEEL) - turn & FULL_WHEEL)
+    # Rotated so that this cycle's place is bit 0: the lowest bit is then the cycles until the next wake-up.
+    turned = part.occupied >> turn | part.occupied << (np.uint64(WHEEL) - turn & FULL_WHEEL)
     return now + lowest(turned)
 
 
 @inlined
-def _wake(code: Code, state: State, part: Whole, now: Whole) -> None:
-    """Let the warps that this cycle wakes wait for their pipe, or end."""
-    masks = state.masks
-    if state.clocks[part, P_FAR] <= now:
-        _bring_near(code, state, part, now)
+def _wake(code: Code, state: State, number: Whole, now: Whole) -> None:
+    """Let the warps that this cycle wakes wait for their unit, or end."""
+    part = state.parts[number]
+    if part.far_cycle <= now:
+        _bring_near(code, state, number, now)
     place = now & (WHEEL - 1)
-    woken = masks[part, M_WHEEL + place]
+    woken = part.waking[place]
     if woken == ZERO:
         return
-    masks[part, M_WHEEL + place] = ZERO
-    masks[part, M_OCCUPIED] &= ~bit(place)
+    part.waking[place] = ZERO
+    part.occupied &= ~bit(place)
     while woken != ZERO:
-        number = lowest(woken)
-        woken &= ~bit(number)
-        x = number * code.settings[I_PARTS] + part
-        group = state.warps[x, W_CLASS]
-        if group == TO_END:
+        place_of_warp = lowest(woken)
+        woken &= ~bit(place_of_warp)
+        x = place_of_warp * code.sm.sub_partitions + number
+        warp = state.warps[x]
+        if warp.unit == TO_END:
             _end(code, state, x, now)
         else:
-            masks[part, M_READY + group] |= bit(number)
-            masks[part, M_CLASSES] |= bit(group)
-            state.warps[x, W_WOKEN] = state.clocks[part, P_ISSUED]
+            part.waiting[warp.unit] |= bit(place_of_warp)
+            part.units |= bit(warp.unit)
+            warp.woken = part.issued
 
 
 @called
-def _bring_near(code: Code, state: State, part: Whole, now: Whole) -> None:
+def _bring_near(code: Code, state: State, number: Whole, now: Whole) -> None:
     """Put warps on the wheel that wake within its turn."""
-    far = state.masks[part, M_FAR]
-    state.masks[part, M_FAR] = ZERO
-    state.clocks[part, P_FAR] = NEVER
+    part = state.parts[number]
+    far = part.far_warps
+    part.far_warps = ZERO
+    part.far_cycle = NEVER
     while far != ZERO:
-        number = lowest(far)
-        far &= ~bit(number)
-        sleep(code, state, number * code.settings[I_PARTS] + part, now)
+        own = lowest(far)
+        far &= ~bit(own)
+        sleep(code, state, own * code.sm.sub_partitions + number, now)
 
 
 @inlined
-def _choose(code: Code, state: State, part: Whole, now: Whole) -> tuple[Whole, Whole]:
-    """Return which warp may issue (its number in the sub-partition, or -1), and when else one may."""
-    masks = state.masks
+def _choose(code: Code, state: State, part: SubPartition, now: Whole) -> tuple[Whole, Whole]:
+    """Return which warp may issue (its number in the sub-partition, or -1), and when else one may.
+
+    Turing and later take the warp in the lowest slot: against round robin it fits the convolutions, coulomb and
+    HeCBench better. Volta's one kernel is worse with it (docs/timing-validation.md, What is fitted).
+    """
     candidates: Whole = ZERO
     soonest: Whole = NEVER
-    left = masks[part, M_CLASSES]
+    left = part.units
     while left != ZERO:
-        group = lowest(left)
-        left &= ~bit(group)
-        free = free_at(code, state, part, group)
+        unit = lowest(left)
+        left &= ~bit(unit)
+        free = free_at(code, state, part, unit)
+        # Pipes are free at fractions of a cycle (0.67 for Kepler's FMA): issue is possible in the cycle around it.
         if free < now + 1:
-            candidates |= masks[part, M_READY + group]
+            candidates |= part.waiting[unit]
         else:
             soonest = min(soonest, np.int64(free))
     if candidates == ZERO:
         return -1, soonest
-    if code.settings[I_OLDEST]:
+    if code.sm.is_oldest_first:
         return lowest(candidates), soonest
-    turn = np.uint64(state.clocks[part, P_TURN])
+    # Round robin: the first candidate at or after the turn, else the first of all.
+    turn = np.uint64(part.turn)
     after = candidates >> turn << turn
     return lowest(after if after != ZERO else candidates), soonest
 
 
 @inlined
-def _issue_of(code: Code, state: State, part: Whole, number: Whole, now: Whole) -> None:
+def _issue_of(code: Code, state: State, number: Whole, chosen: Whole, now: Whole) -> None:
     """Issue a warp's next micro-op, and as many more in the same cycle as the architecture allows."""
-    masks = state.masks
-    x = number * code.settings[I_PARTS] + part
-    group = state.warps[x, W_CLASS]
-    masks[part, M_READY + group] &= ~bit(number)
-    if masks[part, M_READY + group] == ZERO:
-        masks[part, M_CLASSES] &= ~bit(group)
-    state.clocks[part, P_TURN] = (number + 1) & (WHEEL - 1)
-    for turn in range(code.settings[I_WIDTH]):
-        if turn > 0 and not second_is_free(code, state, x, part, now):
+    part = state.parts[number]
+    x = chosen * code.sm.sub_partitions + number
+    warp = state.warps[x]
+    unit = warp.unit
+    part.waiting[unit] &= ~bit(chosen)
+    if part.waiting[unit] == ZERO:
+        part.units &= ~bit(unit)
+    part.turn = (chosen + 1) & (WHEEL - 1)
+    for turn in range(code.sm.issue_width):
+        if turn > 0 and not second_is_free(code, state, x, now):
             break
-        if issue(code, state, x, part, now):
-            state.clocks[part, P_ISSUED] += 1
+        # ``issued`` counts cycles in which the scheduler issued, so that two micro-ops at once are one.
+        if issue(code, state, x, now):
+            part.issued += 1
             _arrive(code, state, x, now)
             return
         prepare_next(code, state, x)
-    state.clocks[part, P_ISSUED] += 1
-    state.warps[x, W_WAKE] = max(now + 1, state.warps[x, W_READY])
+    part.issued += 1
+    warp.wake = max(now + 1, warp.ready)
     sleep(code, state, x, now)
 
 
 @called
 def _arrive(code: Code, state: State, x: Whole, now: Whole) -> None:
     """Have a warp wait at its block's barrier; the last one releases all."""
-    slot = x // code.settings[I_WARPS]
-    state.warps[x, W_WAITS] = 1
-    state.blocks[slot, B_WAITING] += 1
-    if state.blocks[slot, B_WAITING] == state.blocks[slot, B_LIVE]:
+    slot = x // code.derived.warps
+    block = state.blocks[slot]
+    state.warps[x].is_at_barrier = True
+    block.waiting += 1
+    if block.waiting == block.live:
         _release(code, state, slot, now)
 
 
 @called
 def _release(code: Code, state: State, slot: Whole, now: Whole) -> None:
     """Let the warps go on that wait at a block's barrier."""
-    warps = code.settings[I_WARPS]
-    state.blocks[slot, B_WAITING] = 0
-    for x in range(slot * warps, (slot + 1) * warps):
-        if state.warps[x, W_WAITS]:
-            state.warps[x, W_WAITS] = 0
-            state.warps[x, W_GATE] = now + code.settings[I_BARRIER]
-            state.warps[x, W_GATE_REASON] = BARRIER_STALL
-            _go_on(code, state, x, state.warps[x, W_GATE], now)
+    state.blocks[slot].waiting = 0
+    for x in range(slot * code.derived.warps, (slot + 1) * code.derived.warps):
+        warp = state.warps[x]
+        if warp.is_at_barrier:
+            warp.is_at_barrier = False
+            # All leave at once; the latency is one for all, measured from the last warp's arrival.
+            warp.gate = now + code.derived.barrier_cycles
+            warp.gate_reason = BARRIER_STALL
+            _go_on(code, state, x, warp.gate, now)
 
 
 @called
 def _go_on(code: Code, state: State, x: Whole, earliest: Whole, now: Whole) -> None:
+    warp = state.warps[x]
     prepare_next(code, state, x)
-    state.warps[x, W_WAKE] = max(earliest, state.warps[x, W_READY])
+    warp.wake = max(earliest, warp.ready)
     sleep(code, state, x, now)
 
 
 @called
 def _end(code: Code, state: State, x: Whole, now: Whole) -> None:
     """End a warp; its block may end with it, or have waited at a barrier for nobody else."""
-    last, since = state.warps[x, W_LAST_OP], state.warps[x, W_SINCE]
-    if now > since:
-        gate = min(max(state.warps[x, W_GATE], since), now)
-        state.stalls[last, state.warps[x, W_GATE_REASON]] += gate - since
-        state.stalls[last, FIRST_OPERAND_STALL + state.warps[x, W_KIND]] += now - gate
-    slot = x // code.settings[I_WARPS]
-    state.blocks[slot, B_LIVE] -= 1
-    live = state.blocks[slot, B_LIVE]
-    if live == 0:
-        state.finish[state.flow[F_FINISHED]] = now
-        state.progress[state.flow[F_FINISHED]] = state.counts[N_ISSUED]
-        state.flow[F_FINISHED] += 1
-        if state.flow[F_ROW] < len(state.finish):
-            _launch(code, state, slot, now + code.settings[I_LAUNCH], now)
-    elif state.blocks[slot, B_WAITING] == live:
+    warp, flow = state.warps[x], state.flow
+    if now > warp.since:
+        gate = min(max(warp.gate, warp.since), now)
+        state.stalls[warp.last_op, warp.gate_reason] += gate - warp.since
+        state.stalls[warp.last_op, FIRST_OPERAND_STALL + warp.kind] += now - gate
+    slot = x // code.derived.warps
+    block = state.blocks[slot]
+    block.live -= 1
+    if block.live == 0:
+        state.finish[flow.finished] = now
+        state.progress[flow.finished] = state.totals.issued
+        flow.finished += 1
+        # The slot is empty until the next block has been launched (about 300 cycles): short blocks feel it.
+        if flow.next_row < len(state.finish):
+            _launch(code, state, slot, now + code.derived.launch_cycles, now)
+    elif block.waiting == block.live:
         _release(code, state, slot, now)
 
 
 @called
 def _launch(code: Code, state: State, slot: Whole, start: Whole, now: Whole) -> None:
     """Give a slot the next block; its warps begin at a time."""
-    warps = code.settings[I_WARPS]
-    row = state.flow[F_ROW]
-    state.flow[F_ROW] += 1
-    state.blocks[slot, B_LIVE], state.blocks[slot, B_WAITING] = warps, 0
-    for warp in range(warps):
-        x, serial = slot * warps + warp, row * warps + warp
-        state.warps[x, W_OP] = state.warps[x, W_END] = 0
-        state.warps[x, W_EVENT], state.warps[x, W_STOP] = code.chains[serial], code.chains[serial + 1]
-        state.warps[x, W_SINCE], state.warps[x, W_GATE] = start, start
-        state.warps[x, W_SHARED] = state.warps[x, W_RESULT] = state.warps[x, W_LAST_OP] = 0
+    warps, row, block = code.derived.warps, state.flow.next_row, state.blocks[slot]
+    state.flow.next_row += 1
+    block.live, block.waiting = warps, 0
+    for number in range(warps):
+        x, serial = slot * warps + number, row * warps + number
+        warp = state.warps[x]
+        warp.op = warp.end = 0
+        warp.event, warp.stop = code.chains[serial], code.chains[serial + 1]
+        warp.since, warp.gate = start, start
+        warp.shared = warp.result = warp.last_op = 0
+        # Counters start at the warp's number: micro-ops of blocks that run once are spread over the warps.
         for counter in range(state.counters.shape[1]):
             state.counters[x, counter] = serial
         _go_on(code, state, x, start, now)

@@ -1,11 +1,12 @@
-"""What the compiled simulation works on: flat arrays, and which column holds what.
+"""What the compiled simulation works on: records whose fields have names, and tables of them.
 
 Times are cycles. When a register is ready is kept as ``time << KIND_BITS | kind``, so that the later of two is the
 larger number and tells what was waited for.
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar, cast
+from functools import cache
+from typing import Annotated, Any, NamedTuple, Protocol, TypeVar, cast, get_type_hints
 
 import numpy as np
 import numpy.typing as npt
@@ -27,9 +28,8 @@ from kerncast.traces import MOST_INSTRUCTIONS, SMTrace
 
 Int32s = npt.NDArray[np.int32]
 Int64s = npt.NDArray[np.int64]
-Masks = npt.NDArray[np.uint64]
 Floats = npt.NDArray[np.float64]
-#: Numbers inside compiled functions: what Python, NumPy and the compiler each have a type of their own for.
+#: Numbers inside compiled functions: Python, NumPy and the compiler each have a type of their own for them.
 Whole = Any
 Real = Any
 
@@ -37,152 +37,367 @@ KIND_BITS, KIND_MASK = 2, 3
 ARITHMETIC, SHORT, LONG = 0, 1, 2
 NEVER = 2**62
 
-# What a warp that could issue may still have to wait for: a pipe (of which LSU stands for shared memory), or a queue.
+# The unit that a micro-op issues to has to have room first: a pipe, of which LSU stands for shared memory, or a queue.
 TO_LOAD, TO_STORE, TO_ATOMIC = len(Pipe), len(Pipe) + 1, len(Pipe) + 2
-#: A predicated-off access: nothing but a turn.
+#: A predicated-off access: it takes an issue slot and no unit.
 TO_NOTHING = len(Pipe) + 3
 TO_END = len(Pipe) + 4
+_UNITS = TO_NOTHING + 1
 
-# Columns of a micro-op.
-(OP_CLASS, OP_PIPE, OP_MEMORY, OP_WEIGHT, OP_PHASE, OP_WAITS, OP_RESULTS, OP_SLOTS) = range(8)
-OP_WAIT = 8
-OP_RESULT = OP_WAIT + MOST_SOURCES + MOST_DESTINATIONS
-OP_SLOT = OP_RESULT + MOST_DESTINATIONS
-OP_COLUMNS = OP_SLOT + MOST_DESTINATIONS
-OP_CYCLES, OP_LATENCY = range(2)
-
-# Columns of a warp.
-(W_OP, W_END, W_EVENT, W_STOP, W_CLASS, W_KIND, W_READY, W_WAKE, W_WOKEN, W_SINCE, W_GATE, W_GATE_REASON, W_LAST_OP,
- W_EXECUTION, W_SHARED, W_RESULT, W_WAITS, W_COLUMNS) = range(18)  # fmt: skip
-
-# Columns of a sub-partition's masks of warps: a wheel of wake times, and who waits for what.
+#: Cycles that a turn of the wheel of wake times has, and bits of a mask of warps.
 WHEEL = 64
-M_OCCUPIED, M_FAR, M_CLASSES, M_WHEEL = 0, 1, 2, 3
-M_READY = M_WHEEL + WHEEL
-M_COLUMNS = M_READY + TO_NOTHING + 1
-# Columns of a sub-partition's clock.
-P_NEXT, P_FAR, P_ISSUED, P_TURN, P_COLUMNS = range(5)
-
-# Queues: when each has done what it has been given, and sectors of DRAM that are owed.
-Q_LSU, Q_L1, Q_L2, Q_PATH, Q_SLICE, Q_DRAM, Q_ATOMIC, Q_READ_DEBT, Q_WRITE_DEBT, Q_COLUMNS = range(10)
-B_LIVE, B_WAITING, B_COLUMNS = range(3)
-F_ROW, F_FINISHED, F_TICK, F_FIRST, F_COLUMNS = range(5)
-
-(N_ISSUED, N_L1_SECTORS, N_L1_HITS, N_L2_READ, N_L2_WRITE, N_LOCAL_READ, N_LOCAL_WRITE, N_DRAM, N_COLUMNS) = range(9)
-C_BUSY = 0
-C_L1, C_SHARED, C_EXCHANGE, C_ATOMIC, C_COLUMNS = range(len(Pipe), len(Pipe) + 5)
-
-(R_LSU, R_WAVEFRONT, R_JOINED, R_TAG, R_SECTOR, R_STORE_LINE, R_L2_READ, R_L2_WRITE, R_DRAM, R_READ_SHARE,
- R_WRITE_SHARE, R_SHARED_LATENCY, R_L1_LATENCY, R_L2_LATENCY, R_DRAM_LATENCY, R_ATOMIC, R_SHARED_ATOMIC, R_REPLAY,
- R_PATH, R_LOCAL_SHARE, R_LSU_ROOM, R_L2_ROOM, R_DRAM_ROOM, R_ATOMIC_ROOM, R_HOT, R_SLICE, R_REISSUE, R_PASS,
- R_DRAM_WRITE, R_FMA) = range(30)  # fmt: skip
-(I_WARPS, I_PARTS, I_WIDTH, I_LOCAL_LINES, I_L1_SETS, I_L1_WAYS, I_L1_OPERATIONS, I_ALLOCATE, I_BARRIER, I_LAUNCH,
- I_OLDEST, I_APART, I_HOT_LINE, I_COLUMNS) = range(14)  # fmt: skip
-
 SECTOR_BYTES = 32
+#: Lines of a set of L1. Volta has 4 sets of many ways (Accel-Sim); 16 ways are a compromise, their tags one vector.
 WAYS = 16
 NO_LINE = -1
-#: Bits of a line that tell it from others.
+#: The bits of a line's number that L1 keeps as its tag.
 TAG_MASK = 2**31 - 1
+
+# How a field lies in memory: the type for mypy, then what NumPy has to know.
+_Int32 = Annotated[Any, np.int32]
+_Int64 = Annotated[Any, np.int64]
+_Float = Annotated[Any, np.float64]
+_Flag = Annotated[Any, np.bool_]
+#: One bit for each warp of a sub-partition, or for each place of its wheel.
+_Mask = Annotated[Any, np.uint64]
+
+
+class Op:
+    """A micro-op on one SM."""
+
+    unit: _Int32
+    """Pipe or ``TO_``: the unit that must have room before it issues; of an access, where the trace names no other"""
+    pipe: _Int32
+    """Pipe that it occupies"""
+    memory: _Int32
+    """Memory"""
+    weight: _Int32
+    """executions of its block in which it runs, of FULL_WEIGHT"""
+    phase: _Int32
+    """offset of these executions, see ``micro_ops.Program``"""
+    wait_count: _Int32
+    """registers in ``waits``"""
+    waits: Annotated[Any, np.int32, (MOST_SOURCES + MOST_DESTINATIONS,)]
+    """registers that must be ready; also its results, because writes to a register stay in order"""
+    result_count: _Int32
+    """registers in ``results``"""
+    results: Annotated[Any, np.int32, (MOST_DESTINATIONS,)]
+    """registers that it writes"""
+    slot_count: _Int32
+    """accesses in ``slots``"""
+    slots: Annotated[Any, np.int32, (MOST_DESTINATIONS,)]
+    """its accesses, as columns of ``State.places``"""
+    cycles: _Float
+    """cycles that it occupies its pipe"""
+    latency: _Float
+    """cycles from issue to result; 0: those of the memory that its access finds"""
+
+
+class Derived:
+    """Numbers that follow from the SM and the trace, worked out once per simulation."""
+
+    warps: _Int64
+    """warps of a block"""
+    local_lines: _Int64
+    """128-byte lines of local memory that a warp owns"""
+    l1_sets: _Int64
+    l1_ways: _Int64
+    """lines of a set; fewer than WAYS only where L1 is smaller than one set"""
+    l1_operations: _Int64
+    """one bit for each Operation that L1 keeps data for; 0 without L1"""
+    hot_line: _Int64
+    """tag of the line that keeps one slice of L2 busier than the others, or NO_LINE"""
+    barrier_cycles: _Int64
+    """cycles from a barrier's last warp to the next issue"""
+    launch_cycles: _Int64
+    """cycles from the end of a block to the start of the next one"""
+    l1_sector_cycles: _Float
+    """cycles of L1 for a sector that it has"""
+    path_sector_cycles: _Float
+    """cycles of the path from L2 to this SM for a sector"""
+    l2_read_sector_cycles: _Float
+    """cycles of this SM's share of L2 for a sector read"""
+    l2_write_sector_cycles: _Float
+    """cycles of this SM's share of L2 for a sector written"""
+    dram_read_sector_cycles: _Float
+    """cycles of this SM's share of DRAM for a sector read"""
+    dram_write_sector_cycles: _Float
+    """cycles of this SM's share of DRAM for a sector written"""
+
+
+class Warp:
+    """A resident warp: where it is in its chain, what its next micro-op needs, and why it waits."""
+
+    op: _Int64
+    """its next micro-op; -1 at the end of its chain"""
+    end: _Int64
+    """number behind the last micro-op of its basic blocks"""
+    event: _Int64
+    """its next event in the trace"""
+    stop: _Int64
+    """number behind its last event"""
+    execution: _Int64
+    """executions of its basic block before this one, which select micro-ops of partial weight"""
+    unit: _Int64
+    """unit that its next micro-op issues to, or TO_END"""
+    ready: _Int64
+    """cycle from which operands and gate allow its next micro-op"""
+    kind: _Int64
+    """ARITHMETIC, SHORT or LONG: what brings the last of these operands"""
+    wake: _Int64
+    """cycle in which its sub-partition looks at it again"""
+    woken: _Int64
+    """its sub-partition's ``issued`` when this warp began to wait for its unit"""
+    since: _Int64
+    """first cycle that is not accounted for in ``State.stalls``"""
+    gate: _Int64
+    """cycle until which a branch, a barrier or a repeated access holds it"""
+    gate_reason: _Int64
+    """Stall of that gate"""
+    last_op: _Int64
+    """micro-op that it issued last"""
+    shared: _Int64
+    """time and kind of its latest access to shared memory, for which a barrier waits"""
+    result: _Int64
+    """time and kind of its latest result, for which its end waits"""
+    is_at_barrier: _Flag
+
+
+class SubPartition:
+    """One scheduler with its pipes; bit n of a mask is its n-th warp. No list is searched: masks answer in one step."""
+
+    next_cycle: _Int64
+    """next cycle in which something may happen here"""
+    far_cycle: _Int64
+    """first cycle in which a warp of ``far_warps`` wakes"""
+    far_warps: _Mask
+    """warps that wake later than the wheel reaches"""
+    occupied: _Mask
+    """places of the wheel at which a warp wakes"""
+    waking: Annotated[Any, np.uint64, (WHEEL,)]
+    """[cycle modulo WHEEL] warps that wake then"""
+    units: _Mask
+    """units that a warp waits for, one bit each"""
+    waiting: Annotated[Any, np.uint64, (_UNITS,)]
+    """[unit] warps whose operands are there and that wait for it"""
+    pipe_free: Annotated[Any, np.float64, (len(Pipe),)]
+    """[Pipe] cycle from which it is free"""
+    issued: _Int64
+    """cycles in which it issued"""
+    turn: _Int64
+    """number of the warp that is asked first"""
+
+
+class Queues:
+    """The cycle in which each queue that the sub-partitions share will have done what it was given."""
+
+    lsu: _Float
+    """load/store queue: requests and shared memory"""
+    l1: _Float
+    """lines, where L1 is apart from shared memory"""
+    l2: _Float
+    """this SM's share of L2"""
+    path: _Float
+    """path from L2 to this SM"""
+    slice: _Float
+    """this SM's share of the slice of L2 that holds the hot line"""
+    dram: _Float
+    """this SM's share of DRAM"""
+    atomic: _Float
+    """this SM's share of the units that do atomics in L2"""
+    read_debt: _Float
+    """sectors to be read from DRAM, below one: shares are fractions, but DRAM moves whole sectors"""
+    write_debt: _Float
+    """sectors to be written to DRAM, below one"""
+
+
+class Block:
+    """A resident block."""
+
+    live: _Int64
+    """warps that have not ended"""
+    waiting: _Int64
+    """warps at its barrier"""
+
+
+class Flow:
+    """How far the simulation is."""
+
+    next_row: _Int64
+    """first block of the trace that has not started"""
+    finished: _Int64
+    """blocks that have ended"""
+    tick: _Int64
+    """accesses to L1 so far, which date its lines"""
+    first_part: _Int64
+    """sub-partition that is served first"""
+
+
+class Totals:
+    """What is counted, under the names of ``results.Simulated``."""
+
+    issued: _Int64
+    busy_cycles: Annotated[Any, np.float64, (len(Pipe),)]
+    l1_cycles: _Float
+    shared_cycles: _Float
+    exchange_cycles: _Float
+    atomic_cycles: _Float
+    l1_sectors: _Int64
+    l1_hits: _Int64
+    l2_read_sectors: _Int64
+    l2_write_sectors: _Int64
+    local_read_sectors: _Int64
+    local_write_sectors: _Int64
+    dram_sectors: _Int64
+
+
+R_co = TypeVar("R_co", covariant=True)
+
+
+class Table(Protocol[R_co]):
+    """Records one after the other; each is changed in place."""
+
+    def __getitem__(self, number: Whole) -> R_co: ...
+
+    def __len__(self) -> int: ...
 
 
 class Code(NamedTuple):
     """What stays as it is during a simulation."""
 
     starts: Int32s
+    """[basic blocks + 1] first micro-op"""
     leader: Int32s
-    ops: Int32s
-    costs: Floats
+    """[basic block] block with whose micro-ops it is issued"""
+    ops: Table[Op]
     slot_of: Int32s
     """[PTX instruction] its place among the accesses of its basic block, or -1"""
     slots: Int32s
-    """[basic block] how many accesses it has"""
+    """[basic block] number of its accesses"""
     counter_of: Int32s
-    """[basic block] which of a warp's counters counts its executions; -1: no micro-op of it asks"""
+    """[basic block] number of the counter of its executions; -1: all its micro-ops always run"""
     events: Int64s
+    """the trace's events"""
     chains: Int64s
-    rates: Floats
-    settings: Int64s
+    """[warps of all blocks + 1] first event of each warp"""
+    sm: SM
+    """the SM as a record"""
+    derived: Derived
 
 
 class State(NamedTuple):
-    """What a simulation changes."""
+    """What a simulation changes.
 
-    warps: Int64s
+    L1 is kept as one array per field, because a set's 16 tags must lie side by side to be compared at once.
+    """
+
+    warps: Table[Warp]
+    """warp ``x`` belongs to sub-partition ``x % sub_partitions`` and to block slot ``x // warps``"""
     ready: Int64s
-    """[warp, register]"""
+    """[warp, register] time and kind"""
     places: Int64s
     """[warp, access of its basic block] first event, or -1"""
     counters: Int64s
-    masks: Masks
-    clocks: Int64s
-    pipes: Floats
-    """[sub-partition, Pipe] from when it is free"""
-    queues: Floats
+    """[warp, counter] executions of a basic block"""
+    parts: Table[SubPartition]
+    queues: Queues
     tags: Int32s
+    """[line of L1] tag, or NO_LINE"""
     sectors: Int32s
+    """[line of L1] mask of the sectors that it holds"""
     used: Int64s
+    """[line of L1] tick of its last use"""
     filled: Floats
-    """[line of L1] when its latest sector came"""
-    blocks: Int64s
-    flow: Int64s
-    counts: Int64s
-    cycles: Floats
+    """[line of L1] cycle in which its latest sector came"""
+    blocks: Table[Block]
+    flow: Flow
+    totals: Totals
     stalls: Int64s
+    """[micro-op, Stall] warp-cycles"""
     finish: Floats
+    """[block that has ended] cycle"""
     progress: Int64s
     """[block that has ended] micro-ops issued until then"""
 
 
+@cache
+def layout(fields: type[Any]) -> np.dtype[Any]:
+    """Return how records of a class lie in memory: each annotated field in turn, aligned.
+
+    >>> layout(Block).names
+    ('live', 'waiting')
+    """
+    hints = get_type_hints(fields, include_extras=True).items()
+    return np.dtype((np.record, np.dtype([(name, *_memory_of(hint)) for name, hint in hints], align=True)))
+
+
+def _memory_of(hint: Any) -> tuple[Any, ...]:
+    """Return NumPy's type of a field, and its shape where it has several numbers; an SM's tuples are by pipe."""
+    if hint == tuple[float, ...]:
+        return float, (len(Pipe),)
+    return getattr(hint, "__metadata__", (hint,))
+
+
+def _table(fields: Any, length: int) -> Any:
+    return np.zeros(length, layout(fields))
+
+
+def _record(fields: Any) -> Any:
+    return _table(fields, 1)[0]
+
+
+def _record_of(sm: SM) -> SM:
+    """Return an SM as a record, for which mypy knows the same names."""
+    found = _record(SM)
+    for name in layout(SM).names or ():
+        found[name] = getattr(sm, name)
+    return cast("SM", found)
+
+
 def code_of(program: Program, trace: SMTrace, sm: SM) -> Code:
-    """Return a program, a trace and an SM as the arrays that a simulation reads."""
+    """Return a program, a trace and an SM as the records that a simulation reads."""
     slot_of, slots = _slots(program)
     blocks_of = np.repeat(np.arange(len(program.starts) - 1), np.diff(program.starts))
     partial = np.unique(blocks_of[program.weight < FULL_WEIGHT])
     counter_of = np.full(len(program.starts) - 1, -1, np.int32)
     counter_of[partial] = np.arange(len(partial))
     return Code(
-        program.starts.astype(np.int32),
-        program.leader.astype(np.int32),
-        _ops(program, slot_of),
-        _costs(program, sm),
-        slot_of,
-        slots,
-        counter_of,
-        np.ascontiguousarray(trace.events).view(np.int64),
-        np.ascontiguousarray(trace.chains, np.int64),
-        _rates(sm),
-        _settings(sm, trace),
+        starts=program.starts.astype(np.int32),
+        leader=program.leader.astype(np.int32),
+        ops=_ops(program, slot_of, sm),
+        slot_of=slot_of,
+        slots=slots,
+        counter_of=counter_of,
+        events=np.ascontiguousarray(trace.events).view(np.int64),
+        chains=np.ascontiguousarray(trace.chains, np.int64),
+        sm=_record_of(sm),
+        derived=_derived(sm, trace),
     )
 
 
 def state_of(code: Code, program: Program, rows: int, resident: int) -> State:
     """Return a simulation's state before its first cycle."""
-    warps = resident * int(code.settings[I_WARPS])
-    parts = int(code.settings[I_PARTS])
-    lines = int(code.settings[I_L1_SETS]) * WAYS
-    clocks = np.zeros((parts, P_COLUMNS), np.int64)
-    clocks[:, [P_NEXT, P_FAR]] = NEVER
+    warps = resident * int(code.derived.warps)
+    lines = int(code.derived.l1_sets) * WAYS
+    parts = _table(SubPartition, int(code.sm.sub_partitions))
+    parts["next_cycle"] = parts["far_cycle"] = NEVER
     return State(
-        np.zeros((warps, W_COLUMNS), np.int64),
-        np.zeros((warps, program.registers + 1), np.int64),
-        np.full((warps, int(code.slots.max(initial=0)) + 1), -1, np.int64),
-        np.zeros((warps, int(code.counter_of.max(initial=-1)) + 2), np.int64),
-        np.zeros((parts, M_COLUMNS), np.uint64),
-        clocks,
-        np.zeros((parts, len(Pipe))),
-        np.zeros(Q_COLUMNS),
-        np.full(lines, NO_LINE, np.int32),
-        np.zeros(lines, np.int32),
-        np.zeros(lines, np.int64),
-        np.zeros(lines),
-        np.zeros((resident, B_COLUMNS), np.int64),
-        np.zeros(F_COLUMNS, np.int64),
-        np.zeros(N_COLUMNS, np.int64),
-        np.zeros(C_COLUMNS),
-        np.zeros((len(program.pipe), len(Stall)), np.int64),
-        np.zeros(rows),
-        np.zeros(rows, np.int64),
+        warps=_table(Warp, warps),
+        ready=np.zeros((warps, program.registers + 1), np.int64),
+        places=np.full((warps, int(code.slots.max(initial=0)) + 1), -1, np.int64),
+        counters=np.zeros((warps, int(code.counter_of.max(initial=-1)) + 2), np.int64),
+        parts=parts,
+        queues=_record(Queues),
+        tags=np.full(lines, NO_LINE, np.int32),
+        sectors=np.zeros(lines, np.int32),
+        used=np.zeros(lines, np.int64),
+        filled=np.zeros(lines),
+        blocks=_table(Block, resident),
+        flow=_record(Flow),
+        totals=_record(Totals),
+        stalls=np.zeros((len(program.pipe), len(Stall)), np.int64),
+        finish=np.zeros(rows),
+        progress=np.zeros(rows, np.int64),
     )
 
 
@@ -198,78 +413,63 @@ def _slots(program: Program) -> tuple[Int32s, Int32s]:
     return slot_of, slots
 
 
-def _ops(program: Program, slot_of: Int32s) -> Int32s:
-    ops = np.zeros((len(program.pipe), OP_COLUMNS), np.int32)
+def _ops(program: Program, slot_of: Int32s, sm: SM) -> Table[Op]:
+    """Return the micro-ops with what they cost on an SM."""
+    ops = _table(Op, len(program.pipe))
     by_memory = np.full(len(Memory), Pipe.LSU, np.int32)
     by_memory[[Memory.NONE, Memory.LOAD, Memory.STORE]] = -1, TO_LOAD, TO_STORE
     by_memory[[Memory.ATOMIC, Memory.REDUCTION, Memory.BARRIER]] = TO_ATOMIC, TO_ATOMIC, Pipe.BRANCH
-    classes = by_memory[program.memory]
-    ops[:, OP_CLASS] = np.where(program.memory == Memory.NONE, program.pipe, classes)
-    ops[:, OP_PIPE] = np.where(program.memory == Memory.NONE, program.pipe, np.minimum(classes, Pipe.BRANCH))
-    ops[:, OP_PIPE] = np.where((program.memory != Memory.NONE) & (classes != Pipe.BRANCH), Pipe.LSU, ops[:, OP_PIPE])
-    ops[:, OP_MEMORY], ops[:, OP_WEIGHT], ops[:, OP_PHASE] = program.memory, program.weight, program.phase
+    is_access = (program.memory != Memory.NONE) & (program.memory != Memory.BARRIER)
+    ops["unit"] = np.where(program.memory == Memory.NONE, program.pipe, by_memory[program.memory])
+    ops["pipe"] = np.where(is_access, Pipe.LSU, ops["unit"])
+    ops["memory"], ops["weight"], ops["phase"] = program.memory, program.weight, program.phase
     accesses = np.where(program.accesses >= 0, slot_of[program.accesses], NO_REGISTER)
-    waits = np.concatenate([program.sources, program.destinations], axis=1)
-    for count, first, values in (
-        (OP_WAITS, OP_WAIT, waits),
-        (OP_RESULTS, OP_RESULT, program.destinations),
-        (OP_SLOTS, OP_SLOT, accesses),
-    ):
-        is_used = values >= 0
-        packed = np.take_along_axis(values, np.argsort(~is_used, axis=1, kind="stable"), axis=1)
-        ops[:, count] = is_used.sum(axis=1)
-        ops[:, first : first + values.shape[1]] = packed
-    return ops
+    _pack(ops, "wait_count", "waits", np.concatenate([program.sources, program.destinations], axis=1))
+    _pack(ops, "result_count", "results", program.destinations)
+    _pack(ops, "slot_count", "slots", accesses)
+    ops["cycles"], ops["latency"] = _costs(program, sm)
+    return cast("Table[Op]", ops)
 
 
-def _costs(program: Program, sm: SM) -> Floats:
-    """Return cycles and latency of each micro-op; a latency of 0 is that of what a memory access finds."""
-    costs = np.empty((len(program.pipe), 2))
+def _pack(ops: npt.NDArray[Any], count: str, field: str, values: Int32s) -> None:
+    """Put the used values of each row first, and their number into a field of its own."""
+    is_used = values >= 0
+    ops[count] = is_used.sum(axis=1)
+    ops[field] = np.take_along_axis(values, np.argsort(~is_used, axis=1, kind="stable"), axis=1)
+
+
+def _costs(program: Program, sm: SM) -> tuple[Floats, Floats]:
+    """Return cycles and latency of each micro-op; an access has a latency of 0 where its memory decides it."""
     pipe = np.where((program.memory == Memory.NONE) | (program.memory == Memory.BARRIER), program.pipe, Pipe.LSU)
-    costs[:, OP_CYCLES] = np.where(program.cycles > 0, program.cycles, np.array(sm.pipe_cycles)[pipe])
-    latency = np.array(sm.pipe_latency, float)
-    latency[Pipe.BRANCH] = sm.branch_latency
-    costs[:, OP_LATENCY] = np.where(
-        program.latency > 0, program.latency, np.where(program.memory == Memory.NONE, latency[pipe], 0.0)
-    )
-    return costs
+    cycles = np.where(program.cycles > 0, program.cycles, np.array(sm.pipe_cycles)[pipe])
+    by_pipe = np.array(sm.pipe_latency, float)
+    by_pipe[Pipe.BRANCH] = sm.branch_latency
+    unless_given = np.where(program.memory == Memory.NONE, by_pipe[pipe], 0.0)
+    return cycles, np.where(program.latency > 0, program.latency, unless_given)
 
 
-def _rates(sm: SM) -> Floats:
+def _derived(sm: SM, trace: SMTrace) -> Derived:
     def per_sector(bytes_per_cycle: float) -> float:
         return SECTOR_BYTES / bytes_per_cycle if bytes_per_cycle > 0 else 0.0
 
-    named = {
-        R_LSU: sm.lsu_cycles, R_WAVEFRONT: sm.wavefront_cycles, R_JOINED: sm.joined_wavefronts,
-        R_REPLAY: sm.replay_cycles, R_TAG: sm.l1_tag_cycles, R_SECTOR: per_sector(sm.l1_bytes_per_cycle),
-        R_PASS: sm.l1_pass_cycles, R_STORE_LINE: sm.store_line_cycles, R_PATH: per_sector(sm.l2_path_bytes_per_cycle),
-        R_L2_READ: per_sector(sm.l2_bytes_per_cycle), R_L2_WRITE: per_sector(sm.l2_write_bytes_per_cycle),
-        R_DRAM: per_sector(sm.dram_bytes_per_cycle), R_DRAM_WRITE: per_sector(sm.dram_write_bytes_per_cycle),
-        R_READ_SHARE: sm.dram_read_share, R_WRITE_SHARE: sm.dram_write_share, R_LOCAL_SHARE: sm.dram_local_share,
-        R_SHARED_LATENCY: sm.shared_latency, R_L1_LATENCY: sm.l1_latency,
-        R_L2_LATENCY: sm.l2_latency, R_DRAM_LATENCY: sm.dram_latency, R_ATOMIC: sm.atomic_cycles,
-        R_SHARED_ATOMIC: sm.shared_atomic_cycles, R_LSU_ROOM: sm.lsu_queue_cycles, R_L2_ROOM: sm.l2_queue_cycles,
-        R_DRAM_ROOM: sm.dram_queue_cycles, R_ATOMIC_ROOM: sm.atomic_queue_cycles,
-        R_HOT: sm.hot_sector_cycles, R_SLICE: sm.sector_slice_cycles, R_REISSUE: sm.reissue_cycles,
-        **{R_FMA + pipe: cycles for pipe, cycles in enumerate(sm.fma_cycles)},
-    }  # fmt: skip
-    return np.array([named[column] for column in range(len(named))])
-
-
-def _settings(sm: SM, trace: SMTrace) -> Int64s:
-    named = {
-        I_WARPS: trace.warps, I_PARTS: sm.sub_partitions, I_WIDTH: sm.issue_width, I_OLDEST: sm.is_oldest_first,
-        I_LOCAL_LINES: trace.local_lines, I_L1_SETS: max(1, sm.l1_lines // WAYS), I_L1_WAYS: min(sm.l1_lines, WAYS),
-        I_L1_OPERATIONS: sm.l1_operations if sm.l1_lines else 0, I_ALLOCATE: sm.stores_allocate,
-        I_HOT_LINE: sm.hot_line & TAG_MASK if sm.hot_line >= 0 else NO_LINE,
-        I_BARRIER: max(1, np.ceil(sm.barrier_latency)), I_LAUNCH: max(1, np.ceil(sm.block_launch_cycles)),
-        I_APART: sm.l1_is_apart,
-    }  # fmt: skip
-    return np.array([named[column] for column in range(len(named))], np.int64)
+    found: Derived = _record(Derived)
+    found.warps, found.local_lines = trace.warps, trace.local_lines
+    found.l1_sets, found.l1_ways = max(1, sm.l1_lines // WAYS), min(sm.l1_lines, WAYS)
+    found.l1_operations = sm.l1_operations if sm.l1_lines else 0
+    found.hot_line = sm.hot_line & TAG_MASK if sm.hot_line >= 0 else NO_LINE
+    # A warp issues in whole cycles, and never in the one in which it was held.
+    found.barrier_cycles = max(1, np.ceil(sm.barrier_latency))
+    found.launch_cycles = max(1, np.ceil(sm.block_launch_cycles))
+    found.l1_sector_cycles = per_sector(sm.l1_bytes_per_cycle)
+    found.path_sector_cycles = per_sector(sm.l2_path_bytes_per_cycle)
+    found.l2_read_sector_cycles = per_sector(sm.l2_bytes_per_cycle)
+    found.l2_write_sector_cycles = per_sector(sm.l2_write_bytes_per_cycle)
+    found.dram_read_sector_cycles = per_sector(sm.dram_bytes_per_cycle)
+    found.dram_write_sector_cycles = per_sector(sm.dram_write_bytes_per_cycle)
+    return found
 
 
 # How the functions of the simulation are compiled; importing this module imports numba.
-
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -278,7 +478,7 @@ OPTIONS: dict[str, Any] = {"error_model": "numpy", "_nrt": False}
 _OPTIONS = OPTIONS | {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 ONE = np.uint64(1)
 ZERO = np.uint64(0)
-FULL_WHEEL = np.uint64(63)
+FULL_WHEEL = np.uint64(WHEEL - 1)
 
 
 def inlined(function: F) -> F:

@@ -1,7 +1,7 @@
 """The child process in which NVIDIA's library reads a report: one JSON request on stdin, one JSON reply on stdout.
 
-Run as ``python -m kerncast.read.ncu.worker``. API: module ``ncu_report``; a report holds ranges, these hold actions
-(profiled kernels), and these metrics. Metrics of lines of code have instances; of these only opcodes are kept.
+Run as ``python -m kerncast.read.ncu.report_worker``. API: module ``ncu_report``; a report holds ranges, these hold
+actions (profiled kernels), and these metrics. Metrics of lines of code have instances; of these only opcodes are kept.
 """
 
 import importlib

@@ -1,0 +1,401 @@
+"""What is known of each PTX opcode, in one table, and which forms of it are executed, in a second one.
+
+The parser, the engines, the counts, the machine code and the model of an SM all ask here, so that no set of opcodes
+stands anywhere else. A new instruction is a row of each table and one function in each engine.
+Source: NVIDIA, Parallel Thread Execution ISA 8.8, chapter 9.
+"""
+
+from dataclasses import dataclass
+from enum import Enum, auto
+
+
+class MemoryAccess(Enum):
+    """What an instruction does to memory."""
+
+    LOAD = "load"
+    STORE = "store"
+    ATOMIC = "atomic"
+    """an update that gives the old value"""
+    REDUCTION = "reduction"
+    """an update that gives nothing"""
+
+
+class Flow(Enum):
+    """How an instruction makes control leave the straight line, or wait."""
+
+    BRANCH = "branch"
+    LEAVE = "leave"
+    """a return from the function, or the end of the thread"""
+    TRAP = "trap"
+    BREAKPOINT = "breakpoint"
+    """ends the kernel as a trap does, but may stand in the middle of a block"""
+    CALL = "call"
+    """of a function of the driver; all others are inlined"""
+    BARRIER = "barrier"
+
+
+class Trait(Enum):
+    """Something that a few opcodes have in common and that some part of the package has to know."""
+
+    CARRY = auto()
+    """reads the carry flag"""
+    COMPARE = auto()
+    """compares, and may combine the result with a predicate"""
+    CROSS_LANE = auto()
+    """the lanes of a warp exchange values"""
+    LANE = auto()
+    """gives each lane a value of its own, whatever it reads"""
+    INERT = auto()
+    """counted, and without effect on any value"""
+    FENCE = auto()
+    """orders memory accesses"""
+    MODE = auto()
+    """its modifiers say what it does, as in shfl.sync.bfly; its name in the counts has them"""
+    LOGIC = auto()
+    """a Boolean operation, which the compiler joins with others"""
+    HALVES = auto()
+    """makes the two halves of a 64-bit result apart from one another"""
+    FREE = auto()
+    """costs nothing where the compiler predicates a block"""
+    SIGNED = auto()
+    """becomes other machine code for signed than for unsigned integers"""
+    PRECISE = auto()
+    """becomes other machine code for each rounding and precision"""
+    LONG = auto()
+    """on floats too long for a block that the compiler predicates"""
+    RARE = auto()
+    """has machine code for rare operands, such as subnormal ones"""
+
+
+@dataclass(frozen=True, slots=True)
+class Opcode:
+    """What is known of one opcode, the part of an instruction's name before the first dot."""
+
+    name: str
+    work: str = "move"
+    """class of its work where it is not one of floats: integer, control, memory or move"""
+    flops: int = 0
+    """floating-point operations of one thread, if it works on floats"""
+    is_special: bool = False
+    """on floats: done by the unit for special functions"""
+    access: MemoryAccess | None = None
+    flow: Flow | None = None
+    has_result: bool = True
+    """writes its first operand; a barrier does so if it reduces"""
+    fewest_sources: int | None = None
+    """of an instruction with one result or two: operands that it reads at least; None: there is one result"""
+    machine: str = ""
+    """the machine operation that it becomes exactly one of, such as FMA; empty: none, or it depends"""
+    pipe: str = ""
+    """where it runs if the machine code is not known; empty: its type decides"""
+    traits: frozenset[Trait] = frozenset()
+    one_of: frozenset[str] = frozenset()
+    """modifiers that say what it does, of which it has exactly one; empty: it needs none"""
+
+    def has(self, trait: Trait) -> bool:
+        """Return whether this opcode has a trait."""
+        return trait in self.traits
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """One form of an instruction that is executed."""
+
+    types: tuple[frozenset[str], ...]
+    """per type modifier which types it may be"""
+    modifiers: frozenset[str]
+    """all others, most of them optional"""
+    needed: frozenset[str]
+    """of the modifiers those that it cannot do without"""
+    operands: frozenset[int]
+    """how many there may be"""
+    address: int | None = None
+    """place of the memory operand"""
+    label: int | None = None
+    """place of the branch target"""
+    takes_negated: bool = False
+    """whether a predicate among its operands may have an exclamation mark"""
+
+
+_COMPARE = "eq ne lt le gt ge lo ls hi hs equ neu ltu leu gtu geu num nan"
+_TESTS = "finite infinite number notanumber normal subnormal"
+_VIDEO = " ".join(f"v{name}{count}" for count in (2, 4) for name in ("add", "sub", "avrg", "min", "max", "absdiff"))
+
+# Columns: opcodes | work | work on floats: operations or special | the other fields of Opcode, as words | one of these.
+# A dash is an instruction that moves values about, as comparison, minimum, sign and conversion of floats do.
+_OPCODES = f"""
+add sub              | integer | 1       | machine=ADD
+mul                  | integer | 1       | machine=MUL signed
+fma                  | -       | 2       | machine=FMA
+mad                  | integer | 2       | machine=FMA signed
+addc subc            | integer | -       | carry
+madc                 | integer | -       | carry pipe=imad
+div                  | integer | special | signed precise long rare
+rem                  | integer | -       | signed
+sqrt rcp             | -       | special | precise long rare
+rsqrt                | -       | special | precise rare
+ex2 lg2 sin cos      | -       | special | machine=MUFU rare
+tanh                 | -       | special | pipe=xu
+neg abs min max      | integer | -       |
+copysign             | -       | -       |
+testp                | -       | -       | | {_TESTS}
+and or xor not       | integer | -       | logic halves
+cnot shl shr         | integer | -       |
+shf                  | integer | -       | | l r
+lop3 prmt fns sad    | integer | -       |
+popc clz brev bfind  | integer | -       |
+bfe bfi              | integer | -       |
+bmsk                 | integer | -       | | clamp wrap
+mul24 mad24          | integer | -       | pipe=imad | lo
+dp4a                 | integer | -       |
+dp2a                 | integer | -       | pipe=imad | lo hi
+{_VIDEO}             | integer | -       |
+vset2 vset4          | integer | -       | | eq ne lt le gt ge
+setp                 | integer | -       | compare sources=2 | {_COMPARE}
+set                  | integer | -       | compare | {_COMPARE}
+selp                 | -       | -       | halves
+slct                 | integer | -       |
+cvt                  | -       | -       | signed precise
+mov                  | -       | -       | halves free
+cvta                 | -       | -       | free
+isspacep             | -       | -       |
+ld ldu               | memory  | -       | access=load
+st                   | memory  | -       | access=store results=0
+atom                 | memory  | -       | access=atomic lane | add min max inc dec exch cas and or xor
+red                  | memory  | -       | access=reduction results=0 | add min max inc dec and or xor
+shfl                 | -       | -       | cross_lane lane mode sources=3 machine=SHFL | up down bfly idx
+vote                 | control | -       | cross_lane mode | all any uni ballot
+match                | control | -       | cross_lane lane sources=1 pipe=lsu | any all
+activemask           | control | -       | cross_lane lane
+elect                | control | -       | cross_lane lane sources=0
+redux                | -       | -       | cross_lane pipe=lsu | add min max and or xor
+bar barrier          | control | -       | flow=barrier mode machine=BAR | sync arrive popc and or
+membar               | -       | -       | inert fence results=0
+fence                | -       | -       | inert fence pipe=lsu results=0
+bra                  | control | -       | flow=branch free results=0
+brx                  | control | -       | flow=branch pipe=branch results=0
+ret                  | control | -       | flow=leave results=0
+exit                 | control | -       | flow=leave pipe=branch results=0
+trap                 | control | -       | flow=trap pipe=branch results=0
+brkpt                | control | -       | flow=breakpoint pipe=branch results=0
+call                 | control | -       | flow=call lane pipe=branch results=0 | vprintf __assertfail
+nanosleep            | -       | -       | inert pipe=branch results=0
+prefetch prefetchu   | -       | -       | inert pipe=lsu results=0
+pmevent              | -       | -       | inert results=0
+griddepcontrol       | control | -       | inert results=0
+mma wmma             | -       | -       | lane pipe=tensor
+wgmma                | -       | -       | pipe=tensor
+ldmatrix             | -       | -       | lane
+"""
+
+_INT = "u16 s16 u32 s32 u64 s64"
+_ROUND = "rn rz rm rp"
+_HALF = "f16 bf16 f16x2 bf16x2"
+_WORD = "b32 u32 s32 f32"
+_SPACE = "global shared local param const shared::cta param::entry param::func"
+_CACHE = (
+    "ca cg cs cv lu wb wt nc volatile relaxed acquire release weak cta gpu sys cluster acq_rel mmio unified"
+    " L1::evict_normal L1::evict_unchanged L1::evict_first L1::evict_last L1::no_allocate"
+    " L2::evict_last L2::evict_normal L2::evict_first L2::64B L2::128B L2::256B"
+)
+_ANY = f"b8 u8 s8 b16 b32 b64 f32 f64 f16 bf16 f16x2 bf16x2 {_INT}"
+_NUMBER = f"u8 s8 f16 bf16 f32 f64 {_INT}"
+
+# Columns: opcodes | types | other modifiers, optional but for those with ``!`` | number of operands | kinds of operands
+# that not all take. An instruction with two types has ``>`` between the types allowed first and those allowed second.
+_FORMS = f"""
+add sub           | {_INT}                        |                                     | 3
+add sub           | s32                           | sat                                 | 3
+add sub addc subc | u32 s32 u64 s64               | cc                                  | 3
+add sub mul       | f32                           | {_ROUND} ftz sat                    | 3
+add sub mul       | f64                           | {_ROUND}                            | 3
+add sub mul       | {_HALF}                       | rn ftz sat                          | 3
+add sub mul       | f32x2                         | {_ROUND} ftz                        | 3
+add               | u16x2 s16x2                   |                                     | 3
+mul               | {_INT}                        | lo hi                               | 3
+mul               | u16 s16 u32 s32               | wide                                | 3
+mad               | {_INT}                        | lo hi                               | 4
+mad               | u16 s16 u32 s32               | wide                                | 4
+mad madc          | u32 s32 u64 s64               | lo hi cc                            | 4
+fma mad           | f32                           | {_ROUND} ftz sat                    | 4
+fma mad           | f64                           | {_ROUND}                            | 4
+fma               | {_HALF}                       | rn ftz sat relu                     | 4
+fma               | f32x2                         | {_ROUND} ftz                        | 4
+div rem           | {_INT}                        |                                     | 3
+div               | f32                           | approx full ftz {_ROUND}            | 3
+div               | f64                           | {_ROUND}                            | 3
+neg abs           | s16 s32 s64 f64               |                                     | 2
+neg abs           | f32 {_HALF}                   | ftz                                 | 2
+min max           | {_INT} f64                    |                                     | 3
+min max           | s32 s16x2                     | relu                                | 3
+min max           | u16x2                         |                                     | 3
+min max           | f32                           | ftz NaN                             | 3 4
+min max           | {_HALF}                       | ftz NaN                             | 3
+sqrt rcp          | f32                           | approx ftz {_ROUND}                 | 2
+sqrt rcp          | f64                           | {_ROUND}                            | 2
+rcp rsqrt         | f64                           | approx ftz                          | 2
+rsqrt             | f32                           | approx ftz                          | 2
+sin cos lg2       | f32                           | approx ftz                          | 2
+ex2               | f32 {_HALF}                   | approx ftz                          | 2
+tanh              | f32 {_HALF}                   | approx                              | 2
+copysign          | f32 f64                       |                                     | 3
+testp             | f32 f64                       | {_TESTS}                            | 2
+and or xor        | pred b16 b32 b64              |                                     | 3
+not               | pred b16 b32 b64              |                                     | 2
+cnot              | b16 b32 b64                   |                                     | 2
+shl               | b16 b32 b64                   |                                     | 3
+shr               | b16 b32 b64 {_INT}            |                                     | 3
+shf               | b32                           | l r clamp wrap                      | 4
+lop3              | b32                           |                                     | 5
+popc clz brev     | b32 b64                       |                                     | 2
+bfind             | u32 s32 u64 s64               | shiftamt                            | 2
+bfe               | u32 s32 u64 s64               |                                     | 4
+bfi               | b32 b64                       |                                     | 5
+bmsk              | b32                           | clamp wrap                          | 3
+prmt              | b32                           |                                     | 4
+sad               | {_INT}                        |                                     | 4
+mul24             | u32 s32                       | lo                                  | 3
+mad24             | u32 s32                       | lo                                  | 4
+dp4a              | u32 s32 > u32 s32             |                                     | 4
+dp2a              | u32 s32 > u32 s32             | lo hi                               | 4
+{_VIDEO} | u32 s32 > u32 s32 > u32 s32 | sat add | 4
+vset2 vset4       | u32 s32 > u32 s32             | eq ne lt le gt ge add               | 4
+fns               | b32                           |                                     | 4
+setp              | {_INT} b16 b32 b64 f64        | {_COMPARE} and or xor               | 3 4 5 | negated
+setp              | f32 {_HALF}                   | {_COMPARE} and or xor ftz           | 3 4 5 | negated
+set   | u32 s32 f32 f16 bf16 > {_INT} b16 b32 b64 f32 f64 f16 bf16 | {_COMPARE} and or xor ftz | 3 4 | negated
+set               | u16 s16 > f16 bf16            | {_COMPARE} and or xor ftz           | 3 4 | negated
+set               | f16x2 u32 s32 > f16x2         | {_COMPARE} and or xor ftz           | 3 4 | negated
+set               | bf16x2 u32 s32 > bf16x2       | {_COMPARE} and or xor               | 3 4 | negated
+selp              | {_ANY}                        |                                     | 4
+slct              | {_ANY} > s32                  |                                     | 4
+slct              | {_ANY} > f32                  | ftz                                 | 4
+cvt               | {_NUMBER} > {_NUMBER}         | ftz sat relu rni rzi rmi rpi {_ROUND} | 2
+cvt               | f16x2 bf16x2 > f32            | relu {_ROUND}                       | 3
+mov               | pred {_ANY} b128              |                                     | 2
+cvta              | u64                           | to {_SPACE}                         | 2
+isspacep          |                               | {_SPACE}                            | 2
+ld                | {_ANY}                        | {_CACHE} {_SPACE} v2 v4             | 2 | address 1
+ld                | {_WORD}                       | {_CACHE} {_SPACE} v8                | 2 | address 1
+ld                | b128                          | {_CACHE} {_SPACE}                   | 2 | address 1
+ldu               | {_ANY}                        | global v2 v4                        | 2 | address 1
+st                | {_ANY}                        | {_CACHE} {_SPACE} v2 v4             | 2 | address 0
+st                | {_WORD}                       | {_CACHE} {_SPACE} v8                | 2 | address 0
+st                | b128                          | {_CACHE} {_SPACE}                   | 2 | address 0
+atom              | u32 s32 u64 f32 f64           | add {_CACHE} {_SPACE}               | 3 | address 1
+atom              | {_HALF}                       | add noftz {_CACHE} {_SPACE}         | 3 | address 1
+atom              | u32 s32 u64 s64               | min max {_CACHE} {_SPACE}           | 3 | address 1
+atom              | u32                           | inc dec {_CACHE} {_SPACE}           | 3 | address 1
+atom              | b32 b64                       | and or xor exch {_CACHE} {_SPACE}   | 3 | address 1
+atom              | b128                          | exch {_CACHE} {_SPACE}              | 3 | address 1
+atom              | b16 b32 b64 b128              | cas {_CACHE} {_SPACE}               | 4 | address 1
+atom              | f32                           | add v2 v4 {_CACHE} global           | 3 | address 1
+atom              | f16x2 bf16x2                  | add noftz v2 v4 {_CACHE} global     | 3 | address 1
+atom              | f16 bf16                      | add noftz v2 v4 v8 {_CACHE} global  | 3 | address 1
+red               | u32 s32 u64 f32 f64           | add {_CACHE} {_SPACE}               | 2 | address 0
+red               | {_HALF}                       | add noftz {_CACHE} {_SPACE}         | 2 | address 0
+red               | f32                           | add v2 v4 {_CACHE} global           | 2 | address 0
+red               | f16x2 bf16x2                  | add noftz v2 v4 {_CACHE} global     | 2 | address 0
+red               | f16 bf16                      | add noftz v2 v4 v8 {_CACHE} global  | 2 | address 0
+red               | u32 s32 u64 s64               | min max {_CACHE} {_SPACE}           | 2 | address 0
+red               | u32                           | inc dec {_CACHE} {_SPACE}           | 2 | address 0
+red               | b32 b64                       | and or xor {_CACHE} {_SPACE}        | 2 | address 0
+shfl              | b32                           | up down bfly idx                    | 4 5
+shfl              | b32                           | sync! up down bfly idx              | 5 6
+vote              | pred b32                      | all any uni ballot                  | 2 | negated
+vote              | pred b32                      | sync! all any uni ballot            | 3 | negated
+match             | b32 b64                       | sync! any                           | 3
+match             | b32 b64                       | sync! all                           | 3 4
+activemask        | b32                           |                                     | 1
+elect             |                               | sync!                               | 3
+redux             | u32 s32                       | sync! add min max                   | 3
+redux             | b32                           | sync! and or xor                    | 3
+bar barrier       |                               | sync cta aligned                    | 1 2 | negated
+bar barrier       |                               | arrive cta aligned                  | 2 | negated
+bar barrier       | u32                           | red popc cta aligned                | 3 4 | negated
+bar barrier       | pred                          | red and or cta aligned              | 3 4 | negated
+bar               |                               | warp sync                           | 1 | negated
+membar            |                               | gl cta sys                          | 0
+fence             |                               | sc acq_rel acquire release cta gpu sys cluster | 0
+bra               |                               | uni                                 | 1 | label 0
+brx               |                               | idx uni                             | 2 | label 1
+ret               |                               | uni                                 | 0
+exit trap brkpt   |                               |                                     | 0
+call              |                               | vprintf __assertfail                | 0 1 2 3 4 5 6
+nanosleep         | u32                           |                                     | 1
+prefetch          |                               | global local L1 L2                  | 1 | address 0
+prefetchu         |                               | L1                                  | 1 | address 0
+pmevent           |                               | mask                                | 1
+griddepcontrol    |                               | wait launch_dependents              | 0
+"""
+
+# What is refused by name, and why: opcodes, some with the modifier that is refused | what the user is told.
+_REFUSED = """
+mma wmma wgmma ldmatrix stmatrix movmatrix tcgen05 | Tensor-core instructions are not executed yet.
+cp mbarrier tensormap | Asynchronous copies are not executed yet.
+tex tld4 txq suld sust sured suq istypep | Textures and surfaces are not executed yet.
+mapa getctarank clusterlaunchcontrol multimem barrier.cluster | Clusters of blocks are not executed yet.
+"""
+
+
+def _rows(table: str) -> list[list[str]]:
+    """Return the cells of a table of text; the names in the first column are separated by blanks."""
+    return [[cell.strip() for cell in line.split("|")] for line in table.strip().splitlines()]
+
+
+def _opcode(name: str, work: str, on_floats: str, words: str, one_of: str = "") -> Opcode:
+    values = dict(word.split("=") for word in words.split() if "=" in word)
+    return Opcode(
+        name=name,
+        work="move" if work == "-" else work,
+        flops=int(on_floats) if on_floats.isdigit() else 0,
+        is_special=on_floats == "special",
+        access=MemoryAccess(values["access"]) if "access" in values else None,
+        flow=Flow(values["flow"]) if "flow" in values else None,
+        has_result=values.get("results") != "0",
+        fewest_sources=int(values["sources"]) if "sources" in values else None,
+        machine=values.get("machine", ""),
+        pipe=values.get("pipe", ""),
+        traits=frozenset(Trait[word.upper()] for word in words.split() if "=" not in word),
+        one_of=frozenset(one_of.split()),
+    )
+
+
+def _form(types: str, modifiers: str, operands: str, kinds: str = "") -> Form:
+    kind, _, place = kinds.partition(" ")
+    return Form(
+        types=tuple(frozenset(part.split()) for part in types.split(">")) if types else (),
+        modifiers=frozenset(modifiers.replace("!", "").split()),
+        needed=frozenset(word.removesuffix("!") for word in modifiers.split() if word.endswith("!")),
+        operands=frozenset(int(count) for count in operands.split()),
+        address=int(place) if kind == "address" else None,
+        label=int(place) if kind == "label" else None,
+        takes_negated=kind == "negated",
+    )
+
+
+def _forms() -> dict[str, tuple[Form, ...]]:
+    found: dict[str, tuple[Form, ...]] = {}
+    for names, *cells in _rows(_FORMS):
+        for name in names.split():
+            found[name] = (*found.get(name, ()), _form(*cells))
+    return found
+
+
+#: What is known, by name; an opcode that is not listed is refused wherever it matters.
+OPCODES = {name: _opcode(name, *cells) for names, *cells in _rows(_OPCODES) for name in names.split()}
+#: The forms that are executed, by name of the opcode.
+FORMS = _forms()
+#: Opcode, or opcode and modifier: why it is refused.
+WHY_REFUSED = {name: why for names, why in _rows(_REFUSED) for name in names.split()}
+#: Modifiers by which a comparison combines its result with a predicate, which is one more source.
+COMBINATIONS = frozenset({"and", "or", "xor"})
+
+
+def opcode_of(name: str) -> Opcode:
+    """Return what is known of an opcode.
+
+    >>> opcode_of("fma").flops, opcode_of("atom").access, opcode_of("newer").work
+    (2, <MemoryAccess.ATOMIC: 'atomic'>, 'move')
+    """
+    return OPCODES.get(name) or Opcode(name)
