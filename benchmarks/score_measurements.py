@@ -26,6 +26,7 @@ from kerncast.models import model_named
 from kerncast.models.base import Case, Question
 from kerncast.prediction import Prediction, Timing
 from kerncast.profiles import Count, KernelProfile
+from kerncast.report.caveat_words import describe_caveats
 from kerncast.units import MEGA, PERCENT, format_seconds
 
 FOLDER = Path(__file__).parent.parent / "measurements"
@@ -161,15 +162,16 @@ def report(path: Path) -> str:
     machine = everything.machine
     own = path.with_suffix(".toml")
     gpu, caveats = resolve_gpu(own if own.is_file() else machine.gpu_name)
+    cautions = describe_caveats(caveats)
     if own.is_file():
-        caveats += (f"the GPU's data are those of {own.name}",)
+        cautions.append(f"The GPU's data are those of {own.name}.")
     if gpu.sm_count != machine.sm_count:
-        caveats += (f"the data are of {gpu.sm_count} SMs, and {machine.sm_count} were measured",)
+        cautions.append(f"The data are of {gpu.sm_count} SMs, and {machine.sm_count} were measured.")
     measurement, wrong = without_wrong_results(everything)
     subjects = known_subjects(measurement)
     parts = [
         f"## {machine.gpu_name}, driver {machine.driver}",
-        *(f"Caution: {caveat}." for caveat in caveats),
+        *(f"Caution: {caution}" for caution in cautions),
         conditions(everything, gpu),
         f"Left out, because the results differ from those of the CPU: {', '.join(wrong)}." if wrong else "",
         ceiling_table(measurement, gpu),

@@ -20,6 +20,7 @@ from timing_scores import CLOSE_RATIO, LEAST_RATIO, Row, by, pairs, score
 
 from kerncast.gpu import GPU
 from kerncast.models import DEFAULT_MODEL
+from kerncast.report.caveat_words import describe_caveats
 from kerncast.units import MEGA, MICROSECOND
 
 WORST = 10
@@ -185,7 +186,7 @@ def _record(each: Scored) -> dict[str, object]:
             p.model: {
                 "seconds": p.seconds, "low": p.low, "high": p.high, "limiter": p.limiter,
                 "ratio": p.seconds / case.seconds, "terms": {t.name: t.seconds for t in p.terms},
-                "caveats": p.caveats,
+                "caveats": describe_caveats(p.caveats),
             }
             for p in each.predictions
         },

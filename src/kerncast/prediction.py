@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from kerncast.caveats import Caveat
+
 
 class Timing(StrEnum):
     """What is timed."""
@@ -69,7 +71,7 @@ class Prediction:
     limiter: str
     """name of the term that decides"""
     terms: tuple[Term, ...]
-    caveats: tuple[str, ...]
+    caveats: tuple[Caveat, ...]
     model: str
     transfer: Transfer | None = None
     """None where no run was measured, or the model does not use it"""

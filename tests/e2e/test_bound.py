@@ -91,7 +91,7 @@ def test_measured_times_of_a_launch_need_no_simulation(kerncast: Run, write: Wri
     options = ("--times", times, "--gpu", "titan-v", "--tpcs", "1,2,40", "--json", "--quiet")
     found = bounded(kerncast("bound", file, *options))
     assert found["bounds"] == bounded(kerncast("bound", times, *options[2:]))["bounds"]
-    assert "interval" not in str(found["caveats"])
+    assert "interval-" not in str(found["caveat_details"])
     check(kerncast("bound", file, *options, "--method", "curve-fit"), 3, "buffer")
     check(kerncast("bound", file, *options, "--blocks", "7"), 2, "--blocks means nothing")
     check(kerncast("bound", file, *options[2:], "--blocks", "7"), 2, "--blocks belongs to measured times")

@@ -35,7 +35,7 @@ for line in sys.stdin:
     begin = time.process_time()
     try:
         trace, _ = execute(kernel, where, Budget(**{"seconds": 60, "block_steps": 10**6, **attack["budget"]}))
-        found = {"error": "", "text": "; ".join(trace.remarks)}
+        found = {"error": "", "text": "; ".join(each.kind for each in trace.remarks)}
         found["x"] = trace.memory["x"].tolist() if "x" in trace.memory else []
     except KerncastError as error:
         found = {"error": type(error).__name__, "text": str(error), "x": []}
@@ -53,7 +53,7 @@ class Attack:
     error: str = ""
     """class of the error; empty where the kernel does nothing wrong"""
     text: str = ""
-    """a part of the message, or of the remarks"""
+    """a part of the message, or of the kinds of the remarks"""
     x: Any = "u32[64] zeros"
     grid: Any = 1
     block: int = 32

@@ -70,6 +70,7 @@ def test_what_no_gpu_can_hold_says_why(kerncast: Run) -> None:
     assert {row["limiter"] for row in found["occupancies"]} == {"none-fits"}
     assert all("2048 threads, over the 1024 allowed" in row["reason"] for row in found["occupancies"])
     assert len(found["caveats"]) == 1
+    assert [each["kind"] for each in found["caveat_details"]] == ["no-block-fits"]
 
 
 @pytest.mark.parametrize(
@@ -119,8 +120,8 @@ def test_gpus_and_compute_capabilities_are_named_alike(kerncast: Run) -> None:
 def test_fields_of_the_json(kerncast: Run) -> None:
     asked = ("occupancy", "--block", 32, "--registers", 40, "--gpu", "9.0", "--json")
     plain, with_curves = (json.loads(kerncast(*asked, *more).stdout) for more in ((), ("--curves", "-")))
-    assert list(plain) == list(with_curves) == ["schema_version", "occupancies", "caveats"]
-    assert plain["caveats"] == []
+    assert list(plain) == list(with_curves) == ["schema_version", "occupancies", "caveats", "caveat_details"]
+    assert plain["caveats"] == plain["caveat_details"] == []
     (row,), (drawn,) = plain["occupancies"], with_curves["occupancies"]
     assert {name: value for name, value in drawn.items() if name != "curves"} == row
     assert [list(curve) for curve in drawn["curves"]] == [["parameter", "own", "steps"]] * 3

@@ -242,7 +242,7 @@ def test_a_source_fills_what_the_profile_lacks_and_says_so(predict: Predict, tmp
     (tmp_path / "k.toml").write_text(SAXPY_LAUNCH)
     assert predict(SPMV, *ON, "--json", "--model", "ceilings").status == 3
     (p,) = predict(SPMV, *ON, "--json", "--model", "ceilings", "--source", "k.toml").predictions
-    said = [caveat for caveat in p["caveats"] if "not in the profile" in caveat]
+    said = [each["subject"] for each in p["caveat_details"] if each["kind"] == "counted-by-execution"]
     assert said
     assert "l1_bytes" in said[0]
     assert "active_threads" in said[0]
@@ -356,16 +356,17 @@ def test_a_profile_keeps_its_time_on_its_own_gpu(predict: Predict) -> None:
     both = ("--gpu", "rtx-3090", "--gpu", "rtx-2080-ti", "-k", "total", "--measured", "T4=50us", "--json")
     own, other = predict(HEAT, *both).predictions
     assert own["seconds"] == pytest.approx(6.5e-6)
-    assert any("not used: the time on T4" in caveat for caveat in own["caveats"])
+    assert ("time-elsewhere-unused", "T4") in [(each["kind"], each["subject"]) for each in own["caveat_details"]]
     assert other["transfer"]["gpu_id"] == "t4"
-    assert "counts from the profile on RTX 3090, time from --measured on T4" in other["caveats"]
+    apart = [each["texts"] for each in other["caveat_details"] if each["kind"] == "counts-and-time-apart"]
+    assert apart == [{"counted": "RTX 3090", "timed": "T4"}]
 
 
 def test_what_a_family_name_was_taken_for_is_said(predict: Predict) -> None:
     (p,) = predict(AXPY, *ON, "--source-gpu", "V100", "--model", "algorithm1", "--json").predictions
-    assert any(caveat.startswith('"V100" fits several GPUs') for caveat in p["caveats"])
+    assert ("gpu-name-ambiguous", "V100") in [(each["kind"], each["subject"]) for each in p["caveat_details"]]
     (p,) = predict(HEAT, "--gpu", "titan-v", "-k", "total", "--measured", "V100=9us", "--json").predictions
-    assert any(caveat.startswith('"V100" fits several GPUs') for caveat in p["caveats"])
+    assert ("gpu-name-ambiguous", "V100") in [(each["kind"], each["subject"]) for each in p["caveat_details"]]
 
 
 @pytest.mark.parametrize("time", ["1e-300s", "1e-13s", "2e7s"])

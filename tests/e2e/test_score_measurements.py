@@ -149,7 +149,7 @@ def test_partitions_give_a_speed_up(tables: str) -> None:
 
 
 def test_another_number_of_sms_than_the_data_say_is_said(tables: str) -> None:
-    assert "Caution: the data are of 80 SMs, and 8 were measured." in tables
+    assert "Caution: The data are of 80 SMs, and 8 were measured." in tables
 
 
 def test_without_measurements_it_says_so(tmp_path: Path) -> None:
@@ -244,7 +244,7 @@ def test_a_gpu_file_beside_the_measurement_is_taken(tmp_path: Path) -> None:
     done = run(tmp_path)
     assert done.returncode == 0, done.stderr
     assert "## Nobody's GPU" in done.stdout
-    assert "Caution: the GPU's data are those of a.toml." in done.stdout
+    assert "Caution: The GPU's data are those of a.toml." in done.stdout
     assert "| seed | series | roofline | 1 |" in done.stdout
 
 

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from kerncast.caveats import Caveat, CaveatKind
 from kerncast.profiles import (
     AccessCount,
     Balance,
@@ -198,7 +199,7 @@ TILED = replace(
     shared_bytes=1024,
     resources=replace(RESOURCES, static_shared_bytes=2048, registers_per_thread=40),
     sampling=Sampling(240, 4096),
-    caveats=("counts are scaled from 240 of 4096 blocks",),
+    caveats=(Caveat.of(CaveatKind.SCALED_FROM_SAMPLE, executed=240, blocks=4096),),
     traffic=replace(SAXPY.traffic, atomic_operations=exact(64 * WARPS)),
     mix=replace(
         MIX,

@@ -15,6 +15,7 @@ from kerncast.cli.options import AsJson, Out, Quiet
 from kerncast.errors import InputError, Refusal
 
 if TYPE_CHECKING:
+    from kerncast.caveats import Caveat
     from kerncast.gpu import GPU
     from kerncast.measurements import FeatureTable, PartitionTimes
     from kerncast.read.features.profiled import ProfiledMeans
@@ -153,7 +154,7 @@ def _refusal_as_json(*, as_json: bool, out: Path | None) -> Iterator[None]:
         raise
 
 
-def _gpu(names: list[str] | None) -> "tuple[GPU, tuple[str, ...]]":
+def _gpu(names: list[str] | None) -> "tuple[GPU, tuple[Caveat, ...]]":
     from kerncast.forecast import resolve_gpus  # noqa: PLC0415
 
     resolved = resolve_gpus(names or ())
@@ -244,7 +245,7 @@ def _level(level: float | None) -> float:
     return level
 
 
-def _emit(found: "KernelBounds", assumed: Sequence[str], *, as_json: bool, out: Path | None) -> None:
+def _emit(found: "KernelBounds", assumed: "Sequence[Caveat]", *, as_json: bool, out: Path | None) -> None:
     """Print the bounds, or write them to a file."""
     from kerncast.cli.output import emit_json, file_console, stdout_console, write_text  # noqa: PLC0415
     from kerncast.report.bounds.bounds_table import bound_object, print_bounds  # noqa: PLC0415

@@ -107,13 +107,14 @@ def _found(name: str) -> "GPU | IncompleteGPU":
         load_incomplete,
         resolve_gpu,
     )
+    from kerncast.report.caveat_words import describe_caveat  # noqa: PLC0415
 
     incomplete_id = find_incomplete(name)
     if incomplete_id is not None:
         return load_incomplete(incomplete_id)
     gpu, caveats = resolve_gpu(name)
     for caveat in caveats:
-        typer.echo(f"kerncast: {caveat}", err=True)
+        typer.echo(f"kerncast: {describe_caveat(caveat)}", err=True)
     return gpu
 
 
@@ -172,6 +173,7 @@ def _list(*, json_: bool) -> int:
         list_incomplete,
     )
     from kerncast.report.as_json import SCHEMA_VERSION, gpu_object, incomplete_object  # noqa: PLC0415
+    from kerncast.report.caveat_words import caveat_fields  # noqa: PLC0415
     from kerncast.report.files.gpus import gpu_table  # noqa: PLC0415
     from kerncast.report.tables import print_table  # noqa: PLC0415
 
@@ -181,7 +183,7 @@ def _list(*, json_: bool) -> int:
             "gpus": [gpu_object(gpu) for gpu in gpus],
             "incomplete": [incomplete_object(gpu) for gpu in incomplete],
         }
-        emit_json({"schema_version": SCHEMA_VERSION, **table, "caveats": []})
+        emit_json({"schema_version": SCHEMA_VERSION, **table, **caveat_fields(())})
     else:
         print_table(gpu_table(gpus, incomplete), stdout_console())
     return 0
@@ -197,14 +199,15 @@ def _show(name: str, *, json_: bool) -> int:
     )
     from kerncast.models.missing_facts import missing_facts  # noqa: PLC0415
     from kerncast.report import as_json  # noqa: PLC0415
+    from kerncast.report.caveat_words import caveat_fields, describe_caveats  # noqa: PLC0415
     from kerncast.report.files.gpus import doubt_notes, incomplete_notes, missing_notes  # noqa: PLC0415
 
     incomplete_id = find_incomplete(name)
     if incomplete_id is not None:
         incomplete = load_incomplete(incomplete_id)
         if json_:
-            table = {"gpus": [], "incomplete": [as_json.incomplete_object(incomplete)], "caveats": []}
-            emit_json({"schema_version": as_json.SCHEMA_VERSION, **table})
+            table = {"gpus": [], "incomplete": [as_json.incomplete_object(incomplete)]}
+            emit_json({"schema_version": as_json.SCHEMA_VERSION, **table, **caveat_fields(())})
         else:
             _print_facts(incomplete, incomplete_notes(incomplete))
         return 0
@@ -216,13 +219,13 @@ def _show(name: str, *, json_: bool) -> int:
                 "schema_version": as_json.SCHEMA_VERSION,
                 "gpus": [as_json.gpu_object(gpu)],
                 "incomplete": [],
-                "caveats": list(caveats),
+                **caveat_fields(caveats),
                 "missing": [as_json.missing_object(each) for each in missing],
                 "doubts": [as_json.doubt_object(each) for each in doubted],
             }
         )
     else:
-        _print_facts(gpu, (*caveats, *doubt_notes(doubted), *missing_notes(missing)))
+        _print_facts(gpu, (*describe_caveats(caveats), *doubt_notes(doubted), *missing_notes(missing)))
     return 0
 
 

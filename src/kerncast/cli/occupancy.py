@@ -12,6 +12,7 @@ from kerncast.cli.options import AsJson, Quiet
 from kerncast.errors import InputError
 
 if TYPE_CHECKING:
+    from kerncast.caveats import Caveat
     from kerncast.occupancy import OccupancyCase
 
 #: What the driver's own calculator takes: a 32-bit integer.
@@ -85,12 +86,13 @@ def command(  # noqa: PLR0913  each parameter is one option
     return 0
 
 
-def _print_json(cases: "Sequence[OccupancyCase]", caveats: list[str], *, with_curves: bool) -> None:
+def _print_json(cases: "Sequence[OccupancyCase]", caveats: "list[Caveat]", *, with_curves: bool) -> None:
     from kerncast.cli.output import emit_json  # noqa: PLC0415
     from kerncast.report.as_json import SCHEMA_VERSION  # noqa: PLC0415
+    from kerncast.report.caveat_words import sentence_fields  # noqa: PLC0415
     from kerncast.report.occupancy.tables import (  # noqa: PLC0415
-        occupancy_notes,
         occupancy_object,
+        occupancy_sentences,
     )
 
     objects = [occupancy_object(case, with_curves=with_curves) for case in cases]
@@ -98,17 +100,17 @@ def _print_json(cases: "Sequence[OccupancyCase]", caveats: list[str], *, with_cu
         {
             "schema_version": SCHEMA_VERSION,
             "occupancies": objects,
-            "caveats": [*caveats, *occupancy_notes(cases)],
+            **sentence_fields(occupancy_sentences(caveats, cases)),
         }
     )
 
 
-def _print_text(cases: "Sequence[OccupancyCase]", caveats: list[str], *, with_curves: bool) -> None:
+def _print_text(cases: "Sequence[OccupancyCase]", caveats: "list[Caveat]", *, with_curves: bool) -> None:
     from kerncast.cli.output import stdout_console  # noqa: PLC0415
     from kerncast.report.occupancy.tables import (  # noqa: PLC0415
         advice_notes,
         curve_table,
-        occupancy_notes,
+        occupancy_sentences,
         occupancy_table,
         resource_table,
     )
@@ -116,7 +118,7 @@ def _print_text(cases: "Sequence[OccupancyCase]", caveats: list[str], *, with_cu
 
     console = stdout_console()
     print_table(occupancy_table(cases), console)
-    print_notes([*caveats, *occupancy_notes(cases)], console)
+    print_notes([text for _, text in occupancy_sentences(caveats, cases)], console)
     for case in cases if len(cases) <= _MOST_DETAILED else ():
         print_table(resource_table(case), console)
         print_notes(advice_notes(case), console)
@@ -125,8 +127,9 @@ def _print_text(cases: "Sequence[OccupancyCase]", caveats: list[str], *, with_cu
             print_table(curve_table(case, curve), console)
 
 
-def _write_curves(path: Path, cases: "Sequence[OccupancyCase]") -> list[str]:
+def _write_curves(path: Path, cases: "Sequence[OccupancyCase]") -> "list[Caveat]":
     """Draw the curves or write their numbers; return what the picture leaves out."""
+    from kerncast.caveats import Caveat, CaveatKind  # noqa: PLC0415
     from kerncast.cli.output import write_text  # noqa: PLC0415
 
     if path.suffix.lower() == ".csv":
@@ -139,7 +142,7 @@ def _write_curves(path: Path, cases: "Sequence[OccupancyCase]") -> list[str]:
 
     save_picture(draw_occupancy(cases), path)
     rows = len(picture_rows(cases))
-    return [f"{path} has the first {MOST_ROWS} of {rows} rows; a .csv has all"] if rows > MOST_ROWS else []
+    return [Caveat.of(CaveatKind.CURVES_CUT, str(path), shown=MOST_ROWS, rows=rows)] if rows > MOST_ROWS else []
 
 
 def _check_curves(path: Path | None) -> None:
@@ -160,7 +163,7 @@ def _check_static(case: "OccupancyCase") -> None:
         )
 
 
-def _targets(named: Sequence[str]) -> "tuple[list[OccupancyCase], list[str]]":
+def _targets(named: Sequence[str]) -> "tuple[list[OccupancyCase], list[Caveat]]":
     """Return a case for each GPU or compute capability, with any block for now, and what was assumed."""
     from kerncast.forecast import resolve_gpus  # noqa: PLC0415
     from kerncast.gpu import load_architecture  # noqa: PLC0415

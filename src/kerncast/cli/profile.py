@@ -29,6 +29,7 @@ from kerncast.errors import InputError, Refusal
 from kerncast.units import parse_seconds
 
 if TYPE_CHECKING:
+    from kerncast.caveats import Caveat
     from kerncast.execute import Budget
     from kerncast.forecast import Progress
     from kerncast.gpu import GPU
@@ -134,7 +135,7 @@ def _budget(text: str | None, *, exact: bool) -> "Budget":
     return Budget.for_sample(seconds)
 
 
-def _gpu(names: list[str] | None) -> "tuple[GPU | None, tuple[str, ...]]":
+def _gpu(names: list[str] | None) -> "tuple[GPU | None, tuple[Caveat, ...]]":
     """Return the GPU, and what had to be assumed about its name."""
     if not names:
         return None, ()

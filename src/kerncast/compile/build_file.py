@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from kerncast.caveats import Caveat, CaveatKind
 from kerncast.compile.headers import header_folders, stand_ins
 from kerncast.compile.nouns import CompileRequest
 
@@ -102,10 +103,10 @@ def headers_of(source: Path, include_dirs: Sequence[Path]) -> tuple[Path, ...]:
     return tuple(found)
 
 
-def folders_caveat(options: BuildOptions, folders: Sequence[Path]) -> str:
+def folders_caveat(options: BuildOptions, folders: Sequence[Path]) -> Caveat:
     """Say that headers come from folders that the Makefile names, with their paths from its own."""
     names = ", ".join(Path(os.path.relpath(folder, options.file.parent)).as_posix() for folder in folders)
-    return f"headers from {names}, which {options.label} names: say include = […] to choose others"
+    return Caveat.of(CaveatKind.HEADERS_FROM_MAKEFILE, options.label, folders=names)
 
 
 def macros_not_given(request: CompileRequest, options: BuildOptions) -> tuple[tuple[str, str], ...]:
@@ -114,21 +115,20 @@ def macros_not_given(request: CompileRequest, options: BuildOptions) -> tuple[tu
     return tuple((name, value) for name, value in options.defines if name not in given)
 
 
-def fast_math_caveat(options: BuildOptions) -> str:
+def fast_math_caveat(options: BuildOptions) -> Caveat:
     """Say that the Makefile's approximate functions are not taken: other instructions, and other times."""
-    return f"{options.label} has --use_fast_math, which is not taken: say fast_math = true"
+    return Caveat(CaveatKind.FAST_MATH_IGNORED, options.label)
 
 
-def macros_caveat(options: BuildOptions, macros: Sequence[tuple[str, str]]) -> str:
+def macros_caveats(options: BuildOptions, macros: Sequence[tuple[str, str]]) -> tuple[Caveat, ...]:
     """Say that a source was compiled with the macros of the Makefile."""
     shown = ", ".join(f"{name} = {value}" for name, value in macros[:_MOST_SHOWN])
     more = f" and {len(macros) - _MOST_SHOWN} more" if len(macros) > _MOST_SHOWN else ""
     several = [name for name, _ in macros if name in options.of_several]
-    first = f" (the first of several values of {', '.join(several[:_MOST_SHOWN])})" if several else ""
-    return (
-        f"compiled with the macros of {options.label}, without which it does not compile: {shown}{more}{first};"
-        " say defines = {…} to choose others"
-    )
+    caveat = Caveat.of(CaveatKind.MACROS_FROM_MAKEFILE, options.label, macros=f"{shown}{more}")
+    if not several:
+        return (caveat,)
+    return caveat, Caveat.of(CaveatKind.FIRST_OF_SEVERAL_VALUES, ", ".join(several[:_MOST_SHOWN]))
 
 
 def _included(file: Path) -> list[str]:

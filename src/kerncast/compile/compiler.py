@@ -9,13 +9,14 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
+from kerncast.caveats import Caveat
 from kerncast.child_process import Ended, ask
 from kerncast.compile.build_file import (
     build_options,
     fast_math_caveat,
     folders_caveat,
     folders_of_missing_headers,
-    macros_caveat,
+    macros_caveats,
     macros_not_given,
 )
 from kerncast.compile.cache import recall
@@ -165,7 +166,7 @@ def compile_request(request: CompileRequest, *, use_cache: bool = True) -> Compi
             found = _compile_remembered(more, use_cache=use_cache)
         except CompileError:
             raise error from None
-    return _noted(found, (*caveats, macros_caveat(options, macros)))
+    return _noted(found, (*caveats, *macros_caveats(options, macros)))
 
 
 def _compile_told(request: CompileRequest, *, use_cache: bool) -> CompiledSource:
@@ -176,7 +177,7 @@ def _compile_told(request: CompileRequest, *, use_cache: bool) -> CompiledSource
         raise with_other_file(error, request.source, request.kernel) from None
 
 
-def _noted(found: CompiledSource, caveats: tuple[str, ...]) -> CompiledSource:
+def _noted(found: CompiledSource, caveats: tuple[Caveat, ...]) -> CompiledSource:
     return replace(found, kernels=tuple(replace(each, caveats=(*each.caveats, *caveats)) for each in found.kernels))
 
 

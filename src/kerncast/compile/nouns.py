@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from kerncast.caveats import Caveat
 from kerncast.launch import DEFAULT_STANDARD
 from kerncast.profiles import Resources
 
@@ -139,7 +140,7 @@ class CompiledKernel:
     resources: Resources
     signature: KernelSignature | None
     """None where libclang is not installed; of the instance where the kernel is a template"""
-    caveats: tuple[str, ...] = ()
+    caveats: tuple[Caveat, ...] = ()
     cubin: bytes = field(default=b"", repr=False)
     """the machine code, for a disassembler"""
     variables: tuple[DeviceVariable, ...] = ()

@@ -3,6 +3,7 @@
 import re
 from dataclasses import dataclass
 
+from kerncast.caveats import Caveat, CaveatKind
 from kerncast.compile.nouns import CompileRequest
 from kerncast.compile.nvrtc import library_paths, wheel
 from kerncast.errors import CompileError
@@ -30,7 +31,7 @@ class Target:
     toolkit: int
     """major version of NVRTC: 11 or 12"""
     options: tuple[str, ...] = ()
-    caveats: tuple[str, ...] = ()
+    caveats: tuple[Caveat, ...] = ()
 
     @property
     def number(self) -> int:
@@ -77,21 +78,20 @@ def architecture_for(compute_capability: str) -> Target:
 def _kepler(number: int) -> Target:
     name = f"sm_{number}"
     if library_paths(11) is None:
-        caveat = (
-            f"compiled for sm_{_FALLBACK} instead of {name}, because NVRTC 11.8 (extra kepler: {wheel(11)}) is not"
-            " installed: registers, spills and instructions differ"
-        )
-        return Target(name, f"sm_{_FALLBACK}", toolkit=12, caveats=(caveat,))
+        fallback = f"sm_{_FALLBACK}"
+        caveat = Caveat.of(CaveatKind.COMPILED_WITHOUT_KEPLER, name, compiled_for=fallback, wheel=wheel(11))
+        return Target(name, fallback, toolkit=12, caveats=(caveat,))
     if number in _CUDA11_ONLY:
         return Target(name, name, toolkit=11)
     # sm_30 allows 63 registers per thread, sm_32 and newer 255 (CUDA C++ Programming Guide, technical specifications).
-    limit = ("-maxrregcount=63",) if number == _OLDEST else ()
-    said = " with at most 63 registers" if limit else ""
-    caveat = f"compiled for sm_35{said}, because no compiler that can be installed from a wheel makes code for {name}"
-    return Target(name, "sm_35", toolkit=11, options=limit, caveats=(caveat,))
+    if number == _OLDEST:
+        caveat = Caveat.of(CaveatKind.COMPILED_WITH_FEWER_REGISTERS, name, compiled_for="sm_35", registers=63)
+        return Target(name, "sm_35", toolkit=11, options=("-maxrregcount=63",), caveats=(caveat,))
+    caveat = Caveat.of(CaveatKind.COMPILED_FOR_OTHER_KEPLER, name, compiled_for="sm_35")
+    return Target(name, "sm_35", toolkit=11, caveats=(caveat,))
 
 
 def _nearest(number: int) -> Target:
     nearest = max(known for known in _CUDA12 if known < number)
-    caveat = f"compiled for sm_{nearest}, the nearest older architecture: NVRTC 12.9 does not know sm_{number}"
+    caveat = Caveat.of(CaveatKind.COMPILED_FOR_NEAREST, f"sm_{number}", compiled_for=f"sm_{nearest}")
     return Target(f"sm_{number}", f"sm_{nearest}", toolkit=12, caveats=(caveat,))

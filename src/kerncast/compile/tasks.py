@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from kerncast.caveats import Caveat, CaveatKind
 from kerncast.compile import diagnostics, nvrtc, selection
 from kerncast.compile.cubin import read_resources
 from kerncast.compile.headers import PRELUDE_NAME, header_folders, memory_headers, wheel_of_header
@@ -75,7 +76,6 @@ _MOST_BYTES = 16 * 2**20
 
 #: Headers that may be missing in one source before its author must be asked.
 _MOST_EMPTIED = 32
-_EMPTIED = 'the header "{}" was not found, and an empty one was compiled in its place'
 
 #: Makes functions without annotation device functions.
 _DEFAULT_DEVICE = "-default-device"
@@ -158,7 +158,7 @@ def _compile(request: CompileRequest, target: Target, analysis: _Analysis, choic
         ptx=image.ptx,
         resources=resources[mangled],
         signature=signature,
-        caveats=(*target.caveats, *(_EMPTIED.format(name) for name in emptied)),
+        caveats=(*target.caveats, *(Caveat(CaveatKind.HEADER_MISSING, name) for name in emptied)),
         cubin=image.cubin,
         variables=analysis.variables,
     )

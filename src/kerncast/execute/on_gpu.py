@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from kerncast.caveats import Caveat, CaveatKind
 from kerncast.errors import KernelFault, Refusal
 from kerncast.execute.caches.launch_traffic import cache_traffic
 from kerncast.execute.native import TooLargeError
@@ -47,4 +48,4 @@ def with_caches(
 
 
 def _without(profile: KernelProfile, reason: str) -> KernelProfile:
-    return replace(profile, caveats=(*profile.caveats, f"caches were not simulated: {reason}"))
+    return replace(profile, caveats=(*profile.caveats, Caveat.of(CaveatKind.CACHES_NOT_SIMULATED, reason=reason)))

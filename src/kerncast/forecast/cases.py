@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, fields, replace
 from math import prod
 from typing import Any
 
+from kerncast.caveats import Caveat, CaveatKind
 from kerncast.errors import Refusal
 from kerncast.forecast.compiled_launch import CompiledLaunch, Failure, Means, Source, compile_and_count
 from kerncast.forecast.evidence import MeasuredTime
@@ -40,11 +41,9 @@ def without_launch(profile: KernelProfile, launches: Sequence[Launch]) -> Kernel
     """Return a profile of which no launch was given; a caveat tells so where other launches of its kernel were."""
     if not _of_this_kernel(profile, launches) or not _lacks_anything(profile):
         return profile
-    tuned = ", tuned in this way" if profile.run and profile.run.settings else ""
-    other = (
-        f"the source that was given has no launch of this kernel with grid {list(profile.grid)} and block"
-        f" {list(profile.block)}{tuned}: nothing was counted by executing it"
-    )
+    is_tuned = profile.run and profile.run.settings
+    kind = CaveatKind.TUNED_LAUNCH_NOT_IN_SOURCE if is_tuned else CaveatKind.LAUNCH_NOT_IN_SOURCE
+    other = Caveat.of(kind, grid=str(list(profile.grid)), block=str(list(profile.block)))
     return replace(profile, caveats=(*profile.caveats, other))
 
 
@@ -128,9 +127,9 @@ def _filled(noun: Any, other: Any, missing: list[str]) -> Any:
     return replace(noun, **changes)
 
 
-def _said(missing: Iterable[str]) -> tuple[str, ...]:
+def _said(missing: Iterable[str]) -> tuple[Caveat, ...]:
     names = ", ".join(dict.fromkeys(missing))
-    return (f"not in the profile, counted by executing the source: {names}",) if names else ()
+    return (Caveat.of(CaveatKind.COUNTED_BY_EXECUTION, names),) if names else ()
 
 
 def _base(kernel: str) -> str:
@@ -199,19 +198,19 @@ class ProfileCases:
         return None
 
 
-def _apart(own: SourceRun | None, nearest: MeasuredTime) -> tuple[str, ...]:
+def _apart(own: SourceRun | None, nearest: MeasuredTime) -> tuple[Caveat, ...]:
     """Return that counts and time are of different runs."""
     if own is None:
         return ()
-    return (f"counts from the profile on {own.gpu.name}, time from --measured on {nearest.gpu.name}",)
+    return (Caveat.of(CaveatKind.COUNTS_AND_TIME_APART, counted=own.gpu.name, timed=nearest.gpu.name),)
 
 
-def _unused(measured: Sequence[MeasuredTime], nearest: MeasuredTime) -> tuple[str, ...]:
+def _unused(measured: Sequence[MeasuredTime], nearest: MeasuredTime) -> tuple[Caveat, ...]:
     """Return that the profile's own time counts before others, which a reader would not expect."""
     if not measured:
         return ()
     others = ", ".join(each.gpu.name for each in measured)
-    return (f"not used: the time on {others}; {nearest.gpu.name}, which the profile was made on, is nearer",)
+    return (Caveat.of(CaveatKind.TIME_ELSEWHERE_UNUSED, others, nearest=nearest.gpu.name),)
 
 
 def _timed_elsewhere(profile: KernelProfile, run: SourceRun) -> KernelProfile:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from kerncast.caveats import Caveat
 from kerncast.errors import GPUError, InputError
 from kerncast.gpu import GPU, list_gpus, resolve_gpu
 from kerncast.launch import Launch, load_launches, read_toml
@@ -21,12 +22,12 @@ GPUs = str | Path | GPU | Sequence[str | Path | GPU]
 _GPU_AND_LAUNCH = re.compile(r"([^#]+)(?:#([0-9]{1,6}))?")
 
 
-def resolve_gpus(gpu: GPUs) -> list[tuple[GPU, tuple[str, ...]]]:
+def resolve_gpus(gpu: GPUs) -> list[tuple[GPU, tuple[Caveat, ...]]]:
     """Return the GPUs that are meant, each once, with what had to be assumed."""
     named: object = [gpu] if isinstance(gpu, str | Path | GPU) else gpu  # callers are not always type-checked
     if not isinstance(named, Iterable):
         raise InputError(f"{str(gpu)[:60]!r} names no GPU", cure="Give a name, a path, a GPU, or several.")
-    resolved: list[tuple[GPU, tuple[str, ...]]] = []
+    resolved: list[tuple[GPU, tuple[Caveat, ...]]] = []
     for one in named:
         if isinstance(one, GPU):
             resolved.append((one, ()))
@@ -36,7 +37,7 @@ def resolve_gpus(gpu: GPUs) -> list[tuple[GPU, tuple[str, ...]]]:
             resolved += [(each, ()) for each in list_gpus()]
         else:
             resolved.append(resolve_gpu(one))
-    found: dict[str, tuple[GPU, tuple[str, ...]]] = {}
+    found: dict[str, tuple[GPU, tuple[Caveat, ...]]] = {}
     for each, caveats in resolved:
         if found.setdefault(each.id, (each, caveats))[0] != each:
             raise GPUError(f"two different GPUs are called {each.id}", cure="Rename one of the files, or ask apart.")
@@ -53,7 +54,7 @@ class MeasuredTime:
     seconds: float
     launch: int | None = None
     """zero-based; None is the only one"""
-    caveats: tuple[str, ...] = ()
+    caveats: tuple[Caveat, ...] = ()
     """what had to be assumed of the GPU's name"""
 
 
@@ -66,7 +67,7 @@ class Reading:
     """None: the profile says"""
     sources: tuple[Launch, ...] = ()
     """launches whose execution counts what the profile lacks"""
-    caveats: tuple[str, ...] = ()
+    caveats: tuple[Caveat, ...] = ()
     """what had to be assumed of the GPU's name"""
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from kerncast.caveats import Caveat, CaveatKind
 from kerncast.errors import BudgetExceededError, InputError, Refusal
 from kerncast.execute import Budget, Executed, profile_of, run_launch
 from kerncast.forecast.cases import Choices, LaunchCases, ProfileCases
@@ -135,7 +136,7 @@ def profile(
 
 
 def _with_gpu(
-    found: KernelProfile, executed: Executed, gpu: GPU, assumed: tuple[str, ...], progress: Progress | None
+    found: KernelProfile, executed: Executed, gpu: GPU, assumed: tuple[Caveat, ...], progress: Progress | None
 ) -> KernelProfile:
     """Add what the caches, the machine code and the warps of a GPU tell."""
     from kerncast.execute.on_gpu import with_gpu  # noqa: PLC0415  a forecast does without
@@ -149,7 +150,7 @@ def _with_gpu(
     try:
         found = with_warp_states(found, gathered(found, gpu, LaunchRecorder.after(executed), progress), gpu)
     except Refusal as refusal:
-        note = f"what warps wait for was not simulated: {refusal.what}"
+        note = Caveat.of(CaveatKind.WARP_STATES_NOT_SIMULATED, reason=refusal.what)
         found = replace(found, caveats=(*found.caveats, note))
     return replace(found, caveats=(*assumed, *found.caveats))
 
@@ -163,7 +164,7 @@ def timing_named(text: str) -> Timing:
 
 
 def forecast_all(
-    evidence: Evidence, gpus: list[tuple[GPU, tuple[str, ...]]], options: Options, progress: Progress | None = None
+    evidence: Evidence, gpus: list[tuple[GPU, tuple[Caveat, ...]]], options: Options, progress: Progress | None = None
 ) -> Forecast:
     """Forecast every launch of the evidence on every GPU."""
     model = None if options.model is None else model_named(options.model)
@@ -192,7 +193,7 @@ def forecast_all(
 
 def _cases_of(
     subject: Launch | KernelProfile,
-    gpus: list[tuple[GPU, tuple[str, ...]]],
+    gpus: list[tuple[GPU, tuple[Caveat, ...]]],
     options: Options,
     choices: Choices,
 ) -> LaunchCases | ProfileCases:
@@ -247,7 +248,7 @@ class _Timer:
             raise
 
 
-def _noted(prediction: Prediction, before: tuple[str, ...] = (), after: tuple[str, ...] = ()) -> Prediction:
+def _noted(prediction: Prediction, before: tuple[Caveat, ...] = (), after: tuple[Caveat, ...] = ()) -> Prediction:
     """Return a forecast with more caveats."""
     if not before and not after:
         return prediction
@@ -265,16 +266,16 @@ def _models_for(case: Case, source: Source | None) -> tuple[str, ...]:
     return (DEFAULT_MODEL_OF_COUNTS,)
 
 
-def _instead(model: str, other: str, refusal: Refusal) -> str:
+def _instead(model: str, other: str, refusal: Refusal) -> Caveat:
     if other == DEFAULT_MODEL:
-        return f"not simulated, so that this is the {model} from counters, which is less exact: {refusal.what}"
-    return f"this is {model}, because {other} is not possible: {refusal.what}"
+        return Caveat.of(CaveatKind.NOT_SIMULATED, model, reason=refusal.what)
+    return Caveat.of(CaveatKind.OTHER_MODEL_USED, model, unusable=other, reason=refusal.what)
 
 
-def _unused_time(case: Case, prediction: Prediction) -> tuple[str, ...]:
+def _unused_time(case: Case, prediction: Prediction) -> tuple[Caveat, ...]:
     if case.source is None or model_named(prediction.model).uses_measured_run:
         return ()
-    return (f"{prediction.model} does not use the measured time",)
+    return (Caveat.of(CaveatKind.MEASURED_TIME_UNUSED, prediction.model),)
 
 
 class _Gathered:
@@ -289,7 +290,7 @@ class _Gathered:
     def forecast(self) -> Forecast:
         return Forecast(tuple(self.predictions), tuple(self.refused), tuple(self.cases), self.first_refusal)
 
-    def add(self, prediction: Prediction, case: Case, assumed: tuple[str, ...]) -> None:
+    def add(self, prediction: Prediction, case: Case, assumed: tuple[Caveat, ...]) -> None:
         self.predictions.append(_noted(prediction, before=assumed))
         self.cases.append(case)
 
@@ -297,7 +298,7 @@ class _Gathered:
         self.first_refusal = self.first_refusal or refusal
         self.refused.append(Refused(kernel, launch, gpu, str(refusal)))
 
-    def fail(self, failure: Failure, launch: int, gpus: list[tuple[GPU, tuple[str, ...]]]) -> None:
+    def fail(self, failure: Failure, launch: int, gpus: list[tuple[GPU, tuple[Caveat, ...]]]) -> None:
         """Refuse a launch for all GPUs, or for those of one architecture."""
         if failure.architecture is None:
             self.refuse(failure.refusal, failure.kernel, launch, None)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
+from kerncast.caveats import Caveat
 from kerncast.errors import GPUError
 from kerncast.gpu.architecture import (
     WARP_SIZE,
@@ -240,7 +241,7 @@ def load_gpu(name_or_path: str | Path) -> GPU:
     return resolve_gpu(name_or_path)[0]
 
 
-def resolve_gpu(name_or_path: str | Path) -> tuple[GPU, tuple[str, ...]]:
+def resolve_gpu(name_or_path: str | Path) -> tuple[GPU, tuple[Caveat, ...]]:
     """Load a GPU and say what had to be assumed to know which one is meant."""
     if is_path(name_or_path):
         return _build_gpu(Path(name_or_path)), ()

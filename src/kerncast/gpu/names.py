@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
+from kerncast.caveats import Caveat, CaveatKind
 from kerncast.errors import GPUError
 from kerncast.gpu.files import DATA, read_sheet, read_toml, unknown_to_all
 
@@ -41,7 +42,7 @@ def is_path(name: str | Path) -> bool:
     return name.endswith(".toml") or "/" in name or "\\" in name
 
 
-def find_id(name: str) -> tuple[str, tuple[str, ...]]:
+def find_id(name: str) -> tuple[str, tuple[Caveat, ...]]:
     """Return the id of the GPU that a name means, and the caveats of having read it so."""
     wanted = normalise(name) if len(name) <= _LONGEST_NAME else ""
     gpu_id = _ids().get(wanted) or _names().get(wanted)
@@ -89,12 +90,12 @@ def _names() -> Mapping[str, str]:
 
 
 @cache
-def _families() -> Mapping[str, tuple[str, tuple[str, ...]]]:
+def _families() -> Mapping[str, tuple[str, tuple[Caveat, ...]]]:
     found = {}
     for row in read_toml(DATA / "families.toml")["family"]:
         for name in row["names"]:
             others = "; ".join(row["others"])
-            caveat = f'"{name}" fits several GPUs; {row["means"]} was taken; others: {others}'
+            caveat = Caveat.of(CaveatKind.GPU_NAME_AMBIGUOUS, name, taken=row["means"], others=others)
             found[normalise(name)] = (row["means"], (caveat,))
     return found
 

@@ -2,6 +2,7 @@
 
 from collections import Counter, defaultdict
 
+from kerncast.caveats import Caveat, CaveatKind
 from kerncast.machine.control_flow import MachineGraph, is_anchor, machine_graph, stays_in_place
 from kerncast.machine.frequencies import Frequencies, block_frequencies, rare_blocks
 from kerncast.machine.instruction_set import Step, kind_of
@@ -18,12 +19,12 @@ _ANCHOR_VOTES = 4
 _ENOUGH = 0.99
 #: Least share of instructions whose lines the PTX has; routines of the compiler and padding have none.
 _MATCHED = 0.25
-RARE = "special cases of division and square root (denormal, infinite) are taken as not executed"
+RARE = Caveat(CaveatKind.RARE_CODE_NOT_EXECUTED)
 
 
 def disassembled_steps(
     routine: MachineRoutine, executed: PtxCounts, architecture: int
-) -> tuple[list[Step], tuple[str, ...]]:
+) -> tuple[list[Step], tuple[Caveat, ...]]:
     """Return the steps and what is in doubt; raises NotSolvedError and UnmatchedError."""
     graph = machine_graph(routine)
     matched = sum(ins.line in executed.on_line for ins in graph.code)

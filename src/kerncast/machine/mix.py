@@ -8,6 +8,7 @@ from dataclasses import fields, replace
 import numpy as np
 import numpy.typing as npt
 
+from kerncast.caveats import Caveat, CaveatKind
 from kerncast.compile import CompiledKernel
 from kerncast.machine.disassembled import disassembled_steps
 from kerncast.machine.estimated import estimated_steps
@@ -38,7 +39,7 @@ def machine_mix(trace: Trace, scale: Scale, kernel: CompiledKernel) -> MachineMi
             return replace(_mix(trace, scale, steps, (Origin.DISASSEMBLED, architecture)), doubts=doubts)
         except (NotSolvedError, UnmatchedError):
             pass
-    doubt = f"machine instructions are estimated: {problem}"
+    doubt = Caveat.of(CaveatKind.MACHINE_CODE_ESTIMATED, reason=problem)
     return replace(
         _mix(trace, scale, estimated_steps(trace, number), (Origin.ESTIMATED, architecture)), doubts=(doubt,)
     )

@@ -7,6 +7,7 @@ from enum import IntEnum
 from statistics import NormalDist
 from typing import ClassVar
 
+from kerncast.caveats import Caveat, CaveatKind
 from kerncast.errors import MissingEvidenceError
 from kerncast.gpu import GPU, launch_overhead_s
 from kerncast.launch import Launch
@@ -57,7 +58,7 @@ class Estimate:
     low: float
     """by the bounds of the counts alone"""
     high: float
-    caveats: tuple[str, ...] = ()
+    caveats: tuple[Caveat, ...] = ()
     transfer: Transfer | None = None
 
 
@@ -90,28 +91,26 @@ class Model(ABC):
     def estimate(self, case: Case, timing: Timing) -> Estimate:
         """Return the time by the model's equations; raises MissingEvidenceError."""
 
-    def other_generation(self, case: Case) -> str | None:
+    def other_generation(self, case: Case, factor: float) -> Caveat | None:
         """Return what is of another generation of instruction set than the GPU, which widens the interval; or None."""
         resources = case.profile.resources
         if resources is None or not is_foreign_code(resources.architecture, case.gpu):
             return None
-        return f"the counts are of code for {resources.architecture}"
+        return Caveat.of(CaveatKind.CODE_OF_OTHER_GENERATION, resources.architecture, factor=factor)
 
-    def error_factor(self, case: Case, level: float) -> tuple[float, tuple[str, ...]]:
+    def error_factor(self, case: Case, level: float) -> tuple[float, tuple[Caveat, ...]]:
         """Return what the equations' bounds are multiplied and divided by at this level, and why."""
         calibration = calibration_of(self.name)
         own = calibration.factor(level) if calibration else interval_factor(self.log_sigma, level)
-        note = _calibrated(calibration, own, level) if calibration else _uncalibrated(own)
+        usual = _calibrated(calibration, own, level) if calibration else _uncalibrated(own, level)
+        wider = math.exp(math.hypot(math.log(own), math.log(interval_factor(FOREIGN_CODE_LOG_SIGMA, level))))
         reasons = []
-        if other_generation := self.other_generation(case):
-            reasons.append(f"{other_generation}, another generation")
+        if other_generation := self.other_generation(case, wider):
+            reasons.append(other_generation)
         if calibration and not calibration.has_seen(case.gpu):
-            reasons.append(f"{case.gpu.architecture.microarchitecture} is not among what the interval was measured on")
-        if not reasons:
-            return own, (note,)
-        factor = math.exp(math.hypot(math.log(own), math.log(interval_factor(FOREIGN_CODE_LOG_SIGMA, level))))
-        wider = f"{'; '.join(reasons)}: wider interval, times and divided by {factor:.2g} in all"
-        return factor, (wider, note)
+            name = case.gpu.architecture.microarchitecture
+            reasons.append(Caveat.of(CaveatKind.MICROARCHITECTURE_NOT_MEASURED, name, factor=wider))
+        return wider if reasons else own, (*reasons, *usual)
 
     def predict(self, case: Case, question: Question) -> Prediction:
         """Return the forecast of a case that holds all that the model needs."""
@@ -152,24 +151,23 @@ def lost_from_l2(fill: float) -> float:
     return min(1.0, max(0.0, (fill - _L2_KEPT) / (_L2_LOST - _L2_KEPT)))
 
 
-def _calibrated(calibration: Calibration, factor: float, level: float) -> str:
-    note = (
-        f"the interval is the forecast times and divided by {factor:.2g}: so far off were forecasts of"
-        f" {calibration.families} kernels in {calibration.cases} measured cases ({calibration.measured})"
+def _calibrated(calibration: Calibration, factor: float, level: float) -> tuple[Caveat, ...]:
+    found = Caveat.of(
+        CaveatKind.INTERVAL_CALIBRATED,
+        calibration.measured,
+        level=level,
+        factor=factor,
+        cases=calibration.cases,
+        families=calibration.families,
     )
     if calibration.tells(level):
-        return note
-    return (
-        f"{note}; they tell levels from {calibration.levels[0]:g} to {calibration.levels[-1]:g}, and for {level:g} the"
-        " factor is continued as for a lognormal error: nothing that was measured shows that it holds"
-    )
+        return (found,)
+    lowest, highest = calibration.levels[0], calibration.levels[-1]
+    return found, Caveat.of(CaveatKind.INTERVAL_EXTRAPOLATED, level=level, lowest=lowest, highest=highest)
 
 
-def _uncalibrated(factor: float) -> str:
-    return (
-        f"the interval is uncalibrated: the counts' bounds, times and divided by {factor:.2g}, an assumed error"
-        " of this model; its coverage has not been measured"
-    )
+def _uncalibrated(factor: float, level: float) -> tuple[Caveat, ...]:
+    return (Caveat.of(CaveatKind.INTERVAL_UNCALIBRATED, level=level, factor=factor),)
 
 
 def is_foreign_code(architecture: str, gpu: GPU) -> bool:

@@ -2,6 +2,7 @@
 
 from typing import ClassVar
 
+from kerncast.caveats import Caveat, CaveatKind
 from kerncast.gpu import GPU
 from kerncast.models.base import Case, Estimate, Model, launch_s, lost_from_l2, needed
 from kerncast.prediction import Term, Timing
@@ -34,7 +35,7 @@ class Roofline(Model):
     def estimate(self, case: Case, timing: Timing) -> Estimate:
         """Return the slowest resource's time plus what the launch adds."""
         profile, gpu = case.profile, case.gpu
-        caveats: list[str] = []
+        caveats: list[Caveat] = []
         times = self._sm_times(profile, gpu, caveats)
         times |= self._memory_times(profile, gpu, timing, caveats)
         limiter = max(times, key=lambda name: times[name].value)
@@ -49,7 +50,7 @@ class Roofline(Model):
             caveats=tuple(caveats),
         )
 
-    def _sm_times(self, profile: KernelProfile, gpu: GPU, caveats: list[str]) -> dict[str, Count]:
+    def _sm_times(self, profile: KernelProfile, gpu: GPU, caveats: list[Caveat]) -> dict[str, Count]:
         """Return the time of each resource inside the SMs, on the SM with the most blocks."""
         work, traffic = profile.work, profile.traffic
         blocks = profile.grid[0] * profile.grid[1] * profile.grid[2]
@@ -60,7 +61,7 @@ class Roofline(Model):
         issued = profile.mix.warp_instructions if profile.mix else None
         fp16_rate = gpu.peak_fp16_flops_per_s
         if fp16_rate is None and work.fp16_flops is not None and work.fp16_flops.value:
-            caveats.append("this GPU has no rate of its own for FP16: the FP32 rate is used")
+            caveats.append(Caveat.of(CaveatKind.FP16_RATE_OF_FP32))
             fp16_rate = gpu.peak_fp32_flops_per_s
         resources = {
             "fp32": (work.fp32_flops, gpu.peak_fp32_flops_per_s),
@@ -73,24 +74,24 @@ class Roofline(Model):
         }
         left_out = [name for name, (count, rate) in resources.items() if count is None or not rate]
         if left_out:
-            caveats.append(f"left out, because the count or this GPU's rate is unknown: {', '.join(left_out)}")
+            caveats.append(Caveat.of(CaveatKind.RESOURCES_LEFT_OUT, ", ".join(left_out)))
         return {name: count.times(imbalance / rate) for name, (count, rate) in resources.items() if count and rate}
 
-    def _memory_times(self, profile: KernelProfile, gpu: GPU, timing: Timing, caveats: list[str]) -> dict[str, Count]:
+    def _memory_times(
+        self, profile: KernelProfile, gpu: GPU, timing: Timing, caveats: list[Caveat]
+    ) -> dict[str, Count]:
         traffic = profile.traffic
         rate = gpu.dram_rate
         if rate is None:
-            caveats.append("the sustained DRAM bandwidth of this GPU is unknown: the data-sheet peak is used")
+            caveats.append(Caveat.of(CaveatKind.DRAM_RATE_UNKNOWN))
         elif not rate.is_measured:
-            caveats.append("the sustained DRAM bandwidth is the usual share of the peak, not measured on this GPU")
+            caveats.append(Caveat.of(CaveatKind.DRAM_RATE_USUAL))
         dram = needed(traffic.dram_bytes, "DRAM traffic", profile)
         times = {}
         if traffic.global_load_sectors is not None and traffic.global_store_sectors is not None:
             sectors = traffic.global_load_sectors + traffic.global_store_sectors
             if gpu.l2_rate is None:
-                caveats.append(
-                    "the L2 bandwidth of this GPU is unknown: no L2 term, and a warm working set counts as DRAM traffic"
-                )
+                caveats.append(Caveat.of(CaveatKind.L2_RATE_UNKNOWN))
             else:
                 worst = sectors.times(SECTOR_BYTES / gpu.l2_rate.bytes_per_s)
                 once = dram.times(1 / gpu.l2_rate.bytes_per_s)

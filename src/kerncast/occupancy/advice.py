@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from kerncast.caveats import Caveat
 from kerncast.gpu import GPU, WARP_SIZE, Architecture, CarveoutWish, default_bytes, granted_bytes, preferred_bytes
 from kerncast.occupancy.resident_blocks import (
     BlockRequest,
@@ -317,7 +318,7 @@ class OccupancyCase:
     most_threads: int | None = None
     """of a block, by the kernel's __launch_bounds__"""
     wish: CarveoutWish | None = None
-    caveats: tuple[str, ...] = ()
+    caveats: tuple[Caveat, ...] = ()
     """how the kernel was compiled, where that was not for this architecture"""
 
     @property

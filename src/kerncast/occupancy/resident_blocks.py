@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass
 from enum import StrEnum
 
+from kerncast.caveats import Caveat, CaveatKind
 from kerncast.errors import LaunchError, Refusal
 from kerncast.gpu import GPU, WARP_SIZE, Architecture, granted_bytes
 from kerncast.launch import Extent, Launch
@@ -243,7 +244,7 @@ def check_can_run(launch: Launch, resources: Resources, gpu: GPU) -> None:
         raise Refusal(f"this launch cannot run on {gpu.name}: {reason}", cure="Change the launch.")
 
 
-def check_fits(found: KernelProfile, gpu: GPU, *, force: bool) -> tuple[str, ...]:
+def check_fits(found: KernelProfile, gpu: GPU, *, force: bool) -> tuple[Caveat, ...]:
     """Raise Refusal for a launch that a GPU cannot run; where it is forced, return that as a caveat instead."""
     request, resources = block_request_of(found), found.resources
     if request is None or resources is None:
@@ -253,7 +254,7 @@ def check_fits(found: KernelProfile, gpu: GPU, *, force: bool) -> tuple[str, ...
         return ()
     if not force:
         raise Refusal(f"this launch cannot run on {gpu.name}: {reason}", cure="Change the launch, or use --force.")
-    return (f"this launch cannot run on {gpu.name} ({reason}): forced",)
+    return (Caveat.of(CaveatKind.FORCED, gpu.name, reason=reason),)
 
 
 def _undeclared(grid: Extent, block: Extent, resources: Resources) -> str | None:

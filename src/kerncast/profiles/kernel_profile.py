@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from kerncast.caveats import Caveat
 from kerncast.gpu import GPU
 from kerncast.launch import Extent, Settings
 from kerncast.prediction import Timing
@@ -368,7 +369,7 @@ class MachineMix:
     warp_instructions: Count
     thread_instructions: Count
     threads_on: Count
-    doubts: tuple[str, ...] = ()
+    doubts: tuple[Caveat, ...] = ()
     """what a reader should know of how they were found"""
 
 
@@ -456,7 +457,7 @@ class KernelProfile:
     traffic: Traffic
     mix: InstructionMix | None
     sampling: Sampling | None
-    caveats: tuple[str, ...] = ()
+    caveats: tuple[Caveat, ...] = ()
     accesses: tuple[AccessCount, ...] = ()
     """by state space and operation, those that occur; empty where the profile was not executed"""
     caches: CacheTraffic | None = None

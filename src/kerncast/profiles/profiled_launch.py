@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from kerncast.caveats import Caveat
 from kerncast.gpu import GPU
 from kerncast.profiles.kernel_profile import KernelProfile
 
@@ -21,12 +22,12 @@ class ProfiledLaunch:
 
     profile: KernelProfile
     gpu: GPU | None = None
-    assumed: tuple[str, ...] = ()
+    assumed: tuple[Caveat, ...] = ()
     """what had to be assumed about the GPU's name"""
     sources: tuple[SourceText, ...] = ()
 
     @property
-    def caveats(self) -> tuple[str, ...]:
+    def caveats(self) -> tuple[Caveat, ...]:
         """What a reader of the numbers should know."""
         machine = self.profile.machine
         return (*self.assumed, *self.profile.caveats, *(machine.doubts if machine else ()))

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from kerncast.caveats import Caveat, CaveatKind
 from kerncast.errors import LaunchError
 from kerncast.launch import Extent, check_geometry, parse_extent, read_toml
 from kerncast.profiles import Count, KernelProfile, Origin, Traffic, Work
@@ -48,7 +49,7 @@ def declared_profile(kernel: str, grid: Extent, block: Extent, index: int = 0, *
         traffic=Traffic(Origin.DECLARED, *(count(name) for name in _TRAFFIC)),
         mix=None,
         sampling=None,
-        caveats=("the counts are declared by hand",),
+        caveats=(Caveat(CaveatKind.COUNTS_DECLARED),),
     )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 
+from kerncast.caveats import Caveat, CaveatKind
 from kerncast.errors import InputError
 from kerncast.gpu import DATA, GPU
 from kerncast.launch import MAX_BLOCK, MAX_GRID, Extent
@@ -458,9 +459,9 @@ def _completed(profile: KernelProfile, launch: NvprofLaunch, numbers: Mapping[st
     )
     notes = []
     if launch.averaged_over is not None and launch.averaged_over > 1:
-        notes.append(f"the counters are means over {launch.averaged_over} launches of this kernel")
+        notes.append(Caveat.of(CaveatKind.MEANS_OVER_LAUNCHES, launches=launch.averaged_over))
     if numbers[launch.device] < _L1_CACHES_LOADS and "gld_transactions" in printed:
-        notes.append("L1 of Kepler is taken to cache no global loads, as compilers have it unless told otherwise")
+        notes.append(Caveat.of(CaveatKind.L1_TAKEN_AS_UNUSED))
     return replace(profile, work=work, caveats=(*profile.caveats, *notes))
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from kerncast.caveats import Caveat, CaveatKind
 from kerncast.errors import InputError
 from kerncast.gpu import GPU
 from kerncast.launch import BLOCK_PARAMETERS, MAX_BLOCK, MAX_GRID, Extent, Launch, Settings, is_tuned_so
@@ -41,7 +42,7 @@ class TunedConfiguration:
     counters: tuple[NcuMetric, ...] = ()
     legacy_counters: tuple[NvprofMetric, ...] = ()
     """under nvprof's names, on GPUs before Volta"""
-    notes: tuple[str, ...] = ()
+    notes: tuple[Caveat, ...] = ()
     settings: Settings = ()
     """the parameters, one by one"""
 
@@ -83,9 +84,8 @@ def _launched(
         )
     if len(known) == len(found):
         return known
-    left_out = (
-        f"{len(found) - len(known)} of {len(found)} configurations are left out: the source has no launch of them"
-    )
+    lost, everything = len(found) - len(known), len(found)
+    left_out = Caveat.of(CaveatKind.CONFIGURATIONS_LEFT_OUT, left_out=lost, all=everything)
     return [replace(each, notes=(*each.notes, left_out)) for each in known]
 
 
@@ -103,7 +103,7 @@ def _as_in_source(
             cure="Keep one of them in the launch file that --source names.",
         )
     first = own[0]
-    told = "grid and block are those of the source's launch: the file does not hold both"
+    told = Caveat(CaveatKind.GEOMETRY_FROM_SOURCE)
     return replace(
         configuration,
         kernel=first.kernel or configuration.kernel,
@@ -152,11 +152,11 @@ def _row(number: int, configuration: TunedConfiguration, source_gpu: GPU | None,
 
 def _completed(profile: KernelProfile, configuration: TunedConfiguration) -> KernelProfile:
     """Add what a tuner says and a profiler does not: parameters, FLOPs; its times are of single launches."""
-    notes = [f"tuned with {configuration.parameters}"] if configuration.parameters else []
+    notes = [Caveat.of(CaveatKind.TUNED_WITH, configuration.parameters)] if configuration.parameters else []
     work = profile.work
     if configuration.flops is not None and work.fp32_flops is None:
         work = replace(work, fp32_flops=Count.exact(configuration.flops))
-        notes.append("the FLOPs are the file's rate times its time, taken as FP32: the file names no precision")
+        notes.append(Caveat.of(CaveatKind.OPERATIONS_FROM_RATE))
     run = profile.run and replace(profile.run, timing=Timing.SINGLE, settings=configuration.settings)
     return replace(profile, work=work, run=run, caveats=(*profile.caveats, *notes, *configuration.notes))
 
@@ -176,7 +176,7 @@ _UNITS = {
     "seconds": "s", "milliseconds": "ms", "microseconds": "us", "nanoseconds": "ns",
 }  # fmt: skip
 _SIZES = re.compile(r"[(\[]?\s*\d{1,10}(?:\s*,\s*\d{1,10}){0,2}\s*,?\s*[)\]]?")
-_ASSUMED_GRID = ("the grid is problem_size over the block: the file does not record what else the tuner divided it by",)
+_ASSUMED_GRID = (Caveat(CaveatKind.GRID_FROM_PROBLEM_SIZE),)
 _LONGEST = 300
 _COMPILED = ("registers", "local_memory_size")
 
@@ -435,14 +435,14 @@ def _configuration(run: Table, parameters: Table, metadata: Table, place: str) -
     )
 
 
-def _counters(data: object, place: str) -> tuple[Table, tuple[str, ...]]:
+def _counters(data: object, place: str) -> tuple[Table, tuple[Caveat, ...]]:
     """Return the counters by name, none where the tuner was stopped before all passes had run."""
     if data is None:
         return {}, ()
     if not isinstance(data, Mapping) or not isinstance(data.get("Counters", []), list):
         raise InputError("ProfilingData is no object with Counters", where=place, cure="The file was changed.")
     if data.get("RemainingProfilingRuns"):
-        return {}, ("the counters are left out: the tuner ended before they were complete",)
+        return {}, (Caveat(CaveatKind.COUNTERS_INCOMPLETE),)
     counters = data.get("Counters", [])
     if not all(isinstance(each, Mapping) and isinstance(each.get("Name"), str) for each in counters):
         raise InputError("a counter has no Name", where=place, cure="The file was changed.")

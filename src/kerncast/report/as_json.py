@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from kerncast.gpu import GPU, Doubt, Fact, IncompleteGPU
 from kerncast.prediction import Prediction, Timing, Transfer
+from kerncast.report.caveat_words import caveat_fields
 
 if TYPE_CHECKING:  # what lists GPUs does not wait for the compiler and the executor
     from kerncast.checkup import Checkup
@@ -112,7 +113,7 @@ def _prediction(p: Prediction, clock_hz: float) -> dict[str, Any]:
         "model": p.model,
         "terms": {term.name: term.seconds for term in p.terms},
         "roofs": {term.name: term.seconds / p.seconds for term in p.terms} if p.seconds else {},
-        "caveats": list(p.caveats),
+        **caveat_fields(p.caveats),
         "transfer": _transfer(p.transfer) if p.transfer else None,
     }
 

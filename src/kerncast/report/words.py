@@ -180,11 +180,12 @@ def _conclude_launch(ranked: list[Prediction]) -> str:
         head = f"{best.kernel} takes about the same time everywhere, {_span(best, last)}"
     else:
         head = f"{best.kernel} is fastest on {best.gpu} ({_span(best, last)})"
-    sure = "the intervals do not overlap" if best.high < second.low else "within the intervals the order is open"
+    is_certain = best.high < second.low
+    sure = " The intervals do not overlap." if is_certain else " The intervals overlap, so the ranking is not certain."
     if len({p.model for p in ranked}) > 1:
-        sure += ", and forecasts of different models are compared"
+        sure += " Forecasts of different models are compared."
     limit = f"limited by {limiters[0]} on every GPU" if len(limiters) == 1 else f"limited by {' or '.join(limiters)}"
-    return f"{head}, {limit}; {sure}.{advice if len(limiters) == 1 else ''}"
+    return f"{head}, {limit}.{sure}{advice if len(limiters) == 1 else ''}"
 
 
 def _span(best: Prediction, last: Prediction) -> str:

@@ -1,9 +1,10 @@
 """Bounds of one kernel on parts of a GPU: from measured times, from a launch that is simulated, or from both."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
+from kerncast.caveats import OF_INTERVALS, Caveat
 from kerncast.errors import InputError
 from kerncast.forecast import Progress
 from kerncast.gpu import GPU
@@ -29,8 +30,6 @@ from kerncast.studies.bounds.forms import (
 
 #: What bounds a launch without a measured time.
 SIMULATION = "simulation"
-#: How the simulation's word on its interval begins, which says nothing of a bound by measured times.
-_OF_INTERVAL = "the interval is "
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +60,7 @@ class KernelBounds:
     """None where nothing was measured"""
     level: float | None = None
     """of the interval that the bound is the end of; None where it is not from one"""
-    caveats: tuple[str, ...] = field(default=())
+    caveats: tuple[Caveat, ...] = ()
 
 
 def bound_times(times: PartitionTimes, gpu: GPU, tpcs: Sequence[int], options: BoundOptions) -> KernelBounds:
@@ -112,7 +111,7 @@ def bound_measured_launch(
     found = simulated_partitions(path, gpu, counts, options.level, progress)
     regressors = regressors_of_curve(SIMULATION, found.seconds, times.only(anchors))
     blocks = options.blocks or (found.blocks if method.name == "equal-blocks" else None)
-    caveats = tuple(each for each in found.caveats if not each.startswith(_OF_INTERVAL))
+    caveats = tuple(each for each in found.caveats if each.kind not in OF_INTERVALS)
     return _bounds(method, gpu, BoundQuestion(times, anchors, tuple(tpcs), regressors, blocks), caveats)
 
 
@@ -161,7 +160,7 @@ def _check_used(method: BoundMethod, times: PartitionTimes, options: BoundOption
         )
 
 
-def _bounds(method: BoundMethod, gpu: GPU, question: BoundQuestion, caveats: tuple[str, ...] = ()) -> KernelBounds:
+def _bounds(method: BoundMethod, gpu: GPU, question: BoundQuestion, caveats: tuple[Caveat, ...] = ()) -> KernelBounds:
     return KernelBounds(gpu, method.name, question.tpcs, method.bound(question), question.times, caveats=caveats)
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from kerncast.caveats import Caveat
 from kerncast.errors import InputError, Refusal
 from kerncast.forecast import Forecast, Options, Progress, forecast_all, profile
 from kerncast.gpu import GPU
@@ -34,7 +35,7 @@ class SimulatedPartitions:
     model: str
     blocks: Blocks | None
     """None where the occupancy is unknown"""
-    caveats: tuple[str, ...]
+    caveats: tuple[Caveat, ...]
 
 
 def part_of(gpu: GPU, tpcs: int) -> GPU:
@@ -83,7 +84,7 @@ def simulated_partitions(
 ) -> SimulatedPartitions:
     """Forecast the only launch of a file on each number of TPCs; raises Refusal where one is not forecast."""
     launch = only_launch(path)
-    parts: list[tuple[GPU, tuple[str, ...]]] = [(part_of(gpu, count), ()) for count in tpcs]
+    parts: list[tuple[GPU, tuple[Caveat, ...]]] = [(part_of(gpu, count), ()) for count in tpcs]
     forecast = forecast_all(launch, parts, Options(level=level), progress)
     if len(forecast.predictions) < len(parts):
         first = forecast.refused[0]

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from kerncast.caveats import Caveat
 from kerncast.ptx import ControlFlowGraph, Function
 
 Counts = npt.NDArray[np.int64]
@@ -99,7 +100,7 @@ class Trace:
     """buffers and module variables, in the order of the footprints"""
     memory: dict[str, npt.NDArray[Any]]
     """contents of each buffer after the run, by parameter name"""
-    remarks: tuple[str, ...]
+    remarks: tuple[Caveat, ...]
     """what a reader of the counts should know, such as that the cost of printf is left out"""
     printed: str = ""
     """what printf wrote in the blocks that ran, in the order of execution, at most 64 KiB"""

@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from kerncast.caveats import Caveat, CaveatKind
 from kerncast.compile import CompiledKernel, CompileRequest, compile_request, compile_source, inspect_source, nvrtc
 from kerncast.compile.build_file import build_options
 from kerncast.errors import CompileError
+from tests.helpers.caveats import kinds, only
 from tests.helpers.execute_helpers import launch, run
 
 
@@ -101,7 +103,7 @@ def test_a_standard_that_the_older_compiler_does_not_know(tmp_path: Path) -> Non
     path.write_text("__global__ void k(float *out) {}", encoding="utf-8")
     request = CompileRequest(path, ("sm_35",), standard="c++20")
     if nvrtc.library_paths(11) is None:  # without the extra kepler, the newer compiler stands in
-        assert "kepler" in compile_request(request).kernels[0].caveats[0]
+        assert kinds(compile_request(request).kernels[0].caveats)[0] is CaveatKind.COMPILED_WITHOUT_KEPLER
         return
     with pytest.raises(CompileError, match=r"NVRTC 11.8, does not know c\+\+20\. Choose an older version"):
         compile_request(request)
@@ -164,7 +166,7 @@ def test_headers_are_found_where_the_makefile_says(project: Path) -> None:
     project.write_text('#include "size.h"\n__global__ void k(float *out) { out[0] = STEP; }', encoding="utf-8")
     kernel = compile_source(project, architectures=["sm_70"]).kernels[0]
     assert result(kernel)[0] == 3
-    assert any("which ../Makefile names: say include = […] to choose others" in caveat for caveat in kernel.caveats)
+    assert only(kernel.caveats, CaveatKind.HEADERS_FROM_MAKEFILE).subject == "../Makefile"
     assert [each.name for each in inspect_source(project).kernels] == ["k"]
 
 
@@ -172,9 +174,9 @@ def test_macros_of_the_makefile_where_a_source_needs_them(project: Path) -> None
     project.write_text("__global__ void k(float *out) { out[0] = SIZE; }", encoding="utf-8")
     kernel = compile_source(project, architectures=["sm_70"]).kernels[0]
     assert result(kernel)[0] == 8
-    assert kernel.caveats[-1].startswith(
-        "compiled with the macros of ../Makefile, without which it does not compile: SIZE = 8,"
-    )
+    macros = only(kernel.caveats, CaveatKind.MACROS_FROM_MAKEFILE)
+    assert macros.subject == "../Makefile"
+    assert str(macros.details["macros"]).startswith("SIZE = 8,")
     other = compile_source(project, architectures=["sm_70"], defines=[("SIZE", "5")]).kernels[0]
     assert result(other)[0] == 5
     assert other.caveats == ()
@@ -256,9 +258,9 @@ def test_of_several_values_in_a_makefile_the_first_is_used_and_that_is_said(proj
     project.write_text("__global__ void k(float *out) { out[0] = SIZE; }", encoding="utf-8")
     kernel = compile_source(project, architectures=["sm_70"]).kernels[0]
     assert result(kernel)[0] == 4
-    assert kernel.caveats[-1].endswith(
-        "M6 = 1 and 2 more (the first of several values of SIZE); say defines = {…} to choose others"
-    )
+    *_, macros, first = kernel.caveats
+    assert str(macros.details["macros"]).endswith("M6 = 1 and 2 more")
+    assert first == Caveat(CaveatKind.FIRST_OF_SEVERAL_VALUES, "SIZE")
 
 
 def test_no_makefile_is_looked_for_far_above(tmp_path: Path) -> None:
@@ -306,7 +308,7 @@ def test_approximate_functions_of_a_makefile_are_named_and_not_taken(tmp_path: P
     (tmp_path / "Makefile").write_text("NVCCFLAGS = -O3 --use_fast_math\n", encoding="utf-8")
     text = "__global__ void k(float *x) { *x = sinf(*x); }\n"
     plain = compiled(tmp_path, text)
-    assert plain.caveats == ("Makefile has --use_fast_math, which is not taken: say fast_math = true",)
+    assert plain.caveats == (Caveat(CaveatKind.FAST_MATH_IGNORED, "Makefile"),)
     assert "sin.approx" not in plain.ptx
     fast = compile_request(CompileRequest(tmp_path / "k.cu", ("sm_70",), fast_math=True)).kernels[0]
     assert fast.caveats == ()

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import kerncast
+from kerncast.caveats import Caveat, CaveatKind
 from kerncast.checkup.toolchain import toolchain_report
 from kerncast.compile import architecture_for, compile_source, headers, nvrtc, targets
 from kerncast.errors import CompileError
@@ -66,13 +67,13 @@ def test_kepler_without_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(targets, "library_paths", lambda _major: None)
     target = architecture_for("sm_35")
     assert (target.toolkit, target.compiled_for) == (12, "sm_50")
-    assert "compiled for sm_50 instead of sm_35, because NVRTC 11.8 (extra kepler" in target.caveats[0]
+    assert (target.caveats[0].kind, target.caveats[0].subject) == (CaveatKind.COMPILED_WITHOUT_KEPLER, "sm_35")
 
 
 def test_an_architecture_between_known_ones_takes_the_nearest_older() -> None:
     target = architecture_for("8.8")
     assert target.compiled_for == "sm_87"
-    assert "sm_88" in target.caveats[0]
+    assert target.caveats[0] == Caveat.of(CaveatKind.COMPILED_FOR_NEAREST, "sm_88", compiled_for=target.compiled_for)
 
 
 @pytest.mark.parametrize("asked", ["", "volta", "sm_", "2.0", "sm_21", "7", "-70", "sm_70; rm"])

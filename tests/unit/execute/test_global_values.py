@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from kerncast.caveats import Caveat, CaveatKind
 from kerncast.compile import CompiledKernel, compile_source
 from kerncast.errors import LaunchError
 from kerncast.execute import execute
@@ -72,14 +73,14 @@ def test_initial_values_and_what_the_host_copies(kernel: CompiledKernel) -> None
     assert trace.memory["out"].tolist() == [0.25, -0.5, 0, 0, 2, 0, 0, 0, 0, -1, *INITIAL]
     *others, last = trace.remarks
     assert others == [
-        "weights holds the literal values that the host copies to it (g.cu line 28)",
-        "n is zero here, and the host sets it (g.cu line 29): give globals = { n = … }",
-        "scale is zero here: it is __constant__, and nothing in the source sets it; give globals = { scale = … }",
-        "copied holds the literal values that the host copies to it (g.cu line 30)",
-        "flag is zero here: it is __constant__, and nothing in the source sets it; give globals = { flag = … }",
-        "pointer is zero here, and the host sets it (g.cu line 31): give globals = { pointer = … }",
+        Caveat.of(CaveatKind.VARIABLE_COPIED, "weights", places="g.cu line 28"),
+        Caveat.of(CaveatKind.VARIABLE_SET_BY_HOST, "n", places="g.cu line 29", key="n"),
+        Caveat.of(CaveatKind.CONSTANT_NEVER_SET, "scale", key="scale"),
+        Caveat.of(CaveatKind.VARIABLE_COPIED, "copied", places="g.cu line 30"),
+        Caveat.of(CaveatKind.CONSTANT_NEVER_SET, "flag", key="flag"),
+        Caveat.of(CaveatKind.VARIABLE_SET_BY_HOST, "pointer", places="g.cu line 31", key="pointer"),
     ]
-    assert last.endswith('nothing in the source sets it; give globals = { "grid::hidden" = … }')
+    assert (last.kind, last.details) == (CaveatKind.CONSTANT_NEVER_SET, {"key": '"grid::hidden"'})
 
 
 @pytest.mark.parametrize("engine", ["native", "reference"])
@@ -185,7 +186,7 @@ __global__ void k(float *out) {
     path = tmp_path / "t.cu"
     path.write_text(text, encoding="utf-8")
     kernel = compile_source(path, architectures=["sm_70"]).kernels[0]
-    names = [remark.partition(" ")[0] for remark in ran(kernel).remarks]
+    names = [remark.subject for remark in ran(kernel).remarks]
     assert sorted(names) == ["elsewhere", "table"]
     out = ran(kernel, table="f32[4] iota", elsewhere="f32[2] ones").memory["out"]
     assert out[:3].tolist() == [1, 1, 0]

@@ -10,10 +10,12 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from kerncast.caveats import CaveatKind
 from kerncast.errors import BudgetExceededError, MachineLimitError
 from kerncast.execute import Budget, WholeGrid, characterise, execute
 from kerncast.execute.sampling.sample import Sampler, strata_of
 from kerncast.launch import load_launches
+from tests.helpers.caveats import kinds, only
 from tests.helpers.execute_helpers import compiled, launch, ptx_kernel
 
 SOURCE = """
@@ -91,7 +93,7 @@ def test_a_homogeneous_launch_is_scaled_exactly() -> None:
         scaled, exact = getattr(sampled.traffic, name), getattr(whole.traffic, name)
         assert scaled.value == pytest.approx(exact.value, rel=1e-3)
         assert scaled.low <= exact.value <= scaled.high
-    assert "counts are scaled from" in sampled.caveats[0]
+    assert sampled.caveats[0].kind is CaveatKind.SCALED_FROM_SAMPLE
     assert whole.caveats == ()
 
 
@@ -249,15 +251,13 @@ def test_stale_memory_is_named_where_blocks_read_what_blocks_write() -> None:
     n = 8192 * 64
     where = launch(8192, 64, x=f"i32[{n}] ones", y=f"i32[{n}]", z=f"i32[{n}]")
     sampled = characterise(compiled(SOURCE, "bump"), where, Budget(sample_seconds=0.001))
-    assert [each for each in sampled.caveats if "stale" in each] == [
-        "what the executed blocks read from y may be stale: others that write there did not run"
-    ]
-    assert "1 in " in sampled.caveats[0]
+    assert only(sampled.caveats, CaveatKind.STALE_READS).subject == "y"
+    assert CaveatKind.RARE_BLOCKS_MISSED in kinds(sampled.caveats)
     assert characterise(compiled(SOURCE, "bump"), where, WholeGrid()).caveats == ()
     apart = launch(8192, 64, n=n, x=f"f32[{n}] ones", y=f"f32[{n}]")
     found = characterise(compiled(SOURCE, "even"), apart, Budget(sample_seconds=0.001))
     assert found.caveats
-    assert not any("stale" in each for each in found.caveats)
+    assert CaveatKind.STALE_READS not in kinds(found.caveats)
 
 
 def test_launches_of_a_file_share_no_memory(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kerncast.caveats import CaveatKind
 from kerncast.errors import KerncastError
 from kerncast.forecast import Means, cases, filled, launch_of, with_missing_counts, without_launch
 from kerncast.gpu import GPU
@@ -15,6 +16,7 @@ from kerncast.launch import Argument, Buffer, Fill, Launch
 from kerncast.models import Question, model_named
 from kerncast.prediction import Timing
 from kerncast.profiles import Balance, KernelProfile
+from tests.helpers.caveats import kinds, only
 from tests.helpers.profiles import SAXPY, THREADS
 from tests.helpers.transfers import case, exact, profiled, run, with_levels
 
@@ -53,7 +55,8 @@ def test_a_launch_with_other_blocks_is_not_taken_even_if_it_is_the_only_one() ->
     assert launch_of(profiled(), others) is None
     assert launch_of(profiled(), [launch("made_up", 8192, 64)]) is None
     bare = replace(lacking(), kernel="made_up")
-    assert "no launch of this kernel with grid [8192, 1, 1]" in without_launch(bare, others).caveats[-1]
+    last = without_launch(bare, others).caveats[-1]
+    assert (last.kind, last.details["grid"]) == (CaveatKind.LAUNCH_NOT_IN_SOURCE, "[8192, 1, 1]")
     assert without_launch(bare, [launch("another")]) is bare
 
 
@@ -122,8 +125,8 @@ def test_what_was_filled_is_said_once_each() -> None:
     names = found.run.not_in_profile
     assert len(names) == len(set(names))
     assert {"l1_bytes", "l2_bytes", "fp32_flops", "float_mix", "active_threads", "resources"} <= set(names)
-    (caveat,) = [caveat for caveat in found.caveats if "not in the profile" in caveat]
-    assert all(name in caveat for name in names)
+    caveat = only(found.caveats, CaveatKind.COUNTED_BY_EXECUTION)
+    assert all(name in caveat.subject for name in names)
 
 
 def test_a_filled_profile_answers_the_model_that_refused_it() -> None:
@@ -132,7 +135,7 @@ def test_a_filled_profile_answers_the_model_that_refused_it() -> None:
         model_named("ceilings").predict(case(lacking(), "t4"), question)
     found = model_named("ceilings").predict(case(filled(lacking(), SAXPY), "t4"), question)
     assert found.seconds > 0
-    assert any("not in the profile" in caveat for caveat in found.caveats)
+    assert CaveatKind.COUNTED_BY_EXECUTION in kinds(found.caveats)
 
 
 def test_a_profile_without_a_run_is_left_as_it_is() -> None:

@@ -61,10 +61,20 @@ def test_fields_of_the_predict_object(saxpy_object: dict[str, Any]) -> None:
     assert types == {
         "kernel": str, "launch": int, "gpu": str, "gpu_id": str, "seconds": float, "low": float, "high": float,
         "level": float, "timing": str, "clock_hz": float, "limiter": str, "model": str, "terms": dict, "roofs": dict,
-        "caveats": list, "transfer": type(None),
+        "caveats": list, "caveat_details": list, "transfer": type(None),
     }  # fmt: skip
     assert [p["gpu"] for p in saxpy_object["predictions"]] == FIVE
     assert saxpy_object["refused"] == []
+
+
+def test_caveats_are_sentences_beside_their_details(saxpy_object: dict[str, Any]) -> None:
+    for prediction in saxpy_object["predictions"]:
+        details = prediction["caveat_details"]
+        assert prediction["caveats"] == [each["text"] for each in details]
+        assert {tuple(each) for each in details} == {("kind", "subject", "numbers", "texts", "text")}
+        (interval,) = [each for each in details if each["kind"] == "interval-calibrated"]
+        assert interval["numbers"]["level"] == prediction["level"]
+        assert interval["numbers"].keys() == {"level", "factor", "cases", "families"}
 
 
 def test_predict_by_path_launch_and_profile_agree() -> None:

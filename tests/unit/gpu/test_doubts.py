@@ -88,7 +88,7 @@ def test_the_command_says_what_is_doubted_and_still_shows_the_gpu(
     with pytest.raises(SystemExit):
         main(["gpus", str(path), "--json"])
     table = json.loads(capsys.readouterr().out)
-    assert table.keys() == {"schema_version", "gpus", "incomplete", "caveats", "missing", "doubts"}
+    assert table.keys() == {"schema_version", "gpus", "incomplete", "caveats", "caveat_details", "missing", "doubts"}
     assert [doubt["key"] for doubt in table["doubts"]] == ["peak.l2_kib", "peak.sm_count"]
     assert table["doubts"][0].keys() == {"key", "value", "unit", "low", "high", "by"}
 
@@ -177,7 +177,7 @@ def test_the_json_of_the_list(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["gpus", "--json"])
     table = json.loads(capsys.readouterr().out)
-    assert table.keys() == {"schema_version", "gpus", "incomplete", "caveats"}
+    assert table.keys() == {"schema_version", "gpus", "incomplete", "caveats", "caveat_details"}
     assert [gpu["id"] for gpu in table["gpus"]] == [gpu.id for gpu in list_gpus()]
     assert [gpu["id"] for gpu in table["incomplete"]] == ["h20"]
     assert table["gpus"][0].keys() == {

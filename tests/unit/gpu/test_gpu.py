@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from kerncast.caveats import CaveatKind
 from kerncast.errors import GPUError
 from kerncast.gpu import (
     Rate,
@@ -244,7 +245,7 @@ def test_exact_names(name: str, gpu_id: str) -> None:
 def test_family_names_say_which_was_taken(name: str, gpu_id: str) -> None:
     gpu, (caveat,) = resolve_gpu(name)
     assert gpu.id == gpu_id
-    assert gpu_id in caveat
+    assert (caveat.kind, caveat.details["taken"]) == (CaveatKind.GPU_NAME_AMBIGUOUS, gpu_id)
 
 
 @pytest.mark.parametrize(

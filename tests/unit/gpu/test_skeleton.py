@@ -176,7 +176,7 @@ def test_like_an_architecture_and_into_a_file(folder: Path, capsys: pytest.Captu
 def test_a_copy_of_the_catalogues(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("--add", "A100") == 0
     said = capsys.readouterr()
-    assert "a100-sxm-80gb was taken" in said.err
+    assert "a100-sxm-80gb is used" in said.err
     assert "kerncast gpus a100.toml checks it" in said.out
     assert run("a100.toml") == 0
     assert load_gpu(folder / "a100.toml").sm_count == 108

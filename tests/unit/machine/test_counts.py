@@ -6,11 +6,13 @@ from functools import cache
 import numpy as np
 import pytest
 
+from kerncast.caveats import CaveatKind
 from kerncast.compile import CompiledKernel
 from kerncast.execute import WholeGrid, execute
 from kerncast.launch import Launch
 from kerncast.machine import Disassembly, MachineInstruction, MachineRoutine, machine_mix, parse_listing
 from kerncast.profiles import MachineMix, Origin, Resources
+from tests.helpers.caveats import kinds
 from tests.helpers.execute_helpers import launch
 from tests.helpers.places import TESTS
 
@@ -128,7 +130,7 @@ def test_divergence_barriers_and_slow_paths(n: int, monkeypatch: pytest.MonkeyPa
     assert counts["LDG"].threads_on.value == pytest.approx(n * threads / 2 + threads, rel=1e-4)
     # 32 + 16 + … + 1 threads add, and every thread keeps its value.
     assert counts["STS"].threads_on.value == pytest.approx(blocks * 63 + threads, rel=1e-4)
-    assert any("division" in doubt for doubt in found.doubts)
+    assert CaveatKind.RARE_CODE_NOT_EXECUTED in kinds(found.doubts)
     assert "RET" not in counts
 
 
@@ -174,5 +176,5 @@ def test_code_that_does_not_fit_is_estimated_instead(problem: str, monkeypatch: 
     trace, sampler = execute(one, matmul_launch(20), WholeGrid())
     result = machine_mix(trace, sampler.scale, one)
     assert result.origin is Origin.ESTIMATED
-    assert "estimated" in result.doubts[0]
+    assert result.doubts[0].kind is CaveatKind.MACHINE_CODE_ESTIMATED
     assert np.isfinite(result.warp_instructions.value)

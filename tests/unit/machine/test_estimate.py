@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 import kerncast
+from kerncast.caveats import Caveat, CaveatKind
 from kerncast.execute import WholeGrid, execute
 from kerncast.execute.setup import linked_program
 from kerncast.launch import Launch
@@ -62,7 +63,7 @@ def test_a_matmul_is_estimated_by_its_formula(monkeypatch: pytest.MonkeyPatch) -
     found = estimate(monkeypatch, MATMUL, launch([2, 2], [16, 16], a=square, b=square, c=square, n=32))
     threads = {each.opcode: each.threads_on.value for each in found.opcodes}
     assert found.origin is Origin.ESTIMATED
-    assert found.doubts == ("machine instructions are estimated: none here",)
+    assert found.doubts == (Caveat.of(CaveatKind.MACHINE_CODE_ESTIMATED, reason="none here"),)
     assert threads["FFMA"] == pytest.approx(32**3, rel=0.02)
     assert threads["LDG"] == pytest.approx(2 * 32**3, rel=0.02)
     assert threads["STG"] == pytest.approx(32**2, rel=0.02)

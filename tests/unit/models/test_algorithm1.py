@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from kerncast.caveats import Caveat, CaveatKind
 from kerncast.errors import MissingEvidenceError, Refusal
 from kerncast.gpu import GPU, load_gpu
 from kerncast.models import Case, Question, model_named
@@ -11,6 +12,7 @@ from kerncast.models.transfer import Algorithm1, Roofs
 from kerncast.models.transfer.algorithm1 import efficiency, occupancies, target_seconds
 from kerncast.prediction import Prediction, Timing, Transfer
 from kerncast.profiles import KernelProfile, Resources
+from tests.helpers.caveats import kinds, only
 from tests.helpers.transfers import NOTHING, case, exact, profiled, run
 
 #: Sustained rates of Table 1 of Van Lanker et al., as GPUs: FP64 by HPL in GFLOP/s, DRAM by STREAM in GB/s.
@@ -89,8 +91,9 @@ def test_the_bottleneck_may_change() -> None:
     assert after.sustained_dram_bytes_per_s
     assert figure(found, "roof")[0] == before.sgemm_flops_per_s
     assert figure(found, "roof")[1] == pytest.approx(flops / nbytes * after.sustained_dram_bytes_per_s)
-    assert any("cuBLAS" in caveat for caveat in found.caveats)
-    assert any("the roof is arithmetic on TITAN V but DRAM on" in caveat for caveat in found.caveats)
+    assert "cuBLAS" in str(only(found.caveats, CaveatKind.COMPUTE_MAXIMUM).details["measure"])
+    roofs = only(found.caveats, CaveatKind.ROOF_CHANGES).details
+    assert (roofs["source"], roofs["source_roof"], roofs["target_roof"]) == ("TITAN V", "arithmetic", "DRAM")
 
 
 def test_both_maxima_are_of_one_kind() -> None:
@@ -100,7 +103,7 @@ def test_both_maxima_are_of_one_kind() -> None:
     assert figure(found, "compute maximum") == pytest.approx(
         (before.peak_fp32_flops_per_s, after.peak_fp32_flops_per_s)
     )
-    assert any("data-sheet peaks" in caveat for caveat in found.caveats)
+    assert any("data-sheet peaks" in str(caveat.details.get("measure")) for caveat in found.caveats)
 
 
 def test_two_precisions_take_their_times_one_after_the_other() -> None:
@@ -111,7 +114,7 @@ def test_two_precisions_take_their_times_one_after_the_other() -> None:
     rate = 2 / (1 / 14131.2 + 1 / 6603)
     assert figure(found, "compute maximum") == pytest.approx((rate * 1e9, rate * 1e9))
     assert found.seconds == pytest.approx(1e-3)
-    assert any("FP32 and FP64 are taken one after the other" in caveat for caveat in found.caveats)
+    assert Caveat(CaveatKind.PRECISIONS_IN_TURN, "FP32 and FP64") in found.caveats
 
 
 def test_each_gpu_has_its_own_registers() -> None:
@@ -122,14 +125,14 @@ def test_each_gpu_has_its_own_registers() -> None:
     assert shares == (0.5, 0.625)
     assert notes == ()
     _, notes = occupancies(case(source, "a100-sxm-40gb"))
-    assert "as many registers" in notes[0]
+    assert kinds(notes) == [CaveatKind.REGISTERS_TAKEN_AS_SAME]
 
 
 def test_without_registers_the_achieved_occupancy_moves() -> None:
     """Blocks of 256 threads fill the TITAN V (64 warps) and the RTX 3090 (48): O stays the achieved 0.6."""
     shares, notes = occupancies(case(replace(profiled(), resources=None), "rtx-3090"))
     assert list(shares) == pytest.approx([0.6, 0.6])
-    assert "registers are unknown" in notes[0]
+    assert kinds(notes) == [CaveatKind.REGISTERS_UNKNOWN]
     unknown = replace(profiled(), resources=None, run=run("titan-v", achieved_occupancy=None))
     with pytest.raises(MissingEvidenceError, match="launch__registers_per_thread"):
         occupancies(case(unknown, "rtx-3090"))
@@ -167,9 +170,9 @@ def test_a_precision_that_nobody_counted_is_not_zero_in_silence() -> None:
     some = replace(some, work=replace(some.work, fp64_flops=None))
     for model in ("algorithm1", "ceilings"):
         found = model_named(model).predict(case(some, "rtx-3090"), Question(Timing.PROFILER))
-        assert "FP64 taken as none: not counted" in found.caveats
+        assert Caveat(CaveatKind.OPERATIONS_TAKEN_AS_NONE, "FP64") in found.caveats
         whole = model_named(model).predict(case(profiled("titan-v"), "rtx-3090"), Question(Timing.PROFILER))
-        assert not any("taken as none" in caveat for caveat in whole.caveats)
+        assert CaveatKind.OPERATIONS_TAKEN_AS_NONE not in kinds(whole.caveats)
 
 
 def test_a_compute_roof_follows_the_clock() -> None:
@@ -199,18 +202,19 @@ def test_all_in_caches_leaves_the_arithmetic() -> None:
 def test_an_efficiency_above_1_is_told() -> None:
     """1 ms at 609.8 GB/s is 609.8 MB: 2 GB are 3.28 times as many; at half occupancy 400 MB are 1.31 times half."""
     beyond = predict(profiled(flops=0.0, dram_bytes=2e9), "rtx-3090")
-    assert any("the run is 3.28 times faster than its roof" in caveat for caveat in beyond.caveats)
+    assert only(beyond.caveats, CaveatKind.FASTER_THAN_ROOF).details["times"] == pytest.approx(3.28, abs=0.005)
     half = replace(profiled(flops=0.0, dram_bytes=4e8), resources=Resources("sm_70", 64, 0, 0, 0, 0, 0, 0, None))
-    assert any("the efficiency is 1.31, above 1" in caveat for caveat in predict(half, "rtx-3090").caveats)
-    assert not any("above 1" in caveat for caveat in predict(profiled(), "rtx-3090").caveats)
+    above = only(predict(half, "rtx-3090").caveats, CaveatKind.EFFICIENCY_ABOVE_ONE)
+    assert above.details["efficiency"] == pytest.approx(1.31, abs=0.005)
+    assert CaveatKind.EFFICIENCY_ABOVE_ONE not in kinds(predict(profiled(), "rtx-3090").caveats)
 
 
 def test_the_forecast_is_of_the_timing_that_was_measured() -> None:
     found = model_named("algorithm1").predict(case(profiled(), "rtx-3090"), Question(Timing.SERIES))
     assert found.timing is Timing.PROFILER
-    assert any("timing profiler, and so is the forecast, not series" in caveat for caveat in found.caveats)
+    assert Caveat.of(CaveatKind.TIMING_OF_RUN, measured="profiler", asked="series") in found.caveats
     slow = replace(profiled(), run=run("titan-v", clock_hz=1.2e9))
-    assert any("at 1200 MHz" in caveat for caveat in predict(slow, "rtx-3090").caveats)
+    assert only(predict(slow, "rtx-3090").caveats, CaveatKind.CLOCK_OF_RUN).details["run_hz"] == 1.2e9
 
 
 def test_the_same_gpu_gives_the_measured_time() -> None:
@@ -239,9 +243,10 @@ def test_between_generations_the_interval_is_wider_wherever_the_counts_are_from(
     recompiled = replace(executed, resources=replace(executed.resources, architecture="sm_90"))
     for profile in (profiled("rtx-2080-ti"), unknown, recompiled):
         assert width(profile, "h100-pcie") == pytest.approx(2.51, abs=0.005)
-    told = " ".join(Algorithm1().predict(case(unknown, "h100-pcie"), Question(level=0.9)).caveats)
-    assert "on compute capability 7.5, another generation; Hopper is not among what the interval was" in told
-    assert "wider interval, times and divided by 2.5 in all" in told
+    told = Algorithm1().predict(case(unknown, "h100-pcie"), Question(level=0.9)).caveats
+    wider = only(told, CaveatKind.TIME_OF_OTHER_GENERATION), only(told, CaveatKind.MICROARCHITECTURE_NOT_MEASURED)
+    assert [each.subject for each in wider] == ["7.5", "Hopper"]
+    assert [each.details["factor"] for each in wider] == pytest.approx([2.51, 2.51], abs=0.005)
 
 
 def test_without_any_counted_operations_the_interval_holds_both_roofs() -> None:
@@ -253,7 +258,7 @@ def test_without_any_counted_operations_the_interval_holds_both_roofs() -> None:
     assert found.seconds == pytest.approx(1e-3 * 804 / 1704)
     assert found.low == pytest.approx(1e-3 * (128 * 80 * 1.38) / (256 * 114 * 1.755))
     assert found.high == found.seconds
-    assert "the floating-point operations are unknown" in " ".join(found.caveats)
+    assert CaveatKind.OPERATIONS_UNKNOWN in kinds(found.caveats)
     for known in (profiled("v100-pcie-16gb", flops=1e6), profiled("v100-pcie-16gb", flops=1e12)):
         # Whatever the operations would have been, the forecast with them lies in the interval.
         own = replace(known, traffic=bare.traffic, levels=bare.levels)

@@ -14,9 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import kerncast
+from kerncast.caveats import CaveatKind
 from kerncast.errors import InputError
 from kerncast.gpu import load_gpu
 from kerncast.models import Calibration, calibration_of, coverage_of, coverage_text, read_calibration
+from tests.helpers.caveats import kinds
 from tests.helpers.places import ROOT
 
 TOOLS = ROOT / "tools"
@@ -97,7 +99,8 @@ def test_a_forecast_is_wider_where_no_gpu_of_its_microarchitecture_was_measured(
     assert found.has_seen(gpu) == is_among
     (forecast,) = kerncast.predict(SAXPY, [gpu])
     name = gpu.architecture.microarchitecture
-    assert any(f"{name} is not among what" in caveat for caveat in forecast.caveats) != is_among
+    unseen = [each.subject for each in forecast.caveats if each.kind is CaveatKind.MICROARCHITECTURE_NOT_MEASURED]
+    assert unseen == ([] if is_among else [name])
     wider = math.hypot(math.log(found.factor(0.9)), math.log(2))
     factor = found.factor(0.9) if is_among else math.exp(wider)
     assert forecast.high / forecast.seconds == pytest.approx(factor, rel=0.01)
@@ -148,7 +151,7 @@ def test_a_file_that_is_cut_off_is_refused(tmp_path: Path, content: bytes) -> No
 @pytest.mark.parametrize(("level", "is_told"), [(0.5, True), (0.9, True), (0.98, True), (0.99, False), (0.4, False)])
 def test_a_level_that_nothing_measured_tells_is_said(level: float, is_told: bool) -> None:
     (found,) = kerncast.predict(SAXPY, "TITAN V", level=level)
-    assert is_told == (not any("continued as for a lognormal error" in caveat for caveat in found.caveats))
+    assert is_told == (CaveatKind.INTERVAL_EXTRAPOLATED not in kinds(found.caveats))
 
 
 def test_equal_weights_of_families_worked_by_hand(tool: ModuleType) -> None:

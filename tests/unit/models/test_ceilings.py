@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from kerncast.caveats import Caveat, CaveatKind
 from kerncast.errors import InputError, MissingEvidenceError
 from kerncast.execute import Executed, WholeGrid, run_launch
 from kerncast.execute.recording import LaunchRecorder
@@ -31,6 +32,7 @@ from kerncast.models.transfer.special_functions import (
 )
 from kerncast.prediction import Timing
 from kerncast.profiles import FloatMix, KernelProfile, MachineMix, OpcodeCount, Origin
+from tests.helpers.caveats import kinds, only
 from tests.helpers.execute_helpers import compiled, launch
 from tests.helpers.places import ROOT
 from tests.helpers.transfers import NOTHING, case, exact, profiled, run, with_levels
@@ -172,7 +174,7 @@ def test_the_interval_is_the_span_and_the_forecast_its_middle() -> None:
     assert found.seconds == pytest.approx((found.low + found.high) / 2)
     assert found.low < found.high
     assert found.limiter in {term.name for term in found.terms}
-    assert "not widened" in found.caveats[-1]
+    assert found.caveats[-1].kind is CaveatKind.INTERVAL_PUBLISHED
     assert found.transfer.gpu_id == "titan-v"
     assert found.transfer.measured_seconds == 1e-3
 
@@ -190,20 +192,21 @@ def test_broken_assumptions_are_said_here_too() -> None:
     """2 blocks of a made-up kernel leave 78 SMs of the TITAN V idle: the paper's section 5.3."""
     few = replace(profiled(), grid=(2, 1, 1))
     found = model_named("ceilings").predict(case(few, "rtx-3090"), Question())
-    assert any("2 blocks leave 78 of 80 SMs of TITAN V idle" in caveat for caveat in found.caveats)
+    assert Caveat.of(CaveatKind.SMS_IDLE, "TITAN V", blocks=2, idle=78, sms=80) in found.caveats
 
 
 def test_a_run_above_its_roof_is_told() -> None:
     """2 GB in 1 ms are 3.28 times the 609.8 GB/s of the TITAN V."""
     found = model_named("ceilings").predict(case(profiled(dram_bytes=2e9), "rtx-3090"), Question())
-    assert any("dram (3.28 times)" in caveat for caveat in found.caveats)
+    beyond = [each for each in found.caveats if each.kind is CaveatKind.FASTER_THAN_LEVEL]
+    assert {each.subject: each.details["times"] for each in beyond}["dram"] == pytest.approx(3.28, abs=0.005)
 
 
 def test_on_its_own_gpu_the_measured_time_comes_back() -> None:
     found = model_named("ceilings").predict(case(profiled(), "titan-v"), Question())
     assert (found.low, found.seconds, found.high) == pytest.approx((1e-3, 1e-3, 1e-3))
     assert found.timing is Timing.PROFILER
-    assert any("not series" in caveat for caveat in found.caveats)
+    assert only(found.caveats, CaveatKind.TIMING_OF_RUN).details["asked"] == "series"
 
 
 @pytest.mark.parametrize(
@@ -245,8 +248,8 @@ def test_maxima_by_the_share_that_the_other_reaches() -> None:
     assert pair.target.fma(64).rate == pytest.approx(9745.92e9 * 6603 / 7065.6)
     back = maxima_of(ampere, volta, (64,))
     assert (back.source, back.target) == (pair.target, pair.source)
-    assert any("A100 SXM 40GB taken as its peaks" in caveat for caveat in pair.caveats)
-    assert any("neither" in caveat and "l2" in caveat for caveat in pair.caveats)
+    assert only(pair.caveats, CaveatKind.MAXIMA_BY_SHARE).subject == "A100 SXM 40GB"
+    assert "l2" in only(pair.caveats, CaveatKind.MAXIMA_UNMEASURED).subject
 
 
 def test_shared_memory_has_the_bandwidth_of_l1_where_they_are_one_memory() -> None:
@@ -269,7 +272,7 @@ def test_a_kernel_that_only_writes_has_the_bandwidth_of_writes() -> None:
     traffic = replace(writes.traffic, global_load_requests=NOTHING, global_store_requests=exact(1e6))
     writes = replace(writes, traffic=traffic)
     found = Ceilings().estimate(case(writes, "rtx-2080-ti"), Timing.PROFILER)
-    assert any("that of a copy is taken" in caveat for caveat in found.caveats)
+    assert CaveatKind.WRITE_RATE_UNKNOWN in kinds(found.caveats)
 
     def with_init(name: str, rate: float) -> MachineMaxima:
         gpu = load_gpu(name)
@@ -333,7 +336,8 @@ def test_machine_code_of_both_gpus_gives_the_ratio_of_operations() -> None:
     target = replace(source, machine=machine(Origin.ESTIMATED, "sm_86", 2500))
     found = float_mixes_on_both(Case(target, load_gpu("rtx-3090"), None, source), source)
     assert found.target[0].flops.value == pytest.approx(1.2 * found.source[0].flops.value)
-    assert "1.2 times the FP32 operations" in found.caveats[0]
+    assert found.caveats[0].kind is CaveatKind.SPECIAL_FUNCTIONS_DIFFER
+    assert dict(found.caveats[0].numbers) == {"ratio": pytest.approx(1.2), "bits": 32}
     mixed = replace(target, machine=machine(Origin.DISASSEMBLED, "sm_86", 2500))
     found = float_mixes_on_both(Case(mixed, load_gpu("rtx-3090"), None, source), source)
     assert found.source == found.target
@@ -380,7 +384,7 @@ def test_an_executed_kernel_without_special_functions_has_the_same_operations() 
     assert found.source == found.target
     assert found.caveats == ()
     unknown = float_mixes_on_both(case(profiled(), "rtx-3090"), profiled())
-    assert "source is unknown" in unknown.caveats[0]
+    assert kinds(unknown.caveats) == [CaveatKind.SPECIAL_FUNCTIONS_UNKNOWN]
 
 
 def test_ceilings_never_exceed_the_machine() -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import kerncast
+from kerncast.caveats import Caveat, CaveatKind
 from kerncast.errors import InputError, LaunchError, MissingEvidenceError, UnsupportedError
 from kerncast.forecast import Choices, LaunchCases, ProfileCases
 from kerncast.gpu import GPU, load_architecture, load_gpu
@@ -35,6 +36,7 @@ from kerncast.models.published import (
 from kerncast.occupancy import BlockRequest, occupancy
 from kerncast.prediction import Timing
 from kerncast.read import declared_profile
+from tests.helpers.caveats import kinds, only
 from tests.helpers.places import ROOT
 from tests.helpers.transfers import profiled
 
@@ -257,12 +259,13 @@ def test_the_forecast_of_the_default_layer() -> None:
     assert found.limiter == "dram"
     assert [term.name for term in found.terms] == ["compute", "dram", "shared"]
     assert math.fsum(term.seconds for term in found.terms) == pytest.approx(found.seconds)
-    assert any("750 GB/s, above the 652.8 GB/s" in caveat for caveat in found.caveats)
-    assert "uncalibrated" in found.caveats[-1]
-    assert not any("launch overhead" in caveat for caveat in found.caveats)
+    bandwidths = only(found.caveats, CaveatKind.BANDWIDTH_OF_V100).details
+    assert (bandwidths["published"], bandwidths["data_sheet"]) == (750e9, 652.8e9)
+    assert found.caveats[-1].kind is CaveatKind.INTERVAL_UNCALIBRATED
+    assert CaveatKind.NO_LAUNCH_OVERHEAD not in kinds(found.caveats)
     series = model_named("convolution").predict(case(launch()), Question(Timing.SERIES))
     assert series.seconds == found.seconds
-    assert any("knows no launch overhead" in caveat for caveat in series.caveats)
+    assert CaveatKind.NO_LAUNCH_OVERHEAD in kinds(series.caveats)
 
 
 def test_the_forecast_by_latencies() -> None:
@@ -271,9 +274,9 @@ def test_the_forecast_by_latencies() -> None:
     assert found.seconds == by_hand
     assert [term.name for term in found.terms] == ["compute", "latency"]
     assert found.limiter == "latency"
-    assert any("replaced them" in caveat for caveat in found.caveats)
+    assert CaveatKind.LATENCY_METHOD_REPLACED in kinds(found.caveats)
     tiny = ConvolutionLatency().of_layer(layer(block=2), load_gpu("titan-v"))
-    assert any("64 bytes is less than one read of 128" in caveat for caveat in tiny.caveats)
+    assert Caveat.of(CaveatKind.TILE_BELOW_ONE_READ, tile=64, read=128) in tiny.caveats
 
 
 def test_the_compute_time_can_limit() -> None:
@@ -284,7 +287,7 @@ def test_the_compute_time_can_limit() -> None:
 def test_the_clock_changes_nothing_on_the_titan_v() -> None:
     base, boost = (Convolution().of_layer(layer(), load_gpu("titan-v").at_clock(each)) for each in ("base", "boost"))
     assert base == boost
-    assert "1200 MHz whatever --clock" in base.caveats[0]
+    assert base.caveats[0] == Caveat.of(CaveatKind.CONSTANTS_PUBLISHED, "TITAN V", clock_hz=1.2e9)
 
 
 def test_another_gpu_has_the_constants_of_its_file() -> None:
@@ -296,8 +299,7 @@ def test_another_gpu_has_the_constants_of_its_file() -> None:
     assert (machine.shared_latency_cycles, machine.l2_latency_cycles) == (19, 215)
     assert machine.dram_latency_cycles == pytest.approx(437)
     found = Convolution().of_layer(layer(), gpu)
-    assert "published for the TITAN V alone" in found.caveats[0]
-    assert "the GPU's own file" in found.caveats[0]
+    assert (found.caveats[0].kind, found.caveats[0].subject) == (CaveatKind.CONSTANTS_OF_GPU_FILE, "TITAN V")
     assert len(found.caveats) == 1
     expected = (4734976 + 37748736) / 804e9
     assert next(term.seconds for term in found.terms if term.name == "dram") == pytest.approx(expected)
@@ -318,14 +320,15 @@ def test_unknown_constants_are_refused_by_name() -> None:
 def test_more_than_48_kib_of_shared_memory_is_a_warning() -> None:
     """(32 + 96 - 1) ** 2 floats are 64516 bytes: over what a block gets, within what an SM has."""
     found = Convolution().of_layer(layer(kx=96, ky=96), load_gpu("titan-v"))
-    assert any("64516 bytes is over the 49152 bytes" in caveat for caveat in found.caveats)
+    assert Caveat.of(CaveatKind.TILE_ABOVE_SHARED_MEMORY, tile=64516, limit=49152) in found.caveats
     least = Convolution().of_layer(layer(kx=79, ky=79), load_gpu("titan-v"))  # 110 x 110 floats: 48400 bytes
-    assert not any("49152" in caveat for caveat in least.caveats)
+    assert CaveatKind.TILE_ABOVE_SHARED_MEMORY not in kinds(least.caveats)
 
 
 def test_another_grid_is_told() -> None:
     found = Convolution().estimate(case(replace(launch(), grid=(2, 1, 32))), Timing.PROFILER)
-    assert any("would have the grid (1, 1, 32), not (2, 1, 32)" in caveat for caveat in found.caveats)
+    grids = only(found.caveats, CaveatKind.CONVOLUTION_GRID_DIFFERS).details
+    assert grids == {"published": "(1, 1, 32)", "launched": "(2, 1, 32)"}
 
 
 def test_a_launch_file_is_forecast() -> None:

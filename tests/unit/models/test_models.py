@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 import kerncast
+from kerncast.caveats import CaveatKind
 from kerncast.errors import InputError, MissingEvidenceError
 from kerncast.gpu import GPU, load_gpu
 from kerncast.models import Case, Question, model_named
@@ -13,6 +14,7 @@ from kerncast.models.published import Template
 from kerncast.models.roofline import Roofline
 from kerncast.prediction import Timing
 from kerncast.read import declared_profile, read_declared
+from tests.helpers.caveats import kinds, only
 from tests.helpers.places import ROOT
 
 DECLARED = ROOT / "examples" / "kernels" / "gpusd_declared.toml"
@@ -147,14 +149,14 @@ def test_fp16_work_is_never_free() -> None:
     profile = declared_profile("k", (15, 1, 1), (1, 1, 1), fp16_flops=5.04e12, dram_bytes=0)
     found = Roofline().estimate(Case(profile, load_gpu("k40")), Timing.SERIES)
     assert found.seconds == pytest.approx(1.0, rel=1e-3)  # at the K40's FP32 rate, 5.04 TFLOP/s at boost
-    assert any("FP16" in caveat for caveat in found.caveats)
+    assert CaveatKind.FP16_RATE_OF_FP32 in kinds(found.caveats)
 
 
 def test_what_is_left_out_is_named() -> None:
     found = Roofline().estimate(
         Case(declared_profile("k", (1, 1, 1), (1, 1, 1), dram_bytes=1), load_gpu("t4")), Timing.COLD
     )
-    assert any("fp32" in caveat and "unknown" in caveat for caveat in found.caveats)
+    assert "fp32" in only(found.caveats, CaveatKind.RESOURCES_LEFT_OUT).subject
 
 
 @pytest.mark.parametrize("gpu_id", ["t4", "rtx-4070", "titan-v"])
@@ -168,4 +170,4 @@ def test_a_working_set_far_above_l2_is_as_sure_warm_as_cold(gpu_id: str) -> None
 def test_foreign_code_is_said() -> None:
     profile = kerncast.profile(DECLARED.with_name("gpusd.toml"), gpu="GTX 980")
     found = Roofline().predict(Case(profile, load_gpu("k40")), Question())
-    assert any("sm_52" in caveat for caveat in found.caveats)
+    assert only(found.caveats, CaveatKind.CODE_OF_OTHER_GENERATION).subject == "sm_52"

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from kerncast.caveats import Caveat, CaveatKind
 from kerncast.gpu import load_gpu
 from kerncast.models import Case
 from kerncast.models.transfer import Check, Roofs, transfer_caveats, transfer_checks
@@ -19,6 +20,7 @@ from kerncast.profiles import (
     Sampling,
     Traffic,
 )
+from tests.helpers.caveats import kinds, only
 from tests.helpers.transfers import NOTHING, exact, profiled, run
 
 #: DRAM needs far longer than arithmetic on both GPUs.
@@ -52,42 +54,44 @@ def checks(source: KernelProfile, target: str = "rtx-a6000", roofs: Roofs = MEMO
     return {check.name: check for check in transfer_checks(asked, roofs)}
 
 
-def said(source: KernelProfile, target: str = "rtx-a6000", roofs: Roofs = MEMORY_BOUND) -> str:
+def said(source: KernelProfile, target: str = "rtx-a6000", roofs: Roofs = MEMORY_BOUND) -> tuple[Caveat, ...]:
     asked = Case(replace(source, run=None), load_gpu(target), None, source)
-    return "; ".join(transfer_caveats(asked, roofs))
+    return transfer_caveats(asked, roofs)
 
 
 def test_where_all_assumptions_hold_nothing_is_said() -> None:
-    assert said(complete()) == ""
+    assert said(complete()) == ()
     assert all(check.is_checked for check in checks(complete()).values())
 
 
 def test_what_evidence_lacks_is_said_to_be_unchecked() -> None:
     bare = profiled("rtx-3090")
     found = transfer_caveats(Case(bare, load_gpu("rtx-a6000"), None, bare), MEMORY_BOUND)
-    assert found[-1].startswith("not checked")
+    assert found[-1].kind is CaveatKind.NOT_CHECKED
     for name in ("L2", "tensor", "coalesce", "load imbalance", "dynamic parallelism"):
-        assert name in found[-1]
+        assert name in found[-1].subject
 
 
 def test_a_working_set_between_the_sizes_of_l2() -> None:
     """The RTX 2080 Ti has 5.5 MiB (5.77 MB) of L2, the RTX 3090 has 6 MiB (6.29 MB)."""
     between = complete(traffic=traffic(4, touched=6e6))
-    text = said(between, "rtx-2080-ti")
-    assert "working set of 6 MB fits L2 of RTX 3090 (6.29 MB) but not that of RTX 2080 Ti (5.77 MB)" in text
-    assert "working set" not in said(complete(traffic=traffic(4, touched=5e6)), "rtx-2080-ti")
-    assert "working set" not in said(complete(traffic=traffic(4, touched=7e6)), "rtx-2080-ti")
+    kind = CaveatKind.WORKING_SET_FITS_ONE
+    found = only(said(between, "rtx-2080-ti"), kind)
+    assert (found.subject, found.details["other"]) == ("RTX 3090", "RTX 2080 Ti")
+    assert dict(found.numbers) == {"working_set": 6e6, "inside": 6 * 2**20, "outside": 5.5 * 2**20}
+    assert kind not in kinds(said(complete(traffic=traffic(4, touched=5e6)), "rtx-2080-ti"))
+    assert kind not in kinds(said(complete(traffic=traffic(4, touched=7e6)), "rtx-2080-ti"))
 
 
 def test_tensor_cores_and_special_functions() -> None:
     opcode = OpcodeCount("HMMA", "fp16", "tensor", exact(500), exact(16000), exact(16000))
     machine = MachineMix(Origin.DISASSEMBLED, "sm_86", (opcode,), exact(500), exact(16000), exact(16000))
-    assert "500 warp instructions use tensor cores" in said(complete(machine=machine))
+    assert Caveat.of(CaveatKind.TENSOR_CORES_USED, warp_instructions=500.0) in said(complete(machine=machine))
     # 600e6 operations and 200e6 special functions: a quarter of the arithmetic.
     some = replace(complete().work, special_ops=exact(2e8))
-    assert "25% of the arithmetic are special functions" in said(complete(work=some))
+    assert Caveat.of(CaveatKind.SPECIAL_FUNCTIONS_COUNT, share=0.25) in said(complete(work=some))
     few = replace(complete().work, special_ops=exact(1e6))
-    assert "special functions" not in said(complete(work=few))
+    assert CaveatKind.SPECIAL_FUNCTIONS_COUNT not in kinds(said(complete(work=few)))
 
 
 def test_a_profile_without_opcodes_tells_no_tensor_cores() -> None:
@@ -112,16 +116,20 @@ def test_other_coalescing() -> None:
     source = complete()
     target = replace(source, run=None, traffic=traffic(8))
     found = transfer_caveats(Case(target, load_gpu("rtx-a6000"), None, source), MEMORY_BOUND)
-    assert found == ("a request to global memory takes 4 sectors on RTX 3090 and 8 on RTX A6000",)
+    assert kinds(found) == [CaveatKind.COALESCING_DIFFERS]
+    assert found[0].details == {
+        "source": "RTX 3090", "source_sectors": 4, "target": "RTX A6000", "target_sectors": 8,
+    }  # fmt: skip
 
 
 def test_l1_that_caches_global_loads_on_one_gpu_only() -> None:
-    assert "L1 of RTX 3090 caches global loads, that of GTX 980 does not" in said(complete(), "gtx-980")
+    assert Caveat.of(CaveatKind.L1_USE_DIFFERS, "RTX 3090", other="GTX 980") in said(complete(), "gtx-980")
 
 
 @pytest.mark.parametrize("balance", [Balance(1.0, 2.5, 0.4), Balance(1.5, 1.0, 0.0)])
 def test_load_imbalance(balance: Balance) -> None:
-    assert "load imbalance: the busiest block does" in said(complete(balance=balance))
+    found = only(said(complete(balance=balance)), CaveatKind.LOAD_IMBALANCE)
+    assert found.details["block"] == balance.longest_over_mean_block
 
 
 def test_dynamic_parallelism_is_checked_by_executing() -> None:
@@ -131,30 +139,40 @@ def test_dynamic_parallelism_is_checked_by_executing() -> None:
 
 def test_tail_effects() -> None:
     """Blocks of 256 threads with 32 registers: 6 on an SM of both; 82 and 84 SMs hold 492 and 504."""
-    assert "2.05 waves of blocks on RTX 3090, which take as long as 3" in said(complete(grid=(1008, 1, 1)))
-    few = said(complete(grid=(40, 1, 1)))
-    assert "40 blocks leave 42 of 82 SMs of RTX 3090 idle; 40 blocks leave 44 of 84 SMs of RTX A6000 idle" in few
-    assert "1 block leaves 81 of 82 SMs of RTX 3090 idle" in said(complete(grid=(1, 1, 1)))
+    last = only(said(complete(grid=(1008, 1, 1))), CaveatKind.LAST_WAVE_PARTLY_EMPTY)
+    assert (last.subject, last.details["whole"]) == ("RTX 3090", 3)
+    assert last.details["waves"] == pytest.approx(2.05, abs=0.005)
+    assert [each for each in said(complete(grid=(40, 1, 1))) if each.kind is CaveatKind.SMS_IDLE] == [
+        Caveat.of(CaveatKind.SMS_IDLE, "RTX 3090", blocks=40, idle=42, sms=82),
+        Caveat.of(CaveatKind.SMS_IDLE, "RTX A6000", blocks=40, idle=44, sms=84),
+    ]
     assert not checks(complete(resources=None))["tail effects"].is_checked
 
 
 def test_a_time_near_the_launch_overhead() -> None:
     """A launch in a series takes 1.6 us of its 5."""
     short = complete(run=run("rtx-3090", 5e-6, timing=Timing.SERIES))
-    assert "launch-bound: of the measured 5 µs the launch takes about 1.6 µs" in said(short)
-    assert "launch" not in said(complete(run=run("rtx-3090", 50e-6, timing=Timing.SERIES)))
+    assert Caveat.of(CaveatKind.LAUNCH_BOUND, measured=5e-6, overhead=1.6e-6) in said(short)
+    long = complete(run=run("rtx-3090", 50e-6, timing=Timing.SERIES))
+    assert CaveatKind.LAUNCH_BOUND not in kinds(said(long))
 
 
 def test_roofs_that_lie_close_together() -> None:
     """1 GB at 600 GB/s and 20 GFLOP at 14 TFLOP/s: 1.667 and 1.429 ms on the source, far apart on the target."""
-    text = said(complete(), roofs=Roofs(20e9, 1e9, (14e12, 35e12), (6e11, 8e11)))
-    assert "within 20% on RTX 3090 (1.429 ms and 1.667 ms)" in text
+    near = said(complete(), roofs=Roofs(20e9, 1e9, (14e12, 35e12), (6e11, 8e11)))
+    found = only(near, CaveatKind.ROOFS_CLOSE)
+    assert found.subject == "RTX 3090"
+    assert [value for _, value in found.numbers] == pytest.approx([1.429e-3, 1.667e-3, 0.2], rel=1e-3)
     switched = said(complete(), roofs=Roofs(20e9, 1e9, (7e12, 35e12), (6e11, 6e11)))
-    assert "the roof is arithmetic on RTX 3090 but DRAM on RTX A6000" in switched
+    roofs = only(switched, CaveatKind.ROOF_CHANGES).details
+    assert roofs == {
+        "source": "RTX 3090", "source_roof": "arithmetic", "target": "RTX A6000", "target_roof": "DRAM",
+    }  # fmt: skip
 
 
 def test_another_generation() -> None:
-    assert "from compute capability 8.6 to 9.0, another generation" in said(complete(), "h100-pcie")
+    expected = Caveat.of(CaveatKind.EFFICIENCY_OF_OTHER_GENERATION, source="8.6", target="9.0")
+    assert expected in said(complete(), "h100-pcie")
 
 
 def test_a_case_without_a_measured_run_has_no_checks() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from kerncast.caveats import Caveat, CaveatKind
 from kerncast.gpu import CarveoutWish, list_gpus, load_architecture, load_gpu
 from kerncast.occupancy import BlockRequest, Limiter, OccupancyCase
 from kerncast.report.occupancy.curves_picture import MOST_ROWS, draw_occupancy, picture_rows
@@ -18,8 +19,8 @@ from kerncast.report.occupancy.tables import (
     advice_notes,
     curve_table,
     curves_csv,
-    occupancy_notes,
     occupancy_object,
+    occupancy_sentences,
     occupancy_table,
     resource_table,
 )
@@ -117,14 +118,15 @@ def test_full_occupancy_asks_for_nothing() -> None:
 
 def test_sentences() -> None:
     assert advice_notes(VOLTA)[0] == "7 blocks per SM with at most 32 registers per thread (8 fewer than 40)"
-    notes = occupancy_notes([VOLTA, LIMITED, NONE_FITS, PASCAL])
-    assert len(notes) == 3
-    assert notes[0].startswith("A100 SXM 80GB: over 48 KiB of shared memory need cudaFuncSetAttribute(")
-    assert notes[1].startswith("RTX 4090: not one block fits: 1024 threads x 80 registers take 81920 registers")
-    assert notes[2].startswith("capability 6.2: L1 and shared memory do not divide one memory")
+    caveats, texts = zip(*occupancy_sentences([], [VOLTA, LIMITED, NONE_FITS, PASCAL]), strict=True)
+    assert caveats[0] == Caveat.of(CaveatKind.SHARED_MEMORY_OPT_IN, limit=48 * 1024)
+    assert caveats[1].kind is CaveatKind.NO_BLOCK_FITS
+    assert caveats[1].details["reason"].startswith("1024 threads x 80 registers take 81920 registers")
+    assert caveats[2] == Caveat(CaveatKind.CARVEOUT_HAS_NO_EFFECT)
+    assert [text.partition(": ")[0] for text in texts] == ["A100 SXM 80GB", "RTX 4090", "capability 6.2"]
     bounded = OccupancyCase(BlockRequest(512, 16), VOLTA.architecture, kernel="k", launch=0, most_threads=256)
-    (note,) = occupancy_notes([bounded])
-    assert "the launch fails: a block has 512 threads, and the kernel was compiled for 256" in note
+    ((caveat, _),) = occupancy_sentences([], [bounded])
+    assert caveat == Caveat.of(CaveatKind.OVER_LAUNCH_BOUNDS, threads=512, most=256)
     assert "blocks of 256" in " ".join(advice_notes(bounded))
     assert occupancy_object(bounded)["max_threads_per_block"] == 256
     assert occupancy_object(VOLTA)["max_threads_per_block"] is None
@@ -132,9 +134,9 @@ def test_sentences() -> None:
 
 def test_a_sentence_about_many_gpus_is_said_once() -> None:
     cases = [OccupancyCase(BlockRequest(1024, 80), gpu.architecture, gpu) for gpu in list_gpus()]
-    notes = occupancy_notes(cases)
+    notes = occupancy_sentences([], cases)
     assert len(notes) <= 3
-    assert all(" more: " in note or ": " in note for note in notes)
+    assert all(" more: " in text or ": " in text for _, text in notes)
 
 
 def test_every_limiter_and_parameter_has_words() -> None:

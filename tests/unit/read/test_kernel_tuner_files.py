@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kerncast.caveats import Caveat, CaveatKind
 from kerncast.errors import InputError, KerncastError
 from kerncast.forecast import launch_of
 from kerncast.gpu import load_gpu
@@ -17,6 +18,7 @@ from kerncast.prediction import Timing
 from kerncast.profiles import Count
 from kerncast.read import Selection, read_profile, read_tuned, tuned_profiles
 from kerncast.read.tuners import MOST_CONFIGURATIONS, close_cache, grid_of, read_cache, read_t4, seconds_of
+from tests.helpers.caveats import kinds
 from tests.helpers.places import TESTS
 
 GOLDEN = TESTS / "golden" / "tuners"
@@ -63,10 +65,8 @@ def test_profiles_of_a_cache() -> None:
     assert first.levels is not None
     assert first.levels.dram_bytes is None
     assert first.resources is None
-    said = " | ".join(first.caveats)
-    assert "tuned with block_size_x=16, block_size_y=4, use_shared=0" in said
-    assert "does not record what else the tuner divided it by" in said
-    assert "taken as FP32" in said
+    assert Caveat(CaveatKind.TUNED_WITH, "block_size_x=16, block_size_y=4, use_shared=0") in first.caveats
+    assert {CaveatKind.GRID_FROM_PROBLEM_SIZE, CaveatKind.OPERATIONS_FROM_RATE} <= set(kinds(first.caveats))
 
 
 @pytest.mark.parametrize(
@@ -176,7 +176,7 @@ def test_a_launch_of_the_source_says_what_t4_results_do_not() -> None:
     assert profile.run is not None
     assert profile.run.timing is Timing.SINGLE
     assert profile.run.seconds == pytest.approx(0.512e-3)
-    assert "grid and block are those of the source's launch" in " | ".join(profile.caveats)
+    assert CaveatKind.GEOMETRY_FROM_SOURCE in kinds(profile.caveats)
     with pytest.raises(InputError, match=r"the grid of .* cannot be told .*--source"):
         read_profile(GOLDEN / "blur_t4.json", load_gpu("RTX A4000"), None, others)
     with pytest.raises(InputError, match="fits several launches"):
@@ -190,7 +190,8 @@ def test_configurations_without_a_launch_are_left_out_and_counted() -> None:
         table["results"].append({**first, "configuration": {"block_size_x": width, "block_size_y": 4}})
     found = tuned_profiles(read_t4(table, "t4.json"), load_gpu("T4"), "t4.json", None, [tuned(64, 4), tuned(16, 4)])
     assert [profile.block for profile in found] == [(16, 4, 1), (64, 4, 1)]
-    assert all("1 of 3 configurations are left out" in " | ".join(profile.caveats) for profile in found)
+    left_out = Caveat.of(CaveatKind.CONFIGURATIONS_LEFT_OUT, left_out=1, all=3)
+    assert all(left_out in profile.caveats for profile in found)
 
 
 def test_counts_come_only_from_a_launch_that_is_tuned_alike() -> None:

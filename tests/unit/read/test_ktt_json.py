@@ -8,11 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kerncast.caveats import Caveat, CaveatKind
 from kerncast.errors import InputError, KerncastError
 from kerncast.prediction import Timing
 from kerncast.profiles import Count
 from kerncast.read import read_profile, read_tuned, tuned_profiles
 from kerncast.read.tuners import read_ktt
+from tests.helpers.caveats import kinds
 from tests.helpers.places import ROOT
 
 GOLDEN = ROOT / "tests" / "golden" / "tuners" / "transpose_ktt.json"
@@ -48,14 +50,14 @@ def test_every_valid_run_is_a_profile() -> None:
     assert first.levels.l2_bytes == Count.exact((524300 + 524290) * 32)
     assert first.levels.shared_wavefronts == Count.exact(2 * 131072)
     assert first.float_mixes is None  # all FP32 instructions are counted, but not which
-    assert "tuned with TILE=32, PAD=0.5" in first.caveats
+    assert Caveat(CaveatKind.TUNED_WITH, "TILE=32, PAD=0.5") in first.caveats
 
 
 def test_counters_of_a_tuner_that_was_stopped_are_left_out() -> None:
     _, second = read_profile(GOLDEN)
     assert second.levels is not None
     assert second.levels.dram_bytes is None
-    assert any("before they were complete" in caveat for caveat in second.caveats)
+    assert CaveatKind.COUNTERS_INCOMPLETE in kinds(second.caveats)
 
 
 @pytest.mark.parametrize(

@@ -6,12 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kerncast.caveats import Caveat, CaveatKind
 from kerncast.errors import InputError, KerncastError
 from kerncast.gpu import load_gpu
 from kerncast.prediction import Timing
 from kerncast.profiles import Count, FloatMix, KernelProfile, Origin
 from kerncast.read import Selection
 from kerncast.read.ncu import NcuMetric, NcuRow, expected_units, profiles_of, read_ncu_csv
+from tests.helpers.caveats import kinds
 from tests.helpers.places import TESTS
 
 GOLDEN = TESTS / "golden" / "ncu"
@@ -59,10 +61,10 @@ def test_the_raw_page_of_a_stencil() -> None:
     assert (heat.resources.registers_per_thread, heat.resources.static_shared_bytes) == (24, 1360)
     assert heat.machine is not None
     assert heat.machine.threads_on == Count.exact(37_748_736)
-    assert any("about the base clock" in caveat for caveat in heat.caveats)
-    assert not any("L2" in caveat for caveat in heat.caveats)
-    assert any("fits L2" in caveat for caveat in total.caveats)  # 4.19 of 6.3 MB
-    assert any("tensor" in caveat for caveat in tensor.caveats)
+    assert CaveatKind.CLOCK_HELD_AT_BASE in kinds(heat.caveats)
+    assert CaveatKind.CACHES_EMPTIED not in kinds(heat.caveats)
+    assert CaveatKind.CACHES_EMPTIED in kinds(total.caveats)  # 4.19 of 6.3 MB
+    assert CaveatKind.TENSOR_CORES_NOT_COUNTED in kinds(tensor.caveats)
     assert tensor.traffic.dram_bytes is None
 
 
@@ -89,7 +91,7 @@ def test_rates_of_the_roofline_sections() -> None:
     assert gemm.levels.l2_bytes is not None
     assert gemm.levels.dram_bytes.value == pytest.approx(1e9)
     assert gemm.levels.l2_bytes.value == pytest.approx(2.5e9)
-    assert any("rates" in caveat for caveat in gemm.caveats)
+    assert CaveatKind.COUNTS_FROM_RATES in kinds(gemm.caveats)
 
 
 def test_the_details_page_has_rates_only() -> None:
@@ -104,10 +106,10 @@ def test_the_details_page_has_rates_only() -> None:
     assert blur.float_mixes is None
     force, move = golden("details_2020.csv", "v100-pcie-16gb")
     assert (force.grid, force.block) == ((800, 1, 1), (128, 1, 1))
-    assert force.caveats[0] == "of the grid and the block only the size is told: taken for one-dimensional"
+    assert force.caveats[0] == Caveat(CaveatKind.SIZE_ONLY, "grid and the block")
     assert force.traffic.dram_bytes is not None
     assert force.traffic.dram_bytes.value == pytest.approx(0.4 * V100.dram_bytes_per_s * 123.456e-6)
-    assert any("share of the peak" in caveat for caveat in move.caveats)
+    assert CaveatKind.DRAM_BYTES_FROM_SHARE in kinds(move.caveats)
 
 
 def test_additions_and_the_rest_counted_together_are_known_within_a_factor_of_two() -> None:
@@ -115,7 +117,7 @@ def test_additions_and_the_rest_counted_together_are_known_within_a_factor_of_tw
     fused = metrics(smsp__sass_thread_inst_executed_op_ffma_pred_on_DOT_sum=400.0)
     found = profile_of(*joint)
     assert found.work.fp32_flops == Count(1500, 1000, 2000)
-    assert any("factor of 2" in caveat for caveat in found.caveats)
+    assert CaveatKind.OPERATIONS_COUNTED_TOGETHER in kinds(found.caveats)
     assert profile_of(*joint, *fused).work.fp32_flops == Count.exact(1400)
 
 
@@ -142,7 +144,7 @@ def test_what_is_unknown_is_none() -> None:
     assert bare.work.fp32_flops is None
     assert bare.levels is not None
     assert all(getattr(bare.levels, name) is None for name in bare.levels.__slots__)
-    assert any("no time" in caveat for caveat in bare.caveats)
+    assert CaveatKind.TIME_MISSING in kinds(bare.caveats)
 
 
 def test_threads_that_a_predicate_switched_off_may_be_unknown() -> None:
@@ -166,7 +168,7 @@ def test_the_time_from_cycles() -> None:
     found = profile_of(*metrics(gpc__cycles_elapsed_DOT_max=1.2e6, gpc__cycles_elapsed_DOT_avg_DOT_per_second=1.2e9))
     assert found.run is not None
     assert found.run.seconds == pytest.approx(1e-3)
-    assert any("cycles over its clock" in caveat for caveat in found.caveats)
+    assert CaveatKind.TIME_FROM_CYCLES in kinds(found.caveats)
 
 
 def test_atomics_are_counted_per_warp() -> None:
@@ -176,7 +178,7 @@ def test_atomics_are_counted_per_warp() -> None:
     some = profile_of(*(NcuMetric(name, 3.0, "") for name in names))
     assert none.traffic.atomic_operations == Count.exact(0)
     assert some.traffic.atomic_operations is None
-    assert any("atomics" in caveat for caveat in some.caveats)
+    assert CaveatKind.ATOMICS_PER_WARP in kinds(some.caveats)
 
 
 def found_gpu(device: str | None, capability: str | None, **attributes: float) -> KernelProfile:
@@ -203,7 +205,8 @@ def test_a_gpu_by_its_hardware() -> None:
     found = found_gpu(None, "7.5", device__attribute_multiprocessor_count=68.0)
     assert found.run is not None
     assert found.run.gpu.id == "rtx-2080-ti"
-    assert "the only known one with 68 SMs of compute capability 7.5" in found.caveats[0]
+    assert found.caveats[0].kind is CaveatKind.GPU_FOUND_BY_SMS
+    assert found.caveats[0].details == {"sms": 68, "capability": "7.5"}
     # TITAN V and V100 both have 80 SMs; their memory interfaces have 3072 and 4096 bits.
     titan = found_gpu(None, "7.0", launch__sm_count=80.0, device__attribute_global_memory_bus_width=3072.0)
     assert titan.run is not None
@@ -236,11 +239,11 @@ def test_a_gpu_that_is_given_wins_and_a_difference_is_said() -> None:
     (given,) = profiles_of([row], load_gpu("rtx-3090"))
     assert given.run is not None
     assert given.run.gpu.id == "rtx-3090"
-    assert "names 'NVIDIA RTX A6000' as its GPU; RTX 3090 was given" in given.caveats[0]
+    assert given.caveats[0] == Caveat.of(CaveatKind.GPU_NAMED_OTHERWISE, "RTX 3090", named="'NVIDIA RTX A6000'")
     (same,) = profiles_of([row], load_gpu("rtx-a6000"))
-    assert same.caveats[0].startswith("the profile does not count")
+    assert same.caveats[0].kind is CaveatKind.OPERATIONS_NOT_SPLIT
     (other,) = profiles_of([NcuRow(0, "k", (1, 1, 1), (32, 1, 1), "8.6", ())], V100)
-    assert "compute capability 8.6; V100 PCIe 16GB has 7.0" in other.caveats[0]
+    assert other.caveats[0] == Caveat.of(CaveatKind.CAPABILITY_DIFFERS, "V100 PCIe 16GB", profiled="8.6", own="7.0")
 
 
 def test_a_selection_keeps_the_places_in_the_file() -> None:

@@ -11,12 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kerncast.caveats import Caveat, CaveatKind
 from kerncast.errors import InputError, KerncastError
 from kerncast.gpu import DATA, load_gpu
 from kerncast.prediction import Timing
 from kerncast.profiles import Count, Origin
 from kerncast.read import NvprofLaunch, NvprofMetric, Selection, nvprof_profiles, read_nvprof
 from kerncast.read.nvprof import counted_metrics, is_nvprof_header, ncu_row, printed_values
+from tests.helpers.caveats import kinds
 from tests.helpers.places import ROOT
 
 GOLDEN = ROOT / "tests" / "golden" / "nvprof"
@@ -101,7 +103,7 @@ def test_a_vector_sum_on_kepler_has_the_traffic_worked_by_hand() -> None:
     assert profile.float_mixes is not None
     (mix,) = profile.float_mixes
     assert (mix.bits, mix.additions.value, mix.multiplications.value, mix.fused.value) == (32, 0, 0, N)
-    assert "the counters are means over 2 launches of this kernel" in profile.caveats
+    assert Caveat.of(CaveatKind.MEANS_OVER_LAUNCHES, launches=2) in profile.caveats
 
 
 def test_shared_memory_of_kepler_counts_256_bytes_per_transaction() -> None:
@@ -114,7 +116,8 @@ def test_shared_memory_of_kepler_counts_256_bytes_per_transaction() -> None:
 
 def test_nvprof_does_not_empty_the_caches() -> None:
     profiles = [profile for text in (TRACE, LAUNCHES) for profile in nvprof_profiles(read(text))]
-    assert not any("ncu" in caveat for profile in profiles for caveat in profile.caveats)
+    held = {CaveatKind.CLOCK_HELD_AT_BASE, CaveatKind.CACHES_EMPTIED}
+    assert not any(held.intersection(kinds(profile.caveats)) for profile in profiles)
 
 
 def level_1(**printed: float) -> dict[str, float]:

@@ -7,16 +7,18 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
+from kerncast.caveats import Caveat, CaveatKind
 from kerncast.forecast import Forecast
 from kerncast.gpu import load_gpu
 from kerncast.models import Case
 from kerncast.prediction import Prediction, Refused, Term, Timing
 from kerncast.read import declared_profile
+from kerncast.report.caveat_words import describe_caveat
 from kerncast.report.forecast.terminal import MOST_TABLES, all_launches, common_notes, conclude_together, print_forecast
 
 
 def prediction(
-    launch: int, gpu: str, seconds: float, limiter: str = "dram", caveats: tuple[str, ...] = ()
+    launch: int, gpu: str, seconds: float, limiter: str = "dram", caveats: tuple[Caveat, ...] = ()
 ) -> Prediction:
     return Prediction(
         f"kernel{launch}", launch, load_gpu(gpu).name, gpu, seconds, seconds / 2, seconds * 2, 0.9, Timing.SERIES,
@@ -74,13 +76,17 @@ def test_a_gpu_that_lacks_launches_is_not_the_fastest() -> None:
 
 
 def test_caveats_of_most_come_first_with_their_numbers() -> None:
-    found = [prediction(n, "t4", 1.0, caveats=("everywhere", *(["rare"] if n == 3 else []))) for n in range(30)]
+    everywhere, rare = Caveat(CaveatKind.COUNTS_DECLARED), Caveat(CaveatKind.INTERPRETED)
+    found = [prediction(n, "t4", 1.0, caveats=(everywhere, *([rare] if n == 3 else []))) for n in range(30)]
     notes = common_notes(forecast(found, (Refused("k", 40, "L4", "no bytes"),) * 2))
-    assert notes == ["everywhere", "1 of 30 forecasts: rare", "Refused, 2 times: no bytes"]
+    texts = [describe_caveat(everywhere), f"1 of 30 forecasts: {describe_caveat(rare)}"]
+    assert notes == [*texts, "Refused, 2 times: no bytes"]
 
 
 @pytest.mark.parametrize("kinds", [12, 15])
 def test_rare_caveats_are_counted(kinds: int) -> None:
-    notes = common_notes(forecast([prediction(n, "t4", 1.0, caveats=(f"caveat {n}",)) for n in range(kinds)]))
+    notes = common_notes(
+        forecast([prediction(n, "t4", 1.0, caveats=(Caveat(CaveatKind.TUNED_WITH, str(n)),)) for n in range(kinds)])
+    )
     assert len(notes) == min(kinds, 13)
     assert kinds == 12 or notes[-1].startswith("3 further caveats")

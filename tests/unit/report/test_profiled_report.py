@@ -8,12 +8,14 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from kerncast.caveats import Caveat, CaveatKind
 from kerncast.gpu import load_gpu
 from kerncast.launch import Launch
 from kerncast.metrics import metrics_of, word
 from kerncast.prediction import Refused
 from kerncast.profiles import Count, ProfiledLaunch, Sampling, SourceText
 from kerncast.read.ncu import read_raw_page
+from kerncast.report.caveat_words import describe_caveat
 from kerncast.report.profile.details import print_profiles
 from kerncast.report.profile.export import profile_object, raw_page
 from kerncast.report.profile.sections import waiting_lines
@@ -30,7 +32,8 @@ SOURCE = SourceText(
         "}",
     ),
 )
-LAUNCHES = (ProfiledLaunch(SAXPY, TITAN_V, (), (SOURCE,)), ProfiledLaunch(TILED, TITAN_V, ('"T" was taken',)))
+TAKEN = Caveat.of(CaveatKind.GPU_NAME_AMBIGUOUS, "T", taken="titan-v", others="t4")
+LAUNCHES = (ProfiledLaunch(SAXPY, TITAN_V, (), (SOURCE,)), ProfiledLaunch(TILED, TITAN_V, (TAKEN,)))
 
 
 def printed(*launches: ProfiledLaunch, lines: bool = False, width: int = 100) -> str:
@@ -89,14 +92,15 @@ def test_intervals_are_shown_where_counts_were_scaled() -> None:
 
 def test_caveats_and_what_was_assumed_come_last() -> None:
     text = printed(LAUNCHES[1]).rstrip().splitlines()
-    assert text[-2:] == ['* "T" was taken', "* counts are scaled from 240 of 4096 blocks"]
+    assert text[-2:] == [f"* {describe_caveat(each)}" for each in (TAKEN, *TILED.caveats)]
 
 
 def test_names_that_look_like_markup_are_printed_as_they_are() -> None:
     odd = replace(SAXPY, kernel="k<[bold]>", lines=(replace(line(1, 5), file="[red].cu"),))
-    launch = ProfiledLaunch(odd, None, ("[link]",), (SourceText("[red].cu", ("a[i] = [b]; // [/]",)),))
+    named = (Caveat(CaveatKind.TUNED_WITH, "[link]"),)
+    launch = ProfiledLaunch(odd, None, named, (SourceText("[red].cu", ("a[i] = [b]; // [/]",)),))
     text = printed(launch, lines=True)
-    for words in ("k<[bold]>", "[red].cu", "a[i] = [b]; // [/]", "* [link]"):
+    for words in ("k<[bold]>", "[red].cu", "a[i] = [b]; // [/]", "with [link]"):
         assert words in text
 
 
@@ -212,7 +216,12 @@ def test_json_by_its_contract() -> None:
     assert isinstance(saxpy["metrics"]["smsp__inst_executed.sum"]["value"], int)
     assert "lines" not in saxpy
     assert saxpy["opcodes"][0]["opcode"] == "IMAD"
-    assert tiled["caveats"][0] == '"T" was taken'
+    assert tiled["caveats"] == [each["text"] for each in tiled["caveat_details"]]
+    assert tiled["caveat_details"][0] == {
+        "kind": "gpu-name-ambiguous", "subject": "T", "numbers": {}, "texts": {"taken": "titan-v", "others": "t4"},
+        "text": describe_caveat(TAKEN),
+    }  # fmt: skip
+    assert tiled["caveat_details"][1]["numbers"] == {"executed": 240, "blocks": 4096}
     metric = tiled["metrics"]["kerncast__ptx_inst_executed.sum"]
     assert metric["low"] < metric["value"] < metric["high"]
     for name, metric in (tiled["metrics"] | saxpy["metrics"]).items():

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from kerncast.caveats import Caveat, CaveatKind
 from kerncast.errors import InputError
 from kerncast.gpu import load_gpu
 from kerncast.measurements import PartitionTimes
@@ -80,7 +81,7 @@ def test_no_time_above_zero_is_told_and_drawn(tmp_path: Path) -> None:
     times = PartitionTimes((1, 7), (8e-3, 1e-3))
     found = bound_times(times, GPU, (30, 40), BoundOptions("linear-regression", form="affine"))
     assert found.answer.bound == (0.0, 0.0)
-    assert "no time above 0 on 30, 40 TPCs: 0 s is no bound" in caveats_of(found)[-1]
+    assert caveats_of(found)[-1] == Caveat(CaveatKind.NO_TIME_ABOVE_ZERO, "30, 40")
     save_picture(draw_bounds(found), tmp_path / "zero.png")
     assert (tmp_path / "zero.png").stat().st_size > 0
 

@@ -260,6 +260,7 @@ def test_the_object_is_a_promise() -> None:
     assert list(found) == [
         "schema_version", "gpu", "gpu_id", "method", "kind", "calibrated_on", "margin", "offset_seconds",
         "spread_factor", "measure_next", "bounds", "scores", "caveats",
+        "caveat_details",
     ]  # fmt: skip
     assert list(found["bounds"][0]) == [
         "tpcs", "expected_seconds", "bound_seconds", "kind", "guarantee", "measured_seconds",

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from kerncast.caveats import Caveat, CaveatKind
 from kerncast.compile import CompiledKernel
 from kerncast.execute.counting.sums import Totals, classify, column, indicators, is_barrier, kind_name
 from kerncast.execute.counting.traffic import accesses, traffic
@@ -134,19 +135,20 @@ def _without_local(counts: BlockCounts) -> BlockCounts:
     return replace(counts, **{name: np.zeros_like(getattr(counts, name)) for name in names})
 
 
-def _caveats(trace: Trace, launch: Launch) -> list[str]:
+def _caveats(trace: Trace, launch: Launch) -> list[Caveat]:
     """Say what a sample may get wrong."""
     executed = len(trace.block_ids)
     if executed == launch.blocks:
         return []
     share = max(1, executed // _RULE_OF_THREE)
-    rare = f"; what fewer than 1 in {share} blocks do may be missed" if share > 1 else ""
-    caveats = [f"counts are scaled from {executed} of {launch.blocks} blocks{rare}"]
+    caveats = [Caveat.of(CaveatKind.SCALED_FROM_SAMPLE, executed=executed, blocks=launch.blocks)]
+    if share > 1:
+        caveats.append(Caveat.of(CaveatKind.RARE_BLOCKS_MISSED, rare=share))
     last = trace.footprints[-1]
     in_place = zip(trace.allocations, last.read, last.written, strict=True)
     names = ", ".join(allocation.name for allocation, read, written in in_place if read and written)
     if names:
-        caveats.append(f"what the executed blocks read from {names} may be stale: others that write there did not run")
+        caveats.append(Caveat.of(CaveatKind.STALE_READS, names))
     return caveats
 
 

@@ -6,6 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from kerncast.caveats import Caveat
 from kerncast.execute.native.counting import CounterPlan
 from kerncast.execute.native.engine import Compiled, Run, Worker, compile_program, worker_count
 from kerncast.execute.sampling.budget import runaway
@@ -33,7 +34,7 @@ class NativeEngine:
         self.launch_run.deadline = deadline
 
     @property
-    def remarks(self) -> tuple[str, ...]:
+    def remarks(self) -> tuple[Caveat, ...]:
         """What a reader of the counts should know."""
         code = self._setting.program.function.instructions
         doubtful = [absent_lanes(code[number]) for number in np.flatnonzero(self.launch_run.remarks).tolist()]

@@ -6,6 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from kerncast.caveats import Caveat
 from kerncast.execute.reference.batch import Batch
 from kerncast.execute.reference.tally import Recorder, Tally
 from kerncast.execute.reference.threads import WARP_LANES
@@ -38,7 +39,7 @@ class ReferenceEngine:
         self._batch_blocks = max(1, min(_BATCH_THREADS // threads, _BATCH_MEMORY_BYTES // max(per_block, 1)))
 
     @property
-    def remarks(self) -> tuple[str, ...]:
+    def remarks(self) -> tuple[Caveat, ...]:
         """What a reader of the counts should know."""
         return tuple(self._tally.remarks)
 

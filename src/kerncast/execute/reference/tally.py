@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from kerncast.caveats import Caveat
 from kerncast.execute.counting.sums import operation_of as operation_in_global
 from kerncast.execute.reference.memory import Part
 from kerncast.execute.reference.threads import WARP_LANES, Index, Threads
@@ -293,7 +294,7 @@ class Tally:
         self.counts: dict[str, Counts] = {name: np.zeros((0, width), np.int64) for name, width in widths.items()}
         self.divergent_branches: Counts = np.zeros(0, np.int64)
         self.longest_warp: Counts = np.zeros(0, np.int64)
-        self.remarks: dict[str, None] = {}
+        self.remarks: dict[Caveat, None] = {}
         """an ordered set"""
         self.finished = 0
         self._touched = touched
@@ -366,9 +367,9 @@ class Tally:
         blocks = warps // self._threads.warps_per_block
         self.divergent_branches[self._rows] += np.bincount(blocks, minlength=self._threads.blocks)
 
-    def remark(self, text: str) -> None:
+    def remark(self, caveat: Caveat) -> None:
         """Note something that a reader of the counts should know, once."""
-        self.remarks[text] = None
+        self.remarks[caveat] = None
 
     def _global(self, number: int, ins: Instruction, lanes: Lanes) -> None:
         pieces = global_pieces(lanes)

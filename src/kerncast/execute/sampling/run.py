@@ -5,6 +5,7 @@ from typing import Literal
 
 import numpy as np
 
+from kerncast.caveats import Caveat, CaveatKind
 from kerncast.compile import CompiledKernel
 from kerncast.errors import BudgetExceededError, MachineLimitError, UnsupportedError
 from kerncast.execute.counting.sums import Sums
@@ -126,7 +127,7 @@ class Portions:
         return all(count.high - count.low <= 2 * _PRECISE * count.value for count in scaled)
 
 
-INTERPRETED = "the kernel is too large to be compiled: it was interpreted, which is slow"
+INTERPRETED = Caveat(CaveatKind.INTERPRETED)
 #: What the parameters of a kernel may take (CUDA C++ Programming Guide 12.9, section 10.5.10.3).
 _PARAMETER_BYTES = 32_764
 
@@ -198,7 +199,7 @@ def _check_parameters(kernel: CompiledKernel) -> None:
         raise UnsupportedError(f"{nbytes} bytes of parameters are over the {_PARAMETER_BYTES} that CUDA takes")
 
 
-def _fast_engine(setting: Setting) -> tuple[Engine, tuple[str, ...]]:
+def _fast_engine(setting: Setting) -> tuple[Engine, tuple[Caveat, ...]]:
     """Return the native engine; of a kernel that LLVM would take minutes for, the reference engine and a remark."""
     from kerncast.execute.native import NativeEngine, TooLargeError  # noqa: PLC0415  LLVM takes time to load
 

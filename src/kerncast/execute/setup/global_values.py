@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from kerncast.caveats import Caveat, CaveatKind
 from kerncast.compile import DeviceVariable, Parameter
 from kerncast.errors import LaunchError
 from kerncast.execute.setup.arguments import BoundArgument, check_number, fill_buffer, pack_number
@@ -81,26 +82,22 @@ def match_globals(
 
 def unset_remarks(
     values: Sequence[GlobalValue], reached: Sequence[Variable], declared: Sequence[DeviceVariable]
-) -> tuple[str, ...]:
+) -> tuple[Caveat, ...]:
     """Return what is to be said of variables that the launch gives no value and the host would set."""
     remarks = []
     for variable in _left(values, reached):
         known = _declaration(variable, declared) or _as_declared(variable)
         if not known.copies and (not known.is_constant or known.has_initial):
             continue
-        name, held = known.name, "has its initial value" if known.has_initial else "is zero"
+        name, key = known.name, _key(known.name)
         places = ", ".join(f"{Path(copy.file).name} line {copy.line}" for copy in known.copies[:3])
         if copied(variable, known) is not None:
-            remarks.append(f"{name} holds the literal values that the host copies to it ({places})")
+            remarks.append(Caveat.of(CaveatKind.VARIABLE_COPIED, name, places=places))
         elif places:
-            remarks.append(
-                f"{name} {held} here, and the host sets it ({places}): give globals = {{ {_key(name)} = … }}"
-            )
+            kind = CaveatKind.INITIAL_VALUE_REPLACED if known.has_initial else CaveatKind.VARIABLE_SET_BY_HOST
+            remarks.append(Caveat.of(kind, name, places=places, key=key))
         else:
-            remarks.append(
-                f"{name} is zero here: it is __constant__, and nothing in the source sets it;"
-                f" give globals = {{ {_key(name)} = … }}"
-            )
+            remarks.append(Caveat.of(CaveatKind.CONSTANT_NEVER_SET, name, key=key))
     return tuple(remarks)
 
 

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
+from kerncast.caveats import Caveat, CaveatKind
 from kerncast.execute.sampling.budget import Budget
 from kerncast.execute.setup.arena import Arena, Touched
 from kerncast.execute.setup.arguments import BoundArgument
@@ -15,15 +16,12 @@ from kerncast.traces import BlockCounts
 # What a reader of the counts should know: remarks that both engines make.
 
 
-PRINTF = "the kernel calls printf: what that costs is left out"
+PRINTF = Caveat(CaveatKind.PRINTF_LEFT_OUT)
 
 
-def absent_lanes(ins: Instruction) -> str:
+def absent_lanes(ins: Instruction) -> Caveat:
     """Return the remark on a warp-wide instruction whose member mask names lanes that are elsewhere."""
-    return (
-        f"{ins.where or ins.name}: a warp-wide instruction names threads that have gone another way, which CUDA leaves"
-        " undefined; they are left out"
-    )
+    return Caveat.of(CaveatKind.LANES_ABSENT, ins.where or ins.name)
 
 
 #: What is counted of each instruction that accesses memory, by the names of BlockCounts.
@@ -56,7 +54,7 @@ class Setting:
     budget: Budget
     touched: Touched
     arguments: tuple[BoundArgument, ...]
-    remarks: tuple[str, ...] = ()
+    remarks: tuple[Caveat, ...] = ()
     """on variables that the host would set"""
 
 
@@ -67,7 +65,7 @@ class Engine(Protocol):
     """nominal cost of a step, relative to one of compiled code"""
 
     @property
-    def remarks(self) -> tuple[str, ...]:
+    def remarks(self) -> tuple[Caveat, ...]:
         """What a reader of the counts should know."""
 
     @property

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import kerncast
+from kerncast.caveats import Caveat, CaveatKind
 from kerncast.errors import InputError, LaunchError, MissingEvidenceError, UnsupportedError
 from kerncast.gpu import GPU, WARP_SIZE
 from kerncast.launch import MAX_THREADS_PER_BLOCK, Launch
@@ -443,21 +444,19 @@ class _ConvolutionModel(Model):
         """Return the parts of the memory time by what limits them."""
 
     @abstractmethod
-    def method_caveats(self, layer: ConvolutionLayer, gpu: GPU) -> tuple[str, ...]:
+    def method_caveats(self, layer: ConvolutionLayer, gpu: GPU) -> tuple[Caveat, ...]:
         """Return what is wrong with the memory time by the paper's own word, for this layer or for this GPU."""
 
     def estimate(self, case: Case, timing: Timing) -> Estimate:
         """Return compute and memory time, added as in the paper's tables; no launch overhead."""
         layer = layer_of(case.launch, case.profile.kernel)
         found = self.of_layer(layer, case.gpu)
-        notes: list[str] = []
+        notes: list[Caveat] = []
         if case.profile.grid != layer.grid:
-            notes.append(
-                f"the published kernel would have the grid {layer.grid}, not {case.profile.grid}: the forecast is"
-                " for the layer, not for this launch"
-            )
+            published, launched = str(layer.grid), str(case.profile.grid)
+            notes.append(Caveat.of(CaveatKind.CONVOLUTION_GRID_DIFFERS, published=published, launched=launched))
         if timing is not Timing.PROFILER:
-            notes.append(f"{self.name} knows no launch overhead: its time is the kernel's own duration, not {timing}")
+            notes.append(Caveat.of(CaveatKind.NO_LAUNCH_OVERHEAD, self.name, asked=timing))
         return replace(found, caveats=(*found.caveats, *notes))
 
     def of_layer(self, layer: ConvolutionLayer, gpu: GPU) -> Estimate:
@@ -506,14 +505,13 @@ class Convolution(_ConvolutionModel):
         """Return what comes from DRAM and what from shared memory."""
         return Term("dram", memory.input_seconds + memory.weight_seconds), Term("shared", memory.shared_seconds)
 
-    def method_caveats(self, layer: ConvolutionLayer, gpu: GPU) -> tuple[str, ...]:
+    def method_caveats(self, layer: ConvolutionLayer, gpu: GPU) -> tuple[Caveat, ...]:
         """Return that no TITAN V has the published bandwidth."""
         del layer
         published = machine_of(gpu).dram_bytes_per_s
         if published is None or published <= gpu.dram_bytes_per_s:
             return ()
-        above = f"{published / GIGA:g} GB/s, above the {gpu.dram_bytes_per_s / GIGA:g} GB/s of the data sheet"
-        return (f"the published DRAM bandwidth is that of a V100: {above}",)
+        return (Caveat.of(CaveatKind.BANDWIDTH_OF_V100, published=published, data_sheet=gpu.dram_bytes_per_s),)
 
 
 class ConvolutionLatency(_ConvolutionModel):
@@ -543,32 +541,24 @@ class ConvolutionLatency(_ConvolutionModel):
         """Return all as latency."""
         return (Term("latency", memory.seconds),)
 
-    def method_caveats(self, layer: ConvolutionLayer, gpu: GPU) -> tuple[str, ...]:
+    def method_caveats(self, layer: ConvolutionLayer, gpu: GPU) -> tuple[Caveat, ...]:
         """Return that the paper gave the method up, and where it counts no reads."""
         del gpu
-        caveats = ["the paper found memory times by latencies inaccurate and replaced them: see --model convolution"]
+        caveats = [Caveat.of(CaveatKind.LATENCY_METHOD_REPLACED)]
         if layer.tile_bytes < DRAM_READ_BYTES:
-            caveats.append(
-                f"a block's input of {layer.tile_bytes} bytes is less than one read of {DRAM_READ_BYTES}, which the"
-                " published division of whole numbers counts as none"
-            )
+            caveats.append(Caveat.of(CaveatKind.TILE_BELOW_ONE_READ, tile=layer.tile_bytes, read=DRAM_READ_BYTES))
         return tuple(caveats)
 
 
-def _constants(machine: ConvolutionMachine, gpu: GPU) -> str:
+def _constants(machine: ConvolutionMachine, gpu: GPU) -> Caveat:
     if gpu.id == published_gpu_id():
-        clock = f"{machine.clock_hz / MEGA:.0f} MHz"
-        return f"the constants are those published for the {machine.name}, at {clock} whatever --clock"
+        return Caveat.of(CaveatKind.CONSTANTS_PUBLISHED, machine.name, clock_hz=machine.clock_hz)
     ratio = machine.int_ops_per_s / machine.flops_per_s
-    return (
-        f"published for the {published_titan_v().name} alone: SMs, clock, FP32 rate, limits, DRAM bandwidth and"
-        f" latencies are those of the GPU's own file, the integer rate is {ratio:g} times the FP32 rate, as published"
-    )
+    return Caveat.of(CaveatKind.CONSTANTS_OF_GPU_FILE, published_titan_v().name, ratio=ratio)
 
 
-def _shared_warning(layer: ConvolutionLayer, machine: ConvolutionMachine) -> list[str]:
+def _shared_warning(layer: ConvolutionLayer, machine: ConvolutionMachine) -> tuple[Caveat, ...]:
     if layer.tile_bytes <= machine.shared_bytes_per_block:
-        return []
+        return ()
     limit = machine.shared_bytes_per_block
-    over = f"a block's input of {layer.tile_bytes} bytes is over the {limit} bytes of shared memory that a block gets"
-    return [f"{over}: the published kernel would not compile; forecast all the same, as published"]
+    return (Caveat.of(CaveatKind.TILE_ABOVE_SHARED_MEMORY, tile=layer.tile_bytes, limit=limit),)

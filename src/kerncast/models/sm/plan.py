@@ -94,7 +94,7 @@ def blocks_to_simulate(plan: SMPlan, execution: Execution, trace: SMTrace) -> SM
         raise BudgetExceededError("one SM has too much to do at once to be simulated")
     work = plan.instructions_per_block / traced if traced else 1.0
     if not execution.is_independent and not 1 / _MOST_OTHER_WORK <= work <= _MOST_OTHER_WORK:
-        raise UnsupportedError("what a block does depends on what other blocks leave it")
+        raise UnsupportedError("blocks share a work queue, so one SM cannot be simulated alone")
     busy = busy_share(execution)
     if busy >= _BUSY:
         return SMBlocks(plan, trace, work)

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from kerncast.caveats import Caveat, CaveatKind
 from kerncast.errors import MissingEvidenceError, Refusal
 from kerncast.gpu import GPU
 from kerncast.models.base import Case, Estimate, Model, Question
@@ -64,18 +65,18 @@ class Algorithm1(Model):
     """a round figure, for want of ``data/calibration/algorithm1.toml`` only"""
     uses_measured_run: ClassVar[bool] = True
 
-    def other_generation(self, case: Case) -> str | None:
+    def other_generation(self, case: Case, factor: float) -> Caveat | None:
         """Return that the time is of another generation, wherever the counts are from; None within one."""
         gpu = measured_run(case, self.name).run.gpu
         if _same_generation(gpu, case.gpu):
             return None
-        return f"the time was measured on compute capability {gpu.compute_capability}"
+        return Caveat.of(CaveatKind.TIME_OF_OTHER_GENERATION, gpu.compute_capability, factor=factor)
 
-    def error_factor(self, case: Case, level: float) -> tuple[float, tuple[str, ...]]:
+    def error_factor(self, case: Case, level: float) -> tuple[float, tuple[Caveat, ...]]:
         """Return the factor of the model's error; 1 for the GPU that was measured, at the clock that it has there."""
         measured = measured_run(case, self.name).run.gpu
         if measured.id == case.gpu.id and measured.clock_hz == case.gpu.clock_hz:
-            return 1.0, (f"the time is the one measured on {measured.name}: how far runs differ is not known",)
+            return 1.0, (Caveat.of(CaveatKind.TIME_AS_MEASURED, measured.name),)
         return super().error_factor(case, level)
 
     def predict(self, case: Case, question: Question) -> Prediction:
@@ -141,23 +142,23 @@ def target_seconds(work: float, eta: float, occupied: float, roof: float) -> flo
     return work / (eta * occupied * roof)
 
 
-def _beyond(eta: float, of_roof: float) -> tuple[str, ...]:
+def _beyond(eta: float, of_roof: float) -> tuple[Caveat, ...]:
     """Return why an efficiency above 1, which the model does not know, is one."""
     if eta <= _MOST_EFFICIENT:
         return ()
     if of_roof > _MOST_EFFICIENT:
-        return (f"the run is {of_roof:.3g} times faster than its roof: caches served a part of the counted bytes",)
-    return (f"the efficiency is {eta:.3g}, above 1: occupancy is not what limits this kernel",)
+        return (Caveat.of(CaveatKind.FASTER_THAN_ROOF, times=of_roof),)
+    return (Caveat.of(CaveatKind.EFFICIENCY_ABOVE_ONE, efficiency=eta),)
 
 
-def occupancies(case: Case) -> tuple[tuple[float, float], tuple[str, ...]]:
+def occupancies(case: Case) -> tuple[tuple[float, float], tuple[Caveat, ...]]:
     """Return O of the source and of the target, and what had to be assumed."""
     found = measured_run(case, Algorithm1.name)
     requests = block_request_of(found.profile), block_request_of(case.profile)
     gpus = found.run.gpu, case.gpu
     if requests[0] is not None and requests[1] is not None:
         same = found.profile.resources is not case.profile.resources or _same_generation(*gpus)
-        notes = () if same else (_SAME_REGISTERS,)
+        notes = () if same else (Caveat.of(CaveatKind.REGISTERS_TAKEN_AS_SAME),)
         return (_occupancy(requests[0], gpus[0]), _occupancy(requests[1], gpus[1])), notes
     achieved = present(found.run.achieved_occupancy or 0.0)
     if not achieved:
@@ -168,11 +169,8 @@ def occupancies(case: Case) -> tuple[tuple[float, float], tuple[str, ...]]:
         )
     threads = BlockRequest(math.prod(case.profile.block), 0, 0, case.profile.shared_bytes, 0)
     bounds = _occupancy(threads, gpus[0]), _occupancy(threads, gpus[1])
-    note = "the registers are unknown: occupancy is the achieved one, moved as threads and shared memory alone allow"
-    return (achieved, min(1.0, achieved * bounds[1] / bounds[0])), (note,)
-
-
-_SAME_REGISTERS = "the kernel is taken to need as many registers on the other generation: it is not compiled for that"
+    share = min(1.0, achieved * bounds[1] / bounds[0])
+    return (achieved, share), (Caveat.of(CaveatKind.REGISTERS_UNKNOWN),)
 
 
 def _same_generation(one: GPU, other: GPU) -> bool:
@@ -200,7 +198,7 @@ class _Flops:
         return self.fp16 + self.fp32 + self.fp64
 
 
-def roofs_of(found: Measured) -> tuple[Roofs, tuple[str, ...]]:
+def roofs_of(found: Measured) -> tuple[Roofs, tuple[Caveat, ...]]:
     """Return the roofline of the kernel on both GPUs, and by which maxima; raises MissingEvidenceError."""
     flops = _flops_of(found.profile)
     profile = found.profile
@@ -211,11 +209,11 @@ def roofs_of(found: Measured) -> tuple[Roofs, tuple[str, ...]]:
             f"{profile.kernel} makes no floating-point operations and moves no bytes to or from DRAM",
             cure="Use another model.",
         )
-    bandwidths, dram_kind = _bandwidths(found.run.gpu, found.target)
+    bandwidths, bandwidth_note = _bandwidths(found.run.gpu, found.target)
     rates, notes = _compute_rates(flops, found.run.gpu, found.target)
-    maxima = f"DRAM bandwidth of both GPUs: {dram_kind}"
-    none = (_UNKNOWN_WORK,) if _is_work_unknown(profile) else taken_as_none(not_counted(profile))
-    return Roofs(flops.total, nbytes, rates, bandwidths), (maxima, *notes, *none)
+    unknown = (Caveat.of(CaveatKind.OPERATIONS_UNKNOWN),)
+    none = unknown if _is_work_unknown(profile) else taken_as_none(not_counted(profile))
+    return Roofs(flops.total, nbytes, rates, bandwidths), (bandwidth_note, *notes, *none)
 
 
 def _is_work_unknown(profile: KernelProfile) -> bool:
@@ -230,12 +228,6 @@ def _by_compute(found: Measured, roofs: Roofs, shares: tuple[float, float]) -> f
     """Return the time on the target if FP32 arithmetic were the roof on both: whatever FLOPs is, Roof moves between."""
     (source, target) = roofs.flops_per_s
     return found.run.seconds * (source / target) * (shares[0] / shares[1])
-
-
-_UNKNOWN_WORK = (
-    "the floating-point operations are unknown: the forecast is by DRAM bandwidth (equations 6 to 8), its interval"
-    " reaches to what the ratio of FP32 rates gives; ncu --set full and --page raw, or the source, tell them"
-)
 
 
 def _flops_of(profile: KernelProfile) -> _Flops:
@@ -253,14 +245,18 @@ def _flops_of(profile: KernelProfile) -> _Flops:
     return _Flops(others[0], fp32, others[1])
 
 
-def _bandwidths(source: GPU, target: GPU) -> tuple[tuple[float, float], str]:
+def _bandwidths(source: GPU, target: GPU) -> tuple[tuple[float, float], Caveat]:
     """Return BW of both GPUs, of the same kind: what a copy sustains, else the peaks."""
     of_source, of_target = source.dram_rate, target.dram_rate
     if of_source is None or of_target is None:
-        return (source.dram_bytes_per_s, target.dram_bytes_per_s), "data-sheet peaks"
+        peaks = Caveat.of(CaveatKind.BANDWIDTH_MAXIMUM, measure="data-sheet peaks")
+        return (source.dram_bytes_per_s, target.dram_bytes_per_s), peaks
     guessed = [gpu.name for gpu, rate in ((source, of_source), (target, of_target)) if not rate.is_measured]
-    kind = "what a copy sustains" + (f"; of {' and '.join(guessed)} the usual share of the peak" if guessed else "")
-    return (of_source.bytes_per_s, of_target.bytes_per_s), kind
+    measure = "what a copy sustains"
+    caveat = Caveat.of(CaveatKind.BANDWIDTH_MAXIMUM, measure=measure)
+    if guessed:
+        caveat = Caveat.of(CaveatKind.BANDWIDTH_MAXIMUM_USUAL, " and ".join(guessed), measure=measure)
+    return (of_source.bytes_per_s, of_target.bytes_per_s), caveat
 
 
 _Rate = Callable[[GPU], float | None]
@@ -281,7 +277,7 @@ def _fact(gpu: GPU, key: str) -> float | None:
     return found.value * GIGA if found is not None and isinstance(found.value, int | float) else None
 
 
-def _compute_rates(flops: _Flops, source: GPU, target: GPU) -> tuple[tuple[float, float], tuple[str, ...]]:
+def _compute_rates(flops: _Flops, source: GPU, target: GPU) -> tuple[tuple[float, float], tuple[Caveat, ...]]:
     """Return C of both GPUs for the kernel's precisions: their operations over the sum of their times."""
     parts = [
         ("FP16", flops.fp16, (), lambda gpu: gpu.peak_fp16_flops_per_s or gpu.peak_fp32_flops_per_s),
@@ -294,9 +290,9 @@ def _compute_rates(flops: _Flops, source: GPU, target: GPU) -> tuple[tuple[float
         rates, kind = _same_kind(kinds, peak, source, target)
         seconds[0] += amount / rates[0]
         seconds[1] += amount / rates[1]
-        notes.append(f"{name} maximum of both GPUs: {kind}")
+        notes.append(Caveat.of(CaveatKind.COMPUTE_MAXIMUM, name, measure=kind))
     if len(used) > 1:
-        notes.append(f"{' and '.join(part[0] for part in used)} are taken one after the other, each at its own rate")
+        notes.append(Caveat.of(CaveatKind.PRECISIONS_IN_TURN, " and ".join(part[0] for part in used)))
     if not used:
         return (source.peak_fp32_flops_per_s, target.peak_fp32_flops_per_s), ()
     return (flops.total / seconds[0], flops.total / seconds[1]), tuple(notes)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from kerncast.caveats import Caveat, CaveatKind
 from kerncast.errors import MissingEvidenceError
 from kerncast.gpu import WARP_SIZE
 from kerncast.models.base import Case, Estimate, Model, Needs, Question
@@ -271,11 +272,6 @@ def kernel_ceilings(demand: Demand, machine: MachineMaxima) -> KernelCeilings:
     )
 
 
-_INTERVAL = (
-    "the interval is the published one: the span of the projections by L1, L2 and DRAM, not widened; of times measured"
-    " on pairs of GPUs it held {}"
-)
-
 #: Efficiencies above it are told; a measured maximum is sometimes exceeded by so much.
 _MOST_EFFICIENT = 1.05
 
@@ -343,19 +339,19 @@ class Ceilings(Model):
         )
 
 
-def _left_out(profile: KernelProfile) -> tuple[str, ...]:
+def _left_out(profile: KernelProfile) -> tuple[Caveat, ...]:
     return taken_as_none(not_counted(profile, float_mixes_of(profile) or ()))
 
 
-def _interval_caveat() -> str:
-    return _INTERVAL.format(coverage_text(Ceilings.name))
+def _interval_caveat() -> Caveat:
+    return Caveat.of(CaveatKind.INTERVAL_PUBLISHED, coverage_text(Ceilings.name))
 
 
 @dataclass(frozen=True, slots=True)
 class _Sides:
     source: KernelCeilings
     target: KernelCeilings
-    caveats: tuple[str, ...]
+    caveats: tuple[Caveat, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -400,12 +396,13 @@ def kernel_rooflines(case: Case) -> tuple[KernelRoofline, KernelRoofline]:
     return source, replace(_kernel_roofline(case.profile.kernel, sides.target, low, high), is_projected=True)
 
 
-def _beyond(levels: tuple[LevelProjection, ...]) -> tuple[str, ...]:
+def _beyond(levels: tuple[LevelProjection, ...]) -> tuple[Caveat, ...]:
     """Return at which levels the run was faster than its roof, which the model does not know."""
-    told = [f"{level.level} ({level.efficiency:.3g} times)" for level in levels if level.efficiency > _MOST_EFFICIENT]
-    if not told:
-        return ()
-    return (f"the run is faster than its roof at {', '.join(told)}: the counts or maxima do not fit its time",)
+    return tuple(
+        Caveat.of(CaveatKind.FASTER_THAN_LEVEL, level.level, times=level.efficiency)
+        for level in levels
+        if level.efficiency > _MOST_EFFICIENT
+    )
 
 
 def _kernel_roofline(kernel: str, side: KernelCeilings, low: float, high: float) -> KernelRoofline:

@@ -6,11 +6,11 @@ Source: the cross-GPU report, section 5.5 (when its Algorithm 1 breaks). What ca
 import math
 from dataclasses import dataclass
 
+from kerncast.caveats import Caveat, CaveatKind
 from kerncast.gpu import GPU, launch_overhead_s
 from kerncast.models.base import Case
 from kerncast.occupancy import block_request_of, occupancy
 from kerncast.profiles import KernelProfile, SourceRun, Traffic
-from kerncast.units import format_bytes, format_seconds
 
 #: Above these shares an assumption is taken not to hold; round figures, not fitted.
 _SPECIAL_SHARE = 0.01
@@ -77,7 +77,7 @@ class Check:
     """What came of one assumption."""
 
     name: str
-    caveat: str = ""
+    caveats: tuple[Caveat, ...] = ()
     """empty where it holds, or could not be checked"""
     is_checked: bool = True
 
@@ -97,16 +97,16 @@ class _Pair:
         return self.run.gpu, self.gpu
 
 
-def transfer_caveats(case: Case, roofs: Roofs | None = None) -> tuple[str, ...]:
+def transfer_caveats(case: Case, roofs: Roofs | None = None) -> tuple[Caveat, ...]:
     """Return a caveat for each assumption that does not hold, and one that names those nobody could check.
 
     Without the roofs of a single level, nothing is said of how close they lie.
     """
     checks = transfer_checks(case, roofs)
-    broken = [check.caveat for check in checks if check.caveat]
+    broken = [caveat for check in checks for caveat in check.caveats]
     unknown = [check.name for check in checks if not check.is_checked]
     if unknown:
-        broken.append(f"not checked, as the evidence does not tell: {', '.join(unknown)}")
+        broken.append(Caveat.of(CaveatKind.NOT_CHECKED, ", ".join(unknown)))
     return tuple(broken)
 
 
@@ -132,11 +132,15 @@ def _cache_fit(pair: _Pair) -> Check:
     if fits[0] == fits[1]:
         return Check(name)
     inside, outside = sorted(zip(pair.gpus, sizes, strict=True), key=lambda each: -(each[1] or 0))
-    return Check(
-        name,
-        f"the working set of {format_bytes(touched.value)} fits L2 of {inside[0].name} ({format_bytes(inside[1] or 0)})"
-        f" but not that of {outside[0].name} ({format_bytes(outside[1] or 0)}): its efficiency does not carry over",
+    caveat = Caveat.of(
+        CaveatKind.WORKING_SET_FITS_ONE,
+        inside[0].name,
+        other=outside[0].name,
+        working_set=touched.value,
+        inside=inside[1] or 0,
+        outside=outside[1] or 0,
     )
+    return Check(name, (caveat,))
 
 
 def _special_units(pair: _Pair) -> Check:
@@ -152,13 +156,11 @@ def _special_units(pair: _Pair) -> Check:
     if tensor is None and special is None:
         return Check(name, is_checked=False)
     if tensor:
-        return Check(name, f"{tensor:.3g} warp instructions use tensor cores, whose rates differ between generations")
+        return Check(name, (Caveat.of(CaveatKind.TENSOR_CORES_USED, warp_instructions=tensor),))
     flops = sum(count.value for count in (work.fp16_flops, work.fp32_flops, work.fp64_flops) if count is not None)
     if special is not None and special.value > _SPECIAL_SHARE * (flops + special.value):
         share = special.value / (flops + special.value)
-        return Check(
-            name, f"{share:.0%} of the arithmetic are special functions, whose own unit the roofline leaves out"
-        )
+        return Check(name, (Caveat.of(CaveatKind.SPECIAL_FUNCTIONS_COUNT, share=share),))
     return Check(name, is_checked=tensor is not None and special is not None)
 
 
@@ -171,11 +173,14 @@ def _coalescing(pair: _Pair) -> Check:
         return Check(name, is_checked=False)
     if abs(target - source) <= _COALESCING_SHARE * source:
         return Check(name)
-    return Check(
-        name,
-        f"a request to global memory takes {source:.3g} sectors on {pair.run.gpu.name} and {target:.3g} on"
-        f" {pair.gpu.name}",
+    caveat = Caveat.of(
+        CaveatKind.COALESCING_DIFFERS,
+        source=pair.run.gpu.name,
+        source_sectors=source,
+        target=pair.gpu.name,
+        target_sectors=target,
     )
+    return Check(name, (caveat,))
 
 
 def _sectors_per_request(traffic: Traffic) -> float | None:
@@ -195,7 +200,7 @@ def _l1_use(pair: _Pair) -> Check:
     if cached[0] == cached[1]:
         return Check("L1")
     yes, no = pair.gpus if cached[0] else reversed(pair.gpus)
-    return Check("L1", f"L1 of {yes.name} caches global loads, that of {no.name} does not")
+    return Check("L1", (Caveat.of(CaveatKind.L1_USE_DIFFERS, yes.name, other=no.name),))
 
 
 def _imbalance(pair: _Pair) -> Check:
@@ -206,11 +211,7 @@ def _imbalance(pair: _Pair) -> Check:
     block, warp = balance.longest_over_mean_block, balance.longest_over_mean_warp
     if max(block, warp) <= _IMBALANCE:
         return Check(name)
-    return Check(
-        name,
-        f"load imbalance: the busiest block does {block:.3g} times the mean, the busiest warp of a block {warp:.3g}"
-        " times: the models take work as even",
-    )
+    return Check(name, (Caveat.of(CaveatKind.LOAD_IMBALANCE, block=block, warp=warp),))
 
 
 def _dynamic_parallelism(pair: _Pair) -> Check:
@@ -222,7 +223,7 @@ def _tail(pair: _Pair) -> Check:
     name = "tail effects"
     requests = block_request_of(pair.source), block_request_of(pair.target)
     blocks = math.prod(pair.source.grid)
-    said = []
+    found = []
     for request, gpu in zip(requests, pair.gpus, strict=True):
         if request is None:
             return Check(name, is_checked=False)
@@ -231,22 +232,20 @@ def _tail(pair: _Pair) -> Check:
             return Check(name, is_checked=False)
         waves = blocks / (resident * gpu.sm_count)
         if blocks < gpu.sm_count:
-            leave = "1 block leaves" if blocks == 1 else f"{blocks} blocks leave"
-            said.append(f"{leave} {gpu.sm_count - blocks} of {gpu.sm_count} SMs of {gpu.name} idle")
+            idle = gpu.sm_count - blocks
+            found.append(Caveat.of(CaveatKind.SMS_IDLE, gpu.name, blocks=blocks, idle=idle, sms=gpu.sm_count))
         elif math.ceil(waves) / waves - 1 > _LAST_WAVE_SHARE:
-            said.append(f"{waves:.3g} waves of blocks on {gpu.name}, which take as long as {math.ceil(waves)}")
-    return Check(name, f"tail effects: {'; '.join(said)}" if said else "")
+            whole = math.ceil(waves)
+            found.append(Caveat.of(CaveatKind.LAST_WAVE_PARTLY_EMPTY, gpu.name, waves=waves, whole=whole))
+    return Check(name, tuple(dict.fromkeys(found)))
 
 
 def _launch(pair: _Pair) -> Check:
     overhead = launch_overhead_s(pair.run.timing)
     if overhead <= _LAUNCH_SHARE * pair.run.seconds:
         return Check("launch overhead")
-    return Check(
-        "launch overhead",
-        f"launch-bound: of the measured {format_seconds(pair.run.seconds)} the launch takes about"
-        f" {format_seconds(overhead)}, which does not change with the roofs",
-    )
+    caveat = Caveat.of(CaveatKind.LAUNCH_BOUND, measured=pair.run.seconds, overhead=overhead)
+    return Check("launch overhead", (caveat,))
 
 
 def _overlap(pair: _Pair, roofs: Roofs) -> Check:
@@ -257,20 +256,20 @@ def _overlap(pair: _Pair, roofs: Roofs) -> Check:
         compute, dram = roofs.compute_s[place], roofs.dram_s[place]
         bound.append("arithmetic" if compute > dram else "DRAM")
         if min(compute, dram) > (1 - _OVERLAP_SHARE) * max(compute, dram):
-            close.append(f"{gpu.name} ({format_seconds(compute)} and {format_seconds(dram)})")
-    if close:
-        return Check(name, f"the roofs of arithmetic and DRAM are within {_OVERLAP_SHARE:.0%} on {', '.join(close)}")
-    if bound[0] != bound[1]:
-        return Check(name, f"the roof is {bound[0]} on {pair.run.gpu.name} but {bound[1]} on {pair.gpu.name}")
-    return Check(name)
+            margin = _OVERLAP_SHARE
+            close.append(Caveat.of(CaveatKind.ROOFS_CLOSE, gpu.name, compute=compute, dram=dram, margin=margin))
+    if close or bound[0] == bound[1]:
+        return Check(name, tuple(dict.fromkeys(close)))
+    source, target = pair.run.gpu.name, pair.gpu.name
+    caveat = Caveat.of(
+        CaveatKind.ROOF_CHANGES, source=source, source_roof=bound[0], target=target, target_roof=bound[1]
+    )
+    return Check(name, (caveat,))
 
 
 def _generation(pair: _Pair) -> Check:
     capabilities = [gpu.compute_capability for gpu in pair.gpus]
     if capabilities[0].split(".")[0] == capabilities[1].split(".")[0]:
         return Check("generation")
-    return Check(
-        "generation",
-        f"the efficiency is carried over from compute capability {capabilities[0]} to {capabilities[1]}, another"
-        " generation",
-    )
+    source, target = capabilities
+    return Check("generation", (Caveat.of(CaveatKind.EFFICIENCY_OF_OTHER_GENERATION, source=source, target=target),))

@@ -12,6 +12,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 
 import kerncast
+from kerncast.caveats import Caveat, CaveatKind
 from kerncast.errors import InputError, MissingEvidenceError
 from kerncast.gpu import GPU
 from kerncast.remembered import remembered
@@ -60,7 +61,7 @@ class MaximaPair:
 
     source: MachineMaxima
     target: MachineMaxima
-    caveats: tuple[str, ...] = ()
+    caveats: tuple[Caveat, ...] = ()
 
 
 def published_machine(name: str) -> MachineMaxima:
@@ -170,7 +171,7 @@ def maxima_of(source: GPU, target: GPU, bits: tuple[int, ...], *, writes_only: b
     found = {r.name: _pair(r, source, target) for r in _RESOURCES if r.name in used or (r.name == "fp32" and not bits)}
     caveats = _caveats({name: pair for name, pair in found.items() if name in used}, source, target)
     if 16 in bits and None in {gpu.peak_fp16_flops_per_s for gpu in (source, target)}:
-        caveats.append("a GPU without a rate of its own for FP16 is taken to have that of FP32")
+        caveats.append(Caveat.of(CaveatKind.FP16_RATE_OF_FP32))
     if writes_only:
         caveats.append(_use_streams_of_writes(found, source, target))
     maxima = [_maxima(gpu, {n: pair[place] for n, pair in found.items()}) for place, gpu in enumerate((source, target))]
@@ -213,30 +214,26 @@ def _known(rate: float | None, resource: _Resource, gpu: GPU) -> float:
     return rate
 
 
-def _caveats(pairs: dict[str, _Pair], source: GPU, target: GPU) -> list[str]:
+def _caveats(pairs: dict[str, _Pair], source: GPU, target: GPU) -> list[Caveat]:
     caveats = []
     neither = [name for name, pair in pairs.items() if not (pair[0].is_measured or pair[1].is_measured)]
     if neither:
-        caveats.append(
-            f"maxima measured on neither GPU, so that peaks or usual rates are compared: {', '.join(neither)}"
-        )
+        caveats.append(Caveat.of(CaveatKind.MAXIMA_UNMEASURED, ", ".join(neither)))
     for place, (gpu, other) in enumerate(((source, target), (target, source))):
         names = [name for name, pair in pairs.items() if pair[1 - place].is_measured and not pair[place].is_measured]
         if names:
-            caveats.append(
-                f"maxima of {gpu.name} taken as its peaks times the share that {other.name} reaches: {', '.join(names)}"
-            )
+            caveats.append(Caveat.of(CaveatKind.MAXIMA_BY_SHARE, gpu.name, other=other.name, names=", ".join(names)))
     return caveats
 
 
-def _use_streams_of_writes(found: dict[str, _Pair], source: GPU, target: GPU) -> str:
+def _use_streams_of_writes(found: dict[str, _Pair], source: GPU, target: GPU) -> Caveat:
     facts = [gpu.fact(_INIT) for gpu in (source, target)]
     rates = [fact.value * GIGA for fact in facts if fact is not None and isinstance(fact.value, int | float)]
     if len(rates) < len(facts):
-        return "the kernel only writes, but the bandwidth of writes is not known of both GPUs: that of a copy is taken"
+        return Caveat.of(CaveatKind.WRITE_RATE_UNKNOWN)
     of_source, of_target = found["dram"]
     found["dram"] = (Maximum(rates[0], peak=of_source.peak), Maximum(rates[1], peak=of_target.peak))
-    return "the kernel only writes: DRAM's maximum is that of a stream of writes"
+    return Caveat.of(CaveatKind.WRITE_RATE_USED)
 
 
 def _maxima(gpu: GPU, found: dict[str, Maximum]) -> MachineMaxima:

@@ -3,12 +3,12 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from kerncast.caveats import Caveat, CaveatKind
 from kerncast.errors import MissingEvidenceError
 from kerncast.gpu import GPU
 from kerncast.models.base import Case
 from kerncast.prediction import Timing
 from kerncast.profiles import SECTOR_BYTES, Count, FloatMix, KernelProfile, MemoryLevels, Origin, SourceRun
-from kerncast.units import MEGA
 
 # The measured run that the published cross-GPU models start from, and what they say of its timing.
 
@@ -59,17 +59,14 @@ def present(value: float) -> float:
     return value if value >= LEAST_COUNT else 0.0
 
 
-def timing_caveats(found: Measured, timing: Timing) -> tuple[str, ...]:
+def timing_caveats(found: Measured, timing: Timing) -> tuple[Caveat, ...]:
     """Return how the measured time differs from what is asked for: in what is timed, and in the clock."""
     run = found.run
     caveats = []
     if run.timing is not timing:
-        caveats.append(f"the measured time is of timing {run.timing}, and so is the forecast, not {timing}")
+        caveats.append(Caveat.of(CaveatKind.TIMING_OF_RUN, measured=run.timing, asked=timing))
     if run.clock_hz is not None and abs(run.clock_hz / run.gpu.clock_hz - 1) > _CLOCK_TOLERANCE:
-        caveats.append(
-            f"the run was at {run.clock_hz / MEGA:.0f} MHz, the roofs of {run.gpu.name} are for"
-            f" {run.gpu.clock_hz / MEGA:.0f} MHz: the published model knows no clock"
-        )
+        caveats.append(Caveat.of(CaveatKind.CLOCK_OF_RUN, run.gpu.name, run_hz=run.clock_hz, gpu_hz=run.gpu.clock_hz))
     return tuple(caveats)
 
 
@@ -148,13 +145,13 @@ def not_counted(profile: KernelProfile, mixes: Iterable[FloatMix] | None = None)
     )
 
 
-def taken_as_none(names: Sequence[str]) -> tuple[str, ...]:
+def taken_as_none(names: Sequence[str]) -> tuple[Caveat, ...]:
     """Return the caveat for precisions that are not counted.
 
-    >>> taken_as_none(("FP64",))
-    ('FP64 taken as none: not counted',)
+    >>> taken_as_none(("FP32", "FP64"))[0].subject
+    'FP32 and FP64'
     """
-    return (f"{' and '.join(names)} taken as none: not counted",) if names else ()
+    return (Caveat.of(CaveatKind.OPERATIONS_TAKEN_AS_NONE, " and ".join(names)),) if names else ()
 
 
 def _sum(counts: Iterable[Count]) -> Count:

@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from kerncast.caveats import Caveat, CaveatKind
 from kerncast.errors import MissingEvidenceError
 from kerncast.execute.counting.sums import classify
 from kerncast.models.base import Case
@@ -44,7 +45,7 @@ class MixPair:
 
     source: tuple[FloatMix, ...]
     target: tuple[FloatMix, ...]
-    caveats: tuple[str, ...] = ()
+    caveats: tuple[Caveat, ...] = ()
 
 
 def float_mixes_on_both(case: Case, source: KernelProfile) -> MixPair:
@@ -67,16 +68,16 @@ def float_mixes_on_both(case: Case, source: KernelProfile) -> MixPair:
         return MixPair(mixes, mixes)
     found = _flops_on_both(case, source)
     if found is None:
-        note = "the kernel's source is unknown: special functions are taken to need as many operations on both GPUs"
-        return MixPair(mixes, mixes, (note,))
+        return MixPair(mixes, mixes, (Caveat.of(CaveatKind.SPECIAL_FUNCTIONS_UNKNOWN),))
     of_source, of_target, how = found
     ratios = {mix.bits: _ratio(of_source.of(mix.bits), of_target.of(mix.bits)) for mix in mixes}
     target = tuple(_scaled(mix, ratios[mix.bits]) for mix in mixes)
-    changed = [f"{ratio:.4g} times the FP{bits}" for bits, ratio in ratios.items() if abs(ratio - 1) > _SAME]
-    if not changed:
-        return MixPair(mixes, target)
-    note = f"special functions: {' and '.join(changed)} operations on {case.gpu.name}, by {how} machine code"
-    return MixPair(mixes, target, (note,))
+    changed = {bits: ratio for bits, ratio in ratios.items() if abs(ratio - 1) > _SAME}
+    caveats = (
+        Caveat.of(CaveatKind.SPECIAL_FUNCTIONS_DIFFER, case.gpu.name, ratio=ratio, bits=bits, origin=how)
+        for bits, ratio in changed.items()
+    )
+    return MixPair(mixes, target, tuple(caveats))
 
 
 def _flops_on_both(case: Case, source: KernelProfile) -> tuple[MachineFlops, MachineFlops, str] | None:

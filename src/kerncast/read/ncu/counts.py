@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
+from kerncast.caveats import Caveat, CaveatKind
 from kerncast.errors import InputError
 from kerncast.gpu import GPU, WARP_SIZE
 from kerncast.profiles import SECTOR_BYTES, Count, FloatMix, MemoryLevels, Origin, Traffic
@@ -41,7 +42,7 @@ class NcuCounts:
         self.units = {metric.name: metric.unit for metric in row.metrics}
         self.where = where
         self.empties_caches = row.empties_caches
-        self.notes: list[str] = []
+        self.notes: list[Caveat] = []
         self.is_from_rates = False
         self.totals = frozenset(name.removesuffix(".sum") for name in self.values if name.endswith(".sum"))
         self.rates = dict(self._rates())
@@ -72,7 +73,7 @@ class NcuCounts:
         cycles, clock = self.value(*_CYCLES), self.value(*_CLOCKS)
         if not cycles or not clock:
             return None
-        self.notes.append("the profile has no gpu__time_duration: the time is its cycles over its clock")
+        self.notes.append(Caveat.of(CaveatKind.TIME_FROM_CYCLES))
         return self._possible(cycles / clock)
 
     def _possible(self, seconds: float) -> float:
@@ -132,10 +133,7 @@ class NcuCounts:
         if fused is not None:
             return Count.exact(instructions + fused)
         if instructions:
-            self.notes.append(
-                f"FP{bits} additions, multiplications and fused multiply-adds are counted together: the operations are"
-                " known within a factor of 2"
-            )
+            self.notes.append(Caveat.of(CaveatKind.OPERATIONS_COUNTED_TOGETHER, f"FP{bits}"))
         return Count(1.5 * instructions, instructions, 2 * instructions)
 
     def achieved_occupancy(self, max_warps_per_sm: int, schedulers: int) -> float | None:
@@ -281,10 +279,7 @@ def dram_bytes(counts: NcuCounts, gpu: GPU) -> Count | None:
     busy, seconds = counts.value(*_DRAM_BUSY), counts.seconds()
     if busy is None or seconds is None:
         return None
-    counts.notes.append(
-        "the profile does not count DRAM bytes: the share of the peak bandwidth in which DRAM was busy was taken, times"
-        " the data sheet's peak"
-    )
+    counts.notes.append(Caveat.of(CaveatKind.DRAM_BYTES_FROM_SHARE))
     clock, highest = (
         counts.value("dram__cycles_elapsed.avg.per_second"),
         counts.value("device__attribute_memory_clock_rate"),

@@ -5,6 +5,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from kerncast.caveats import Caveat, CaveatKind
 from kerncast.errors import GPUError, InputError
 from kerncast.gpu import GPU, find_id, list_gpus, load_gpu, normalise
 from kerncast.launch import Extent, check_geometry
@@ -23,7 +24,7 @@ from kerncast.profiles import (
 from kerncast.read.ncu.counts import NcuCounts, atomic_requests, dram_bytes, memory_levels, traffic_of
 from kerncast.read.ncu.rows import NcuMetric, NcuRow
 from kerncast.read.selection import Selection
-from kerncast.units import KILO, MEGA, NANOSECOND, PERCENT
+from kerncast.units import KILO, NANOSECOND, PERCENT
 
 # Which of our GPUs a launch was profiled on: by its name, else by what the profile tells of its hardware.
 
@@ -62,7 +63,7 @@ def device_of(row: NcuRow) -> Device:
     )
 
 
-def find_gpu(device: Device, where: str) -> tuple[GPU, tuple[str, ...]]:
+def find_gpu(device: Device, where: str) -> tuple[GPU, tuple[Caveat, ...]]:
     """Return the GPU that a profile was taken on, and what had to be assumed; raises InputError with ``--source-gpu``.
 
     A name that is not known is refused: another GPU with as many SMs may have another memory.
@@ -74,7 +75,7 @@ def find_gpu(device: Device, where: str) -> tuple[GPU, tuple[str, ...]]:
 
 
 @lru_cache(maxsize=256)
-def _find(device: Device) -> tuple[GPU, tuple[str, ...]]:
+def _find(device: Device) -> tuple[GPU, tuple[Caveat, ...]]:
     if device.name is not None:
         try:
             gpu_id, caveats = find_id(device.name)  # never a path: the file is not trusted
@@ -90,10 +91,11 @@ def _find(device: Device) -> tuple[GPU, tuple[str, ...]]:
     if len(fitting) != 1:
         which = f"fits {', '.join(gpu.id for gpu in fitting)}" if fitting else "fits no GPU with data"
         raise InputError(f"it does not name its GPU, and what it tells ({seen}) {which}", cure=_CURE)
-    return fitting[0], (f"the profile does not name its GPU: {fitting[0].name} is the only known one with {seen}",)
+    gpu, capability = fitting[0], device.compute_capability
+    return gpu, (Caveat.of(CaveatKind.GPU_FOUND_BY_SMS, gpu.name, sms=device.sm_count, capability=capability),)
 
 
-def named_differently(device: Device, given: GPU) -> str | None:
+def named_differently(device: Device, given: GPU) -> Caveat | None:
     """Return a caveat where a profile names or shows another GPU than the given one."""
     if device.name is not None and normalise(device.name) != normalise(given.name):
         try:
@@ -101,10 +103,11 @@ def named_differently(device: Device, given: GPU) -> str | None:
         except InputError:
             known = None
         if known is None or known.id != given.id:
-            return f"the profile names {device.name[:60]!a} as its GPU; {given.name} was given and taken"
+            return Caveat.of(CaveatKind.GPU_NAMED_OTHERWISE, given.name, named=ascii(device.name[:60]))
     capability = device.compute_capability
     if capability is not None and capability != given.compute_capability:
-        return f"the profile says compute capability {capability}; {given.name} has {given.compute_capability}"
+        own = given.compute_capability
+        return Caveat.of(CaveatKind.CAPABILITY_DIFFERS, given.name, profiled=capability, own=own)
     return None
 
 
@@ -214,7 +217,7 @@ def _geometry(row: NcuRow, counts: NcuCounts, where: str) -> tuple[Extent, Exten
                 cure="Profile kernels one by one with a newer ncu, or with --section LaunchStats as well.",
             )
     if sized:
-        counts.notes.append(f"of the {' and the '.join(sized)} only the size is told: taken for one-dimensional")
+        counts.notes.append(Caveat.of(CaveatKind.SIZE_ONLY, " and the ".join(sized)))
     check_geometry(found[0], found[1], where)
     return found[0], found[1]
 
@@ -302,7 +305,7 @@ def _machine(counts: NcuCounts, gpu: GPU) -> MachineMix | None:
     threads = counts.thread_instructions()
     active = Count.exact(warps * per_warp if threads is None else threads)
     on = counts.threads_on()
-    unknown = "the profile does not count how many threads a predicate switched off"
+    unknown = Caveat(CaveatKind.PREDICATES_NOT_COUNTED)
     return MachineMix(
         origin=Origin.PROFILED,
         architecture=gpu.architecture.code_name,
@@ -323,47 +326,45 @@ def _occurring(mixes: dict[int, FloatMix | None]) -> tuple[FloatMix, ...] | None
 
 def _remarks(
     counts: NcuCounts, mixes: dict[int, FloatMix | None], run: SourceRun | None, traffic: Traffic
-) -> list[str]:
+) -> list[Caveat]:
     """Return what a reader of the profile should know."""
     remarks = []
     if counts.is_from_rates:
-        remarks.append("some counts are rates of the profile times its time or its cycles")
+        remarks.append(Caveat.of(CaveatKind.COUNTS_FROM_RATES))
     if run is None:
-        remarks.append("the profile holds no time: collect gpu__time_duration.sum")
+        remarks.append(Caveat.of(CaveatKind.TIME_MISSING))
     else:
         remarks += _clock_remark(run)
         remarks += _cache_remark(traffic.dram_bytes, run.gpu) if counts.empties_caches else []
     missing = [f"FP{bits}" for bits in (32, 64) if mixes[bits] is None]
     if missing:
-        remarks.append(f"the profile does not count {' and '.join(missing)} additions, multiplications and FMAs apart")
+        remarks.append(Caveat.of(CaveatKind.OPERATIONS_NOT_SPLIT, " and ".join(missing)))
     half = mixes[16]
     if half is not None and half.flops.high:
-        remarks.append("FP16 operations are as ncu counts them: packed ones perhaps once instead of twice")
+        remarks.append(Caveat.of(CaveatKind.HALVES_PERHAPS_ONCE))
     tensor = next((total for stem in _TENSOR if (total := counts.total(stem))), None)
     if tensor or counts.value(_TENSOR_BUSY):
-        remarks.append("it uses tensor cores, whose operations are not in the floating-point operations")
+        remarks.append(Caveat.of(CaveatKind.TENSOR_CORES_NOT_COUNTED))
     if traffic.local_bytes is not None and traffic.local_bytes.value:
-        remarks.append("it spills or keeps arrays in local memory: code for another GPU may do so more or less")
+        remarks.append(Caveat.of(CaveatKind.LOCAL_MEMORY_USED))
     if atomic_requests(counts):
-        remarks.append("it has atomics, which the profile counts per warp and not per thread")
+        remarks.append(Caveat.of(CaveatKind.ATOMICS_PER_WARP))
     return remarks
 
 
-def _clock_remark(run: SourceRun) -> list[str]:
+def _clock_remark(run: SourceRun) -> list[Caveat]:
     base, clock, name = run.gpu.clock_base_hz, run.clock_hz, run.gpu.name
     if base is None or clock is None or abs(clock / base - 1) > _NEAR_BASE:
         return []
     if run.gpu.clock_boost_hz / base - 1 < _WORTH_SAYING:
         return []
-    slow = f"the SMs ran at {clock / MEGA:.0f} MHz, about the base clock, at which ncu holds them"
-    return [f"{slow} unless told --clock-control none: outside the profiler {name} is faster"]
+    return [Caveat.of(CaveatKind.CLOCK_HELD_AT_BASE, name, clock_hz=clock)]
 
 
-def _cache_remark(dram: Count | None, gpu: GPU) -> list[str]:
+def _cache_remark(dram: Count | None, gpu: GPU) -> list[Caveat]:
     if dram is None or not gpu.l2_bytes or not 0 < dram.value <= gpu.l2_bytes:
         return []
-    cold = "what it moves fits L2, which ncu empties before each pass unless told --cache-control none"
-    return [f"{cold}: in a series of launches {gpu.name} may be faster"]
+    return [Caveat.of(CaveatKind.CACHES_EMPTIED, gpu.name)]
 
 
 # Profiles of launches that differ in little but their time: a tuner's file or a trace has tens of thousands.

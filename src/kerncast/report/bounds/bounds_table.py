@@ -6,7 +6,9 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 
+from kerncast.caveats import Caveat, CaveatKind
 from kerncast.report.as_json import SCHEMA_VERSION
+from kerncast.report.caveat_words import caveat_fields, describe_caveats
 from kerncast.report.tables import Table, print_notes, print_table
 from kerncast.studies.bounding import SIMULATION, KernelBounds
 from kerncast.studies.bounds import DEFAULT_METHOD, Contradiction
@@ -29,22 +31,11 @@ _PROMISES = {
     "curve-fit-offset": "none: raised by what the anchors were above the forecast",
 }
 _CONTRADICTIONS = {
-    Contradiction.SLOWER_WITH_MORE: (
-        "the kernel was slower on more TPCs than on fewer, beyond the spread of its repeats: what the bound assumes"
-        " does not hold, and the longer time is used for both"
-    ),
-    Contradiction.LESS_WORK_WITH_MORE: (
-        "the kernel sped up by more than its TPCs grew, beyond the spread of its repeats: its blocks are slower on"
-        " fewer TPCs, where the bound between measured counts may fail"
-    ),
-    Contradiction.ABOVE_OTHERS: (
-        "a measured time is above the bound that the other ones give: the kernel is no such schedule, and may be above"
-        " the bound elsewhere, too"
-    ),
-    Contradiction.NO_STAIRCASE: (
-        "no grid of equal blocks has these times: the bound is that of list-scheduling"
-    ),
-}  # fmt: skip
+    Contradiction.SLOWER_WITH_MORE: CaveatKind.SLOWER_WITH_MORE_TPCS,
+    Contradiction.LESS_WORK_WITH_MORE: CaveatKind.LESS_WORK_WITH_MORE_TPCS,
+    Contradiction.ABOVE_OTHERS: CaveatKind.TIME_ABOVE_BOUND_OF_OTHERS,
+    Contradiction.NO_STAIRCASE: CaveatKind.NO_STAIRCASE,
+}
 
 
 def is_oracle(bounds: KernelBounds) -> bool:
@@ -82,20 +73,20 @@ def _of_runs(bounds: KernelBounds) -> str:
     return f"{runs} passes it with a risk of at most {spread.risk:.0%}, if the runs' tail is no heavier than Pareto's"
 
 
-def caveats_of(bounds: KernelBounds) -> tuple[str, ...]:
+def caveats_of(bounds: KernelBounds) -> tuple[Caveat, ...]:
     """Return what speaks against the bounds, and what would make them tighter."""
     answer = bounds.answer
-    found = [*bounds.caveats, *(_CONTRADICTIONS[each] for each in answer.contradictions)]
+    found = [*bounds.caveats, *(Caveat(_CONTRADICTIONS[each]) for each in answer.contradictions)]
     if not answer.is_enough and answer.margin is not None:
-        found.append(f"the largest margin, {answer.margin:.0%}, did not lift every time that it was judged by")
+        found.append(Caveat.of(CaveatKind.MARGIN_TOO_SMALL, margin=answer.margin))
     if nothing := [str(count) for count, bound in zip(bounds.tpcs, answer.bound, strict=True) if bound <= 0]:
-        found.append(f"the method forecasts no time above 0 on {', '.join(nothing)[:100]} TPCs: 0 s is no bound")
+        found.append(Caveat.of(CaveatKind.NO_TIME_ABOVE_ZERO, ", ".join(nothing)[:100]))
     if answer.spread is not None and answer.spread.runs > 1:
-        found.append(f"the bound is {answer.spread.factor:.3g} times that of median runs, by the spread of the repeats")
+        found.append(Caveat.of(CaveatKind.BOUND_ABOVE_MEDIAN, factor=answer.spread.factor))
     if bounds.gpu.architecture.sms_per_tpc is None:
-        found.append(f"the SMs per TPC of {bounds.gpu.name} are unknown: each SM counts as a TPC")
+        found.append(Caveat.of(CaveatKind.SMS_PER_TPC_UNKNOWN, bounds.gpu.name))
     if answer.measure_next is not None:
-        found.append(f"a time on {answer.measure_next} TPCs would tighten the bounds most")
+        found.append(Caveat.of(CaveatKind.MEASURE_NEXT, tpcs=answer.measure_next))
     return tuple(found)
 
 
@@ -149,7 +140,7 @@ def bound_object(bounds: KernelBounds) -> dict[str, Any]:
             for count, expected, bound in zip(bounds.tpcs, answer.expected, answer.bound, strict=True)
         ],
         "scores": _scores_object(pairs),
-        "caveats": list(caveats_of(bounds)),
+        **caveat_fields(caveats_of(bounds)),
     }
 
 
@@ -184,7 +175,7 @@ def print_bounds(bounds: KernelBounds, console: Console) -> None:
             f" {format_seconds(found.mae)} ({found.mape:.1%}), largest {format_seconds(found.max_ae)}.",
             highlight=False,
         )
-    print_notes(caveats_of(bounds), console)
+    print_notes(describe_caveats(caveats_of(bounds)), console)
 
 
 def _measured(bounds: KernelBounds, count: int) -> float | None:

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
+from kerncast.caveats import Caveat
 from kerncast.errors import Refusal
 from kerncast.forecast import Forecast
 from kerncast.gpu import GPU
@@ -13,6 +14,7 @@ from kerncast.models.roofline import Roofline
 from kerncast.occupancy import block_request_of, occupancy
 from kerncast.prediction import Figure, Prediction
 from kerncast.profiles import KernelProfile
+from kerncast.report.caveat_words import describe_caveat, with_gpus
 from kerncast.report.tables import Table, TextColumn
 from kerncast.report.words import (
     conclude,
@@ -126,7 +128,7 @@ class Section:
     paragraphs: tuple[str, ...] = ()
     tables: tuple[Table, ...] = ()
     is_list: bool = False
-    """whether its paragraphs are the points of a list"""
+    """whether each paragraph stands for itself, as a bullet"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,13 +298,16 @@ def _gpu_row(gpu: GPU) -> tuple[str, ...]:
 def notes_of(forecast: Forecast) -> list[str]:
     """Return each caveat once, with the GPUs that it concerns unless it concerns all."""
     everyone = list(dict.fromkeys(p.gpu for p in forecast.predictions))
-    notes: dict[str, list[str]] = {}
+    notes: dict[Caveat, list[str]] = {}
     for p in forecast.predictions:
         for caveat in p.caveats:
             gpus = notes.setdefault(caveat, [])
             if p.gpu not in gpus:
                 gpus.append(p.gpu)
-    texts = [c if len(g) == len(everyone) else f"{', '.join(g)}: {c}" for c, g in notes.items()]
+    texts = [
+        describe_caveat(caveat) if len(gpus) == len(everyone) else with_gpus(describe_caveat(caveat), gpus)
+        for caveat, gpus in notes.items()
+    ]
     texts += [
         f"Refused: {r.kernel} (launch {r.launch}){f' on {r.gpu}' if r.gpu else ''}: {r.reason}"
         for r in forecast.refused

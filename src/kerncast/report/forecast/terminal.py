@@ -10,6 +10,7 @@ from rich.markup import escape
 from kerncast.forecast import Forecast
 from kerncast.prediction import Prediction
 from kerncast.report.as_json import totals
+from kerncast.report.caveat_words import describe_caveat
 from kerncast.report.forecast.document import estimate_table, notes_of, transfer_tables
 from kerncast.report.tables import Table, TextColumn, print_notes, print_rows, print_table
 from kerncast.report.words import (
@@ -93,7 +94,7 @@ def common_notes(forecast: Forecast) -> list[str]:
     counted = Counter(caveat for p in forecast.predictions for caveat in set(p.caveats))
     everything = len(forecast.predictions)
     notes = [
-        caveat if count == everything else f"{count} of {everything} forecasts: {caveat}"
+        ("" if count == everything else f"{count} of {everything} forecasts: ") + describe_caveat(caveat)
         for caveat, count in counted.most_common(_MOST_NOTES)
     ]
     if len(counted) > _MOST_NOTES:

@@ -5,6 +5,7 @@ import io
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from kerncast.caveats import Caveat, CaveatKind
 from kerncast.occupancy import (
     BlockSize,
     Carveout,
@@ -17,6 +18,7 @@ from kerncast.occupancy import (
     ResourceUse,
     Step,
 )
+from kerncast.report.caveat_words import describe_caveat
 from kerncast.report.tables import Table, TextColumn
 from kerncast.units import KIB, PERCENT
 
@@ -222,13 +224,14 @@ def curve_table(case: OccupancyCase, curve: Curve) -> Table:
     return Table((heading, *own), rows)
 
 
-def occupancy_notes(cases: Sequence[OccupancyCase]) -> list[str]:
-    """Return why nothing fits, and what else a launch needs; each sentence once, with the GPUs that it is true of."""
-    said: dict[str, list[str]] = {}
+def occupancy_sentences(assumed: Sequence[Caveat], cases: Sequence[OccupancyCase]) -> list[tuple[Caveat, str]]:
+    """Return what was assumed, why nothing fits, and what else a launch needs; each once, with its GPUs."""
+    said: dict[Caveat, list[str]] = {}
     for case in cases:
-        for sentence in _notes(case):
-            said.setdefault(sentence, []).append(case.name)
-    return [f"{_names(names)}: {sentence}" for sentence, names in said.items()]
+        for caveat in _caveats(case):
+            said.setdefault(caveat, []).append(case.name)
+    sentences = [(caveat, describe_caveat(caveat)) for caveat in assumed]
+    return sentences + [(caveat, f"{_names(names)}: {describe_caveat(caveat)}") for caveat, names in said.items()]
 
 
 def advice_notes(case: OccupancyCase) -> list[str]:
@@ -261,27 +264,18 @@ def describe_occupancy(fraction: float) -> str:
     return f"{fraction / PERCENT:.3g} %"
 
 
-def _notes(case: OccupancyCase) -> Iterator[str]:
+def _caveats(case: OccupancyCase) -> Iterator[Caveat]:
     a, r = case.architecture, case.request
     yield from case.caveats
     if (reason := case.reason) is not None:
-        yield f"not one block fits: {reason.partition(': ')[2]}"
+        yield Caveat.of(CaveatKind.NO_BLOCK_FITS, reason=reason.partition(": ")[2])
     if case.most_threads is not None and r.threads > case.most_threads:
-        yield (
-            f"the launch fails: a block has {r.threads} threads, and the kernel was compiled for {case.most_threads}"
-            " at most (__launch_bounds__)"
-        )
+        yield Caveat.of(CaveatKind.OVER_LAUNCH_BOUNDS, threads=r.threads, most=case.most_threads)
     if case.reason is None and r.shared_bytes > a.shared_bytes_per_block:
-        yield (
-            f"over {describe_shared(a.shared_bytes_per_block)} of shared memory need"
-            " cudaFuncSetAttribute(…, cudaFuncAttributeMaxDynamicSharedMemorySize, …) before the launch"
-        )
+        yield Caveat.of(CaveatKind.SHARED_MEMORY_OPT_IN, limit=a.shared_bytes_per_block)
     if case.wish is not None and case.preferred_bytes is None:
-        yield (
-            "L1 and shared memory do not divide one memory: the carve-out makes no difference"
-            if a.shared_carveouts_bytes is None
-            else "a percentage makes no difference: only l1, equal and shared are heeded"
-        )
+        is_split = a.shared_carveouts_bytes is None
+        yield Caveat(CaveatKind.CARVEOUT_HAS_NO_EFFECT if is_split else CaveatKind.CARVEOUT_PERCENTAGE_IGNORED)
 
 
 def _advice(case: OccupancyCase) -> Iterator[str]:

@@ -7,6 +7,7 @@ from rich.markup import escape
 from rich.table import Table as RichTable
 
 from kerncast.profiles import ProfiledLaunch
+from kerncast.report.caveat_words import describe_caveats
 from kerncast.report.profile.sections import sections_of, waiting_lines
 from kerncast.report.profile.source import AnnotatedText, annotated_lines, hot_lines
 from kerncast.report.profile.words import extent_text
@@ -27,7 +28,7 @@ def print_profiles(launches: Sequence[ProfiledLaunch], console: Console, *, line
             _print_file(hot_lines(launch.profile, launch.sources), console)
         if launch.gpu and launch.profile.warp_states:
             _print_file(waiting_lines(launch.profile.warp_states, launch.sources, all_lines=lines), console)
-        print_notes(launch.caveats, console)
+        print_notes(describe_caveats(launch.caveats), console)
 
 
 def _print_title(launch: ProfiledLaunch, console: Console) -> None:

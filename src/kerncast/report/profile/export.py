@@ -23,6 +23,7 @@ from kerncast.profiles import (
     WarpStates,
 )
 from kerncast.report.as_json import SCHEMA_VERSION
+from kerncast.report.caveat_words import caveat_fields
 from kerncast.requirements import how_to_install
 
 # The JSON object of ``kerncast profile``: a promise, pinned by tests and versioned by ``schema_version``.
@@ -69,7 +70,7 @@ def _kernel(launch: ProfiledLaunch, *, lines: bool) -> dict[str, Any]:
         "basic_blocks": [_basic_block(each) for each in profile.blocks],
         **({"lines": [_line(each) for each in profile.lines]} if lines else {}),
         **({} if gpu is None else {"warp_states": _warp_states(profile.warp_states, lines=lines)}),
-        "caveats": list(launch.caveats),
+        **caveat_fields(launch.caveats),
     }
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from kerncast.caveats import CaveatKind
 from kerncast.errors import MissingEvidenceError, Refusal
 from kerncast.forecast import Options, forecast_all, profile
 from kerncast.gpu import load_gpu
@@ -14,6 +15,7 @@ from kerncast.models.sm.composition import load_of
 from kerncast.models.sm.multiprocessor import atomic_lines, need_pipes
 from kerncast.prediction import Prediction, Timing
 from kerncast.traces import INSTRUCTION_SHIFT, LAST_SHIFT, MASK_SHIFT, OPERATION_SHIFT, Operation, SMTrace
+from tests.helpers.caveats import only
 from tests.helpers.sm_programs import Op, program_of
 
 KERNELS = """
@@ -53,7 +55,7 @@ def test_a_work_queue_is_not_forecast_from_the_blocks_of_one_sm(tmp_path: Path) 
     args = 'args = { n = 1600, next = "i32[1] zeros", y = "f32[102400] zeros" }'
     found = forecast(tmp_path, f'kernel = "queue"\ngrid = [80]\nblock = [64]\n{args}')
     assert found.model == "roofline"
-    assert any("depends on what other blocks leave it" in caveat for caveat in found.caveats)
+    assert "work queue" in str(only(found.caveats, CaveatKind.NOT_SIMULATED).details["reason"])
 
 
 def test_one_block_more_than_sms_takes_no_more_bandwidth(tmp_path: Path) -> None:
