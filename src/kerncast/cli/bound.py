@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kerncast.cli.inline import SOURCES
-from kerncast.cli.options import AsJson, Out, Quiet
+from kerncast.cli.options import SOURCES, AsJson, Out, Quiet
 from kerncast.errors import InputError, Refusal
 
 if TYPE_CHECKING:

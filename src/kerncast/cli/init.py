@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kerncast.cli.options import AsJson, Defines, IncludeFolders
+from kerncast.cli.options import (
+    AsJson,
+    Defines,
+    IncludeFolders,
+    checked_folders,
+    checked_sources,
+    split_define,
+)
 from kerncast.errors import InputError
 
 if TYPE_CHECKING:
@@ -31,7 +38,6 @@ def command(  # noqa: PLR0913  each parameter is one option
     json_: AsJson = False,
 ) -> int:
     """Write a launch file from the launches that host code makes; what it does not say is left to decide."""
-    from kerncast.cli.inline import checked_folders, checked_sources, split_define  # noqa: PLC0415
     from kerncast.cli.output import emit_json, progress_on_stderr, write_text  # noqa: PLC0415
     from kerncast.compile.nouns import CompileRequest  # noqa: PLC0415
     from kerncast.hostcode.request import read_host_code  # noqa: PLC0415

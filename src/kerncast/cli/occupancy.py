@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kerncast.cli.options import AsJson, Quiet
+from kerncast.cli.options import SOURCES, AsJson, Quiet
 from kerncast.errors import InputError
 
 if TYPE_CHECKING:
@@ -199,7 +199,6 @@ def _cases(
 def _from_launches(
     path: Path, given: Given, targets: "list[OccupancyCase]", progress: Callable[[str, int, int], None] | None
 ) -> "list[OccupancyCase]":
-    from kerncast.cli.inline import SOURCES  # noqa: PLC0415
     from kerncast.forecast import compile_launch  # noqa: PLC0415
     from kerncast.launch import load_launches  # noqa: PLC0415
     from kerncast.occupancy import block_request  # noqa: PLC0415

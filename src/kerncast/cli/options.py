@@ -1,9 +1,15 @@
-"""Options that more than one command takes: each is declared once."""
+"""Options that more than one command takes, and the launch that some of them give instead of a launch file."""
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from kerncast.errors import InputError
+
+if TYPE_CHECKING:
+    from kerncast.launch import Argument, Launch
 
 # The launch of a source, and how it is compiled.
 Grid = Annotated[str | None, typer.Option(help="Blocks of a .cu's launch: X[,Y[,Z]].")]
@@ -27,3 +33,121 @@ KeepOutliers = Annotated[bool, typer.Option("--keep-outliers", help="Keep outlie
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Out = Annotated[Path | None, typer.Option(help="Write what would be printed to a file.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
+
+SOURCES = {".cu", ".cuh", ".cpp", ".cc", ".cxx"}
+_LAUNCH_FILE = ".toml"
+#: Further sources of a program that are read for one launch file: each is parsed.
+_MOST_HOSTS = 32
+
+
+@dataclass(frozen=True, slots=True)
+class InlineLaunch:
+    """The options that give a launch, and how its source is compiled."""
+
+    kernel: str | None
+    grid: str | None
+    block: str | None
+    shared_bytes: int
+    arguments: tuple[str, ...]
+    defines: tuple[str, ...]
+    include_dirs: tuple[Path, ...] = ()
+    globals: tuple[str, ...] = ()
+    standard: str | None = None
+    fast_math: bool = False
+
+    def applies_to(self, evidence: Path) -> bool:
+        """Whether the evidence is a source; the options mean nothing for other evidence."""
+        several = self.arguments or self.globals or self.defines or self.include_dirs
+        compiling = self.standard is not None or self.fast_math
+        # A kernel selects rows of a profile, too.
+        kernel = self.kernel if evidence.suffix == _LAUNCH_FILE else None
+        if evidence.suffix in SOURCES:
+            return True
+        if kernel or self.grid or self.block or several or compiling or self.shared_bytes:
+            raise InputError(
+                "--kernel, --grid, --block, --shared, --arg, --global, --define, --include, --std and --use-fast-math"
+                f" need a source, not {evidence}",
+                cure="Put them into the launch file.",
+            )
+        return False
+
+    def build(self, source: Path) -> "Launch":
+        """Return the launch; raises InputError where an option is missing."""
+        from kerncast.launch import DEFAULT_STANDARD, Launch, check_standard, parse_extent  # noqa: PLC0415
+
+        if self.grid is None or self.block is None:
+            raise InputError(f"{source} is a source: its launch is missing", cure="Add --grid and --block.")
+        return Launch(
+            source=source,
+            kernel=self.kernel,
+            grid=parse_extent(_numbers(self.grid, "grid"), "grid", "--grid"),
+            block=parse_extent(_numbers(self.block, "block"), "block", "--block"),
+            shared_bytes=self.shared_bytes,
+            arguments=_values(self.arguments, "arg", "parameter"),
+            defines=tuple(split_define(text) for text in self.defines),
+            include_dirs=checked_folders(self.include_dirs),
+            standard=DEFAULT_STANDARD if self.standard is None else check_standard(self.standard, "--std"),
+            fast_math=self.fast_math,
+            globals=_values(self.globals, "global", "variable"),
+        )
+
+
+def checked_folders(folders: tuple[Path, ...]) -> tuple[Path, ...]:
+    """Return folders of headers; raises InputError for one that is not there."""
+    for folder in folders:
+        if not folder.is_dir():
+            raise InputError(f"--include {folder}: no such folder", cure="Check the path.")
+    return folders
+
+
+def checked_sources(source: Path, hosts: tuple[Path, ...]) -> tuple[Path, ...]:
+    """Return further sources of a program, each once; raises InputError for one that is not there."""
+    for host in hosts:
+        if not host.is_file():
+            what = "is no file" if host.exists() else "no such file"
+            raise InputError(f"--host {host}: {what}", cure="Check the path.")
+        try:
+            host.open("rb").close()
+        except OSError as error:
+            raise InputError(f"--host {host}: {error.strerror}", cure="Check its permissions.") from None
+    if len(hosts) > _MOST_HOSTS:
+        raise InputError(f"--host is given {len(hosts)} times", cure=f"Give at most {_MOST_HOSTS} sources.")
+    once = {host.resolve(): host for host in hosts}
+    return tuple(host for path, host in once.items() if path != source.resolve())
+
+
+def _values(texts: tuple[str, ...], option: str, what: str) -> "tuple[Argument, ...]":
+    """Return what a repeated option gives, once for each name."""
+    from kerncast.launch import Argument, parse_value  # noqa: PLC0415
+
+    pairs = [_split(text, option) for text in texts]
+    values = tuple(Argument(name, parse_value(text, f"--{option} {name}", Path())) for name, text in pairs)
+    if len({value.name for value in values}) < len(values):
+        raise InputError(f"--{option} names the same {what} twice", cure=f"Give each {what} once.")
+    return values
+
+
+def _split(text: str, option: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip():
+        raise InputError(f"--{option} {text[:60]!r} is not NAME=VALUE")
+    return name.strip(), value
+
+
+def split_define(text: str) -> tuple[str, str]:
+    """Return name and value of a macro, 1 where none is given; raises InputError."""
+    name, _, value = text.partition("=")
+    if not name.isidentifier():
+        raise InputError(
+            f"--define {text[:60]!r} is not NAME or NAME=VALUE", cure="Write --define TILE=16, or --define TILE for 1."
+        )
+    return name, value or "1"
+
+
+def _numbers(text: str, name: str) -> list[int]:
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError:
+        raise InputError(
+            f"--{name} {text[:60]!r} is not X[,Y[,Z]]", cure=f"Write --{name} 256 or --{name} 16,16."
+        ) from None

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kerncast.cli.inline import SOURCES, InlineLaunch
 from kerncast.cli.options import (
+    SOURCES,
     Arguments,
     AsJson,
     Block,
@@ -27,6 +27,7 @@ from kerncast.cli.options import (
     Globals,
     Grid,
     IncludeFolders,
+    InlineLaunch,
     Out,
     Quiet,
     SharedBytes,

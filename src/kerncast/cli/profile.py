@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kerncast.cli.inline import InlineLaunch
 from kerncast.cli.options import (
     Arguments,
     AsJson,
@@ -20,6 +19,7 @@ from kerncast.cli.options import (
     Globals,
     Grid,
     IncludeFolders,
+    InlineLaunch,
     Out,
     Quiet,
     SharedBytes,

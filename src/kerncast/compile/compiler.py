@@ -5,7 +5,6 @@ import signal
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
@@ -185,14 +184,11 @@ def _noted(found: CompiledSource, caveats: tuple[Caveat, ...]) -> CompiledSource
 def _compile_remembered(request: CompileRequest, *, use_cache: bool) -> CompiledSource:
     targets = [architecture_for(each) for each in request.architectures]
     remembered = recall(request) if use_cache else None
-    read = partial(from_json, KernelReply)
-    known: dict[Target, KernelReply | None] = {}
-    if remembered:
-        known |= {target: remembered.find(target, read) for target in targets}
+    known = {target: remembered.find(target, KernelReply) for target in targets} if remembered else {}
     missing = [target for target in dict.fromkeys(targets) if known.get(target) is None]
     replies = _compile_all(request, missing)
     if remembered and replies:
-        remembered.keep((target, to_json(reply)) for target, reply in replies.items())
+        remembered.keep(replies.items())
     found = known | replies
     compiled = [each for target in targets if (each := found[target])]
     log = dict.fromkeys(line for each in compiled for line in each.log)
@@ -217,12 +213,12 @@ def inspect_source(
 
 def _inspect_remembered(request: CompileRequest) -> SourceSummary:
     remembered = recall(request)
-    known: SourceSummary | None = remembered.find(None, partial(from_json, SourceSummary)) if remembered else None
+    known = remembered.find(None, SourceSummary) if remembered else None
     if known is not None:
         return known
     found = run_task("inspect", request, request, SourceSummary)
     if remembered:
-        remembered.keep([(None, to_json(found))])
+        remembered.keep([(None, found)])
     return found
 
 
@@ -252,8 +248,7 @@ def run_task(task: str, request: CompileRequest, job: Any, reply: type[Reply], *
     answer = _exchange(worker, message, request)
     try:
         if "error" not in answer:
-            result: Reply = from_json(reply, answer["result"])
-            return result
+            return from_json(reply, answer["result"])
         what, where, cure = from_json(tuple[str, str | None, str | None], answer["error"])
     except (ValueError, KeyError, TypeError):
         raise _senseless(request) from None

@@ -21,8 +21,9 @@ from kerncast.compile import (
 )
 from kerncast.compile.cache import Store, cache_place, inputs
 from kerncast.compile.nouns import CompileReply, KernelReply
+from kerncast.compile.targets import CompileJob
 from kerncast.errors import CompileError
-from kerncast.typed_json import to_json
+from kerncast.typed_json import from_json, to_json
 from tests.helpers.profiles import RESOURCES
 
 SOURCE = """#include "wide.h"
@@ -68,8 +69,8 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> Counted:
     def answering(_module: str, request: dict[str, Any], **_more: Any) -> Ended:
         requests.append(request)
         text = Path(request["source"]).read_text(encoding="utf-8")
-        rows = request["job"].get("targets", ())
-        kernels = (CompiledKernel("k", "k", row["architecture"], text, RESOURCES, None) for row in rows)
+        targets = from_json(CompileJob, request["job"]).targets
+        kernels = (CompiledKernel("k", "k", each.architecture, text, RESOURCES, None) for each in targets)
         return Ended({"result": to_json(CompileReply(tuple(KernelReply(each, (), ()) for each in kernels)))}, 0, "")
 
     monkeypatch.setattr(compiler, "ask", answering)
@@ -102,7 +103,8 @@ def test_what_is_remembered_equals_what_is_compiled_in_every_field(source: Path,
 def test_only_the_architecture_that_is_missing_is_compiled(source: Path, asked: Counted) -> None:
     one = compile_request(request_for(source, architectures=("sm_80",)))
     both = compile_request(request_for(source, architectures=("sm_90", "sm_80", "sm_90")))
-    assert [[row["architecture"] for row in each["job"]["targets"]] for each in asked] == [["sm_80"], ["sm_90"]]
+    jobs = [from_json(CompileJob, each["job"]) for each in asked]
+    assert [[each.architecture for each in job.targets] for job in jobs] == [["sm_80"], ["sm_90"]]
     assert [kernel.architecture for kernel in both.kernels] == ["sm_90", "sm_80", "sm_90"]
     assert both.kernels[1] == one.kernels[0]
 
@@ -234,8 +236,9 @@ def test_a_missing_header_that_only_a_wheel_names_is_not_remembered(
 
     def emptying(module: str, request: dict[str, Any], **more: Any) -> Ended:
         ended: Ended = answering(module, request, **more)
-        ended.reply["result"]["kernels"][0]["emptied"] = ["inside/a/wheel.h"]
-        return ended
+        (kernel,) = from_json(CompileReply, ended.reply["result"]).kernels
+        emptied = CompileReply((replace(kernel, emptied=("inside/a/wheel.h",)),))
+        return replace(ended, reply={"result": to_json(emptied)})
 
     monkeypatch.setattr(compiler, "ask", emptying)
     compile_request(request_for(source))

@@ -120,8 +120,9 @@ def test_a_file_that_is_too_large(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "reply",
     [
-        [], 5, "error", {}, {"result": None}, {"result": {}}, {"result": {"kernels": 1}}, {"result": {"kernels": []}},
-        {"result": {"kernels": [{"kernel": "k", "log": [], "emptied": []}]}}, {"error": "none"}, {"error": [1, 2, 3]},
+        [], 5, "error", {}, {"result": None}, {"result": {}}, {"result": {"CompileReply": 1}}, {"error": "none"},
+        {"result": {"CompileReply": [[]]}}, {"result": {"CompileReply": [[{"KernelReply": [1, [], []]}]]}},
+        {"error": [1, 2, 3]}, {"error": []},
     ],
 )  # fmt: skip
 def test_a_broken_child_is_an_error_with_a_cure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reply: Any) -> None:
