@@ -270,7 +270,7 @@ def _build(path: Path, own: Mapping[str, Fact] | None = None, place: Path | None
     if not re.fullmatch(r"[1-9][0-9]?\.[0-9]", capability):
         faults.append(f'compute_capability is {capability[:20]!r} (give a text such as "8.6")')
     fields = si_fields(facts, "architecture")
-    raise_faults(faults or _contradictions(fields), place or path)
+    raise_faults(faults or _limit_contradictions(fields), place or path)
     cycles = {name.removeprefix("cycles."): fields.pop(name) for name in list(fields) if name.startswith("cycles.")}
     return Architecture(
         id=path.stem,
@@ -302,7 +302,7 @@ def _parent_path(sheet: Sheet) -> Path:
     return _FOLDER / f"{parent}.toml"
 
 
-def _contradictions(fields: Mapping[str, Any]) -> list[str]:
+def _limit_contradictions(fields: Mapping[str, Any]) -> list[str]:
     """Return a fault for each pair of values that cannot both be true."""
     faults = []
     if fields["max_registers_per_block"] > fields["registers_per_sm"]:

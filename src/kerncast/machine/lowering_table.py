@@ -7,7 +7,7 @@ from pathlib import Path
 
 import kerncast
 
-_FILE = Path(kerncast.__path__[0]) / "data" / "instructions" / "lowering.csv"
+_LOWERING_FILE = Path(kerncast.__path__[0]) / "data" / "instructions" / "lowering.csv"
 _KEYS = ("form", "opcode")
 #: Form of what every kernel starts with, whatever its PTX.
 ENTRY = "entry"
@@ -25,7 +25,7 @@ def lowered(form: str, architecture: int) -> Lowered:
     >>> lowered("fma.f32", 75)
     (('FFMA', 1.0),)
     """
-    table = _table()[_column(architecture)]
+    table = _lowering_table()[_column(architecture)]
     parts = form.split(".")
     while parts:
         if (found := table.get(".".join(parts))) is not None:
@@ -36,15 +36,15 @@ def lowered(form: str, architecture: int) -> Lowered:
 
 @cache
 def _column(architecture: int) -> str:
-    columns = sorted((int(name.removeprefix("sm_")), name) for name in _table())
+    columns = sorted((int(name.removeprefix("sm_")), name) for name in _lowering_table())
     return next((name for number, name in reversed(columns) if number <= architecture), columns[0][1])
 
 
 @cache
-def _table() -> dict[str, dict[str, Lowered]]:
+def _lowering_table() -> dict[str, dict[str, Lowered]]:
     """Return by column and form; a form whose rows are empty becomes nothing."""
     found: dict[str, dict[str, list[tuple[str, float]]]] = defaultdict(lambda: defaultdict(list))
-    with _FILE.open(encoding="utf-8", newline="") as file:
+    with _LOWERING_FILE.open(encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):
             for column in row.keys() - set(_KEYS):
                 operations = found[column][row["form"]]

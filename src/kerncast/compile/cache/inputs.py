@@ -100,7 +100,7 @@ def _questions(text: bytes) -> set[str]:
 
 #: More than this is read and looked for only by what is not worth remembering.
 _MOST_PLACES = 50_000
-_MOST_BYTES = 64 * 2**20
+_MOST_TEXT_BYTES = 64 * 2**20
 _LARGEST_FILE = 16 * 2**20
 #: What the headers of the wheels ask for with __has_include, and what none of them brings.
 _ASKED_FOR_BY_WHEELS = ("__config", "ext/random")
@@ -184,7 +184,7 @@ class Inputs:
         except OSError:
             raise UnknowableError from None
         self._bytes += len(text)
-        if self._bytes > _MOST_BYTES:
+        if self._bytes > _MOST_TEXT_BYTES:
             raise UnknowableError
         # "#pragma once" takes two names of one file for one.
         twin = self._twins.setdefault((found.st_dev, found.st_ino), place)

@@ -13,7 +13,7 @@ from kerncast.ptx import TYPE_BITS, Immediate, Instruction, Negated, Operand, Re
 _FLOAT = {"f32": "float", "f64": "double"}
 LINE = 64
 WIDEST_NUMBER = 64
-I1, I32, I64 = vector("i1"), vector("i32"), vector("i64")
+I1, I8, I16, I32, I64 = (vector(f"i{n}") for n in (1, 8, 16, 32, 64))
 
 
 @dataclass(frozen=True, slots=True)

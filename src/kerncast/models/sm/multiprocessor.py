@@ -9,7 +9,8 @@ from kerncast.errors import MissingEvidenceError
 from kerncast.gpu import GPU
 from kerncast.models.sm.contention import NO_SLOWDOWN, HotLine, RowSlowdown
 from kerncast.models.sm.micro_ops import Pipe, Program
-from kerncast.occupancy import SECTOR_BYTES, CacheGeometry, l1_operations
+from kerncast.occupancy import CacheGeometry, l1_operations
+from kerncast.profiles import SECTOR_BYTES
 from kerncast.traces import LINE_BITS, LINE_BYTES, OPERATION_MASK, OPERATION_SHIFT, Operation, SMTrace
 
 # NOUN SM: one streaming multiprocessor as one kernel finds it, in cycles of its clock.

@@ -15,12 +15,8 @@ SECTORS_PER_LINE = LINE_BYTES // SECTOR_BYTES
 _LINE_SHIFT, _SECTOR_SHIFT = LINE_BYTES.bit_length() - 1, SECTOR_BYTES.bit_length() - 1
 _WORD_BYTES = 4
 _WORDS_PER_SECTOR = SECTOR_BYTES // _WORD_BYTES
-_COUNTERS, _TAG, _MASK, _OFFSET = (
-    Value("%counters", "ptr"),
-    Value("%tag", "i64"),
-    Value("%mask", "i32"),
-    Value("%offset", I64),
-)
+_COUNTERS, _MASK, _OFFSET = Value("%counters", "ptr"), Value("%mask", "i32"), Value("%offset", I64)
+_TAG = Value("%tag", "i64")
 _FIRST, _LAST = Value("%first", "i64"), Value("%last", "i64")
 
 

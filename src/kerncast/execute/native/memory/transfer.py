@@ -30,7 +30,7 @@ from kerncast.execute.native.memory.banks import (
 from kerncast.execute.native.memory.lines import count_local, count_run, count_scattered
 from kerncast.execute.setup.arena import LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW
 from kerncast.ptx import TYPE_BITS, opcode_of
-from kerncast.traces import Operation
+from kerncast.traces import recording
 
 # Loads and stores of a warp, through functions that are written once per state space and size.
 #
@@ -43,8 +43,8 @@ _WINDOWS = {"global": 0, "shared": SHARED_WINDOW, "local": LOCAL_WINDOW, "param"
 #: Of neighbouring lanes; what lies before and behind each memory has room for so many bytes of each lane.
 _MOST_BYTES_AT_ONCE = 16
 _LOADS_AND_STORES = {
-    "local": (Operation.LOCAL_LOAD, Operation.LOCAL_STORE),
-    "shared": (Operation.SHARED_LOAD, Operation.SHARED_STORE),
+    "local": (recording.Operation.LOCAL_LOAD, recording.Operation.LOCAL_STORE),
+    "shared": (recording.Operation.SHARED_LOAD, recording.Operation.SHARED_STORE),
 }
 Lanes = tuple[str, Value]
 """a state space and the lanes that point to it"""
@@ -53,7 +53,7 @@ _ENDS = list(accumulate((8 * len(names) for names in COUNTERS.values()), initial
 GENERIC_COUNTERS = dict(zip(COUNTERS, _ENDS[:-1], strict=True)) | dict.fromkeys(("param", "call"), _ENDS[-1])
 
 
-def loader(unit: Unit, space: str, size: int, operation: Operation | None) -> str:
+def loader(unit: Unit, space: str, size: int, operation: recording.Operation | None) -> str:
     """Return the name of the function that loads ``size`` bytes per lane, and write it if need be."""
     name = f"load_{space}_{size}" + _suffix(operation)
     if name not in unit:
@@ -66,7 +66,7 @@ def loader(unit: Unit, space: str, size: int, operation: Operation | None) -> st
     return name
 
 
-def storer(unit: Unit, space: str, size: int, operation: Operation | None) -> str:
+def storer(unit: Unit, space: str, size: int, operation: recording.Operation | None) -> str:
     """Return the name of the function that stores ``size`` bytes per lane, and write it if need be."""
     name = f"store_{space}_{size}"
     if name not in unit:
@@ -83,7 +83,7 @@ def storer(unit: Unit, space: str, size: int, operation: Operation | None) -> st
     return name
 
 
-def _define_load(unit: Unit, name: str, space: str, size: int, operation: Operation | None) -> None:
+def _define_load(unit: Unit, name: str, space: str, size: int, operation: recording.Operation | None) -> None:
     emit = Emitter(unit, name, "ptr", PARAMETERS)
     staged = field(emit, POINTERS[0], WORKER, "staged")
     access = checked(Access(emit, space, size, _in_space(operation, space)), staged)
@@ -109,7 +109,7 @@ def _define_load(unit: Unit, name: str, space: str, size: int, operation: Operat
     emit.finish()
 
 
-def _define_store(unit: Unit, name: str, space: str, size: int, operation: Operation | None) -> None:
+def _define_store(unit: Unit, name: str, space: str, size: int, operation: recording.Operation | None) -> None:
     emit = Emitter(unit, name, "void", PARAMETERS)
     staged = field(emit, POINTERS[0], WORKER, "staged")
     access = checked(Access(emit, space, size, _in_space(operation, space)), None)
@@ -149,15 +149,15 @@ def _count_any(access: Access) -> None:
             count_local(access)
 
 
-def _in_space(operation: Operation | None, space: str) -> Operation | None:
+def _in_space(operation: recording.Operation | None, space: str) -> recording.Operation | None:
     """Return what is recorded of an access, given what it would be in global memory."""
     if operation is None or space not in _LOADS_AND_STORES:
         return operation
-    return _LOADS_AND_STORES[space][operation is Operation.STORE]
+    return _LOADS_AND_STORES[space][operation is recording.Operation.STORE]
 
 
-def _suffix(operation: Operation | None) -> str:
-    return "" if operation in {None, Operation.LOAD} else f"_{operation.name.lower()}"
+def _suffix(operation: recording.Operation | None) -> str:
+    return "" if operation in {None, recording.Operation.LOAD} else f"_{operation.name.lower()}"
 
 
 def _begin(access: Access) -> tuple[Value, Value]:
@@ -211,7 +211,11 @@ def define_refusal(unit: Unit, name: str, space: str, fault: str) -> None:
 
 
 def _define_merged_load(
-    unit: Unit, name: str, size: int, spaces_of: Callable[[Emitter], "Iterator[Lanes]"], operation: Operation | None
+    unit: Unit,
+    name: str,
+    size: int,
+    spaces_of: Callable[[Emitter], "Iterator[Lanes]"],
+    operation: recording.Operation | None,
 ) -> None:
     """Write a load whose lanes may point to several state spaces."""
     emit = Emitter(unit, name, "ptr", PARAMETERS)
@@ -292,13 +296,13 @@ def update_of(modifiers: tuple[str, ...], type_name: str, count: int) -> Update:
     return Update(next(m for m in modifiers if m in _OPERATIONS), type_name, count)
 
 
-def updater(unit: Unit, update: Update, space: str, operation: Operation | None) -> str:
+def updater(unit: Unit, update: Update, space: str, operation: recording.Operation | None) -> str:
     """Return the name of the function for an update, and write it if need be.
 
     It takes its operands from the worker's ``staged`` area, and leaves the old values in ``merged``.
     """
     name = f"atomic_{update.operation}_{update.type}_{update.count}_{space}"
-    name += "_red" if operation is Operation.REDUCTION else ""
+    name += "_red" if operation is recording.Operation.REDUCTION else ""
     if name in unit:
         return name
     if space == "generic":
@@ -310,7 +314,7 @@ def updater(unit: Unit, update: Update, space: str, operation: Operation | None)
     return name
 
 
-def _define(unit: Unit, name: str, update: Update, space: str, operation: Operation | None) -> None:
+def _define(unit: Unit, name: str, update: Update, space: str, operation: recording.Operation | None) -> None:
     emit = Emitter(unit, name, "void", PARAMETERS)
     worker = POINTERS[0]
     access = checked(Access(emit, space, update.bytes * update.count, operation), None)
