@@ -30,8 +30,7 @@ import numpy.typing as npt
 
 import kerncast
 from kerncast.gpu import load_gpu
-from kerncast.models.base import FOREIGN_CODE_LOG_SIGMA, interval_factor
-from kerncast.models.calibration import VERSION
+from kerncast.models.base import FOREIGN_CODE_LOG_SIGMA, VERSION, interval_factor
 
 FOLDER = Path(kerncast.__path__[0]) / "data" / "calibration"
 PROGRAMS = Path(__file__).parents[1] / "benchmarks" / "hecbench_programs.csv"

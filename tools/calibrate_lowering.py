@@ -27,20 +27,14 @@ from kerncast.compile import CompileRequest, compile_request
 from kerncast.errors import KerncastError
 from kerncast.execute import Budget, execute
 from kerncast.launch import Launch, load_launches
-from kerncast.machine import (
-    ENTRY,
-    MachineRoutine,
-    NotSolvedError,
-    PtxCounts,
-    Reading,
-    block_frequencies,
-    count_lines,
-    disassembler,
-    forms_of,
-    machine_graph,
-    parse_listing,
-    predicated_blocks,
-)
+from kerncast.machine.control_flow import machine_graph
+from kerncast.machine.disassembled import Reading
+from kerncast.machine.forms import forms_of, predicated_blocks
+from kerncast.machine.frequencies import block_frequencies
+from kerncast.machine.instruction_set import ENTRY
+from kerncast.machine.linear_program import NotSolvedError
+from kerncast.machine.listing import MachineRoutine, disassembler, parse_listing
+from kerncast.machine.ptx_counts import PtxCounts, count_lines
 from kerncast.traces import Trace
 
 DATA = Path(kerncast.__path__[0]) / "data"

@@ -49,17 +49,6 @@ def __dir__() -> list[str]:
 
 
 __all__ = [
-    "GPU",
-    "Budget",
-    "KerncastError",
-    "KernelProfile",
-    "Launch",
-    "Prediction",
-    "Timing",
-    "__version__",
-    "list_gpus",
-    "load_gpu",
-    "load_launches",
-    "predict",
-    "profile",
-]
+    "GPU", "Budget", "KerncastError", "KernelProfile", "Launch", "Prediction", "Timing", "__version__",
+    "list_gpus", "load_gpu", "load_launches", "predict", "profile",
+]  # fmt: skip

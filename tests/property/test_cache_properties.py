@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kerncast.compile import CompileRequest
-from kerncast.compile.cache.inputs import Inputs, UnknowableError
+from kerncast.compile.cache.remembered import Inputs, UnknowableError
 
 FOLDERS = ("", "one", "two", "one/deep")
 NAMES = ("a.h", "b.h", "deep/a.h", "../b.h", "deep/../c.h", "c")

@@ -10,7 +10,7 @@ from kerncast.models import Case, Model, Question, model_named
 from kerncast.prediction import Timing
 from kerncast.profiles import KernelProfile
 from kerncast.profiles.counts import DRAM_BYTES, FP32_FLOPS
-from kerncast.read import declared_profile
+from kerncast.read.declared import declared_profile
 from tests.helpers.profiles import answered
 
 counts = st.floats(0, 1e15)

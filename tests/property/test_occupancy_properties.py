@@ -7,21 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kerncast.gpu import DATA, Architecture, CarveoutWish, load_architecture, preferred_bytes
-from kerncast.occupancy import (
-    BlockRequest,
+from kerncast.occupancy import BlockRequest, Limiter, occupancy, sm_limits, why_not
+from kerncast.occupancy.advice import (
     Change,
     Curve,
-    Limiter,
     Parameter,
     best_block_size,
     carveout_of,
     next_block_sizes,
-    occupancy,
     occupancy_curves,
     one_more_block,
-    sm_limits,
     varied,
-    why_not,
     with_shared_bytes,
 )
 

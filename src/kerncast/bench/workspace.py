@@ -8,8 +8,13 @@ import numpy.typing as npt
 
 from kerncast.bench.device import Bytes, Call, Copy, Device, Untimed
 from kerncast.compile import CompiledKernel
-from kerncast.execute.setup.arguments import ELEMENT_DTYPES, bind_arguments, fill_argument, pack_parameters
-from kerncast.execute.setup.global_values import check_needs_none
+from kerncast.execute.setup.arguments import (
+    ELEMENT_DTYPES,
+    bind_arguments,
+    check_needs_none,
+    fill_argument,
+    pack_parameters,
+)
 from kerncast.execute.setup.prepare import linked_program
 from kerncast.launch import Argument, Buffer, Launch
 

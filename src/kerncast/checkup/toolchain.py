@@ -12,8 +12,8 @@ from kerncast.compile.nouns import CompileRequest, Limits, ToolStatus
 from kerncast.compile.nvrtc import PARSER, library_paths, wheel
 from kerncast.compile.wheels import cure_for_broken, cure_for_missing, install_command
 from kerncast.errors import KerncastError
-from kerncast.machine import WHEEL as DISASSEMBLER
-from kerncast.machine import disassembler
+from kerncast.machine.listing import WHEEL as DISASSEMBLER
+from kerncast.machine.listing import disassembler
 from kerncast.requirements import fits, installed_version, requirements
 
 _SMOKE_ARCHITECTURE = "sm_70"

@@ -1,45 +1,19 @@
 """The commands and how they are run."""
 
+from collections.abc import Sequence
+from importlib import import_module
+
 import typer
 from typer.exceptions import TyperException
 
-from kerncast.cli import (
-    bound,
-    cache,
-    collect,
-    doctor,
-    evaluate,
-    gpus,
-    init,
-    measure,
-    occupancy,
-    predict,
-    profile,
-    train,
-)
 from kerncast.errors import InputError
 from kerncast.version import __version__
 
-app = typer.Typer(
-    name="kerncast",
-    help="How long will this CUDA kernel take on a GPU that I don't have, how sure is that, and why?",
-    add_completion=True,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-app.command("init")(init.command)
-app.command("predict")(predict.command)
-app.command("profile")(profile.command)
-app.command("bound")(bound.command)
-app.command("gpus")(gpus.command)
-app.command("occupancy")(occupancy.command)
-app.command("measure")(measure.command)
-# What follows the application's name is its own, options too.
-app.command("collect", context_settings={"allow_interspersed_args": False})(collect.command)
-app.command("train")(train.command)
-app.command("evaluate")(evaluate.command)
-app.command("cache")(cache.command)
-app.command("doctor")(doctor.command)
+#: The commands in the order of --help, each a module of this folder.
+COMMANDS = (
+    "init", "predict", "profile", "bound", "gpus", "occupancy", "measure", "collect", "train", "evaluate", "cache",
+    "doctor",
+)  # fmt: skip
 
 
 def _show_version(asked: bool) -> None:
@@ -48,7 +22,6 @@ def _show_version(asked: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def options(
     version: bool = typer.Option(False, "--version", callback=_show_version, is_eager=True, help="Print the version."),
 ) -> None:
@@ -56,9 +29,28 @@ def options(
     del version
 
 
+def application(names: Sequence[str] = COMMANDS) -> typer.Typer:
+    """Return the command line with these commands; only their modules are imported."""
+    app = typer.Typer(
+        name="kerncast",
+        help="How long will this CUDA kernel take on a GPU that I don't have, how sure is that, and why?",
+        add_completion=True,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    for name in names:
+        # What follows the name of an application that is profiled is its own, options too.
+        settings = {"allow_interspersed_args": False} if name == "collect" else {}
+        app.command(name, context_settings=settings)(import_module(f"kerncast.cli.{name}").command)
+    app.callback()(options)
+    return app
+
+
 def run(arguments: list[str]) -> int:
     """Run one command; returns its exit status, raises InputError for bad usage."""
     try:
+        asked = [each for each in arguments[:1] if each in COMMANDS]
+        app = application(asked or COMMANDS)
         result = app(arguments or ["--help"], standalone_mode=False, prog_name="kerncast")
     except TyperException as error:
         raise InputError(error.format_message(), cure="See kerncast --help.") from None

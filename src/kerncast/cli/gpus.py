@@ -191,12 +191,8 @@ def _list(*, json_: bool) -> int:
 
 def _show(name: str, *, json_: bool) -> int:
     from kerncast.cli.output import emit_json  # noqa: PLC0415
-    from kerncast.gpu import (  # noqa: PLC0415
-        doubts,
-        find_incomplete,
-        load_incomplete,
-        resolve_gpu,
-    )
+    from kerncast.gpu import find_incomplete, load_incomplete, resolve_gpu  # noqa: PLC0415
+    from kerncast.gpu.confidence import doubts  # noqa: PLC0415
     from kerncast.models.missing_facts import missing_facts  # noqa: PLC0415
     from kerncast.report import as_json  # noqa: PLC0415
     from kerncast.report.caveat_words import caveat_fields, describe_caveats  # noqa: PLC0415

@@ -13,7 +13,7 @@ from kerncast.errors import InputError
 
 if TYPE_CHECKING:
     from kerncast.caveats import Caveat
-    from kerncast.occupancy import OccupancyCase
+    from kerncast.occupancy.advice import OccupancyCase
 
 #: What the driver's own calculator takes: a 32-bit integer.
 _MOST = 2**31 - 1
@@ -167,10 +167,8 @@ def _targets(named: Sequence[str]) -> "tuple[list[OccupancyCase], list[Caveat]]"
     """Return a case for each GPU or compute capability, with any block for now, and what was assumed."""
     from kerncast.forecast import resolve_gpus  # noqa: PLC0415
     from kerncast.gpu import load_architecture  # noqa: PLC0415
-    from kerncast.occupancy import (  # noqa: PLC0415
-        BlockRequest,
-        OccupancyCase,
-    )
+    from kerncast.occupancy import BlockRequest  # noqa: PLC0415
+    from kerncast.occupancy.advice import OccupancyCase  # noqa: PLC0415
 
     any_block = BlockRequest(1, 0)
     capabilities = [match for name in named if (match := _CAPABILITY.fullmatch(name))]

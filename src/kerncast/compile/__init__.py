@@ -20,23 +20,10 @@ if TYPE_CHECKING:
     from kerncast.compile.targets import Target, architecture_for
 
 __all__ = [
-    "CompileRequest",
-    "CompiledKernel",
-    "CompiledSource",
-    "DeviceVariable",
-    "HostCopy",
-    "KernelSignature",
-    "Limits",
-    "Parameter",
-    "SourceSummary",
-    "Target",
-    "ToolStatus",
-    "architecture_for",
-    "compile_request",
-    "compile_source",
-    "inspect_source",
-    "request_for",
-]
+    "CompileRequest", "CompiledKernel", "CompiledSource", "DeviceVariable", "HostCopy", "KernelSignature",
+    "Limits", "Parameter", "SourceSummary", "Target", "ToolStatus", "architecture_for", "compile_request",
+    "compile_source", "inspect_source", "request_for",
+]  # fmt: skip
 
 # Where names live that are not in `nouns`. Each is imported when it is first used: the worker needs few of them,
 # and it starts for every compilation.

@@ -9,7 +9,7 @@ from kerncast.execute.native import TooLargeError
 from kerncast.execute.sampling.run import Executed
 from kerncast.execute.setup.state import Progress
 from kerncast.gpu import GPU
-from kerncast.machine import machine_mix, with_spills
+from kerncast.machine.mix import machine_mix, with_spills
 from kerncast.occupancy import block_request_of, cache_geometry, occupancy, why_not
 from kerncast.profiles import KernelProfile
 

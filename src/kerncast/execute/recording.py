@@ -12,8 +12,8 @@ from kerncast.errors import BudgetExceededError, UnsupportedError
 from kerncast.execute.counting.traffic import touched
 from kerncast.execute.native import NativeEngine, TooLargeError
 from kerncast.execute.native.recorder import Plan, Recorder
-from kerncast.execute.sampling.budget import nominal_seconds
 from kerncast.execute.sampling.run import Executed
+from kerncast.execute.sampling.sample import nominal_seconds
 from kerncast.execute.setup.state import Progress, Setting
 from kerncast.profiles import SECTOR_BYTES
 from kerncast.traces import (

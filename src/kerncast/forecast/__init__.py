@@ -22,27 +22,8 @@ from kerncast.forecast.evidence import (
 from kerncast.forecast.forecast import Forecast, Options, forecast_all, predict, profile, timing_named
 
 __all__ = [
-    "Choices",
-    "Forecast",
-    "LaunchCases",
-    "Means",
-    "MeasuredTime",
-    "Options",
-    "ProfileCases",
-    "Progress",
-    "Reading",
-    "check_measured",
-    "compile_launch",
-    "filled",
-    "forecast_all",
-    "launch_of",
-    "measured_of",
-    "measured_times",
-    "predict",
-    "profile",
-    "read_evidence",
-    "resolve_gpus",
-    "timing_named",
-    "with_missing_counts",
+    "Choices", "Forecast", "LaunchCases", "Means", "MeasuredTime", "Options", "ProfileCases", "Progress",
+    "Reading", "check_measured", "compile_launch", "filled", "forecast_all", "launch_of", "measured_of",
+    "measured_times", "predict", "profile", "read_evidence", "resolve_gpus", "timing_named", "with_missing_counts",
     "without_launch",
-]
+]  # fmt: skip

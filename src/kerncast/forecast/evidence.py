@@ -10,9 +10,6 @@ from kerncast.errors import GPUError, InputError
 from kerncast.gpu import GPU, list_gpus, resolve_gpu
 from kerncast.launch import Launch, load_launches, read_toml
 from kerncast.profiles import KernelProfile
-from kerncast.read import read_declared
-from kerncast.read.bounded_text import LEAST_SECONDS, MOST_SECONDS
-from kerncast.read.profile_files import read_profile
 from kerncast.read.selection import Selection
 from kerncast.units import parse_seconds
 
@@ -77,6 +74,8 @@ def measured_times(texts: Sequence[str]) -> tuple[MeasuredTime, ...]:
 
 
 def _measured_time(text: str) -> MeasuredTime:
+    from kerncast.read.bounded_text import LEAST_SECONDS, MOST_SECONDS  # noqa: PLC0415  few forecasts need it
+
     name, equals, time = text.rpartition("=")
     match = _GPU_AND_LAUNCH.fullmatch(name)
     if not equals or match is None:
@@ -139,13 +138,21 @@ def read_evidence(evidence: Evidence, reading: Reading | None = None) -> list[La
         return several
     path = Path(evidence)
     if path.suffix.lower() == ".toml":
-        return list(read_declared(path) if "declared" in read_toml(path) else load_launches(path))
+        return list(_read_declared(path) if "declared" in read_toml(path) else load_launches(path))
     if path.suffix in {".cu", ".cuh", ".cpp", ".cc"}:
         raise InputError(
             f"{path} is a source without a launch",
             cure="Name --kernel, --grid, --block and one --arg per parameter, or write a launch file.",
         )
+    from kerncast.read.profile_files import read_profile  # noqa: PLC0415  readers load where there is a profile
+
     found = read_profile(path, reading.source_gpu, reading.selection, reading.sources)
     if not reading.caveats:
         return list(found)
     return [replace(profile, caveats=(*reading.caveats, *profile.caveats)) for profile in found]
+
+
+def _read_declared(path: Path) -> Sequence[KernelProfile]:
+    from kerncast.read.declared import read_declared  # noqa: PLC0415  few forecasts need it
+
+    return read_declared(path)

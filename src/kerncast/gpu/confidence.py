@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 
-from kerncast.gpu.architecture import WARP_SIZE
 from kerncast.gpu.files import Fact
-from kerncast.gpu.gpu import GPU, list_gpus
+from kerncast.gpu.gpu import GPU, WARP_SIZE, list_gpus
 from kerncast.units import BITS_PER_BYTE, GIGA, PERCENT
 
 #: How far beyond the GPUs of the catalogue a value may lie: three generations have taken so long to get there.

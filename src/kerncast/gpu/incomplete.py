@@ -5,9 +5,8 @@ The facts lie in ``data/incomplete_gpus/*.toml``, of the same form as ``data/gpu
 
 from dataclasses import dataclass
 
-from kerncast.gpu.architecture import Architecture, load_architecture
-from kerncast.gpu.files import Fact, read_sheet, unknown_to_all
-from kerncast.gpu.names import INCOMPLETE_FOLDER, incomplete_ids
+from kerncast.gpu.files import INCOMPLETE_FOLDER, Fact, incomplete_ids, read_sheet, unknown_to_all
+from kerncast.gpu.gpu import Architecture, load_architecture
 
 
 @dataclass(frozen=True, slots=True)

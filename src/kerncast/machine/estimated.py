@@ -8,8 +8,7 @@ otherwise than most, as when it unrolls a loop whose body is large.
 import numpy as np
 
 from kerncast.machine.forms import forms_of, predicated_blocks
-from kerncast.machine.instruction_set import Step, kind_of
-from kerncast.machine.lowering_table import ENTRY, lowered
+from kerncast.machine.instruction_set import ENTRY, Step, kind_of, lowered
 from kerncast.traces import Trace
 
 #: Whose predicate says where threads go: on are those that take the branch.

@@ -67,7 +67,7 @@ def one_more_block(request: BlockRequest, a: Architecture, preferred_bytes: int 
     256 threads of 40 registers on 7.0: 7 blocks are 56 warps, 14 in each sub-partition, and 16384 / 14 = 1170 registers
     per warp are 4 units of 256, 32 registers per thread:
 
-    >>> from kerncast.gpu.architecture import load_architecture
+    >>> from kerncast.gpu.gpu import load_architecture
     >>> [(each.now, each.at_most) for each in one_more_block(BlockRequest(256, 40), load_architecture("sm_70")).changes]
     [(40, 32)]
     """
@@ -226,7 +226,7 @@ def occupancy_curves(request: BlockRequest, a: Architecture, preferred_bytes: in
 
     With 40 registers per thread on 7.0, a block of 256 threads could have 32 without losing warps:
 
-    >>> from kerncast.gpu.architecture import load_architecture
+    >>> from kerncast.gpu.gpu import load_architecture
     >>> _, registers, _ = occupancy_curves(BlockRequest(256, 40), load_architecture("sm_70"))
     >>> [(step.last, step.found.warps_per_sm) for step in registers.steps[:3]]
     [(32, 64), (40, 48), (48, 40)]

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from kerncast.gpu import GPU, Doubt, Fact, IncompleteGPU
+from kerncast.gpu import GPU, Fact, IncompleteGPU
+from kerncast.gpu.confidence import Doubt
 from kerncast.prediction import Prediction, Timing, Transfer
 from kerncast.report.caveat_words import caveat_fields
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from kerncast.models import model_named
-from kerncast.models.calibration import calibration_of
+from kerncast.models.base import calibration_of
 from kerncast.prediction import Prediction, Timing
 from kerncast.profiles import Count, KernelProfile, Origin
 from kerncast.units import format_bytes, format_count, format_seconds

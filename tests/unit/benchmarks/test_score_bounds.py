@@ -8,7 +8,7 @@ import pytest
 from kerncast.gpu import load_gpu
 from kerncast.measurements import PartitionTimes
 from kerncast.report.bounds.bound_picture import draw_bounds
-from kerncast.report.pictures import svg_text
+from kerncast.report.pictures.picture_files import svg_text
 from kerncast.studies.bounding import BoundOptions, bound_times
 from kerncast.studies.partitions import most_tpcs, part_of
 from tests.helpers.places import ROOT

@@ -14,7 +14,7 @@ from kerncast.models import Case
 from kerncast.prediction import Timing
 from kerncast.profiles import KernelProfile, SourceRun
 from kerncast.profiles.counts import DRAM_BYTES, FP64_FLOPS, L1_BYTES, L2_BYTES, SHARED_BYTES
-from kerncast.read import declared_profile
+from kerncast.read.declared import declared_profile
 from tests.helpers.places import ROOT
 
 BENCHMARKS = ROOT / "benchmarks"

@@ -19,7 +19,7 @@ from kerncast.compile import (
     compiler,
     inspect_source,
 )
-from kerncast.compile.cache import Store, cache_place, inputs
+from kerncast.compile.cache import Store, cache_place, remembered
 from kerncast.compile.nouns import CompileReply, KernelReply
 from kerncast.compile.targets import CompileJob
 from kerncast.errors import CompileError
@@ -167,9 +167,9 @@ def test_limits_change_nothing(source: Path, fake: Counted) -> None:
 def test_another_version_of_anything_compiles_anew(
     source: Path, fake: Counted, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    inputs._tools.cache_clear()
+    remembered._tools.cache_clear()
     compile_request(request_for(source))
-    inputs._tools.cache_clear()
+    remembered._tools.cache_clear()
     compile_request(request_for(source))
     assert len(fake) == 1
     other = {
@@ -179,10 +179,10 @@ def test_another_version_of_anything_compiles_anew(
         "_versions": lambda: iter([("libclang", "1.0")]),
         "library_paths": lambda _major: (source,),
     }[name]
-    monkeypatch.setattr(inputs, name, other)
-    inputs._tools.cache_clear()
+    monkeypatch.setattr(remembered, name, other)
+    remembered._tools.cache_clear()
     compile_request(request_for(source))
-    inputs._tools.cache_clear()
+    remembered._tools.cache_clear()
     assert len(fake) == 2
 
 
@@ -278,11 +278,11 @@ def test_without_a_place_everything_works(
 
 def test_the_key_holds_every_field_of_a_request(source: Path) -> None:
     """A field that is added later counts without a thought; these do not, and why is known."""
-    assert inputs._IRRELEVANT == ("limits", "architectures")
+    assert remembered._IRRELEVANT == ("limits", "architectures")
     target = architecture_for("sm_35")
-    key = inputs.entry_key(request_for(source), target, "")
-    assert key == inputs.entry_key(request_for(source), target, "")
-    assert key != inputs.entry_key(request_for(source), replace(target, options=("-x",)), "")
-    assert key != inputs.entry_key(request_for(source), replace(target, caveats=()), "") or not target.caveats
-    assert key != inputs.entry_key(request_for(source), None, "")
+    key = remembered.entry_key(request_for(source), target, "")
+    assert key == remembered.entry_key(request_for(source), target, "")
+    assert key != remembered.entry_key(request_for(source), replace(target, options=("-x",)), "")
+    assert key != remembered.entry_key(request_for(source), replace(target, caveats=()), "") or not target.caveats
+    assert key != remembered.entry_key(request_for(source), None, "")
     assert json.dumps(key)

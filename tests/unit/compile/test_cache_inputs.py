@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from kerncast.compile import CompileRequest
-from kerncast.compile.cache.inputs import Inputs, UnknowableError, header_names
+from kerncast.compile.cache.remembered import Inputs, UnknowableError, header_names
 from kerncast.compile.headers import header_folders
 
 

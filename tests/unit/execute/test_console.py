@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from kerncast.caveats import CaveatKind
-from kerncast.execute.setup.console import LIMIT_BYTES, formatted
+from kerncast.execute.setup.state import LIMIT_BYTES, formatted
 from tests.helpers.caveats import kinds
 from tests.helpers.execute_helpers import compiled, launch, run
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from kerncast.execute.native.independence import blocks_are_independent
 from kerncast.execute.setup import linked_program
+from kerncast.execute.setup.layout import blocks_are_independent
 from tests.helpers.execute_helpers import compiled, launch, run
 
 SOURCE = """

@@ -14,7 +14,7 @@ from kerncast.compile import CompiledKernel
 from kerncast.errors import BudgetExceededError, UnsupportedError
 from kerncast.execute import Executed, WholeGrid, run_launch
 from kerncast.execute import recording as module
-from kerncast.execute.native import NativeEngine, TooLargeError, recorder, runner
+from kerncast.execute.native import NativeEngine, TooLargeError, engine, recorder
 from kerncast.execute.native import warp as warp_writer
 from kerncast.execute.native.engine import compile_program
 from kerncast.execute.recording import chain_of, record_sm, trace_of
@@ -196,7 +196,7 @@ def test_local_memory_is_left_out_where_registers_hold_it(frame: Any, lines: int
 def test_kernels_that_are_only_interpreted_are_not_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
     """As for caches: whoever asks decides what to do without."""
     run = adding(10)
-    monkeypatch.setattr(runner, "_compiled", lambda _: compile_program(run.setting.linked))
+    monkeypatch.setattr(engine, "_compiled", lambda _: compile_program(run.setting.linked))
     monkeypatch.setattr(warp_writer, "_TEXT_LIMIT", 10)
     with pytest.raises(TooLargeError):
         record_sm(run, 2, 3, 1000)

@@ -6,11 +6,11 @@ import pytest
 
 from kerncast.execute.native import engine, warp  # noqa: F401  importing the engine registers all instructions
 from kerncast.execute.native.arithmetic.crosslane import CROSS_LANE
-from kerncast.execute.native.lowering import LOWERINGS
-from kerncast.execute.native.memory.instructions import ACCESSES
+from kerncast.execute.native.block import LOWERINGS
+from kerncast.execute.native.memory.transfer import ACCESSES
 from kerncast.execute.reference import batch
 from kerncast.execute.reference.arithmetic import ARITHMETIC
-from kerncast.execute.setup.specials import SPECIALS
+from kerncast.execute.setup.supported import SPECIALS
 from kerncast.ptx import TYPE_BITS, Trait
 from kerncast.ptx.opcodes import FORMS, OPCODES
 from tests.helpers.places import ROOT

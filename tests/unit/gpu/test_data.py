@@ -14,7 +14,6 @@ from kerncast.gpu import (
     Architecture,
     Cycles,
     Status,
-    doubts,
     list_gpus,
     list_incomplete,
     load_architecture,
@@ -23,6 +22,7 @@ from kerncast.gpu import (
     read_names,
     rules,
 )
+from kerncast.gpu.confidence import doubts
 from tests.helpers.places import ROOT
 
 GPU_FILES = sorted((DATA / "gpus").glob("*.toml"))

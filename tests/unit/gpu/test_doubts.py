@@ -8,7 +8,8 @@ import pytest
 from rich.console import Console
 
 from kerncast.cli import main
-from kerncast.gpu import Doubt, doubts, list_gpus, list_incomplete, load_gpu
+from kerncast.gpu import list_gpus, list_incomplete, load_gpu
+from kerncast.gpu.confidence import Doubt, doubts
 from kerncast.report.files.gpus import doubt_notes, fact_table, gpu_table, sources_of
 from kerncast.report.tables import print_table
 from tests.helpers.places import ROOT

@@ -9,8 +9,7 @@ import pytest
 from kerncast.cli import main
 from kerncast.errors import MissingEvidenceError
 from kerncast.gpu import GPU, Cycles, list_gpus, load_gpu
-from kerncast.models import MissingFacts
-from kerncast.models.missing_facts import missing_facts
+from kerncast.models.missing_facts import MissingFacts, missing_facts
 from kerncast.models.sm import MemoryShares, sm_of
 from kerncast.occupancy import cache_geometry
 from kerncast.report.files.gpus import missing_notes

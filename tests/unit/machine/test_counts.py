@@ -10,7 +10,8 @@ from kerncast.caveats import CaveatKind
 from kerncast.compile import CompiledKernel
 from kerncast.execute import WholeGrid, execute
 from kerncast.launch import Launch
-from kerncast.machine import Disassembly, MachineInstruction, MachineRoutine, machine_mix, parse_listing
+from kerncast.machine.listing import Disassembly, MachineInstruction, MachineRoutine, parse_listing
+from kerncast.machine.mix import machine_mix
 from kerncast.profiles import MachineMix, Origin, Resources
 from tests.helpers.caveats import kinds
 from tests.helpers.execute_helpers import launch

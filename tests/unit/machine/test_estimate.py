@@ -10,18 +10,11 @@ from kerncast.caveats import Caveat, CaveatKind
 from kerncast.execute import WholeGrid, execute
 from kerncast.execute.setup import linked_program
 from kerncast.launch import Launch
-from kerncast.machine import (
-    UNKNOWN,
-    Disassembly,
-    forms_of,
-    kind_of,
-    lowered,
-    machine_mix,
-    merged_accesses,
-    parse_listing,
-    predicated_blocks,
-    ptx_lines,
-)
+from kerncast.machine.forms import forms_of, merged_accesses, predicated_blocks
+from kerncast.machine.instruction_set import UNKNOWN, kind_of, lowered
+from kerncast.machine.listing import Disassembly, parse_listing
+from kerncast.machine.mix import machine_mix
+from kerncast.machine.ptx_counts import ptx_lines
 from kerncast.profiles import MachineMix, Origin
 from tests.helpers.execute_helpers import compiled, launch, ptx_kernel
 from tests.helpers.places import TESTS

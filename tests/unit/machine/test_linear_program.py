@@ -7,7 +7,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from kerncast.machine import NotSolvedError, solve_linear_program
+from kerncast.machine.linear_program import NotSolvedError, solve_linear_program
 
 SMALL = st.integers(-4, 4)
 

@@ -8,8 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kerncast.execute import WholeGrid, execute
-from kerncast.machine import disassemble, disassembler, machine_graph, machine_mix, parse_listing
 from kerncast.machine import listing as module
+from kerncast.machine.control_flow import machine_graph
+from kerncast.machine.listing import disassemble, disassembler, parse_listing
+from kerncast.machine.mix import machine_mix
 from kerncast.profiles import Origin
 from tests.helpers.execute_helpers import compiled, launch
 from tests.helpers.places import TESTS

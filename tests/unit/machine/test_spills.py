@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from kerncast.machine import with_spills
+from kerncast.machine.mix import with_spills
 from kerncast.metrics import Accesses, accesses
 from kerncast.profiles import KernelProfile, Origin
 from kerncast.profiles.counts import (

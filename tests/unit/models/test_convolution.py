@@ -36,7 +36,7 @@ from kerncast.models.published import (
 from kerncast.occupancy import BlockRequest, occupancy
 from kerncast.prediction import Timing
 from kerncast.profiles.counts import FP32_FLOPS
-from kerncast.read import declared_profile
+from kerncast.read.declared import declared_profile
 from tests.helpers.caveats import kinds, only
 from tests.helpers.places import ROOT
 from tests.helpers.transfers import profiled

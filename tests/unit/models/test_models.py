@@ -14,7 +14,7 @@ from kerncast.models.published import Template
 from kerncast.models.roofline import Roofline
 from kerncast.prediction import Timing
 from kerncast.profiles.counts import DRAM_BYTES, FP32_FLOPS
-from kerncast.read import declared_profile, read_declared
+from kerncast.read.declared import declared_profile, read_declared
 from tests.helpers.caveats import kinds, only
 from tests.helpers.places import ROOT
 

@@ -13,17 +13,15 @@ from kerncast.gpu import (
     parse_carveout,
     preferred_bytes,
 )
-from kerncast.occupancy import (
-    BlockRequest,
+from kerncast.occupancy import BlockRequest, Limiter, occupancy
+from kerncast.occupancy.advice import (
     BlockSize,
     Carveout,
     Change,
-    Limiter,
     Parameter,
     best_block_size,
     carveout_of,
     next_block_sizes,
-    occupancy,
     occupancy_curves,
     one_more_block,
     varied,

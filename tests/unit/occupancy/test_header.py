@@ -14,7 +14,8 @@ import pytest
 from kerncast.compile import compile_source
 from kerncast.execute import WholeGrid, execute
 from kerncast.gpu import DATA, Architecture, CarveoutWish, load_architecture, preferred_bytes
-from kerncast.occupancy import BlockRequest, Limiter, best_block_size, occupancy, why_not
+from kerncast.occupancy import BlockRequest, Limiter, occupancy, why_not
+from kerncast.occupancy.advice import best_block_size
 from tests.helpers.execute_helpers import launch
 from tests.helpers.places import ROOT
 

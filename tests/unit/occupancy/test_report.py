@@ -10,7 +10,8 @@ import pytest
 
 from kerncast.caveats import Caveat, CaveatKind
 from kerncast.gpu import CarveoutWish, list_gpus, load_architecture, load_gpu
-from kerncast.occupancy import BlockRequest, Limiter, OccupancyCase
+from kerncast.occupancy import BlockRequest, Limiter
+from kerncast.occupancy.advice import OccupancyCase
 from kerncast.report.occupancy.curves_picture import MOST_ROWS, draw_occupancy, picture_rows
 from kerncast.report.occupancy.tables import (
     CURVE_COLUMNS,
@@ -24,7 +25,7 @@ from kerncast.report.occupancy.tables import (
     occupancy_table,
     resource_table,
 )
-from kerncast.report.pictures import save_picture
+from kerncast.report.pictures.picture_files import save_picture
 
 
 def case_on(

@@ -17,8 +17,17 @@ from kerncast.launch import Launch
 from kerncast.prediction import Timing
 from kerncast.profiles import Count
 from kerncast.profiles.counts import DRAM_BYTES, FP32_FLOPS
-from kerncast.read import Selection, read_profile, read_tuned, tuned_profiles
-from kerncast.read.tuners import MOST_CONFIGURATIONS, close_cache, grid_of, read_cache, read_t4, seconds_of
+from kerncast.read import Selection
+from kerncast.read.profile_files import read_profile, read_tuned
+from kerncast.read.tuners import (
+    MOST_CONFIGURATIONS,
+    close_cache,
+    grid_of,
+    read_cache,
+    read_t4,
+    seconds_of,
+    tuned_profiles,
+)
 from tests.helpers.caveats import kinds
 from tests.helpers.places import TESTS
 

@@ -14,8 +14,8 @@ from kerncast.models.transfer.measured_run import float_mixes_of
 from kerncast.prediction import Timing
 from kerncast.profiles import Count
 from kerncast.profiles.counts import DRAM_BYTES, L2_BYTES, SHARED_WAVEFRONTS
-from kerncast.read import read_profile, read_tuned, tuned_profiles
-from kerncast.read.tuners import read_ktt
+from kerncast.read.profile_files import read_profile, read_tuned
+from kerncast.read.tuners import read_ktt, tuned_profiles
 from tests.helpers.caveats import kinds
 from tests.helpers.places import ROOT
 

@@ -28,8 +28,17 @@ from kerncast.profiles.counts import (
     SHARED_WAVEFRONTS,
     SPECIAL_OPS,
 )
-from kerncast.read import NvprofLaunch, NvprofMetric, Selection, nvprof_profiles, read_nvprof
-from kerncast.read.nvprof import counted_metrics, is_nvprof_header, ncu_row, printed_values
+from kerncast.read import Selection
+from kerncast.read.nvprof import (
+    NvprofLaunch,
+    NvprofMetric,
+    counted_metrics,
+    is_nvprof_header,
+    ncu_row,
+    nvprof_profiles,
+    printed_values,
+    read_nvprof,
+)
 from tests.helpers.caveats import kinds
 from tests.helpers.places import ROOT
 

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from kerncast.errors import InputError, KerncastError
 from kerncast.gpu import load_gpu
 from kerncast.profiles import KernelProfile
-from kerncast.read import Selection, read_profile
+from kerncast.read import Selection
 from kerncast.read.bounded_text import number, parse_json, read_text
+from kerncast.read.profile_files import read_profile
 from tests.helpers.places import TESTS
 
 GOLDEN = TESTS / "golden"

@@ -15,15 +15,8 @@ import pytest
 from kerncast.errors import InputError
 from kerncast.models import Question, model_named
 from kerncast.prediction import Prediction, Term, Timing, Transfer
-from kerncast.report.pictures import (
-    Beside,
-    check_picture,
-    draw_projection,
-    projection_csv,
-    save_picture,
-    shown_name,
-    svg_text,
-)
+from kerncast.report.pictures.picture_files import check_picture, save_picture, shown_name, svg_text
+from kerncast.report.pictures.projection import Beside, draw_projection, projection_csv
 from tests.helpers.transfers import case, profiled
 
 SVG = "{http://www.w3.org/2000/svg}"

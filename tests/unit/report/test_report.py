@@ -16,7 +16,7 @@ from kerncast.report import words
 from kerncast.report.forecast.document import build_document, estimate_table, roof_tables
 from kerncast.report.forecast.html import render_html, render_markdown
 from kerncast.report.forecast.picture import COLOURS, draw_forecast, pictures_svg
-from kerncast.report.pictures import svg_text
+from kerncast.report.pictures.picture_files import svg_text
 from kerncast.report.words import advise, conclude, describe_count, describe_limiter
 from kerncast.units import format_bytes, format_count, format_seconds, parse_seconds
 from tests.helpers.places import ROOT

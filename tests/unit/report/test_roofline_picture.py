@@ -14,15 +14,8 @@ import pytest
 
 from kerncast.models.transfer import kernel_rooflines
 from kerncast.profiles import FloatMix, KernelRoofline, LevelCeiling
-from kerncast.report.pictures import (
-    draw_rooflines,
-    drawable,
-    extents,
-    roofline_csv,
-    rooflines_of_cases,
-    save_picture,
-    svg_text,
-)
+from kerncast.report.pictures.picture_files import save_picture, svg_text
+from kerncast.report.pictures.roofline import draw_rooflines, drawable, extents, roofline_csv, rooflines_of_cases
 from tests.helpers.profiles import answered, with_counts
 from tests.helpers.transfers import NOTHING, case, exact, profiled
 

@@ -14,7 +14,7 @@ from kerncast.gpu import load_gpu
 from kerncast.measurements import PartitionTimes
 from kerncast.report.bounds.bound_picture import draw_bounds
 from kerncast.report.bounds.bounds_table import caveats_of, guarantee_of, judged, print_bounds
-from kerncast.report.pictures import save_picture
+from kerncast.report.pictures.picture_files import save_picture
 from kerncast.studies.bounding import SIMULATION, BoundOptions, KernelBounds, bound_times
 from kerncast.studies.bounds import Blocks, BoundAnswer, BoundQuestion, Regressors
 from kerncast.studies.bounds.curve_fit import fitted_curve

@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from kerncast.execute.native.frames import field, get, put
-from kerncast.execute.native.ir import Emitter, Unit, Value, integer
+from kerncast.execute.native.ir import Emitter, Unit, Value, field, get, integer, put
 from kerncast.traces import MASK_SHIFT, OPERATION_MASK, OPERATION_SHIFT, Operation
 
 # What generated code and Python share of a simulation: caches, warps, slots and SMs as NumPy structures.

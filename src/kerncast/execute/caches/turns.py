@@ -4,8 +4,7 @@ Blocks go to the SMs one after the other until all are full; then a slot whose b
 """
 
 from kerncast.execute.caches.hierarchy import CACHE, COUNTERS, EMPTY_SLOT, GONE, RUNS, SIMULATION, SLOT, SM, WAITS, WARP
-from kerncast.execute.native.frames import field, get, put
-from kerncast.execute.native.ir import Emitter, Unit, Value, integer
+from kerncast.execute.native.ir import Emitter, Unit, Value, field, get, integer, put
 from kerncast.execute.native.scheduler import DONE, NOT_DONE
 from kerncast.traces import LAST_SHIFT, SEGMENT, End
 

@@ -3,34 +3,39 @@
 import ctypes
 import math
 import os
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
-from kerncast.execute.native import faults
-from kerncast.execute.native.arithmetic import bitwise, conversion, floats, integers
-from kerncast.execute.native.counting import CounterPlan, plan_counters
-from kerncast.execute.native.frames import BLOCK, WARP, WORKER
-from kerncast.execute.native.independence import blocks_are_independent
-from kerncast.execute.native.ir import Unit
+from kerncast.caveats import Caveat
+from kerncast.errors import KernelFault
+from kerncast.execute.counting.sums import access_bytes
+from kerncast.execute.native.arithmetic import bitwise, floats, integers
+from kerncast.execute.native.block import RegisterPlan, plan_registers
+from kerncast.execute.native.ir import BLOCK, FAULTS, SPACES, WARP, WORKER, Unit
 from kerncast.execute.native.jit import Host, Machine, compile_unit, run_until
-from kerncast.execute.native.registers import RegisterPlan, plan_registers
 from kerncast.execute.native.scheduler import NOT_DONE, write_scheduler
-from kerncast.execute.native.warp import Plans, printer_of, prints, write_warp
+from kerncast.execute.native.warp import CounterPlan, Plans, plan_counters, printer_of, prints, write_warp
+from kerncast.execute.sampling.sample import endless, runaway
 from kerncast.execute.setup.arena import check_room
-from kerncast.execute.setup.console import Console
-from kerncast.execute.setup.layout import Program
-from kerncast.execute.setup.state import Setting
+from kerncast.execute.setup.arguments import own_buffers
+from kerncast.execute.setup.layout import Program, blocks_are_independent
+from kerncast.execute.setup.state import ACCESS_COUNTS, PRINTF, Console, Report, Setting, absent_lanes
+from kerncast.execute.setup.supported import unravel
 from kerncast.launch import Launch
-from kerncast.traces import SEGMENT
+from kerncast.ptx import Instruction
+from kerncast.traces import SEGMENT, BlockCounts, Counts
 
 __all__ = ["Compiled", "Run", "compile_program"]
 
 #: These modules register what they lower when they are imported.
-_LOWERINGS = (bitwise, conversion, floats, integers)
+_LOWERINGS = (bitwise, floats, floats, integers)
 _ALIGNMENT = 64
 _MARGIN_BYTES = 1024
 _PATIENCE = 100_000
@@ -155,7 +160,7 @@ class Run:
                 worker.state["patience"] = _PATIENCE
             run_until(running, self.deadline, self.compiled.text_size)
             for worker in running:
-                faults.check(worker, self)
+                check(worker, self)
             keep_going(sum(int(worker.state["finished"]) for worker in running))
             if not any(worker.unfinished for worker in running):
                 break
@@ -169,7 +174,7 @@ class Run:
 
     def where_stands(self) -> str:
         """Return the line of the user's source where some warp stands."""
-        return faults.where_stands(self.workers[0], self)
+        return where_stands(self.workers[0], self)
 
     def _shares(self, blocks: int) -> list[slice]:
         """Cut blocks into neighbouring parts, one for each worker."""
@@ -294,3 +299,204 @@ def _frame_template(compiled: Compiled, program: Program, launch: Launch) -> Byt
     head["number"] = np.arange(launch.warps_per_block)
     head["barrier"] = -1
     return template
+
+
+# Turns a fault that generated code noted into an error with the user's line, block and thread.
+
+
+_NAMES = {number: name for name, number in FAULTS.items()}
+_GEOMETRY = "Check the index, the sizes of the buffers and the launch geometry."
+_ARGUMENTS = "Check the arguments and the launch geometry."
+
+
+def check(worker: "Worker", run: "Run") -> None:
+    """Raise the error of a worker, if it has met one."""
+    fault = int(worker.state["fault"])
+    if fault == FAULTS["endless"]:
+        raise endless(f"within {run.budget.block_steps} steps", where_stands(worker, run))
+    if fault:
+        raise _error(worker.state, run, worker.blocks)
+
+
+def where_stands(worker: "Worker", run: "Run") -> str:
+    """Return the line of the user's source where a worker was last seen."""
+    place = worker.standing()
+    cfg, function = run.program.cfg, run.program.function
+    if place is None or place >= cfg.order.end:
+        return function.name
+    block = cfg.blocks[cfg.order.block_at[place]]
+    lines = (i.where for i in function.instructions[block.start : block.stop])
+    return next((line for line in lines if line), function.name)
+
+
+def _error(state: Any, run: "Run", blocks: npt.NDArray[np.int64]) -> KernelFault:
+    name = _NAMES[int(state["fault"])]
+    ins = run.program.function.instructions[int(state["fault_instruction"])]
+    where = ins.where or run.program.function.name
+    thread = _thread(state, run, blocks)
+    address = int(state["fault_address"]) & (1 << 64) - 1
+    match name:
+        case "bounds" | "misaligned" | "constant" | "atomic":
+            return KernelFault(_access(name, ins, thread, state, run), where=where, cure=_GEOMETRY)
+        case "trap" | "assertion":
+            what = "the kernel traps" if name == "trap" else "an assertion failed"
+            return KernelFault(f"{what} in {thread}", where=where, cure=_ARGUMENTS)
+        case "table":
+            return KernelFault("a branch table is used with an index past its end", where=where)
+        case "barrier":
+            return KernelFault(
+                f"a barrier is used with number {address >> 32} for {address & 0xFFFFFFFF} threads",
+                where=where,
+                cure="Barriers are numbered 0 to 15, and wait for a multiple of 32 threads.",
+            )
+        case "stuck":
+            return KernelFault(
+                f"threads wait at a barrier that the others never reach, such as {thread}",
+                where=where,
+                cure="Let every thread of the block reach the same barrier.",
+            )
+    raise AssertionError(name)
+
+
+def _access(name: str, ins: Instruction, thread: str, state: Any, run: "Run") -> str:
+    verb = "atomic" if ins.opcode.access is None or ins.is_update else ins.opcode.access.value
+    space = SPACES[int(state["fault_space"])]
+    address = int(state["fault_address"]) & (1 << 64) - 1
+    size = access_bytes(ins)
+    if name == "constant":
+        what = "writes to a kernel parameter, which is constant"
+    elif name == "atomic":
+        what = f"points to {space} memory, which has no atomics"
+    elif name == "misaligned":
+        what = f"is misaligned: {size} bytes at address {address:#x}"
+    elif space in {"global", "const"}:
+        what = f"is out of bounds: {size} bytes at {address:#x}, {run.arena.describe(address)}"
+    else:
+        program, launch = run.program, run.launch
+        length = {"shared": program.static_shared_bytes + launch.shared_bytes,
+                  "param": run.parameter_bytes}.get(space, program.private_bytes)  # fmt: skip
+        what = f"is out of bounds: {size} bytes at {address:#x} of {length} bytes of {space} memory"
+        what += " (static and dynamic)" if space == "shared" else ""
+    return f"a {ins.space} {verb} by {thread} {what}"
+
+
+def _thread(state: Any, run: "Run", blocks: npt.NDArray[np.int64]) -> str:
+    block = unravel(int(blocks[int(state["fault_row"])]), run.launch.grid)
+    in_block = 32 * int(state["fault_warp"]) + int(state["fault_lane"])
+    return f"block {block}, thread {unravel(in_block, run.launch.block)}"
+
+
+# The fast engine on a launch: compiled once per kernel, its counters given back as those of Trace.
+
+
+class NativeEngine:
+    """Runs lists of blocks on the cores of this machine."""
+
+    slowness: ClassVar[float] = 1.0
+
+    def __init__(self, setting: Setting, compiled: Compiled | None = None, workers: int | None = None) -> None:
+        deadline = time.monotonic() + setting.budget.seconds  # compiling counts too
+        self._setting = setting
+        compiled = compiled or _compiled(_Identity(setting.linked))
+        self._plan = compiled.counters
+        self.launch_run = Run(compiled, setting)
+        addresses = [setting.program.address_of(name) for name in compiled.symbols]
+        buffers = own_buffers(setting.arguments)
+        self.launch_run.prepare(setting.parameters, addresses, workers or _workers(_Identity(setting.linked), buffers))
+        self.launch_run.deadline = deadline
+
+    @property
+    def remarks(self) -> tuple[Caveat, ...]:
+        """What a reader of the counts should know."""
+        code = self._setting.program.function.instructions
+        doubtful = [absent_lanes(code[number]) for number in np.flatnonzero(self.launch_run.remarks).tolist()]
+        prints = [number for number, ins in enumerate(code) if "vprintf" in ins.modifiers]
+        executed = self._executions(prints) if prints else 0
+        return tuple(dict.fromkeys([*doubtful, *([PRINTF] if executed else [])]))
+
+    @property
+    def printed(self) -> str:
+        """What the kernel printed."""
+        return self.launch_run.console.text
+
+    def check_room(self, blocks: int) -> None:
+        """Raise BudgetExceededError if the counts of so many blocks take too much memory."""
+        check_room(blocks * self._plan.bytes, self._setting.budget.memory_bytes, f"the counts of {blocks} blocks need")
+
+    def run(self, blocks: list[int], report: Report | None) -> None:
+        """Run these blocks."""
+        self.run_parts(np.array(blocks, np.int64), report)
+
+    def run_parts(self, blocks: Counts, report: Report | None = None) -> list[Worker]:
+        """Run these blocks and return the workers that ran them, in the order of their parts."""
+        before = self.launch_run.finished
+
+        def keep_going(finished: int) -> None:
+            if report:
+                report(before + finished)
+            if time.monotonic() > self.launch_run.deadline:
+                raise runaway(self._setting.budget.seconds, self.launch_run.where_stands())
+
+        return self.launch_run.run(blocks, keep_going)
+
+    def thread_instructions(self) -> int:
+        """Return how many instructions all threads have executed so far."""
+        lengths = np.array(self._setting.program.cfg.lengths, np.int64)
+        return int((self.launch_run.counters[:, 1 : 2 * len(lengths) : 2] @ lengths).sum())
+
+    def counts(self) -> BlockCounts:
+        """Return the counts of all blocks that have run."""
+        rows, plan = self.launch_run.counters, self._plan
+        blocks = len(self._setting.program.cfg.blocks)
+        guarded, accessing = tuple(plan.guarded), tuple(plan.memory)
+        return BlockCounts(
+            block_warps=rows[:, 0 : 2 * blocks : 2],
+            block_threads=rows[:, 1 : 2 * blocks : 2],
+            guarded=guarded,
+            guarded_threads=rows[:, [plan.guarded[number] // 8 for number in guarded]],
+            accessing=accessing,
+            **{name: self._accesses(name) for name in ACCESS_COUNTS},
+            divergent_branches=rows[:, plan.divergent // 8],
+            longest_warp=rows[:, plan.longest // 8],
+        )
+
+    def _accesses(self, name: str) -> Counts:
+        """Return [blocks, memory instructions] a counter; one that counts by space is summed over these."""
+        rows, code = self.launch_run.counters, self._setting.program.function.instructions
+        found = np.zeros((len(rows), len(self._plan.memory)), np.int64)
+        places = [self._plan.columns(code[number], number, name) for number in self._plan.memory]
+        for turn in range(max(map(len, places), default=0)):
+            columns = [column for column, each in enumerate(places) if len(each) > turn]
+            found[:, columns] += rows[:, [places[column][turn] for column in columns]]
+        return found
+
+    def _executions(self, numbers: list[int]) -> int:
+        blocks, guarded = self._setting.program.cfg.blocks, self._plan.guarded
+        own = [guarded[n] for n in numbers if n in guarded]
+        others = [n for n in numbers if n not in guarded]
+        within = [b for b, block in enumerate(blocks) if any(block.start <= n < block.stop for n in others)]
+        columns = [place // 8 for place in (*own, *(CounterPlan.of_block(b) for b in within))]
+        return int(self.launch_run.counters[:, columns].sum())
+
+
+class _Identity:
+    """A program as a key: only the same object is equal."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Identity) and other.program is self.program
+
+    def __hash__(self) -> int:
+        return id(self.program)
+
+
+@lru_cache(maxsize=32)
+def _compiled(program: _Identity) -> Compiled:
+    return compile_program(program.program)
+
+
+@lru_cache(maxsize=32)
+def _workers(program: _Identity, buffers: frozenset[str]) -> int:
+    return worker_count(program.program, buffers)

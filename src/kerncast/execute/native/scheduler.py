@@ -1,7 +1,19 @@
 """Writes the functions that start blocks, give their warps turns, and let them pass barriers."""
 
-from kerncast.execute.native.frames import BLOCK, FAULTS, WARP, WORKER, field, get, put
-from kerncast.execute.native.ir import Emitter, Unit, Value, integer, vector
+from kerncast.execute.native.ir import (
+    BLOCK,
+    FAULTS,
+    WARP,
+    WORKER,
+    Emitter,
+    Unit,
+    Value,
+    field,
+    get,
+    integer,
+    put,
+    vector,
+)
 from kerncast.execute.native.memory.access import Fault, note_fault
 from kerncast.traces import SEGMENT, End
 

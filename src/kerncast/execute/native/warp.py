@@ -14,22 +14,79 @@ import numpy as np
 from kerncast.errors import UnsupportedError
 from kerncast.execute.counting.sums import operation_of
 from kerncast.execute.native.arithmetic import crosslane
-from kerncast.execute.native.arithmetic.conversion import set_predicate
+from kerncast.execute.native.arithmetic.floats import set_predicate
 from kerncast.execute.native.arithmetic.integers import uses_carry, with_carry
-from kerncast.execute.native.block import BlockCode
-from kerncast.execute.native.counting import CounterPlan
-from kerncast.execute.native.frames import BLOCK, FAULTS, WARP, WORKER, field, get, offset_of, put
-from kerncast.execute.native.ir import LANES, Emitter, Unit, Value, integer
+from kerncast.execute.native.block import I32, LOWERINGS, BlockCode, Operation, RegisterPlan
+from kerncast.execute.native.ir import (
+    BLOCK,
+    FAULTS,
+    LANES,
+    WARP,
+    WORKER,
+    Emitter,
+    Unit,
+    Value,
+    field,
+    get,
+    integer,
+    offset_of,
+    put,
+)
 from kerncast.execute.native.jit import TooLargeError
-from kerncast.execute.native.lowering import I32, LOWERINGS, Operation
-from kerncast.execute.native.memory import instructions
-from kerncast.execute.native.memory.access import Fault, note_fault
+from kerncast.execute.native.memory import transfer
+from kerncast.execute.native.memory.access import COUNTERS, Fault, note_fault
 from kerncast.execute.native.memory.banks import record_detail
-from kerncast.execute.native.registers import RegisterPlan
-from kerncast.execute.setup.console import Console
+from kerncast.execute.native.memory.transfer import GENERIC_COUNTERS
 from kerncast.execute.setup.layout import Program
-from kerncast.ptx import Flow, Immediate, Instruction, Trait, result_count
+from kerncast.execute.setup.state import Console, is_switched
+from kerncast.ptx import ControlFlowGraph, Flow, Function, Immediate, Instruction, Trait, result_count
 from kerncast.traces import recording
+
+# Where the counters of one block of threads lie: a row of 64-bit numbers that generated code adds to.
+
+
+_GENERIC_BYTES = 8 * sum(len(names) for names in COUNTERS.values())
+
+
+@dataclass(frozen=True, slots=True)
+class CounterPlan:
+    """Offsets in a row of counters, in bytes."""
+
+    guarded: dict[int, int]
+    """guarded instruction: its counter of threads"""
+    memory: dict[int, int]
+    """memory instruction: its first counter"""
+    divergent: int
+    longest: int
+    """instructions of the busiest warp"""
+    bytes: int
+
+    @staticmethod
+    def of_block(number: int) -> int:
+        """Return the offset of a basic block's counters: of warps, then of threads."""
+        return 16 * number
+
+    def columns(self, ins: Instruction, number: int, name: str) -> list[int]:
+        """Return where in the row a memory instruction has a counter; more than one where it counts by space."""
+        start = self.memory[number] // 8
+        spaces = COUNTERS if ins.space == "generic" else {ins.space: COUNTERS.get(ins.space, ())}
+        offsets = GENERIC_COUNTERS if ins.space == "generic" else {ins.space: 0}
+        return [start + offsets[space] // 8 + names.index(name) for space, names in spaces.items() if name in names]
+
+
+def plan_counters(function: Function, cfg: ControlFlowGraph) -> CounterPlan:
+    """Return where the counters of a function lie."""
+    position = 16 * len(cfg.blocks)
+    guarded, memory = {}, {}
+    for number, ins in enumerate(function.instructions):
+        if is_switched(ins):
+            guarded[number] = position
+            position += 8
+        if ins.opcode.access is not None:
+            memory[number] = position
+            position += _GENERIC_BYTES if ins.space == "generic" else 8 * len(COUNTERS.get(ins.space, ()))
+    return CounterPlan(guarded, memory, position, position + 8, position + 16)
+
 
 # Calls of printf: generated code calls Python, which finds format and arguments in the memory of the threads.
 
@@ -244,7 +301,7 @@ class WarpWriter:
         if ins.opcode.access is not None:
             counters = self.emit.at(_COUNTERS, self.plans.counters.memory[position])
             what = operation_of(ins, self.program.read) if self.plans.counts_memory else None
-            instructions.ACCESSES[ins.root](operation, position, counters, what)
+            transfer.ACCESSES[ins.root](operation, position, counters, what)
         elif ins.opcode.has(Trait.CROSS_LANE):
             crosslane.remark_absent(operation, position)
             crosslane.CROSS_LANE[ins.root](operation)

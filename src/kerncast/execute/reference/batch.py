@@ -18,11 +18,10 @@ from kerncast.execute.reference.crosslane import WarpPlaces
 from kerncast.execute.reference.memory import Memory
 from kerncast.execute.reference.tally import Tally
 from kerncast.execute.reference.threads import WARP_LANES, Index, Threads
-from kerncast.execute.sampling.budget import Budget, endless, runaway
+from kerncast.execute.sampling.sample import Budget, endless, runaway
 from kerncast.execute.setup.arena import Arena
-from kerncast.execute.setup.console import Console
 from kerncast.execute.setup.layout import Program
-from kerncast.execute.setup.state import PRINTF, absent_lanes
+from kerncast.execute.setup.state import PRINTF, Console, absent_lanes
 from kerncast.launch import Launch
 from kerncast.ptx import Flow, Instruction, Trait
 

@@ -10,7 +10,7 @@ from kerncast.caveats import Caveat
 from kerncast.execute.reference.batch import Batch
 from kerncast.execute.reference.tally import Recorder, Tally
 from kerncast.execute.reference.threads import WARP_LANES
-from kerncast.execute.sampling.budget import runaway
+from kerncast.execute.sampling.sample import runaway
 from kerncast.execute.setup.state import Report, Setting
 from kerncast.traces import BlockCounts, Recording
 

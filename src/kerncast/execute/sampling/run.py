@@ -9,9 +9,7 @@ from kerncast.caveats import Caveat, CaveatKind
 from kerncast.compile import CompiledKernel
 from kerncast.errors import BudgetExceededError, MachineLimitError, UnsupportedError
 from kerncast.execute.counting.sums import Sums
-from kerncast.execute.reference import ReferenceEngine
-from kerncast.execute.sampling.budget import Budget, nominal_seconds
-from kerncast.execute.sampling.sample import Sampler
+from kerncast.execute.sampling.sample import Budget, Sampler, nominal_seconds
 from kerncast.execute.setup.arena import Touched
 from kerncast.execute.setup.arguments import own_buffers
 from kerncast.execute.setup.prepare import contents, linked_program, prepare
@@ -169,7 +167,7 @@ def run_launch(
 
 
 def _run(kernel: CompiledKernel, setting: Setting, progress: Progress | None, engine: EngineName) -> Executed:
-    runner, doubts = (ReferenceEngine(setting), ()) if engine == "reference" else _fast_engine(setting)
+    runner, doubts = (_plain_engine(setting), ()) if engine == "reference" else _fast_engine(setting)
     portions = Portions(runner, setting, progress)
     portions.run()
     trace = Trace(
@@ -187,7 +185,7 @@ def _run(kernel: CompiledKernel, setting: Setting, progress: Progress | None, en
 
 
 def _is_independent(setting: Setting) -> bool:
-    from kerncast.execute.native.independence import blocks_are_independent  # noqa: PLC0415  LLVM takes time to load
+    from kerncast.execute.setup.layout import blocks_are_independent  # noqa: PLC0415  LLVM takes time to load
 
     return blocks_are_independent(setting.program, own_buffers(setting.arguments))
 
@@ -206,4 +204,10 @@ def _fast_engine(setting: Setting) -> tuple[Engine, tuple[Caveat, ...]]:
     try:
         return NativeEngine(setting), ()
     except TooLargeError:
-        return ReferenceEngine(setting), (INTERPRETED,)
+        return _plain_engine(setting), (INTERPRETED,)
+
+
+def _plain_engine(setting: Setting) -> Engine:
+    from kerncast.execute.reference import ReferenceEngine  # noqa: PLC0415  few launches need it
+
+    return ReferenceEngine(setting)

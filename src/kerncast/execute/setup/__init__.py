@@ -8,15 +8,6 @@ from kerncast.execute.setup.state import Setting
 from kerncast.execute.setup.supported import check_supported
 
 __all__ = [
-    "ELEMENT_DTYPES",
-    "Arena",
-    "BoundArgument",
-    "Program",
-    "Setting",
-    "Touched",
-    "bind_arguments",
-    "check_supported",
-    "fill_argument",
-    "link",
-    "linked_program",
-]
+    "ELEMENT_DTYPES", "Arena", "BoundArgument", "Program", "Setting", "Touched", "bind_arguments",
+    "check_supported", "fill_argument", "link", "linked_program",
+]  # fmt: skip

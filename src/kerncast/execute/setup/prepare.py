@@ -9,16 +9,19 @@ import numpy as np
 import numpy.typing as npt
 
 from kerncast.compile import CompiledKernel
-from kerncast.execute.sampling.budget import Budget
+from kerncast.execute.sampling.sample import Budget
 from kerncast.execute.setup.arena import Arena, Touched
 from kerncast.execute.setup.arguments import (
     ELEMENT_DTYPES,
     BoundArgument,
+    GlobalValue,
     bind_arguments,
+    copied_data,
     fill_argument,
+    match_globals,
     pack_parameters,
+    unset_remarks,
 )
-from kerncast.execute.setup.global_values import GlobalValue, copied_data, match_globals, unset_remarks
 from kerncast.execute.setup.layout import Program, link
 from kerncast.execute.setup.state import Setting
 from kerncast.execute.setup.supported import check_operands, check_supported

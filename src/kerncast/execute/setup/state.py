@@ -1,16 +1,20 @@
 """What an engine is given, and what it gives back."""
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
+import numpy as np
+import numpy.typing as npt
+
 from kerncast.caveats import Caveat, CaveatKind
-from kerncast.execute.sampling.budget import Budget
-from kerncast.execute.setup.arena import Arena, Touched
+from kerncast.execute.sampling.sample import Budget
+from kerncast.execute.setup.arena import GLOBAL_BASE, LOCAL_WINDOW, Arena, Touched
 from kerncast.execute.setup.arguments import BoundArgument
 from kerncast.execute.setup.layout import Program
 from kerncast.launch import Launch
-from kerncast.ptx import Instruction
+from kerncast.ptx import Instruction, Symbol
 from kerncast.traces import BlockCounts
 
 # What a reader of the counts should know: remarks that both engines make.
@@ -83,3 +87,127 @@ class Engine(Protocol):
 
     def counts(self) -> BlockCounts:
         """Return the counts of all blocks that have run, in the order in which they were given."""
+
+
+# What a kernel prints: the text of its calls of printf, in the order in which they were executed.
+#
+# Source of what printf takes and returns: CUDA C++ Programming Guide, section Formatted Output.
+
+
+LIMIT_BYTES = 64 * 1024
+_LONGEST_STRING = 1024
+_CONVERSION = re.compile(
+    r"%(?P<flags>[-+ #0]*)(?P<width>\*|\d*)(?:\.(?P<precision>\*|\d*))?(?P<size>hh|h|ll|l|j|z|t)?"
+    r"(?P<type>[diouxXeEfFgGaAcsp%])"
+)
+_SIZES = {"hh": 1, "h": 2, "l": 8, "ll": 8, "j": 8, "z": 8, "t": 8}
+
+
+class Console:
+    """Collects text, as far as there is room for it."""
+
+    def __init__(self, program: Program, arena: Arena) -> None:
+        self._program = program
+        self._arena = arena
+        self._texts: list[str] = []
+        self._room = LIMIT_BYTES
+        self._counts: dict[int, int] = {}
+        """how many arguments a format takes, by its address"""
+
+    @property
+    def text(self) -> str:
+        """All that was printed."""
+        return "".join(self._texts)
+
+    def print(self, call: Instruction, private: npt.NDArray[np.uint8]) -> None:
+        """Run one thread's call of vprintf: its operands and its result lie in the thread's own memory."""
+        names = [operand.name for operand in call.operands if isinstance(operand, Symbol)]
+        if len(names) < 2:
+            return
+        *result, template, values = (self._program.addresses.get(name, len(private)) for name in names)
+        address, start = _word(private, template), _word(private, values) - LOCAL_WINDOW
+        if self._room or address not in self._counts:
+            arguments = private[start:].tobytes() if 0 <= start < len(private) else b""
+            text, self._counts[address] = formatted(self._string(address), arguments, self._string)
+            self._texts.append(text[: self._room])
+            self._room -= len(self._texts[-1])
+        if result and result[0] + 4 <= len(private):
+            count = self._counts[address].to_bytes(4, "little")
+            private[result[0] : result[0] + 4] = np.frombuffer(count, np.uint8)
+
+    def _string(self, address: int) -> str:
+        """Return a string in global memory, where those of a source lie; one elsewhere is left out."""
+        offset = address - GLOBAL_BASE
+        for allocation in self._arena.allocations:
+            if 0 <= offset - allocation.start < allocation.nbytes:
+                stop = min(allocation.start + allocation.nbytes, offset + _LONGEST_STRING)
+                return self._arena.data[offset:stop].tobytes().split(b"\0")[0].decode(errors="replace")
+        return ""
+
+
+def formatted(pattern: str, arguments: bytes, string: Callable[[int], str]) -> tuple[str, int]:
+    """Return the text of a call of printf, and how many arguments it took.
+
+    >>> formatted("%d of %5.2f%%", bytes([7, 0, 0, 0, 0, 0, 0, 0]) + bytes([0, 0, 0, 0, 0, 0, 0xF8, 0x3F]), str)
+    ('7 of  1.50%', 2)
+    """
+    values = _Arguments(arguments)
+    return _CONVERSION.sub(lambda found: _converted(found, values, string), pattern), values.count
+
+
+class _Arguments:
+    """The arguments of one call, packed as a C structure."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._position = 0
+        self.count = 0
+
+    def take(self, nbytes: int) -> bytes:
+        start = -(-self._position // nbytes) * nbytes
+        self._position = start + nbytes
+        self.count += 1
+        return self._data[start : start + nbytes].ljust(nbytes, b"\0")
+
+    def integer(self, nbytes: int = 4, *, signed: bool = True) -> int:
+        return int.from_bytes(self.take(nbytes), "little", signed=signed)
+
+
+def _converted(found: "re.Match[str]", values: _Arguments, string: Callable[[int], str]) -> str:
+    kind = found["type"]
+    if kind == "%":
+        return "%"
+    width, precision = (_extent(found[name], values) for name in ("width", "precision"))
+    plain = f"%{found['flags']}{width}"
+    omitted = found["precision"] is None or precision.startswith("-")
+    spec = plain if omitted else f"{plain}.{precision}"
+    if kind in "eEfFgGaA":
+        number = float(np.frombuffer(values.take(8), np.float64)[0])
+        return (plain + "s") % number.hex() if kind in "aA" else (spec + kind) % number
+    if kind in "sp":
+        address = values.integer(8, signed=False)
+        return (spec + "s") % (string(address) if kind == "s" else f"{address:#x}")
+    if kind == "c":
+        return (plain + "c") % (values.integer() & 0xFF)
+    return _integer(spec, kind, _SIZES.get(found["size"] or "", 4), values)
+
+
+def _extent(text: str | None, values: _Arguments) -> str:
+    """Return a width or a precision; one that is very large is cut, and a negative width is one to the left."""
+    number = values.integer() if text == "*" else int(text or 0)
+    return str(max(-_LONGEST_STRING, min(number, _LONGEST_STRING))) if number else ""
+
+
+def _integer(spec: str, kind: str, nbytes: int, values: _Arguments) -> str:
+    signed = kind in "di"
+    whole = values.integer(max(nbytes, 4), signed=signed)  # shorter ones are passed as int
+    if nbytes < 4:
+        low = (whole & (1 << 8 * nbytes) - 1).to_bytes(nbytes, "little")
+        whole = int.from_bytes(low, "little", signed=signed)
+    if kind == "o":  # Python writes another prefix
+        return (spec.replace("#", "") + "o") % whole
+    return (spec + ("d" if kind in "diu" else kind)) % whole
+
+
+def _word(private: npt.NDArray[np.uint8], place: int) -> int:
+    return int.from_bytes(private[place : place + 8].tobytes(), "little")

@@ -20,20 +20,7 @@ from kerncast.models.published.convolution import (
 from kerncast.models.published.template import Template
 
 __all__ = [
-    "ComputeTime",
-    "Convolution",
-    "ConvolutionLatency",
-    "ConvolutionLayer",
-    "MemoryTime",
-    "Template",
-    "bandwidth_time",
-    "blocks_at_a_time",
-    "compute_time",
-    "execution_seconds",
-    "latency_time",
-    "layer_of",
-    "machine_of",
-    "operational_intensity",
-    "ops_per_second",
-    "published_titan_v",
-]
+    "ComputeTime", "Convolution", "ConvolutionLatency", "ConvolutionLayer", "MemoryTime", "Template",
+    "bandwidth_time", "blocks_at_a_time", "compute_time", "execution_seconds", "latency_time", "layer_of",
+    "machine_of", "operational_intensity", "ops_per_second", "published_titan_v",
+]  # fmt: skip

@@ -6,16 +6,6 @@ from kerncast.models.sm.results import Simulated, Stall
 from kerncast.models.sm.whole_grid import Slots
 
 __all__ = [
-    "FULL_WEIGHT",
-    "MOST_DESTINATIONS",
-    "MOST_SOURCES",
-    "SM",
-    "Memory",
-    "MemoryShares",
-    "Pipe",
-    "Program",
-    "Simulated",
-    "Slots",
-    "Stall",
-    "sm_of",
-]
+    "FULL_WEIGHT", "MOST_DESTINATIONS", "MOST_SOURCES", "SM", "Memory", "MemoryShares", "Pipe", "Program",
+    "Simulated", "Slots", "Stall", "sm_of",
+]  # fmt: skip

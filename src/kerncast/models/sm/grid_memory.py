@@ -7,10 +7,8 @@ import numpy.typing as npt
 
 from kerncast.gpu import GPU
 from kerncast.models.base import lost_from_l2
-from kerncast.models.sm.composition import SMLoad
-from kerncast.models.sm.contention import HotLine, hot_line, hot_lines, row_slowdown
-from kerncast.models.sm.multiprocessor import MemoryShares, atomic_lines
-from kerncast.models.sm.results import Simulated
+from kerncast.models.sm.multiprocessor import HotLine, MemoryShares, atomic_lines, hot_line, hot_lines, row_slowdown
+from kerncast.models.sm.results import Simulated, SMLoad
 from kerncast.occupancy import CacheGeometry, l1_operations
 from kerncast.profiles import SECTOR_BYTES
 from kerncast.traces import (

@@ -8,8 +8,8 @@ import numpy.typing as npt
 
 from kerncast.errors import BudgetExceededError, UnsupportedError
 from kerncast.gpu import GPU
-from kerncast.models.sm.composition import SMLoad, load_of
 from kerncast.models.sm.grid_memory import GridOnGPU
+from kerncast.models.sm.results import SMLoad, load_of
 from kerncast.occupancy import CacheGeometry, block_request_of, cache_geometry, occupancy
 from kerncast.profiles import KernelProfile
 from kerncast.traces import Execution, SMTrace, entered_blocks

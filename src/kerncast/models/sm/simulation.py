@@ -6,10 +6,9 @@ from typing import ClassVar
 from kerncast.errors import LaunchError, MissingEvidenceError, UnsupportedError
 from kerncast.gpu import GPU
 from kerncast.models.base import Case, Estimate, Model, Needs, launch_s
-from kerncast.models.sm.contention import HotLine
 from kerncast.models.sm.grid_memory import DramSectors, grid_memory
 from kerncast.models.sm.micro_ops import Pipe, Program
-from kerncast.models.sm.multiprocessor import SM, known, need_pipes, sm_of
+from kerncast.models.sm.multiprocessor import SM, HotLine, known, need_pipes, sm_of
 from kerncast.models.sm.plan import SMBlocks, blocks_to_simulate, busy_blocks, plan_of
 from kerncast.models.sm.results import Simulated
 from kerncast.models.sm.whole_grid import SimulatedBlocks, cycles_of_grid

@@ -7,10 +7,9 @@ import numpy as np
 import numpy.typing as npt
 
 from kerncast.gpu import WARP_SIZE
-from kerncast.models.sm.composition import SMLoad, cycles_of, slope
 from kerncast.models.sm.micro_ops import Program
 from kerncast.models.sm.multiprocessor import SM
-from kerncast.models.sm.results import Simulated
+from kerncast.models.sm.results import Simulated, SMLoad, cycles_of, slope
 from kerncast.traces import MOST_EVENTS, Execution, SMTrace, instructions_of_warps
 
 # Blocks that differ: what a grid takes over one whose blocks all do the mean of their work.

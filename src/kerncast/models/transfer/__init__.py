@@ -13,18 +13,6 @@ from kerncast.models.transfer.checks import Check, Roofs, transfer_caveats, tran
 from kerncast.models.transfer.machine_maxima import MachineMaxima, Maximum, maxima_of
 
 __all__ = [
-    "Algorithm1",
-    "Ceilings",
-    "Check",
-    "Demand",
-    "KernelCeilings",
-    "MachineMaxima",
-    "Maximum",
-    "Roofs",
-    "kernel_ceilings",
-    "kernel_rooflines",
-    "maxima_of",
-    "project",
-    "transfer_caveats",
-    "transfer_checks",
-]
+    "Algorithm1", "Ceilings", "Check", "Demand", "KernelCeilings", "MachineMaxima", "Maximum", "Roofs",
+    "kernel_ceilings", "kernel_rooflines", "maxima_of", "project", "transfer_caveats", "transfer_checks",
+]  # fmt: skip

@@ -7,8 +7,7 @@ from typing import ClassVar
 from kerncast.caveats import Caveat, CaveatKind
 from kerncast.errors import MissingEvidenceError
 from kerncast.gpu import WARP_SIZE
-from kerncast.models.base import Case, Estimate, Model, Needs, Question
-from kerncast.models.calibration import coverage_text
+from kerncast.models.base import Case, Estimate, Model, Needs, Question, coverage_text
 from kerncast.models.transfer.checks import transfer_caveats
 from kerncast.models.transfer.machine_maxima import SHARED_BYTES_PER_CLOCK, MachineMaxima, maxima_of
 from kerncast.models.transfer.measured_run import (

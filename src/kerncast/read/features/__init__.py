@@ -6,15 +6,6 @@ from kerncast.read.features.profiled import ProfiledMeans, read_profiled_means
 from kerncast.read.features.table_files import read_feature_table
 
 __all__ = [
-    "CleanTable",
-    "CleaningRules",
-    "DataFile",
-    "Derived",
-    "ProfiledMeans",
-    "Why",
-    "derived",
-    "modified_z_scores",
-    "read_feature_table",
-    "read_profiled_means",
-    "roles_of",
-]
+    "CleanTable", "CleaningRules", "DataFile", "Derived", "ProfiledMeans", "Why", "derived", "modified_z_scores",
+    "read_feature_table", "read_profiled_means", "roles_of",
+]  # fmt: skip

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from kerncast.gpu import BEYOND, GPU, Doubt, Fact, IncompleteGPU
+from kerncast.gpu import GPU, Fact, IncompleteGPU
+from kerncast.gpu.confidence import BEYOND, Doubt
 from kerncast.report.tables import Table, TextColumn
 from kerncast.units import GIGA, MEGA, TERA
 

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from kerncast.occupancy import Curve, Limiter, OccupancyCase, Parameter, occupancy, sm_limits
+from kerncast.occupancy import Limiter, occupancy, sm_limits
+from kerncast.occupancy.advice import Curve, OccupancyCase, Parameter
 from kerncast.report.occupancy.tables import LIMITER_WORDS, PARAMETER_WORDS, describe_occupancy, describe_shared, label
 from kerncast.report.pictures.picture_files import drawing, shown_name
 from kerncast.units import KIB

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from kerncast.caveats import Caveat, CaveatKind
-from kerncast.occupancy import (
+from kerncast.occupancy import Limiter
+from kerncast.occupancy.advice import (
     BlockSize,
     Carveout,
     Change,
     Curve,
-    Limiter,
     OccupancyCase,
     OneMore,
     Parameter,

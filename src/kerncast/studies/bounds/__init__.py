@@ -20,17 +20,9 @@ from kerncast.studies.bounds.quantile_network import QuantileNetwork
 from kerncast.studies.bounds.random_forest import RandomForestMargin
 
 __all__ = [
-    "DEFAULT_METHOD",
-    "METHODS",
-    "Blocks",
-    "BoundAnswer",
-    "BoundMethod",
-    "BoundQuestion",
-    "Contradiction",
-    "Regressors",
-    "bound_method",
-    "measured_anchors",
-]
+    "DEFAULT_METHOD", "METHODS", "Blocks", "BoundAnswer", "BoundMethod", "BoundQuestion", "Contradiction",
+    "Regressors", "bound_method", "measured_anchors",
+]  # fmt: skip
 
 METHODS: tuple[BoundMethod, ...] = (
     ListScheduling(),

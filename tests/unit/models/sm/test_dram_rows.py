@@ -9,7 +9,7 @@ from kerncast.execute import WholeGrid, run_launch
 from kerncast.execute.recording import footprint_curve
 from kerncast.execute.setup.arena import opened_rows
 from kerncast.gpu import load_gpu
-from kerncast.models.sm.contention import RowSlowdown, row_slowdown
+from kerncast.models.sm.multiprocessor import RowSlowdown, row_slowdown
 from kerncast.traces import FootprintCurve
 from tests.helpers.execute_helpers import compiled, launch
 

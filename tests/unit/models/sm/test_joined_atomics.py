@@ -11,10 +11,10 @@ from kerncast.compile import CompiledKernel, compile_source
 from kerncast.execute.setup import Program as PTXProgram
 from kerncast.execute.setup import linked_program
 from kerncast.gpu import load_architecture
-from kerncast.machine import disassemble, disassembler
+from kerncast.machine.listing import disassemble, disassembler
 from kerncast.models.sm import Memory, Pipe, Program
 from kerncast.models.sm.lower import lower
-from kerncast.models.sm.lower.joined_atomics import joined_atomics
+from kerncast.models.sm.lower.accesses import joined_atomics
 
 #: Statements with an atomic on ``s`` in shared memory, and whether it is joined before and from sm_80 on: by any lanes,
 #: by all of them only, or not at all.

@@ -11,8 +11,8 @@ from kerncast.forecast import Options, forecast_all, profile
 from kerncast.gpu import load_gpu
 from kerncast.launch import load_launches
 from kerncast.models.sm import Pipe
-from kerncast.models.sm.composition import load_of
 from kerncast.models.sm.multiprocessor import atomic_lines, need_pipes
+from kerncast.models.sm.results import load_of
 from kerncast.prediction import Prediction, Timing
 from kerncast.traces import INSTRUCTION_SHIFT, LAST_SHIFT, MASK_SHIFT, OPERATION_SHIFT, Operation, SMTrace
 from tests.helpers.caveats import only

@@ -1,7 +1,7 @@
 """Logic, shifts and bit fields. Source: NVIDIA, Parallel Thread Execution ISA 8.8, sections 9.7.1 and 9.7.8."""
 
+from kerncast.execute.native.block import I32, I64, Operation, lowers
 from kerncast.execute.native.ir import Emitter, Unit, Value, bits, element, integer
-from kerncast.execute.native.lowering import I32, I64, Operation, lowers
 from kerncast.ptx import Immediate
 
 

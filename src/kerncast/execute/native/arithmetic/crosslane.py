@@ -5,9 +5,8 @@ is in its member mask; a shuffle from a lane that does not execute it gives the 
 one instruction with different masks are groups of their own, as tiles of a warp are.
 """
 
-from kerncast.execute.native.frames import WARP, WORKER, field, get
-from kerncast.execute.native.ir import Emitter, Unit, Value, bits, element, integer
-from kerncast.execute.native.lowering import I32, I64, Operation
+from kerncast.execute.native.block import I32, I64, Operation
+from kerncast.execute.native.ir import WARP, WORKER, Emitter, Unit, Value, bits, element, field, get, integer
 from kerncast.execute.setup.arena import GLOBAL_BASE, LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW, WINDOW_BYTES
 from kerncast.ptx import Vector
 

@@ -9,8 +9,8 @@ import math
 from dataclasses import dataclass
 
 from kerncast.execute.native.arithmetic import floats
+from kerncast.execute.native.block import F32, F64, I16, I32, I64, Operation
 from kerncast.execute.native.ir import Emitter, Value, integer, real
-from kerncast.execute.native.lowering import F32, F64, I16, I32, I64, Operation
 
 
 @dataclass(frozen=True, slots=True)

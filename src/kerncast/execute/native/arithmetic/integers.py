@@ -4,8 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from kerncast.execute.native.arithmetic import floats, halves
+from kerncast.execute.native.block import F32, FLOATS, HALVES, I32, Operation, lowers
 from kerncast.execute.native.ir import Emitter, Value, bits, element, integer, vector
-from kerncast.execute.native.lowering import F32, FLOATS, HALVES, I32, Operation, lowers
 from kerncast.ptx import CARRY, TYPE_BITS, Trait
 
 # Instructions on words that hold several values: two singles, two short integers or four bytes.

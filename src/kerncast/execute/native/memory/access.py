@@ -8,9 +8,22 @@ check is two comparisons.
 
 from dataclasses import dataclass, replace
 
-from kerncast.execute.native.frames import BLOCK, FAULTS, SPACES, WARP, WORKER, field, get, put
-from kerncast.execute.native.ir import Emitter, Unit, Value, each_lane, integer
-from kerncast.execute.native.lowering import I64
+from kerncast.execute.native.block import I64
+from kerncast.execute.native.ir import (
+    BLOCK,
+    FAULTS,
+    SPACES,
+    WARP,
+    WORKER,
+    Emitter,
+    Unit,
+    Value,
+    each_lane,
+    field,
+    get,
+    integer,
+    put,
+)
 from kerncast.execute.setup.arena import GLOBAL_BASE
 from kerncast.traces import Operation
 

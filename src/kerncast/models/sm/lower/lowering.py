@@ -12,12 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from kerncast.gpu import Architecture
-from kerncast.machine import ENTRY, forms_of, lowered, predicated_blocks
-from kerncast.models.sm.lower.accesses import Accesses, Place
-from kerncast.models.sm.lower.joined_atomics import joined_atomics
+from kerncast.machine.forms import forms_of, predicated_blocks
+from kerncast.machine.instruction_set import ENTRY, lowered
+from kerncast.models.sm.lower.accesses import Accesses, Place, joined_atomics
 from kerncast.models.sm.lower.operation_costs import Average, Cost, Diffusion, Share, cost_of
-from kerncast.models.sm.lower.registers import RegisterMap, Registers
-from kerncast.models.sm.lower.scheduling import MicroOp, scheduled
+from kerncast.models.sm.lower.scheduling import MicroOp, RegisterMap, Registers, scheduled
 from kerncast.models.sm.micro_ops import (
     FULL_WEIGHT,
     MOST_DESTINATIONS,

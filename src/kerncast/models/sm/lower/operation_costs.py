@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 
 import kerncast
-from kerncast.machine import UNKNOWN, kind_of
+from kerncast.machine.instruction_set import UNKNOWN, kind_of
 from kerncast.models.sm.micro_ops import FULL_WEIGHT, Pipe
 from kerncast.ptx import TYPE_BITS, Flow, Instruction
 
