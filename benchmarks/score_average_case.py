@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from kerncast.measurements import FeatureTable
+from kerncast.measurements.feature_table import FeatureTable
 from kerncast.read.features.cleaning import CleaningRules
 from kerncast.read.features.table_files import read_feature_table
 from kerncast.report.pictures.picture_files import save_picture

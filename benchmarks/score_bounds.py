@@ -14,7 +14,7 @@ import numpy as np
 from bound_curves import CURVES_PER_SHAPE, SIZES, Drawn, drawn_curves, weak_scaling_curves
 
 from kerncast.gpu import GPU, load_gpu
-from kerncast.measurements import FeatureTable
+from kerncast.measurements.feature_table import FeatureTable
 from kerncast.report.pictures.picture_files import save_picture
 from kerncast.studies.bounding import BoundOptions, KernelBounds, bound_times
 from kerncast.studies.bounds import METHODS

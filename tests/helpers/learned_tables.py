@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from kerncast.measurements import FeatureTable
+from kerncast.measurements.feature_table import FeatureTable
 
 GPUS = ("GTX-980", "Tesla-K20")
 KERNELS = ("add", "mul", "sum")

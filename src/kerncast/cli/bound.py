@@ -16,7 +16,8 @@ from kerncast.errors import InputError, Refusal
 if TYPE_CHECKING:
     from kerncast.caveats import Caveat
     from kerncast.gpu import GPU
-    from kerncast.measurements import FeatureTable, PartitionTimes
+    from kerncast.measurements import PartitionTimes
+    from kerncast.measurements.feature_table import FeatureTable
     from kerncast.read.features.profiled import ProfiledMeans
     from kerncast.studies.bounding import BoundOptions, KernelBounds
     from kerncast.studies.bounds import Blocks

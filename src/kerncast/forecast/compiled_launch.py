@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from kerncast.compile import CompiledKernel, CompiledSource, compile_request, request_for
-from kerncast.errors import CompileError, Refusal
 from kerncast.execute import Budget, Executed, profile_of, run_launch
 from kerncast.forecast.results import Results, execution_key
 from kerncast.launch import Launch
@@ -14,7 +13,15 @@ from kerncast.profiles import KernelProfile
 
 if TYPE_CHECKING:
     from kerncast.execute.recording import LaunchRecorder
-from kerncast.errors import BudgetExceededError, KernelFault, MachineLimitError, UnsupportedError
+from kerncast.errors import (
+    BudgetExceededError,
+    CompileError,
+    KernelFault,
+    LaunchError,
+    MachineLimitError,
+    Refusal,
+    UnsupportedError,
+)
 from kerncast.forecast.results import simulation_key
 from kerncast.gpu import GPU
 from kerncast.models import Case, Estimate, Model, Needs
@@ -237,6 +244,8 @@ def gathered(profile: KernelProfile, gpu: GPU, recorder: Recorder, progress: Pro
         _announce_compilation(progress)
     try:
         return _gathered(profile, gpu, recorder)
+    except LaunchError as error:  # more shared memory than an SM has: forced
+        raise UnsupportedError(error.what, cure=_CURE) from None
     except MemoryError:
         raise MachineLimitError("the simulation needs more memory than is free", cure=_CURE) from None
     except (UnsupportedError, KernelFault, BudgetExceededError) as refusal:

@@ -1,6 +1,5 @@
 """NOUN Measurement, PartitionTimes, FeatureTable: what was timed, and where."""
 
-from kerncast.measurements.feature_table import FeatureTable, Floats
 from kerncast.measurements.files import Record, Recorder, read_measurement, read_with_remarks
 from kerncast.measurements.measurement import (
     Check,
@@ -22,8 +21,7 @@ from kerncast.measurements.measurement import (
 from kerncast.measurements.partition_times import MOST_TPCS, CountFeatures, PartitionTimes, counts_up_to, parse_tpcs
 
 __all__ = [
-    "MOST_TPCS", "Check", "ClockState", "Configuration", "CountFeatures", "Counters", "Failure", "FeatureTable",
-    "Floats", "Machine", "Measurement", "Method", "Outcome", "PartitionTimes", "Protocol", "Reading", "Record",
-    "Recorder", "Summary", "Trial", "counts_up_to", "outliers", "parse_tpcs", "read_measurement",
-    "read_with_remarks", "summarise",
+    "MOST_TPCS", "Check", "ClockState", "Configuration", "CountFeatures", "Counters", "Failure", "Machine",
+    "Measurement", "Method", "Outcome", "PartitionTimes", "Protocol", "Reading", "Record", "Recorder", "Summary",
+    "Trial", "counts_up_to", "outliers", "parse_tpcs", "read_measurement", "read_with_remarks", "summarise",
 ]  # fmt: skip

@@ -14,7 +14,7 @@ import numpy as np
 
 from kerncast.errors import GPUError, InputError
 from kerncast.gpu import find_id, load_gpu
-from kerncast.measurements import FeatureTable, Floats
+from kerncast.measurements.feature_table import FeatureTable, Floats
 from kerncast.studies.correlation import FeatureChoice, chosen_features
 from kerncast.studies.recipes import ModelRecipe, Recipe
 from kerncast.studies.regressors import Forest, Linear, Perceptron, RadialBasis, Regressor, Trained, scaling_of

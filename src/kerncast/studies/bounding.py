@@ -8,7 +8,8 @@ from kerncast.caveats import OF_INTERVALS, Caveat
 from kerncast.errors import InputError
 from kerncast.forecast import Progress
 from kerncast.gpu import GPU
-from kerncast.measurements import CountFeatures, FeatureTable, PartitionTimes
+from kerncast.measurements import CountFeatures, PartitionTimes
+from kerncast.measurements.feature_table import FeatureTable
 from kerncast.read.features.profiled import ProfiledMeans
 from kerncast.studies.bounds import (
     DEFAULT_METHOD,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kerncast.errors import InputError
-from kerncast.measurements import FeatureTable, Floats
+from kerncast.measurements.feature_table import FeatureTable, Floats
 from kerncast.read.features.columns import derived
 from kerncast.studies.recipes import Recipe
 

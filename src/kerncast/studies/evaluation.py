@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from kerncast.errors import InputError
-from kerncast.measurements import FeatureTable, Floats
+from kerncast.measurements.feature_table import FeatureTable, Floats
 from kerncast.read.bounded_text import MOST
 from kerncast.read.features.cleaning import Cleaning, CleaningRules, CleanTable
 from kerncast.read.features.table_files import read_feature_table

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kerncast.errors import InputError
-from kerncast.measurements import Floats
+from kerncast.measurements.feature_table import Floats
 from kerncast.read.bounded_text import printable
 from kerncast.read.features.cleaning import DataFile
 from kerncast.studies.average_case import Study, TrainedModel

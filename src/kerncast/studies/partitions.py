@@ -12,7 +12,8 @@ from kerncast.errors import InputError, Refusal
 from kerncast.forecast import Forecast, Options, Progress, forecast_all, profile
 from kerncast.gpu import GPU
 from kerncast.launch import Launch, load_launches
-from kerncast.measurements import CountFeatures, FeatureTable, PartitionTimes
+from kerncast.measurements import CountFeatures, PartitionTimes
+from kerncast.measurements.feature_table import FeatureTable
 from kerncast.metrics import metrics_of
 from kerncast.occupancy import block_request_of, occupancy
 from kerncast.profiles import KernelProfile

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kerncast.errors import InputError
-from kerncast.measurements import Floats
+from kerncast.measurements.feature_table import Floats
 from kerncast.units import NANOSECOND
 
 Integers = npt.NDArray[np.signedinteger[Any]]

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kerncast.errors import InputError
-from kerncast.measurements import FeatureTable
+from kerncast.measurements.feature_table import FeatureTable
 
 # Which launches models learn from and which they are scored on: by row as published, or with whole groups held out.
 

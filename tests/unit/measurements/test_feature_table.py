@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from kerncast.errors import InputError
-from kerncast.measurements import FeatureTable
+from kerncast.measurements.feature_table import FeatureTable
 
 
 def table(values: list[list[float]], seconds: list[float]) -> FeatureTable:

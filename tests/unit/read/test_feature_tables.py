@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from kerncast.errors import InputError
-from kerncast.measurements import FeatureTable
+from kerncast.measurements.feature_table import FeatureTable
 from kerncast.profiles.counts import FP32_FLOPS
 from kerncast.read.features import (
     CleaningRules,

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kerncast.errors import InputError
-from kerncast.measurements import FeatureTable
+from kerncast.measurements.feature_table import FeatureTable
 from kerncast.read.features import CleaningRules, read_feature_table
 from kerncast.report.training.pictures import draw_fit, panels_of
 from kerncast.studies.average_case import Study, StudyPlan, study_of, train

@@ -7,7 +7,8 @@ import pytest
 
 from kerncast.errors import InputError
 from kerncast.gpu import load_gpu
-from kerncast.measurements import CountFeatures, FeatureTable, PartitionTimes
+from kerncast.measurements import CountFeatures, PartitionTimes
+from kerncast.measurements.feature_table import FeatureTable
 from kerncast.read.features import ProfiledMeans
 from kerncast.report.bounds.bounds_table import bound_object, caveats_of, guarantee_of, judged, violations
 from kerncast.studies.bounding import BoundOptions, KernelBounds, bound_times, with_profiled_features

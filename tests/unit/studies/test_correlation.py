@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kerncast.measurements import FeatureTable, Floats
+from kerncast.measurements.feature_table import FeatureTable, Floats
 from kerncast.report.training.pictures import correlation_csv, draw_correlation
 from kerncast.studies.correlation import TIME, correlation, select
 

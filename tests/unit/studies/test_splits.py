@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kerncast.errors import InputError
-from kerncast.measurements import FeatureTable
+from kerncast.measurements.feature_table import FeatureTable
 from kerncast.studies.splits import MOST_FOLDS, Split, folds_of
 from tests.helpers.learned_tables import linear_table
 

@@ -9,7 +9,8 @@ import numpy.typing as npt
 from kerncast.execute.sampling.sample import Sampler
 from kerncast.profiles import Count
 from kerncast.ptx import TYPE_BITS, ControlFlowGraph, Instruction, MemoryAccess, Register, Trait, Vector
-from kerncast.traces import BlockCounts, Counts, Operation, Trace
+from kerncast.traces import BlockCounts, Operation, Trace
+from kerncast.traces import Counts as PerBlock
 
 # What kind of work each PTX instruction is.
 
@@ -93,16 +94,16 @@ class Sums:
         self.flops = np.array([[_flops(ins)] for ins in code], np.int64)
         """[instructions, 1] floating-point operations of one thread, in all precisions"""
 
-    def warps(self, weights: Counts) -> Columns:
+    def warps(self, weights: PerBlock) -> Columns:
         """Return [n, columns]: weights [instructions, columns] times warps that issued each instruction."""
         return np.asarray(self._warps @ np.add.reduceat(weights, self._starts, axis=0))
 
-    def threads(self, weights: Counts) -> Columns:
+    def threads(self, weights: PerBlock) -> Columns:
         """Return [n, columns]: weights [instructions, columns] times threads that executed each instruction."""
         executed = self._threads @ np.add.reduceat(weights, self._starts, axis=0)
         return np.asarray(executed - self._switched_off @ weights[self._guarded])
 
-    def accesses(self, counts: Counts, weights: Counts) -> Columns:
+    def accesses(self, counts: PerBlock, weights: PerBlock) -> Columns:
         """Return [n, columns]: weights [instructions, columns] times counts [n, accessing] of memory instructions."""
         weights = weights[list(self.counts.accessing)]
         used = np.flatnonzero(weights.any(axis=1) & counts.any(axis=0))  # most instructions have few of the counts
@@ -120,19 +121,19 @@ class Totals:
         self._sampler = sampler
 
     @property
-    def flops(self) -> Counts:
+    def flops(self) -> PerBlock:
         """[instructions, 1] floating-point operations of one thread, in all precisions."""
         return self._sums.flops
 
-    def warps(self, weights: Counts) -> tuple[Count, ...]:
+    def warps(self, weights: PerBlock) -> tuple[Count, ...]:
         """Return per column of weights [instructions, columns] the sum over warps that issued each instruction."""
         return self.scale(self._sums.warps(weights))
 
-    def threads(self, weights: Counts) -> tuple[Count, ...]:
+    def threads(self, weights: PerBlock) -> tuple[Count, ...]:
         """Return per column of weights [instructions, columns] the sum over threads that executed each instruction."""
         return self.scale(self._sums.threads(weights))
 
-    def accesses(self, counts: Counts, weights: Counts) -> tuple[Count, ...]:
+    def accesses(self, counts: PerBlock, weights: PerBlock) -> tuple[Count, ...]:
         """Return per column of weights [instructions, columns] the sum of a count of memory instructions."""
         return self.scale(self._sums.accesses(counts, weights))
 
@@ -146,12 +147,12 @@ class Totals:
         )
 
 
-def indicators(groups: Sequence[int], count: int) -> Counts:
+def indicators(groups: Sequence[int], count: int) -> PerBlock:
     """Return [instructions, count] 1 where an instruction belongs to a group, given the group of each."""
     return np.equal.outer(np.asarray(groups, np.int64), np.arange(count)).astype(np.int64)
 
 
-def column(flags: Sequence[bool]) -> Counts:
+def column(flags: Sequence[bool]) -> PerBlock:
     """Return [instructions, 1] 1 for chosen instructions, else 0."""
     return np.array(flags, np.int64)[:, np.newaxis]
 

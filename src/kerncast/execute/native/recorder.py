@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from kerncast.execute.native.engine import Log, NativeEngine, Worker
+from kerncast.execute.native import NativeEngine
+from kerncast.execute.native.engine import Log, Worker
 from kerncast.execute.setup.state import Setting
 from kerncast.traces import End, Recording
 

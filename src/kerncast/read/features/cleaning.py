@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kerncast.errors import InputError
-from kerncast.measurements import FeatureTable, Floats
+from kerncast.measurements.feature_table import FeatureTable, Floats
 from kerncast.read.bounded_text import LEAST_SECONDS, MOST, MOST_SECONDS
 from kerncast.read.features.columns import Derived, derived
 

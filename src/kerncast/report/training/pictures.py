@@ -4,7 +4,7 @@ import csv
 import io
 from typing import TYPE_CHECKING
 
-from kerncast.measurements import Floats
+from kerncast.measurements.feature_table import Floats
 from kerncast.report.pictures.picture_files import drawing
 from kerncast.studies.correlation import Correlation
 
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kerncast.measurements import FeatureTable
+from kerncast.measurements.feature_table import FeatureTable
 from kerncast.report.training.scores_table import percent
 from kerncast.studies.average_case import Study
 from kerncast.studies.evaluation import Evaluation

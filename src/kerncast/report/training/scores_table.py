@@ -8,7 +8,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from kerncast.measurements import FeatureTable
+from kerncast.measurements.feature_table import FeatureTable
 from kerncast.read.features.cleaning import Cleaning, Why
 from kerncast.report.tables import Table
 from kerncast.studies.average_case import Outcome, Study

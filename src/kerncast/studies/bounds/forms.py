@@ -6,7 +6,8 @@ from enum import Enum
 import numpy as np
 
 from kerncast.errors import InputError
-from kerncast.measurements import FeatureTable, PartitionTimes
+from kerncast.measurements import PartitionTimes
+from kerncast.measurements.feature_table import FeatureTable
 from kerncast.studies.bounds.base import Blocks, Curve, Regressors
 
 FORMS = ("inverse", "affine", "staircase")
