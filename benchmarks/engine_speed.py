@@ -22,7 +22,7 @@ from kerncast.execute.caches import simulate
 from kerncast.execute.native import NativeEngine
 from kerncast.execute.native.engine import Compiled, compile_program
 from kerncast.execute.native.jit import Host, this_host
-from kerncast.execute.native.recorder import Plan, Recorder
+from kerncast.execute.recording import Plan, Recorder
 from kerncast.execute.reference import ReferenceEngine
 from kerncast.execute.setup.prepare import prepare
 from kerncast.execute.setup.state import Engine, Setting

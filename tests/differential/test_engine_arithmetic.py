@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from kerncast.execute import reference  # noqa: F401  importing the engine registers all instructions
 from kerncast.execute.reference.arithmetic import ARITHMETIC
 from kerncast.execute.setup import check_supported
-from kerncast.execute.setup.dtypes import as_type, raw_dtype
+from kerncast.execute.setup.layout import as_type, raw_dtype
 from kerncast.ptx import Function, Instruction, Register
 from tests.helpers.scalar_arithmetic import WIDTHS, evaluate
 

@@ -1,7 +1,6 @@
 """NOUN Trace, SMTrace, FootprintCurve: what one execution logged."""
 
-from kerncast.traces.execution import Execution, Recorder, SMRecording
-from kerncast.traces.footprint import FootprintCurve, Kind, Touches
+from kerncast.traces.execution import Execution, FootprintCurve, Kind, Recorder, SMRecording, Touches
 from kerncast.traces.recording import (
     CONTENT_SHIFT,
     INSTRUCTION_SHIFT,

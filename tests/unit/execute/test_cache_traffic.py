@@ -10,7 +10,6 @@ import kerncast
 from kerncast.caveats import CaveatKind
 from kerncast.errors import KernelFault, Refusal
 from kerncast.execute import Budget, WholeGrid, profile_of, recording, run_launch
-from kerncast.execute.native import recorder
 from kerncast.execute.on_gpu import with_gpu
 from kerncast.forecast import compile_launch
 from kerncast.launch import Argument, Launch, parse_extent, parse_value
@@ -256,7 +255,7 @@ def test_blocks_run_on_fresh_memory(source: Path) -> None:
 
 def test_blocks_that_change_what_they_read_are_never_run_twice(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A log that is too small for a chunk ends the recording of such a kernel; it must not run on used-up memory."""
-    monkeypatch.setattr(recorder, "_EVENTS_PER_LOG", 1000)
+    monkeypatch.setattr(recording, "_EVENTS_PER_LOG", 1000)
     where = launch(source, "countdown", [16], [64], left=f"i32[{16 * 64 * 32}] randint(3, 40)")
     found = kerncast.profile(where, "t4", WholeGrid())
     asked = found.counts[GLOBAL_LOAD_SECTORS]

@@ -10,7 +10,7 @@ import pytest
 
 from kerncast.compile import CompiledKernel
 from kerncast.execute import WholeGrid
-from kerncast.execute.native.recorder import Plan, Recorder
+from kerncast.execute.recording import Plan, Recorder
 from kerncast.execute.reference import ReferenceEngine
 from kerncast.execute.setup.prepare import prepare
 from kerncast.launch import Launch
@@ -60,9 +60,9 @@ def parts(event: int) -> Event:
 
 def recorded_natively(kernel: CompiledKernel, where: Launch, most_events: int = 10**6) -> Recording:
     """Record the whole grid in detail on the fast engine."""
-    recorder = Recorder(prepare(kernel, where, WholeGrid()), Plan(most_events, in_detail=True))
-    recorder.run(np.arange(where.blocks))
-    return recorder.recording()
+    recording = Recorder(prepare(kernel, where, WholeGrid()), Plan(most_events, in_detail=True))
+    recording.run(np.arange(where.blocks))
+    return recording.recording()
 
 
 def recorded_by_reference(kernel: CompiledKernel, where: Launch) -> Recording:
@@ -197,9 +197,9 @@ def test_contention_stands_before_the_lines(record: Record, tmp_path: Path, name
 def test_only_lines_are_recorded_without_detail(tmp_path: Path) -> None:
     for name in ("ld.shared.f32", "red.shared.add.u32", "red.global.add.u32"):
         setting = prepare(accessing(access(name)), launch_of([4 * np.arange(32)], tmp_path), WholeGrid())
-        recorder = Recorder(setting, Plan(10**6))
-        recorder.run(np.arange(1))
-        found = {parts(event).operation for event in recorder.recording().events.tolist()}
+        recording = Recorder(setting, Plan(10**6))
+        recording.run(np.arange(1))
+        found = {parts(event).operation for event in recording.recording().events.tolist()}
         assert found <= {Operation.LOAD, Operation.REDUCTION}
 
 
@@ -290,11 +290,11 @@ def test_details_add_up_to_the_counts(record: Record, name: str) -> None:
 
 
 def test_what_does_not_fit_a_log_is_run_again_in_halves(monkeypatch: pytest.MonkeyPatch) -> None:
-    from kerncast.execute.native import recorder
+    from kerncast.execute import recording
 
     kernel, where = ptx_kernel(COUNTED_LOOP), launch(40, 40)
     whole = recorded_natively(kernel, where)
-    monkeypatch.setattr(recorder, "_EVENTS_PER_LOG", 50)
+    monkeypatch.setattr(recording, "_EVENTS_PER_LOG", 50)
     parted = recorded_natively(kernel, where)
     assert len(whole.events) == 40 * (7 + 6)
     assert between_barriers(parted) == between_barriers(whole)

@@ -44,7 +44,7 @@ def record(engine: str) -> Record:
     def whole_grid(kernel: CompiledKernel, where: Launch) -> tuple[Recording, Setting]:
         setting = prepare(kernel, where, WholeGrid())
         if engine == "native":
-            from kerncast.execute.native.recorder import record as record_blocks
+            from kerncast.execute.recording import record as record_blocks
 
             return record_blocks(setting, np.arange(where.blocks), 10**6), setting
         reference = ReferenceEngine(setting, records=True)

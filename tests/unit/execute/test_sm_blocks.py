@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from kerncast.compile import CompiledKernel
 from kerncast.errors import BudgetExceededError, UnsupportedError
-from kerncast.execute import Executed, WholeGrid, run_launch
+from kerncast.execute import Executed, WholeGrid, recording, run_launch
 from kerncast.execute import recording as module
-from kerncast.execute.native import NativeEngine, TooLargeError, engine, recorder
+from kerncast.execute.native import NativeEngine, TooLargeError, engine
 from kerncast.execute.native import warp as warp_writer
 from kerncast.execute.native.engine import compile_program
 from kerncast.execute.recording import chain_of, record_sm, trace_of
@@ -207,12 +207,12 @@ def test_the_cores_of_a_machine_do_not_decide_where_a_recording_ends(
     monkeypatch: pytest.MonkeyPatch, most_events: int
 ) -> None:
     """Each block loads more lines than the one before; small logs make chunks end at different blocks."""
-    monkeypatch.setattr(recorder, "_EVENTS_PER_LOG", 500)
+    monkeypatch.setattr(recording, "_EVENTS_PER_LOG", 500)
     kernel = compiled(SOURCE, "grow")
     found = []
     for workers in (1, 2, 3, 4):
         setting = prepare(kernel, launch(200, 32, y="f32[40000]", n=60), WholeGrid())
-        one = recorder.Recorder(setting, recorder.Plan(most_events), NativeEngine(setting, workers=workers))
+        one = recording.Recorder(setting, recording.Plan(most_events), NativeEngine(setting, workers=workers))
         assert not one.run(np.arange(200))
         found.append(one.recording())
     ends = np.cumsum([block * block // 60 + 1 for block in range(200)])

@@ -6,8 +6,7 @@ import numpy as np
 
 from kerncast.caveats import Caveat, CaveatKind
 from kerncast.compile import CompiledKernel
-from kerncast.execute.counting.sums import Totals, classify, column, indicators, is_barrier, kind_name
-from kerncast.execute.counting.traffic import memory_counts
+from kerncast.execute.counting.sums import Totals, classify, column, indicators, is_barrier, kind_name, memory_counts
 from kerncast.execute.sampling.run import run_launch
 from kerncast.execute.sampling.sample import Budget, Sampler
 from kerncast.launch import Launch

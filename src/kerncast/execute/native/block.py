@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 from kerncast.errors import UnsupportedError
 from kerncast.execute.native.ir import WARP, WORKER, Emitter, Value, bits, each_lane, get, integer, offset_of, vector
 from kerncast.execute.native.jit import TooLargeError
-from kerncast.execute.setup.dtypes import immediate
-from kerncast.execute.setup.layout import Program
+from kerncast.execute.setup.layout import Program, immediate
 from kerncast.ptx import (
     TYPE_BITS,
     ControlFlowGraph,

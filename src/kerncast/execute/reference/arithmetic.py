@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from kerncast.errors import UnsupportedError
 from kerncast.execute.reference import floats
-from kerncast.execute.setup.dtypes import DTYPES
+from kerncast.execute.setup.layout import DTYPES
 from kerncast.ptx import TYPE_BITS, Instruction
 
 AnyArray = npt.NDArray[Any]

@@ -8,7 +8,7 @@ from kerncast.execute.reference import floats
 from kerncast.execute.reference.arithmetic import ARITHMETIC, AnyArray, Sources, handles
 from kerncast.execute.reference.threads import Index, Threads
 from kerncast.execute.setup.arena import GLOBAL_BASE, LOCAL_WINDOW, SHARED_WINDOW, window_of
-from kerncast.execute.setup.dtypes import DTYPES
+from kerncast.execute.setup.layout import DTYPES
 from kerncast.ptx import TYPE_BITS, Instruction, Vector
 
 # What each comparison and selection instruction computes.

@@ -20,7 +20,7 @@ from kerncast.execute.setup.arena import (
     allocate,
     window_of,
 )
-from kerncast.execute.setup.dtypes import DTYPES, as_type, raw_dtype, to_register
+from kerncast.execute.setup.layout import DTYPES, as_type, raw_dtype, to_register
 from kerncast.ptx import TYPE_BITS, Address, Instruction, Operand, Register, Sink, Symbol, Vector
 
 # Atomic updates of memory: threads that meet at one address take turns in lane order.

@@ -6,8 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kerncast.errors import UnsupportedError
-from kerncast.execute.setup.dtypes import as_type, immediate, raw_dtype, to_register
-from kerncast.execute.setup.layout import Program
+from kerncast.execute.setup.layout import Program, as_type, immediate, raw_dtype, to_register
 from kerncast.execute.setup.supported import clock_value, constant_special, is_clock, lane_special, unravel
 from kerncast.launch import Launch
 from kerncast.ptx import Immediate, Negated, Operand, Register, Sink, Special, Symbol
