@@ -33,7 +33,7 @@ from kerncast.profiles.counts import (
     GLOBAL_WRITE_REQUESTS,
     GLOBAL_WRITE_SECTORS,
 )
-from kerncast.report.caveat_words import describe_caveats
+from kerncast.report.words import describe_caveats
 from kerncast.units import MEGA, PERCENT, format_seconds
 
 FOLDER = Path(__file__).parent.parent / "measurements"

@@ -20,7 +20,7 @@ from timing_scores import CLOSE_RATIO, LEAST_RATIO, Row, by, pairs, score
 
 from kerncast.gpu import GPU
 from kerncast.models import DEFAULT_MODEL
-from kerncast.report.caveat_words import describe_caveats
+from kerncast.report.words import describe_caveats
 from kerncast.units import MEGA, MICROSECOND
 
 WORST = 10

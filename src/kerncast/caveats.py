@@ -1,4 +1,4 @@
-"""NOUN Caveat: one thing that a reader of a number should know, as data; ``report/caveat_words.py`` has the words."""
+"""NOUN Caveat: one thing that a reader of a number should know, as data; ``report/words.py`` has the words."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

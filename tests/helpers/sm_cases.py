@@ -2,7 +2,8 @@
 
 from random import Random
 
-from kerncast.models.sm import FULL_WEIGHT, SM, Memory, Pipe, Program
+from kerncast.models.sm.micro_ops import FULL_WEIGHT, Memory, Pipe, Program
+from kerncast.models.sm.multiprocessor import SM
 from kerncast.traces import PASSES_SHIFT, Operation, SMTrace
 from tests.helpers.sm_programs import Op, Step, program_of, sm_of, trace_of
 

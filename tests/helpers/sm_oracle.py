@@ -5,7 +5,9 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from kerncast.models.sm import SM, Memory, Pipe, Program, Stall
+from kerncast.models.sm.micro_ops import Memory, Pipe, Program
+from kerncast.models.sm.multiprocessor import SM
+from kerncast.models.sm.results import Stall
 from kerncast.traces import Operation, SMTrace
 
 STORES, ATOMICS = {Operation.STORE, Operation.LOCAL_STORE}, {Operation.ATOMIC, Operation.REDUCTION}

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from kerncast.models.sm import FULL_WEIGHT, MOST_DESTINATIONS, MOST_SOURCES, SM, Memory, Pipe, Program
+from kerncast.models.sm.micro_ops import FULL_WEIGHT, MOST_DESTINATIONS, MOST_SOURCES, Memory, Pipe, Program
+from kerncast.models.sm.multiprocessor import SM
 from kerncast.traces import INSTRUCTION_SHIFT, LAST_SHIFT, MASK_SHIFT, OPERATION_SHIFT, Operation, SMTrace
 
 WHOLE_LINE = 0xF

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kerncast.gpu import GPU, list_gpus
-from kerncast.models.published import (
+from kerncast.models.published.convolution import (
     Convolution,
     ConvolutionLatency,
     ConvolutionLayer,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kerncast.errors import GPUError
 from kerncast.gpu import GPU, Rule, list_gpus, load_gpu, normalise, rules
 from kerncast.gpu.confidence import doubts
-from kerncast.models.sm import MemoryShares, sm_of
+from kerncast.models.sm.multiprocessor import MemoryShares, sm_of
 from kerncast.occupancy import cache_geometry
 
 gpus = st.sampled_from(list_gpus())

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from kerncast.errors import KerncastError, MissingEvidenceError
 from kerncast.gpu import GPU, list_gpus
 from kerncast.models import Model, Question, model_named
-from kerncast.models.transfer import Demand, MachineMaxima, Maximum, kernel_ceilings, project
+from kerncast.models.transfer.ceilings import Demand, kernel_ceilings, project
+from kerncast.models.transfer.machine_maxima import MachineMaxima, Maximum
 from kerncast.prediction import Prediction, Timing
 from kerncast.profiles import FloatMix, KernelProfile, SourceRun
 from tests.helpers.profiles import answered, with_counts

@@ -107,7 +107,7 @@ def _found(name: str) -> "GPU | IncompleteGPU":
         load_incomplete,
         resolve_gpu,
     )
-    from kerncast.report.caveat_words import describe_caveat  # noqa: PLC0415
+    from kerncast.report.words import describe_caveat  # noqa: PLC0415
 
     incomplete_id = find_incomplete(name)
     if incomplete_id is not None:
@@ -173,9 +173,9 @@ def _list(*, json_: bool) -> int:
         list_incomplete,
     )
     from kerncast.report.as_json import SCHEMA_VERSION, gpu_object, incomplete_object  # noqa: PLC0415
-    from kerncast.report.caveat_words import caveat_fields  # noqa: PLC0415
     from kerncast.report.files.gpus import gpu_table  # noqa: PLC0415
     from kerncast.report.tables import print_table  # noqa: PLC0415
+    from kerncast.report.words import caveat_fields  # noqa: PLC0415
 
     gpus, incomplete = list_gpus(), list_incomplete()
     if json_:
@@ -195,8 +195,8 @@ def _show(name: str, *, json_: bool) -> int:
     from kerncast.gpu.confidence import doubts  # noqa: PLC0415
     from kerncast.models.missing_facts import missing_facts  # noqa: PLC0415
     from kerncast.report import as_json  # noqa: PLC0415
-    from kerncast.report.caveat_words import caveat_fields, describe_caveats  # noqa: PLC0415
     from kerncast.report.files.gpus import doubt_notes, incomplete_notes, missing_notes  # noqa: PLC0415
+    from kerncast.report.words import caveat_fields, describe_caveats  # noqa: PLC0415
 
     incomplete_id = find_incomplete(name)
     if incomplete_id is not None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from kerncast.gpu import GPU, Fact, IncompleteGPU
 from kerncast.gpu.confidence import Doubt
 from kerncast.prediction import Prediction, Timing, Transfer
-from kerncast.report.caveat_words import caveat_fields
+from kerncast.report.words import caveat_fields
 
 if TYPE_CHECKING:  # what lists GPUs does not wait for the compiler and the executor
     from kerncast.checkup import Checkup

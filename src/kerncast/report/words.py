@@ -1,13 +1,16 @@
 """Sentences about a forecast: the only place that words a limiter, a count or a conclusion."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
+from string import Formatter
+from typing import Any
 
+from kerncast.caveats import Caveat, CaveatKind
 from kerncast.models import model_named
 from kerncast.models.base import calibration_of
 from kerncast.prediction import Prediction, Timing
 from kerncast.profiles import Count, KernelProfile, Origin
-from kerncast.units import format_bytes, format_count, format_seconds
+from kerncast.units import GIGA, KIB, MEGA, PERCENT, format_bytes, format_count, format_seconds
 
 _LIMITERS = {
     "compute": "floating-point throughput",
@@ -190,3 +193,407 @@ def _conclude_launch(ranked: list[Prediction]) -> str:
 
 def _span(best: Prediction, last: Prediction) -> str:
     return f"{format_seconds(best.seconds, 3)} to {format_seconds(last.seconds, 3)}"
+
+
+# The words of caveats: the only place that turns a Caveat into a sentence.
+
+
+#: A template per kind. Its fields are the subject, the numbers and the texts of the caveat.
+WORDS: dict[CaveatKind, str] = {
+    # The GPUs that names and files mean.
+    CaveatKind.GPU_NAME_AMBIGUOUS: 'The name "{subject}" fits several GPUs: {taken} is used. Others: {others}.',
+    CaveatKind.GPU_FOUND_BY_SMS: (
+        "The profile does not name its GPU. {subject} is the only known one with {sms} SMs of compute capability"
+        " {capability}."
+    ),
+    CaveatKind.GPU_NAMED_OTHERWISE: "The profile names {named} as its GPU, but {subject} was given and is used.",
+    CaveatKind.CAPABILITY_DIFFERS: "The profile says compute capability {profiled}, but {subject} has {own}.",
+    # Compiling.
+    CaveatKind.COMPILED_WITHOUT_KEPLER: (
+        "The kernel is compiled for {compiled_for} instead of {subject}, because NVRTC 11.8 (extra kepler: {wheel})"
+        " is not installed. Registers, spills and instructions differ."
+    ),
+    CaveatKind.COMPILED_FOR_OTHER_KEPLER: (
+        "The kernel is compiled for {compiled_for}, because no compiler that can be installed from a wheel makes"
+        " code for {subject}."
+    ),
+    CaveatKind.COMPILED_WITH_FEWER_REGISTERS: (
+        "The kernel is compiled for {compiled_for} with at most {registers} registers, because no compiler that can"
+        " be installed from a wheel makes code for {subject}."
+    ),
+    CaveatKind.COMPILED_FOR_NEAREST: (
+        "The kernel is compiled for {compiled_for}, the nearest older architecture, because NVRTC 12.9 does not know"
+        " {subject}."
+    ),
+    CaveatKind.HEADER_MISSING: 'The header "{subject}" was not found. An empty one was compiled in its place.',
+    CaveatKind.HEADERS_FROM_MAKEFILE: (
+        "Headers are taken from {folders}, which {subject} names. Write include = […] to choose others."
+    ),
+    CaveatKind.FAST_MATH_IGNORED: "{subject} has --use_fast_math, which is not used. Write fast_math = true to use it.",
+    CaveatKind.MACROS_FROM_MAKEFILE: (
+        "The source compiles only with the macros of {subject}: {macros}. Write defines = {{…}} to choose others."
+    ),
+    CaveatKind.FIRST_OF_SEVERAL_VALUES: "The Makefile gives several values of {subject}. The first one is used.",
+    # Executing a sample of blocks.
+    CaveatKind.SCALED_FROM_SAMPLE: "The counts are scaled from {executed} of {blocks} blocks.",
+    CaveatKind.RARE_BLOCKS_MISSED: "The sample may miss what fewer than 1 in {rare} blocks do.",
+    CaveatKind.STALE_READS: (
+        "The executed blocks may read old values from {subject}, because other blocks that write there did not run."
+    ),
+    CaveatKind.INTERPRETED: (
+        "The kernel is too large to be compiled for this CPU, so it was interpreted, which is slow."
+    ),
+    CaveatKind.PRINTF_LEFT_OUT: "The kernel calls printf. The time of printf is left out.",
+    CaveatKind.LANES_ABSENT: (
+        "{subject}: a warp-wide instruction names threads that took another branch, which CUDA leaves undefined."
+        " These threads are left out."
+    ),
+    CaveatKind.VARIABLE_COPIED: "{subject} holds the literal values that the host copies to it ({places}).",
+    CaveatKind.VARIABLE_SET_BY_HOST: (
+        "{subject} is zero here, but the host sets it ({places}). Write globals = {{ {key} = … }}."
+    ),
+    CaveatKind.INITIAL_VALUE_REPLACED: (
+        "{subject} has its initial value here, but the host sets it ({places}). Write globals = {{ {key} = … }}."
+    ),
+    CaveatKind.CONSTANT_NEVER_SET: (
+        "{subject} is zero here: it is __constant__, and nothing in the source sets it. Write globals = {{ {key} = …"
+        " }}."
+    ),
+    CaveatKind.CACHES_NOT_SIMULATED: "The caches were not simulated: {reason:open}.",
+    CaveatKind.WARP_STATES_NOT_SIMULATED: "The states of the warps were not simulated: {reason:open}.",
+    # Machine code.
+    CaveatKind.MACHINE_CODE_ESTIMATED: "The machine instructions are estimated: {reason:open}.",
+    CaveatKind.RARE_CODE_NOT_EXECUTED: (
+        "The special cases of division and square root (denormal, infinite) are taken as not executed."
+    ),
+    CaveatKind.PREDICATES_NOT_COUNTED: "The profile does not count how many threads a predicate switches off.",
+    # Reading files of profilers, tuners and people.
+    CaveatKind.COUNTS_DECLARED: "The counts are declared by hand.",
+    CaveatKind.TIME_FROM_CYCLES: "The profile has no gpu__time_duration. The time is its cycles over its clock.",
+    CaveatKind.OPERATIONS_COUNTED_TOGETHER: (
+        "The profile counts {subject} additions, multiplications and fused multiply-adds together. The operations"
+        " are known within a factor of 2."
+    ),
+    CaveatKind.DRAM_BYTES_FROM_SHARE: (
+        "The profile does not count DRAM bytes. They are DRAM's busy share of its data-sheet bandwidth, times the time."
+    ),
+    CaveatKind.COUNTS_FROM_RATES: "Some counts are rates of the profile times its time or its cycles.",
+    CaveatKind.TIME_MISSING: "The profile holds no time. Collect gpu__time_duration.sum.",
+    CaveatKind.OPERATIONS_NOT_SPLIT: (
+        "The profile does not count {subject} additions, multiplications and fused multiply-adds separately."
+    ),
+    CaveatKind.HALVES_PERHAPS_ONCE: (
+        "The FP16 operations are as ncu counts them: packed ones perhaps once instead of twice."
+    ),
+    CaveatKind.TENSOR_CORES_NOT_COUNTED: (
+        "The kernel uses tensor cores, whose operations are not among the floating-point operations."
+    ),
+    CaveatKind.LOCAL_MEMORY_USED: (
+        "The kernel spills registers or keeps arrays in local memory. Code for another GPU may do this more or less."
+    ),
+    CaveatKind.ATOMICS_PER_WARP: "The kernel has atomics, which the profile counts per warp and not per thread.",
+    CaveatKind.CLOCK_HELD_AT_BASE: (
+        "The SMs ran at {clock_hz:mhz}, about the base clock, at which ncu holds them without --clock-control none."
+        " Outside the profiler {subject} is faster."
+    ),
+    CaveatKind.CACHES_EMPTIED: (
+        "The data fit L2, which ncu empties before each pass without --cache-control none. In a series of launches"
+        " {subject} may be faster."
+    ),
+    CaveatKind.SIZE_ONLY: "The file tells only the size of the {subject}. One dimension is assumed.",
+    CaveatKind.MEANS_OVER_LAUNCHES: "The counters are means over {launches} launches of this kernel.",
+    CaveatKind.L1_TAKEN_AS_UNUSED: (
+        "L1 of Kepler is taken to cache no global loads, as compilers have it without other options."
+    ),
+    CaveatKind.TUNED_WITH: "The kernel is tuned with {subject}.",
+    CaveatKind.OPERATIONS_FROM_RATE: (
+        "The operations are the file's rate times its time, taken as FP32, because the file names no precision."
+    ),
+    CaveatKind.CONFIGURATIONS_LEFT_OUT: (
+        "{left_out} of {all} configurations are left out, because the source has no launch of them."
+    ),
+    CaveatKind.GEOMETRY_FROM_SOURCE: (
+        "Grid and block are those of the source's launch, because the file does not hold both."
+    ),
+    CaveatKind.GRID_FROM_PROBLEM_SIZE: (
+        "The grid is problem_size over the block. The file does not record other divisors."
+    ),
+    CaveatKind.COUNTERS_INCOMPLETE: "The counters are left out, because the tuner ended before they were complete.",
+    # Evidence of a forecast.
+    CaveatKind.LAUNCH_NOT_IN_SOURCE: (
+        "The source has no launch of this kernel with grid {grid} and block {block}. Nothing was counted by"
+        " executing it."
+    ),
+    CaveatKind.TUNED_LAUNCH_NOT_IN_SOURCE: (
+        "The source has no launch of this kernel with grid {grid} and block {block} that is tuned in this way."
+        " Nothing was counted by executing it."
+    ),
+    CaveatKind.COUNTED_BY_EXECUTION: (
+        "These counts are not in the profile and come from executing the source: {subject}."
+    ),
+    CaveatKind.COUNTS_AND_TIME_APART: (
+        "The counts are from the profile on {counted}, the time is from --measured on {timed}."
+    ),
+    CaveatKind.TIME_ELSEWHERE_UNUSED: (
+        "The time on {subject} is not used, because {nearest}, the GPU of the profile, is nearer."
+    ),
+    CaveatKind.MEASURED_TIME_UNUSED: "The model {subject} does not use the measured time.",
+    CaveatKind.NOT_SIMULATED: (
+        "The launch is not simulated: {reason:open}. This forecast is by {subject} from counts, which is less exact."
+    ),
+    CaveatKind.OTHER_MODEL_USED: "This forecast is by {subject}, because {unusable} is not possible: {reason:open}.",
+    CaveatKind.FORCED: "This launch cannot run on {subject} ({reason}). It is forecast because of --force.",
+    # Intervals.
+    CaveatKind.INTERVAL_CALIBRATED: (
+        "{level:level} interval: forecast / {factor:.2g} to forecast x {factor:.2g}, the error seen on {cases}"
+        " measured cases ({families} kernels; {subject})."
+    ),
+    CaveatKind.INTERVAL_EXTRAPOLATED: (
+        "The measured cases tell levels from {lowest:level} to {highest:level}. The factor for {level:level} assumes"
+        " a lognormal error, which no measurement confirms."
+    ),
+    CaveatKind.INTERVAL_UNCALIBRATED: (
+        "{level:level} interval, uncalibrated: the bounds of the counts / {factor:.2g} to x {factor:.2g}, an assumed"
+        " error of this model. Its coverage has not been measured."
+    ),
+    CaveatKind.INTERVAL_PUBLISHED: (
+        "The interval is the published one: the span of the projections by L1, L2 and DRAM, not widened. On measured"
+        " pairs of GPUs it held {subject} of the times."
+    ),
+    CaveatKind.CODE_OF_OTHER_GENERATION: (
+        "The counts are of code for {subject}, another generation."
+        " The interval is widened to / {factor:.2g} and x {factor:.2g} in all."
+    ),
+    CaveatKind.TIME_OF_OTHER_GENERATION: (
+        "The time was measured on compute capability {subject}, another generation."
+        " The interval is widened to / {factor:.2g} and x {factor:.2g} in all."
+    ),
+    CaveatKind.MICROARCHITECTURE_NOT_MEASURED: (
+        "{subject} is not among the GPUs that the interval was measured on."
+        " The interval is widened to / {factor:.2g} and x {factor:.2g} in all."
+    ),
+    CaveatKind.TIME_AS_MEASURED: "The time is the one measured on {subject}. How far runs differ is not known.",
+    # Rates and maxima of GPUs.
+    CaveatKind.FP16_RATE_OF_FP32: "A GPU without an FP16 rate of its own is given its FP32 rate.",
+    CaveatKind.RESOURCES_LEFT_OUT: (
+        "These resources are left out, because their count or this GPU's rate is unknown: {subject}."
+    ),
+    CaveatKind.DRAM_RATE_UNKNOWN: "The sustained DRAM bandwidth of this GPU is unknown. The data-sheet peak is used.",
+    CaveatKind.DRAM_RATE_USUAL: (
+        "The sustained DRAM bandwidth is the usual share of the peak. It was not measured on this GPU."
+    ),
+    CaveatKind.L2_RATE_UNKNOWN: (
+        "The L2 bandwidth of this GPU is unknown. There is no L2 term, and a warm working set counts as DRAM traffic."
+    ),
+    CaveatKind.MAXIMA_UNMEASURED: (
+        "These maxima are measured on neither GPU, so peaks or usual rates are compared: {subject}."
+    ),
+    CaveatKind.MAXIMA_BY_SHARE: "The maxima of {subject} are its peaks times the share that {other} reaches: {names}.",
+    CaveatKind.WRITE_RATE_USED: "The kernel only writes. The DRAM maximum is that of a stream of writes.",
+    CaveatKind.WRITE_RATE_UNKNOWN: (
+        "The kernel only writes, but the bandwidth of writes is not known of both GPUs. That of a copy is used."
+    ),
+    CaveatKind.COMPUTE_MAXIMUM: "The {subject} maximum of both GPUs: {measure}.",
+    CaveatKind.BANDWIDTH_MAXIMUM: "The DRAM bandwidth of both GPUs: {measure}.",
+    CaveatKind.BANDWIDTH_MAXIMUM_USUAL: (
+        "The DRAM bandwidth of both GPUs: {measure}. That of {subject} is the usual share of the peak."
+    ),
+    CaveatKind.PRECISIONS_IN_TURN: "{subject} operations are taken one after the other, each at its own rate.",
+    # Carrying a measured time over to another GPU.
+    CaveatKind.TIMING_OF_RUN: "The measured time is of timing {measured}, and so is the forecast, not {asked}.",
+    CaveatKind.CLOCK_OF_RUN: (
+        "The run was at {run_hz:mhz}, but the roofs of {subject} are for {gpu_hz:mhz}. The published model knows no"
+        " clock."
+    ),
+    CaveatKind.OPERATIONS_TAKEN_AS_NONE: "The {subject} operations were not counted. They are taken as none.",
+    CaveatKind.OPERATIONS_UNKNOWN: (
+        "The floating-point operations are unknown. The forecast is by DRAM bandwidth (equations 6 to 8), and its"
+        " interval reaches to the ratio of FP32 rates. Collect them with ncu --set full and --page raw, or give the"
+        " source."
+    ),
+    CaveatKind.SPECIAL_FUNCTIONS_UNKNOWN: (
+        "The source of the kernel is unknown. Special functions are taken to need as many operations on both GPUs."
+    ),
+    CaveatKind.SPECIAL_FUNCTIONS_DIFFER: (
+        "Special functions need {ratio:.4g} times the FP{bits} operations on {subject}, by {origin} machine code."
+    ),
+    CaveatKind.FASTER_THAN_LEVEL: (
+        "The run is {times:.3g} times as fast as its {subject} roof. The counts or maxima do not fit its time."
+    ),
+    CaveatKind.FASTER_THAN_ROOF: (
+        "The run is {times:.3g} times as fast as its roof. Caches served a part of the counted bytes."
+    ),
+    CaveatKind.EFFICIENCY_ABOVE_ONE: (
+        "The efficiency is {efficiency:.3g}, above 1. Occupancy is not what limits this kernel."
+    ),
+    CaveatKind.REGISTERS_UNKNOWN: (
+        "The registers are unknown. The occupancy is the achieved one, scaled as threads and shared memory alone allow."
+    ),
+    CaveatKind.REGISTERS_TAKEN_AS_SAME: (
+        "The kernel is taken to need as many registers on the other generation, because it is not compiled for that"
+        " one."
+    ),
+    CaveatKind.NOT_CHECKED: "The evidence does not tell these, so they are not checked: {subject}.",
+    CaveatKind.WORKING_SET_FITS_ONE: (
+        "The working set of {working_set:bytes} fits L2 of {subject} ({inside:bytes}), but not L2 of {other}"
+        " ({outside:bytes}). Its efficiency does not carry over."
+    ),
+    CaveatKind.TENSOR_CORES_USED: (
+        "{warp_instructions:.3g} warp instructions use tensor cores, whose rates differ between generations."
+    ),
+    CaveatKind.SPECIAL_FUNCTIONS_COUNT: (
+        "{share:percent} of the arithmetic are special functions, whose own unit the roofline leaves out."
+    ),
+    CaveatKind.COALESCING_DIFFERS: (
+        "A request to global memory takes {source_sectors:.3g} sectors on {source} and {target_sectors:.3g} on"
+        " {target}."
+    ),
+    CaveatKind.L1_USE_DIFFERS: "L1 of {subject} caches global loads, L1 of {other} does not.",
+    CaveatKind.LOAD_IMBALANCE: (
+        "Load imbalance: the busiest block does {block:.3g} times the mean, the busiest warp of a block {warp:.3g}"
+        " times. The models assume even work."
+    ),
+    CaveatKind.SMS_IDLE: "Tail effect: {idle} of {sms} SMs of {subject} have no block (blocks in the grid: {blocks}).",
+    CaveatKind.LAST_WAVE_PARTLY_EMPTY: "Tail effect: {waves:.3g} waves of blocks on {subject} take as long as {whole}.",
+    CaveatKind.LAUNCH_BOUND: (
+        "Launch-bound: the launch takes about {overhead:seconds} of the measured {measured:seconds}, which does not"
+        " change with the roofs."
+    ),
+    CaveatKind.ROOFS_CLOSE: (
+        "The roofs of arithmetic ({compute:seconds}) and DRAM ({dram:seconds}) are within {margin:percent} on"
+        " {subject}."
+    ),
+    CaveatKind.ROOF_CHANGES: "The roof is {source_roof} on {source}, but {target_roof} on {target}.",
+    CaveatKind.EFFICIENCY_OF_OTHER_GENERATION: (
+        "The efficiency is carried over from compute capability {source} to {target}, another generation."
+    ),
+    # The published convolution model.
+    CaveatKind.CONVOLUTION_GRID_DIFFERS: (
+        "The published kernel would have the grid {published}, not {launched}. The forecast is for the layer, not"
+        " for this launch."
+    ),
+    CaveatKind.NO_LAUNCH_OVERHEAD: (
+        "The model {subject} knows no launch overhead. Its time is the kernel's own duration, not {asked}."
+    ),
+    CaveatKind.BANDWIDTH_OF_V100: (
+        "The published DRAM bandwidth is that of a V100: {published:gbs}, above the {data_sheet:gbs} of the data sheet."
+    ),
+    CaveatKind.LATENCY_METHOD_REPLACED: (
+        "The paper found memory times by latencies inaccurate and replaced them. See --model convolution."
+    ),
+    CaveatKind.TILE_BELOW_ONE_READ: (
+        "The input of a block, {tile:plain_bytes}, is less than one read of {read:plain_bytes}. The published"
+        " division of whole numbers counts it as none."
+    ),
+    CaveatKind.TILE_ABOVE_SHARED_MEMORY: (
+        "The input of a block, {tile:plain_bytes}, is over the {limit:plain_bytes} of shared memory that a block"
+        " gets. The published kernel would not compile, but is forecast as published."
+    ),
+    CaveatKind.CONSTANTS_PUBLISHED: (
+        "The constants are those published for the {subject}, at {clock_hz:mhz} with any --clock."
+    ),
+    CaveatKind.CONSTANTS_OF_GPU_FILE: (
+        "The model was published for the {subject} alone. SMs, clock, FP32 rate, limits, DRAM bandwidth and"
+        " latencies are from the GPU's own file; the integer rate is {ratio:g} times the FP32 rate, as published."
+    ),
+    # Bounds on parts of a GPU.
+    CaveatKind.SLOWER_WITH_MORE_TPCS: (
+        "The kernel was slower on more TPCs than on fewer, beyond the spread of its repeats. The bound assumes"
+        " otherwise, and the longer time is used for both."
+    ),
+    CaveatKind.LESS_WORK_WITH_MORE_TPCS: (
+        "The kernel sped up by more than its TPCs grew, beyond the spread of its repeats. Its blocks are slower on"
+        " fewer TPCs, where the bound between measured counts may fail."
+    ),
+    CaveatKind.TIME_ABOVE_BOUND_OF_OTHERS: (
+        "A measured time is above the bound that the other ones give. The kernel is no such schedule, and other"
+        " times may be above the bound too."
+    ),
+    CaveatKind.NO_STAIRCASE: "No grid of equal blocks has these times. The bound is that of list-scheduling.",
+    CaveatKind.MARGIN_TOO_SMALL: "The largest margin, {margin:percent}, did not lift every time that it was judged by.",
+    CaveatKind.NO_TIME_ABOVE_ZERO: (
+        "The method forecasts no time above 0 on {subject} TPCs. A bound of 0 s is no bound."
+    ),
+    CaveatKind.BOUND_ABOVE_MEDIAN: "The bound is {factor:.3g} times that of median runs, by the spread of the repeats.",
+    CaveatKind.SMS_PER_TPC_UNKNOWN: "The SMs per TPC of {subject} are unknown. Each SM counts as a TPC.",
+    CaveatKind.MEASURE_NEXT: "A time on {tpcs} TPCs would tighten the bounds most.",
+    # Occupancy.
+    CaveatKind.NO_BLOCK_FITS: "Not one block fits: {reason:open}.",
+    CaveatKind.OVER_LAUNCH_BOUNDS: (
+        "The launch fails: a block has {threads} threads, and the kernel was compiled for {most} at most"
+        " (__launch_bounds__)."
+    ),
+    CaveatKind.SHARED_MEMORY_OPT_IN: (
+        "A block with over {limit:kib} of shared memory needs cudaFuncSetAttribute(…,"
+        " cudaFuncAttributeMaxDynamicSharedMemorySize, …) before the launch."
+    ),
+    CaveatKind.CARVEOUT_HAS_NO_EFFECT: "L1 and shared memory do not share one memory, so the carve-out has no effect.",
+    CaveatKind.CARVEOUT_PERCENTAGE_IGNORED: "A percentage has no effect: only l1, equal and shared are heeded.",
+    CaveatKind.CURVES_CUT: "{subject} has the first {shown} of {rows} rows. A .csv has all.",
+}
+
+#: How a template shows a number or a text, by the name after the colon.
+_SHOWN: dict[str, Callable[[Any], str]] = {
+    "bytes": format_bytes,
+    "gbs": lambda rate: f"{rate / GIGA:g} GB/s",
+    "kib": lambda size: f"{size / KIB:g} KiB",
+    "level": lambda share: f"{share / PERCENT:.6g} %",
+    "mhz": lambda clock: f"{clock / MEGA:.0f} MHz",
+    "open": lambda text: text.removesuffix("."),
+    "percent": lambda share: f"{share:.0%}".replace("%", " %"),
+    "plain_bytes": lambda size: f"{size:.0f} bytes",
+    "seconds": format_seconds,
+}
+
+
+class _Words(Formatter):
+    def format_field(self, value: Any, format_spec: str) -> str:
+        """Return a field as the template asks for it; numbers of things are whole."""
+        if format_spec in _SHOWN:
+            return _SHOWN[format_spec](value)
+        if not format_spec and isinstance(value, float) and value.is_integer():
+            return str(int(value))
+        return str(super().format_field(value, format_spec))
+
+
+def describe_caveat(caveat: Caveat) -> str:
+    """Return a caveat as sentences that can be read alone.
+
+    >>> describe_caveat(Caveat.of(CaveatKind.SCALED_FROM_SAMPLE, executed=240, blocks=4096))
+    'The counts are scaled from 240 of 4096 blocks.'
+    """
+    return _Words().vformat(WORDS[caveat.kind], (), {"subject": caveat.subject, **caveat.details})
+
+
+def describe_caveats(caveats: Iterable[Caveat]) -> list[str]:
+    """Return the sentences of some caveats, in their order."""
+    return [describe_caveat(caveat) for caveat in caveats]
+
+
+def with_gpus(text: str, gpus: Iterable[str]) -> str:
+    """Return a sentence after the names of the GPUs that it is true of.
+
+    >>> with_gpus("It is slow.", ["T4", "A2"])
+    'T4, A2: It is slow.'
+    """
+    return f"{', '.join(gpus)}: {text}"
+
+
+def caveat_fields(caveats: Iterable[Caveat]) -> dict[str, Any]:
+    """Return the two fields that every JSON with caveats has: the sentences, and what they are made from."""
+    return sentence_fields((caveat, describe_caveat(caveat)) for caveat in caveats)
+
+
+def sentence_fields(sentences: Iterable[tuple[Caveat, str]]) -> dict[str, Any]:
+    """Return the same two fields where each caveat has a sentence of its own, such as one with the GPUs named."""
+    details = [
+        {
+            "kind": caveat.kind.value,
+            "subject": caveat.subject,
+            "numbers": dict(caveat.numbers),
+            "texts": dict(caveat.texts),
+            "text": text,
+        }
+        for caveat, text in sentences
+    ]
+    return {"caveats": [each["text"] for each in details], "caveat_details": details}

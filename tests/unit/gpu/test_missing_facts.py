@@ -10,7 +10,7 @@ from kerncast.cli import main
 from kerncast.errors import MissingEvidenceError
 from kerncast.gpu import GPU, Cycles, list_gpus, load_gpu
 from kerncast.models.missing_facts import MissingFacts, missing_facts
-from kerncast.models.sm import MemoryShares, sm_of
+from kerncast.models.sm.multiprocessor import MemoryShares, sm_of
 from kerncast.occupancy import cache_geometry
 from kerncast.report.files.gpus import missing_notes
 from tests.helpers.places import ROOT

@@ -8,8 +8,8 @@ from kerncast.caveats import Caveat, CaveatKind
 from kerncast.errors import MissingEvidenceError, Refusal
 from kerncast.gpu import GPU, load_gpu
 from kerncast.models import Case, Question, model_named
-from kerncast.models.transfer import Algorithm1, Roofs
-from kerncast.models.transfer.algorithm1 import efficiency, occupancies, target_seconds
+from kerncast.models.transfer.algorithm1 import Algorithm1, efficiency, occupancies, target_seconds
+from kerncast.models.transfer.checks import Roofs
 from kerncast.prediction import Prediction, Timing, Transfer
 from kerncast.profiles import KernelProfile, Resources
 from tests.helpers.caveats import kinds, only

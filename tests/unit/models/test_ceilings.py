@@ -11,19 +11,16 @@ from kerncast.execute import Executed, WholeGrid, run_launch
 from kerncast.execute.recording import LaunchRecorder
 from kerncast.gpu import Fact, Status, load_gpu
 from kerncast.models import Case, Question, model_named
-from kerncast.models.transfer import (
+from kerncast.models.transfer.ceilings import (
     Ceilings,
     Demand,
     KernelCeilings,
-    MachineMaxima,
-    Maximum,
+    compute_ceiling,
     kernel_ceilings,
     kernel_rooflines,
-    maxima_of,
     project,
 )
-from kerncast.models.transfer.ceilings import compute_ceiling
-from kerncast.models.transfer.machine_maxima import published_machine
+from kerncast.models.transfer.machine_maxima import MachineMaxima, Maximum, maxima_of, published_machine
 from kerncast.models.transfer.special_functions import (
     estimated_flops,
     float_mixes_on_both,

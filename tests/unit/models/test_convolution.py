@@ -16,7 +16,7 @@ from kerncast.forecast import Choices, LaunchCases, ProfileCases
 from kerncast.gpu import GPU, load_architecture, load_gpu
 from kerncast.launch import Argument, Launch, load_launches
 from kerncast.models import Case, Question, model_named
-from kerncast.models.published import (
+from kerncast.models.published.convolution import (
     ComputeTime,
     Convolution,
     ConvolutionLatency,

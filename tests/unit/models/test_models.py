@@ -10,7 +10,7 @@ from kerncast.errors import InputError, MissingEvidenceError
 from kerncast.gpu import GPU, load_gpu
 from kerncast.models import Case, Question, model_named
 from kerncast.models.base import interval_factor
-from kerncast.models.published import Template
+from kerncast.models.published.template import Template
 from kerncast.models.roofline import Roofline
 from kerncast.prediction import Timing
 from kerncast.profiles.counts import DRAM_BYTES, FP32_FLOPS

@@ -7,7 +7,7 @@ import pytest
 from kerncast.caveats import Caveat, CaveatKind
 from kerncast.gpu import load_gpu
 from kerncast.models import Case
-from kerncast.models.transfer import Check, Roofs, transfer_caveats, transfer_checks
+from kerncast.models.transfer.checks import Check, Roofs, transfer_caveats, transfer_checks
 from kerncast.prediction import Timing
 from kerncast.profiles import (
     Balance,

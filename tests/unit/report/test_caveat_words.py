@@ -7,7 +7,7 @@ from string import Formatter
 import pytest
 
 from kerncast.caveats import Caveat, CaveatKind
-from kerncast.report.caveat_words import WORDS, caveat_fields, describe_caveat, with_gpus
+from kerncast.report.words import WORDS, caveat_fields, describe_caveat, with_gpus
 from tests.helpers.places import ROOT
 
 #: Specifications that show a number; a field without one may be a number or a text.
@@ -66,7 +66,7 @@ def test_each_caveat_that_is_made_has_what_its_words_show() -> None:
 
 
 def test_every_kind_is_made_somewhere() -> None:
-    own = {"caveats.py", "caveat_words.py"}
+    own = {"caveats.py", "words.py"}
     texts = [path.read_text(encoding="utf-8") for path in (ROOT / "src").rglob("*.py") if path.name not in own]
     used = {name for text in texts for name in re.findall(r"CaveatKind\.([A-Z0-9_]+)", text)}
     assert {kind.name for kind in CaveatKind} == used

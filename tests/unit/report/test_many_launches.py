@@ -13,8 +13,8 @@ from kerncast.gpu import load_gpu
 from kerncast.models import Case
 from kerncast.prediction import Prediction, Refused, Term, Timing
 from kerncast.read.declared import declared_profile
-from kerncast.report.caveat_words import describe_caveat
 from kerncast.report.forecast.terminal import MOST_TABLES, all_launches, common_notes, conclude_together, print_forecast
+from kerncast.report.words import describe_caveat
 
 
 def prediction(

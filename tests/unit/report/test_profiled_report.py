@@ -15,11 +15,11 @@ from kerncast.metrics import metrics_of, word
 from kerncast.prediction import Refused
 from kerncast.profiles import Count, ProfiledLaunch, Sampling, SourceText
 from kerncast.read.ncu import read_raw_page
-from kerncast.report.caveat_words import describe_caveat
 from kerncast.report.profile.details import print_profiles
 from kerncast.report.profile.export import profile_object, raw_page
 from kerncast.report.profile.sections import waiting_lines
 from kerncast.report.profile.source import annotated_lines, hot_lines, read_sources
+from kerncast.report.words import describe_caveat
 from tests.helpers.profiles import SAXPY, THREADS, TILED, WARP_STATES, WARPS, answered, line
 
 TITAN_V = load_gpu("titan-v")

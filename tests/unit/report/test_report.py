@@ -9,7 +9,7 @@ import pytest
 from kerncast.forecast import Forecast, Options, forecast_all, resolve_gpus
 from kerncast.metrics import vocabulary
 from kerncast.models import Calibration
-from kerncast.models.sm import Pipe
+from kerncast.models.sm.micro_ops import Pipe
 from kerncast.prediction import Prediction, Term, Timing
 from kerncast.profiles import Count
 from kerncast.report import words

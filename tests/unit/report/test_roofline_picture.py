@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kerncast.models.transfer import kernel_rooflines
+from kerncast.models.transfer.ceilings import kernel_rooflines
 from kerncast.profiles import FloatMix, KernelRoofline, LevelCeiling
 from kerncast.report.pictures.picture_files import save_picture, svg_text
 from kerncast.report.pictures.roofline import draw_rooflines, drawable, extents, roofline_csv, rooflines_of_cases

@@ -8,8 +8,8 @@ from rich.markup import escape
 
 from kerncast.caveats import Caveat, CaveatKind
 from kerncast.report.as_json import SCHEMA_VERSION
-from kerncast.report.caveat_words import caveat_fields, describe_caveats
 from kerncast.report.tables import Table, print_notes, print_table
+from kerncast.report.words import caveat_fields, describe_caveats
 from kerncast.studies.bounding import SIMULATION, KernelBounds
 from kerncast.studies.bounds import DEFAULT_METHOD, Contradiction
 from kerncast.studies.bounds.base import ROUNDING

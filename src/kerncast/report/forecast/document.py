@@ -32,10 +32,10 @@ from kerncast.profiles.counts import (
     SPECIAL_OPS,
     dram_bytes_of_launch,
 )
-from kerncast.report.caveat_words import describe_caveat, with_gpus
 from kerncast.report.tables import Table, TextColumn
 from kerncast.report.words import (
     conclude,
+    describe_caveat,
     describe_count,
     describe_interval,
     describe_interval_kind,
@@ -46,6 +46,7 @@ from kerncast.report.words import (
     describe_timing,
     head_interval,
     is_published,
+    with_gpus,
 )
 from kerncast.units import GIGA, KIB, MEGA, TERA, format_count, format_seconds
 

@@ -10,11 +10,11 @@ from rich.markup import escape
 from kerncast.forecast import Forecast
 from kerncast.prediction import Prediction
 from kerncast.report.as_json import totals
-from kerncast.report.caveat_words import describe_caveat
 from kerncast.report.forecast.document import estimate_table, notes_of, transfer_tables
 from kerncast.report.tables import Table, TextColumn, print_notes, print_rows, print_table
 from kerncast.report.words import (
     conclude,
+    describe_caveat,
     describe_interval,
     describe_limiter,
     describe_percent,

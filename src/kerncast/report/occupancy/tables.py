@@ -18,8 +18,8 @@ from kerncast.occupancy.advice import (
     ResourceUse,
     Step,
 )
-from kerncast.report.caveat_words import describe_caveat
 from kerncast.report.tables import Table, TextColumn
+from kerncast.report.words import describe_caveat
 from kerncast.units import KIB, PERCENT
 
 # Occupancy as JSON and as CSV.

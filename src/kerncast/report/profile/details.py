@@ -7,11 +7,11 @@ from rich.markup import escape
 from rich.table import Table as RichTable
 
 from kerncast.profiles import ProfiledLaunch
-from kerncast.report.caveat_words import describe_caveats
 from kerncast.report.profile.sections import sections_of, waiting_lines
 from kerncast.report.profile.source import AnnotatedText, annotated_lines, hot_lines
 from kerncast.report.profile.words import extent_text
 from kerncast.report.tables import Fact, Section, print_notes, print_table
+from kerncast.report.words import describe_caveats
 
 
 def print_profiles(launches: Sequence[ProfiledLaunch], console: Console, *, lines: bool) -> None:

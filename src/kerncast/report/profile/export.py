@@ -23,7 +23,7 @@ from kerncast.profiles import (
 )
 from kerncast.profiles.counts import QUANTITIES, access_name
 from kerncast.report.as_json import SCHEMA_VERSION
-from kerncast.report.caveat_words import caveat_fields
+from kerncast.report.words import caveat_fields
 from kerncast.requirements import how_to_install
 
 # The JSON object of ``kerncast profile``: a promise, pinned by tests and versioned by ``schema_version``.

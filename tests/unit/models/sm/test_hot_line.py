@@ -7,7 +7,7 @@ import pytest
 from kerncast.forecast import Options, forecast_all
 from kerncast.gpu import load_gpu
 from kerncast.launch import Argument, Buffer, Fill, Launch
-from kerncast.models.sm import Memory, Pipe
+from kerncast.models.sm.micro_ops import Memory, Pipe
 from kerncast.models.sm.multiprocessor import HotLine, hot_line, hot_lines
 from kerncast.models.sm.simulate import simulate
 from kerncast.prediction import Timing

@@ -12,9 +12,9 @@ from kerncast.execute.setup import Program as PTXProgram
 from kerncast.execute.setup import linked_program
 from kerncast.gpu import load_architecture
 from kerncast.machine.listing import disassemble, disassembler
-from kerncast.models.sm import Memory, Pipe, Program
 from kerncast.models.sm.lower import lower
 from kerncast.models.sm.lower.accesses import joined_atomics
+from kerncast.models.sm.micro_ops import Memory, Pipe, Program
 
 #: Statements with an atomic on ``s`` in shared memory, and whether it is joined before and from sm_80 on: by any lanes,
 #: by all of them only, or not at all.

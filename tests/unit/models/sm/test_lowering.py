@@ -21,8 +21,8 @@ from kerncast.launch import load_launches
 from kerncast.machine.estimated import estimated_steps
 from kerncast.machine.forms import forms_of
 from kerncast.machine.instruction_set import ENTRY, kind_of, lowered
-from kerncast.models.sm import FULL_WEIGHT, Memory, Pipe, Program
 from kerncast.models.sm.lower import lower
+from kerncast.models.sm.micro_ops import FULL_WEIGHT, Memory, Pipe, Program
 from kerncast.ptx import Address, Instruction
 from kerncast.traces import Trace
 from tests.helpers.execute_helpers import PTX_HEAD

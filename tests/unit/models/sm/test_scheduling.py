@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kerncast.models.sm import FULL_WEIGHT, Memory, Pipe
 from kerncast.models.sm.lower.accesses import Place
 from kerncast.models.sm.lower.operation_costs import Cost, Diffusion, Share
 from kerncast.models.sm.lower.scheduling import MicroOp, scheduled
+from kerncast.models.sm.micro_ops import FULL_WEIGHT, Memory, Pipe
 
 LATENCY = {Memory.NONE: 4.0, Memory.LOAD: 200.0, Memory.STORE: 4.0, Memory.ATOMIC: 200.0}
 WINDOW = 24

@@ -10,7 +10,7 @@ from kerncast.errors import MissingEvidenceError, Refusal
 from kerncast.forecast import Options, forecast_all, profile
 from kerncast.gpu import load_gpu
 from kerncast.launch import load_launches
-from kerncast.models.sm import Pipe
+from kerncast.models.sm.micro_ops import Pipe
 from kerncast.models.sm.multiprocessor import atomic_lines, need_pipes
 from kerncast.models.sm.results import load_of
 from kerncast.prediction import Prediction, Timing

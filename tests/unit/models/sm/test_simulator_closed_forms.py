@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from kerncast.errors import LaunchError
-from kerncast.models.sm import Memory, Pipe, Simulated, Stall
+from kerncast.models.sm.micro_ops import Memory, Pipe
+from kerncast.models.sm.results import Simulated, Stall
 from kerncast.models.sm.simulate import is_prepared, prepare, simulate, simulator
 from kerncast.traces import Operation
 from tests.helpers.sm_programs import WHOLE_LINE, Op, Step, program_of, sm_of, trace_of

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from kerncast.compile import compile_source
 from kerncast.execute.setup import linked_program
 from kerncast.gpu import load_architecture
-from kerncast.models.sm import FULL_WEIGHT, Memory, Pipe, Program
 from kerncast.models.sm.lower import lower, lowering
 from kerncast.models.sm.lower.lowering import Member, superblocks
+from kerncast.models.sm.micro_ops import FULL_WEIGHT, Memory, Pipe, Program
 from kerncast.models.sm.simulate import simulate
 from kerncast.traces import Operation
 from tests.helpers.sm_cases import random_access, random_op

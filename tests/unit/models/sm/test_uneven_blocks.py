@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from kerncast.execute.sampling.sample import Sampler
 from kerncast.forecast import Options, forecast_all
 from kerncast.gpu import load_gpu
-from kerncast.models.sm import Slots
+from kerncast.models.sm.whole_grid import Slots
 from kerncast.prediction import Timing
 
 #: A chain of dependent multiply-adds, so that a block takes as long as it is long, whoever else is there. The array in
