@@ -36,7 +36,7 @@ class Figure:
     unit: str
     """such as FLOP/s, B/s, FLOP/B; 1 for a share"""
     source: float | None
-    """of the GPU of the run; None where it has none"""
+    """Value on the GPU of the run; None where it has none."""
     target: float | None
 
 

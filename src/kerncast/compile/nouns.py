@@ -17,7 +17,7 @@ class Parameter:
     name: str
     """empty where the source names none"""
     type_text: str
-    """as written, such as ``const float *``"""
+    """Type as written, such as ``const float *``."""
     kind: str
     """pointer, integer, float, bool, struct, or unknown (a type that depends on a template parameter)"""
     byte_size: int | None
@@ -28,7 +28,7 @@ class Parameter:
     signed: bool
     """whether an integer (or the integer that the pointer points to) is signed"""
     element: str | None
-    """what a pointer points to, or what a number is, as launch files name it (f32, …); None for others"""
+    """Element type of a pointer or type of a number, as launch files name it (f32, …); None for others."""
     pointee_type: str | None
     """type that the pointer points to, without const, such as ``float4``"""
     pointee_bytes: int | None
@@ -78,9 +78,9 @@ class DeviceVariable:
     is_constant: bool
     """whether it is __constant__, which only the host can set"""
     type_text: str
-    """as written, such as ``float[25]``"""
+    """Type as written, such as ``float[25]``."""
     element: str | None
-    """what it or its array holds, as launch files name it (f32, …); None for structs and pointers"""
+    """Element type, as launch files name it (f32, …); None for structs and pointers."""
     byte_size: int | None
     """None where the type is unknown"""
     has_initial: bool
@@ -95,7 +95,7 @@ class SourceSummary:
 
     kernels: tuple[KernelSignature, ...]
     variables: tuple[DeviceVariable, ...] = ()
-    """in constant and global memory"""
+    """Variables in constant and global memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,11 +130,11 @@ class CompiledKernel:
     """One kernel compiled for one architecture."""
 
     kernel: str
-    """as the user calls it"""
+    """Name that the user gave."""
     mangled: str
     """name of its .entry in the PTX"""
     architecture: str
-    """as requested; ``resources.architecture`` is what it was compiled for"""
+    """Architecture asked for; ``resources.architecture`` is the one compiled for."""
     ptx: str = field(repr=False)
     """the whole module"""
     resources: Resources
@@ -144,7 +144,7 @@ class CompiledKernel:
     cubin: bytes = field(default=b"", repr=False)
     """the machine code, for a disassembler"""
     variables: tuple[DeviceVariable, ...] = ()
-    """in constant and global memory; empty where libclang is not installed"""
+    """Variables in constant and global memory; empty where libclang is not installed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +153,7 @@ class CompiledSource:
 
     source: Path
     kernels: tuple[CompiledKernel, ...]
-    """in the order of the architectures requested"""
+    """Kernels in the order of the architectures asked for."""
     log: tuple[str, ...] = ()
     """warnings of the compiler"""
 
@@ -198,9 +198,9 @@ class ToolStatus:
     is_optional: bool = False
     """whether forecasts work without it, but for what it is needed for"""
     trouble: str | None = None
-    """what is amiss with a part that is there"""
+    """Fault of a part that is installed."""
     command: str | None = None
-    """what to paste into a shell, where that mends it"""
+    """Shell command that mends it."""
 
 
 def _declared(parameter: Parameter) -> str:

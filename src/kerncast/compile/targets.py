@@ -25,9 +25,9 @@ class Target:
     """How one architecture is compiled for."""
 
     architecture: str
-    """as asked for, such as sm_30"""
+    """Architecture asked for, such as sm_30."""
     compiled_for: str
-    """what NVRTC compiles for, such as sm_35"""
+    """Architecture that NVRTC compiles for, such as sm_35."""
     toolkit: int
     """major version of NVRTC: 11 or 12"""
     options: tuple[str, ...] = ()

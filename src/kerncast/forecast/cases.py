@@ -136,7 +136,7 @@ class Choices:
     """How the cases of a launch are made."""
 
     timing: Timing
-    """what was timed where a time was measured"""
+    """Kind of time of a measurement."""
     with_caches: bool
     """whether the caches of each GPU are simulated, and of those that a time was measured on"""
     means: Means = field(default_factory=Means)

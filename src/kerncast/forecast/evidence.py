@@ -52,7 +52,7 @@ class MeasuredTime:
     launch: int | None = None
     """zero-based; None is the only one"""
     caveats: tuple[Caveat, ...] = ()
-    """what had to be assumed of the GPU's name"""
+    """Assumptions about the GPU's name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class Reading:
     sources: tuple[Launch, ...] = ()
     """launches whose execution counts what the profile lacks"""
     caveats: tuple[Caveat, ...] = ()
-    """what had to be assumed of the GPU's name"""
+    """Assumptions about the GPU's name."""
 
 
 def measured_times(texts: Sequence[str]) -> tuple[MeasuredTime, ...]:

@@ -70,7 +70,7 @@ class Options:
     measured: tuple[MeasuredTime, ...] = ()
     """times of these launches on other GPUs"""
     reading: Reading = field(default_factory=Reading)
-    """of a profile"""
+    """How a profile is read."""
 
     def __post_init__(self) -> None:
         if not 0.001 <= self.level <= 0.9999:

@@ -27,7 +27,7 @@ class Doubt:
     key: str
     """such as peak.l2_kib"""
     value: float
-    """in the file's unit"""
+    """Value in the file's unit."""
     unit: str
     low: float | None
     """None: no lower bound"""

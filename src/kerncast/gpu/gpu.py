@@ -57,7 +57,7 @@ class Cycles:
     alu: float | None = None
     imad: float | None = None
     imad_on_fma: float | None = None
-    """that an integer multiply-add occupies the FMA pipe too; 0 where it has a pipe of its own"""
+    """Cycles that an integer multiply-add occupies the FMA pipe; 0 where it has a pipe of its own."""
     alu_on_fma: float | None = None
     """likewise for integer add, logic, compare"""
     special: float | None = None
@@ -71,7 +71,7 @@ class Cycles:
     uniform: float | None = None
     """None where there is no uniform datapath"""
     load_store_sm: float | None = None
-    """of the queue that the sub-partitions share, per instruction"""
+    """Cycles per instruction of the queue that the sub-partitions share."""
     shared_wavefront: float | None = None
     shared_reissue: float | None = None
     """until an access is issued again, for each such wavefront; None: the access is issued once"""
@@ -96,7 +96,7 @@ class Cycles:
     uniform_latency: float | None = None
     shared_latency: float | None = None
     l1_latency: float | None = None
-    """of the read-only cache where global loads bypass L1"""
+    """Latency of the read-only cache where global loads bypass L1."""
     l2_latency: float | None = None
     dram_latency: float | None = None
     """all of it, at dram_latency_clock_hz; GPU.dram_latency is at the GPU's clock"""
@@ -107,7 +107,7 @@ class Cycles:
     grid_launch: float | None = None
     """from the start of a block to that of the next one anywhere on the GPU"""
     idle_block: float | None = None
-    """of a block that finds nothing to do"""
+    """Cycles of a block that finds nothing to do."""
     lsu_queue: float | None = None
     """of work that the load/store queue takes in before warps have to wait; likewise those below"""
     l2_queue: float | None = None
@@ -174,7 +174,7 @@ class Architecture:
     heeds_carveout_percent: bool | None = None
     """whether a program can wish for a carve-out in percent; else only for more of one part, or as much of both"""
     l1_bytes: int | None = None
-    """where shared memory takes nothing of it"""
+    """L1 where shared memory takes nothing of it."""
     read_only_cache_bytes: int | None = None
     """None where read-only loads are cached in L1, or not at all"""
     instruction_cache_bytes: int | None = None
@@ -184,7 +184,7 @@ class Architecture:
     l2_fetch_bytes: int | None = None
     """aligned bytes that L2 reads from DRAM when one sector misses"""
     dram_channel_bits: int | None = None
-    """of the interface: each channel opens rows of its own"""
+    """Width of a channel of the interface: each opens rows of its own."""
     dram_activate_s: float | None = None
     """between two rows that one channel opens"""
     sustained_dram_fraction: float | None = None

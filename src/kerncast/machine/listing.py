@@ -39,7 +39,7 @@ class MachineInstruction:
     guard: str
     """predicate that must hold, such as P0 or !P0; empty where there is none"""
     line: int
-    """of the PTX text, from 1; 0 where the disassembler names none"""
+    """Line of the PTX text, from 1; 0 where the disassembler names none."""
     targets: tuple[str, ...]
     """labels that the operands name"""
     operands: str

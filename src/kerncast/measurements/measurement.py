@@ -121,9 +121,9 @@ class Configuration:
     extended, ceilings, partition or the stem of a launch file"""
     kernel: str
     source_sha256: str
-    """of the source's text and its macros"""
+    """Digest of the source's text and its macros."""
     code_sha256: str
-    """of the PTX without its file names and line numbers; headers count too"""
+    """Digest of the PTX without file names and line numbers; headers count, too."""
     grid: Extent
     block: Extent
     shared_bytes: int
@@ -194,7 +194,7 @@ class Check:
     blocks: int
     """blocks whose results were compared"""
     largest_difference: float
-    """of an element, relative; of integers, the share that differs"""
+    """Largest relative error of an element; of integers, the share that differs."""
     reason: str
     """why it is unchecked, or where it differs; empty otherwise"""
 

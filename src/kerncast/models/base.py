@@ -50,9 +50,9 @@ class Calibration:
     """kernels that were measured, with all their sizes and GPUs"""
     cases: int
     measured: str
-    """what was measured, for messages"""
+    """Measured data sets, for messages."""
     microarchitectures: tuple[str, ...] = ()
-    """of the GPUs that it was measured on, such as Volta; empty: not said"""
+    """Microarchitectures of the measured GPUs, such as Volta; empty where unknown."""
 
     def has_seen(self, gpu: GPU) -> bool:
         """Whether a GPU of the same microarchitecture was among those that were measured, as far as it is said."""
@@ -204,14 +204,14 @@ class Case:
     """What is known of a launch, with the GPU that it is to be timed on."""
 
     profile: KernelProfile
-    """as compiled for this GPU, or as profiled on another one"""
+    """Profile as compiled for this GPU, or as measured on another one."""
     gpu: GPU
     execution: Execution | None = None
-    """what running its blocks has told, as far as the model needs it; None where only counts are known"""
+    """What running the blocks has told, as far as the model needs it; None where only counts are known."""
     source: KernelProfile | None = None
-    """as compiled for the GPU of a measured run, which is its ``run``; None without a measured time"""
+    """Profile as compiled for the GPU of a measured run (its ``run``); None without a measured time."""
     launch: Launch | None = None
-    """with its macros and arguments; None where only a profile or counts are given"""
+    """Launch with macros and arguments; None where only a profile or counts are given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +222,7 @@ class Estimate:
     limiter: str
     terms: tuple[Term, ...]
     low: float
-    """by the bounds of the counts alone"""
+    """Lower end by the bounds of the counts alone."""
     high: float
     caveats: tuple[Caveat, ...] = ()
     transfer: Transfer | None = None

@@ -39,9 +39,9 @@ class BlockRequest:
     threads: int
     registers_per_thread: int
     static_shared_bytes: int = 0
-    """as the source declares it, without what the system reserves"""
+    """Bytes that the source declares, without those that the system reserves."""
     dynamic_shared_bytes: int = 0
-    """as the launch asks; the kernel is taken to have opted in to it"""
+    """Bytes that the launch asks for; the kernel is taken to have opted in."""
     barriers: int = 1
 
     def __post_init__(self) -> None:

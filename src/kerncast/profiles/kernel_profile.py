@@ -57,15 +57,15 @@ class SourceRun:
     gpu: GPU
     seconds: float
     timing: Timing
-    """what was timed: a profiler gives the kernel's own duration"""
+    """Kind of time: a profiler gives the kernel's own duration."""
     achieved_occupancy: float | None = None
     """resident warps over the most that an SM holds, 0 to 1, mean over active cycles"""
     active_threads: float | None = None
     """per warp instruction, 0 to 32"""
     clock_hz: float | None = None
-    """of the SMs during the run"""
+    """Clock of the SMs during the run."""
     not_in_profile: tuple[str, ...] = ()
-    """what the profile lacks and the executor counted instead"""
+    """Counts that the profile lacks and the executor supplied."""
     settings: Settings = ()
     """a tuner's parameters that the kernel was compiled with"""
 
@@ -108,7 +108,7 @@ class ResourceTime:
 
     resource: str
     share: float
-    """of the time of the launch; near 1, the resource decides"""
+    """Share of the launch's time; near 1, the resource decides."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,13 +118,13 @@ class WarpStates:
     gpu: str
     """id"""
     seconds: float
-    """of the whole launch, as a profiler would time it"""
+    """Time of the whole launch, as a profiler would measure it."""
     cycles: float
-    """of the whole launch"""
+    """Cycles of the whole launch."""
     blocks_simulated: int
     simulated_cycles: float
     schedulers: int
-    """of the SM"""
+    """Cycles of the SM."""
     issued: int
     """machine instructions"""
     states: tuple[StateCycles, ...]
@@ -182,7 +182,7 @@ class CacheSimulation:
     """id"""
     resident_blocks_per_sm: int
     l1_bytes: int | None
-    """of one SM, beside the carve-out for shared memory; None where L1 caches no loads"""
+    """L1 of one SM, beside the carve-out for shared memory; None where L1 caches no loads."""
     l2_bytes: int
     blocks_simulated: int
     """neighbouring blocks whose accesses went through the caches; the rest is scaled from them"""
@@ -231,12 +231,12 @@ class OpcodeCount:
     work: str
     """Nsight Compute's class: fp16, fp32, fp64, integer, conversion, control, memory, misc, inter_thread, uniform"""
     pipe: str
-    """where it runs on this architecture: fma, alu, fp16, fp64, xu, lsu, cbu, adu, uniform, tex, tensor, or none"""
+    """Pipe on this architecture: fma, alu, fp16, fp64, xu, lsu, cbu, adu, uniform, tex, tensor, or none"""
     warp_instructions: Count
     thread_instructions: Count
-    """of active threads; a predicate may have switched some of them off"""
+    """Executions by active threads; a predicate may have switched some of them off."""
     threads_on: Count
-    """of active threads whose predicate holds"""
+    """Executions by active threads whose predicate holds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,7 +252,7 @@ class MachineMix:
     thread_instructions: Count
     threads_on: Count
     doubts: tuple[Caveat, ...] = ()
-    """what a reader should know of how they were found"""
+    """Caveats on how the instructions were found."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,7 +336,7 @@ class KernelProfile:
     """dynamic shared memory per block"""
     resources: Resources | None
     origin: Origin
-    """of the profile; what it lacked may have been counted in another way"""
+    """Origin of the profile; counts that it lacked may have another one."""
     counts: Counts
     mix: InstructionMix | None
     sampling: Sampling | None
@@ -387,13 +387,13 @@ class KernelRoofline:
     max_flops_per_s: float
     """of the machine, fused multiply-adds of the kernel's precision"""
     mix_flops_per_s: float
-    """with the kernel's mix of fused and other operations"""
+    """Ceiling with the kernel's mix of fused and other operations."""
     ceiling_flops_per_s: float
-    """with its active threads too"""
+    """Ceiling with its active threads, too."""
     levels: tuple[LevelCeiling, ...]
     """the nearest to the SMs first"""
     low_flops_per_s: float
-    """what the kernel reaches: measured, or the slower end of what is projected"""
+    """Rate that the kernel reaches: measured, or the slower end of the projection."""
     high_flops_per_s: float
     is_projected: bool
     is_compute_measured: bool

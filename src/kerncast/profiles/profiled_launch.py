@@ -12,7 +12,7 @@ class SourceText:
     """The lines of one source file."""
 
     file: str
-    """as the profile names it"""
+    """Name of the file in the profile."""
     lines: tuple[str, ...]
 
 
@@ -23,7 +23,7 @@ class ProfiledLaunch:
     profile: KernelProfile
     gpu: GPU | None = None
     assumed: tuple[Caveat, ...] = ()
-    """what had to be assumed about the GPU's name"""
+    """Assumptions about the GPU's name."""
     sources: tuple[SourceText, ...] = ()
 
     @property

@@ -155,7 +155,7 @@ class Instruction:
     guard_negated: bool
     location: Location | None
     note: str = ""
-    """what it means that this instruction runs, for messages; set where the kernel's author did not write it"""
+    """Meaning of this instruction for messages; set where the kernel's author did not write it."""
 
     @cached_property
     def name(self) -> str:
@@ -233,7 +233,7 @@ class Relocation:
     """A place in an initial value that holds the address of a symbol, or one byte of it."""
 
     position: int
-    """in bytes from the start of the variable"""
+    """Byte offset from the start of the variable."""
     symbol: str
     offset: int = 0
     """added to the address"""
@@ -286,7 +286,7 @@ class Function:
     tables: Mapping[str, tuple[str, ...]]
     """branch table of brx.idx: its labels; or the functions that a call through a pointer can mean"""
     prototypes: Mapping[str, Prototype] = field(default_factory=dict)
-    """of calls through pointers"""
+    """Prototypes of calls through pointers."""
 
 
 @dataclass(frozen=True, slots=True)

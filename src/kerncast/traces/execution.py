@@ -48,7 +48,7 @@ class FootprintCurve:
     """[allocations] how many there are"""
     grid_blocks: int
     total: Touches | None = None
-    """what the whole launch touches, where a sample of its blocks tells"""
+    """Sectors of the whole launch; None where no sample of its blocks tells them."""
     rows: npt.NDArray[np.float64] | None = None
     """[n, 2] rows of DRAM that reading and that writing these sectors would open; None where nobody counted"""
 

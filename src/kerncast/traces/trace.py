@@ -18,7 +18,7 @@ class Allocation:
 
     name: str
     address: int
-    """as the kernel sees it"""
+    """Address that the kernel sees."""
     start: int
     """offset in the arena that holds all of global memory"""
     nbytes: int
@@ -101,9 +101,9 @@ class Trace:
     memory: dict[str, npt.NDArray[Any]]
     """contents of each buffer after the run, by parameter name"""
     remarks: tuple[Caveat, ...]
-    """what a reader of the counts should know, such as that the cost of printf is left out"""
+    """Caveats on the counts, such as that the cost of printf is left out."""
     printed: str = ""
-    """what printf wrote in the blocks that ran, in the order of execution, at most 64 KiB"""
+    """Output of printf in the blocks that ran, in the order of execution; at most 64 KiB."""
 
     @property
     def warp_executions(self) -> Counts:

@@ -153,7 +153,7 @@ class ConvolutionMachine:
     shared_latency_cycles: float | None
     l2_latency_cycles: float | None
     dram_latency_cycles: float | None
-    """of a read that misses L1 and L2"""
+    """Latency of a read that misses L1 and L2."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +165,7 @@ class ComputeTime:
     sm_iterations: int
     """turns that an SM needs for its blocks"""
     flop_seconds: float
-    """of one turn, likewise below"""
+    """Count of one turn, likewise below."""
     int_seconds: float
 
     @property
@@ -193,11 +193,11 @@ class OperationalIntensity:
     """Operations per byte that a level of memory holds for the layer."""
 
     l1: float
-    """of the input"""
+    """Bytes of the input."""
     l2: float
-    """of the weights"""
+    """Bytes of the weights."""
     dram: float
-    """of weights and outputs"""
+    """Bytes of weights and outputs."""
 
 
 @cache

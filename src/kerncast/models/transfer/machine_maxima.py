@@ -32,7 +32,7 @@ class Maximum:
     is_measured: bool = True
     """whether somebody measured it on this machine"""
     peak: float | None = None
-    """of the data sheet; None where it gives none"""
+    """Rate of the data sheet; None where it gives none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,11 +102,11 @@ class _Resource:
     name: str
     measured: Callable[[GPU], float | None]
     peak: Callable[[GPU], float | None]
-    """by the data sheet; of L2, what its architecture usually reaches"""
+    """Bandwidth by the data sheet; of L2, the usual rate of its architecture."""
     usual: Callable[[GPU], float | None]
     """the best guess where neither GPU was measured"""
     fact: str
-    """of the GPU's file, for messages"""
+    """Key in the GPU's file, for messages."""
 
 
 def _at_clock(gpu: GPU, rate: float | None) -> float | None:
