@@ -14,8 +14,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import kerncast
-from kerncast.bench.counters import find_ncu
-from kerncast.bench.cuda.driver import cuda_version, load_driver
 from kerncast.checkup.toolchain import toolchain_report
 from kerncast.compile import ToolStatus
 from kerncast.compile.cache import cache_report
@@ -213,6 +211,8 @@ def measuring_report() -> tuple[ToolStatus, ...]:
 
 
 def _gpu() -> ToolStatus:
+    from kerncast.bench.cuda.driver import cuda_version, load_driver  # noqa: PLC0415  what it imports may be missing
+
     name, needed_for = "NVIDIA GPU", "kerncast measure (extra gpu)"
     try:
         driver = load_driver()
@@ -228,6 +228,8 @@ def _gpu() -> ToolStatus:
 
 
 def _ncu() -> ToolStatus:
+    from kerncast.bench.counters import find_ncu  # noqa: PLC0415  what it imports may be missing
+
     name, needed_for = "Nsight Compute", "kerncast measure --ncu"
     try:
         path = find_ncu()
@@ -300,10 +302,9 @@ def _forecast(here: Sequence[ToolStatus]) -> list[ToolStatus]:
 
 def _measuring() -> tuple[ToolStatus, ...]:
     try:
-        pass
+        return measuring_report()
     except ImportError:
         return ()
-    return measuring_report()
 
 
 def _works(parts: Sequence[ToolStatus]) -> bool:

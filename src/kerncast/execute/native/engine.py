@@ -16,7 +16,7 @@ import numpy.typing as npt
 from kerncast.caveats import Caveat
 from kerncast.errors import KernelFault
 from kerncast.execute.counting.sums import access_bytes
-from kerncast.execute.native.arithmetic import bitwise, floats, integers
+from kerncast.execute.native.arithmetic import bitwise, conversion, floats, integers
 from kerncast.execute.native.block import RegisterPlan, plan_registers
 from kerncast.execute.native.ir import BLOCK, FAULTS, SPACES, WARP, WORKER, Unit
 from kerncast.execute.native.jit import Host, Machine, compile_unit, run_until
@@ -35,7 +35,7 @@ from kerncast.traces import SEGMENT, BlockCounts, Counts
 __all__ = ["Compiled", "Run", "compile_program"]
 
 #: These modules register what they lower when they are imported.
-_LOWERINGS = (bitwise, floats, floats, integers)
+_LOWERINGS = (bitwise, conversion, floats, integers)
 _ALIGNMENT = 64
 _MARGIN_BYTES = 1024
 _PATIENCE = 100_000

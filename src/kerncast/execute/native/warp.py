@@ -14,7 +14,7 @@ import numpy as np
 from kerncast.errors import UnsupportedError
 from kerncast.execute.counting.sums import operation_of
 from kerncast.execute.native.arithmetic import crosslane
-from kerncast.execute.native.arithmetic.floats import set_predicate
+from kerncast.execute.native.arithmetic.conversion import set_predicate
 from kerncast.execute.native.arithmetic.integers import uses_carry, with_carry
 from kerncast.execute.native.block import I32, LOWERINGS, BlockCode, Operation, RegisterPlan
 from kerncast.execute.native.ir import (

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from kerncast.execute.native.arithmetic import floats, halves
+from kerncast.execute.native.arithmetic import conversion, floats
 from kerncast.execute.native.block import F32, FLOATS, HALVES, I32, Operation, lowers
 from kerncast.execute.native.ir import Emitter, Value, bits, element, integer, vector
 from kerncast.ptx import CARRY, TYPE_BITS, Trait
@@ -43,8 +43,8 @@ def arithmetic(o: Operation, lowering: Callable[[Operation], Value]) -> Value:
 def _shorts(o: Operation) -> Value:
     """Write add, min or max on two short integers."""
     emit = o.emit
-    (a_low, a_high), (b_low, b_high) = (halves.unpack(emit, o.source(i)) for i in (0, 1))
-    return halves.pack(emit, _short(o, a_low, b_low), _short(o, a_high, b_high))
+    (a_low, a_high), (b_low, b_high) = (conversion.unpack(emit, o.source(i)) for i in (0, 1))
+    return conversion.pack(emit, _short(o, a_low, b_low), _short(o, a_high, b_high))
 
 
 def _short(o: Operation, a: Value, b: Value) -> Value:
@@ -103,7 +103,7 @@ _WIDER = {"s16": "s32", "u16": "u32", "s32": "s64", "u32": "u64"}
 @lowers("add", "sub", "mul")
 def _add_sub_mul(o: Operation) -> Value:
     if o.type in HALVES:
-        return halves.arithmetic(o)
+        return conversion.arithmetic(o)
     if o.type in FLOATS:
         return floats.add_sub_mul(o)
     if o.type in TYPES:
@@ -119,7 +119,7 @@ def _add_sub_mul(o: Operation) -> Value:
 @lowers("fma", "mad")
 def _multiply_add(o: Operation) -> Value:
     if o.type in HALVES:
-        return halves.arithmetic(o)
+        return conversion.arithmetic(o)
     if o.type in FLOATS:
         return floats.fused_multiply_add(o)
     if o.type in TYPES:
@@ -206,7 +206,7 @@ def _divide_lanes(emit: Emitter, a: Value, b: Value) -> Value:
 @lowers("neg", "abs")
 def _sign(o: Operation) -> Value:
     if o.type in HALVES:
-        return halves.arithmetic(o)
+        return conversion.arithmetic(o)
     if o.type in FLOATS:
         return floats.sign(o)
     a = o.source(0)
@@ -219,7 +219,7 @@ def _sign(o: Operation) -> Value:
 @lowers("min", "max")
 def _extreme(o: Operation) -> Value:
     if o.type in HALVES:
-        return halves.arithmetic(o)
+        return conversion.arithmetic(o)
     if o.type in FLOATS:
         return floats.extreme(o)
     if o.type in TYPES:
@@ -230,7 +230,7 @@ def _extreme(o: Operation) -> Value:
 
 @lowers("sqrt", "rsqrt", "rcp", "sin", "cos", "ex2", "lg2", "tanh")
 def _special_function(o: Operation) -> Value:
-    return halves.arithmetic(o) if o.type in HALVES else floats.special_function(o)
+    return conversion.arithmetic(o) if o.type in HALVES else floats.special_function(o)
 
 
 @lowers("sad")

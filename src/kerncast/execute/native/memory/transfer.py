@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import accumulate
 
-from kerncast.execute.native.arithmetic import halves
+from kerncast.execute.native.arithmetic import conversion
 from kerncast.execute.native.arithmetic.crosslane import lies_in
 from kerncast.execute.native.block import I64, BlockCode, Operation
 from kerncast.execute.native.ir import (
@@ -384,18 +384,18 @@ def _conditional(emit: Emitter, operation: str, old: Value, given: Value, other:
 
 def _add_halves(emit: Emitter, update: Update, old: Value, given: Value) -> Value:
     """Add as the instruction for registers does, in all lanes of a vector of which one counts."""
-    kind = halves.kind_of(update.type)
+    kind = conversion.kind_of(update.type)
     a, b = emit.splat(old), emit.splat(given)
     parts = (
         [(a, b)]
         if not update.type.endswith("x2")
-        else list(zip(halves.unpack(emit, a), halves.unpack(emit, b), strict=True))
+        else list(zip(conversion.unpack(emit, a), conversion.unpack(emit, b), strict=True))
     )
     sums = [
-        halves.from_f64(emit, emit.binary("fadd", *(halves.to_f64(emit, x, kind) for x in pair)), kind)
+        conversion.from_f64(emit, emit.binary("fadd", *(conversion.to_f64(emit, x, kind) for x in pair)), kind)
         for pair in parts
     ]
-    total = sums[0] if len(sums) == 1 else halves.pack(emit, *sums)
+    total = sums[0] if len(sums) == 1 else conversion.pack(emit, *sums)
     return emit.op(f"extractelement {total.typed}, i64 0", update.kind)
 
 
