@@ -6,8 +6,6 @@ from string import Formatter
 from typing import Any
 
 from kerncast.caveats import Caveat, CaveatKind
-from kerncast.models import model_named
-from kerncast.models.base import calibration_of
 from kerncast.prediction import Prediction, Timing
 from kerncast.profiles import Count, KernelProfile, Origin
 from kerncast.units import GIGA, KIB, MEGA, PERCENT, format_bytes, format_count, format_seconds
@@ -104,6 +102,8 @@ def describe_percent(share: float) -> str:
 
 def is_published(model: str) -> bool:
     """Return whether the interval of a model is the one of its paper, which no level changes."""
+    from kerncast.models import model_named  # noqa: PLC0415  the doctor works where NumPy is missing
+
     return model_named(model).has_published_interval
 
 
@@ -115,6 +115,8 @@ def head_interval(predictions: Sequence[Prediction]) -> str:
 
 def describe_interval_kind(model: str) -> str:
     """Return whether the intervals of a model rest on measured times."""
+    from kerncast.models import calibration_of  # noqa: PLC0415  the doctor works where NumPy is missing
+
     if is_published(model):
         return "published: the span of the projections by L1, L2 and DRAM, whatever the level"
     return "uncalibrated" if calibration_of(model) is None else "calibrated on measured times"

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
+from kerncast import models
 from kerncast.forecast import Forecast, Options, forecast_all, resolve_gpus
 from kerncast.metrics import vocabulary
 from kerncast.models import Calibration
 from kerncast.models.sm.micro_ops import Pipe
 from kerncast.prediction import Prediction, Term, Timing
 from kerncast.profiles import Count
-from kerncast.report import words
 from kerncast.report.forecast.document import build_document, estimate_table, roof_tables
 from kerncast.report.forecast.html import render_html, render_markdown
 from kerncast.report.forecast.picture import COLOURS, draw_forecast, pictures_svg
@@ -160,7 +160,7 @@ def test_a_report_says_whether_its_intervals_are_calibrated(
     gpusd: Forecast, monkeypatch: pytest.MonkeyPatch, *, is_calibrated: bool
 ) -> None:
     found = Calibration((0.9,), (1.5,), 5, 50, "forecasts") if is_calibrated else None
-    monkeypatch.setattr(words, "calibration_of", lambda _: found)
+    monkeypatch.setattr(models, "calibration_of", lambda _: found)
     expected = "calibrated on measured times" if is_calibrated else "uncalibrated"
     page = render_html(build_document(gpusd), pictures_svg(gpusd))
     assert page.count(expected) >= 2  # in the text and in the picture
