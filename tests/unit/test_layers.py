@@ -128,6 +128,11 @@ def test_imports_go_one_way() -> None:
     assert wrong == []
 
 
+def test_models_know_nothing_of_the_executor() -> None:
+    wrong = [path.name for path in (PACKAGE / "models").rglob("*.py") if "execute" in imports_of(path)]
+    assert wrong == []
+
+
 def test_no_layer_stands_twice() -> None:
     assert not any(a & b for a, b in pairwise(LAYERS))
 

@@ -410,3 +410,45 @@ def _registers(operands: Iterable[Operand]) -> Iterator[Register]:
                 yield register
             case Vector(elements):
                 yield from _registers(elements)
+
+
+# What kind of work each PTX instruction is.
+
+
+_FLOAT_CLASS = {
+    "f32": "fp32", "f32x2": "fp32", "f64": "fp64", "f16": "fp16", "f16x2": "fp16", "bf16": "fp16", "bf16x2": "fp16",
+}  # fmt: skip
+_WORK_OF_ANY_TYPE = {"memory", "control"}
+
+
+@dataclass(frozen=True, slots=True)
+class WorkKind:
+    """The class of an instruction and how many operations one thread does in it."""
+
+    name: str
+    """fp32, fp64, fp16, special, integer, control, memory, move"""
+    operations: int
+
+
+def classify(ins: Instruction) -> WorkKind:
+    """Return the class of an instruction.
+
+    A fused multiply-add of floats is two operations, of integers one: an integer lane takes one per clock.
+    Comparison, minimum, sign and conversion of floats are moves, as Nsight Compute's FLOP counts leave them out;
+    division and square root count as one special function each.
+    """
+    opcode, float_class = ins.opcode, _FLOAT_CLASS.get(ins.type)
+    if float_class is None or opcode.work in _WORK_OF_ANY_TYPE:
+        return WorkKind("move" if ins.type == "pred" and opcode.work == "integer" else opcode.work, 1)
+    if opcode.flops:
+        return WorkKind(float_class, opcode.flops * (2 if ins.type.endswith("x2") else 1))
+    return WorkKind("special" if opcode.is_special else "move", 1)
+
+
+def kind_name(ins: Instruction) -> str:
+    """Return the opcode with its type, or with its state space for memory: fma.f32, ld.global, bar.sync."""
+    if ins.opcode.access is not None:
+        return f"{ins.root}.{ins.space}"
+    if ins.opcode.has(Trait.MODE):
+        return ".".join((ins.root, *ins.modifiers[:2]))
+    return f"{ins.root}.{ins.type}" if ins.type else ins.root

@@ -6,6 +6,8 @@ from enum import IntEnum
 import numpy as np
 import numpy.typing as npt
 
+from kerncast.ptx import Instruction, MemoryAccess, Register, Vector
+
 # NOUN Recording: every access to global and local memory of some blocks, warp by warp, in the order of the program.
 #
 # In detail, for timing, also the basic blocks that warps enter, shared memory, and how far atomics contend.
@@ -24,6 +26,10 @@ PASSES_MASK = 0xFF
 CONTENT_SHIFT = 8
 #: Kernels with more PTX instructions, or basic blocks, than an event can name are not traced for timing.
 MOST_INSTRUCTIONS = 2**15
+
+
+#: Modifiers of loads that L1 does not serve.
+_PASSES_L1 = {"volatile", "relaxed", "acquire", "mmio", "cg", "cv"}
 
 
 class Operation(IntEnum):
@@ -52,6 +58,21 @@ class Operation(IntEnum):
     CONTENTION = 12
     """begins the request of an atomic or a reduction, whose lines follow: in the low CONTENT_SHIFT bits how many lanes
     want its most wanted address, above them how many addresses it has"""
+
+
+def operation_of(ins: Instruction, read: frozenset[str]) -> Operation:
+    """Return what a recording says of an access to global memory; ``read`` are the registers that anything reads."""
+    modifiers = set(ins.modifiers)
+    if ins.is_load:
+        if "nc" in modifiers:
+            return Operation.LOAD_READ_ONLY
+        return Operation.LOAD_UNCACHED if modifiers & _PASSES_L1 else Operation.LOAD
+    if ins.is_store:
+        return Operation.STORE
+    results = ins.operands[0] if ins.opcode.access is MemoryAccess.ATOMIC else None
+    registers = results.elements if isinstance(results, Vector) else (results,)
+    is_read = any(isinstance(r, Register) and r.name in read for r in registers)
+    return Operation.ATOMIC if is_read else Operation.REDUCTION
 
 
 class End(IntEnum):

@@ -6,7 +6,7 @@ import numpy as np
 
 from kerncast.caveats import Caveat, CaveatKind
 from kerncast.compile import CompiledKernel
-from kerncast.execute.counting.sums import Totals, classify, column, indicators, is_barrier, kind_name, memory_counts
+from kerncast.execute.counting.sums import Totals, column, indicators, is_barrier, memory_counts
 from kerncast.execute.sampling.run import run_launch
 from kerncast.execute.sampling.sample import Budget, Sampler
 from kerncast.launch import Launch
@@ -22,7 +22,7 @@ from kerncast.profiles import (
     Sampling,
 )
 from kerncast.profiles.counts import CONTROL_OPS, FP16_FLOPS, FP32_FLOPS, FP64_FLOPS, INTEGER_OPS, SPECIAL_OPS
-from kerncast.ptx import Location, dependences
+from kerncast.ptx import Location, classify, dependences, kind_name
 from kerncast.traces import BlockCounts, Trace
 
 # Where in a kernel its work is done, and how evenly: basic blocks, lines of the source, warps and blocks.

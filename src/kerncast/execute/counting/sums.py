@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -22,67 +22,9 @@ from kerncast.profiles.counts import (
     access_name,
     with_totals,
 )
-from kerncast.ptx import TYPE_BITS, ControlFlowGraph, Instruction, MemoryAccess, Register, Trait, Vector, sources_of
-from kerncast.traces import BlockCounts, Operation, Trace
+from kerncast.ptx import TYPE_BITS, ControlFlowGraph, Instruction, Vector, classify, sources_of
+from kerncast.traces import BlockCounts, Operation, Trace, operation_of
 from kerncast.traces import Counts as PerBlock
-
-# What kind of work each PTX instruction is.
-
-
-_FLOAT_CLASS = {
-    "f32": "fp32", "f32x2": "fp32", "f64": "fp64", "f16": "fp16", "f16x2": "fp16", "bf16": "fp16", "bf16x2": "fp16",
-}  # fmt: skip
-_WORK_OF_ANY_TYPE = {"memory", "control"}
-#: Modifiers of loads that L1 does not serve.
-_PASSES_L1 = {"volatile", "relaxed", "acquire", "mmio", "cg", "cv"}
-
-
-@dataclass(frozen=True, slots=True)
-class WorkKind:
-    """The class of an instruction and how many operations one thread does in it."""
-
-    name: str
-    """fp32, fp64, fp16, special, integer, control, memory, move"""
-    operations: int
-
-
-def classify(ins: Instruction) -> WorkKind:
-    """Return the class of an instruction.
-
-    A fused multiply-add of floats is two operations, of integers one: an integer lane takes one per clock.
-    Comparison, minimum, sign and conversion of floats are moves, as Nsight Compute's FLOP counts leave them out;
-    division and square root count as one special function each.
-    """
-    opcode, float_class = ins.opcode, _FLOAT_CLASS.get(ins.type)
-    if float_class is None or opcode.work in _WORK_OF_ANY_TYPE:
-        return WorkKind("move" if ins.type == "pred" and opcode.work == "integer" else opcode.work, 1)
-    if opcode.flops:
-        return WorkKind(float_class, opcode.flops * (2 if ins.type.endswith("x2") else 1))
-    return WorkKind("special" if opcode.is_special else "move", 1)
-
-
-def kind_name(ins: Instruction) -> str:
-    """Return the opcode with its type, or with its state space for memory: fma.f32, ld.global, bar.sync."""
-    if ins.opcode.access is not None:
-        return f"{ins.root}.{ins.space}"
-    if ins.opcode.has(Trait.MODE):
-        return ".".join((ins.root, *ins.modifiers[:2]))
-    return f"{ins.root}.{ins.type}" if ins.type else ins.root
-
-
-def operation_of(ins: Instruction, read: frozenset[str]) -> Operation:
-    """Return what a recording says of an access to global memory; ``read`` are the registers that anything reads."""
-    modifiers = set(ins.modifiers)
-    if ins.is_load:
-        if "nc" in modifiers:
-            return Operation.LOAD_READ_ONLY
-        return Operation.LOAD_UNCACHED if modifiers & _PASSES_L1 else Operation.LOAD
-    if ins.is_store:
-        return Operation.STORE
-    results = ins.operands[0] if ins.opcode.access is MemoryAccess.ATOMIC else None
-    registers = results.elements if isinstance(results, Vector) else (results,)
-    is_read = any(isinstance(r, Register) and r.name in read for r in registers)
-    return Operation.ATOMIC if is_read else Operation.REDUCTION
 
 
 def access_bytes(ins: Instruction) -> int:

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from kerncast.errors import UnsupportedError
-from kerncast.execute.counting.sums import operation_of
 from kerncast.execute.native.arithmetic import crosslane
 from kerncast.execute.native.arithmetic.conversion import set_predicate
 from kerncast.execute.native.arithmetic.integers import uses_carry, with_carry
@@ -40,7 +39,7 @@ from kerncast.execute.native.memory.transfer import GENERIC_COUNTERS
 from kerncast.execute.setup.layout import Program
 from kerncast.execute.setup.state import Console, is_switched
 from kerncast.ptx import ControlFlowGraph, Flow, Function, Immediate, Instruction, Trait, result_count
-from kerncast.traces import recording
+from kerncast.traces import operation_of, recording
 
 # Where the counters of one block of threads lie: a row of 64-bit numbers that generated code adds to.
 

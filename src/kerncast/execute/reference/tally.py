@@ -7,7 +7,6 @@ import numpy as np
 import numpy.typing as npt
 
 from kerncast.caveats import Caveat
-from kerncast.execute.counting.sums import operation_of as operation_in_global
 from kerncast.execute.reference.memory import Part
 from kerncast.execute.reference.threads import WARP_LANES, Index, Threads
 from kerncast.execute.setup.arena import Touched, check_room
@@ -30,6 +29,7 @@ from kerncast.traces import (
     Operation,
     Recording,
 )
+from kerncast.traces import operation_of as operation_in_global
 
 # What the warp-level requests of one memory instruction cost: sectors and lines, passes of shared memory, contention.
 #

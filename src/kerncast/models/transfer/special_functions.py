@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 from kerncast.caveats import Caveat, CaveatKind
 from kerncast.errors import MissingEvidenceError
-from kerncast.execute.counting.sums import classify
 from kerncast.models.base import Case
 from kerncast.models.transfer.measured_run import float_mixes_of, present
 from kerncast.profiles import FloatMix, KernelProfile, MachineMix
 from kerncast.profiles.counts import SPECIAL_OPS
+from kerncast.ptx import classify
 from kerncast.traces import Trace
 
 #: Operations of one machine instruction per active thread, by precision. FP16 is left out: its instructions also

@@ -7,7 +7,6 @@ from functools import cache, cached_property
 from pathlib import Path
 
 import kerncast
-from kerncast.execute.counting.sums import operation_of
 from kerncast.machine.forms import ends_joining, merged_accesses
 from kerncast.models.sm.micro_ops import MOST_DESTINATIONS, Memory
 from kerncast.ptx import (
@@ -27,7 +26,7 @@ from kerncast.ptx import (
     results_of,
     sources_of,
 )
-from kerncast.traces import Operation
+from kerncast.traces import Operation, operation_of
 
 # Atomics of a warp on one address of shared memory that the compiler makes one, from ``joined_atomics.csv``.
 #
