@@ -5,7 +5,6 @@ A refusal is remembered like a result, unless this machine's clock or memory has
 """
 
 import hashlib
-import json
 import os
 import sys
 import zlib
@@ -20,6 +19,7 @@ import numpy as np
 import kerncast
 from kerncast.compile import CompiledKernel
 from kerncast.compile.cache import Store, cache_place
+from kerncast.compile.cache.store import packed, unpacked
 from kerncast.errors import BudgetExceededError, KernelFault, Refusal, UnsupportedError
 from kerncast.execute import Budget
 from kerncast.launch import Buffer, Launch
@@ -73,7 +73,7 @@ def _load(store: Store, key: str, kind: type[T]) -> T | Refusal | None:
     if payload is None:
         return None
     try:
-        data = _unpacked(payload)
+        data = unpacked(payload, _MOST_BYTES)
         if "refused" not in data:
             return from_json(kind, data["result"])
         name, what, where, cure = data["refused"]
@@ -90,7 +90,7 @@ def _save(store: Store, key: str, known: object) -> None:
         data: dict[str, Any] = {"refused": [type(known).__name__, known.what, known.where, known.cure]}
     else:
         data = {"result": to_json(known)}
-    store.save(key, zlib.compress(json.dumps(data).encode(), _LEVEL))
+    store.save(key, packed(data, _LEVEL))
 
 
 def execution_key(kernel: CompiledKernel, launch: Launch, budget: Budget) -> str:
@@ -157,14 +157,3 @@ def _digest(*texts: str) -> str:
     for text in texts:
         digest.update(f"{len(text)} ".encode() + text.encode())
     return digest.hexdigest()
-
-
-def _unpacked(payload: bytes) -> dict[str, Any]:
-    unpacker = zlib.decompressobj()
-    text = unpacker.decompress(payload, _MOST_BYTES)
-    if not unpacker.eof:
-        raise ValueError("the entry goes on for too long, or ends too soon")
-    data = json.loads(text)
-    if not isinstance(data, dict):
-        raise TypeError("the entry is no object")
-    return data

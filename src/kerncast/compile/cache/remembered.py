@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
-from kerncast.compile.cache.store import Store, cache_place
+from kerncast.compile.cache.store import Store, cache_place, packed, unpacked
 from kerncast.compile.headers import HEADER_WHEELS, header_folders, package_folders, stand_ins
 from kerncast.compile.nouns import CompileRequest, KernelReply, SourceSummary
 from kerncast.compile.nvrtc import library_paths, wheel
@@ -312,7 +312,7 @@ class Remembered:
         if payload is None:
             return None
         try:
-            return from_json(kind, _unpacked(payload))
+            return from_json(kind, unpacked(payload, _MOST_BYTES))
         except (zlib.error, ValueError, KeyError, TypeError, AttributeError, RecursionError):
             self.store.drop(key)
             return None
@@ -326,7 +326,7 @@ class Remembered:
             # The name of a missing header that stands in no text of the user's: nobody looks whether it is there now.
             if isinstance(reply, SourceSummary) or inputs.names.issuperset(reply.emptied):
                 key = entry_key(self.request, target, self.inputs)
-                self.store.save(key, zlib.compress(json.dumps(to_json(reply)).encode(), _LEVEL))
+                self.store.save(key, packed(to_json(reply), _LEVEL))
 
 
 def recall(request: CompileRequest) -> Remembered | None:
@@ -342,11 +342,3 @@ def _inputs(request: CompileRequest) -> Inputs | None:
     with suppress(UnknowableError, OSError):
         return Inputs(request)
     return None
-
-
-def _unpacked(payload: bytes) -> Any:
-    unpacker = zlib.decompressobj()
-    text = unpacker.decompress(payload, _MOST_BYTES)
-    if not unpacker.eof:
-        raise ValueError("the entry goes on for too long, or ends too soon")
-    return json.loads(text)

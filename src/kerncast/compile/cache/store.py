@@ -1,16 +1,19 @@
 """The cache on disk: where it lies, how entries are written and read, and how it stands."""
 
 import hashlib
+import json
 import os
 import re
 import secrets
 import stat
 import sys
 import time
+import zlib
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from kerncast.errors import InputError
 from kerncast.units import MIB
@@ -317,6 +320,23 @@ def _write(path: Path, content: bytes) -> None:
 
 def _digest(key: str, payload: bytes) -> bytes:
     return hashlib.sha256(key.encode() + payload).digest()
+
+
+def packed(data: dict[str, Any], level: int) -> bytes:
+    """Return a JSON object as the payload of an entry."""
+    return zlib.compress(json.dumps(data).encode(), level)
+
+
+def unpacked(payload: bytes, most_bytes: int) -> dict[str, Any]:
+    """Return the JSON object of a payload; raises zlib.error, ValueError, TypeError or RecursionError for others."""
+    unpacker = zlib.decompressobj()
+    text = unpacker.decompress(payload, most_bytes)
+    if not unpacker.eof:
+        raise ValueError("the entry goes on for too long, or ends too soon")
+    data = json.loads(text)
+    if not isinstance(data, dict):
+        raise TypeError("the entry is no object")
+    return data
 
 
 # How the cache stands, for ``kerncast cache`` and ``kerncast doctor``.
