@@ -6,13 +6,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from kerncast.compile import CompiledKernel, CompiledSource, compile_request, request_for
-from kerncast.execute import Budget, Executed, profile_of, run_launch
-from kerncast.forecast.results import Results, execution_key
-from kerncast.launch import Launch
-from kerncast.profiles import KernelProfile
-
-if TYPE_CHECKING:
-    from kerncast.execute.recording import LaunchRecorder
 from kerncast.errors import (
     BudgetExceededError,
     CompileError,
@@ -22,14 +15,20 @@ from kerncast.errors import (
     Refusal,
     UnsupportedError,
 )
-from kerncast.forecast.results import simulation_key
+from kerncast.execute import Budget, Executed, profile_of, run_launch
+from kerncast.forecast.results import Results, execution_key, simulation_key
 from kerncast.gpu import GPU
+from kerncast.launch import Launch
 from kerncast.models import Case, Estimate, Model, Needs
 from kerncast.models.sm.grid_memory import asks_for_neighbours
 from kerncast.models.sm.plan import SMBlocks, blocks_to_simulate, busy_blocks, plan_of
 from kerncast.models.sm.whole_grid import block_far_longer
 from kerncast.prediction import Timing
+from kerncast.profiles import KernelProfile
 from kerncast.traces import Execution, Recorder, SMRecording, SMTrace
+
+if TYPE_CHECKING:
+    from kerncast.execute.recording import LaunchRecorder
 
 Progress = Callable[[str, int, int], None]
 """called with (what is done, part done, of how many)"""

@@ -12,6 +12,7 @@ from kerncast.execute.counting.sums import Sums
 from kerncast.execute.sampling.sample import Budget, Sampler, nominal_seconds
 from kerncast.execute.setup.arena import Touched
 from kerncast.execute.setup.arguments import own_buffers
+from kerncast.execute.setup.layout import blocks_are_independent
 from kerncast.execute.setup.prepare import contents, linked_program, prepare
 from kerncast.execute.setup.state import Engine, Progress, Setting
 from kerncast.launch import Launch
@@ -181,13 +182,8 @@ def _run(kernel: CompiledKernel, setting: Setting, progress: Progress | None, en
         remarks=(*doubts, *setting.remarks, *runner.remarks),
         printed=runner.printed,
     )
-    return Executed(kernel, setting, trace, portions.sampler, _is_independent(setting))
-
-
-def _is_independent(setting: Setting) -> bool:
-    from kerncast.execute.setup.layout import blocks_are_independent  # noqa: PLC0415  LLVM takes time to load
-
-    return blocks_are_independent(setting.program, own_buffers(setting.arguments))
+    independent = blocks_are_independent(setting.program, own_buffers(setting.arguments))
+    return Executed(kernel, setting, trace, portions.sampler, independent)
 
 
 def _check_parameters(kernel: CompiledKernel) -> None:
