@@ -305,9 +305,9 @@ class Caveat:
 
     kind: CaveatKind
     subject: str = ""
-    """the name of the thing, such as a GPU, a buffer or a list of metrics"""
+    """name of the thing, such as a GPU, a buffer or a list of metrics"""
     numbers: tuple[tuple[str, float], ...] = ()
-    """by name; SI units"""
+    """numbers by name, in SI units"""
     texts: tuple[tuple[str, str], ...] = ()
     """further names, and reasons of refusals, by name"""
 

@@ -25,10 +25,10 @@ class Ended:
     """How a child ended."""
 
     reply: Any
-    """what it answered; None where that is no JSON"""
+    """reply of the child; None where it is not JSON"""
     status: int
     said: str
-    """on stderr; empty where nobody reads it"""
+    """output on stderr; empty where nobody reads it"""
 
     @property
     def how(self) -> str:

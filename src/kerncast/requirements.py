@@ -28,9 +28,9 @@ class Requirement:
 
     name: str
     versions: str
-    """such as ``>=18.1.1,<19``; empty where any will do"""
+    """allowed versions, such as ``>=18.1.1,<19``; empty where any will do"""
     extra: str | None
-    """the extra that asks for it; None where it is required"""
+    """extra that the package belongs to; None where it is required"""
 
     @property
     def module(self) -> str:

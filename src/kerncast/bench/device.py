@@ -29,7 +29,7 @@ class Call:
     shared_bytes: int
     """dynamic shared memory per block"""
     parameters: bytes
-    """the kernel's parameter block, with device addresses"""
+    """parameter block of the kernel, with device addresses"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Timed:
 
     calls: tuple[Call, ...]
     as_graph: bool = False
-    """queued as one CUDA graph, which is built before"""
+    """whether the launches are queued as one CUDA graph, built beforehand"""
 
 
 @dataclass(frozen=True, slots=True)

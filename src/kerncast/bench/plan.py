@@ -42,13 +42,13 @@ class Subject:
     """One launch to be measured, on the whole GPU or on several parts of it."""
 
     group: str
-    """seed, extended, ceilings, partition, or the stem of a launch file"""
+    """first part of the key: seed, extended, ceilings, partition, or the stem of a launch file"""
     name: str
-    """launch file and index, such as saxpy#0, or a ceiling"""
+    """launch file and index, such as saxpy#0, or name of a ceiling"""
     launch: Launch
     protocol: Protocol
     sm_counts: tuple[int | None, ...] = (None,)
-    """None is the whole GPU"""
+    """numbers of SMs to run on; None is the whole GPU"""
     ceiling: Ceiling | None = None
 
     def key(self, sm_count: int | None = None) -> str:

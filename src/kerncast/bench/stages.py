@@ -33,12 +33,12 @@ class Choices:
     """What the user chose of a measurement."""
 
     trials: int | None = None
-    """None, here and below: what is usual for what is measured"""
+    """number of trials; None, here and below: the usual choice for the subject"""
     iterations: int | None = None
     warmups: int | None = None
     methods: tuple[Method, ...] | None = None
     tpcs: str | None = None
-    """such as 1-40; None is every size that the GPU offers"""
+    """numbers of TPCs, such as 1-40; None: every size that the GPU offers"""
 
     def applied(self, protocol: Protocol) -> Protocol:
         """Return a protocol with what was chosen in the place of what is usual."""
@@ -58,7 +58,7 @@ class Stage:
     name: str
     subjects: tuple[Subject, ...]
     share: float = 1.0
-    """of the time that is left when it begins"""
+    """share of the remaining time that the stage may take"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -246,12 +246,12 @@ class Checkup:
     """What was found, in the order in which it is shown."""
 
     packages: tuple[ToolStatus, ...]
-    """Python, and what it imports: without these nothing works"""
+    """Python and the packages that it imports; without these nothing works"""
     compiler: tuple[ToolStatus, ...]
-    """without these no source can be forecast"""
+    """compiler and its headers; without these no source can be forecast"""
     optional: tuple[ToolStatus, ...]
     here: tuple[ToolStatus, ...]
-    """the machine, its caches, and one forecast from start to end"""
+    """this machine, its caches, and one forecast from start to end"""
 
     @property
     def parts(self) -> tuple[ToolStatus, ...]:

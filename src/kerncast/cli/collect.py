@@ -20,17 +20,17 @@ class CollectOptions:
     """What is to be profiled, and how."""
 
     application: tuple[str, ...]
-    """program and arguments"""
+    """program to profile, and its arguments"""
     models: tuple[str, ...] = ()
     """models to collect for; all where none is named"""
     kernel: str | None = None
-    """regular expression of function names"""
+    """regular expression for names of kernels; None: all kernels"""
     launch_skip: int | None = None
     launch_count: int | None = None
     is_cold: bool = False
-    """flush the caches before each pass"""
+    """whether caches are flushed before each pass"""
     out: Path = Path("profile.csv")
-    """.csv: raw page; otherwise a report of ncu"""
+    """output file; .csv: raw page, otherwise a report of ncu"""
 
 
 def command(  # noqa: PLR0913  each parameter is one option

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 Key = tuple[str, int, str]
 Baseline = Mapping[Key, tuple[float, float]]
-"""(kernel, launch, GPU id): low and high"""
+"""low and high of each (kernel, launch, GPU id)"""
 
 
 def parse_limit(text: str | None) -> float | None:

@@ -47,9 +47,9 @@ class BuildOptions:
 
     file: Path
     label: str
-    """the file as seen from the folder of the source"""
+    """path of the file from the folder of the source"""
     include_dirs: tuple[Path, ...] = ()
-    """those that exist; absolute paths, which name what is installed on one machine, are left out"""
+    """folders of headers that exist; absolute paths are left out, as they name what one machine has installed"""
     defines: tuple[tuple[str, str], ...] = ()
     fast_math: bool = False
     of_several: frozenset[str] = frozenset()
@@ -205,7 +205,7 @@ class _Branch:
 
     is_outside_open: bool
     is_decided: bool = False
-    """whether a branch has been taken"""
+    """whether a branch has been taken already"""
     is_open: bool = False
     """whether the lines here count"""
 

@@ -44,7 +44,7 @@ class Spills:
     store_bytes: int
     load_bytes: int
     barriers: int | None
-    """None where the log does not count them (NVRTC 11.8)"""
+    """barriers of a block; None where the log does not count them (NVRTC 11.8)"""
 
 
 def read_resources(cubin: bytes, log: str, architecture: str) -> dict[str, Resources]:

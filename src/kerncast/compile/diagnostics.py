@@ -37,11 +37,11 @@ class Message:
     """One message of the compiler."""
 
     place: str
-    """file, empty where the message has none"""
+    """file; empty where the message has none"""
     line: int
     is_error: bool
     text: str
-    """as printed, with source line and caret where NVRTC prints them"""
+    """message as printed, with source line and caret where NVRTC prints them"""
 
 
 def read_messages(log: str) -> Iterator[Message]:

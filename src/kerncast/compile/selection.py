@@ -19,9 +19,9 @@ class Choice:
     """The kernel to compile."""
 
     kernel: str | None
-    """as the user calls it; None where only the compiler can tell"""
+    """name of the kernel as the user gave it; None where only the compiler can tell"""
     expression: str | None
-    """what NVRTC is asked for: qualified name or instance"""
+    """name expression for NVRTC: qualified name or instance; None where only the compiler can tell"""
     signature: KernelSignature | None
 
 
@@ -59,9 +59,9 @@ class _Name:
 
     name: str
     instance: tuple[str, ...] | None
-    """template arguments"""
+    """template arguments; None without any"""
     types: tuple[str, ...] | None
-    """of the parameters"""
+    """types of the parameters; None where the user names none"""
 
 
 def _read_name(kernel: str) -> _Name:

@@ -25,9 +25,9 @@ class Target:
     """How one architecture is compiled for."""
 
     architecture: str
-    """Architecture asked for, such as sm_30."""
+    """architecture asked for, such as sm_30"""
     compiled_for: str
-    """Architecture that NVRTC compiles for, such as sm_35."""
+    """architecture that NVRTC compiles for, such as sm_35"""
     toolkit: int
     """major version of NVRTC: 11 or 12"""
     options: tuple[str, ...] = ()

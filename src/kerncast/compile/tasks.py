@@ -93,7 +93,7 @@ class _Analysis:
 
     unit: nvrtc.Unit
     signatures: tuple[KernelSignature, ...] | None
-    """None where libclang is not installed"""
+    """signatures of the kernels; None where libclang is not installed"""
     options: tuple[str, ...]
     depends_on_architecture: bool
     instance: Callable[[str, KernelSignature], KernelSignature | None]

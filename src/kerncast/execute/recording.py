@@ -46,9 +46,9 @@ class Plan:
 
     most_events: int
     events_per_block: float = 0.0
-    """expected; 0 where nothing is known"""
+    """expected events of a block; 0 where unknown"""
     may_repeat: bool = True
-    """whether a block may run twice: one that changes what it reads would do other work the second time"""
+    """whether a block may run twice; one that changes what it reads would do other work the second time"""
     in_detail: bool = False
     """whether basic blocks, shared memory and contention are recorded too"""
 

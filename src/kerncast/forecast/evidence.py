@@ -50,9 +50,9 @@ class MeasuredTime:
     gpu: GPU
     seconds: float
     launch: int | None = None
-    """zero-based; None is the only one"""
+    """zero-based number of the launch; None: the only one"""
     caveats: tuple[Caveat, ...] = ()
-    """Assumptions about the GPU's name."""
+    """assumptions about the GPU's name"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +61,11 @@ class Reading:
 
     selection: Selection = field(default_factory=Selection)
     source_gpu: GPU | None = None
-    """None: the profile says"""
+    """GPU on which the profile was made; None: the one that the profile names"""
     sources: tuple[Launch, ...] = ()
-    """launches whose execution counts what the profile lacks"""
+    """launches to execute for counts that the profile lacks"""
     caveats: tuple[Caveat, ...] = ()
-    """Assumptions about the GPU's name."""
+    """assumptions about the GPU's name"""
 
 
 def measured_times(texts: Sequence[str]) -> tuple[MeasuredTime, ...]:

@@ -25,16 +25,16 @@ class Doubt:
     """A value that lies outside what others make likely."""
 
     key: str
-    """such as peak.l2_kib"""
+    """key in the GPU's file, such as peak.l2_kib"""
     value: float
-    """Value in the file's unit."""
+    """value in the file's unit"""
     unit: str
     low: float | None
-    """None: no lower bound"""
+    """lower bound in the file's unit; None without one"""
     high: float | None
-    """None: no upper bound"""
+    """upper bound in the file's unit; None without one"""
     by: str | None
-    """key that sets the bounds; None: the GPUs of the catalogue"""
+    """key that the bounds follow from; None: the GPUs of the catalogue"""
 
 
 def doubts(gpu: GPU) -> tuple[Doubt, ...]:

@@ -42,9 +42,9 @@ class Rule:
     field: str | None
     """attribute in Python; None for a fact that only checks others"""
     minimum: float
-    """smallest value; itself allowed"""
+    """smallest allowed value"""
     maximum: float
-    """largest value; itself allowed"""
+    """largest allowed value"""
     found_in: str | None
     """where a user finds the value of a GPU"""
 
@@ -130,7 +130,7 @@ class Fact:
     key: str
     """section and key, such as peak.dram_gb_per_s"""
     value: Value | None
-    """None when unknown"""
+    """value in the file's unit; None when unknown"""
     unit: str
     sources: tuple[str, ...]
     status: Status
@@ -144,7 +144,7 @@ class Sheet:
     name: str | None
     aliases: tuple[str, ...]
     parent: str | None
-    """the file's ``from``"""
+    """name of the parent file, the key ``from``"""
     compute_capability: str | None
     facts: Mapping[str, Fact]
 

@@ -17,9 +17,9 @@ class IncompleteGPU:
     name: str
     architecture: Architecture
     facts: tuple[Fact, ...]
-    """every value of the GPU's own file, with sources and status"""
+    """all values of the GPU's own file, with sources and status"""
     lacks: tuple[str, ...]
-    """keys, such as peak.clock_boost_mhz"""
+    """missing keys, such as peak.clock_boost_mhz"""
 
     @property
     def all_facts(self) -> tuple[Fact, ...]:

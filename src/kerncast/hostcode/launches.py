@@ -428,7 +428,7 @@ class _Site:
         self.kernel = kernel
         self.configuration = configuration
         self.arguments = arguments
-        """None where they cannot be told apart"""
+        """arguments of the kernel; None where they cannot be told apart"""
 
 
 class Launches:
@@ -443,7 +443,7 @@ class Launches:
         self._globals = DeviceGlobals(self._values, literal)
         self._texts: dict[str, bytes] = {}
         self._memories: dict[int, Memory] = {}
-        """what the pointers of one launch point to, by the place of the parameter"""
+        """memory that the pointers of one launch point to, by the place of the parameter"""
         conditions = Conditions(self._values)
         self._first_pass = FirstPass(program, conditions)
         self._misses_first_pass = False

@@ -30,9 +30,9 @@ class LongOption:
 
     name: str
     has_argument: int
-    """0: no, 1: yes, 2: only behind a ="""
+    """0: no argument, 1: one, 2: only behind a ="""
     value: int
-    """what getopt_long returns"""
+    """result of getopt_long"""
 
 
 def parsed(

@@ -56,16 +56,16 @@ class Memory:
     """An allocation, and where in it a pointer points."""
 
     size: int | None
-    """bytes; None where that is not known"""
+    """bytes of the allocation; None where unknown"""
     offset: int | None = 0
-    """bytes from its beginning"""
+    """bytes from the beginning of the allocation; None where unknown"""
     why: str = field(default="", compare=False)
-    """why the size is not known"""
+    """reason why the size is unknown"""
     site: tuple[int, ...] = field(default=(), compare=False)
-    """tells allocations apart"""
+    """identity of the allocation"""
     made_by: str = field(default="", compare=False)
     is_zero: bool = field(default=False, compare=False)
-    """whether it is allocated with zeros in it"""
+    """whether the allocation is filled with zeros"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -590,7 +590,7 @@ class Parameters:
         self._values = values
         self._is_comparing = False
         self.uncalled: dict[str, None] = {}
-        """functions whose parameters were asked for, and which nothing calls"""
+        """functions whose parameters were asked for, but which nothing calls"""
 
     def value(self, place: Place, moment: Moment) -> Any:
         """Return the value of a parameter, or of a part of one; raises Undecided."""
@@ -702,7 +702,7 @@ class Values:
     def __init__(self, program: Program, arguments: tuple[str, ...] | None) -> None:
         self.program = program
         self.arguments = arguments
-        """of the command line, without the program's name; None where they are not given"""
+        """arguments of the command line, without the program's name; None where they are not given"""
         self.notes: list[str] = []
         self.reaching = Reaching(self)
         self._calls = Calls(self)
@@ -710,12 +710,12 @@ class Values:
         self.parameters = Parameters(self)
         self._steps = self._depth = self._steps_in_all = 0
         self.is_of_any_object = False
-        """whether a field was taken as it is set in objects of its class, whichever they are"""
+        """whether a field was read as set in any object of its class"""
         self.command_line = Passes(self)
         self.active: dict[int, Pass] = {}
-        """the passes that values are asked for in, by the order of the loop"""
+        """passes that values are asked for in, by the order of the loop"""
         self.passes = 0
-        """how often a value was taken that later passes of a loop change"""
+        """number of values taken that later passes of a loop change"""
 
     @property
     def has_no_options(self) -> bool:

@@ -49,7 +49,7 @@ class Buffer:
     """An array in global memory that a pointer parameter points to."""
 
     element: str
-    """u8 i8 u16 i16 u32 i32 u64 i64 f16 f32 f64"""
+    """type of the elements: u8 i8 u16 i16 u32 i32 u64 i64 f16 f32 f64"""
     shape: tuple[int, ...]
     fill: Fill
 
@@ -83,7 +83,7 @@ class Reference:
 
     name: str
     offset: int = 0
-    """in elements of that buffer"""
+    """offset from the start of that buffer, in elements"""
 
     def __str__(self) -> str:
         return f"&{self.name}[{self.offset}]"
@@ -202,24 +202,24 @@ class Launch:
 
     source: Path
     kernel: str | None
-    """Name or template instance; None means the only kernel of the source."""
+    """name or template instance; None: the only kernel of the source"""
     grid: Extent
     block: Extent
     shared_bytes: int = 0
-    """Dynamic shared memory per block."""
+    """dynamic shared memory per block"""
     arguments: tuple[Argument, ...] = ()
     defines: tuple[tuple[str, str], ...] = ()
     seed: int = 0
     index: int = 0
-    """Zero-based place in the launch file."""
+    """zero-based place in the launch file"""
     include_dirs: tuple[Path, ...] = ()
-    """Folders of headers, searched after the folder of the source."""
+    """folders of headers, searched after the folder of the source"""
     standard: str = DEFAULT_STANDARD
-    """Version of C++, as in --std."""
+    """version of C++, as in --std"""
     fast_math: bool = False
-    """Whether the compiler uses its fast, less exact mathematics, as with -use_fast_math."""
+    """whether the compiler uses its fast, less exact mathematics, as with -use_fast_math"""
     globals: tuple[Argument, ...] = ()
-    """What variables in constant and global memory hold when the kernel starts; others have their initial values."""
+    """values of constant and global variables when the kernel starts; others keep their initial values"""
 
     def __post_init__(self) -> None:
         check_geometry(self.grid, self.block, self.label)

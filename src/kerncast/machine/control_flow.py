@@ -74,11 +74,11 @@ class MachineBlock:
     start: int
     stop: int
     successors: tuple[int, ...]
-    """of a branch the targets come first, then the fall-through; ``len(blocks)`` is the exit"""
+    """successors: of a branch the targets, then the fall-through; ``len(blocks)`` is the exit"""
     calls: int | None
-    """block at which the routine starts that the last instruction calls"""
+    """first block of the routine that the last instruction calls; None without a call"""
     called: str
-    """name of that routine; empty without a call"""
+    """name of the routine called; empty without a call"""
 
 
 @dataclass(frozen=True)  # no slots: what is derived from the edges is computed once and kept

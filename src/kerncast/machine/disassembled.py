@@ -44,7 +44,7 @@ class Reading:
         self.found = found
         self.ran = {block: times for block, times in found.blocks.items() if times > _NEGLIGIBLE}
         self.guarded: dict[tuple[object, ...], float] = defaultdict(float)
-        """how often instructions with a guard were executed, by what they do the work of"""
+        """executions of guarded instructions, by the work that they do"""
         for block, times in self.ran.items():
             for ins in self.code_of(block):
                 if ins.guard:

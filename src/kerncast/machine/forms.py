@@ -32,7 +32,7 @@ from kerncast.ptx import (
 
 
 _LARGEST = 4
-"""powers of two: 16 bytes, the widest load"""
+"""log2 of the widest load, 16 bytes"""
 _WIDEST = 16
 
 

@@ -38,9 +38,9 @@ class Equation:
     """Executions of machine blocks, times copies, sum up to a count; a deviation costs the weight."""
 
     terms: Terms
-    """(machine block, copies)"""
+    """pairs (machine block, copies)"""
     count: float
-    """per thread"""
+    """executions per thread"""
     weight: float
 
 
@@ -49,9 +49,9 @@ class Occurrences:
     """Where the lines of the PTX stand in the machine code, without instructions that have a guard."""
 
     anchors: dict[int, Counter[int]]
-    """per line: machine block, and how often its anchors stand there"""
+    """anchors of each line in each machine block"""
     others: dict[int, Counter[int]]
-    """per line: machine block, and how often the most frequent of its other instructions stands there"""
+    """most frequent other instruction of each line in each machine block: how often it occurs there"""
 
 
 def rare_blocks(graph: MachineGraph) -> frozenset[int]:
@@ -131,7 +131,7 @@ class Limit:
     most: float = 0.0
     per_entry: float = 0.0
     entering: tuple[tuple[int, int], ...] = ()
-    """edges by which its loop is entered; empty for a block in no loop"""
+    """edges into the block's loop; empty for a block in no loop"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +140,7 @@ class _Region:
 
     copies: int
     is_straight: bool
-    """run at most once for each time that the loop is entered"""
+    """whether the code runs at most once each time that the loop is entered"""
     block: int
 
 
@@ -270,9 +270,9 @@ class Frequencies:
     """Executions per thread."""
 
     blocks: dict[int, float]
-    """by machine block"""
+    """executions of each machine block, per thread"""
     edges: dict[tuple[int, int], float]
-    """by machine blocks; the exit is one past the last"""
+    """executions of each edge between machine blocks, per thread; the exit is one past the last block"""
 
 
 def block_frequencies(graph: MachineGraph, executed: PtxCounts) -> Frequencies:

@@ -501,9 +501,9 @@ class _Contents:
     version: str
     remarks: tuple[str, ...]
     whole_bytes: int
-    """up to the end of the last whole record"""
+    """bytes up to the end of the last whole record"""
     lacks_newline: bool
-    """the last record is whole, but the newline after it is missing"""
+    """whether the newline after the last whole record is missing"""
 
 
 def _read(stream: BinaryIO, file: Path) -> _Contents:

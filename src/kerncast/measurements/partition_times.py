@@ -82,12 +82,12 @@ class PartitionTimes:
     """Runs of one kernel, each on a number of TPCs; raises InputError for what is no count, no time or no feature."""
 
     tpcs: tuple[int, ...]
-    """one of each run"""
+    """[runs] TPCs of the run"""
     seconds: tuple[float, ...]
-    """one of each run"""
+    """[runs] measured time"""
     feature_names: tuple[str, ...] = ()
     features: tuple[CountFeatures, ...] = ()
-    """at most one per number of TPCs"""
+    """features by number of TPCs, at most one set for each"""
     source: str = "times"
 
     def __post_init__(self) -> None:

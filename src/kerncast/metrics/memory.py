@@ -40,7 +40,7 @@ class Accesses:
     """warp instructions with at least one active thread"""
     threads: Count
     nbytes: Count
-    """that the threads ask for"""
+    """bytes that the threads ask for"""
     sectors: Count
     lines: Count
     wavefronts: Count

@@ -44,15 +44,15 @@ class Calibration:
     """The factors of one model."""
 
     levels: tuple[float, ...]
-    """ascending"""
+    """levels of the intervals, ascending"""
     factors: tuple[float, ...]
     families: int
-    """kernels that were measured, with all their sizes and GPUs"""
+    """number of measured kernels; all sizes and GPUs of one count once"""
     cases: int
     measured: str
-    """Measured data sets, for messages."""
+    """measured data sets, for messages"""
     microarchitectures: tuple[str, ...] = ()
-    """Microarchitectures of the measured GPUs, such as Volta; empty where unknown."""
+    """microarchitectures of the measured GPUs, such as Volta; empty where unknown"""
 
     def has_seen(self, gpu: GPU) -> bool:
         """Whether a GPU of the same microarchitecture was among those that were measured, as far as it is said."""
@@ -154,7 +154,7 @@ class Coverage:
     set: str
     cases: int
     held: float
-    """share of the cases"""
+    """share of the cases whose measured time the interval held"""
 
 
 @cache
@@ -196,7 +196,7 @@ class Question:
 
     timing: Timing = Timing.SERIES
     level: float = 0.9
-    """share of truths that the interval is to contain"""
+    """share of measured times that the interval is to contain"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,14 +204,14 @@ class Case:
     """What is known of a launch, with the GPU that it is to be timed on."""
 
     profile: KernelProfile
-    """Profile as compiled for this GPU, or as measured on another one."""
+    """profile as compiled for this GPU, or as measured on another one"""
     gpu: GPU
     execution: Execution | None = None
-    """What running the blocks has told, as far as the model needs it; None where only counts are known."""
+    """record of the executed blocks, as far as the model needs it; None where only counts are known"""
     source: KernelProfile | None = None
-    """Profile as compiled for the GPU of a measured run (its ``run``); None without a measured time."""
+    """profile as compiled for the GPU of a measured run (its ``run``); None without a measured time"""
     launch: Launch | None = None
-    """Launch with macros and arguments; None where only a profile or counts are given."""
+    """launch with macros and arguments; None where only a profile or counts are given"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +222,7 @@ class Estimate:
     limiter: str
     terms: tuple[Term, ...]
     low: float
-    """Lower end by the bounds of the counts alone."""
+    """lower end by the bounds of the counts alone"""
     high: float
     caveats: tuple[Caveat, ...] = ()
     transfer: Transfer | None = None
@@ -247,11 +247,11 @@ class Model(ABC):
     log_sigma: ClassVar[float]
     """assumed standard deviation of ln(measured / forecast): not calibrated"""
     uses_measured_run: ClassVar[bool] = False
-    """whether it carries a measured time over from another GPU"""
+    """whether the model carries a measured time over from another GPU"""
     uses_caches: ClassVar[bool] = False
-    """whether it asks what the caches of each GPU let through"""
+    """whether the model needs the caches of each GPU simulated"""
     has_published_interval: ClassVar[bool] = False
-    """whether its interval is the one of its paper, which no level changes"""
+    """whether the interval is the one of the model's paper, which no level changes"""
 
     @abstractmethod
     def estimate(self, case: Case, timing: Timing) -> Estimate:

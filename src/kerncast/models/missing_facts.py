@@ -21,7 +21,7 @@ class MissingFacts:
 
     model: str
     keys: tuple[str, ...]
-    """of the GPU's file, or of its architecture's"""
+    """keys of the GPU's file, or of its architecture's"""
 
 
 def missing_facts(gpu: GPU) -> tuple[MissingFacts, ...]:

@@ -26,7 +26,7 @@ class Change:
     """What a block takes of one resource, and the most that it may take."""
 
     limiter: Limiter
-    """warps: threads of a block; registers: those of a thread; shared_memory: bytes of a block; barriers: of a block"""
+    """resource: threads of a block (warps), registers of a thread, bytes of a block, or barriers of a block"""
     now: int
     at_most: int
 
@@ -38,7 +38,7 @@ class OneMore:
     blocks_per_sm: int
     changes: tuple[Change, ...]
     carveout_bytes: int | None = None
-    """a carve-out that would do without a change of shared memory; None where that is not what is missing"""
+    """carve-out that suffices without less shared memory; None where shared memory is not what is missing"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +56,9 @@ class Carveout:
 
     shared_bytes: int
     l1_bytes: int | None
-    """None where unknown"""
+    """size of L1; None where unknown"""
     is_preferred: bool
-    """whether the program wished for it; else the driver's choice, as far as it is known"""
+    """whether the program asked for the carve-out; else it is the driver's choice, as far as known"""
 
 
 def one_more_block(request: BlockRequest, a: Architecture, preferred_bytes: int | None = None) -> OneMore | None:
@@ -207,7 +207,7 @@ class Step:
 
     first: int
     last: int
-    """of the range, both included"""
+    """last value of the range, both ends included"""
     found: Occupancy
 
 
@@ -217,7 +217,7 @@ class Curve:
 
     parameter: Parameter
     own: int
-    """the block's own value, which may be beyond the last step"""
+    """value of the block itself, which may be beyond the last step"""
     steps: tuple[Step, ...]
 
 
@@ -301,7 +301,7 @@ class ResourceUse:
     limiter: Limiter
     per_block: int
     per_sm: int
-    """what the SM has; of shared memory at the carve-out that it can have for these blocks"""
+    """amount that the SM has; shared memory at the carve-out that these blocks can have"""
     used: int
 
 
@@ -312,14 +312,14 @@ class OccupancyCase:
     request: BlockRequest
     architecture: Architecture
     gpu: GPU | None = None
-    """None where only a compute capability is asked about"""
+    """GPU of the case; None where only a compute capability is given"""
     kernel: str | None = None
     launch: int | None = None
     most_threads: int | None = None
-    """of a block, by the kernel's __launch_bounds__"""
+    """most threads of a block by the kernel's __launch_bounds__; None without any"""
     wish: CarveoutWish | None = None
     caveats: tuple[Caveat, ...] = ()
-    """how the kernel was compiled, where that was not for this architecture"""
+    """caveats on compiling the kernel for another architecture than this"""
 
     @property
     def name(self) -> str:

@@ -39,9 +39,9 @@ class BlockRequest:
     threads: int
     registers_per_thread: int
     static_shared_bytes: int = 0
-    """Bytes that the source declares, without those that the system reserves."""
+    """bytes that the source declares, without those that the system reserves"""
     dynamic_shared_bytes: int = 0
-    """Bytes that the launch asks for; the kernel is taken to have opted in."""
+    """bytes that the launch asks for; the kernel is taken to have opted in"""
     barriers: int = 1
 
     def __post_init__(self) -> None:
@@ -67,7 +67,7 @@ class Limit:
 
     limiter: Limiter
     blocks: int | None
-    """None when the block does not use the resource"""
+    """number of blocks; None where they do not use the resource"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class Occupancy:
     """resident warps over the most that the SM can hold, 0 to 1"""
     limiter: Limiter
     limits: tuple[Limit, ...]
-    """one per resource; the first of the smallest decides"""
+    """one limit per resource; the first of the smallest decides"""
 
     def limit(self, limiter: Limiter) -> int | None:
         """Return how many blocks one resource suffices for; None when it does not limit."""
@@ -295,7 +295,7 @@ class CacheGeometry:
     """The caches of one GPU as one kernel finds them; the flags are those of the compiler's default operators."""
 
     l1_bytes: int | None
-    """of one SM; None where unknown"""
+    """L1 of one SM; None where unknown"""
     l2_bytes: int
     caches_global: bool
     """whether ordinary global loads are cached in L1"""
@@ -310,7 +310,7 @@ class CacheGeometry:
     """blocks on one SM at once"""
     sms: int
     read_only_bytes: int | None = None
-    """of one SM, where read-only loads have a cache of their own; None: they use L1"""
+    """size of the SM's own cache for read-only loads; None where they use L1"""
     writes_back_early: bool = False
     """whether L2 writes dirty sectors to DRAM before it needs their place; False where unknown"""
     instruction_bytes: int | None = None

@@ -42,7 +42,7 @@ class Frame:
     """One call of a function: how its names read in the kernel."""
 
     chain: tuple[str, ...]
-    """the functions that are being called, the kernel first"""
+    """functions that are being called, the kernel first"""
     prefix: str = ""
     names: Mapping[str, str] = field(default_factory=dict)
     """variables that have another name in the kernel"""

@@ -200,7 +200,7 @@ class Scope:
     suffix: str
     outer: "Scope | None"
     depth: int = 0
-    """how many braces stand around these"""
+    """number of braces around the scope"""
     registers: dict[str, Register] = field(default_factory=dict)
     ranges: dict[str, tuple[int, str]] = field(default_factory=dict)
     """prefix of numbered registers: (how many, type)"""
@@ -525,7 +525,7 @@ class BodyParser:
         self.scope_count = 0
         self.instructions: list[Instruction] = []
         self.branches: list[tuple[int, Scope]] = []
-        """instructions that name labels, which may stand further down, and where they do so"""
+        """instructions that name labels, which may stand further down, and their scopes"""
         self.labels: dict[str, int] = {}
         self.tables: dict[str, tuple[Scope, list[str]]] = {}
         self.prototypes: dict[str, Prototype] = {}

@@ -48,7 +48,7 @@ class NvprofMetric:
     """nvprof's name or description, such as gld_transactions or Global Load Transactions"""
     value: float
     unit: str
-    """%, such as GB/s, or empty"""
+    """unit, such as % or GB/s; empty where there is none"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class NvprofLaunch:
     kernel: str
     device: str
     grid: Extent | None
-    """None without a trace, and so the rest of the launch"""
+    """grid; None, as the rest of the launch, without a trace"""
     block: Extent | None
     seconds: float | None
     registers_per_thread: int | None
@@ -66,7 +66,7 @@ class NvprofLaunch:
     dynamic_shared_bytes: int | None
     metrics: tuple[NvprofMetric, ...]
     averaged_over: int | None
-    """launches of this kernel that its metrics are means of; None where they are this launch's own"""
+    """launches of the kernel that its metrics are means of; None where the metrics are of this launch alone"""
 
 
 def read_nvprof(lines: Iterable[str], where: str = "nvprof CSV") -> tuple[NvprofLaunch, ...]:
@@ -108,13 +108,13 @@ class _Tables:
         self.where = where
         self.traced: list[NvprofLaunch] = []
         self.own: dict[tuple[str, str], list[NvprofLaunch]] = {}
-        """the launches of a kernel on a device with their metrics, in the order of the file"""
+        """launches with metrics of each (kernel, device), in the order of the file"""
         self.means: dict[tuple[str, str], NvprofLaunch] = {}
         self._place = where
         self._header: list[str] = []
         self._units: dict[str, str] = {}
         self.rows_of_tables: list[Counter[tuple[str, str]]] = []
-        """how often a kernel stands in each table of metrics"""
+        """rows of each (kernel, device) in each table of metrics"""
         self._launches = 0
 
     def take(self, line: str, number: int) -> None:
@@ -312,10 +312,10 @@ class _Rule:
     factor: float
     unit: str
     kind: str
-    """count, percent or ratio: how nvprof prints it"""
+    """printed form in nvprof: count, percent or ratio"""
     first: int
     last: int
-    """architecture numbers, such as 30 and 37"""
+    """last architecture that has the metric, such as 37"""
 
 
 def nvprof_profiles(

@@ -243,11 +243,11 @@ class Selection:
     """A filter of launches; everything without arguments."""
 
     kernel: str | None = None
-    """a name, or ``regex:`` and a pattern"""
+    """name of kernels to take, or ``regex:`` and a pattern; None: all"""
     skip: int = 0
-    """launches that match and are left out"""
+    """number of matching launches to leave out first"""
     count: int | None = None
-    """of the rest; None: all"""
+    """most launches to take after that; None: all"""
 
     def __post_init__(self) -> None:
         if self.skip < 0:

@@ -34,18 +34,18 @@ class TunedConfiguration:
     kernel: str
     device: str | None
     parameters: str
-    """such as block_size_x=128, tile_size=4"""
+    """parameters as one text, such as block_size_x=128, tile_size=4"""
     seconds: float
     block: Extent | None
     grid: Extent | None
     flops: float | None = None
-    """by the user's own formula for a rate in the file, of unknown precision"""
+    """operations by the user's own formula for a rate in the file, of unknown precision"""
     counters: tuple[NcuMetric, ...] = ()
     legacy_counters: tuple[NvprofMetric, ...] = ()
-    """under nvprof's names, on GPUs before Volta"""
+    """counters under nvprof's names, on GPUs before Volta"""
     notes: tuple[Caveat, ...] = ()
     settings: Settings = ()
-    """the parameters, one by one"""
+    """parameters one by one"""
 
 
 def tuned_profiles(

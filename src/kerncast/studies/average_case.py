@@ -115,7 +115,7 @@ class Fit:
 
     trained: Trained
     rows: int
-    """that it learned from"""
+    """launches that the model learned from"""
     caveats: tuple[str, ...]
 
 
@@ -222,7 +222,7 @@ class FoldScores:
 
     held_out: str
     trained_on: int
-    """launches"""
+    """launches of the training part"""
     scores: Scores
 
 
@@ -236,9 +236,9 @@ class Outcome:
     scores: Scores
     folds: tuple[FoldScores, ...]
     rows: Rows
-    """of the table, that were forecast while they were held out"""
+    """rows of the table that were forecast while they were held out"""
     seconds: Floats
-    """their forecasts"""
+    """forecast time of each of these rows"""
     caveats: tuple[str, ...]
 
 
@@ -250,7 +250,7 @@ class TrainedModel:
     features: tuple[str, ...]
     fit: Fit
     learned_from: str
-    """training part, or all launches"""
+    """launches that the model learned from: training part, or all launches"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,10 +261,10 @@ class Study:
     table: FeatureTable
     folds: tuple[Fold, ...]
     features: tuple[tuple[str, ...], ...]
-    """of each fold, chosen by its training part"""
+    """features of each fold, chosen by its training part"""
     outcomes: tuple[Outcome, ...]
     models: tuple[TrainedModel, ...]
-    """as in the plan; empty where none was to be kept"""
+    """models of the plan, in its order; empty where none was to be kept"""
 
 
 def study_of(
@@ -324,7 +324,7 @@ class _FoldForecast:
     rows: Rows
     seconds: Floats
     trained_on: int
-    """launches"""
+    """launches of the training part"""
 
 
 def _scored(

@@ -38,15 +38,15 @@ class BoundOptions:
     """How to bound."""
 
     method: str | None = None
-    """None: the default"""
+    """name of the method; None: the default"""
     anchors: tuple[int, ...] | None = None
     """TPC counts that a method may use; None: all for the default, the fewest and the most for published ones"""
     form: str | None = None
     blocks: Blocks | None = None
     training: FeatureTable | None = None
-    """launches of other applications"""
+    """launches of other applications, to learn from"""
     level: float = 0.9
-    """of a simulated launch"""
+    """level of the interval of a simulated launch"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +58,9 @@ class KernelBounds:
     tpcs: tuple[int, ...]
     answer: BoundAnswer
     times: PartitionTimes | None = None
-    """None where nothing was measured"""
+    """measured times; None where nothing was measured"""
     level: float | None = None
-    """of the interval that the bound is the end of; None where it is not from one"""
+    """level of the interval that ends at the bound; None where it is not from one"""
     caveats: tuple[Caveat, ...] = ()
 
 

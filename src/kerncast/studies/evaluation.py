@@ -25,7 +25,7 @@ class Part:
     """Some of the launches and how the model did on them."""
 
     name: str
-    """all, held out, or learned from"""
+    """name of the part: all, held out, or learned from"""
     scores: Scores
 
 
@@ -36,10 +36,10 @@ class Evaluation:
     table: FeatureTable
     cleaning: Cleaning
     seconds: Floats
-    """forecast, one of each launch"""
+    """forecast time of each launch"""
     parts: tuple[Part, ...]
     is_own_data: bool
-    """whether these are the files that the model learned from"""
+    """whether the table is from the files that the model learned from"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Selected:
     gpu: str | None = None
     drops_outliers: bool = True
     time: str | None = None
-    """column of the times, where there are several"""
+    """column of the times; None where there is only one"""
 
 
 def evaluate(model: ModelFile, paths: Sequence[Path], selected: Selected | None = None) -> Evaluation:

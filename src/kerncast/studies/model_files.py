@@ -52,7 +52,7 @@ class SelfCheck:
     """Some launches and what the model said of them when it was written."""
 
     values: tuple[tuple[float, ...], ...]
-    """launches by features"""
+    """[launches, features]"""
     seconds: tuple[float, ...]
 
 
@@ -62,26 +62,26 @@ class ModelHeader:
 
     recipe: str
     model: str
-    """name in the recipe"""
+    """name of the model in the recipe"""
     form: str
-    """class in regressors.py"""
+    """name of its class in regressors.py"""
     features: tuple[str, ...]
-    """in the order of the arrays"""
+    """names of the features, in the order of the arrays"""
     data: tuple[DataFile, ...]
     gpus: tuple[str, ...]
-    """that it learned from, as the data call them"""
+    """GPUs that it learned from, as the data call them"""
     kernels: tuple[str, ...]
     rows: int
     """launches after cleaning"""
     learned_from: int
-    """launches"""
+    """launches that it learned from"""
     split: str
     seed: int
     scores: Scores
-    """on what was held out; errors in seconds"""
+    """scores on the launches held out; errors in seconds"""
     caveats: tuple[str, ...]
     command: str
-    """that makes it again"""
+    """command that makes the model again"""
     versions: Versions
     check: SelfCheck
 
@@ -419,7 +419,7 @@ class Origin:
 
     files: tuple[DataFile, ...]
     options: tuple[str, ...]
-    """of the command line that chose launches, such as --gpu and its name"""
+    """options of the command line that chose launches, such as --gpu and its name"""
 
 
 def model_file(study: Study, model: TrainedModel, origin: Origin) -> ModelFile:

@@ -35,7 +35,7 @@ class SimulatedPartitions:
     level: float
     model: str
     blocks: Blocks | None
-    """None where the occupancy is unknown"""
+    """blocks of the grid on a TPC; None where the occupancy is unknown"""
     caveats: tuple[Caveat, ...]
 
 

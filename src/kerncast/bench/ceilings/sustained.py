@@ -24,11 +24,11 @@ class SustainedValue:
     """One value of the section ``[sustained]``."""
 
     key: str
-    """such as dram_gb_per_s"""
+    """key in the GPU's file, such as dram_gb_per_s"""
     value: float
-    """in the file's unit, rounded"""
+    """value in the file's unit, rounded"""
     configuration: str
-    """key of the launch that it comes from: the best of its shapes"""
+    """key of the measured configuration: the best shape of the ceiling"""
     trials: int
 
 

@@ -61,7 +61,7 @@ class Partitions:
         self._driver = driver
         self._device = device
         self._splits: dict[int, int] | None = None
-        """number of SMs: flags of the split that gives it"""
+        """flags of the split that gives each number of SMs; None before any was tried"""
 
     def sizes(self) -> tuple[int, ...]:
         """Return the numbers of SMs that a split gives exactly, ascending."""

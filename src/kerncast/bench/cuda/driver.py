@@ -56,7 +56,7 @@ class Driver:
     def __init__(self, api: Any) -> None:
         self.api = api
         self.lost: str | None = None
-        """why the GPU is of no more use to this process; None while it is"""
+        """reason why the GPU is lost to this process; None while it answers"""
 
     def call(self, name: str, *arguments: Any) -> Any:
         """Call one function and return what it gives beyond its status: nothing, a value, or several."""

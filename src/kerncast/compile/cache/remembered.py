@@ -303,7 +303,7 @@ class Remembered:
     store: Store
     request: CompileRequest
     inputs: str
-    """digest of the texts, as they were when this was made"""
+    """digest of the texts at the time when this entry was made"""
 
     def find(self, target: Target | None, kind: type[Reply]) -> Reply | None:
         """Return a remembered reply; None where there is none, or none that can be read."""

@@ -36,10 +36,10 @@ class Place:
     """Where compiled kernels are remembered."""
 
     folder: Path | None
-    """None where nothing is remembered"""
+    """folder of the cache; None where nothing is remembered"""
     most_bytes: int
     why_not: str | None = None
-    """why nothing is remembered"""
+    """reason why nothing is remembered; None where the cache is used"""
 
 
 def cache_place() -> Place:
@@ -131,7 +131,7 @@ class Usage:
     entries: int
     bytes: int
     oldest_use: float | None
-    """when the least recently used entry was used, seconds since 1970; None without entries"""
+    """time at which the least recently used entry was used, in seconds since 1970; None without entries"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -347,12 +347,12 @@ class CacheReport:
     """Where the cache is, what it holds, and whether it can be used."""
 
     folder: Path | None
-    """None where nothing is remembered"""
+    """folder of the cache; None where nothing is remembered"""
     most_bytes: int
     usage: Usage
     is_used: bool
     why_not: str | None
-    """why nothing is remembered"""
+    """reason why nothing is remembered; None where the cache is used"""
 
 
 def cache_report() -> CacheReport:

@@ -176,7 +176,7 @@ class ParseOptions:
     """What decides which text the preprocessor lets through."""
 
     architecture: int
-    """such as 70, for __CUDA_ARCH__"""
+    """value for __CUDA_ARCH__ as a number of the architecture, such as 70"""
     standard: str
     defines: tuple[tuple[str, str], ...]
     include_dirs: tuple[Path, ...]

@@ -137,7 +137,7 @@ class _Scaled:
         if blocks < wave:
             geometry = _shrunken(geometry, blocks)
         self._parts = whole_l2 / geometry.l2_bytes
-        """of the GPU's L2 in what was simulated"""
+        """capacity of the GPU's L2 over that of the simulated L2"""
         self._simulation = simulate(window.recording, geometry)
         self._l1 = self._simulation
         if not self._is_steady:

@@ -57,7 +57,7 @@ class CacheCounts:
     l2_atomic_sectors: int
     l2_atomic_hits: int
     l2_dirtied_sectors: int
-    """that were not waiting for DRAM already when they were written"""
+    """sectors written that were not yet dirty"""
     dram_read_sectors: int
     dram_write_sectors: int
 
@@ -67,9 +67,9 @@ class Simulation:
     """What a recording did to caches that were cold at its start."""
 
     blocks: Counts
-    """[k] how many blocks had ended at each look; the last is all of them"""
+    """[k] blocks that had ended at each look; the last is all of them"""
     counts: tuple[CacheCounts, ...]
-    """[k] what had been counted until then"""
+    """[k] counts at each look"""
 
     @property
     def left_dirty_sectors(self) -> int:

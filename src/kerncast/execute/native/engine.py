@@ -56,7 +56,7 @@ class Compiled:
     symbols: tuple[str, ...]
     """module variables whose addresses the code reads from a table"""
     text_size: int
-    """characters of LLVM text"""
+    """characters of the LLVM text"""
 
 
 def compile_program(program: Program, *, counts_memory: bool = True, host: Host | None = None) -> Compiled:
@@ -103,7 +103,7 @@ class Run:
         self.budget = setting.budget
         self.touched = setting.touched
         self.deadline = math.inf
-        """when to stop, in the time of time.monotonic"""
+        """time at which to stop, by time.monotonic"""
         self._counters = [np.zeros((0, compiled.counters.bytes // 8), np.int64)]
         self.remarks = np.zeros(len(setting.program.function.instructions) + 1, np.uint8)
         self.starts = np.array([a.start for a in arena.allocations], np.int64)

@@ -32,7 +32,7 @@ class WarpPlaces:
         start = order.place_of[0] if order.place_of else order.end
         self._place = np.where(lanes, start, self.end).astype(np.int32)
         self._mask = np.zeros(lanes.shape, np.uint32)
-        """what each parked lane waits for"""
+        """[warps, lanes] lanes that each parked lane waits for, as bits"""
         self._parks = False
         """whether any lane was ever parked"""
         self.current: npt.NDArray[np.int32] = self._place.min(axis=1)

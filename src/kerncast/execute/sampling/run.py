@@ -30,7 +30,7 @@ class Executed:
     trace: Trace
     sampler: Sampler
     is_independent: bool
-    """whether no block may read what another one has written, so that blocks can run again on the same memory"""
+    """whether no block may read what another one writes, so that blocks can run again on the same memory"""
 
     @property
     def nominal_seconds(self) -> float:

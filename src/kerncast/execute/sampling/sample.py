@@ -39,9 +39,9 @@ class Budget:
     block_steps: int = 50_000_000
     """loop iterations that the warps of one block may do before the kernel counts as endless"""
     seconds: float = _RUNAWAY_SECONDS
-    """wall time of one launch, compiling included: it only stops what runs away, and the refusal says so"""
+    """wall time of one launch, compiling included; stops only what runs away, and the refusal says so"""
     memory_bytes: int = 4 * GIB
-    """buffers, shared and local memory together"""
+    """bytes of buffers, shared and local memory together"""
 
     @classmethod
     def for_sample(cls, seconds: float) -> "Budget":

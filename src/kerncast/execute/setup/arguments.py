@@ -107,7 +107,7 @@ class BoundArgument:
     argument: Argument
     parameter: Variable
     declared: Parameter | None
-    """None where the source's signature is unknown"""
+    """parameter as the source declares it; None where the signature is unknown"""
 
     @property
     def kind(self) -> str:
@@ -290,7 +290,7 @@ class GlobalValue:
 
     variable: Variable
     declared: DeviceVariable | None
-    """None where the source's declaration is unknown"""
+    """variable as the source declares it; None where the declaration is unknown"""
     given: Argument
     place: int
     where: str

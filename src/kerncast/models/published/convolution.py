@@ -55,7 +55,7 @@ class ConvolutionLayer:
     nn: int
     """output channels"""
     block_x: int
-    """threads of a block, each of one output"""
+    """threads of a block along x, one per output"""
     block_y: int
 
     def __post_init__(self) -> None:
@@ -153,7 +153,7 @@ class ConvolutionMachine:
     shared_latency_cycles: float | None
     l2_latency_cycles: float | None
     dram_latency_cycles: float | None
-    """Latency of a read that misses L1 and L2."""
+    """cycles of a read that misses L1 and L2"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,9 +163,9 @@ class ComputeTime:
     active_sms: int
     blocks_per_sm: int
     sm_iterations: int
-    """turns that an SM needs for its blocks"""
+    """rounds of blocks on one SM"""
     flop_seconds: float
-    """Count of one turn, likewise below."""
+    """time of one round's floating-point operations"""
     int_seconds: float
 
     @property
@@ -193,11 +193,11 @@ class OperationalIntensity:
     """Operations per byte that a level of memory holds for the layer."""
 
     l1: float
-    """Bytes of the input."""
+    """operations per byte of the input"""
     l2: float
-    """Bytes of the weights."""
+    """operations per byte of the weights"""
     dram: float
-    """Bytes of weights and outputs."""
+    """operations per byte of weights and outputs"""
 
 
 @cache

@@ -30,7 +30,7 @@ class SMPlan:
 
     gpu: GPU
     geometry: CacheGeometry
-    """of the caches, with as many blocks as an SM can hold"""
+    """caches of the GPU with as many blocks as an SM can hold"""
     grid_blocks: int
     instructions_per_block: float
     """PTX instructions of warps, mean over the grid"""
@@ -53,10 +53,10 @@ class SMBlocks:
     """The blocks that one SM is simulated with."""
 
     plan: SMPlan
-    """of the grid without its idle blocks"""
+    """plan for the grid without its idle blocks"""
     trace: SMTrace
     work: float
-    """what a block of the grid does, relative to one of these"""
+    """mean work of a block of the grid, relative to one of these blocks"""
 
     @property
     def resident(self) -> int:

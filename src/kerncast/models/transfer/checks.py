@@ -36,11 +36,11 @@ class Roofs:
 
     flops: float
     nbytes: float
-    """to and from DRAM"""
+    """bytes to and from DRAM"""
     flops_per_s: tuple[float, float]
-    """C"""
+    """C, the compute roof of source and target"""
     bytes_per_s: tuple[float, float]
-    """BW"""
+    """BW, the DRAM bandwidth of source and target"""
 
     @property
     def unit(self) -> str:
@@ -87,7 +87,7 @@ class Check:
 
     name: str
     caveats: tuple[Caveat, ...] = ()
-    """empty where it holds, or could not be checked"""
+    """caveats of an assumption that fails; empty where it holds, or could not be checked"""
     is_checked: bool = True
 
 

@@ -30,9 +30,9 @@ class Maximum:
 
     rate: float
     is_measured: bool = True
-    """whether somebody measured it on this machine"""
+    """whether the rate was measured on this machine"""
     peak: float | None = None
-    """Rate of the data sheet; None where it gives none."""
+    """rate by the data sheet; None where it gives none"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,11 +102,11 @@ class _Resource:
     name: str
     measured: Callable[[GPU], float | None]
     peak: Callable[[GPU], float | None]
-    """Bandwidth by the data sheet; of L2, the usual rate of its architecture."""
+    """bandwidth by the data sheet; of L2, the usual rate of its architecture"""
     usual: Callable[[GPU], float | None]
-    """the best guess where neither GPU was measured"""
+    """best guess where neither GPU was measured"""
     fact: str
-    """Key in the GPU's file, for messages."""
+    """key in the GPU's file, for messages"""
 
 
 def _at_clock(gpu: GPU, rate: float | None) -> float | None:

@@ -50,7 +50,7 @@ class Device:
     sm_count: int | None
     bus_bits: int | None
     clock_hz: float | None
-    """the highest"""
+    """highest clock of the SMs"""
 
 
 def device_of(row: NcuRow) -> Device:

@@ -20,7 +20,7 @@ class NcuMetric:
     name: str
     value: float
     unit: str
-    """byte, ns, hz, cycle, inst, sector, %, …; a rate is per s, such as byte/s; empty where ncu prints none"""
+    """unit: byte, ns, hz, cycle, inst, sector, %, …; a rate is per s, such as byte/s; empty where ncu prints none"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,20 +28,20 @@ class NcuRow:
     """One launch that Nsight Compute profiled."""
 
     number: int
-    """ncu's ID"""
+    """ID that ncu gave the launch"""
     kernel: str
-    """as ncu prints it, such as void reduce<float, 256>(const T1 *, T1 *)"""
+    """name as ncu prints it, such as void reduce<float, 256>(const T1 *, T1 *)"""
     grid: Extent | None
-    """None where the file does not say"""
+    """grid; None where the file does not say"""
     block: Extent | None
     compute_capability: str | None
     metrics: tuple[NcuMetric, ...]
-    """without those that ncu could not collect"""
+    """metrics that ncu could collect"""
     device: str | None = None
     """marketing name of the GPU; None where the file does not say, as in most CSV"""
 
     empties_caches: bool = True
-    """whether the profiler empties them before each pass unless told otherwise: ncu does, others do not"""
+    """whether the profiler empties caches before each pass unless told otherwise: ncu does, others do not"""
 
     def value(self, name: str) -> float | None:
         """Return the value of a metric, or None where the file has none."""

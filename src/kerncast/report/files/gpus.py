@@ -146,7 +146,7 @@ class _Page:
     source_names: tuple[str, ...]
     sources: tuple[str, ...]
     needed_by: tuple[tuple[str, str], ...]
-    """key and model"""
+    """pairs of key and model"""
 
 
 def skeleton(basis: Basis, file_name: str) -> str:

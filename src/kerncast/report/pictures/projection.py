@@ -34,11 +34,11 @@ class Beside:
     """What a picture says of the run, and times that the forecasts are held against."""
 
     run: str = "measured"
-    """how the time on the source was found"""
+    """origin of the time on the source"""
     times: str = ""
-    """how the times were found"""
+    """origin of the times to compare with"""
     seconds: tuple[float, ...] = ()
-    """one per forecast, in the same order; empty where there are none"""
+    """time to compare with each forecast, in the same order; empty where there are none"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -119,7 +119,7 @@ class FitPanel:
     measured: Floats
     forecast: Floats
     groups: tuple[str, ...]
-    """what colours tell apart: the GPU of each launch, or its kernel"""
+    """group of each launch, by which colours differ: its GPU or its kernel"""
 
 
 def panels_of(study: Study) -> tuple[FitPanel, ...]:

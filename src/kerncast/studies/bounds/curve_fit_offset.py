@@ -23,7 +23,7 @@ class Choice:
     counts: tuple[int, ...]
     calibration: Affine
     offset_seconds: float
-    """by which all forecasts must be raised to be nowhere below an actual time"""
+    """seconds that raise all forecasts to the actual times or above"""
     mape: float
     """mean absolute percentage error after raising, as a share"""
     largest_error_seconds: float

@@ -54,17 +54,17 @@ class Access:
     space: str
     """global, const, shared, local, call (parameters of an inlined function) or param (of the kernel)"""
     size: int
-    """bytes of each lane"""
+    """bytes per lane"""
     operation: Operation | None
-    """what is recorded of it; None where only instructions are counted"""
+    """kind of event to record; None where only instructions are counted"""
     mask: Value = _MASK
-    """lanes that take part"""
+    """lanes that take part, as bits"""
     offset: Value = _ADDRESS
-    """of each lane, from the start of the memory"""
+    """offset of each lane from the start of the memory"""
     start: Value = _START
     """address of the memory, as an integer"""
     private: Value = _ADDRESS
-    """local memory: offset of each lane in its own part"""
+    """offset of each lane in its own part of local memory"""
 
     @property
     def is_counted(self) -> bool:
@@ -278,12 +278,12 @@ class Fault:
     """What went wrong, as far as generated code knows."""
 
     code: Value
-    """one of FAULTS"""
+    """kind of fault, one of FAULTS"""
     instruction: Value
     lane: Value
     address: Value = _START
     space: Value = _FIRST_SPACE
-    """by its number in SPACES"""
+    """state space by its number in SPACES"""
 
 
 def note_fault(emit: Emitter, pointers: tuple[Value, Value], fault: Fault) -> None:

@@ -61,7 +61,7 @@ _LOADS_AND_STORES = {
     "shared": (recording.Operation.SHARED_LOAD, recording.Operation.SHARED_STORE),
 }
 Lanes = tuple[str, Value]
-"""a state space and the lanes that point to it"""
+"""state space, and the lanes that point to it"""
 #: Where the counters of each state space begin, for an instruction with a generic address.
 _ENDS = list(accumulate((8 * len(names) for names in COUNTERS.values()), initial=0))
 GENERIC_COUNTERS = dict(zip(COUNTERS, _ENDS[:-1], strict=True)) | dict.fromkeys(("param", "call"), _ENDS[-1])
