@@ -7,7 +7,7 @@ from typing import Self
 
 
 class CaveatKind(StrEnum):
-    """What a caveat says; the value is part of the JSON that kerncast prints."""
+    """The kinds of caveats; the value is part of the JSON that kerncast prints."""
 
     # The GPUs that names and files mean.
     GPU_NAME_AMBIGUOUS = "gpu-name-ambiguous"
@@ -288,7 +288,7 @@ class CaveatKind(StrEnum):
     """A picture holds only the first rows; subject: its file."""
 
 
-#: What a sentence on the interval of a forecast says nothing of: a bound by measured times.
+#: Caveats on the interval of a forecast, which say nothing of a bound by measured times.
 OF_INTERVALS = frozenset(
     {
         CaveatKind.INTERVAL_CALIBRATED,

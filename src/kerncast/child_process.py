@@ -22,7 +22,7 @@ _WALL_PER_CPU_SECOND = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a child ended."""
+    """The end of a child process, and its reply."""
 
     reply: Any
     """reply of the child; None where it is not JSON"""
@@ -32,7 +32,7 @@ class Ended:
 
     @property
     def how(self) -> str:
-        """Such as ``by signal SIGSEGV``."""
+        """Way in which the child ended, such as ``by signal SIGSEGV``."""
         status = self.status
         return f"by signal {signal.Signals(-status).name}" if status < 0 else f"with status {status}"
 

@@ -7,7 +7,7 @@ from kerncast.caveats import Caveat
 
 
 class Timing(StrEnum):
-    """What is timed."""
+    """The ways to time a launch that a forecast can stand for."""
 
     SERIES = "series"
     """mean per launch of a warm, back-to-back series between CUDA events"""
@@ -56,7 +56,7 @@ class Transfer:
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """How long one launch takes on one GPU, how sure that is, and why."""
+    """The forecast time of one launch on one GPU, its interval, and its reasons."""
 
     kernel: str
     launch: int

@@ -1,4 +1,4 @@
-"""What kerncast's own package says that it needs: which wheels, in which versions, and how to install them."""
+"""The packages that kerncast's own metadata asks for: which wheels, in which versions, and how to install them."""
 
 import importlib.util
 import re
@@ -34,7 +34,7 @@ class Requirement:
 
     @property
     def module(self) -> str:
-        """What is imported of it; for wheels that hold no Python, a name that nobody imports."""
+        """Name of the module to import; for wheels that hold no Python, a name that nobody imports."""
         return _MODULES.get(self.name, self.name.replace("-", "_"))
 
     @property

@@ -29,7 +29,7 @@ _MOST_DIFFERENCE = 1e30
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """What a launch should leave in memory."""
+    """The expected contents of memory after a launch."""
 
     after: Contents | None
     """buffers by name, as the executor left them; None where nothing can be compared"""

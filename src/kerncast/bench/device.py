@@ -1,4 +1,4 @@
-"""What the harness asks of a GPU: memory, code, and a queue of launches of which some are timed.
+"""The harness's interface to a GPU: memory, code, and a queue of launches of which some are timed.
 
 ``cuda/device.py`` answers with a GPU; the tests answer with the executor on the CPU.
 """
@@ -70,7 +70,7 @@ class Device(Protocol):
 
     @property
     def machine(self) -> Machine:
-        """What the GPU, its driver and the compiler are."""
+        """The GPU, its driver and the compiler."""
 
     def state(self) -> ClockState:
         """Return clocks, temperature and power at this moment."""

@@ -206,7 +206,7 @@ class Deadline:
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """How a run goes, whatever is measured."""
+    """The circumstances of a run, whatever is measured."""
 
     deadline: Deadline
     is_checked: bool = True

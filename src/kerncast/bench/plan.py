@@ -1,4 +1,4 @@
-"""What is to be measured: launches of the suite or of a launch file, ceilings, and launches on parts of the GPU."""
+"""The subjects of a measurement: launches of the suite or of a launch file, ceilings, launches on parts of the GPU."""
 
 import hashlib
 import tomllib
@@ -77,14 +77,14 @@ class Subject:
 
     @property
     def most_seconds(self) -> float:
-        """How long it takes at most, if no launch takes more than a fifth of a trial (50 ms)."""
+        """Longest expected duration in seconds, if no launch takes more than a fifth of a trial (50 ms)."""
         slowest = self.protocol.trial_seconds / _LEAST_ITERATIONS
         launches = sum(launch_counts(self.protocol, slowest))
         trials = self.protocol.trials * len(self.protocol.methods) * len(self.sm_counts)
         return _PREPARING_SECONDS + trials * launches * slowest
 
     def expected_seconds(self, kernel_seconds: float, whole_sm_count: int) -> float:
-        """How long it takes if a launch takes so long on the whole GPU, and on a part of it in proportion longer."""
+        """Return the seconds, from those of a launch on the whole GPU; on a part it takes longer in proportion."""
         seconds = _PREPARING_SECONDS
         for size in self.sm_counts:
             slower = kernel_seconds * whole_sm_count / (size or whole_sm_count)

@@ -1,4 +1,4 @@
-"""What ``kerncast measure`` does for each word: stages of subjects, each with its share of the time."""
+"""The stages of ``kerncast measure`` for each word: subjects, and their share of the time."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -30,7 +30,7 @@ _EXTENDED_TRIALS = 3
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """What the user chose of a measurement."""
+    """The user's choices for a measurement."""
 
     trials: int | None = None
     """number of trials; None, here and below: the usual choice for the subject"""
@@ -63,7 +63,7 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """Where it is measured."""
+    """The machine to measure on."""
 
     machine: Machine
     partition_sizes: tuple[int, ...]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CollectOptions:
-    """What is to be profiled, and how."""
+    """The application to profile, and the conditions."""
 
     application: tuple[str, ...]
     """program to profile, and its arguments"""

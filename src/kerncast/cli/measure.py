@@ -94,7 +94,7 @@ def command(  # noqa: PLR0913  each parameter is one option
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """What is measured, where and how."""
+    """One run: its subjects, its machine and its file."""
 
     what: str
     device: int
@@ -219,7 +219,7 @@ def _plan(stages: "Sequence[Stage]", gpu: "GPU", run: _Run, *, forecasts: bool, 
 
 @dataclass(frozen=True, slots=True)
 class _Afterwards:
-    """What is to be done with what was measured."""
+    """The user's choices for the time after the measurement."""
 
     exports: tuple[Path, ...]
     gpu_file: Path | None

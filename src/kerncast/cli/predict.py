@@ -109,7 +109,7 @@ def _seconds(row: Mapping[str, Any], name: str) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Pictures:
-    """Where to draw rooflines and bars; the name's ending says how: a picture, or .csv for the numbers."""
+    """Files for rooflines and bars; the name's ending says how: a picture, or .csv for the numbers."""
 
     rooflines: tuple[Path, ...]
     bars: tuple[Path, ...]

@@ -45,7 +45,7 @@ _NUMBER = re.compile(r"\s*[0-9]*\.?[0-9]+\s*")
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What is printed, and where it goes."""
+    """The form of the output, and its destination."""
 
     as_json: bool = False
     as_csv: bool = False

@@ -66,7 +66,7 @@ def _plan(recipe: str, model: str, split: str, features: str) -> "StudyPlan":
 
 @dataclass(frozen=True, slots=True)
 class _Files:
-    """What is to be written."""
+    """The files to write."""
 
     out: Path | None
     pictures: Path | None

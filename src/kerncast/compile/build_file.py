@@ -1,4 +1,4 @@
-"""What the Makefile of a source says of how it is compiled: folders of headers, macros, version of C++.
+"""Compiler options that the Makefile of a source holds: folders of headers, macros, version of C++.
 
 A small part of GNU make is read: variables, conditionals, and the lines of recipes; nothing is run. What it cannot
 follow (functions, includes) has no effect.
@@ -201,7 +201,7 @@ def _is_folder(path: Path) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Branch:
-    """Where reading is between a condition and its endif."""
+    """The state of reading between a condition and its endif."""
 
     is_outside_open: bool
     is_decided: bool = False

@@ -39,7 +39,7 @@ _USED_BARRIERS = re.compile(r"used (\d+) barriers")
 
 @dataclass(frozen=True, slots=True)
 class Spills:
-    """What the log of the assembler says of one kernel, and the machine code does not."""
+    """Facts of one kernel that only the assembler's log has, not the machine code."""
 
     store_bytes: int
     load_bytes: int

@@ -100,7 +100,7 @@ class SourceSummary:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one run of the compiler may use; more ends it with a CompileError."""
+    """Limits of one run of the compiler; beyond them it ends with a CompileError."""
 
     seconds: float = 60.0
     memory_bytes: int = 4 * GIB
@@ -109,7 +109,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class CompileRequest:
-    """What is to be compiled."""
+    """A kernel to compile, and the options."""
 
     source: Path
     architectures: tuple[str, ...]
@@ -167,7 +167,7 @@ class CompiledSource:
 
 @dataclass(frozen=True, slots=True)
 class KernelReply:
-    """What the compiler's process answers for one architecture."""
+    """The reply of the compiler's process for one architecture."""
 
     kernel: CompiledKernel
     log: tuple[str, ...]
@@ -178,7 +178,7 @@ class KernelReply:
 
 @dataclass(frozen=True, slots=True)
 class CompileReply:
-    """What the compiler's process answers."""
+    """The reply of the compiler's process."""
 
     kernels: tuple[KernelReply, ...]
     """replies in the order of the targets"""

@@ -1,4 +1,4 @@
-"""Which NVRTC compiles for which architecture, and what to say where it is not the architecture asked for."""
+"""The choice of an NVRTC for each architecture, with a caveat where it compiles for another one."""
 
 import re
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ _CAPABILITY = re.compile(r"(\d+)\.(\d)")
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """How one architecture is compiled for."""
+    """The architecture and the NVRTC by which one architecture is compiled for."""
 
     architecture: str
     """architecture asked for, such as sm_30"""
@@ -41,7 +41,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class CompileJob:
-    """What the compiler's process is asked for."""
+    """One job of the compiler's process."""
 
     request: CompileRequest
     targets: tuple[Target, ...]

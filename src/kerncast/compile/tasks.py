@@ -1,4 +1,4 @@
-"""What the child process does: parse, take out host code, choose the kernel, compile."""
+"""The tasks of the child process: parse, take out host code, choose the kernel, compile."""
 
 import codecs
 import importlib.util
@@ -89,7 +89,7 @@ _INSPECTED_ARCHITECTURE = 80
 
 @dataclass(frozen=True, slots=True)
 class _Analysis:
-    """What libclang says of one source for one architecture."""
+    """The result of parsing one source for one architecture with libclang."""
 
     unit: nvrtc.Unit
     signatures: tuple[KernelSignature, ...] | None

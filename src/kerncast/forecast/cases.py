@@ -133,7 +133,7 @@ def _base(kernel: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """How the cases of a launch are made."""
+    """Options for making the cases of a launch."""
 
     timing: Timing
     """how the forecast launch is timed"""

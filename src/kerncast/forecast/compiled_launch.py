@@ -38,7 +38,7 @@ _TARGET_LINE = re.compile(r"^\.target .*$", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """What a launch is executed with."""
+    """Budget, progress and memory for executing a launch."""
 
     budget: Budget | None = None
     progress: Progress | None = None
@@ -92,7 +92,7 @@ class CompiledLaunch:
 
 @dataclass(frozen=True, slots=True)
 class CompiledLaunches:
-    """What came of one launch: a profile per architecture, and why others have none."""
+    """The profiles of one launch by architecture, and the refusals of the others."""
 
     found: tuple[tuple[str, CompiledLaunch], ...]
     failures: tuple[Failure, ...]

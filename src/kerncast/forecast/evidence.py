@@ -1,4 +1,4 @@
-"""What a forecast is asked about: launches or profiles that some evidence holds, and the GPUs that are named."""
+"""The input of a forecast: launches or profiles that some evidence holds, and GPUs by name."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -45,7 +45,7 @@ def resolve_gpus(gpu: GPUs) -> list[tuple[GPU, tuple[Caveat, ...]]]:
 
 @dataclass(frozen=True, slots=True)
 class MeasuredTime:
-    """What one launch took on a GPU that is at hand."""
+    """The measured time of one launch on a GPU at hand."""
 
     gpu: GPU
     seconds: float
@@ -57,7 +57,7 @@ class MeasuredTime:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Which kernels of a profile are read, and on which GPU it was made."""
+    """Options for reading a profile: the kernels, and the GPU on which it was made."""
 
     selection: Selection = field(default_factory=Selection)
     source_gpu: GPU | None = None

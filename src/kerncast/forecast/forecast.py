@@ -57,7 +57,7 @@ _DEFAULT_ARCHITECTURE = "sm_70"
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How to forecast."""
+    """Options of a forecast."""
 
     model: str | None = None
     timing: Timing = Timing.SERIES

@@ -23,7 +23,7 @@ from kerncast.units import KIB
 # What ``data/schema.toml`` says of one key of a data file, and whether a value obeys it.
 
 
-#: What a fact of the kind text may be: a name that is safe to print.
+#: Allowed values of facts of the kind text: names that are safe to print.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 .,+/()-]{0,39}")
 
 Value = bool | int | float | str | tuple[int, ...]
@@ -31,7 +31,7 @@ Value = bool | int | float | str | tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What the schema says of one key."""
+    """The schema's entry for one key."""
 
     key: str
     unit: str
@@ -106,14 +106,14 @@ def _is_within(rule: Rule, value: float) -> bool:
 DATA = Path(__file__).parent.parent / "data"
 
 _LONGEST_TEXT = 100
-#: No file here has a tenth of it.
+#: Largest size of a GPU's file; none here has a tenth of it.
 _MOST_BYTES = 256 * KIB
 #: Time and memory of the parser grow with the square of a key's parts.
 _DEEP_KEY = re.compile(r"(?:[\w\"'-]+[ \t]*\.[ \t]*){20}")
 
 
 class Status(StrEnum):
-    """How good a value is."""
+    """How well the sources support a value."""
 
     CONFIRMED = "confirmed"
     """a second, independent source agrees"""
@@ -138,7 +138,7 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """What one data file says."""
+    """The contents of one data file."""
 
     path: Path
     name: str | None

@@ -117,7 +117,7 @@ class Cycles:
 
 @dataclass(frozen=True, slots=True)
 class Architecture:
-    """What all chips of one compute capability have in common; counts are per SM unless named otherwise."""
+    """Facts that all chips of one compute capability share; counts are per SM unless named otherwise."""
 
     id: str
     """name of the architecture, such as sm_70"""
@@ -223,7 +223,7 @@ class Architecture:
 
     @property
     def code_name(self) -> str:
-        """What the compiler calls it, such as sm_70; a user's own architecture may have another id."""
+        """Name for the compiler, such as sm_70; a user's own architecture may have another id."""
         return f"sm_{self.number}"
 
     @property
@@ -416,7 +416,7 @@ class GPU:
 
     @property
     def compute_capability(self) -> str:
-        """Such as 7.0."""
+        """Compute capability, such as 7.0."""
         return self.architecture.compute_capability
 
     @property
@@ -659,7 +659,7 @@ _KIB = re.compile(r"([0-9]{1,6})\s*KiB", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class CarveoutWish:
-    """How much shared memory a program asks an SM to have; one of the three is given."""
+    """A program's wish for shared memory on an SM; one of the three is given."""
 
     percent: int | None = None
     """share of the largest carve-out in percent, 0 to 100"""

@@ -11,7 +11,7 @@ from kerncast.gpu.gpu import Architecture, load_architecture
 
 @dataclass(frozen=True, slots=True)
 class IncompleteGPU:
-    """What is known of a GPU, and what every model refuses it without."""
+    """A GPU that lacks values which every model needs."""
 
     id: str
     name: str

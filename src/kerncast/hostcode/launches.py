@@ -283,7 +283,7 @@ _BETWEEN_BRACKETS = re.compile(r"(?<=[\[(])[^\])]*(?=[\])])")
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """What one instance of a function launches at a place."""
+    """One launch by one instance of a function at a place."""
 
     rank: int
     node: Node

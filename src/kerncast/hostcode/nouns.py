@@ -37,7 +37,7 @@ class HostValue:
 
 @dataclass(frozen=True, slots=True)
 class HostArgument:
-    """What host code passes for one parameter."""
+    """The value that host code passes for one parameter."""
 
     parameter: Parameter
     value: HostValue

@@ -607,7 +607,7 @@ class _Missing:
 
     @property
     def count(self) -> int:
-        """How many names there are."""
+        """Number of names."""
         plain = (self.functions, self.values, self.types, self.members)
         return len(self.inside) + sum(len(each) for each in plain)
 

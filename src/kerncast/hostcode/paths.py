@@ -1,4 +1,4 @@
-"""Which way host code takes: conditions, loops, and whether a place is reached."""
+"""The way that host code takes: conditions, loops, and whether a place is reached."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

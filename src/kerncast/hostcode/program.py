@@ -74,7 +74,7 @@ class Node:
 
     @cached_property
     def name(self) -> str:
-        """What is declared or named; of an unresolved name, its text."""
+        """Name that is declared or used; of an unresolved name, its text."""
         if self.cursor.spelling:
             return str(self.cursor.spelling)
         first = self.children[0] if self.children else None
@@ -93,7 +93,7 @@ class Node:
 
     @cached_property
     def key(self) -> int:
-        """What tells declarations apart: 0 where none is named."""
+        """Identity of the declaration; 0 where none is named."""
         return identity(self.meant) if self.meant is not None else 0
 
     @property
@@ -369,7 +369,7 @@ _CHANGING = re.compile(r"operator(?:\+\+|--|(?:<<|>>|[-+*/%&|^])=)\Z")
 
 
 class WriteKind(Enum):
-    """How a variable gets a value."""
+    """The ways in which a variable gets a value."""
 
     VALUE = "value"
     UPDATE = "update"

@@ -31,7 +31,7 @@ _VARIABLE = re.compile(r"\$\{(\w+)\}")
 
 @dataclass(frozen=True, slots=True)
 class Fill:
-    """How a buffer is filled: zeros, ones, random in [0, 1), iota, randint in [low, high), or a .npy file."""
+    """The way to fill a buffer: zeros, ones, random in [0, 1), iota, randint in [low, high), or a .npy file."""
 
     kind: str
     low: int = 0
@@ -229,7 +229,7 @@ class Launch:
 
     @property
     def label(self) -> str:
-        """Where this launch comes from, for messages."""
+        """Place of the launch, for messages."""
         return f"{self.source.name} launch {self.index}" + (f" ({self.kernel})" if self.kernel else "")
 
     @property

@@ -15,7 +15,7 @@ _JUMPS = {"BRA", "BRX", "JMP", "EXIT", "CALL", "RET"}
 _HALF = 0.5
 _NEGLIGIBLE = 1e-8
 _ANCHOR_VOTES = 4
-#: Of a machine block's executions: a PTX block with fewer is not the one that it runs with.
+#: Least executions of a PTX block, relative to the machine block's; with fewer it does not run with that block.
 _ENOUGH = 0.99
 #: Least share of instructions whose lines the PTX has; routines of the compiler and padding have none.
 _MATCHED = 0.25

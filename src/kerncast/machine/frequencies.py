@@ -1,4 +1,4 @@
-"""How often each block of the machine code ran: the flow of threads that fits the counts of the PTX best.
+"""Executions of each block of the machine code: the flow of threads that fits the counts of the PTX best.
 
 Threads are conserved: as many leave a block as enter it. Among all flows through the machine code, the one is taken
 with the least sum of weighted deviations from what the PTX says, and of those that deviate equally the one with the
@@ -24,7 +24,7 @@ from kerncast.machine.ptx_counts import PtxCounts
 
 #: Routines for operands that are not finite, or too small or too large: their calls are taken as not executed.
 _RARE = re.compile(r"slowpath|mediumpath|_full")
-#: How much an instruction counts that the compiler moves and merges, against one that it does not.
+#: Weight of an instruction that the compiler moves and merges, relative to one that it does not.
 _WEAK = 0.05
 #: Share of its dominator's count below which an error of a count matters no more.
 _FLOOR = 0.2
@@ -46,7 +46,7 @@ class Equation:
 
 @dataclass(frozen=True, slots=True)
 class Occurrences:
-    """Where the lines of the PTX stand in the machine code, without instructions that have a guard."""
+    """The occurrences of PTX lines in the machine code, without instructions that have a guard."""
 
     anchors: dict[int, Counter[int]]
     """anchors of each line in each machine block"""
@@ -119,7 +119,7 @@ def _floor(executed: PtxCounts, block: int, count: float) -> float:
 
 
 _NEARLY = 1e-5
-#: Where numbers of iterations vary, the loops that are entered at all run so much longer than the mean.
+#: Iterations of the loops that are entered at all, relative to the mean, where numbers of iterations vary.
 _VARIATION = 2.0
 
 

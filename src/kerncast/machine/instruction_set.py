@@ -32,7 +32,7 @@ _FILE = Path(kerncast.__path__[0]) / "data" / "instructions" / "machine_opcodes.
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What an opcode does, and where."""
+    """The work of an opcode, and its pipe."""
 
     work: str
     """class of work in Nsight Compute"""
@@ -83,7 +83,7 @@ _LOWERING_FILE = Path(kerncast.__path__[0]) / "data" / "instructions" / "lowerin
 _KEYS = ("form", "opcode")
 #: Form of what every kernel starts with, whatever its PTX.
 ENTRY = "entry"
-#: Of an instruction whose opcode the table lacks.
+#: Machine instructions of an opcode that the table lacks.
 _ONE_UNKNOWN = (("", 1.0),)
 
 Lowered = tuple[tuple[str, float], ...]

@@ -1,4 +1,4 @@
-"""How often each line of a kernel's PTX ran, for machine instructions that come from it."""
+"""Executions of each line of a kernel's PTX, for machine instructions that come from it."""
 
 import re
 from collections import defaultdict

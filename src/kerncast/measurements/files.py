@@ -332,7 +332,7 @@ class Recorder:
 
     @property
     def measurement(self) -> Measurement:
-        """Everything that the file holds now."""
+        """Contents of the file at this moment."""
         return self._collected.measurement()
 
     def configuration(self, key: str) -> Configuration | None:

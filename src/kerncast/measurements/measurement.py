@@ -21,7 +21,7 @@ _NORMAL_MEDIAN_DEVIATION = 0.6745
 
 
 class Method(StrEnum):
-    """How a launch is timed."""
+    """The ways to time a launch."""
 
     SERIES = "series"
     """back to back on the same buffers between two CUDA events: warm caches"""
@@ -36,7 +36,7 @@ class Method(StrEnum):
 
 
 class Outcome(StrEnum):
-    """What a comparison of the device's results with those of the CPU found."""
+    """The results of comparing the device's buffers with those of the CPU."""
 
     EQUAL = "equal"
     """same bits"""
@@ -88,7 +88,7 @@ _MAY_DIFFER = frozenset({"host", "software"})
 
 @dataclass(frozen=True, slots=True)
 class ClockState:
-    """What the driver reports at one moment; None where it does not."""
+    """Clocks, temperature and power at one moment; None where the driver reports none."""
 
     sm_hz: float | None = None
     memory_hz: float | None = None
@@ -100,7 +100,7 @@ class ClockState:
 
 @dataclass(frozen=True, slots=True)
 class Protocol:
-    """How often a configuration is launched."""
+    """Numbers of trials and of launches for a configuration."""
 
     trials: int = 10
     iterations: int | None = None
@@ -236,7 +236,7 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """Everything that was measured on one machine."""
+    """All records of one machine."""
 
     machine: Machine
     configurations: tuple[Configuration, ...] = ()

@@ -71,7 +71,7 @@ def counts_up_to(text: str, largest: int, owner: str, option: str = "--tpcs") ->
 
 @dataclass(frozen=True, slots=True)
 class CountFeatures:
-    """What is known of a kernel on so many TPCs, in the order of the names; nothing needs to be measured there."""
+    """Features of a kernel on so many TPCs, in the order of the names; nothing needs to be measured there."""
 
     tpcs: int
     values: tuple[float, ...]

@@ -40,7 +40,7 @@ _LINE_TOLERANCE = 1.25
 
 
 class AccessClass(StrEnum):
-    """How the threads of a request lie in memory."""
+    """The arrangement in memory of the threads of a request."""
 
     NONE = "none"
     """no request"""

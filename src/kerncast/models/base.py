@@ -1,4 +1,4 @@
-"""What every model has in common: a name, one verb, and an interval that says how far it can be trusted."""
+"""The base of all models: a name, one verb, and an interval that says how far it can be trusted."""
 
 import csv
 import math
@@ -34,7 +34,7 @@ from kerncast.units import PERCENT
 # unlike all that were measured.
 
 
-#: Of the form of these files.
+#: Version of the form of these files.
 VERSION = 1
 _FOLDER = Path(kerncast.__path__[0]) / "data" / "calibration"
 
@@ -149,7 +149,7 @@ def _ascends(values: object, *, may_repeat: bool = False) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """How often an interval that no measurement made held what was measured."""
+    """Share of measured times that an interval held which was not made from measurements."""
 
     set: str
     cases: int
@@ -192,7 +192,7 @@ _L2_KEPT, _L2_LOST = 0.9, 1.1
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is asked of a model, beside the kernel and the GPU."""
+    """The question to a model, beside the kernel and the GPU."""
 
     timing: Timing = Timing.SERIES
     level: float = 0.9
@@ -201,7 +201,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What is known of a launch, with the GPU that it is to be timed on."""
+    """One launch paired with the GPU to forecast it on."""
 
     profile: KernelProfile
     """profile as compiled for this GPU, or as measured on another one"""
@@ -216,7 +216,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What a model's equations give, before the interval is put around it."""
+    """The result of a model's equations, before the interval is put around it."""
 
     seconds: float
     limiter: str
@@ -229,7 +229,7 @@ class Estimate:
 
 
 class Needs(IntEnum):
-    """What a model asks of the executor; all of it is gathered before the model runs."""
+    """The records that a model needs of the executor; all are gathered before the model runs."""
 
     COUNTS = 0
     """the profile's counts"""

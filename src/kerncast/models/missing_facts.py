@@ -1,4 +1,4 @@
-"""What a GPU's file lacks for a model, found before any kernel is forecast."""
+"""The facts that a GPU's file lacks for a model, found before any kernel is forecast."""
 
 from dataclasses import dataclass
 

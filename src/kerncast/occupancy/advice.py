@@ -23,7 +23,7 @@ from kerncast.occupancy.resident_blocks import (
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What a block takes of one resource, and the most that it may take."""
+    """The use of one resource by a block, and the most that it may use."""
 
     limiter: Limiter
     """resource: threads of a block (warps), registers of a thread, bytes of a block, or barriers of a block"""
@@ -33,7 +33,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class OneMore:
-    """What has to change, all of it together, so that an SM holds a number of blocks."""
+    """The changes, all of them together, with which an SM holds a number of blocks."""
 
     blocks_per_sm: int
     changes: tuple[Change, ...]
@@ -52,7 +52,7 @@ class BlockSize:
 
 @dataclass(frozen=True, slots=True)
 class Carveout:
-    """How L1 and shared memory divide their memory where as many blocks are resident as fit."""
+    """The division of memory between L1 and shared memory where as many blocks are resident as fit."""
 
     shared_bytes: int
     l1_bytes: int | None
@@ -194,7 +194,7 @@ def _warp_multiples(most: int) -> range:
 
 
 class Parameter(StrEnum):
-    """What a curve varies; the others stay as the block has them."""
+    """The parameter that a curve varies; the others stay as the block has them."""
 
     THREADS = "threads_per_block"
     REGISTERS = "registers_per_thread"
@@ -296,7 +296,7 @@ def _shown(found: Occupancy) -> tuple[int, int, Limiter]:
 
 @dataclass(frozen=True, slots=True)
 class ResourceUse:
-    """What the resident blocks use of one resource of an SM."""
+    """The use of one resource of an SM by the resident blocks."""
 
     limiter: Limiter
     per_block: int
@@ -343,7 +343,7 @@ class OccupancyCase:
 
     @property
     def one_more(self) -> OneMore | None:
-        """What to change for one block more."""
+        """Changes for one block more."""
         return one_more_block(self.request, self.architecture, self.preferred_bytes)
 
     @property
@@ -358,7 +358,7 @@ class OccupancyCase:
 
     @property
     def carveout(self) -> Carveout | None:
-        """How L1 and shared memory are divided."""
+        """Division of memory between L1 and shared memory."""
         return carveout_of(self.request, self.architecture, self.preferred_bytes)
 
     @property
@@ -368,7 +368,7 @@ class OccupancyCase:
 
     @property
     def uses(self) -> tuple[ResourceUse, ...]:
-        """What the resident blocks use of an SM, in the order of the limits."""
+        """Use of an SM by the resident blocks, in the order of the limits."""
         a, r, blocks = self.architecture, self.request, self.found.blocks_per_sm
         shared = allocated_shared_bytes(r, a)
         wished = self.preferred_bytes if self.carveout is None else self.carveout.shared_bytes

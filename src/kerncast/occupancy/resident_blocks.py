@@ -21,7 +21,7 @@ from kerncast.traces import LINE_BYTES, Operation
 
 
 class Limiter(StrEnum):
-    """What keeps one more block from an SM."""
+    """The resources that can keep one more block from an SM."""
 
     WARPS = "warps"
     REGISTERS = "registers"
@@ -34,7 +34,7 @@ class Limiter(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class BlockRequest:
-    """What one block of a kernel asks of an SM."""
+    """The resources that one block of a kernel needs."""
 
     threads: int
     registers_per_thread: int
@@ -63,7 +63,7 @@ class BlockRequest:
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """How many blocks one resource of an SM suffices for."""
+    """The number of blocks that one resource of an SM suffices for."""
 
     limiter: Limiter
     blocks: int | None
@@ -72,7 +72,7 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class Occupancy:
-    """How many blocks and warps are resident on one SM, and what limits them."""
+    """The blocks and warps resident on one SM, and the resource that limits them."""
 
     blocks_per_sm: int
     warps_per_sm: int

@@ -10,7 +10,7 @@ SECTOR_BYTES = 32
 
 
 class Origin(StrEnum):
-    """Where a number comes from."""
+    """The origin of a number."""
 
     EXECUTED = "executed"
     """counted while the kernel's PTX ran on the CPU"""
@@ -64,7 +64,7 @@ class Count:
 # printed are in ``data/vocabulary.csv``. Unknown is absent, never 0.
 
 
-#: By origin, the better first. A profiler counts the machine's own events. The executor counts those of the PTX, which
+#: Origins, the better first. A profiler counts the machine's own events. The executor counts those of the PTX, which
 #: the compiler may join or split. A simulation adds the model of a cache to that, an estimate the guess of a compiler,
 #: and nobody checked what is declared.
 _BEST_FIRST = (
@@ -199,7 +199,7 @@ _COUNTERS = {
         "bytes": "smsp__sass_data_bytes",
     },
 }
-#: Those that Nsight Compute counts so.
+#: Operations that Nsight Compute counts under these names.
 _COUNTED_OPERATIONS = {"global": OPERATIONS, "local": ("ld", "st"), "shared": ("ld", "st")}
 
 

@@ -30,7 +30,7 @@ class FloatMix:
 
     @property
     def flops_value(self) -> float:
-        """The same without their bounds."""
+        """Floating-point operations without their bounds."""
         return self.additions.value + self.multiplications.value + 2 * self.fused.value
 
     @property
@@ -79,7 +79,7 @@ class SourceRun:
 
 @dataclass(frozen=True, slots=True)
 class StateCycles:
-    """How long warps were in one state."""
+    """The cycles of warps in one state."""
 
     state: str
     """warp state of Nsight Compute: selected, not_selected, wait, short_scoreboard, long_scoreboard, barrier,
@@ -89,7 +89,7 @@ class StateCycles:
 
 @dataclass(frozen=True, slots=True)
 class LineStates:
-    """How long warps were in which state at the instructions of one line of the user's source."""
+    """The cycles of warps by state at the instructions of one line of the user's source."""
 
     file: str
     line: int
@@ -104,7 +104,7 @@ class LineStates:
 
 @dataclass(frozen=True, slots=True)
 class ResourceTime:
-    """What one resource alone would need for the whole launch."""
+    """The time that one resource alone would need for the whole launch."""
 
     resource: str
     share: float
@@ -113,7 +113,7 @@ class ResourceTime:
 
 @dataclass(frozen=True, slots=True)
 class WarpStates:
-    """What the warps of one SM of a GPU wait for, from a simulation of some of its blocks."""
+    """The states of the warps of one SM of a GPU, from a simulation of some of its blocks."""
 
     gpu: str
     """id of the GPU"""
@@ -148,7 +148,7 @@ class WarpStates:
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """What one thread or block of the compiled kernel occupies on one architecture."""
+    """The resources that a thread or block of the compiled kernel occupies on one architecture."""
 
     architecture: str
     """architecture, such as sm_70: registers and spills differ between architectures"""
@@ -177,7 +177,7 @@ class Resources:
 
 @dataclass(frozen=True, slots=True)
 class CacheSimulation:
-    """How the caches of one GPU were simulated; what they let through is in the profile's counts."""
+    """A simulation of the caches of one GPU; its counts are in the profile's counts."""
 
     gpu: str
     """id of the GPU"""
@@ -195,7 +195,7 @@ class CacheSimulation:
 
 @dataclass(frozen=True, slots=True)
 class KindCount:
-    """How often instructions of one kind ran."""
+    """The number of executed instructions of one kind."""
 
     kind: str
     """root and type of the PTX instruction, such as fma.f32"""
@@ -225,7 +225,7 @@ class InstructionMix:
 
 @dataclass(frozen=True, slots=True)
 class OpcodeCount:
-    """How often machine instructions of one opcode ran."""
+    """The number of executed machine instructions of one opcode."""
 
     opcode: str
     """opcode without modifiers, such as FFMA, IMAD, LDG"""
@@ -281,7 +281,7 @@ class BasicBlockCount:
 
 @dataclass(frozen=True, slots=True)
 class LineCount:
-    """What one line of the user's source did in the whole launch."""
+    """The counts of one line of the user's source in the whole launch."""
 
     file: str
     line: int
@@ -301,7 +301,7 @@ class LineCount:
 
 @dataclass(frozen=True, slots=True)
 class Balance:
-    """How evenly work is spread, in warp instructions: 1 is perfectly even."""
+    """The evenness of the work, in warp instructions: 1 is perfectly even."""
 
     longest_over_mean_warp: float
     """busiest warp of a block over the mean of its warps, averaged over blocks by their work"""
@@ -313,7 +313,7 @@ class Balance:
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How much of the grid was executed."""
+    """The part of the grid that was executed."""
 
     blocks_executed: int
     blocks: int

@@ -28,6 +28,6 @@ class ProfiledLaunch:
 
     @property
     def caveats(self) -> tuple[Caveat, ...]:
-        """What a reader of the numbers should know."""
+        """All caveats on the numbers."""
         machine = self.profile.machine
         return (*self.assumed, *self.profile.caveats, *(machine.doubts if machine else ()))

@@ -451,12 +451,12 @@ class ControlFlowGraph:
 
     @cached_property
     def dominators(self) -> DominatorTree:
-        """Which blocks stand on every path from the start to a block."""
+        """Dominators: blocks on every path from the start to a block."""
         return dominators(self.successors)
 
     @cached_property
     def post_dominators(self) -> DominatorTree:
-        """Which blocks stand on every path from a block to the exit."""
+        """Post-dominators: blocks on every path from a block to the exit."""
         return post_dominators(self.successors)
 
     @cached_property

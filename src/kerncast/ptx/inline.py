@@ -154,7 +154,7 @@ def fits(function: Function, prototype: Prototype) -> bool:
 
 
 class DirectCalls:
-    """Which functions call which by name."""
+    """The functions that each function calls by name."""
 
     def __init__(self, module: Module) -> None:
         self.module = module

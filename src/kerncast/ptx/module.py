@@ -164,7 +164,7 @@ class Instruction:
 
     @cached_property
     def opcode(self) -> Opcode:
-        """What is known of the opcode."""
+        """Row of the opcode table."""
         return opcode_of(self.root)
 
     @cached_property
@@ -264,7 +264,7 @@ class Variable:
 
 @dataclass(frozen=True, slots=True)
 class Prototype:
-    """What a call through a pointer passes and gets back: bytes of each value."""
+    """The values that a call through a pointer passes and gets back, in bytes each."""
 
     returns: tuple[int, ...]
     parameters: tuple[int, ...]

@@ -1,4 +1,4 @@
-"""What is known of each PTX opcode, in one table, and which forms of it are executed, in a second one.
+"""The table of PTX opcodes, and the table of the forms that are executed.
 
 The parser, the engines, the counts, the machine code and the model of an SM all ask here, so that no set of opcodes
 stands anywhere else. A new instruction is a row of each table and one function in each engine.
@@ -10,7 +10,7 @@ from enum import Enum, auto
 
 
 class MemoryAccess(Enum):
-    """What an instruction does to memory."""
+    """The ways to access memory."""
 
     LOAD = "load"
     STORE = "store"
@@ -21,7 +21,7 @@ class MemoryAccess(Enum):
 
 
 class Flow(Enum):
-    """How an instruction makes control leave the straight line, or wait."""
+    """The ways to leave the straight line of control, or to wait."""
 
     BRANCH = "branch"
     LEAVE = "leave"
@@ -69,7 +69,7 @@ class Trait(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Opcode:
-    """What is known of one opcode, the part of an instruction's name before the first dot."""
+    """One opcode, the part of an instruction's name before the first dot."""
 
     name: str
     work: str = "move"

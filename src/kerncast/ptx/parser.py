@@ -195,7 +195,7 @@ _MOST_DIGITS = 9
 
 @dataclass(slots=True)
 class Scope:
-    """What one pair of braces declares; names get the scope's suffix, so that they are unique in the function."""
+    """The declarations within one pair of braces; names get its suffix, so that they are unique in the function."""
 
     suffix: str
     outer: "Scope | None"
@@ -506,7 +506,7 @@ _TABLES = {".branchtargets", ".calltargets", ".callprototype"}
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """What the braces of a function hold."""
+    """The contents of a function's braces."""
 
     instructions: tuple[Instruction, ...]
     labels: dict[str, int]

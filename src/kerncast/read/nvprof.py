@@ -294,11 +294,11 @@ _PASSED_ON = (
 )
 _SHARED_BYTES = "smsp__sass_data_bytes_mem_shared.sum"
 _FLOPS = (("add", 1), ("mul", 1), ("fma", 2))
-#: What no counter of ncu says: these go into the profile's work as they are.
+#: Counts that no counter of ncu has: these go into the profile's work as they are.
 _WORK = frozenset({"fp32_flops", "fp64_flops", "fp16_flops", "special_ops"})
 #: Where one of these is 0, and none is more, the kernel does not use local memory.
 _LOCAL_MEMORY = ("local_memory_overhead", "local_{}_requests", "inst_executed_local_{}s")
-#: Of no use but for that.
+#: Metrics of no use but for that.
 _NOT_COUNTED = _WORK | {"local_memory_overhead"}
 _NOT_WORD = re.compile(r"[^a-z0-9]+")
 

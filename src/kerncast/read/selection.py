@@ -1,4 +1,4 @@
-"""Which launches of a profile are meant: by the kernel's name, and by their place among those of that name.
+"""The choice of launches in a profile: by the kernel's name, and by their place among those of that name.
 
 As in Nsight Compute: a name is compared whole, ``regex:PATTERN`` is searched in it, launches are skipped and counted
 among those that match. What is compared is the name without return type, namespace, template arguments and parameters

@@ -111,7 +111,7 @@ _SEEDED = frozenset({"MLPRegressor", "RandomForestRegressor", "LinearSVR"})
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """What was learned, and what is to be known of it."""
+    """A trained model, the number of launches behind it, and its caveats."""
 
     trained: Trained
     rows: int
@@ -202,13 +202,13 @@ def _forest(trees: Sequence[Any], features: int) -> Forest:
 
 
 Progress = Callable[[str], None]
-#: With fewer nothing is learned.
+#: Least launches to learn from.
 LEAST_LAUNCHES = 10
 
 
 @dataclass(frozen=True, slots=True)
 class StudyPlan:
-    """What is trained, on which features, and how it is scored."""
+    """The models to train, their features, and the split that scores them."""
 
     recipe: Recipe
     models: tuple[ModelRecipe, ...]
@@ -218,7 +218,7 @@ class StudyPlan:
 
 @dataclass(frozen=True, slots=True)
 class FoldScores:
-    """How a model did on one test part."""
+    """The scores of a model on one test part."""
 
     held_out: str
     trained_on: int
@@ -228,7 +228,7 @@ class FoldScores:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How one model or rule of thumb did on all test parts together; errors in seconds."""
+    """The scores of one model or rule of thumb on all test parts together; errors in seconds."""
 
     name: str
     title: str

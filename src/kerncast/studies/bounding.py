@@ -35,7 +35,7 @@ SIMULATION = "simulation"
 
 @dataclass(frozen=True, slots=True)
 class BoundOptions:
-    """How to bound."""
+    """Options of a bound."""
 
     method: str | None = None
     """name of the method; None: the default"""

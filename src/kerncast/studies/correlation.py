@@ -1,4 +1,4 @@
-"""Which features go with the time, and which of them a model learns from."""
+"""The correlation of features with the time, and the choice of those that a model learns from."""
 
 from dataclasses import dataclass
 
@@ -20,7 +20,7 @@ TIME = "time"
 
 @dataclass(frozen=True, slots=True)
 class Correlation:
-    """Both correlations of all features and the time with one another; 0 with what is constant."""
+    """Both correlations of all features and the time with one another; 0 for what is constant."""
 
     names: tuple[str, ...]
     """features in the order of the table, then the time"""

@@ -1,4 +1,4 @@
-"""How a model from a file does on launches that may or may not be those that it learned from."""
+"""The scores of a model from a file on launches that it may or may not have learned from."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -44,7 +44,7 @@ class Evaluation:
 
 @dataclass(frozen=True, slots=True)
 class Selected:
-    """Which launches of the files are taken."""
+    """The user's choice of launches of the files."""
 
     gpu: str | None = None
     drops_outliers: bool = True

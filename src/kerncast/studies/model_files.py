@@ -39,7 +39,7 @@ _CURE = "The file was changed or damaged: copy it again, or train the model agai
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """Of what the model was trained with; forecasts need none of them."""
+    """Versions of the programs that trained the model; forecasts need none of them."""
 
     kerncast: str
     python: str
@@ -58,7 +58,7 @@ class SelfCheck:
 
 @dataclass(frozen=True, slots=True)
 class ModelHeader:
-    """Where a model comes from."""
+    """The origin of a model: data, settings, scores."""
 
     recipe: str
     model: str
@@ -415,7 +415,7 @@ def _check_forecasts(model: ModelFile) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a study's table came from."""
+    """The origin of a study's table."""
 
     files: tuple[DataFile, ...]
     options: tuple[str, ...]

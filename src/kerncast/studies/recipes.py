@@ -40,7 +40,7 @@ class PublishedFeature:
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """How the models of one paper are made."""
+    """The models of one paper, their data split and their features."""
 
     name: str
     title: str

@@ -1,4 +1,4 @@
-"""What models have learned, as arrays and an equation each: no library that trained them is needed to forecast."""
+"""Trained models as arrays and an equation each: no library that trained them is needed to forecast."""
 
 from dataclasses import dataclass
 from typing import Any, Protocol

@@ -1,4 +1,4 @@
-"""How launches are split for training and testing, and how forecasts of the tested are scored."""
+"""The split of launches for training and testing, and the scores of forecasts on the tested."""
 
 import math
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ _LEAST_ROWS = 2
 
 
 class Split(Enum):
-    """What the launches of the test part do not share with those of the training part."""
+    """The property that the launches of the test part do not share with those of the training part."""
 
     ROWS = "rows"
     """nothing is kept apart: both parts have launches of the same kernel, configuration and GPU"""

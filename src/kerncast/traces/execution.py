@@ -132,7 +132,7 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class SMRecording:
-    """What a simulation of one SM needs beyond the counts of a sample."""
+    """The blocks that a simulation of one SM needs beyond the sample."""
 
     blocks: SMTrace
     """blocks that one SM gets, in detail"""

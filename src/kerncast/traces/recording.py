@@ -33,7 +33,7 @@ _PASSES_L1 = {"volatile", "relaxed", "acquire", "mmio", "cg", "cv"}
 
 
 class Operation(IntEnum):
-    """What an event does."""
+    """The kinds of events."""
 
     LOAD = 0
     LOAD_READ_ONLY = 1
@@ -91,7 +91,7 @@ SEGMENT = np.dtype([("row", "i4"), ("warp", "i4"), ("start", "i8"), ("stop", "i8
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """What ``execute`` recorded; an event is one 128-byte line of one request of one warp, or as Operation says."""
+    """The events recorded by ``execute``: each is one 128-byte line of a warp's request, or as Operation says."""
 
     block_ids: npt.NDArray[np.int64]
     """[n] linear numbers of the blocks that ran to their end"""
@@ -122,13 +122,13 @@ class Recording:
 # NOUN SMTrace: the basic blocks and memory accesses of the blocks that one SM gets, warp by warp.
 
 
-#: Of a trace; a recording that would be longer ends.
+#: Most events of a trace; a recording that would be longer ends.
 MOST_EVENTS = 2**24
 
 
 @dataclass(frozen=True, slots=True)
 class SMTrace:
-    """What one SM executes: one chain of events (see ``recording``) per warp, blocks in the order of their start."""
+    """The work of one SM: one chain of events (see ``recording``) per warp, blocks in the order of their start."""
 
     block_ids: npt.NDArray[np.int64]
     """[n] linear numbers of the blocks"""

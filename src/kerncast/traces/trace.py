@@ -40,7 +40,7 @@ class Footprint:
 
 @dataclass(frozen=True, slots=True)
 class BlockCounts:
-    """What the blocks of threads did that have run, one row for each."""
+    """The counts of the blocks of threads that have run, one row for each."""
 
     block_warps: Counts
     """[n, basic blocks] warps that ran the basic block"""

@@ -61,7 +61,7 @@ def name_of_key(key: str) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Chip:
-    """What the sizes of the ceilings depend on."""
+    """The facts of a GPU that decide how large the ceilings are."""
 
     number: int
     """compute capability without its point, such as 90"""

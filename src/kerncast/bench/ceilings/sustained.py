@@ -33,7 +33,7 @@ class SustainedValue:
 
 
 class _Kind(Enum):
-    """How a value follows from the measurement, and which shape's is best."""
+    """A way to get a value from the measurement, and the shape whose value is the best."""
 
     RATE = "amount over time; the highest"
     TIME = "time of a launch in us; the lowest"
@@ -44,7 +44,7 @@ class _Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """Where the value of one key comes from."""
+    """The source of one key's value."""
 
     key: str
     ceiling: str

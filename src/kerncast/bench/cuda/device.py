@@ -55,7 +55,7 @@ class Partition:
 
 
 class Partitions:
-    """What the SMs of a GPU can be split into."""
+    """The parts that the SMs of a GPU can be split into."""
 
     def __init__(self, driver: Driver, device: int) -> None:
         self._driver = driver
@@ -194,7 +194,7 @@ class CudaDevice:
 
     @property
     def machine(self) -> Machine:
-        """What the GPU, its driver and the compiler are."""
+        """The GPU, its driver and the compiler."""
         return self._machine
 
     def state(self) -> ClockState:

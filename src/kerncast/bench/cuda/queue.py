@@ -29,7 +29,7 @@ _SHORT_PRELUDE = 20
 
 @dataclass(slots=True)
 class Delay:
-    """How long the GPU must be kept busy while commands are queued."""
+    """The time for which the GPU must be kept busy while commands are queued."""
 
     seconds_per_command: float = 10 * MICROSECOND
     least: float = 100 * MICROSECOND

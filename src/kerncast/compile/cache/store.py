@@ -23,7 +23,7 @@ from kerncast.units import MIB
 
 #: A folder for the cache, or ``off``.
 FOLDER_VARIABLE = "KERNCAST_CACHE"
-#: How large it may get, in MiB.
+#: Variable of the environment for the largest size of the cache in MiB.
 SIZE_VARIABLE = "KERNCAST_CACHE_MB"
 DEFAULT_BYTES = 256 * MIB
 
@@ -33,7 +33,7 @@ _INSIDE = "compiled"
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where compiled kernels are remembered."""
+    """The folder in which compiled kernels are remembered."""
 
     folder: Path | None
     """folder of the cache; None where nothing is remembered"""
@@ -126,7 +126,7 @@ _WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """How much a store holds."""
+    """The size of a store."""
 
     entries: int
     bytes: int
@@ -344,7 +344,7 @@ def unpacked(payload: bytes, most_bytes: int) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class CacheReport:
-    """Where the cache is, what it holds, and whether it can be used."""
+    """The state of the cache: its folder, its contents, and whether it can be used."""
 
     folder: Path | None
     """folder of the cache; None where nothing is remembered"""

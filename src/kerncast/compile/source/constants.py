@@ -29,7 +29,7 @@ _NAME = re.compile(rb"(?<![\w.])[A-Za-z_]")
 
 @dataclass(frozen=True, slots=True)
 class Constants:
-    """What is to be done with the const numbers of one file, by the offset at which their declaration begins."""
+    """Const numbers of one file that need a change, by the offset at which their declaration begins."""
 
     host: frozenset[int] = frozenset()
     """numbers whose value is known only when the host program runs"""

@@ -1,4 +1,4 @@
-"""Which parts of a source and of its headers are host code, and go before NVRTC sees them."""
+"""Finding the host code of a source and of its headers, which is removed before NVRTC sees them."""
 
 import re
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
@@ -66,7 +66,7 @@ _COMPOUND_LITERAL = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What is known of one file beside its declarations."""
+    """Facts on one file beside its declarations."""
 
     constants: Constants = _NO_CONSTANTS
     defined: Container[str] = frozenset()

@@ -1,4 +1,4 @@
-"""What a source says of its variables in constant and global memory, and where its host code sets them."""
+"""Variables in constant and global memory as the source declares them, and the host code that sets them."""
 
 import re
 import struct

@@ -1,4 +1,4 @@
-"""What the caches of a GPU let through over a whole launch, from a window of neighbouring blocks.
+"""Traffic of a whole launch through the caches of a GPU, from a window of neighbouring blocks.
 
 The sectors that L1 is asked for come from the spread sample of blocks; which share of them hits, from the simulation.
 Where the window is not the whole grid, what follows it is taken to hit as its second half does; where it has less than

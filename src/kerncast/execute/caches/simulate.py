@@ -64,7 +64,7 @@ class CacheCounts:
 
 @dataclass(frozen=True, slots=True)
 class Simulation:
-    """What a recording did to caches that were cold at its start."""
+    """The counts of a recording run through caches that were cold at its start."""
 
     blocks: Counts
     """[k] blocks that had ended at each look; the last is all of them"""
@@ -73,12 +73,12 @@ class Simulation:
 
     @property
     def left_dirty_sectors(self) -> int:
-        """What was written and is still in L2 at the end."""
+        """Sectors written that are still in L2 at the end."""
         return self.total.l2_dirtied_sectors - self.total.dram_write_sectors
 
     @property
     def total(self) -> CacheCounts:
-        """What was counted in all."""
+        """Counts of the whole recording."""
         return self.counts[-1]
 
 

@@ -36,7 +36,7 @@ _WORK_LIMIT = 4 * 10**9  # bits looked at, which takes about a second
 
 @dataclass(frozen=True, slots=True)
 class RegisterPlan:
-    """Where registers lie that live across blocks."""
+    """The places of registers that live across blocks."""
 
     slots: Mapping[str, int]
     """offset of each register in the frame of a warp, in bytes"""
@@ -337,7 +337,7 @@ class Operation:
 
     @property
     def emit(self) -> Emitter:
-        """Where code is written."""
+        """The emitter of the block's code."""
         return self.block.emit
 
     @property

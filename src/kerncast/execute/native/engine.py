@@ -115,7 +115,7 @@ class Run:
 
     @property
     def finished(self) -> int:
-        """How many blocks have run."""
+        """Number of blocks that have run."""
         return sum(len(part) for part in self._counters)
 
     @property
@@ -407,7 +407,7 @@ class NativeEngine:
 
     @property
     def remarks(self) -> tuple[Caveat, ...]:
-        """What a reader of the counts should know."""
+        """Caveats on the counts."""
         code = self._setting.program.function.instructions
         doubtful = [absent_lanes(code[number]) for number in np.flatnonzero(self.launch_run.remarks).tolist()]
         prints = [number for number, ins in enumerate(code) if "vprintf" in ins.modifiers]
@@ -416,7 +416,7 @@ class NativeEngine:
 
     @property
     def printed(self) -> str:
-        """What the kernel printed."""
+        """Text that the kernel printed."""
         return self.launch_run.console.text
 
     def check_room(self, blocks: int) -> None:

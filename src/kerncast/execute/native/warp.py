@@ -138,7 +138,7 @@ _PIECE_SIZE = 12_000
 
 @dataclass(frozen=True, slots=True)
 class Plans:
-    """What has been decided about a program before code is written."""
+    """Decisions about a program, made before code is written."""
 
     program: Program
     registers: RegisterPlan

@@ -41,7 +41,7 @@ class Barriers:
 
     @property
     def waiting(self) -> Mask:
-        """Which warps wait."""
+        """[warps] whether the warp waits."""
         waiting: Mask = self._waits_at != _NONE
         return waiting
 

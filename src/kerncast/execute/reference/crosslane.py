@@ -40,13 +40,13 @@ class WarpPlaces:
 
     @property
     def ended(self) -> npt.NDArray[np.bool_]:
-        """Which warps have ended."""
+        """[warps] whether the warp has ended."""
         ended: npt.NDArray[np.bool_] = self.current == self.end
         return ended
 
     @property
     def alive(self) -> Lanes:
-        """Which lanes have not left the kernel, [warps, 32]."""
+        """[warps, 32] whether the lane is still in the kernel."""
         alive: Lanes = self._place != self.end
         return alive
 

@@ -34,7 +34,7 @@ class Executed:
 
     @property
     def nominal_seconds(self) -> float:
-        """What running the whole grid is reckoned to cost."""
+        """Nominal seconds that running the whole grid would cost."""
         return self.sampler.scale(nominal_seconds(self.trace.counts, self.trace.cfg.lengths)).value
 
     def fresh(self) -> Setting:

@@ -1,4 +1,4 @@
-"""Which blocks of a grid to run, and how their counts are scaled to all blocks.
+"""The choice of the blocks to run, and the scaling of their counts to all blocks.
 
 Blocks at the edges of the grid often do other work than those inside. The grid is cut into strata by position
 (first, inner, last in each dimension); every stratum is sampled, and a total is the sum over strata of size times
@@ -21,7 +21,7 @@ from kerncast.units import GIB
 # How much an execution may cost.
 
 
-#: What work is reckoned at: 4 x 10^8 thread-instructions per second of full warps without memory. One core with AVX-512
+#: Nominal rate of work: 4 x 10^8 thread-instructions per second of full warps without memory. One core with AVX-512
 #: is 2 to 15 times as fast on the programs of examples/kernels. These are nominal seconds: a budget in them buys the
 #: same work on every machine, busy or idle, so that equal input gives equal counts.
 _STEP_SECONDS = 80e-9

@@ -286,7 +286,7 @@ _POINTER_BYTES = 8
 
 @dataclass(frozen=True, slots=True)
 class GlobalValue:
-    """What a launch gives one variable."""
+    """One variable and the value that a launch gives it."""
 
     variable: Variable
     declared: DeviceVariable | None

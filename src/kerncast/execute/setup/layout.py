@@ -1,4 +1,4 @@
-"""Where the variables of a kernel lie: kernel parameters, shared memory, thread-private memory."""
+"""Places of a kernel's variables: kernel parameters, shared memory, thread-private memory."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

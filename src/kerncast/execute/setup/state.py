@@ -1,4 +1,4 @@
-"""What an engine is given, and what it gives back."""
+"""The input and the output of an engine."""
 
 import re
 from collections.abc import Callable
@@ -70,11 +70,11 @@ class Engine(Protocol):
 
     @property
     def remarks(self) -> tuple[Caveat, ...]:
-        """What a reader of the counts should know."""
+        """Caveats on the counts."""
 
     @property
     def printed(self) -> str:
-        """What the kernel printed."""
+        """Text that the kernel printed."""
 
     def check_room(self, blocks: int) -> None:
         """Raise BudgetExceededError if the counts of so many blocks take too much memory."""

@@ -95,7 +95,7 @@ class ConvolutionLayer:
 
     @property
     def multiply_adds(self) -> int:
-        """Of the whole layer."""
+        """Multiply-adds of the whole layer."""
         return self.outputs * self.kx * self.ky * self.ni
 
     @property
@@ -137,7 +137,7 @@ class ConvolutionLayer:
 
 @dataclass(frozen=True, slots=True)
 class ConvolutionMachine:
-    """What the model knows of a GPU; what is None is refused by the equation that needs it."""
+    """The facts of a GPU that the model uses; an equation refuses one that is None."""
 
     name: str
     sm_count: int
@@ -158,7 +158,7 @@ class ConvolutionMachine:
 
 @dataclass(frozen=True, slots=True)
 class ComputeTime:
-    """How the blocks are spread over SMs, and how long their arithmetic takes."""
+    """The spread of the blocks over SMs, and the time of their arithmetic."""
 
     active_sms: int
     blocks_per_sm: int
@@ -176,7 +176,7 @@ class ComputeTime:
 
 @dataclass(frozen=True, slots=True)
 class MemoryTime:
-    """What reading takes: the input into shared memory, the input from there, the weights."""
+    """The times of reading: the input into shared memory, the input from there, the weights."""
 
     input_seconds: float
     shared_seconds: float
@@ -433,7 +433,7 @@ def machine_of(gpu: GPU) -> ConvolutionMachine:
 
 
 class _ConvolutionModel(Model):
-    """What both memory times have in common: the layer, the compute time, and how all is added up."""
+    """The common part of both memory models: the layer, the compute time, and the sum."""
 
     @abstractmethod
     def memory_time(self, layer: ConvolutionLayer, machine: ConvolutionMachine) -> MemoryTime:

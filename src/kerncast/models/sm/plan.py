@@ -1,4 +1,4 @@
-"""Which blocks of a launch one SM of a GPU is simulated with, and what they stand for in the grid."""
+"""The choice of the blocks with which one SM is simulated, and their part in the grid."""
 
 import math
 from dataclasses import dataclass, replace
@@ -18,7 +18,7 @@ from kerncast.traces import Execution, SMTrace, entered_blocks
 _WAVES = 2
 #: PTX instructions of warps beyond which fewer waves are simulated, and beyond which nothing is: some seconds.
 _MOST_INSTRUCTIONS, _FAR_TOO_MANY_INSTRUCTIONS = 2e6, 6e7
-#: Where a smaller part of the blocks accesses memory, the grid is larger than its data.
+#: Least share of blocks that access memory; with fewer, the grid is larger than its data.
 _BUSY = 0.75
 #: Blocks that share work do as much as finds them: recorded alone, they do that of the others.
 _MOST_OTHER_WORK = 2.0
@@ -26,7 +26,7 @@ _MOST_OTHER_WORK = 2.0
 
 @dataclass(frozen=True, slots=True)
 class SMPlan:
-    """How many blocks of a launch the busiest SM gets, and how many of them are to be recorded."""
+    """The number of blocks that the busiest SM gets, and how many of them to record."""
 
     gpu: GPU
     geometry: CacheGeometry

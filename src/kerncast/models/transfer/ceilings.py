@@ -49,7 +49,7 @@ _TRACE = 0.02
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What one kernel asks of a machine: its operations, and the bytes N+ that cross each level of memory."""
+    """The demand of one kernel on a machine: its operations, and the bytes N+ that cross each level of memory."""
 
     mixes: tuple[FloatMix, ...]
     """operations by precision, for each that occurs"""
@@ -92,7 +92,7 @@ class LevelTime:
 
     @property
     def seconds(self) -> float:
-        """Of all bytes that cross the level, at its ceiling."""
+        """Time of all bytes that cross the level, at its ceiling."""
         return self.crossing_bytes / self.ceiling_bytes_per_s
 
 

@@ -1,4 +1,4 @@
-"""What a forecast from a measured run assumes, checked: each assumption that does not hold is said with its numbers.
+"""The assumptions of a forecast from a measured run, checked: each that does not hold is said with its numbers.
 
 Source: the cross-GPU report, section 5.5 (when its Algorithm 1 breaks). What cannot be checked is said to be so.
 """
@@ -44,12 +44,12 @@ class Roofs:
 
     @property
     def unit(self) -> str:
-        """Of the roofs: without floating-point operations they are bandwidths."""
+        """Unit of the roofs: FLOP/s, or B/s without floating-point operations."""
         return "FLOP/s" if self.flops else "B/s"
 
     @property
     def work(self) -> float:
-        """What the roof is per second of: FLOPs, else bytes."""
+        """Work that the roof counts: FLOPs, else bytes."""
         return self.flops or self.nbytes
 
     @property
@@ -83,7 +83,7 @@ class Roofs:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """What came of one assumption."""
+    """The result of checking one assumption."""
 
     name: str
     caveats: tuple[Caveat, ...] = ()

@@ -1,4 +1,4 @@
-"""What two machines reach at best, found the same way for both so that their ratio is fair.
+"""The best rates of two machines, found the same way for both so that their ratio is fair.
 
 Source: Van Lanker et al., "Predicting GPU kernel's performance on upcoming architectures", Euro-Par 2024, section 4.1:
 measured maxima; where the target has none, its data-sheet peak times the source's measured share of its own peak.

@@ -53,7 +53,7 @@ class RemovedColumn:
 
 @dataclass(frozen=True, slots=True)
 class CleaningRules:
-    """What is asked of the cleaning."""
+    """The user's options for the cleaning."""
 
     features: tuple[str, ...] | None = None
     """names of the features in this order, time-derived and constant ones too; None: all that are sound"""
@@ -64,7 +64,7 @@ class CleaningRules:
 
 @dataclass(frozen=True, slots=True)
 class Cleaning:
-    """How many rows of the files went, and why; which columns went, and which of those left follow from the time."""
+    """The rows removed from the files by reason, the columns removed, and those left that follow from the time."""
 
     rows_read: int
     rows_kept: int
@@ -108,7 +108,7 @@ class LaunchRows:
 
     @property
     def sha256(self) -> str:
-        """That of the file; of several files, that of their lines of SHA-256."""
+        """Digest of the file; of several files, that of their lines of SHA-256."""
         digests = [file.sha256 for file in self.files]
         return digests[0] if len(digests) == 1 else hashlib.sha256("\n".join(digests).encode()).hexdigest()
 

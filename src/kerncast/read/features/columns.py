@@ -1,4 +1,4 @@
-"""What a column of a table of launches is, told by its name: the time with its unit, the launch, or a feature."""
+"""The role of a column in a table of launches, told by its name: the time with its unit, the launch, or a feature."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -38,7 +38,7 @@ _CYCLES = re.compile(
 
 
 class Derived(Enum):
-    """How a column follows from the time that a model is to forecast."""
+    """The ways in which a column follows from the time that a model is to forecast."""
 
     TIME = "time"
     """another time of the same launch"""

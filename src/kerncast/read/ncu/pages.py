@@ -41,7 +41,7 @@ _MOST_LINES_OF_A_ROW = 100
 
 @dataclass(slots=True)
 class _Launch:
-    """What the rows of one launch have said so far."""
+    """One launch, as far as its rows have been read."""
 
     number: int
     kernel: str

@@ -43,7 +43,7 @@ _CLOCK_TOLERANCE = 6 * PERCENT
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """What a profile tells of its GPU; None where it does not."""
+    """The GPU that a profile names; None where it does not say."""
 
     name: str | None
     compute_capability: str | None

@@ -1,4 +1,4 @@
-"""How Nsight Compute writes numbers, units and extents in its CSV; version and locale change the spelling."""
+"""Numbers, units and extents in the CSV of Nsight Compute; version and locale change the spelling."""
 
 import csv
 import re
@@ -66,7 +66,7 @@ _INSTANCES = re.compile(r"([^(]*[^\s(])\s*\([^()]*\)")
 _PLAIN_DIGITS = 25
 _WORDS = ("inst", "sector", "request", "wavefront", "warp", "thread", "block", "register", "transaction")
 _PER = ("inst", "warp", "thread", "block", "request")
-#: Of a number of events: these all count one by one.
+#: Units of a number of events: these all count one by one.
 _EVENTS = frozenset({"", *_WORDS, *(f"{word}/{per}" for word in _WORDS for per in _PER)})
 _UNITS = (
     (re.compile(r"^derived__"), _EVENTS | {f"{word}/cycle" for word in _WORDS}),

@@ -128,7 +128,7 @@ _REPLACING = ("lanes.", "cycles.")
 
 @dataclass(frozen=True, slots=True)
 class Basis:
-    """What a new GPU's file begins with."""
+    """The contents with which a new GPU's file begins."""
 
     name: str
     architecture: Architecture
@@ -140,7 +140,7 @@ class Basis:
 
 @dataclass(frozen=True, slots=True)
 class _Page:
-    """What the lines of one file refer to."""
+    """The things that the lines of one file refer to."""
 
     basis: Basis
     source_names: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""What every method of bounding a time on parts of a GPU is asked, and what it answers."""
+"""The question to every method of bounding a time on parts of a GPU, and the answer."""
 
 import math
 from collections.abc import Sequence
@@ -76,14 +76,14 @@ def between(known: Curve, counts: Sequence[int]) -> Floats:
 # How far a run that nobody has measured may be above the usual one, by the repeats of those that were.
 
 
-#: That the longest of as many runs as were measured passes the factor.
+#: Probability that the slowest of n further runs exceeds the factor (n = runs measured).
 RISK = 0.05
 _MOST_FACTOR = 100.0
 
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """What the repeats say of a run's distance from the median."""
+    """The distance of runs from the median, as the repeats tell it."""
 
     factor: float
     """multiple of the median that the longest of ``runs`` runs exceeds with probability ``risk``; 1 without repeats"""
@@ -176,7 +176,7 @@ def standard_scale(values: Floats) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class Regressors:
-    """What a base model learns from, and what it is told of each number of TPCs."""
+    """The numbers that a base model learns from, and those of each number of TPCs."""
 
     names: tuple[str, ...]
     training_values: Floats
@@ -235,7 +235,7 @@ def measured_anchors(times: PartitionTimes, anchors: tuple[int, ...]) -> tuple[i
 
 
 class Contradiction(StrEnum):
-    """What measured times say against the assumptions of a bound."""
+    """The ways in which measured times contradict the assumptions of a bound."""
 
     SLOWER_WITH_MORE = "slower-with-more-tpcs"
     """the kernel took longer on more TPCs"""
@@ -275,7 +275,7 @@ class BoundMethod(Protocol):
 
     @property
     def name(self) -> str:
-        """As ``--method`` names it; ``-oracle`` looks at the times that it is judged by."""
+        """Name for ``--method``; ``-oracle`` looks at the times that it is judged by."""
 
     @property
     def has_base_model(self) -> bool:

@@ -43,7 +43,7 @@ class CurveFitOffset:
 
     @property
     def name(self) -> str:
-        """As ``--method`` names it."""
+        """Name for ``--method``."""
         return "curve-fit-offset-oracle" if self.is_oracle else "curve-fit-offset"
 
     def bound(self, question: BoundQuestion) -> BoundAnswer:

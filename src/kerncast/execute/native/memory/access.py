@@ -1,4 +1,4 @@
-"""Where the lanes of a memory access point: bounds and alignment, counters, and the memory behind the addresses.
+"""Memory accesses of lanes: bounds and alignment, counters, and the memory behind the addresses.
 
 Generated code reaches memory through the functions written here only, so that no address of a kernel is ever used
 unchecked. A lane that points outside is taken out of the access, and the fault is noted; the warp stops at the next
@@ -78,7 +78,7 @@ class Access:
 
     @property
     def touches(self) -> tuple[str, ...]:
-        """Which maps of touched sectors it marks: read, written."""
+        """Maps of touched sectors that the access marks: read, written."""
         if self.operation is None or self.space not in {"global", "const"}:
             return ()
         if self.operation in {Operation.ATOMIC, Operation.REDUCTION}:
@@ -87,7 +87,7 @@ class Access:
 
     @property
     def variant(self) -> str:
-        """Which functions count it."""
+        """Ending of the names of the functions that count the access."""
         return "_".join((self.space, *self.touches))
 
     @property
@@ -275,7 +275,7 @@ def _code(emit: Emitter, misaligned: Value) -> Value:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What went wrong, as far as generated code knows."""
+    """A fault of the kernel, as far as generated code can tell."""
 
     code: Value
     """kind of fault, one of FAULTS"""
