@@ -342,7 +342,7 @@ class Harness:
         buffer, name, unit = subject.ceiling.reading
         values = tuple(float(value) for value in space.read(buffer)[buffer].reshape(-1))
         if not all(map(math.isfinite, values)):
-            raise KernelFault(f"{name} is no number", where=subject.key(), cure="Report it: the kernel is ours.")
+            raise KernelFault(f"{name} is not a number", where=subject.key(), cure="Report this fault of kerncast.")
         self._recorder.add(Reading(subject.key(), name, values, unit))
 
     def _wake(self, call: Call) -> None:

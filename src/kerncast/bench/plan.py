@@ -192,7 +192,7 @@ def sizes_of_tpcs(text: str, sms_per_tpc: int, available: Sequence[int]) -> tupl
     found = tuple(size for size in sorted(available) if size % sms_per_tpc == 0 and size // sms_per_tpc in wanted)
     if not found:
         ranges = ", ".join(str(size // sms_per_tpc) for size in sorted(available)) or "none"
-        raise InputError(f"--tpcs {wanted.shown} names no partition of this GPU", cure=f"Possible are {ranges}.")
+        raise InputError(f"--tpcs {wanted.shown} names no partition of this GPU", cure=f"Choose from {ranges}.")
     return found
 
 

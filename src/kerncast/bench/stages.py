@@ -73,12 +73,12 @@ class Site:
 def stages_for(what: str, site: Site, choices: Choices) -> tuple[Stage, ...]:
     """Return the stages of suite, ceilings, partition, all, or of a launch file; raises InputError."""
     if choices.tpcs is not None and what in {"suite", "ceilings"}:
-        raise InputError(f"--tpcs means nothing for {what}", cure="Say partition, all, or name a launch file.")
+        raise InputError(f"--tpcs has no effect on {what}", cure="Measure partition, all or a launch file.")
     if what in _STAGES:
         return _STAGES[what](site, choices)
     if not what.endswith(".toml"):
         words = ", ".join(_STAGES)
-        raise InputError(f"{what[:60]!r} cannot be measured", cure=f"Say {words}, or name a launch file (.toml).")
+        raise InputError(f"{what[:60]!r} cannot be measured", cure=f"Choose {words}, or name a launch file (.toml).")
     subjects = launch_file_subjects(Path(what), choices.applied(Protocol()))
     if choices.tpcs is None:
         return (Stage("launches", subjects),)

@@ -117,7 +117,7 @@ def nvprof_commands(options: CollectOptions) -> tuple[tuple[str, ...], ...]:
         if given:
             raise InputError(f"nvprof has nothing like {name}", cure="Leave it out.")
     if options.out.suffix.lower() != ".csv":
-        raise InputError(f"nvprof writes no {options.out.name}", where="--out", cure="Name a file that ends in .csv.")
+        raise InputError(f"nvprof cannot write {options.out.name}", where="--out", cure="Name a .csv file.")
     names = dict.fromkeys(metric.nvprof for metric in metrics_needed(options.models) if metric.nvprof)
     chosen = ("--kernels", options.kernel) if options.kernel is not None else ()
     times = options.out.with_name(f"{options.out.stem}-times.csv")
@@ -139,7 +139,7 @@ def _check(options: CollectOptions) -> None:
         raise InputError("no application is given", cure="Name it after two dashes: kerncast collect -- ./app args.")
     if options.application[0].startswith("-"):
         raise InputError(
-            f"{options.application[0]!r} is no application",
+            f"{options.application[0]!r} is not an application",
             cure="Put the options of kerncast before the two dashes: kerncast collect --cold -- ./app args.",
         )
     if options.kernel == "":

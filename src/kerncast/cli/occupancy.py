@@ -150,7 +150,7 @@ def _check_curves(path: Path | None) -> None:
 
     endings = (*FORMATS, ".csv")
     if path is not None and path != _STDOUT and path.suffix.lower() not in endings:
-        raise InputError(f"{path} is no name for curves", cure=f"End it in {', '.join(endings)}, or give -.")
+        raise InputError(f"{path} is not a name for curves", cure=f"End it in {', '.join(endings)}, or give -.")
 
 
 def _check_static(case: "OccupancyCase") -> None:

@@ -113,7 +113,7 @@ class _MachineCode:
         """Return what the module's own attributes say of each function, by name and attribute."""
         table = self._sections[".symtab"]
         if not isinstance(table, SymbolTableSection):
-            raise ELFError(".symtab is no table of symbols")
+            raise ELFError(".symtab is not a table of symbols")
         found: dict[str, dict[int, int]] = {}
         for code, value in _attributes(self._data(".nv.info")):
             if code in {_REGISTERS, _FRAME_SIZE}:

@@ -49,7 +49,7 @@ def choose(kernel: str | None, signatures: Sequence[KernelSignature] | None, sou
     if signature.is_template and wanted.instance is None:
         raise _without_instance(signature, source)
     if wanted.instance is not None and not signature.is_template:
-        raise CompileError(f"{signature.name} is no template", where=source, cure=f'Write "{signature.name}".')
+        raise CompileError(f"{signature.name} is not a template", where=source, cure=f'Write "{signature.name}".')
     return Choice(kernel.strip(), _expression(signature, wanted, is_overloaded=len(exact) > 1), signature)
 
 
@@ -144,7 +144,7 @@ def entry(choice: Choice, lowered: Mapping[str, str], entries: Sequence[str], so
         mangled = lowered[choice.expression]
         if mangled in entries:
             return mangled
-        raise CompileError(f"{choice.expression} is no kernel", where=source, cure="Name a __global__ function.")
+        raise CompileError(f"{choice.expression} is not a kernel", where=source, cure="Name a __global__ function.")
     if len(entries) == 1:
         return entries[0]
     if not entries:

@@ -58,7 +58,7 @@ def architecture_for(compute_capability: str) -> Target:
     match = _ARCHITECTURE.fullmatch(capability[1] + capability[2] if capability else text)
     if match is None:
         raise CompileError(
-            f"{compute_capability!r} is no architecture",
+            f"{compute_capability!r} is not an architecture",
             cure="Write it as sm_70 or as the compute capability 7.0.",
         )
     number, suffix = int(match[1]), match[2]

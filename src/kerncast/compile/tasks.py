@@ -289,5 +289,5 @@ def _read(source: str) -> bytes:
     if text.startswith(codecs.BOM_UTF8):
         text = b"   " + text[3:]
     if b"\0" in text:
-        raise CompileError("the file holds a zero byte, so it is no source text", where=source)
+        raise CompileError("the file holds a zero byte, so it is not source text", where=source)
     return text

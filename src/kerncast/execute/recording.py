@@ -230,7 +230,7 @@ def recorded_by(recorder: Recorder, executed: Executed) -> Recording:
     """Return what was recorded, without local memory where the machine code keeps it in registers."""
     found = recorder.recording()
     if not len(found.block_ids):
-        raise BudgetExceededError("what one block accesses is more than can be recorded", cure="Use a smaller problem.")
+        raise BudgetExceededError("one block makes more accesses than can be recorded", cure="Use a smaller problem.")
     is_complete = executed.kernel.resources.has_frame or not found.local_lines
     return found if is_complete else found.without_local()
 

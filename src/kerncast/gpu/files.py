@@ -187,7 +187,7 @@ def read_toml(path: Path) -> dict[str, Any]:
         # ValueError covers bad TOML, bytes that are not UTF-8, and paths with a null character.
         reason = getattr(error, "strerror", None) or f"{error}"[:200] or type(error).__name__
         raise GPUError(
-            f"this is no readable TOML file ({reason})",
+            f"this is not a readable TOML file ({reason})",
             where=_place(path),
             cure="Name an existing file; kerncast gpus --add writes one in which every key is explained.",
         ) from None
@@ -197,7 +197,7 @@ def _text_of(path: Path) -> str:
     """Return the text of a file that can be parsed in a moment; raises ValueError for others."""
     if path.exists() and not (path.is_file() or path.is_dir()):
         # Opening a pipe waits for its writer, and a device never ends.
-        raise ValueError("neither a pipe nor a device is one")
+        raise ValueError("it is a pipe or a device")
     with path.open("rb") as file:
         raw = file.read(_MOST_BYTES + 1)
     if len(raw) > _MOST_BYTES:
@@ -279,7 +279,7 @@ class _Reader:
         for key, value in self._entries():
             rule = self.schema.get(key)
             if rule is None:
-                self._fault(key, "is no known key", self._nearest(key))
+                self._fault(key, "is not a known key", self._nearest(key))
             elif key in facts:
                 self._fault(key, "is given twice", "give it once, in its section")
             else:
@@ -350,7 +350,7 @@ class _Reader:
         table = self.table.get("sources", {})
         if isinstance(table, dict) and all(_is_line(text) for text in table.values()):
             return table
-        self.faults.append('sources is no table of texts of one line (write [sources], lines like datasheet = "…")')
+        self.faults.append('sources is not a table of texts of one line (write [sources], lines like datasheet = "…")')
         return {}
 
     def _text(self, key: str) -> str | None:

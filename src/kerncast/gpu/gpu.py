@@ -527,7 +527,7 @@ class GPU:
         if clock is None and spec == "base":
             raise GPUError("its base clock is unknown", where=self.name, cure="Give the clock as a number.")
         if clock is None or isinstance(clock, bool) or not _LOWEST_CLOCK_HZ <= clock < math.inf:
-            raise GPUError(f"{str(spec)[:40]!r} is no clock", where=self.name, cure="Give base, boost or hertz.")
+            raise GPUError(f"{str(spec)[:40]!r} is not a clock", where=self.name, cure="Give base, boost or hertz.")
         return replace(self, clock_hz=float(clock))
 
     @property
@@ -683,7 +683,7 @@ def parse_carveout(text: str) -> CarveoutWish:
     if kib is not None:
         return CarveoutWish(shared_bytes=int(kib[1]) * KIB)
     raise InputError(
-        f"{text[:40]!a} is no carve-out of shared memory",
+        f"{text[:40]!a} is not a carve-out of shared memory",
         cure="Give 0% to 100%, a size such as 64KiB, or one of l1, equal, shared.",
     )
 

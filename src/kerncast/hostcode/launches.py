@@ -637,7 +637,7 @@ class Launches:
             if not isinstance(memory, Memory):
                 if memory == 0:
                     return 0
-                raise Undecided("it is no pointer to memory")
+                raise Undecided("it is not a pointer to memory")
             found, notes = buffer_text(memory, pointee, self._contents)
             for note in notes:
                 self._values.note(note)

@@ -399,7 +399,7 @@ def _ends_program(jump: Node) -> bool:
 
 def _plain(value: object) -> int | str:
     if not isinstance(value, int | str):
-        raise Undecided("the variable of a loop is no whole number")
+        raise Undecided("the variable of a loop is not a whole number")
     return value
 
 

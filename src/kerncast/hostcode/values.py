@@ -532,7 +532,7 @@ def _is_indirect(node: Node) -> bool:
 def _parsed(name: str, text: Any, base: float) -> int | float:
     """Return the number at the beginning of a text, 0 where there is none, as C does."""
     if not isinstance(text, str) or text == PROGRAM:
-        raise Undecided(f"{name} of what is no text")
+        raise Undecided(f"{name} of a value that is not text")
     if base != 10:
         raise Undecided(f"{name} reads a number to the base {base}")
     if name in _TEXT_TO_FLOAT:
@@ -765,14 +765,14 @@ class Values:
         """Return the number that an expression has; raises Undecided."""
         value = self.value(node, frame)
         if not isinstance(value, int | float):
-            raise Undecided("it is no number")
+            raise Undecided("it is not a number")
         return value
 
     def value(self, node: Node, frame: Frame | None) -> Any:
         """Return a number, a pointer or a text; raises Undecided."""
         self.spend()
         if self._depth > _MOST_DEPTH:
-            raise Undecided("it lies too deep")
+            raise Undecided("it is nested too deeply")
         self._depth += 1
         try:
             if arithmetic.is_number(node.type):

@@ -128,11 +128,11 @@ _ARGUMENT_CURE = (
 def _parse_buffer(match: re.Match[str], where: str, folder: Path) -> tuple[str, tuple[int, ...], Fill]:
     element, dimensions, fill_text = match[1], match[2], match[3]
     if element not in ELEMENT_BYTES:
-        raise LaunchError(f"{element!r} is no element type", where=where, cure=_ARGUMENT_CURE)
+        raise LaunchError(f"{element!r} is not an element type", where=where, cure=_ARGUMENT_CURE)
     try:
         shape = tuple(int(part) for part in dimensions.replace("x", ",").split(","))
     except ValueError:
-        raise LaunchError(f"[{dimensions}] is no shape", where=where, cure=_ARGUMENT_CURE) from None
+        raise LaunchError(f"[{dimensions}] is not a shape", where=where, cure=_ARGUMENT_CURE) from None
     if any(extent < 1 for extent in shape):
         raise LaunchError(f"[{dimensions}] has an extent below 1", where=where, cure=_ARGUMENT_CURE)
     return element, shape, _parse_fill(fill_text or "zeros", where, folder)
@@ -141,14 +141,14 @@ def _parse_buffer(match: re.Match[str], where: str, folder: Path) -> tuple[str, 
 def _parse_fill(text: str, where: str, folder: Path) -> Fill:
     match = _FILL.fullmatch(text)
     if match is None or (match[2] is None) == (match[1] in {"randint", "file"}):
-        raise LaunchError(f"{text!r} is no fill", where=where, cure=_ARGUMENT_CURE)
+        raise LaunchError(f"{text!r} is not a fill", where=where, cure=_ARGUMENT_CURE)
     if match[1] == "file":
         return Fill("file", path=folder / expand_variables(match[2].strip().strip("'\""), where))
     if match[1] == "randint":
         try:
             low, high = (int(part) for part in match[2].split(","))
         except ValueError:
-            raise LaunchError(f"{text!r} is no fill", where=where, cure="Write randint(lo, hi).") from None
+            raise LaunchError(f"{text!r} is not a fill", where=where, cure="Write randint(lo, hi).") from None
         if low >= high:
             raise LaunchError(f"{text!r} is empty: hi is excluded", where=where, cure="Make hi larger than lo.")
         return Fill("randint", low=low, high=high)
@@ -161,7 +161,7 @@ def _parse_number(text: str, where: str) -> int | float:
             return convert(text.strip())
         except ValueError:
             continue
-    raise LaunchError(f"{text!r} is no argument", where=where, cure=_ARGUMENT_CURE)
+    raise LaunchError(f"{text!r} is not an argument", where=where, cure=_ARGUMENT_CURE)
 
 
 def expand_variables(text: str, where: str) -> str:
@@ -362,7 +362,7 @@ def _parse_defines(table: object, where: str) -> tuple[tuple[str, str], ...]:
     defines = []
     for name, value in table.items():
         if not re.fullmatch(r"[A-Za-z_]\w*", name):
-            raise LaunchError(f"{name!r} is no macro name", where=where)
+            raise LaunchError(f"{name!r} is not a macro name", where=where)
         if not isinstance(value, bool | int | float | str):
             raise LaunchError(f"macro {name} is neither a number nor a text", where=where)
         if isinstance(value, str) and _CONTROL.search(value):
@@ -379,7 +379,7 @@ def _parse_include(folders: object, file: Path) -> tuple[Path, ...]:
     found = tuple(file.parent / expand_variables(folder, str(file)) for folder in folders)
     for folder in found:
         if not folder.is_dir():
-            what = "is no folder" if folder.exists() else "does not exist"
+            what = "is not a folder" if folder.exists() else "does not exist"
             raise LaunchError(
                 f"include folder {folder} {what}",
                 where=str(file),
@@ -404,7 +404,7 @@ def check_standard(value: object, where: str) -> str:
     """Return the version of C++ that a text names; raises LaunchError for one that is not known."""
     if value not in STANDARDS:
         raise LaunchError(
-            f"std {str(value)[:40]!r} is no version of C++", where=where, cure=f"Known: {', '.join(STANDARDS)}."
+            f"std {str(value)[:40]!r} is not a version of C++", where=where, cure=f"Known: {', '.join(STANDARDS)}."
         )
     return str(value)
 

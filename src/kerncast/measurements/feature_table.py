@@ -45,7 +45,7 @@ class FeatureTable:
         if len(wrong):
             row, column = (int(index) for index in wrong[0])
             raise InputError(
-                f"{self.source}: {self.names[column]} of row {row} is no finite number",
+                f"{self.source}: {self.names[column]} of row {row} is not a finite number",
                 cure="Leave out the row, or the feature.",
             )
         late = np.flatnonzero(~(np.isfinite(self.seconds) & (self.seconds > 0)))

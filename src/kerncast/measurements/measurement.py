@@ -169,7 +169,7 @@ class Trial:
         # Written so that NaN, which is not above anything, is refused too.
         if not self.seconds or not all(0 < s <= LARGEST_NUMBER for s in (*self.seconds, *self.warmup_seconds)):
             raise InputError(
-                "a sample is missing, or is no time above zero and of at most 1e100 s",
+                "a sample is missing, or is not a time above zero and at most 1e100 s",
                 where=f"{self.configuration}, {self.method}, trial {self.number}",
                 cure="Measure it again.",
             )

@@ -47,7 +47,7 @@ def parse_tpcs(text: str, option: str = "--tpcs") -> TPCRanges:
         first, dash, last = (each.strip() for each in part.partition("-"))
         numbers = (first, last) if dash else (first,)
         if len(part) > _LONGEST_PART or not all(each.isascii() and each.isdecimal() for each in numbers):
-            raise InputError(f"{option} {text[:40]!r} is no list of TPCs", cure="Write it as 1-8 or as 1,2,4,8-16.")
+            raise InputError(f"{option} {text[:40]!r} is not a list of TPCs", cure="Write it as 1-8 or as 1,2,4,8-16.")
         wanted.append((int(first), int(last or first)))
     return TPCRanges(text, tuple(wanted))
 
@@ -107,7 +107,7 @@ class PartitionTimes:
     def _check_features(self) -> None:
         known = [each.tpcs for each in self.features]
         if len(set(known)) < len(known):
-            raise InputError("features of one TPC count stand twice", where=self.source, cure="Give them once.")
+            raise InputError("features of one TPC count are given twice", where=self.source, cure="Give them once.")
         for each in self.features:
             if len(each.values) != len(self.feature_names) or not all(map(math.isfinite, each.values)):
                 raise InputError(

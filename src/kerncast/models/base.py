@@ -123,10 +123,10 @@ def _fault(found: dict[str, Any]) -> str:
     if not all(type(found[key]) is int and found[key] > 0 for key in ("families", "cases")):
         return "families and cases are not both whole numbers above 0"
     if not isinstance(found["measured"], str):
-        return "measured is no text"
+        return "measured is not text"
     names = found.get("microarchitectures", [])
     if not isinstance(names, list) or not all(isinstance(each, str) and each for each in names):
-        return "microarchitectures is no list of names"
+        return "microarchitectures is not a list of names"
     return _fault_of_factors(found["levels"], found["factors"])
 
 

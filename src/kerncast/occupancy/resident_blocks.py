@@ -266,7 +266,7 @@ def _undeclared(grid: Extent, block: Extent, resources: Resources) -> str | None
         return None if block == needed else f"the block is {list(block)}, not the {list(needed)} of its __block_size__"
     if cluster is None or all(size % part == 0 for size, part in zip(grid, cluster, strict=True)):
         return None
-    return f"the grid {list(grid)} is no multiple of the {list(cluster)} of the kernel's __cluster_dims__"
+    return f"the grid {list(grid)} is not a multiple of the {list(cluster)} of the kernel's __cluster_dims__"
 
 
 def _why_not(request: BlockRequest, resources: Resources, gpu: GPU) -> str | None:

@@ -71,7 +71,7 @@ class SourceRun:
 
     def __post_init__(self) -> None:
         if not 0 < self.seconds < float("inf"):
-            raise ValueError(f"{self.seconds} s is no time")
+            raise ValueError(f"{self.seconds} s is not a time")
 
 
 # NOUN WarpStates: what the warps of a launch wait for on one GPU, and at which source lines.

@@ -275,7 +275,7 @@ class _Expansion:
         names = [operand for operand in ins.operands if not isinstance(operand, Vector)]
         target = names[0] if names else None
         if not isinstance(target, Symbol | Register):
-            raise UnsupportedError("a call through a pointer that is no register is not supported", where=ins.where)
+            raise UnsupportedError("a call through a pointer that is not a register is not supported", where=ins.where)
         returned = lists[0] if has_result else ()
         arguments = lists[-1] if len(lists) > int(has_result) else ()
         if isinstance(target, Symbol):

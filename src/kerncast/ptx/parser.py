@@ -341,7 +341,7 @@ def _skip_brackets(cursor: Cursor) -> Opaque:
 
 
 def _undeclared(cursor: Cursor, name: str) -> PTXSyntaxError:
-    return cursor.error(f"register {name} is not declared" if name.startswith("%") else f"{name!r} is no operand")
+    return cursor.error(f"register {name} is not declared" if name.startswith("%") else f"{name!r} is not an operand")
 
 
 # Variable declarations: ``.shared .align 4 .b8 tile[1024]``, parameters, initial values.
@@ -476,7 +476,7 @@ class _Initial:
             name = cursor.next()
             cursor.expect(")")
         if not name[0].isalpha() and name[0] not in "_$%":
-            raise cursor.error(f"{name!r} is no initial value")
+            raise cursor.error(f"{name!r} is not an initial value")
         self.relocations.append(Relocation(len(self.bytes), name, cursor.offset(), size, shift))
         self.bytes += bytes(size)
 
@@ -631,7 +631,7 @@ class BodyParser:
             guard = parse_register(cursor, scope)
         opcode = cursor.next()
         if not opcode[0].isalpha():
-            raise cursor.error(f"{opcode!r} is no instruction")
+            raise cursor.error(f"{opcode!r} is not an instruction")
         root, *modifiers = opcode.split(".")
         operands = self._operands(root, scope)
         self._append(Instruction(root, tuple(modifiers), operands, guard, negated, self.location), scope)

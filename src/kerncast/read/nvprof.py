@@ -80,7 +80,7 @@ def read_nvprof(lines: Iterable[str], where: str = "nvprof CSV") -> tuple[Nvprof
     launches = _joined(tables)
     if not launches:
         raise InputError(
-            "no kernel of nvprof is in it",
+            "it holds no kernel of nvprof",
             where=where,
             cure="Make it with nvprof --csv --print-gpu-trace, and --metrics in a second run.",
         )
@@ -129,7 +129,7 @@ class _Tables:
                 raise self._fault("a column stands twice", "was changed")
         elif self._header and self._is_row(cells):
             if len(cells) != len(self._header):
-                raise self._fault(f"{len(cells)} values stand under {len(self._header)} columns", "is cut off")
+                raise self._fault(f"{len(cells)} values for {len(self._header)} columns", "is cut off")
             row = dict(zip(self._header, cells, strict=True))
             if self._is_unit_row(row):
                 self._units = row
@@ -230,7 +230,7 @@ class _Tables:
             return None
         match = _VALUE.fullmatch(text)
         if match is None or not 0 <= float(match[1]) < MOST:
-            raise self._fault(f"{ascii(name)[:60]} is {ascii(text)[:40]}, no number of at least 0", "was changed")
+            raise self._fault(f"{ascii(name)[:60]} is {ascii(text)[:40]}, not a number of at least 0", "was changed")
         return NvprofMetric(name, float(match[1]), match[2] or unit)
 
     def _fault(self, what: str, why: str) -> InputError:
@@ -370,7 +370,7 @@ def printed_values(metrics: Iterable[NvprofMetric]) -> Mapping[str, float]:
         kind = _kinds()[name]
         if metric.unit and not (metric.unit == "%" and kind in {"percent", "ratio"}):
             cure = "Write the file again with nvprof --csv."
-            raise InputError(f"{name} is {metric.value:g} {metric.unit}, no number of events", cure=cure)
+            raise InputError(f"{name} is {metric.value:g} {metric.unit}, not a number of events", cure=cure)
         is_share_of_100 = metric.unit == "%" and kind == "ratio"
         values.setdefault(name, metric.value * PERCENT if is_share_of_100 else metric.value)
     return values

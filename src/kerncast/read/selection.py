@@ -253,7 +253,7 @@ class Selection:
         if self.skip < 0:
             raise InputError(f"{self.skip} launches cannot be skipped", where="--launch-skip", cure="Give 0 or more.")
         if self.count is not None and self.count < 1:
-            raise InputError(f"{self.count} launches are none", where="--launch-count", cure="Give 1 or more.")
+            raise InputError(f"{self.count} launches cannot be read", where="--launch-count", cure="Give 1 or more.")
         if self.kernel is not None and not self.kernel.removeprefix(_REGEX):
             raise InputError("no name is given", where="-k", cure="Give a kernel's name or regex:PATTERN.")
         if self.kernel is not None and self.kernel.startswith(_REGEX):

@@ -138,7 +138,7 @@ def check_method(options: BoundOptions) -> BoundMethod:
     method = bound_method(options.method or DEFAULT_METHOD)
     if not method.has_base_model and (options.form is not None or options.training is not None):
         raise InputError(
-            f"--form and --train mean nothing for {method.name}", cure="Leave them out, or name a method that learns."
+            f"--form and --train have no effect on {method.name}", cure="Leave them out, or name a method that learns."
         )
     return method
 
@@ -147,7 +147,7 @@ def _check_used(method: BoundMethod, times: PartitionTimes, options: BoundOption
     """Raise InputError for features or blocks that the method makes no use of."""
     if method.has_base_model and options.training is None and times.feature_names:
         raise InputError(
-            "it has features, and nothing says what they mean for a time",
+            "it has features, but no launches to learn from",
             where=times.source,
             cure="Add --train, or leave out the features.",
         )
@@ -156,7 +156,7 @@ def _check_used(method: BoundMethod, times: PartitionTimes, options: BoundOption
     is_used = options.form == "staircase" if method.has_base_model else method.name != DEFAULT_METHOD
     if not is_used and (method.has_base_model or options.blocks.per_tpc == 1):
         raise InputError(
-            f"--blocks means nothing for {method.name} so",
+            f"--blocks has no effect on {method.name} alone",
             cure="Use --method equal-blocks, --form staircase with a method that learns, or add --blocks-per-tpc.",
         )
 

@@ -62,7 +62,7 @@ def evaluate(model: ModelFile, paths: Sequence[Path], selected: Selected | None 
     if not is_time.all():
         row = int(np.flatnonzero(~is_time)[0])
         cure = "Its features are far from those that the model learned from."
-        raise InputError(f"the forecast of row {row + 1} is no time", where=found.table.source, cure=cure)
+        raise InputError(f"the forecast of row {row + 1} is not a time", where=found.table.source, cure=cure)
     is_own = {each.sha256 for each in found.files} == {each.sha256 for each in model.header.data}
     parts = (Part("all", _scores(found.table, seconds)), *(_own_parts(model, found, seconds) if is_own else ()))
     return Evaluation(found.table, found.cleaning, seconds, parts, is_own)

@@ -188,7 +188,7 @@ def _check_same(gpu: GPU, measurement: Measurement, path: Path) -> None:
     measured = measurement.machine
     if gpu.sm_count != measured.sm_count:
         raise InputError(
-            f"the file is of a GPU with {gpu.sm_count} SMs, and {measured.gpu_name} has {measured.sm_count}",
+            f"the file is for a GPU with {gpu.sm_count} SMs, but {measured.gpu_name} has {measured.sm_count}",
             where=str(path),
             cure="Name another file.",
         )

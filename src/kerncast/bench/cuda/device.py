@@ -150,7 +150,7 @@ def open_device(index: int = 0) -> "CudaDevice":
     try:
         core = import_module("cuda.core")
     except ImportError:
-        raise InputError("cuda-core is not installed, by which a GPU is used", cure=INSTALL) from None
+        raise InputError("cuda-core, which uses the GPU, is not installed", cure=INSTALL) from None
     if not hasattr(core, "Device"):
         raise InputError("cuda-core is older than 1.0", cure=INSTALL)
     driver = load_driver()

@@ -64,7 +64,7 @@ def unsafe(folder: Path) -> str | None:
     except OSError:
         return None
     if not stat.S_ISDIR(found.st_mode):
-        return "it is no folder"
+        return "it is not a folder"
     if is_foreign(found):
         return "it belongs to somebody else"
     if hasattr(os, "geteuid") and found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
@@ -96,7 +96,7 @@ def _most_bytes() -> int:
         return DEFAULT_BYTES
     if not (text.isascii() and text.isdigit() and len(text) < 10):
         raise InputError(
-            f"{SIZE_VARIABLE}={text[:40]!r} is no size", cure="Give a whole number of MiB, such as 256, or 0 for none."
+            f"{SIZE_VARIABLE}={text[:40]!r} is not a size", cure="Give whole MiB, such as 256, or 0 for no cache."
         )
     return int(text) * MIB
 
@@ -253,7 +253,7 @@ class Store:
         with os.scandir(self.folder) as found:
             # Without its tag, for a process was killed, or cleared the store while this one began to fill it.
             if not all(each.name == _TAG_NAME or _UNFINISHED.match(each.name) or _is_part(each) for each in found):
-                raise PermissionError(0, "it holds files, and is no cache of kerncast")
+                raise PermissionError(0, "it holds files, but is not a cache of kerncast")
         _write(self.folder / _TAG_NAME, _TAG)
 
     def _parts(self) -> Iterator[Path]:
@@ -300,7 +300,7 @@ def _read(path: Path, most_bytes: int) -> bytes:
         found = os.fstat(descriptor)
         # Whoever may write to a folder above can put one of theirs in its place, after it was looked at.
         if not stat.S_ISREG(found.st_mode) or is_foreign(found):
-            raise OSError("no regular file of this user's")
+            raise OSError("not a regular file of this user")
         return stream.read(most_bytes + 1)
 
 
@@ -335,7 +335,7 @@ def unpacked(payload: bytes, most_bytes: int) -> dict[str, Any]:
         raise ValueError("the entry goes on for too long, or ends too soon")
     data = json.loads(text)
     if not isinstance(data, dict):
-        raise TypeError("the entry is no object")
+        raise TypeError("the entry is not an object")
     return data
 
 

@@ -77,7 +77,7 @@ def _check_repeated(profile: KernelProfile, recorded: Count) -> None:
     """Refuse a recording whose blocks did other work than those that were counted, such as taking other tickets."""
     counted = profile.counts.total((GLOBAL_LOAD_SECTORS,))
     if counted.is_exact and abs(counted.value - recorded.value) > _REPEATED * counted.value:
-        raise UnsupportedError("what the blocks load depends on the order in which they run")
+        raise UnsupportedError("the loads of the blocks depend on the order in which they run")
 
 
 def _instructions(executed: Executed, geometry: CacheGeometry) -> Count:

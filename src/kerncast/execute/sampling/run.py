@@ -190,7 +190,7 @@ def _check_parameters(kernel: CompiledKernel) -> None:
     """Refuse more parameters than CUDA takes, before numbers of that size are made of the arguments."""
     nbytes = linked_program(kernel.ptx, kernel.mangled).parameter_bytes
     if nbytes > _PARAMETER_BYTES:
-        raise UnsupportedError(f"{nbytes} bytes of parameters are over the {_PARAMETER_BYTES} that CUDA takes")
+        raise UnsupportedError(f"{nbytes} bytes of parameters are over the {_PARAMETER_BYTES} that CUDA allows")
 
 
 def _fast_engine(setting: Setting) -> tuple[Engine, tuple[Caveat, ...]]:

@@ -75,7 +75,7 @@ def nominal_seconds(counts: BlockCounts, lengths: tuple[int, ...]) -> npt.NDArra
 def runaway(seconds: float, where: str) -> MachineLimitError:
     """Return the error for a launch that the clock has stopped."""
     return MachineLimitError(
-        f"the launch was stopped after {seconds:g} s of wall time, which only ends what runs away",
+        f"the launch was stopped after {seconds:g} s of wall time, a limit for runaway kernels",
         where=where,
         cure="Check the loop's condition and the arguments, use a smaller problem, or a machine that is less busy.",
     )

@@ -373,7 +373,7 @@ def layer_of(launch: Launch | None, kernel: str) -> ConvolutionLayer:
     missing = [name for name, size in found.items() if size is None]
     if missing:
         raise MissingEvidenceError(
-            f"sizes of the convolution layer are missing, or no whole numbers: {', '.join(missing)}",
+            f"sizes of the convolution layer are missing, or not whole numbers: {', '.join(missing)}",
             where=launch.label,
             cure="Give each as a whole number among defines or args.",
         )

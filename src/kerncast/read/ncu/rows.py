@@ -144,7 +144,7 @@ def read_number(text: str, unit: str, name: str, where: str) -> float | None:
     elif not unit and not _NUMERIC.fullmatch(plain):
         return None  # a text, such as the name of the device
     raise InputError(
-        f"{name[:80]} is {text[:40]!r}, no number such as 1,234.5",
+        f"{name[:80]} is {text[:40]!r}, not a number such as 1,234.5",
         where=where,
         cure="Write the file again with LC_ALL=C in the environment of ncu.",
     )
@@ -166,11 +166,11 @@ def extent_of(metrics: Sequence[NcuMetric], stem: str) -> Extent | None:
 def read_cells(line: str, where: str, page: str) -> list[str]:
     """Return the values of one line of CSV; raises InputError where quotes do not match."""
     if len(line) > MOST_LINE_CHARS:
-        raise page_fault(f"the line has more than {MOST_LINE_CHARS:,} characters", "is no CSV of ncu", where, page)
+        raise page_fault(f"the line has more than {MOST_LINE_CHARS:,} characters", "is not CSV of ncu", where, page)
     try:
         return [cell.strip() for cell in next(csv.reader([line], strict=True))]
     except csv.Error as error:
-        raise page_fault(f"this is no CSV ({error})", "is cut off", where, page) from None
+        raise page_fault(f"this is not CSV ({error})", "is cut off", where, page) from None
 
 
 def page_fault(what: str, why: str, where: str, page: str) -> InputError:
