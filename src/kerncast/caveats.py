@@ -288,7 +288,7 @@ class CaveatKind(StrEnum):
     """A picture holds only the first rows; subject: its file."""
 
 
-#: Caveats on the interval of a forecast, which say nothing of a bound by measured times.
+#: Caveats on the interval of a forecast; they say nothing of a bound by measured times.
 OF_INTERVALS = frozenset(
     {
         CaveatKind.INTERVAL_CALIBRATED,
