@@ -64,8 +64,7 @@ class AccessPattern:
 
     access_class: AccessClass
     stride_elements: float | None = None
-    """distance of neighbouring lanes in elements: 0 for one word for all, 1 for neighbouring words; None where no
-    stride fits, or only a lower bound is known"""
+    """elements from lane to lane: 0 for one word for all; None where no stride fits, or only a lower bound is known"""
 
     @property
     def is_coalesced(self) -> bool | None:

@@ -125,7 +125,6 @@ class WarpStates:
     simulated_cycles: float
     """cycles until the last of these blocks ended"""
     schedulers: int
-    """schedulers of the SM"""
     issued: int
     """machine instructions issued by all schedulers"""
     states: tuple[StateCycles, ...]

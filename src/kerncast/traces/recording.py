@@ -52,8 +52,7 @@ class Operation(IntEnum):
     SHARED_STORE = 9
     """store to shared memory; the event has wavefronts instead of a line"""
     SHARED_ATOMIC = 10
-    """update of shared memory; the event has wavefronts in the low CONTENT_SHIFT bits, above them the number of lanes
-    that want the most wanted address"""
+    """wavefronts in the low CONTENT_SHIFT bits, above them the number of lanes at the most wanted address"""
     BASIC_BLOCK = 11
     """a warp enters a basic block: its number instead of an instruction, one bit per active lane instead of a line"""
     CONTENTION = 12
