@@ -7,7 +7,7 @@ from typing import Self
 
 
 class CaveatKind(StrEnum):
-    """What a caveat says; the value is part of the JSON that kerncast prints."""
+    """The kinds of caveats; the value is part of the JSON that kerncast prints."""
 
     # The GPUs that names and files mean.
     GPU_NAME_AMBIGUOUS = "gpu-name-ambiguous"
@@ -288,7 +288,7 @@ class CaveatKind(StrEnum):
     """A picture holds only the first rows; subject: its file."""
 
 
-#: What a sentence on the interval of a forecast says nothing of: a bound by measured times.
+#: Caveats on the interval of a forecast; they say nothing of a bound by measured times.
 OF_INTERVALS = frozenset(
     {
         CaveatKind.INTERVAL_CALIBRATED,
@@ -305,9 +305,9 @@ class Caveat:
 
     kind: CaveatKind
     subject: str = ""
-    """the name of the thing, such as a GPU, a buffer or a list of metrics"""
+    """name of the thing, such as a GPU, a buffer or a list of metrics"""
     numbers: tuple[tuple[str, float], ...] = ()
-    """by name; SI units"""
+    """numbers by name, in SI units"""
     texts: tuple[tuple[str, str], ...] = ()
     """further names, and reasons of refusals, by name"""
 

@@ -71,7 +71,7 @@ def export(measurement: Measurement, path: str | os.PathLike[str]) -> None:
     file = Path(path)
     writers = {".csv": _write_csv, ".parquet": _write_parquet}
     if file.suffix not in writers:
-        raise InputError(f"{file.name!r} is no name of a table", where=str(file), cure="End it in .csv or .parquet.")
+        raise InputError(f"{file.name!r} is not a table's name", where=str(file), cure="End it in .csv or .parquet.")
     table = _VALUES if file.stem.endswith(".counters") else _SAMPLES
     partial = file.with_name(f".{file.name}.{os.getpid()}.partial")
     try:

@@ -133,12 +133,12 @@ def _base(kernel: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """How the cases of a launch are made."""
+    """Options for making the cases of a launch."""
 
     timing: Timing
-    """Kind of time of a measurement."""
+    """how the forecast launch is timed"""
     with_caches: bool
-    """whether the caches of each GPU are simulated, and of those that a time was measured on"""
+    """whether to simulate the caches of each GPU, those of a measured time included"""
     means: Means = field(default_factory=Means)
 
 

@@ -31,21 +31,21 @@ if TYPE_CHECKING:
     from kerncast.execute.recording import LaunchRecorder
 
 Progress = Callable[[str, int, int], None]
-"""called with (what is done, part done, of how many)"""
+"""receives (what is done, part done, of how many)"""
 
 _TARGET_LINE = re.compile(r"^\.target .*$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """What a launch is executed with."""
+    """Budget, progress and memory for executing a launch."""
 
     budget: Budget | None = None
     progress: Progress | None = None
     results: Results = field(default_factory=Results)
-    """Results of this forecast and of earlier ones."""
+    """results of this forecast and of earlier ones"""
     counted: dict[tuple[str, Launch], KernelProfile] = field(default_factory=dict)
-    """launches that were executed for what a profile lacks, by GPU: many rows of a profile may be of one launch"""
+    """executed launches whose counts complete profiles, by GPU and launch: many rows may be of one launch"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Failure:
 
     kernel: str
     architecture: str | None
-    """None: for none"""
+    """architecture without the launch; None: all of them"""
     refusal: Refusal
 
 
@@ -65,7 +65,7 @@ class CompiledLaunch:
     kernel: CompiledKernel
     profile: KernelProfile
     key: str
-    """digest of all that decides what its blocks do"""
+    """digest of all that decides what the blocks do"""
     run: "_Run"
 
     def recorder(self) -> "LaunchRecorder":
@@ -92,7 +92,7 @@ class CompiledLaunch:
 
 @dataclass(frozen=True, slots=True)
 class CompiledLaunches:
-    """What came of one launch: a profile per architecture, and why others have none."""
+    """The profiles of one launch by architecture, and the refusals of the others."""
 
     found: tuple[tuple[str, CompiledLaunch], ...]
     failures: tuple[Failure, ...]

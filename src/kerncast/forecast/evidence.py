@@ -1,4 +1,4 @@
-"""What a forecast is asked about: launches or profiles that some evidence holds, and the GPUs that are named."""
+"""The input of a forecast: launches or profiles that some evidence holds, and GPUs by name."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -37,7 +37,7 @@ def resolve_gpus(gpu: GPUs) -> list[tuple[GPU, tuple[Caveat, ...]]]:
     found: dict[str, tuple[GPU, tuple[Caveat, ...]]] = {}
     for each, caveats in resolved:
         if found.setdefault(each.id, (each, caveats))[0] != each:
-            raise GPUError(f"two different GPUs are called {each.id}", cure="Rename one of the files, or ask apart.")
+            raise GPUError(f"two different GPUs are called {each.id}", cure="Rename one, or forecast one at a time.")
     if not found:
         raise InputError("no GPU is named", cure='Add --gpu "TITAN V" (kerncast gpus lists them), or --gpu all.')
     return list(found.values())
@@ -45,27 +45,27 @@ def resolve_gpus(gpu: GPUs) -> list[tuple[GPU, tuple[Caveat, ...]]]:
 
 @dataclass(frozen=True, slots=True)
 class MeasuredTime:
-    """What one launch took on a GPU that is at hand."""
+    """The measured time of one launch on a GPU at hand."""
 
     gpu: GPU
     seconds: float
     launch: int | None = None
-    """zero-based; None is the only one"""
+    """zero-based number of the launch; None: the only one"""
     caveats: tuple[Caveat, ...] = ()
-    """Assumptions about the GPU's name."""
+    """assumptions about the GPU's name"""
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Which kernels of a profile are read, and on which GPU it was made."""
+    """Options for reading a profile: the kernels, and the GPU on which it was made."""
 
     selection: Selection = field(default_factory=Selection)
     source_gpu: GPU | None = None
-    """None: the profile says"""
+    """GPU on which the profile was made; None: the one that the profile names"""
     sources: tuple[Launch, ...] = ()
-    """launches whose execution counts what the profile lacks"""
+    """launches to execute for counts that the profile lacks"""
     caveats: tuple[Caveat, ...] = ()
-    """Assumptions about the GPU's name."""
+    """assumptions about the GPU's name"""
 
 
 def measured_times(texts: Sequence[str]) -> tuple[MeasuredTime, ...]:
@@ -79,7 +79,7 @@ def _measured_time(text: str) -> MeasuredTime:
     name, equals, time = text.rpartition("=")
     match = _GPU_AND_LAUNCH.fullmatch(name)
     if not equals or match is None:
-        raise InputError(f"--measured {text[:60]!r} is no GPU with a time", cure='Write "RTX 2080 Ti=1.23ms".')
+        raise InputError(f"--measured {text[:60]!r} is not a GPU with a time", cure='Write "RTX 2080 Ti=1.23ms".')
     try:
         seconds = parse_seconds(time)
     except ValueError as error:
@@ -103,12 +103,12 @@ def check_measured(measured: Sequence[MeasuredTime], subjects: Sequence[Launch |
     for each in measured:
         if each.launch is None and len(known) > 1:
             raise InputError(
-                f"--measured does not say which of the {len(known)} launches it is of",
+                f"--measured does not say which of the {len(known)} launches it is for",
                 cure=f'Write "{each.gpu.name}#{min(known)}=1.23ms".',
             )
         if each.launch is not None and each.launch not in known:
             raise InputError(
-                f"--measured names launch {each.launch}, which there is not", cure=f"Known: {_listed(known)}."
+                f"--measured names launch {each.launch}, which does not exist", cure=f"Known: {_listed(known)}."
             )
         place = each.gpu.id, min(known, default=None) if each.launch is None else each.launch
         if place in told:

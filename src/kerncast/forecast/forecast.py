@@ -57,20 +57,20 @@ _DEFAULT_ARCHITECTURE = "sm_70"
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How to forecast."""
+    """Options of a forecast."""
 
     model: str | None = None
     timing: Timing = Timing.SERIES
     level: float = 0.9
     clock: str | float | None = None
-    """base, boost or hertz; None is the GPU's default"""
+    """base, boost or hertz; None: the GPU's default"""
     force: bool = False
-    """forecast even a launch that the GPU could not run"""
+    """whether to forecast even launches that the GPU cannot run"""
     budget: Budget | None = None
     measured: tuple[MeasuredTime, ...] = ()
-    """times of these launches on other GPUs"""
+    """measured times of these launches on other GPUs"""
     reading: Reading = field(default_factory=Reading)
-    """How a profile is read."""
+    """how a profile is read"""
 
     def __post_init__(self) -> None:
         if not 0.001 <= self.level <= 0.9999:
@@ -84,7 +84,7 @@ class Forecast:
     predictions: tuple[Prediction, ...]
     refused: tuple[Refused, ...]
     cases: tuple[Case, ...]
-    """the case behind each prediction, in the same order"""
+    """case behind each prediction, in the same order"""
     first_refusal: Refusal | None = None
 
 
@@ -209,7 +209,7 @@ class _Timer:
     def __init__(self, options: Options, progress: Progress | None) -> None:
         self._options, self._progress = options, progress
         self._lost = 0
-        """simulations that did not end within their budget"""
+        """number of simulations that did not end within their budget"""
 
     def forecast(self, case: Case, source: Source | None, place: tuple[int, int]) -> Prediction:
         """Return the forecast of one case, the number ``place[0]`` of ``place[1]``; raises Refusal."""

@@ -11,15 +11,15 @@ from kerncast.gpu.gpu import Architecture, load_architecture
 
 @dataclass(frozen=True, slots=True)
 class IncompleteGPU:
-    """What is known of a GPU, and what every model refuses it without."""
+    """A GPU that lacks values which every model needs."""
 
     id: str
     name: str
     architecture: Architecture
     facts: tuple[Fact, ...]
-    """every value of the GPU's own file, with sources and status"""
+    """all values of the GPU's own file, with sources and status"""
     lacks: tuple[str, ...]
-    """keys, such as peak.clock_boost_mhz"""
+    """missing keys, such as peak.clock_boost_mhz"""
 
     @property
     def all_facts(self) -> tuple[Fact, ...]:

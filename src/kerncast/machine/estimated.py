@@ -11,7 +11,7 @@ from kerncast.machine.forms import forms_of, predicated_blocks
 from kerncast.machine.instruction_set import ENTRY, Step, kind_of, lowered
 from kerncast.traces import Trace
 
-#: Whose predicate says where threads go: on are those that take the branch.
+#: Instructions whose predicate says where threads go; the threads that take the branch count as on.
 _BRANCHES = {"BRA", "BRX", "EXIT"}
 
 

@@ -12,7 +12,7 @@ class SourceText:
     """The lines of one source file."""
 
     file: str
-    """Name of the file in the profile."""
+    """name of the file in the profile"""
     lines: tuple[str, ...]
 
 
@@ -23,11 +23,11 @@ class ProfiledLaunch:
     profile: KernelProfile
     gpu: GPU | None = None
     assumed: tuple[Caveat, ...] = ()
-    """Assumptions about the GPU's name."""
+    """assumptions about the GPU's name"""
     sources: tuple[SourceText, ...] = ()
 
     @property
     def caveats(self) -> tuple[Caveat, ...]:
-        """What a reader of the numbers should know."""
+        """All caveats on the numbers."""
         machine = self.profile.machine
         return (*self.assumed, *self.profile.caveats, *(machine.doubts if machine else ()))

@@ -37,18 +37,18 @@ class FootprintCurve:
     """Distinct 32-byte sectors of global memory that blocks with consecutive numbers touch, per allocation."""
 
     blocks: Counts
-    """[n] how many blocks, growing from one"""
+    """[n] number of blocks, growing from one"""
     read: Counts
     """[n, allocations] sectors that a load or an atomic touched"""
     written: Counts
     """[n, allocations] sectors that a store or an atomic touched"""
     either: Counts
-    """[n, allocations]"""
+    """[n, allocations] sectors that any access touched"""
     allocation_sectors: Counts
-    """[allocations] how many there are"""
+    """[allocations] sectors of the allocation"""
     grid_blocks: int
     total: Touches | None = None
-    """Sectors of the whole launch; None where no sample of its blocks tells them."""
+    """sectors of the whole launch; None where no sample of its blocks tells them"""
     rows: npt.NDArray[np.float64] | None = None
     """[n, 2] rows of DRAM that reading and that writing these sectors would open; None where nobody counted"""
 
@@ -132,15 +132,15 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class SMRecording:
-    """What a simulation of one SM needs beyond the counts of a sample."""
+    """The blocks that a simulation of one SM needs beyond the sample."""
 
     blocks: SMTrace
-    """the blocks that one SM gets, in detail"""
+    """blocks that one SM gets, in detail"""
     footprint: FootprintCurve
     side_by_side: SMTrace | None = None
     """two blocks with consecutive numbers; None where nothing asks for them, or they cannot run by themselves"""
     longest: SMTrace | None = None
-    """the longest block of the grid; None where the recorded ones last about as long"""
+    """longest block of the grid; None where the recorded ones last about as long"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,11 +149,11 @@ class Execution:
 
     trace: Trace
     weights: Floats
-    """[n] how many blocks of the grid each block of the sample stands for"""
+    """[n] blocks of the grid that each block of the sample stands for"""
     is_independent: bool
-    """whether no block may read what another one has written"""
+    """whether no block may read what another one writes"""
     sm: SMRecording | None = None
-    """None where no simulation is asked for"""
+    """recorded blocks of one SM; None where no simulation is asked for"""
 
     @property
     def grid_blocks(self) -> int:

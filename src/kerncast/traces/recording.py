@@ -33,31 +33,31 @@ _PASSES_L1 = {"volatile", "relaxed", "acquire", "mmio", "cg", "cv"}
 
 
 class Operation(IntEnum):
-    """What an event does."""
+    """The kinds of events."""
 
     LOAD = 0
     LOAD_READ_ONLY = 1
     """ld.global.nc: data that no thread writes while the kernel runs"""
     LOAD_UNCACHED = 2
-    """volatile, relaxed, .cg and the like: L1 is passed by"""
+    """volatile, relaxed, .cg and the like: bypasses L1"""
     STORE = 3
     ATOMIC = 4
-    """its result is read"""
+    """atomic whose result is read"""
     REDUCTION = 5
     LOCAL_LOAD = 6
     LOCAL_STORE = 7
     # The rest is recorded in detail only: a simulation of caches has no use for it.
     SHARED_LOAD = 8
-    """wavefronts instead of a line"""
+    """load from shared memory; the event has wavefronts instead of a line"""
     SHARED_STORE = 9
-    """wavefronts instead of a line"""
+    """store to shared memory; the event has wavefronts instead of a line"""
     SHARED_ATOMIC = 10
-    """wavefronts in the low CONTENT_SHIFT bits, above them how many lanes want the most wanted address"""
+    """wavefronts in the low CONTENT_SHIFT bits, above them the number of lanes at the most wanted address"""
     BASIC_BLOCK = 11
     """a warp enters a basic block: its number instead of an instruction, one bit per active lane instead of a line"""
     CONTENTION = 12
-    """begins the request of an atomic or a reduction, whose lines follow: in the low CONTENT_SHIFT bits how many lanes
-    want its most wanted address, above them how many addresses it has"""
+    """begins the request of an atomic or a reduction, whose lines follow: in the low CONTENT_SHIFT bits the number of
+    lanes that want its most wanted address, above them the number of its addresses"""
 
 
 def operation_of(ins: Instruction, read: frozenset[str]) -> Operation:
@@ -79,7 +79,7 @@ class End(IntEnum):
     """Why a segment ends."""
 
     PAUSE = 0
-    """the warp had its turn"""
+    """the warp's turn is over"""
     BARRIER = 1
     EXIT = 2
 
@@ -90,18 +90,18 @@ SEGMENT = np.dtype([("row", "i4"), ("warp", "i4"), ("start", "i8"), ("stop", "i8
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """What ``execute`` recorded; an event is one 128-byte line of one request of one warp, or as Operation says."""
+    """The events recorded by ``execute``: each is one 128-byte line of a warp's request, or as Operation says."""
 
     block_ids: npt.NDArray[np.int64]
     """[n] linear numbers of the blocks that ran to their end"""
     warps: int
-    """per block"""
+    """warps per block"""
     local_lines: int
     """128-byte lines of local memory of one warp"""
     events: npt.NDArray[np.uint64]
     """line of the arena (of the warp's own memory for local accesses) in the low bits; see LINE_BITS and the others"""
     segments: npt.NDArray[np.void]
-    """SEGMENT: ``row`` is a position in block_ids; every warp of every block has at least the one that ends it"""
+    """segments as in SEGMENT; ``row`` is a position in block_ids, and every warp of every block has its last one"""
 
     def head(self, blocks: int) -> "Recording":
         """Return the first blocks of it; events of others stay in the array."""
@@ -121,18 +121,18 @@ class Recording:
 # NOUN SMTrace: the basic blocks and memory accesses of the blocks that one SM gets, warp by warp.
 
 
-#: Of a trace; a recording that would be longer ends.
+#: Most events of a trace; a recording that would be longer ends.
 MOST_EVENTS = 2**24
 
 
 @dataclass(frozen=True, slots=True)
 class SMTrace:
-    """What one SM executes: one chain of events (see ``recording``) per warp, blocks in the order of their start."""
+    """The work of one SM: one chain of events (see ``recording``) per warp, blocks in the order of their start."""
 
     block_ids: npt.NDArray[np.int64]
-    """[n] linear numbers"""
+    """[n] linear numbers of the blocks"""
     warps: int
-    """per block"""
+    """warps per block"""
     local_lines: int
     """128-byte lines of local memory of one warp"""
     events: npt.NDArray[np.uint64]

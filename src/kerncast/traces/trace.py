@@ -18,7 +18,7 @@ class Allocation:
 
     name: str
     address: int
-    """Address that the kernel sees."""
+    """address that the kernel sees"""
     start: int
     """offset in the arena that holds all of global memory"""
     nbytes: int
@@ -29,18 +29,18 @@ class Footprint:
     """Distinct 32-byte sectors touched after some of the blocks have run, per allocation."""
 
     blocks: int
-    """how many blocks had run"""
+    """number of blocks that had run"""
     read: Counts
     """[allocations] sectors that a load or an atomic touched"""
     written: Counts
     """[allocations] sectors that a store or an atomic touched"""
     either: Counts
-    """[allocations]"""
+    """[allocations] sectors that any access touched"""
 
 
 @dataclass(frozen=True, slots=True)
 class BlockCounts:
-    """What the blocks of threads did that have run, one row for each."""
+    """The counts of the blocks of threads that have run, one row for each."""
 
     block_warps: Counts
     """[n, basic blocks] warps that ran the basic block"""
@@ -67,7 +67,7 @@ class BlockCounts:
     shared_wavefronts: Counts
     """[n, accessing] passes of shared memory that the requests take, with banks of 4 bytes"""
     shared_conflicts: Counts
-    """[n, accessing] of these, those beyond what requests of this width take without a bank conflict"""
+    """[n, accessing] passes beyond what requests of this width take without a bank conflict"""
     local_requests: Counts
     """[n, accessing] warps with at least one thread that accessed its own memory"""
     local_accesses: Counts
@@ -89,21 +89,21 @@ class Trace:
     """Counts per executed block of threads; the rows are in the order of ``block_ids``."""
 
     function: Function
-    """the kernel with its calls inlined: instruction numbers refer to it"""
+    """kernel with its calls inlined; instruction numbers refer to it"""
     cfg: ControlFlowGraph
     block_ids: Counts
     """[n] linear block numbers"""
     counts: BlockCounts
     footprints: tuple[Footprint, ...]
-    """growing; the last one is after all blocks"""
+    """footprints after more and more blocks; the last one is after all"""
     allocations: tuple[Allocation, ...]
     """buffers and module variables, in the order of the footprints"""
     memory: dict[str, npt.NDArray[Any]]
     """contents of each buffer after the run, by parameter name"""
     remarks: tuple[Caveat, ...]
-    """Caveats on the counts, such as that the cost of printf is left out."""
+    """caveats on the counts, such as that the cost of printf is left out"""
     printed: str = ""
-    """Output of printf in the blocks that ran, in the order of execution; at most 64 KiB."""
+    """output of printf in the blocks that ran, in the order of execution; at most 64 KiB"""
 
     @property
     def warp_executions(self) -> Counts:

@@ -154,7 +154,7 @@ def test_a_file_that_is_none_is_refused_before_a_child_is_started(tmp_path: Path
         path = tmp_path / "p.ncu-rep"
         path.write_bytes(content)
         assert not is_report(content)
-        with pytest.raises(InputError, match="it is no report of Nsight Compute"):
+        with pytest.raises(InputError, match="it is not a report of Nsight Compute"):
             read_ncu_report(path)
     for path in (tmp_path / "missing", tmp_path, tmp_path / "a\0b"):
         with pytest.raises(InputError, match="cannot be read"):

@@ -116,7 +116,7 @@ SCORES = {"n": 1, "mae": 1, "max_ae": 1, "mse": 1, "r2": None, "mape": 1}
 HOSTILE = [
     (entry("coefficients.npy", array([1, 2, 3])), "does not give the forecasts"),
     (entry("coefficients.npy", array([1, 2])), "takes another number of features"),
-    (entry("coefficients.npy", array([1, math.nan, 3])), "no finite number"),
+    (entry("coefficients.npy", array([1, math.nan, 3])), "a number that is not finite"),
     (entry("coefficients.npy", array([None], "O")), "holds no numbers of a model"),
     (entry("coefficients.npy", array([1, 2, 3])[:-4]), "is cut off"),
     (
@@ -126,16 +126,16 @@ HOSTILE = [
         ),
         "holds no numbers of a model",
     ),
-    (entry("features.deviation.npy", array([0, 0, 0])), "scaling is none"),
+    (entry("features.deviation.npy", array([0, 0, 0])), "scaling is not valid"),
     (entry("intercept.npy", array([[1, 2]])), "arrays do not fit"),
-    (entry("code.pkl", pickle.dumps(print)), "no model of kerncast"),
-    (lambda entries: entries.pop("header.json"), "no model of kerncast"),
+    (entry("code.pkl", pickle.dumps(print)), "not a model of kerncast"),
+    (lambda entries: entries.pop("header.json"), "not a model of kerncast"),
     (lambda entries: entries.pop("coefficients.npy"), "arrays do not fit"),
-    (entry("header.json", b"[1"), "header is no JSON"),
+    (entry("header.json", b"[1"), "header is not JSON"),
     (entry("header.json", b"\xff\xfe"), "arrays do not fit"),
-    (entry("header.json", b"[" * 100_000), "header is no JSON"),
-    (entry("header.json", b'{"format": "kerncast model", "format_version": NaN}'), "header is no JSON"),
-    (entry("header.json", b"{}"), "no model of kerncast"),
+    (entry("header.json", b"[" * 100_000), "header is not JSON"),
+    (entry("header.json", b'{"format": "kerncast model", "format_version": NaN}'), "header is not JSON"),
+    (entry("header.json", b"{}"), "not a model of kerncast"),
     (header_with(format_version="2.0"), "its format is 2.0, this kerncast reads 1.0"),
     (header_with(form="os.system"), "form 'os.system', which is not known"),
     (header_with(features="abc"), "header lacks"),
@@ -151,7 +151,7 @@ HOSTILE = [
     ),
     (
         lambda entries: entries.update(dict.fromkeys(("times.mean.npy", "times.deviation.npy"), array([1.0] * 8))),
-        "scaling of times is no number",
+        "scaling of times is not a number",
     ),
 ]
 
@@ -179,7 +179,7 @@ def test_a_packing_whose_size_cannot_be_bounded_is_refused(tmp_path: Path, packi
     with zipfile.ZipFile(path, "w", packing) as archive:
         for each, content in entries.items():
             archive.writestr(each, content)
-    with pytest.raises(InputError, match="packed in another way"):
+    with pytest.raises(InputError, match="not packed as kerncast packs"):
         read_model(path)
 
 
@@ -237,11 +237,11 @@ def test_what_is_no_file_is_an_error(tmp_path: Path) -> None:
     import os
 
     os.mkfifo(tmp_path / "pipe")
-    for name, message in (("pipe", "is no file"), (".", "is no file"), ("absent", "cannot be read")):
+    for name, message in (("pipe", "is not a file"), (".", "is not a file"), ("absent", "cannot be read")):
         with pytest.raises(InputError, match=message):
             read_model(tmp_path / name)
     (tmp_path / "text").write_text("gpu,kernel\n")
-    with pytest.raises(InputError, match="no model of kerncast"):
+    with pytest.raises(InputError, match="not a model of kerncast"):
         read_model(tmp_path / "text")
     with pytest.raises(InputError, match="cannot be written"):
         write_model(tmp_path / "absent" / "a.kcm", MODELS["linear"])

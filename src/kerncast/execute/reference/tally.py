@@ -44,7 +44,7 @@ Numbers = npt.NDArray[np.int64]
 _BANKS = 32
 _WORD_BYTES = 4
 _SECTOR_BITS = 2
-"""that number the sectors of a line"""
+"""low bits that number the sectors of a line"""
 #: Lanes that shared memory serves together, by the bytes of each; twice as many where neighbours agree.
 _GROUP_LANES = {8: 16, 16: 8, 32: 4}
 _MERGED_BYTES = (8, 16)
@@ -56,9 +56,9 @@ class Lanes(NamedTuple):
     warp: Index
     lane: Index
     address: Numbers
-    """in the memory of the state space, which is that of the block (shared) or the thread (local)"""
+    """address of each lane in its state space: that of the block (shared) or of the thread (local)"""
     size: int
-    """bytes of each lane"""
+    """bytes per lane"""
 
 
 class Pieces(NamedTuple):
@@ -66,11 +66,11 @@ class Pieces(NamedTuple):
 
     warp: Index
     line: Numbers
-    """number of the 128-byte line; in local memory the word of each lane has one"""
+    """number of the 128-byte line; in local memory each lane's word has one"""
     sector: Numbers
-    """of the line, 0 to 3"""
+    """sector of the line, 0 to 3"""
     passes: Numbers | None = None
-    """[warps] that its request would take through the banks of shared memory, where somebody asks"""
+    """[warps] passes of the warp's request through the banks of shared memory; None where nobody asks"""
 
 
 def global_pieces(lanes: Lanes) -> Pieces:
@@ -170,7 +170,7 @@ def _distinct(values: npt.NDArray[Any]) -> Numbers:
 Events = npt.NDArray[np.uint64]
 
 _LOCAL_LINE_BYTES = 4
-"""of each thread; 32 of them are a line"""
+"""bytes of a thread in a line of local memory, which 32 threads share"""
 _ENTRY_BYTES = 16
 
 
@@ -198,7 +198,7 @@ class Recorder:
         self._seen = np.zeros(threads.warps, np.int64)
         """events of each warp so far"""
         self._waits: list[list[int]] = [[] for _ in range(threads.warps)]
-        """how many events each warp had when it came to a barrier"""
+        """[warps][barriers passed] events that the warp had when it came to the barrier"""
 
     def access(self, number: int, ins: Instruction, space: str, pieces: Pieces) -> None:
         """Write down the requests of instruction ``number`` to global or local memory."""
@@ -295,7 +295,7 @@ class Tally:
         self.divergent_branches: Counts = np.zeros(0, np.int64)
         self.longest_warp: Counts = np.zeros(0, np.int64)
         self.remarks: dict[Caveat, None] = {}
-        """an ordered set"""
+        """caveats in the order in which they were found"""
         self.finished = 0
         self._touched = touched
         self._limit_bytes = limit_bytes

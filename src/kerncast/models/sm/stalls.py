@@ -1,4 +1,4 @@
-"""What warps wait for on one GPU: the simulation's cycles by state, for the kernel and for each line of its source."""
+"""Warp states on one GPU: the simulation's cycles by state, for the kernel and for each line of its source."""
 
 from dataclasses import replace
 

@@ -28,7 +28,7 @@ from kerncast.units import format_seconds
 # A forecast of many launches for a terminal: one list of all, what limits them together, the caveats of most.
 
 
-#: Of more launches, a table for each would be unreadable.
+#: Most launches with a table each; more would be unreadable.
 MOST_TABLES = 20
 _MOST_NOTES = 12
 _NAME_WIDTH = 48
@@ -111,7 +111,7 @@ def common_notes(forecast: Forecast) -> list[str]:
 # Tables for a terminal.
 
 
-#: Of more launches, reports and JSON tell the numbers.
+#: Most launches with numbers of the transfer; of more, reports and JSON tell them.
 _MOST_TRANSFERS = 3
 
 
