@@ -74,7 +74,7 @@ class CompiledLaunch:
 
     def with_caches(self, gpu: GPU) -> KernelProfile:
         """Return the profile with what the caches of a GPU let through, and with its machine instructions."""
-        from kerncast.execute.on_gpu import with_gpu  # noqa: PLC0415  LLVM takes time to load
+        from kerncast.execute.on_gpu import with_gpu, without_caches  # noqa: PLC0415  LLVM takes time to load
 
         means = self.run.means
 
@@ -83,7 +83,10 @@ class CompiledLaunch:
                 means.progress(f"caches of {gpu.name}", done, total)
 
         key = simulation_key(self.key, "caches", gpu, self.profile)
-        return means.results.get(KernelProfile, key, lambda: with_gpu(self.profile, self.executed(), gpu, report))
+        try:
+            return means.results.get(KernelProfile, key, lambda: with_gpu(self.profile, self.executed(), gpu, report))
+        except MachineLimitError as limit:
+            return without_caches(self.profile, self.executed(), limit)
 
     def executed(self) -> Executed:
         """Return the launch in memory, after its sample has run."""
@@ -277,5 +280,7 @@ def _side_by_side(blocks: SMBlocks, recorder: Recorder) -> SMTrace | None:
         return None
     try:
         return recorder.sm_blocks(1, 2)
+    except MachineLimitError:
+        raise  # without them the estimate is another one, which would be remembered
     except (UnsupportedError, KernelFault, BudgetExceededError):
         return None
