@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     from kerncast.gpu import GPU, IncompleteGPU
 
 
-# kerncast gpus --add: begin a file for a new GPU.
-
-
 _LONGEST_NAME = 100
 
 

@@ -39,9 +39,6 @@ if TYPE_CHECKING:
     from kerncast.read.selection import Selection
 
 
-# Whether forecasts are slower than a limit, or than an older forecast.
-
-
 Key = tuple[str, int, str]
 Baseline = Mapping[Key, tuple[float, float]]
 """(kernel, launch, GPU id): low and high"""
@@ -102,9 +99,6 @@ def _seconds(row: Mapping[str, Any], name: str) -> float:
     if not math.isfinite(value) or value < 0:
         raise ValueError(f"{name} is {value}")
     return value
-
-
-# The pictures that ``kerncast predict`` draws, and the numbers behind them.
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,9 +28,6 @@ from kerncast.traces import (
     Touches,
 )
 
-# Runs blocks and records what they access, or in detail all that their warps do.
-
-
 _EVENTS_PER_LOG, _SEGMENTS_PER_LOG = 2**21, 2**18
 _FIRST_BLOCKS = 8
 #: 128 MiB, as for events: a warp that only waits at barriers has no events.
@@ -263,9 +260,6 @@ def middle_of(executed: Executed) -> int:
     order = np.argsort(executed.trace.block_ids)
     before = np.cumsum(lines[order])
     return int(executed.trace.block_ids[order][np.searchsorted(before, before[-1] / 2)])
-
-
-# Records what one SM executes: some of the blocks that it gets, warp by warp and in detail.
 
 
 #: Of the blocks that were sampled, so many stand for the middle of the grid.

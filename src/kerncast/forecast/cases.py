@@ -17,9 +17,6 @@ from kerncast.prediction import Timing
 from kerncast.profiles import QUESTIONS, Count, Counts, FloatMix, KernelProfile, Origin, SourceRun
 from kerncast.profiles.counts import FLOPS
 
-# What a profile lacks, from the execution of its kernel's source.
-
-
 _NAME = re.compile(r"[A-Za-z_]\w*")
 
 

@@ -205,9 +205,6 @@ def _compile(launch: Launch, architectures: Sequence[str]) -> tuple[list[Compile
     return compiled, failures
 
 
-# What a model needs of a launch that can be executed, gathered before the model runs.
-
-
 _CURE = "Use --model roofline."
 
 

@@ -8,8 +8,6 @@ from kerncast.launch import Extent, Settings
 from kerncast.prediction import Timing
 from kerncast.profiles.counts import FLOAT_OPERATIONS, Count, Counts, Origin, float_operation
 
-# NOUN FloatMix: how many additions, multiplications and fused multiply-adds a kernel makes, by precision.
-
 
 @dataclass(frozen=True, slots=True)
 class FloatMix:
@@ -47,9 +45,6 @@ class FloatMix:
         return cls(bits, *found) if len(found) == len(known) else None
 
 
-# NOUN SourceRun: one run of a kernel on a GPU that is at hand, timed or profiled; other GPUs are forecast from it.
-
-
 @dataclass(frozen=True, slots=True)
 class SourceRun:
     """A measured time, and what else a profiler told of the run."""
@@ -72,9 +67,6 @@ class SourceRun:
     def __post_init__(self) -> None:
         if not 0 < self.seconds < float("inf"):
             raise ValueError(f"{self.seconds} s is no time")
-
-
-# NOUN WarpStates: what the warps of a launch wait for on one GPU, and at which source lines.
 
 
 @dataclass(frozen=True, slots=True)
@@ -353,9 +345,6 @@ class KernelProfile:
     """None where no GPU was named, or the launch could not be simulated"""
     run: SourceRun | None = None
     """the measured run that other GPUs are forecast from; None without one"""
-
-
-# NOUN KernelRoofline: one kernel on the roofs of one GPU, lowered to ceilings that are the kernel's own.
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,9 +65,6 @@ def print_notes(notes: Sequence[str], console: Console) -> None:
         console.print(f"[dim]* {escape(note)}[/dim]", highlight=False)
 
 
-# A section of a report: a title, facts and tables below it.
-
-
 @dataclass(frozen=True, slots=True)
 class Fact:
     """One line of a section."""

@@ -10,9 +10,6 @@ import numpy.typing as npt
 from kerncast.traces.recording import SMTrace
 from kerncast.traces.trace import Counts, Trace
 
-# NOUN FootprintCurve: how many distinct sectors neighbouring blocks touch, by how many blocks they are.
-
-
 Kind = Literal["read", "written", "either"]
 #: A rate is the growth from this part of the blocks to as many times them: a steeper one would show every row of a
 #: grid, a wider one would blur where reuse begins.

@@ -118,9 +118,6 @@ class Recording:
         return replace(self, local_lines=0, events=self.events[kept], segments=segments)
 
 
-# NOUN SMTrace: the basic blocks and memory accesses of the blocks that one SM gets, warp by warp.
-
-
 #: Of a trace; a recording that would be longer ends.
 MOST_EVENTS = 2**24
 

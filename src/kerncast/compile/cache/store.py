@@ -18,9 +18,6 @@ from typing import Any
 from kerncast.errors import InputError
 from kerncast.units import MIB
 
-# Where the cache is: a folder that the environment names, or the system's place for caches.
-
-
 #: A folder for the cache, or ``off``.
 FOLDER_VARIABLE = "KERNCAST_CACHE"
 #: How large it may get, in MiB.
@@ -337,9 +334,6 @@ def unpacked(payload: bytes, most_bytes: int) -> dict[str, Any]:
     if not isinstance(data, dict):
         raise TypeError("the entry is no object")
     return data
-
-
-# How the cache stands, for ``kerncast cache`` and ``kerncast doctor``.
 
 
 @dataclass(frozen=True, slots=True)

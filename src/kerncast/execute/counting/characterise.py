@@ -25,8 +25,6 @@ from kerncast.profiles.counts import CONTROL_OPS, FP16_FLOPS, FP32_FLOPS, FP64_F
 from kerncast.ptx import Location, classify, dependences, kind_name
 from kerncast.traces import BlockCounts, Trace
 
-# Where in a kernel its work is done, and how evenly: basic blocks, lines of the source, warps and blocks.
-
 
 def basic_blocks(totals: Totals) -> tuple[BasicBlockCount, ...]:
     """Return the basic blocks that ran, with how far their instructions can overlap."""

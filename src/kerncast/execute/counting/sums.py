@@ -129,9 +129,6 @@ def _in_one_row(counts: BlockCounts) -> BlockCounts:
     return replace(counts, **{name: value.sum(axis=0, keepdims=True) for name, value in arrays.items()})
 
 
-# Memory accesses of the executed blocks, scaled to the whole launch.
-
-
 _OPERATION_NAMES = {Operation.STORE: "st", Operation.ATOMIC: "atom", Operation.REDUCTION: "red"}
 
 

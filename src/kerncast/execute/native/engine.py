@@ -301,9 +301,6 @@ def _frame_template(compiled: Compiled, program: Program, launch: Launch) -> Byt
     return template
 
 
-# Turns a fault that generated code noted into an error with the user's line, block and thread.
-
-
 _NAMES = {number: name for name, number in FAULTS.items()}
 _GEOMETRY = "Check the index, the sizes of the buffers and the launch geometry."
 _ARGUMENTS = "Check the arguments and the launch geometry."
@@ -384,9 +381,6 @@ def _thread(state: Any, run: "Run", blocks: npt.NDArray[np.int64]) -> str:
     block = unravel(int(blocks[int(state["fault_row"])]), run.launch.grid)
     in_block = 32 * int(state["fault_warp"]) + int(state["fault_lane"])
     return f"block {block}, thread {unravel(in_block, run.launch.block)}"
-
-
-# The fast engine on a launch: compiled once per kernel, its counters given back as those of Trace.
 
 
 class NativeEngine:

@@ -41,9 +41,6 @@ from kerncast.execute.setup.state import Console, is_switched
 from kerncast.ptx import ControlFlowGraph, Flow, Function, Immediate, Instruction, Trait, result_count
 from kerncast.traces import operation_of, recording
 
-# Where the counters of one block of threads lie: a row of 64-bit numbers that generated code adds to.
-
-
 _GENERIC_BYTES = 8 * sum(len(names) for names in COUNTERS.values())
 
 
@@ -85,9 +82,6 @@ def plan_counters(function: Function, cfg: ControlFlowGraph) -> CounterPlan:
             memory[number] = position
             position += _GENERIC_BYTES if ins.space == "generic" else 8 * len(COUNTERS.get(ins.space, ()))
     return CounterPlan(guarded, memory, position, position + 8, position + 16)
-
-
-# Calls of printf: generated code calls Python, which finds format and arguments in the memory of the threads.
 
 
 #: What generated code calls: with a warp, the lanes that print as bits, and the number of the instruction.

@@ -129,9 +129,6 @@ def opened_rows(touched: npt.NDArray[np.bool_]) -> float:
 assert np.dtype(np.uint64).itemsize == _SECTORS_PER_PIECE
 
 
-# Which sectors of global memory a launch has touched.
-
-
 class Touched:
     """One truth value per 32-byte sector of the arena, for reading and for writing."""
 

@@ -18,9 +18,6 @@ from dataclasses import dataclass
 from kerncast.gpu import Architecture, Rule, Value, rules
 from kerncast.models.missing_facts import needed_facts
 
-# Tables of GPUs: the whole catalogue, and every fact of one with its sources.
-
-
 _UNKNOWN = "unknown"
 _NONE = "–"
 _THOUSAND = 1000
@@ -109,9 +106,6 @@ def _rounded(value: float) -> str:
 def _value_text(fact: Fact) -> str:
     value = ", ".join(map(str, fact.value)) if isinstance(fact.value, tuple) else str(fact.value)
     return value if fact.unit in {"1", "year"} else f"{value} {fact.unit}"
-
-
-# VERB: write the text of a file for a new GPU, with every key explained and what is known filled in.
 
 
 #: Sections in the order of the file, and what stands above their keys.

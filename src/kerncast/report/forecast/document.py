@@ -50,9 +50,6 @@ from kerncast.report.words import (
 )
 from kerncast.units import GIGA, KIB, MEGA, TERA, format_count, format_seconds
 
-# How far forecasts are from what each resource alone would need, and from the roofline of counters.
-
-
 EXPLANATION = (
     "Share of the forecast that each resource alone would need: the closer to 100 %, the more it decides."
     " The roofline is the slowest resource by the counters alone, with perfect overlap and no latency, which large"
@@ -87,9 +84,6 @@ def _beside(p: Prediction, case: Case) -> tuple[str, str]:
     except Refusal:
         return "–", "–"
     return format_seconds(roofline, 3), f"{p.seconds / roofline:.2f}" if roofline else "–"
-
-
-# How a measured time was carried over to other GPUs: the numbers of both.
 
 
 _RATES = ("FLOP/s", "B/s", "FLOP", "B")

@@ -6,8 +6,6 @@ from importlib.resources import files
 from kerncast.report.forecast.document import Document, Section
 from kerncast.report.tables import Table
 
-# A document as one self-contained HTML file, with pictures.
-
 
 def render_html(document: Document, pictures_svg: Sequence[str]) -> str:
     """Return a report as one HTML text; every text of the user's is escaped, nothing is loaded from elsewhere."""
@@ -19,9 +17,6 @@ def render_html(document: Document, pictures_svg: Sequence[str]) -> str:
     # The pictures are made by us, from numbers and escaped names.
     pictures = [Markup(picture) for picture in pictures_svg]  # noqa: S704
     return environment.from_string(template).render(document=document, pictures=pictures)
-
-
-# A document as Markdown.
 
 
 def render_markdown(document: Document) -> str:

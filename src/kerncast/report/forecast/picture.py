@@ -16,9 +16,6 @@ from kerncast.report.pictures.picture_files import svg_text
 from kerncast.report.pictures.projection import draw_projection
 from kerncast.report.pictures.roofline import draw_rooflines, rooflines_of_cases
 
-# The picture of a report: each GPU's forecast with its interval, on a logarithmic time axis.
-
-
 _MOST_LAUNCHES = 12
 _DENSE_TICKS_BELOW = 300  # an axis of fewer than 2.5 decades is labelled at 1, 2 and 5
 COLOURS = {

@@ -22,9 +22,6 @@ from kerncast.report.tables import Table, TextColumn
 from kerncast.report.words import describe_caveat
 from kerncast.units import KIB, PERCENT
 
-# Occupancy as JSON and as CSV.
-
-
 CURVE_COLUMNS = (
     "kernel", "launch", "gpu", "gpu_id", "parameter", "first", "last", "blocks_per_sm", "warps_per_sm", "occupancy",
     "limiter", "is_own",
@@ -153,9 +150,6 @@ def _curve(curve: Curve) -> dict[str, Any]:
             for step in curve.steps
         ],
     }
-
-
-# Occupancy as tables and sentences for a terminal.
 
 
 _BAR_CELLS = 16

@@ -22,9 +22,6 @@ if TYPE_CHECKING:  # matplotlib takes time to load, and only pictures need it
     from matplotlib.figure import Figure
 
 
-# The rooflines of a forecast, in the order of their picture: the GPU of the run first, then the targets.
-
-
 def rooflines_of_cases(cases: Sequence[Case]) -> tuple[KernelRoofline, ...]:
     """Return a roofline per kernel and GPU, grouped by GPU; what lacks evidence is left out."""
     from kerncast.models.transfer.ceilings import kernel_rooflines  # noqa: PLC0415  other reports do without
@@ -40,9 +37,6 @@ def rooflines_of_cases(cases: Sequence[Case]) -> tuple[KernelRoofline, ...]:
             group.setdefault((f"{case.profile.index} {roofline.kernel}", roofline.flops), roofline)
     ordered = sorted(by_gpu, key=lambda key: key[0])
     return tuple(roofline for key in ordered for roofline in by_gpu[key].values())
-
-
-# The rooflines of kernels as rows of a CSV, and the extent of their picture.
 
 
 _COLUMNS = (

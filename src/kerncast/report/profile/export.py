@@ -26,9 +26,6 @@ from kerncast.report.as_json import SCHEMA_VERSION
 from kerncast.report.words import caveat_fields
 from kerncast.requirements import how_to_install
 
-# The JSON object of ``kerncast profile``: a promise, pinned by tests and versioned by ``schema_version``.
-
-
 #: A float holds whole numbers exactly up to here.
 _EXACT_WHOLE = 2**53
 
@@ -214,9 +211,6 @@ def _cell(metric: Metric | None) -> str:
 
 def _extent(extent: Extent) -> str:
     return f"({', '.join(map(str, extent))})"
-
-
-# Writes the feature table as CSV or Parquet; what is unknown is empty in CSV and null in Parquet.
 
 
 _WHERE = "--features"

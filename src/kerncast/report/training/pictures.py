@@ -28,9 +28,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-# The correlation matrix of features and time, as a picture and as CSV.
-
-
 _CELL_INCHES, _LABEL_INCHES, _LEAST_PANEL_INCHES = 0.16, 3.0, 3.0
 #: Fewer names leave room for the numbers in their cells.
 _MOST_WRITTEN = 14
@@ -97,9 +94,6 @@ def _shortened(name: str) -> str:
     """Return a name without its middle where it is long: counters differ in their last words."""
     half = _LONGEST_NAME // 2
     return name if len(name) <= _LONGEST_NAME else f"{name[: half - 1]}…{name[-half:]}"
-
-
-# Forecast against measured time of what was held out: a panel per model, a point per launch.
 
 
 _COLOURS = ("#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#17becf", "#8c564b", "#e377c2")

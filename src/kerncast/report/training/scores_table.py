@@ -17,9 +17,6 @@ from kerncast.studies.model_files import ModelHeader, header_object
 from kerncast.studies.splits import Scores, Split
 from kerncast.units import NANOSECOND, PERCENT, format_seconds
 
-# JSON of training and evaluation: times in seconds, shares of 1.
-
-
 SCHEMA_VERSION = "1.0"
 
 
@@ -94,9 +91,6 @@ def _outcome(outcome: Outcome) -> dict[str, Any]:
         "folds": folds,
         "caveats": list(outcome.caveats),
     }
-
-
-# Words and tables for what models learned: cleaning, scores beside rules of thumb, and what a model's file says.
 
 
 _HEADING = ("model", "n", "MAE", "Max AE", "MSE", "RMSE", "R2", "MAPE")

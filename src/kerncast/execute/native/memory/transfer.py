@@ -407,9 +407,6 @@ def stage(block: BlockCode, values: list[Value]) -> None:
         emit.store(value, emit.at(staged, number * _SECOND_BYTES), 64)
 
 
-# Writes the memory instructions of a block: ld, ldu, st, atom, red.
-
-
 def space_of(o: Operation, operand: Address) -> str:
     """Return the state space that an instruction accesses; of a parameter, whose it is."""
     if o.ins.space != "param":
