@@ -1,6 +1,8 @@
 """A table of texts, and how a terminal shows it."""
 
-from collections.abc import Sequence
+import csv
+import io
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from rich import box
@@ -57,6 +59,15 @@ def print_rows(table: Table, console: Console) -> None:
         )
         console.out(" " + "  ".join(cells).rstrip(), highlight=False)
     console.out("")
+
+
+def csv_text(heading: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Return rows as CSV; None is an empty cell."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(heading)
+    writer.writerows(rows)
+    return text.getvalue()
 
 
 def print_notes(notes: Sequence[str], console: Console) -> None:

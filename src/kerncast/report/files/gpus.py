@@ -1,22 +1,15 @@
 """The catalogue of GPUs as tables, and the text of a file for a new GPU with every key explained."""
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
-
-from kerncast.gpu import GPU, Fact, IncompleteGPU
-from kerncast.gpu.confidence import BEYOND, Doubt
-from kerncast.report.tables import Table, TextColumn
-from kerncast.units import GIGA, MEGA, TERA
-
-if TYPE_CHECKING:  # listing GPUs does not wait for the models
-    from kerncast.models.missing_facts import MissingFacts
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from kerncast.gpu import Architecture, Rule, Value, rules
-from kerncast.models.missing_facts import needed_facts
+from kerncast.gpu import GPU, Architecture, Fact, IncompleteGPU, Rule, Value, rules
+from kerncast.gpu.confidence import BEYOND, Doubt
+from kerncast.models.missing_facts import MissingFacts, needed_facts
+from kerncast.report.tables import Table, TextColumn
+from kerncast.units import GIGA, MEGA, TERA
 
 _UNKNOWN = "unknown"
 _NONE = "–"
@@ -70,7 +63,7 @@ def sources_of(facts: Sequence[Fact]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(source for fact in facts for source in fact.sources))
 
 
-def missing_notes(missing: Sequence["MissingFacts"]) -> list[str]:
+def missing_notes(missing: Sequence[MissingFacts]) -> list[str]:
     """Return for each model that refuses a GPU what to give in its file."""
     return [f"the model {each.model} refuses it without {', '.join(each.keys)}" for each in missing]
 

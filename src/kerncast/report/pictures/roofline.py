@@ -4,8 +4,6 @@ Conventions of Williams et al. 2009, of Yang et al. 2020 (several levels) and of
 roofs that were measured solid, those of the data sheet dashed, the kernel's own ceilings dotted.
 """
 
-import csv
-import io
 import math
 from collections.abc import Iterator, Sequence
 from itertools import groupby
@@ -15,6 +13,7 @@ from kerncast.errors import Refusal
 from kerncast.models import Case
 from kerncast.profiles import KernelRoofline, LevelCeiling
 from kerncast.report.pictures.picture_files import drawing, shown_name
+from kerncast.report.tables import csv_text
 from kerncast.units import format_count
 
 if TYPE_CHECKING:  # matplotlib takes time to load, and only pictures need it
@@ -52,13 +51,7 @@ _LEAST_SPAN = 2000.0
 
 def roofline_csv(rooflines: Sequence[KernelRoofline]) -> str:
     """Return a row per kernel, GPU and level: all that the picture shows."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(_COLUMNS)
-    for roofline in rooflines:
-        for level in roofline.levels:
-            writer.writerow(["" if cell is None else cell for cell in _row(roofline, level)])
-    return text.getvalue()
+    return csv_text(_COLUMNS, (_row(roofline, level) for roofline in rooflines for level in roofline.levels))
 
 
 def _row(roofline: KernelRoofline, level: LevelCeiling) -> tuple[object, ...]:

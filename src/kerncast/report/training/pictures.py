@@ -1,32 +1,24 @@
 """Pictures of what models learned: correlations of features, and forecast against measured time."""
 
-import csv
-import io
-from typing import TYPE_CHECKING
-
-from kerncast.measurements.feature_table import Floats
-from kerncast.report.pictures.picture_files import drawing
-from kerncast.studies.correlation import Correlation
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-    from matplotlib.image import AxesImage
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kerncast.measurements.feature_table import FeatureTable
+from kerncast.measurements.feature_table import FeatureTable, Floats
+from kerncast.report.pictures.picture_files import drawing
+from kerncast.report.tables import csv_text
 from kerncast.report.training.scores_table import percent
 from kerncast.studies.average_case import Study
+from kerncast.studies.correlation import Correlation
 from kerncast.studies.evaluation import Evaluation
 from kerncast.units import format_seconds
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
+    from matplotlib.image import AxesImage
 
 _CELL_INCHES, _LABEL_INCHES, _LEAST_PANEL_INCHES = 0.16, 3.0, 3.0
 #: Fewer names leave room for the numbers in their cells.
@@ -39,14 +31,12 @@ MOST_NAMES = 120
 
 def correlation_csv(found: Correlation) -> str:
     """Return a row per pair of names, both correlations beside them."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(("name", "with", "pearson", "spearman"))
-    for row, name in enumerate(found.names):
-        for column in range(row):
-            numbers = (f"{found.pearson[row, column]:.6f}", f"{found.spearman[row, column]:.6f}")
-            writer.writerow((name, found.names[column], *numbers))
-    return text.getvalue()
+    rows = (
+        (name, found.names[column], f"{found.pearson[row, column]:.6f}", f"{found.spearman[row, column]:.6f}")
+        for row, name in enumerate(found.names)
+        for column in range(row)
+    )
+    return csv_text(("name", "with", "pearson", "spearman"), rows)
 
 
 def draw_correlation(found: Correlation, names: tuple[str, ...] | None = None) -> "Figure":
