@@ -290,11 +290,11 @@ def _write_report(path: Path, forecast: Any) -> None:
 
     document = build_document(forecast)
     if path.suffix == ".md":
-        from kerncast.report.forecast.html import render_markdown  # noqa: PLC0415
+        from kerncast.report.forecast.document import render_markdown  # noqa: PLC0415
 
         write_text(path, render_markdown(document))
     else:
-        from kerncast.report.forecast.html import render_html  # noqa: PLC0415
+        from kerncast.report.forecast.document import render_html  # noqa: PLC0415
         from kerncast.report.forecast.picture import pictures_svg  # noqa: PLC0415
 
         write_text(path, render_html(document, pictures_svg(forecast)))

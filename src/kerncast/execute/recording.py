@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from kerncast.compile import CompiledKernel
 from kerncast.errors import BudgetExceededError, UnsupportedError
-from kerncast.execute.counting.sums import touched
+from kerncast.execute.counting import touched
 from kerncast.execute.native import NativeEngine, TooLargeError
 from kerncast.execute.native.engine import Log, Worker
 from kerncast.execute.sampling.run import Executed

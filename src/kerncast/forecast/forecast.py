@@ -141,7 +141,7 @@ def _with_gpu(
     """Add what the caches, the machine code and the warps of a GPU tell."""
     from kerncast.execute.on_gpu import with_gpu, without_caches  # noqa: PLC0415  a forecast does without
     from kerncast.execute.recording import LaunchRecorder  # noqa: PLC0415
-    from kerncast.models.sm.stalls import with_warp_states  # noqa: PLC0415
+    from kerncast.models.sm.simulation import with_warp_states  # noqa: PLC0415
 
     report = (lambda done, total: progress(f"caches of {gpu.name}", done, total)) if progress else None
     try:

@@ -395,3 +395,29 @@ class KernelRoofline:
     def roof(self, level: LevelCeiling) -> float:
         """Return what the kernel can reach by one level: min(bandwidth ceiling x intensity, compute ceiling)."""
         return min(level.ceiling_bytes_per_s * level.intensity, self.ceiling_flops_per_s)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceText:
+    """The lines of one source file."""
+
+    file: str
+    """Name of the file in the profile."""
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ProfiledLaunch:
+    """A profile, the GPU that it is for, and the source texts that could be read."""
+
+    profile: KernelProfile
+    gpu: GPU | None = None
+    assumed: tuple[Caveat, ...] = ()
+    """Assumptions about the GPU's name."""
+    sources: tuple[SourceText, ...] = ()
+
+    @property
+    def caveats(self) -> tuple[Caveat, ...]:
+        """What a reader of the numbers should know."""
+        machine = self.profile.machine
+        return (*self.assumed, *self.profile.caveats, *(machine.doubts if machine else ()))

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from kerncast.caveats import Caveat
 from kerncast.errors import KernelFault
-from kerncast.execute.counting.sums import access_bytes
+from kerncast.execute.counting import access_bytes
 from kerncast.execute.native.arithmetic import bitwise, conversion, floats, integers
 from kerncast.execute.native.block import RegisterPlan, plan_registers
 from kerncast.execute.native.ir import BLOCK, FAULTS, SPACES, WARP, WORKER, Unit
@@ -81,7 +81,7 @@ def write_module(
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """Events and segments of one worker (see kerncast.traces.recording)."""
+    """Events and segments of one worker (see kerncast.traces.execution)."""
 
     events: npt.NDArray[np.uint64]
     segments: npt.NDArray[np.void]

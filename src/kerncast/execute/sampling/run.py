@@ -8,7 +8,7 @@ import numpy as np
 from kerncast.caveats import Caveat, CaveatKind
 from kerncast.compile import CompiledKernel
 from kerncast.errors import BudgetExceededError, MachineLimitError, UnsupportedError
-from kerncast.execute.counting.sums import Sums
+from kerncast.execute.counting import Sums
 from kerncast.execute.sampling.sample import Budget, Sampler, nominal_seconds
 from kerncast.execute.setup.arena import Touched
 from kerncast.execute.setup.arguments import own_buffers
