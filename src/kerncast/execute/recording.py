@@ -144,13 +144,6 @@ class Recorder:
         return int(max(1.0, min(in_logs, in_limit)))
 
 
-def record(setting: Setting, blocks: npt.NDArray[np.int64], limit_events: int) -> Recording:
-    """Run blocks in their order until about so many events are recorded; returns what was recorded of whole blocks."""
-    recorder = Recorder(setting, Plan(limit_events))
-    recorder.run(blocks)
-    return recorder.recording()
-
-
 # Which neighbouring blocks are recorded for the caches, and the recording.
 #
 # The counts come from blocks spread over the grid; caches need neighbours. Recorded are whole waves, the blocks that
@@ -305,13 +298,7 @@ def trace_of(recording: Recording) -> SMTrace:
 def _within(trace: SMTrace, most_events: int) -> SMTrace:
     """Return the first blocks, at least one, that have no more events than this."""
     ends = trace.chains[trace.warps :: trace.warps]
-    count = max(1, int(np.searchsorted(ends, most_events, side="right")))
-    if count == len(trace.block_ids):
-        return trace
-    events = trace.events[: ends[count - 1]]
-    return SMTrace(
-        trace.block_ids[:count], trace.warps, trace.local_lines, events, trace.chains[: count * trace.warps + 1]
-    )
+    return trace.head(max(1, int(np.searchsorted(ends, most_events, side="right"))))
 
 
 def _check_length(executed: Executed) -> None:

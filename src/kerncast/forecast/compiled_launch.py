@@ -44,8 +44,6 @@ class Means:
     progress: Progress | None = None
     results: Results = field(default_factory=Results)
     """Results of this forecast and of earlier ones."""
-    counted: dict[tuple[str, Launch], KernelProfile] = field(default_factory=dict)
-    """launches that were executed for what a profile lacks, by GPU: many rows of a profile may be of one launch"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from kerncast.execute.reference.arithmetic import ARITHMETIC
 from kerncast.execute.reference.barriers import Barriers
 from kerncast.execute.reference.crosslane import WarpPlaces
 from kerncast.execute.reference.memory import Memory
-from kerncast.execute.reference.tally import Recorder, Tally
+from kerncast.execute.reference.tally import Tally
 from kerncast.execute.reference.threads import WARP_LANES, Index, Threads
 from kerncast.execute.sampling.sample import Budget, endless, runaway
 from kerncast.execute.setup.arena import Arena
@@ -27,7 +27,7 @@ from kerncast.execute.setup.layout import Program
 from kerncast.execute.setup.state import PRINTF, Console, Report, Setting, absent_lanes
 from kerncast.launch import Launch
 from kerncast.ptx import Flow, Instruction, Trait
-from kerncast.traces import BlockCounts, Recording
+from kerncast.traces import BlockCounts
 
 Lanes = npt.NDArray[np.bool_]
 
@@ -220,13 +220,11 @@ class ReferenceEngine:
     #: Measured: an interpreted step takes 10 to 20 times as long as a step of compiled code.
     slowness: ClassVar[float] = 16.0
 
-    def __init__(self, setting: Setting, *, records: bool = False, in_detail: bool = False) -> None:
+    def __init__(self, setting: Setting, tally: Tally | None = None) -> None:
         program, launch, budget = setting.program, setting.launch, setting.budget
         self._launch = launch
         self._batch = Batch(program, launch, setting.arena, setting.parameters, budget)
-        room = budget.memory_bytes
-        recorder = Recorder(program, launch.warps_per_block, room, in_detail=in_detail) if records else None
-        self._tally = Tally(program, setting.touched, budget.memory_bytes, recorder)
+        self._tally = tally or Tally(program, setting.touched, budget.memory_bytes)
         self._seconds = budget.seconds
         self._deadline = time.monotonic() + budget.seconds
         threads = launch.warps_per_block * WARP_LANES
@@ -270,8 +268,3 @@ class ReferenceEngine:
         names = ("guarded", "accessing", "divergent_branches", "longest_warp")
         values = {**tally.counts, **{name: getattr(tally, name) for name in names}}
         return BlockCounts(**{field.name: values[field.name] for field in fields(BlockCounts)})
-
-    def recording(self) -> Recording:
-        """Return the accesses of all blocks that have run; the engine must have been told to record them."""
-        assert self._tally.recorder is not None
-        return self._tally.recorder.recording()
