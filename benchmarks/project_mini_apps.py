@@ -27,8 +27,7 @@ from kerncast.models.transfer.ceilings import kernel_rooflines
 from kerncast.prediction import Prediction, Timing
 from kerncast.profiles import KernelRoofline, SourceRun
 from kerncast.profiles.counts import DRAM_CROSSING
-from kerncast.report.forecast.document import Document, Section
-from kerncast.report.forecast.html import render_html, render_markdown
+from kerncast.report.forecast.document import Document, Section, render_html, render_markdown
 from kerncast.report.pictures.picture_files import save_picture, svg_text
 from kerncast.report.pictures.projection import Beside, draw_projection, projection_csv
 from kerncast.report.pictures.roofline import draw_rooflines, roofline_csv

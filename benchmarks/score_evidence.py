@@ -15,20 +15,20 @@ import math
 import random
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from timing_runs import load_known
 
 import kerncast
 from kerncast.models import calibration_of
-from kerncast.models.transfer.posterior import Effects, Posterior, Residual, Subject, read_effects, shares_of
 from kerncast.models.base import Estimate
+from kerncast.models.transfer.posterior import Effects, Posterior, Residual, Subject, shares_of
 from kerncast.prediction import Term
 from kerncast.studies.evidence import basis, fit_effects
-from timing_runs import load_known
 
 FILE = Path(kerncast.__path__[0]) / "data" / "calibration" / "evidence.toml"
 MODEL = "simulation"

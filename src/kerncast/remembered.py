@@ -24,7 +24,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 #: Told apart by value: small, and often made anew.
-_BY_VALUE = (bool, int, float, str, tuple, type(None))
+_BY_VALUE = (bool, int, float, str, tuple, frozenset, type(None))
 
 
 def remembered(most: int) -> Callable[[Callable[P, T]], Callable[P, T]]:

@@ -24,9 +24,6 @@ from kerncast.launch import Launch
 from kerncast.measurements import Configuration, Failure, Machine, Method, Protocol, Reading, Recorder, Trial
 from kerncast.units import MILLISECOND
 
-# Compiles kernels for one machine: each once, and ahead of the time when they are needed.
-
-
 #: Compilers at a time: each takes some 200 MB.
 _MOST_COMPILERS = 8
 

@@ -30,9 +30,6 @@ from kerncast.requirements import (
 )
 from kerncast.units import GIGA, format_bytes, format_seconds
 
-# What this machine offers: cores, memory, a place for the cache, a compiled simulator.
-
-
 #: Memory that a forecast of a small kernel was seen to need, compiler and simulator together.
 _LEAST_MEMORY_BYTES = 1.0 * GIGA
 #: Limits of a container, cgroup versions 2 and 1 (Linux documentation, admin-guide/cgroup-v2 and cgroup-v1/memory).
@@ -88,9 +85,6 @@ def cache_status() -> ToolStatus:
     return ToolStatus(name, None, False, needed_for, cure, is_optional=True, trouble=trouble)
 
 
-# Whether Python and the packages that kerncast imports are there, in the versions that it needs.
-
-
 _OLDEST_PYTHON = (3, 11)
 
 
@@ -123,9 +117,6 @@ def _status(wanted: Requirement) -> ToolStatus:
     return ToolStatus(wanted.name, version, False, "everything", cure, trouble=trouble, command=command)
 
 
-# Whether the simulator of an SM is compiled: the first forecast waits for that.
-
-
 _NAME, _NEEDED_FOR = "simulator", "the model simulation"
 
 
@@ -146,9 +137,6 @@ def simulator_status() -> ToolStatus:
         return ToolStatus(_NAME, None, False, _NEEDED_FOR, cure, is_optional=True, trouble=trouble)
     said = "compiled" if prepared else "not compiled yet: the first forecast does it, once, some 10 s long"
     return ToolStatus(_NAME, said, True, _NEEDED_FOR, None, is_optional=True)
-
-
-# One forecast as a user would ask for it, from source to time, in a process of its own.
 
 
 _GPU = "TITAN V"
@@ -200,9 +188,6 @@ def _run() -> subprocess.CompletedProcess[str]:
             timeout=_MOST_SECONDS,
             check=False,
         )
-
-
-# Whether this machine can measure, for ``kerncast doctor``.
 
 
 def measuring_report() -> tuple[ToolStatus, ...]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kerncast.cli.options import SOURCES, AsJson, Out, Quiet
+from kerncast.cli.output import console_of, emit_json, progress_on_stderr
 from kerncast.errors import InputError, Refusal
 
 if TYPE_CHECKING:
@@ -62,7 +63,6 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
     quiet: Quiet = False,
 ) -> int:
     """Bound the time of a kernel on some of a GPU's TPCs."""
-    from kerncast.cli.output import progress_on_stderr  # noqa: PLC0415  heavy imports wait until the command runs
     from kerncast.report.pictures.picture_files import check_picture  # noqa: PLC0415
     from kerncast.studies.bounding import (  # noqa: PLC0415
         BoundOptions,
@@ -147,7 +147,6 @@ def _refusal_as_json(*, as_json: bool, out: Path | None) -> Iterator[None]:
         yield
     except Refusal as refusal:
         if as_json:
-            from kerncast.cli.output import emit_json  # noqa: PLC0415
             from kerncast.report.bounds.bounds_table import refused_object  # noqa: PLC0415
 
             emit_json(refused_object(str(refusal)), out)
@@ -247,17 +246,14 @@ def _level(level: float | None) -> float:
 
 def _emit(found: "KernelBounds", assumed: "Sequence[Caveat]", *, as_json: bool, out: Path | None) -> None:
     """Print the bounds, or write them to a file."""
-    from kerncast.cli.output import emit_json, file_console, stdout_console, write_text  # noqa: PLC0415
     from kerncast.report.bounds.bounds_table import bound_object, print_bounds  # noqa: PLC0415
 
     found = replace(found, caveats=(*assumed, *found.caveats))
     if as_json:
         emit_json(bound_object(found), out)
         return
-    console = stdout_console() if out is None else file_console()
-    print_bounds(found, console)
-    if out is not None:
-        write_text(out, console.export_text())
+    with console_of(out) as console:
+        print_bounds(found, console)
 
 
 def _draw(found: "KernelBounds", path: Path) -> None:

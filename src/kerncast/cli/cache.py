@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from kerncast.cli.options import AsJson
+from kerncast.cli.output import emit_json, stdout_console
 
 
 def command(
@@ -12,7 +13,6 @@ def command(
     json_: AsJson = False,
 ) -> int:
     """Show the cache of compiled kernels, or clear it."""
-    from kerncast.cli.output import emit_json, stdout_console  # noqa: PLC0415
     from kerncast.compile.cache import cache_report  # noqa: PLC0415
     from kerncast.report.as_json import SCHEMA_VERSION, cache_object  # noqa: PLC0415
     from kerncast.report.files.toolchain import cache_lines  # noqa: PLC0415

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kerncast.cli.options import AsJson
+from kerncast.cli.output import emit_json
 from kerncast.errors import InputError
 
 if TYPE_CHECKING:
@@ -63,7 +64,6 @@ def command(  # noqa: PLR0913  each parameter is one option
     notes = _nvprof_notes() if nvprof else _ncu_notes(options)
     line = " && ".join(shlex.join(one) for one in commands)
     if json_:
-        from kerncast.cli.output import emit_json  # noqa: PLC0415
         from kerncast.report.as_json import SCHEMA_VERSION  # noqa: PLC0415
 
         metrics = [_metric_object(metric, nvprof=nvprof) for metric in metrics_needed(options.models)]

@@ -1,12 +1,12 @@
 """kerncast doctor: is everything here that a forecast needs?"""
 
 from kerncast.cli.options import AsJson
+from kerncast.cli.output import emit_json, progress_on_stderr, stdout_console
 
 
 def command(json_: AsJson = False) -> int:
     """Check every part, and forecast a small kernel; exit 2 when a required part is missing."""
     from kerncast.checkup import check_up  # noqa: PLC0415
-    from kerncast.cli.output import emit_json, progress_on_stderr, stdout_console  # noqa: PLC0415
     from kerncast.report.as_json import SCHEMA_VERSION, doctor_object  # noqa: PLC0415
     from kerncast.report.files.toolchain import doctor_lines  # noqa: PLC0415
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kerncast.cli.options import AsJson, GPUName, KeepOutliers, Quiet, TimeColumn
+from kerncast.cli.output import emit_json, progress_on_stderr, stdout_console, write_text
 
 if TYPE_CHECKING:
     from kerncast.studies.evaluation import Evaluation
@@ -24,7 +25,6 @@ def command(  # noqa: PLR0913  each parameter is one option
     quiet: Quiet = False,
 ) -> int:
     """Score a trained model on launches; on its own data, what was held out is scored apart."""
-    from kerncast.cli.output import progress_on_stderr  # noqa: PLC0415  heavy imports wait
     from kerncast.report.pictures.picture_files import check_picture  # noqa: PLC0415
     from kerncast.report.training.scores_table import evaluation_notes  # noqa: PLC0415
     from kerncast.studies.evaluation import Selected, evaluate  # noqa: PLC0415
@@ -44,7 +44,6 @@ def command(  # noqa: PLR0913  each parameter is one option
 
 
 def _write(found: "Evaluation", csv: Path | None, picture: Path | None) -> None:
-    from kerncast.cli.output import write_text  # noqa: PLC0415
     from kerncast.report.pictures.picture_files import save_picture  # noqa: PLC0415
     from kerncast.report.training.pictures import draw_fit, panel_of_evaluation  # noqa: PLC0415
     from kerncast.report.training.scores_table import evaluation_csv  # noqa: PLC0415
@@ -56,7 +55,6 @@ def _write(found: "Evaluation", csv: Path | None, picture: Path | None) -> None:
 
 
 def _print(found: "Evaluation", header: "ModelHeader", notes: tuple[str, ...], *, as_json: bool) -> None:
-    from kerncast.cli.output import emit_json, stdout_console  # noqa: PLC0415
     from kerncast.report.tables import print_notes, print_table  # noqa: PLC0415
     from kerncast.report.training.scores_table import (  # noqa: PLC0415
         evaluation_object,

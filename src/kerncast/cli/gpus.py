@@ -1,26 +1,19 @@
 """kerncast gpus: list the GPUs, show one with its sources and check its file, or begin a file for a new one."""
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from kerncast.cli.options import AsJson
+from kerncast.cli.output import emit_json, stdout_console
 from kerncast.errors import GPUError, InputError
 
 if TYPE_CHECKING:
     from kerncast.gpu import GPU, Architecture, Fact, IncompleteGPU
     from kerncast.report.files.gpus import Basis
-from typing import TYPE_CHECKING, Annotated
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from kerncast.gpu import GPU, IncompleteGPU
-
-
-# kerncast gpus --add: begin a file for a new GPU.
 
 
 _LONGEST_NAME = 100
@@ -28,7 +21,6 @@ _LONGEST_NAME = 100
 
 def add_gpu(name: str, like: str | None, device: int | None, out: Path | None, *, json_: bool) -> int:
     """Write a file that a user completes; returns the exit status."""
-    from kerncast.cli.output import emit_json  # noqa: PLC0415
     from kerncast.report.as_json import SCHEMA_VERSION  # noqa: PLC0415
     from kerncast.report.files.gpus import skeleton, to_give  # noqa: PLC0415
 
@@ -102,11 +94,7 @@ def _catalogued(name: str) -> "GPU | IncompleteGPU":
 
 
 def _found(name: str) -> "GPU | IncompleteGPU":
-    from kerncast.gpu import (  # noqa: PLC0415
-        find_incomplete,
-        load_incomplete,
-        resolve_gpu,
-    )
+    from kerncast.gpu import find_incomplete, load_incomplete, resolve_gpu  # noqa: PLC0415
     from kerncast.report.words import describe_caveat  # noqa: PLC0415
 
     incomplete_id = find_incomplete(name)
@@ -167,11 +155,7 @@ def command(  # noqa: PLR0913  each parameter is one option
 
 
 def _list(*, json_: bool) -> int:
-    from kerncast.cli.output import emit_json, stdout_console  # noqa: PLC0415
-    from kerncast.gpu import (  # noqa: PLC0415
-        list_gpus,
-        list_incomplete,
-    )
+    from kerncast.gpu import list_gpus, list_incomplete  # noqa: PLC0415
     from kerncast.report.as_json import SCHEMA_VERSION, gpu_object, incomplete_object  # noqa: PLC0415
     from kerncast.report.files.gpus import gpu_table  # noqa: PLC0415
     from kerncast.report.tables import print_table  # noqa: PLC0415
@@ -190,7 +174,6 @@ def _list(*, json_: bool) -> int:
 
 
 def _show(name: str, *, json_: bool) -> int:
-    from kerncast.cli.output import emit_json  # noqa: PLC0415
     from kerncast.gpu import find_incomplete, load_incomplete, resolve_gpu  # noqa: PLC0415
     from kerncast.gpu.confidence import doubts  # noqa: PLC0415
     from kerncast.models.missing_facts import missing_facts  # noqa: PLC0415
@@ -225,8 +208,7 @@ def _show(name: str, *, json_: bool) -> int:
     return 0
 
 
-def _print_facts(gpu: "GPU | IncompleteGPU", notes: "Sequence[str]") -> None:
-    from kerncast.cli.output import stdout_console  # noqa: PLC0415
+def _print_facts(gpu: "GPU | IncompleteGPU", notes: Sequence[str]) -> None:
     from kerncast.report.files.gpus import fact_table, sources_of  # noqa: PLC0415
     from kerncast.report.tables import print_notes, print_table  # noqa: PLC0415
 

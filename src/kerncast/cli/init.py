@@ -15,6 +15,7 @@ from kerncast.cli.options import (
     checked_sources,
     split_define,
 )
+from kerncast.cli.output import emit_json, progress_on_stderr, stdout_console, write_text
 from kerncast.errors import InputError
 
 if TYPE_CHECKING:
@@ -38,7 +39,6 @@ def command(  # noqa: PLR0913  each parameter is one option
     json_: AsJson = False,
 ) -> int:
     """Write a launch file from the launches that host code makes; what it does not say is left to decide."""
-    from kerncast.cli.output import emit_json, progress_on_stderr, write_text  # noqa: PLC0415
     from kerncast.compile.nouns import CompileRequest  # noqa: PLC0415
     from kerncast.hostcode.request import read_host_code  # noqa: PLC0415
     from kerncast.launch import DEFAULT_STANDARD, check_standard  # noqa: PLC0415
@@ -50,7 +50,7 @@ def command(  # noqa: PLR0913  each parameter is one option
         source,
         (),
         defines=tuple(split_define(text) for text in define or ()),
-        include_dirs=checked_folders(tuple(include or ())),
+        include_dirs=checked_folders(include or ()),
         standard=check_standard(std or DEFAULT_STANDARD, "--std"),
     )
     with progress_on_stderr(quiet=False) as show:
@@ -60,7 +60,7 @@ def command(  # noqa: PLR0913  each parameter is one option
             request,
             arguments=_words(argv),
             kernels=tuple(kernel or ()),
-            hosts=checked_sources(source, tuple(host or ())),
+            hosts=checked_sources(source, host or ()),
         )
     text = skeleton_text(program, request, out.parent if out is not None else Path())
     if out is not None:
@@ -84,7 +84,6 @@ def _words(argv: str | None) -> tuple[str, ...] | None:
 
 
 def _print_summary(program: "HostProgram", out: Path) -> None:
-    from kerncast.cli.output import stdout_console  # noqa: PLC0415
     from kerncast.report.files.launch_skeleton import kernel_table, undecided_notes  # noqa: PLC0415
     from kerncast.report.tables import print_notes, print_table  # noqa: PLC0415
 

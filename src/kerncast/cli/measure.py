@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kerncast.cli.options import AsJson, Quiet
+from kerncast.cli.output import emit_json, progress_on_stderr, stdout_console
 from kerncast.errors import DeviceLostError, InputError, KerncastError
 
 if TYPE_CHECKING:
@@ -122,7 +123,6 @@ def _opened(run: _Run) -> "Iterator[Device]":
 
 @contextmanager
 def _progress(run: _Run) -> "Iterator[Progress | None]":
-    from kerncast.cli.output import progress_on_stderr  # noqa: PLC0415
 
     with progress_on_stderr(quiet=run.quiet) as show:
         yield (lambda text: show(text, 0, 0)) if show else None
@@ -198,7 +198,6 @@ def _counted_subjects(choices: "Choices", run: _Run, found: "Measurement") -> "t
 
 def _plan(stages: "Sequence[Stage]", gpu: "GPU", run: _Run, *, forecasts: bool, as_json: bool) -> int:
     from kerncast.bench.stages import expected_seconds  # noqa: PLC0415
-    from kerncast.cli.output import emit_json, stdout_console  # noqa: PLC0415
     from kerncast.report.files.measured import plan_object, plan_sentence, plan_table  # noqa: PLC0415
     from kerncast.report.tables import print_table  # noqa: PLC0415
 
@@ -228,7 +227,6 @@ class _Afterwards:
     def show(self, measurement: "Measurement") -> int:
         """Export, write the GPU's file and print; returns the exit status."""
         from kerncast.bench.export import export  # noqa: PLC0415
-        from kerncast.cli.output import emit_json, stdout_console  # noqa: PLC0415
         from kerncast.report.files.measured import measurement_object, remarks, summary_table  # noqa: PLC0415
         from kerncast.report.tables import print_table  # noqa: PLC0415
 

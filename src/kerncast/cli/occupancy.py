@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kerncast.cli.options import SOURCES, AsJson, Quiet
+from kerncast.cli.output import emit_json, progress_on_stderr, stdout_console, write_text
 from kerncast.errors import InputError
 
 if TYPE_CHECKING:
@@ -64,7 +65,6 @@ def command(  # noqa: PLR0913  each parameter is one option
     quiet: Quiet = False,
 ) -> int:
     """Show resident blocks and warps per SM, the resource that limits them, and what would change that."""
-    from kerncast.cli.output import progress_on_stderr  # noqa: PLC0415
     from kerncast.gpu import parse_carveout  # noqa: PLC0415
 
     _check_curves(curves)
@@ -87,7 +87,6 @@ def command(  # noqa: PLR0913  each parameter is one option
 
 
 def _print_json(cases: "Sequence[OccupancyCase]", caveats: "list[Caveat]", *, with_curves: bool) -> None:
-    from kerncast.cli.output import emit_json  # noqa: PLC0415
     from kerncast.report.as_json import SCHEMA_VERSION  # noqa: PLC0415
     from kerncast.report.occupancy.tables import (  # noqa: PLC0415
         occupancy_object,
@@ -106,7 +105,6 @@ def _print_json(cases: "Sequence[OccupancyCase]", caveats: "list[Caveat]", *, wi
 
 
 def _print_text(cases: "Sequence[OccupancyCase]", caveats: "list[Caveat]", *, with_curves: bool) -> None:
-    from kerncast.cli.output import stdout_console  # noqa: PLC0415
     from kerncast.report.occupancy.tables import (  # noqa: PLC0415
         advice_notes,
         curve_table,
@@ -130,7 +128,6 @@ def _print_text(cases: "Sequence[OccupancyCase]", caveats: "list[Caveat]", *, wi
 def _write_curves(path: Path, cases: "Sequence[OccupancyCase]") -> "list[Caveat]":
     """Draw the curves or write their numbers; return what the picture leaves out."""
     from kerncast.caveats import Caveat, CaveatKind  # noqa: PLC0415
-    from kerncast.cli.output import write_text  # noqa: PLC0415
 
     if path.suffix.lower() == ".csv":
         from kerncast.report.occupancy.tables import curves_csv  # noqa: PLC0415

@@ -1,5 +1,6 @@
 """Options that more than one command takes, and the launch that some of them give instead of a launch file."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -48,12 +49,12 @@ class InlineLaunch:
     grid: str | None
     block: str | None
     shared_bytes: int
-    arguments: tuple[str, ...]
-    defines: tuple[str, ...]
-    include_dirs: tuple[Path, ...] = ()
-    globals: tuple[str, ...] = ()
-    standard: str | None = None
-    fast_math: bool = False
+    arguments: list[str] | None
+    defines: list[str] | None
+    include_dirs: list[Path] | None
+    globals: list[str] | None
+    standard: str | None
+    fast_math: bool
 
     def applies_to(self, evidence: Path) -> bool:
         """Whether the evidence is a source; the options mean nothing for other evidence."""
@@ -83,24 +84,24 @@ class InlineLaunch:
             grid=parse_extent(_numbers(self.grid, "grid"), "grid", "--grid"),
             block=parse_extent(_numbers(self.block, "block"), "block", "--block"),
             shared_bytes=self.shared_bytes,
-            arguments=_values(self.arguments, "arg", "parameter"),
-            defines=tuple(split_define(text) for text in self.defines),
-            include_dirs=checked_folders(self.include_dirs),
+            arguments=_values(self.arguments or (), "arg", "parameter"),
+            defines=tuple(split_define(text) for text in self.defines or ()),
+            include_dirs=checked_folders(self.include_dirs or ()),
             standard=DEFAULT_STANDARD if self.standard is None else check_standard(self.standard, "--std"),
             fast_math=self.fast_math,
-            globals=_values(self.globals, "global", "variable"),
+            globals=_values(self.globals or (), "global", "variable"),
         )
 
 
-def checked_folders(folders: tuple[Path, ...]) -> tuple[Path, ...]:
+def checked_folders(folders: Sequence[Path]) -> tuple[Path, ...]:
     """Return folders of headers; raises InputError for one that is not there."""
     for folder in folders:
         if not folder.is_dir():
             raise InputError(f"--include {folder}: no such folder", cure="Check the path.")
-    return folders
+    return tuple(folders)
 
 
-def checked_sources(source: Path, hosts: tuple[Path, ...]) -> tuple[Path, ...]:
+def checked_sources(source: Path, hosts: Sequence[Path]) -> tuple[Path, ...]:
     """Return further sources of a program, each once; raises InputError for one that is not there."""
     for host in hosts:
         if not host.is_file():
@@ -116,7 +117,7 @@ def checked_sources(source: Path, hosts: tuple[Path, ...]) -> tuple[Path, ...]:
     return tuple(host for path, host in once.items() if path != source.resolve())
 
 
-def _values(texts: tuple[str, ...], option: str, what: str) -> "tuple[Argument, ...]":
+def _values(texts: Sequence[str], option: str, what: str) -> "tuple[Argument, ...]":
     """Return what a repeated option gives, once for each name."""
     from kerncast.launch import Argument, parse_value  # noqa: PLC0415
 

@@ -75,17 +75,18 @@ def emit_forecast(forecast: "Forecast", timing: Timing, *, as_json: bool, out: P
 
     if as_json:
         emit_json(predict_object(forecast, timing), out)
-    elif out is None:
-        print_forecast(forecast, stdout_console())
-    else:
-        console = file_console()
+        return
+    with console_of(out) as console:
         print_forecast(forecast, console)
-        write_text(out, console.export_text())
 
 
 def emit_json(table: dict[str, Any], out: Path | None = None) -> None:
     """Print a JSON object, or write it to a file."""
-    text = json_text(table)
+    emit_text(json_text(table), out)
+
+
+def emit_text(text: str, out: Path | None) -> None:
+    """Print a text as it is, or write it to a file."""
     if out is None:
         sys.stdout.write(text)
     else:
@@ -118,9 +119,15 @@ def stdout_console() -> Console:
     return Console() if sys.stdout.isatty() else Console(width=_FILE_COLUMNS)
 
 
-def file_console() -> Console:
-    """Return a console that keeps plain text for a file."""
-    return Console(record=True, width=_FILE_COLUMNS, file=io.StringIO(), no_color=True)
+@contextmanager
+def console_of(out: Path | None) -> Iterator[Console]:
+    """Yield the console of stdout, or one whose plain text is written to a file in the end."""
+    if out is None:
+        yield stdout_console()
+        return
+    console = Console(record=True, width=_FILE_COLUMNS, file=io.StringIO(), no_color=True)
+    yield console
+    write_text(out, console.export_text())
 
 
 def write_text(path: Path, text: str) -> None:

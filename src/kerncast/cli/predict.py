@@ -5,42 +5,19 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
+import typer
+
+from kerncast.cli import options as option
+from kerncast.cli.output import emit_forecast, progress_on_stderr, write_text
 from kerncast.errors import InputError
 from kerncast.prediction import Prediction
 from kerncast.units import format_seconds, parse_seconds
 
 if TYPE_CHECKING:
-    from kerncast.forecast import Forecast
-from typing import TYPE_CHECKING, Annotated
-
-import typer
-
-from kerncast.cli.options import (
-    SOURCES,
-    Arguments,
-    AsJson,
-    Block,
-    Defines,
-    FastMath,
-    Globals,
-    Grid,
-    IncludeFolders,
-    InlineLaunch,
-    Out,
-    Quiet,
-    SharedBytes,
-    Standard,
-)
-
-if TYPE_CHECKING:
-    from kerncast.forecast import Reading
+    from kerncast.forecast import Forecast, Reading
     from kerncast.read.selection import Selection
-
-
-# Whether forecasts are slower than a limit, or than an older forecast.
-
 
 Key = tuple[str, int, str]
 Baseline = Mapping[Key, tuple[float, float]]
@@ -104,9 +81,6 @@ def _seconds(row: Mapping[str, Any], name: str) -> float:
     return value
 
 
-# The pictures that ``kerncast predict`` draws, and the numbers behind them.
-
-
 @dataclass(frozen=True, slots=True)
 class Pictures:
     """Files for rooflines and bars; the name's ending says how: a picture, or .csv for the numbers."""
@@ -144,7 +118,7 @@ def _draw_rooflines(paths: Sequence[Path], forecast: "Forecast") -> Iterator[str
         return
     for path in paths:
         if path.suffix.lower() == ".csv":
-            _write(path, roofline_csv(rooflines))
+            write_text(path, roofline_csv(rooflines))
             continue
         figure = draw_rooflines(rooflines)
         if figure is None:
@@ -159,19 +133,13 @@ def _draw_bars(paths: Sequence[Path], forecast: "Forecast") -> Iterator[str]:
 
     for path in paths:
         if path.suffix.lower() == ".csv":
-            _write(path, projection_csv(forecast.predictions))
+            write_text(path, projection_csv(forecast.predictions))
             continue
         figure = draw_projection(forecast.predictions)
         if figure is None:
             yield "there are no bars to draw: nothing was carried over from a measured time; add --measured"
             continue
         save_picture(figure, path)
-
-
-def _write(path: Path, text: str) -> None:
-    from kerncast.cli.output import write_text  # noqa: PLC0415
-
-    write_text(path, text)
 
 
 _SLOWER_STATUS = 4
@@ -191,15 +159,15 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
             "--kernel", "-k", help="Kernel of a .cu, such as 'reduce<float, 256>'; of a profile, regex:… too."
         ),
     ] = None,
-    grid: Grid = None,
-    block: Block = None,
-    shared: SharedBytes = 0,
-    arg: Arguments = None,
-    define: Defines = None,
-    include: IncludeFolders = None,
-    std: Standard = None,
-    use_fast_math: FastMath = False,
-    global_: Globals = None,
+    grid: option.Grid = None,
+    block: option.Block = None,
+    shared: option.SharedBytes = 0,
+    arg: option.Arguments = None,
+    define: option.Defines = None,
+    include: option.IncludeFolders = None,
+    std: option.Standard = None,
+    use_fast_math: option.FastMath = False,
+    global_: option.Globals = None,
     measured: Annotated[
         list[str] | None, typer.Option(help='Time on another GPU: "RTX 2080 Ti=1.23ms", or "GPU#LAUNCH=1.23ms".')
     ] = None,
@@ -218,8 +186,8 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
     clock: Annotated[str | None, typer.Option(help="Clock: base, boost or a number of MHz.")] = None,
     timing: Annotated[str, typer.Option(help="Kind of time: series, single, cold or profiler.")] = "series",
     force: Annotated[bool, typer.Option("--force", help="Forecast launches that the GPU could not run.")] = False,
-    json_: AsJson = False,
-    out: Out = None,
+    json_: option.AsJson = False,
+    out: option.Out = None,
     report: Annotated[Path | None, typer.Option(help="Write a report: .html or .md.")] = None,
     roofline: Annotated[
         list[Path] | None, typer.Option(help="Draw rooflines of a profile: .png, .svg, .pdf, or .csv.")
@@ -233,11 +201,10 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
     compare_to: Annotated[
         Path | None, typer.Option(help="Exit 4 if slower than this JSON beyond both intervals.")
     ] = None,
-    quiet: Quiet = False,
+    quiet: option.Quiet = False,
 ) -> int:
     """Forecast how long each launch takes on each GPU."""
-    from kerncast.cli.output import emit_forecast, progress_on_stderr  # noqa: PLC0415
-    from kerncast.forecast import Options, forecast_all, measured_times, resolve_gpus, timing_named  # noqa: PLC0415  # noqa: PLC0415
+    from kerncast.forecast import Options, forecast_all, measured_times, resolve_gpus, timing_named  # noqa: PLC0415
     from kerncast.read.selection import Selection  # noqa: PLC0415
 
     limit_seconds = parse_limit(max_)
@@ -246,18 +213,7 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
     pictures = Pictures(tuple(roofline or ()), tuple(bars or ()))
     pictures.check()
     _check_options_of_profiles(evidence, launch_skip or launch_count is not None, source_gpu, source)
-    inline = InlineLaunch(
-        kernel,
-        grid,
-        block,
-        shared,
-        tuple(arg or ()),
-        tuple(define or ()),
-        tuple(include or ()),
-        globals=tuple(global_ or ()),
-        standard=std,
-        fast_math=use_fast_math,
-    )
+    inline = option.InlineLaunch(kernel, grid, block, shared, arg, define, include, global_, std, use_fast_math)
     reading = _reading(Selection(kernel, launch_skip, launch_count), source_gpu, source)
     options = Options(
         model,
@@ -316,7 +272,7 @@ def _reading(selection: "Selection", source_gpu: str | None, source: Path | None
 def _check_options_of_profiles(
     evidence: Path, selects_launches: object, source_gpu: str | None, source: Path | None
 ) -> None:
-    is_profile = evidence.suffix.lower() not in {".toml", *SOURCES}
+    is_profile = evidence.suffix.lower() not in {".toml", *option.SOURCES}
     if not is_profile and (selects_launches or source_gpu or source):
         raise InputError(
             f"--launch-skip, --launch-count, --source and --source-gpu need a profile, not {evidence}",
@@ -330,16 +286,15 @@ def _check_report(report: Path | None) -> None:
 
 
 def _write_report(path: Path, forecast: Any) -> None:
-    from kerncast.cli.output import write_text  # noqa: PLC0415
     from kerncast.report.forecast.document import build_document  # noqa: PLC0415
 
     document = build_document(forecast)
     if path.suffix == ".md":
-        from kerncast.report.forecast.html import render_markdown  # noqa: PLC0415
+        from kerncast.report.forecast.document import render_markdown  # noqa: PLC0415
 
         write_text(path, render_markdown(document))
     else:
-        from kerncast.report.forecast.html import render_html  # noqa: PLC0415
+        from kerncast.report.forecast.document import render_html  # noqa: PLC0415
         from kerncast.report.forecast.picture import pictures_svg  # noqa: PLC0415
 
         write_text(path, render_html(document, pictures_svg(forecast)))

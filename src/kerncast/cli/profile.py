@@ -2,7 +2,6 @@
 
 import math
 import re
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,21 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kerncast.cli.options import (
-    Arguments,
-    AsJson,
-    Block,
-    Defines,
-    FastMath,
-    Globals,
-    Grid,
-    IncludeFolders,
-    InlineLaunch,
-    Out,
-    Quiet,
-    SharedBytes,
-    Standard,
-)
+from kerncast.cli import options as option
+from kerncast.cli.output import console_of, emit_json, emit_text, progress_on_stderr
 from kerncast.errors import InputError, Refusal
 from kerncast.units import parse_seconds
 
@@ -68,40 +54,29 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
         list[str] | None, typer.Option(help="One GPU: name, id or TOML file; else only counts that no GPU changes.")
     ] = None,
     kernel: Annotated[str | None, typer.Option(help="Kernel of a .cu, such as saxpy or 'reduce<float, 256>'.")] = None,
-    grid: Grid = None,
-    block: Block = None,
-    shared: SharedBytes = 0,
-    arg: Arguments = None,
-    define: Defines = None,
-    include: IncludeFolders = None,
-    std: Standard = None,
-    use_fast_math: FastMath = False,
-    global_: Globals = None,
+    grid: option.Grid = None,
+    block: option.Block = None,
+    shared: option.SharedBytes = 0,
+    arg: option.Arguments = None,
+    define: option.Defines = None,
+    include: option.IncludeFolders = None,
+    std: option.Standard = None,
+    use_fast_math: option.FastMath = False,
+    global_: option.Globals = None,
     lines: Annotated[bool, typer.Option("--lines", help="Annotate the source, line by line.")] = False,
     exact: Annotated[bool, typer.Option("--exact", help="Run the whole grid, whatever the time.")] = False,
     budget: Annotated[
         str | None, typer.Option(help="Time for the sample of blocks, such as 2s or 500ms.", show_default="2s")
     ] = None,
-    json_: AsJson = False,
+    json_: option.AsJson = False,
     csv: Annotated[bool, typer.Option("--csv", help="Print Nsight Compute's raw page.")] = False,
-    out: Out = None,
+    out: option.Out = None,
     features: Annotated[Path | None, typer.Option(help="Write a row of features per launch: .csv or .parquet.")] = None,
-    quiet: Quiet = False,
+    quiet: option.Quiet = False,
 ) -> int:
     """Count what each launch does, as Nsight Compute would: instructions, memory traffic, conflicts, hot spots."""
     form = Form(json_, csv, lines, out, features)
-    inline = InlineLaunch(
-        kernel,
-        grid,
-        block,
-        shared,
-        tuple(arg or ()),
-        tuple(define or ()),
-        tuple(include or ()),
-        globals=tuple(global_ or ()),
-        standard=std,
-        fast_math=use_fast_math,
-    )
+    inline = option.InlineLaunch(kernel, grid, block, shared, arg, define, include, global_, std, use_fast_math)
     limits = _budget(budget, exact=exact)
     if features is not None:
         from kerncast.report.profile.export import check_feature_path  # noqa: PLC0415  heavy imports wait
@@ -109,7 +84,6 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
         check_feature_path(features)
     chosen, assumed = _gpu(gpu)
     launches = [inline.build(evidence)] if inline.applies_to(evidence) else _launches(evidence)
-    from kerncast.cli.output import progress_on_stderr  # noqa: PLC0415
 
     with progress_on_stderr(quiet=quiet) as progress:
         found, refused = _profile_all(launches, chosen, limits, progress)
@@ -186,33 +160,16 @@ def _profile_all(
 
 def _emit(found: "Sequence[ProfiledLaunch]", refused: "Sequence[Refused]", form: Form) -> None:
     """Print the profiles, or write them to a file; then write the feature table."""
-    from kerncast.cli.output import emit_json, file_console, stdout_console, write_text  # noqa: PLC0415
+    from kerncast.report.profile.export import profile_object, raw_page, write_features  # noqa: PLC0415
 
     if form.as_json:
-        from kerncast.report.profile.export import profile_object  # noqa: PLC0415
-
         emit_json(profile_object(found, refused, lines=form.lines), form.out)
     elif form.as_csv:
-        from kerncast.report.profile.export import raw_page  # noqa: PLC0415
-
-        _emit_text(raw_page(found), form.out)
+        emit_text(raw_page(found), form.out)
     elif found:
         from kerncast.report.profile.details import print_profiles  # noqa: PLC0415
 
-        console = stdout_console() if form.out is None else file_console()
-        print_profiles(found, console, lines=form.lines)
-        if form.out is not None:
-            write_text(form.out, console.export_text())
+        with console_of(form.out) as console:
+            print_profiles(found, console, lines=form.lines)
     if form.features is not None and found:
-        from kerncast.report.profile.export import write_features  # noqa: PLC0415
-
         write_features(found, form.features)
-
-
-def _emit_text(text: str, out: Path | None) -> None:
-    from kerncast.cli.output import write_text  # noqa: PLC0415
-
-    if out is None:
-        sys.stdout.write(text)
-    else:
-        write_text(out, text)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kerncast.cli.options import AsJson, GPUName, KeepOutliers, Quiet, TimeColumn
+from kerncast.cli.output import emit_json, progress_on_stderr, stdout_console, write_text
 from kerncast.errors import InputError
 
 if TYPE_CHECKING:
@@ -32,7 +33,6 @@ def command(  # noqa: PLR0913  each parameter is one option
     quiet: Quiet = False,
 ) -> int:
     """Train the models of a recipe, and score them on launches that were held out."""
-    from kerncast.cli.output import progress_on_stderr  # noqa: PLC0415  heavy imports wait
     from kerncast.read.features.cleaning import CleaningRules  # noqa: PLC0415
     from kerncast.read.features.table_files import read_feature_table  # noqa: PLC0415
     from kerncast.studies.average_case import study_of  # noqa: PLC0415
@@ -108,7 +108,6 @@ class _Files:
     def _draw(self, study: "Study") -> list[Path]:
         if self.pictures is None:
             return []
-        from kerncast.cli.output import write_text  # noqa: PLC0415
         from kerncast.report.pictures.picture_files import save_picture  # noqa: PLC0415
         from kerncast.report.training.pictures import correlation_csv, draw_correlation, draw_fit, panels_of  # noqa: PLC0415  # noqa: PLC0415
         from kerncast.studies.correlation import correlation  # noqa: PLC0415
@@ -135,7 +134,6 @@ def _options(gpu: str | None, time: str | None, keep_outliers: bool) -> tuple[st
 
 
 def _print(study: "Study", clean: "CleanTable", written: Sequence[Path], *, as_json: bool) -> None:
-    from kerncast.cli.output import emit_json, stdout_console  # noqa: PLC0415
     from kerncast.report.tables import print_notes, print_table  # noqa: PLC0415
     from kerncast.report.training.scores_table import (  # noqa: PLC0415
         folds_table,

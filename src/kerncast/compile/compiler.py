@@ -33,9 +33,6 @@ from kerncast.errors import CompileError
 from kerncast.launch import Launch
 from kerncast.typed_json import from_json, to_json
 
-# Where a kernel stands that a source does not define: in another file of its folder, which the error can name.
-
-
 _SUFFIXES = {".cu", ".cuh", ".h", ".hpp", ".inc"}
 _MOST_FILES = 200
 _MOST_BYTES = 2**21

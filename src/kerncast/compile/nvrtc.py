@@ -195,9 +195,6 @@ def _texts(texts: Sequence[str]) -> "ctypes.Array[ctypes.c_char_p]":
     return (ctypes.c_char_p * len(texts))(*(text.encode() for text in texts))
 
 
-# Whether the libraries that compile can be loaded: asked of the child process, which they may end.
-
-
 PARSER = "libclang"
 
 

@@ -29,9 +29,6 @@ from kerncast.compile.wheels import cure_for_missing
 from kerncast.errors import CompileError
 from kerncast.typed_json import from_json
 
-# Hold what the source says of a kernel's parameters against what the compiler made of them.
-
-
 _PARAMETER = re.compile(r"\.param\s[^,)]*?\.(?P<type>[bsuf]\d+)\s[^,)]*?(?:\[(?P<count>\d+)\])?\s*(?:,|$)")
 _BITS = re.compile(r"\d+")
 

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from kerncast.caveats import Caveat, CaveatKind
-from kerncast.errors import KernelFault, Refusal
+from kerncast.errors import KernelFault, MachineLimitError, Refusal
 from kerncast.execute.caches.launch_traffic import cache_traffic
 from kerncast.execute.native import TooLargeError
 from kerncast.execute.sampling.run import Executed
@@ -15,19 +15,28 @@ from kerncast.profiles import KernelProfile
 
 
 def with_gpu(profile: KernelProfile, executed: Executed, gpu: GPU, progress: Progress | None = None) -> KernelProfile:
-    """Add what the caches and the machine code of one GPU tell."""
-    return with_spills(with_machine_code(with_caches(profile, executed, gpu, progress), executed))
+    """Add what the caches and the machine code of one GPU tell; raises MachineLimitError as ``with_caches``."""
+    return _with_machine_code(with_caches(profile, executed, gpu, progress), executed)
 
 
-def with_machine_code(profile: KernelProfile, executed: Executed) -> KernelProfile:
-    """Add the machine instructions that the executed PTX becomes."""
-    return replace(profile, machine=machine_mix(executed.trace, executed.sampler.scale, executed.kernel))
+def without_caches(profile: KernelProfile, executed: Executed, limit: MachineLimitError) -> KernelProfile:
+    """Add what ``with_gpu`` adds, where this machine's clock or memory has ended the simulation of the caches."""
+    return _with_machine_code(_without(profile, str(limit)), executed)
+
+
+def _with_machine_code(profile: KernelProfile, executed: Executed) -> KernelProfile:
+    """Add the machine instructions that the executed PTX becomes, and the registers that they spill."""
+    machine = machine_mix(executed.trace, executed.sampler.scale, executed.kernel)
+    return with_spills(replace(profile, machine=machine))
 
 
 def with_caches(
     profile: KernelProfile, executed: Executed, gpu: GPU, progress: Progress | None = None
 ) -> KernelProfile:
-    """Add what the caches of a GPU let through; where that cannot be told, a caveat says why."""
+    """Add what the caches of a GPU let through; where that cannot be told, a caveat says why.
+
+    Raises MachineLimitError where this machine's clock or memory is the reason, so that nobody remembers it.
+    """
     request = block_request_of(profile)
     reason = None if request is None else why_not(request, gpu.architecture)
     if request is None or reason is not None:
@@ -37,11 +46,11 @@ def with_caches(
         geometry = cache_geometry(gpu, resident, request.shared_bytes)
         caches, counts = cache_traffic(profile, executed, geometry, gpu.id, progress)
     except MemoryError:
-        return _without(profile, "more memory is needed than is free")
+        raise MachineLimitError("more memory is needed than is free") from None
     except TooLargeError:
         return _without(profile, "the kernel is too large to be compiled for this CPU")
-    except KernelFault:
-        raise  # the sample of blocks missed it: the kernel is at fault, not its caches
+    except (KernelFault, MachineLimitError):
+        raise  # the sample of blocks missed the fault: the kernel is to blame, not its caches
     except Refusal as refusal:
         return _without(profile, str(refusal))
     return replace(profile, caches=caches, counts=profile.counts.updated(counts))

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from kerncast.compile import CompiledKernel
 from kerncast.errors import BudgetExceededError, UnsupportedError
-from kerncast.execute.counting.sums import touched
+from kerncast.execute.counting import touched
 from kerncast.execute.native import NativeEngine, TooLargeError
 from kerncast.execute.native.engine import Log, Worker
 from kerncast.execute.sampling.run import Executed
@@ -27,9 +27,6 @@ from kerncast.traces import (
     SMTrace,
     Touches,
 )
-
-# Runs blocks and records what they access, or in detail all that their warps do.
-
 
 _EVENTS_PER_LOG, _SEGMENTS_PER_LOG = 2**21, 2**18
 _FIRST_BLOCKS = 8
@@ -147,13 +144,6 @@ class Recorder:
         return int(max(1.0, min(in_logs, in_limit)))
 
 
-def record(setting: Setting, blocks: npt.NDArray[np.int64], limit_events: int) -> Recording:
-    """Run blocks in their order until about so many events are recorded; returns what was recorded of whole blocks."""
-    recorder = Recorder(setting, Plan(limit_events))
-    recorder.run(blocks)
-    return recorder.recording()
-
-
 # Which neighbouring blocks are recorded for the caches, and the recording.
 #
 # The counts come from blocks spread over the grid; caches need neighbours. Recorded are whole waves, the blocks that
@@ -265,9 +255,6 @@ def middle_of(executed: Executed) -> int:
     return int(executed.trace.block_ids[order][np.searchsorted(before, before[-1] / 2)])
 
 
-# Records what one SM executes: some of the blocks that it gets, warp by warp and in detail.
-
-
 #: Number of sampled blocks that stand for the middle of the grid.
 _NEIGHBOURS = 8
 #: Least accesses of these blocks, relative to the mean; with fewer the middle of the grid is not where the work is.
@@ -311,13 +298,7 @@ def trace_of(recording: Recording) -> SMTrace:
 def _within(trace: SMTrace, most_events: int) -> SMTrace:
     """Return the first blocks, at least one, that have no more events than this."""
     ends = trace.chains[trace.warps :: trace.warps]
-    count = max(1, int(np.searchsorted(ends, most_events, side="right")))
-    if count == len(trace.block_ids):
-        return trace
-    events = trace.events[: ends[count - 1]]
-    return SMTrace(
-        trace.block_ids[:count], trace.warps, trace.local_lines, events, trace.chains[: count * trace.warps + 1]
-    )
+    return trace.head(max(1, int(np.searchsorted(ends, most_events, side="right"))))
 
 
 def _check_length(executed: Executed) -> None:

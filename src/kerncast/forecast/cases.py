@@ -16,9 +16,7 @@ from kerncast.models.transfer.measured_run import float_mixes_of
 from kerncast.prediction import Timing
 from kerncast.profiles import QUESTIONS, Count, Counts, FloatMix, KernelProfile, Origin, SourceRun
 from kerncast.profiles.counts import FLOPS
-
-# What a profile lacks, from the execution of its kernel's source.
-
+from kerncast.remembered import remembered
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
 
@@ -54,10 +52,7 @@ def with_missing_counts(profile: KernelProfile, launch: Launch, means: Means) ->
     """Execute a launch as compiled for the GPU of a profile, and take from it what the profile lacks."""
     if profile.run is None or not _lacks_anything(profile):
         return profile
-    gpu = profile.run.gpu
-    if (gpu.id, launch) not in means.counted:
-        means.counted[gpu.id, launch] = _executed_on(gpu, launch, means)
-    return filled(profile, means.counted[gpu.id, launch])
+    return filled(profile, _executed_on(profile.run.gpu, launch, means))
 
 
 def _lacks_anything(profile: KernelProfile) -> bool:
@@ -68,8 +63,9 @@ def _lacks_anything(profile: KernelProfile) -> bool:
     return None in counts or None in others
 
 
+@remembered(256)
 def _executed_on(gpu: GPU, launch: Launch, means: Means) -> KernelProfile:
-    """Return a launch as it was executed, with the caches of a GPU."""
+    """Return a launch as it was executed, with the caches of a GPU: many rows of a profile may be of one launch."""
     name = gpu.architecture.code_name
     known = compile_and_count(launch, [name], means)
     found = known.on(name)

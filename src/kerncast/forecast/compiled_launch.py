@@ -44,8 +44,6 @@ class Means:
     progress: Progress | None = None
     results: Results = field(default_factory=Results)
     """results of this forecast and of earlier ones"""
-    counted: dict[tuple[str, Launch], KernelProfile] = field(default_factory=dict)
-    """executed launches whose counts complete profiles, by GPU and launch: many rows may be of one launch"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +72,7 @@ class CompiledLaunch:
 
     def with_caches(self, gpu: GPU) -> KernelProfile:
         """Return the profile with what the caches of a GPU let through, and with its machine instructions."""
-        from kerncast.execute.on_gpu import with_gpu  # noqa: PLC0415  LLVM takes time to load
+        from kerncast.execute.on_gpu import with_gpu, without_caches  # noqa: PLC0415  LLVM takes time to load
 
         means = self.run.means
 
@@ -83,7 +81,10 @@ class CompiledLaunch:
                 means.progress(f"caches of {gpu.name}", done, total)
 
         key = simulation_key(self.key, "caches", gpu, self.profile)
-        return means.results.get(KernelProfile, key, lambda: with_gpu(self.profile, self.executed(), gpu, report))
+        try:
+            return means.results.get(KernelProfile, key, lambda: with_gpu(self.profile, self.executed(), gpu, report))
+        except MachineLimitError as limit:
+            return without_caches(self.profile, self.executed(), limit)
 
     def executed(self) -> Executed:
         """Return the launch in memory, after its sample has run."""
@@ -202,9 +203,6 @@ def _compile(launch: Launch, architectures: Sequence[str]) -> tuple[list[Compile
     return compiled, failures
 
 
-# What a model needs of a launch that can be executed, gathered before the model runs.
-
-
 _CURE = "Use --model roofline."
 
 
@@ -277,5 +275,7 @@ def _side_by_side(blocks: SMBlocks, recorder: Recorder) -> SMTrace | None:
         return None
     try:
         return recorder.sm_blocks(1, 2)
+    except MachineLimitError:
+        raise  # without them the estimate is another one, which would be remembered
     except (UnsupportedError, KernelFault, BudgetExceededError):
         return None

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from kerncast.caveats import Caveat, CaveatKind
-from kerncast.errors import BudgetExceededError, InputError, Refusal
+from kerncast.errors import BudgetExceededError, InputError, MachineLimitError, Refusal
 from kerncast.execute import Budget, Executed, profile_of, run_launch
 from kerncast.forecast.cases import Choices, LaunchCases, ProfileCases
 from kerncast.forecast.compiled_launch import (
@@ -139,12 +139,15 @@ def _with_gpu(
     found: KernelProfile, executed: Executed, gpu: GPU, assumed: tuple[Caveat, ...], progress: Progress | None
 ) -> KernelProfile:
     """Add what the caches, the machine code and the warps of a GPU tell."""
-    from kerncast.execute.on_gpu import with_gpu  # noqa: PLC0415  a forecast does without
+    from kerncast.execute.on_gpu import with_gpu, without_caches  # noqa: PLC0415  a forecast does without
     from kerncast.execute.recording import LaunchRecorder  # noqa: PLC0415
-    from kerncast.models.sm.stalls import with_warp_states  # noqa: PLC0415
+    from kerncast.models.sm.simulation import with_warp_states  # noqa: PLC0415
 
     report = (lambda done, total: progress(f"caches of {gpu.name}", done, total)) if progress else None
-    found = with_gpu(found, executed, gpu, report)
+    try:
+        found = with_gpu(found, executed, gpu, report)
+    except MachineLimitError as limit:
+        found = without_caches(found, executed, limit)
     if progress:
         progress(f"simulating {found.kernel} on {gpu.name}", 0, 0)
     try:

@@ -19,18 +19,20 @@ from kerncast.gpu.gpu import (
     Architecture,
     CarveoutWish,
     Cycles,
+    IncompleteGPU,
     Rate,
     default_bytes,
     granted_bytes,
     launch_overhead_s,
     list_gpus,
+    list_incomplete,
     load_architecture,
     load_gpu,
+    load_incomplete,
     parse_carveout,
     preferred_bytes,
     resolve_gpu,
 )
-from kerncast.gpu.incomplete import IncompleteGPU, list_incomplete, load_incomplete
 
 __all__ = [
     "DATA", "GPU", "GPU_FOLDER", "WARP_SIZE", "Architecture", "CarveoutWish", "Cycles", "Fact", "IncompleteGPU",

@@ -20,9 +20,6 @@ from kerncast.caveats import Caveat, CaveatKind
 from kerncast.errors import GPUError
 from kerncast.units import KIB
 
-# What ``data/schema.toml`` says of one key of a data file, and whether a value obeys it.
-
-
 #: Allowed values of facts of the kind text: names that are safe to print.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 .,+/()-]{0,39}")
 

@@ -18,16 +18,19 @@ from kerncast.errors import GPUError, InputError
 from kerncast.gpu.files import (
     DATA,
     GPU_FOLDER,
+    INCOMPLETE_FOLDER,
     Fact,
     Sheet,
     Status,
     find_id,
+    incomplete_ids,
     is_path,
     known_ids,
     missing_faults,
     raise_faults,
     read_sheet,
     rules,
+    unknown_to_all,
 )
 from kerncast.units import BITS_PER_BYTE, GIB, GIGA, KIB, MEGA, MICROSECOND, PERCENT
 
@@ -742,3 +745,44 @@ def default_bytes(a: Architecture, needed: int) -> int | None:
 def _next_size(a: Architecture, least: int) -> int:
     assert a.shared_carveouts_bytes is not None
     return next((size for size in a.shared_carveouts_bytes if size >= least), a.shared_bytes_per_sm)
+
+
+@dataclass(frozen=True, slots=True)
+class IncompleteGPU:
+    """A GPU of ``data/incomplete_gpus``: too little is published for any forecast, and what every model lacks."""
+
+    id: str
+    name: str
+    architecture: Architecture
+    facts: tuple[Fact, ...]
+    """all values of the GPU's own file, with sources and status"""
+    lacks: tuple[str, ...]
+    """missing keys, such as peak.clock_boost_mhz"""
+
+    @property
+    def all_facts(self) -> tuple[Fact, ...]:
+        """Every value of the GPU's own file, then those that it inherits."""
+        own = {fact.key for fact in self.facts}
+        return (*self.facts, *(fact for fact in self.architecture.facts if fact.key not in own))
+
+
+def load_incomplete(gpu_id: str) -> IncompleteGPU:
+    """Load one by its id.
+
+    >>> load_incomplete("h20").lacks
+    ('peak.clock_boost_mhz', 'lanes.fp64_per_sm')
+    """
+    path = INCOMPLETE_FOLDER / f"{gpu_id}.toml"
+    sheet = read_sheet(path, "gpu", may_lack=True)
+    return IncompleteGPU(
+        id=gpu_id,
+        name=sheet.name or gpu_id,
+        architecture=load_architecture(sheet.parent or ""),
+        facts=tuple(sheet.facts.values()),
+        lacks=tuple(rule.key for rule in unknown_to_all(sheet)),
+    )
+
+
+def list_incomplete() -> tuple[IncompleteGPU, ...]:
+    """Load all of them, sorted by id."""
+    return tuple(load_incomplete(gpu_id) for gpu_id in incomplete_ids())

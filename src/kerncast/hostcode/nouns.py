@@ -91,9 +91,6 @@ class HostProgram:
     """macros of a Makefile that the source names and the user does not give"""
 
 
-# What the process that reads host code is asked for, and what it answers.
-
-
 @dataclass(frozen=True, slots=True)
 class HostJob:
     """A source, and the program that it belongs to."""
@@ -114,9 +111,6 @@ class HostReply:
     caveats: tuple[str, ...]
     uncalled: tuple[str, ...]
     """functions with launches that no source read calls"""
-
-
-# Why a value of host code is not known.
 
 
 class Undecided(Exception):  # noqa: N818  an answer, not a mishap

@@ -15,9 +15,6 @@ if TYPE_CHECKING:
     from kerncast.hostcode.values import Values
 
 
-# What getopt and getopt_long find on a command line, by the rules of POSIX and GNU.
-
-
 #: Stands for argv[0], of which only is known that it is no option.
 PROGRAM = "\0"
 _UNKNOWN = ord("?")
@@ -105,9 +102,6 @@ def _short(word: str, letters: str, waiting: list[str], missing: int) -> list[tu
             found.append((ord(letter), waiting.pop(0)) if waiting else (missing, None))
         break
     return found
-
-
-# Options that host code looks for with getopt and getopt_long: what each call of them gives.
 
 
 #: Number of arguments of each function.

@@ -450,9 +450,6 @@ def declarations(members: Iterable[str] = ()) -> str:
     )
 
 
-# Functions of libclang that cindex 18 declares nowhere (clang-c/Index.h).
-
-
 _INT, _FLOAT = 1, 2
 #: Structs inside one another that are looked into.
 _DEEPEST = 4

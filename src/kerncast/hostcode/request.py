@@ -13,9 +13,6 @@ from kerncast.compile.nouns import CompileRequest, KernelSignature, Parameter
 from kerncast.errors import CompileError, InputError
 from kerncast.hostcode.nouns import UNDECIDED, HostArgument, HostJob, HostLaunch, HostProgram, HostReply, HostValue
 
-# Which other sources near one call its functions, or hold the kernels that it lacks: those that a user should name.
-
-
 _SUFFIXES = {".c", ".cc", ".cpp", ".cxx", ".cu"}
 #: Files that are looked into, and bytes of one.
 _MOST_FILES = 200

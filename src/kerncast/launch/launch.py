@@ -14,9 +14,6 @@ from typing import Any
 
 from kerncast.errors import LaunchError
 
-# NOUN Value: what an argument or a variable is given in a launch file, a number, a buffer or bytes.
-
-
 #: Bytes of one element, by the type names of launch files.
 ELEMENT_BYTES = {
     "u8": 1, "i8": 1, "u16": 2, "i16": 2, "u32": 4, "i32": 4, "u64": 8, "i64": 8, "f16": 2, "f32": 4, "f64": 8,
@@ -500,9 +497,6 @@ def _is_same(one: str, other: str) -> bool:
         return float(one) == float(other)
     except ValueError:
         return False
-
-
-# Values of a launch file that its user still has to decide: ``kerncast init`` writes a question mark for them.
 
 
 _UNDECIDED = re.compile(r"\s*\?\s*\Z|.*\[[^\]]*\?[^\]]*\]|\s*bytes\(\s*\?|[^(]*<[^>]*\?", re.DOTALL)

@@ -28,9 +28,6 @@ from kerncast.ptx import (
     reversed_graph,
 )
 
-# Which loads from shared memory the compiler joins into wider ones: neighbours whose alignment it can prove.
-
-
 _LARGEST = 4
 """log2 of the widest load, 16 bytes"""
 _WIDEST = 16

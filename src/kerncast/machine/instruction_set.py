@@ -8,8 +8,6 @@ from pathlib import Path
 
 import kerncast
 
-# NOUN Step: one machine instruction, and how often it runs with a basic block of the PTX.
-
 
 @dataclass(frozen=True, slots=True)
 class Step:
@@ -74,9 +72,6 @@ def _table() -> dict[str, list[_Row]]:
             one = _Row(row["modifier"], int(row["from"] or 0), Kind(row["work"], row["pipe"]))
             rows.setdefault(row["opcode"], []).append(one)
     return rows
-
-
-# What PTX becomes on average, from ``data/instructions/lowering.csv``: machine instructions for each form.
 
 
 _LOWERING_FILE = Path(kerncast.__path__[0]) / "data" / "instructions" / "lowering.csv"

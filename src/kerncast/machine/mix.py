@@ -28,9 +28,6 @@ from kerncast.profiles.counts import (
 )
 from kerncast.traces import Trace
 
-# The machine instructions of a launch: disassembled where that is possible, else estimated.
-
-
 _DIGITS = 4
 Scale = Callable[[npt.NDArray[np.float64]], Count]
 

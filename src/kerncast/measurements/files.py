@@ -438,9 +438,6 @@ def _identity(trial: Trial) -> tuple[str, Method, int]:
     return trial.configuration, trial.method, trial.number
 
 
-# --- files --------------------------------------------------------------------------------------
-
-
 def _refuse_other_than_file(file: Path) -> None:
     try:
         mode = file.stat().st_mode

@@ -7,9 +7,6 @@ from statistics import median
 
 from kerncast.errors import InputError
 
-# Which parts of a GPU a text means, in texture processing clusters (TPCs).
-
-
 _LONGEST_PART = 12
 #: No GPU has more SMs than this.
 MOST_TPCS = 4096

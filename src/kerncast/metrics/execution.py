@@ -29,9 +29,6 @@ from kerncast.profiles.counts import (
 )
 from kerncast.units import NANOSECOND, PERCENT
 
-# Metrics of the launch, of its occupancy and of the sample.
-
-
 _LIMITS = {
     Limiter.BARRIERS: "barriers",
     Limiter.BLOCKS: "blocks",
@@ -109,12 +106,6 @@ def _occupancy_metrics(found: Occupancy, blocks: int, gpu: GPU) -> Iterator[Metr
 
 def _declared(name: str, value: float) -> Metric:
     return measured(name, Count.exact(value), Origin.DECLARED)
-
-
-# Metrics of executed PTX: work, divergence, barriers, balance and parallelism of instructions.
-
-
-# Metrics of machine instructions.
 
 
 _LANES = 32.0
@@ -206,9 +197,6 @@ def _mix_values(profile: KernelProfile, mix: InstructionMix) -> dict[str, Count 
 def _without_interval(mean: Count | None) -> Count | None:
     """Return a mean over basic blocks alone: their shares vary far less than an interval from the totals would say."""
     return None if mean is None else Count.exact(mean.value)
-
-
-# Metrics of time and of what warps wait for, from the simulation of one SM.
 
 
 def warp_metrics(found: WarpStates, gpu: GPU) -> Iterator[Metric]:

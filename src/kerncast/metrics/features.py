@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from kerncast.gpu import GPU
+from kerncast.measurements.table_files import Cell
 from kerncast.metrics.execution import barriers_per_warp, flops, flops_per_byte, occupancy_of, waves
 from kerncast.metrics.memory import Accesses, accesses, wave_bytes
 from kerncast.metrics.metric_names import ratio
@@ -121,7 +122,6 @@ def _stride(lanes: float, sectors: float, lines: float) -> float:
     return 0.0 if has_gaps else sectors * SECTOR_BYTES / lanes
 
 
-Cell = str | int | float | bool | None
 _ATOMICS = frozenset({"atom", "red"})
 
 

@@ -25,9 +25,6 @@ from kerncast.profiles.counts import (
     access_name,
 )
 
-# Metrics of accesses to global, local and shared memory, which no GPU changes.
-
-
 _LANES = 32.0
 _ATOMICS = frozenset({"atom", "red"})
 
@@ -113,9 +110,6 @@ def _shared_values(profile: KernelProfile) -> dict[str, Count | None]:
         each = ratio(found.wavefronts, found.requests)
         values[f"kerncast__wavefronts_per_request_shared_{operation}.ratio"] = each
     return values | {f"l1tex__{conflicts}.sum": accesses(profile.counts, "shared").conflicts}
-
-
-# Metrics of L1, L2 and DRAM on one GPU.
 
 
 def cache_metrics(profile: KernelProfile, caches: CacheSimulation) -> dict[str, Count | None]:

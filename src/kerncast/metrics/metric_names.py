@@ -10,9 +10,6 @@ from kerncast.gpu import DATA
 from kerncast.profiles import Count, Origin
 from kerncast.units import PERCENT
 
-# Sums and ratios of counts, with intervals that enclose them.
-
-
 ZERO = Count.exact(0)
 
 

@@ -291,9 +291,6 @@ def _shown(found: Occupancy) -> tuple[int, int, Limiter]:
     return found.blocks_per_sm, found.warps_per_sm, found.limiter
 
 
-# NOUN OccupancyCase: one kernel's block on one GPU, and everything that is asked of its occupancy.
-
-
 @dataclass(frozen=True, slots=True)
 class ResourceUse:
     """The use of one resource of an SM by the resident blocks."""

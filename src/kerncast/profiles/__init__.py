@@ -15,14 +15,15 @@ from kerncast.profiles.kernel_profile import (
     LineStates,
     MachineMix,
     OpcodeCount,
+    ProfiledLaunch,
     Resources,
     ResourceTime,
     Sampling,
     SourceRun,
+    SourceText,
     StateCycles,
     WarpStates,
 )
-from kerncast.profiles.profiled_launch import ProfiledLaunch, SourceText
 
 __all__ = [
     "QUESTIONS", "SECTOR_BYTES", "Balance", "BasicBlockCount", "CacheSimulation", "Count", "Counted", "Counts",

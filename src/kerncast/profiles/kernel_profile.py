@@ -8,8 +8,6 @@ from kerncast.launch import Extent, Settings
 from kerncast.prediction import Timing
 from kerncast.profiles.counts import FLOAT_OPERATIONS, Count, Counts, Origin, float_operation
 
-# NOUN FloatMix: how many additions, multiplications and fused multiply-adds a kernel makes, by precision.
-
 
 @dataclass(frozen=True, slots=True)
 class FloatMix:
@@ -47,9 +45,6 @@ class FloatMix:
         return cls(bits, *found) if len(found) == len(known) else None
 
 
-# NOUN SourceRun: one run of a kernel on a GPU that is at hand, timed or profiled; other GPUs are forecast from it.
-
-
 @dataclass(frozen=True, slots=True)
 class SourceRun:
     """A measured time, and what else a profiler told of the run."""
@@ -72,9 +67,6 @@ class SourceRun:
     def __post_init__(self) -> None:
         if not 0 < self.seconds < float("inf"):
             raise ValueError(f"{self.seconds} s is not a time")
-
-
-# NOUN WarpStates: what the warps of a launch wait for on one GPU, and at which source lines.
 
 
 @dataclass(frozen=True, slots=True)
@@ -355,9 +347,6 @@ class KernelProfile:
     """measured run that other GPUs are forecast from; None without one"""
 
 
-# NOUN KernelRoofline: one kernel on the roofs of one GPU, lowered to ceilings that are the kernel's own.
-
-
 @dataclass(frozen=True, slots=True)
 class LevelCeiling:
     """One level of memory: what the machine reaches there, and what this kernel can."""
@@ -406,3 +395,29 @@ class KernelRoofline:
     def roof(self, level: LevelCeiling) -> float:
         """Return what the kernel can reach by one level: min(bandwidth ceiling x intensity, compute ceiling)."""
         return min(level.ceiling_bytes_per_s * level.intensity, self.ceiling_flops_per_s)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceText:
+    """The lines of one source file."""
+
+    file: str
+    """name of the file in the profile"""
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ProfiledLaunch:
+    """A profile, the GPU that it is for, and the source texts that could be read."""
+
+    profile: KernelProfile
+    gpu: GPU | None = None
+    assumed: tuple[Caveat, ...] = ()
+    """assumptions about the GPU's name"""
+    sources: tuple[SourceText, ...] = ()
+
+    @property
+    def caveats(self) -> tuple[Caveat, ...]:
+        """All caveats on the numbers."""
+        machine = self.profile.machine
+        return (*self.assumed, *self.profile.caveats, *(machine.doubts if machine else ()))

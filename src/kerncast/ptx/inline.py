@@ -30,9 +30,6 @@ from kerncast.ptx.module import (
     symbols_of,
 )
 
-# Names of one inlined call: what the called function declares gets a prefix that no other call has.
-
-
 #: Variables of which each call has its own. Static shared memory is one per block, however many calls there are.
 _OWN = {"local", "param"}
 
@@ -101,9 +98,6 @@ class Frame:
 
     def _symbol(self, old: Symbol) -> Symbol:
         return Symbol(self.names.get(old.name, old.name), old.offset)
-
-
-# Pointers to functions: whose address a kernel can know, and which function a call through a pointer can mean.
 
 
 #: Functions of the driver that have no PTX body; the engine knows what they do.

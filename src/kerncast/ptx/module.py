@@ -11,9 +11,6 @@ from functools import cached_property
 
 from kerncast.ptx.opcodes import COMBINATIONS, Flow, MemoryAccess, Opcode, Trait, opcode_of
 
-# Names of variables as the source has them, from the names in PTX.
-
-
 _LENGTH = re.compile(r"\d+")
 #: Parts that the compiler adds for what only one file can see.
 _HIDDEN = ("_INTERNAL_", "_GLOBAL__N_")
@@ -315,9 +312,6 @@ def symbols_of(operand: Operand) -> Iterator[str]:
                 yield from symbols_of(element)
 
 
-# Which registers an instruction reads and writes, and how far a straight run of instructions can overlap.
-
-
 #: The carry flag of add.cc and its kin.
 CARRY = Register("%cc", "pred")
 #: Modifiers that add a source: the predicate of a comparison, or which lanes take part.
@@ -410,9 +404,6 @@ def _registers(operands: Iterable[Operand]) -> Iterator[Register]:
                 yield register
             case Vector(elements):
                 yield from _registers(elements)
-
-
-# What kind of work each PTX instruction is.
 
 
 _FLOAT_CLASS = {

@@ -31,9 +31,6 @@ from kerncast.ptx.module import (
 )
 from kerncast.ptx.opcodes import Flow, opcode_of
 
-# PTX text to tokens, and a place in a list of them.
-
-
 # Literals of PTX: integers in four bases, floats as decimals or as bit patterns.
 
 

@@ -21,9 +21,6 @@ from kerncast.measurements import (
 from kerncast.read.bounded_text import LEAST_SECONDS, MOST, MOST_SECONDS, read_text
 from kerncast.units import MIB
 
-# Reads times of one kernel on parts of a GPU: a CSV with the columns ``tpcs`` and ``seconds``, and features.
-
-
 _COUNT, _TIME = "tpcs", "seconds"
 #: A thousand repeats on each part of the largest GPU are 2 MB.
 _MOST_BYTES = 16 * MIB
@@ -135,9 +132,6 @@ def _features(rows: list[_Row]) -> tuple[CountFeatures, ...]:
     return tuple(
         CountFeatures(count, tuple(map(fmean, zip(*by_count[count], strict=True)))) for count in sorted(by_count)
     )
-
-
-# Reads times on parts of a GPU from a measurement file, as ``kerncast measure --tpcs`` writes it.
 
 
 _MOST_NAMED = 6

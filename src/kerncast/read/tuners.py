@@ -20,9 +20,6 @@ from kerncast.read.nvprof import NvprofMetric, counted_metrics, is_nvprof_name, 
 from kerncast.read.selection import Selection
 from kerncast.units import GIGA, MEGA, NANOSECOND, TERA, parse_seconds
 
-# NOUN TunedConfiguration: one measured configuration of a kernel from an auto-tuner's file; makes profiles of them.
-
-
 #: More than any published search space that was measured in full.
 MOST_CONFIGURATIONS = 200_000
 

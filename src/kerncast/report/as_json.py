@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from kerncast.gpu import GPU, Fact, IncompleteGPU
 from kerncast.gpu.confidence import Doubt
-from kerncast.prediction import Prediction, Timing, Transfer
+from kerncast.prediction import Prediction, Refused, Timing, Transfer
 from kerncast.report.words import caveat_fields
 
 if TYPE_CHECKING:  # what lists GPUs does not wait for the compiler and the executor
@@ -19,6 +19,11 @@ if TYPE_CHECKING:  # what lists GPUs does not wait for the compiler and the exec
 SCHEMA_VERSION = "1.0"
 
 
+def fields_of(value: object, *names: str) -> dict[str, Any]:
+    """Return these fields of a value, under their own names and in this order."""
+    return {name: getattr(value, name) for name in names}
+
+
 def predict_object(forecast: "Forecast", timing: Timing) -> dict[str, Any]:
     """Return the object that ``kerncast predict --json`` prints; times in seconds."""
     return {
@@ -28,25 +33,24 @@ def predict_object(forecast: "Forecast", timing: Timing) -> dict[str, Any]:
             _prediction(p, case.gpu.clock_hz) for p, case in zip(forecast.predictions, forecast.cases, strict=True)
         ],
         "totals": [
-            {**row, "launches_refused": _refused_launches(forecast, row["gpu"])} for row in totals(forecast.predictions)
+            {**row, "launches_refused": len({r.launch for r in forecast.refused if r.gpu in {None, row["gpu"]}})}
+            for row in totals(forecast.predictions)
         ],
-        "refused": [
-            {"kernel": r.kernel, "launch": r.launch, "gpu": r.gpu, "reason": r.reason} for r in forecast.refused
-        ],
+        "refused": [refused_launch(each) for each in forecast.refused],
     }
 
 
-def _refused_launches(forecast: "Forecast", gpu: str) -> int:
-    return len({r.launch for r in forecast.refused if r.gpu in {None, gpu}})
+def refused_launch(refused: Refused) -> dict[str, Any]:
+    """Return a launch that was not forecast, and why."""
+    return fields_of(refused, "kernel", "launch", "gpu", "reason")
 
 
 def totals(predictions: Sequence[Prediction]) -> list[dict[str, Any]]:
     """Return per GPU the sum over launches; the interval adds the bounds, as if all errors were alike."""
     rows: dict[str, dict[str, Any]] = {}
     for p in predictions:
-        row = rows.setdefault(
-            p.gpu_id, {"gpu": p.gpu, "gpu_id": p.gpu_id, "launches": 0, "seconds": 0.0, "low": 0.0, "high": 0.0}
-        )
+        empty = {"launches": 0, "seconds": 0.0, "low": 0.0, "high": 0.0}
+        row = rows.setdefault(p.gpu_id, fields_of(p, "gpu", "gpu_id") | empty)
         row["launches"] += 1
         for key in ("seconds", "low", "high"):
             row[key] += getattr(p, key)
@@ -55,42 +59,23 @@ def totals(predictions: Sequence[Prediction]) -> list[dict[str, Any]]:
 
 def gpu_object(gpu: GPU) -> dict[str, Any]:
     """Return one GPU with every fact and its sources."""
-    return {
-        "id": gpu.id,
-        "name": gpu.name,
-        "architecture": gpu.architecture.name,
-        "compute_capability": gpu.compute_capability,
-        "sm_count": gpu.sm_count,
-        "tpc_count": gpu.tpc_count,
-        "clock_hz": gpu.clock_hz,
-        "peak_fp32_flops_per_s": gpu.peak_fp32_flops_per_s,
-        "dram_bytes_per_s": gpu.dram_bytes_per_s,
-        "facts": [_fact(fact) for fact in gpu.all_facts],
-    }
+    numbers = ("sm_count", "tpc_count", "clock_hz", "peak_fp32_flops_per_s", "dram_bytes_per_s")
+    return {**_identity(gpu), **fields_of(gpu, *numbers), "facts": [_fact(fact) for fact in gpu.all_facts]}
 
 
 def incomplete_object(gpu: IncompleteGPU) -> dict[str, Any]:
     """Return a GPU that no model can forecast, with what it lacks, and every known fact with its sources."""
-    return {
-        "id": gpu.id,
-        "name": gpu.name,
-        "architecture": gpu.architecture.name,
-        "compute_capability": gpu.architecture.compute_capability,
-        "lacks": list(gpu.lacks),
-        "facts": [_fact(fact) for fact in gpu.all_facts],
-    }
+    return {**_identity(gpu), "lacks": list(gpu.lacks), "facts": [_fact(fact) for fact in gpu.all_facts]}
+
+
+def _identity(gpu: GPU | IncompleteGPU) -> dict[str, Any]:
+    a = gpu.architecture
+    return {**fields_of(gpu, "id", "name"), "architecture": a.name, "compute_capability": a.compute_capability}
 
 
 def doubt_object(doubt: Doubt) -> dict[str, Any]:
     """Return a value that is most likely a slip, and what is likely instead."""
-    return {
-        "key": doubt.key,
-        "value": doubt.value,
-        "unit": doubt.unit,
-        "low": doubt.low,
-        "high": doubt.high,
-        "by": doubt.by,
-    }
+    return fields_of(doubt, "key", "value", "unit", "low", "high", "by")
 
 
 def missing_object(missing: "MissingFacts") -> dict[str, Any]:
@@ -100,18 +85,10 @@ def missing_object(missing: "MissingFacts") -> dict[str, Any]:
 
 def _prediction(p: Prediction, clock_hz: float) -> dict[str, Any]:
     return {
-        "kernel": p.kernel,
-        "launch": p.launch,
-        "gpu": p.gpu,
-        "gpu_id": p.gpu_id,
-        "seconds": p.seconds,
-        "low": p.low,
-        "high": p.high,
-        "level": p.level,
+        **fields_of(p, "kernel", "launch", "gpu", "gpu_id", "seconds", "low", "high", "level"),
         "timing": p.timing.value,
         "clock_hz": clock_hz,
-        "limiter": p.limiter,
-        "model": p.model,
+        **fields_of(p, "limiter", "model"),
         "terms": {term.name: term.seconds for term in p.terms},
         "roofs": {term.name: term.seconds / p.seconds for term in p.terms} if p.seconds else {},
         **caveat_fields(p.caveats),
@@ -120,25 +97,12 @@ def _prediction(p: Prediction, clock_hz: float) -> dict[str, Any]:
 
 
 def _transfer(transfer: Transfer) -> dict[str, Any]:
-    return {
-        "gpu": transfer.gpu,
-        "gpu_id": transfer.gpu_id,
-        "measured_seconds": transfer.measured_seconds,
-        "figures": [
-            {"name": figure.name, "unit": figure.unit, "source": figure.source, "target": figure.target}
-            for figure in transfer.figures
-        ],
-    }
+    figures = [fields_of(figure, "name", "unit", "source", "target") for figure in transfer.figures]
+    return {**fields_of(transfer, "gpu", "gpu_id", "measured_seconds"), "figures": figures}
 
 
 def _fact(fact: Fact) -> dict[str, Any]:
-    return {
-        "key": fact.key,
-        "value": fact.value,
-        "unit": fact.unit,
-        "sources": list(fact.sources),
-        "status": fact.status.value,
-    }
+    return {**fields_of(fact, "key", "value", "unit"), "sources": list(fact.sources), "status": fact.status.value}
 
 
 def cache_object(report: "CacheReport") -> dict[str, Any]:
@@ -146,8 +110,7 @@ def cache_object(report: "CacheReport") -> dict[str, Any]:
     oldest = report.usage.oldest_use
     return {
         "folder": None if report.folder is None else str(report.folder),
-        "is_used": report.is_used,
-        "why_not": report.why_not,
+        **fields_of(report, "is_used", "why_not"),
         "entries": report.usage.entries,
         "bytes": report.usage.bytes,
         "most_bytes": report.most_bytes,
@@ -157,20 +120,9 @@ def cache_object(report: "CacheReport") -> dict[str, Any]:
 
 def doctor_object(found: "Checkup") -> dict[str, Any]:
     """Return what a check-up found."""
+    names = ("name", "found", "version", "needed_for", "trouble", "cure", "command", "is_optional")
     return {
         "healthy": found.is_healthy,
         "works": {"sources": found.sources_work, "counts": found.counts_work},
-        "parts": [
-            {
-                "name": part.name,
-                "found": part.found,
-                "version": part.version,
-                "needed_for": part.needed_for,
-                "trouble": part.trouble,
-                "cure": part.cure,
-                "command": part.command,
-                "is_optional": part.is_optional,
-            }
-            for part in found.parts
-        ],
+        "parts": [fields_of(part, *names) for part in found.parts],
     }

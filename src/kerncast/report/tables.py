@@ -1,6 +1,8 @@
 """A table of texts, and how a terminal shows it."""
 
-from collections.abc import Sequence
+import csv
+import io
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from rich import box
@@ -59,13 +61,19 @@ def print_rows(table: Table, console: Console) -> None:
     console.out("")
 
 
+def csv_text(heading: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Return rows as CSV; None is an empty cell."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(heading)
+    writer.writerows(rows)
+    return text.getvalue()
+
+
 def print_notes(notes: Sequence[str], console: Console) -> None:
     """Print caveats as dim lines."""
     for note in notes:
         console.print(f"[dim]* {escape(note)}[/dim]", highlight=False)
-
-
-# A section of a report: a title, facts and tables below it.
 
 
 @dataclass(frozen=True, slots=True)

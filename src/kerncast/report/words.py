@@ -197,9 +197,6 @@ def _span(best: Prediction, last: Prediction) -> str:
     return f"{format_seconds(best.seconds, 3)} to {format_seconds(last.seconds, 3)}"
 
 
-# The words of caveats: the only place that turns a Caveat into a sentence.
-
-
 #: A template per kind. Its fields are the subject, the numbers and the texts of the caveat.
 WORDS: dict[CaveatKind, str] = {
     # The GPUs that names and files mean.

@@ -21,9 +21,6 @@ from kerncast.studies.regressors import Forest, Linear, Perceptron, RadialBasis,
 from kerncast.studies.splits import Fold, Rows, Scores, Split, folds_of, scores_of
 from kerncast.units import NANOSECOND
 
-# What a model has to beat: a constant, elapsed cycles by one factor, and scaling by SMs and clock.
-
-
 CONSTANT, CYCLES, CYCLES_PER_GPU, SM_CLOCK = "constant", "cycles", "cycles per GPU", "SMs x clock"
 
 
@@ -94,9 +91,6 @@ def _sm_hz(name: str) -> float:
     except GPUError:
         return 0.0
     return gpu.sm_count * gpu.clock_hz
-
-
-# Trains one model of a recipe with scikit-learn, and keeps what it learned as arrays.
 
 
 _MODULES = {

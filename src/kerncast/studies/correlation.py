@@ -101,9 +101,6 @@ def _ranks(values: Floats) -> Floats:
     return ranks
 
 
-# Which features a model learns from: those of a table, those that correlate with the time, those of the paper.
-
-
 ALL, SELECTED, PUBLISHED, TIMELESS = "all", "selected", "published", "timeless"
 #: Rules by name; what is none of them is a list of features.
 RULES = (ALL, SELECTED, PUBLISHED, TIMELESS)

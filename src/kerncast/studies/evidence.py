@@ -38,7 +38,7 @@ def fit_effects(residuals: Sequence[Residual], like: Effects, parts: Floats | No
     """
     from scipy.optimize import minimize  # noqa: PLC0415  a forecast does without
 
-    if len(residuals) < 2:  # noqa: PLR2004
+    if len(residuals) < 2:
         raise InputError(f"{len(residuals)} residuals tell no variance", cure="Give more measured launches.")
     found = minimize(
         _negative_log_posterior(basis(residuals, like) if parts is None else parts, residuals),
@@ -59,9 +59,7 @@ def basis(residuals: Sequence[Residual], like: Effects) -> Floats:
     return np.array([covariance(subjects, subjects, each) for each in alone])
 
 
-def _negative_log_posterior(
-    parts: Floats, residuals: Sequence[Residual]
-) -> Callable[[Floats], tuple[float, Floats]]:
+def _negative_log_posterior(parts: Floats, residuals: Sequence[Residual]) -> Callable[[Floats], tuple[float, Floats]]:
     errors = np.array([each.log_error for each in residuals])
     noise = np.diag([each.variance for each in residuals])
 

@@ -28,9 +28,6 @@ from kerncast.studies.splits import Scores
 from kerncast.units import MIB
 from kerncast.version import __version__
 
-# NOUN ModelHeader: what a model's file says of how it was made, how it was scored, and how to make it again.
-
-
 FORMAT = "kerncast model"
 #: 1.x are read; fields may be added in 1.y.
 FORMAT_VERSION = "1.0"
@@ -408,9 +405,6 @@ def _check_forecasts(model: ModelFile) -> None:
     found = model.seconds(values)
     if not np.allclose(found, np.array(check.seconds), rtol=_SAME, atol=0):
         raise InputError("it does not give the forecasts that its header records", cure=_CURE)
-
-
-# Makes the file of a trained model from a study: its header with data, versions, scores and the command.
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,8 +21,6 @@ from kerncast.studies.bounds import Blocks, BoundAnswer
 from kerncast.studies.bounds.base import Curve
 from kerncast.studies.bounds.forms import Selected, selected_features
 
-# A launch on parts of a GPU, by the simulation: each part is a GPU with fewer SMs and all of L2 and DRAM.
-
 
 @dataclass(frozen=True, slots=True)
 class SimulatedPartitions:
@@ -126,9 +124,6 @@ def _blocks(forecast: Forecast, gpu: GPU) -> Blocks | None:
 
 def _share_of(value: float | None, share: float) -> float | None:
     return None if value is None else value * share
-
-
-# Features of a launch on parts of a GPU, by execution and simulation, under the names that a training table has.
 
 
 def with_executed_features(

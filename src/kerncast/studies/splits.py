@@ -11,9 +11,6 @@ import numpy.typing as npt
 from kerncast.errors import InputError
 from kerncast.measurements.feature_table import FeatureTable
 
-# Which launches models learn from and which they are scored on: by row as published, or with whole groups held out.
-
-
 Rows = npt.NDArray[np.intp]
 #: More groups than these are held out several at a time.
 MOST_FOLDS = 10
@@ -102,9 +99,6 @@ def _fold(table: FeatureTable, is_test: npt.NDArray[np.bool_], name: str) -> Fol
 def _named(names: Sequence[str], groups: Rows, part: Rows) -> str:
     firsts = [int(np.flatnonzero(groups == group)[0]) for group in part]
     return ", ".join(names[row] for row in firsts)
-
-
-# How far forecasts are from measured times: the six measures of the report on execution times (Warde, 2025).
 
 
 @dataclass(frozen=True, slots=True)

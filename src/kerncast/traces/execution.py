@@ -1,16 +1,276 @@
-"""NOUN Execution: what running some blocks of a launch has told, gathered before a model times it."""
+"""What running blocks of a launch told: Trace (counts), Recording and SMTrace (event by event), Execution (all)."""
 
 import math
-from dataclasses import dataclass
-from typing import Literal, Protocol
+from dataclasses import dataclass, replace
+from enum import IntEnum
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from kerncast.traces.recording import SMTrace
-from kerncast.traces.trace import Counts, Trace
+from kerncast.caveats import Caveat
+from kerncast.ptx import ControlFlowGraph, Function, Instruction, MemoryAccess, Register, Vector
 
-# NOUN FootprintCurve: how many distinct sectors neighbouring blocks touch, by how many blocks they are.
+Counts = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Allocation:
+    """One buffer or module variable in global memory."""
+
+    name: str
+    address: int
+    """address that the kernel sees"""
+    start: int
+    """offset in the arena that holds all of global memory"""
+    nbytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Footprint:
+    """Distinct 32-byte sectors touched after some of the blocks have run, per allocation."""
+
+    blocks: int
+    """number of blocks that had run"""
+    read: Counts
+    """[allocations] sectors that a load or an atomic touched"""
+    written: Counts
+    """[allocations] sectors that a store or an atomic touched"""
+    either: Counts
+    """[allocations] sectors that any access touched"""
+
+
+@dataclass(frozen=True, slots=True)
+class BlockCounts:
+    """The counts of the blocks of threads that have run, one row for each."""
+
+    block_warps: Counts
+    """[n, basic blocks] warps that ran the basic block"""
+    block_threads: Counts
+    """[n, basic blocks] threads that ran it"""
+    guarded: tuple[int, ...]
+    """instructions with a guard that switches threads off"""
+    guarded_threads: Counts
+    """[n, guarded] threads that executed them"""
+    accessing: tuple[int, ...]
+    """instructions that access memory"""
+    requests: Counts
+    """[n, accessing] warps with at least one thread that accessed global memory"""
+    sectors: Counts
+    """[n, accessing] distinct 32-byte sectors of global memory per request, summed"""
+    lines: Counts
+    """[n, accessing] distinct 128-byte lines of global memory per request, summed"""
+    accesses: Counts
+    """[n, accessing] threads that accessed global memory"""
+    shared_requests: Counts
+    """[n, accessing] warps with at least one thread that accessed shared memory"""
+    shared_accesses: Counts
+    """[n, accessing] threads that accessed shared memory"""
+    shared_wavefronts: Counts
+    """[n, accessing] passes of shared memory that the requests take, with banks of 4 bytes"""
+    shared_conflicts: Counts
+    """[n, accessing] passes beyond what requests of this width take without a bank conflict"""
+    local_requests: Counts
+    """[n, accessing] warps with at least one thread that accessed its own memory"""
+    local_accesses: Counts
+    """[n, accessing] threads that accessed their own memory"""
+    local_sectors: Counts
+    """[n, accessing] distinct 32-byte sectors of local memory per request, summed; lanes lie interleaved by words"""
+    local_lines: Counts
+    """[n, accessing] distinct 128-byte lines of local memory per request, summed"""
+    contention: Counts
+    """[n, accessing] atomics: threads of a request that update its most wanted address, summed over requests"""
+    divergent_branches: Counts
+    """[n] branches that split a warp"""
+    longest_warp: Counts
+    """[n] instructions that the busiest warp of the block issued"""
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """Counts per executed block of threads; the rows are in the order of ``block_ids``."""
+
+    function: Function
+    """kernel with its calls inlined; instruction numbers refer to it"""
+    cfg: ControlFlowGraph
+    block_ids: Counts
+    """[n] linear block numbers"""
+    counts: BlockCounts
+    footprints: tuple[Footprint, ...]
+    """footprints after more and more blocks; the last one is after all"""
+    allocations: tuple[Allocation, ...]
+    """buffers and module variables, in the order of the footprints"""
+    memory: dict[str, npt.NDArray[Any]]
+    """contents of each buffer after the run, by parameter name"""
+    remarks: tuple[Caveat, ...]
+    """caveats on the counts, such as that the cost of printf is left out"""
+    printed: str = ""
+    """output of printf in the blocks that ran, in the order of execution; at most 64 KiB"""
+
+    @property
+    def thread_executions(self) -> Counts:
+        """[n, instructions] threads that executed each instruction, guards applied."""
+        threads = np.repeat(self.counts.block_threads, self.cfg.lengths, axis=1)
+        threads[:, list(self.counts.guarded)] = self.counts.guarded_threads
+        return threads
+
+
+# NOUN Recording: every access to global and local memory of some blocks, warp by warp, in the order of the program.
+#
+# In detail, for timing, also the basic blocks that warps enter, shared memory, and how far atomics contend.
+
+
+LINE_BYTES = 128
+#: Bits of an event: which line, how many passes its request takes, which of its four sectors, whether the request has
+#: no further line, what is done, and by which PTX instruction. Where an operation has no line, those bits hold what its
+#: docstring says.
+LINE_BITS, PASSES_SHIFT, MASK_SHIFT, LAST_SHIFT, OPERATION_SHIFT, INSTRUCTION_SHIFT = 32, 32, 40, 44, 45, 49
+OPERATION_MASK = 0xF
+#: Passes through 32 banks of 4 bytes, as shared memory has them, that loads, stores and atomics in global memory would
+#: take; the same in each event of a request, and 0 where the recording is not in detail.
+PASSES_MASK = 0xFF
+#: Where an event has two numbers instead of a line, so many bits hold the first.
+CONTENT_SHIFT = 8
+#: Kernels with more PTX instructions, or basic blocks, than an event can name are not traced for timing.
+MOST_INSTRUCTIONS = 2**15
+
+
+#: Modifiers of loads that L1 does not serve.
+_PASSES_L1 = {"volatile", "relaxed", "acquire", "mmio", "cg", "cv"}
+
+
+class Operation(IntEnum):
+    """The kinds of events."""
+
+    LOAD = 0
+    LOAD_READ_ONLY = 1
+    """ld.global.nc: data that no thread writes while the kernel runs"""
+    LOAD_UNCACHED = 2
+    """volatile, relaxed, .cg and the like: bypasses L1"""
+    STORE = 3
+    ATOMIC = 4
+    """atomic whose result is read"""
+    REDUCTION = 5
+    LOCAL_LOAD = 6
+    LOCAL_STORE = 7
+    # The rest is recorded in detail only: a simulation of caches has no use for it.
+    SHARED_LOAD = 8
+    """load from shared memory; the event has wavefronts instead of a line"""
+    SHARED_STORE = 9
+    """store to shared memory; the event has wavefronts instead of a line"""
+    SHARED_ATOMIC = 10
+    """wavefronts in the low CONTENT_SHIFT bits, above them the number of lanes at the most wanted address"""
+    BASIC_BLOCK = 11
+    """a warp enters a basic block: its number instead of an instruction, one bit per active lane instead of a line"""
+    CONTENTION = 12
+    """begins the request of an atomic or a reduction, whose lines follow: in the low CONTENT_SHIFT bits the number of
+    lanes that want its most wanted address, above them the number of its addresses"""
+
+
+def operation_of(ins: Instruction, read: frozenset[str]) -> Operation:
+    """Return what a recording says of an access to global memory; ``read`` are the registers that anything reads."""
+    modifiers = set(ins.modifiers)
+    if ins.is_load:
+        if "nc" in modifiers:
+            return Operation.LOAD_READ_ONLY
+        return Operation.LOAD_UNCACHED if modifiers & _PASSES_L1 else Operation.LOAD
+    if ins.is_store:
+        return Operation.STORE
+    results = ins.operands[0] if ins.opcode.access is MemoryAccess.ATOMIC else None
+    registers = results.elements if isinstance(results, Vector) else (results,)
+    is_read = any(isinstance(r, Register) and r.name in read for r in registers)
+    return Operation.ATOMIC if is_read else Operation.REDUCTION
+
+
+class End(IntEnum):
+    """Why a segment ends."""
+
+    PAUSE = 0
+    """the warp's turn is over"""
+    BARRIER = 1
+    EXIT = 2
+
+
+#: A run of events of one warp. A warp's segments follow one another in the order of the table.
+SEGMENT = np.dtype([("row", "i4"), ("warp", "i4"), ("start", "i8"), ("stop", "i8"), ("end", "i4"), ("pad", "i4")])
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """The events recorded by ``execute``: each is one 128-byte line of a warp's request, or as Operation says."""
+
+    block_ids: npt.NDArray[np.int64]
+    """[n] linear numbers of the blocks that ran to their end"""
+    warps: int
+    """warps per block"""
+    local_lines: int
+    """128-byte lines of local memory of one warp"""
+    events: npt.NDArray[np.uint64]
+    """line of the arena (of the warp's own memory for local accesses) in the low bits; see LINE_BITS and the others"""
+    segments: npt.NDArray[np.void]
+    """segments as in SEGMENT; ``row`` is a position in block_ids, and every warp of every block has its last one"""
+
+    def head(self, blocks: int) -> "Recording":
+        """Return the first blocks of it; events of others stay in the array."""
+        kept = self.segments[self.segments["row"] < blocks]
+        return replace(self, block_ids=self.block_ids[:blocks], segments=kept)
+
+    def without_local(self) -> "Recording":
+        """Return it without accesses to local memory, for a kernel whose arrays the compiler holds in registers."""
+        operation = self.events >> np.uint64(OPERATION_SHIFT) & np.uint64(OPERATION_MASK)
+        kept = (operation != Operation.LOCAL_LOAD) & (operation != Operation.LOCAL_STORE)
+        before = np.concatenate([[0], np.cumsum(kept)])
+        segments = self.segments.copy()
+        segments["start"], segments["stop"] = before[segments["start"]], before[segments["stop"]]
+        return replace(self, local_lines=0, events=self.events[kept], segments=segments)
+
+
+#: Most events of a trace; a recording that would be longer ends.
+MOST_EVENTS = 2**24
+
+
+@dataclass(frozen=True, slots=True)
+class SMTrace:
+    """What one SM executes: one chain of events (see Recording) per warp, blocks in the order of their start."""
+
+    block_ids: npt.NDArray[np.int64]
+    """[n] linear numbers of the blocks"""
+    warps: int
+    """warps per block"""
+    local_lines: int
+    """128-byte lines of local memory of one warp"""
+    events: npt.NDArray[np.uint64]
+    chains: npt.NDArray[np.int64]
+    """[n x warps + 1] where each warp's events start: those of warp w of row r from chains[r x warps + w] on"""
+
+    def head(self, blocks: int) -> "SMTrace":
+        """Return the first blocks of it."""
+        chains = self.chains[: min(blocks, len(self.block_ids)) * self.warps + 1]
+        return SMTrace(self.block_ids[:blocks], self.warps, self.local_lines, self.events[: chains[-1]], chains)
+
+    def only(self, row: int) -> "SMTrace":
+        """Return one block of it."""
+        chains = self.chains[row * self.warps : (row + 1) * self.warps + 1]
+        events = self.events[chains[0] : chains[-1]]
+        return SMTrace(self.block_ids[row : row + 1], self.warps, self.local_lines, events, chains - chains[0])
+
+
+def instructions_of_warps(trace: SMTrace, lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Return [n, warps] the PTX instructions of each warp; ``lengths`` are those of the basic blocks."""
+    operation = trace.events >> np.uint64(OPERATION_SHIFT) & np.uint64(OPERATION_MASK)
+    per_event = np.zeros(len(trace.events), np.int64)
+    per_event[operation == Operation.BASIC_BLOCK] = lengths[entered_blocks(trace)]
+    before = np.concatenate([[0], np.cumsum(per_event)])
+    found: npt.NDArray[np.int64] = np.diff(before[trace.chains]).reshape(-1, trace.warps)
+    return found
+
+
+def entered_blocks(trace: SMTrace) -> npt.NDArray[np.int64]:
+    """Return the number of each basic block that a warp entered, one after the other."""
+    operation = trace.events >> np.uint64(OPERATION_SHIFT) & np.uint64(OPERATION_MASK)
+    entries = trace.events[operation == Operation.BASIC_BLOCK]
+    numbers: npt.NDArray[np.int64] = (entries >> np.uint64(INSTRUCTION_SHIFT)).astype(np.int64)
+    return numbers
 
 
 Kind = Literal["read", "written", "either"]
@@ -29,7 +289,8 @@ class Touches:
 
     def of(self, kind: Kind) -> float:
         """Return those of one kind."""
-        return {"read": self.read, "written": self.written, "either": self.either}[kind]
+        found: float = getattr(self, kind)
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +363,8 @@ class FootprintCurve:
         return (self.sectors(high, kind) - self.sectors(low, kind)) / (high - low)
 
     def _counted(self, kind: Kind) -> Counts:
-        return {"read": self.read, "written": self.written, "either": self.either}[kind]
+        found: Counts = getattr(self, kind)
+        return found
 
     def _beyond(self, found: Counts, blocks: float) -> npt.NDArray[np.float64]:
         """Return [allocations] the sectors of more blocks than were counted, by the power of the second half."""
@@ -127,9 +389,6 @@ def _between(counted: Counts, found: Counts, blocks: float) -> npt.NDArray[np.fl
     return np.asarray(np.where(low > 0, power, high * (blocks - few) / (many - few)))
 
 
-Floats = npt.NDArray[np.float64]
-
-
 @dataclass(frozen=True, slots=True)
 class SMRecording:
     """The blocks that a simulation of one SM needs beyond the sample."""
@@ -148,7 +407,7 @@ class Execution:
     """One launch after a sample of its blocks has run."""
 
     trace: Trace
-    weights: Floats
+    weights: npt.NDArray[np.float64]
     """[n] blocks of the grid that each block of the sample stands for"""
     is_independent: bool
     """whether no block may read what another one writes"""

@@ -260,8 +260,9 @@ def counts(trace: Trace) -> tuple[Counter[str], Counter[str]]:
     """Return warps and threads per opcode."""
     warps: Counter[str] = Counter()
     threads: Counter[str] = Counter()
+    issued = np.repeat(trace.counts.block_warps, trace.cfg.lengths, axis=1)
     for number, instruction in enumerate(trace.function.instructions):
-        warps[instruction.name] += int(trace.warp_executions[:, number].sum())
+        warps[instruction.name] += int(issued[:, number].sum())
         threads[instruction.name] += int(trace.thread_executions[:, number].sum())
     return warps, threads
 

@@ -11,7 +11,6 @@ import pytest
 from kerncast.compile import CompiledKernel
 from kerncast.execute import WholeGrid
 from kerncast.execute.recording import Plan, Recorder
-from kerncast.execute.reference import ReferenceEngine
 from kerncast.execute.setup.prepare import prepare
 from kerncast.launch import Launch
 from kerncast.traces import (
@@ -30,6 +29,7 @@ from tests.helpers import memory_oracle as oracle
 from tests.helpers.access_kernels import OUT, ROOM, Offsets, access, accessing, launch_of, patterns, requests_of
 from tests.helpers.execute_helpers import compiled, launch, ptx_kernel, run
 from tests.helpers.recordings import between_barriers
+from tests.helpers.reference_recorder import recorded_by_reference
 
 ALL = 2**32 - 1
 _TABLE_LOAD = 9
@@ -65,17 +65,15 @@ def recorded_natively(kernel: CompiledKernel, where: Launch, most_events: int = 
     return recording.recording()
 
 
-def recorded_by_reference(kernel: CompiledKernel, where: Launch) -> Recording:
+def recorded_by_oracle(kernel: CompiledKernel, where: Launch) -> Recording:
     """Record the whole grid in detail on the reference engine."""
-    engine = ReferenceEngine(prepare(kernel, where, WholeGrid()), records=True, in_detail=True)
-    engine.run(list(range(where.blocks)), None)
-    return engine.recording()
+    return recorded_by_reference(prepare(kernel, where, WholeGrid()), list(range(where.blocks)), in_detail=True)
 
 
 @pytest.fixture
 def record(engine: str) -> Record:
     """Record all blocks of a launch on one engine."""
-    return recorded_natively if engine == "native" else recorded_by_reference
+    return recorded_natively if engine == "native" else recorded_by_oracle
 
 
 def of_warp(recording: Recording, block: int = 0, warp: int = 0) -> list[Event]:
@@ -261,7 +259,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("name", ARGUMENTS)
 def test_engines_record_the_same(name: str) -> None:
     kernel, where = compiled(SOURCE, name), launch(1, 104, **ARGUMENTS[name])
-    ours, theirs = recorded_natively(kernel, where), recorded_by_reference(kernel, where)
+    ours, theirs = recorded_natively(kernel, where), recorded_by_oracle(kernel, where)
     assert between_barriers(ours) == between_barriers(theirs)
     found = {parts(event).operation for event in ours.events.tolist()}
     assert Operation.BASIC_BLOCK in found

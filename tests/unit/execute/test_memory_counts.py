@@ -316,7 +316,7 @@ def test_the_longest_warp() -> None:
     # 7 instructions, 3 for each time, 3, 2 and 2 on both sides, 1; warp 2 has no upper half.
     found = dict(zip(trace.block_ids.tolist(), trace.counts.longest_warp.tolist(), strict=True))
     assert found == {0: 7 + 3 * 3 + 3 + 4 + 1, 1: 7 + 3 * 4 + 3 + 4 + 1}
-    issued = trace.warp_executions.sum(axis=1)
+    issued = trace.counts.block_warps @ np.array(trace.cfg.lengths)
     assert dict(zip(trace.block_ids.tolist(), issued.tolist(), strict=True)) == {
         block: sum(7 + 3 * trips + 3 + 4 + 1 for trips in (block + 2, block + 3, block + 3)) for block in (0, 1)
     }

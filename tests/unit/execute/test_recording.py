@@ -10,8 +10,9 @@ import pytest
 from kerncast.compile import CompiledKernel
 from kerncast.errors import BudgetExceededError
 from kerncast.execute import WholeGrid
-from kerncast.execute.reference import ReferenceEngine
-from kerncast.execute.reference.tally import Pieces, Recorder
+from kerncast.execute.recording import Plan
+from kerncast.execute.recording import Recorder as NativeRecorder
+from kerncast.execute.reference.tally import Pieces
 from kerncast.execute.reference.threads import Threads
 from kerncast.execute.setup import Setting
 from kerncast.execute.setup.prepare import prepare
@@ -31,6 +32,7 @@ from tests.helpers import memory_oracle as oracle
 from tests.helpers.access_kernels import OUT, OWN, ROOM, Offsets, access, accessing, launch_of, patterns, requests_of
 from tests.helpers.execute_helpers import compiled, launch, ptx_kernel, run
 from tests.helpers.recordings import between_barriers
+from tests.helpers.reference_recorder import Recorder, recorded_by_reference
 
 Record = Callable[[CompiledKernel, Launch], tuple[Recording, Setting]]
 Requests = list[tuple[int, Operation, list[tuple[int, int]]]]
@@ -44,12 +46,10 @@ def record(engine: str) -> Record:
     def whole_grid(kernel: CompiledKernel, where: Launch) -> tuple[Recording, Setting]:
         setting = prepare(kernel, where, WholeGrid())
         if engine == "native":
-            from kerncast.execute.recording import record as record_blocks
-
-            return record_blocks(setting, np.arange(where.blocks), 10**6), setting
-        reference = ReferenceEngine(setting, records=True)
-        reference.run(list(range(where.blocks)), None)
-        return reference.recording(), setting
+            recorder = NativeRecorder(setting, Plan(10**6))
+            recorder.run(np.arange(where.blocks))
+            return recorder.recording(), setting
+        return recorded_by_reference(setting, list(range(where.blocks))), setting
 
     return whole_grid
 
@@ -263,12 +263,10 @@ def test_a_generic_access_is_two_requests(record: Record) -> None:
 def test_blocks_recorded_in_parts_are_recorded_in_order() -> None:
     kernel, where = compiled(SOURCE), launch(5, 40, x="f32[400]", y="f32[200]", n=2)
     setting = prepare(kernel, where, WholeGrid())
-    whole, parts = (ReferenceEngine(setting, records=True) for _ in range(2))
-    whole.run([3, 1, 4, 0, 2], None)
-    for blocks in ([3, 1], [4], [0, 2]):
-        parts.run(blocks, None)
-    assert parts.recording().block_ids.tolist() == [3, 1, 4, 0, 2]
-    assert list(between_barriers(parts.recording()).items()) == list(between_barriers(whole.recording()).items())
+    whole = recorded_by_reference(setting, [3, 1, 4, 0, 2])
+    parts = recorded_by_reference(setting, [3, 1], [4], [0, 2])
+    assert parts.block_ids.tolist() == [3, 1, 4, 0, 2]
+    assert list(between_barriers(parts).items()) == list(between_barriers(whole).items())
 
 
 def test_a_warp_that_accesses_nothing_ends_all_the_same(record: Record) -> None:

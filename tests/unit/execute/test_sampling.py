@@ -12,7 +12,7 @@ import pytest
 
 from kerncast.caveats import CaveatKind
 from kerncast.errors import BudgetExceededError, MachineLimitError
-from kerncast.execute import Budget, WholeGrid, characterise, execute
+from kerncast.execute import Budget, WholeGrid, execute
 from kerncast.execute.sampling.sample import Sampler, strata_of
 from kerncast.launch import load_launches
 from kerncast.profiles.counts import (
@@ -25,7 +25,7 @@ from kerncast.profiles.counts import (
     INTEGER_OPS,
 )
 from tests.helpers.caveats import kinds, only
-from tests.helpers.execute_helpers import compiled, launch, ptx_kernel
+from tests.helpers.execute_helpers import compiled, launch, profile, ptx_kernel
 
 SOURCE = """
 extern "C" __global__ void uneven(const int *trips, float *y) {
@@ -91,8 +91,8 @@ def test_samples_are_spread_and_repeatable() -> None:
 def test_a_homogeneous_launch_is_scaled_exactly() -> None:
     where = launch(8192, 64, n=8192 * 64, x=f"f32[{8192 * 64}] ones", y=f"f32[{8192 * 64}]")
     kernel = compiled(SOURCE, "even")
-    sampled = characterise(kernel, where, Budget(sample_seconds=0.001))
-    whole = characterise(kernel, where, WholeGrid())
+    sampled = profile(kernel, where, Budget(sample_seconds=0.001))
+    whole = profile(kernel, where, WholeGrid())
     assert sampled.sampling is not None
     assert not sampled.sampling.is_whole_grid
     assert sampled.sampling.blocks_executed < 300
@@ -110,7 +110,7 @@ def test_edges_of_the_grid_are_strata_of_their_own() -> None:
     n = 64 * 40
     kernel = compiled(SOURCE, "stencil")
     where = launch([40, n], 64, x=f"f32[{n},{n}] ones", y=f"f32[{n},{n}]", n=n)
-    sampled = characterise(kernel, where, Budget(sample_seconds=0.001))
+    sampled = profile(kernel, where, Budget(sample_seconds=0.001))
     assert sampled.sampling is not None
     assert sampled.sampling.blocks_executed < 400
     assert sampled.counts[GLOBAL_BYTES_REQUESTED].value == 4 * (3 * (n - 2) ** 2 + n * n)
@@ -119,12 +119,12 @@ def test_edges_of_the_grid_are_strata_of_their_own() -> None:
 
 def test_a_very_large_grid_is_sampled_soon() -> None:
     kernel = ptx_kernel(".entry k() { .reg .b32 %r<2>; mov.u32 %r1, %ctaid.x; ret; }")
-    found = characterise(kernel, launch(2**31 - 1, 1), Budget())
+    found = profile(kernel, launch(2**31 - 1, 1), Budget())
     assert found.sampling is not None
     assert found.sampling.blocks_executed <= 2**17
     assert found.mix is not None
     assert found.mix.thread_instructions.value == 2 * (2**31 - 1)
-    wide = characterise(kernel, launch([2**31 - 1, 65535, 65535], 32), Budget(sample_seconds=0.01))
+    wide = profile(kernel, launch([2**31 - 1, 65535, 65535], 32), Budget(sample_seconds=0.01))
     assert wide.mix is not None
     assert wide.mix.warp_instructions.value == pytest.approx(2 * (2**31 - 1) * 65535**2, rel=1e-12)
 
@@ -133,7 +133,7 @@ def test_heavy_blocks_end_with_the_budget() -> None:
     kernel = compiled(SOURCE)
     where = launch(4000, 1024, trips="i32[4000] randint(100000000, 100000001)", y="f32[4096000]")
     with pytest.raises(BudgetExceededError, match="wall time"):
-        characterise(kernel, where, Budget(seconds=0.2))
+        profile(kernel, where, Budget(seconds=0.2))
 
 
 def truth_and_count(trips: npt.NDArray[Any], total: int) -> tuple[float, Any]:
@@ -169,8 +169,8 @@ def test_intervals_of_a_kernel_with_uneven_blocks() -> None:
     """End to end: trips per block are random, and the whole grid tells the truth."""
     kernel = compiled(SOURCE)
     whole = launch(2000, 32, trips="i32[2000] randint(0, 60)", y="f32[64000]")
-    truth = characterise(kernel, whole, WholeGrid()).counts.get(FP32_FLOPS)
-    sampled = characterise(kernel, whole, Budget(sample_seconds=0.004)).counts.get(FP32_FLOPS)
+    truth = profile(kernel, whole, WholeGrid()).counts.get(FP32_FLOPS)
+    sampled = profile(kernel, whole, Budget(sample_seconds=0.004)).counts.get(FP32_FLOPS)
     assert truth is not None
     assert sampled is not None
     assert truth.is_exact
@@ -218,7 +218,7 @@ def test_a_sample_goes_on_while_its_counts_are_not_precise() -> None:
 
 def test_what_the_budget_pays_for_runs_whole() -> None:
     n = 40_000 * 64
-    found = characterise(compiled(SOURCE, "even"), launch(40_000, 64, n=n, x=f"f32[{n}] ones", y=f"f32[{n}]"), Budget())
+    found = profile(compiled(SOURCE, "even"), launch(40_000, 64, n=n, x=f"f32[{n}] ones", y=f"f32[{n}]"), Budget())
     assert found.sampling is not None
     assert found.sampling.is_whole_grid
     assert found.counts[GLOBAL_BYTES_REQUESTED].value == 8 * n
@@ -248,7 +248,7 @@ def test_a_longer_sample_does_not_make_a_kernel_count_as_endless() -> None:
 
 def test_equal_launches_give_equal_samples() -> None:
     where = launch(9000, 32, trips="i32[9000] randint(0, 500)", y="f32[288000]")
-    first, second = (characterise(compiled(SOURCE), where, Budget(sample_seconds=0.02)) for _ in range(2))
+    first, second = (profile(compiled(SOURCE), where, Budget(sample_seconds=0.02)) for _ in range(2))
     assert first == second
     assert first.sampling is not None
     assert not first.sampling.is_whole_grid
@@ -257,12 +257,12 @@ def test_equal_launches_give_equal_samples() -> None:
 def test_stale_memory_is_named_where_blocks_read_what_blocks_write() -> None:
     n = 8192 * 64
     where = launch(8192, 64, x=f"i32[{n}] ones", y=f"i32[{n}]", z=f"i32[{n}]")
-    sampled = characterise(compiled(SOURCE, "bump"), where, Budget(sample_seconds=0.001))
+    sampled = profile(compiled(SOURCE, "bump"), where, Budget(sample_seconds=0.001))
     assert only(sampled.caveats, CaveatKind.STALE_READS).subject == "y"
     assert CaveatKind.RARE_BLOCKS_MISSED in kinds(sampled.caveats)
-    assert characterise(compiled(SOURCE, "bump"), where, WholeGrid()).caveats == ()
+    assert profile(compiled(SOURCE, "bump"), where, WholeGrid()).caveats == ()
     apart = launch(8192, 64, n=n, x=f"f32[{n}] ones", y=f"f32[{n}]")
-    found = characterise(compiled(SOURCE, "even"), apart, Budget(sample_seconds=0.001))
+    found = profile(compiled(SOURCE, "even"), apart, Budget(sample_seconds=0.001))
     assert found.caveats
     assert CaveatKind.STALE_READS not in kinds(found.caveats)
 

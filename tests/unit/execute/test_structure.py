@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kerncast.execute import Budget, WholeGrid, characterise
+from kerncast.execute import Budget, WholeGrid
 from kerncast.metrics import accesses, occurring_accesses
 from kerncast.profiles import BasicBlockCount, Count, KernelProfile, LineCount
 from kerncast.profiles.counts import (
@@ -239,7 +239,7 @@ def test_structure_of_a_sample_is_scaled() -> None:
     """A sample of equal blocks gives what the whole grid gives."""
     arguments = {"where": "u32[262144] randint(0, 32)", "bins": "u32[8]", "old": "u32[262144]", "wide": "f64[262144]"}
     kernel, place = compiled(MATMUL, "counts"), launch(2048, 128, **arguments)
-    sampled, exact = characterise(kernel, place, Budget(sample_seconds=0.005)), characterise(kernel, place, WholeGrid())
+    sampled, exact = profile(kernel, place, Budget(sample_seconds=0.005)), profile(kernel, place, WholeGrid())
     assert sampled.sampling is not None
     assert sampled.sampling.blocks_executed < 1000
     assert sampled.blocks == exact.blocks

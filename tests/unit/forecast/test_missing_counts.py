@@ -165,17 +165,24 @@ def test_a_source_that_does_not_compile_is_an_error_of_the_user(tmp_path: Path) 
 def test_a_launch_is_executed_once_for_all_rows_of_a_profile(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[str, int]] = []
 
-    def executed(gpu: GPU, of: Launch, *_: object) -> KernelProfile:
-        asked.append((gpu.id, of.index))
-        return SAXPY
+    class Known:
+        def on(self, _: str) -> "Known":
+            return self
 
-    monkeypatch.setattr(cases, "_executed_on", executed)
+        def with_caches(self, _: GPU) -> KernelProfile:
+            return SAXPY
+
+    def counted(of: Launch, architectures: list[str], _: Means) -> Known:
+        asked.append((architectures[0], of.index))
+        return Known()
+
+    monkeypatch.setattr(cases, "compile_and_count", counted)
     known, own, other = Means(), launch("saxpy"), replace(launch("saxpy"), index=1)
     on_t4 = replace(lacking(), run=run("t4", active_threads=None))
     for profile, of in ((lacking(), own), (lacking(), own), (on_t4, own), (lacking(), other), (lacking(), own)):
         found = with_missing_counts(profile, of, known)
         assert found.counts.get(FP32_FLOPS) == exact(2 * THREADS)
-    assert asked == [("titan-v", 0), ("t4", 0), ("titan-v", 1)]
+    assert asked == [("sm_70", 0), ("sm_75", 0), ("sm_70", 1)]
 
 
 def test_a_profile_that_lacks_nothing_is_not_executed(monkeypatch: pytest.MonkeyPatch) -> None:

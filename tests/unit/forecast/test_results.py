@@ -11,13 +11,17 @@ import numpy as np
 import pytest
 
 import kerncast
+from kerncast.caveats import CaveatKind
 from kerncast.compile.cache import Store, cache_place
 from kerncast.errors import BudgetExceededError, MachineLimitError, UnsupportedError
 from kerncast.execute import Budget
+from kerncast.execute.caches import launch_traffic
+from kerncast.execute.on_gpu import with_caches
 from kerncast.forecast import compile_launch, compiled_launch, resolve_gpus
 from kerncast.forecast.results import Results, execution_key
 from kerncast.launch import Argument, Buffer, Fill, Launch
 from kerncast.prediction import Term
+from tests.helpers.caveats import only
 from tests.helpers.places import ROOT
 
 SAXPY = ROOT / "examples" / "saxpy.toml"
@@ -90,6 +94,24 @@ def test_a_refusal_is_remembered_unless_this_machine_is_to_blame() -> None:
             assert str(raised.value) == str(error)
         assert len(asked) == times
     assert issubclass(MachineLimitError, BudgetExceededError)
+
+
+def test_caches_that_this_machine_has_no_memory_for_are_not_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    def exhaust(*_: object) -> None:
+        raise MemoryError
+
+    gpu = kerncast.load_gpu("TITAN V")
+    (launch,) = kerncast.load_launches(SAXPY)
+    (_, found) = compiled_launch.compile_and_count(launch, ["sm_70"]).found[0]
+    with monkeypatch.context() as patched:
+        patched.setattr(launch_traffic, "record_window", exhaust)
+        with pytest.raises(MachineLimitError):
+            with_caches(found.profile, found.executed(), gpu)
+        missing = found.with_caches(gpu)
+    assert "more memory" in str(only(missing.caveats, CaveatKind.CACHES_NOT_SIMULATED).details["reason"])
+    assert missing.machine is not None
+    (_, again) = compiled_launch.compile_and_count(launch, ["sm_70"]).found[0]
+    assert again.with_caches(gpu).caches is not None
 
 
 def test_a_damaged_entry_is_made_anew() -> None:

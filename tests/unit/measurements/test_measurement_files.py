@@ -422,9 +422,9 @@ def test_both_tables_agree_and_keep_what_is_unknown_unknown(path: Path, tmp_path
     export(measurement, tmp_path / "t.parquet")
     names, *rows = csv_cells(tmp_path / "t.csv")
     table = parquet.read_table(tmp_path / "t.parquet")
-    assert list(names) == table.column_names == [column.name for column in SAMPLE_COLUMNS]
+    assert list(names) == table.column_names == list(SAMPLE_COLUMNS)
     kinds = {str: "string", int: "int64", float: "double", bool: "bool"}
-    assert [str(t) for t in table.schema.types] == [kinds[column.type] for column in SAMPLE_COLUMNS]
+    assert [str(t) for t in table.schema.types] == [kinds[kind] for kind in SAMPLE_COLUMNS.values()]
     texts = [{k: "" if v is None else str(v).lower() if v in {True, False} and isinstance(v, bool) else str(v)
               for k, v in row.items()} for row in table.to_pylist()]  # fmt: skip
     assert texts == [dict(zip(names, row, strict=True)) for row in rows]
@@ -509,4 +509,4 @@ def test_the_document_shows_a_real_file(path: Path) -> None:
 
 def test_the_document_names_every_column() -> None:
     document = (ROOT / "docs" / "measurement-file.md").read_text(encoding="utf-8")
-    assert [c.name for c in SAMPLE_COLUMNS if f"`{c.name}`" not in document] == []
+    assert [name for name in SAMPLE_COLUMNS if f"`{name}`" not in document] == []

@@ -13,8 +13,7 @@ from kerncast.models import Calibration
 from kerncast.models.sm.micro_ops import Pipe
 from kerncast.prediction import Prediction, Term, Timing
 from kerncast.profiles import Count
-from kerncast.report.forecast.document import build_document, estimate_table, roof_tables
-from kerncast.report.forecast.html import render_html, render_markdown
+from kerncast.report.forecast.document import build_document, estimate_table, render_html, render_markdown, roof_tables
 from kerncast.report.forecast.picture import COLOURS, draw_forecast, pictures_svg
 from kerncast.report.pictures.picture_files import svg_text
 from kerncast.report.words import advise, conclude, describe_count, describe_limiter

@@ -9,9 +9,6 @@ from kerncast.launch import Buffer, Fill, Launch, Value
 from kerncast.measurements import Method
 from kerncast.units import GIB, KIB, MIB
 
-# Ceilings of arithmetic: rates of the pipes and tensor cores, and a matrix product.
-
-
 _CHAINS = 8
 _UNROLL = 32
 _ADD_UNROLL = 33
@@ -127,9 +124,6 @@ def matrix_product(chip: Chip) -> Iterator[Ceiling]:
     arguments: dict[str, Value] = {"a": operand, "b": operand, "c": Buffer("f32", (size, size), Fill("zeros")), **sizes}
     launch = kernel_launch("matrix_product", "matrix_product", (tiles, tiles, 1), **arguments)
     yield Ceiling(name="matrix_product", launch=launch, amount=2.0 * size**3, unit="FLOP")
-
-
-# Ceilings that are no bandwidth and no arithmetic: latencies, launches, atomics, and the clock under load.
 
 
 _LINE_BYTES = 128

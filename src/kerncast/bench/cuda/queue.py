@@ -17,9 +17,6 @@ from kerncast.bench.device import Call, Copy, Flush, Step, Timed, Untimed
 from kerncast.errors import DeviceLostError, KerncastError, UnsupportedError
 from kerncast.units import GIGA, KIB, KILO, MICROSECOND, MILLISECOND
 
-# How steps are cut to fit a stream's queue, and how long the GPU is kept busy meanwhile.
-
-
 #: A stream holds about 1000 launches, after which submitting waits for the GPU. NVIDIA documents no number.
 #: Source: measured in https://stackoverflow.com/questions/53970187; where it is less, batches are halved.
 MOST_COMMANDS = 900

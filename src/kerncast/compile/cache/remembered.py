@@ -22,9 +22,6 @@ from kerncast.compile.targets import Target
 from kerncast.typed_json import from_json, to_json
 from kerncast.version import __version__
 
-# What a compilation depends on: the key of its entry in the cache, and the texts that it may read.
-
-
 # Which files a text may include, found without a preprocessor: more than it includes, never fewer.
 #
 # Conditions, comments and strings are not looked at: what stands behind ``#include`` or ``__has_include`` counts
@@ -100,9 +97,6 @@ def _questions(text: bytes) -> set[str]:
         elif not _IS_DEFINED.search(text, max(0, match.start() - 40), match.start()):
             raise UnknowableError
     return names
-
-
-# What a compilation may read from disk: the source, its headers, and the places where a header could be.
 
 
 #: More than this is read and looked for only by what is not worth remembering.
@@ -221,9 +215,6 @@ def _shadows(folder: str, wheel: str, inside: str) -> Iterable[str]:
 def _listed(folder: str) -> tuple[tuple[str, bool], ...]:
     with os.scandir(folder) as found:
         return tuple((each.name, each.is_dir()) for each in found)
-
-
-# The key of an entry: a digest of everything that decides what the compiler answers, but for the texts it reads.
 
 
 #: Version of the entries; entries of another one count as absent.

@@ -18,9 +18,6 @@ from typing import Any
 from kerncast.errors import InputError
 from kerncast.units import MIB
 
-# Where the cache is: a folder that the environment names, or the system's place for caches.
-
-
 #: A folder for the cache, or ``off``.
 FOLDER_VARIABLE = "KERNCAST_CACHE"
 #: Variable of the environment for the largest size of the cache in MiB.
@@ -337,9 +334,6 @@ def unpacked(payload: bytes, most_bytes: int) -> dict[str, Any]:
     if not isinstance(data, dict):
         raise TypeError("the entry is not an object")
     return data
-
-
-# How the cache stands, for ``kerncast cache`` and ``kerncast doctor``.
 
 
 @dataclass(frozen=True, slots=True)

@@ -213,9 +213,6 @@ def _spaces(match: re.Match[str]) -> str:
     return re.sub(r"[^\n]", " ", match[0])
 
 
-# What the source says of its variables in constant and global memory, and where its host code sets them.
-
-
 _ARRAYS = {TypeKind.CONSTANTARRAY, TypeKind.INCOMPLETEARRAY}
 
 

@@ -5,9 +5,6 @@ import numpy as np
 from kerncast.execute.native.ir import Emitter, Unit, Value, field, get, integer, put
 from kerncast.traces import MASK_SHIFT, OPERATION_MASK, OPERATION_SHIFT, Operation
 
-# What generated code and Python share of a simulation: caches, warps, slots and SMs as NumPy structures.
-
-
 WAYS = 16
 #: One cache: for each set WAYS tags, ages and bits (four valid sectors, and above them four dirty ones).
 CACHE = np.dtype(
@@ -67,9 +64,6 @@ SIMULATION = np.dtype(
     ],
     align=True,
 )
-
-
-# Writes the lookup in a sectored, set-associative cache that replaces the line used longest ago.
 
 
 _TAGS = f"<{WAYS} x i32>"

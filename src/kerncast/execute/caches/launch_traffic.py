@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from kerncast.errors import UnsupportedError
 from kerncast.execute.caches.simulate import Simulation, simulate
-from kerncast.execute.counting.sums import touched
+from kerncast.execute.counting import touched
 from kerncast.execute.recording import Window, record_chain, record_window
 from kerncast.execute.sampling.run import Executed
 from kerncast.execute.setup.state import Progress

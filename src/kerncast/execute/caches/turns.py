@@ -22,9 +22,6 @@ def write_turns(unit: Unit) -> None:
     _write_run(unit)
 
 
-# Where things lie
-
-
 def _sm(emit: Emitter, sm: Value = _SM) -> Value:
     place = emit.mul(emit.cast("zext", sm, "i64"), SM.itemsize)
     return emit.at(get(emit, _SIM, SIMULATION, "sms"), place)
@@ -43,9 +40,6 @@ def _warp(emit: Emitter, number: Value, slot: Value) -> Value:
     """Return a warp; ``slot`` is a number among all slots."""
     place = emit.add(emit.mul(slot, get(emit, _SIM, SIMULATION, "block_warps")), number)
     return emit.at(get(emit, _SIM, SIMULATION, "warps"), emit.mul(emit.cast("zext", place, "i64"), WARP.itemsize))
-
-
-# Segments and barriers
 
 
 def _write_enter(unit: Unit) -> None:
@@ -181,9 +175,6 @@ def _finish_block(emit: Emitter) -> None:
         counters = field(emit, _SIM, SIMULATION, "counters")
         emit.call_void("llvm.memcpy.p0.p0.i64", place, counters, integer("i64", size), Value("false", "i1"))
         put(emit, emit.add(count, 1), _SIM, SIMULATION, "snapshot_count")
-
-
-# Turns
 
 
 def _write_issue(unit: Unit) -> None:

@@ -6,7 +6,6 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import pairwise
 from typing import Any, ClassVar
 
@@ -15,7 +14,7 @@ import numpy.typing as npt
 
 from kerncast.caveats import Caveat
 from kerncast.errors import KernelFault
-from kerncast.execute.counting.sums import access_bytes
+from kerncast.execute.counting import access_bytes
 from kerncast.execute.native.arithmetic import bitwise, conversion, floats, integers
 from kerncast.execute.native.block import RegisterPlan, plan_registers
 from kerncast.execute.native.ir import BLOCK, FAULTS, SPACES, WARP, WORKER, Unit
@@ -30,6 +29,7 @@ from kerncast.execute.setup.state import ACCESS_COUNTS, PRINTF, Console, Report,
 from kerncast.execute.setup.supported import unravel
 from kerncast.launch import Launch
 from kerncast.ptx import Instruction
+from kerncast.remembered import remembered
 from kerncast.traces import SEGMENT, BlockCounts, Counts
 
 __all__ = ["Compiled", "Run", "compile_program"]
@@ -81,7 +81,7 @@ def write_module(
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """Events and segments of one worker (see kerncast.traces.recording)."""
+    """Events and segments of one worker (see kerncast.traces.execution)."""
 
     events: npt.NDArray[np.uint64]
     segments: npt.NDArray[np.void]
@@ -301,9 +301,6 @@ def _frame_template(compiled: Compiled, program: Program, launch: Launch) -> Byt
     return template
 
 
-# Turns a fault that generated code noted into an error with the user's line, block and thread.
-
-
 _NAMES = {number: name for name, number in FAULTS.items()}
 _GEOMETRY = "Check the index, the sizes of the buffers and the launch geometry."
 _ARGUMENTS = "Check the arguments and the launch geometry."
@@ -386,9 +383,6 @@ def _thread(state: Any, run: "Run", blocks: npt.NDArray[np.int64]) -> str:
     return f"block {block}, thread {unravel(in_block, run.launch.block)}"
 
 
-# The fast engine on a launch: compiled once per kernel, its counters given back as those of Trace.
-
-
 class NativeEngine:
     """Runs lists of blocks on the cores of this machine."""
 
@@ -397,12 +391,12 @@ class NativeEngine:
     def __init__(self, setting: Setting, compiled: Compiled | None = None, workers: int | None = None) -> None:
         deadline = time.monotonic() + setting.budget.seconds  # compiling counts too
         self._setting = setting
-        compiled = compiled or _compiled(_Identity(setting.linked))
+        compiled = compiled or _compiled(setting.linked)
         self._plan = compiled.counters
         self.launch_run = Run(compiled, setting)
         addresses = [setting.program.address_of(name) for name in compiled.symbols]
         buffers = own_buffers(setting.arguments)
-        self.launch_run.prepare(setting.parameters, addresses, workers or _workers(_Identity(setting.linked), buffers))
+        self.launch_run.prepare(setting.parameters, addresses, workers or _workers(setting.linked, buffers))
         self.launch_run.deadline = deadline
 
     @property
@@ -479,24 +473,5 @@ class NativeEngine:
         return int(self.launch_run.counters[:, columns].sum())
 
 
-class _Identity:
-    """A program as a key: only the same object is equal."""
-
-    def __init__(self, program: Program) -> None:
-        self.program = program
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Identity) and other.program is self.program
-
-    def __hash__(self) -> int:
-        return id(self.program)
-
-
-@lru_cache(maxsize=32)
-def _compiled(program: _Identity) -> Compiled:
-    return compile_program(program.program)
-
-
-@lru_cache(maxsize=32)
-def _workers(program: _Identity, buffers: frozenset[str]) -> int:
-    return worker_count(program.program, buffers)
+_compiled = remembered(32)(compile_program)
+_workers = remembered(32)(worker_count)

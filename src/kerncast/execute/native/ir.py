@@ -471,7 +471,7 @@ WORKER = np.dtype(
         ("printer", "u8"),  # function to call where lanes print
         ("pairs_words", "u4"),  # whether a bank of shared memory serves two words of a row of 64 together
         ("longest", "i8"),  # where in a block's counters the instructions of its busiest warp stand
-        ("events", "u8"),  # what is recorded of accesses to memory (see kerncast.traces.recording)
+        ("events", "u8"),  # what is recorded of accesses to memory (see kerncast.traces.execution)
         ("event_count", "i8"),
         ("event_limit", "i8"),  # 0: nothing is recorded
         ("in_detail", "u4"),  # whether basic blocks, shared memory and contention are recorded too

@@ -13,9 +13,6 @@ import llvmlite.binding as llvm
 from kerncast.errors import BudgetExceededError
 from kerncast.execute.native.ir import Unit
 
-# LLVM: from the text of a module to functions that can be called.
-
-
 _OPTIMISED = 2
 
 
@@ -94,9 +91,6 @@ def compile_text(
 def _initialise() -> None:
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
-
-
-# What keeps generated code within bounds: a limit of its size, stacks that it fits, and an end in time.
 
 
 #: A thread of Python looks this often whether the user interrupts or the time is over.

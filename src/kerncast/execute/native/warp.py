@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from kerncast import traces
 from kerncast.errors import UnsupportedError
 from kerncast.execute.native.arithmetic import crosslane
 from kerncast.execute.native.arithmetic.conversion import set_predicate
@@ -39,10 +40,7 @@ from kerncast.execute.native.memory.transfer import GENERIC_COUNTERS
 from kerncast.execute.setup.layout import Program
 from kerncast.execute.setup.state import Console, is_switched
 from kerncast.ptx import ControlFlowGraph, Flow, Function, Immediate, Instruction, Trait, result_count
-from kerncast.traces import operation_of, recording
-
-# Where the counters of one block of threads lie: a row of 64-bit numbers that generated code adds to.
-
+from kerncast.traces import operation_of
 
 _GENERIC_BYTES = 8 * sum(len(names) for names in COUNTERS.values())
 
@@ -85,9 +83,6 @@ def plan_counters(function: Function, cfg: ControlFlowGraph) -> CounterPlan:
             memory[number] = position
             position += _GENERIC_BYTES if ins.space == "generic" else 8 * len(COUNTERS.get(ins.space, ()))
     return CounterPlan(guarded, memory, position, position + 8, position + 16)
-
-
-# Calls of printf: generated code calls Python, which finds format and arguments in the memory of the threads.
 
 
 #: What generated code calls: with a warp, the lanes that print as bits, and the number of the instruction.
@@ -271,7 +266,7 @@ class WarpWriter:
         block = cfg.blocks[number]
         emit.increase(field(emit, _WARP, WARP, "issued"), integer("i64", block.stop - block.start))
         if self.plans.counts_memory:
-            record_detail(emit, recording.Operation.BASIC_BLOCK, integer("i32", number), active)
+            record_detail(emit, traces.Operation.BASIC_BLOCK, integer("i32", number), active)
         for position in range(block.start, block.stop):
             self._instruction(code, position)
             self._cut()

@@ -1,5 +1,5 @@
 """The reference engine: plain and slow, what the fast engine is held against."""
 
-from kerncast.execute.reference.engine import ReferenceEngine
+from kerncast.execute.reference.batch import ReferenceEngine
 
 __all__ = ["ReferenceEngine"]

@@ -6,10 +6,13 @@ place in the order of the control-flow graph run it together. Racing accesses ha
 
 import time
 from collections.abc import Callable
+from dataclasses import fields
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
+from kerncast.caveats import Caveat
 from kerncast.errors import BudgetExceededError, KernelFault
 from kerncast.execute.reference import arithmetic, bits, compare, crosslane
 from kerncast.execute.reference.arithmetic import ARITHMETIC
@@ -21,9 +24,10 @@ from kerncast.execute.reference.threads import WARP_LANES, Index, Threads
 from kerncast.execute.sampling.sample import Budget, endless, runaway
 from kerncast.execute.setup.arena import Arena
 from kerncast.execute.setup.layout import Program
-from kerncast.execute.setup.state import PRINTF, Console, absent_lanes
+from kerncast.execute.setup.state import PRINTF, Console, Report, Setting, absent_lanes
 from kerncast.launch import Launch
 from kerncast.ptx import Flow, Instruction, Trait
+from kerncast.traces import BlockCounts
 
 Lanes = npt.NDArray[np.bool_]
 
@@ -204,3 +208,63 @@ _CROSS_LANE: dict[str, Callable[[Threads, Instruction, Index], None]] = {
 _MOVES: dict[str, Callable[[Threads, Instruction, Index], None]] = {
     "mov": compare.move, "cvta": compare.convert_address, "isspacep": compare.is_space,
 }  # fmt: skip
+
+
+_BATCH_THREADS = 32_768
+_BATCH_MEMORY_BYTES = 256 * 2**20
+
+
+class ReferenceEngine:
+    """Runs lists of blocks in batches of a fitting size."""
+
+    #: Measured: an interpreted step takes 10 to 20 times as long as a step of compiled code.
+    slowness: ClassVar[float] = 16.0
+
+    def __init__(self, setting: Setting, tally: Tally | None = None) -> None:
+        program, launch, budget = setting.program, setting.launch, setting.budget
+        self._launch = launch
+        self._batch = Batch(program, launch, setting.arena, setting.parameters, budget)
+        self._tally = tally or Tally(program, setting.touched, budget.memory_bytes)
+        self._seconds = budget.seconds
+        self._deadline = time.monotonic() + budget.seconds
+        threads = launch.warps_per_block * WARP_LANES
+        shared = program.static_shared_bytes + launch.shared_bytes
+        per_block = shared + threads * (program.private_bytes + program.register_bytes)
+        self._batch_blocks = max(1, min(_BATCH_THREADS // threads, _BATCH_MEMORY_BYTES // max(per_block, 1)))
+
+    @property
+    def remarks(self) -> tuple[Caveat, ...]:
+        """Caveats on the counts."""
+        return tuple(self._tally.remarks)
+
+    @property
+    def printed(self) -> str:
+        """Text that the kernel printed."""
+        return self._batch.console.text
+
+    def check_room(self, blocks: int) -> None:
+        """Raise BudgetExceededError if the counts of so many blocks take too much memory."""
+        self._tally.check_room(blocks)
+
+    def run(self, blocks: list[int], report: Report | None) -> None:
+        """Run these blocks."""
+        self._tally.extend(len(blocks))
+        for start in range(0, len(blocks), self._batch_blocks):
+            if time.monotonic() > self._deadline:
+                raise runaway(self._seconds, self._launch.label)
+            chosen = np.array(blocks[start : start + self._batch_blocks], np.int64)
+            self._batch.run(chosen, self._tally, self._deadline)
+            if report:
+                report(self._tally.finished)
+
+    def thread_instructions(self) -> int:
+        """Return how many instructions all threads have executed so far."""
+        lengths = np.array(self._batch.program.cfg.lengths, np.int64)
+        return int((self._tally.counts["block_threads"] @ lengths).sum())
+
+    def counts(self) -> BlockCounts:
+        """Return the counts of all blocks that have run."""
+        tally = self._tally
+        names = ("guarded", "accessing", "divergent_branches", "longest_warp")
+        values = {**tally.counts, **{name: getattr(tally, name) for name in names}}
+        return BlockCounts(**{field.name: values[field.name] for field in fields(BlockCounts)})

@@ -28,9 +28,6 @@ COMBINATIONS: dict[str, Any] = {"and": np.logical_and, "or": np.logical_or, "xor
 _PACKED_TRUE = {"f16x2": np.uint32(0x3C00), "bf16x2": np.uint32(0x3F80)}
 
 
-# Arithmetic on operands of threads, moves between registers, and addresses between state spaces.
-
-
 @handles("setp")
 def _set_predicate(ins: Instruction, src: Sources) -> AnyArray:
     """Compare; of packed halves bit 0 and bit 1 are the two results. The engine adds what setp combines it with."""

@@ -1,6 +1,5 @@
 """Counts of the reference engine, per block of threads."""
 
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,21 +14,9 @@ from kerncast.execute.setup.state import ACCESS_COUNTS, is_switched
 from kerncast.profiles import SECTOR_BYTES
 from kerncast.ptx import Instruction
 from kerncast.traces import (
-    CONTENT_SHIFT,
-    INSTRUCTION_SHIFT,
-    LAST_SHIFT,
     LINE_BYTES,
-    MASK_SHIFT,
-    MOST_INSTRUCTIONS,
-    OPERATION_SHIFT,
-    PASSES_SHIFT,
-    SEGMENT,
     Counts,
-    End,
-    Operation,
-    Recording,
 )
-from kerncast.traces import operation_of as operation_in_global
 
 # What the warp-level requests of one memory instruction cost: sectors and lines, passes of shared memory, contention.
 #
@@ -69,8 +56,6 @@ class Pieces(NamedTuple):
     """number of the 128-byte line; in local memory each lane's word has one"""
     sector: Numbers
     """sector of the line, 0 to 3"""
-    passes: Numbers | None = None
-    """[warps] passes of the warp's request through the banks of shared memory; None where nobody asks"""
 
 
 def global_pieces(lanes: Lanes) -> Pieces:
@@ -162,126 +147,10 @@ def _distinct(values: npt.NDArray[Any]) -> Numbers:
     return distinct
 
 
-# Writes down every access to global and local memory, warp by warp, in the order of the program.
-#
-# In detail also basic blocks, shared memory and how far atomics contend.
-
-
-Events = npt.NDArray[np.uint64]
-
-_LOCAL_LINE_BYTES = 4
-"""bytes of a thread in a line of local memory, which 32 threads share"""
-_ENTRY_BYTES = 16
-
-
-class Recorder:
-    """Collects events of batches of blocks."""
-
-    def __init__(self, program: Program, warps: int, limit_bytes: int, *, in_detail: bool = False) -> None:
-        self._program = program
-        self.in_detail = in_detail
-        self._warps = warps
-        self._limit_bytes = limit_bytes
-        self._nbytes = 0
-        self._rows = 0
-        self._block_ids: list[npt.NDArray[np.int64]] = []
-        self._events: list[Events] = []
-        self._segments: list[npt.NDArray[np.void]] = []
-        self._positions = 0
-        """events of the batches that have ended"""
-
-    def start(self, threads: Threads) -> None:
-        """Begin a batch."""
-        self._threads = threads
-        self._entries: list[tuple[Index, Events]] = []
-        """warps and their events, in the order of time"""
-        self._seen = np.zeros(threads.warps, np.int64)
-        """events of each warp so far"""
-        self._waits: list[list[int]] = [[] for _ in range(threads.warps)]
-        """[warps][barriers passed] events that the warp had when it came to the barrier"""
-
-    def access(self, number: int, ins: Instruction, space: str, pieces: Pieces) -> None:
-        """Write down the requests of instruction ``number`` to global or local memory."""
-        operation = operation_of(ins, space, self._program.read)
-        lines = int(pieces.line.max(initial=0)) + 1
-        _, first, which = np.unique(pieces.warp * lines + pieces.line, return_index=True, return_inverse=True)
-        masks = np.zeros(len(first), np.uint64)
-        np.bitwise_or.at(masks, which, np.uint64(1) << pieces.sector.astype(np.uint64))
-        order = np.argsort(first)
-        warp, line = pieces.warp[first[order]], pieces.line[first[order]].astype(np.uint64)
-        is_last = np.append(warp[1:] != warp[:-1], [True]).astype(np.uint64)
-        events = line | masks[order] << np.uint64(MASK_SHIFT) | is_last << np.uint64(LAST_SHIFT)
-        if self.in_detail and pieces.passes is not None:
-            events |= pieces.passes[warp].astype(np.uint64) << np.uint64(PASSES_SHIFT)
-        self._append(warp, events | _tag(operation, number))
-
-    def note(self, operation: Operation, number: int, warps: Index, contents: npt.NDArray[Any]) -> None:
-        """Write down one event without a line for each of these warps, if the recording is in detail."""
-        if self.in_detail:
-            last = 0 if operation is Operation.CONTENTION else 1 << LAST_SHIFT
-            self._append(warps, contents.astype(np.uint64) | _tag(operation, number) | np.uint64(last))
-
-    def _append(self, warp: Index, events: Events) -> None:
-        self._entries.append((warp, events))
-        self._seen += np.bincount(warp, minlength=len(self._seen))
-        self._nbytes += _ENTRY_BYTES * len(events)
-        check_room(self._nbytes, self._limit_bytes, "the recorded accesses need")
-
-    def wait(self, warps: Index) -> None:
-        """Note that warps wait at a barrier of their block."""
-        for warp in warps.tolist():
-            self._waits[warp].append(int(self._seen[warp]))
-
-    def end(self) -> None:
-        """End a batch: put the events of each warp together."""
-        threads, per_block = self._threads, self._warps
-        warps = np.concatenate([np.zeros(0, np.intp), *(warp for warp, _ in self._entries)])
-        events = np.concatenate([np.zeros(0, np.uint64), *(events for _, events in self._entries)])
-        begins = self._positions + np.cumsum(self._seen) - self._seen
-        segments = [
-            (self._rows + warp // per_block, warp % per_block, begin + start, begin + stop, end, 0)
-            for warp, begin in enumerate(begins.tolist())
-            for start, stop, end in _pieces_of(self._waits[warp], int(self._seen[warp]))
-        ]
-        self._events.append(events[np.argsort(warps, kind="stable")])
-        self._segments.append(np.array(segments, SEGMENT))
-        self._block_ids.append(threads.block_ids)
-        self._rows += threads.blocks
-        self._positions += len(events)
-
-    def recording(self) -> Recording:
-        """Return what the batches that have ended did."""
-        return Recording(
-            np.concatenate([np.zeros(0, np.int64), *self._block_ids]),
-            self._warps,
-            self._program.private_bytes // _LOCAL_LINE_BYTES,
-            np.concatenate([np.zeros(0, np.uint64), *self._events]),
-            np.concatenate([np.zeros(0, SEGMENT), *self._segments]),
-        )
-
-
-def operation_of(ins: Instruction, space: str, read: frozenset[str]) -> Operation:
-    """Return what an instruction does in global or local memory; ``read`` are the registers that the kernel reads."""
-    if space == "local":
-        return Operation.LOCAL_STORE if ins.is_store else Operation.LOCAL_LOAD
-    return operation_in_global(ins, read)
-
-
-def _tag(operation: Operation, number: int) -> np.uint64:
-    """Return the bits of an event that tell what is done, and by which instruction."""
-    return np.uint64(operation << OPERATION_SHIFT | min(number, MOST_INSTRUCTIONS - 1) << INSTRUCTION_SHIFT)
-
-
-def _pieces_of(waits: list[int], events: int) -> list[tuple[int, int, End]]:
-    """Return start, stop and end of a warp's segments."""
-    ends = [End.BARRIER] * len(waits) + [End.EXIT]
-    return [(start, stop, end) for (start, stop), end in zip(pairwise([0, *waits, events]), ends, strict=True)]
-
-
 class Tally:
     """Adds up what the blocks of a launch do; one row per executed block."""
 
-    def __init__(self, program: Program, touched: Touched, limit_bytes: int, recorder: Recorder | None = None) -> None:
+    def __init__(self, program: Program, touched: Touched, limit_bytes: int) -> None:
         code = program.function.instructions
         self.guarded = tuple(n for n, i in enumerate(code) if is_switched(i))
         self.accessing = tuple(n for n, i in enumerate(code) if i.opcode.access is not None)
@@ -299,7 +168,6 @@ class Tally:
         self.finished = 0
         self._touched = touched
         self._limit_bytes = limit_bytes
-        self.recorder = recorder
 
     def check_room(self, blocks: int) -> None:
         """Raise BudgetExceededError if the counts of so many blocks take too much memory."""
@@ -319,14 +187,10 @@ class Tally:
         self._rows = slice(self.finished, self.finished + threads.blocks)
         self.finished += threads.blocks
         self._issued = np.zeros(threads.warps, np.int64)
-        if self.recorder:
-            self.recorder.start(threads)
 
     def end(self) -> None:
         """End a batch."""
         self.longest_warp[self._rows] = self._issued.reshape(self._threads.blocks, -1).max(axis=1)
-        if self.recorder:
-            self.recorder.end()
 
     def enter(self, start: int, warps: Index, active: Index) -> None:
         """Count the basic block that begins at instruction ``start`` for these threads, which belong to these warps."""
@@ -334,9 +198,6 @@ class Tally:
         issued = np.bincount(warps // self._threads.warps_per_block, minlength=self._threads.blocks)
         self.counts["block_threads"][self._rows, number] += self._per_block(active)
         self.counts["block_warps"][self._rows, number] += issued
-        if self.recorder:
-            lanes = np.bincount(self._threads.warp[active], 2.0 ** self._threads.lane[active], self._threads.warps)
-            self.recorder.note(Operation.BASIC_BLOCK, number, warps, lanes[warps])
         self._issued[warps] += self._lengths[number]
 
     def guard(self, number: int, executing: Index) -> None:
@@ -355,12 +216,10 @@ class Tally:
                 case "shared":
                     self._shared(number, ins, lanes)
                 case "local":
-                    self._local(number, ins, lanes)
+                    self._local(number, lanes)
 
     def wait(self, warps: Index) -> None:
-        """Note that warps wait at a barrier of their block."""
-        if self.recorder:
-            self.recorder.wait(warps)
+        """Note that warps wait at a barrier of their block: nothing is counted of it."""
 
     def divergent(self, warps: Index) -> None:
         """Count branches that split these warps."""
@@ -378,45 +237,26 @@ class Tally:
         self._add("sectors", number, sectors)
         self._add("lines", number, lines)
         if ins.is_update:
-            self._contention(number, lanes)
-        if self.recorder:
-            if self.recorder.in_detail:
-                pieces = pieces._replace(passes=self._passes(lanes, is_atomic=False)[0])
-            self.recorder.access(number, ins, "global", pieces)
+            self._add("contention", number, contention(lanes, self._threads.warps)[0])
 
     def _shared(self, number: int, ins: Instruction, lanes: Lanes) -> None:
-        is_atomic = ins.is_update
-        wavefronts, least = self._passes(lanes, is_atomic=is_atomic)
+        wavefronts, least = self._passes(lanes, is_atomic=ins.is_update)
         self._requests(number, lanes, "shared_accesses", "shared_requests")
         self._add("shared_wavefronts", number, wavefronts)
         self._add("shared_conflicts", number, wavefronts - least)
-        warps, content = np.unique(lanes.warp), wavefronts
-        if is_atomic:
-            most, _ = contention(lanes, self._threads.warps)
-            self._add("contention", number, most)
-            content = wavefronts | most << CONTENT_SHIFT
-        if self.recorder:
-            self.recorder.note(_shared_operation(ins), number, warps, content[warps])
+        if ins.is_update:
+            self._add("contention", number, contention(lanes, self._threads.warps)[0])
 
     def _passes(self, lanes: Lanes, *, is_atomic: bool) -> tuple[Numbers, Numbers]:
         pairs_words = self._threads.program.pairs_words
         return shared_passes(lanes, self._threads.warps, is_atomic=is_atomic, pairs_words=pairs_words)
 
-    def _contention(self, number: int, lanes: Lanes) -> None:
-        most, addresses = contention(lanes, self._threads.warps)
-        self._add("contention", number, most)
-        if self.recorder:
-            warps = np.unique(lanes.warp)
-            self.recorder.note(Operation.CONTENTION, number, warps, (most | addresses << CONTENT_SHIFT)[warps])
-
-    def _local(self, number: int, ins: Instruction, lanes: Lanes) -> None:
+    def _local(self, number: int, lanes: Lanes) -> None:
         pieces = local_pieces(lanes)
         sectors, lines = sectors_and_lines(pieces, self._threads.warps)
         self._requests(number, lanes, "local_accesses", "local_requests")
         self._add("local_sectors", number, sectors)
         self._add("local_lines", number, lines)
-        if self.recorder:
-            self.recorder.access(number, ins, "local", pieces)
 
     def _requests(self, number: int, lanes: Lanes, threads: str, requests: str) -> None:
         """Count the threads of the lanes, and the warps that have any, by these names."""
@@ -438,9 +278,3 @@ class Tally:
         if len(threads) == self._threads.count:
             return np.full(self._threads.blocks, self._threads.count // self._threads.blocks)
         return np.bincount(self._threads.row[threads], minlength=self._threads.blocks)
-
-
-def _shared_operation(ins: Instruction) -> Operation:
-    if ins.is_update:
-        return Operation.SHARED_ATOMIC
-    return Operation.SHARED_STORE if ins.is_store else Operation.SHARED_LOAD

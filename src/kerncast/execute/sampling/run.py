@@ -8,7 +8,7 @@ import numpy as np
 from kerncast.caveats import Caveat, CaveatKind
 from kerncast.compile import CompiledKernel
 from kerncast.errors import BudgetExceededError, MachineLimitError, UnsupportedError
-from kerncast.execute.counting.sums import Sums
+from kerncast.execute.counting import Sums
 from kerncast.execute.sampling.sample import Budget, Sampler, nominal_seconds
 from kerncast.execute.setup.arena import Touched
 from kerncast.execute.setup.arguments import own_buffers
@@ -17,8 +17,6 @@ from kerncast.execute.setup.prepare import contents, linked_program, prepare
 from kerncast.execute.setup.state import Engine, Progress, Setting
 from kerncast.launch import Launch
 from kerncast.traces import BlockCounts, Footprint, Trace
-
-# One launch that was executed: its memory, what was counted, and which blocks ran.
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +41,6 @@ class Executed:
         if not self.is_independent:
             return prepare(self.kernel, setting.launch, setting.budget)
         return replace(setting, touched=Touched(setting.arena))
-
-
-# Run blocks portion by portion, until the whole grid has run, the counts are precise or the budget is used up.
 
 
 #: A portion is at most as large as all before it and, by its cost, this part of the budget. The footprint is noted

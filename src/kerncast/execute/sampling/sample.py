@@ -18,9 +18,6 @@ from kerncast.profiles import Count
 from kerncast.traces import BlockCounts
 from kerncast.units import GIB
 
-# How much an execution may cost.
-
-
 #: Nominal rate of work: 4 x 10^8 thread-instructions per second of full warps without memory. One core with AVX-512
 #: is 2 to 15 times as fast on the programs of examples/kernels. These are nominal seconds: a budget in them buys the
 #: same work on every machine, busy or idle, so that equal input gives equal counts.

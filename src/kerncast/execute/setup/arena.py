@@ -3,7 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 
-from kerncast.errors import BudgetExceededError
+from kerncast.errors import BudgetExceededError, MachineLimitError
 from kerncast.profiles import SECTOR_BYTES
 from kerncast.traces import Allocation, Counts, Footprint
 from kerncast.units import format_bytes
@@ -81,13 +81,13 @@ def check_room(nbytes: int, limit_bytes: int, what: str) -> None:
 
 
 def allocate(nbytes: int, limit_bytes: int, what: str) -> Bytes:
-    """Return zeroed bytes; raises BudgetExceededError where that is too much for the budget or for the machine."""
+    """Return zeroed bytes; raises BudgetExceededError for too much, MachineLimitError where less is free."""
     check_room(nbytes, limit_bytes, what)
     try:
         return np.zeros(nbytes, np.uint8)
     except MemoryError:
         cure = "Use a smaller problem, or a larger memory budget."
-        raise BudgetExceededError(f"{what} {format_bytes(nbytes)}, more than is free", cure=cure) from None
+        raise MachineLimitError(f"{what} {format_bytes(nbytes)}, more than is free", cure=cure) from None
 
 
 def window_of(addresses: npt.NDArray[np.uint64]) -> npt.NDArray[np.int8]:
@@ -127,9 +127,6 @@ def opened_rows(touched: npt.NDArray[np.bool_]) -> float:
 
 
 assert np.dtype(np.uint64).itemsize == _SECTORS_PER_PIECE
-
-
-# Which sectors of global memory a launch has touched.
 
 
 class Touched:

@@ -17,9 +17,6 @@ from kerncast.errors import LaunchError
 from kerncast.launch import ELEMENT_BYTES, Argument, Buffer, Launch, Reference, Struct
 from kerncast.ptx import Variable, source_name
 
-# The contents of buffers before a launch.
-
-
 Values = npt.NDArray[Any]
 
 #: NumPy types of the element types of launch files.

@@ -30,9 +30,6 @@ from kerncast.ptx import (
     taken_functions,
 )
 
-# PTX types as NumPy types.
-
-
 AnyArray = npt.NDArray[Any]
 
 #: bf16 and packed types are kept as bit patterns, 128 bits as two words.

@@ -17,9 +17,6 @@ from kerncast.launch import Launch
 from kerncast.ptx import Instruction, Symbol
 from kerncast.traces import BlockCounts
 
-# What a reader of the counts should know: remarks that both engines make.
-
-
 PRINTF = Caveat(CaveatKind.PRINTF_LEFT_OUT)
 
 

@@ -27,9 +27,6 @@ from kerncast.ptx import (
 )
 from kerncast.ptx.opcodes import FORMS, WHY_REFUSED, Form
 
-# Special registers: where a thread stands in its warp, block and grid.
-
-
 AnyArray = npt.NDArray[Any]
 Extent = tuple[int, int, int]
 

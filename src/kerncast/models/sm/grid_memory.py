@@ -221,9 +221,6 @@ def _window(accesses: _Accesses, kept: float) -> int:
     return max(0, int(np.searchsorted(distinct, kept + _ROUNDING, side="right")) - 1)
 
 
-# Both together: the traffic of a grid, and the shares of it that one SM sees.
-
-
 @dataclass(frozen=True, slots=True)
 class GridOnGPU:
     """A grid's blocks, without idle ones, on a GPU."""

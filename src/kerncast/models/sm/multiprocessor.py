@@ -24,9 +24,6 @@ from kerncast.traces import (
     SMTrace,
 )
 
-# Where all SMs wait for one another: open rows of DRAM, and one line of L2 that all blocks read.
-
-
 # How much longer DRAM takes where each row that it opens gives or takes few bytes.
 #
 # A channel opens a row at most every so many nanoseconds. Bytes that lie in one row and are wanted at about the same
@@ -137,9 +134,6 @@ def _loads(events: npt.NDArray[np.uint64], l1_operations: int) -> tuple[npt.NDAr
     found = events[np.isin(operation, np.array(wanted, np.uint64))]
     masks = (found >> np.uint64(MASK_SHIFT) & np.uint64(0xF)).astype(np.int64)
     return found & np.uint64(2**LINE_BITS - 1), _SECTORS[masks]
-
-
-# NOUN SM: one streaming multiprocessor as one kernel finds it, in cycles of its clock.
 
 
 @dataclass(frozen=True, slots=True)

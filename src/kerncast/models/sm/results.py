@@ -72,9 +72,6 @@ class Simulated:
     """[micro-ops of the program, Stall] warp-cycles that warps spent at a micro-op in a state"""
 
 
-# From some blocks on one SM to the whole grid: waves, tail, and the floors that bandwidth sets.
-
-
 @dataclass(frozen=True, slots=True)
 class SMLoad:
     """Blocks of the busiest SM, and how many of them are simulated."""

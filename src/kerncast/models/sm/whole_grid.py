@@ -161,8 +161,6 @@ def cycles_of_uneven(
     return (finish + left * cycles_per_even_block) * slots.stretch(blocks)
 
 
-# From the simulated blocks to the grid.
-
 #: Largest part of a block's duration that its launch is taken to be.
 _MOST_LAUNCHING = 0.5
 #: Duration relative to the longest simulated block from which a block of the grid is simulated by itself.

@@ -11,9 +11,6 @@ from kerncast.prediction import Timing
 from kerncast.profiles import Count, FloatMix, KernelProfile, Origin, SourceRun
 from kerncast.profiles.counts import FLOPS
 
-# The measured run that the published cross-GPU models start from, and what they say of its timing.
-
-
 #: A run's clock that is further from the GPU's is told.
 _CLOCK_TOLERANCE = 0.03
 #: Counts are of whole events: less than this, in a launch, is none.
@@ -69,9 +66,6 @@ def timing_caveats(found: Measured, timing: Timing) -> tuple[Caveat, ...]:
     if run.clock_hz is not None and abs(run.clock_hz / run.gpu.clock_hz - 1) > _CLOCK_TOLERANCE:
         caveats.append(Caveat.of(CaveatKind.CLOCK_OF_RUN, run.gpu.name, run_hz=run.clock_hz, gpu_hz=run.gpu.clock_hz))
     return tuple(caveats)
-
-
-# What a kernel asks of the FP pipes: as a profiler counted it, else from what was executed.
 
 
 _WIDTHS = (16, 32, 64)

@@ -8,7 +8,7 @@ were measured, and the variance d of each measurement, the residual of launch x 
     mean = k(x)^T (K + D)^-1 e,    variance = k(x, x) - k(x)^T (K + D)^-1 k(x).
 
 Source: Rasmussen and Williams, "Gaussian Processes for Machine Learning", 2006, equations 2.22 to 2.24; the effects
-are this project's, their variances are estimated by ``tools/fit_evidence.py`` (``data/calibration/evidence.toml``).
+are this project's, their variances are estimated by ``benchmarks/score_evidence.py`` (``data/calibration/evidence.toml``).
 Valid for: kernels that the simulation forecasts by the same equations on both GPUs.
 Fails when: a kernel's residual has another cause on the target, such as another compilation. Between generations
 little is carried over for this reason.
@@ -75,9 +75,7 @@ class Effects:
     @property
     def prior(self) -> float:
         """Variance of a residual before any time is known."""
-        kernels = (
-            self.kernel + self.kernel_era + self.kernel_generation + self.kernel_architecture + self.kernel_gpu
-        )
+        kernels = self.kernel + self.kernel_era + self.kernel_generation + self.kernel_architecture + self.kernel_gpu
         return kernels + self.launch + self.launch_generation + self.launch_gpu + self.gpu
 
 
@@ -152,7 +150,7 @@ class Posterior:
         noise = np.diag([each.variance for each in residuals])
         self._inverse = np.linalg.inv(covariance(self._subjects, self._subjects, self._effects) + noise)
         # What the others say of each measurement: Rasmussen and Williams, equations 5.10 to 5.12.
-        alone = len(residuals) < 2  # noqa: PLR2004  there are no others
+        alone = len(residuals) < 2
         self.deviations = self._errors * 0 if alone else self._inverse @ self._errors / np.sqrt(np.diag(self._inverse))
         """[measurements] distance of each from what all others say of it, in standard deviations"""
 
@@ -229,7 +227,7 @@ def era_of(capability: int) -> int:
     [3, 5, 5, 7, 7]
     """
     generation = capability // 10
-    return 7 if generation >= 7 else 5 if generation >= 5 else generation
+    return 7 if generation >= 7 else min(5, generation)
 
 
 def _overlap(one: Subject, other: Subject) -> float:
@@ -247,9 +245,13 @@ def read_effects(path: Path = _FILE) -> Effects:
             raise ValueError(f"version is {found['version']!r:.40}, not {VERSION}")
         effects = Effects(**{name: float(value) for name, value in found["effects"].items()})
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        cure = "Write it by tools/fit_evidence.py, or install kerncast again."
-        raise InputError(f"the variances of evidence are faulty ({str(error)[:200]})", where=str(path), cure=cure) from None
+        cure = "Write it by benchmarks/score_evidence.py, or install kerncast again."
+        raise InputError(
+            f"the variances of evidence are faulty ({str(error)[:200]})", where=str(path), cure=cure
+        ) from None
     values = [getattr(effects, name) for name in Effects.__slots__]
     if not all(math.isfinite(value) and value >= 0 for value in values) or not effects.prior or not effects.doublings:
-        raise InputError("a variance of evidence is not a positive number", where=str(path), cure="Install kerncast again.")
+        raise InputError(
+            "a variance of evidence is not a positive number", where=str(path), cure="Install kerncast again."
+        )
     return effects

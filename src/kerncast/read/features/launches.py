@@ -18,9 +18,6 @@ from kerncast.read.bounded_text import MOST_BYTES
 from kerncast.read.features.columns import Roles, roles_of
 from kerncast.units import GIB
 
-# Columns of a table of launches as a file gives them: CSV and Parquet, bounded in size, numbers and texts apart.
-
-
 #: Rows by columns: 200,000 launches with 250 counters each; in memory 400 MB.
 MOST_CELLS = 50_000_000
 #: Parquet packs well: what it unpacks to is bounded too.
@@ -184,9 +181,6 @@ def _arrow_cells(column: Any) -> Column:
         words = [str(word)[:_MOST_CHARS] for word in encoded.dictionary.to_pylist()]
         return tuple("" if index is None else words[index] for index in encoded.indices.to_pylist())
     return (str(kind)[:_MOST_CHARS],) * len(column)
-
-
-# Puts tables of launches together: one below the other, or features beside times.
 
 
 Key = tuple[str, ...]

@@ -19,9 +19,6 @@ from kerncast.read.nvprof import NvprofLaunch, read_nvprof
 from kerncast.read.profile_files import check_rows, kind_of_csv, lines_of
 from kerncast.units import GIB, KIB, MIB, NANOSECOND
 
-# The raw metrics of a profiler's file as columns, each in its base unit, beside kernel, GPU, grid, block and time.
-
-
 _BYTES_PER_S = {"B/s": 1, "KB/s": KIB, "MB/s": MIB, "GB/s": GIB}
 _AXES = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z")
 _NO_EXTENT = (math.nan, math.nan, math.nan)
@@ -91,9 +88,6 @@ def _table(launches: Sequence[_Launch], where: str) -> Columns:
         cells.append(("seconds", np.array(seconds, np.float64)))
     cells += list(zip(names, values, strict=True))
     return Columns(tuple(n for n, _ in cells), tuple(c for _, c in cells), len(launches), where)
-
-
-# What a profiler's file says of one kernel: the mean of each metric over its launches.
 
 
 _KERNEL = "kernel"

@@ -241,9 +241,6 @@ def _stems(name: str) -> tuple[str, str]:
     return f"smsp__{name}", f"sm__{name}"
 
 
-# Memory in a launch that Nsight Compute profiled: bytes at each level, requests, sectors, atomics.
-
-
 _SHARED_BYTES = ("smsp__sass_data_bytes_mem_shared", "sm__sass_data_bytes_mem_shared")
 _WAVEFRONTS = "l1tex__data_pipe_lsu_wavefronts_mem_shared"
 _LSU = "l1tex__t_{}_pipe_lsu_mem_{}_op_{}"

@@ -33,9 +33,6 @@ from kerncast.read.ncu.rows import NcuMetric, NcuRow
 from kerncast.read.selection import Selection
 from kerncast.units import KILO, NANOSECOND, PERCENT
 
-# Which of our GPUs a launch was profiled on: by its name, else by what the profile tells of its hardware.
-
-
 _CURE = "Name the GPU that it was taken on with --source-gpu; a path to your own .toml file works too."
 #: A vendor's card may be clocked above NVIDIA's own.
 _CLOCK_TOLERANCE = 6 * PERCENT
@@ -363,9 +360,6 @@ def _cache_remark(dram: Count | None, gpu: GPU) -> list[Caveat]:
     if dram is None or not gpu.l2_bytes or not 0 < dram.value <= gpu.l2_bytes:
         return []
     return [Caveat.of(CaveatKind.CACHES_EMPTIED, gpu.name)]
-
-
-# Profiles of launches that differ in little but their time: a tuner's file or a trace has tens of thousands.
 
 
 DURATION = "gpu__time_duration.sum"

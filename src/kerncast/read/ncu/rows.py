@@ -10,8 +10,6 @@ from kerncast.errors import InputError
 from kerncast.launch import Extent
 from kerncast.units import GIB, GIGA, KIB, KILO, MEGA, MIB, TERA
 
-# NOUN NcuRow: one launch as Nsight Compute saw it, from whichever file, with its metrics in base units.
-
 
 @dataclass(frozen=True, slots=True)
 class NcuMetric:

@@ -16,9 +16,6 @@ from kerncast.studies.bounds.base import ROUNDING
 from kerncast.studies.splits import Scores, scores_of
 from kerncast.units import format_seconds
 
-# Words for bounds: what each promises, and what speaks against it.
-
-
 KIND = "margin"
 
 _PROMISES = {
@@ -88,9 +85,6 @@ def caveats_of(bounds: KernelBounds) -> tuple[Caveat, ...]:
     if answer.measure_next is not None:
         found.append(Caveat.of(CaveatKind.MEASURE_NEXT, tpcs=answer.measure_next))
     return tuple(found)
-
-
-# Bounds of a kernel on parts of a GPU, as a table and as JSON.
 
 
 def judged(bounds: KernelBounds) -> tuple[tuple[float, float], ...]:

@@ -1,25 +1,15 @@
 """The catalogue of GPUs as tables, and the text of a file for a new GPU with every key explained."""
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
-
-from kerncast.gpu import GPU, Fact, IncompleteGPU
-from kerncast.gpu.confidence import BEYOND, Doubt
-from kerncast.report.tables import Table, TextColumn
-from kerncast.units import GIGA, MEGA, TERA
-
-if TYPE_CHECKING:  # listing GPUs does not wait for the models
-    from kerncast.models.missing_facts import MissingFacts
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from kerncast.gpu import Architecture, Rule, Value, rules
-from kerncast.models.missing_facts import needed_facts
-
-# Tables of GPUs: the whole catalogue, and every fact of one with its sources.
-
+from kerncast.gpu import GPU, Architecture, Fact, IncompleteGPU, Rule, Value, rules
+from kerncast.gpu.confidence import BEYOND, Doubt
+from kerncast.models.missing_facts import MissingFacts, needed_facts
+from kerncast.report.tables import Table, TextColumn
+from kerncast.units import GIGA, MEGA, TERA
 
 _UNKNOWN = "unknown"
 _NONE = "–"
@@ -73,7 +63,7 @@ def sources_of(facts: Sequence[Fact]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(source for fact in facts for source in fact.sources))
 
 
-def missing_notes(missing: Sequence["MissingFacts"]) -> list[str]:
+def missing_notes(missing: Sequence[MissingFacts]) -> list[str]:
     """Return for each model that refuses a GPU what to give in its file."""
     return [f"the model {each.model} refuses it without {', '.join(each.keys)}" for each in missing]
 
@@ -109,9 +99,6 @@ def _rounded(value: float) -> str:
 def _value_text(fact: Fact) -> str:
     value = ", ".join(map(str, fact.value)) if isinstance(fact.value, tuple) else str(fact.value)
     return value if fact.unit in {"1", "year"} else f"{value} {fact.unit}"
-
-
-# VERB: write the text of a file for a new GPU, with every key explained and what is known filled in.
 
 
 #: Sections in the order of the file, and what stands above their keys.

@@ -10,7 +10,7 @@ from typing import Any
 from kerncast.compile.nouns import CompileRequest, KernelSignature
 from kerncast.hostcode.nouns import UNDECIDED, HostLaunch, HostProgram, HostResult, HostValue
 from kerncast.launch import DEFAULT_STANDARD
-from kerncast.report.as_json import SCHEMA_VERSION
+from kerncast.report.as_json import SCHEMA_VERSION, fields_of
 from kerncast.report.tables import Table, TextColumn
 
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+\Z")
@@ -69,14 +69,7 @@ def skeleton_object(program: HostProgram) -> dict[str, Any]:
         ],
         "launches": [_launch_object(each) for each in program.launches],
         "undecided": [
-            {
-                "launch": index,
-                "kernel": launch.kernel,
-                "key": key,
-                "expression": value.expression,
-                "place": value.place,
-                "reason": value.reason,
-            }
+            {"launch": index, "kernel": launch.kernel, "key": key} | fields_of(value, "expression", "place", "reason")
             for index, launch in enumerate(program.launches)
             for key, value in launch.undecided
         ],
@@ -153,9 +146,7 @@ def _toml(value: HostResult | None) -> str:
 
 def _launch_object(launch: HostLaunch) -> dict[str, Any]:
     return {
-        "kernel": launch.kernel,
-        "written": launch.written,
-        "place": launch.place,
+        **fields_of(launch, "kernel", "written", "place"),
         "grid": _value_object(launch.grid),
         "block": _value_object(launch.block),
         "shared_bytes": _value_object(launch.shared_bytes),

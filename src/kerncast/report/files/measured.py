@@ -6,7 +6,7 @@ from typing import Any
 from kerncast.bench.plan import Subject
 from kerncast.bench.stages import Stage
 from kerncast.measurements import Configuration, Measurement, Method, Outcome, Summary, summarise
-from kerncast.report.as_json import SCHEMA_VERSION
+from kerncast.report.as_json import SCHEMA_VERSION, fields_of
 from kerncast.report.tables import Table, TextColumn
 from kerncast.units import PERCENT, format_count, format_seconds
 
@@ -95,19 +95,14 @@ def measurement_object(measurement: Measurement) -> dict[str, Any]:
         "driver": machine.driver,
         "measured": [
             {
-                "key": each.key,
-                "kernel": each.kernel,
-                "sm_count": each.sm_count,
+                **fields_of(each, "key", "kernel", "sm_count"),
                 "method": method.value,
                 "seconds": found.mean,
                 "deviation_seconds": found.deviation,
                 "median_seconds": found.median,
                 "low_seconds": found.lowest,
                 "high_seconds": found.highest,
-                "trials": found.trials,
-                "samples": found.samples,
-                "outliers": found.outliers,
-                "throttled_trials": found.throttled_trials,
+                **fields_of(found, "trials", "samples", "outliers", "throttled_trials"),
             }
             for each, method, found in _summaries(measurement)
         ],

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from importlib.resources import files
 from itertools import groupby
 
 from kerncast.caveats import Caveat
@@ -50,9 +51,6 @@ from kerncast.report.words import (
 )
 from kerncast.units import GIGA, KIB, MEGA, TERA, format_count, format_seconds
 
-# How far forecasts are from what each resource alone would need, and from the roofline of counters.
-
-
 EXPLANATION = (
     "Share of the forecast that each resource alone would need: the closer to 100 %, the more it decides."
     " The roofline is the slowest resource by the counters alone, with perfect overlap and no latency, which large"
@@ -87,9 +85,6 @@ def _beside(p: Prediction, case: Case) -> tuple[str, str]:
     except Refusal:
         return "–", "–"
     return format_seconds(roofline, 3), f"{p.seconds / roofline:.2f}" if roofline else "–"
-
-
-# How a measured time was carried over to other GPUs: the numbers of both.
 
 
 _RATES = ("FLOP/s", "B/s", "FLOP", "B")
@@ -332,3 +327,40 @@ def notes_of(forecast: Forecast) -> list[str]:
         for r in forecast.refused
     ]
     return texts
+
+
+def render_html(document: Document, pictures_svg: Sequence[str]) -> str:
+    """Return a report as one HTML text; every text of the user's is escaped, nothing is loaded from elsewhere."""
+    from jinja2 import Environment  # noqa: PLC0415  only reports need it
+    from markupsafe import Markup  # noqa: PLC0415
+
+    environment = Environment(autoescape=True)
+    template = files("kerncast.report").joinpath("templates", "report.html").read_text(encoding="utf-8")
+    # The pictures are made by us, from numbers and escaped names.
+    pictures = [Markup(picture) for picture in pictures_svg]  # noqa: S704
+    return environment.from_string(template).render(document=document, pictures=pictures)
+
+
+def render_markdown(document: Document) -> str:
+    """Return a report as Markdown text."""
+    parts = [f"# {_escape(document.title)}"]
+    for section in document.sections:
+        parts += _render_section(section)
+    return "\n\n".join(parts) + "\n"
+
+
+def _render_section(section: Section) -> list[str]:
+    parts = [f"## {_escape(section.title)}"]
+    parts += [("- " if section.is_list else "") + _escape(paragraph) for paragraph in section.paragraphs]
+    return parts + [_render_table(table) for table in section.tables]
+
+
+def _render_table(table: Table) -> str:
+    lines = [table.heading, tuple("---" for _ in table.heading), *table.rows]
+    return "\n".join("| " + " | ".join(_escape(cell) for cell in line) + " |" for line in lines)
+
+
+def _escape(text: str) -> str:
+    for mark in ("\\", "|", "<", "*", "_", "`"):
+        text = text.replace(mark, "\\" + mark if mark != "<" else "&lt;")
+    return text

@@ -4,20 +4,16 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from kerncast.forecast import Forecast
 from kerncast.prediction import Prediction
-from kerncast.report.pictures.picture_files import drawing
+from kerncast.report.pictures.picture_files import drawing, svg_text
+from kerncast.report.pictures.projection import draw_projection
+from kerncast.report.pictures.roofline import draw_rooflines, rooflines_of_cases
 from kerncast.report.words import describe_interval_kind, describe_limiter
 from kerncast.units import format_seconds
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-from kerncast.forecast import Forecast
-from kerncast.report.pictures.picture_files import svg_text
-from kerncast.report.pictures.projection import draw_projection
-from kerncast.report.pictures.roofline import draw_rooflines, rooflines_of_cases
-
-# The picture of a report: each GPU's forecast with its interval, on a logarithmic time axis.
-
 
 _MOST_LAUNCHES = 12
 _DENSE_TICKS_BELOW = 300  # an axis of fewer than 2.5 decades is labelled at 1, 2 and 5

@@ -25,9 +25,6 @@ from kerncast.report.words import (
 )
 from kerncast.units import format_seconds
 
-# A forecast of many launches for a terminal: one list of all, what limits them together, the caveats of most.
-
-
 #: Most launches with a table each; more would be unreadable.
 MOST_TABLES = 20
 _MOST_NOTES = 12
@@ -106,9 +103,6 @@ def common_notes(forecast: Forecast) -> list[str]:
     if len(refused) > _MOST_NOTES:
         notes.append(f"{len(refused) - _MOST_NOTES} further reasons of refusals: --json has each with its launch")
     return notes
-
-
-# Tables for a terminal.
 
 
 #: Most launches with numbers of the transfer; of more, reports and JSON tell them.

@@ -1,12 +1,10 @@
 """Occupancy as tables and sentences for a terminal, and as JSON and CSV."""
 
-import csv
-import io
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from kerncast.caveats import Caveat, CaveatKind
-from kerncast.occupancy import Limiter
+from kerncast.occupancy import Limiter, Occupancy
 from kerncast.occupancy.advice import (
     BlockSize,
     Carveout,
@@ -18,12 +16,10 @@ from kerncast.occupancy.advice import (
     ResourceUse,
     Step,
 )
-from kerncast.report.tables import Table, TextColumn
+from kerncast.report.as_json import fields_of
+from kerncast.report.tables import Table, TextColumn, csv_text
 from kerncast.report.words import describe_caveat
 from kerncast.units import KIB, PERCENT
-
-# Occupancy as JSON and as CSV.
-
 
 CURVE_COLUMNS = (
     "kernel", "launch", "gpu", "gpu_id", "parameter", "first", "last", "blocks_per_sm", "warps_per_sm", "occupancy",
@@ -36,8 +32,7 @@ def occupancy_object(case: OccupancyCase, *, with_curves: bool = False) -> dict[
     r, found = case.request, case.found
     smaller, larger = case.next_sizes
     table = {
-        "kernel": case.kernel,
-        "launch": case.launch,
+        **fields_of(case, "kernel", "launch"),
         "gpu": case.name,
         "gpu_id": _id(case),
         "compute_capability": case.architecture.compute_capability,
@@ -48,42 +43,29 @@ def occupancy_object(case: OccupancyCase, *, with_curves: bool = False) -> dict[
         "dynamic_shared_bytes_per_block": r.dynamic_shared_bytes,
         "barriers_per_block": r.barriers,
         "max_threads_per_block": case.most_threads,
-        "blocks_per_sm": found.blocks_per_sm,
-        "warps_per_sm": found.warps_per_sm,
-        "occupancy": found.fraction,
-        "limiter": found.limiter.value,
+        **_found(found),
         "limits": {limit.limiter.value: limit.blocks for limit in found.limits},
-        "resources": {
-            use.limiter.value: {"per_block": use.per_block, "per_sm": use.per_sm, "used": use.used} for use in case.uses
-        },
+        "resources": {use.limiter.value: fields_of(use, "per_block", "per_sm", "used") for use in case.uses},
         "reason": case.reason,
         "carveout": _carveout(case.carveout, case.preferred_bytes),
         "one_more_block": _one_more_json(case.one_more),
         "best_block_size": _best(case),
-        "smaller_block_size": _block_size(smaller),
-        "larger_block_size": _block_size(larger),
+        "smaller_block_size": None if smaller is None else _size(smaller),
+        "larger_block_size": None if larger is None else _size(larger),
     }
     return {**table, "curves": [_curve(curve) for curve in case.curves]} if with_curves else table
 
 
 def curves_csv(cases: Sequence[OccupancyCase]) -> str:
     """Return a row per step of each curve: from ``first`` to ``last`` of its parameter nothing changes."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(CURVE_COLUMNS)
-    for case in cases:
-        launch = "" if case.launch is None else case.launch
-        for curve in case.curves:
-            for step in curve.steps:
-                found = step.found
-                writer.writerow(
-                    (
-                        case.kernel or "", launch, case.name, _id(case), curve.parameter.value, step.first, step.last,
-                        found.blocks_per_sm, found.warps_per_sm, found.fraction, found.limiter.value,
-                        int(is_own(curve, step)),
-                    )
-                )  # fmt: skip
-    return text.getvalue()
+    rows = (
+        (
+            case.kernel, case.launch, case.name, _id(case), curve.parameter.value, step.first, step.last,
+            *_found(step.found).values(), int(is_own(curve, step)),
+        )
+        for case in cases for curve in case.curves for step in curve.steps
+    )  # fmt: skip
+    return csv_text(CURVE_COLUMNS, rows)
 
 
 def is_own(curve: Curve, step: Step) -> bool:
@@ -98,11 +80,7 @@ def _id(case: OccupancyCase) -> str:
 def _carveout(found: Carveout | None, preferred_bytes: int | None) -> dict[str, Any] | None:
     if found is None:
         return None
-    return {
-        "shared_bytes": found.shared_bytes,
-        "l1_bytes": found.l1_bytes,
-        "preferred_bytes": preferred_bytes,
-    }
+    return {**fields_of(found, "shared_bytes", "l1_bytes"), "preferred_bytes": preferred_bytes}
 
 
 def _one_more_json(found: OneMore | None) -> dict[str, Any] | None:
@@ -125,37 +103,21 @@ def _best(case: OccupancyCase) -> dict[str, Any] | None:
     return {**_size(best), "min_grid_blocks": None if sms is None else best.blocks_per_sm * sms}
 
 
-def _block_size(size: BlockSize | None) -> dict[str, int] | None:
-    return None if size is None else _size(size)
-
-
 def _size(size: BlockSize) -> dict[str, int]:
-    return {
-        "threads_per_block": size.threads,
-        "blocks_per_sm": size.blocks_per_sm,
-        "warps_per_sm": size.warps_per_sm,
-    }
+    return {"threads_per_block": size.threads, **fields_of(size, "blocks_per_sm", "warps_per_sm")}
+
+
+def _found(found: Occupancy) -> dict[str, Any]:
+    sizes = fields_of(found, "blocks_per_sm", "warps_per_sm")
+    return {**sizes, "occupancy": found.fraction, "limiter": found.limiter.value}
 
 
 def _curve(curve: Curve) -> dict[str, Any]:
     return {
         "parameter": curve.parameter.value,
         "own": curve.own,
-        "steps": [
-            {
-                "first": step.first,
-                "last": step.last,
-                "blocks_per_sm": step.found.blocks_per_sm,
-                "warps_per_sm": step.found.warps_per_sm,
-                "occupancy": step.found.fraction,
-                "limiter": step.found.limiter.value,
-            }
-            for step in curve.steps
-        ],
+        "steps": [{**fields_of(step, "first", "last"), **_found(step.found)} for step in curve.steps],
     }
-
-
-# Occupancy as tables and sentences for a terminal.
 
 
 _BAR_CELLS = 16

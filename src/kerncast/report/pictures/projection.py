@@ -1,7 +1,5 @@
 """The time of a kernel on the GPU at hand, and the projected range for others: a group of bars per kernel."""
 
-import csv
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -9,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from kerncast.prediction import Prediction
 from kerncast.report.pictures.picture_files import drawing, shown_name
+from kerncast.report.tables import csv_text
 from kerncast.units import format_seconds
 
 if TYPE_CHECKING:
@@ -55,13 +54,12 @@ class _Bar:
 
 def projection_csv(predictions: Sequence[Prediction]) -> str:
     """Return a row per kernel and GPU, with the measured run where there is one."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(_COLUMNS)
-    for p in predictions:
-        measured = p.transfer.measured_seconds if p.transfer else ""
-        writer.writerow((p.kernel, p.launch, p.gpu, p.model, measured, p.seconds, p.low, p.high, p.level))
-    return text.getvalue()
+    measured = [p.transfer.measured_seconds if p.transfer else None for p in predictions]
+    rows = (
+        (p.kernel, p.launch, p.gpu, p.model, seconds, p.seconds, p.low, p.high, p.level)
+        for p, seconds in zip(predictions, measured, strict=True)
+    )
+    return csv_text(_COLUMNS, rows)
 
 
 def draw_projection(predictions: Sequence[Prediction], beside: Beside | None = None) -> "Figure | None":

@@ -4,8 +4,6 @@ Conventions of Williams et al. 2009, of Yang et al. 2020 (several levels) and of
 roofs that were measured solid, those of the data sheet dashed, the kernel's own ceilings dotted.
 """
 
-import csv
-import io
 import math
 from collections.abc import Iterator, Sequence
 from itertools import groupby
@@ -15,14 +13,12 @@ from kerncast.errors import Refusal
 from kerncast.models import Case
 from kerncast.profiles import KernelRoofline, LevelCeiling
 from kerncast.report.pictures.picture_files import drawing, shown_name
+from kerncast.report.tables import csv_text
 from kerncast.units import format_count
 
 if TYPE_CHECKING:  # matplotlib takes time to load, and only pictures need it
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-
-# The rooflines of a forecast, in the order of their picture: the GPU of the run first, then the targets.
 
 
 def rooflines_of_cases(cases: Sequence[Case]) -> tuple[KernelRoofline, ...]:
@@ -42,9 +38,6 @@ def rooflines_of_cases(cases: Sequence[Case]) -> tuple[KernelRoofline, ...]:
     return tuple(roofline for key in ordered for roofline in by_gpu[key].values())
 
 
-# The rooflines of kernels as rows of a CSV, and the extent of their picture.
-
-
 _COLUMNS = (
     "kernel", "gpu", "is_projected", "level", "intensity_flop_per_byte", "low_flops_per_s", "high_flops_per_s",
     "roof_flops_per_s", "max_bytes_per_s", "peak_bytes_per_s", "ceiling_bytes_per_s", "crossing_bytes",
@@ -58,13 +51,7 @@ _LEAST_SPAN = 2000.0
 
 def roofline_csv(rooflines: Sequence[KernelRoofline]) -> str:
     """Return a row per kernel, GPU and level: all that the picture shows."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(_COLUMNS)
-    for roofline in rooflines:
-        for level in roofline.levels:
-            writer.writerow(["" if cell is None else cell for cell in _row(roofline, level)])
-    return text.getvalue()
+    return csv_text(_COLUMNS, (_row(roofline, level) for roofline in rooflines for level in roofline.levels))
 
 
 def _row(roofline: KernelRoofline, level: LevelCeiling) -> tuple[object, ...]:

@@ -2,15 +2,14 @@
 
 import csv
 import io
-import os
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from kerncast.errors import InputError
 from kerncast.launch import Extent
-from kerncast.metrics import FEATURES, Cell, Metric, feature_row, metrics_of, occurring_accesses, place_of, word
+from kerncast.measurements.table_files import arrow, write_table
+from kerncast.metrics import FEATURES, Metric, feature_row, metrics_of, occurring_accesses, place_of, word
 from kerncast.prediction import Refused
 from kerncast.profiles import (
     BasicBlockCount,
@@ -22,12 +21,8 @@ from kerncast.profiles import (
     WarpStates,
 )
 from kerncast.profiles.counts import QUANTITIES, access_name
-from kerncast.report.as_json import SCHEMA_VERSION
+from kerncast.report.as_json import SCHEMA_VERSION, fields_of, refused_launch
 from kerncast.report.words import caveat_fields
-from kerncast.requirements import how_to_install
-
-# The JSON object of ``kerncast profile``: a promise, pinned by tests and versioned by ``schema_version``.
-
 
 #: A float holds whole numbers exactly up to here.
 _EXACT_WHOLE = 2**53
@@ -38,7 +33,7 @@ def profile_object(launches: Sequence[ProfiledLaunch], refused: Sequence[Refused
     return {
         "schema_version": SCHEMA_VERSION,
         "kernels": [_kernel(each, lines=lines) for each in launches],
-        "refused": [{"kernel": r.kernel, "launch": r.launch, "gpu": r.gpu, "reason": r.reason} for r in refused],
+        "refused": [refused_launch(each) for each in refused],
     }
 
 
@@ -79,11 +74,7 @@ def _warp_states(found: WarpStates | None, *, lines: bool) -> dict[str, Any] | N
         return None
     by_line = [{"file": each.file, "line": each.line, "warp_cycles": _cycles(each.states)} for each in found.lines]
     return {
-        "seconds": found.seconds,
-        "cycles": found.cycles,
-        "blocks_simulated": found.blocks_simulated,
-        "simulated_cycles": found.simulated_cycles,
-        "issued": found.issued,
+        **fields_of(found, "seconds", "cycles", "blocks_simulated", "simulated_cycles", "issued"),
         "warp_cycles": _cycles(found.states),
         "roofs": {each.resource: each.share for each in found.resources},
         **({"lines": by_line} if lines else {}),
@@ -103,7 +94,7 @@ def _sampling(profile: KernelProfile) -> dict[str, Any] | None:
     found = profile.sampling
     if found is None:
         return None
-    return {"blocks_executed": found.blocks_executed, "blocks": found.blocks, "is_whole_grid": found.is_whole_grid}
+    return fields_of(found, "blocks_executed", "blocks", "is_whole_grid")
 
 
 def _accesses(profile: KernelProfile) -> Iterator[dict[str, Any]]:
@@ -144,10 +135,7 @@ def _basic_block(each: BasicBlockCount) -> dict[str, Any]:
         "instructions": each.instructions,
         "warps": _count(each.warps),
         "threads": _count(each.threads),
-        "critical_path": each.critical_path,
-        "parallelism": each.parallelism,
-        "dependency_distance": each.dependency_distance,
-        "loop_depth": each.loop_depth,
+        **fields_of(each, "critical_path", "parallelism", "dependency_distance", "loop_depth"),
     }
 
 
@@ -216,9 +204,6 @@ def _extent(extent: Extent) -> str:
     return f"({', '.join(map(str, extent))})"
 
 
-# Writes the feature table as CSV or Parquet; what is unknown is empty in CSV and null in Parquet.
-
-
 _WHERE = "--features"
 
 
@@ -229,53 +214,11 @@ def check_feature_path(path: Path) -> None:
     if not path.parent.is_dir():
         raise InputError(f"the folder of {path} does not exist", where=_WHERE, cure="Make it, or choose another place.")
     if path.suffix == ".parquet":
-        _arrow()
+        arrow(_WHERE)
 
 
 def write_features(launches: Sequence[ProfiledLaunch], path: Path) -> None:
     """Write a row per launch, in the format that the name ends in; the file is there whole, or as it was before."""
     check_feature_path(path)
-    rows = [feature_row(launch) for launch in launches]
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
-        (_write_parquet if path.suffix == ".parquet" else _write_csv)(rows, partial)
-        partial.replace(path)
-    except OSError as error:
-        cure = "Name a file in a folder that you may write to."
-        raise InputError(f"cannot be written ({error.strerror})", where=str(path), cure=cure) from None
-    finally:
-        with suppress(OSError):  # what kept it from being written has been reported
-            partial.unlink(missing_ok=True)
-
-
-def _write_csv(rows: Sequence[Sequence[Cell]], file: Path) -> None:
-    with file.open("w", encoding="utf-8", newline="") as stream:
-        writer = csv.writer(stream)
-        writer.writerow([feature.name for feature in FEATURES])
-        writer.writerows([_text(cell) for cell in row] for row in rows)
-
-
-def _text(cell: Cell) -> str:
-    if cell is None:
-        return ""
-    return str(cell).lower() if isinstance(cell, bool) else str(cell)
-
-
-def _write_parquet(rows: Sequence[Sequence[Cell]], file: Path) -> None:
-    from pyarrow import parquet  # noqa: PLC0415  only who asks for Parquet needs it
-
-    pa = _arrow()
-    types = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
-    schema = pa.schema([(feature.name, types[feature.type]) for feature in FEATURES])
-    columns = [[row[number] for row in rows] for number in range(len(FEATURES))]
-    arrays = [pa.array(cells, field.type) for cells, field in zip(columns, schema, strict=True)]
-    parquet.write_table(pa.Table.from_arrays(arrays, schema=schema), file)
-
-
-def _arrow() -> Any:
-    try:
-        import pyarrow as pa  # noqa: PLC0415  only who asks for Parquet needs it
-    except ImportError:
-        cure = f"Install it: {how_to_install('pyarrow')}. Or name a .csv file."
-        raise InputError("Parquet needs pyarrow, which is not installed", where=_WHERE, cure=cure) from None
-    return pa
+    columns = {feature.name: feature.type for feature in FEATURES}
+    write_table(path, columns, [feature_row(launch) for launch in launches])

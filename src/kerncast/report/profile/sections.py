@@ -73,9 +73,6 @@ from kerncast.report.tables import Fact, Section, Table, TextColumn
 from kerncast.report.words import describe_limiter
 from kerncast.units import format_bytes, format_count, format_seconds
 
-# The sections of a profile about memory: global and local memory, caches, shared memory, atomics.
-
-
 _OPERATIONS = {"ld": "load", "st": "store", "atom": "atomic", "red": "red"}
 
 
@@ -179,9 +176,6 @@ def _shared_row(space: str, operation: str, each: Accesses) -> tuple[str, ...]:
         describe_ratio(ratio(each.wavefronts, each.requests)),
         format_count(each.conflicts.value),
     )
-
-
-# The sections of a profile as facts and tables, in the order of reading.
 
 
 _MOST_ROWS = 10
@@ -352,9 +346,6 @@ def _origins(profile: KernelProfile, gpu: GPU | None) -> Iterator[Fact]:
     if profile.warp_states is not None:
         blocks = profile.warp_states.blocks_simulated
         yield Fact("time, warp states", Origin.SIMULATED.value, f"one SM with {blocks} blocks of this launch, L2 warm")
-
-
-# What warps wait for, as facts and tables, and line by line.
 
 
 _MOST_HOT_LINES = 10

@@ -1,35 +1,24 @@
 """Pictures of what models learned: correlations of features, and forecast against measured time."""
 
-import csv
-import io
-from typing import TYPE_CHECKING
-
-from kerncast.measurements.feature_table import Floats
-from kerncast.report.pictures.picture_files import drawing
-from kerncast.studies.correlation import Correlation
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-    from matplotlib.image import AxesImage
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kerncast.measurements.feature_table import FeatureTable
+from kerncast.measurements.feature_table import FeatureTable, Floats
+from kerncast.report.pictures.picture_files import drawing
+from kerncast.report.tables import csv_text
 from kerncast.report.training.scores_table import percent
 from kerncast.studies.average_case import Study
+from kerncast.studies.correlation import Correlation
 from kerncast.studies.evaluation import Evaluation
 from kerncast.units import format_seconds
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-
-# The correlation matrix of features and time, as a picture and as CSV.
-
+    from matplotlib.image import AxesImage
 
 _CELL_INCHES, _LABEL_INCHES, _LEAST_PANEL_INCHES = 0.16, 3.0, 3.0
 #: Fewer names leave room for the numbers in their cells.
@@ -42,14 +31,12 @@ MOST_NAMES = 120
 
 def correlation_csv(found: Correlation) -> str:
     """Return a row per pair of names, both correlations beside them."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(("name", "with", "pearson", "spearman"))
-    for row, name in enumerate(found.names):
-        for column in range(row):
-            numbers = (f"{found.pearson[row, column]:.6f}", f"{found.spearman[row, column]:.6f}")
-            writer.writerow((name, found.names[column], *numbers))
-    return text.getvalue()
+    rows = (
+        (name, found.names[column], f"{found.pearson[row, column]:.6f}", f"{found.spearman[row, column]:.6f}")
+        for row, name in enumerate(found.names)
+        for column in range(row)
+    )
+    return csv_text(("name", "with", "pearson", "spearman"), rows)
 
 
 def draw_correlation(found: Correlation, names: tuple[str, ...] | None = None) -> "Figure":
@@ -97,9 +84,6 @@ def _shortened(name: str) -> str:
     """Return a name without its middle where it is long: counters differ in their last words."""
     half = _LONGEST_NAME // 2
     return name if len(name) <= _LONGEST_NAME else f"{name[: half - 1]}…{name[-half:]}"
-
-
-# Forecast against measured time of what was held out: a panel per model, a point per launch.
 
 
 _COLOURS = ("#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#17becf", "#8c564b", "#e377c2")

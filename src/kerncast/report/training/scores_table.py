@@ -1,7 +1,5 @@
 """Trained models as tables and as JSON: cleaning, scores beside rules of thumb, a model's header."""
 
-import csv
-import io
 import math
 from collections.abc import Iterator, Sequence
 from itertools import groupby
@@ -10,15 +8,12 @@ from typing import Any
 
 from kerncast.measurements.feature_table import FeatureTable
 from kerncast.read.features.cleaning import Cleaning, Why
-from kerncast.report.tables import Table
+from kerncast.report.tables import Table, csv_text
 from kerncast.studies.average_case import Outcome, Study
 from kerncast.studies.evaluation import Evaluation
 from kerncast.studies.model_files import ModelHeader, header_object
 from kerncast.studies.splits import Scores, Split
 from kerncast.units import NANOSECOND, PERCENT, format_seconds
-
-# JSON of training and evaluation: times in seconds, shares of 1.
-
 
 SCHEMA_VERSION = "1.0"
 
@@ -94,9 +89,6 @@ def _outcome(outcome: Outcome) -> dict[str, Any]:
         "folds": folds,
         "caveats": list(outcome.caveats),
     }
-
-
-# Words and tables for what models learned: cleaning, scores beside rules of thumb, and what a model's file says.
 
 
 _HEADING = ("model", "n", "MAE", "Max AE", "MSE", "RMSE", "R2", "MAPE")
@@ -220,13 +212,10 @@ def evaluation_notes(found: Evaluation, header: ModelHeader) -> tuple[str, ...]:
 
 def evaluation_csv(found: Evaluation) -> str:
     """Return a row per launch with its measured and forecast time."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(("kernel", "gpu", "configuration", "measured_seconds", "seconds"))
     table = found.table
     rows = zip(table.kernels, table.gpus, table.configurations, table.seconds, found.seconds, strict=True)
-    writer.writerows((*names, f"{measured:.9g}", f"{forecast:.9g}") for *names, measured, forecast in rows)
-    return text.getvalue()
+    heading = ("kernel", "gpu", "configuration", "measured_seconds", "seconds")
+    return csv_text(heading, ((*names, f"{took:.9g}", f"{forecast:.9g}") for *names, took, forecast in rows))
 
 
 def _own_notes(found: Evaluation, header: ModelHeader) -> Iterator[str]:

@@ -13,9 +13,6 @@ import numpy.typing as npt
 from kerncast.errors import InputError
 from kerncast.measurements import PartitionTimes
 
-# A time for each of some numbers of TPCs, and what lies between.
-
-
 Floats = npt.NDArray[np.float64]
 
 
@@ -71,9 +68,6 @@ def between(known: Curve, counts: Sequence[int]) -> Floats:
     lines = np.where(wanted > x[0], np.clip(lines, y[0], first) if len(x) > 1 else first, lines)
     lines = np.where(wanted < x[-1], np.clip(lines, last, y[-1]) if len(x) > 1 else last, lines)
     return np.asarray(lines, np.float64)
-
-
-# How far a run that nobody has measured may be above the usual one, by the repeats of those that were.
 
 
 #: Probability that the slowest of n further runs exceeds the factor (n = runs measured).
@@ -283,9 +277,6 @@ class BoundMethod(Protocol):
 
     def bound(self, question: BoundQuestion) -> BoundAnswer:
         """Return the bounds; raises InputError where the question lacks something."""
-
-
-# The measured times that a published procedure judges itself by, where it looks at more than it calibrates on.
 
 
 def regressors_of(question: BoundQuestion) -> Regressors:

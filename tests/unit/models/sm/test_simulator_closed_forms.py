@@ -302,5 +302,5 @@ def test_what_is_compiled_is_compiled_again_when_any_of_its_files_changes() -> N
     assert {
         folder.parent / "micro_ops.py",
         folder.parent / "results.py",
-        folder.parents[2] / "traces" / "recording.py",
+        folder.parents[2] / "traces" / "execution.py",
     } <= found

@@ -217,9 +217,6 @@ def _define_sum_to_odd(outer: Emitter, name: str) -> None:
     emit.finish()
 
 
-# Comparison and selection. Source: NVIDIA, Parallel Thread Execution ISA 8.8, sections 9.7.6 and 9.7.7.
-
-
 _INTEGER = {
     "eq": "eq", "ne": "ne", "lt": "lt", "le": "le", "gt": "gt", "ge": "ge", "lo": "ult", "ls": "ule", "hi": "ugt",
     "hs": "uge", "equ": "eq", "neu": "ne", "ltu": "lt", "leu": "le", "gtu": "gt", "geu": "ge",
@@ -299,9 +296,6 @@ def _compare(o: Operation, a: Value, b: Value) -> Value:
     if condition in {"lt", "le", "gt", "ge"}:
         condition = ("s" if o.is_signed else "u") + condition
     return emit.compare(condition, a, b)
-
-
-# Conversions between types. Source: NVIDIA, Parallel Thread Execution ISA 8.8, section 9.7.9.21.
 
 
 _TO_WHOLE = {"rni": "rint", "rzi": "trunc", "rmi": "floor", "rpi": "ceil"}

@@ -10,9 +10,6 @@ from kerncast.execute.native.ir import WARP, WORKER, Emitter, Unit, Value, bits,
 from kerncast.execute.setup.arena import GLOBAL_BASE, LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW, WINDOW_BYTES
 from kerncast.ptx import Vector
 
-# Moves between registers, and addresses between state spaces.
-
-
 _WINDOWS = {"shared": SHARED_WINDOW, "local": LOCAL_WINDOW, "param": PARAMETER_WINDOW}
 
 

@@ -18,7 +18,7 @@ from kerncast.traces import (
     Operation,
 )
 
-# Writes events into a worker's log (see ``kerncast.traces.recording``).
+# Writes events into a worker's log (see ``kerncast.traces.execution``).
 #
 # Lines of global and local memory are recorded wherever a recording is made; basic blocks, shared memory and
 # contention only where it is made in detail, because a simulation of caches has no use for them.

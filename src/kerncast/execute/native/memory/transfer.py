@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import accumulate
 
+from kerncast import traces
 from kerncast.execute.native.arithmetic import conversion
 from kerncast.execute.native.arithmetic.crosslane import lies_in
 from kerncast.execute.native.block import I64, BlockCode, Operation
@@ -44,7 +45,6 @@ from kerncast.execute.native.memory.banks import (
 )
 from kerncast.execute.setup.arena import LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW
 from kerncast.ptx import TYPE_BITS, Address, Operand, Symbol, Vector, opcode_of
-from kerncast.traces import recording
 
 # Loads and stores of a warp, through functions that are written once per state space and size.
 #
@@ -57,8 +57,8 @@ _WINDOWS = {"global": 0, "shared": SHARED_WINDOW, "local": LOCAL_WINDOW, "param"
 #: Most bytes per lane that neighbouring lanes access at once; as much room lies before and behind each memory.
 _MOST_BYTES_AT_ONCE = 16
 _LOADS_AND_STORES = {
-    "local": (recording.Operation.LOCAL_LOAD, recording.Operation.LOCAL_STORE),
-    "shared": (recording.Operation.SHARED_LOAD, recording.Operation.SHARED_STORE),
+    "local": (traces.Operation.LOCAL_LOAD, traces.Operation.LOCAL_STORE),
+    "shared": (traces.Operation.SHARED_LOAD, traces.Operation.SHARED_STORE),
 }
 Lanes = tuple[str, Value]
 """state space, and the lanes that point to it"""
@@ -67,7 +67,7 @@ _ENDS = list(accumulate((8 * len(names) for names in COUNTERS.values()), initial
 GENERIC_COUNTERS = dict(zip(COUNTERS, _ENDS[:-1], strict=True)) | dict.fromkeys(("param", "call"), _ENDS[-1])
 
 
-def loader(unit: Unit, space: str, size: int, operation: recording.Operation | None) -> str:
+def loader(unit: Unit, space: str, size: int, operation: traces.Operation | None) -> str:
     """Return the name of the function that loads ``size`` bytes per lane, and write it if need be."""
     name = f"load_{space}_{size}" + _suffix(operation)
     if name not in unit:
@@ -80,7 +80,7 @@ def loader(unit: Unit, space: str, size: int, operation: recording.Operation | N
     return name
 
 
-def storer(unit: Unit, space: str, size: int, operation: recording.Operation | None) -> str:
+def storer(unit: Unit, space: str, size: int, operation: traces.Operation | None) -> str:
     """Return the name of the function that stores ``size`` bytes per lane, and write it if need be."""
     name = f"store_{space}_{size}"
     if name not in unit:
@@ -97,7 +97,7 @@ def storer(unit: Unit, space: str, size: int, operation: recording.Operation | N
     return name
 
 
-def _define_load(unit: Unit, name: str, space: str, size: int, operation: recording.Operation | None) -> None:
+def _define_load(unit: Unit, name: str, space: str, size: int, operation: traces.Operation | None) -> None:
     emit = Emitter(unit, name, "ptr", PARAMETERS)
     staged = field(emit, POINTERS[0], WORKER, "staged")
     access = checked(Access(emit, space, size, _in_space(operation, space)), staged)
@@ -123,7 +123,7 @@ def _define_load(unit: Unit, name: str, space: str, size: int, operation: record
     emit.finish()
 
 
-def _define_store(unit: Unit, name: str, space: str, size: int, operation: recording.Operation | None) -> None:
+def _define_store(unit: Unit, name: str, space: str, size: int, operation: traces.Operation | None) -> None:
     emit = Emitter(unit, name, "void", PARAMETERS)
     staged = field(emit, POINTERS[0], WORKER, "staged")
     access = checked(Access(emit, space, size, _in_space(operation, space)), None)
@@ -163,15 +163,15 @@ def _count_any(access: Access) -> None:
             count_local(access)
 
 
-def _in_space(operation: recording.Operation | None, space: str) -> recording.Operation | None:
+def _in_space(operation: traces.Operation | None, space: str) -> traces.Operation | None:
     """Return what is recorded of an access, given what it would be in global memory."""
     if operation is None or space not in _LOADS_AND_STORES:
         return operation
-    return _LOADS_AND_STORES[space][operation is recording.Operation.STORE]
+    return _LOADS_AND_STORES[space][operation is traces.Operation.STORE]
 
 
-def _suffix(operation: recording.Operation | None) -> str:
-    return "" if operation in {None, recording.Operation.LOAD} else f"_{operation.name.lower()}"
+def _suffix(operation: traces.Operation | None) -> str:
+    return "" if operation in {None, traces.Operation.LOAD} else f"_{operation.name.lower()}"
 
 
 def _begin(access: Access) -> tuple[Value, Value]:
@@ -229,7 +229,7 @@ def _define_merged_load(
     name: str,
     size: int,
     spaces_of: Callable[[Emitter], "Iterator[Lanes]"],
-    operation: recording.Operation | None,
+    operation: traces.Operation | None,
 ) -> None:
     """Write a load whose lanes may point to several state spaces."""
     emit = Emitter(unit, name, "ptr", PARAMETERS)
@@ -310,13 +310,13 @@ def update_of(modifiers: tuple[str, ...], type_name: str, count: int) -> Update:
     return Update(next(m for m in modifiers if m in _OPERATIONS), type_name, count)
 
 
-def updater(unit: Unit, update: Update, space: str, operation: recording.Operation | None) -> str:
+def updater(unit: Unit, update: Update, space: str, operation: traces.Operation | None) -> str:
     """Return the name of the function for an update, and write it if need be.
 
     It takes its operands from the worker's ``staged`` area, and leaves the old values in ``merged``.
     """
     name = f"atomic_{update.operation}_{update.type}_{update.count}_{space}"
-    name += "_red" if operation is recording.Operation.REDUCTION else ""
+    name += "_red" if operation is traces.Operation.REDUCTION else ""
     if name in unit:
         return name
     if space == "generic":
@@ -328,7 +328,7 @@ def updater(unit: Unit, update: Update, space: str, operation: recording.Operati
     return name
 
 
-def _define(unit: Unit, name: str, update: Update, space: str, operation: recording.Operation | None) -> None:
+def _define(unit: Unit, name: str, update: Update, space: str, operation: traces.Operation | None) -> None:
     emit = Emitter(unit, name, "void", PARAMETERS)
     worker = POINTERS[0]
     access = checked(Access(emit, space, update.bytes * update.count, operation), None)
@@ -407,9 +407,6 @@ def stage(block: BlockCode, values: list[Value]) -> None:
         emit.store(value, emit.at(staged, number * _SECOND_BYTES), 64)
 
 
-# Writes the memory instructions of a block: ld, ldu, st, atom, red.
-
-
 def space_of(o: Operation, operand: Address) -> str:
     """Return the state space that an instruction accesses; of a parameter, whose it is."""
     if o.ins.space != "param":
@@ -418,7 +415,7 @@ def space_of(o: Operation, operand: Address) -> str:
     return "call" if is_own else "argument"
 
 
-def load(o: Operation, number: int, counters: Value, operation: recording.Operation | None) -> None:
+def load(o: Operation, number: int, counters: Value, operation: traces.Operation | None) -> None:
     """Write a load; ``number`` is that of the instruction, and ``counters`` is where its counters lie."""
     target, source = o.ins.operands
     assert isinstance(source, Address)
@@ -439,7 +436,7 @@ def load(o: Operation, number: int, counters: Value, operation: recording.Operat
         o.block.write(each, value, signed=o.is_signed)
 
 
-def store(o: Operation, number: int, counters: Value, operation: recording.Operation | None) -> None:
+def store(o: Operation, number: int, counters: Value, operation: traces.Operation | None) -> None:
     """Write a store."""
     target, source = o.ins.operands
     assert isinstance(target, Address)
@@ -455,7 +452,7 @@ def store(o: Operation, number: int, counters: Value, operation: recording.Opera
     o.emit.call_void(name, *pointers, counters, integer("i32", number), o.block.executing, address)
 
 
-def update(o: Operation, number: int, counters: Value, operation: recording.Operation | None) -> None:
+def update(o: Operation, number: int, counters: Value, operation: traces.Operation | None) -> None:
     """Write an atomic or a reduction."""
     position = 1 if o.ins.root == "atom" else 0
     target = o.ins.operands[position]

@@ -111,8 +111,6 @@ class _Growing:
         return block < after < self._cfg.exit and place_of[after] == place_of[block] + 1
 
 
-# The micro-ops of each instruction, block by block, put into the order of issue.
-
 #: Opcodes of the table that are the access itself: the recording says what it does, so that its row is left out.
 _ACCESS_OPCODES = ("LD", "ST", "ATOM", "RED", "BAR")
 _NO_ACCESS = {"LDGDEPBAR"}

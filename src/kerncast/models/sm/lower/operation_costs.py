@@ -13,8 +13,6 @@ from kerncast.machine.instruction_set import UNKNOWN, kind_of
 from kerncast.models.sm.micro_ops import FULL_WEIGHT, Pipe
 from kerncast.ptx import TYPE_BITS, Flow, Instruction
 
-# Where a machine opcode runs and what it costs there, from the tables in ``data/instructions``.
-
 _FILE = Path(kerncast.__path__[0]) / "data" / "instructions" / "opcode_cycles.csv"
 _PIPES = {
     "fma": Pipe.FMA, "alu": Pipe.ALU, "fp16": Pipe.FP16, "fp64": Pipe.FP64, "xu": Pipe.XU, "lsu": Pipe.LSU,

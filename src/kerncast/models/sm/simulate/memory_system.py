@@ -233,8 +233,6 @@ def _take(code: Code, state: State, tag: Whole) -> Whole:
     return place
 
 
-# A request: what a micro-op's accesses take of the load/store queue, and then each line's way through L1 and L2.
-
 SHARED_ATOMIC, MIO = int(Operation.SHARED_ATOMIC), int(Stall.MIO_THROTTLE)
 SECTORS_PER_LINE = 4
 SHARED_FIRST, SHARED_LAST = int(Memory.SHARED_LOAD), int(Memory.SHARED_ATOMIC_JOINED_BY_ALL)

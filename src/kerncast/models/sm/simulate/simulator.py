@@ -59,8 +59,6 @@ def _is_alone() -> bool:
     )
 
 
-# The simulation itself, and the compiled loop behind it.
-
 _IMPORTED = re.compile(r"^\s*from (kerncast\.[\w.]+) import", re.MULTILINE)
 #: Warps of one sub-partition that its masks have a bit for; none has more than 16 today.
 MOST_WARPS = layout.WHEEL

@@ -41,8 +41,6 @@ from kerncast.models.sm.simulate.state import (
 FMA, XU, LSU, BRANCH = int(Pipe.FMA), int(Pipe.XU), int(Pipe.LSU), int(Pipe.BRANCH)
 NO_MEMORY, BARRIER = int(Memory.NONE), int(Memory.BARRIER)
 
-# When a pipe or a queue has room for another micro-op.
-
 
 @inlined
 def free_at(code: Code, state: State, part: SubPartition, unit: Whole) -> Real:
@@ -69,8 +67,6 @@ def free_at(code: Code, state: State, part: SubPartition, unit: Whole) -> Real:
         free = max(free, queues.atomic - sm.atomic_queue_cycles)
     return free
 
-
-# What issuing a micro-op does: to its pipe, to the registers it writes, and to the account of why its warp waited.
 
 FIRST_OPERAND_STALL = int(Stall.WAIT)
 SELECTED, NOT_SELECTED = int(Stall.SELECTED), int(Stall.NOT_SELECTED)
@@ -177,8 +173,6 @@ def _account(state: State, warp: Warp, part: SubPartition, now: Whole) -> None:
     state.stalls[warp.op, SELECTED] += 1
     warp.since = now + 1
 
-
-# The loop over cycles: wake warps, choose one per sub-partition, issue, and start and end blocks.
 
 BARRIER_STALL = int(Stall.BARRIER)
 

@@ -469,8 +469,6 @@ def _derived(sm: SM, trace: SMTrace) -> Derived:
     return found
 
 
-# How the functions of the simulation are compiled; importing this module imports numba.
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 #: No array is made or kept: counting references to them would take most of the time.

@@ -1,1 +1,0 @@
-"""Counts of the blocks that ran become a KernelProfile of the launch."""
