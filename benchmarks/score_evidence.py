@@ -6,7 +6,7 @@
 Of each set: the simulation alone; with one time of the same launch on another GPU (every ordered pair); with the times
 of all other GPUs; with a time of another size on the target; with times of three other kernels on the target. The
 variances of the effects are estimated without the family that is scored, and without both GPUs where one time is
-carried over. ``--write`` estimates them from all trained sets and writes ``src/kerncast/data/calibration/evidence.toml``.
+carried over. ``--write`` estimates them from all trained sets and writes ``data/calibration/evidence.toml``.
 """
 
 import argparse
@@ -123,6 +123,7 @@ class Without:
         self._known: dict[tuple[frozenset[str], frozenset[str]], Effects] = {(frozenset(), frozenset()): self._all}
 
     def __call__(self, families: Iterable[str] = (), gpus: Iterable[str] = ()) -> Effects:
+        """Return the effects of all trained cases but those of some families and those on some GPUs."""
         key = frozenset(families), frozenset(gpus)
         if key not in self._known:
             rest = [
@@ -255,13 +256,14 @@ def document(effects: Effects, every: Sequence[Timed]) -> str:
     """Return the text of the effects' file."""
     trained = [timed for timed in every if timed.set not in NOT_TRAINED]
     sets = ", ".join(sorted({timed.set for timed in trained}))
+    counts = len(trained), len({timed.family for timed in trained}), len({timed.gpu for timed in trained})
     lines = [
         "# Variances of the effects in ln(measured / simulated); models/transfer/posterior.py says what each is and how",
         "# they are used, benchmarks/score_evidence.py writes them. Estimated by maximum likelihood from",
-        f"# {len(trained)} launches of {len({timed.family for timed in trained})} kernels on"
-        f" {len({timed.gpu for timed in trained})} GPUs, of the sets {sets}.",
-        "# Sources: gpuperfpredict (Amaris et al., CC BY 4.0); a published model's convolution layer; gpuFLOPBench (MIT);",
-        "# Kernel Tuner and the Kernel Tuning Toolkit, benchmark_hub (MIT).",
+        "# {} launches of {} kernels on {} GPUs, of the sets".format(*counts),
+        f"# {sets}.",
+        "# Sources: gpuperfpredict (Amaris et al., CC BY 4.0); a published model's convolution layer;",
+        "# gpuFLOPBench (MIT); Kernel Tuner and the Kernel Tuning Toolkit, benchmark_hub (MIT).",
         "version = 1",
         "",
         "[effects]",

@@ -26,7 +26,8 @@ FITTED = (
 #: Centre and standard deviation of the prior of ln(variance): 6 % of the time, give or take a factor of e.
 _TYPICAL = 0.004
 _CENTRE, _SPREAD = math.log(_TYPICAL), 2.0
-_LEAST, _MOST = math.log(1e-6), math.log(1.0)
+#: Variances of 0.1 % of the time, and of a factor of e.
+_LEAST, _MOST = 2 * math.log(0.001), 0.0
 _NONE = Effects(**dict.fromkeys(Effects.__slots__, 0.0))
 _STEPS = 100
 

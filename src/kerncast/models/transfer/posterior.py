@@ -8,7 +8,7 @@ were measured, and the variance d of each measurement, the residual of launch x 
     mean = k(x)^T (K + D)^-1 e,    variance = k(x, x) - k(x)^T (K + D)^-1 k(x).
 
 Source: Rasmussen and Williams, "Gaussian Processes for Machine Learning", 2006, equations 2.22 to 2.24; the effects
-are this project's, their variances are estimated by ``benchmarks/score_evidence.py`` (``data/calibration/evidence.toml``).
+are this project's. ``benchmarks/score_evidence.py`` estimates their variances (``data/calibration/evidence.toml``).
 Valid for: kernels that the simulation forecasts by the same equations on both GPUs.
 Fails when: a kernel's residual has another cause on the target, such as another compilation. Between generations
 little is carried over for this reason.
@@ -241,17 +241,18 @@ def read_effects(path: Path = _FILE) -> Effects:
     """Read the variances of the effects; raises InputError for a faulty file."""
     try:
         found: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
-        if found["version"] != VERSION:
-            raise ValueError(f"version is {found['version']!r:.40}, not {VERSION}")
+        fault = "" if found["version"] == VERSION else f"version is {found['version']!r:.40}, not {VERSION}"
         effects = Effects(**{name: float(value) for name, value in found["effects"].items()})
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        cure = "Write it by benchmarks/score_evidence.py, or install kerncast again."
-        raise InputError(
-            f"the variances of evidence are faulty ({str(error)[:200]})", where=str(path), cure=cure
-        ) from None
+        raise _faulty(path, str(error)[:200]) from None
     values = [getattr(effects, name) for name in Effects.__slots__]
-    if not all(math.isfinite(value) and value >= 0 for value in values) or not effects.prior or not effects.doublings:
-        raise InputError(
-            "a variance of evidence is not a positive number", where=str(path), cure="Install kerncast again."
-        )
+    if not all(0 <= value < math.inf for value in values) or not effects.prior or not effects.doublings:
+        fault = fault or "a variance is not a positive number"
+    if fault:
+        raise _faulty(path, fault)
     return effects
+
+
+def _faulty(path: Path, what: str) -> InputError:
+    cure = "Write it by benchmarks/score_evidence.py, or install kerncast again."
+    return InputError(f"the variances of evidence are faulty: {what}", where=str(path), cure=cure)
