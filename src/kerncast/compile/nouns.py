@@ -90,15 +90,6 @@ class DeviceVariable:
 
 
 @dataclass(frozen=True, slots=True)
-class SourceSummary:
-    """The kernels and the variables of the device that a source defines."""
-
-    kernels: tuple[KernelSignature, ...]
-    variables: tuple[DeviceVariable, ...] = ()
-    """Variables in constant and global memory."""
-
-
-@dataclass(frozen=True, slots=True)
 class Limits:
     """What one run of the compiler may use; more ends it with a CompileError."""
 
