@@ -20,13 +20,7 @@ from kerncast.compile.build_file import (
     macros_not_given,
 )
 from kerncast.compile.cache import recall
-from kerncast.compile.nouns import (
-    CompiledSource,
-    CompileReply,
-    CompileRequest,
-    KernelReply,
-    Limits,
-)
+from kerncast.compile.nouns import CompiledSource, CompileReply, CompileRequest, KernelReply, Limits
 from kerncast.compile.targets import CompileJob, Target, architecture_for
 from kerncast.errors import CompileError
 from kerncast.launch import Launch

@@ -10,23 +10,8 @@ from kerncast.errors import GPUError, InputError
 from kerncast.gpu import GPU, find_id, list_gpus, load_gpu, normalise
 from kerncast.launch import Extent, check_geometry
 from kerncast.prediction import Timing
-from kerncast.profiles import (
-    Count,
-    Counts,
-    FloatMix,
-    KernelProfile,
-    MachineMix,
-    Origin,
-    Resources,
-    SourceRun,
-)
-from kerncast.profiles.counts import (
-    CONTROL_OPS,
-    DRAM_BYTES,
-    FLOPS,
-    INTEGER_OPS,
-    LOCAL_BYTES_REQUESTED,
-)
+from kerncast.profiles import Count, Counts, FloatMix, KernelProfile, MachineMix, Origin, Resources, SourceRun
+from kerncast.profiles.counts import CONTROL_OPS, DRAM_BYTES, FLOPS, INTEGER_OPS, LOCAL_BYTES_REQUESTED
 from kerncast.read.ncu.counts import NcuCounts, atomic_requests, dram_bytes, memory_counts
 from kerncast.read.ncu.rows import NcuMetric, NcuRow
 from kerncast.read.selection import Selection
