@@ -5,9 +5,10 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-from kerncast.compile import CompiledKernel, CompileRequest, KernelSignature, compile_request, inspect_source
+from kerncast.compile import CompiledKernel, CompileRequest, KernelSignature, compile_request
 from kerncast.compile.cubin import read_resources
 from kerncast.launch import Launch
+from tests.helpers.inspection import kernels_of
 
 
 def compiled(launch: Launch, capability: str) -> CompiledKernel:
@@ -23,7 +24,7 @@ def compiled(launch: Launch, capability: str) -> CompiledKernel:
 
 @cache
 def _signatures(source: Path) -> Mapping[str, KernelSignature]:
-    return {each.name: each for each in inspect_source(source).kernels}
+    return {each.name: each for each in kernels_of(source)}
 
 
 @cache

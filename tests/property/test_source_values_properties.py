@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kerncast.compile.source.variables import symbol_copies
-from kerncast.launch import Argument, Launch, Reference, Struct, dump_launches, load_launches, parse_value
+from kerncast.launch import Argument, Launch, Reference, Struct, load_launches, parse_value
 from kerncast.ptx import source_name
+from tests.helpers.launch_files import dump_launches
 
 NAMES = st.from_regex(r"[a-z][a-z0-9_]{0,8}", fullmatch=True)
 

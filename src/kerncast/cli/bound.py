@@ -64,13 +64,7 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
 ) -> int:
     """Bound the time of a kernel on some of a GPU's TPCs."""
     from kerncast.report.pictures.picture_files import check_picture  # noqa: PLC0415
-    from kerncast.studies.bounding import (  # noqa: PLC0415
-        BoundOptions,
-        bound_launch,
-        bound_measured_launch,
-        bound_times,
-        check_method,
-    )
+    from kerncast.studies.bounding import BoundOptions, bound_launch, bound_measured_launch, bound_times, check_method  # noqa: PLC0415
 
     _check_kind(kind)
     for path in picture or ():
@@ -172,10 +166,7 @@ def _counts(text: str | None, gpu: "GPU") -> tuple[int, ...]:
 
 def _times(path: Path | None, gpu: "GPU", kernel: str | None) -> "PartitionTimes | None":
     """Return the measured times; raises InputError for more TPCs than there are."""
-    from kerncast.read.partition_files import (  # noqa: PLC0415
-        read_measured_partitions,
-        read_partition_times,
-    )
+    from kerncast.read.partition_files import read_measured_partitions, read_partition_times  # noqa: PLC0415
     from kerncast.studies.partitions import most_tpcs  # noqa: PLC0415
 
     is_measurement = path is not None and path.suffix.lower() == _MEASUREMENT

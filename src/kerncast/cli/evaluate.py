@@ -56,11 +56,7 @@ def _write(found: "Evaluation", csv: Path | None, picture: Path | None) -> None:
 
 def _print(found: "Evaluation", header: "ModelHeader", notes: tuple[str, ...], *, as_json: bool) -> None:
     from kerncast.report.tables import print_notes, print_table  # noqa: PLC0415
-    from kerncast.report.training.scores_table import (  # noqa: PLC0415
-        evaluation_object,
-        evaluation_table,
-        header_sentences,
-    )
+    from kerncast.report.training.scores_table import evaluation_object, evaluation_table, header_sentences  # noqa: PLC0415
 
     if as_json:
         emit_json(evaluation_object(found, header, notes))

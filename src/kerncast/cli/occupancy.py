@@ -88,10 +88,7 @@ def command(  # noqa: PLR0913  each parameter is one option
 
 def _print_json(cases: "Sequence[OccupancyCase]", caveats: "list[Caveat]", *, with_curves: bool) -> None:
     from kerncast.report.as_json import SCHEMA_VERSION  # noqa: PLC0415
-    from kerncast.report.occupancy.tables import (  # noqa: PLC0415
-        occupancy_object,
-        occupancy_sentences,
-    )
+    from kerncast.report.occupancy.tables import occupancy_object, occupancy_sentences  # noqa: PLC0415
     from kerncast.report.words import sentence_fields  # noqa: PLC0415
 
     objects = [occupancy_object(case, with_curves=with_curves) for case in cases]

@@ -106,11 +106,7 @@ def _draw_rooflines(paths: Sequence[Path], forecast: "Forecast") -> Iterator[str
     if not paths:
         return
     from kerncast.report.pictures.picture_files import save_picture  # noqa: PLC0415  draws with matplotlib
-    from kerncast.report.pictures.roofline import (  # noqa: PLC0415
-        draw_rooflines,
-        roofline_csv,
-        rooflines_of_cases,
-    )
+    from kerncast.report.pictures.roofline import draw_rooflines, roofline_csv, rooflines_of_cases  # noqa: PLC0415
 
     rooflines = rooflines_of_cases(forecast.cases)
     if not rooflines:

@@ -90,11 +90,7 @@ class _Files:
         return [*self._write_models(study, clean, options), *self._draw(study)]
 
     def _write_models(self, study: "Study", clean: "CleanTable", options: tuple[str, ...]) -> list[Path]:
-        from kerncast.studies.model_files import (  # noqa: PLC0415
-            Origin,
-            model_file,
-            write_model,
-        )
+        from kerncast.studies.model_files import Origin, model_file, write_model  # noqa: PLC0415
 
         written = []
         for model in study.models if self.out else ():

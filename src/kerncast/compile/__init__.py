@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kerncast.compile.compiler import compile_request, compile_source, inspect_source, request_for
+    from kerncast.compile.compiler import compile_request, compile_source, request_for
     from kerncast.compile.nouns import (
         CompiledKernel,
         CompiledSource,
@@ -14,15 +14,14 @@ if TYPE_CHECKING:
         KernelSignature,
         Limits,
         Parameter,
-        SourceSummary,
         ToolStatus,
     )
     from kerncast.compile.targets import Target, architecture_for
 
 __all__ = [
     "CompileRequest", "CompiledKernel", "CompiledSource", "DeviceVariable", "HostCopy", "KernelSignature",
-    "Limits", "Parameter", "SourceSummary", "Target", "ToolStatus", "architecture_for", "compile_request",
-    "compile_source", "inspect_source", "request_for",
+    "Limits", "Parameter", "Target", "ToolStatus", "architecture_for", "compile_request",
+    "compile_source", "request_for",
 ]  # fmt: skip
 
 # Where names live that are not in `nouns`. Each is imported when it is first used: the worker needs few of them,
@@ -32,7 +31,6 @@ _HOME = {
     "architecture_for": "targets",
     "compile_request": "compiler",
     "compile_source": "compiler",
-    "inspect_source": "compiler",
     "request_for": "compiler",
 }
 

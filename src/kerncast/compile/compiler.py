@@ -20,14 +20,7 @@ from kerncast.compile.build_file import (
     macros_not_given,
 )
 from kerncast.compile.cache import recall
-from kerncast.compile.nouns import (
-    CompiledSource,
-    CompileReply,
-    CompileRequest,
-    KernelReply,
-    Limits,
-    SourceSummary,
-)
+from kerncast.compile.nouns import CompiledSource, CompileReply, CompileRequest, KernelReply, Limits
 from kerncast.compile.targets import CompileJob, Target, architecture_for
 from kerncast.errors import CompileError
 from kerncast.launch import Launch
@@ -181,7 +174,7 @@ def _noted(found: CompiledSource, caveats: tuple[Caveat, ...]) -> CompiledSource
 def _compile_remembered(request: CompileRequest, *, use_cache: bool) -> CompiledSource:
     targets = [architecture_for(each) for each in request.architectures]
     remembered = recall(request) if use_cache else None
-    known = {target: remembered.find(target, KernelReply) for target in targets} if remembered else {}
+    known = {target: remembered.find(target) for target in targets} if remembered else {}
     missing = [target for target in dict.fromkeys(targets) if known.get(target) is None]
     replies = _compile_all(request, missing)
     if remembered and replies:
@@ -190,41 +183,6 @@ def _compile_remembered(request: CompileRequest, *, use_cache: bool) -> Compiled
     compiled = [each for target in targets if (each := found[target])]
     log = dict.fromkeys(line for each in compiled for line in each.log)
     return CompiledSource(request.source, tuple(each.kernel for each in compiled), tuple(log))
-
-
-def inspect_source(
-    source: Path | str, *, defines: Sequence[tuple[str, str]] = (), limits: Limits | None = None
-) -> SourceSummary:
-    """List the kernels of a source, its variables and the launches in its host code; raises CompileError."""
-    path = Path(source)
-    options = build_options(path)
-    folders = folders_of_missing_headers(path, (), options) if options else ()
-    request = CompileRequest(path, (), defines=tuple(defines), include_dirs=folders, limits=limits or Limits())
-    found = _inspect_remembered(request)
-    macros = macros_not_given(request, options) if options else ()
-    if macros and _is_doubtful(found):
-        again = _inspect_remembered(replace(request, defines=(*request.defines, *macros)))
-        return found if _is_doubtful(again) else again
-    return found
-
-
-def _inspect_remembered(request: CompileRequest) -> SourceSummary:
-    remembered = recall(request)
-    known = remembered.find(None, SourceSummary) if remembered else None
-    if known is not None:
-        return known
-    found = run_task("inspect", request, request, SourceSummary)
-    if remembered:
-        remembered.keep([(None, found)])
-    return found
-
-
-def _is_doubtful(found: SourceSummary) -> bool:
-    """Whether a source seems to have been read without macros that it needs: no kernel, or types that are unknown."""
-    parameters = [parameter for kernel in found.kernels for parameter in kernel.parameters]
-    return not found.kernels or any(
-        each.byte_size is None or (each.is_pointer and each.pointee_bytes is None) for each in parameters
-    )
 
 
 def run_task(task: str, request: CompileRequest, job: Any, reply: type[Reply], *, worker: str = WORKER) -> Reply:

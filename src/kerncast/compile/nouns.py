@@ -21,7 +21,7 @@ class Parameter:
     kind: str
     """pointer, integer, float, bool, struct, or unknown (a type that depends on a template parameter)"""
     byte_size: int | None
-    """size of the type; None where the type is unknown"""
+    """None where the type is unknown"""
     is_pointer: bool
     is_const: bool
     """whether the kernel may not write through the pointer; for a value, whether it is declared const"""
@@ -82,20 +82,11 @@ class DeviceVariable:
     element: str | None
     """element type as launch files name it (f32, …); None for structs and pointers"""
     byte_size: int | None
-    """size of the variable; None where its type is unknown"""
+    """None where the type is unknown"""
     has_initial: bool
     """whether the declaration gives an initial value"""
     line: int
     copies: tuple[HostCopy, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class SourceSummary:
-    """The kernels and the variables of the device that a source defines."""
-
-    kernels: tuple[KernelSignature, ...]
-    variables: tuple[DeviceVariable, ...] = ()
-    """variables in constant and global memory"""
 
 
 @dataclass(frozen=True, slots=True)

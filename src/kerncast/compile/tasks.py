@@ -20,7 +20,6 @@ from kerncast.compile.nouns import (
     KernelReply,
     KernelSignature,
     Parameter,
-    SourceSummary,
 )
 from kerncast.compile.nvrtc import load_part
 from kerncast.compile.selection import Choice
@@ -80,9 +79,6 @@ _DEFAULT_DEVICE = "-default-device"
 _INT64_IS_LONG = "-DKERNCAST_INT64_IS_LONG"
 _UNKNOWN_TO_CUDA11 = "c++20"
 
-#: Decides what #if __CUDA_ARCH__ lets through where no architecture is asked for.
-_INSPECTED_ARCHITECTURE = 80
-
 
 @dataclass(frozen=True, slots=True)
 class _Analysis:
@@ -97,12 +93,10 @@ class _Analysis:
     variables: tuple[DeviceVariable, ...] = ()
 
 
-def do(task: str, job: Any) -> CompileReply | SourceSummary | str:
-    """Do one task of the parent's: compile, inspect or load."""
+def do(task: str, job: Any) -> CompileReply | str:
+    """Do one task of the parent's: compile or load."""
     if task == "compile":
         return compile_targets(from_json(CompileJob, job))
-    if task == "inspect":
-        return inspect(from_json(CompileRequest, job))
     return load_part(job)
 
 
@@ -119,14 +113,6 @@ def compile_targets(job: CompileJob) -> CompileReply:
         choice = selection.choose(request.kernel, analysis.signatures, source)
         kernels.append(_compile(request, target, analysis, choice))
     return CompileReply(tuple(kernels))
-
-
-def inspect(request: CompileRequest) -> SourceSummary:
-    """List the kernels of a source, and its variables of the device."""
-    analysis = _analyse(request, _INSPECTED_ARCHITECTURE, _read(str(request.source)))
-    if analysis.signatures is None:
-        raise CompileError("libclang is not installed", cure=cure_for_missing("libclang"))
-    return SourceSummary(analysis.signatures, analysis.variables)
 
 
 def _compile(request: CompileRequest, target: Target, analysis: _Analysis, choice: Choice) -> KernelReply:

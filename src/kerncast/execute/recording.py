@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -457,26 +458,24 @@ class LaunchRecorder:
         """Return how many distinct sectors growing groups of neighbouring blocks touch; they run once."""
         if "footprint" not in self.shared:
             executed = self.executed
-            try:
+            with _compilable():
                 self.shared["footprint"] = footprint_curve(executed, executed.setting.budget.sample_seconds)
-            except TooLargeError:
-                raise _too_large() from None
         return self.shared["footprint"]
 
     def sm_blocks(self, sms: int, blocks: int) -> SMTrace:
         """Record so many of the blocks that one of ``sms`` SMs gets, fewer where they make too many events."""
-        try:
+        with _compilable():
             return record_sm(self.executed, sms, blocks, MOST_EVENTS)
-        except TooLargeError:
-            raise _too_large() from None
 
     def block(self, number: int) -> SMTrace:
         """Record one block of the grid."""
-        try:
+        with _compilable():
             return record_blocks(self.executed, np.array([number], np.int64), MOST_EVENTS)
-        except TooLargeError:
-            raise _too_large() from None
 
 
-def _too_large() -> UnsupportedError:
-    return UnsupportedError("the kernel is too large to be compiled for this CPU")
+@contextmanager
+def _compilable() -> Iterator[None]:
+    try:
+        yield
+    except TooLargeError:
+        raise UnsupportedError("the kernel is too large to be compiled for this CPU") from None

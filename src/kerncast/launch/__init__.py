@@ -18,7 +18,6 @@ from kerncast.launch.launch import (
     Value,
     check_geometry,
     check_standard,
-    dump_launches,
     is_tuned_so,
     load_launches,
     parse_extent,
@@ -29,5 +28,5 @@ from kerncast.launch.launch import (
 __all__ = [
     "BLOCK_PARAMETERS", "DEFAULT_STANDARD", "ELEMENT_BYTES", "MAX_BLOCK", "MAX_GRID", "MAX_THREADS_PER_BLOCK",
     "Argument", "Buffer", "Extent", "Fill", "Launch", "Reference", "Settings", "Struct", "Value", "check_geometry",
-    "check_standard", "dump_launches", "is_tuned_so", "load_launches", "parse_extent", "parse_value", "read_toml",
+    "check_standard", "is_tuned_so", "load_launches", "parse_extent", "parse_value", "read_toml",
 ]  # fmt: skip

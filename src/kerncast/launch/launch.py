@@ -7,7 +7,7 @@ import math
 import os
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -175,7 +175,7 @@ def expand_variables(text: str, where: str) -> str:
 __all__ = [
     "DEFAULT_STANDARD", "ELEMENT_BYTES", "MAX_BLOCK", "MAX_GRID", "MAX_THREADS_PER_BLOCK", "STANDARDS", "Argument",
     "Buffer", "Extent", "Fill", "Launch", "Reference", "Struct", "Value", "check_geometry", "check_standard",
-    "dump_launches", "expand_variables", "load_launches", "parse_extent", "parse_value", "read_toml",
+    "expand_variables", "load_launches", "parse_extent", "parse_value", "read_toml",
 ]  # fmt: skip
 
 Extent = tuple[int, int, int]
@@ -274,30 +274,6 @@ def load_launches(path: str | os.PathLike[str]) -> tuple[Launch, ...]:
         fast_math=_boolean(table.get("fast_math", False), "fast_math", str(file)),
     )
     return tuple(_parse_row(row, replace(shared, index=i), file) for i, row in enumerate(rows))
-
-
-def dump_launches(launches: Iterable[Launch]) -> str:
-    """Write launches of one source as the text of a launch file."""
-    rows = list(launches)
-    first = rows[0]
-    lines = [f"source = {_quote(first.source.name)}"]
-    if first.include_dirs:
-        folders = (Path(os.path.relpath(folder, first.source.parent)).as_posix() for folder in first.include_dirs)
-        lines.append(f"include = [{', '.join(map(_quote, folders))}]")
-    if first.defines:
-        lines.append("defines = { " + ", ".join(f"{k} = {_quote(v)}" for k, v in first.defines) + " }")
-    if first.standard != DEFAULT_STANDARD:
-        lines.append(f"std = {_quote(first.standard)}")
-    if first.fast_math:
-        lines.append("fast_math = true")
-    if first.seed:
-        lines.append(f"seed = {first.seed}")
-    for row in rows:
-        lines += ["", "[[launch]]"] + ([f"kernel = {_quote(row.kernel)}"] if row.kernel else [])
-        lines += [f"grid = {list(row.grid)}", f"block = {list(row.block)}", f"shared_bytes = {row.shared_bytes}"]
-        lines.append(f"args = {_inline_table(row.arguments)}")
-        lines += [f"globals = {_inline_table(row.globals)}"] if row.globals else []
-    return "\n".join(lines) + "\n"
 
 
 def parse_extent(value: object, name: str, where: str) -> Extent:
@@ -441,20 +417,6 @@ def _refuse_unknown(table: Mapping[str, Any], known: set[str], where: str) -> No
     unknown = sorted(set(table) - known)
     if unknown:
         raise LaunchError(f"unknown key {unknown[0]!r}", where=where, cure=f"Known: {', '.join(sorted(known))}.")
-
-
-def _inline_table(values: Iterable[Argument]) -> str:
-    return "{ " + ", ".join(f"{_quote(each.name)} = {_toml_value(each.value)}" for each in values) + " }"
-
-
-def _quote(text: str) -> str:
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
-
-
-def _toml_value(value: Value) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return repr(value) if isinstance(value, int | float) else _quote(str(value))
 
 
 # Which launch a tuner's configuration is of: its parameters are what the source was compiled with.

@@ -1,7 +1,12 @@
-"""The machine instructions that a launch executes, those for spilled registers among them."""
+"""The machine instructions that a launch executes: disassembled where that is possible, else estimated from the PTX.
+
+Estimated, each PTX instruction becomes what its form became on average in the machine code of the suite. Short blocks
+behind a branch are issued, with a predicate, with the block before them. Fails when: the compiler treats the kernel at
+hand otherwise than most, as when it unrolls a loop whose body is large.
+"""
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -10,12 +15,13 @@ import numpy.typing as npt
 
 from kerncast.caveats import Caveat, CaveatKind
 from kerncast.compile import CompiledKernel
-from kerncast.machine.disassembled import disassembled_steps
-from kerncast.machine.estimated import estimated_steps
-from kerncast.machine.instruction_set import Step
+from kerncast.machine.control_flow import MachineGraph, is_anchor, machine_graph, stays_in_place
+from kerncast.machine.forms import forms_of, predicated_blocks
+from kerncast.machine.frequencies import Frequencies, block_frequencies, rare_blocks
+from kerncast.machine.instruction_set import ENTRY, Step, kind_of, lowered
 from kerncast.machine.linear_program import NotSolvedError
-from kerncast.machine.listing import disassemble
-from kerncast.machine.ptx_counts import UnmatchedError, count_lines
+from kerncast.machine.listing import MachineInstruction, MachineRoutine, disassemble
+from kerncast.machine.ptx_counts import PtxCounts, UnmatchedError, count_lines
 from kerncast.profiles import CacheSimulation, Count, Counts, KernelProfile, MachineMix, OpcodeCount, Origin
 from kerncast.profiles.counts import (
     L1_LOCAL_HITS,
@@ -26,6 +32,7 @@ from kerncast.profiles.counts import (
     access_name,
     with_totals,
 )
+from kerncast.ptx import Trait
 from kerncast.traces import Trace
 
 _DIGITS = 4
@@ -78,6 +85,161 @@ def _mix(trace: Trace, scale: Scale, steps: list[Step], source: tuple[Origin, st
         total_of(threads, total),
         total_of(threads, total_on),
     )
+
+
+_JUMPS = {"BRA", "BRX", "JMP", "EXIT", "CALL", "RET"}
+#: A selection becomes two moves, of which each thread does one, or one move that it may do.
+_HALF = 0.5
+_NEGLIGIBLE = 1e-8
+_ANCHOR_VOTES = 4
+#: Least executions of a PTX block, relative to the machine block's; with fewer it does not run with that block.
+_ENOUGH = 0.99
+#: Least share of instructions whose lines the PTX has; routines of the compiler and padding have none.
+_MATCHED = 0.25
+RARE = Caveat(CaveatKind.RARE_CODE_NOT_EXECUTED)
+
+
+def disassembled_steps(
+    routine: MachineRoutine, executed: PtxCounts, architecture: int
+) -> tuple[list[Step], tuple[Caveat, ...]]:
+    """Return the steps and what is in doubt; raises NotSolvedError and UnmatchedError."""
+    graph = machine_graph(routine)
+    matched = sum(ins.line in executed.on_line for ins in graph.code)
+    if matched < _MATCHED * len(graph.code):
+        raise UnmatchedError
+    return Reading(graph, executed, block_frequencies(graph, executed)).steps(architecture), (
+        (RARE,) if rare_blocks(graph) else ()
+    )
+
+
+class Reading:
+    """Machine code whose blocks have counts."""
+
+    def __init__(self, graph: MachineGraph, executed: PtxCounts, found: Frequencies) -> None:
+        self.graph = graph
+        self.executed = executed
+        self.found = found
+        self.ran = {block: times for block, times in found.blocks.items() if times > _NEGLIGIBLE}
+        self.guarded: dict[tuple[object, ...], float] = defaultdict(float)
+        """executions of guarded instructions, by the work that they do"""
+        for block, times in self.ran.items():
+            for ins in self.code_of(block):
+                if ins.guard:
+                    self.guarded[self._work(ins)] += times
+
+    def steps(self, architecture: int) -> list[Step]:
+        """Return the instructions that ran."""
+        steps = []
+        for block, times in sorted(self.ran.items()):
+            beside = self.ptx_block(block, times)
+            ratio = times / float(self.executed.block_threads[beside])
+            for ins in self.code_of(block):
+                kind = kind_of(ins.opcode, ins.modifiers, architecture)
+                on = self.share_on(ins, block, times) if ins.guard else 1.0
+                steps.append(Step(ins.opcode, kind.work, kind.pipe, beside, ratio, on))
+        return steps
+
+    def ptx_block(self, block: int, times: float) -> int:
+        """Return the PTX block whose warps run a machine block: most of it, and as often or, unrolled, more often."""
+        votes: Counter[int] = Counter()
+        for ins in self.code_of(block):
+            if not ins.guard and ins.line in self.executed.on_line:
+                anchor = is_anchor(ins, self.executed.first(ins.line))
+                votes[self.executed.block(ins.line)] += _ANCHOR_VOTES if anchor else 2 if stays_in_place(ins) else 1
+        counts = self.executed.block_threads
+        enough = [ptx for ptx in votes if counts[ptx] >= _ENOUGH * times]
+        if enough:
+            return max(enough, key=lambda ptx: (votes[ptx], -ptx))
+        # Where threads meet again, the code bears lines of a block that few of them ran: one before it held them all.
+        ptx: int | None = max(votes, key=lambda ptx: (votes[ptx], -ptx), default=0)
+        while ptx is not None and counts[ptx] < _ENOUGH * times:
+            ptx = self.executed.cfg.dominators.parents[ptx]
+        return 0 if ptx is None else ptx
+
+    def share_on(self, ins: MachineInstruction, block: int, times: float) -> float:
+        """Return the share of threads whose predicate holds."""
+        if ins.opcode in _JUMPS and self.graph.code[self.graph.blocks[block].stop - 1] is ins:
+            to = self.graph.blocks[block].successors[0]
+            return min(1.0, max(0.0, self.found.edges.get((block, to), 0.0) / times))
+        if ins.line not in self.executed.on_line:
+            return 1.0
+        ptx = self.executed.first(ins.line)
+        if ptx.opcode.has(Trait.RARE):
+            return 0.0
+        if ptx.root == "selp":
+            return _HALF
+        return min(1.0, self.executed.count(ins.line) / max(self.guarded[self._work(ins)], _NEGLIGIBLE))
+
+    def _work(self, ins: MachineInstruction) -> tuple[object, ...]:
+        """Return what instructions share that do the work of one PTX instruction between them.
+
+        A local array in registers is read by a chain of moves, of which each thread does one.
+        """
+        ptx = self.executed.first(ins.line) if ins.line in self.executed.on_line else None
+        if ptx is not None and ptx.space == "local" and ins.opcode not in {"LDL", "STL"}:
+            return (ins.line,)
+        return ins.line, ins.opcode, ins.modifiers
+
+    def code_of(self, block: int) -> tuple[MachineInstruction, ...]:
+        """Return the instructions of a machine block."""
+        place = self.graph.blocks[block]
+        return self.graph.code[place.start : place.stop]
+
+
+#: Instructions whose predicate says where threads go; the threads that take the branch count as on.
+_BRANCHES = {"BRA", "BRX", "EXIT"}
+
+
+def estimated_steps(trace: Trace, architecture: int) -> list[Step]:
+    """Return the steps that the executed PTX should become on an architecture, such as 75."""
+    lowering = _Lowering(trace, architecture)
+    for number, form in enumerate(forms_of(trace.function, trace.cfg)):
+        lowering.add(number, form)
+    for opcode, times in lowered(ENTRY, architecture):
+        lowering.steps.append(lowering.step(opcode, 0, times, 1.0))
+    return lowering.steps
+
+
+class _Lowering:
+    """The steps while they are collected."""
+
+    def __init__(self, trace: Trace, architecture: int) -> None:
+        self.trace = trace
+        self.architecture = architecture
+        self.steps: list[Step] = []
+        self.block_of = [n for n, block in enumerate(trace.cfg.blocks) for _ in range(block.start, block.stop)]
+        self.issued_with = predicated_blocks(trace.function, trace.cfg)
+        self.block_threads = trace.counts.block_threads.sum(axis=0).astype(np.float64)
+        guarded = trace.counts.guarded_threads.sum(axis=0)
+        self.guarded = dict(zip(trace.counts.guarded, guarded.tolist(), strict=True))
+
+    def add(self, number: int, form: str) -> None:
+        """Add what one PTX instruction becomes."""
+        block = self.block_of[number]
+        issued = block
+        while issued in self.issued_with:
+            issued = self.issued_with[issued]
+        threads = self.guarded.get(number, float(self.block_threads[block]))
+        on = min(1.0, threads / float(self.block_threads[issued])) if self.block_threads[issued] else 0.0
+        for opcode, times in lowered(form, self.architecture):
+            share = self._taken(block) if opcode in _BRANCHES and issued == block else on
+            self.steps.append(self.step(opcode, issued, times, share))
+
+    def step(self, opcode: str, block: int, times: float, on: float) -> Step:
+        """Return a step with its class and pipe."""
+        kind = kind_of(opcode, (), self.architecture)
+        return Step(opcode, kind.work, kind.pipe, block, times, on)
+
+    def _taken(self, block: int) -> float:
+        """Return the share of threads that a branch takes somewhere else, where block counts tell it."""
+        following = self.trace.cfg.successors[block]
+        own = float(self.block_threads[block])
+        others = [to for to in set(following) if to != block + 1]
+        if not own or len(set(following)) < 2 or len(others) != 1 or block + 1 >= self.trace.cfg.exit:
+            return 1.0
+        entered_by = [b for b, to in enumerate(self.trace.cfg.successors) if block + 1 in to]
+        fallen = float(self.block_threads[block + 1]) if len(entered_by) == 1 else own / 2
+        return min(1.0, max(0.0, 1.0 - fallen / own))
 
 
 # Registers that the compiler spills to local memory: the PTX knows nothing of them, the machine code does.

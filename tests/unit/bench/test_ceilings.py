@@ -8,12 +8,13 @@ import pytest
 
 from kerncast.bench.ceilings import SOURCES, Ceiling, ceilings_for
 from kerncast.bench.ceilings.ceiling import chip_of, name_of_key, nearest_architecture
-from kerncast.compile import CompileRequest, compile_request, inspect_source
+from kerncast.compile import CompileRequest, compile_request
 from kerncast.gpu import load_architecture
 from kerncast.launch import Argument, Buffer, Launch
 from kerncast.measurements import Machine, Method
 from kerncast.occupancy import BlockRequest, occupancy
 from tests.helpers.ceiling_kernels import compiled
+from tests.helpers.inspection import kernels_of
 from tests.helpers.machines import GTX_1060, H100, RTX_5090
 
 K20 = replace(H100, compute_capability="3.5", sm_count=13, memory_bytes=5 * 2**30, l2_bytes=1280 * 2**10)
@@ -142,7 +143,7 @@ def test_resident_grids_fill_every_sm_exactly(architecture: str) -> None:
 def test_every_source_compiles_for_architectures_without_a_file(source: Path) -> None:
     oldest = 72 if source.stem == "tensor" else 0
     architectures = tuple(f"sm_{n}" for n in (35, 53, 72, 87, 100, 121) if n >= oldest)
-    kernel = inspect_source(source).kernels[0].name
+    kernel = kernels_of(source)[0].name
     for found in compile_request(CompileRequest(source, architectures, kernel=kernel)).kernels:
         number = int(found.architecture.removeprefix("sm_"))
         capability = f"{number // 10}.{number % 10}"

@@ -9,9 +9,10 @@ from typing import Any, Protocol
 import pytest
 
 import kerncast
-from kerncast.compile import CompiledKernel, CompileRequest, Parameter, compile_request, compile_source, inspect_source
+from kerncast.compile import CompiledKernel, CompileRequest, Parameter, compile_request, compile_source
 from kerncast.compile.headers import package_folders
 from kerncast.errors import CompileError
+from tests.helpers.inspection import kernels_of
 
 SAXPY = """#include <cstdio>
 #include <vector>
@@ -299,8 +300,7 @@ __global__ void k(double *x) { *x = 1; }
 
 
 def test_inspect_lists_kernels(write: Writer) -> None:
-    summary = inspect_source(write(SAXPY))
-    assert [k.name for k in summary.kernels] == ["saxpy"]
+    assert [k.name for k in kernels_of(write(SAXPY))] == ["saxpy"]
 
 
 def test_a_path_with_spaces_and_other_letters(write: Writer) -> None:

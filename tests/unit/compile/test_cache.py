@@ -17,7 +17,6 @@ from kerncast.compile import (
     architecture_for,
     compile_request,
     compiler,
-    inspect_source,
 )
 from kerncast.compile.cache import Store, cache_place, remembered
 from kerncast.compile.nouns import CompileReply, KernelReply
@@ -107,15 +106,6 @@ def test_only_the_architecture_that_is_missing_is_compiled(source: Path, asked: 
     assert [[each.architecture for each in job.targets] for job in jobs] == [["sm_80"], ["sm_90"]]
     assert [kernel.architecture for kernel in both.kernels] == ["sm_90", "sm_80", "sm_90"]
     assert both.kernels[1] == one.kernels[0]
-
-
-def test_what_a_source_holds_is_remembered_too(source: Path, asked: Counted) -> None:
-    found = inspect_source(source, defines=REQUEST.defines)
-    assert [kernel.name for kernel in found.kernels] == ["k", "other"]
-    assert inspect_source(source, defines=REQUEST.defines) == found
-    assert len(asked) == 1
-    inspect_source(source, defines=[("ADD", "5")])
-    assert len(asked) == 2
 
 
 CHANGES: dict[str, Callable[[Path], dict[str, Any]]] = {
@@ -284,5 +274,4 @@ def test_the_key_holds_every_field_of_a_request(source: Path) -> None:
     assert key == remembered.entry_key(request_for(source), target, "")
     assert key != remembered.entry_key(request_for(source), replace(target, options=("-x",)), "")
     assert key != remembered.entry_key(request_for(source), replace(target, caveats=()), "") or not target.caveats
-    assert key != remembered.entry_key(request_for(source), None, "")
     assert json.dumps(key)

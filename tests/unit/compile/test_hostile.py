@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from kerncast.child_process import Ended
-from kerncast.compile import Limits, compile_source, compiler, inspect_source
+from kerncast.compile import Limits, compile_source, compiler
 from kerncast.errors import CompileError
+from tests.helpers.inspection import kernels_of
 
 pytestmark = pytest.mark.usefixtures("own_compiler_process")
 
@@ -100,7 +101,7 @@ def test_latin_1_in_comments_is_no_fault(tmp_path: Path) -> None:
     path = tmp_path / "k.cu"
     host = 'void h() { k<<<1, 2>>>("\xf6"); }\n'.encode("latin-1")
     path.write_bytes(b"// Gr\xf6\xdfe\n" + KERNEL.encode() + host)
-    assert [each.name for each in inspect_source(path).kernels] == ["k"]
+    assert [each.name for each in kernels_of(path)] == ["k"]
     assert compile_source(path, architectures=["sm_70"]).kernels[0].mangled == "_Z1kPi"
 
 

@@ -4,10 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from kerncast.compile import KernelSignature, compile_source, inspect_source, nvrtc
+from kerncast.compile import KernelSignature, compile_source, nvrtc
 from kerncast.compile.headers import PRELUDE_NAME, memory_headers
 from kerncast.compile.selection import choose
 from kerncast.errors import CompileError
+from tests.helpers.inspection import kernels_of
 
 Signatures = tuple[KernelSignature, ...]
 
@@ -77,7 +78,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def signatures(source: Path) -> Signatures:
-    return inspect_source(source).kernels
+    return kernels_of(source)
 
 
 @pytest.fixture(scope="module")

@@ -6,8 +6,9 @@ import pytest
 
 from kerncast.compile import CompileRequest, compile_request
 from kerncast.errors import LaunchError
-from kerncast.launch import dump_launches, load_launches
+from kerncast.launch import load_launches
 from tests.helpers.execute_helpers import run
+from tests.helpers.launch_files import dump_launches
 
 LAUNCH = '\n[[launch]]\nkernel = "k"\ngrid = [1]\nblock = [32]\nargs = { x = "f32[32] zeros" }\n'
 

@@ -11,9 +11,10 @@ from kerncast.caveats import Caveat, CaveatKind
 from kerncast.compile import CompiledKernel, compile_source
 from kerncast.errors import LaunchError
 from kerncast.execute import execute
-from kerncast.launch import Argument, Launch, dump_launches, load_launches, parse_value
+from kerncast.launch import Argument, Launch, load_launches, parse_value
 from kerncast.traces import Trace
 from tests.helpers.execute_helpers import launch, run
+from tests.helpers.launch_files import dump_launches
 
 SOURCE = """#include <cuda_runtime.h>
 struct Point { float x; int id[2]; };

@@ -10,9 +10,10 @@ import pytest
 import kerncast
 from kerncast.errors import GPUError, InputError, Refusal
 from kerncast.forecast import Options, forecast_all, resolve_gpus
-from kerncast.launch import Argument, Buffer, Fill, Launch, dump_launches
+from kerncast.launch import Argument, Buffer, Fill, Launch
 from kerncast.prediction import Prediction, Timing
 from kerncast.report.as_json import predict_object
+from tests.helpers.launch_files import dump_launches
 from tests.helpers.places import ROOT
 
 EXAMPLES = ROOT / "examples"

@@ -12,11 +12,11 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from kerncast.compile.cache.store import Store, cache_place, packed, unpacked
 from kerncast.compile.headers import HEADER_WHEELS, header_folders, package_folders, stand_ins
-from kerncast.compile.nouns import CompileRequest, KernelReply, SourceSummary
+from kerncast.compile.nouns import CompileRequest, KernelReply
 from kerncast.compile.nvrtc import library_paths, wheel
 from kerncast.compile.targets import Target
 from kerncast.typed_json import from_json, to_json
@@ -225,15 +225,15 @@ _IRRELEVANT = ("limits", "architectures")
 _COMPILE = Path(__file__).parents[1]
 
 
-def entry_key(request: CompileRequest, target: Target | None, inputs: str) -> str:
-    """Return the key for one architecture of a request, or for its inspection where there is no target."""
+def entry_key(request: CompileRequest, target: Target, inputs: str) -> str:
+    """Return the key for one architecture of a request."""
     fields = {name: value for name, value in asdict(request).items() if name not in _IRRELEVANT}
     paths = (request.source, *request.include_dirs)
     facts = {
         "request": fields,
         # A relative path means another file elsewhere, and PTX names files by whole paths.
         "folder": None if all(path.is_absolute() for path in paths) else str(Path.cwd()),
-        "target": asdict(target) if target else None,
+        "target": asdict(target),
         "inputs": inputs,
         "tools": _tools(),
     }
@@ -284,8 +284,6 @@ def _identity(path: Path) -> list[object]:
 _MOST_BYTES = 128 * 2**20
 _LEVEL = 6
 
-Reply = TypeVar("Reply", KernelReply, SourceSummary)
-
 
 @dataclass(frozen=True, slots=True)
 class Remembered:
@@ -296,26 +294,26 @@ class Remembered:
     inputs: str
     """digest of the texts at the time when this entry was made"""
 
-    def find(self, target: Target | None, kind: type[Reply]) -> Reply | None:
+    def find(self, target: Target) -> KernelReply | None:
         """Return a remembered reply; None where there is none, or none that can be read."""
         key = entry_key(self.request, target, self.inputs)
         payload = self.store.load(key)
         if payload is None:
             return None
         try:
-            return from_json(kind, unpacked(payload, _MOST_BYTES))
+            return from_json(KernelReply, unpacked(payload, _MOST_BYTES))
         except (zlib.error, ValueError, KeyError, TypeError, AttributeError, RecursionError):
             self.store.drop(key)
             return None
 
-    def keep(self, replies: Iterable[tuple[Target | None, KernelReply | SourceSummary]]) -> None:
+    def keep(self, replies: Iterable[tuple[Target, KernelReply]]) -> None:
         """Keep replies, unless a text has changed since they were asked for."""
         inputs = _inputs(self.request)
         if inputs is None or inputs.digest != self.inputs:
             return
         for target, reply in replies:
             # The name of a missing header that stands in no text of the user's: nobody looks whether it is there now.
-            if isinstance(reply, SourceSummary) or inputs.names.issuperset(reply.emptied):
+            if inputs.names.issuperset(reply.emptied):
                 key = entry_key(self.request, target, self.inputs)
                 self.store.save(key, packed(to_json(reply), _LEVEL))
 

@@ -172,10 +172,6 @@ class Run:
         for worker, log in zip(self.workers, logs, strict=True):
             worker.record_into(log, in_detail=in_detail)
 
-    def where_stands(self) -> str:
-        """Return the line of the user's source where some warp stands."""
-        return where_stands(self.workers[0], self)
-
     def _shares(self, blocks: int) -> list[slice]:
         """Cut blocks into neighbouring parts, one for each worker."""
         bounds = [blocks * n // len(self.workers) for n in range(len(self.workers) + 1)]
@@ -429,7 +425,7 @@ class NativeEngine:
             if report:
                 report(before + finished)
             if time.monotonic() > self.launch_run.deadline:
-                raise runaway(self._setting.budget.seconds, self.launch_run.where_stands())
+                raise runaway(self._setting.budget.seconds, where_stands(self.launch_run.workers[0], self.launch_run))
 
         return self.launch_run.run(blocks, keep_going)
 

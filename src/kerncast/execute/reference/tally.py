@@ -13,10 +13,7 @@ from kerncast.execute.setup.layout import Program
 from kerncast.execute.setup.state import ACCESS_COUNTS, is_switched
 from kerncast.profiles import SECTOR_BYTES
 from kerncast.ptx import Instruction
-from kerncast.traces import (
-    LINE_BYTES,
-    Counts,
-)
+from kerncast.traces import LINE_BYTES, Counts
 
 # What the warp-level requests of one memory instruction cost: sectors and lines, passes of shared memory, contention.
 #

@@ -306,27 +306,16 @@ class Ceilings(Model):
     has_published_interval: ClassVar[bool] = True
     needs: ClassVar[Needs] = Needs.SAMPLE
 
-    def predict(self, case: Case, question: Question) -> Prediction:
+    def error_factor(self, case: Case, level: float) -> tuple[float, tuple[Caveat, ...]]:
+        """Return that the published interval stays as it is."""
+        del case, level
+        return 1.0, (Caveat.of(CaveatKind.INTERVAL_PUBLISHED, coverage_text(self.name)),)
+
+    def forecast(self, case: Case, estimate: Estimate, question: Question) -> Prediction:
         """Return the forecast with the published interval, of the timing that was measured."""
         found = measured_run(case, self.name)
-        estimate = self.estimate(case, found.run.timing)
-        profile, gpu = case.profile, case.gpu
-        return Prediction(
-            kernel=profile.kernel,
-            launch=profile.index,
-            gpu=gpu.name,
-            gpu_id=gpu.id,
-            seconds=estimate.seconds,
-            low=estimate.low,
-            high=estimate.high,
-            level=question.level,
-            timing=found.run.timing,
-            limiter=estimate.limiter,
-            terms=estimate.terms,
-            caveats=(*profile.caveats, *estimate.caveats, *timing_caveats(found, question.timing), _interval_caveat()),
-            model=self.name,
-            transfer=estimate.transfer,
-        )
+        estimate = replace(estimate, caveats=(*estimate.caveats, *timing_caveats(found, question.timing)))
+        return super().forecast(case, estimate, replace(question, timing=found.run.timing))
 
     def estimate(self, case: Case, timing: Timing) -> Estimate:
         """Return the middle of the three projections, with every ceiling of both GPUs."""
@@ -351,10 +340,6 @@ class Ceilings(Model):
 
 def _left_out(profile: KernelProfile) -> tuple[Caveat, ...]:
     return taken_as_none(not_counted(profile, float_mixes_of(profile) or ()))
-
-
-def _interval_caveat() -> Caveat:
-    return Caveat.of(CaveatKind.INTERVAL_PUBLISHED, coverage_text(Ceilings.name))
 
 
 @dataclass(frozen=True, slots=True)

@@ -114,7 +114,7 @@ def estimated_flops(trace: Trace, source: int, target: int, *, of_target: bool) 
     Blocks with special functions are those of the architecture asked for, all others those of the source:
     executions and active threads are the same on both.
     """
-    from kerncast.machine.estimated import estimated_steps  # noqa: PLC0415  only transfers need it
+    from kerncast.machine.mix import estimated_steps  # noqa: PLC0415  only transfers need it
 
     special = special_blocks(trace)
     threads = trace.counts.block_threads.sum(axis=0).tolist()

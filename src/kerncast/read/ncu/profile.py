@@ -10,24 +10,8 @@ from kerncast.errors import GPUError, InputError
 from kerncast.gpu import GPU, find_id, list_gpus, load_gpu, normalise
 from kerncast.launch import Extent, check_geometry
 from kerncast.prediction import Timing
-from kerncast.profiles import (
-    Count,
-    Counts,
-    FloatMix,
-    KernelProfile,
-    MachineMix,
-    Origin,
-    Resources,
-    SourceRun,
-)
-from kerncast.profiles.counts import (
-    CONTROL_OPS,
-    DRAM_BYTES,
-    FLOPS,
-    INTEGER_OPS,
-    LOCAL_BYTES_REQUESTED,
-    float_operation,
-)
+from kerncast.profiles import Count, Counts, FloatMix, KernelProfile, MachineMix, Origin, Resources, SourceRun
+from kerncast.profiles.counts import CONTROL_OPS, DRAM_BYTES, FLOPS, INTEGER_OPS, LOCAL_BYTES_REQUESTED
 from kerncast.read.ncu.counts import NcuCounts, atomic_requests, dram_bytes, memory_counts
 from kerncast.read.ncu.rows import NcuMetric, NcuRow
 from kerncast.read.selection import Selection
@@ -311,12 +295,6 @@ def _machine(counts: NcuCounts, gpu: GPU) -> MachineMix | None:
         threads_on=Count(active.value, 0.0, active.high) if on is None else Count.exact(on),
         doubts=(unknown,) if on is None else (),
     )
-
-
-def _mix_of(counts: Counts, bits: int) -> Count | None:
-    """Return fused multiply-adds of a precision where they are known apart, or where it has no operations at all."""
-    flops = counts.get(FLOPS[bits])
-    return flops if flops is not None and not flops.high else counts.get(float_operation(bits, "fma"))
 
 
 def _remarks(

@@ -7,6 +7,7 @@ from kerncast.bench.plan import Subject
 from kerncast.bench.stages import Stage
 from kerncast.measurements import Configuration, Measurement, Method, Outcome, Summary, summarise
 from kerncast.report.as_json import SCHEMA_VERSION, fields_of
+from kerncast.report.profile.words import extent_text, trimmed
 from kerncast.report.tables import Table, TextColumn
 from kerncast.units import PERCENT, format_count, format_seconds
 
@@ -43,8 +44,8 @@ def _planned(stage: Stage, subject: Subject, sm_count: int | None, seconds: floa
         "instance": _kernel(subject),
         "source": launch.source.name,
         "launch": launch.index,
-        "grid": list(_trimmed(launch.grid)),
-        "block": list(_trimmed(launch.block)),
+        "grid": trimmed(launch.grid),
+        "block": trimmed(launch.block),
         "shared_bytes": launch.shared_bytes,
         "arguments": {each.name: str(each.value) for each in launch.arguments},
         "sm_count": sm_count,
@@ -61,8 +62,8 @@ def plan_table(stages: Sequence[Stage], expected: Expected) -> Table:
         (
             subject.key(),
             _kernel(subject),
-            _extent(subject.launch.grid),
-            _extent(subject.launch.block),
+            extent_text(subject.launch.grid),
+            extent_text(subject.launch.block),
             _parts(subject),
             f"{subject.protocol.trials} × {', '.join(subject.protocol.methods)}",
             format_seconds(expected.get(subject.key(), subject.most_seconds), 2),
@@ -177,17 +178,6 @@ def _rate(configuration: Configuration, found: Summary) -> str:
 def _kernel(subject: Subject) -> str:
     """Return the kernel's name or template instance; the source's name where it has only one kernel."""
     return subject.launch.kernel or subject.launch.source.stem
-
-
-def _trimmed(extent: Sequence[int]) -> Sequence[int]:
-    """Return an extent as launch files write it: without ones at its end."""
-    while len(extent) > 1 and extent[-1] == 1:
-        extent = extent[:-1]
-    return extent
-
-
-def _extent(extent: Sequence[int]) -> str:
-    return " × ".join(map(str, _trimmed(extent)))
 
 
 def _parts(subject: Subject) -> str:

@@ -15,24 +15,8 @@ from kerncast.models.roofline import Roofline
 from kerncast.occupancy import block_request_of, occupancy
 from kerncast.prediction import Figure, Prediction
 from kerncast.profiles import KernelProfile
-from kerncast.profiles.counts import (
-    ATOMIC_THREADS,
-    CONTROL_OPS,
-    FP16_FLOPS,
-    FP32_FLOPS,
-    FP64_FLOPS,
-    GLOBAL_BYTES_REQUESTED,
-    GLOBAL_BYTES_TOUCHED,
-    GLOBAL_LOAD_REQUESTS,
-    GLOBAL_LOAD_SECTORS,
-    GLOBAL_SECTORS_WRITTEN,
-    GLOBAL_WRITES,
-    INTEGER_OPS,
-    LOCAL_BYTES_REQUESTED,
-    SHARED_REQUESTS,
-    SPECIAL_OPS,
-    dram_bytes_of_launch,
-)
+from kerncast.profiles import counts as named
+from kerncast.profiles.counts import dram_bytes_of_launch
 from kerncast.report.tables import Table, TextColumn
 from kerncast.report.words import (
     conclude,
@@ -250,12 +234,12 @@ def _occupancy_tables(cases: list[Case]) -> tuple[Table, ...]:
 def _work_tables(profile: KernelProfile) -> tuple[Table, ...]:
     counts = profile.counts
     rows = (
-        ("FP32 (a fused multiply-add is 2)", describe_count(counts.get(FP32_FLOPS), "FLOP")),
-        ("FP64", describe_count(counts.get(FP64_FLOPS), "FLOP")),
-        ("FP16 and BF16", describe_count(counts.get(FP16_FLOPS), "FLOP")),
-        ("special functions and divisions", describe_count(counts.get(SPECIAL_OPS))),
-        ("integer", describe_count(counts.get(INTEGER_OPS))),
-        ("control", describe_count(counts.get(CONTROL_OPS))),
+        ("FP32 (a fused multiply-add is 2)", describe_count(counts.get(named.FP32_FLOPS), "FLOP")),
+        ("FP64", describe_count(counts.get(named.FP64_FLOPS), "FLOP")),
+        ("FP16 and BF16", describe_count(counts.get(named.FP16_FLOPS), "FLOP")),
+        ("special functions and divisions", describe_count(counts.get(named.SPECIAL_OPS))),
+        ("integer", describe_count(counts.get(named.INTEGER_OPS))),
+        ("control", describe_count(counts.get(named.CONTROL_OPS))),
     )
     tables = [Table(("operations of all threads", "count"), rows)]
     if profile.mix is not None:
@@ -274,16 +258,16 @@ def _work_tables(profile: KernelProfile) -> tuple[Table, ...]:
 def _traffic_table(profile: KernelProfile) -> Table:
     counts = profile.counts
     rows = (
-        ("global load requests (warps)", describe_count(counts.get(GLOBAL_LOAD_REQUESTS))),
-        ("global store requests (warps)", describe_count(counts.first(GLOBAL_WRITES))),
-        ("32-byte sectors loaded", describe_count(counts.get(GLOBAL_LOAD_SECTORS))),
-        ("32-byte sectors stored", describe_count(counts.first(GLOBAL_SECTORS_WRITTEN))),
-        ("bytes that threads ask for", describe_count(counts.get(GLOBAL_BYTES_REQUESTED), "B")),
-        ("distinct bytes touched (working set)", describe_count(counts.get(GLOBAL_BYTES_TOUCHED), "B")),
+        ("global load requests (warps)", describe_count(counts.get(named.GLOBAL_LOAD_REQUESTS))),
+        ("global store requests (warps)", describe_count(counts.first(named.GLOBAL_WRITES))),
+        ("32-byte sectors loaded", describe_count(counts.get(named.GLOBAL_LOAD_SECTORS))),
+        ("32-byte sectors stored", describe_count(counts.first(named.GLOBAL_SECTORS_WRITTEN))),
+        ("bytes that threads ask for", describe_count(counts.get(named.GLOBAL_BYTES_REQUESTED), "B")),
+        ("distinct bytes touched (working set)", describe_count(counts.get(named.GLOBAL_BYTES_TOUCHED), "B")),
         ("DRAM bytes, each sector once", describe_count(dram_bytes_of_launch(counts), "B")),
-        ("shared-memory requests (warps)", describe_count(counts.get(SHARED_REQUESTS))),
-        ("atomic operations (threads)", describe_count(counts.get(ATOMIC_THREADS))),
-        ("thread-private memory", describe_count(counts.get(LOCAL_BYTES_REQUESTED), "B")),
+        ("shared-memory requests (warps)", describe_count(counts.get(named.SHARED_REQUESTS))),
+        ("atomic operations (threads)", describe_count(counts.get(named.ATOMIC_THREADS))),
+        ("thread-private memory", describe_count(counts.get(named.LOCAL_BYTES_REQUESTED), "B")),
     )
     return Table(("memory", "count"), rows)
 

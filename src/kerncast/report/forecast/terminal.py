@@ -119,7 +119,7 @@ def print_forecast(forecast: Forecast, console: Console) -> None:
     for _, group in groupby(pairs, key=lambda pair: pair[0].launch):
         predictions, cases = zip(*group, strict=True)
         profile = cases[0].profile
-        geometry = f"grid {_extent(profile.grid)}, block {_extent(profile.block)}"
+        geometry = f"grid {profile.grid}, block {profile.block}"
         counted = escape(describe_sampling(profile))
         console.print(f"[bold]{escape(profile.kernel)}[/bold]  {geometry}. {counted}", highlight=False)
         print_table(estimate_table(predictions), console)
@@ -158,7 +158,3 @@ def _print_end(forecast: Forecast, conclusion: Sequence[str], notes: Sequence[st
     for sentence in conclusion:
         console.print(escape(sentence), highlight=False)
     print_notes(notes, console)
-
-
-def _extent(extent: tuple[int, int, int]) -> str:
-    return f"({', '.join(map(str, extent))})"

@@ -7,19 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from kerncast.errors import InputError
-from kerncast.launch import Extent
 from kerncast.measurements.table_files import arrow, write_table
 from kerncast.metrics import FEATURES, Metric, feature_row, metrics_of, occurring_accesses, place_of, word
 from kerncast.prediction import Refused
-from kerncast.profiles import (
-    BasicBlockCount,
-    Count,
-    KernelProfile,
-    LineCount,
-    ProfiledLaunch,
-    StateCycles,
-    WarpStates,
-)
+from kerncast.profiles import BasicBlockCount, Count, KernelProfile, LineCount, ProfiledLaunch, StateCycles, WarpStates
 from kerncast.profiles.counts import QUANTITIES, access_name
 from kerncast.report.as_json import SCHEMA_VERSION, fields_of, refused_launch
 from kerncast.report.words import caveat_fields
@@ -188,7 +179,7 @@ def raw_page(launches: Sequence[ProfiledLaunch]) -> str:
 def _launch_cells(launch: ProfiledLaunch) -> tuple[str, ...]:
     profile = launch.profile
     capability = launch.gpu.compute_capability if launch.gpu else ""
-    geometry = (_extent(profile.block), _extent(profile.grid))
+    geometry = (str(profile.block), str(profile.grid))
     process = (_PROCESS, _PROCESS_NAME, _HOST)
     return (str(profile.index), *process, profile.kernel, _CONTEXT, _STREAM, *geometry, _DEVICE, capability)
 
@@ -198,10 +189,6 @@ def _cell(metric: Metric | None) -> str:
         return ""
     value = metric.count.value
     return str(round(value)) if word(metric.name).is_total else str(number(value))
-
-
-def _extent(extent: Extent) -> str:
-    return f"({', '.join(map(str, extent))})"
 
 
 _WHERE = "--features"

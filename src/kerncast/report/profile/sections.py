@@ -36,29 +36,8 @@ from kerncast.profiles import (
     StateCycles,
     WarpStates,
 )
-from kerncast.profiles.counts import (
-    DRAM_BYTES,
-    DRAM_READ_SECTORS,
-    DRAM_WRITE_SECTORS,
-    FP16_FLOPS,
-    FP32_FLOPS,
-    FP64_FLOPS,
-    GLOBAL_BYTES_REQUESTED,
-    GLOBAL_BYTES_TOUCHED,
-    INTEGER_OPS,
-    L1_LOAD_HITS,
-    L1_LOAD_SECTORS,
-    L1_LOCAL_HITS,
-    L2_ATOMIC_HITS,
-    L2_ATOMIC_SECTORS,
-    L2_DIRTY_BYTES,
-    L2_INSTRUCTION_SECTORS,
-    L2_LOAD_HITS,
-    L2_LOAD_SECTORS,
-    L2_WRITE_SECTORS,
-    SPECIAL_OPS,
-)
-from kerncast.report.profile.source import AnnotatedText
+from kerncast.profiles import counts as named
+from kerncast.report.profile.source import AnnotatedText, source_of
 from kerncast.report.profile.words import (
     NOTHING,
     describe_origin,
@@ -79,7 +58,7 @@ _OPERATIONS = {"ld": "load", "st": "store", "atom": "atomic", "red": "red"}
 def memory_facts(profile: KernelProfile, gpu: GPU | None) -> Iterator[Fact]:
     """Yield bytes asked for, bytes touched, and what DRAM traffic can be at least and at most."""
     counts, caches = profile.counts, profile.caches if gpu else None
-    requested, touched = counts.get(GLOBAL_BYTES_REQUESTED), counts.get(GLOBAL_BYTES_TOUCHED)
+    requested, touched = counts.get(named.GLOBAL_BYTES_REQUESTED), counts.get(named.GLOBAL_BYTES_TOUCHED)
     if requested is not None and requested.value:
         yield Fact("bytes that threads ask for", describe_scaled(requested, "B"), "global memory")
     if touched is not None and touched.value:
@@ -91,8 +70,8 @@ def memory_facts(profile: KernelProfile, gpu: GPU | None) -> Iterator[Fact]:
     if caches is not None and (wave := wave_bytes(caches)) is not None:
         note = f"the {caches.wave_blocks} blocks that run at once"
         yield Fact("bytes touched by a wave", describe_scaled(wave, "B"), note)
-    if caches is not None and counts[L2_DIRTY_BYTES].value:
-        left = describe_scaled(counts[L2_DIRTY_BYTES], "B")
+    if caches is not None and counts[named.L2_DIRTY_BYTES].value:
+        left = describe_scaled(counts[named.L2_DIRTY_BYTES], "B")
         yield Fact("written, still in L2", left, "DRAM gets it after the kernel")
 
 
@@ -127,21 +106,21 @@ def _with_spread(heading: tuple[str, ...], rows: Sequence[tuple[tuple[str, ...],
 
 def _cache_rows(counts: Counts) -> Iterator[tuple[str, ...]]:
     local = accesses(counts, "local", {"ld"}).sectors
-    code, written = counts[L2_INSTRUCTION_SECTORS], counts[L2_WRITE_SECTORS]
+    code, written = counts[named.L2_INSTRUCTION_SECTORS], counts[named.L2_WRITE_SECTORS]
     asked, hits = l2_totals(counts)
     for label, whole, found in (
-        ("L1, global loads", counts[L1_LOAD_SECTORS], counts[L1_LOAD_HITS]),
-        ("L1, local loads", local, counts[L1_LOCAL_HITS]),
-        ("L2, loads", counts[L2_LOAD_SECTORS], counts[L2_LOAD_HITS]),
+        ("L1, global loads", counts[named.L1_LOAD_SECTORS], counts[named.L1_LOAD_HITS]),
+        ("L1, local loads", local, counts[named.L1_LOCAL_HITS]),
+        ("L2, loads", counts[named.L2_LOAD_SECTORS], counts[named.L2_LOAD_HITS]),
         ("L2, code", code, code),
         ("L2, writes", written, written),
-        ("L2, atomics", counts[L2_ATOMIC_SECTORS], counts[L2_ATOMIC_HITS]),
+        ("L2, atomics", counts[named.L2_ATOMIC_SECTORS], counts[named.L2_ATOMIC_HITS]),
         ("L2, all", asked, hits),
     ):
         if whole.value:
             yield (label, _in_bytes(whole), _in_bytes(found), describe_share(found.value, whole.value))
-    yield ("DRAM, reads", _in_bytes(counts[DRAM_READ_SECTORS]), "", "")
-    yield ("DRAM, writes", _in_bytes(counts[DRAM_WRITE_SECTORS]), "", "")
+    yield ("DRAM, reads", _in_bytes(counts[named.DRAM_READ_SECTORS]), "", "")
+    yield ("DRAM, writes", _in_bytes(counts[named.DRAM_WRITE_SECTORS]), "", "")
 
 
 def _in_bytes(sectors: Count) -> str:
@@ -228,16 +207,16 @@ def _launch(profile: KernelProfile, gpu: GPU | None) -> Iterator[Fact]:
 def _compute(profile: KernelProfile, gpu: GPU | None) -> Iterator[Fact]:
     counts, launched = profile.counts, math.prod(profile.grid) * warps_per_block(profile)
     for label, name in (
-        ("FP32 FLOPs", FP32_FLOPS), ("FP64 FLOPs", FP64_FLOPS), ("FP16 FLOPs", FP16_FLOPS),
-        ("special functions", SPECIAL_OPS), ("integer operations", INTEGER_OPS),
+        ("FP32 FLOPs", named.FP32_FLOPS), ("FP64 FLOPs", named.FP64_FLOPS), ("FP16 FLOPs", named.FP16_FLOPS),
+        ("special functions", named.SPECIAL_OPS), ("integer operations", named.INTEGER_OPS),
     ):  # fmt: skip
         count = counts.get(name)
         if count is not None and count.value:
             yield Fact(label, describe_scaled(count), f"{describe_ratio(ratio(count, Count.exact(launched)))} per warp")
     done = flops(profile)
     if done is not None and done.value:
-        once = describe_ratio(flops_per_byte(profile, counts.get(GLOBAL_BYTES_TOUCHED)))
-        moved = None if profile.caches is None else flops_per_byte(profile, counts[DRAM_BYTES])
+        once = describe_ratio(flops_per_byte(profile, counts.get(named.GLOBAL_BYTES_TOUCHED)))
+        moved = None if profile.caches is None else flops_per_byte(profile, counts[named.DRAM_BYTES])
         note = "" if gpu is None or moved is None else f"{describe_ratio(moved)} FLOP/B of DRAM traffic"
         yield Fact("arithmetic intensity", f"{once} FLOP/B", f"of the working set{'; ' * bool(note)}{note}")
     if profile.mix is not None:
@@ -409,13 +388,14 @@ def warp_tables(profile: KernelProfile, gpu: GPU | None) -> Iterator[Table]:
 
 def waiting_lines(found: WarpStates, sources: Sequence[SourceText], *, all_lines: bool) -> AnnotatedText:
     """Return the lines at which warps wait longest, or all of them in their order, with the states that they are in."""
-    texts = {text.file: text.lines for text in sources}
     ranked = sorted(found.lines, key=lambda line: -line.warp_cycles)[:_MOST_HOT_LINES]
     lines = found.lines if all_lines else ranked
     places = [f"{Path(line.file).name}:{line.line}" for line in lines]
     width = max(map(len, ["  line", *places])) + 2
     rows = tuple(
-        _joined(place, width, describe_share(line.warp_cycles, found.warp_cycles), _reasons(line), _source(texts, line))
+        _joined(
+            place, width, describe_share(line.warp_cycles, found.warp_cycles), _reasons(line), source_of(sources, line)
+        )
         for place, line in zip(places, lines, strict=True)
     )
     return AnnotatedText("Where warps wait", _joined("  line", width, "cycles", "longest states", "source"), rows)
@@ -430,8 +410,3 @@ def _reasons(line: LineStates) -> str:
         return f"{each.state} {each.warp_cycles / line.warp_cycles:.0%}"
 
     return ", ".join(map(worded, line.states[:_MOST_STATES]))
-
-
-def _source(texts: dict[str, tuple[str, ...]], line: LineStates) -> str:
-    text = texts.get(line.file, ())
-    return text[line.line - 1].strip() if 0 < line.line <= len(text) else ""

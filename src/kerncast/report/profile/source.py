@@ -7,7 +7,7 @@ from pathlib import Path
 
 from kerncast.launch import Launch
 from kerncast.metrics import ratio, total
-from kerncast.profiles import Count, KernelProfile, LineCount, SourceText
+from kerncast.profiles import Count, KernelProfile, LineCount, LineStates, SourceText
 from kerncast.report.profile.words import NOTHING, describe_ratio, describe_share
 from kerncast.units import format_count
 
@@ -49,14 +49,13 @@ def _without_controls(line: str) -> str:
 
 def hot_lines(profile: KernelProfile, sources: Sequence[SourceText]) -> AnnotatedText:
     """Return the source lines that most warp instructions come from."""
-    texts = {text.file: text.lines for text in sources}
     ran = [line for line in profile.lines if line.warp_instructions.value]
     ranked = sorted(ran, key=lambda line: -line.warp_instructions.value)[:_MOST_HOT_LINES]
     everything = _everything(profile)
     places = [f"{Path(line.file).name}:{line.line}" for line in ranked]
     width = max(map(len, places), default=0) + 2
     lines = tuple(
-        _joined(place, width, _cells(line, everything), _source(texts, line).strip())
+        _joined(place, width, _cells(line, everything), source_of(sources, line))
         for place, line in zip(places, ranked, strict=True)
     )
     return AnnotatedText("Source hot spots", _heading("  line", width), lines)
@@ -121,6 +120,7 @@ def _everything(profile: KernelProfile) -> Count:
     return total(line.warp_instructions for line in profile.lines)
 
 
-def _source(texts: dict[str, tuple[str, ...]], line: LineCount) -> str:
-    text = texts.get(line.file, ())
-    return text[line.line - 1] if 0 < line.line <= len(text) else ""
+def source_of(sources: Sequence[SourceText], line: LineCount | LineStates) -> str:
+    """Return the text of a line without the blanks around it; nothing where its file is not here."""
+    text = next((each.lines for each in sources if each.file == line.file), ())
+    return text[line.line - 1].strip() if 0 < line.line <= len(text) else ""

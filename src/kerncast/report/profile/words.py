@@ -1,15 +1,8 @@
 """Counts, shares and intervals of a profile, in words."""
 
 from kerncast.launch import Extent
-from kerncast.metrics import (
-    Metric,
-    word,
-)
-from kerncast.profiles import (
-    Count,
-    KernelProfile,
-    Origin,
-)
+from kerncast.metrics import Metric, word
+from kerncast.profiles import Count, KernelProfile, Origin
 from kerncast.units import PERCENT, format_bytes, format_count
 
 NOTHING = "–"
@@ -38,10 +31,15 @@ def extent_text(extent: Extent) -> str:
     >>> extent_text((16, 16, 1)), extent_text((1, 1, 1))
     ('16 × 16', '1')
     """
+    return " × ".join(map(str, trimmed(extent)))
+
+
+def trimmed(extent: Extent) -> list[int]:
+    """Return an extent as launch files write it: without ones at its end."""
     kept = list(extent)
     while len(kept) > 1 and kept[-1] == 1:
         kept.pop()
-    return " × ".join(map(str, kept))
+    return kept
 
 
 def describe_scaled(count: Count | None, unit: str = "") -> str:

@@ -18,9 +18,9 @@ from kerncast.execute.setup import Program as PTXProgram
 from kerncast.execute.setup import linked_program
 from kerncast.gpu import load_architecture
 from kerncast.launch import load_launches
-from kerncast.machine.estimated import estimated_steps
 from kerncast.machine.forms import forms_of
 from kerncast.machine.instruction_set import ENTRY, kind_of, lowered
+from kerncast.machine.mix import estimated_steps
 from kerncast.models.sm.lower import lower
 from kerncast.models.sm.micro_ops import FULL_WEIGHT, Memory, Pipe, Program
 from kerncast.ptx import Address, Instruction
