@@ -39,7 +39,9 @@ NOT_TRAINED = {"sixteen"}
 SAME_KERNEL = {"convolution-2023": "convolution", "convolution-2025": "convolution", "convolution-ktt": "convolution"}
 #: Seconds; in shorter runs the launch itself and the clock's resolution show.
 LEAST_SOURCE_SECONDS = 20e-6
-_SEED, _FOLDS, _OTHER_KERNELS, _MOST_PER_KERNEL = 20261122, 6, 3, 12
+_SEED, _OTHER_KERNELS, _MOST_PER_KERNEL = 20261122, 3, 12
+#: Enough from the effects of all cases, which are near.
+_FEW_STEPS = 12
 #: Shape of the effects that no likelihood tells: a size that differs by 2^8 is nearly another kernel; 1 % of spread.
 _LIKE = Effects(0, 0, 0, 0, 0, 0, 0, 0, 0, doublings=8.0, measurement=1e-4, body=0.7)
 
@@ -132,7 +134,7 @@ class Without:
                 if each.family not in key[0] and each.gpu not in key[1]
             ]
             residuals = [self._trained[number].residual for number in rest]
-            self._known[key] = fit_effects(residuals, self._all, self._parts[:, rest][:, :, rest])
+            self._known[key] = fit_effects(residuals, self._all, self._parts[:, rest][:, :, rest], _FEW_STEPS)
         return self._known[key]
 
 
@@ -258,8 +260,8 @@ def document(effects: Effects, every: Sequence[Timed]) -> str:
     sets = ", ".join(sorted({timed.set for timed in trained}))
     counts = len(trained), len({timed.family for timed in trained}), len({timed.gpu for timed in trained})
     lines = [
-        "# Variances of the effects in ln(measured / simulated); models/transfer/posterior.py says what each is and how",
-        "# they are used, benchmarks/score_evidence.py writes them. Estimated by maximum likelihood from",
+        "# Variances of the effects in ln(measured / simulated); models/transfer/posterior.py says what each is,",
+        "# benchmarks/score_evidence.py writes them. Estimated by maximum likelihood from",
         "# {} launches of {} kernels on {} GPUs, of the sets".format(*counts),
         f"# {sets}.",
         "# Sources: gpuperfpredict (Amaris et al., CC BY 4.0); a published model's convolution layer;",

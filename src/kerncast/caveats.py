@@ -132,6 +132,10 @@ class CaveatKind(StrEnum):
     """The profile's own time is used instead of one that was given; subject: the GPUs given."""
     MEASURED_TIME_UNUSED = "measured-time-unused"
     """A model makes no use of a measured time; subject: the model."""
+    EVIDENCE_NOT_SIMULATED = "evidence-not-simulated"
+    """A measured time is not used, because its launch cannot be simulated; subject: the GPU."""
+    EVIDENCE_CONTRADICTS = "evidence-contradicts"
+    """A measured time lies outside the 99 % range that the simulation and all others give; subject: the GPU."""
     NOT_SIMULATED = "not-simulated"
     """Another model stands in for the simulation; subject: that model."""
     OTHER_MODEL_USED = "other-model-used"
@@ -142,6 +146,8 @@ class CaveatKind(StrEnum):
     # Intervals.
     INTERVAL_CALIBRATED = "interval-calibrated"
     """The interval has the width of measured errors; subject: what was measured."""
+    INTERVAL_NARROWED = "interval-narrowed"
+    """The interval has the width of measured errors, narrowed by measured times; subject: what was measured."""
     INTERVAL_EXTRAPOLATED = "interval-extrapolated"
     """No measurement tells the width of the interval at this level."""
     INTERVAL_UNCALIBRATED = "interval-uncalibrated"
@@ -292,6 +298,7 @@ class CaveatKind(StrEnum):
 OF_INTERVALS = frozenset(
     {
         CaveatKind.INTERVAL_CALIBRATED,
+        CaveatKind.INTERVAL_NARROWED,
         CaveatKind.INTERVAL_EXTRAPOLATED,
         CaveatKind.INTERVAL_UNCALIBRATED,
         CaveatKind.INTERVAL_PUBLISHED,

@@ -55,6 +55,33 @@ class Transfer:
 
 
 @dataclass(frozen=True, slots=True)
+class MeasuredTime:
+    """One measured time, and what it does to a forecast."""
+
+    gpu: str
+    gpu_id: str
+    kernel: str
+    launch: int | None
+    """number of the launch among those that are forecast; None where it is another one"""
+    seconds: float
+    simulated_seconds: float
+    """simulated time of the same launch on the same GPU"""
+    factor: float
+    """factor on the forecast: above 1 where the measurement makes it longer"""
+    contradicts: bool
+    """whether the time lies outside the 99 % posterior of all other times"""
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredEvidence:
+    """The measured times behind a forecast."""
+
+    seconds_without: float
+    """forecast without any measured time"""
+    times: tuple[MeasuredTime, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Prediction:
     """The forecast time of one launch on one GPU, its interval, and its reasons."""
 
@@ -75,6 +102,8 @@ class Prediction:
     model: str
     transfer: Transfer | None = None
     """the measured run that was carried over; None where there is none, or the model does not use it"""
+    evidence: MeasuredEvidence | None = None
+    """measured times that moved the simulation; None without any"""
 
     def __post_init__(self) -> None:
         if not 0 <= self.low <= self.seconds <= self.high:

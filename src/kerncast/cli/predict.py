@@ -165,7 +165,10 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
     use_fast_math: option.FastMath = False,
     global_: option.Globals = None,
     measured: Annotated[
-        list[str] | None, typer.Option(help='Time on another GPU: "RTX 2080 Ti=1.23ms", or "GPU#LAUNCH=1.23ms".')
+        list[str] | None,
+        typer.Option(
+            help='Measured time: "RTX 2080 Ti=1.23ms", "GPU#LAUNCH=1.23ms", or a file of times: .csv, .jsonl.'
+        ),
     ] = None,
     source_gpu: Annotated[str | None, typer.Option(help="GPU of a profile, if the profile does not name it.")] = None,
     source: Annotated[
@@ -200,7 +203,8 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
     quiet: option.Quiet = False,
 ) -> int:
     """Forecast how long each launch takes on each GPU."""
-    from kerncast.forecast import Options, forecast_all, measured_times, resolve_gpus, timing_named  # noqa: PLC0415
+    from kerncast.forecast import Options, forecast_all, resolve_gpus, timing_named  # noqa: PLC0415
+    from kerncast.read.observations import read_observations  # noqa: PLC0415
     from kerncast.read.selection import Selection  # noqa: PLC0415
 
     limit_seconds = parse_limit(max_)
@@ -217,7 +221,7 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
         level,
         _clock(clock),
         force,
-        measured=measured_times(measured or ()),
+        measured=read_observations(measured or ()),
         reading=reading,
     )
     subject: Any = inline.build(evidence) if inline.applies_to(evidence) else evidence

@@ -211,6 +211,8 @@ class Source:
     """The launch behind a case, which can run again for a model that asks for more than counts."""
 
     launch: CompiledLaunch
+    case: Case | None = None
+    """the launch as compiled for the GPU, where the forecast's case is a profile's; None: the forecast's case"""
 
     def estimate(self, model: Model, case: Case, timing: Timing) -> Estimate:
         """Return what a model's equations give, with what it needs gathered; raises Refusal.

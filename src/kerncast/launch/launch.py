@@ -24,6 +24,7 @@ _FILL = re.compile(r"(zeros|ones|random|iota|randint|file)\s*(?:\((.*)\))?", re.
 _STRUCT = re.compile(r"\s*bytes\(\s*((?:[0-9a-fA-F]{2}\s*)+)\)\s*")
 _REFERENCE = re.compile(r"\s*&\s*([A-Za-z_]\w*)\s*(?:\[\s*(\d{1,18})\s*\]\s*)?")
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
+_NAME = re.compile(r"[A-Za-z_]\w*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,6 +249,24 @@ class Launch:
     def warps_per_block(self) -> int:
         """Number of warps of a block; the last may be partly empty."""
         return -(-self.threads_per_block // 32)
+
+
+def base_name(kernel: str) -> str:
+    """Return a kernel's name without return type, namespace, template arguments and parameters.
+
+    >>> base_name("void ns::reduce<float, 256>(const T1 *, T1 *)"), base_name("saxpy")
+    ('reduce', 'saxpy')
+    """
+    before = re.split(r"[<(]", kernel, maxsplit=1)[0]
+    names = _NAME.findall(before)
+    return names[-1] if names else kernel
+
+
+def do_same(one: Launch, other: Launch) -> bool:
+    """Whether two launches of a kernel do the same, wherever their sources lie."""
+    names = {base_name(each.kernel or each.source.stem) for each in (one, other)}
+    same = [(each.grid, each.block, each.shared_bytes, each.arguments, each.globals) for each in (one, other)]
+    return len(names) == 1 and same[0] == same[1]
 
 
 def load_launches(path: str | os.PathLike[str]) -> tuple[Launch, ...]:

@@ -32,10 +32,12 @@ _NONE = Effects(**dict.fromkeys(Effects.__slots__, 0.0))
 _STEPS = 100
 
 
-def fit_effects(residuals: Sequence[Residual], like: Effects, parts: Floats | None = None) -> Effects:
+def fit_effects(
+    residuals: Sequence[Residual], like: Effects, parts: Floats | None = None, steps: int = _STEPS
+) -> Effects:
     """Return the effects that make the residuals most likely; what is no variance of an effect is as in ``like``.
 
-    ``parts`` is the basis of these residuals, where it is known. Raises InputError for fewer than two residuals.
+    ``parts`` is the basis of these residuals, where it is known; the search begins at ``like``. Raises InputError for fewer than two residuals.
     """
     from scipy.optimize import minimize  # noqa: PLC0415  a forecast does without
 
@@ -47,7 +49,7 @@ def fit_effects(residuals: Sequence[Residual], like: Effects, parts: Floats | No
         jac=True,
         method="L-BFGS-B",
         bounds=[(_LEAST, _MOST)] * len(FITTED),
-        options={"maxiter": _STEPS},
+        options={"maxiter": steps},
     )
     values = {name: round(float(value), 6) for name, value in zip(FITTED, np.exp(found.x), strict=True)}
     return replace(like, **values)

@@ -115,7 +115,7 @@ class Moved:
     factor: float
     """Factor on the forecast: above 1 where the measurement makes it longer."""
     deviation: float
-    """Distance of the measurement from what all others say of it, in standard deviations; 0 where it is alone."""
+    """distance of the measurement from what the simulation and all others say, in standard deviations"""
 
     @property
     def contradicts(self) -> bool:
@@ -150,9 +150,8 @@ class Posterior:
         noise = np.diag([each.variance for each in residuals])
         self._inverse = np.linalg.inv(covariance(self._subjects, self._subjects, self._effects) + noise)
         # What the others say of each measurement: Rasmussen and Williams, equations 5.10 to 5.12.
-        alone = len(residuals) < 2
-        self.deviations = self._errors * 0 if alone else self._inverse @ self._errors / np.sqrt(np.diag(self._inverse))
-        """[measurements] distance of each from what all others say of it, in standard deviations"""
+        self.deviations = self._inverse @ self._errors / np.sqrt(np.diag(self._inverse))
+        """[measurements] distance of each from what the simulation and all others say, in standard deviations"""
 
     def of(self, subject: Subject) -> Correction:
         """Return what the measurements say of a launch.
