@@ -25,8 +25,8 @@ def bounded(done: subprocess.CompletedProcess[str]) -> dict[str, object]:
     return dict(json.loads(done.stdout))
 
 
-def test_the_contract(kerncast_process: Run, write: Write) -> None:
-    found = bounded(kerncast_process("bound", write("t.csv", TIMES), "--gpu", "TITAN V", "--tpcs", "1-3,40", "--json"))
+def test_the_contract(kerncast: Run, write: Write) -> None:
+    found = bounded(kerncast("bound", write("t.csv", TIMES), "--gpu", "TITAN V", "--tpcs", "1-3,40", "--json"))
     rows = found["bounds"]
     assert found["schema_version"] == "1.0"
     assert isinstance(rows, list)

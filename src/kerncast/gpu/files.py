@@ -106,7 +106,8 @@ _LONGEST_TEXT = 100
 #: Largest size of a GPU's file; none here has a tenth of it.
 _MOST_BYTES = 256 * KIB
 #: Time and memory of the parser grow with the square of a key's parts.
-_DEEP_KEY = re.compile(r"(?:[\w\"'-]+[ \t]*\.[ \t]*){20}")
+_MOST_DOTS = 20
+_DEEP_KEY = re.compile(rf"(?:[\w\"'-]+[ \t]*\.[ \t]*){{{_MOST_DOTS}}}")
 
 
 class Status(StrEnum):
@@ -200,7 +201,8 @@ def _text_of(path: Path) -> str:
     if len(raw) > _MOST_BYTES:
         raise ValueError(f"it holds more than {_MOST_BYTES // KIB} KiB")
     text = raw.decode("utf-8-sig")  # some editors begin a file with a byte order mark
-    if _DEEP_KEY.search(text):
+    # A key stands in one line; few lines have so many dots.
+    if any(line.count(".") >= _MOST_DOTS and _DEEP_KEY.search(line) for line in text.split("\n")):
         raise ValueError("a key has twenty dots or more")
     return text
 

@@ -308,13 +308,22 @@ def _build(path: Path, own: Mapping[str, Fact] | None = None, place: Path | None
 
 def _read_chain(path: Path) -> list[Sheet]:
     """Read a file and all that it inherits from, nearest first."""
-    chain = [read_sheet(path, "architecture")]
+    chain = [_sheet(path)]
     while chain[-1].parent is not None:
         parent = _parent_path(chain[-1])
         if any(parent.resolve() == sheet.path.resolve() for sheet in chain):
             raise_faults([f"from leads back to {parent.name} (name another architecture)"], path)
-        chain.append(read_sheet(parent, "architecture"))
+        chain.append(_sheet(parent))
     return chain
+
+
+def _sheet(path: Path) -> Sheet:
+    return _shipped_sheet(path) if path.parent == _FOLDER else read_sheet(path, "architecture")
+
+
+@cache
+def _shipped_sheet(path: Path) -> Sheet:
+    return read_sheet(path, "architecture")
 
 
 def _parent_path(sheet: Sheet) -> Path:

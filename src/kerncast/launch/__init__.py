@@ -30,5 +30,6 @@ from kerncast.launch.launch import (
 __all__ = [
     "BLOCK_PARAMETERS", "DEFAULT_STANDARD", "ELEMENT_BYTES", "MAX_BLOCK", "MAX_GRID", "MAX_THREADS_PER_BLOCK",
     "Argument", "Buffer", "Extent", "Fill", "Launch", "Reference", "Settings", "Struct", "Value", "base_name",
-    "check_geometry", "check_standard", "do_same", "is_tuned_so", "load_launches", "parse_extent", "parse_value", "read_toml",
+    "check_geometry", "check_standard", "do_same", "is_tuned_so", "load_launches", "parse_extent",
+    "parse_value", "read_toml",
 ]  # fmt: skip

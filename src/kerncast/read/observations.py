@@ -124,9 +124,8 @@ def _of_measurement(path: Path) -> Iterator[Observation]:
         gpu, caveats = resolve_gpu(found.machine.gpu_name)
     except GPUError as error:
         cure = 'Name its times by hand: --measured "GPU=1.23ms", with a .toml file as the GPU.'
-        raise InputError(
-            f"it was measured on {found.machine.gpu_name[:_SHOWN]!r}: {error.what}", str(path), cure
-        ) from None
+        what = f"it was measured on {found.machine.gpu_name[:_SHOWN]!r}: {error.what}"
+        raise InputError(what, where=str(path), cure=cure) from None
     for each in found.configurations:
         method = next((method for method in _TIMINGS if found.trials_of(each.key, method)), None)
         if method is None or each.sm_count is not None or each.amount is not None:

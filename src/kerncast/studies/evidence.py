@@ -37,7 +37,8 @@ def fit_effects(
 ) -> Effects:
     """Return the effects that make the residuals most likely; what is no variance of an effect is as in ``like``.
 
-    ``parts`` is the basis of these residuals, where it is known; the search begins at ``like``. Raises InputError for fewer than two residuals.
+    ``parts`` is the basis of these residuals, where it is known; the search begins at ``like``. Raises InputError for
+    fewer than two residuals.
     """
     from scipy.optimize import minimize  # noqa: PLC0415  a forecast does without
 
