@@ -291,7 +291,7 @@ class Harness:
         checked = {each.configuration for each in self._recorder.measurement.checks}
         key, configuration = subject.key(subject.sm_counts[0]), _configuration(subject, kernel)
         known, expected = self._recorder.configuration(key), None
-        if key not in checked and self._is_checked(subject):
+        if key not in checked and self._conditions.is_checked and subject.ceiling is None:
             self._show(f"{key}: expected results on the CPU")
             expected = expect(kernel, subject.launch, self._conditions.check_budget)
         if known is not None:
@@ -302,9 +302,6 @@ class Harness:
             # Nothing is known of what the kernel does with its buffers; a ceiling's do not matter.
             in_place = () if subject.ceiling else tuple(name for name, _ in subject.launch.buffers)
         return replace(configuration, in_place=in_place), expected
-
-    def _is_checked(self, subject: Subject) -> bool:
-        return self._conditions.is_checked and subject.ceiling is None
 
     def _check(self, subject: Subject, space: Workspace, expected: Expectation) -> None:
         self._device.run([Untimed((space.call(),))])

@@ -501,16 +501,12 @@ def _too_little_known(gpu_id: str) -> GPUError:
 
 
 def _advice(wanted: str) -> str:
-    every = {**_families_as_ids(), **_names(), **_ids()}
+    every = {name: gpu_id for name, (gpu_id, _) in _families().items()} | {**_names(), **_ids()}
     near = difflib.get_close_matches(wanted, list(every), n=5, cutoff=0.5)
     ids = list(dict.fromkeys(every[match] for match in near))
     if ids:
         return f"The nearest are {', '.join(ids)}; a path to your own .toml file works too."
     return f"Known are {', '.join(known_ids())}; a path to your own .toml file works too."
-
-
-def _families_as_ids() -> dict[str, str]:
-    return {name: gpu_id for name, (gpu_id, _) in _families().items()}
 
 
 def _shorten(name: str) -> str:

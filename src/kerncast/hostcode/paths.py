@@ -256,7 +256,8 @@ class Passes:
                 return passes if is_last else None
             if variable:
                 with self.within(one):
-                    entry = {variable: self._after(shape.node, variable, frame)}
+                    loop = shape.node
+                    entry = {variable: self._at(loop.last + 1, variable, loop.function, frame)}
         return None
 
     def _at_start(self, shape: Shape, variable: int, frame: Frame | None) -> int | str:
@@ -267,9 +268,6 @@ class Passes:
             if write.kind is WriteKind.VALUE and any(part.holds(write.node.order) for part in parts):
                 return _plain(values.read(write, (), frame))
         return self._at(loop.order, variable, loop.function, frame)
-
-    def _after(self, loop: Node, variable: int, frame: Frame | None) -> int | str:
-        return self._at(loop.last + 1, variable, loop.function, frame)
 
     def _at(self, order: int, variable: int, function: Node, frame: Frame | None) -> int | str:
         return _plain(self._values.at(Place(variable), Moment(order, function, frame)))

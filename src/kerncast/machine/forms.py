@@ -154,14 +154,10 @@ def predicated_blocks(function: Function, cfg: ControlFlowGraph) -> dict[int, in
             if child >= cfg.exit or cfg.successors[child] != (after,) or before[child] != [block]:
                 continue
             place = cfg.blocks[child]
-            leaves = after < cfg.exit and cfg.successors[after] == (cfg.exit,) and _length(cfg, after) == 1
+            leaves = after < cfg.exit and cfg.successors[after] == (cfg.exit,) and cfg.lengths[after] == 1
             if not leaves and _is_short(function.instructions[place.start : place.stop]):
                 found[child] = block
     return found
-
-
-def _length(cfg: ControlFlowGraph, block: int) -> int:
-    return cfg.blocks[block].stop - cfg.blocks[block].start
 
 
 def _is_short(code: tuple[Instruction, ...]) -> bool:

@@ -268,7 +268,8 @@ class Model(ABC):
         """Return what the equations' bounds are multiplied and divided by at this level, and why."""
         calibration = calibration_of(self.name)
         own = calibration.factor(level) if calibration else interval_factor(self.log_sigma, level)
-        usual = _calibrated(calibration, own, level) if calibration else _uncalibrated(own, level)
+        uncalibrated = Caveat.of(CaveatKind.INTERVAL_UNCALIBRATED, level=level, factor=own)
+        usual = _calibrated(calibration, own, level) if calibration else (uncalibrated,)
         wider = math.exp(math.hypot(math.log(own), math.log(interval_factor(FOREIGN_CODE_LOG_SIGMA, level))))
         reasons = []
         if other_generation := self.other_generation(case, wider):
@@ -330,10 +331,6 @@ def _calibrated(calibration: Calibration, factor: float, level: float) -> tuple[
         return (found,)
     lowest, highest = calibration.levels[0], calibration.levels[-1]
     return found, Caveat.of(CaveatKind.INTERVAL_EXTRAPOLATED, level=level, lowest=lowest, highest=highest)
-
-
-def _uncalibrated(factor: float, level: float) -> tuple[Caveat, ...]:
-    return (Caveat.of(CaveatKind.INTERVAL_UNCALIBRATED, level=level, factor=factor),)
 
 
 def is_foreign_code(architecture: str, gpu: GPU) -> bool:

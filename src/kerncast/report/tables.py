@@ -70,7 +70,7 @@ def csv_text(heading: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     return text.getvalue()
 
 
-def print_notes(notes: Sequence[str], console: Console) -> None:
+def print_notes(notes: Iterable[str], console: Console) -> None:
     """Print caveats as dim lines."""
     for note in notes:
         console.print(f"[dim]* {escape(note)}[/dim]", highlight=False)

@@ -255,7 +255,8 @@ def read_model(path: Path) -> ModelFile:
         with zipfile.ZipFile(path) as archive:
             _check_sizes(archive, where)
             header = read_header(_header_text(archive, where), where)
-            arrays = {name.removesuffix(".npy"): _array(archive, name, where) for name in _array_names(archive)}
+            names = [name for name in archive.namelist() if name != _HEADER]
+            arrays = {name.removesuffix(".npy"): _array(archive, name, where) for name in names}
         model = ModelFile(header, _trained(header, arrays))
         _check_forecasts(model)
     except InputError as error:
@@ -308,10 +309,6 @@ def _header_text(archive: zipfile.ZipFile, where: str) -> str:
     if archive.getinfo(_HEADER).file_size > _MOST_HEADER_BYTES:
         raise _too_large(where)
     return archive.read(_HEADER).decode("utf-8")
-
-
-def _array_names(archive: zipfile.ZipFile) -> Sequence[str]:
-    return [name for name in archive.namelist() if name != _HEADER]
 
 
 def _array(archive: zipfile.ZipFile, name: str, where: str) -> Array:
@@ -420,6 +417,7 @@ def model_file(study: Study, model: TrainedModel, origin: Origin) -> ModelFile:
     """Return the model with its header."""
     plan, table = study.plan, study.table
     outcome = next(each for each in study.outcomes if each.name == model.recipe.name)
+    python = ".".join(map(str, sys.version_info[:3]))
     header = ModelHeader(
         recipe=plan.recipe.name,
         model=model.recipe.name,
@@ -435,7 +433,7 @@ def model_file(study: Study, model: TrainedModel, origin: Origin) -> ModelFile:
         scores=outcome.scores,
         caveats=outcome.caveats,
         command=_command(study, model, origin),
-        versions=Versions(__version__, _python(), version("scikit-learn"), np.__version__),
+        versions=Versions(__version__, python, version("scikit-learn"), np.__version__),
         check=_check(study, model),
     )
     return ModelFile(header, model.fit.trained)
@@ -450,10 +448,6 @@ def _command(study: Study, model: TrainedModel, origin: Origin) -> str:
         *("--out", f"{model.recipe.name}.kcm"),
     )
     return shlex.join(words)
-
-
-def _python() -> str:
-    return ".".join(str(part) for part in sys.version_info[:3])
 
 
 def _check(study: Study, model: TrainedModel) -> SelfCheck:

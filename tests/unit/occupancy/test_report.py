@@ -118,7 +118,7 @@ def test_full_occupancy_asks_for_nothing() -> None:
 
 
 def test_sentences() -> None:
-    assert advice_notes(VOLTA)[0] == "7 blocks per SM with at most 32 registers per thread (8 fewer than 40)"
+    assert next(advice_notes(VOLTA)) == "7 blocks per SM with at most 32 registers per thread (8 fewer than 40)"
     caveats, texts = zip(*occupancy_sentences([], [VOLTA, LIMITED, NONE_FITS, PASCAL]), strict=True)
     assert caveats[0] == Caveat.of(CaveatKind.SHARED_MEMORY_OPT_IN, limit=48 * 1024)
     assert caveats[1].kind is CaveatKind.NO_BLOCK_FITS

@@ -136,7 +136,8 @@ class _Sorter:
         return head is None or _CONSTANT_EXPRESSION.search(head[0]) is not None
 
     def _mark(self, variable: Cursor, used: list[Cursor]) -> None:
-        needed = [each for each in used if not _is_integer(each.type) and not self._is_constexpr(each)]
+        others = [each for each in used if each.type.get_canonical().kind not in _INTEGERS]
+        needed = [each for each in others if not self._is_constexpr(each)]
         if needed:
             needed += [] if self._is_constexpr(variable) else [variable]
             self._constexpr |= {_place(each) for each in needed}
@@ -152,7 +153,3 @@ def _inside(cursor: Cursor) -> Iterator[Cursor]:
 def _place(variable: Cursor) -> tuple[str, int]:
     start = variable.extent.start
     return (start.file.name if start.file else "", start.offset)
-
-
-def _is_integer(type_: Type) -> bool:
-    return type_.get_canonical().kind in _INTEGERS

@@ -114,9 +114,9 @@ class _Run:
         self._keep: list[npt.NDArray[np.uint8]] = []
         memory = self._memory(SIMULATION.itemsize)
         self.address, self.state = memory.ctypes.data, memory.view(SIMULATION)[0]
-        segments = recording.segments[np.argsort(_chain_of(recording), kind="stable")]
-        self._segments = np.ascontiguousarray(segments)
-        chains = np.searchsorted(_chain_of_segments(self._segments, warps), np.arange(rows * warps)).astype(np.int64)
+        order = np.argsort(_chain_of(recording.segments, recording.warps), kind="stable")
+        self._segments = np.ascontiguousarray(recording.segments[order])
+        chains = np.searchsorted(_chain_of(self._segments, warps), np.arange(rows * warps)).astype(np.int64)
         self._events, self._chains = np.ascontiguousarray(recording.events), chains
         slots = self._memory(SLOT.itemsize * geometry.sms * resident)
         slots.view(SLOT)["row"] = EMPTY_SLOT
@@ -178,11 +178,7 @@ def _read_only_caches(geometry: CacheGeometry) -> list[int]:
     return [] if geometry.read_only_bytes is None else [geometry.read_only_bytes] * geometry.sms
 
 
-def _chain_of(recording: Recording) -> Counts:
-    return _chain_of_segments(recording.segments, recording.warps)
-
-
-def _chain_of_segments(segments: npt.NDArray[np.void], warps: int) -> Counts:
+def _chain_of(segments: npt.NDArray[np.void], warps: int) -> Counts:
     chains: Counts = segments["row"].astype(np.int64) * warps + segments["warp"]
     return chains
 

@@ -101,7 +101,7 @@ class Batch:
         self.tally.enter(block.start, warps, active)
         for number in range(block.start, block.stop):
             if time.monotonic() > self.deadline:
-                raise self._too_slow(code[number])
+                raise runaway(self.budget.seconds, code[number].where or self.program.function.name)
             ins = code[number]
             self.threads.clock += 1
             executing = active
@@ -196,9 +196,6 @@ class Batch:
         code = self.program.function.instructions[block.start : block.stop]
         where = next((i.where for i in code if i.where), self.program.function.name)
         return endless(f"within {self.budget.block_steps} steps", where)
-
-    def _too_slow(self, ins: Instruction) -> BudgetExceededError:
-        return runaway(self.budget.seconds, ins.where or self.program.function.name)
 
 
 _CROSS_LANE: dict[str, Callable[[Threads, Instruction, Index], None]] = {

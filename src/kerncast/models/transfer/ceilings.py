@@ -325,21 +325,18 @@ class Ceilings(Model):
         levels = project(found.run.seconds, sides.source, sides.target)
         low, high = min(level.seconds for level in levels), max(level.seconds for level in levels)
         terms = _terms(sides.target)
+        left_out = taken_as_none(not_counted(found.profile, float_mixes_of(found.profile) or ()))
         return Estimate(
             seconds=(low + high) / 2,
             limiter=max(terms, key=lambda term: term.seconds).name,
             terms=terms,
             low=low,
             high=high,
-            caveats=(*sides.caveats, *_left_out(found.profile), *_beyond(levels), *transfer_caveats(case)),
+            caveats=(*sides.caveats, *left_out, *_beyond(levels), *transfer_caveats(case)),
             transfer=Transfer(
                 found.run.gpu.name, found.run.gpu.id, found.run.seconds, _figures(found.run.seconds, sides, levels)
             ),
         )
-
-
-def _left_out(profile: KernelProfile) -> tuple[Caveat, ...]:
-    return taken_as_none(not_counted(profile, float_mixes_of(profile) or ()))
 
 
 @dataclass(frozen=True, slots=True)

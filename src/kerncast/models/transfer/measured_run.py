@@ -86,7 +86,7 @@ def float_mixes_of(profile: KernelProfile) -> tuple[FloatMix, ...] | None:
     for bits in _WIDTHS:
         of_width = [kind for kind in profile.mix.kinds if kind.kind.endswith(f".f{bits}")]
         sums = [
-            _sum(kind.thread_instructions for kind in of_width if kind.kind.split(".")[0] in roots)
+            sum((kind.thread_instructions for kind in of_width if kind.kind.split(".")[0] in roots), Count.exact(0.0))
             for roots in (("add", "sub"), ("mul",), ("fma", "mad"))
         ]
         if any(count.high for count in sums):
@@ -117,7 +117,3 @@ def taken_as_none(names: Sequence[str]) -> tuple[Caveat, ...]:
     'FP32 and FP64'
     """
     return (Caveat.of(CaveatKind.OPERATIONS_TAKEN_AS_NONE, " and ".join(names)),) if names else ()
-
-
-def _sum(counts: Iterable[Count]) -> Count:
-    return sum(counts, Count.exact(0.0))

@@ -196,11 +196,6 @@ def occupancy_sentences(assumed: Sequence[Caveat], cases: Sequence[OccupancyCase
     return sentences + [(caveat, f"{_names(names)}: {describe_caveat(caveat)}") for caveat, names in said.items()]
 
 
-def advice_notes(case: OccupancyCase) -> list[str]:
-    """Return the sentences about one case: block sizes and the carve-out."""
-    return list(_advice(case))
-
-
 def label(case: OccupancyCase) -> str:
     """Return what a case is called in tables and pictures; launches after the first by their number, too."""
     if case.kernel is None:
@@ -240,7 +235,8 @@ def _caveats(case: OccupancyCase) -> Iterator[Caveat]:
         yield Caveat(CaveatKind.CARVEOUT_HAS_NO_EFFECT if is_split else CaveatKind.CARVEOUT_PERCENTAGE_IGNORED)
 
 
-def _advice(case: OccupancyCase) -> Iterator[str]:
+def advice_notes(case: OccupancyCase) -> Iterator[str]:
+    """Yield the sentences about one case: block sizes and the carve-out."""
     more = _useful(case)
     if more is not None:
         changes = " and ".join(_at_most(change) for change in more.changes)

@@ -67,7 +67,7 @@ def regressors_of_form(
             return blocks.waves(counts)[:, np.newaxis]
         return 1 / numbers[:, np.newaxis]
 
-    counts = _all_counts(times, tpcs)
+    counts = tuple(sorted({*times.counts, *tpcs}))
     return Regressors(
         (form,), values(times.tpcs), np.array(times.seconds), counts, values(counts), training_counts=times.tpcs
     )
@@ -104,7 +104,3 @@ def regressors_of_features(training: FeatureTable, times: PartitionTimes, tpcs: 
     counts = tuple(sorted({*tpcs, *(count for count in times.counts if count in known)}))
     values = np.array([known[count] for count in counts], np.float64)
     return Regressors(times.feature_names, table.values, table.seconds, counts, values)
-
-
-def _all_counts(times: PartitionTimes, tpcs: Sequence[int]) -> tuple[int, ...]:
-    return tuple(sorted({*times.counts, *tpcs}))
