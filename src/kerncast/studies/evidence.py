@@ -23,9 +23,9 @@ FITTED = (
     "kernel", "kernel_era", "kernel_generation", "kernel_architecture", "kernel_gpu", "launch", "launch_generation",
     "launch_gpu", "gpu",
 )  # fmt: skip
-#: Centre and standard deviation of the prior of ln(variance): 6 % of the time, give or take a factor of e.
+#: Centre and standard deviation of the prior of ln(variance): 6 % of the time, give or take a factor of 50.
 _TYPICAL = 0.004
-_CENTRE, _SPREAD = math.log(_TYPICAL), 2.0
+_CENTRE, _SPREAD = math.log(_TYPICAL), 4.0
 #: Variances of 0.1 % of the time, and of a factor of e.
 _LEAST, _MOST = 2 * math.log(0.001), 0.0
 _NONE = Effects(**dict.fromkeys(Effects.__slots__, 0.0))

@@ -9,25 +9,25 @@ from kerncast.errors import InputError
 from kerncast.forecast import (
     Choices,
     LaunchCases,
-    MeasuredTime,
     ProfileCases,
-    check_measured,
+    matched,
     measured_of,
-    measured_times,
 )
 from kerncast.gpu import load_gpu
 from kerncast.launch import Argument, Buffer, Fill, Launch
+from kerncast.measurements import Observation
 from kerncast.prediction import Timing
 from kerncast.profiles import SourceRun
+from kerncast.read.observations import read_observations
 from tests.helpers.transfers import profiled, run
 
 SOURCE = "__global__ void twice(const float *x, float *y) { y[threadIdx.x] = 2.0f * x[threadIdx.x]; }"
 CHOICES = Choices(Timing.SERIES, with_caches=False)
 
 
-def time_on(gpu: str, seconds: float = 1e-3, launch: int | None = None) -> MeasuredTime:
+def time_on(gpu: str, seconds: float = 1e-3, launch: int | None = None) -> Observation:
     """Return a measured time."""
-    return MeasuredTime(load_gpu(gpu), seconds, launch)
+    return Observation(load_gpu(gpu), seconds, launch)
 
 
 def launch_in(folder: Path, **fields: object) -> Launch:
@@ -151,24 +151,25 @@ def test_a_launch_of_an_architecture_that_was_not_asked_for_has_no_case(tmp_path
 
 
 def test_times_name_their_launch() -> None:
-    measured = measured_times(["Titan V = 2ms", "RTX 2080 Ti#3=1.5us"])
+    measured = read_observations(["Titan V = 2ms", "RTX 2080 Ti#3=1.5us"])
     assert [(each.gpu.id, each.seconds, each.launch) for each in measured] == [
         ("titan-v", 2e-3, None),
         ("rtx-2080-ti", pytest.approx(1.5e-6), 3),
     ]
-    assert measured_of(measured, 3) == measured
-    assert measured_of(measured, 0) == measured[:1]
+    assert measured_of(measured, 3) == measured[1:]
+    (alone,) = matched(measured[:1], [replace(profiled(), index=4)])
+    assert measured_of((alone,), 4) == (alone,)
 
 
 def test_a_time_without_its_launch_is_refused_where_there_are_several() -> None:
     several = [profiled(), replace(profiled(), index=4)]
     with pytest.raises(InputError, match=r"does not say which of the 2 launches.*TITAN V#0="):
-        check_measured((time_on("titan-v"),), several)
+        matched((time_on("titan-v"),), several)
     with pytest.raises(InputError, match=r"names launch 3, which does not exist.*Known: 0, 4"):
-        check_measured((time_on("titan-v", launch=3),), several)
-    check_measured((time_on("titan-v", launch=4),), several)
+        matched((time_on("titan-v", launch=3),), several)
+    matched((time_on("titan-v", launch=4),), several)
 
 
 def test_launches_of_one_index_are_one() -> None:
-    check_measured((time_on("titan-v"),), [profiled()])
-    check_measured((), [])
+    matched((time_on("titan-v"),), [profiled()])
+    matched((), [])

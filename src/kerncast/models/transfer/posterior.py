@@ -183,7 +183,7 @@ def shares_of(estimate: Estimate) -> tuple[tuple[str, float], ...]:
 
     >>> from kerncast.prediction import Term
     >>> shares_of(Estimate(1.0, "dram", (Term("dram", 0.8), Term("issue", 0.4)), 1.0, 1.0))
-    (('dram', 0.640...), ('issue', 0.040...), ('latency', 0.319...))
+    (('dram', 0.644...), ('issue', 0.040...), ('latency', 0.314...))
     """
     parts = {term.name: min(1.0, term.seconds / estimate.seconds) for term in estimate.terms}
     blame = {name: part**_BLAME_POWER for name, part in parts.items()}
@@ -240,15 +240,14 @@ def read_effects(path: Path = _FILE) -> Effects:
     """Read the variances of the effects; raises InputError for a faulty file."""
     try:
         found: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
-        fault = "" if found["version"] == VERSION else f"version is {found['version']!r:.40}, not {VERSION}"
+        if (version := found["version"]) != VERSION:
+            raise _faulty(path, f"version is {version!r:.40}, not {VERSION}")
         effects = Effects(**{name: float(value) for name, value in found["effects"].items()})
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise _faulty(path, str(error)[:200]) from None
     values = [getattr(effects, name) for name in Effects.__slots__]
     if not all(0 <= value < math.inf for value in values) or not effects.prior or not effects.doublings:
-        fault = fault or "a variance is not a positive number"
-    if fault:
-        raise _faulty(path, fault)
+        raise _faulty(path, "a variance is not a positive number")
     return effects
 
 
