@@ -149,7 +149,7 @@ def agree(kind: str, a: int, b: int) -> bool:
 def test_instruction(family: str) -> None:
     opcodes = expand(family)
 
-    @settings(max_examples=20, deadline=None, database=None)
+    @settings(max_examples=12, deadline=None, database=None)
     @given(st.data())
     def check(data: st.DataObject) -> None:
         opcode = data.draw(st.sampled_from(opcodes))
@@ -183,7 +183,7 @@ def test_approximate_instruction(family: str) -> None:
     """Computed in double precision by both: a unit in the last place apart at most."""
     opcodes = expand(family)
 
-    @settings(max_examples=40, deadline=None, database=None)
+    @settings(max_examples=24, deadline=None, database=None)
     @given(st.data())
     def check(data: st.DataObject) -> None:
         opcode = data.draw(st.sampled_from(opcodes))

@@ -120,9 +120,11 @@ def refusals(functions: dict[str, Function]) -> Iterator[str]:
                 yield register[0] if register else ins.name
 
 
-@pytest.mark.parametrize(("architecture", "least"), [(35, 1300), (52, 1400), (120, 1600)])
-def test_functions_of_the_headers(architecture: int, least: int) -> None:
-    ptx, count = ptx_of([kernel(number, *one) for number, one in enumerate(declarations())], architecture)
+#: All functions by either compiler; the older code generator of the newer compiler gets every other one.
+@pytest.mark.parametrize(("architecture", "least", "step"), [(35, 1300, 1), (52, 700, 2), (120, 1600, 1)])
+def test_functions_of_the_headers(architecture: int, least: int, step: int) -> None:
+    declared = declarations()[::step]
+    ptx, count = ptx_of([kernel(number, *one) for number, one in enumerate(declared)], architecture)
     assert count >= least
     unexpected = {name for name in refusals(dict(parse_ptx(ptx).functions)) if not name.startswith(tuple(REFUSED))}
     assert unexpected == set()

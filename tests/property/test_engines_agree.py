@@ -29,7 +29,7 @@ def program(body: str, threads: int = 64) -> RandomProgram:
     return RandomProgram(HEAD + BEGIN + body, (1, 1, 1), (threads, 1, 1), "")
 
 
-@settings(max_examples=15, deadline=None, phases=[Phase.explicit, Phase.generate])
+@settings(max_examples=8, deadline=None, phases=[Phase.explicit, Phase.generate])
 @given(st.integers(0, 2**32 - 1))
 def test_random_program(seed: int) -> None:
     assert compare(random_program(seed))[1] is None

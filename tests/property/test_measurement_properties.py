@@ -127,6 +127,7 @@ def write(measurement: Measurement, path: Path) -> None:
 
 
 @given(measurements())
+@settings(max_examples=40)
 def test_what_is_written_is_read(measurement: Measurement) -> None:
     with empty_folder() as folder:
         write(measurement, folder / "m.jsonl")
@@ -170,6 +171,7 @@ edits = st.lists(st.tuples(st.floats(0, 1), st.integers(0, 4), st.binary(min_siz
 
 
 @given(measurements(), edits)
+@settings(max_examples=50)
 def test_a_mangled_file_is_a_measurement_or_a_readable_error(
     measurement: Measurement, changes: list[tuple[float, int, bytes]]
 ) -> None:
@@ -192,6 +194,7 @@ json_values = st.recursive(
 
 
 @given(measurements(), st.integers(0, 1000), st.integers(0, 1000), json_values)
+@settings(max_examples=50)
 def test_any_value_of_a_wrong_type_is_refused_or_read(
     measurement: Measurement, line: int, field: int, value: object
 ) -> None:
