@@ -33,8 +33,11 @@ demo: install  ## forecast three kernels on five GPUs, from source to report, wi
 	@echo
 	@echo "Reports: out/gpusd.html out/saxpy.html out/matmul_tiled.html"
 
+# A file's tests share what they compile and execute, so that each runs in one process; the small files come last.
+# Where Python may not keep bytecode, each of 200 processes would compile all modules anew.
 test: install  ## run the tests
-	env -u CUDA_HOME -u CUDA_PATH $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup -q
+	env -u CUDA_HOME -u CUDA_PATH -u PYTHONDONTWRITEBYTECODE \
+		$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder -q
 
 lint: install  ## check format, style and types
 	$(BIN)/ruff format --check .

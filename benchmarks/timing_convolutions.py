@@ -24,6 +24,7 @@ from timing_cases import (
     zeros,
 )  # fmt: skip
 from timing_hecbench import hecbench
+from timing_sixteen import sixteen
 
 from kerncast.launch import Launch, Value
 from kerncast.prediction import Timing
@@ -194,6 +195,7 @@ SETS: dict[str, tuple[Callable[[int | None], list[Case]], int, int | None]] = {
     "rodinia": (rodinia, 72, 600),
     "layer": (layer, 13, None),
     "hecbench": (hecbench, 100, None),
+    "sixteen": (sixteen, 100, None),
     "convolution-2023": (convolution_2023, 400, None),
     "convolution-2025": (convolution_2025, 400, None),
     "convolution-ktt": (convolution_ktt, 60, 400),

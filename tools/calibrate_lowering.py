@@ -28,12 +28,12 @@ from kerncast.errors import KerncastError
 from kerncast.execute import Budget, execute
 from kerncast.launch import Launch, load_launches
 from kerncast.machine.control_flow import machine_graph
-from kerncast.machine.disassembled import Reading
 from kerncast.machine.forms import forms_of, predicated_blocks
 from kerncast.machine.frequencies import block_frequencies
 from kerncast.machine.instruction_set import ENTRY
 from kerncast.machine.linear_program import NotSolvedError
 from kerncast.machine.listing import MachineRoutine, disassembler, parse_listing
+from kerncast.machine.mix import Reading
 from kerncast.machine.ptx_counts import PtxCounts, count_lines
 from kerncast.traces import Trace
 

@@ -7,7 +7,7 @@ from typing import Self
 
 
 class CaveatKind(StrEnum):
-    """What a caveat says; the value is part of the JSON that kerncast prints."""
+    """The kinds of caveats; the value is part of the JSON that kerncast prints."""
 
     # The GPUs that names and files mean.
     GPU_NAME_AMBIGUOUS = "gpu-name-ambiguous"
@@ -132,6 +132,10 @@ class CaveatKind(StrEnum):
     """The profile's own time is used instead of one that was given; subject: the GPUs given."""
     MEASURED_TIME_UNUSED = "measured-time-unused"
     """A model makes no use of a measured time; subject: the model."""
+    EVIDENCE_NOT_SIMULATED = "evidence-not-simulated"
+    """A measured time is not used, because its launch cannot be simulated; subject: the GPU."""
+    EVIDENCE_CONTRADICTS = "evidence-contradicts"
+    """A measured time lies outside the 99 % range that the simulation and all others give; subject: the GPU."""
     NOT_SIMULATED = "not-simulated"
     """Another model stands in for the simulation; subject: that model."""
     OTHER_MODEL_USED = "other-model-used"
@@ -142,6 +146,8 @@ class CaveatKind(StrEnum):
     # Intervals.
     INTERVAL_CALIBRATED = "interval-calibrated"
     """The interval has the width of measured errors; subject: what was measured."""
+    INTERVAL_NARROWED = "interval-narrowed"
+    """The interval has the width of measured errors, narrowed by measured times; subject: what was measured."""
     INTERVAL_EXTRAPOLATED = "interval-extrapolated"
     """No measurement tells the width of the interval at this level."""
     INTERVAL_UNCALIBRATED = "interval-uncalibrated"
@@ -288,10 +294,11 @@ class CaveatKind(StrEnum):
     """A picture holds only the first rows; subject: its file."""
 
 
-#: What a sentence on the interval of a forecast says nothing of: a bound by measured times.
+#: Caveats on the interval of a forecast; they say nothing of a bound by measured times.
 OF_INTERVALS = frozenset(
     {
         CaveatKind.INTERVAL_CALIBRATED,
+        CaveatKind.INTERVAL_NARROWED,
         CaveatKind.INTERVAL_EXTRAPOLATED,
         CaveatKind.INTERVAL_UNCALIBRATED,
         CaveatKind.INTERVAL_PUBLISHED,
@@ -305,9 +312,9 @@ class Caveat:
 
     kind: CaveatKind
     subject: str = ""
-    """the name of the thing, such as a GPU, a buffer or a list of metrics"""
+    """name of the thing, such as a GPU, a buffer or a list of metrics"""
     numbers: tuple[tuple[str, float], ...] = ()
-    """by name; SI units"""
+    """numbers by name, in SI units"""
     texts: tuple[tuple[str, str], ...] = ()
     """further names, and reasons of refusals, by name"""
 

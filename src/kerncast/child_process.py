@@ -22,17 +22,17 @@ _WALL_PER_CPU_SECOND = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a child ended."""
+    """The end of a child process, and its reply."""
 
     reply: Any
-    """what it answered; None where that is no JSON"""
+    """reply of the child; None where it is not JSON"""
     status: int
     said: str
-    """on stderr; empty where nobody reads it"""
+    """output on stderr; empty where nobody reads it"""
 
     @property
     def how(self) -> str:
-        """Such as ``by signal SIGSEGV``."""
+        """Way in which the child ended, such as ``by signal SIGSEGV``."""
         status = self.status
         return f"by signal {signal.Signals(-status).name}" if status < 0 else f"with status {status}"
 

@@ -7,7 +7,7 @@ from kerncast.caveats import Caveat
 
 
 class Timing(StrEnum):
-    """What is timed."""
+    """The ways to time a launch that a forecast can stand for."""
 
     SERIES = "series"
     """mean per launch of a warm, back-to-back series between CUDA events"""
@@ -16,7 +16,7 @@ class Timing(StrEnum):
     COLD = "cold"
     """one launch between events, L2 flushed before"""
     PROFILER = "profiler"
-    """the kernel's own duration, after others like it"""
+    """the kernel's own duration, after other launches like it"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +32,11 @@ class Figure:
     """One number that a forecast from a measured run rests on, for both GPUs."""
 
     name: str
-    """such as occupancy, efficiency or l2 intensity"""
+    """name of the number, such as occupancy, efficiency or l2 intensity"""
     unit: str
-    """such as FLOP/s, B/s, FLOP/B; 1 for a share"""
+    """unit, such as FLOP/s, B/s, FLOP/B; 1 for a share"""
     source: float | None
-    """Value on the GPU of the run; None where it has none."""
+    """value on the GPU of the run; None where it has none"""
     target: float | None
 
 
@@ -55,8 +55,35 @@ class Transfer:
 
 
 @dataclass(frozen=True, slots=True)
+class MeasuredTime:
+    """One measured time, and what it does to a forecast."""
+
+    gpu: str
+    gpu_id: str
+    kernel: str
+    launch: int | None
+    """number of the launch among those that are forecast; None where it is another one"""
+    seconds: float
+    simulated_seconds: float
+    """simulated time of the same launch on the same GPU"""
+    factor: float
+    """factor on the forecast: above 1 where the measurement makes it longer"""
+    contradicts: bool
+    """whether the time lies outside the 99 % posterior of all other times"""
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredEvidence:
+    """The measured times behind a forecast."""
+
+    seconds_without: float
+    """forecast without any measured time"""
+    times: tuple[MeasuredTime, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Prediction:
-    """How long one launch takes on one GPU, how sure that is, and why."""
+    """The forecast time of one launch on one GPU, its interval, and its reasons."""
 
     kernel: str
     launch: int
@@ -66,7 +93,7 @@ class Prediction:
     low: float
     high: float
     level: float
-    """the share of truths that the interval claims to contain"""
+    """share of measured times that the interval claims to contain"""
     timing: Timing
     limiter: str
     """name of the term that decides"""
@@ -74,7 +101,9 @@ class Prediction:
     caveats: tuple[Caveat, ...]
     model: str
     transfer: Transfer | None = None
-    """None where no run was measured, or the model does not use it"""
+    """the measured run that was carried over; None where there is none, or the model does not use it"""
+    evidence: MeasuredEvidence | None = None
+    """measured times that moved the simulation; None without any"""
 
     def __post_init__(self) -> None:
         if not 0 <= self.low <= self.seconds <= self.high:
@@ -92,5 +121,5 @@ class Refused:
     kernel: str
     launch: int
     gpu: str | None
-    """None when the launch is refused for every GPU"""
+    """name of the GPU; None where the launch is refused for every GPU"""
     reason: str

@@ -1,4 +1,4 @@
-"""What kerncast's own package says that it needs: which wheels, in which versions, and how to install them."""
+"""The packages that kerncast's own metadata asks for: which wheels, in which versions, and how to install them."""
 
 import importlib.util
 import re
@@ -28,13 +28,13 @@ class Requirement:
 
     name: str
     versions: str
-    """such as ``>=18.1.1,<19``; empty where any will do"""
+    """allowed versions, such as ``>=18.1.1,<19``; empty where any will do"""
     extra: str | None
-    """the extra that asks for it; None where it is required"""
+    """extra that the package belongs to; None where it is required"""
 
     @property
     def module(self) -> str:
-        """What is imported of it; for wheels that hold no Python, a name that nobody imports."""
+        """Name of the module to import; for wheels that hold no Python, a name that nobody imports."""
         return _MODULES.get(self.name, self.name.replace("-", "_"))
 
     @property

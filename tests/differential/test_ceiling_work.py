@@ -1,6 +1,8 @@
 """The ceilings' stated work against what their kernels do on the executor, and their results against closed forms."""
 
+import re
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +10,7 @@ import numpy as np
 import pytest
 
 from kerncast.bench.ceilings import Ceiling, ceilings_for
+from kerncast.compile import CompiledKernel
 from kerncast.errors import UnsupportedError
 from kerncast.execute import WholeGrid, execute, profile_of
 from kerncast.launch import Argument, Buffer, Fill, Launch
@@ -45,6 +48,7 @@ TINY = Machine(
     host="",
     software="",
 )
+#: One of each version of the compiler's code generator, and 5.2, which the sources tell from the newer ones.
 CAPABILITIES = ("5.2", "8.6", "12.0")
 
 
@@ -53,9 +57,28 @@ def tiny(capability: str) -> Machine:
 
 
 def run(launch: Launch, capability: str = "8.6") -> tuple[Trace, KernelProfile]:
+    return run_once(launch, capability)
+
+
+@cache
+def run_once(launch: Launch, capability: str) -> tuple[Trace, KernelProfile]:
     kernel = compiled(launch, capability)
+    if own_ptx(kernel) == own_ptx(same := compiled(launch, "8.6")):
+        kernel = same
     trace, sampler = execute(kernel, launch, WholeGrid())
     return trace, profile_of(trace, sampler, kernel, launch)
+
+
+def own_ptx(kernel: CompiledKernel) -> str:
+    """Return the PTX of a kernel without what surrounds it, lines and the numbers of labels."""
+    begin = kernel.ptx.index(f".entry {kernel.kernel}(")
+    own = kernel.ptx[begin:].partition("\n}\n")[0]
+    return re.sub(r"\t*\.loc\t.*\n|\$L\w+|__\w+tmp\w+", "", own)
+
+
+def small_product(capability: str = "8.6") -> Ceiling:
+    """Return the matrix product of a GPU so slow that it has two tiles a side."""
+    return named(replace(tiny(capability), clock_max_hz=1e6))["matrix_product"]
 
 
 def named(machine: Machine) -> dict[str, Ceiling]:
@@ -97,7 +120,8 @@ def is_counted(ceiling: Ceiling) -> bool:
 
 @pytest.mark.parametrize("capability", CAPABILITIES)
 def test_stated_work_is_what_the_executor_counts(capability: str) -> None:
-    for ceiling in filter(is_counted, ceilings_for(tiny(capability))):
+    for each in filter(is_counted, ceilings_for(tiny(capability))):
+        ceiling = small_product(capability) if each.name == "matrix_product" else each
         found = counted(ceiling, run(ceiling.launch, capability)[1])
         if ceiling.name.endswith("i32"):  # addresses are integers too, but no part of the rounds
             found -= counted(ceiling, run(with_argument(ceiling.launch, rounds=0), capability)[1])
@@ -152,7 +176,7 @@ def test_the_bytes_of_a_stream_are_touched_once() -> None:
 
 
 def test_matrix_product_equals_numpy() -> None:
-    ceiling = named(replace(TINY, clock_max_hz=1e6))["matrix_product"]
+    ceiling = small_product()
     assert argument(ceiling.launch, "rows") == 256
     trace, _ = run(ceiling.launch)
     a, b = (trace.memory[name].astype(np.float64).reshape(256, 256) for name in "ab")

@@ -1,8 +1,10 @@
 """Whole kernels: the engine against the scalar oracle, final memory bit for bit and thread counts per opcode."""
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -93,9 +95,9 @@ CASES = [
 ]
 
 
-@pytest.fixture(scope="module", params=["sm_70", "sm_90"])
-def compiled(request: pytest.FixtureRequest) -> CompiledKernel:
-    return compile_source(SOURCE, architectures=[request.param], kernel="saxpy").kernels[0]
+@cache
+def compiled(architecture: str) -> CompiledKernel:
+    return compile_source(SOURCE, architectures=[architecture], kernel="saxpy").kernels[0]
 
 
 def element_of(array: npt.NDArray[Any]) -> str:
@@ -144,9 +146,25 @@ def in_order(case: Case, buffers: list[bytes]) -> Iterator[bytes]:
         yield np.sort(np.frombuffer(data, array.dtype)).tobytes() if number in case.unordered else data
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.kernel)
-def test_kernel(case: Case, compiled: CompiledKernel, tmp_path: Path) -> None:
-    kernel = replace(compiled, kernel=case.kernel, mangled=case.kernel, signature=None)
+def own_ptx(kernel: str, architecture: str) -> str:
+    """Return the PTX of a kernel without lines of the source and the numbers of labels."""
+    text = compiled(architecture).ptx
+    own = text[text.index(f".entry {kernel}(") :].partition("\n}\n")[0]
+    return re.sub(r"\s*\.loc[^\n]*|\$L\w+|__\w+tmp\w+", "", own)
+
+
+def test_of_volta_and_hopper_the_compiler_writes_the_same_but_for_halves() -> None:
+    kernels = {case.kernel for case in CASES}
+    assert {k for k in kernels if own_ptx(k, "sm_70") != own_ptx(k, "sm_90")} == {"half_arithmetic"}
+
+
+@pytest.mark.parametrize(
+    ("case", "architecture"),
+    [(each, name) for each in CASES for name in ("sm_70", "sm_90") if name == "sm_70" or "half" in each.kernel],
+    ids=lambda value: value if isinstance(value, str) else value.kernel,
+)
+def test_kernel(case: Case, architecture: str, tmp_path: Path) -> None:
+    kernel = replace(compiled(architecture), kernel=case.kernel, mangled=case.kernel, signature=None)
     memory, counts = run_engine(case, kernel, tmp_path)
     expected, expected_counts = run_oracle(case, kernel)
     assert case.racing or counts == expected_counts

@@ -77,10 +77,10 @@ def test_wrong_usage(kerncast: Run, arguments: tuple[str, ...], words: tuple[str
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [
-        ("times.csv", "a,b\n1,2\n", ("no profile is in it", "ncu --csv")),
-        ("empty.csv", "", ("no profile is in it",)),
+        ("times.csv", "a,b\n1,2\n", ("it holds no profile", "ncu --csv")),
+        ("empty.csv", "", ("it holds no profile",)),
         ("report.ncu-rep", "NVR\0\1\2", ()),
-        ("cache.json", "{}", ("of no tool that is known",)),
+        ("cache.json", "{}", ("no known tool",)),
     ],
 )
 def test_a_file_that_is_no_profile(
@@ -145,7 +145,7 @@ def test_compare_to_a_broken_file(kerncast: Run, write: Write, text: str) -> Non
         ('a = 2.0, n = 128, x = "f32[128]", w = "f32[128]"', ("stands where parameter",)),
         ('n = 1.5, a = 2.0, x = "f32[128]", y = "f32[128]"', ("1.5", "integer")),
         ('n = 5000000000, a = 2.0, x = "f32[128]", y = "f32[128]"', ("5000000000", "fit")),
-        ('n = "f32[4]", a = 2.0, x = "f32[128]", y = "f32[128]"', ("no pointer",)),
+        ('n = "f32[4]", a = 2.0, x = "f32[128]", y = "f32[128]"', ("not a pointer",)),
         ('n = 128, a = 2.0, x = "f31[128]", y = "f32[128]"', ("f31",)),
         ('n = 128, a = 2.0, x = "f32[-1]", y = "f32[128]"', ("-1",)),
         ('n = 128, a = 2.0, x = "f32[128] frandom", y = "f32[128]"', ("frandom",)),

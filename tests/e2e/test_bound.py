@@ -25,8 +25,8 @@ def bounded(done: subprocess.CompletedProcess[str]) -> dict[str, object]:
     return dict(json.loads(done.stdout))
 
 
-def test_the_contract(kerncast_process: Run, write: Write) -> None:
-    found = bounded(kerncast_process("bound", write("t.csv", TIMES), "--gpu", "TITAN V", "--tpcs", "1-3,40", "--json"))
+def test_the_contract(kerncast: Run, write: Write) -> None:
+    found = bounded(kerncast("bound", write("t.csv", TIMES), "--gpu", "TITAN V", "--tpcs", "1-3,40", "--json"))
     rows = found["bounds"]
     assert found["schema_version"] == "1.0"
     assert isinstance(rows, list)
@@ -81,7 +81,7 @@ def test_a_launch_is_bounded_by_the_simulation_and_by_measured_times(kerncast: R
     rows = bounded(kerncast("bound", file, *learned, *options))["bounds"]
     assert isinstance(rows, list)
     assert rows[0]["bound_seconds"] == 9e-6
-    check(kerncast("bound", file, *learned[:4], *options), 2, "mean nothing for list-scheduling")
+    check(kerncast("bound", file, *learned[:4], *options), 2, "have no effect on list-scheduling")
 
 
 def test_measured_times_of_a_launch_need_no_simulation(kerncast: Run, write: Write) -> None:
@@ -93,7 +93,7 @@ def test_measured_times_of_a_launch_need_no_simulation(kerncast: Run, write: Wri
     assert found["bounds"] == bounded(kerncast("bound", times, *options[2:]))["bounds"]
     assert "interval-" not in str(found["caveat_details"])
     check(kerncast("bound", file, *options, "--method", "curve-fit"), 3, "buffer")
-    check(kerncast("bound", file, *options, "--blocks", "7"), 2, "--blocks means nothing")
+    check(kerncast("bound", file, *options, "--blocks", "7"), 2, "--blocks has no effect")
     check(kerncast("bound", file, *options[2:], "--blocks", "7"), 2, "--blocks belongs to measured times")
     featured = write("f.csv", FEATURED)
     check(kerncast("bound", file, "--times", featured, *options[2:], "--method", "curve-fit"), 2, "it has features")
@@ -126,10 +126,10 @@ def test_the_document_shows_what_the_command_prints(kerncast: Run, write: Write)
         (TIMES, ("--gpu", "titan-v", "--tpcs", "1-41"), ("1 to 40",)),
         (TIMES, ("--gpu", "titan-v", "--tpcs", "0-3"), ("0 TPCs",)),
         (TIMES, ("--gpu", "titan-v", "--tpcs", "3-1"), ("ends before it begins",)),
-        (TIMES, ("--gpu", "titan-v", "--tpcs", "some"), ("no list of TPCs",)),
-        (TIMES, ("--gpu", "titan-v", "--tpcs", "1-"), ("no list of TPCs",)),
-        (TIMES, ("--gpu", "titan-v", "--tpcs", "1-99999999999999"), ("no list of TPCs",)),
-        (TIMES, ("--gpu", "titan-v", "--tpcs", "²"), ("no list of TPCs",)),
+        (TIMES, ("--gpu", "titan-v", "--tpcs", "some"), ("not a list of TPCs",)),
+        (TIMES, ("--gpu", "titan-v", "--tpcs", "1-"), ("not a list of TPCs",)),
+        (TIMES, ("--gpu", "titan-v", "--tpcs", "1-99999999999999"), ("not a list of TPCs",)),
+        (TIMES, ("--gpu", "titan-v", "--tpcs", "²"), ("not a list of TPCs",)),
         (TIMES, ("--gpu", "titan-v", "--kind", "conformal"), ("--kind conformal", "Use --kind margin")),
         (TIMES, ("--gpu", "titan-v", "--kind", "analytical"), ("--kind analytical", "Use --kind margin")),
         (TIMES, ("--gpu", "titan-v", "--kind", "extreme"), ("--kind extreme", "Use --kind margin")),
@@ -143,16 +143,16 @@ def test_the_document_shows_what_the_command_prints(kerncast: Run, write: Write)
         (TIMES, ("--gpu", "titan-v", "--blocks", "0"), ("0 blocks",)),
         (TIMES, ("--gpu", "titan-v", "--blocks-per-tpc", "2"), ("--blocks",)),
         (TIMES, ("--gpu", "titan-v", "--level", "0.9"), ("--level belongs",)),
-        (TIMES, ("--gpu", "titan-v", "--form", "inverse"), ("mean nothing for list-scheduling",)),
+        (TIMES, ("--gpu", "titan-v", "--form", "inverse"), ("have no effect on list-scheduling",)),
         (TIMES, ("--gpu", "titan-v", "--blocks", "9"), ("--method equal-blocks",)),
         (FEATURED, ("--gpu", "titan-v", "--method", "curve-fit"), ("--train",)),
         (TIMES, ("--gpu", "titan-v", "--picture", "b.txt"), ("b.txt", ".png")),
         (TIMES, ("--gpu", "titan-v", "--times", "t.csv"), ("--times belongs",)),
-        (TIMES, ("--gpu", "titan-v", "--profile", "ncu.csv"), ("no TPC count with a file",)),
+        (TIMES, ("--gpu", "titan-v", "--profile", "ncu.csv"), ("not a TPC count with a file",)),
         (TIMES, ("--gpu", "titan-v", "--profile", "8=missing.csv"), ("missing.csv", "cannot be read")),
         (TIMES, ("--gpu", "titan-v", "--method", "curve-fit", "--train", "missing.csv"), ("missing.csv",)),
         ("tpcs,seconds\n41,1\n", ("--gpu", "titan-v"), ("41 TPCs", "has 40")),
-        ("tpcs,seconds\n1,nan\n", ("--gpu", "titan-v"), ("line 2", "no finite number")),
+        ("tpcs,seconds\n1,nan\n", ("--gpu", "titan-v"), ("line 2", "not a finite number")),
         ("tpcs,seconds\n1,0.1\n2", ("--gpu", "titan-v"), ("line 3", "1 columns")),
         ("", ("--gpu", "titan-v"), ("header tpcs,seconds",)),
     ],

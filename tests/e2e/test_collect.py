@@ -87,12 +87,12 @@ def test_nvprof_for_older_gpus(kerncast: Run) -> None:
     [
         ((), "no application is given. Name it after two dashes"),
         (("--",), "no application is given"),
-        (("--", "--cold"), "'--cold' is no application"),
+        (("--", "--cold"), "'--cold' is not an application"),
         (("--for", "rooflin", "--", "./app"), "Did you mean roofline?"),
         (("--kernel", "", "--", "./app"), "regular expression is empty"),
         (("--launch-count", "0", "--", "./app"), "launch-count"),
         (("--nvprof", "--cold", "--", "./app"), "nvprof has nothing like --cold"),
-        (("--nvprof", "--out", "p.ncu-rep", "--", "./app"), "ends in .csv"),
+        (("--nvprof", "--out", "p.ncu-rep", "--", "./app"), "Name a .csv file"),
     ],
 )
 def test_bad_usage(kerncast: Run, arguments: tuple[str, ...], message: str) -> None:

@@ -168,8 +168,8 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
     assert done.stderr == ""
 
 
-def test_no_colour_when_piped(kerncast_process: Run) -> None:
-    assert "\x1b" not in kerncast_process("gpus").stdout
+def test_no_colour_when_piped(kerncast: Run) -> None:
+    assert "\x1b" not in kerncast("gpus").stdout
 
 
 def test_a_toolkit_elsewhere_makes_no_difference(

@@ -160,7 +160,7 @@ ENDLESS = [
         "L: " + many(6000, "sin.approx.f32 %f1, %f2;") + "bra L;",
         block=1024,
         grid=1000,
-        budget={"seconds": 2, "block_steps": 10**12},
+        budget={"seconds": 1, "block_steps": 10**12},
     ),
 ]
 SIZES = [
@@ -168,7 +168,7 @@ SIZES = [
     Attack("all of the largest grid", "mov.u32 %r2, %ctaid.z;", "BudgetExceededError", "counts of",
            grid=[2**31 - 1, 65535, 65535], budget={"sample_seconds": math.inf}),
     stopped("200 kB of local memory in each thread", ".local .b8 s[204800]; st.local.u8 [s], %r1;", block=1024,
-            grid=1000, budget={"seconds": 1}),
+            grid=1000, budget={"seconds": 0.5}),
     Attack("more local memory than there is", ".local .b8 s[1099511627776]; st.local.u8 [s], %r1;",
            "BudgetExceededError", "local memory needs", block=1024),
     Attack("sizes over 32 bits", "ld.shared.u8 %r2, [0];", "BudgetExceededError", "shared memory needs",

@@ -213,7 +213,7 @@ def test_what_another_source_passes(kerncast: Run, write: Write, tmp_path: Path)
     ("options", "said"),
     [
         (("worker.cu", "--host", "none.c"), "--host none.c: no such file. Check the path."),
-        (("worker.cu", "--host", "."), "--host .: is no file. Check the path."),
+        (("worker.cu", "--host", "."), "--host .: is not a file. Check the path."),
         (("worker.cu", *("--host", "main.c") * 33), "--host is given 33 times. Give at most 32 sources."),
         (("main.c", "--host", "worker.cu"), "such as worker.cu, and this one with --host."),
     ],

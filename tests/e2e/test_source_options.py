@@ -48,7 +48,7 @@ def test_variables_and_options_equal_the_launch_file(kerncast: Run, tmp_path: Pa
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--std", "c++98"], "--std: std 'c++98' is no version of C++. Known: c++11, c++14, c++17, c++20."),
+        (["--std", "c++98"], "--std: std 'c++98' is not a version of C++. Known: c++11, c++14, c++17, c++20."),
         (["-D", "1A=3"], "--define '1A=3' is not NAME or NAME=VALUE."),
         (["--global", "gain=1", "--global", "gain=2"], "--global names the same variable twice."),
         (

@@ -279,4 +279,4 @@ def test_a_kernel_that_ends_the_use_is_reported(tmp_path: Path, kernel: str, add
     assert done.returncode == 0, done.stderr
     first, second = done.stdout.splitlines()
     assert first.startswith(error)
-    assert second.startswith("DeviceLostError the GPU is of no more use")
+    assert second.startswith("DeviceLostError the GPU is lost to this process")

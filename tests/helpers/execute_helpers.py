@@ -1,10 +1,12 @@
 """What the tests of the engine share: compile kernels once, launch them by keyword."""
 
+import os
 import re
 from dataclasses import replace
 from functools import cache
+from hashlib import sha256
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import NamedTemporaryFile, gettempdir
 from typing import Any
 
 from kerncast.compile import CompiledKernel, compile_source
@@ -17,15 +19,24 @@ from kerncast.traces import Trace
 #: The engine that ``run`` and ``profile`` use; the fixture ``engine`` sets it.
 ENGINE: EngineName = "native"
 WITH_FRAME = Resources("sm_70", 32, 0, 64, 0, 0, 0, 1, None)
+_SOURCES = Path(os.environ.get("KERNCAST_CACHE") or gettempdir()) / "sources of tests"
 PTX_HEAD = ".version 8.8\n.target sm_70\n.address_size 64\n"
 
 
 @cache
 def _compile(source: str, kernel: str, architecture: str) -> CompiledKernel:
-    with TemporaryDirectory() as folder:
-        path = Path(folder) / "k.cu"
-        path.write_text(source, encoding="utf-8")
-        return compile_source(path, architectures=[architecture], kernel=kernel).kernels[0]
+    return compile_source(_written(source), architectures=[architecture], kernel=kernel).kernels[0]
+
+
+@cache
+def _written(source: str) -> Path:
+    """Write a source where the other processes of the session do, so that what one has compiled all have."""
+    path = _SOURCES / sha256(source.encode()).hexdigest() / "k.cu"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, delete=False) as file:
+        file.write(source)
+    Path(file.name).replace(path)
+    return path
 
 
 def compiled(source: str, kernel: str | None = None, architecture: str = "sm_70") -> CompiledKernel:
@@ -38,6 +49,12 @@ def compiled(source: str, kernel: str | None = None, architecture: str = "sm_70"
     if kernel in {None, first}:
         return found
     return replace(found, kernel=str(kernel), mangled=str(kernel), signature=None, resources=WITH_FRAME)
+
+
+def ptx_is_the_same(source: str, one: str, other: str) -> bool:
+    """Whether the compiler writes the same PTX for two architectures, but for their names."""
+    texts = (compiled(source, None, name).ptx.partition(".address_size")[2] for name in (one, other))
+    return len(set(texts)) == 1
 
 
 def ptx_kernel(text: str) -> CompiledKernel:

@@ -63,7 +63,7 @@ def first_launches(path: Path) -> dict[str, Launch]:
     return found
 
 
-def compiled(launch: Launch, architectures: tuple[str, ...] = ("sm_70",)) -> CompiledSource:
+def compiled(launch: Launch, architectures: tuple[str, ...] = (ARCHITECTURES[0],)) -> CompiledSource:
     """Compile the kernel of a launch, once."""
     return _compiled(launch.source, launch.kernel, launch.defines, architectures)
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kerncast.compile.nouns import CompileRequest, DeviceVariable, HostCopy, Limits
-from kerncast.hostcode.nouns import HostValue
+from kerncast.compile import CompileRequest, DeviceVariable, HostCopy, Limits
+from kerncast.hostcode import HostValue
 from kerncast.typed_json import from_json, to_json
 
 

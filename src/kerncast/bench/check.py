@@ -29,17 +29,17 @@ _MOST_DIFFERENCE = 1e30
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """What a launch should leave in memory."""
+    """The expected contents of memory after a launch."""
 
     after: Contents | None
-    """the buffers by name, as the executor left them; None where nothing can be compared"""
+    """buffers by name, as the executor left them; None where nothing can be compared"""
     blocks: int
-    """how many blocks the executor ran"""
+    """number of blocks that the executor ran"""
     is_whole: bool
     in_place: tuple[str, ...]
     """buffers that are both read and written"""
     reason: str = ""
-    """why nothing can be compared"""
+    """reason why nothing can be compared; empty otherwise"""
 
 
 def expect(kernel: CompiledKernel, launch: Launch, budget: Budget = CHECK_BUDGET) -> Expectation:

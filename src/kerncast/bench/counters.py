@@ -36,14 +36,14 @@ class Metric:
     """One metric that a model needs."""
 
     name: str
-    """as Nsight Compute names it"""
+    """name of the metric in Nsight Compute"""
     unit: str
     first: tuple[int, int]
-    """lowest compute capability that has it"""
+    """lowest compute capability that has the metric"""
     last: tuple[int, int] | None
-    """highest compute capability that has it; None: the newest"""
+    """highest compute capability that has the metric; None: the newest"""
     nvprof: str | None
-    """the nearest metric of nvprof, where there is one"""
+    """nearest metric of nvprof; None where there is none"""
     models: tuple[str, ...]
     meaning: str
 

@@ -1,4 +1,4 @@
-"""What the harness asks of a GPU: memory, code, and a queue of launches of which some are timed.
+"""The harness's interface to a GPU: memory, code, and a queue of launches of which some are timed.
 
 ``cuda/device.py`` answers with a GPU; the tests answer with the executor on the CPU.
 """
@@ -29,7 +29,7 @@ class Call:
     shared_bytes: int
     """dynamic shared memory per block"""
     parameters: bytes
-    """the kernel's parameter block, with device addresses"""
+    """parameter block of the kernel, with device addresses"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Timed:
 
     calls: tuple[Call, ...]
     as_graph: bool = False
-    """queued as one CUDA graph, which is built before"""
+    """whether the launches are queued as one CUDA graph, built beforehand"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class Device(Protocol):
 
     @property
     def machine(self) -> Machine:
-        """What the GPU, its driver and the compiler are."""
+        """The GPU, its driver and the compiler."""
 
     def state(self) -> ClockState:
         """Return clocks, temperature and power at this moment."""

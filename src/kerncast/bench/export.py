@@ -50,7 +50,7 @@ def export(measurement: Measurement, path: str | os.PathLike[str]) -> None:
     """Write a table, in the format that the name's suffix says; the file is there whole, or as it was before."""
     file = Path(path)
     if file.suffix not in {".csv", ".parquet"}:
-        raise InputError(f"{file.name!r} is no name of a table", where=str(file), cure="End it in .csv or .parquet.")
+        raise InputError(f"{file.name!r} is not a table's name", where=str(file), cure="End it in .csv or .parquet.")
     if file.stem.endswith(".counters"):
         write_table(file, VALUE_COLUMNS, _value_rows(measurement))
     else:

@@ -106,13 +106,13 @@ class Calls:
     """The launches of one subject, and what puts their buffers back."""
 
     same: Call
-    """always on the same buffers"""
+    """call that always uses the same buffers"""
     rotated: tuple[Call, ...]
-    """each on buffers of its own, together larger than L2; empty where nobody asked"""
+    """calls on buffers of their own, together larger than L2; empty unless asked for"""
     restoring: tuple[Copy, ...]
-    """puts the buffers of `same` back"""
+    """copies that restore the buffers of ``same``"""
     restoring_all: tuple[Copy, ...]
-    """puts those of `rotated` back"""
+    """copies that restore the buffers of ``rotated``"""
 
     def restoring_for(self, method: Method) -> tuple[Copy, ...]:
         """Return what puts the buffers back that a method launches on."""
@@ -203,15 +203,15 @@ class Deadline:
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """How a run goes, whatever is measured."""
+    """The circumstances of a run, whatever is measured."""
 
     deadline: Deadline
     is_checked: bool = True
     retries: bool = False
-    """measure again what failed in an earlier run"""
+    """whether to measure again what failed in an earlier run"""
     check_budget: Budget = CHECK_BUDGET
     waking_seconds: float = 2.0
-    """how long the GPU is kept busy at most before it is timed, for its clock to rise"""
+    """longest time for which the GPU is kept busy before it is timed, so that its clock rises"""
 
 
 class Harness:
@@ -336,7 +336,7 @@ class Harness:
         buffer, name, unit = subject.ceiling.reading
         values = tuple(float(value) for value in space.read(buffer)[buffer].reshape(-1))
         if not all(map(math.isfinite, values)):
-            raise KernelFault(f"{name} is no number", where=subject.key(), cure="Report it: the kernel is ours.")
+            raise KernelFault(f"{name} is not a number", where=subject.key(), cure="Report this fault of kerncast.")
         self._recorder.add(Reading(subject.key(), name, values, unit))
 
     def _wake(self, call: Call) -> None:

@@ -1,4 +1,4 @@
-"""What is to be measured: launches of the suite or of a launch file, ceilings, and launches on parts of the GPU."""
+"""The subjects of a measurement: launches of the suite or of a launch file, ceilings, launches on parts of the GPU."""
 
 import hashlib
 import tomllib
@@ -42,13 +42,13 @@ class Subject:
     """One launch to be measured, on the whole GPU or on several parts of it."""
 
     group: str
-    """seed, extended, ceilings, partition, or the stem of a launch file"""
+    """first part of the key: seed, extended, ceilings, partition, or the stem of a launch file"""
     name: str
-    """launch file and index, such as saxpy#0, or a ceiling"""
+    """launch file and index, such as saxpy#0, or name of a ceiling"""
     launch: Launch
     protocol: Protocol
     sm_counts: tuple[int | None, ...] = (None,)
-    """None is the whole GPU"""
+    """numbers of SMs to run on; None is the whole GPU"""
     ceiling: Ceiling | None = None
 
     def key(self, sm_count: int | None = None) -> str:
@@ -77,14 +77,14 @@ class Subject:
 
     @property
     def most_seconds(self) -> float:
-        """How long it takes at most, if no launch takes more than a fifth of a trial (50 ms)."""
+        """Longest expected duration in seconds, if no launch takes more than a fifth of a trial (50 ms)."""
         slowest = self.protocol.trial_seconds / _LEAST_ITERATIONS
         launches = sum(launch_counts(self.protocol, slowest))
         trials = self.protocol.trials * len(self.protocol.methods) * len(self.sm_counts)
         return _PREPARING_SECONDS + trials * launches * slowest
 
     def expected_seconds(self, kernel_seconds: float, whole_sm_count: int) -> float:
-        """How long it takes if a launch takes so long on the whole GPU, and on a part of it in proportion longer."""
+        """Return the seconds, from those of a launch on the whole GPU; on a part it takes longer in proportion."""
         seconds = _PREPARING_SECONDS
         for size in self.sm_counts:
             slower = kernel_seconds * whole_sm_count / (size or whole_sm_count)
@@ -192,7 +192,7 @@ def sizes_of_tpcs(text: str, sms_per_tpc: int, available: Sequence[int]) -> tupl
     found = tuple(size for size in sorted(available) if size % sms_per_tpc == 0 and size // sms_per_tpc in wanted)
     if not found:
         ranges = ", ".join(str(size // sms_per_tpc) for size in sorted(available)) or "none"
-        raise InputError(f"--tpcs {wanted.shown} names no partition of this GPU", cure=f"Possible are {ranges}.")
+        raise InputError(f"--tpcs {wanted.shown} names no partition of this GPU", cure=f"Choose from {ranges}.")
     return found
 
 

@@ -1,4 +1,4 @@
-"""What ``kerncast measure`` does for each word: stages of subjects, each with its share of the time."""
+"""The stages of ``kerncast measure`` for each word: subjects, and their share of the time."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -30,15 +30,15 @@ _EXTENDED_TRIALS = 3
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """What the user chose of a measurement."""
+    """The user's choices for a measurement."""
 
     trials: int | None = None
-    """None, here and below: what is usual for what is measured"""
+    """number of trials; None, here and below: the usual choice for the subject"""
     iterations: int | None = None
     warmups: int | None = None
     methods: tuple[Method, ...] | None = None
     tpcs: str | None = None
-    """such as 1-40; None is every size that the GPU offers"""
+    """numbers of TPCs, such as 1-40; None: every size that the GPU offers"""
 
     def applied(self, protocol: Protocol) -> Protocol:
         """Return a protocol with what was chosen in the place of what is usual."""
@@ -58,12 +58,12 @@ class Stage:
     name: str
     subjects: tuple[Subject, ...]
     share: float = 1.0
-    """of the time that is left when it begins"""
+    """share of the remaining time that the stage may take"""
 
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """Where it is measured."""
+    """The machine to measure on."""
 
     machine: Machine
     partition_sizes: tuple[int, ...]
@@ -73,12 +73,12 @@ class Site:
 def stages_for(what: str, site: Site, choices: Choices) -> tuple[Stage, ...]:
     """Return the stages of suite, ceilings, partition, all, or of a launch file; raises InputError."""
     if choices.tpcs is not None and what in {"suite", "ceilings"}:
-        raise InputError(f"--tpcs means nothing for {what}", cure="Say partition, all, or name a launch file.")
+        raise InputError(f"--tpcs has no effect on {what}", cure="Measure partition, all or a launch file.")
     if what in _STAGES:
         return _STAGES[what](site, choices)
     if not what.endswith(".toml"):
         words = ", ".join(_STAGES)
-        raise InputError(f"{what[:60]!r} cannot be measured", cure=f"Say {words}, or name a launch file (.toml).")
+        raise InputError(f"{what[:60]!r} cannot be measured", cure=f"Choose {words}, or name a launch file (.toml).")
     subjects = launch_file_subjects(Path(what), choices.applied(Protocol()))
     if choices.tpcs is None:
         return (Stage("launches", subjects),)

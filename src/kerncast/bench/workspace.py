@@ -42,10 +42,10 @@ class Workspace:
         self._offsets = list(program.parameters.values())
         self._bound = bind_arguments(launch, program.function.parameters, kernel.signature)
         self.before = _filled(launch, [one.argument for one in self._bound])
-        """the buffers' contents by position of the argument"""
+        """contents of the buffers by position of the argument"""
         self._owned: list[int] = []
         self._sets: list[dict[int, int]] = []
-        """addresses of the buffers by position of the argument, once for each set"""
+        """addresses of the buffers by position of the argument, one mapping per set"""
         self._pristine: dict[int, int] = {}
         """copies of buffers as they were filled, by position of the argument"""
 

@@ -30,7 +30,7 @@ from kerncast.requirements import (
 )
 from kerncast.units import GIGA, format_bytes, format_seconds
 
-#: What a forecast of a small kernel was seen to need, compiler and simulator together.
+#: Memory that a forecast of a small kernel was seen to need, compiler and simulator together.
 _LEAST_MEMORY_BYTES = 1.0 * GIGA
 #: Limits of a container, cgroup versions 2 and 1 (Linux documentation, admin-guide/cgroup-v2 and cgroup-v1/memory).
 _LIMIT_FILES = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
@@ -149,7 +149,7 @@ _ARGUMENTS = (
     "--kernel", "saxpy", "--grid", "4096", "--block", "256", "--arg", "n=1048576", "--arg", "a=2.0",
     "--arg", "x=f32[1048576] random", "--arg", "y=f32[1048576] zeros", "--gpu", _GPU, "--json", "--quiet",
 )  # fmt: skip
-#: On a slow machine that compiles the simulator, too.
+#: Most seconds of the forecast; a slow machine compiles the simulator, too.
 _MOST_SECONDS = 300.0
 
 
@@ -228,19 +228,19 @@ Progress = Callable[[str, int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class Checkup:
-    """What was found, in the order in which it is shown."""
+    """The findings, in the order in which they are shown."""
 
     packages: tuple[ToolStatus, ...]
-    """Python, and what it imports: without these nothing works"""
+    """Python and the packages that it imports; without these nothing works"""
     compiler: tuple[ToolStatus, ...]
-    """without these no source can be forecast"""
+    """compiler and its headers; without these no source can be forecast"""
     optional: tuple[ToolStatus, ...]
     here: tuple[ToolStatus, ...]
-    """the machine, its caches, and one forecast from start to end"""
+    """this machine, its caches, and one forecast from start to end"""
 
     @property
     def parts(self) -> tuple[ToolStatus, ...]:
-        """Everything that was looked at."""
+        """All findings."""
         return (*self.packages, *self.compiler, *self.optional, *self.here)
 
     @property

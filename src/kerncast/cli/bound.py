@@ -35,17 +35,17 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
         Path, typer.Argument(help="Times on parts of the GPU: .csv (tpcs,seconds) or .jsonl; or a launch file.")
     ],
     gpu: Annotated[list[str] | None, typer.Option(help="One GPU: name, id or TOML file.")] = None,
-    tpcs: Annotated[str | None, typer.Option(help="TPC counts to bound, such as 1-8,16; all of the GPU's.")] = None,
-    kind: Annotated[str, typer.Option(help="margin; others are still to come.")] = _KIND,
+    tpcs: Annotated[str | None, typer.Option(help="TPC counts to bound, such as 1-8,16. Default: all.")] = None,
+    kind: Annotated[str, typer.Option(help="Kind of bound: margin.")] = _KIND,
     method: Annotated[
-        str | None, typer.Option(help="list-scheduling, or simulation for a launch without times; see docs/bound.md.")
+        str | None, typer.Option(help="Method (docs/bound.md): list-scheduling, simulation without times, and others.")
     ] = None,
     anchors: Annotated[
         str | None, typer.Option(help="Measured counts to use; published methods: the fewest and the most TPCs.")
     ] = None,
     times: Annotated[Path | None, typer.Option(help="Times of a launch on parts of the GPU.")] = None,
-    kernel: Annotated[str | None, typer.Option(help="Which one of a measurement file (.jsonl).")] = None,
-    form: Annotated[str | None, typer.Option(help="Base model of a bare table: inverse, affine or staircase.")] = None,
+    kernel: Annotated[str | None, typer.Option(help="Kernel of a measurement file (.jsonl).")] = None,
+    form: Annotated[str | None, typer.Option(help="Base model without features: inverse, affine or staircase.")] = None,
     blocks: Annotated[int | None, typer.Option(help="Blocks of the grid, if all take equally long.")] = None,
     blocks_per_tpc: Annotated[int, typer.Option(help="Blocks that one TPC runs at a time.")] = 1,
     train: Annotated[
@@ -55,7 +55,7 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
         list[str] | None, typer.Option(help="Features on so many TPCs from a profiler's file: TPCS=FILE; repeatable.")
     ] = None,
     level: Annotated[
-        float | None, typer.Option(help="Of the interval of a launch without times.", show_default="0.9")
+        float | None, typer.Option(help="Level of the interval of a launch without times.", show_default="0.9")
     ] = None,
     json_: AsJson = False,
     out: Out = None,
@@ -199,7 +199,7 @@ def _profiled(text: str) -> "tuple[int, ProfiledMeans]":
 
     match = _PROFILE.fullmatch(text)
     if match is None:
-        raise InputError(f"--profile {text[:60]!r} is no TPC count with a file", cure="Write 8=profile.csv.")
+        raise InputError(f"--profile {text[:60]!r} is not a TPC count with a file", cure="Write 8=profile.csv.")
     return int(match[1]), read_profiled_means(Path(match[2]))
 
 
@@ -222,7 +222,7 @@ def _blocks(count: int | None, per_tpc: int) -> "Blocks | None":
 
     if count is None:
         if per_tpc != 1:
-            raise InputError("--blocks-per-tpc means nothing without --blocks", cure="Add --blocks N.")
+            raise InputError("--blocks-per-tpc needs --blocks", cure="Add --blocks N.")
         return None
     return Blocks(count, per_tpc)
 

@@ -38,7 +38,7 @@ def _clear() -> int:
     store = Store(place.folder, place.most_bytes)
     if not store.is_ours() and store.is_there():
         raise InputError(
-            "is no cache that kerncast made, so nothing in it is removed",
+            "is not a cache that kerncast made, so nothing in it is removed",
             where=str(place.folder),
             cure="Name the right folder by KERNCAST_CACHE, or remove this one by hand.",
         )

@@ -18,20 +18,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CollectOptions:
-    """What is to be profiled, and how."""
+    """The application to profile, and the conditions."""
 
     application: tuple[str, ...]
-    """program and arguments"""
+    """program to profile, and its arguments"""
     models: tuple[str, ...] = ()
     """models to collect for; all where none is named"""
     kernel: str | None = None
-    """regular expression of function names"""
+    """regular expression for names of kernels; None: all kernels"""
     launch_skip: int | None = None
     launch_count: int | None = None
     is_cold: bool = False
-    """flush the caches before each pass"""
+    """whether caches are flushed before each pass"""
     out: Path = Path("profile.csv")
-    """.csv: raw page; otherwise a report of ncu"""
+    """output file; .csv: raw page, otherwise a report of ncu"""
 
 
 def command(  # noqa: PLR0913  each parameter is one option
@@ -117,7 +117,7 @@ def nvprof_commands(options: CollectOptions) -> tuple[tuple[str, ...], ...]:
         if given:
             raise InputError(f"nvprof has nothing like {name}", cure="Leave it out.")
     if options.out.suffix.lower() != ".csv":
-        raise InputError(f"nvprof writes no {options.out.name}", where="--out", cure="Name a file that ends in .csv.")
+        raise InputError(f"nvprof cannot write {options.out.name}", where="--out", cure="Name a .csv file.")
     names = dict.fromkeys(metric.nvprof for metric in metrics_needed(options.models) if metric.nvprof)
     chosen = ("--kernels", options.kernel) if options.kernel is not None else ()
     times = options.out.with_name(f"{options.out.stem}-times.csv")
@@ -139,7 +139,7 @@ def _check(options: CollectOptions) -> None:
         raise InputError("no application is given", cure="Name it after two dashes: kerncast collect -- ./app args.")
     if options.application[0].startswith("-"):
         raise InputError(
-            f"{options.application[0]!r} is no application",
+            f"{options.application[0]!r} is not an application",
             cure="Put the options of kerncast before the two dashes: kerncast collect --cold -- ./app args.",
         )
     if options.kernel == "":

@@ -25,10 +25,10 @@ def add_gpu(name: str, like: str | None, device: int | None, out: Path | None, *
     from kerncast.report.files.gpus import skeleton, to_give  # noqa: PLC0415
 
     if not name.strip() or not name.isprintable() or len(name) > _LONGEST_NAME:
-        raise InputError(f"--add {name[:40]!a} is no name", cure='Give the GPU\'s name, such as --add "RTX 5060 Ti".')
+        raise InputError(f"--add {name[:40]!a} is not a name", cure='Name the GPU, such as --add "RTX 5060 Ti".')
     path = out or Path(f"{'-'.join(re.findall('[a-z0-9]+', name.lower())) or 'gpu'}.toml")
     if path.suffix != ".toml":
-        raise InputError(f"{str(path)[-100:]!r} is no .toml file", cure="Name it so: kerncast knows GPU files by that.")
+        raise InputError(f"{str(path)[-100:]!r} is not a .toml file", cure="End its name in .toml.")
     basis = _basis(name, like, device)
     _write_new(path, skeleton(basis, path.name))
     given, lacking = [fact.key for fact in basis.given if fact.value is not None], to_give(basis)
@@ -125,7 +125,7 @@ def _write_new(path: Path, text: str) -> None:
             file.write(text)
     except FileExistsError:
         raise InputError(
-            "it is there already", where=str(path), cure="Name another with -o, or remove it first."
+            "the file exists already", where=str(path), cure="Name another with -o, or remove it first."
         ) from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
@@ -140,15 +140,15 @@ def command(  # noqa: PLR0913  each parameter is one option
     add: Annotated[str | None, typer.Option(help="Begin a TOML file for this GPU, every key explained.")] = None,
     like: Annotated[str | None, typer.Option(help="With --add: similar GPU, or architecture such as sm_89.")] = None,
     device: Annotated[int | None, typer.Option(help="With --add: ask the driver of the GPU with this number.")] = None,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="With --add: the file; made from the name.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="With --add: file; else NAME.toml.")] = None,
 ) -> int:
     """List the known GPUs; or show every fact of one with its sources, and check its file; or begin a new file."""
     if add is not None:
         if name is not None:
-            raise InputError("--add and a GPU to show are two commands", cure="Run them one after the other.")
+            raise InputError("--add and a GPU to show exclude each other", cure="Run them one after the other.")
         return add_gpu(add, like, device, out, json_=json_)
     if like is not None or device is not None or out is not None:
-        raise InputError("--like, --device and --out belong to --add", cure='Say --add "My GPU" as well.')
+        raise InputError("--like, --device and --out belong to --add", cure='Give --add "My GPU" as well.')
     if name is not None:
         return _show(name, json_=json_)
     return _list(json_=json_)

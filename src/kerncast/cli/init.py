@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 def command(  # noqa: PLR0913  each parameter is one option
-    source: Annotated[Path, typer.Argument(help="Source with kernels and, best, the host code that launches them.")],
+    source: Annotated[Path, typer.Argument(help="Source with kernels, best with the host code that launches them.")],
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Launch file to write; stdout without it.")] = None,
     kernel: Annotated[
-        list[str] | None, typer.Option(help="Kernel to write a launch for; repeatable; else all.")
+        list[str] | None, typer.Option(help="Kernel to write a launch for; repeatable. Default: all.")
     ] = None,
     define: Defines = None,
     include: IncludeFolders = None,
@@ -28,7 +28,7 @@ def command(  # noqa: PLR0913  each parameter is one option
     host: Annotated[
         list[Path] | None, typer.Option(help="Further source of the program, such as the one with main; repeatable.")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Write over a file that is there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
     json_: AsJson = False,
 ) -> int:
     """Write a launch file from the launches that host code makes; what it does not say is left to decide."""

@@ -30,13 +30,13 @@ _SUFFIX = ".jsonl"
 
 def command(  # noqa: PLR0913  each parameter is one option
     what: Annotated[
-        str, typer.Argument(help="suite, ceilings, partition, all, a launch file, or a .jsonl to show.")
+        str, typer.Argument(help="suite, ceilings, partition, all, a launch file, or a .jsonl file to show.")
     ] = "all",
     out: Annotated[Path | None, typer.Option(help="Measurement file; one that exists is continued.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be measured.")] = False,
     json_: AsJson = False,
     timing: Annotated[
-        list[str] | None, typer.Option(help="series, rotated, graph, single or cold; repeatable.")
+        list[str] | None, typer.Option(help="Kind of time: series, rotated, graph, single or cold; repeatable.")
     ] = None,
     trials: Annotated[
         int | None, typer.Option(help="Independent runs of each configuration (10; 3 of those beyond the 71).")
@@ -50,7 +50,7 @@ def command(  # noqa: PLR0913  each parameter is one option
     device: Annotated[int, typer.Option(help="Number of the GPU.")] = 0,
     gpu: Annotated[str, typer.Option(help="With --dry-run: plan for this GPU.")] = "h100-sxm",
     forecast: Annotated[
-        bool, typer.Option("--forecast", help="With --dry-run: forecast how long it takes; a second per launch.")
+        bool, typer.Option("--forecast", help="With --dry-run: forecast the duration; takes a second per launch.")
     ] = False,
     gpu_file: Annotated[
         Path | None, typer.Option(help="Write the ceilings into this GPU's TOML; made if it is missing.")
@@ -59,7 +59,7 @@ def command(  # noqa: PLR0913  each parameter is one option
     no_check: Annotated[bool, typer.Option("--no-check", help="Don't compare results with the CPU's.")] = False,
     retry: Annotated[bool, typer.Option("--retry", help="Measure again what failed before.")] = False,
     ncu: Annotated[bool, typer.Option("--ncu", help="Then count each launch once under Nsight Compute.")] = False,
-    once: Annotated[int | None, typer.Option(hidden=True, help="Launch so many once that --ncu counts.")] = None,
+    once: Annotated[int | None, typer.Option(hidden=True, help="Launches to run once, counted by --ncu.")] = None,
     quiet: Quiet = False,
 ) -> int:
     """Time kernels on a GPU that is here; every sample is kept, and an interrupted run goes on."""
@@ -95,7 +95,7 @@ def command(  # noqa: PLR0913  each parameter is one option
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """What is measured, where and how."""
+    """One run: its subjects, its machine and its file."""
 
     what: str
     device: int
@@ -218,7 +218,7 @@ def _plan(stages: "Sequence[Stage]", gpu: "GPU", run: _Run, *, forecasts: bool, 
 
 @dataclass(frozen=True, slots=True)
 class _Afterwards:
-    """What is to be done with what was measured."""
+    """The user's choices for the time after the measurement."""
 
     exports: tuple[Path, ...]
     gpu_file: Path | None
@@ -262,7 +262,7 @@ def _methods(names: Sequence[str] | None) -> "tuple[Method, ...] | None":
     known = [method.value for method in Method]
     unknown = next((name for name in names or () if name not in known), None)
     if unknown is not None:
-        raise InputError(f"--timing {unknown[:40]!r} is none", cure=f"Known are {', '.join(known)}.")
+        raise InputError(f"--timing {unknown[:40]!r} is not known", cure=f"Known are {', '.join(known)}.")
     return tuple(dict.fromkeys(Method(name) for name in names)) if names else None
 
 
@@ -276,7 +276,7 @@ def _check_usage(what: str, after: _Afterwards, *, acts: bool) -> None:
     """Refuse before anything is measured what could not be done afterwards."""
     for path in after.exports:
         if path.suffix not in {".csv", ".parquet"}:
-            raise InputError(f"{path} is neither .csv nor .parquet", cure="Name the export so.")
+            raise InputError(f"{path} is neither .csv nor .parquet", cure="End its name in .csv or .parquet.")
     for path in (*after.exports, *([after.gpu_file] if after.gpu_file else [])):
         if not path.parent.is_dir():
             raise InputError(f"the folder {path.parent} does not exist", where=str(path), cure="Make it first.")
@@ -284,7 +284,7 @@ def _check_usage(what: str, after: _Afterwards, *, acts: bool) -> None:
     if is_recorded and acts:
         raise InputError(f"{what} is already measured", cure="Leave out --dry-run and --ncu to show it.")
     if after.gpu_file is not None and not (is_recorded or what in {"ceilings", "all"}):
-        raise InputError("--gpu-file needs ceilings", cure="Say ceilings, all, or name a file that holds them.")
+        raise InputError("--gpu-file needs ceilings", cure="Measure ceilings or all, or name a file that holds them.")
 
 
 def _file_name(gpu_name: str) -> str:

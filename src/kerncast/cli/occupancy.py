@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from kerncast.caveats import Caveat
     from kerncast.occupancy.advice import OccupancyCase
 
-#: What the driver's own calculator takes: a 32-bit integer.
+#: Largest value that the driver's own calculator takes: a 32-bit integer.
 _MOST = 2**31 - 1
 #: With more cases than this, only the table is printed.
 _MOST_DETAILED = 3
@@ -27,7 +27,7 @@ _CAPABILITY = re.compile(r"sm_([1-9][0-9]{1,2})[af]?|([1-9][0-9]?)\.([0-9])", re
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What the command line says of a block; None is what the launch or the compiler says."""
+    """Values of a block on the command line; None: those of the launch or of the compiler."""
 
     block: int | None
     registers: int | None
@@ -144,7 +144,7 @@ def _check_curves(path: Path | None) -> None:
 
     endings = (*FORMATS, ".csv")
     if path is not None and path != _STDOUT and path.suffix.lower() not in endings:
-        raise InputError(f"{path} is no name for curves", cure=f"End it in {', '.join(endings)}, or give -.")
+        raise InputError(f"{path} is not a name for curves", cure=f"End it in {', '.join(endings)}, or give -.")
 
 
 def _check_static(case: "OccupancyCase") -> None:

@@ -32,8 +32,8 @@ KeepOutliers = Annotated[bool, typer.Option("--keep-outliers", help="Keep outlie
 
 # What is printed, and where it goes.
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Out = Annotated[Path | None, typer.Option(help="Write what would be printed to a file.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
+Out = Annotated[Path | None, typer.Option(help="Write the output to a file.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
 
 SOURCES = {".cu", ".cuh", ".cpp", ".cc", ".cxx"}
 _LAUNCH_FILE = ".toml"
@@ -105,7 +105,7 @@ def checked_sources(source: Path, hosts: Sequence[Path]) -> tuple[Path, ...]:
     """Return further sources of a program, each once; raises InputError for one that is not there."""
     for host in hosts:
         if not host.is_file():
-            what = "is no file" if host.exists() else "no such file"
+            what = "is not a file" if host.exists() else "no such file"
             raise InputError(f"--host {host}: {what}", cure="Check the path.")
         try:
             host.open("rb").close()

@@ -1,4 +1,4 @@
-"""Where the words of a command go: stdout or a file; progress to stderr."""
+"""The destinations of a command's words: stdout or a file; progress to stderr."""
 
 import io
 import json

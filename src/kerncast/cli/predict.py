@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 Key = tuple[str, int, str]
 Baseline = Mapping[Key, tuple[float, float]]
-"""(kernel, launch, GPU id): low and high"""
+"""low and high of each (kernel, launch, GPU id)"""
 
 
 def parse_limit(text: str | None) -> float | None:
@@ -83,7 +83,7 @@ def _seconds(row: Mapping[str, Any], name: str) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Pictures:
-    """Where to draw rooflines and bars; the name's ending says how: a picture, or .csv for the numbers."""
+    """Files for rooflines and bars; the name's ending says how: a picture, or .csv for the numbers."""
 
     rooflines: tuple[Path, ...]
     bars: tuple[Path, ...]
@@ -165,22 +165,25 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
     use_fast_math: option.FastMath = False,
     global_: option.Globals = None,
     measured: Annotated[
-        list[str] | None, typer.Option(help='Time on another GPU: "RTX 2080 Ti=1.23ms", or "GPU#LAUNCH=1.23ms".')
+        list[str] | None,
+        typer.Option(
+            help='Measured time: "RTX 2080 Ti=1.23ms", "GPU#LAUNCH=1.23ms", or a file of times: .csv, .jsonl.'
+        ),
     ] = None,
-    source_gpu: Annotated[str | None, typer.Option(help="GPU that a profile was made on, if it does not say.")] = None,
+    source_gpu: Annotated[str | None, typer.Option(help="GPU of a profile, if the profile does not name it.")] = None,
     source: Annotated[
         Path | None,
         typer.Option(help="Launch file of a profile's kernels, to count what the profile lacks."),
     ] = None,
     launch_skip: Annotated[int, typer.Option(help="Launches of a profile to leave out first.")] = 0,
-    launch_count: Annotated[int | None, typer.Option(help="Launches of a profile to read at most.")] = None,
+    launch_count: Annotated[int | None, typer.Option(help="Most launches of a profile to read.")] = None,
     model: Annotated[
         str | None,
         typer.Option(help="simulation, roofline, template, algorithm1, ceilings, convolution or convolution-latency."),
     ] = None,
-    level: Annotated[float, typer.Option(help="Share of truths that the interval should hold.")] = 0.9,
-    clock: Annotated[str | None, typer.Option(help="base, boost, or MHz.")] = None,
-    timing: Annotated[str, typer.Option(help="series, single, cold or profiler.")] = "series",
+    level: Annotated[float, typer.Option(help="Share of measured times that the interval should hold.")] = 0.9,
+    clock: Annotated[str | None, typer.Option(help="Clock: base, boost or a number of MHz.")] = None,
+    timing: Annotated[str, typer.Option(help="Kind of time: series, single, cold or profiler.")] = "series",
     force: Annotated[bool, typer.Option("--force", help="Forecast launches that the GPU could not run.")] = False,
     json_: option.AsJson = False,
     out: option.Out = None,
@@ -200,7 +203,8 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
     quiet: option.Quiet = False,
 ) -> int:
     """Forecast how long each launch takes on each GPU."""
-    from kerncast.forecast import Options, forecast_all, measured_times, resolve_gpus, timing_named  # noqa: PLC0415
+    from kerncast.forecast import Options, forecast_all, resolve_gpus, timing_named  # noqa: PLC0415
+    from kerncast.read.observations import read_observations  # noqa: PLC0415
     from kerncast.read.selection import Selection  # noqa: PLC0415
 
     limit_seconds = parse_limit(max_)
@@ -217,7 +221,7 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
         level,
         _clock(clock),
         force,
-        measured=measured_times(measured or ()),
+        measured=read_observations(measured or ()),
         reading=reading,
     )
     subject: Any = inline.build(evidence) if inline.applies_to(evidence) else evidence
@@ -252,7 +256,7 @@ def _clock(text: str | None) -> str | float | None:
     except ValueError:
         megahertz = math.nan
     if not 1 <= megahertz <= _HIGHEST_MEGAHERTZ:
-        raise InputError(f"--clock {text[:40]!r} is no clock", cure="Give base, boost or a number of MHz.")
+        raise InputError(f"--clock {text[:40]!r} is not a clock", cure="Give base, boost or a number of MHz.")
     return megahertz * MEGA
 
 
@@ -278,7 +282,7 @@ def _check_options_of_profiles(
 
 def _check_report(report: Path | None) -> None:
     if report is not None and report.suffix not in {".html", ".md"}:
-        raise InputError(f"{report} is neither .html nor .md", cure="Name the report so.")
+        raise InputError(f"{report} is neither .html nor .md", cure="End its name in .html or .md.")
 
 
 def _write_report(path: Path, forecast: Any) -> None:

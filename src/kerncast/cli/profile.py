@@ -31,7 +31,7 @@ _NUMBER = re.compile(r"\s*[0-9]*\.?[0-9]+\s*")
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What is printed, and where it goes."""
+    """The form of the output, and its destination."""
 
     as_json: bool = False
     as_csv: bool = False
@@ -51,7 +51,7 @@ class Form:
 def command(  # noqa: PLR0913  each parameter is one option of the contract
     evidence: Annotated[Path, typer.Argument(help="Launch file (.toml), or a source (.cu).", metavar="LAUNCH")],
     gpu: Annotated[
-        list[str] | None, typer.Option(help="One GPU: name, id or TOML file; without it, what no GPU changes.")
+        list[str] | None, typer.Option(help="One GPU: name, id or TOML file; else only counts that no GPU changes.")
     ] = None,
     kernel: Annotated[str | None, typer.Option(help="Kernel of a .cu, such as saxpy or 'reduce<float, 256>'.")] = None,
     grid: option.Grid = None,
@@ -66,7 +66,7 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
     lines: Annotated[bool, typer.Option("--lines", help="Annotate the source, line by line.")] = False,
     exact: Annotated[bool, typer.Option("--exact", help="Run the whole grid, whatever the time.")] = False,
     budget: Annotated[
-        str | None, typer.Option(help="What a sample of blocks may take: 2s, 500ms.", show_default="2s")
+        str | None, typer.Option(help="Time for the sample of blocks, such as 2s or 500ms.", show_default="2s")
     ] = None,
     json_: option.AsJson = False,
     csv: Annotated[bool, typer.Option("--csv", help="Print Nsight Compute's raw page.")] = False,
@@ -97,7 +97,7 @@ def _budget(text: str | None, *, exact: bool) -> "Budget":
     from kerncast.execute import Budget, WholeGrid  # noqa: PLC0415
 
     if exact and text is not None:
-        raise InputError("--exact runs the whole grid: --budget means nothing", cure="Give one of them.")
+        raise InputError("--exact and --budget are both given", cure="Give one of them.")
     if text is None:
         return WholeGrid() if exact else Budget()
     try:
@@ -105,7 +105,7 @@ def _budget(text: str | None, *, exact: bool) -> "Budget":
     except ValueError:
         seconds = math.inf
     if seconds > _MOST_BUDGET_SECONDS:
-        raise InputError(f"--budget {text[:40]!r} is no time up to a day", cure="Give seconds, such as 2s or 500ms.")
+        raise InputError(f"--budget {text[:40]!r} is not a time up to a day", cure="Give seconds, such as 2s or 500ms.")
     return Budget.for_sample(seconds)
 
 
@@ -129,7 +129,7 @@ def _launches(evidence: Path) -> "Sequence[Launch]":
     launches = [each for each in read_evidence(evidence) if isinstance(each, Launch)]
     if not launches:
         raise InputError(
-            "counts declared by hand are all that is known of these kernels",
+            "these kernels have only counts declared by hand",
             where=str(evidence),
             cure="Give a launch file with a source.",
         )

@@ -20,10 +20,10 @@ _ALL = "all"
 
 def command(  # noqa: PLR0913  each parameter is one option
     data: Annotated[list[Path], typer.Argument(help="Launches with features and times: CSV, Parquet, profiles.")],
-    recipe: Annotated[str, typer.Option(help="Whose models: acet (average case).")] = "acet",
-    model: Annotated[str, typer.Option(help="linear, mlp, forest, linear-svr, rbf-svr, or all.")] = _ALL,
-    split: Annotated[str, typer.Option(help="What is held out: rows, configurations, kernels or gpus.")] = "rows",
-    features: Annotated[str, typer.Option(help="all, selected, published, timeless, or names A,B.")] = _ALL,
+    recipe: Annotated[str, typer.Option(help="Recipe of the models: acet (average case).")] = "acet",
+    model: Annotated[str, typer.Option(help="Models: linear, mlp, forest, linear-svr, rbf-svr or all.")] = _ALL,
+    split: Annotated[str, typer.Option(help="Part to hold out: rows, configurations, kernels or gpus.")] = "rows",
+    features: Annotated[str, typer.Option(help="Features: all, selected, published, timeless, or names A,B.")] = _ALL,
     gpu: GPUName = None,
     time: TimeColumn = None,
     keep_outliers: KeepOutliers = False,
@@ -59,14 +59,14 @@ def _plan(recipe: str, model: str, split: str, features: str) -> "StudyPlan":
     found = load_recipe(recipe)
     known = [each.value for each in Split]
     if split not in known:
-        raise InputError(f"--split {split[:40]!r} is none", cure=f"Known are {', '.join(known)}.")
+        raise InputError(f"--split {split[:40]!r} is not known", cure=f"Known are {', '.join(known)}.")
     models = found.models if model == _ALL else (found.model(model),)
     return StudyPlan(found, models, Split(split), FeatureChoice.of(features))
 
 
 @dataclass(frozen=True, slots=True)
 class _Files:
-    """What is to be written."""
+    """The files to write."""
 
     out: Path | None
     pictures: Path | None
@@ -76,14 +76,14 @@ class _Files:
         from kerncast.studies.model_files import SUFFIX  # noqa: PLC0415
 
         if self.out is not None and self.out.suffix != SUFFIX:
-            raise InputError(f"{self.out} is no name of a model", where="--out", cure=f"End it in {SUFFIX}.")
+            raise InputError(f"{self.out} is not a name for a model", where="--out", cure=f"End it in {SUFFIX}.")
         if self.out is not None and self.out.is_dir():
             raise InputError(f"{self.out} is a folder", where="--out", cure="Name a file.")
         for path in (self.out, self.pictures):
             if path is not None and not path.parent.is_dir():
                 raise InputError(f"the folder of {path} does not exist", cure="Make it, or choose another place.")
         if self.pictures is not None and self.pictures.exists() and not self.pictures.is_dir():
-            raise InputError(f"{self.pictures} is no folder", where="--pictures", cure="Name a folder.")
+            raise InputError(f"{self.pictures} is not a folder", where="--pictures", cure="Name a folder.")
 
     def write(self, study: "Study", clean: "CleanTable", options: tuple[str, ...]) -> list[Path]:
         """Write models and pictures; returns their paths."""

@@ -1,4 +1,4 @@
-"""What the Makefile of a source says of how it is compiled: folders of headers, macros, version of C++.
+"""Compiler options that the Makefile of a source holds: folders of headers, macros, version of C++.
 
 A small part of GNU make is read: variables, conditionals, and the lines of recipes; nothing is run. What it cannot
 follow (functions, includes) has no effect.
@@ -47,9 +47,9 @@ class BuildOptions:
 
     file: Path
     label: str
-    """the file as seen from the folder of the source"""
+    """path of the file from the folder of the source"""
     include_dirs: tuple[Path, ...] = ()
-    """those that exist; absolute paths, which name what is installed on one machine, are left out"""
+    """folders of headers that exist; absolute paths are left out, as they name what one machine has installed"""
     defines: tuple[tuple[str, str], ...] = ()
     fast_math: bool = False
     of_several: frozenset[str] = frozenset()
@@ -201,11 +201,11 @@ def _is_folder(path: Path) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Branch:
-    """Where reading is between a condition and its endif."""
+    """The state of reading between a condition and its endif."""
 
     is_outside_open: bool
     is_decided: bool = False
-    """whether a branch has been taken"""
+    """whether a branch has been taken already"""
     is_open: bool = False
     """whether the lines here count"""
 

@@ -39,7 +39,7 @@ _MOST_KERNELS = 200
 def with_other_file(error: CompileError, source: Path, kernel: str | None) -> CompileError:
     """Return an error that finds no kernel, with the files beside the source that define it; others as they are."""
     # "is no kernel": the source declares it, and another file defines it.
-    if not (error.what.startswith("no kernel") or error.what.endswith(" is no kernel")):
+    if not (error.what.startswith("no kernel") or error.what.endswith(" is not a kernel")):
         return error
     name = (kernel or r"\w+").partition("<")[0].partition("(")[0].strip().rpartition("::")[2]
     if kernel is not None and not name.isidentifier():
@@ -191,7 +191,7 @@ def run_task(task: str, request: CompileRequest, job: Any, reply: type[Reply], *
     ``job`` is what the task is about, and ``reply`` the type of its answer.
     """
     if not request.source.is_file():
-        what = "is no file" if request.source.exists() else "no such file"
+        what = "is not a file" if request.source.exists() else "no such file"
         raise CompileError(what, where=str(request.source), cure="Check the path.")
     message = {
         "task": task,
@@ -240,9 +240,9 @@ def _exchange(worker: str, message: dict[str, Any], request: CompileRequest) -> 
 
 def _senseless(request: CompileRequest) -> CompileError:
     return CompileError(
-        "the compiler's answer makes no sense",
+        "the compiler's answer cannot be read",
         where=str(request.source),
-        cure="kerncast doctor says whether the compiler is whole.",
+        cure="Run kerncast doctor to check the compiler.",
     )
 
 

@@ -39,12 +39,12 @@ _USED_BARRIERS = re.compile(r"used (\d+) barriers")
 
 @dataclass(frozen=True, slots=True)
 class Spills:
-    """What the log of the assembler says of one kernel, and the machine code does not."""
+    """Facts of one kernel that only the assembler's log has, not the machine code."""
 
     store_bytes: int
     load_bytes: int
     barriers: int | None
-    """None where the log does not count them (NVRTC 11.8)"""
+    """barriers of a block; None where the log does not count them (NVRTC 11.8)"""
 
 
 def read_resources(cubin: bytes, log: str, architecture: str) -> dict[str, Resources]:
@@ -113,7 +113,7 @@ class _MachineCode:
         """Return what the module's own attributes say of each function, by name and attribute."""
         table = self._sections[".symtab"]
         if not isinstance(table, SymbolTableSection):
-            raise ELFError(".symtab is no table of symbols")
+            raise ELFError(".symtab is not a table of symbols")
         found: dict[str, dict[int, int]] = {}
         for code, value in _attributes(self._data(".nv.info")):
             if code in {_REGISTERS, _FRAME_SIZE}:

@@ -37,11 +37,11 @@ class Message:
     """One message of the compiler."""
 
     place: str
-    """file, empty where the message has none"""
+    """file; empty where the message has none"""
     line: int
     is_error: bool
     text: str
-    """as printed, with source line and caret where NVRTC prints them"""
+    """message as printed, with source line and caret where NVRTC prints them"""
 
 
 def read_messages(log: str) -> Iterator[Message]:
@@ -113,7 +113,7 @@ def compile_error(error: NvrtcError, source: str, choice: Choice) -> CompileErro
         if choice.signature is None:
             return CompileError(f"no kernel {choice.expression!r}: {said}", where=source, cure="Check its name.")
         return CompileError(
-            f'"{choice.expression}" is no instance of this template: {said}',
+            f'"{choice.expression}" is not an instance of this template: {said}',
             where=source,
             cure="Give each template parameter a fitting type or number.",
         )

@@ -15,9 +15,9 @@ class Parameter:
     """One parameter of a kernel, as the source declares it."""
 
     name: str
-    """empty where the source names none"""
+    """name of the parameter; empty where the source gives none"""
     type_text: str
-    """Type as written, such as ``const float *``."""
+    """type as written, such as ``const float *``"""
     kind: str
     """pointer, integer, float, bool, struct, or unknown (a type that depends on a template parameter)"""
     byte_size: int | None
@@ -28,13 +28,13 @@ class Parameter:
     signed: bool
     """whether an integer (or the integer that the pointer points to) is signed"""
     element: str | None
-    """Element type of a pointer or type of a number, as launch files name it (f32, …); None for others."""
+    """element type of a pointer or type of a number, as launch files name it (f32, …); None for others"""
     pointee_type: str | None
     """type that the pointer points to, without const, such as ``float4``"""
     pointee_bytes: int | None
-    """size of what the pointer points to"""
+    """size of the type that the pointer points to"""
     canonical_type: str = ""
-    """the type without aliases and with its namespaces, to tell overloaded kernels apart"""
+    """type without aliases and with its namespaces, to tell overloaded kernels apart"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +42,11 @@ class KernelSignature:
     """A kernel as the source declares it."""
 
     name: str
-    """qualified, such as ``blas::axpy``"""
+    """qualified name, such as ``blas::axpy``"""
     parameters: tuple[Parameter, ...]
     is_template: bool
     template_parameters: tuple[str, ...]
-    """names, in order"""
+    """names of the template parameters, in order"""
     line: int
 
     @property
@@ -66,7 +66,7 @@ class HostCopy:
     file: str
     line: int
     data: bytes | None
-    """what is copied, where literal values in the source say it"""
+    """bytes that are copied; None where the source has no literal values"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,43 +74,43 @@ class DeviceVariable:
     """A variable in constant or global memory, as the source declares it."""
 
     name: str
-    """qualified, such as ``blur::weights``"""
+    """qualified name, such as ``blur::weights``"""
     is_constant: bool
-    """whether it is __constant__, which only the host can set"""
+    """whether the variable is __constant__, which only the host can set"""
     type_text: str
-    """Type as written, such as ``float[25]``."""
+    """type as written, such as ``float[25]``"""
     element: str | None
-    """Element type, as launch files name it (f32, …); None for structs and pointers."""
+    """element type as launch files name it (f32, …); None for structs and pointers"""
     byte_size: int | None
     """None where the type is unknown"""
     has_initial: bool
-    """whether its declaration gives it a value"""
+    """whether the declaration gives an initial value"""
     line: int
     copies: tuple[HostCopy, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one run of the compiler may use; more ends it with a CompileError."""
+    """Limits of one run of the compiler; beyond them it ends with a CompileError."""
 
     seconds: float = 60.0
     memory_bytes: int = 4 * GIB
-    """address space, on systems that can limit it"""
+    """most address space, on systems that can limit it"""
 
 
 @dataclass(frozen=True, slots=True)
 class CompileRequest:
-    """What is to be compiled."""
+    """A kernel to compile, and the options."""
 
     source: Path
     architectures: tuple[str, ...]
-    """such as sm_70; each becomes one CompiledKernel"""
+    """architectures to compile for, such as sm_70; each becomes one CompiledKernel"""
     kernel: str | None = None
     """plain name, qualified name or template instance; None where the source has only one kernel"""
     defines: tuple[tuple[str, str], ...] = ()
-    """macros, name and value"""
+    """name and value of each macro"""
     include_dirs: tuple[Path, ...] = ()
-    """searched after the folder of the source"""
+    """folders of headers, searched after the folder of the source"""
     standard: str = DEFAULT_STANDARD
     fast_math: bool = False
     limits: Limits = Limits()
@@ -121,21 +121,21 @@ class CompiledKernel:
     """One kernel compiled for one architecture."""
 
     kernel: str
-    """Name that the user gave."""
+    """name that the user gave"""
     mangled: str
-    """name of its .entry in the PTX"""
+    """name of the kernel's .entry in the PTX"""
     architecture: str
-    """Architecture asked for; ``resources.architecture`` is the one compiled for."""
+    """architecture asked for; ``resources.architecture`` is the one compiled for"""
     ptx: str = field(repr=False)
-    """the whole module"""
+    """text of the whole PTX module"""
     resources: Resources
     signature: KernelSignature | None
-    """None where libclang is not installed; of the instance where the kernel is a template"""
+    """signature of the kernel, of the instance for a template; None where libclang is not installed"""
     caveats: tuple[Caveat, ...] = ()
     cubin: bytes = field(default=b"", repr=False)
-    """the machine code, for a disassembler"""
+    """machine code, for a disassembler"""
     variables: tuple[DeviceVariable, ...] = ()
-    """Variables in constant and global memory; empty where libclang is not installed."""
+    """variables in constant and global memory; empty where libclang is not installed"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +144,7 @@ class CompiledSource:
 
     source: Path
     kernels: tuple[CompiledKernel, ...]
-    """Kernels in the order of the architectures asked for."""
+    """kernels in the order of the architectures asked for"""
     log: tuple[str, ...] = ()
     """warnings of the compiler"""
 
@@ -158,21 +158,21 @@ class CompiledSource:
 
 @dataclass(frozen=True, slots=True)
 class KernelReply:
-    """What the compiler's process answers for one architecture."""
+    """The reply of the compiler's process for one architecture."""
 
     kernel: CompiledKernel
     log: tuple[str, ...]
     """warnings of the compiler"""
     emptied: tuple[str, ...]
-    """headers that were not found, and in whose place empty ones were compiled"""
+    """headers that were not found and were replaced by empty ones"""
 
 
 @dataclass(frozen=True, slots=True)
 class CompileReply:
-    """What the compiler's process answers."""
+    """The reply of the compiler's process."""
 
     kernels: tuple[KernelReply, ...]
-    """in the order of the targets"""
+    """replies in the order of the targets"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,16 +182,16 @@ class ToolStatus:
     name: str
     version: str | None
     found: bool
-    """whether it is there, and can be used"""
+    """whether the part is installed and usable"""
     needed_for: str
     cure: str | None
-    """None where nothing is amiss"""
+    """advice on what to install; None where nothing is amiss"""
     is_optional: bool = False
-    """whether forecasts work without it, but for what it is needed for"""
+    """whether all forecasts work without it, except those that ``needed_for`` names"""
     trouble: str | None = None
-    """Fault of a part that is installed."""
+    """fault of a part that is installed"""
     command: str | None = None
-    """Shell command that mends it."""
+    """shell command that mends the fault"""
 
 
 def _declared(parameter: Parameter) -> str:

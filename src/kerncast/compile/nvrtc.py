@@ -68,7 +68,7 @@ class Unit:
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """What one compilation yields."""
+    """The result of one compilation."""
 
     ptx: str
     cubin: bytes

@@ -19,9 +19,9 @@ class Choice:
     """The kernel to compile."""
 
     kernel: str | None
-    """as the user calls it; None where only the compiler can tell"""
+    """name of the kernel as the user gave it; None where only the compiler can tell"""
     expression: str | None
-    """what NVRTC is asked for: qualified name or instance"""
+    """name expression for NVRTC: qualified name or instance; None where only the compiler can tell"""
     signature: KernelSignature | None
 
 
@@ -49,7 +49,7 @@ def choose(kernel: str | None, signatures: Sequence[KernelSignature] | None, sou
     if signature.is_template and wanted.instance is None:
         raise _without_instance(signature, source)
     if wanted.instance is not None and not signature.is_template:
-        raise CompileError(f"{signature.name} is no template", where=source, cure=f'Write "{signature.name}".')
+        raise CompileError(f"{signature.name} is not a template", where=source, cure=f'Write "{signature.name}".')
     return Choice(kernel.strip(), _expression(signature, wanted, is_overloaded=len(exact) > 1), signature)
 
 
@@ -59,9 +59,9 @@ class _Name:
 
     name: str
     instance: tuple[str, ...] | None
-    """template arguments"""
+    """template arguments; None without any"""
     types: tuple[str, ...] | None
-    """of the parameters"""
+    """types of the parameters; None where the user names none"""
 
 
 def _read_name(kernel: str) -> _Name:
@@ -144,7 +144,7 @@ def entry(choice: Choice, lowered: Mapping[str, str], entries: Sequence[str], so
         mangled = lowered[choice.expression]
         if mangled in entries:
             return mangled
-        raise CompileError(f"{choice.expression} is no kernel", where=source, cure="Name a __global__ function.")
+        raise CompileError(f"{choice.expression} is not a kernel", where=source, cure="Name a __global__ function.")
     if len(entries) == 1:
         return entries[0]
     if not entries:

@@ -1,4 +1,4 @@
-"""Which NVRTC compiles for which architecture, and what to say where it is not the architecture asked for."""
+"""The choice of an NVRTC for each architecture, with a caveat where it compiles for another one."""
 
 import re
 from dataclasses import dataclass
@@ -22,12 +22,12 @@ _CAPABILITY = re.compile(r"(\d+)\.(\d)")
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """How one architecture is compiled for."""
+    """The architecture and the NVRTC by which one architecture is compiled for."""
 
     architecture: str
-    """Architecture asked for, such as sm_30."""
+    """architecture asked for, such as sm_30"""
     compiled_for: str
-    """Architecture that NVRTC compiles for, such as sm_35."""
+    """architecture that NVRTC compiles for, such as sm_35"""
     toolkit: int
     """major version of NVRTC: 11 or 12"""
     options: tuple[str, ...] = ()
@@ -41,7 +41,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class CompileJob:
-    """What the compiler's process is asked for."""
+    """One job of the compiler's process."""
 
     request: CompileRequest
     targets: tuple[Target, ...]
@@ -58,7 +58,7 @@ def architecture_for(compute_capability: str) -> Target:
     match = _ARCHITECTURE.fullmatch(capability[1] + capability[2] if capability else text)
     if match is None:
         raise CompileError(
-            f"{compute_capability!r} is no architecture",
+            f"{compute_capability!r} is not an architecture",
             cure="Write it as sm_70 or as the compute capability 7.0.",
         )
     number, suffix = int(match[1]), match[2]

@@ -1,4 +1,4 @@
-"""What the child process does: parse, take out host code, choose the kernel, compile."""
+"""The tasks of the child process: parse, take out host code, choose the kernel, compile."""
 
 import codecs
 import importlib.util
@@ -82,11 +82,11 @@ _UNKNOWN_TO_CUDA11 = "c++20"
 
 @dataclass(frozen=True, slots=True)
 class _Analysis:
-    """What libclang says of one source for one architecture."""
+    """The result of parsing one source for one architecture with libclang."""
 
     unit: nvrtc.Unit
     signatures: tuple[KernelSignature, ...] | None
-    """None where libclang is not installed"""
+    """signatures of the kernels; None where libclang is not installed"""
     options: tuple[str, ...]
     depends_on_architecture: bool
     instance: Callable[[str, KernelSignature], KernelSignature | None]
@@ -272,5 +272,5 @@ def _read(source: str) -> bytes:
     if text.startswith(codecs.BOM_UTF8):
         text = b"   " + text[3:]
     if b"\0" in text:
-        raise CompileError("the file holds a zero byte, so it is no source text", where=source)
+        raise CompileError("the file holds a zero byte, so it is not source text", where=source)
     return text

@@ -1,4 +1,4 @@
-"""What to do where a wheel of the compiler is missing or does not load."""
+"""Advice where a wheel of the compiler is missing or does not load."""
 
 import platform
 import sys

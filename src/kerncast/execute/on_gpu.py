@@ -1,4 +1,4 @@
-"""What a GPU adds to the profile of a launch: its caches, and the machine code of its architecture."""
+"""The parts of a launch's profile that depend on the GPU: its caches, and the machine code of its architecture."""
 
 from dataclasses import replace
 

@@ -40,13 +40,13 @@ _LOCAL_WORD_BYTES = 4
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a recording may hold, and what is known of the blocks."""
+    """Limits of a recording, and expectations of the blocks."""
 
     most_events: int
     events_per_block: float = 0.0
-    """expected; 0 where nothing is known"""
+    """expected events of a block; 0 where unknown"""
     may_repeat: bool = True
-    """whether a block may run twice: one that changes what it reads would do other work the second time"""
+    """whether a block may run twice; one that changes what it reads would do other work the second time"""
     in_detail: bool = False
     """whether basic blocks, shared memory and contention are recorded too"""
 
@@ -152,7 +152,7 @@ class Recorder:
 # does. Where not even one wave is affordable, fewer SMs are simulated.
 
 
-#: Of the budget of time, at its cautious rate and beside the spread sample: so much that two waves are the rule.
+#: Share of the budget of time, at its cautious rate and beside the spread sample: enough for two waves as a rule.
 _SHARE = 1.5
 #: 128 MiB of events.
 _MOST_EVENTS = 2**24
@@ -176,7 +176,7 @@ class Window:
 
     @property
     def waves(self) -> float:
-        """How many waves were recorded."""
+        """Number of waves recorded."""
         return len(self.recording.block_ids) / self.wave_blocks if self.wave_blocks else 0.0
 
 
@@ -221,7 +221,7 @@ def recorded_by(recorder: Recorder, executed: Executed) -> Recording:
     """Return what was recorded, without local memory where the machine code keeps it in registers."""
     found = recorder.recording()
     if not len(found.block_ids):
-        raise BudgetExceededError("what one block accesses is more than can be recorded", cure="Use a smaller problem.")
+        raise BudgetExceededError("one block makes more accesses than can be recorded", cure="Use a smaller problem.")
     is_complete = executed.kernel.resources.has_frame or not found.local_lines
     return found if is_complete else found.without_local()
 
@@ -256,9 +256,9 @@ def middle_of(executed: Executed) -> int:
     return int(executed.trace.block_ids[order][np.searchsorted(before, before[-1] / 2)])
 
 
-#: Of the blocks that were sampled, so many stand for the middle of the grid.
+#: Number of sampled blocks that stand for the middle of the grid.
 _NEIGHBOURS = 8
-#: Where they access less than this part of the mean, the middle of the grid is not where the work is.
+#: Least accesses of these blocks, relative to the mean; with fewer the middle of the grid is not where the work is.
 _IDLE = 0.5
 
 
@@ -421,7 +421,7 @@ def _counts(most: int) -> Iterator[int]:
 #: of the sample is taken to wait: many times that of short blocks, a few times that of blocks which are long anyway.
 _MOST_TIMES_LONGEST, _FEWEST_TIMES_LONGEST = 100, 4
 _LEAST_STEPS, _MANY_STEPS = 100_000, 20_000_000
-#: What neighbouring blocks may cost, in nominal seconds, where the whole grid was asked for.
+#: Most nominal seconds for neighbouring blocks, where the whole grid was asked for.
 _MOST_SECONDS = 7.5
 
 

@@ -11,19 +11,17 @@ from kerncast.forecast.cases import (
 )
 from kerncast.forecast.compiled_launch import Means, Progress, compile_launch
 from kerncast.forecast.evidence import (
-    MeasuredTime,
     Reading,
-    check_measured,
+    matched,
     measured_of,
-    measured_times,
     read_evidence,
     resolve_gpus,
 )
 from kerncast.forecast.forecast import Forecast, Options, forecast_all, predict, profile, timing_named
 
 __all__ = [
-    "Choices", "Forecast", "LaunchCases", "Means", "MeasuredTime", "Options", "ProfileCases", "Progress",
-    "Reading", "check_measured", "compile_launch", "filled", "forecast_all", "launch_of", "measured_of",
-    "measured_times", "predict", "profile", "read_evidence", "resolve_gpus", "timing_named", "with_missing_counts",
+    "Choices", "Forecast", "LaunchCases", "Means", "Options", "ProfileCases", "Progress",
+    "Reading", "compile_launch", "filled", "forecast_all", "launch_of", "matched",
+    "measured_of", "predict", "profile", "read_evidence", "resolve_gpus", "timing_named", "with_missing_counts",
     "without_launch",
 ]  # fmt: skip

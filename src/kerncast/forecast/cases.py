@@ -1,6 +1,5 @@
 """The cases that one launch or one profile makes, a GPU each: what a model is told of it."""
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
@@ -8,17 +7,15 @@ from math import prod
 from kerncast.caveats import Caveat, CaveatKind
 from kerncast.errors import Refusal
 from kerncast.forecast.compiled_launch import CompiledLaunch, Failure, Means, Source, compile_and_count
-from kerncast.forecast.evidence import MeasuredTime
 from kerncast.gpu import GPU
-from kerncast.launch import Launch, is_tuned_so
+from kerncast.launch import Launch, base_name, is_tuned_so
+from kerncast.measurements import Observation
 from kerncast.models import Case
 from kerncast.models.transfer.measured_run import float_mixes_of
 from kerncast.prediction import Timing
 from kerncast.profiles import QUESTIONS, Count, Counts, FloatMix, KernelProfile, Origin, SourceRun
 from kerncast.profiles.counts import FLOPS
 from kerncast.remembered import remembered
-
-_NAME = re.compile(r"[A-Za-z_]\w*")
 
 
 def launch_of(profile: KernelProfile, launches: Sequence[Launch]) -> Launch | None:
@@ -45,7 +42,7 @@ def without_launch(profile: KernelProfile, launches: Sequence[Launch]) -> Kernel
 
 
 def _of_this_kernel(profile: KernelProfile, launches: Sequence[Launch]) -> list[Launch]:
-    return [each for each in launches if each.kernel is None or _base(each.kernel) == _base(profile.kernel)]
+    return [each for each in launches if each.kernel is None or base_name(each.kernel) == base_name(profile.kernel)]
 
 
 def with_missing_counts(profile: KernelProfile, launch: Launch, means: Means) -> KernelProfile:
@@ -116,25 +113,14 @@ def _said(missing: Iterable[str]) -> tuple[Caveat, ...]:
     return (Caveat.of(CaveatKind.COUNTED_BY_EXECUTION, names),) if names else ()
 
 
-def _base(kernel: str) -> str:
-    """Return a kernel's name without return type, namespace, template arguments and parameters.
-
-    >>> _base("void ns::reduce<float, 256>(const T1 *, T1 *)"), _base("saxpy")
-    ('reduce', 'saxpy')
-    """
-    before = re.split(r"[<(]", kernel, maxsplit=1)[0]
-    names = _NAME.findall(before)
-    return names[-1] if names else kernel
-
-
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """How the cases of a launch are made."""
+    """Options for making the cases of a launch."""
 
     timing: Timing
-    """Kind of time of a measurement."""
+    """how the forecast launch is timed"""
     with_caches: bool
-    """whether the caches of each GPU are simulated, and of those that a time was measured on"""
+    """whether to simulate the caches of each GPU, those of a measured time included"""
     means: Means = field(default_factory=Means)
 
 
@@ -142,12 +128,12 @@ class ProfileCases:
     """A profile tells every GPU the same; a time of its kernel may come from it or beside it."""
 
     def __init__(
-        self, profile: KernelProfile, sources: Sequence[Launch], measured: Sequence[MeasuredTime], choices: Choices
+        self, profile: KernelProfile, sources: Sequence[Launch], measured: Sequence[Observation], choices: Choices
     ) -> None:
         self.kernel = profile.kernel
         self.failures: tuple[Failure, ...] = ()
         self._profile: KernelProfile | None = profile
-        self._measured, self._timing = tuple(measured), choices.timing
+        self._measured, self._timing, self._means = tuple(measured), choices.timing, choices.means
         self._launch = launch = launch_of(profile, sources)
         if launch is None:
             self._profile = without_launch(profile, sources)
@@ -163,7 +149,7 @@ class ProfileCases:
         if profile is None:
             return None
         own = profile.run
-        its = () if own is None else (MeasuredTime(own.gpu, own.seconds),)
+        its = () if own is None else (Observation(own.gpu, own.seconds),)
         nearest = _nearest((*self._measured, *its), gpu)
         if nearest is None:
             return Case(profile, gpu, launch=self._launch)
@@ -177,19 +163,22 @@ class ProfileCases:
         return Case(known, gpu, source=source, launch=self._launch)
 
     def source_on(self, gpu: GPU) -> Source | None:
-        """Return None: of a profile nothing can run again."""
-        del gpu
-        return None
+        """Return what can run on this GPU, where the profile's launch is known and compiles; None otherwise."""
+        if self._launch is None:
+            return None
+        name = gpu.architecture.code_name
+        known = compile_and_count(self._launch, [name], self._means).on(name)
+        return None if known is None else Source(known, Case(known.profile, gpu, launch=self._launch))
 
 
-def _apart(own: SourceRun | None, nearest: MeasuredTime) -> tuple[Caveat, ...]:
+def _apart(own: SourceRun | None, nearest: Observation) -> tuple[Caveat, ...]:
     """Return that counts and time are of different runs."""
     if own is None:
         return ()
     return (Caveat.of(CaveatKind.COUNTS_AND_TIME_APART, counted=own.gpu.name, timed=nearest.gpu.name),)
 
 
-def _unused(measured: Sequence[MeasuredTime], nearest: MeasuredTime) -> tuple[Caveat, ...]:
+def _unused(measured: Sequence[Observation], nearest: Observation) -> tuple[Caveat, ...]:
     """Return that the profile's own time counts before others, which a reader would not expect."""
     if not measured:
         return ()
@@ -208,7 +197,7 @@ def _timed_elsewhere(profile: KernelProfile, run: SourceRun) -> KernelProfile:
 class LaunchCases:
     """A launch is compiled and executed for each GPU's architecture, and for those that it was timed on."""
 
-    def __init__(self, launch: Launch, gpus: Sequence[GPU], measured: Sequence[MeasuredTime], choices: Choices) -> None:
+    def __init__(self, launch: Launch, gpus: Sequence[GPU], measured: Sequence[Observation], choices: Choices) -> None:
         self._launch, self._measured, self._choices = launch, tuple(measured), choices
         names = [gpu.architecture.code_name for gpu in (*gpus, *(each.gpu for each in measured))]
         self._known = compile_and_count(launch, list(dict.fromkeys(names)), choices.means)
@@ -232,7 +221,7 @@ class LaunchCases:
         known = self._known.on(gpu.architecture.code_name)
         return None if known is None else Source(known)
 
-    def _source(self, measured: MeasuredTime) -> KernelProfile | None:
+    def _source(self, measured: Observation) -> KernelProfile | None:
         known = self._known.on(measured.gpu.architecture.code_name)
         if known is None:
             return None
@@ -246,7 +235,7 @@ class LaunchCases:
         return known.with_caches(gpu)
 
 
-def _nearest(measured: Sequence[MeasuredTime], gpu: GPU) -> MeasuredTime | None:
+def _nearest(measured: Sequence[Observation], gpu: GPU) -> Observation | None:
     """Return the time on this very GPU, else on the one whose generation is nearest."""
     number = gpu.architecture.number
     return min(

@@ -31,19 +31,19 @@ if TYPE_CHECKING:
     from kerncast.execute.recording import LaunchRecorder
 
 Progress = Callable[[str, int, int], None]
-"""called with (what is done, part done, of how many)"""
+"""receives (what is done, part done, of how many)"""
 
 _TARGET_LINE = re.compile(r"^\.target .*$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """What a launch is executed with."""
+    """Budget, progress and memory for executing a launch."""
 
     budget: Budget | None = None
     progress: Progress | None = None
     results: Results = field(default_factory=Results)
-    """Results of this forecast and of earlier ones."""
+    """results of this forecast and of earlier ones"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Failure:
 
     kernel: str
     architecture: str | None
-    """None: for none"""
+    """architecture without the launch; None: all of them"""
     refusal: Refusal
 
 
@@ -63,7 +63,7 @@ class CompiledLaunch:
     kernel: CompiledKernel
     profile: KernelProfile
     key: str
-    """digest of all that decides what its blocks do"""
+    """digest of all that decides what the blocks do"""
     run: "_Run"
 
     def recorder(self) -> "LaunchRecorder":
@@ -93,7 +93,7 @@ class CompiledLaunch:
 
 @dataclass(frozen=True, slots=True)
 class CompiledLaunches:
-    """What came of one launch: a profile per architecture, and why others have none."""
+    """The profiles of one launch by architecture, and the refusals of the others."""
 
     found: tuple[tuple[str, CompiledLaunch], ...]
     failures: tuple[Failure, ...]
@@ -211,6 +211,8 @@ class Source:
     """The launch behind a case, which can run again for a model that asks for more than counts."""
 
     launch: CompiledLaunch
+    case: Case | None = None
+    """the launch as compiled for the GPU, where the forecast's case is a profile's; None: the forecast's case"""
 
     def estimate(self, model: Model, case: Case, timing: Timing) -> Estimate:
         """Return what a model's equations give, with what it needs gathered; raises Refusal.

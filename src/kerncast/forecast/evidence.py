@@ -1,6 +1,5 @@
-"""What a forecast is asked about: launches or profiles that some evidence holds, and the GPUs that are named."""
+"""The input of a forecast: launches or profiles that some evidence holds, and GPUs by name."""
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -8,15 +7,13 @@ from pathlib import Path
 from kerncast.caveats import Caveat
 from kerncast.errors import GPUError, InputError
 from kerncast.gpu import GPU, list_gpus, resolve_gpu
-from kerncast.launch import Launch, load_launches, read_toml
+from kerncast.launch import Launch, base_name, do_same, load_launches, read_toml
+from kerncast.measurements import Observation
 from kerncast.profiles import KernelProfile
 from kerncast.read.selection import Selection
-from kerncast.units import parse_seconds
 
 Evidence = str | Path | Launch | KernelProfile | Sequence[Launch] | Sequence[KernelProfile]
 GPUs = str | Path | GPU | Sequence[str | Path | GPU]
-
-_GPU_AND_LAUNCH = re.compile(r"([^#]+)(?:#([0-9]{1,6}))?")
 
 
 def resolve_gpus(gpu: GPUs) -> list[tuple[GPU, tuple[Caveat, ...]]]:
@@ -37,83 +34,62 @@ def resolve_gpus(gpu: GPUs) -> list[tuple[GPU, tuple[Caveat, ...]]]:
     found: dict[str, tuple[GPU, tuple[Caveat, ...]]] = {}
     for each, caveats in resolved:
         if found.setdefault(each.id, (each, caveats))[0] != each:
-            raise GPUError(f"two different GPUs are called {each.id}", cure="Rename one of the files, or ask apart.")
+            raise GPUError(f"two different GPUs are called {each.id}", cure="Rename one, or forecast one at a time.")
     if not found:
         raise InputError("no GPU is named", cure='Add --gpu "TITAN V" (kerncast gpus lists them), or --gpu all.')
     return list(found.values())
 
 
 @dataclass(frozen=True, slots=True)
-class MeasuredTime:
-    """What one launch took on a GPU that is at hand."""
-
-    gpu: GPU
-    seconds: float
-    launch: int | None = None
-    """zero-based; None is the only one"""
-    caveats: tuple[Caveat, ...] = ()
-    """Assumptions about the GPU's name."""
-
-
-@dataclass(frozen=True, slots=True)
 class Reading:
-    """Which kernels of a profile are read, and on which GPU it was made."""
+    """Options for reading a profile: the kernels, and the GPU on which it was made."""
 
     selection: Selection = field(default_factory=Selection)
     source_gpu: GPU | None = None
-    """None: the profile says"""
+    """GPU on which the profile was made; None: the one that the profile names"""
     sources: tuple[Launch, ...] = ()
-    """launches whose execution counts what the profile lacks"""
+    """launches to execute for counts that the profile lacks"""
     caveats: tuple[Caveat, ...] = ()
-    """Assumptions about the GPU's name."""
+    """assumptions about the GPU's name"""
 
 
-def measured_times(texts: Sequence[str]) -> tuple[MeasuredTime, ...]:
-    """Return the times that texts such as ``RTX 2080 Ti=1.23ms`` and ``RTX 2080 Ti#2=1.23ms`` give."""
-    return tuple(_measured_time(text) for text in texts)
-
-
-def _measured_time(text: str) -> MeasuredTime:
-    from kerncast.read.bounded_text import LEAST_SECONDS, MOST_SECONDS  # noqa: PLC0415  few forecasts need it
-
-    name, equals, time = text.rpartition("=")
-    match = _GPU_AND_LAUNCH.fullmatch(name)
-    if not equals or match is None:
-        raise InputError(f"--measured {text[:60]!r} is no GPU with a time", cure='Write "RTX 2080 Ti=1.23ms".')
-    try:
-        seconds = parse_seconds(time)
-    except ValueError as error:
-        raise InputError(f"--measured: {error}") from None
-    if not LEAST_SECONDS <= seconds <= MOST_SECONDS:
-        cure = f"Give a time from {LEAST_SECONDS:g} to {MOST_SECONDS:g} s."
-        raise InputError(f"--measured {text[:60]!r}: no kernel takes {seconds:g} s", cure=cure)
-    gpu, caveats = resolve_gpu(match[1].strip())
-    return MeasuredTime(gpu, seconds, int(match[2]) if match[2] else None, caveats)
-
-
-def measured_of(measured: Sequence[MeasuredTime], launch: int) -> tuple[MeasuredTime, ...]:
+def measured_of(measured: Sequence[Observation], launch: int) -> tuple[Observation, ...]:
     """Return the times of one launch."""
-    return tuple(each for each in measured if each.launch in {None, launch})
+    return tuple(each for each in measured if each.launch == launch)
 
 
-def check_measured(measured: Sequence[MeasuredTime], subjects: Sequence[Launch | KernelProfile]) -> None:
-    """Raise InputError where a time belongs to no launch, does not say to which, or is the second on one GPU."""
+def matched(measured: Sequence[Observation], subjects: Sequence[Launch | KernelProfile]) -> tuple[Observation, ...]:
+    """Return the times with the number of the launch that each is of; raises InputError where a time is of none.
+
+    A time of another launch, which brings its own source, keeps no number.
+    """
+    return tuple(_matched(each, subjects) for each in measured)
+
+
+def _matched(time: Observation, subjects: Sequence[Launch | KernelProfile]) -> Observation:
     known = {subject.index for subject in subjects}
-    told: set[tuple[str, int | None]] = set()
-    for each in measured:
-        if each.launch is None and len(known) > 1:
+    if time.other is not None:
+        same = [each.index for each in subjects if isinstance(each, Launch) and do_same(each, time.other)]
+        return replace(time, launch=same[0]) if same else time
+    if time.launch is not None:
+        if time.launch not in known:
             raise InputError(
-                f"--measured does not say which of the {len(known)} launches it is of",
-                cure=f'Write "{each.gpu.name}#{min(known)}=1.23ms".',
+                f"{time.where} names launch {time.launch}, which does not exist", cure=f"Known: {_listed(known)}."
             )
-        if each.launch is not None and each.launch not in known:
+        return time
+    if time.kernel is not None:
+        known = {each.index for each in subjects if base_name(each.kernel or "") == base_name(time.kernel)}
+        if not known:
             raise InputError(
-                f"--measured names launch {each.launch}, which there is not", cure=f"Known: {_listed(known)}."
+                f"{time.where} names kernel {time.kernel[:60]!r}, which is not forecast",
+                cure="Give its launch, too: forecasts learn from a time by simulating what was measured.",
             )
-        place = each.gpu.id, min(known, default=None) if each.launch is None else each.launch
-        if place in told:
-            raise InputError(f"--measured gives two times of one launch on {each.gpu.name}", cure="Give one of them.")
-        told.add(place)
+    if len(known) > 1:
+        raise InputError(
+            f"{time.where} does not say which of the {len(known)} launches it is for",
+            cure=f'Write "{time.gpu.name}#{min(known)}=1.23ms", or fill the column launch.',
+        )
+    return replace(time, launch=min(known, default=None))
 
 
 def _listed(known: set[int]) -> str:

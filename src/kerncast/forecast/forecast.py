@@ -10,7 +10,7 @@ from pathlib import Path
 from kerncast.caveats import Caveat, CaveatKind
 from kerncast.errors import BudgetExceededError, InputError, MachineLimitError, Refusal
 from kerncast.execute import Budget, Executed, profile_of, run_launch
-from kerncast.forecast.cases import Choices, LaunchCases, ProfileCases
+from kerncast.forecast.cases import Choices, LaunchCases, ProfileCases, launch_of
 from kerncast.forecast.compiled_launch import (
     Failure,
     Means,
@@ -23,16 +23,16 @@ from kerncast.forecast.compiled_launch import (
 from kerncast.forecast.evidence import (
     Evidence,
     GPUs,
-    MeasuredTime,
     Reading,
-    check_measured,
+    matched,
     measured_of,
-    measured_times,
     read_evidence,
     resolve_gpus,
 )
+from kerncast.forecast.observed import Observed
 from kerncast.gpu import GPU
 from kerncast.launch import Launch, load_launches
+from kerncast.measurements import Observation
 from kerncast.models import (
     DEFAULT_MODEL,
     DEFAULT_MODEL_OF_COUNTS,
@@ -45,6 +45,7 @@ from kerncast.models import (
 from kerncast.occupancy import check_can_run, check_fits
 from kerncast.prediction import Prediction, Refused, Timing
 from kerncast.profiles import KernelProfile
+from kerncast.read.observations import read_observations
 
 #: Simulations of one launch that may come to nothing: each takes seconds, and on further GPUs the next one would, too.
 _MOST_LOST = 4
@@ -57,20 +58,20 @@ _DEFAULT_ARCHITECTURE = "sm_70"
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How to forecast."""
+    """Options of a forecast."""
 
     model: str | None = None
     timing: Timing = Timing.SERIES
     level: float = 0.9
     clock: str | float | None = None
-    """base, boost or hertz; None is the GPU's default"""
+    """base, boost or hertz; None: the GPU's default"""
     force: bool = False
-    """forecast even a launch that the GPU could not run"""
+    """whether to forecast even launches that the GPU cannot run"""
     budget: Budget | None = None
-    measured: tuple[MeasuredTime, ...] = ()
-    """times of these launches on other GPUs"""
+    measured: tuple[Observation, ...] = ()
+    """measured times of these launches on other GPUs"""
     reading: Reading = field(default_factory=Reading)
-    """How a profile is read."""
+    """how a profile is read"""
 
     def __post_init__(self) -> None:
         if not 0.001 <= self.level <= 0.9999:
@@ -84,22 +85,27 @@ class Forecast:
     predictions: tuple[Prediction, ...]
     refused: tuple[Refused, ...]
     cases: tuple[Case, ...]
-    """the case behind each prediction, in the same order"""
+    """case behind each prediction, in the same order"""
     first_refusal: Refusal | None = None
 
 
 def predict(
-    evidence: Evidence, gpu: GPUs, model: str | None = None, *, measured: Sequence[str] = (), **options: object
+    evidence: Evidence,
+    gpu: GPUs,
+    model: str | None = None,
+    *,
+    measured: Sequence[str | Path | Observation] = (),
+    **options: object,
 ) -> list[Prediction]:
     """Forecast every launch of the evidence on every GPU; raises Refusal when nothing could be forecast.
 
     ``evidence`` is a launch file, a file of declared counts, a profiler's or a tuner's file, or launches or profiles;
-    ``gpu`` is a name, ``all``, a GPU, or several; ``measured`` are texts such as "RTX 2080 Ti=1.23ms". Options:
-    timing, level, clock (base, boost or hertz), force, budget, reading.
+    ``gpu`` is a name, ``all``, a GPU, or several; ``measured`` are texts such as "RTX 2080 Ti=1.23ms", files of times,
+    and Observations. Options: timing, level, clock (base, boost or hertz), force, budget, reading.
     """
     if "timing" in options:
         options["timing"] = timing_named(str(options["timing"]))
-    chosen = Options(model=model, measured=measured_times(measured), **options)  # type: ignore[arg-type]
+    chosen = Options(model=model, measured=read_observations(measured), **options)  # type: ignore[arg-type]
     forecast = forecast_all(evidence, resolve_gpus(gpu), chosen)
     if not forecast.predictions and forecast.first_refusal:
         raise forecast.first_refusal
@@ -172,13 +178,14 @@ def forecast_all(
     """Forecast every launch of the evidence on every GPU."""
     model = None if options.model is None else model_named(options.model)
     subjects = read_evidence(evidence, options.reading)
-    check_measured(options.measured, subjects)
+    options = replace(options, measured=matched(options.measured, subjects))
     gathered = _Gathered()
     means = Means(options.budget, progress)
+    observed = _observed(subjects, options, means)
     choices = Choices(options.timing, model is not None and model.uses_caches, means)
     for subject in subjects:
         cases = _cases_of(subject, gpus, options, choices)
-        timer = _Timer(options, progress)
+        timer = _Timer(options, observed, progress)
         for failure in cases.failures:
             gathered.fail(failure, subject.index, gpus)
         for number, (gpu, assumed) in enumerate(gpus):
@@ -192,6 +199,25 @@ def forecast_all(
                 continue
             gathered.add(prediction, case, assumed)
     return gathered.forecast()
+
+
+def _observed(subjects: Sequence[Launch | KernelProfile], options: Options, means: Means) -> Observed | None:
+    """Return what measured times and the runs of profiles say of the simulation; None where it is not asked."""
+    if options.model not in {None, DEFAULT_MODEL}:
+        return None
+    launches = {each.index: each for each in subjects if isinstance(each, Launch)}
+    times = list(options.measured)
+    for profile in subjects:
+        if not isinstance(profile, KernelProfile):
+            continue
+        launch = launch_of(profile, options.reading.sources)
+        if launch is None:
+            continue
+        launches[profile.index] = launch
+        if run := profile.run:
+            gpu = run.gpu if run.clock_hz is None else run.gpu.at_clock(run.clock_hz)
+            times.append(Observation(gpu, run.seconds, profile.index, timing=run.timing, where="the profile"))
+    return Observed(times, launches, means, options.timing) if times else None
 
 
 def _cases_of(
@@ -209,16 +235,16 @@ def _cases_of(
 class _Timer:
     """Forecasts one launch on one GPU after the other."""
 
-    def __init__(self, options: Options, progress: Progress | None) -> None:
-        self._options, self._progress = options, progress
+    def __init__(self, options: Options, observed: Observed | None, progress: Progress | None) -> None:
+        self._options, self._observed, self._progress = options, observed, progress
         self._lost = 0
-        """simulations that did not end within their budget"""
+        """number of simulations that did not end within their budget"""
 
     def forecast(self, case: Case, source: Source | None, place: tuple[int, int]) -> Prediction:
         """Return the forecast of one case, the number ``place[0]`` of ``place[1]``; raises Refusal."""
         options = self._options
         impossible = check_fits(case.profile, case.gpu, force=options.force)
-        names = _models_for(case, source) if options.model is None else (options.model,)
+        names = _models_for(case, source, self._observed) if options.model is None else (options.model,)
         if DEFAULT_MODEL in names and self._progress:
             self._progress(f"timing {case.profile.kernel} on {case.gpu.name}", *place)
         prediction = self._first_of(names, case, source)
@@ -244,11 +270,15 @@ class _Timer:
         question = Question(self._options.timing, self._options.level)
         if source is None:
             return model.predict(case, question)
+        if name == DEFAULT_MODEL and source.case is not None:
+            case = source.case
         try:
-            return model.forecast(case, source.estimate(model, case, question.timing), question)
+            estimate = source.estimate(model, case, question.timing)
         except BudgetExceededError:
             self._lost += 1
             raise
+        found = model.forecast(case, estimate, question)
+        return self._observed.moved(found, case, estimate) if self._observed and name == DEFAULT_MODEL else found
 
 
 def _noted(prediction: Prediction, before: tuple[Caveat, ...] = (), after: tuple[Caveat, ...] = ()) -> Prediction:
@@ -258,14 +288,14 @@ def _noted(prediction: Prediction, before: tuple[Caveat, ...] = (), after: tuple
     return replace(prediction, caveats=(*before, *prediction.caveats, *after))
 
 
-def _models_for(case: Case, source: Source | None) -> tuple[str, ...]:
+def _models_for(case: Case, source: Source | None, observed: Observed | None) -> tuple[str, ...]:
     """Return the models to try for some evidence, the best one first."""
-    if case.source is not None and source is None:
-        return DEFAULT_MODEL_OF_TIMES, NEXT_MODEL_OF_PROFILES, DEFAULT_MODEL_OF_COUNTS
+    if source is not None and (case.source is None or observed):
+        between = (DEFAULT_MODEL_OF_TIMES,) if case.source is not None else ()
+        return DEFAULT_MODEL, *between, DEFAULT_MODEL_OF_COUNTS
     if case.source is not None:
-        return DEFAULT_MODEL_OF_TIMES, DEFAULT_MODEL, DEFAULT_MODEL_OF_COUNTS
-    if source is not None:
-        return DEFAULT_MODEL, DEFAULT_MODEL_OF_COUNTS
+        other = NEXT_MODEL_OF_PROFILES if source is None else DEFAULT_MODEL
+        return DEFAULT_MODEL_OF_TIMES, other, DEFAULT_MODEL_OF_COUNTS
     return (DEFAULT_MODEL_OF_COUNTS,)
 
 
@@ -276,7 +306,7 @@ def _instead(model: str, other: str, refusal: Refusal) -> Caveat:
 
 
 def _unused_time(case: Case, prediction: Prediction) -> tuple[Caveat, ...]:
-    if case.source is None or model_named(prediction.model).uses_measured_run:
+    if case.source is None or prediction.evidence or model_named(prediction.model).uses_measured_run:
         return ()
     return (Caveat.of(CaveatKind.MEASURED_TIME_UNUSED, prediction.model),)
 

@@ -1,4 +1,4 @@
-"""What was executed and simulated before is remembered on disk, under a digest of everything that it was made from.
+"""The cache of executed and simulated launches on disk, by a digest of everything that they were made from.
 
 Entries lie in the store of compiled kernels: bounded, checked when read, safe where several processes use it at once.
 A refusal is remembered like a result, unless this machine's clock or memory has caused it.

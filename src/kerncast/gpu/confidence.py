@@ -11,9 +11,9 @@ from kerncast.gpu.files import Fact
 from kerncast.gpu.gpu import GPU, WARP_SIZE, list_gpus
 from kerncast.units import BITS_PER_BYTE, GIGA, PERCENT
 
-#: How far beyond the GPUs of the catalogue a value may lie: three generations have taken so long to get there.
+#: Factor beyond the GPUs of the catalogue within which a value may lie: three generations took so long to get there.
 BEYOND = 3.0
-#: Of fewer GPUs a range says little.
+#: Least number of GPUs; a range of fewer says little.
 _LEAST_GPUS = 5
 #: A fused multiply-add of every lane at a clock above the maker's boost, and what timing adds.
 _CLOCK_RESERVE = 1.25
@@ -25,16 +25,16 @@ class Doubt:
     """A value that lies outside what others make likely."""
 
     key: str
-    """such as peak.l2_kib"""
+    """key in the GPU's file, such as peak.l2_kib"""
     value: float
-    """Value in the file's unit."""
+    """value in the file's unit"""
     unit: str
     low: float | None
-    """None: no lower bound"""
+    """lower bound in the file's unit; None without one"""
     high: float | None
-    """None: no upper bound"""
+    """upper bound in the file's unit; None without one"""
     by: str | None
-    """key that sets the bounds; None: the GPUs of the catalogue"""
+    """key that the bounds follow from; None: the GPUs of the catalogue"""
 
 
 def doubts(gpu: GPU) -> tuple[Doubt, ...]:

@@ -20,7 +20,7 @@ from kerncast.caveats import Caveat, CaveatKind
 from kerncast.errors import GPUError
 from kerncast.units import KIB
 
-#: What a fact of the kind text may be: a name that is safe to print.
+#: Allowed values of facts of the kind text: names that are safe to print.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 .,+/()-]{0,39}")
 
 Value = bool | int | float | str | tuple[int, ...]
@@ -28,7 +28,7 @@ Value = bool | int | float | str | tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What the schema says of one key."""
+    """The schema's entry for one key."""
 
     key: str
     unit: str
@@ -39,9 +39,9 @@ class Rule:
     field: str | None
     """attribute in Python; None for a fact that only checks others"""
     minimum: float
-    """smallest value; itself allowed"""
+    """smallest allowed value"""
     maximum: float
-    """largest value; itself allowed"""
+    """largest allowed value"""
     found_in: str | None
     """where a user finds the value of a GPU"""
 
@@ -103,14 +103,15 @@ def _is_within(rule: Rule, value: float) -> bool:
 DATA = Path(__file__).parent.parent / "data"
 
 _LONGEST_TEXT = 100
-#: No file here has a tenth of it.
+#: Largest size of a GPU's file; none here has a tenth of it.
 _MOST_BYTES = 256 * KIB
 #: Time and memory of the parser grow with the square of a key's parts.
-_DEEP_KEY = re.compile(r"(?:[\w\"'-]+[ \t]*\.[ \t]*){20}")
+_MOST_DOTS = 20
+_DEEP_KEY = re.compile(rf"(?:[\w\"'-]+[ \t]*\.[ \t]*){{{_MOST_DOTS}}}")
 
 
 class Status(StrEnum):
-    """How good a value is."""
+    """How well the sources support a value."""
 
     CONFIRMED = "confirmed"
     """a second, independent source agrees"""
@@ -127,7 +128,7 @@ class Fact:
     key: str
     """section and key, such as peak.dram_gb_per_s"""
     value: Value | None
-    """None when unknown"""
+    """value in the file's unit; None when unknown"""
     unit: str
     sources: tuple[str, ...]
     status: Status
@@ -135,13 +136,13 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """What one data file says."""
+    """The contents of one data file."""
 
     path: Path
     name: str | None
     aliases: tuple[str, ...]
     parent: str | None
-    """the file's ``from``"""
+    """name of the parent file, the key ``from``"""
     compute_capability: str | None
     facts: Mapping[str, Fact]
 
@@ -184,7 +185,7 @@ def read_toml(path: Path) -> dict[str, Any]:
         # ValueError covers bad TOML, bytes that are not UTF-8, and paths with a null character.
         reason = getattr(error, "strerror", None) or f"{error}"[:200] or type(error).__name__
         raise GPUError(
-            f"this is no readable TOML file ({reason})",
+            f"this is not a readable TOML file ({reason})",
             where=_place(path),
             cure="Name an existing file; kerncast gpus --add writes one in which every key is explained.",
         ) from None
@@ -194,13 +195,14 @@ def _text_of(path: Path) -> str:
     """Return the text of a file that can be parsed in a moment; raises ValueError for others."""
     if path.exists() and not (path.is_file() or path.is_dir()):
         # Opening a pipe waits for its writer, and a device never ends.
-        raise ValueError("neither a pipe nor a device is one")
+        raise ValueError("it is a pipe or a device")
     with path.open("rb") as file:
         raw = file.read(_MOST_BYTES + 1)
     if len(raw) > _MOST_BYTES:
         raise ValueError(f"it holds more than {_MOST_BYTES // KIB} KiB")
     text = raw.decode("utf-8-sig")  # some editors begin a file with a byte order mark
-    if _DEEP_KEY.search(text):
+    # A key stands in one line; few lines have so many dots.
+    if any(line.count(".") >= _MOST_DOTS and _DEEP_KEY.search(line) for line in text.split("\n")):
         raise ValueError("a key has twenty dots or more")
     return text
 
@@ -276,7 +278,7 @@ class _Reader:
         for key, value in self._entries():
             rule = self.schema.get(key)
             if rule is None:
-                self._fault(key, "is no known key", self._nearest(key))
+                self._fault(key, "is not a known key", self._nearest(key))
             elif key in facts:
                 self._fault(key, "is given twice", "give it once, in its section")
             else:
@@ -347,7 +349,7 @@ class _Reader:
         table = self.table.get("sources", {})
         if isinstance(table, dict) and all(_is_line(text) for text in table.values()):
             return table
-        self.faults.append('sources is no table of texts of one line (write [sources], lines like datasheet = "…")')
+        self.faults.append('sources is not a table of texts of one line (write [sources], lines like datasheet = "…")')
         return {}
 
     def _text(self, key: str) -> str | None:

@@ -60,37 +60,37 @@ class Cycles:
     alu: float | None = None
     imad: float | None = None
     imad_on_fma: float | None = None
-    """Cycles that an integer multiply-add occupies the FMA pipe; 0 where it has a pipe of its own."""
+    """cycles that an integer multiply-add occupies the FMA pipe; 0 where it has a pipe of its own"""
     alu_on_fma: float | None = None
-    """likewise for integer add, logic, compare"""
+    """cycles that an integer add, logic or compare instruction occupies the FMA pipe"""
     special: float | None = None
     load_store: float | None = None
     fp64: float | None = None
     fp16: float | None = None
-    """packed: two results per lane"""
+    """cycles of a packed FP16 instruction, with two results per lane"""
     tensor: float | None = None
-    """a product of 16 x 8 x 16 FP16 with FP32 sums"""
+    """cycles of a product of 16 x 8 x 16 FP16 values with FP32 sums"""
     branch: float | None = None
     uniform: float | None = None
-    """None where there is no uniform datapath"""
+    """cycles of an instruction of the uniform datapath; None where there is none"""
     load_store_sm: float | None = None
-    """Cycles per instruction of the queue that the sub-partitions share."""
+    """cycles per instruction of the queue that the sub-partitions share"""
     shared_wavefront: float | None = None
     shared_reissue: float | None = None
-    """until an access is issued again, for each such wavefront; None: the access is issued once"""
+    """cycles until an access is issued again, for each wavefront that a bank conflict adds; None: it is issued once"""
     shared_word: float | None = None
-    """of one SM per 4-byte word that each lane of a wide load gets: registers take them in one after the other"""
+    """cycles of an SM per 4-byte word that each lane of a wide load gets: registers take them in one after the other"""
     l1_tag: float | None = None
-    """per 128-byte line of a request"""
+    """cycles per 128-byte line of a request"""
     l1_pass: float | None = None
-    """per pass of a load through the banks of L1; None: L1 has no banks, or nobody has measured it"""
+    """cycles per pass of a load through the banks of L1; None: L1 has no banks, or nobody has measured it"""
     store_line: float | None = None
-    """per 128-byte line of a store"""
+    """cycles per 128-byte line of a store"""
     shared_atomic: float | None = None
-    """per lane that wants the same address"""
+    """cycles per lane that wants the same address"""
     alu_latency: float | None = None
     fma_latency: float | None = None
-    """None: as alu_latency, here and for imad and fp16"""
+    """cycles to the result of an FMA; None, here and for imad and fp16: ``alu_latency``"""
     imad_latency: float | None = None
     special_latency: float | None = None
     fp64_latency: float | None = None
@@ -99,20 +99,20 @@ class Cycles:
     uniform_latency: float | None = None
     shared_latency: float | None = None
     l1_latency: float | None = None
-    """Latency of the read-only cache where global loads bypass L1."""
+    """cycles to data in L1, or in the read-only cache where global loads bypass L1"""
     l2_latency: float | None = None
     dram_latency: float | None = None
-    """all of it, at dram_latency_clock_hz; GPU.dram_latency is at the GPU's clock"""
+    """cycles to data in DRAM, at dram_latency_clock_hz; GPU.dram_latency is at the GPU's clock"""
     barrier_latency: float | None = None
     branch_latency: float | None = None
     block_launch: float | None = None
-    """from the end of a block to the first instruction of the one that takes its place"""
+    """cycles from the end of a block to the first instruction of its successor"""
     grid_launch: float | None = None
-    """from the start of a block to that of the next one anywhere on the GPU"""
+    """cycles from the start of a block to that of the next one anywhere on the GPU"""
     idle_block: float | None = None
-    """Cycles of a block that finds nothing to do."""
+    """cycles of a block that finds nothing to do"""
     lsu_queue: float | None = None
-    """of work that the load/store queue takes in before warps have to wait; likewise those below"""
+    """depth of the load/store queue in cycles of work: beyond it warps wait; likewise the queues below"""
     l2_queue: float | None = None
     dram_queue: float | None = None
     atomic_queue: float | None = None
@@ -120,23 +120,23 @@ class Cycles:
 
 @dataclass(frozen=True, slots=True)
 class Architecture:
-    """What all chips of one compute capability have in common; counts are per SM unless named otherwise."""
+    """Facts that all chips of one compute capability share; counts are per SM unless named otherwise."""
 
     id: str
-    """such as sm_70"""
+    """name of the architecture, such as sm_70"""
     name: str
     compute_capability: str
-    """such as 7.0"""
+    """compute capability, such as 7.0"""
     fp32_lanes_per_sm: int
-    """results per clock; a fused multiply-add is one result"""
+    """FP32 results per clock; a fused multiply-add is one result"""
     fp64_lanes_per_sm: int
     int32_lanes_per_sm: int
     special_lanes_per_sm: int
-    """reciprocal, square root, exponential, logarithm, sine, cosine"""
+    """results per clock of reciprocal, square root, exponential, logarithm, sine and cosine"""
     schedulers_per_sm: int
-    """each owns an equal part of the registers: a sub-partition"""
+    """number of schedulers; each owns an equal part of the registers: a sub-partition"""
     warp_instructions_per_clock_per_sm: int
-    """the most that can be issued"""
+    """most warp instructions issued per clock"""
     max_threads_per_sm: int
     max_threads_per_block: int
     max_blocks_per_sm: int
@@ -144,42 +144,42 @@ class Architecture:
     max_registers_per_block: int
     max_registers_per_thread: int
     register_allocation_unit: int
-    """registers of a warp are rounded up to a multiple of this"""
+    """registers of a warp are rounded up to a multiple of this number"""
     warp_allocation_granularity: int
-    """the check of a block's registers rounds its warps up to a multiple of this"""
+    """warps of a block are rounded up to a multiple of this number where its registers are checked"""
     shared_bytes_per_sm: int
-    """at the largest carve-out"""
+    """shared memory at the largest carve-out"""
     shared_bytes_per_block: int
-    """without opting in"""
+    """most shared memory of a block without opting in"""
     shared_bytes_per_block_optin: int
     reserved_shared_bytes_per_block: int
     shared_allocation_bytes: int
-    """shared memory of a block is rounded up to a multiple of this"""
+    """shared memory of a block is rounded up to a multiple of these bytes"""
     caches_global_loads_in_l1: bool
-    """with the compiler's default cache operators, here and below"""
+    """whether L1 caches global loads, with the compiler's default cache operators, here and below"""
     caches_read_only_loads_in_l1: bool
-    """loads by ld.global.nc, in L1 or in a cache of their own"""
+    """whether loads by ld.global.nc are cached, in L1 or in a cache of their own"""
     caches_local_in_l1: bool
     stores_allocate_in_l1: bool
     """whether a global store that misses L1 puts its data there"""
     issues_oldest_first: bool | None = None
-    """whether schedulers prefer the warp that has been resident longest; else, and where unknown, all in turn"""
+    """whether schedulers prefer the warp resident longest; where False or unknown, all take turns"""
     fp16_lanes_per_sm: int | None = None
-    """both halves of a packed instruction count"""
+    """FP16 results per clock; both halves of a packed instruction count"""
     barriers_per_sm: int | None = None
-    """None where barriers never limit occupancy"""
+    """barriers that resident blocks share; None where barriers never limit occupancy"""
     sms_per_tpc: int | None = None
     shared_carveouts_bytes: tuple[int, ...] | None = None
-    """sizes that the driver can choose; the rest of l1_and_shared_bytes serves as L1"""
+    """carve-outs that the driver can choose; the rest of l1_and_shared_bytes serves as L1"""
     l1_and_shared_bytes: int | None = None
     least_default_carveout_bytes: int | None = None
-    """smallest of the carve-outs that the driver chooses by itself"""
+    """smallest carve-out that the driver chooses by itself"""
     heeds_carveout_percent: bool | None = None
-    """whether a program can wish for a carve-out in percent; else only for more of one part, or as much of both"""
+    """whether a program can ask for a carve-out in percent; else only for more of one part, or as much of both"""
     l1_bytes: int | None = None
-    """L1 where shared memory takes nothing of it."""
+    """size of an L1 that shared memory takes nothing of"""
     read_only_cache_bytes: int | None = None
-    """None where read-only loads are cached in L1, or not at all"""
+    """size of the read-only cache; None where L1 caches read-only loads, or nothing does"""
     instruction_cache_bytes: int | None = None
     """code that an SM holds"""
     l2_writes_back_early: bool | None = None
@@ -189,30 +189,30 @@ class Architecture:
     dram_channel_bits: int | None = None
     """Width of a channel of the interface: each opens rows of its own."""
     dram_activate_s: float | None = None
-    """between two rows that one channel opens"""
+    """seconds between two rows that one channel opens"""
     sustained_dram_fraction: float | None = None
-    """sustained over peak bandwidth, for GPUs that were not measured"""
+    """sustained over peak DRAM bandwidth, for GPUs that were not measured"""
     l2_bytes_per_clock_per_channel: float | None = None
-    """sustained, per SM clock and 32-bit DRAM channel, for GPUs that were not measured"""
+    """sustained L2 bandwidth per SM clock and 32-bit DRAM channel, for GPUs that were not measured"""
     l2_bytes_per_clock_per_sm: float | None = None
-    """most that one SM gets from L2"""
+    """most bytes per clock that one SM gets from L2"""
     l2_bytes_per_clock_per_slice: float | None = None
-    """most that one slice of L2 delivers; None where unknown"""
+    """most bytes per clock that one slice of L2 delivers; None where unknown"""
     l2_write_fraction: float | None = None
-    """bandwidth of writes over that of reads"""
+    """L2 bandwidth of writes over that of reads"""
     l2_slices_per_channel: float | None = None
-    """per 32 bits of the DRAM interface"""
+    """slices of L2 per 32 bits of the DRAM interface"""
     l1_bytes_per_clock: float | None = None
-    """per SM; of the read-only cache where global loads bypass L1"""
+    """bandwidth of L1 per SM, or of the read-only cache where global loads bypass L1"""
     atomics_per_clock_per_slice: float | None = None
-    """lane operations on distinct addresses, per SM clock and L2 slice"""
+    """lane operations on distinct addresses per SM clock and L2 slice"""
     same_address_atomics_per_clock: float | None = None
-    """per SM clock; the lanes of a warp that agree on an address count as one"""
+    """lane operations on one address per SM clock; lanes of a warp that agree on an address count as one"""
     dram_latency_clock_hz: float | None = None
     """SM clock at which cycles.dram_latency was seen"""
     cycles: Cycles = Cycles()
     facts: tuple[Fact, ...] = ()
-    """every value above as its file gives it, with sources and status"""
+    """all values above as the file gives them, with sources and status"""
 
     @property
     def max_warps_per_sm(self) -> int:
@@ -226,7 +226,7 @@ class Architecture:
 
     @property
     def code_name(self) -> str:
-        """What the compiler calls it, such as sm_70; a user's own architecture may have another id."""
+        """Name for the compiler, such as sm_70; a user's own architecture may have another id."""
         return f"sm_{self.number}"
 
     @property
@@ -308,13 +308,22 @@ def _build(path: Path, own: Mapping[str, Fact] | None = None, place: Path | None
 
 def _read_chain(path: Path) -> list[Sheet]:
     """Read a file and all that it inherits from, nearest first."""
-    chain = [read_sheet(path, "architecture")]
+    chain = [_sheet(path)]
     while chain[-1].parent is not None:
         parent = _parent_path(chain[-1])
         if any(parent.resolve() == sheet.path.resolve() for sheet in chain):
             raise_faults([f"from leads back to {parent.name} (name another architecture)"], path)
-        chain.append(read_sheet(parent, "architecture"))
+        chain.append(_sheet(parent))
     return chain
+
+
+def _sheet(path: Path) -> Sheet:
+    return _shipped_sheet(path) if path.parent == _FOLDER else read_sheet(path, "architecture")
+
+
+@cache
+def _shipped_sheet(path: Path) -> Sheet:
+    return read_sheet(path, "architecture")
 
 
 def _parent_path(sheet: Sheet) -> Path:
@@ -386,40 +395,40 @@ class GPU:
     architecture: Architecture
     sm_count: int
     clock_hz: float
-    """the clock that models use: boost, unless at_clock() says otherwise"""
+    """clock that models use: boost, unless at_clock() says otherwise"""
     clock_boost_hz: float
     dram_bytes_per_s: float
-    """peak: data rate x bus width"""
+    """peak DRAM bandwidth: data rate x bus width"""
     clock_base_hz: float | None = None
     memory_bytes: int | None = None
     dram_bus_bits: int | None = None
     l2_bytes: int | None = None
     l2_partitions: int | None = None
-    """each caches for its own SMs: data read by all SMs takes its size in every one"""
+    """parts of L2 that each cache for their own SMs: data read by all SMs takes its size in every one"""
     tdp_w: float | None = None
     sustained_dram_bytes_per_s: float | None = None
-    """measured on this model: streaming copy, bytes read and written together"""
+    """measured bandwidth of a streaming copy, bytes read and written together"""
     own_dram_fraction: float | None = None
-    """replaces the architecture's sustained_dram_fraction"""
+    """sustained over peak DRAM bandwidth, in place of the architecture's sustained_dram_fraction"""
     l2_bytes_per_s: float | None = None
-    """measured on this model: L2 reads by all SMs"""
+    """measured bandwidth of L2 reads by all SMs"""
     l1_bytes_per_s: float | None = None
-    """measured on this model: L1 reads by all SMs"""
+    """measured bandwidth of L1 reads by all SMs"""
     sustained_fp32_flops_per_s: float | None = None
     sustained_fp64_flops_per_s: float | None = None
     sgemm_flops_per_s: float | None = None
-    """measured on this model: a large cuBLAS matrix product"""
+    """measured rate of a large cuBLAS matrix product"""
     launch_interval_s: float | None = None
     """shortest time between kernels queued in a stream"""
     l1_latency_cycles: float | None = None
     l2_latency_cycles: float | None = None
     dram_latency_s: float | None = None
     facts: tuple[Fact, ...] = ()
-    """every value of the GPU's own file, with sources and status"""
+    """all values of the GPU's own file, with sources and status"""
 
     @property
     def compute_capability(self) -> str:
-        """Such as 7.0."""
+        """Compute capability, such as 7.0."""
         return self.architecture.compute_capability
 
     @property
@@ -530,7 +539,7 @@ class GPU:
         if clock is None and spec == "base":
             raise GPUError("its base clock is unknown", where=self.name, cure="Give the clock as a number.")
         if clock is None or isinstance(clock, bool) or not _LOWEST_CLOCK_HZ <= clock < math.inf:
-            raise GPUError(f"{str(spec)[:40]!r} is no clock", where=self.name, cure="Give base, boost or hertz.")
+            raise GPUError(f"{str(spec)[:40]!r} is not a clock", where=self.name, cure="Give base, boost or hertz.")
         return replace(self, clock_hz=float(clock))
 
     @property
@@ -662,13 +671,13 @@ _KIB = re.compile(r"([0-9]{1,6})\s*KiB", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class CarveoutWish:
-    """How much shared memory a program asks an SM to have; one of the three is given."""
+    """A program's wish for shared memory on an SM; one of the three is given."""
 
     percent: int | None = None
-    """of the largest carve-out, 0 to 100"""
+    """share of the largest carve-out in percent, 0 to 100"""
     shared_bytes: int | None = None
     cache_config: str | None = None
-    """l1, equal or shared: which part shall be larger"""
+    """larger part of the memory: l1, equal or shared"""
 
 
 def parse_carveout(text: str) -> CarveoutWish:
@@ -686,7 +695,7 @@ def parse_carveout(text: str) -> CarveoutWish:
     if kib is not None:
         return CarveoutWish(shared_bytes=int(kib[1]) * KIB)
     raise InputError(
-        f"{text[:40]!a} is no carve-out of shared memory",
+        f"{text[:40]!a} is not a carve-out of shared memory",
         cure="Give 0% to 100%, a size such as 64KiB, or one of l1, equal, shared.",
     )
 
@@ -755,9 +764,9 @@ class IncompleteGPU:
     name: str
     architecture: Architecture
     facts: tuple[Fact, ...]
-    """every value of the GPU's own file, with sources and status"""
+    """all values of the GPU's own file, with sources and status"""
     lacks: tuple[str, ...]
-    """keys, such as peak.clock_boost_mhz"""
+    """missing keys, such as peak.clock_boost_mhz"""
 
     @property
     def all_facts(self) -> tuple[Fact, ...]:

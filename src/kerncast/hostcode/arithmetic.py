@@ -99,7 +99,7 @@ def called(name: str, values: list[Number]) -> Number | None:
         if len(values) == 2 and name in _OF_TWO:
             return _OF_TWO[name](values[0], values[1])
     except (ValueError, OverflowError, ZeroDivisionError):
-        raise Undecided(f"{name} of {', '.join(map(str, values))} is no number") from None
+        raise Undecided(f"{name} of {', '.join(map(str, values))} is not a number") from None
     return None
 
 

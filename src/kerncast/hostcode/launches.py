@@ -283,7 +283,7 @@ _BETWEEN_BRACKETS = re.compile(r"(?<=[\[(])[^\])]*(?=[\])])")
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """What one instance of a function launches at a place."""
+    """One launch by one instance of a function at a place."""
 
     rank: int
     node: Node
@@ -428,7 +428,7 @@ class _Site:
         self.kernel = kernel
         self.configuration = configuration
         self.arguments = arguments
-        """None where they cannot be told apart"""
+        """arguments of the kernel; None where they cannot be told apart"""
 
 
 class Launches:
@@ -443,7 +443,7 @@ class Launches:
         self._globals = DeviceGlobals(self._values, literal)
         self._texts: dict[str, bytes] = {}
         self._memories: dict[int, Memory] = {}
-        """what the pointers of one launch point to, by the place of the parameter"""
+        """memory that the pointers of one launch point to, by the place of the parameter"""
         conditions = Conditions(self._values)
         self._first_pass = FirstPass(program, conditions)
         self._misses_first_pass = False
@@ -637,7 +637,7 @@ class Launches:
             if not isinstance(memory, Memory):
                 if memory == 0:
                     return 0
-                raise Undecided("it is no pointer to memory")
+                raise Undecided("it is not a pointer to memory")
             found, notes = buffer_text(memory, pointee, self._contents)
             for note in notes:
                 self._values.note(note)

@@ -17,15 +17,15 @@ class HostValue:
     """One value that host code passes to a launch."""
 
     expression: str
-    """as written"""
+    """expression as written in the host code"""
     place: str
     """file and line; empty where the source says nothing"""
     value: HostResult | None
-    """None where it is not known; a text with a question mark where a part of it is not"""
+    """value passed; None where unknown, a text with a question mark where a part is unknown"""
     notes: tuple[str, ...] = ()
-    """what was assumed"""
+    """assumptions behind the value"""
     reason: str | None = None
-    """why it is not known, where it is not"""
+    """reason why the value is unknown; None where it is known"""
 
     @property
     def is_undecided(self) -> bool:
@@ -37,7 +37,7 @@ class HostValue:
 
 @dataclass(frozen=True, slots=True)
 class HostArgument:
-    """What host code passes for one parameter."""
+    """The value that host code passes for one parameter."""
 
     parameter: Parameter
     value: HostValue
@@ -48,9 +48,9 @@ class HostLaunch:
     """One launch that host code makes; for a kernel that it never launches, one with all values undecided."""
 
     kernel: str
-    """name, or template instance as launch files write it; with a question mark where that is not known"""
+    """name, or template instance as launch files write it; with a question mark where a part is unknown"""
     written: str
-    """the kernel as host code names it"""
+    """name of the kernel as host code writes it"""
     place: str
     """file and line; empty where nothing launches the kernel"""
     grid: HostValue
@@ -58,10 +58,10 @@ class HostLaunch:
     shared_bytes: HostValue
     arguments: tuple[HostArgument, ...]
     globals: tuple[HostArgument, ...] = ()
-    """variables of the device that host code sets, and the kernel reads"""
+    """device variables that host code sets and the kernel reads"""
     notes: tuple[str, ...] = ()
     is_reached: bool = True
-    """whether it may happen: False where a condition around it is known not to hold"""
+    """whether the launch may happen; False where a condition around it is known not to hold"""
 
     @property
     def undecided(self) -> tuple[tuple[str, HostValue], ...]:
@@ -88,7 +88,7 @@ class HostProgram:
     launches: tuple[HostLaunch, ...]
     caveats: tuple[str, ...] = ()
     defines: tuple[tuple[str, str], ...] = ()
-    """macros of a Makefile that the source names, and that were not given otherwise"""
+    """macros of a Makefile that the source names and the user does not give"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ class HostJob:
 
     request: CompileRequest
     arguments: tuple[str, ...] | None
-    """the command line of the program, without its name; None where it is not given"""
+    """command line of the program, without its name; None where it is not given"""
     hosts: tuple[tuple[Path, tuple[Path, ...]], ...]
     """further sources of the program, each with its folders of headers"""
 
@@ -110,7 +110,7 @@ class HostReply:
     launches: tuple[HostLaunch, ...]
     caveats: tuple[str, ...]
     uncalled: tuple[str, ...]
-    """functions with launches that nothing calls in the sources read"""
+    """functions with launches that no source read calls"""
 
 
 class Undecided(Exception):  # noqa: N818  an answer, not a mishap

@@ -1,4 +1,4 @@
-"""What host code makes of the command line: argc, argv, getopt and getopt_long."""
+"""The command line in host code: argc, argv, getopt and getopt_long."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,9 +27,9 @@ class LongOption:
 
     name: str
     has_argument: int
-    """0: no, 1: yes, 2: only behind a ="""
+    """0: no argument, 1: one, 2: only behind a ="""
     value: int
-    """what getopt_long returns"""
+    """result of getopt_long"""
 
 
 def parsed(
@@ -104,7 +104,7 @@ def _short(word: str, letters: str, waiting: list[str], missing: int) -> list[tu
     return found
 
 
-#: How many arguments they take.
+#: Number of arguments of each function.
 GETOPT = {"getopt": 3, "getopt_long": 5, "getopt_long_only": 5}
 _MOST_ARGUMENTS = 100
 _AT_END = -1
@@ -113,7 +113,7 @@ _MOST_CALLS = 8
 #: Variables that getopt sets, by identity().
 _OPTARG, _OPTIND = hash("c:@optarg"), hash("c:@optind")
 SET_BY_GETOPT = {_OPTARG: "optarg", _OPTIND: "optind", hash("c:@optopt"): "optopt"}
-#: What a condition names that looks for options on the command line.
+#: Names in a condition that looks for options on the command line.
 _OPTIONS = {"optarg", "optind", *GETOPT, "strcmp", "strncmp", "strcasecmp"}
 
 

@@ -598,13 +598,13 @@ class _Missing:
     values: dict[str, None] = field(default_factory=dict)
     types: dict[str, None] = field(default_factory=dict)
     members: dict[str, None] = field(default_factory=dict)
-    """of what is declared here"""
+    """unknown members of classes that are declared here"""
     inside: dict[tuple[str, str], None] = field(default_factory=dict)
-    """namespace, and name inside"""
+    """pairs of namespace and unknown name inside"""
 
     @property
     def count(self) -> int:
-        """How many names there are."""
+        """Number of names."""
         plain = (self.functions, self.values, self.types, self.members)
         return len(self.inside) + sum(len(each) for each in plain)
 

@@ -1,4 +1,4 @@
-"""Which way host code takes: conditions, loops, and whether a place is reached."""
+"""The way that host code takes: conditions, loops, and whether a place is reached."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -135,11 +135,11 @@ class Pass:
     index: int
     siblings: "list[Pass]"
     given: dict[int, int | str]
-    """what variables hold all the time, by their key, and what getopt returns, by ``OptionCalls.key``"""
+    """values during the whole pass: of variables by their key, of getopt by ``OptionCalls.key``"""
     entry: dict[int, int | str]
-    """what variables hold at the beginning"""
+    """values of variables at the beginning of the pass, by their key"""
     has_body: bool = True
-    """False where only the condition runs, and ends the loop"""
+    """whether the body runs; False where only the condition runs, and ends the loop"""
     known: dict[int, bool | None] = field(default_factory=dict)
 
 
@@ -397,7 +397,7 @@ def _ends_program(jump: Node) -> bool:
 
 def _plain(value: object) -> int | str:
     if not isinstance(value, int | str):
-        raise Undecided("the variable of a loop is no whole number")
+        raise Undecided("the variable of a loop is not a whole number")
     return value
 
 
@@ -857,7 +857,7 @@ class Reached:
         self._program = program
         self._conditions = conditions
         self._calls: dict[int, bool] = {}
-        """whether calls may happen, by their order"""
+        """whether each call may happen, by its order"""
 
     def may_happen(self, node: Node) -> bool:
         """Whether a launch, or a call that leads to one, may happen."""

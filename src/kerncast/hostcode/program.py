@@ -69,12 +69,12 @@ class Node:
         self.parent = parent
         self.order = order
         self.last = order
-        """the highest order inside it"""
+        """highest order inside the node"""
         self.children: list[Node] = []
 
     @cached_property
     def name(self) -> str:
-        """What is declared or named; of an unresolved name, its text."""
+        """Name that is declared or used; of an unresolved name, its text."""
         if self.cursor.spelling:
             return str(self.cursor.spelling)
         first = self.children[0] if self.children else None
@@ -93,7 +93,7 @@ class Node:
 
     @cached_property
     def key(self) -> int:
-        """What tells declarations apart: 0 where none is named."""
+        """Identity of the declaration; 0 where none is named."""
         return identity(self.meant) if self.meant is not None else 0
 
     @property
@@ -175,7 +175,7 @@ class Call:
         self.name = (callee.plain.name if callee is not None else "") or node.name
         self.is_constructor = callee is None
         self.configuration = next((a for a in arguments if a.call and a.call.name in _CONFIGURE), None)
-        """grid, block, shared memory and stream, where this launches a kernel"""
+        """grid, block, shared memory and stream, where this call launches a kernel"""
         self.arguments = [a for a in arguments if a is not self.configuration]
 
     @property
@@ -261,7 +261,7 @@ class Tree:
         self.fields: list[Node] = []
         self._count = 0
         self.is_cut = False
-        """whether functions are left out, because there is too much"""
+        """whether functions are left out, because the program is too large"""
         self._waiting: dict[int, Cursor] = {}
         self._generic: list[Cursor] = []
         for cursor in declared:
@@ -369,17 +369,17 @@ _CHANGING = re.compile(r"operator(?:\+\+|--|(?:<<|>>|[-+*/%&|^])=)\Z")
 
 
 class WriteKind(Enum):
-    """How a variable gets a value."""
+    """The ways in which a variable gets a value."""
 
     VALUE = "value"
     UPDATE = "update"
-    """from its own old value: += and the like, ++, --"""
+    """the old value changes: += and the like, ++, --"""
     PASSED = "passed"
-    """its address, or a reference to it, is given to a function"""
+    """a function gets the address, or a reference"""
     GUESSED = "guessed"
-    """it is given to a function of which nothing is known, and may be a reference there"""
+    """an unknown function gets the value, and may take it by reference"""
     SHARED = "shared"
-    """a pointer or a reference is made of it"""
+    """a pointer or a reference to the variable is made"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -400,9 +400,9 @@ class Write:
     value: Node | None = None
     call: Call | None = None
     argument: int = -1
-    """which argument of the call is passed; RECEIVER for the object of a method, ANYHOW for what the function names"""
+    """number of the argument; RECEIVER for the object of a method, ANYHOW for the memory that the function names"""
     is_through: bool = False
-    """whether only what a pointer points to may be written"""
+    """whether only the target of a pointer may be written"""
 
 
 def place_of(node: Node) -> Place | None:  # noqa: PLR0911  each kind of expression is one case
@@ -796,19 +796,19 @@ class Program:
         self.tree = tree
         self._dropped = dropped
         self.writes: dict[int, list[Write]] = {}
-        """by the root of what is written, in the order of the text"""
+        """writes by the root of the variable, in the order of the text"""
         self.fields: dict[int, list[Write]] = {}
-        """by the field that is written, of whatever object"""
+        """writes to each field, in whatever object"""
         self.calls: dict[int, list[Call]] = {}
-        """by what is called"""
+        """calls by the function called"""
         self.launches: list[Call] = []
         self.parameters: dict[int, tuple[Node, int]] = {}
-        """by the key of a parameter: its function, and which one it is"""
+        """function and number of each parameter, by the parameter's key"""
         self.every_call: list[Call] = []
         self.locals: dict[int, Node] = {}
-        """the variables that functions declare, by their key"""
+        """variables that functions declare, by their key"""
         self.fields_meant: dict[int, Cursor] = {}
-        """the fields that functions name, by their key"""
+        """fields that functions name, by their key"""
         self._objects: dict[int, int] = {}
         self._effects: dict[int, set[int]] = {}
         self._callees: dict[int, Node | None] = {}

@@ -1,4 +1,4 @@
-"""What the child process does for ``kerncast init``: read the launches that host code makes."""
+"""The child's task for ``kerncast init``: read the launches that host code makes."""
 
 import sys
 from pathlib import Path

@@ -56,16 +56,16 @@ class Memory:
     """An allocation, and where in it a pointer points."""
 
     size: int | None
-    """bytes; None where that is not known"""
+    """bytes of the allocation; None where unknown"""
     offset: int | None = 0
-    """bytes from its beginning"""
+    """bytes from the beginning of the allocation; None where unknown"""
     why: str = field(default="", compare=False)
-    """why the size is not known"""
+    """reason why the size is unknown"""
     site: tuple[int, ...] = field(default=(), compare=False)
-    """tells allocations apart"""
+    """identity of the allocation"""
     made_by: str = field(default="", compare=False)
     is_zero: bool = field(default=False, compare=False)
-    """whether it is allocated with zeros in it"""
+    """whether the allocation is filled with zeros"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -532,7 +532,7 @@ def _is_indirect(node: Node) -> bool:
 def _parsed(name: str, text: Any, base: float) -> int | float:
     """Return the number at the beginning of a text, 0 where there is none, as C does."""
     if not isinstance(text, str) or text == PROGRAM:
-        raise Undecided(f"{name} of what is no text")
+        raise Undecided(f"{name} of a value that is not text")
     if base != 10:
         raise Undecided(f"{name} reads a number to the base {base}")
     if name in _TEXT_TO_FLOAT:
@@ -590,7 +590,7 @@ class Parameters:
         self._values = values
         self._is_comparing = False
         self.uncalled: dict[str, None] = {}
-        """functions whose parameters were asked for, and which nothing calls"""
+        """functions whose parameters were asked for, but which nothing calls"""
 
     def value(self, place: Place, moment: Moment) -> Any:
         """Return the value of a parameter, or of a part of one; raises Undecided."""
@@ -702,7 +702,7 @@ class Values:
     def __init__(self, program: Program, arguments: tuple[str, ...] | None) -> None:
         self.program = program
         self.arguments = arguments
-        """of the command line, without the program's name; None where they are not given"""
+        """arguments of the command line, without the program's name; None where they are not given"""
         self.notes: list[str] = []
         self.reaching = Reaching(self)
         self._calls = Calls(self)
@@ -710,12 +710,12 @@ class Values:
         self.parameters = Parameters(self)
         self._steps = self._depth = self._steps_in_all = 0
         self.is_of_any_object = False
-        """whether a field was taken as it is set in objects of its class, whichever they are"""
+        """whether a field was read as set in any object of its class"""
         self.command_line = Passes(self)
         self.active: dict[int, Pass] = {}
-        """the passes that values are asked for in, by the order of the loop"""
+        """passes that values are asked for in, by the order of the loop"""
         self.passes = 0
-        """how often a value was taken that later passes of a loop change"""
+        """number of values taken that later passes of a loop change"""
 
     @property
     def has_no_options(self) -> bool:
@@ -765,14 +765,14 @@ class Values:
         """Return the number that an expression has; raises Undecided."""
         value = self.value(node, frame)
         if not isinstance(value, int | float):
-            raise Undecided("it is no number")
+            raise Undecided("it is not a number")
         return value
 
     def value(self, node: Node, frame: Frame | None) -> Any:
         """Return a number, a pointer or a text; raises Undecided."""
         self.spend()
         if self._depth > _MOST_DEPTH:
-            raise Undecided("it lies too deep")
+            raise Undecided("it is nested too deeply")
         self._depth += 1
         try:
             if arithmetic.is_number(node.type):

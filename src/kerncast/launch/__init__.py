@@ -16,8 +16,10 @@ from kerncast.launch.launch import (
     Settings,
     Struct,
     Value,
+    base_name,
     check_geometry,
     check_standard,
+    do_same,
     is_tuned_so,
     load_launches,
     parse_extent,
@@ -27,6 +29,7 @@ from kerncast.launch.launch import (
 
 __all__ = [
     "BLOCK_PARAMETERS", "DEFAULT_STANDARD", "ELEMENT_BYTES", "MAX_BLOCK", "MAX_GRID", "MAX_THREADS_PER_BLOCK",
-    "Argument", "Buffer", "Extent", "Fill", "Launch", "Reference", "Settings", "Struct", "Value", "check_geometry",
-    "check_standard", "is_tuned_so", "load_launches", "parse_extent", "parse_value", "read_toml",
+    "Argument", "Buffer", "Extent", "Fill", "Launch", "Reference", "Settings", "Struct", "Value", "base_name",
+    "check_geometry", "check_standard", "do_same", "is_tuned_so", "load_launches", "parse_extent",
+    "parse_value", "read_toml",
 ]  # fmt: skip

@@ -24,11 +24,12 @@ _FILL = re.compile(r"(zeros|ones|random|iota|randint|file)\s*(?:\((.*)\))?", re.
 _STRUCT = re.compile(r"\s*bytes\(\s*((?:[0-9a-fA-F]{2}\s*)+)\)\s*")
 _REFERENCE = re.compile(r"\s*&\s*([A-Za-z_]\w*)\s*(?:\[\s*(\d{1,18})\s*\]\s*)?")
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
+_NAME = re.compile(r"[A-Za-z_]\w*")
 
 
 @dataclass(frozen=True, slots=True)
 class Fill:
-    """How a buffer is filled: zeros, ones, random in [0, 1), iota, randint in [low, high), or a .npy file."""
+    """The way to fill a buffer: zeros, ones, random in [0, 1), iota, randint in [low, high), or a .npy file."""
 
     kind: str
     low: int = 0
@@ -46,7 +47,7 @@ class Buffer:
     """An array in global memory that a pointer parameter points to."""
 
     element: str
-    """u8 i8 u16 i16 u32 i32 u64 i64 f16 f32 f64"""
+    """type of the elements: u8 i8 u16 i16 u32 i32 u64 i64 f16 f32 f64"""
     shape: tuple[int, ...]
     fill: Fill
 
@@ -80,7 +81,7 @@ class Reference:
 
     name: str
     offset: int = 0
-    """in elements of that buffer"""
+    """offset from the start of that buffer, in elements"""
 
     def __str__(self) -> str:
         return f"&{self.name}[{self.offset}]"
@@ -125,11 +126,11 @@ _ARGUMENT_CURE = (
 def _parse_buffer(match: re.Match[str], where: str, folder: Path) -> tuple[str, tuple[int, ...], Fill]:
     element, dimensions, fill_text = match[1], match[2], match[3]
     if element not in ELEMENT_BYTES:
-        raise LaunchError(f"{element!r} is no element type", where=where, cure=_ARGUMENT_CURE)
+        raise LaunchError(f"{element!r} is not an element type", where=where, cure=_ARGUMENT_CURE)
     try:
         shape = tuple(int(part) for part in dimensions.replace("x", ",").split(","))
     except ValueError:
-        raise LaunchError(f"[{dimensions}] is no shape", where=where, cure=_ARGUMENT_CURE) from None
+        raise LaunchError(f"[{dimensions}] is not a shape", where=where, cure=_ARGUMENT_CURE) from None
     if any(extent < 1 for extent in shape):
         raise LaunchError(f"[{dimensions}] has an extent below 1", where=where, cure=_ARGUMENT_CURE)
     return element, shape, _parse_fill(fill_text or "zeros", where, folder)
@@ -138,14 +139,14 @@ def _parse_buffer(match: re.Match[str], where: str, folder: Path) -> tuple[str, 
 def _parse_fill(text: str, where: str, folder: Path) -> Fill:
     match = _FILL.fullmatch(text)
     if match is None or (match[2] is None) == (match[1] in {"randint", "file"}):
-        raise LaunchError(f"{text!r} is no fill", where=where, cure=_ARGUMENT_CURE)
+        raise LaunchError(f"{text!r} is not a fill", where=where, cure=_ARGUMENT_CURE)
     if match[1] == "file":
         return Fill("file", path=folder / expand_variables(match[2].strip().strip("'\""), where))
     if match[1] == "randint":
         try:
             low, high = (int(part) for part in match[2].split(","))
         except ValueError:
-            raise LaunchError(f"{text!r} is no fill", where=where, cure="Write randint(lo, hi).") from None
+            raise LaunchError(f"{text!r} is not a fill", where=where, cure="Write randint(lo, hi).") from None
         if low >= high:
             raise LaunchError(f"{text!r} is empty: hi is excluded", where=where, cure="Make hi larger than lo.")
         return Fill("randint", low=low, high=high)
@@ -158,7 +159,7 @@ def _parse_number(text: str, where: str) -> int | float:
             return convert(text.strip())
         except ValueError:
             continue
-    raise LaunchError(f"{text!r} is no argument", where=where, cure=_ARGUMENT_CURE)
+    raise LaunchError(f"{text!r} is not an argument", where=where, cure=_ARGUMENT_CURE)
 
 
 def expand_variables(text: str, where: str) -> str:
@@ -199,24 +200,24 @@ class Launch:
 
     source: Path
     kernel: str | None
-    """Name or template instance; None means the only kernel of the source."""
+    """name or template instance; None: the only kernel of the source"""
     grid: Extent
     block: Extent
     shared_bytes: int = 0
-    """Dynamic shared memory per block."""
+    """dynamic shared memory per block"""
     arguments: tuple[Argument, ...] = ()
     defines: tuple[tuple[str, str], ...] = ()
     seed: int = 0
     index: int = 0
-    """Zero-based place in the launch file."""
+    """zero-based place in the launch file"""
     include_dirs: tuple[Path, ...] = ()
-    """Folders of headers, searched after the folder of the source."""
+    """folders of headers, searched after the folder of the source"""
     standard: str = DEFAULT_STANDARD
-    """Version of C++, as in --std."""
+    """version of C++, as in --std"""
     fast_math: bool = False
-    """Whether the compiler uses its fast, less exact mathematics, as with -use_fast_math."""
+    """whether the compiler uses its fast, less exact mathematics, as with -use_fast_math"""
     globals: tuple[Argument, ...] = ()
-    """What variables in constant and global memory hold when the kernel starts; others have their initial values."""
+    """values of constant and global variables when the kernel starts; others keep their initial values"""
 
     def __post_init__(self) -> None:
         check_geometry(self.grid, self.block, self.label)
@@ -226,7 +227,7 @@ class Launch:
 
     @property
     def label(self) -> str:
-        """Where this launch comes from, for messages."""
+        """Place of the launch, for messages."""
         return f"{self.source.name} launch {self.index}" + (f" ({self.kernel})" if self.kernel else "")
 
     @property
@@ -248,6 +249,24 @@ class Launch:
     def warps_per_block(self) -> int:
         """Number of warps of a block; the last may be partly empty."""
         return -(-self.threads_per_block // 32)
+
+
+def base_name(kernel: str) -> str:
+    """Return a kernel's name without return type, namespace, template arguments and parameters.
+
+    >>> base_name("void ns::reduce<float, 256>(const T1 *, T1 *)"), base_name("saxpy")
+    ('reduce', 'saxpy')
+    """
+    before = re.split(r"[<(]", kernel, maxsplit=1)[0]
+    names = _NAME.findall(before)
+    return names[-1] if names else kernel
+
+
+def do_same(one: Launch, other: Launch) -> bool:
+    """Whether two launches of a kernel do the same, wherever their sources lie."""
+    names = {base_name(each.kernel or each.source.stem) for each in (one, other)}
+    same = [(each.grid, each.block, each.shared_bytes, each.arguments, each.globals) for each in (one, other)]
+    return len(names) == 1 and same[0] == same[1]
 
 
 def load_launches(path: str | os.PathLike[str]) -> tuple[Launch, ...]:
@@ -335,7 +354,7 @@ def _parse_defines(table: object, where: str) -> tuple[tuple[str, str], ...]:
     defines = []
     for name, value in table.items():
         if not re.fullmatch(r"[A-Za-z_]\w*", name):
-            raise LaunchError(f"{name!r} is no macro name", where=where)
+            raise LaunchError(f"{name!r} is not a macro name", where=where)
         if not isinstance(value, bool | int | float | str):
             raise LaunchError(f"macro {name} is neither a number nor a text", where=where)
         if isinstance(value, str) and _CONTROL.search(value):
@@ -352,7 +371,7 @@ def _parse_include(folders: object, file: Path) -> tuple[Path, ...]:
     found = tuple(file.parent / expand_variables(folder, str(file)) for folder in folders)
     for folder in found:
         if not folder.is_dir():
-            what = "is no folder" if folder.exists() else "does not exist"
+            what = "is not a folder" if folder.exists() else "does not exist"
             raise LaunchError(
                 f"include folder {folder} {what}",
                 where=str(file),
@@ -377,7 +396,7 @@ def check_standard(value: object, where: str) -> str:
     """Return the version of C++ that a text names; raises LaunchError for one that is not known."""
     if value not in STANDARDS:
         raise LaunchError(
-            f"std {str(value)[:40]!r} is no version of C++", where=where, cure=f"Known: {', '.join(STANDARDS)}."
+            f"std {str(value)[:40]!r} is not a version of C++", where=where, cure=f"Known: {', '.join(STANDARDS)}."
         )
     return str(value)
 

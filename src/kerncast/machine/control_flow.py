@@ -19,7 +19,7 @@ _LOADS, _STORES = frozenset({"LDG", "LD", "LDS", "LDL"}), frozenset({"STG", "ST"
 _UPDATES = frozenset({"ATOM", "ATOMG", "ATOMS", "RED", "REDG"})
 #: Machine operations that the table of PTX opcodes names by their whole opcode.
 _WHOLE = frozenset({"BAR", "SHFL", "MUFU"})
-#: By the first letter of FADD, DADD and the like; packed halves are left out, as they also load constants.
+#: Type by the first letter of FADD, DADD and the like; packed halves are left out, as they also load constants.
 _FLOATS = {"F": "f32", "D": "f64"}
 _WIDE = {"64": 64, "128": 128, "U8": 8, "S8": 8, "U16": 16, "S16": 16}
 _WORD = 32
@@ -74,11 +74,11 @@ class MachineBlock:
     start: int
     stop: int
     successors: tuple[int, ...]
-    """of a branch the targets come first, then the fall-through; ``len(blocks)`` is the exit"""
+    """successors: of a branch the targets, then the fall-through; ``len(blocks)`` is the exit"""
     calls: int | None
-    """block at which the routine starts that the last instruction calls"""
+    """first block of the routine that the last instruction calls; None without a call"""
     called: str
-    """name of that routine; empty without a call"""
+    """name of the routine called; empty without a call"""
 
 
 @dataclass(frozen=True)  # no slots: what is derived from the edges is computed once and kept

@@ -1,4 +1,4 @@
-"""What machine code a PTX instruction becomes depends on those around it: its form names the cases that differ.
+"""The forms of PTX instructions: the cases in which the instructions around one change its machine code.
 
 The form is the opcode with its type, and a word for the context: address arithmetic that the memory instruction takes
 in, a multiplication that an addition takes in, the counter of a loop that is unrolled.
@@ -29,7 +29,7 @@ from kerncast.ptx import (
 )
 
 _LARGEST = 4
-"""powers of two: 16 bytes, the widest load"""
+"""log2 of the widest load, 16 bytes"""
 _WIDEST = 16
 
 
@@ -175,7 +175,7 @@ def _is_unfit(opcode: Opcode) -> bool:
 _FUSED = {"f32", "f64"}
 _ROUNDING = {"rn", "rz", "rm", "rp", "rni", "rzi", "rmi", "rpi", "ftz", "sat", "uni", "lo", "aligned", "sync", "to"}
 _SIGNS = {"u": "s", "b": "s"}
-#: Of opcodes with one of these traits all modifiers are part of the form.
+#: Traits of opcodes whose forms have all modifiers.
 _WHOLE_NAME = {Trait.PRECISE, Trait.MODE, Trait.FENCE}
 #: And of these the use of the result says nothing.
 _WITHOUT_CONTEXT = {Trait.MODE, Trait.FREE}

@@ -1,4 +1,4 @@
-"""How often each block of the machine code ran: the flow of threads that fits the counts of the PTX best.
+"""Executions of each block of the machine code: the flow of threads that fits the counts of the PTX best.
 
 Threads are conserved: as many leave a block as enter it. Among all flows through the machine code, the one is taken
 with the least sum of weighted deviations from what the PTX says, and of those that deviate equally the one with the
@@ -24,7 +24,7 @@ from kerncast.machine.ptx_counts import PtxCounts
 
 #: Routines for operands that are not finite, or too small or too large: their calls are taken as not executed.
 _RARE = re.compile(r"slowpath|mediumpath|_full")
-#: How much an instruction counts that the compiler moves and merges, against one that it does not.
+#: Weight of an instruction that the compiler moves and merges, relative to one that it does not.
 _WEAK = 0.05
 #: Share of its dominator's count below which an error of a count matters no more.
 _FLOOR = 0.2
@@ -38,20 +38,20 @@ class Equation:
     """Executions of machine blocks, times copies, sum up to a count; a deviation costs the weight."""
 
     terms: Terms
-    """(machine block, copies)"""
+    """pairs (machine block, copies)"""
     count: float
-    """per thread"""
+    """executions per thread"""
     weight: float
 
 
 @dataclass(frozen=True, slots=True)
 class Occurrences:
-    """Where the lines of the PTX stand in the machine code, without instructions that have a guard."""
+    """The occurrences of PTX lines in the machine code, without instructions that have a guard."""
 
     anchors: dict[int, Counter[int]]
-    """per line: machine block, and how often its anchors stand there"""
+    """anchors of each line in each machine block"""
     others: dict[int, Counter[int]]
-    """per line: machine block, and how often the most frequent of its other instructions stands there"""
+    """most frequent other instruction of each line in each machine block: how often it occurs there"""
 
 
 def rare_blocks(graph: MachineGraph) -> frozenset[int]:
@@ -119,7 +119,7 @@ def _floor(executed: PtxCounts, block: int, count: float) -> float:
 
 
 _NEARLY = 1e-5
-#: Where numbers of iterations vary, the loops that are entered at all run so much longer than the mean.
+#: Iterations of the loops that are entered at all, relative to the mean, where numbers of iterations vary.
 _VARIATION = 2.0
 
 
@@ -131,7 +131,7 @@ class Limit:
     most: float = 0.0
     per_entry: float = 0.0
     entering: tuple[tuple[int, int], ...] = ()
-    """edges by which its loop is entered; empty for a block in no loop"""
+    """edges into the block's loop; empty for a block in no loop"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +140,7 @@ class _Region:
 
     copies: int
     is_straight: bool
-    """run at most once for each time that the loop is entered"""
+    """whether the code runs at most once each time that the loop is entered"""
     block: int
 
 
@@ -270,9 +270,9 @@ class Frequencies:
     """Executions per thread."""
 
     blocks: dict[int, float]
-    """by machine block"""
+    """executions of each machine block, per thread"""
     edges: dict[tuple[int, int], float]
-    """by machine blocks; the exit is one past the last"""
+    """executions of each edge between machine blocks, per thread; the exit is one past the last block"""
 
 
 def block_frequencies(graph: MachineGraph, executed: PtxCounts) -> Frequencies:

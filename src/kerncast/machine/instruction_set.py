@@ -15,12 +15,12 @@ class Step:
 
     opcode: str
     work: str
-    """Nsight Compute's class"""
+    """class of work in Nsight Compute"""
     pipe: str
     block: int
-    """of the PTX: the instruction runs with its warps and threads"""
+    """PTX basic block whose warps and threads run the instruction"""
     times: float
-    """executions for each execution of the block"""
+    """executions of the instruction for each execution of the block"""
     on: float
     """share of the threads whose predicate holds, 0 to 1"""
 
@@ -30,10 +30,10 @@ _FILE = Path(kerncast.__path__[0]) / "data" / "instructions" / "machine_opcodes.
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What an opcode does, and where."""
+    """The work of an opcode, and its pipe."""
 
     work: str
-    """Nsight Compute's class"""
+    """class of work in Nsight Compute"""
     pipe: str
 
 
@@ -44,9 +44,9 @@ UNKNOWN = Kind("misc", "none")
 @dataclass(frozen=True, slots=True)
 class _Row:
     modifier: str
-    """empty: any"""
+    """modifier that the row is for; empty: any"""
     since: int
-    """first architecture, such as 86"""
+    """first architecture that the row is for, such as 86"""
     kind: Kind
 
 
@@ -78,7 +78,7 @@ _LOWERING_FILE = Path(kerncast.__path__[0]) / "data" / "instructions" / "lowerin
 _KEYS = ("form", "opcode")
 #: Form of what every kernel starts with, whatever its PTX.
 ENTRY = "entry"
-#: Of an instruction whose opcode the table lacks.
+#: Machine instructions of an opcode that the table lacks.
 _ONE_UNKNOWN = (("", 1.0),)
 
 Lowered = tuple[tuple[str, float], ...]

@@ -33,17 +33,17 @@ class MachineInstruction:
     """One machine instruction."""
 
     opcode: str
-    """before the first dot, such as LDS"""
+    """part of the name before the first dot, such as LDS"""
     modifiers: tuple[str, ...]
-    """such as (U, 128)"""
+    """parts of the name behind the first dot, such as (U, 128)"""
     guard: str
     """predicate that must hold, such as P0 or !P0; empty where there is none"""
     line: int
-    """Line of the PTX text, from 1; 0 where the disassembler names none."""
+    """line of the PTX text, from 1; 0 where the disassembler names none"""
     targets: tuple[str, ...]
     """labels that the operands name"""
     operands: str
-    """as printed"""
+    """operands as printed"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class MachineRoutine:
     name: str
     instructions: tuple[MachineInstruction, ...]
     labels: Mapping[str, int] = field(hash=False)
-    """number of the instruction that each label stands before; one past the last at the end"""
+    """number of the instruction behind each label; one past the last at the end"""
 
 
 def parse_listing(text: str) -> dict[str, MachineRoutine]:
@@ -115,9 +115,9 @@ class Disassembly:
     """The routines of one cubin, or why there are none."""
 
     routines: Mapping[str, MachineRoutine] = field(default_factory=dict)
-    """by mangled name"""
+    """routines by mangled name"""
     problem: str = ""
-    """empty where it succeeded"""
+    """reason for the failure; empty where disassembly succeeded"""
 
 
 def disassembler() -> Path | None:

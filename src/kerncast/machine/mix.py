@@ -92,7 +92,7 @@ _JUMPS = {"BRA", "BRX", "JMP", "EXIT", "CALL", "RET"}
 _HALF = 0.5
 _NEGLIGIBLE = 1e-8
 _ANCHOR_VOTES = 4
-#: Of a machine block's executions: a PTX block with fewer is not the one that it runs with.
+#: Least executions of a PTX block, relative to the machine block's; with fewer it does not run with that block.
 _ENOUGH = 0.99
 #: Least share of instructions whose lines the PTX has; routines of the compiler and padding have none.
 _MATCHED = 0.25
@@ -121,7 +121,7 @@ class Reading:
         self.found = found
         self.ran = {block: times for block, times in found.blocks.items() if times > _NEGLIGIBLE}
         self.guarded: dict[tuple[object, ...], float] = defaultdict(float)
-        """how often instructions with a guard were executed, by what they do the work of"""
+        """executions of guarded instructions, by the work that they do"""
         for block, times in self.ran.items():
             for ins in self.code_of(block):
                 if ins.guard:
@@ -186,7 +186,7 @@ class Reading:
         return self.graph.code[place.start : place.stop]
 
 
-#: Whose predicate says where threads go: on are those that take the branch.
+#: Instructions whose predicate says where threads go; the threads that take the branch count as on.
 _BRANCHES = {"BRA", "BRX", "EXIT"}
 
 

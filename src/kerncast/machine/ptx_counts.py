@@ -1,4 +1,4 @@
-"""How often each line of a kernel's PTX ran, for machine instructions that come from it."""
+"""Executions of each line of a kernel's PTX, for machine instructions that come from it."""
 
 import re
 from collections import defaultdict
@@ -73,11 +73,11 @@ class PtxCounts:
     code: tuple[Instruction, ...]
     cfg: ControlFlowGraph
     lines: tuple[int, ...]
-    """line of each instruction"""
+    """[instructions] line of the instruction"""
     threads: Floats
-    """[instructions] guards applied"""
+    """[instructions] executions per thread, with guards applied"""
     block_threads: Floats
-    """[basic blocks]"""
+    """[basic blocks] executions per thread"""
 
     @cached_property
     def block_of(self) -> list[int]:

@@ -15,19 +15,19 @@ class FeatureTable:
     """Features and times of some launches, a row each; raises InputError for what is no number, or no time."""
 
     names: tuple[str, ...]
-    """of the features"""
+    """names of the features"""
     values: Floats
-    """launches by features"""
+    """[launches, features]"""
     seconds: Floats
-    """measured, one of each launch"""
+    """[launches] measured times"""
     kernels: tuple[str, ...]
     gpus: tuple[str, ...]
     configurations: tuple[str, ...]
-    """what tells launches of one kernel apart, the same on all GPUs: grid, block, sizes"""
+    """[launches] grid, block, sizes and the like: labels that tell launches of a kernel apart, the same on all GPUs"""
     source: str
-    """file that it was read from"""
+    """file that the table was read from"""
     sha256: str
-    """of that file"""
+    """digest of that file"""
 
     def __post_init__(self) -> None:
         rows = len(self.seconds)
@@ -45,7 +45,7 @@ class FeatureTable:
         if len(wrong):
             row, column = (int(index) for index in wrong[0])
             raise InputError(
-                f"{self.source}: {self.names[column]} of row {row} is no finite number",
+                f"{self.source}: {self.names[column]} of row {row} is not a finite number",
                 cure="Leave out the row, or the feature.",
             )
         late = np.flatnonzero(~(np.isfinite(self.seconds) & (self.seconds > 0)))

@@ -84,7 +84,7 @@ def parse_line(line: bytes) -> object:
     try:
         return json.loads(line.decode("utf-8"), object_pairs_hook=_table, parse_constant=_refuse_constant)
     except json.JSONDecodeError as error:
-        raise ValueError(f"this is no JSON: {error.msg} at character {error.colno}") from None
+        raise ValueError(f"this is not JSON: {error.msg} at character {error.colno}") from None
     except UnicodeDecodeError:
         raise ValueError("this is not UTF-8") from None
     except RecursionError:
@@ -105,7 +105,7 @@ class Decoder:
         version = table.pop("schema_version", None)
         match = re.fullmatch(r"([0-9]{1,6})\.([0-9]{1,6})", version) if isinstance(version, str) else None
         if match is None:
-            raise ValueError("schema_version is missing, or is no version such as 1.0")
+            raise ValueError("schema_version is missing, or is not a version such as 1.0")
         major, minor = (int(part) for part in SCHEMA_VERSION.split("."))
         if int(match[1]) != major:
             raise ValueError(f"schema_version is {match[0]}; this kerncast reads {major}.x")
@@ -118,7 +118,7 @@ class Decoder:
     def record(self, value: object) -> Record | None:
         """Return the record of a line, or None where it is skipped; raises ValueError where it is none."""
         if not isinstance(value, dict) or not isinstance(value.get("record"), str):
-            raise ValueError("this is no record: no object with a text named record")  # noqa: TRY004
+            raise ValueError("this is not a record: an object with a text named record")  # noqa: TRY004
         table = dict(value)
         name = table.pop("record")
         if name not in KINDS:
@@ -148,7 +148,7 @@ class Decoder:
 
     def _tuple(self, members: tuple[Any, ...], value: object, name: str) -> tuple[Any, ...]:
         if not isinstance(value, list):
-            raise ValueError(f"{name} is no list")  # noqa: TRY004
+            raise ValueError(f"{name} is not a list")  # noqa: TRY004
         if members[-1] is Ellipsis:
             return tuple([self._value(members[0], each, name) for each in value])
         if len(value) != len(members):
@@ -157,7 +157,7 @@ class Decoder:
 
     def _dataclass(self, kind: Any, value: object, name: str) -> Any:
         if not isinstance(value, dict):
-            raise ValueError(f"{name} is no object")  # noqa: TRY004
+            raise ValueError(f"{name} is not an object")  # noqa: TRY004
         known = _fields(kind)
         self._skip([key for key in value if key not in known], name)
         missing = [key for key, (_, is_required) in known.items() if is_required and key not in value]
@@ -177,12 +177,12 @@ def _scalar(kind: Any, value: object, name: str) -> Any:
     if kind is float:
         return _number(value, name)
     if kind is int and (type(value) is not int or not 0 <= value <= _LARGEST_WHOLE):
-        raise ValueError(f"{name} is {value!r:.80}, no whole number from 0 to 2**63 - 1")
+        raise ValueError(f"{name} is {value!r:.80}, not a whole number from 0 to 2**63 - 1")
     if kind is bool and not isinstance(value, bool):
         raise ValueError(f"{name} is {value!r:.80}, neither true nor false")
     if issubclass(kind, str):
         if not isinstance(value, str):
-            raise ValueError(f"{name} is {value!r:.80}, no text")  # noqa: TRY004
+            raise ValueError(f"{name} is {value!r:.80}, not a text")  # noqa: TRY004
         if issubclass(kind, StrEnum):
             if value not in list(kind):
                 raise ValueError(f"{name} is {value!r:.80}, none of {', '.join(kind)}")
@@ -195,34 +195,34 @@ def _scalar(kind: Any, value: object, name: str) -> Any:
 def _number(value: object, name: str) -> float:
     # Written so that NaN, which is not below anything, is refused too.
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= LARGEST_NUMBER:
-        raise ValueError(f"{name} is {value!r:.80}, no number of at most 1e100")
+        raise ValueError(f"{name} is {value!r:.80}, not a number of at most 1e100")
     return float(value)
 
 
 def _metrics(value: object) -> list[list[object]]:
     if not isinstance(value, list) or not all(isinstance(each, dict) for each in value):
-        raise ValueError("metrics is no list of objects")
+        raise ValueError("metrics is not a list of objects")
     for each in value:
         if each.keys() != set(_METRIC):
-            raise ValueError(f"a metric has not the names {', '.join(_METRIC)}")
+            raise ValueError(f"a metric has other names than {', '.join(_METRIC)}")
     return [[each[name] for name in _METRIC] for each in value]
 
 
 def _header_table(value: object) -> dict[str, Any]:
     if not isinstance(value, dict) or value.get("record") != "header":
-        raise ValueError('the first line is no header, {"record": "header", …}')
+        raise ValueError('the first line is not a header, {"record": "header", …}')
     return {key: each for key, each in value.items() if key != "record"}
 
 
 def _table(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     table = dict(pairs)
     if len(table) < len(pairs):
-        raise ValueError("a name stands twice in one object")
+        raise ValueError("a name occurs twice in one object")
     return table
 
 
 def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is no number")
+    raise ValueError(f"{name} is not a number")
 
 
 def _line(table: dict[str, Any]) -> bytes:
@@ -332,7 +332,7 @@ class Recorder:
 
     @property
     def measurement(self) -> Measurement:
-        """Everything that the file holds now."""
+        """Contents of the file at this moment."""
         return self._collected.measurement()
 
     def configuration(self, key: str) -> Configuration | None:
@@ -344,7 +344,7 @@ class Recorder:
         return (key, method, number) in self._collected.trials
 
     def add(self, record: Record) -> None:
-        """Append one record, and return once it is on the disk; a configuration that is there already is ignored."""
+        """Append one record, and return once it is on the disk; a configuration that is recorded already is ignored."""
         try:
             line, seen = record_line(record)
             is_new = self._collected.is_new(seen)
@@ -408,7 +408,7 @@ class _Collected:
         if not isinstance(record, Failure) and record.configuration not in self.configurations:
             raise InputError(f"the configuration {record.configuration[:200]!r} is unknown")
         if isinstance(record, Trial) and _identity(record) in self.trials:
-            raise InputError(f"{record.configuration}, {record.method}, trial {record.number} is there already")
+            raise InputError(f"{record.configuration}, {record.method}, trial {record.number} is recorded already")
         return True
 
     def add(self, record: Record) -> None:
@@ -446,7 +446,7 @@ def _refuse_other_than_file(file: Path) -> None:
     except (OSError, ValueError) as error:
         raise InputError(f"cannot be read ({error})", where=repr(str(file))) from None
     if not stat.S_ISREG(mode):
-        raise InputError("is no file", where=str(file), cure="Name a measurement file.")
+        raise InputError("is not a file", where=str(file), cure="Name a measurement file.")
 
 
 def _open_locked(file: Path) -> io.FileIO:
@@ -498,9 +498,9 @@ class _Contents:
     version: str
     remarks: tuple[str, ...]
     whole_bytes: int
-    """up to the end of the last whole record"""
+    """bytes up to the end of the last whole record"""
     lacks_newline: bool
-    """the last record is whole, but the newline after it is missing"""
+    """whether the newline after the last whole record is missing"""
 
 
 def _read(stream: BinaryIO, file: Path) -> _Contents:

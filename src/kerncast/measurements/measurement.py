@@ -21,7 +21,7 @@ _NORMAL_MEDIAN_DEVIATION = 0.6745
 
 
 class Method(StrEnum):
-    """How a launch is timed."""
+    """The ways to time a launch."""
 
     SERIES = "series"
     """back to back on the same buffers between two CUDA events: warm caches"""
@@ -36,10 +36,10 @@ class Method(StrEnum):
 
 
 class Outcome(StrEnum):
-    """What a comparison of the device's results with those of the CPU found."""
+    """The results of comparing the device's buffers with those of the CPU."""
 
     EQUAL = "equal"
-    """bit for bit"""
+    """same bits"""
     CLOSE = "close"
     """floating-point results that differ by rounding"""
     DIFFERENT = "different"
@@ -53,7 +53,7 @@ class Machine:
     gpu_name: str
     gpu_uuid: str
     compute_capability: str
-    """such as 9.0"""
+    """compute capability, such as 9.0"""
     sm_count: int
     memory_bytes: int
     l2_bytes: int
@@ -67,9 +67,9 @@ class Machine:
     driver: str
     """version of the driver, and the CUDA version that it supports"""
     compiler: str
-    """such as NVRTC 12.9"""
+    """compiler and its version, such as NVRTC 12.9"""
     host: str
-    """operating system and CPU"""
+    """operating system and CPU of the host"""
     software: str
     """versions of kerncast, Python and the CUDA libraries"""
 
@@ -88,27 +88,27 @@ _MAY_DIFFER = frozenset({"host", "software"})
 
 @dataclass(frozen=True, slots=True)
 class ClockState:
-    """What the driver reports at one moment; None where it does not."""
+    """Clocks, temperature and power at one moment; None where the driver reports none."""
 
     sm_hz: float | None = None
     memory_hz: float | None = None
     temperature_c: float | None = None
     power_w: float | None = None
     throttle_reasons: tuple[str, ...] = ()
-    """such as sw_power_cap; being idle is none"""
+    """reasons such as sw_power_cap; being idle is not one"""
 
 
 @dataclass(frozen=True, slots=True)
 class Protocol:
-    """How often a configuration is launched."""
+    """Numbers of trials and of launches for a configuration."""
 
     trials: int = 10
     iterations: int | None = None
     """samples or launches of a trial; None: 100 for kernels below a millisecond, 50 for others"""
     warmups: int | None = None
-    """None: 20 for kernels below a millisecond, 10 for others"""
+    """launches before the samples; None: 20 for kernels below a millisecond, 10 for others"""
     trial_seconds: float = 0.25
-    """a trial of a slow kernel has fewer iterations, at least 5, to stay near this"""
+    """target duration of a trial: a slow kernel has fewer iterations, at least 5"""
     methods: tuple[Method, ...] = (Method.SERIES, Method.SINGLE, Method.COLD)
 
 
@@ -117,19 +117,19 @@ class Configuration:
     """One launch that is measured."""
 
     key: str
-    """unique in a file: group/launch-file#index, followed by @N for N SMs, such as seed/saxpy#0; the group is seed,
-    extended, ceilings, partition or the stem of a launch file"""
+    """unique name in a file: group/launch-file#index, followed by @N for N SMs, such as seed/saxpy#0; the group is
+    seed, extended, ceilings, partition or the stem of a launch file"""
     kernel: str
     source_sha256: str
-    """Digest of the source's text and its macros."""
+    """digest of the source's text and its macros"""
     code_sha256: str
-    """Digest of the PTX without file names and line numbers; headers count, too."""
+    """digest of the PTX without file names and line numbers; headers count, too"""
     grid: Extent
     block: Extent
     shared_bytes: int
     """dynamic shared memory per block"""
     arguments: tuple[tuple[str, str], ...]
-    """name and value as launch files write them"""
+    """name and value of each argument, as launch files write them"""
     seed: int
     registers_per_thread: int
     in_place: tuple[str, ...] = ()
@@ -140,7 +140,7 @@ class Configuration:
     amount: float | None = None
     """work of one launch, for a ceiling"""
     amount_unit: str | None = None
-    """B, FLOP, op, launch or step"""
+    """unit of the work: B, FLOP, op, launch or step"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,15 +150,15 @@ class Trial:
     configuration: str
     method: Method
     number: int
-    """from 0"""
+    """number of the trial, from 0"""
     seconds: tuple[float, ...]
-    """time per launch; one sample is the mean over launches_per_sample launches"""
+    """seconds per launch; one sample is the mean over launches_per_sample launches"""
     warmup_seconds: tuple[float, ...]
     launches_per_sample: int
     before: ClockState
     after: ClockState
     began: str
-    """date and time, ISO 8601 in UTC with microseconds, such as 2026-03-01T12:00:00.000000+00:00"""
+    """start in ISO 8601, UTC with microseconds, such as 2026-03-01T12:00:00.000000+00:00"""
 
     @property
     def is_throttled(self) -> bool:
@@ -169,7 +169,7 @@ class Trial:
         # Written so that NaN, which is not above anything, is refused too.
         if not self.seconds or not all(0 < s <= LARGEST_NUMBER for s in (*self.seconds, *self.warmup_seconds)):
             raise InputError(
-                "a sample is missing, or is no time above zero and of at most 1e100 s",
+                "a sample is missing, or is not a time above zero and at most 1e100 s",
                 where=f"{self.configuration}, {self.method}, trial {self.number}",
                 cure="Measure it again.",
             )
@@ -194,9 +194,9 @@ class Check:
     blocks: int
     """blocks whose results were compared"""
     largest_difference: float
-    """Largest relative error of an element; of integers, the share that differs."""
+    """largest relative error of an element; of integers, the share that differs"""
     reason: str
-    """why it is unchecked, or where it differs; empty otherwise"""
+    """reason why nothing was checked, or place of the difference; empty otherwise"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +205,7 @@ class Counters:
 
     configuration: str
     metrics: tuple[tuple[str, float, str], ...]
-    """name, value, unit"""
+    """name, value and unit of each metric"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +215,7 @@ class Failure:
     configuration: str
     reason: str
     at: str
-    """date and time, ISO 8601 in UTC with microseconds, such as 2026-03-01T12:00:00.000000+00:00"""
+    """time in ISO 8601, UTC with microseconds, such as 2026-03-01T12:00:00.000000+00:00"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +236,7 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """Everything that was measured on one machine."""
+    """All records of one machine."""
 
     machine: Machine
     configurations: tuple[Configuration, ...] = ()

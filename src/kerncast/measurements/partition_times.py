@@ -44,7 +44,7 @@ def parse_tpcs(text: str, option: str = "--tpcs") -> TPCRanges:
         first, dash, last = (each.strip() for each in part.partition("-"))
         numbers = (first, last) if dash else (first,)
         if len(part) > _LONGEST_PART or not all(each.isascii() and each.isdecimal() for each in numbers):
-            raise InputError(f"{option} {text[:40]!r} is no list of TPCs", cure="Write it as 1-8 or as 1,2,4,8-16.")
+            raise InputError(f"{option} {text[:40]!r} is not a list of TPCs", cure="Write it as 1-8 or as 1,2,4,8-16.")
         wanted.append((int(first), int(last or first)))
     return TPCRanges(text, tuple(wanted))
 
@@ -68,7 +68,7 @@ def counts_up_to(text: str, largest: int, owner: str, option: str = "--tpcs") ->
 
 @dataclass(frozen=True, slots=True)
 class CountFeatures:
-    """What is known of a kernel on so many TPCs, in the order of the names; nothing needs to be measured there."""
+    """Features of a kernel on so many TPCs, in the order of the names; nothing needs to be measured there."""
 
     tpcs: int
     values: tuple[float, ...]
@@ -79,12 +79,12 @@ class PartitionTimes:
     """Runs of one kernel, each on a number of TPCs; raises InputError for what is no count, no time or no feature."""
 
     tpcs: tuple[int, ...]
-    """one of each run"""
+    """[runs] TPCs of the run"""
     seconds: tuple[float, ...]
-    """one of each run"""
+    """[runs] measured time"""
     feature_names: tuple[str, ...] = ()
     features: tuple[CountFeatures, ...] = ()
-    """at most one per number of TPCs"""
+    """features by number of TPCs, at most one set for each"""
     source: str = "times"
 
     def __post_init__(self) -> None:
@@ -104,7 +104,7 @@ class PartitionTimes:
     def _check_features(self) -> None:
         known = [each.tpcs for each in self.features]
         if len(set(known)) < len(known):
-            raise InputError("features of one TPC count stand twice", where=self.source, cure="Give them once.")
+            raise InputError("features of one TPC count are given twice", where=self.source, cure="Give them once.")
         for each in self.features:
             if len(each.values) != len(self.feature_names) or not all(map(math.isfinite, each.values)):
                 raise InputError(

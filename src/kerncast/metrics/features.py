@@ -41,7 +41,7 @@ _LINE_TOLERANCE = 1.25
 
 
 class AccessClass(StrEnum):
-    """How the threads of a request lie in memory."""
+    """The arrangement in memory of the threads of a request."""
 
     NONE = "none"
     """no request"""
@@ -56,7 +56,7 @@ class AccessClass(StrEnum):
     SCATTERED = "scattered"
     """each sector lies in a line of its own: strides of 128 bytes or more, or random addresses"""
     IRREGULAR = "irregular"
-    """sectors and lines fit no stride"""
+    """no stride explains the sectors and lines"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class AccessPattern:
 
     access_class: AccessClass
     stride_elements: float | None = None
-    """0 for one word for all, 1 for neighbouring words; None where no stride fits, or only a lower bound is known"""
+    """elements from lane to lane: 0 for one word for all; None where no stride fits, or only a lower bound is known"""
 
     @property
     def is_coalesced(self) -> bool | None:

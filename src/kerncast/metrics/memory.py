@@ -31,13 +31,13 @@ _ATOMICS = frozenset({"atom", "red"})
 
 @dataclass(frozen=True, slots=True)
 class Accesses:
-    """What a table counts of accesses to one state space by some operations together; 0 where there are none."""
+    """Counts of the accesses to one state space by some operations together; 0 where there are none."""
 
     requests: Count
     """warp instructions with at least one active thread"""
     threads: Count
     nbytes: Count
-    """that the threads ask for"""
+    """bytes that the threads ask for"""
     sectors: Count
     lines: Count
     wavefronts: Count

@@ -46,15 +46,15 @@ class Word:
     """One name of the vocabulary."""
 
     name: str
-    """Nsight Compute's where it has the counter; otherwise it begins with kerncast__"""
+    """Nsight Compute's name where it has the counter; otherwise it begins with kerncast__"""
     unit: str
     """Nsight Compute's base unit; empty where it prints none"""
     kind: str
     """counter, ratio, percentage or fact"""
     needs_gpu: bool
-    """whether it depends on the GPU, or on what the kernel compiles to for it"""
+    """whether the value depends on the GPU, or on the machine code for it"""
     source: str
-    """ncu or kerncast"""
+    """origin of the name: ncu or kerncast"""
     meaning: str
 
     @property

@@ -1,4 +1,4 @@
-"""What every model has in common: a name, one verb, and an interval that says how far it can be trusted."""
+"""The base of all models: a name, one verb, and an interval that says how far it can be trusted."""
 
 import csv
 import math
@@ -34,7 +34,7 @@ from kerncast.units import PERCENT
 # unlike all that were measured.
 
 
-#: Of the form of these files.
+#: Version of the form of these files.
 VERSION = 1
 _FOLDER = Path(kerncast.__path__[0]) / "data" / "calibration"
 
@@ -44,15 +44,15 @@ class Calibration:
     """The factors of one model."""
 
     levels: tuple[float, ...]
-    """ascending"""
+    """levels of the intervals, ascending"""
     factors: tuple[float, ...]
     families: int
-    """kernels that were measured, with all their sizes and GPUs"""
+    """number of measured kernels; all sizes and GPUs of one count once"""
     cases: int
     measured: str
-    """Measured data sets, for messages."""
+    """measured data sets, for messages"""
     microarchitectures: tuple[str, ...] = ()
-    """Microarchitectures of the measured GPUs, such as Volta; empty where unknown."""
+    """microarchitectures of the measured GPUs, such as Volta; empty where unknown"""
 
     def has_seen(self, gpu: GPU) -> bool:
         """Whether a GPU of the same microarchitecture was among those that were measured, as far as it is said."""
@@ -123,10 +123,10 @@ def _fault(found: dict[str, Any]) -> str:
     if not all(type(found[key]) is int and found[key] > 0 for key in ("families", "cases")):
         return "families and cases are not both whole numbers above 0"
     if not isinstance(found["measured"], str):
-        return "measured is no text"
+        return "measured is not text"
     names = found.get("microarchitectures", [])
     if not isinstance(names, list) or not all(isinstance(each, str) and each for each in names):
-        return "microarchitectures is no list of names"
+        return "microarchitectures is not a list of names"
     return _fault_of_factors(found["levels"], found["factors"])
 
 
@@ -149,12 +149,12 @@ def _ascends(values: object, *, may_repeat: bool = False) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """How often an interval that no measurement made held what was measured."""
+    """Share of measured times that an interval held which was not made from measurements."""
 
     set: str
     cases: int
     held: float
-    """share of the cases"""
+    """share of the cases whose measured time the interval held"""
 
 
 @cache
@@ -192,44 +192,44 @@ _L2_KEPT, _L2_LOST = 0.9, 1.1
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is asked of a model, beside the kernel and the GPU."""
+    """The question to a model, beside the kernel and the GPU."""
 
     timing: Timing = Timing.SERIES
     level: float = 0.9
-    """share of truths that the interval is to contain"""
+    """share of measured times that the interval is to contain"""
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What is known of a launch, with the GPU that it is to be timed on."""
+    """One launch paired with the GPU to forecast it on."""
 
     profile: KernelProfile
-    """Profile as compiled for this GPU, or as measured on another one."""
+    """profile as compiled for this GPU, or as measured on another one"""
     gpu: GPU
     execution: Execution | None = None
-    """What running the blocks has told, as far as the model needs it; None where only counts are known."""
+    """record of the executed blocks, as far as the model needs it; None where only counts are known"""
     source: KernelProfile | None = None
-    """Profile as compiled for the GPU of a measured run (its ``run``); None without a measured time."""
+    """profile as compiled for the GPU of a measured run (its ``run``); None without a measured time"""
     launch: Launch | None = None
-    """Launch with macros and arguments; None where only a profile or counts are given."""
+    """launch with macros and arguments; None where only a profile or counts are given"""
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What a model's equations give, before the interval is put around it."""
+    """The result of a model's equations, before the interval is put around it."""
 
     seconds: float
     limiter: str
     terms: tuple[Term, ...]
     low: float
-    """Lower end by the bounds of the counts alone."""
+    """lower end by the bounds of the counts alone"""
     high: float
     caveats: tuple[Caveat, ...] = ()
     transfer: Transfer | None = None
 
 
 class Needs(IntEnum):
-    """What a model asks of the executor; all of it is gathered before the model runs."""
+    """The records that a model needs of the executor; all are gathered before the model runs."""
 
     COUNTS = 0
     """the profile's counts"""
@@ -247,11 +247,11 @@ class Model(ABC):
     log_sigma: ClassVar[float]
     """assumed standard deviation of ln(measured / forecast): not calibrated"""
     uses_measured_run: ClassVar[bool] = False
-    """whether it carries a measured time over from another GPU"""
+    """whether the model carries a measured time over from another GPU"""
     uses_caches: ClassVar[bool] = False
-    """whether it asks what the caches of each GPU let through"""
+    """whether the model needs the caches of each GPU simulated"""
     has_published_interval: ClassVar[bool] = False
-    """whether its interval is the one of its paper, which no level changes"""
+    """whether the interval is the one of the model's paper, which no level changes"""
 
     @abstractmethod
     def estimate(self, case: Case, timing: Timing) -> Estimate:

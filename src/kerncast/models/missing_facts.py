@@ -1,4 +1,4 @@
-"""What a GPU's file lacks for a model, found before any kernel is forecast."""
+"""The facts that a GPU's file lacks for a model, found before any kernel is forecast."""
 
 from dataclasses import dataclass
 
@@ -21,7 +21,7 @@ class MissingFacts:
 
     model: str
     keys: tuple[str, ...]
-    """of the GPU's file, or of its architecture's"""
+    """keys of the GPU's file, or of its architecture's"""
 
 
 def missing_facts(gpu: GPU) -> tuple[MissingFacts, ...]:

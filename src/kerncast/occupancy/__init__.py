@@ -1,4 +1,4 @@
-"""How many blocks an SM holds, what limits them, and what would hold one more."""
+"""Resident blocks of an SM, the resource that limits them, and the change that would allow one more."""
 
 from kerncast.occupancy.resident_blocks import (
     SECTOR_BYTES,

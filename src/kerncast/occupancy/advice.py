@@ -23,22 +23,22 @@ from kerncast.occupancy.resident_blocks import (
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What a block takes of one resource, and the most that it may take."""
+    """The use of one resource by a block, and the most that it may use."""
 
     limiter: Limiter
-    """warps: threads of a block; registers: those of a thread; shared_memory: bytes of a block; barriers: of a block"""
+    """resource: threads of a block (warps), registers of a thread, bytes of a block, or barriers of a block"""
     now: int
     at_most: int
 
 
 @dataclass(frozen=True, slots=True)
 class OneMore:
-    """What has to change, all of it together, so that an SM holds a number of blocks."""
+    """The changes, all of them together, with which an SM holds a number of blocks."""
 
     blocks_per_sm: int
     changes: tuple[Change, ...]
     carveout_bytes: int | None = None
-    """a carve-out that would do without a change of shared memory; None where that is not what is missing"""
+    """carve-out that suffices without less shared memory; None where shared memory is not what is missing"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +52,13 @@ class BlockSize:
 
 @dataclass(frozen=True, slots=True)
 class Carveout:
-    """How L1 and shared memory divide their memory where as many blocks are resident as fit."""
+    """The division of memory between L1 and shared memory where as many blocks are resident as fit."""
 
     shared_bytes: int
     l1_bytes: int | None
-    """None where unknown"""
+    """size of L1; None where unknown"""
     is_preferred: bool
-    """whether the program wished for it; else the driver's choice, as far as it is known"""
+    """whether the program asked for the carve-out; else it is the driver's choice, as far as known"""
 
 
 def one_more_block(request: BlockRequest, a: Architecture, preferred_bytes: int | None = None) -> OneMore | None:
@@ -194,7 +194,7 @@ def _warp_multiples(most: int) -> range:
 
 
 class Parameter(StrEnum):
-    """What a curve varies; the others stay as the block has them."""
+    """The parameter that a curve varies; the others stay as the block has them."""
 
     THREADS = "threads_per_block"
     REGISTERS = "registers_per_thread"
@@ -207,7 +207,7 @@ class Step:
 
     first: int
     last: int
-    """of the range, both included"""
+    """last value of the range, both ends included"""
     found: Occupancy
 
 
@@ -217,7 +217,7 @@ class Curve:
 
     parameter: Parameter
     own: int
-    """the block's own value, which may be beyond the last step"""
+    """value of the block itself, which may be beyond the last step"""
     steps: tuple[Step, ...]
 
 
@@ -293,12 +293,12 @@ def _shown(found: Occupancy) -> tuple[int, int, Limiter]:
 
 @dataclass(frozen=True, slots=True)
 class ResourceUse:
-    """What the resident blocks use of one resource of an SM."""
+    """The use of one resource of an SM by the resident blocks."""
 
     limiter: Limiter
     per_block: int
     per_sm: int
-    """what the SM has; of shared memory at the carve-out that it can have for these blocks"""
+    """amount that the SM has; shared memory at the carve-out that these blocks can have"""
     used: int
 
 
@@ -309,14 +309,14 @@ class OccupancyCase:
     request: BlockRequest
     architecture: Architecture
     gpu: GPU | None = None
-    """None where only a compute capability is asked about"""
+    """GPU of the case; None where only a compute capability is given"""
     kernel: str | None = None
     launch: int | None = None
     most_threads: int | None = None
-    """of a block, by the kernel's __launch_bounds__"""
+    """most threads of a block by the kernel's __launch_bounds__; None without any"""
     wish: CarveoutWish | None = None
     caveats: tuple[Caveat, ...] = ()
-    """how the kernel was compiled, where that was not for this architecture"""
+    """caveats on compiling the kernel for another architecture than this"""
 
     @property
     def name(self) -> str:
@@ -340,7 +340,7 @@ class OccupancyCase:
 
     @property
     def one_more(self) -> OneMore | None:
-        """What to change for one block more."""
+        """Changes for one block more."""
         return one_more_block(self.request, self.architecture, self.preferred_bytes)
 
     @property
@@ -355,7 +355,7 @@ class OccupancyCase:
 
     @property
     def carveout(self) -> Carveout | None:
-        """How L1 and shared memory are divided."""
+        """Division of memory between L1 and shared memory."""
         return carveout_of(self.request, self.architecture, self.preferred_bytes)
 
     @property
@@ -365,7 +365,7 @@ class OccupancyCase:
 
     @property
     def uses(self) -> tuple[ResourceUse, ...]:
-        """What the resident blocks use of an SM, in the order of the limits."""
+        """Use of an SM by the resident blocks, in the order of the limits."""
         a, r, blocks = self.architecture, self.request, self.found.blocks_per_sm
         shared = allocated_shared_bytes(r, a)
         wished = self.preferred_bytes if self.carveout is None else self.carveout.shared_bytes

@@ -21,7 +21,7 @@ from kerncast.traces import LINE_BYTES, Operation
 
 
 class Limiter(StrEnum):
-    """What keeps one more block from an SM."""
+    """The resources that can keep one more block from an SM."""
 
     WARPS = "warps"
     REGISTERS = "registers"
@@ -34,14 +34,14 @@ class Limiter(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class BlockRequest:
-    """What one block of a kernel asks of an SM."""
+    """The resources that one block of a kernel needs."""
 
     threads: int
     registers_per_thread: int
     static_shared_bytes: int = 0
-    """Bytes that the source declares, without those that the system reserves."""
+    """bytes that the source declares, without those that the system reserves"""
     dynamic_shared_bytes: int = 0
-    """Bytes that the launch asks for; the kernel is taken to have opted in."""
+    """bytes that the launch asks for; the kernel is taken to have opted in"""
     barriers: int = 1
 
     def __post_init__(self) -> None:
@@ -63,16 +63,16 @@ class BlockRequest:
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """How many blocks one resource of an SM suffices for."""
+    """The number of blocks that one resource of an SM suffices for."""
 
     limiter: Limiter
     blocks: int | None
-    """None when the block does not use the resource"""
+    """number of blocks; None where they do not use the resource"""
 
 
 @dataclass(frozen=True, slots=True)
 class Occupancy:
-    """How many blocks and warps are resident on one SM, and what limits them."""
+    """The blocks and warps resident on one SM, and the resource that limits them."""
 
     blocks_per_sm: int
     warps_per_sm: int
@@ -80,7 +80,7 @@ class Occupancy:
     """resident warps over the most that the SM can hold, 0 to 1"""
     limiter: Limiter
     limits: tuple[Limit, ...]
-    """one per resource; the first of the smallest decides"""
+    """one limit per resource; the first of the smallest decides"""
 
     def limit(self, limiter: Limiter) -> int | None:
         """Return how many blocks one resource suffices for; None when it does not limit."""
@@ -266,7 +266,7 @@ def _undeclared(grid: Extent, block: Extent, resources: Resources) -> str | None
         return None if block == needed else f"the block is {list(block)}, not the {list(needed)} of its __block_size__"
     if cluster is None or all(size % part == 0 for size, part in zip(grid, cluster, strict=True)):
         return None
-    return f"the grid {list(grid)} is no multiple of the {list(cluster)} of the kernel's __cluster_dims__"
+    return f"the grid {list(grid)} is not a multiple of the {list(cluster)} of the kernel's __cluster_dims__"
 
 
 def _why_not(request: BlockRequest, resources: Resources, gpu: GPU) -> str | None:
@@ -295,7 +295,7 @@ class CacheGeometry:
     """The caches of one GPU as one kernel finds them; the flags are those of the compiler's default operators."""
 
     l1_bytes: int | None
-    """of one SM; None where unknown"""
+    """L1 of one SM; None where unknown"""
     l2_bytes: int
     caches_global: bool
     """whether ordinary global loads are cached in L1"""
@@ -310,7 +310,7 @@ class CacheGeometry:
     """blocks on one SM at once"""
     sms: int
     read_only_bytes: int | None = None
-    """of one SM, where read-only loads have a cache of their own; None: they use L1"""
+    """size of the SM's own cache for read-only loads; None where they use L1"""
     writes_back_early: bool = False
     """whether L2 writes dirty sectors to DRAM before it needs their place; False where unknown"""
     instruction_bytes: int | None = None

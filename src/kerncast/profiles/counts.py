@@ -10,7 +10,7 @@ SECTOR_BYTES = 32
 
 
 class Origin(StrEnum):
-    """Where a number comes from."""
+    """The origin of a number."""
 
     EXECUTED = "executed"
     """counted while the kernel's PTX ran on the CPU"""
@@ -64,7 +64,7 @@ class Count:
 # printed are in ``data/vocabulary.csv``. Unknown is absent, never 0.
 
 
-#: By origin, the better first. A profiler counts the machine's own events. The executor counts those of the PTX, which
+#: Origins, the better first. A profiler counts the machine's own events. The executor counts those of the PTX, which
 #: the compiler may join or split. A simulation adds the model of a cache to that, an estimate the guess of a compiler,
 #: and nobody checked what is declared.
 _BEST_FIRST = (
@@ -95,7 +95,7 @@ class Counts(Mapping[str, Count]):
     """
 
     rows: Mapping[str, Counted] = field(default_factory=dict)
-    """by name; nobody changes it"""
+    """counts by name; never changed"""
 
     @classmethod
     def of(cls, origin: Origin, counts: Mapping[str, Count | None]) -> "Counts":
@@ -147,10 +147,10 @@ class Counts(Mapping[str, Count]):
 # Operations of the threads.
 
 FP32_FLOPS = "kerncast__fp32_flops.sum"
-"""add, subtract, multiply = 1, fused multiply-add = 2"""
+"""floating-point operations of FP32: add, subtract, multiply = 1, fused multiply-add = 2"""
 FP64_FLOPS = "kerncast__fp64_flops.sum"
 FP16_FLOPS = "kerncast__fp16_flops.sum"
-"""half and bfloat16; a packed instruction counts for both halves"""
+"""floating-point operations of half and bfloat16; a packed instruction counts for both halves"""
 SPECIAL_OPS = "kerncast__special_ops.sum"
 """division, reciprocal, square root, exponential, logarithm, sine, cosine, hyperbolic tangent"""
 INTEGER_OPS = "kerncast__integer_ops.sum"
@@ -158,7 +158,7 @@ INTEGER_OPS = "kerncast__integer_ops.sum"
 CONTROL_OPS = "kerncast__control_ops.sum"
 """branches, barriers, returns, votes"""
 FLOPS = {16: FP16_FLOPS, 32: FP32_FLOPS, 64: FP64_FLOPS}
-"""by the bits of the precision"""
+"""count of floating-point operations by the bits of the precision"""
 FLOAT_OPERATIONS = ("add", "mul", "fma")
 
 
@@ -179,10 +179,10 @@ SPACES = ("global", "shared", "local")
 OPERATIONS = ("ld", "st", "atom", "red")
 """load, store, atomic whose result is read, atomic whose result is not"""
 QUANTITIES = ("requests", "threads", "bytes", "sectors", "lines", "wavefronts", "conflicts", "contention")
-"""what is counted of accesses: warp instructions with at least one active thread; threads; bytes that the threads ask
-for; distinct 32-byte sectors per request, summed (local memory lies interleaved, shared memory has none); distinct
-128-byte lines likewise; passes of shared memory that the requests take; those beyond what requests of this width take
-without a bank conflict; threads of an atomic request that update its most wanted address, summed over requests"""
+"""quantities of accesses: warp instructions with at least one active thread; threads; bytes that the threads ask for;
+distinct 32-byte sectors per request, summed (local memory lies interleaved, shared memory has none); distinct 128-byte
+lines likewise; passes of shared memory that the requests take; passes beyond what requests of this width take without a
+bank conflict; threads of an atomic request that update its most wanted address, summed over requests"""
 
 
 #: By state space and quantity, what Nsight Compute's names begin with.
@@ -199,7 +199,7 @@ _COUNTERS = {
         "bytes": "smsp__sass_data_bytes",
     },
 }
-#: Those that Nsight Compute counts so.
+#: Operations that Nsight Compute counts under these names.
 _COUNTED_OPERATIONS = {"global": OPERATIONS, "local": ("ld", "st"), "shared": ("ld", "st")}
 
 
@@ -220,20 +220,20 @@ def access_name(space: str, operation: str, quantity: str) -> str:
 GLOBAL_LOAD_REQUESTS = access_name("global", "ld", "requests")
 GLOBAL_LOAD_SECTORS = access_name("global", "ld", "sectors")
 GLOBAL_WRITE_REQUESTS = "kerncast__global_write_requests.sum"
-"""of stores and atomics: their sum, with an interval of its own where it is scaled from a sample"""
+"""requests of stores and atomics: a sum with an interval of its own where it is scaled from a sample"""
 GLOBAL_WRITE_SECTORS = "kerncast__global_write_sectors.sum"
 GLOBAL_WRITES = (GLOBAL_WRITE_REQUESTS, access_name("global", "st", "requests"))
-"""requests, of stores alone where atomics are not known to be among them"""
+"""names of write requests, the best first; the second has stores alone"""
 GLOBAL_SECTORS_WRITTEN = (GLOBAL_WRITE_SECTORS, access_name("global", "st", "sectors"))
 GLOBAL_BYTES_REQUESTED = "kerncast__global_bytes_requested.sum"
-"""bytes that the threads ask for, loads, stores and atomics: an upper bound of useful traffic"""
+"""bytes that the threads ask for by loads, stores and atomics: an upper bound of useful traffic"""
 GLOBAL_BYTES_TOUCHED = "kerncast__global_bytes_touched.sum"
-"""distinct sectors x 32 over the whole launch: the working set"""
+"""size of the working set: distinct sectors x 32 over the whole launch"""
 SHARED_REQUESTS = "kerncast__shared_requests.sum"
 ATOMIC_THREADS = "kerncast__atomic_threads.sum"
 """thread-level atomics and reductions in global and shared memory"""
 LOCAL_BYTES_REQUESTED = "kerncast__local_bytes_requested.sum"
-"""thread-private memory of the PTX: arrays, not the spills of the machine code"""
+"""bytes of thread-private memory of the PTX: arrays, not the spills of the machine code"""
 
 
 # Bytes that cross each level of memory: N+ of Van Lanker et al., Euro-Par 2024, equation 10. A level is asked for them
@@ -241,17 +241,17 @@ LOCAL_BYTES_REQUESTED = "kerncast__local_bytes_requested.sum"
 
 L1_SECTORS = "l1tex__t_sectors.sum"
 L1_BYTES = "l1tex__t_bytes.sum"
-"""in whole sectors, of global and local memory; without shared memory"""
+"""bytes of global and local memory in whole sectors; without shared memory"""
 SHARED_BYTES = "smsp__sass_data_bytes_mem_shared.sum"
 SHARED_WAVEFRONTS = "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum"
 """cycles of shared memory, bank conflicts included"""
 L2_BYTES = "lts__t_bytes.sum"
-"""as a profiler counts them, an atomic's once"""
+"""bytes as a profiler counts them, an atomic's once"""
 L2_BYTES_EXCHANGED = "kerncast__l2_bytes_exchanged.sum"
-"""between SMs and simulated L2, an atomic's both ways; without code"""
+"""bytes between SMs and simulated L2, an atomic's both ways; without code"""
 DRAM_BYTES = "dram__bytes.sum"
 DRAM_BYTES_ONCE = "kerncast__dram_bytes_once.sum"
-"""with cold caches: every sector read once and written once; high is with no cache at all"""
+"""bytes with cold caches: every sector read once and written once; high is with no cache at all"""
 L2_CROSSING = (L2_BYTES, L2_BYTES_EXCHANGED)
 DRAM_CROSSING = (DRAM_BYTES, DRAM_BYTES_ONCE)
 
@@ -260,23 +260,23 @@ DRAM_CROSSING = (DRAM_BYTES, DRAM_BYTES_ONCE)
 # cache on this GPU count as missing it. Atomics are carried out by L2.
 
 L1_LOAD_SECTORS = "kerncast__l1_load_sectors.sum"
-"""asked of L1 by loads from global memory, of the blocks in the order of the simulation"""
+"""sectors that global loads ask L1 for, of the blocks in the order of the simulation"""
 L1_LOAD_HITS = "l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup_hit.sum"
 L1_LOCAL_HITS = "l1tex__t_sectors_pipe_lsu_mem_local_op_ld_lookup_hit.sum"
 L2_LOAD_SECTORS = "kerncast__l2_load_sectors.sum"
-"""asked of L2 by loads that L1 let through"""
+"""sectors that loads ask L2 for after L1 let them through"""
 L2_LOAD_HITS = "kerncast__l2_load_hits.sum"
 L2_WRITE_SECTORS = "lts__t_sectors_op_write.sum"
 L2_WRITE_HITS = "kerncast__l2_rewritten_sectors.sum"
 L2_ATOMIC_SECTORS = "kerncast__l2_atomic_sectors.sum"
 L2_ATOMIC_HITS = "kerncast__l2_atomic_hits.sum"
 L2_INSTRUCTION_SECTORS = "kerncast__l2_instruction_sectors.sum"
-"""of code, read by SMs whose instruction cache is too small for it; 0 where its size is unknown"""
+"""sectors of code that SMs read whose instruction cache is too small for it; 0 where its size is unknown"""
 DRAM_READ_SECTORS = "dram__sectors_read.sum"
 DRAM_WRITE_SECTORS = "dram__sectors_write.sum"
-"""pushed out of L2 while the kernel runs"""
+"""sectors pushed out of L2 while the kernel runs"""
 L2_DIRTY_BYTES = "kerncast__l2_dirty_bytes_left.sum"
-"""written, and still in L2 when the kernel ends: DRAM gets them later, unless they are overwritten first"""
+"""bytes written that are still in L2 when the kernel ends: DRAM gets them later, unless they are overwritten first"""
 
 
 #: What a forecast asks for, by the keys of files of declared counts and of JSON: the names that answer, the best first.

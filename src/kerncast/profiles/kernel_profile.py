@@ -14,12 +14,12 @@ class FloatMix:
     """Floating-point instructions of one precision in the whole launch, one per active thread."""
 
     bits: int
-    """16, 32 or 64"""
+    """bits of the precision: 16, 32 or 64"""
     additions: Count
-    """subtractions too"""
+    """additions and subtractions"""
     multiplications: Count
     fused: Count
-    """fused multiply-adds, of two operations each"""
+    """fused multiply-adds, which count as two operations each"""
 
     @property
     def flops(self) -> Count:
@@ -28,7 +28,7 @@ class FloatMix:
 
     @property
     def flops_value(self) -> float:
-        """The same without their bounds."""
+        """Floating-point operations without their bounds."""
         return self.additions.value + self.multiplications.value + 2 * self.fused.value
 
     @property
@@ -52,41 +52,41 @@ class SourceRun:
     gpu: GPU
     seconds: float
     timing: Timing
-    """Kind of time: a profiler gives the kernel's own duration."""
+    """kind of time: a profiler gives the kernel's own duration"""
     achieved_occupancy: float | None = None
     """resident warps over the most that an SM holds, 0 to 1, mean over active cycles"""
     active_threads: float | None = None
-    """per warp instruction, 0 to 32"""
+    """active threads per warp instruction, 0 to 32"""
     clock_hz: float | None = None
-    """Clock of the SMs during the run."""
+    """clock of the SMs during the run"""
     not_in_profile: tuple[str, ...] = ()
-    """Counts that the profile lacks and the executor supplied."""
+    """names of counts that the profile lacks and the executor supplied"""
     settings: Settings = ()
     """a tuner's parameters that the kernel was compiled with"""
 
     def __post_init__(self) -> None:
         if not 0 < self.seconds < float("inf"):
-            raise ValueError(f"{self.seconds} s is no time")
+            raise ValueError(f"{self.seconds} s is not a time")
 
 
 @dataclass(frozen=True, slots=True)
 class StateCycles:
-    """How long warps were in one state."""
+    """The cycles of warps in one state."""
 
     state: str
-    """after Nsight Compute's warp states: selected, not_selected, wait, short_scoreboard, long_scoreboard, barrier,
+    """warp state of Nsight Compute: selected, not_selected, wait, short_scoreboard, long_scoreboard, barrier,
     math_pipe_throttle, lg_throttle, mio_throttle, branch_resolving"""
     warp_cycles: float
 
 
 @dataclass(frozen=True, slots=True)
 class LineStates:
-    """How long warps were in which state at the instructions of one line of the user's source."""
+    """The cycles of warps by state at the instructions of one line of the user's source."""
 
     file: str
     line: int
     states: tuple[StateCycles, ...]
-    """those that occurred, longest first"""
+    """states that occurred, longest first"""
 
     @property
     def warp_cycles(self) -> float:
@@ -96,35 +96,35 @@ class LineStates:
 
 @dataclass(frozen=True, slots=True)
 class ResourceTime:
-    """What one resource alone would need for the whole launch."""
+    """The time that one resource alone would need for the whole launch."""
 
     resource: str
     share: float
-    """Share of the launch's time; near 1, the resource decides."""
+    """share of the launch's time; near 1, the resource decides"""
 
 
 @dataclass(frozen=True, slots=True)
 class WarpStates:
-    """What the warps of one SM of a GPU wait for, from a simulation of some of its blocks."""
+    """The states of the warps of one SM of a GPU, from a simulation of some of its blocks."""
 
     gpu: str
-    """id"""
+    """id of the GPU"""
     seconds: float
-    """Time of the whole launch, as a profiler would measure it."""
+    """time of the whole launch, as a profiler would measure it"""
     cycles: float
-    """Cycles of the whole launch."""
+    """cycles of the whole launch"""
     blocks_simulated: int
     simulated_cycles: float
+    """cycles until the last of these blocks ended"""
     schedulers: int
-    """Cycles of the SM."""
     issued: int
-    """machine instructions"""
+    """machine instructions issued by all schedulers"""
     states: tuple[StateCycles, ...]
-    """all of them, selected first"""
+    """all states, selected first"""
     lines: tuple[LineStates, ...]
-    """at which a warp was, in the order of files and lines; line 0 of no file is what the PTX names no line for"""
+    """states by source line, in the order of files and lines; line 0 of no file stands for PTX that names no line"""
     resources: tuple[ResourceTime, ...]
-    """those in use, busiest first"""
+    """resources in use, busiest first"""
 
     @property
     def warp_cycles(self) -> float:
@@ -139,26 +139,26 @@ class WarpStates:
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """What one thread or block of the compiled kernel occupies on one architecture."""
+    """The resources that a thread or block of the compiled kernel occupies on one architecture."""
 
     architecture: str
-    """such as sm_70: registers and spills differ between architectures"""
+    """architecture, such as sm_70: registers and spills differ between architectures"""
     registers_per_thread: int
     static_shared_bytes: int
-    """per block, as the user declared it"""
+    """static shared memory per block, as the user declared it"""
     local_bytes_per_thread: int
-    """stack frame"""
+    """bytes of the stack frame"""
     spill_store_bytes: int
-    """per thread, static"""
+    """bytes per thread that spills store, as the code stands"""
     spill_load_bytes: int
     code_bytes: int
     barriers: int | None
     max_threads_per_block: int | None
-    """from __launch_bounds__; None when the source sets none"""
+    """bound by __launch_bounds__; None when the source sets none"""
     required_block: tuple[int, int, int] | None = None
-    """from __block_size__: a launch must have just this block"""
+    """only block that a launch may have, by __block_size__; None when the source sets none"""
     cluster_blocks: tuple[int, int, int] | None = None
-    """from __cluster_dims__: blocks of a cluster along each axis"""
+    """blocks of a cluster along each axis, by __cluster_dims__; None when the source sets none"""
 
     @property
     def has_frame(self) -> bool:
@@ -168,25 +168,25 @@ class Resources:
 
 @dataclass(frozen=True, slots=True)
 class CacheSimulation:
-    """How the caches of one GPU were simulated; what they let through is in the profile's counts."""
+    """A simulation of the caches of one GPU; its counts are in the profile's counts."""
 
     gpu: str
-    """id"""
+    """id of the GPU"""
     resident_blocks_per_sm: int
     l1_bytes: int | None
-    """L1 of one SM, beside the carve-out for shared memory; None where L1 caches no loads."""
+    """L1 of one SM, beside the carve-out for shared memory; None where L1 caches no loads"""
     l2_bytes: int
     blocks_simulated: int
     """neighbouring blocks whose accesses went through the caches; the rest is scaled from them"""
     wave_blocks: int = 0
-    """blocks that all SMs hold at once, or what of them was simulated"""
+    """blocks that all SMs hold at once, or the simulated part of them"""
     wave_sectors: int | None = None
-    """distinct sectors that the first of these waves touches"""
+    """distinct sectors that the first wave of blocks touches"""
 
 
 @dataclass(frozen=True, slots=True)
 class KindCount:
-    """How often instructions of one kind ran."""
+    """The number of executed instructions of one kind."""
 
     kind: str
     """root and type of the PTX instruction, such as fma.f32"""
@@ -202,9 +202,9 @@ class InstructionMix:
     warp_instructions: Count
     thread_instructions: Count
     kinds: tuple[KindCount, ...]
-    """every kind that ran, most frequent first"""
+    """all kinds that ran, most frequent first"""
     barriers: Count
-    """warp-level arrivals"""
+    """arrivals of warps at barriers"""
     divergent_branches: Count
 
     @property
@@ -216,19 +216,19 @@ class InstructionMix:
 
 @dataclass(frozen=True, slots=True)
 class OpcodeCount:
-    """How often machine instructions of one opcode ran."""
+    """The number of executed machine instructions of one opcode."""
 
     opcode: str
-    """without modifiers, such as FFMA, IMAD, LDG"""
+    """opcode without modifiers, such as FFMA, IMAD, LDG"""
     work: str
-    """Nsight Compute's class: fp16, fp32, fp64, integer, conversion, control, memory, misc, inter_thread, uniform"""
+    """class in Nsight Compute: fp16, fp32, fp64, integer, conversion, control, memory, misc, inter_thread, uniform"""
     pipe: str
-    """Pipe on this architecture: fma, alu, fp16, fp64, xu, lsu, cbu, adu, uniform, tex, tensor, or none"""
+    """pipe on this architecture: fma, alu, fp16, fp64, xu, lsu, cbu, adu, uniform, tex, tensor, or none"""
     warp_instructions: Count
     thread_instructions: Count
-    """Executions by active threads; a predicate may have switched some of them off."""
+    """executions by active threads; a predicate may have switched some of them off"""
     threads_on: Count
-    """Executions by active threads whose predicate holds."""
+    """executions by active threads whose predicate holds"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,15 +236,15 @@ class MachineMix:
     """Dynamic machine instructions (SASS) of the whole launch on one architecture."""
 
     origin: Origin
-    """disassembled or estimated"""
+    """DISASSEMBLED or ESTIMATED"""
     architecture: str
     opcodes: tuple[OpcodeCount, ...]
-    """every opcode that ran, most frequent first"""
+    """all opcodes that ran, most frequent first"""
     warp_instructions: Count
     thread_instructions: Count
     threads_on: Count
     doubts: tuple[Caveat, ...] = ()
-    """Caveats on how the instructions were found."""
+    """caveats on how the instructions were found"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,15 +253,15 @@ class BasicBlockCount:
 
     number: int
     where: str
-    """first source line of it, such as saxpy.cu:4; empty where the PTX names none"""
+    """first source line of the block, such as saxpy.cu:4; empty where the PTX names none"""
     instructions: int
     warps: Count
-    """warps that ran it"""
+    """warps that ran the block"""
     threads: Count
     critical_path: int
-    """instructions on the longest chain of dependences through it"""
+    """instructions on the longest chain of dependences through the block"""
     dependency_distance: float | None
-    """mean number of instructions from one that makes a value to the first that reads it; None without any"""
+    """mean number of instructions from a value's maker to its first reader; None without any"""
     loop_depth: int
 
     @property
@@ -272,27 +272,27 @@ class BasicBlockCount:
 
 @dataclass(frozen=True, slots=True)
 class LineCount:
-    """What one line of the user's source did in the whole launch."""
+    """The counts of one line of the user's source in the whole launch."""
 
     file: str
     line: int
     warp_instructions: Count
-    """PTX instructions"""
+    """PTX instructions of warps"""
     thread_instructions: Count
     flops: Count
-    """FP16, FP32 and FP64"""
+    """floating-point operations of FP16, FP32 and FP64"""
     global_requests: Count
     global_sectors: Count
     shared_requests: Count
     shared_wavefronts: Count
     local_sectors: Count
     barriers: Count
-    """warps that arrive"""
+    """arrivals of warps"""
 
 
 @dataclass(frozen=True, slots=True)
 class Balance:
-    """How evenly work is spread, in warp instructions: 1 is perfectly even."""
+    """The evenness of the work, in warp instructions: 1 is perfectly even."""
 
     longest_over_mean_warp: float
     """busiest warp of a block over the mean of its warps, averaged over blocks by their work"""
@@ -304,7 +304,7 @@ class Balance:
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How much of the grid was executed."""
+    """The part of the grid that was executed."""
 
     blocks_executed: int
     blocks: int
@@ -328,13 +328,13 @@ class KernelProfile:
     """dynamic shared memory per block"""
     resources: Resources | None
     origin: Origin
-    """Origin of the profile; counts that it lacked may have another one."""
+    """origin of the profile; counts that it lacked may have another one"""
     counts: Counts
     mix: InstructionMix | None
     sampling: Sampling | None
     caveats: tuple[Caveat, ...] = ()
     caches: CacheSimulation | None = None
-    """None where no GPU was named, or the profile was not executed"""
+    """caches of the GPU; None where no GPU was named, or the profile was not executed"""
     machine: MachineMix | None = None
     blocks: tuple[BasicBlockCount, ...] = ()
     """basic blocks that ran, in the order of the PTX"""
@@ -342,9 +342,9 @@ class KernelProfile:
     """lines that ran, in the order of files and lines"""
     balance: Balance | None = None
     warp_states: WarpStates | None = None
-    """None where no GPU was named, or the launch could not be simulated"""
+    """simulated warp states; None where no GPU was named, or the launch could not be simulated"""
     run: SourceRun | None = None
-    """the measured run that other GPUs are forecast from; None without one"""
+    """measured run that other GPUs are forecast from; None without one"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -352,18 +352,18 @@ class LevelCeiling:
     """One level of memory: what the machine reaches there, and what this kernel can."""
 
     level: str
-    """l1, l2 or dram"""
+    """name of the level: l1, l2 or dram"""
     crossing_bytes: float
     intensity: float
     """operations per byte that crosses the level"""
     max_bytes_per_s: float
-    """of the machine"""
+    """bandwidth that the machine reaches"""
     ceiling_bytes_per_s: float
-    """of the kernel: the harmonic mean over the levels that its bytes come from"""
+    """bandwidth that the kernel can reach: the harmonic mean over the levels that its bytes come from"""
     is_measured: bool
-    """whether somebody measured the machine's bandwidth"""
+    """whether the machine's bandwidth was measured"""
     peak_bytes_per_s: float | None = None
-    """of the data sheet; None where it gives none"""
+    """bandwidth by the data sheet; None where it gives none"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -374,23 +374,23 @@ class KernelRoofline:
     gpu: str
     flops: float
     max_flops_per_s: float
-    """of the machine, fused multiply-adds of the kernel's precision"""
+    """rate that the machine reaches with fused multiply-adds of the kernel's precision"""
     mix_flops_per_s: float
-    """Ceiling with the kernel's mix of fused and other operations."""
+    """ceiling with the kernel's mix of fused and other operations"""
     ceiling_flops_per_s: float
-    """Ceiling with its active threads, too."""
+    """ceiling with the kernel's active threads, too"""
     levels: tuple[LevelCeiling, ...]
-    """the nearest to the SMs first"""
+    """levels, the nearest to the SMs first"""
     low_flops_per_s: float
-    """Rate that the kernel reaches: measured, or the slower end of the projection."""
+    """rate that the kernel reaches: measured, or the slower end of the projection"""
     high_flops_per_s: float
     is_projected: bool
     is_compute_measured: bool
-    """whether somebody measured the machine's maximum, of each precision that the kernel uses"""
+    """whether the machine's maximum was measured, for each precision that the kernel uses"""
     peak_flops_per_s: float | None = None
-    """of the data sheet, of the kernel's precision"""
+    """rate by the data sheet for the kernel's precision; None where it gives none"""
     precision: str = ""
-    """of the operations, such as FP32 or FP32+FP64; empty without any"""
+    """precision of the operations, such as FP32 or FP32+FP64; empty without any"""
 
     def roof(self, level: LevelCeiling) -> float:
         """Return what the kernel can reach by one level: min(bandwidth ceiling x intensity, compute ceiling)."""
@@ -402,7 +402,7 @@ class SourceText:
     """The lines of one source file."""
 
     file: str
-    """Name of the file in the profile."""
+    """name of the file in the profile"""
     lines: tuple[str, ...]
 
 
@@ -413,11 +413,11 @@ class ProfiledLaunch:
     profile: KernelProfile
     gpu: GPU | None = None
     assumed: tuple[Caveat, ...] = ()
-    """Assumptions about the GPU's name."""
+    """assumptions about the GPU's name"""
     sources: tuple[SourceText, ...] = ()
 
     @property
     def caveats(self) -> tuple[Caveat, ...]:
-        """What a reader of the numbers should know."""
+        """All caveats on the numbers."""
         machine = self.profile.machine
         return (*self.assumed, *self.profile.caveats, *(machine.doubts if machine else ()))

@@ -27,9 +27,9 @@ class DominatorTree:
 
     root: int
     parents: tuple[int | None, ...]
-    """per block, and for the exit behind them, the immediate dominator; None at the root and where no path leads"""
+    """[blocks + 1] immediate dominator, of the exit last; None at the root and where no path leads"""
     spans: tuple[tuple[int, int], ...]
-    """per block its number in a walk through the tree and that of the last block below it; (0, -1) off the tree"""
+    """[blocks + 1] number in a walk through the tree, and that of the last block below; (0, -1) off the tree"""
 
     def dominates(self, above: int, below: int) -> bool:
         """Return whether every path from the root to ``below`` passes ``above``; false if there is no path at all."""
@@ -142,9 +142,9 @@ class Loop:
     """One natural loop."""
 
     header: int
-    """the block by which every thread enters"""
+    """block by which every thread enters"""
     body: frozenset[int]
-    """all blocks, the header and those of inner loops included"""
+    """all blocks of the loop, the header and those of inner loops included"""
     latches: tuple[int, ...]
     """blocks from which an edge closes the loop"""
     exits: tuple[tuple[int, int], ...]
@@ -152,7 +152,7 @@ class Loop:
     parent: int | None
     """number of the loop around this one"""
     depth: int
-    """1 for an outermost loop"""
+    """nesting depth, 1 for an outermost loop"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,11 +160,11 @@ class LoopNest:
     """All loops of a graph."""
 
     loops: tuple[Loop, ...]
-    """each behind the loop around it"""
+    """all loops, each behind the loop around it"""
     innermost: tuple[int | None, ...]
-    """per block the number of the innermost loop around it"""
+    """[blocks] number of the innermost loop around the block"""
     is_reducible: bool
-    """whether every cycle is closed by an edge to its header, so that no cycle is missing among the loops"""
+    """whether an edge to its header closes every cycle, so that no cycle is missing among the loops"""
 
 
 def find_loops(successors: Graph, tree: DominatorTree) -> LoopNest:
@@ -245,7 +245,7 @@ def _is_reducible(successors: Graph, tree: DominatorTree) -> bool:
 
 
 _WORK_LIMIT = 3_000_000
-"""blocks and edges that are looked at, once for every loop around them; keeps a hostile text from taking minutes"""
+"""most blocks and edges to look at, once for every loop around them; keeps a hostile text from taking minutes"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,12 +253,12 @@ class Order:
     """Places in the order in which a warp visits them."""
 
     block_at: tuple[int, ...]
-    """per place the block that runs there; at a turn the head of the loop, which is where threads go on"""
+    """[places] block that runs there; at a turn the head of the loop, where threads go on"""
     is_turn: tuple[bool, ...]
     place_of: tuple[int, ...]
-    """per block its place"""
+    """[blocks] place of the block"""
     targets: tuple[tuple[int, ...], ...]
-    """per block the places of its successors: a turn where an edge closes a loop"""
+    """[blocks] places of the successors: a turn where an edge closes a loop"""
 
     @property
     def end(self) -> int:
@@ -292,10 +292,10 @@ def arrange(successors: Sequence[Sequence[int]]) -> Order:
 
 
 _Place = tuple[int, frozenset[int]]
-"""a block and nothing, or the head of a loop and the blocks whose edges to it wait there"""
+"""a block and no members, or the head of a loop and the blocks whose edges to it wait there"""
 
 _Blocks = dict[int, list[int]]
-"""some blocks with the edges between them"""
+"""successors of some blocks among one another"""
 
 _Dominance = tuple[DominatorTree, DominatorTree]
 """dominators and post-dominators of the whole graph"""
@@ -424,7 +424,7 @@ class BasicBlock:
     start: int
     stop: int
     successors: tuple[int, ...]
-    """of a branch the targets come first, then the fall-through; ``len(blocks)`` is the exit"""
+    """successors: of a branch the targets, then the fall-through; ``len(blocks)`` is the exit"""
 
 
 @dataclass(frozen=True)  # no slots: what is derived from the edges is computed once and kept
@@ -451,12 +451,12 @@ class ControlFlowGraph:
 
     @cached_property
     def dominators(self) -> DominatorTree:
-        """Which blocks stand on every path from the start to a block."""
+        """Dominators: blocks on every path from the start to a block."""
         return dominators(self.successors)
 
     @cached_property
     def post_dominators(self) -> DominatorTree:
-        """Which blocks stand on every path from a block to the exit."""
+        """Post-dominators: blocks on every path from a block to the exit."""
         return post_dominators(self.successors)
 
     @cached_property

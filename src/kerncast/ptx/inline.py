@@ -39,7 +39,7 @@ class Frame:
     """One call of a function: how its names read in the kernel."""
 
     chain: tuple[str, ...]
-    """the functions that are being called, the kernel first"""
+    """functions that are being called, the kernel first"""
     prefix: str = ""
     names: Mapping[str, str] = field(default_factory=dict)
     """variables that have another name in the kernel"""
@@ -148,7 +148,7 @@ def fits(function: Function, prototype: Prototype) -> bool:
 
 
 class DirectCalls:
-    """Which functions call which by name."""
+    """The functions that each function calls by name."""
 
     def __init__(self, module: Module) -> None:
         self.module = module
@@ -269,7 +269,7 @@ class _Expansion:
         names = [operand for operand in ins.operands if not isinstance(operand, Vector)]
         target = names[0] if names else None
         if not isinstance(target, Symbol | Register):
-            raise UnsupportedError("a call through a pointer that is no register is not supported", where=ins.where)
+            raise UnsupportedError("a call through a pointer that is not a register is not supported", where=ins.where)
         returned = lists[0] if has_result else ()
         arguments = lists[-1] if len(lists) > int(has_result) else ()
         if isinstance(target, Symbol):

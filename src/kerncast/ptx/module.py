@@ -73,7 +73,7 @@ class Immediate:
 
     value: int
     kind: str
-    """int, f32 or f64"""
+    """type of the literal: int, f32 or f64"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,13 +146,13 @@ class Instruction:
     root: str
     """opcode before the first dot, such as ld"""
     modifiers: tuple[str, ...]
-    """everything after it, such as (global, nc, f32)"""
+    """parts of the name behind the first dot, such as (global, nc, f32)"""
     operands: tuple[Operand, ...]
     guard: Register | None
     guard_negated: bool
     location: Location | None
     note: str = ""
-    """Meaning of this instruction for messages; set where the kernel's author did not write it."""
+    """meaning of the instruction for messages; set where the kernel's author did not write it"""
 
     @cached_property
     def name(self) -> str:
@@ -161,7 +161,7 @@ class Instruction:
 
     @cached_property
     def opcode(self) -> Opcode:
-        """What is known of the opcode."""
+        """Row of the opcode table."""
         return opcode_of(self.root)
 
     @cached_property
@@ -230,10 +230,10 @@ class Relocation:
     """A place in an initial value that holds the address of a symbol, or one byte of it."""
 
     position: int
-    """Byte offset from the start of the variable."""
+    """byte offset from the start of the variable"""
     symbol: str
     offset: int = 0
-    """added to the address"""
+    """bytes added to the address"""
     nbytes: int = 8
     shift: int = 0
     """bits by which the address is shifted right before it is stored"""
@@ -261,7 +261,7 @@ class Variable:
 
 @dataclass(frozen=True, slots=True)
 class Prototype:
-    """What a call through a pointer passes and gets back: bytes of each value."""
+    """The values that a call through a pointer passes and gets back, in bytes each."""
 
     returns: tuple[int, ...]
     parameters: tuple[int, ...]
@@ -279,11 +279,11 @@ class Function:
     """local, shared and call-parameter variables of the body"""
     instructions: tuple[Instruction, ...]
     labels: Mapping[str, int]
-    """label: index of the instruction it stands before; len(instructions) at the end"""
+    """index of the instruction behind each label; len(instructions) at the end"""
     tables: Mapping[str, tuple[str, ...]]
-    """branch table of brx.idx: its labels; or the functions that a call through a pointer can mean"""
+    """labels of each branch table of brx.idx, or functions that a call through a pointer can mean"""
     prototypes: Mapping[str, Prototype] = field(default_factory=dict)
-    """Prototypes of calls through pointers."""
+    """prototypes of calls through pointers"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,7 +294,7 @@ class Module:
     target: str
     variables: tuple[Variable, ...]
     functions: Mapping[str, Function]
-    """those with a body, kernels and device functions"""
+    """functions with a body: kernels and device functions"""
 
     @property
     def kernels(self) -> tuple[str, ...]:
@@ -359,7 +359,7 @@ class Dependences:
     """
 
     makers: tuple[tuple[int, ...], ...]
-    """per instruction the positions of those that make the values it reads"""
+    """[instructions] positions of the instructions that make the values read"""
 
     @cached_property
     def critical_path(self) -> int:
@@ -417,7 +417,7 @@ class WorkKind:
     """The class of an instruction and how many operations one thread does in it."""
 
     name: str
-    """fp32, fp64, fp16, special, integer, control, memory, move"""
+    """name of the kind: fp32, fp64, fp16, special, integer, control, memory or move"""
     operations: int
 
 

@@ -1,4 +1,4 @@
-"""What is known of each PTX opcode, in one table, and which forms of it are executed, in a second one.
+"""The table of PTX opcodes, and the table of the forms that are executed.
 
 The parser, the engines, the counts, the machine code and the model of an SM all ask here, so that no set of opcodes
 stands anywhere else. A new instruction is a row of each table and one function in each engine.
@@ -10,27 +10,27 @@ from enum import Enum, auto
 
 
 class MemoryAccess(Enum):
-    """What an instruction does to memory."""
+    """The ways to access memory."""
 
     LOAD = "load"
     STORE = "store"
     ATOMIC = "atomic"
-    """an update that gives the old value"""
+    """update that gives the old value"""
     REDUCTION = "reduction"
-    """an update that gives nothing"""
+    """update that gives nothing"""
 
 
 class Flow(Enum):
-    """How an instruction makes control leave the straight line, or wait."""
+    """The ways to leave the straight line of control, or to wait."""
 
     BRANCH = "branch"
     LEAVE = "leave"
     """a return from the function, or the end of the thread"""
     TRAP = "trap"
     BREAKPOINT = "breakpoint"
-    """ends the kernel as a trap does, but may stand in the middle of a block"""
+    """end of the kernel, as by a trap, but allowed in the middle of a block"""
     CALL = "call"
-    """of a function of the driver; all others are inlined"""
+    """call of a function of the driver; all others are inlined"""
     BARRIER = "barrier"
 
 
@@ -50,7 +50,7 @@ class Trait(Enum):
     FENCE = auto()
     """orders memory accesses"""
     MODE = auto()
-    """its modifiers say what it does, as in shfl.sync.bfly; its name in the counts has them"""
+    """the modifiers say what the instruction does, as in shfl.sync.bfly; its name in the counts has them"""
     LOGIC = auto()
     """a Boolean operation, which the compiler joins with others"""
     HALVES = auto()
@@ -62,35 +62,35 @@ class Trait(Enum):
     PRECISE = auto()
     """becomes other machine code for each rounding and precision"""
     LONG = auto()
-    """on floats too long for a block that the compiler predicates"""
+    """is too long on floats for a block that the compiler predicates"""
     RARE = auto()
     """has machine code for rare operands, such as subnormal ones"""
 
 
 @dataclass(frozen=True, slots=True)
 class Opcode:
-    """What is known of one opcode, the part of an instruction's name before the first dot."""
+    """One opcode, the part of an instruction's name before the first dot."""
 
     name: str
     work: str = "move"
-    """class of its work where it is not one of floats: integer, control, memory or move"""
+    """class of work where it is not that of floats: integer, control, memory or move"""
     flops: int = 0
-    """floating-point operations of one thread, if it works on floats"""
+    """floating-point operations of one thread, where the instruction works on floats"""
     is_special: bool = False
-    """on floats: done by the unit for special functions"""
+    """whether the unit for special functions does it on floats"""
     access: MemoryAccess | None = None
     flow: Flow | None = None
     has_result: bool = True
-    """writes its first operand; a barrier does so if it reduces"""
+    """whether the first operand is written; a barrier's is if it reduces"""
     fewest_sources: int | None = None
-    """of an instruction with one result or two: operands that it reads at least; None: there is one result"""
+    """least number of operands read by an instruction with one result or two; None: there is one result"""
     machine: str = ""
-    """the machine operation that it becomes exactly one of, such as FMA; empty: none, or it depends"""
+    """only machine operation that the instruction becomes, such as FMA; empty: none, or it depends"""
     pipe: str = ""
-    """where it runs if the machine code is not known; empty: its type decides"""
+    """pipe that runs it where the machine code is not known; empty: the type decides"""
     traits: frozenset[Trait] = frozenset()
     one_of: frozenset[str] = frozenset()
-    """modifiers that say what it does, of which it has exactly one; empty: it needs none"""
+    """modifiers that say what it does, one of which it must have; empty: it needs none"""
 
     def has(self, trait: Trait) -> bool:
         """Return whether this opcode has a trait."""
@@ -102,17 +102,17 @@ class Form:
     """One form of an instruction that is executed."""
 
     types: tuple[frozenset[str], ...]
-    """per type modifier which types it may be"""
+    """allowed types of each type modifier"""
     modifiers: frozenset[str]
-    """all others, most of them optional"""
+    """other allowed modifiers, most of them optional"""
     needed: frozenset[str]
-    """of the modifiers those that it cannot do without"""
+    """modifiers that it must have"""
     operands: frozenset[int]
-    """how many there may be"""
+    """allowed numbers of operands"""
     address: int | None = None
-    """place of the memory operand"""
+    """position of the memory operand; None without one"""
     label: int | None = None
-    """place of the branch target"""
+    """position of the branch target; None without one"""
     takes_negated: bool = False
     """whether a predicate among its operands may have an exclamation mark"""
 

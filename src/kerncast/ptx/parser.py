@@ -192,12 +192,12 @@ _MOST_DIGITS = 9
 
 @dataclass(slots=True)
 class Scope:
-    """What one pair of braces declares; names get the scope's suffix, so that they are unique in the function."""
+    """The declarations within one pair of braces; names get its suffix, so that they are unique in the function."""
 
     suffix: str
     outer: "Scope | None"
     depth: int = 0
-    """how many braces stand around these"""
+    """number of braces around the scope"""
     registers: dict[str, Register] = field(default_factory=dict)
     ranges: dict[str, tuple[int, str]] = field(default_factory=dict)
     """prefix of numbered registers: (how many, type)"""
@@ -338,7 +338,7 @@ def _skip_brackets(cursor: Cursor) -> Opaque:
 
 
 def _undeclared(cursor: Cursor, name: str) -> PTXSyntaxError:
-    return cursor.error(f"register {name} is not declared" if name.startswith("%") else f"{name!r} is no operand")
+    return cursor.error(f"register {name} is not declared" if name.startswith("%") else f"{name!r} is not an operand")
 
 
 # Variable declarations: ``.shared .align 4 .b8 tile[1024]``, parameters, initial values.
@@ -473,7 +473,7 @@ class _Initial:
             name = cursor.next()
             cursor.expect(")")
         if not name[0].isalpha() and name[0] not in "_$%":
-            raise cursor.error(f"{name!r} is no initial value")
+            raise cursor.error(f"{name!r} is not an initial value")
         self.relocations.append(Relocation(len(self.bytes), name, cursor.offset(), size, shift))
         self.bytes += bytes(size)
 
@@ -503,7 +503,7 @@ _TABLES = {".branchtargets", ".calltargets", ".callprototype"}
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """What the braces of a function hold."""
+    """The contents of a function's braces."""
 
     instructions: tuple[Instruction, ...]
     labels: dict[str, int]
@@ -522,7 +522,7 @@ class BodyParser:
         self.scope_count = 0
         self.instructions: list[Instruction] = []
         self.branches: list[tuple[int, Scope]] = []
-        """instructions that name labels, which may stand further down, and where they do so"""
+        """instructions that name labels, which may stand further down, and their scopes"""
         self.labels: dict[str, int] = {}
         self.tables: dict[str, tuple[Scope, list[str]]] = {}
         self.prototypes: dict[str, Prototype] = {}
@@ -628,7 +628,7 @@ class BodyParser:
             guard = parse_register(cursor, scope)
         opcode = cursor.next()
         if not opcode[0].isalpha():
-            raise cursor.error(f"{opcode!r} is no instruction")
+            raise cursor.error(f"{opcode!r} is not an instruction")
         root, *modifiers = opcode.split(".")
         operands = self._operands(root, scope)
         self._append(Instruction(root, tuple(modifiers), operands, guard, negated, self.location), scope)

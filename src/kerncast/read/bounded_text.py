@@ -89,7 +89,7 @@ def decode_text(raw: bytes, where: str) -> str:
         text = raw.decode(encoding)
     except UnicodeDecodeError as error:
         raise InputError(
-            f"byte {error.start} is no text", where=where, cure="Give the CSV or JSON that the tool writes."
+            f"byte {error.start} is not text", where=where, cure="Give the CSV or JSON that the tool writes."
         ) from error
     if "\0" in text:
         raise InputError("it is binary, not text", where=where, cure="Give the CSV or JSON that the tool writes.")
@@ -103,12 +103,12 @@ def parse_json(text: str, where: str) -> object:
     except json.JSONDecodeError as error:
         cut = error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated string")
         raise InputError(
-            "the JSON ends too early" if cut else f"no JSON: {error.msg}",
+            "the JSON ends too early" if cut else f"not JSON: {error.msg}",
             where=f"{where}, line {error.lineno}",
             cure="It is cut off: write or copy it again." if cut else "It was changed: write it again.",
         ) from error
     except (ValueError, RecursionError) as error:  # a number of thousands of digits, nesting without end
-        raise InputError("no JSON that a tool writes", where=where, cure="It was changed: write it again.") from error
+        raise InputError("not JSON that a tool writes", where=where, cure="It was changed: write it again.") from error
 
 
 def number(value: object, what: str, where: str, most: float = MOST) -> float:

@@ -48,7 +48,7 @@ class NvprofMetric:
     """nvprof's name or description, such as gld_transactions or Global Load Transactions"""
     value: float
     unit: str
-    """%, such as GB/s, or empty"""
+    """unit, such as % or GB/s; empty where there is none"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class NvprofLaunch:
     kernel: str
     device: str
     grid: Extent | None
-    """None without a trace, and so the rest of the launch"""
+    """grid; None, as the rest of the launch, without a trace"""
     block: Extent | None
     seconds: float | None
     registers_per_thread: int | None
@@ -66,7 +66,7 @@ class NvprofLaunch:
     dynamic_shared_bytes: int | None
     metrics: tuple[NvprofMetric, ...]
     averaged_over: int | None
-    """launches of this kernel that its metrics are means of; None where they are this launch's own"""
+    """launches of the kernel that its metrics are means of; None where the metrics are of this launch alone"""
 
 
 def read_nvprof(lines: Iterable[str], where: str = "nvprof CSV") -> tuple[NvprofLaunch, ...]:
@@ -80,7 +80,7 @@ def read_nvprof(lines: Iterable[str], where: str = "nvprof CSV") -> tuple[Nvprof
     launches = _joined(tables)
     if not launches:
         raise InputError(
-            "no kernel of nvprof is in it",
+            "it holds no kernel of nvprof",
             where=where,
             cure="Make it with nvprof --csv --print-gpu-trace, and --metrics in a second run.",
         )
@@ -108,13 +108,13 @@ class _Tables:
         self.where = where
         self.traced: list[NvprofLaunch] = []
         self.own: dict[tuple[str, str], list[NvprofLaunch]] = {}
-        """the launches of a kernel on a device with their metrics, in the order of the file"""
+        """launches with metrics of each (kernel, device), in the order of the file"""
         self.means: dict[tuple[str, str], NvprofLaunch] = {}
         self._place = where
         self._header: list[str] = []
         self._units: dict[str, str] = {}
         self.rows_of_tables: list[Counter[tuple[str, str]]] = []
-        """how often a kernel stands in each table of metrics"""
+        """rows of each (kernel, device) in each table of metrics"""
         self._launches = 0
 
     def take(self, line: str, number: int) -> None:
@@ -129,7 +129,7 @@ class _Tables:
                 raise self._fault("a column stands twice", "was changed")
         elif self._header and self._is_row(cells):
             if len(cells) != len(self._header):
-                raise self._fault(f"{len(cells)} values stand under {len(self._header)} columns", "is cut off")
+                raise self._fault(f"{len(cells)} values for {len(self._header)} columns", "is cut off")
             row = dict(zip(self._header, cells, strict=True))
             if self._is_unit_row(row):
                 self._units = row
@@ -230,7 +230,7 @@ class _Tables:
             return None
         match = _VALUE.fullmatch(text)
         if match is None or not 0 <= float(match[1]) < MOST:
-            raise self._fault(f"{ascii(name)[:60]} is {ascii(text)[:40]}, no number of at least 0", "was changed")
+            raise self._fault(f"{ascii(name)[:60]} is {ascii(text)[:40]}, not a number of at least 0", "was changed")
         return NvprofMetric(name, float(match[1]), match[2] or unit)
 
     def _fault(self, what: str, why: str) -> InputError:
@@ -294,11 +294,11 @@ _PASSED_ON = (
 )
 _SHARED_BYTES = "smsp__sass_data_bytes_mem_shared.sum"
 _FLOPS = (("add", 1), ("mul", 1), ("fma", 2))
-#: What no counter of ncu says: these go into the profile's work as they are.
+#: Counts that no counter of ncu has: these go into the profile's work as they are.
 _WORK = frozenset({"fp32_flops", "fp64_flops", "fp16_flops", "special_ops"})
 #: Where one of these is 0, and none is more, the kernel does not use local memory.
 _LOCAL_MEMORY = ("local_memory_overhead", "local_{}_requests", "inst_executed_local_{}s")
-#: Of no use but for that.
+#: Metrics of no use but for that.
 _NOT_COUNTED = _WORK | {"local_memory_overhead"}
 _NOT_WORD = re.compile(r"[^a-z0-9]+")
 
@@ -312,10 +312,10 @@ class _Rule:
     factor: float
     unit: str
     kind: str
-    """count, percent or ratio: how nvprof prints it"""
+    """printed form in nvprof: count, percent or ratio"""
     first: int
     last: int
-    """architecture numbers, such as 30 and 37"""
+    """last architecture that has the metric, such as 37"""
 
 
 def nvprof_profiles(
@@ -370,7 +370,7 @@ def printed_values(metrics: Iterable[NvprofMetric]) -> Mapping[str, float]:
         kind = _kinds()[name]
         if metric.unit and not (metric.unit == "%" and kind in {"percent", "ratio"}):
             cure = "Write the file again with nvprof --csv."
-            raise InputError(f"{name} is {metric.value:g} {metric.unit}, no number of events", cure=cure)
+            raise InputError(f"{name} is {metric.value:g} {metric.unit}, not a number of events", cure=cure)
         is_share_of_100 = metric.unit == "%" and kind == "ratio"
         values.setdefault(name, metric.value * PERCENT if is_share_of_100 else metric.value)
     return values

@@ -50,7 +50,7 @@ def read_partition_times(path: Path) -> PartitionTimes:
         rows = list(_rows(lines, len(names), str(path)))
     except csv.Error as error:
         raise InputError(
-            f"no CSV: {error}", where=f"{path}, line {lines.line_num}", cure="It is cut off or changed: write it again."
+            f"not CSV: {error}", where=f"{path}, line {lines.line_num}", cure="Write it again: it is damaged."
         ) from error
     runs = [row for row in rows if row.seconds is not None]
     if not runs:
@@ -117,9 +117,9 @@ def _number(cell: str, place: str) -> float:
     try:
         value = float(cell)
     except ValueError:
-        raise InputError(f"{cell.strip()[:_SHOWN]!r} is no number", where=place, cure="Mend the row.") from None
+        raise InputError(f"{cell.strip()[:_SHOWN]!r} is not a number", where=place, cure="Mend the row.") from None
     if not abs(value) <= MOST:
-        raise InputError(f"{cell.strip()[:_SHOWN]!r} is no finite number", where=place, cure="Leave out the row.")
+        raise InputError(f"{cell.strip()[:_SHOWN]!r} is not a finite number", where=place, cure="Leave out the row.")
     return value
 
 
@@ -147,7 +147,7 @@ def read_measured_partitions(path: Path, gpu: GPU, kernel: str | None = None) ->
     machine, sms_per_tpc = measurement.machine, gpu.sm_count // (gpu.tpc_count or gpu.sm_count)
     if machine.sm_count != gpu.sm_count:
         raise InputError(
-            f"{machine.gpu_name} was measured, which has {machine.sm_count} SMs; {gpu.name} has {gpu.sm_count}",
+            f"{machine.gpu_name} was measured, with {machine.sm_count} SMs; {gpu.name} has {gpu.sm_count}",
             where=str(path),
             cure="Name the GPU that was measured.",
         )
@@ -160,7 +160,7 @@ def read_measured_partitions(path: Path, gpu: GPU, kernel: str | None = None) ->
         sms = configuration.sm_count or machine.sm_count
         if sms % sms_per_tpc:
             raise InputError(
-                f"{configuration.key} ran on {sms} SMs, which are no whole TPCs of {sms_per_tpc}",
+                f"{configuration.key} ran on {sms} SMs, not a multiple of the {sms_per_tpc} of a TPC",
                 where=str(path),
                 cure="Measure with --tpcs.",
             )

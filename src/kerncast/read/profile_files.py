@@ -60,7 +60,7 @@ def read_profile(
         return profiles_of(read_ncu_csv(lines_of(text), where), source_gpu, where, selection)
     if kind == "nvprof":
         return nvprof_profiles(read_nvprof(lines_of(text), where), source_gpu, where, selection)
-    raise InputError("no profile is in it", where=where, cure=_KNOWN)
+    raise InputError("it holds no profile", where=where, cure=_KNOWN)
 
 
 def _is_text(path: Path) -> bool:
@@ -76,7 +76,7 @@ def read_tuned(text: str, where: str) -> Sequence[TunedConfiguration]:
         for keys, read in _JSON_READERS:
             if keys <= set(table):
                 return read(table, where)
-    raise InputError("this JSON is of no tool that is known", where=where, cure=_KNOWN)
+    raise InputError("no known tool writes this JSON", where=where, cure=_KNOWN)
 
 
 def lines_of(text: str) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Which launches of a profile are meant: by the kernel's name, and by their place among those of that name.
+"""The choice of launches in a profile: by the kernel's name, and by their place among those of that name.
 
 As in Nsight Compute: a name is compared whole, ``regex:PATTERN`` is searched in it, launches are skipped and counted
 among those that match. What is compared is the name without return type, namespace, template arguments and parameters
@@ -243,17 +243,17 @@ class Selection:
     """A filter of launches; everything without arguments."""
 
     kernel: str | None = None
-    """a name, or ``regex:`` and a pattern"""
+    """name of kernels to take, or ``regex:`` and a pattern; None: all"""
     skip: int = 0
-    """launches that match and are left out"""
+    """number of matching launches to leave out first"""
     count: int | None = None
-    """of the rest; None: all"""
+    """most launches to take after that; None: all"""
 
     def __post_init__(self) -> None:
         if self.skip < 0:
             raise InputError(f"{self.skip} launches cannot be skipped", where="--launch-skip", cure="Give 0 or more.")
         if self.count is not None and self.count < 1:
-            raise InputError(f"{self.count} launches are none", where="--launch-count", cure="Give 1 or more.")
+            raise InputError(f"{self.count} launches cannot be read", where="--launch-count", cure="Give 1 or more.")
         if self.kernel is not None and not self.kernel.removeprefix(_REGEX):
             raise InputError("no name is given", where="-k", cure="Give a kernel's name or regex:PATTERN.")
         if self.kernel is not None and self.kernel.startswith(_REGEX):

@@ -31,18 +31,18 @@ class TunedConfiguration:
     kernel: str
     device: str | None
     parameters: str
-    """such as block_size_x=128, tile_size=4"""
+    """parameters as one text, such as block_size_x=128, tile_size=4"""
     seconds: float
     block: Extent | None
     grid: Extent | None
     flops: float | None = None
-    """by the user's own formula for a rate in the file, of unknown precision"""
+    """operations by the user's own formula for a rate in the file, of unknown precision"""
     counters: tuple[NcuMetric, ...] = ()
     legacy_counters: tuple[NvprofMetric, ...] = ()
-    """under nvprof's names, on GPUs before Volta"""
+    """counters under nvprof's names, on GPUs before Volta"""
     notes: tuple[Caveat, ...] = ()
     settings: Settings = ()
-    """the parameters, one by one"""
+    """parameters one by one"""
 
 
 def tuned_profiles(
@@ -57,7 +57,7 @@ def tuned_profiles(
     Where launches of the source are given, they say so of the configurations that they have the parameters of.
     """
     if not configurations:
-        raise InputError("no configuration in it ran and was right", where=where, cure="Tune again; see its log.")
+        raise InputError("no configuration in it ran with right results", where=where, cure="Tune again; see its log.")
     known = _launched(configurations, launches, where)
     rows = [_row(number, each, source_gpu, where) for number, each in enumerate(known)]
     profiles = profiles_of_rows(rows, source_gpu, where, selection)
@@ -197,13 +197,13 @@ def read_cache(table: Table, where: str) -> tuple[TunedConfiguration, ...]:
     device = text_of(table.get("device_name"), "device_name", where)
     names = table.get("tune_params_keys")
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise InputError("tune_params_keys is missing", where=where, cure="It is no cache of Kernel Tuner.")
+        raise InputError("tune_params_keys is missing", where=where, cure="Give a cache file of Kernel Tuner.")
     problem = _problem_size(table.get("problem_size"))
     found = []
     for key, entry in _limited(table.get("cache"), where).items():
         place = f"{where}, configuration {key[:60]!r}"
         if not isinstance(entry, Mapping):
-            raise InputError("it is no object", where=place, cure="The file was changed.")
+            raise InputError("it is not an object", where=place, cure="The file was changed.")
         time = entry.get("time")
         if "__error__" in entry or isinstance(time, str) or (isinstance(time, float) and time >= _FAILED):
             continue
@@ -233,12 +233,12 @@ def read_t4(table: Table, where: str) -> tuple[TunedConfiguration, ...]:
     metadata = metadata if isinstance(metadata, Mapping) else {}
     results = table.get("results")
     if not isinstance(results, list) or len(results) > MOST_CONFIGURATIONS:
-        raise InputError(f"results is {shown(results)}", where=where, cure="It is no file in the T4 format.")
+        raise InputError(f"results is {shown(results)}", where=where, cure="Give a file in the T4 format.")
     found = []
     for index, result in enumerate(results):
         place = f"{where}, result {index}"
         if not isinstance(result, Mapping):
-            raise InputError("it is no object", where=place, cure="The file was changed.")
+            raise InputError("it is not an object", where=place, cure="The file was changed.")
         if result.get("invalidity", "correct") == "correct":
             configuration = _t4_configuration(result, metadata, place, Path(where).stem)
             if configuration is not None:
@@ -390,7 +390,7 @@ def read_ktt(table: Table, where: str) -> tuple[TunedConfiguration, ...]:
     """Return every kernel run of every valid result, in order; raises InputError with the result's place."""
     metadata, results = table.get("Metadata"), table.get("Results")
     if not isinstance(metadata, Mapping) or not isinstance(results, list) or len(results) > MOST_CONFIGURATIONS:
-        raise InputError("Metadata or Results are missing or too large", where=where, cure="It is no result of KTT.")
+        raise InputError("Metadata or Results are missing or too large", where=where, cure="Give a result of KTT.")
     if metadata.get("ComputeApi") not in {"CUDA", "OpenCL"}:
         raise InputError(f"ComputeApi is {shown(metadata.get('ComputeApi'))}", where=where, cure=_WRONG_API)
     text_of(metadata.get("Device"), "Device", where)
@@ -398,7 +398,7 @@ def read_ktt(table: Table, where: str) -> tuple[TunedConfiguration, ...]:
     for index, result in enumerate(results):
         place = f"{where}, result {index}"
         if not isinstance(result, Mapping):
-            raise InputError("it is no object", where=place, cure="The file was changed.")
+            raise InputError("it is not an object", where=place, cure="The file was changed.")
         runs = result.get("ComputationResults")
         if result.get("Status") != "Ok":
             continue
@@ -438,7 +438,7 @@ def _counters(data: object, place: str) -> tuple[Table, tuple[Caveat, ...]]:
     if data is None:
         return {}, ()
     if not isinstance(data, Mapping) or not isinstance(data.get("Counters", []), list):
-        raise InputError("ProfilingData is no object with Counters", where=place, cure="The file was changed.")
+        raise InputError("ProfilingData is not an object with Counters", where=place, cure="The file was changed.")
     if data.get("RemainingProfilingRuns"):
         return {}, (Caveat(CaveatKind.COUNTERS_INCOMPLETE),)
     counters = data.get("Counters", [])

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from kerncast.gpu import GPU, Fact, IncompleteGPU
 from kerncast.gpu.confidence import Doubt
-from kerncast.prediction import Prediction, Refused, Timing, Transfer
+from kerncast.prediction import MeasuredEvidence, Prediction, Refused, Timing, Transfer
 from kerncast.report.words import caveat_fields
 
 if TYPE_CHECKING:  # what lists GPUs does not wait for the compiler and the executor
@@ -93,6 +93,15 @@ def _prediction(p: Prediction, clock_hz: float) -> dict[str, Any]:
         "roofs": {term.name: term.seconds / p.seconds for term in p.terms} if p.seconds else {},
         **caveat_fields(p.caveats),
         "transfer": _transfer(p.transfer) if p.transfer else None,
+        "evidence": _evidence(p.evidence) if p.evidence else None,
+    }
+
+
+def _evidence(evidence: MeasuredEvidence) -> dict[str, Any]:
+    names = "gpu", "gpu_id", "kernel", "launch", "seconds", "simulated_seconds", "factor", "contradicts"
+    return {
+        "seconds_without": evidence.seconds_without,
+        "measured": [fields_of(time, *names) for time in evidence.times],
     }
 
 

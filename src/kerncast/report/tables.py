@@ -17,7 +17,7 @@ class TextColumn:
 
     heading: str
     is_whole: bool = False
-    """whether its cells stay on one line where a terminal is narrow: the others give way"""
+    """whether cells stay on one line where a terminal is narrow and other columns wrap"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Table:
     """Columns and rows of texts."""
 
     columns: tuple[str | TextColumn, ...]
-    """a plain text heads a column of numbers, which stand to the right"""
+    """headings; a plain text heads a column of numbers, aligned to the right"""
     rows: tuple[tuple[str, ...], ...]
 
     @property

@@ -337,6 +337,13 @@ WORDS: dict[CaveatKind, str] = {
         "The time on {subject} is not used, because {nearest}, the GPU of the profile, is nearer."
     ),
     CaveatKind.MEASURED_TIME_UNUSED: "The model {subject} does not use the measured time.",
+    CaveatKind.EVIDENCE_NOT_SIMULATED: (
+        "The time on {subject} ({place}) moves nothing, because its launch is not simulated there: {reason:open}."
+    ),
+    CaveatKind.EVIDENCE_CONTRADICTS: (
+        "The time on {subject} ({place}) is {ratio:.2g} x its simulation, outside the 99 % range that the simulation's"
+        " error and all other measured times give it. Check its GPU, launch, clock and unit."
+    ),
     CaveatKind.NOT_SIMULATED: (
         "The launch is not simulated: {reason:open}. This forecast is by {subject} from counts, which is less exact."
     ),
@@ -346,6 +353,10 @@ WORDS: dict[CaveatKind, str] = {
     CaveatKind.INTERVAL_CALIBRATED: (
         "{level:level} interval: forecast / {factor:.2g} to forecast x {factor:.2g}, the error seen on {cases}"
         " measured cases ({families} kernels; {subject})."
+    ),
+    CaveatKind.INTERVAL_NARROWED: (
+        "{level:level} interval: forecast / {factor:.3g} to forecast x {factor:.3g}. It is the error seen on {cases}"
+        " measured cases ({families} kernels; {subject}), narrowed by the measured times."
     ),
     CaveatKind.INTERVAL_EXTRAPOLATED: (
         "The measured cases tell levels from {lowest:level} to {highest:level}. The factor for {level:level} assumes"

@@ -105,11 +105,11 @@ _SEEDED = frozenset({"MLPRegressor", "RandomForestRegressor", "LinearSVR"})
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """What was learned, and what is to be known of it."""
+    """A trained model, the number of launches behind it, and its caveats."""
 
     trained: Trained
     rows: int
-    """that it learned from"""
+    """launches that the model learned from"""
     caveats: tuple[str, ...]
 
 
@@ -196,13 +196,13 @@ def _forest(trees: Sequence[Any], features: int) -> Forest:
 
 
 Progress = Callable[[str], None]
-#: With fewer nothing is learned.
+#: Least launches to learn from.
 LEAST_LAUNCHES = 10
 
 
 @dataclass(frozen=True, slots=True)
 class StudyPlan:
-    """What is trained, on which features, and how it is scored."""
+    """The models to train, their features, and the split that scores them."""
 
     recipe: Recipe
     models: tuple[ModelRecipe, ...]
@@ -212,17 +212,17 @@ class StudyPlan:
 
 @dataclass(frozen=True, slots=True)
 class FoldScores:
-    """How a model did on one test part."""
+    """The scores of a model on one test part."""
 
     held_out: str
     trained_on: int
-    """launches"""
+    """launches of the training part"""
     scores: Scores
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How one model or rule of thumb did on all test parts together; errors in seconds."""
+    """The scores of one model or rule of thumb on all test parts together; errors in seconds."""
 
     name: str
     title: str
@@ -230,9 +230,9 @@ class Outcome:
     scores: Scores
     folds: tuple[FoldScores, ...]
     rows: Rows
-    """of the table, that were forecast while they were held out"""
+    """rows of the table that were forecast while they were held out"""
     seconds: Floats
-    """their forecasts"""
+    """forecast time of each of these rows"""
     caveats: tuple[str, ...]
 
 
@@ -244,7 +244,7 @@ class TrainedModel:
     features: tuple[str, ...]
     fit: Fit
     learned_from: str
-    """training part, or all launches"""
+    """launches that the model learned from: training part, or all launches"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,10 +255,10 @@ class Study:
     table: FeatureTable
     folds: tuple[Fold, ...]
     features: tuple[tuple[str, ...], ...]
-    """of each fold, chosen by its training part"""
+    """features of each fold, chosen by its training part"""
     outcomes: tuple[Outcome, ...]
     models: tuple[TrainedModel, ...]
-    """as in the plan; empty where none was to be kept"""
+    """models of the plan, in its order; empty where none was to be kept"""
 
 
 def study_of(
@@ -318,7 +318,7 @@ class _FoldForecast:
     rows: Rows
     seconds: Floats
     trained_on: int
-    """launches"""
+    """launches of the training part"""
 
 
 def _scored(

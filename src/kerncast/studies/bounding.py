@@ -35,18 +35,18 @@ SIMULATION = "simulation"
 
 @dataclass(frozen=True, slots=True)
 class BoundOptions:
-    """How to bound."""
+    """Options of a bound."""
 
     method: str | None = None
-    """None: the default"""
+    """name of the method; None: the default"""
     anchors: tuple[int, ...] | None = None
     """TPC counts that a method may use; None: all for the default, the fewest and the most for published ones"""
     form: str | None = None
     blocks: Blocks | None = None
     training: FeatureTable | None = None
-    """launches of other applications"""
+    """launches of other applications, to learn from"""
     level: float = 0.9
-    """of a simulated launch"""
+    """level of the interval of a simulated launch"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +58,9 @@ class KernelBounds:
     tpcs: tuple[int, ...]
     answer: BoundAnswer
     times: PartitionTimes | None = None
-    """None where nothing was measured"""
+    """measured times; None where nothing was measured"""
     level: float | None = None
-    """of the interval that the bound is the end of; None where it is not from one"""
+    """level of the interval that ends at the bound; None where it is not from one"""
     caveats: tuple[Caveat, ...] = ()
 
 
@@ -138,7 +138,7 @@ def check_method(options: BoundOptions) -> BoundMethod:
     method = bound_method(options.method or DEFAULT_METHOD)
     if not method.has_base_model and (options.form is not None or options.training is not None):
         raise InputError(
-            f"--form and --train mean nothing for {method.name}", cure="Leave them out, or name a method that learns."
+            f"--form and --train have no effect on {method.name}", cure="Leave them out, or name a method that learns."
         )
     return method
 
@@ -147,7 +147,7 @@ def _check_used(method: BoundMethod, times: PartitionTimes, options: BoundOption
     """Raise InputError for features or blocks that the method makes no use of."""
     if method.has_base_model and options.training is None and times.feature_names:
         raise InputError(
-            "it has features, and nothing says what they mean for a time",
+            "it has features, but no launches to learn from",
             where=times.source,
             cure="Add --train, or leave out the features.",
         )
@@ -156,7 +156,7 @@ def _check_used(method: BoundMethod, times: PartitionTimes, options: BoundOption
     is_used = options.form == "staircase" if method.has_base_model else method.name != DEFAULT_METHOD
     if not is_used and (method.has_base_model or options.blocks.per_tpc == 1):
         raise InputError(
-            f"--blocks means nothing for {method.name} so",
+            f"--blocks has no effect on {method.name} alone",
             cure="Use --method equal-blocks, --form staircase with a method that learns, or add --blocks-per-tpc.",
         )
 

@@ -1,4 +1,4 @@
-"""Which features go with the time, and which of them a model learns from."""
+"""The correlation of features with the time, and the choice of those that a model learns from."""
 
 from dataclasses import dataclass
 
@@ -20,14 +20,14 @@ TIME = "time"
 
 @dataclass(frozen=True, slots=True)
 class Correlation:
-    """Both correlations of all features and the time with one another; 0 with what is constant."""
+    """Both correlations of all features and the time with one another; 0 for what is constant."""
 
     names: tuple[str, ...]
     """features in the order of the table, then the time"""
     pearson: Floats
-    """names by names: how far they lie on a line"""
+    """[names, names] Pearson's correlation: closeness to a line"""
     spearman: Floats
-    """names by names: how far one rises with the other; Pearson's of the ranks"""
+    """[names, names] Spearman's correlation: Pearson's of the ranks"""
 
     @property
     def strength(self) -> Floats:
@@ -41,9 +41,9 @@ class Chosen:
 
     name: str
     with_time: float
-    """strength of its correlation with the time"""
+    """strength of the correlation with the time"""
     because_of: str | None
-    """the stronger feature that it repeats; None where it was taken, or goes too little with the time"""
+    """stronger feature that this one repeats; None where it was taken, or goes too little with the time"""
     is_taken: bool
 
 
@@ -113,7 +113,7 @@ class FeatureChoice:
     rule: str
     """all, selected, published, timeless (without what follows from the time or from cycles), or named"""
     names: tuple[str, ...] = ()
-    """those that were named"""
+    """names of the features; empty unless the rule is named"""
 
     @classmethod
     def of(cls, text: str) -> "FeatureChoice":

@@ -1,4 +1,4 @@
-"""How a model from a file does on launches that may or may not be those that it learned from."""
+"""The scores of a model from a file on launches that it may or may not have learned from."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -25,7 +25,7 @@ class Part:
     """Some of the launches and how the model did on them."""
 
     name: str
-    """all, held out, or learned from"""
+    """name of the part: all, held out, or learned from"""
     scores: Scores
 
 
@@ -36,20 +36,20 @@ class Evaluation:
     table: FeatureTable
     cleaning: Cleaning
     seconds: Floats
-    """forecast, one of each launch"""
+    """forecast time of each launch"""
     parts: tuple[Part, ...]
     is_own_data: bool
-    """whether these are the files that the model learned from"""
+    """whether the table is from the files that the model learned from"""
 
 
 @dataclass(frozen=True, slots=True)
 class Selected:
-    """Which launches of the files are taken."""
+    """The user's choice of launches of the files."""
 
     gpu: str | None = None
     drops_outliers: bool = True
     time: str | None = None
-    """column of the times, where there are several"""
+    """column of the times; None where there is only one"""
 
 
 def evaluate(model: ModelFile, paths: Sequence[Path], selected: Selected | None = None) -> Evaluation:
@@ -62,7 +62,7 @@ def evaluate(model: ModelFile, paths: Sequence[Path], selected: Selected | None 
     if not is_time.all():
         row = int(np.flatnonzero(~is_time)[0])
         cure = "Its features are far from those that the model learned from."
-        raise InputError(f"the forecast of row {row + 1} is no time", where=found.table.source, cure=cure)
+        raise InputError(f"the forecast of row {row + 1} is not a time", where=found.table.source, cure=cure)
     is_own = {each.sha256 for each in found.files} == {each.sha256 for each in model.header.data}
     parts = (Part("all", _scores(found.table, seconds)), *(_own_parts(model, found, seconds) if is_own else ()))
     return Evaluation(found.table, found.cleaning, seconds, parts, is_own)

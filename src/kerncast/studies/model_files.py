@@ -36,7 +36,7 @@ _CURE = "The file was changed or damaged: copy it again, or train the model agai
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """Of what the model was trained with; forecasts need none of them."""
+    """Versions of the programs that trained the model; forecasts need none of them."""
 
     kerncast: str
     python: str
@@ -49,36 +49,36 @@ class SelfCheck:
     """Some launches and what the model said of them when it was written."""
 
     values: tuple[tuple[float, ...], ...]
-    """launches by features"""
+    """[launches, features]"""
     seconds: tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class ModelHeader:
-    """Where a model comes from."""
+    """The origin of a model: data, settings, scores."""
 
     recipe: str
     model: str
-    """name in the recipe"""
+    """name of the model in the recipe"""
     form: str
-    """class in regressors.py"""
+    """name of its class in regressors.py"""
     features: tuple[str, ...]
-    """in the order of the arrays"""
+    """names of the features, in the order of the arrays"""
     data: tuple[DataFile, ...]
     gpus: tuple[str, ...]
-    """that it learned from, as the data call them"""
+    """GPUs that it learned from, as the data call them"""
     kernels: tuple[str, ...]
     rows: int
     """launches after cleaning"""
     learned_from: int
-    """launches"""
+    """launches that it learned from"""
     split: str
     seed: int
     scores: Scores
-    """on what was held out; errors in seconds"""
+    """scores on the launches held out; errors in seconds"""
     caveats: tuple[str, ...]
     command: str
-    """that makes it again"""
+    """command that makes the model again"""
     versions: Versions
     check: SelfCheck
 
@@ -96,9 +96,9 @@ def read_header(text: str, where: str) -> ModelHeader:
     try:
         table = json.loads(text, parse_constant=_no_constant)
     except (ValueError, RecursionError):
-        raise InputError("its header is no JSON", where=where, cure=_CURE) from None
+        raise InputError("its header is not JSON", where=where, cure=_CURE) from None
     if not isinstance(table, Mapping) or table.get("format") != FORMAT:
-        raise InputError("it is no model of kerncast", where=where, cure="Give a file that kerncast train wrote.")
+        raise InputError("it is not a model of kerncast", where=where, cure="Give a file that kerncast train wrote.")
     version = str(table.get("format_version"))[:20]
     if version.partition(".")[0] != FORMAT_VERSION.partition(".")[0]:
         what = f"its format is {version}, this kerncast reads {FORMAT_VERSION}"
@@ -262,7 +262,7 @@ def read_model(path: Path) -> ModelFile:
     except InputError as error:
         raise InputError(error.what, where=where, cure=error.cure) from None
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
-        raise InputError("it is no model of kerncast, or damaged", where=where, cure=_CURE) from error
+        raise InputError("it is not a model of kerncast, or damaged", where=where, cure=_CURE) from error
     except (OSError, ValueError, KeyError, IndexError, TypeError, OverflowError) as error:
         if isinstance(error, OSError):
             reason = error.strerror or "no such path"
@@ -281,7 +281,7 @@ def _check_kind(path: Path) -> None:
     """Raise InputError for what would never end, or is larger than any model."""
     found = path.stat()
     if not stat.S_ISREG(found.st_mode):
-        raise InputError("is no file", where=str(path), cure="Give a file that kerncast train wrote.")
+        raise InputError("is not a file", where=str(path), cure="Give a file that kerncast train wrote.")
     if found.st_size > _MOST_PACKED_BYTES:
         raise _too_large(str(path))
 
@@ -292,9 +292,9 @@ def _check_sizes(archive: zipfile.ZipFile, where: str) -> None:
     names = [entry.filename for entry in entries]
     known = all(name == _HEADER or name.endswith(".npy") for name in names)
     if _HEADER not in names or not known or len(set(names)) < len(names) or len(names) > _MOST_ARRAYS:
-        raise InputError("it is no model of kerncast", where=where, cure="Give a file that kerncast train wrote.")
+        raise InputError("it is not a model of kerncast", where=where, cure="Give a file that kerncast train wrote.")
     if not all(entry.compress_type in _PACKED_BY for entry in entries):
-        raise InputError("it is packed in another way than kerncast packs", where=where, cure=_CURE)
+        raise InputError("it is not packed as kerncast packs", where=where, cure=_CURE)
     unpacked = sum(entry.file_size for entry in entries)
     packed = sum(entry.compress_size for entry in entries)
     if unpacked > _MOST_UNPACKED_BYTES or unpacked > MIB + _MOST_RATIO * packed:
@@ -328,7 +328,7 @@ def _array(archive: zipfile.ZipFile, name: str, where: str) -> Array:
         raise InputError(f"{name} is cut off", where=where, cure=_CURE)
     array = np.frombuffer(raw, kind).reshape(shape)
     if not np.isfinite(array).all():
-        raise InputError(f"{name} holds what is no finite number", where=where, cure=_CURE)
+        raise InputError(f"{name} holds a number that is not finite", where=where, cure=_CURE)
     return array
 
 
@@ -363,7 +363,7 @@ def _trained(header: ModelHeader, arrays: Arrays) -> Trained:
     if features is not None and features.mean.shape != (regressor.features,):
         raise InputError("its scaling is of another number of features", cure=_CURE)
     if times is not None and times.mean.ndim:
-        raise InputError("its scaling of times is no number", cure=_CURE)
+        raise InputError("its scaling of times is not a number", cure=_CURE)
     return Trained(regressor, features, times)
 
 
@@ -372,7 +372,7 @@ def _scaling(arrays: Arrays, name: str) -> Scaling | None:
         return None
     mean, deviation = arrays[f"{name}.mean"], arrays[f"{name}.deviation"]
     if mean.shape != deviation.shape or not (deviation > 0).all():
-        raise InputError("its scaling is none", cure=_CURE)
+        raise InputError("its scaling is not valid", cure=_CURE)
     return Scaling(mean, deviation)
 
 
@@ -380,7 +380,7 @@ def _regressor(form: str, arrays: Arrays, features: int) -> Regressor:
     if form == "Linear":
         coefficients = arrays["coefficients"]
         if coefficients.ndim != 1:
-            raise InputError("its coefficients are no list", cure=_CURE)
+            raise InputError("its coefficients are not list", cure=_CURE)
         return Linear(coefficients, float(arrays["intercept"]))
     if form == "Perceptron":
         layers = range(sum(name.startswith("weights.") for name in arrays))
@@ -406,11 +406,11 @@ def _check_forecasts(model: ModelFile) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a study's table came from."""
+    """The origin of a study's table."""
 
     files: tuple[DataFile, ...]
     options: tuple[str, ...]
-    """of the command line that chose launches, such as --gpu and its name"""
+    """options of the command line that chose launches, such as --gpu and its name"""
 
 
 def model_file(study: Study, model: TrainedModel, origin: Origin) -> ModelFile:

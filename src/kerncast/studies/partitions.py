@@ -24,7 +24,7 @@ from kerncast.studies.bounds.forms import Selected, selected_features
 
 @dataclass(frozen=True, slots=True)
 class SimulatedPartitions:
-    """What the simulation forecasts for one launch on numbers of TPCs, ascending."""
+    """The simulated times of one launch on numbers of TPCs, ascending."""
 
     kernel: str
     seconds: Curve
@@ -33,7 +33,7 @@ class SimulatedPartitions:
     level: float
     model: str
     blocks: Blocks | None
-    """None where the occupancy is unknown"""
+    """blocks of the grid on a TPC; None where the occupancy is unknown"""
     caveats: tuple[Caveat, ...]
 
 

@@ -19,14 +19,14 @@ class ModelRecipe:
 
     name: str
     title: str
-    """as in the paper's tables"""
+    """title in the paper's tables"""
     estimator: str
-    """class of scikit-learn"""
+    """name of the class in scikit-learn"""
     scales_features: bool
     scales_times: bool
     settings: tuple[tuple[str, Setting], ...]
     most_rows: int | None
-    """trained on so many rows at most, drawn at random"""
+    """most launches to train on, drawn at random; None: all"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +35,12 @@ class PublishedFeature:
 
     name: str
     also: tuple[str, ...]
-    """what other tools and versions call it, or the nearest counter that they have"""
+    """names in other tools and versions, or the nearest counter that they have"""
 
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """How the models of one paper are made."""
+    """The models of one paper, their data split and their features."""
 
     name: str
     title: str

@@ -1,4 +1,4 @@
-"""What models have learned, as arrays and an equation each: no library that trained them is needed to forecast."""
+"""Trained models as arrays and an equation each: no library that trained them is needed to forecast."""
 
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -111,7 +111,7 @@ class RadialBasis:
     """y = intercept + sum over support vectors of dual · exp(-gamma |x - vector|²)."""
 
     vectors: Floats
-    """support vectors by features"""
+    """[support vectors, features]"""
     duals: Floats
     intercept: float
     gamma: float
@@ -144,11 +144,11 @@ class Forest:
 
     roots: Integers
     feature: Integers
-    """of each node, -1 in leaves"""
+    """[nodes] feature that splits the node, -1 in leaves"""
     threshold: Floats
-    """rows with a feature up to it, in single precision, go left; in leaves the number of the leaf"""
+    """[nodes] largest value, in single precision, of rows that go left; in leaves the value of the leaf"""
     right: Integers
-    """number of the right child, 0 in leaves"""
+    """[nodes] number of the right child, 0 in leaves"""
     features: int
 
     def __post_init__(self) -> None:

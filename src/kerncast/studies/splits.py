@@ -1,4 +1,4 @@
-"""How launches are split for training and testing, and how forecasts of the tested are scored."""
+"""The split of launches for training and testing, and the scores of forecasts on the tested."""
 
 import math
 from collections.abc import Sequence
@@ -18,12 +18,12 @@ _LEAST_ROWS = 2
 
 
 class Split(Enum):
-    """What the launches of the test part do not share with those of the training part."""
+    """The property that the launches of the test part do not share with those of the training part."""
 
     ROWS = "rows"
-    """nothing is kept apart: other launches of the same kernel, configuration and GPU are in both"""
+    """nothing is kept apart: both parts have launches of the same kernel, configuration and GPU"""
     CONFIGURATIONS = "configurations"
-    """a kernel in a configuration is in one part on all GPUs"""
+    """each pair of kernel and configuration is in one part, on all GPUs"""
     KERNELS = "kernels"
     GPUS = "gpus"
 
@@ -33,7 +33,7 @@ class Fold:
     """One training part and one test part, by row number."""
 
     held_out: str
-    """what the test part holds"""
+    """launches of the test part in words, such as the name of a kernel"""
     train: Rows
     test: Rows
 

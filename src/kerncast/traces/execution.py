@@ -20,7 +20,7 @@ class Allocation:
 
     name: str
     address: int
-    """Address that the kernel sees."""
+    """address that the kernel sees"""
     start: int
     """offset in the arena that holds all of global memory"""
     nbytes: int
@@ -31,18 +31,18 @@ class Footprint:
     """Distinct 32-byte sectors touched after some of the blocks have run, per allocation."""
 
     blocks: int
-    """how many blocks had run"""
+    """number of blocks that had run"""
     read: Counts
     """[allocations] sectors that a load or an atomic touched"""
     written: Counts
     """[allocations] sectors that a store or an atomic touched"""
     either: Counts
-    """[allocations]"""
+    """[allocations] sectors that any access touched"""
 
 
 @dataclass(frozen=True, slots=True)
 class BlockCounts:
-    """What the blocks of threads did that have run, one row for each."""
+    """The counts of the blocks of threads that have run, one row for each."""
 
     block_warps: Counts
     """[n, basic blocks] warps that ran the basic block"""
@@ -69,7 +69,7 @@ class BlockCounts:
     shared_wavefronts: Counts
     """[n, accessing] passes of shared memory that the requests take, with banks of 4 bytes"""
     shared_conflicts: Counts
-    """[n, accessing] of these, those beyond what requests of this width take without a bank conflict"""
+    """[n, accessing] passes beyond what requests of this width take without a bank conflict"""
     local_requests: Counts
     """[n, accessing] warps with at least one thread that accessed its own memory"""
     local_accesses: Counts
@@ -91,21 +91,21 @@ class Trace:
     """Counts per executed block of threads; the rows are in the order of ``block_ids``."""
 
     function: Function
-    """the kernel with its calls inlined: instruction numbers refer to it"""
+    """kernel with its calls inlined; instruction numbers refer to it"""
     cfg: ControlFlowGraph
     block_ids: Counts
     """[n] linear block numbers"""
     counts: BlockCounts
     footprints: tuple[Footprint, ...]
-    """growing; the last one is after all blocks"""
+    """footprints after more and more blocks; the last one is after all"""
     allocations: tuple[Allocation, ...]
     """buffers and module variables, in the order of the footprints"""
     memory: dict[str, npt.NDArray[Any]]
     """contents of each buffer after the run, by parameter name"""
     remarks: tuple[Caveat, ...]
-    """Caveats on the counts, such as that the cost of printf is left out."""
+    """caveats on the counts, such as that the cost of printf is left out"""
     printed: str = ""
-    """Output of printf in the blocks that ran, in the order of execution; at most 64 KiB."""
+    """output of printf in the blocks that ran, in the order of execution; at most 64 KiB"""
 
     @property
     def thread_executions(self) -> Counts:
@@ -140,31 +140,31 @@ _PASSES_L1 = {"volatile", "relaxed", "acquire", "mmio", "cg", "cv"}
 
 
 class Operation(IntEnum):
-    """What an event does."""
+    """The kinds of events."""
 
     LOAD = 0
     LOAD_READ_ONLY = 1
     """ld.global.nc: data that no thread writes while the kernel runs"""
     LOAD_UNCACHED = 2
-    """volatile, relaxed, .cg and the like: L1 is passed by"""
+    """volatile, relaxed, .cg and the like: bypasses L1"""
     STORE = 3
     ATOMIC = 4
-    """its result is read"""
+    """atomic whose result is read"""
     REDUCTION = 5
     LOCAL_LOAD = 6
     LOCAL_STORE = 7
     # The rest is recorded in detail only: a simulation of caches has no use for it.
     SHARED_LOAD = 8
-    """wavefronts instead of a line"""
+    """load from shared memory; the event has wavefronts instead of a line"""
     SHARED_STORE = 9
-    """wavefronts instead of a line"""
+    """store to shared memory; the event has wavefronts instead of a line"""
     SHARED_ATOMIC = 10
-    """wavefronts in the low CONTENT_SHIFT bits, above them how many lanes want the most wanted address"""
+    """wavefronts in the low CONTENT_SHIFT bits, above them the number of lanes at the most wanted address"""
     BASIC_BLOCK = 11
     """a warp enters a basic block: its number instead of an instruction, one bit per active lane instead of a line"""
     CONTENTION = 12
-    """begins the request of an atomic or a reduction, whose lines follow: in the low CONTENT_SHIFT bits how many lanes
-    want its most wanted address, above them how many addresses it has"""
+    """begins the request of an atomic or a reduction, whose lines follow: in the low CONTENT_SHIFT bits the number of
+    lanes that want its most wanted address, above them the number of its addresses"""
 
 
 def operation_of(ins: Instruction, read: frozenset[str]) -> Operation:
@@ -186,7 +186,7 @@ class End(IntEnum):
     """Why a segment ends."""
 
     PAUSE = 0
-    """the warp had its turn"""
+    """the warp's turn is over"""
     BARRIER = 1
     EXIT = 2
 
@@ -197,18 +197,18 @@ SEGMENT = np.dtype([("row", "i4"), ("warp", "i4"), ("start", "i8"), ("stop", "i8
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """What ``execute`` recorded; an event is one 128-byte line of one request of one warp, or as Operation says."""
+    """The events recorded by ``execute``: each is one 128-byte line of a warp's request, or as Operation says."""
 
     block_ids: npt.NDArray[np.int64]
     """[n] linear numbers of the blocks that ran to their end"""
     warps: int
-    """per block"""
+    """warps per block"""
     local_lines: int
     """128-byte lines of local memory of one warp"""
     events: npt.NDArray[np.uint64]
     """line of the arena (of the warp's own memory for local accesses) in the low bits; see LINE_BITS and the others"""
     segments: npt.NDArray[np.void]
-    """SEGMENT: ``row`` is a position in block_ids; every warp of every block has at least the one that ends it"""
+    """segments as in SEGMENT; ``row`` is a position in block_ids, and every warp of every block has its last one"""
 
     def head(self, blocks: int) -> "Recording":
         """Return the first blocks of it; events of others stay in the array."""
@@ -225,7 +225,7 @@ class Recording:
         return replace(self, local_lines=0, events=self.events[kept], segments=segments)
 
 
-#: Of a trace; a recording that would be longer ends.
+#: Most events of a trace; a recording that would be longer ends.
 MOST_EVENTS = 2**24
 
 
@@ -234,9 +234,9 @@ class SMTrace:
     """What one SM executes: one chain of events (see Recording) per warp, blocks in the order of their start."""
 
     block_ids: npt.NDArray[np.int64]
-    """[n] linear numbers"""
+    """[n] linear numbers of the blocks"""
     warps: int
-    """per block"""
+    """warps per block"""
     local_lines: int
     """128-byte lines of local memory of one warp"""
     events: npt.NDArray[np.uint64]
@@ -298,18 +298,18 @@ class FootprintCurve:
     """Distinct 32-byte sectors of global memory that blocks with consecutive numbers touch, per allocation."""
 
     blocks: Counts
-    """[n] how many blocks, growing from one"""
+    """[n] number of blocks, growing from one"""
     read: Counts
     """[n, allocations] sectors that a load or an atomic touched"""
     written: Counts
     """[n, allocations] sectors that a store or an atomic touched"""
     either: Counts
-    """[n, allocations]"""
+    """[n, allocations] sectors that any access touched"""
     allocation_sectors: Counts
-    """[allocations] how many there are"""
+    """[allocations] sectors of the allocation"""
     grid_blocks: int
     total: Touches | None = None
-    """Sectors of the whole launch; None where no sample of its blocks tells them."""
+    """sectors of the whole launch; None where no sample of its blocks tells them"""
     rows: npt.NDArray[np.float64] | None = None
     """[n, 2] rows of DRAM that reading and that writing these sectors would open; None where nobody counted"""
 
@@ -391,15 +391,15 @@ def _between(counted: Counts, found: Counts, blocks: float) -> npt.NDArray[np.fl
 
 @dataclass(frozen=True, slots=True)
 class SMRecording:
-    """What a simulation of one SM needs beyond the counts of a sample."""
+    """The blocks that a simulation of one SM needs beyond the sample."""
 
     blocks: SMTrace
-    """the blocks that one SM gets, in detail"""
+    """blocks that one SM gets, in detail"""
     footprint: FootprintCurve
     side_by_side: SMTrace | None = None
     """two blocks with consecutive numbers; None where nothing asks for them, or they cannot run by themselves"""
     longest: SMTrace | None = None
-    """the longest block of the grid; None where the recorded ones last about as long"""
+    """longest block of the grid; None where the recorded ones last about as long"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -408,11 +408,11 @@ class Execution:
 
     trace: Trace
     weights: npt.NDArray[np.float64]
-    """[n] how many blocks of the grid each block of the sample stands for"""
+    """[n] blocks of the grid that each block of the sample stands for"""
     is_independent: bool
-    """whether no block may read what another one has written"""
+    """whether no block may read what another one writes"""
     sm: SMRecording | None = None
-    """None where no simulation is asked for"""
+    """recorded blocks of one SM; None where no simulation is asked for"""
 
     @property
     def grid_blocks(self) -> int:

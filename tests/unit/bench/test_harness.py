@@ -515,7 +515,7 @@ def test_a_reading_that_is_no_number_is_a_failure(tmp_path: Path) -> None:
     found = measure(
         ExecutorDevice(), [Subject("ceilings", "bad", launch, QUICK, ceiling=ceiling)], tmp_path / "m.jsonl"
     )
-    assert "is no number" in found.open_failures()[0].reason
+    assert "is not a number" in found.open_failures()[0].reason
     assert not found.trials
 
 

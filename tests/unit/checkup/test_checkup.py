@@ -201,7 +201,7 @@ def test_the_cache_of_a_place_that_cannot_be_written_to(monkeypatch: Patch, tmp_
     monkeypatch.setenv("KERNCAST_CACHE", "off")
     assert report.cache_status().version == "KERNCAST_CACHE is off"
     monkeypatch.setenv("KERNCAST_CACHE_MB", "lots")
-    assert report.cache_status().trouble == "KERNCAST_CACHE_MB='lots' is no size"
+    assert report.cache_status().trouble == "KERNCAST_CACHE_MB='lots' is not a size"
 
 
 def test_memory_is_that_of_the_container(monkeypatch: Patch, tmp_path: Path) -> None:

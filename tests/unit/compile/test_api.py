@@ -189,7 +189,7 @@ def test_instance_that_does_not_fit(write: Writer) -> None:
 
 
 def test_arguments_for_a_kernel_that_is_no_template(write: Writer) -> None:
-    assert "is no template" in failure(write(TWO), kernel="shift<float>")
+    assert "is not a template" in failure(write(TWO), kernel="shift<float>")
 
 
 def test_same_name_in_two_namespaces_is_ambiguous(write: Writer) -> None:
@@ -260,7 +260,7 @@ def test_device_function_of_another_file(write: Writer) -> None:
 
 def test_no_such_file(tmp_path: Path) -> None:
     assert "no such file" in failure(tmp_path / "none.cu")
-    assert "is no file" in failure(tmp_path)
+    assert "is not a file" in failure(tmp_path)
 
 
 def test_defines_reach_the_parser_and_the_compiler(write: Writer) -> None:

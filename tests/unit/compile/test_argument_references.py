@@ -57,7 +57,7 @@ def test_blocks_that_share_a_buffer_are_not_taken_for_independent() -> None:
         ({"x": "f32[8]", "y": "&n", "n": 4}, "no argument n has a buffer"),
         ({"x": 0, "y": "&x", "n": 4}, "no argument x has a buffer. No argument has one."),
         ({"x": "f32[8]", "y": "&x[8]", "n": 4}, "&x[8] lies outside x, which has 8 elements. Give 0 to 7."),
-        ({"x": "f32[8]", "y": "&x", "n": "&x"}, "&x[0] is given for a parameter that is no pointer"),
+        ({"x": "f32[8]", "y": "&x", "n": "&x"}, "&x[0] is given for a parameter that is not a pointer"),
     ],
 )
 def test_what_does_not_fit_is_an_error(arguments: dict[str, Any], said: str) -> None:

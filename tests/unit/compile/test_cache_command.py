@@ -82,7 +82,7 @@ def test_a_folder_that_is_no_cache_of_ours_is_not_cleared(folder: Path, capsys: 
     folder.mkdir(parents=True)
     precious = folder / f"{1:064x}.entry"
     precious.touch()
-    with pytest.raises(InputError, match="is no cache that kerncast made"):
+    with pytest.raises(InputError, match="is not a cache that kerncast made"):
         run(["cache", "--clear"])
     assert precious.exists()
-    assert shown(capsys)["why_not"] == "it holds files, and is no cache of kerncast"
+    assert shown(capsys)["why_not"] == "it holds files, but is not a cache of kerncast"

@@ -211,7 +211,7 @@ def test_a_folder_of_somebody_elses_is_left_alone(store: Store) -> None:
     (store.folder / "thesis.tex").write_text("mine", encoding="utf-8")
     store.save(key_of(1), b"one")
     assert [each.name for each in store.folder.iterdir()] == ["thesis.tex"]
-    assert store.why_unusable() == "it holds files, and is no cache of kerncast"
+    assert store.why_unusable() == "it holds files, but is not a cache of kerncast"
     assert store.clear() == 0
 
 
@@ -233,7 +233,7 @@ def test_a_link_in_the_place_of_the_folder_is_not_used(store: Store, tmp_path: P
     store.folder.symlink_to(target)
     store.save(key_of(1), b"one")
     assert list(target.iterdir()) == []
-    assert store.why_unusable() == "it is no folder"
+    assert store.why_unusable() == "it is not a folder"
 
 
 @posix
@@ -311,7 +311,7 @@ def test_how_large_it_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
     assert place(monkeypatch, KERNCAST_CACHE="OFF").folder is None
     assert place(monkeypatch, KERNCAST_CACHE="/x", KERNCAST_CACHE_MB="0").folder is None
     for wrong in ("-1", "1.5", "many", "nan", "9" * 30, "٣"):
-        with pytest.raises(InputError, match="is no size"):
+        with pytest.raises(InputError, match="is not a size"):
             place(monkeypatch, KERNCAST_CACHE_MB=wrong)
 
 

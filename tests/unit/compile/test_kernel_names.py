@@ -120,7 +120,7 @@ def test_an_overload_has_its_own_signature(source: Path) -> None:
         ("deep::same", "is the name of several kernels"),
         ("two", "overloaded"),
         ("of_type", "is a template, which has no code until its parameters have values"),
-        ("plain<float>", "plain is no template"),
+        ("plain<float>", "plain is not a template"),
         ("defaulted<float", "no kernel 'defaulted<float'"),
         ("over(", "no kernel 'over('"),
         ("plane", "Did you mean plain?"),

@@ -59,7 +59,7 @@ def test_what_is_no_list_of_folders_is_an_error(include: str, tmp_path: Path) ->
         load_launches(write(tmp_path, f"include = {include}"))
 
 
-@pytest.mark.parametrize(("name", "what"), [("nowhere", "does not exist"), ("k.cu", "is no folder")])
+@pytest.mark.parametrize(("name", "what"), [("nowhere", "does not exist"), ("k.cu", "is not a folder")])
 def test_a_folder_that_is_none_is_an_error(name: str, what: str, tmp_path: Path) -> None:
     with pytest.raises(LaunchError, match=rf"k\.toml: include folder .*{name} {what}\. Check the path"):
         load_launches(write(tmp_path, f'include = ["{name}"]'))

@@ -75,8 +75,8 @@ def test_wrong_number(count: int) -> None:
 @pytest.mark.parametrize(
     ("name", "value", "expected"),
     [
-        ("n", "f32[4]", "a buffer is given for a parameter that is no pointer"),
-        ("a", "f32[4]", "a buffer is given for a parameter that is no pointer"),
+        ("n", "f32[4]", "a parameter that is not a pointer gets a buffer"),
+        ("a", "f32[4]", "a parameter that is not a pointer gets a buffer"),
         ("n", 1.5, "1.5 is given for an integer parameter"),
         ("n", float("nan"), "nan is given for an integer parameter"),
         ("n", float("inf"), "inf is given for an integer parameter"),
@@ -124,7 +124,7 @@ def test_a_null_pointer_may_be_given() -> None:
 def test_struct() -> None:
     assert "7 bytes are given for a parameter of 8" in refusal("with_struct", p=f"bytes({'00' * 7})", out="f64[2]")
     assert "a number is given for a struct of 8 bytes" in refusal("with_struct", p=5, out="f64[2]")
-    assert "no pointer" in refusal("with_struct", p="f32[2]", out="f64[2]")
+    assert "not a pointer" in refusal("with_struct", p="f32[2]", out="f64[2]")
 
 
 def test_bfloat16_is_given_as_bytes_unless_the_signature_says_float() -> None:

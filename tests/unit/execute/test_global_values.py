@@ -157,13 +157,13 @@ def test_launch_files_hold_them(tmp_path: Path) -> None:
     [
         (
             'std = "c++98"',
-            "std 'c\\+\\+98' is no version of C\\+\\+. Known: c\\+\\+11, c\\+\\+14, c\\+\\+17, c\\+\\+20",
+            "std 'c\\+\\+98' is not a version of C\\+\\+. Known: c\\+\\+11, c\\+\\+14, c\\+\\+17, c\\+\\+20",
         ),
-        ("std = 17", "no version of C"),
-        ("std = [17]", "no version of C"),
+        ("std = 17", "not a version of C"),
+        ("std = [17]", "not a version of C"),
         ("fast_math = 1", "fast_math is 1, neither true nor false"),
         ("[[launch]]\ngrid = [1]\nblock = [1]\nglobals = 3", "globals is not a table"),
-        ('[[launch]]\ngrid = [1]\nblock = [1]\nglobals = { n = "f99[3]" }', "global n: 'f99' is no element type"),
+        ('[[launch]]\ngrid = [1]\nblock = [1]\nglobals = { n = "f99[3]" }', "global n: 'f99' is not an element type"),
         ("[[launch]]\ngrid = [1]\nblock = [1]\nglobals = { n = [1] }", "global n: .* is neither a number nor a text"),
     ],
 )

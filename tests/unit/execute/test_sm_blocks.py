@@ -50,7 +50,6 @@ extern "C" __global__ void own(const int *at, float *c) {
     c[blockIdx.x * blockDim.x + threadIdx.x] = own[at[threadIdx.x]];
 }
 """
-ADD = compiled(SOURCE)
 
 
 def executed(kernel: CompiledKernel, where: Launch) -> Executed:
@@ -60,7 +59,7 @@ def executed(kernel: CompiledKernel, where: Launch) -> Executed:
 def adding(blocks: int, threads: int = 64) -> Executed:
     """Return an addition of three vectors."""
     vector = f"f32[{blocks * threads}]"
-    return executed(ADD, launch(blocks, threads, c=vector, a=vector, b=vector))
+    return executed(compiled(SOURCE), launch(blocks, threads, c=vector, a=vector, b=vector))
 
 
 def operations(trace: SMTrace) -> list[Operation]:

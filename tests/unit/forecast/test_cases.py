@@ -164,7 +164,7 @@ def test_a_time_without_its_launch_is_refused_where_there_are_several() -> None:
     several = [profiled(), replace(profiled(), index=4)]
     with pytest.raises(InputError, match=r"does not say which of the 2 launches.*TITAN V#0="):
         check_measured((time_on("titan-v"),), several)
-    with pytest.raises(InputError, match=r"names launch 3, which there is not.*Known: 0, 4"):
+    with pytest.raises(InputError, match=r"names launch 3, which does not exist.*Known: 0, 4"):
         check_measured((time_on("titan-v", launch=3),), several)
     check_measured((time_on("titan-v", launch=4),), several)
 

@@ -17,7 +17,7 @@ from kerncast.errors import BudgetExceededError, MachineLimitError, UnsupportedE
 from kerncast.execute import Budget
 from kerncast.execute.caches import launch_traffic
 from kerncast.execute.on_gpu import with_caches
-from kerncast.forecast import compile_launch, compiled_launch, resolve_gpus
+from kerncast.forecast import compile_launch, compiled_launch
 from kerncast.forecast.results import Results, execution_key
 from kerncast.launch import Argument, Buffer, Fill, Launch
 from kerncast.prediction import Term
@@ -138,7 +138,7 @@ def test_a_killed_process_leaves_nothing_that_is_wrong(tmp_path: Path) -> None:
     expected = kerncast.predict(SAXPY, "T4")
     environment = {**os.environ, "KERNCAST_CACHE": str(tmp_path / "killed")}
     command = [sys.executable, "-c", f"import kerncast; print(kerncast.predict({str(SAXPY)!r}, 'T4')[0].seconds)"]
-    for seconds in (0.5, 1.0, 1.5):
+    for seconds in (0.5, 1.5):
         process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
             process.wait(seconds)
@@ -149,16 +149,12 @@ def test_a_killed_process_leaves_nothing_that_is_wrong(tmp_path: Path) -> None:
     assert [each.communicate()[0].strip() for each in both] == [str(expected[0].seconds)] * 2
 
 
-def test_every_profile_of_the_suite_survives_the_way_to_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    launches = [
-        each for name in ("reduce_sum", "histogram", "fft") for each in kerncast.load_launches(SUITE / f"{name}.toml")
-    ]
-    for launch in launches:
+def test_profiles_of_the_suite_survive_the_way_to_disk() -> None:
+    for name in ("reduce_sum", "histogram", "fft"):
+        launch = kerncast.load_launches(SUITE / f"{name}.toml")[0]
         first = compiled_launch.compile_and_count(launch, ["sm_70"]).found[0][1].profile
         again = compiled_launch.compile_and_count(launch, ["sm_70"]).found[0][1].profile
         assert again == first
-    assert resolve_gpus("T4")
-    del monkeypatch
 
 
 SUITE = next(iter(path.parent for path in Path(kerncast.__path__[0]).rglob("reduce_sum.toml")))

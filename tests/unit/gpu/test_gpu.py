@@ -107,7 +107,7 @@ def test_at_clock() -> None:
 
 @pytest.mark.parametrize("spec", ["turbo", "", 0, -1.0, float("nan"), float("inf"), 1455, True])
 def test_no_clock(spec: str | float) -> None:
-    with pytest.raises(GPUError, match="is no clock"):
+    with pytest.raises(GPUError, match="is not a clock"):
         load_gpu("titan-v").at_clock(spec)
 
 

@@ -139,7 +139,7 @@ def test_like_another(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = folder / "rtx-5060-ti.toml"
     before = path.read_bytes()
     assert run("--add", "RTX 5060 Ti", "--like", "rtx-5070") == 2
-    assert "it is there already" in capsys.readouterr().err
+    assert "the file exists already" in capsys.readouterr().err
     assert path.read_bytes() == before
     assert run(str(path)) == 2
     message = capsys.readouterr().err
@@ -213,15 +213,15 @@ def test_a_driver_that_names_no_memory_clock(
     [
         (("--add", "RTX 5060"), "'RTX 5060' is not in the catalogue. The nearest are rtx-"),
         (("--add", "zzzz"), "Say what it is like: --like rtx-4060"),
-        (("--add", ""), "is no name"),
-        (("--add", "a\nb"), "is no name"),
-        (("--add", "x" * 101), "is no name"),
+        (("--add", ""), "is not a name"),
+        (("--add", "a\nb"), "is not a name"),
+        (("--add", "x" * 101), "is not a name"),
         (("--add", "Mine", "--like", "RTX 9999 Ultra Max"), "no GPU is called"),
         (("--add", "Mine", "--like", "sm_99"), "no architecture is called 'sm_99'"),
-        (("--add", "Mine", "--like", "t4", "-o", "mine.txt"), "is no .toml file"),
+        (("--add", "Mine", "--like", "t4", "-o", "mine.txt"), "is not a .toml file"),
         (("--add", "Mine", "--like", "t4", "-o", "nowhere/mine.toml"), "cannot be written"),
         (("--add", "Mine", "--like", "t4", "-o", "x" * 300 + ".toml"), "cannot be written"),
-        (("t4", "--add", "Mine"), "are two commands"),
+        (("t4", "--add", "Mine"), "exclude each other"),
         (("t4", "--like", "t4"), "belong to --add"),
         (("-o", "x.toml"), "belong to --add"),
     ],

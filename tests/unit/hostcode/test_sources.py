@@ -171,8 +171,8 @@ def test_sources_that_cannot_be_read_are_refused(tmp_path: Path, monkeypatch: py
     os.mkfifo(tmp_path / "fifo.c")
     (tmp_path / "loop.c").symlink_to(tmp_path / "loop.c")
     for name, message in (
-        ("", "is no file"),
-        ("fifo.c", "is no file"),
+        ("", "is not a file"),
+        ("fifo.c", "is not a file"),
         ("loop.c", "no such file"),
         ("none.c", "no such file"),
     ):

@@ -135,7 +135,7 @@ def test_a_trial_without_a_time_is_refused(seconds: tuple[float, ...]) -> None:
 
 @pytest.mark.parametrize("value", NO_TIMES)
 def test_a_warm_up_without_a_time_is_refused(value: float) -> None:
-    with pytest.raises(InputError, match="no time above zero and of at most 1e100 s"):
+    with pytest.raises(InputError, match="not a time above zero and at most 1e100 s"):
         trial(3, (1.0,), warmup_seconds=(value,))
 
 

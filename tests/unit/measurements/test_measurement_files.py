@@ -160,7 +160,7 @@ def test_a_changed_kernel_is_refused(path: Path) -> None:
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        (TRIAL, "trial 0 is there already"),
+        (TRIAL, "trial 0 is recorded already"),
         (replace(TRIAL, configuration="seed/other#0"), "unknown"),
         (replace(TRIAL, number=-1), "number is -1"),
         (replace(TRIAL, before=ClockState(sm_hz=float("nan"))), "cannot be written"),
@@ -308,9 +308,9 @@ def changed(kind: str, **values: Any) -> bytes:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        (b"\n", "no JSON"),
-        (b"{}\n", "no record"),
-        (b"[1]\n", "no record"),
+        (b"\n", "not JSON"),
+        (b"{}\n", "not a record"),
+        (b"[1]\n", "not a record"),
         (b"\xff\n", "not UTF-8"),
         (b"[" * 200_000 + b"\n", "too deeply nested"),
         (b'{"record": ' * 200_000 + b"\n", "too deeply nested"),
@@ -324,24 +324,24 @@ def changed(kind: str, **values: Any) -> bytes:
         (changed("failure", at="absent"), "at is missing from failure"),
         (changed("configuration", code_sha256="absent"), "code_sha256 is missing from configuration"),
         (changed("trial", seconds=[]), "a sample is missing"),
-        (changed("trial", seconds=[-1e-6]), "no time above zero"),
+        (changed("trial", seconds=[-1e-6]), "not a time above zero"),
         (changed("trial", seconds=["1"]), "seconds is '1'"),
-        (changed("trial", seconds=[10**400]), "no number"),
-        (changed("trial", seconds=[True]), "no number"),
-        (changed("trial", seconds=[1e-6, float("nan")]), "NaN is no number"),
-        (changed("trial", seconds=[float("inf")]), "Infinity is no number"),
-        (changed("trial", seconds=[1e101]), "no number of at most 1e100"),
-        (changed("trial", seconds=["INF"]).replace(b'"INF"', b"1e999"), "no number of at most 1e100"),
-        (changed("trial", seconds={}), "no list"),
-        (changed("trial", number=0), "there already"),
-        (changed("trial", number=1.0), "no whole number"),
+        (changed("trial", seconds=[10**400]), "not a number"),
+        (changed("trial", seconds=[True]), "not a number"),
+        (changed("trial", seconds=[1e-6, float("nan")]), "NaN is not a number"),
+        (changed("trial", seconds=[float("inf")]), "Infinity is not a number"),
+        (changed("trial", seconds=[1e101]), "not a number of at most 1e100"),
+        (changed("trial", seconds=["INF"]).replace(b'"INF"', b"1e999"), "not a number of at most 1e100"),
+        (changed("trial", seconds={}), "not a list"),
+        (changed("trial", number=0), "recorded already"),
+        (changed("trial", number=1.0), "not a whole number"),
         (changed("trial", method="warm"), "none of series, rotated"),
-        (changed("trial", before=[]), "no object"),
+        (changed("trial", before=[]), "not an object"),
         (changed("trial", configuration="seed/gone#0"), "unknown"),
-        (changed("trial", configuration=7), "no text"),
+        (changed("trial", configuration=7), "not a text"),
         (changed("check", configuration="seed/gone#0"), "unknown"),
         (changed("check", outcome="good"), "none of equal"),
-        (changed("check", outcome=None), "no text"),
+        (changed("check", outcome=None), "not a text"),
         (changed("configuration", grid=[1, 1]), "2 values, not 3"),
         (changed("configuration", arguments=[["n"]]), "1 values, not 2"),
         (changed("configuration", key="seed/saxpy#0", seed=1), "changed"),
@@ -358,12 +358,12 @@ def test_a_line_that_cannot_be_meant(path: Path, line: bytes, message: str) -> N
 
 def test_what_is_no_measurement_file(path: Path, tmp_path: Path) -> None:
     assert "no such file" in refusal(tmp_path / "none")
-    assert "no file" in refusal(tmp_path)
+    assert "is not a file" in refusal(tmp_path)
     assert "cannot be read" in refusal(Path("a\0b"))
     path.touch()
     assert "is empty" in refusal(path)
     path.write_bytes(changed("trial"))
-    assert "line 1: the first line is no header" in refusal(path)
+    assert "line 1: the first line is not a header" in refusal(path)
 
 
 def test_sizes_are_bounded(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

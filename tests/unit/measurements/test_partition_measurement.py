@@ -85,7 +85,7 @@ def test_what_is_not_clear_is_refused(measured: Path, kernel: str | None, said: 
 
 
 def test_another_gpu_than_the_measured_one_is_refused(measured: Path) -> None:
-    with pytest.raises(InputError, match="NVIDIA TITAN V was measured, which has 80 SMs; RTX 4070 has 46"):
+    with pytest.raises(InputError, match="NVIDIA TITAN V was measured, with 80 SMs; RTX 4070 has 46"):
         read_measured_partitions(measured, load_gpu("rtx-4070"), "saxpy")
 
 
@@ -99,5 +99,5 @@ def test_a_file_without_parts_and_half_tpcs_are_refused(tmp_path: Path) -> None:
     with Recorder.open(path, TITAN) as recorder:
         recorder.add(configuration("seed/saxpy#0@3", "saxpy", 3))
         recorder.add(trial("seed/saxpy#0@3", (0.002,)))
-    with pytest.raises(InputError, match="ran on 3 SMs, which are no whole TPCs of 2"):
+    with pytest.raises(InputError, match="ran on 3 SMs, not a multiple of the 2 of a TPC"):
         read_measured_partitions(path, TITAN_V)

@@ -87,7 +87,7 @@ def test_a_file_is_read(tmp_path: Path) -> None:
     assert read_calibration(written(tmp_path)) == Calibration((0.5, 0.9), (1.2, 2.0), 30, 600, "some")
     named = read_calibration(written(tmp_path, microarchitectures='["Kepler", "Ada"]'))
     assert named.microarchitectures == ("Kepler", "Ada")
-    with pytest.raises(InputError, match="microarchitectures is no list of names"):
+    with pytest.raises(InputError, match="microarchitectures is not a list of names"):
         read_calibration(written(tmp_path, microarchitectures="[8]"))
 
 
@@ -132,7 +132,7 @@ def test_a_file_without_a_key_is_refused(tmp_path: Path, key: str) -> None:
         ({"factors": "[1.2, 1.4, 2.0]"}, "2 levels and 3 factors"),
         ({"families": "true"}, "families and cases"),
         ({"cases": "0"}, "families and cases"),
-        ({"measured": "1"}, "measured is no text"),
+        ({"measured": "1"}, "measured is not text"),
     ],
 )
 def test_a_faulty_file_is_refused(tmp_path: Path, changed: dict[str, str], words: str) -> None:

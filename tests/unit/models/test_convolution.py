@@ -238,7 +238,7 @@ def test_the_sizes_come_from_macros_or_arguments() -> None:
 def test_what_is_missing_is_named() -> None:
     less = replace(launch(), defines=(("Nx", "32"), ("Ny", "2*16"), ("Kx", "3"), ("Ky", "3"), ("Ni", "1e2")))
     unusable = replace(less, arguments=(Argument("Nn", 3.0), Argument("Ni", True)))
-    with pytest.raises(MissingEvidenceError, match=r"no whole numbers: Ny, Ni, Nn\."):
+    with pytest.raises(MissingEvidenceError, match=r"not whole numbers: Ny, Ni, Nn\."):
         layer_of(unusable, "k")
     with pytest.raises(MissingEvidenceError, match="of layer only counts are given"):
         Convolution().estimate(case(None), Timing.PROFILER)

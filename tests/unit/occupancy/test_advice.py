@@ -125,7 +125,7 @@ def test_wishes_select_sizes(text: str, kepler: int | None, volta: int, ampere: 
 
 @pytest.mark.parametrize("text", ["", "101%", "-1%", "50", "1e2%", "nan%", "64KB", "1.5KiB", "l2", "9" * 5000, "٣%"])
 def test_texts_that_are_no_carveout(text: str) -> None:
-    with pytest.raises(InputError, match="is no carve-out of shared memory"):
+    with pytest.raises(InputError, match="is not a carve-out of shared memory"):
         parse_carveout(text)
 
 

@@ -59,7 +59,7 @@ def test_what_the_kernel_declares(gpu: str) -> None:
     assert "the block is [128, 1, 1], not the [64, 2, 1] of its __block_size__" in str(wrong)
     assert reason(gpu, grid=[4, 2], cluster_blocks=(2, 2, 1)) is None
     uneven = reason(gpu, grid=[4, 3], cluster_blocks=(2, 2, 1))
-    assert "the grid [4, 3, 1] is no multiple of the [2, 2, 1] of the kernel's __cluster_dims__" in str(uneven)
+    assert "the grid [4, 3, 1] is not a multiple of the [2, 2, 1] of the kernel's __cluster_dims__" in str(uneven)
 
 
 @pytest.mark.parametrize(

@@ -277,8 +277,8 @@ def test_instructions_that_the_engine_refuses_are_read() -> None:
         (".address_size 32", "only 64-bit PTX is supported"),
         ("hello", "PTX line 4: unexpected 'hello'"),
         (".entry k(.reg .b32 x) {}", "expected a parameter"),
-        (".entry k() { 5.5 x; }", "'5.5' is no instruction"),
-        (".entry k() { mov.u32 %tid.x, ]; }", "']' is no operand"),
+        (".entry k() { 5.5 x; }", "'5.5' is not an instruction"),
+        (".entry k() { mov.u32 %tid.x, ]; }", "']' is not an operand"),
     ],
 )
 def test_errors_name_the_line(text: str, expected: str) -> None:

@@ -244,8 +244,8 @@ def test_tables_of_nvprof_give_every_metric_by_its_name(tmp_path: Path) -> None:
         ("a,b\n1,2\n", "no column is a time with its unit"),
         ("a,time\n1,2\n", "no column is a time with its unit"),
         ("a,a,seconds\n1,2,3\n", "the column 'a' stands twice"),
-        ("a,seconds\n1,2\n3", "line 3: 1 values stand under 2 columns"),
-        ('a,seconds\n1,"2\n', "no CSV"),
+        ("a,seconds\n1,2\n3", "line 3: 1 values for 2 columns"),
+        ('a,seconds\n1,"2\n', "not CSV"),
         ("a,seconds\n" + "1,2\n" * 20 + "x,3\n", "row 21: 'a' is 'x', where other rows hold numbers"),
         ("a,seconds\n1,soon\n", "seconds holds 'soon'"),
         ("a,seconds\n1e40,2\n2,2\n", r"a of row 1 is 1e\+40"),
@@ -282,7 +282,7 @@ def test_files_that_cannot_be_joined_are_told(tmp_path: Path) -> None:
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no named pipes in folders")
 def test_a_pipe_is_an_error(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(InputError, match="is no file"):
+    with pytest.raises(InputError, match="is not a file"):
         read_feature_table([tmp_path / "pipe"])
 
 

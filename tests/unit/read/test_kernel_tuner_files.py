@@ -148,7 +148,7 @@ def test_times_that_are_none(time: object, what: str) -> None:
         ({"device_name": 5}, "device_name"),
         ({"tune_params_keys": "block_size_x"}, "tune_params_keys"),
         ({"cache": []}, "cache is missing"),
-        ({"cache": {"a": 3}}, "no object"),
+        ({"cache": {"a": 3}}, "not an object"),
         ({"cache": {"a": entry(**{"GFLOP/s": -2})}}, "GFLOP/s is -2"),
         ({"cache": {"a": entry(**{"dram__bytes.sum": "many"})}}, "dram__bytes.sum is 'many'"),
         ({"cache": dict.fromkeys(map(str, range(MOST_CONFIGURATIONS + 1)))}, "too large"),

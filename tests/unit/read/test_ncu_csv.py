@@ -103,7 +103,7 @@ def test_a_number_of_another_locale_is_refused(value: str) -> None:
 
 
 def test_one_group_of_another_locale_is_refused_where_only_whole_numbers_fit() -> None:
-    with pytest.raises(InputError, match=r"smsp__inst_executed\.sum is '491\.520', no number such as 1,234\.5"):
+    with pytest.raises(InputError, match=r"smsp__inst_executed\.sum is '491\.520', not a number such as 1,234\.5"):
         read(PAGE_2024.replace("491,520", "491.520"))
     (row,) = read(PAGE_2024.replace('"8.39"', '"8.390"').replace("491,520", "491.00"))
     assert row.value("dram__bytes_read.sum") == 8.39e6
@@ -117,8 +117,8 @@ def test_one_group_of_another_locale_is_refused_where_only_whole_numbers_fit() -
         ("==PROF== Connected to process 1\n==ERROR== ERR_NVGPUCTRPERM\n", "no table of ncu"),
         (HEADER_2024, "ends before the row of units"),
         (f"{HEADER_2024}\n{ROW_2024}", "line 2: the row of units is missing"),
-        (f"{HEADER_2024}\n{UNITS_2024}\n{ROW_2024[:80]}", "line 3: this is no CSV"),
-        (f'{HEADER_2024}\n{UNITS_2024}\n"0","1"', "line 3: 2 values stand under 15 columns"),
+        (f"{HEADER_2024}\n{UNITS_2024}\n{ROW_2024[:80]}", "line 3: this is not CSV"),
+        (f'{HEADER_2024}\n{UNITS_2024}\n"0","1"', "line 3: 2 values for 15 columns"),
         (PAGE_2024.replace('"0","4711"', '"x","4711"'), "line 8: the ID"),
         (PAGE_2024.replace('"0","4711"', f'"{"9" * 5000}","4711"'), "line 8: the ID"),
         (HEADER_2024.replace("gpu__time_duration.sum", "dram__bytes_read.sum"), "line 1: a column stands twice"),

@@ -87,7 +87,7 @@ def row(number: str, name: str, unit: str, value: str, kernel: str = "k(int)") -
         ([HEADER, row("x", "Duration", "ns", "1")], "line 2: the ID"),
         ([HEADER, row("0", "Duration", "ns", "1", "")], "line 2: the ID"),
         ([HEADER, row("0", "Duration", "ns", "1"), row("0", "Duration", "ns", "1", "f()")], "line 3: launch 0 is of"),
-        ([HEADER, '"0","7","k"'], "line 2: 3 values stand under 8 columns"),
+        ([HEADER, '"0","7","k"'], "line 2: 3 values for 8 columns"),
         ([HEADER, row("0", "Duration", "ns", "1.234,5")], "line 2: gpu__time_duration.sum is .* LC_ALL=C"),
         ([HEADER, row("0", "Duration", "ns", "1e300")], "line 2: gpu__time_duration.sum is"),
         ([HEADER, '"0","7","k","S","","","","a rule', "without an end"], "line 2: the last row has no end"),

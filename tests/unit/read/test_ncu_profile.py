@@ -338,7 +338,7 @@ def test_atomics_are_a_part_of_what_l2_is_asked_for() -> None:
 
 
 def test_a_launch_without_geometry_is_refused() -> None:
-    with pytest.raises(InputError, match=r"launch 0: it does not tell the grid\..*LaunchStats"):
+    with pytest.raises(InputError, match=r"launch 0: it does not give the grid\..*LaunchStats"):
         profiles_of([NcuRow(0, "k", None, (32, 1, 1), None, ())], V100)
 
 

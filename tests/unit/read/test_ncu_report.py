@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from kerncast import child_process
 from kerncast.errors import InputError
 from kerncast.gpu import load_gpu
 from kerncast.profiles.counts import DRAM_BYTES, FP32_FLOPS, L1_BYTES
@@ -139,6 +140,7 @@ def test_what_ends_the_reader_is_an_error(reader: Path, told: object, message: s
 def test_a_reader_that_hangs_is_ended(reader: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ncu_reader, "_SECONDS", 1.0)
     monkeypatch.setattr(ncu_reader, "_GRACE_SECONDS", 0.5)
+    monkeypatch.setattr(child_process, "_WALL_PER_CPU_SECOND", 1.0)
     with pytest.raises(InputError, match="did not end within 1 s"):
         read_ncu_report(report(reader, "hang"))
 
@@ -154,7 +156,7 @@ def test_a_file_that_is_none_is_refused_before_a_child_is_started(tmp_path: Path
         path = tmp_path / "p.ncu-rep"
         path.write_bytes(content)
         assert not is_report(content)
-        with pytest.raises(InputError, match="it is no report of Nsight Compute"):
+        with pytest.raises(InputError, match="it is not a report of Nsight Compute"):
             read_ncu_report(path)
     for path in (tmp_path / "missing", tmp_path, tmp_path / "a\0b"):
         with pytest.raises(InputError, match="cannot be read"):

@@ -304,7 +304,7 @@ def test_tables_of_different_runs_are_not_joined() -> None:
         (",1048576,1048576,1048576", ",1048576,1048576,-1", "flop_count_sp_fma"),
         (",262160,262176,262168", ",262160,262176,26%2168", "l2_read_transactions"),
         ('","1","7","axpy', '","1","7","ax"py', "quote"),
-        (",65536,65536,65536", ",65536,65536", "7 values stand under 8 columns"),
+        (",65536,65536,65536", ",65536,65536", "7 values for 8 columns"),
     ],
 )
 def test_faults_name_the_line_and_the_cure(old: str, new: str, what: str) -> None:

@@ -83,21 +83,21 @@ def test_a_damaged_report_of_ncu_goes_to_its_reader(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "what"),
     [
-        ("", "no profile is in it"),
-        ("hello, world\n" * 9, "no profile is in it"),
-        ("op,m,n\nmatmul,3,4\n", "no profile is in it"),
-        ("[]", "JSON is of no tool"),
-        ('{"a": 1}', "JSON is of no tool"),
+        ("", "it holds no profile"),
+        ("hello, world\n" * 9, "it holds no profile"),
+        ("op,m,n\nmatmul,3,4\n", "it holds no profile"),
+        ("[]", "no known tool"),
+        ('{"a": 1}', "no known tool"),
         ('{"Metadata": {"a": ', "ends too early"),
         ('{"Metadata": {"Dev', "ends too early"),
-        ('{"Metadata": x}', "no JSON"),
+        ('{"Metadata": x}', "not JSON"),
         ("[" * 100_000, "JSON"),
         ('{"cache": ' + "9" * 100_000 + "}", "JSON"),
-        (b"\x7fELF\x02\x01\x01" + bytes(100), "no text|binary"),
+        (b"\x7fELF\x02\x01\x01" + bytes(100), "not text|binary"),
         (b"\x1f\x8b\x08\x00damaged", "gzip data are damaged"),
         (gzip.compress(b"{" * 5000, mtime=0)[:-9], "gzip data are damaged"),
         ("text\0text", "binary"),
-        (b"\xff\xfea", "no text"),
+        (b"\xff\xfea", "not text"),
     ],
 )
 def test_what_is_no_profile_is_refused(content: str | bytes, what: str, tmp_path: Path) -> None:
@@ -170,7 +170,7 @@ def test_numbers_are_bounded() -> None:
 
 
 def test_the_line_of_a_fault_in_json() -> None:
-    with pytest.raises(InputError, match=r"f\.json, line 3: no JSON"):
+    with pytest.raises(InputError, match=r"f\.json, line 3: not JSON"):
         parse_json('{\n"a": 1,\n"b": oh\n}', "f.json")
 
 
@@ -196,5 +196,5 @@ def test_too_many_rows_are_refused_before_any_is_read(
     assert time.process_time() - begun < 2
     # Below, the first row is looked at.
     path = written(tmp_path, header + '"0","no row"\n' * 3)
-    with pytest.raises(InputError, match=r"2 values stand under"):
+    with pytest.raises(InputError, match=r"2 values for"):
         read_profile(path)

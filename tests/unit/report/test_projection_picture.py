@@ -198,7 +198,7 @@ def test_hostile_names_stay_one_cell() -> None:
 
 @pytest.mark.parametrize("name", ["bars", "bars.jpg", "bars.csv.gz"])
 def test_a_name_that_says_no_format_is_refused(name: str) -> None:
-    with pytest.raises(InputError, match="no name of a picture"):
+    with pytest.raises(InputError, match="not a name for a picture"):
         check_picture(Path(name))
 
 

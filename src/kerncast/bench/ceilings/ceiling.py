@@ -26,17 +26,17 @@ class Ceiling:
     """One launch, and what is learned from its time or from what it writes."""
 
     name: str
-    """such as fma_f32, or dram_copy#2 for the third shape of dram_copy: the best of the shapes is the ceiling"""
+    """name of the shape, such as fma_f32, or dram_copy#2 for the third shape of dram_copy; the best shape counts"""
     launch: Launch
     amount: float | None
-    """work of one launch"""
+    """work of one launch in ``unit``"""
     unit: str
-    """B, FLOP, op, launch or step"""
+    """unit of the work: B, FLOP, op, launch or step"""
     methods: tuple[Method, ...] = (Method.SERIES,)
     reading: tuple[str, str, str] | None = None
     """buffer argument that holds values which the kernel measured, their name and their unit"""
     setup: Launch | None = None
-    """runs once before, on the buffers of the same names"""
+    """launch that runs once before, on the buffers of the same names"""
 
     @property
     def key(self) -> str:
@@ -61,7 +61,7 @@ def name_of_key(key: str) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Chip:
-    """What the sizes of the ceilings depend on."""
+    """The facts of a GPU that decide how large the ceilings are."""
 
     number: int
     """compute capability without its point, such as 90"""
@@ -70,9 +70,9 @@ class Chip:
     l2_bytes: int
     memory_bytes: int
     dram_bytes_per_s: float | None
-    """peak, as far as the driver names memory clock and bus"""
+    """peak DRAM bandwidth; None where the driver does not name memory clock and bus"""
     architecture: Architecture
-    """nearest known one: only how long a kernel runs depends on it"""
+    """architecture of the chip, or the nearest known one: only the durations of kernels depend on it"""
 
     def blocks(self, threads: int = BLOCK) -> int:
         """Return how many blocks of so many threads fill all SMs; kernels that use it take few registers."""

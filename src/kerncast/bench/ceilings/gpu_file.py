@@ -27,7 +27,7 @@ class Line:
     key: str
     value: float
     remark: str
-    """comment behind it; empty for none"""
+    """comment behind the value; empty for none"""
 
 
 @dataclass(frozen=True, slots=True)

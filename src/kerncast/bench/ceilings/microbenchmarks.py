@@ -41,7 +41,7 @@ class _Tensor:
 
     name: str
     capabilities: frozenset[int] | None
-    """compute capabilities that have it; None for all from ``oldest`` on"""
+    """compute capabilities with this kind of operands; None: all from ``oldest`` on"""
     oldest: int
     shape: tuple[int, int, int]
     """rows, columns and depth of one product"""
@@ -139,7 +139,7 @@ _L2_SHARE = 0.4
 
 _L2_MULTIPLE = 8
 _LEAST_DRAM_CHAIN_BYTES = 512 * MIB
-"""far beyond the reach of a first-level TLB"""
+"""least bytes of a chain in DRAM: far beyond the reach of a first-level TLB"""
 _MEMORY_SHARE = 4
 
 #: Steps, so that a launch takes about a millisecond or more.
@@ -151,12 +151,13 @@ _BARRIER_STEPS = 32768
 _ATOMIC_STEPS = 4096
 
 _OLDEST_WITH_L1 = 50
+"""oldest compute capability, without its point, whose L1 holds global data; Kepler's holds none"""
 _NEVER = 7
 """value that no chain of arithmetic takes"""
 
 _ATOMIC_UNROLL = 8
 _CLOCK_SECONDS = 25 * KERNEL_SECONDS
-"""all launches together last seconds, in which the power limit is felt"""
+"""seconds of all launches together: long enough to reach the power limit"""
 _CLOCK_ROUND = 8 * 32
 
 
@@ -262,7 +263,7 @@ def atomics(chip: Chip) -> Iterator[Ceiling]:
 _VECTOR_BYTES = 16
 _LEAST_BYTES = 256 * MIB
 _MOST_BYTES = GIB
-"""all buffers of a ceiling together take at most one part of so many of the memory"""
+"""most bytes of one buffer; all buffers together take at most 1 / _MEMORY_SHARE of the GPU's memory"""
 
 #: How often a launch streams through its buffers where nothing tells how fast the memory is.
 _PASSES = 8
@@ -282,7 +283,6 @@ _L2_BYTES_PER_CYCLE = 32
 _L1_BYTES_PER_CYCLE = 128
 #: Working set in L1: the smallest L1 has 24 KiB.
 _L1_WORDS = 4096
-"""Kepler's L1 holds no global data"""
 
 _CACHE_UNROLL = 8
 _SHARED_UNROLL = 16
@@ -290,7 +290,7 @@ _SHARED_UNROLL = 16
 _SHARED_BLOCK = 1024
 _BANK_BYTES = 4
 _ROUND_STRIDE = 512
-"""how far apart two rounds begin in shared memory"""
+"""words between the starts of two rounds in shared memory"""
 
 
 def dram(chip: Chip) -> Iterator[Ceiling]:

@@ -24,16 +24,16 @@ class SustainedValue:
     """One value of the section ``[sustained]``."""
 
     key: str
-    """such as dram_gb_per_s"""
+    """key in the GPU's file, such as dram_gb_per_s"""
     value: float
-    """in the file's unit, rounded"""
+    """value in the file's unit, rounded"""
     configuration: str
-    """key of the launch that it comes from: the best of its shapes"""
+    """key of the measured configuration: the best shape of the ceiling"""
     trials: int
 
 
 class _Kind(Enum):
-    """How a value follows from the measurement, and which shape's is best."""
+    """A way to get a value from the measurement, and the shape whose value is the best."""
 
     RATE = "amount over time; the highest"
     TIME = "time of a launch in us; the lowest"
@@ -44,7 +44,7 @@ class _Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """Where the value of one key comes from."""
+    """The source of one key's value."""
 
     key: str
     ceiling: str
@@ -188,7 +188,7 @@ def _check_same(gpu: GPU, measurement: Measurement, path: Path) -> None:
     measured = measurement.machine
     if gpu.sm_count != measured.sm_count:
         raise InputError(
-            f"the file is of a GPU with {gpu.sm_count} SMs, and {measured.gpu_name} has {measured.sm_count}",
+            f"the file is for a GPU with {gpu.sm_count} SMs, but {measured.gpu_name} has {measured.sm_count}",
             where=str(path),
             cure="Name another file.",
         )

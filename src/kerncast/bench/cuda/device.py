@@ -55,13 +55,13 @@ class Partition:
 
 
 class Partitions:
-    """What the SMs of a GPU can be split into."""
+    """The parts that the SMs of a GPU can be split into."""
 
     def __init__(self, driver: Driver, device: int) -> None:
         self._driver = driver
         self._device = device
         self._splits: dict[int, int] | None = None
-        """number of SMs: flags of the split that gives it"""
+        """flags of the split that gives each number of SMs; None before any was tried"""
 
     def sizes(self) -> tuple[int, ...]:
         """Return the numbers of SMs that a split gives exactly, ascending."""
@@ -150,7 +150,7 @@ def open_device(index: int = 0) -> "CudaDevice":
     try:
         core = import_module("cuda.core")
     except ImportError:
-        raise InputError("cuda-core is not installed, by which a GPU is used", cure=INSTALL) from None
+        raise InputError("cuda-core, which uses the GPU, is not installed", cure=INSTALL) from None
     if not hasattr(core, "Device"):
         raise InputError("cuda-core is older than 1.0", cure=INSTALL)
     driver = load_driver()
@@ -194,7 +194,7 @@ class CudaDevice:
 
     @property
     def machine(self) -> Machine:
-        """What the GPU, its driver and the compiler are."""
+        """The GPU, its driver and the compiler."""
         return self._machine
 
     def state(self) -> ClockState:

@@ -56,7 +56,7 @@ class Driver:
     def __init__(self, api: Any) -> None:
         self.api = api
         self.lost: str | None = None
-        """why the GPU is of no more use to this process; None while it is"""
+        """reason why the GPU is lost to this process; None while it answers"""
 
     def call(self, name: str, *arguments: Any) -> Any:
         """Call one function and return what it gives beyond its status: nothing, a value, or several."""
@@ -91,7 +91,7 @@ class Driver:
 
     def gone(self) -> DeviceLostError:
         """Return the error of everything that is asked for after the GPU was lost."""
-        return DeviceLostError(f"the GPU is of no more use to this process after: {self.lost}", cure=_NEW_PROCESS)
+        return DeviceLostError(f"the GPU is lost to this process after: {self.lost}", cure=_NEW_PROCESS)
 
     def _text(self, function: str, status: Any) -> str:
         failed, text = getattr(self.api, function)(status)
@@ -108,7 +108,7 @@ def load_driver() -> Driver:
     try:
         api, bindings = import_module("cuda.bindings.driver"), import_module("cuda.bindings")
     except ImportError:
-        raise InputError("cuda-bindings is not installed, by which a GPU is used", cure=INSTALL) from None
+        raise InputError("cuda-bindings, which uses the GPU, is not installed", cure=INSTALL) from None
     try:
         _, version = api.cuDriverGetVersion()
     except RuntimeError:  # cuda.bindings says where it looked, which helps nobody
@@ -126,13 +126,13 @@ def check_versions(driver: int, bindings: str) -> None:
     """Raise InputError where a driver (13000 for CUDA 13.0) is too old for kerncast or for the bindings."""
     if driver < _OLDEST_DRIVER:
         raise InputError(
-            f"the driver supports CUDA {cuda_version(driver)}, and kerncast needs 12.0",
+            f"the driver supports CUDA {cuda_version(driver)}, but kerncast needs 12.0",
             cure="Update the driver to 525 or newer.",
         )
     major = int(bindings.partition(".")[0])
     if driver // 1000 < major:
         raise InputError(
-            f"the driver supports CUDA {cuda_version(driver)}, and cuda-bindings {bindings} needs {major}.0",
+            f"the driver supports CUDA {cuda_version(driver)}, but cuda-bindings {bindings} needs {major}.0",
             cure=f"Run: pip install 'cuda-bindings<{major}', or update the driver.",
         )
 

@@ -26,7 +26,7 @@ _SHORT_PRELUDE = 20
 
 @dataclass(slots=True)
 class Delay:
-    """How long the GPU must be kept busy while commands are queued."""
+    """The time for which the GPU must be kept busy while commands are queued."""
 
     seconds_per_command: float = 10 * MICROSECOND
     least: float = 100 * MICROSECOND
@@ -127,12 +127,12 @@ class LoadedKernel:
     """A kernel's handles in the driver."""
 
     kernel: Any
-    """CUkernel: belongs to no context"""
+    """CUkernel handle, which belongs to no context"""
     function: Any
-    """the same handle as a CUfunction, as launches take it"""
+    """the kernel's handle as a CUfunction, the type that launches take"""
     static_shared_bytes: int
     library: Any
-    """CUlibrary that the kernel came in, by which it is given back"""
+    """CUlibrary that holds the kernel, for unloading it"""
 
 
 class PackedCall:

@@ -1,4 +1,4 @@
-"""What the GPU, its driver and the host are, and the state they are in: read only, nothing is ever set.
+"""Facts and state of the GPU, its driver and the host: read only, nothing is ever set.
 
 NVIDIA's management library (NVML) may be missing, or refuse: what it alone knows is then None.
 """

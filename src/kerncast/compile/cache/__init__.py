@@ -1,4 +1,4 @@
-"""What was compiled before is remembered on disk, under a digest of everything that it was made from."""
+"""The cache of compiled kernels on disk, by a digest of everything that they were made from."""
 
 from kerncast.compile.cache.remembered import Remembered, recall
 from kerncast.compile.cache.store import CacheReport, Place, Store, Usage, cache_place, cache_report

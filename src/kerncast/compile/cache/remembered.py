@@ -1,4 +1,4 @@
-"""What the cache knows of one request: found before anything is compiled, kept after."""
+"""The cached replies to one request: found before anything is compiled, kept after."""
 
 import hashlib
 import json
@@ -54,7 +54,7 @@ _LONGEST_BEGINNING = 400
 
 
 class UnknowableError(Exception):
-    """What a compilation reads cannot be told from its texts alone."""
+    """The files that a compilation reads cannot be told from its texts alone."""
 
 
 def header_names(text: bytes) -> set[str]:
@@ -217,7 +217,7 @@ def _listed(folder: str) -> tuple[tuple[str, bool], ...]:
         return tuple((each.name, each.is_dir()) for each in found)
 
 
-#: Of the entries; another one makes every entry unknown.
+#: Version of the entries; entries of another one count as absent.
 FORMAT = 1
 
 #: What bounds a compilation, and does not change what comes of it; the architectures have an entry each.
@@ -292,7 +292,7 @@ class Remembered:
     store: Store
     request: CompileRequest
     inputs: str
-    """digest of the texts, as they were when this was made"""
+    """digest of the texts at the time when this entry was made"""
 
     def find(self, target: Target) -> KernelReply | None:
         """Return a remembered reply; None where there is none, or none that can be read."""

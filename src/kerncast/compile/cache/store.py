@@ -20,7 +20,7 @@ from kerncast.units import MIB
 
 #: A folder for the cache, or ``off``.
 FOLDER_VARIABLE = "KERNCAST_CACHE"
-#: How large it may get, in MiB.
+#: Variable of the environment for the largest size of the cache in MiB.
 SIZE_VARIABLE = "KERNCAST_CACHE_MB"
 DEFAULT_BYTES = 256 * MIB
 
@@ -30,13 +30,13 @@ _INSIDE = "compiled"
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where compiled kernels are remembered."""
+    """The folder in which compiled kernels are remembered."""
 
     folder: Path | None
-    """None where nothing is remembered"""
+    """folder of the cache; None where nothing is remembered"""
     most_bytes: int
     why_not: str | None = None
-    """why nothing is remembered"""
+    """reason why nothing is remembered; None where the cache is used"""
 
 
 def cache_place() -> Place:
@@ -61,7 +61,7 @@ def unsafe(folder: Path) -> str | None:
     except OSError:
         return None
     if not stat.S_ISDIR(found.st_mode):
-        return "it is no folder"
+        return "it is not a folder"
     if is_foreign(found):
         return "it belongs to somebody else"
     if hasattr(os, "geteuid") and found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
@@ -93,7 +93,7 @@ def _most_bytes() -> int:
         return DEFAULT_BYTES
     if not (text.isascii() and text.isdigit() and len(text) < 10):
         raise InputError(
-            f"{SIZE_VARIABLE}={text[:40]!r} is no size", cure="Give a whole number of MiB, such as 256, or 0 for none."
+            f"{SIZE_VARIABLE}={text[:40]!r} is not a size", cure="Give whole MiB, such as 256, or 0 for no cache."
         )
     return int(text) * MIB
 
@@ -123,12 +123,12 @@ _WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """How much a store holds."""
+    """The size of a store."""
 
     entries: int
     bytes: int
     oldest_use: float | None
-    """when the least recently used entry was used, seconds since 1970; None without entries"""
+    """time at which the least recently used entry was used, in seconds since 1970; None without entries"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,7 +250,7 @@ class Store:
         with os.scandir(self.folder) as found:
             # Without its tag, for a process was killed, or cleared the store while this one began to fill it.
             if not all(each.name == _TAG_NAME or _UNFINISHED.match(each.name) or _is_part(each) for each in found):
-                raise PermissionError(0, "it holds files, and is no cache of kerncast")
+                raise PermissionError(0, "it holds files, but is not a cache of kerncast")
         _write(self.folder / _TAG_NAME, _TAG)
 
     def _parts(self) -> Iterator[Path]:
@@ -297,7 +297,7 @@ def _read(path: Path, most_bytes: int) -> bytes:
         found = os.fstat(descriptor)
         # Whoever may write to a folder above can put one of theirs in its place, after it was looked at.
         if not stat.S_ISREG(found.st_mode) or is_foreign(found):
-            raise OSError("no regular file of this user's")
+            raise OSError("not a regular file of this user")
         return stream.read(most_bytes + 1)
 
 
@@ -332,21 +332,21 @@ def unpacked(payload: bytes, most_bytes: int) -> dict[str, Any]:
         raise ValueError("the entry goes on for too long, or ends too soon")
     data = json.loads(text)
     if not isinstance(data, dict):
-        raise TypeError("the entry is no object")
+        raise TypeError("the entry is not an object")
     return data
 
 
 @dataclass(frozen=True, slots=True)
 class CacheReport:
-    """Where the cache is, what it holds, and whether it can be used."""
+    """The state of the cache: its folder, its contents, and whether it can be used."""
 
     folder: Path | None
-    """None where nothing is remembered"""
+    """folder of the cache; None where nothing is remembered"""
     most_bytes: int
     usage: Usage
     is_used: bool
     why_not: str | None
-    """why nothing is remembered"""
+    """reason why nothing is remembered; None where the cache is used"""
 
 
 def cache_report() -> CacheReport:

@@ -1,4 +1,4 @@
-"""Where #include lines are resolved: the folders of the wheels, and stand-ins for headers that no wheel has.
+"""The places where #include lines are resolved: folders of the wheels, and stand-ins for headers that no wheel has.
 
 A stand-in holds the part of a header that device code can use. It lies in ``stand_ins`` under the name by which a
 source includes it; a header of the same content is an alias of the first.

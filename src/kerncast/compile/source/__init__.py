@@ -1,1 +1,1 @@
-"""What libclang reads from a source: host code to take out, signatures of kernels, launches."""
+"""Reading a source with libclang: host code to take out, signatures of kernels, launches."""

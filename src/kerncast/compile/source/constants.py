@@ -29,12 +29,12 @@ _NAME = re.compile(rb"(?<![\w.])[A-Za-z_]")
 
 @dataclass(frozen=True, slots=True)
 class Constants:
-    """What is to be done with the const numbers of one file, by the offset at which their declaration begins."""
+    """Const numbers of one file that need a change, by the offset at which their declaration begins."""
 
     host: frozenset[int] = frozenset()
-    """their value is known only when the host program runs"""
+    """numbers whose value is known only when the host program runs"""
     constexpr: frozenset[int] = frozenset()
-    """others are made from them, or they from others"""
+    """numbers that other constants are made from, or that are made from them"""
 
 
 def is_constant_number(type_: Type) -> bool:

@@ -1,4 +1,4 @@
-"""Which parts of a source and of its headers are host code, and go before NVRTC sees them."""
+"""Finding the host code of a source and of its headers, which is removed before NVRTC sees them."""
 
 import re
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
@@ -66,13 +66,13 @@ _COMPOUND_LITERAL = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What is known of one file beside its declarations."""
+    """Facts on one file beside its declarations."""
 
     constants: Constants = _NO_CONSTANTS
     defined: Container[str] = frozenset()
-    """device functions of all files: a prototype of one that does not say so gets a __device__"""
+    """device functions of all files; a prototype of one without __device__ gets it"""
     errors: Collection[int] = ()
-    """offsets of what the parser does not know"""
+    """offsets of names that the parser does not know"""
 
 
 _NO_CONTEXT = Context()
@@ -84,7 +84,7 @@ class DeviceCode:
 
     text: bytes
     changed: bool
-    """whether host code was found, or a const number that needs a constexpr"""
+    """whether host code was removed, or a const number needs a constexpr"""
     has_unannotated: bool
     """whether functions without __device__ were left in, because they are constexpr"""
 

@@ -173,10 +173,10 @@ _UNDEFINED = ("__clang__", "__GNUC__", "__linux__", "__unix__", "__x86_64__", "_
 
 @dataclass(frozen=True, slots=True)
 class ParseOptions:
-    """What decides which text the preprocessor lets through."""
+    """The options that decide which text the preprocessor lets through."""
 
     architecture: int
-    """such as 70, for __CUDA_ARCH__"""
+    """value for __CUDA_ARCH__ as a number of the architecture, such as 70"""
     standard: str
     defines: tuple[tuple[str, str], ...]
     include_dirs: tuple[Path, ...]

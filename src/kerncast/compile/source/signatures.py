@@ -1,4 +1,4 @@
-"""What the source says of its kernels: names, parameters, template parameters."""
+"""Kernels as the source declares them: names, parameters, template parameters."""
 
 from collections.abc import Iterator
 

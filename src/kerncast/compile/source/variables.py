@@ -1,4 +1,4 @@
-"""What a source says of its variables in constant and global memory, and where its host code sets them."""
+"""Variables in constant and global memory as the source declares them, and the host code that sets them."""
 
 import re
 import struct
@@ -56,10 +56,10 @@ class SymbolCopy:
     """One place in host code that sets a variable of the device."""
 
     symbol: str
-    """as written there"""
+    """symbol as written in the source"""
     line: int
     data: bytes | None
-    """what is copied, where the text says it"""
+    """bytes that are copied; None where the text has no literal values"""
 
 
 def symbol_copies(text: bytes) -> tuple[SymbolCopy, ...]:

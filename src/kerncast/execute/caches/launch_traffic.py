@@ -1,4 +1,4 @@
-"""What the caches of a GPU let through over a whole launch, from a window of neighbouring blocks.
+"""Traffic of a whole launch through the caches of a GPU, from a window of neighbouring blocks.
 
 The sectors that L1 is asked for come from the spread sample of blocks; which share of them hits, from the simulation.
 Where the window is not the whole grid, what follows it is taken to hit as its second half does; where it has less than
@@ -77,7 +77,7 @@ def _check_repeated(profile: KernelProfile, recorded: Count) -> None:
     """Refuse a recording whose blocks did other work than those that were counted, such as taking other tickets."""
     counted = profile.counts.total((GLOBAL_LOAD_SECTORS,))
     if counted.is_exact and abs(counted.value - recorded.value) > _REPEATED * counted.value:
-        raise UnsupportedError("what the blocks load depends on the order in which they run")
+        raise UnsupportedError("the loads of the blocks depend on the order in which they run")
 
 
 def _instructions(executed: Executed, geometry: CacheGeometry) -> Count:
@@ -137,7 +137,7 @@ class _Scaled:
         if blocks < wave:
             geometry = _shrunken(geometry, blocks)
         self._parts = whole_l2 / geometry.l2_bytes
-        """of the GPU's L2 in what was simulated"""
+        """capacity of the GPU's L2 over that of the simulated L2"""
         self._simulation = simulate(window.recording, geometry)
         self._l1 = self._simulation
         if not self._is_steady:

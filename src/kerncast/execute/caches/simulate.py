@@ -57,28 +57,28 @@ class CacheCounts:
     l2_atomic_sectors: int
     l2_atomic_hits: int
     l2_dirtied_sectors: int
-    """that were not waiting for DRAM already when they were written"""
+    """sectors written that were not yet dirty"""
     dram_read_sectors: int
     dram_write_sectors: int
 
 
 @dataclass(frozen=True, slots=True)
 class Simulation:
-    """What a recording did to caches that were cold at its start."""
+    """The counts of a recording run through caches that were cold at its start."""
 
     blocks: Counts
-    """[k] how many blocks had ended at each look; the last is all of them"""
+    """[k] blocks that had ended at each look; the last is all of them"""
     counts: tuple[CacheCounts, ...]
-    """[k] what had been counted until then"""
+    """[k] counts at each look"""
 
     @property
     def left_dirty_sectors(self) -> int:
-        """What was written and is still in L2 at the end."""
+        """Sectors written that are still in L2 at the end."""
         return self.total.l2_dirtied_sectors - self.total.dram_write_sectors
 
     @property
     def total(self) -> CacheCounts:
-        """What was counted in all."""
+        """Counts of the whole recording."""
         return self.counts[-1]
 
 

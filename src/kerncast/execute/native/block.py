@@ -36,14 +36,14 @@ _WORK_LIMIT = 4 * 10**9  # bits looked at, which takes about a second
 
 @dataclass(frozen=True, slots=True)
 class RegisterPlan:
-    """Where registers lie that live across blocks."""
+    """The places of registers that live across blocks."""
 
     slots: Mapping[str, int]
-    """register: offset in the frame of the warp, in bytes"""
+    """offset of each register in the frame of a warp, in bytes"""
     live_out: tuple[frozenset[str], ...]
-    """per basic block the registers that it sets and that a later block may read"""
+    """registers of each basic block that it sets and that a later block may read"""
     start_bytes: int
-    """the part of a frame that is set when a block of threads begins: its head and registers that may be read first"""
+    """bytes of a frame that are set when a block of threads begins: its head and registers that may be read first"""
     frame_bytes: int
 
 
@@ -138,7 +138,7 @@ class BlockCode:
     program: Program
     plan: RegisterPlan
     symbols: dict[str, int]
-    """module variable: its number in the table of addresses"""
+    """number of each module variable in the table of addresses"""
     active: Value
     """lanes that run this block, as bits"""
     pointers: Pointers = ARGUMENTS
@@ -146,7 +146,7 @@ class BlockCode:
     """lanes that execute the instruction: those that run the block, and whose guard holds"""
     guarded: bool = False
     lanes: Value = field(init=False)
-    """the same as a vector"""
+    """``executing`` as a vector"""
     _values: dict[str, Value] = field(default_factory=dict)
     _written: dict[str, str] = field(default_factory=dict)
     """registers that this block wrote, with their types"""
@@ -337,7 +337,7 @@ class Operation:
 
     @property
     def emit(self) -> Emitter:
-        """Where code is written."""
+        """The emitter of the block's code."""
         return self.block.emit
 
     @property

@@ -56,7 +56,7 @@ class Compiled:
     symbols: tuple[str, ...]
     """module variables whose addresses the code reads from a table"""
     text_size: int
-    """characters of LLVM text"""
+    """characters of the LLVM text"""
 
 
 def compile_program(program: Program, *, counts_memory: bool = True, host: Host | None = None) -> Compiled:
@@ -103,7 +103,7 @@ class Run:
         self.budget = setting.budget
         self.touched = setting.touched
         self.deadline = math.inf
-        """when to stop, in the time of time.monotonic"""
+        """time at which to stop, by time.monotonic"""
         self._counters = [np.zeros((0, compiled.counters.bytes // 8), np.int64)]
         self.remarks = np.zeros(len(setting.program.function.instructions) + 1, np.uint8)
         self.starts = np.array([a.start for a in arena.allocations], np.int64)
@@ -115,7 +115,7 @@ class Run:
 
     @property
     def finished(self) -> int:
-        """How many blocks have run."""
+        """Number of blocks that have run."""
         return sum(len(part) for part in self._counters)
 
     @property
@@ -397,7 +397,7 @@ class NativeEngine:
 
     @property
     def remarks(self) -> tuple[Caveat, ...]:
-        """What a reader of the counts should know."""
+        """Caveats on the counts."""
         code = self._setting.program.function.instructions
         doubtful = [absent_lanes(code[number]) for number in np.flatnonzero(self.launch_run.remarks).tolist()]
         prints = [number for number, ins in enumerate(code) if "vprintf" in ins.modifiers]
@@ -406,7 +406,7 @@ class NativeEngine:
 
     @property
     def printed(self) -> str:
-        """What the kernel printed."""
+        """Text that the kernel printed."""
         return self.launch_run.console.text
 
     def check_room(self, blocks: int) -> None:

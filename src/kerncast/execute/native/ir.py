@@ -79,7 +79,7 @@ class Unit:
         self._declarations: dict[str, str] = {}
         self._constants: dict[str, str] = {}
         self.borrowed: dict[str, Callable[[Unit], None]] = {}
-        """functions that other modules hold: the name, and what writes it"""
+        """writer of each function that other modules hold, by its name"""
 
     def borrow(self, name: str, write: "Callable[[Unit], None]") -> None:
         """Say that a function lies in a module of its own, which serves all kernels and is optimised."""

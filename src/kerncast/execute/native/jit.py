@@ -53,7 +53,7 @@ def compile_unit(unit: Unit, host: Host | None = None) -> Machine:
 
 _LIBRARY: dict[tuple[str, Host], Machine] = {}
 _WRITING = threading.Lock()
-"""of the library: code that some thread runs must not be compiled again and dropped"""
+"""lock of the library: code that some thread runs must not be compiled again and dropped"""
 
 
 def _library(name: str, host: Host, write: Callable[[Unit], None]) -> int:

@@ -50,12 +50,12 @@ class CounterPlan:
     """Offsets in a row of counters, in bytes."""
 
     guarded: dict[int, int]
-    """guarded instruction: its counter of threads"""
+    """offset of the thread counter of each guarded instruction"""
     memory: dict[int, int]
-    """memory instruction: its first counter"""
+    """offset of the first counter of each memory instruction"""
     divergent: int
     longest: int
-    """instructions of the busiest warp"""
+    """offset of the counter of the instructions of the busiest warp"""
     bytes: int
 
     @staticmethod
@@ -133,7 +133,7 @@ _PIECE_SIZE = 12_000
 
 @dataclass(frozen=True, slots=True)
 class Plans:
-    """What has been decided about a program before code is written."""
+    """Decisions about a program, made before code is written."""
 
     program: Program
     registers: RegisterPlan

@@ -1,4 +1,4 @@
-"""What each arithmetic PTX instruction computes, one function per opcode, over arrays of threads.
+"""The arithmetic PTX instructions, one function per opcode, over arrays of threads.
 
 Source: NVIDIA, Parallel Thread Execution ISA 8.8, sections 9.7.1 to 9.7.9. Approximate functions (``.approx``) are
 computed in double precision and rounded once: within the error that the ISA allows, not bit-equal to the hardware.

@@ -26,22 +26,22 @@ class Barriers:
         self._threads = threads
         self._per_block = threads.warps_per_block
         self._waits_at = np.full(threads.warps, _NONE, np.int64)
-        """per warp the barrier that it waits at"""
+        """[warps] barrier at which the warp waits"""
         self._expected = np.zeros(threads.warps, np.int64)
-        """per warp how many threads it says that the barrier waits for; 0 is the whole block"""
+        """[warps] threads that the barrier waits for, as the warp says; 0 is the whole block"""
         self._passed = np.zeros((threads.blocks, _BARRIERS), np.int64)
-        """threads that have arrived without waiting (bar.arrive)"""
+        """[blocks, barriers] threads that have arrived without waiting (bar.arrive)"""
         self._instruction: npt.NDArray[Any] = np.full(threads.warps, None)
-        """per warp the instruction by which it waits"""
+        """[warps] instruction by which the warp waits"""
         self._lanes = np.zeros((threads.warps, WARP_LANES), np.bool_)
-        """which lanes have arrived"""
+        """[warps, lanes] whether the lane has arrived"""
         self._votes = np.zeros((threads.warps, WARP_LANES), np.bool_)
-        """what they give to a barrier that reduces (bar.red)"""
+        """[warps, lanes] predicate that the lane gives to a reducing barrier (bar.red)"""
         self._reduces = False
 
     @property
     def waiting(self) -> Mask:
-        """Which warps wait."""
+        """[warps] whether the warp waits."""
         waiting: Mask = self._waits_at != _NONE
         return waiting
 

@@ -231,12 +231,12 @@ class ReferenceEngine:
 
     @property
     def remarks(self) -> tuple[Caveat, ...]:
-        """What a reader of the counts should know."""
+        """Caveats on the counts."""
         return tuple(self._tally.remarks)
 
     @property
     def printed(self) -> str:
-        """What the kernel printed."""
+        """Text that the kernel printed."""
         return self._batch.console.text
 
     def check_room(self, blocks: int) -> None:

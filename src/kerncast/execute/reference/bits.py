@@ -1,4 +1,4 @@
-"""What each logic, shift, bit-field, carry and video instruction computes."""
+"""The logic, shift, bit-field, carry and video instructions."""
 
 from collections.abc import Callable
 from typing import Any

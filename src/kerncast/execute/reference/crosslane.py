@@ -32,7 +32,7 @@ class WarpPlaces:
         start = order.place_of[0] if order.place_of else order.end
         self._place = np.where(lanes, start, self.end).astype(np.int32)
         self._mask = np.zeros(lanes.shape, np.uint32)
-        """what each parked lane waits for"""
+        """[warps, lanes] lanes that each parked lane waits for, as bits"""
         self._parks = False
         """whether any lane was ever parked"""
         self.current: npt.NDArray[np.int32] = self._place.min(axis=1)
@@ -40,13 +40,13 @@ class WarpPlaces:
 
     @property
     def ended(self) -> npt.NDArray[np.bool_]:
-        """Which warps have ended."""
+        """[warps] whether the warp has ended."""
         ended: npt.NDArray[np.bool_] = self.current == self.end
         return ended
 
     @property
     def alive(self) -> Lanes:
-        """Which lanes have not left the kernel, [warps, 32]."""
+        """[warps, 32] whether the lane is still in the kernel."""
         alive: Lanes = self._place != self.end
         return alive
 

@@ -30,7 +30,7 @@ _SMALLEST_NORMAL_F32 = np.float32(2.0**-126)
 _SAFE_FACTOR, _SAFE_LOW, _SAFE_HIGH = 2.0**990, 2.0**-900, 2.0**1010
 
 
-#: Of single precision.
+#: Format of single precision.
 _PRECISION_F32, _LEAST_EXPONENT_F32, _LARGEST_F32 = 24, -126, 2.0**128 - 2.0**104
 
 _ROUND: dict[str, Callable[[Float64], Float64]] = {"rz": np.trunc, "rm": np.floor, "rp": np.ceil}

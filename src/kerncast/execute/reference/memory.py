@@ -109,12 +109,12 @@ class Part(NamedTuple):
     """global, const, shared, local, param (of the kernel) or call (parameters of a device function)"""
     data: npt.NDArray[np.uint8]
     offsets: npt.NDArray[np.int64]
-    """of each access in the data"""
+    """offset of each access in the data"""
     threads: Index
     which: "Index | slice"
     """positions of these threads in the active ones"""
     address: npt.NDArray[np.int64]
-    """of each access in the memory of the state space, which is that of the block (shared) or of the thread"""
+    """address of each access in its state space: that of the block (shared) or of the thread (local)"""
     size: int
     """bytes of each access"""
 

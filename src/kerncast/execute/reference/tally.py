@@ -28,7 +28,7 @@ Numbers = npt.NDArray[np.int64]
 _BANKS = 32
 _WORD_BYTES = 4
 _SECTOR_BITS = 2
-"""that number the sectors of a line"""
+"""low bits that number the sectors of a line"""
 #: Lanes that shared memory serves together, by the bytes of each; twice as many where neighbours agree.
 _GROUP_LANES = {8: 16, 16: 8, 32: 4}
 _MERGED_BYTES = (8, 16)
@@ -40,9 +40,9 @@ class Lanes(NamedTuple):
     warp: Index
     lane: Index
     address: Numbers
-    """in the memory of the state space, which is that of the block (shared) or the thread (local)"""
+    """address of each lane in its state space: that of the block (shared) or of the thread (local)"""
     size: int
-    """bytes of each lane"""
+    """bytes per lane"""
 
 
 class Pieces(NamedTuple):
@@ -50,9 +50,9 @@ class Pieces(NamedTuple):
 
     warp: Index
     line: Numbers
-    """number of the 128-byte line; in local memory the word of each lane has one"""
+    """number of the 128-byte line; in local memory each lane's word has one"""
     sector: Numbers
-    """of the line, 0 to 3"""
+    """sector of the line, 0 to 3"""
 
 
 def global_pieces(lanes: Lanes) -> Pieces:
@@ -161,7 +161,7 @@ class Tally:
         self.divergent_branches: Counts = np.zeros(0, np.int64)
         self.longest_warp: Counts = np.zeros(0, np.int64)
         self.remarks: dict[Caveat, None] = {}
-        """an ordered set"""
+        """caveats in the order in which they were found"""
         self.finished = 0
         self._touched = touched
         self._limit_bytes = limit_bytes

@@ -40,7 +40,7 @@ class Threads:
 
     @property
     def exist(self) -> npt.NDArray[np.bool_]:
-        """Which lanes hold a thread of the launch, [warps, 32]."""
+        """[warps, 32] whether the lane holds a thread of the launch."""
         return (self.in_block < self.launch.threads_per_block).reshape(-1, WARP_LANES)
 
     def value(self, operand: Operand, type_name: str, threads: Index) -> AnyArray:

@@ -1,1 +1,1 @@
-"""Which blocks run, and how long."""
+"""The choice of the blocks to run, and their budget."""

@@ -28,11 +28,11 @@ class Executed:
     trace: Trace
     sampler: Sampler
     is_independent: bool
-    """whether no block may read what another one has written, so that blocks can run again on the same memory"""
+    """whether no block may read what another one writes, so that blocks can run again on the same memory"""
 
     @property
     def nominal_seconds(self) -> float:
-        """What running the whole grid is reckoned to cost."""
+        """Nominal seconds that running the whole grid would cost."""
         return self.sampler.scale(nominal_seconds(self.trace.counts, self.trace.cfg.lengths)).value
 
     def fresh(self) -> Setting:
@@ -185,7 +185,7 @@ def _check_parameters(kernel: CompiledKernel) -> None:
     """Refuse more parameters than CUDA takes, before numbers of that size are made of the arguments."""
     nbytes = linked_program(kernel.ptx, kernel.mangled).parameter_bytes
     if nbytes > _PARAMETER_BYTES:
-        raise UnsupportedError(f"{nbytes} bytes of parameters are over the {_PARAMETER_BYTES} that CUDA takes")
+        raise UnsupportedError(f"{nbytes} bytes of parameters are over the {_PARAMETER_BYTES} that CUDA allows")
 
 
 def _fast_engine(setting: Setting) -> tuple[Engine, tuple[Caveat, ...]]:

@@ -1,4 +1,4 @@
-"""Which blocks of a grid to run, and how their counts are scaled to all blocks.
+"""The choice of the blocks to run, and the scaling of their counts to all blocks.
 
 Blocks at the edges of the grid often do other work than those inside. The grid is cut into strata by position
 (first, inner, last in each dimension); every stratum is sampled, and a total is the sum over strata of size times
@@ -18,7 +18,7 @@ from kerncast.profiles import Count
 from kerncast.traces import BlockCounts
 from kerncast.units import GIB
 
-#: What work is reckoned at: 4 x 10^8 thread-instructions per second of full warps without memory. One core with AVX-512
+#: Nominal rate of work: 4 x 10^8 thread-instructions per second of full warps without memory. One core with AVX-512
 #: is 2 to 15 times as fast on the programs of examples/kernels. These are nominal seconds: a budget in them buys the
 #: same work on every machine, busy or idle, so that equal input gives equal counts.
 _STEP_SECONDS = 80e-9
@@ -36,9 +36,9 @@ class Budget:
     block_steps: int = 50_000_000
     """loop iterations that the warps of one block may do before the kernel counts as endless"""
     seconds: float = _RUNAWAY_SECONDS
-    """wall time of one launch, compiling included: it only stops what runs away, and the refusal says so"""
+    """wall time of one launch, compiling included; stops only what runs away, and the refusal says so"""
     memory_bytes: int = 4 * GIB
-    """buffers, shared and local memory together"""
+    """bytes of buffers, shared and local memory together"""
 
     @classmethod
     def for_sample(cls, seconds: float) -> "Budget":
@@ -72,7 +72,7 @@ def nominal_seconds(counts: BlockCounts, lengths: tuple[int, ...]) -> npt.NDArra
 def runaway(seconds: float, where: str) -> MachineLimitError:
     """Return the error for a launch that the clock has stopped."""
     return MachineLimitError(
-        f"the launch was stopped after {seconds:g} s of wall time, which only ends what runs away",
+        f"the launch was stopped after {seconds:g} s of wall time, a limit for runaway kernels",
         where=where,
         cure="Check the loop's condition and the arguments, use a smaller problem, or a machine that is less busy.",
     )

@@ -1,4 +1,4 @@
-"""What a launch needs before it runs: memory, arguments, and the check that its PTX can be executed."""
+"""Preparing a launch: memory, arguments, and the check that its PTX can be executed."""
 
 from kerncast.execute.setup.arena import Arena, Touched
 from kerncast.execute.setup.arguments import ELEMENT_DTYPES, BoundArgument, bind_arguments, fill_argument

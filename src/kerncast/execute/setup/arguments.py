@@ -104,7 +104,7 @@ class BoundArgument:
     argument: Argument
     parameter: Variable
     declared: Parameter | None
-    """None where the source's signature is unknown"""
+    """parameter as the source declares it; None where the signature is unknown"""
 
     @property
     def kind(self) -> str:
@@ -150,7 +150,7 @@ def _buffers(bound: tuple[BoundArgument, ...]) -> dict[str, Buffer]:
 
 def _check_reference(one: BoundArgument, value: Reference, buffers: dict[str, Buffer], where: str) -> None:
     if one.kind not in {"pointer", "unknown"} or one.parameter.nbytes != 8 or one.is_float:
-        raise LaunchError(f"{value} is given for a parameter that is no pointer", where=where, cure="Give a number.")
+        raise LaunchError(f"{value} is given for a parameter that is not a pointer", where=where, cure="Give a number.")
     if value.name not in buffers:
         known = f"Arguments with a buffer: {', '.join(buffers)}." if buffers else "No argument has one."
         raise LaunchError(f"no argument {value.name} has a buffer", where=where, cure=known)
@@ -213,7 +213,7 @@ def _check_kind(one: BoundArgument, where: str) -> None:
     if isinstance(value, Buffer):
         if one.kind not in {"pointer", "unknown"} or size != 8 or one.is_float:
             raise LaunchError(
-                "a buffer is given for a parameter that is no pointer", where=where, cure="Give a number or a struct."
+                "a parameter that is not a pointer gets a buffer", where=where, cure="Give a number or a struct."
             )
     elif one.kind == "pointer":
         if isinstance(value, Struct) or value != 0:
@@ -283,11 +283,11 @@ _POINTER_BYTES = 8
 
 @dataclass(frozen=True, slots=True)
 class GlobalValue:
-    """What a launch gives one variable."""
+    """One variable and the value that a launch gives it."""
 
     variable: Variable
     declared: DeviceVariable | None
-    """None where the source's declaration is unknown"""
+    """variable as the source declares it; None where the declaration is unknown"""
     given: Argument
     place: int
     where: str

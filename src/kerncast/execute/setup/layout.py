@@ -1,4 +1,4 @@
-"""Where the variables of a kernel lie: kernel parameters, shared memory, thread-private memory."""
+"""Places of a kernel's variables: kernel parameters, shared memory, thread-private memory."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -88,7 +88,7 @@ def immediate(value: int, kind: str, type_name: str) -> AnyArray:
 
 
 _CODE_BYTES = 16
-"""between the addresses of two functions"""
+"""bytes from the address of one function to the next"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,19 +100,19 @@ class Program:
     globals: tuple[Variable, ...]
     """module variables in global and constant memory that the kernel can reach"""
     parameters: Mapping[str, int]
-    """kernel parameter: offset in the parameter block"""
+    """offset of each kernel parameter in the parameter block"""
     parameter_bytes: int
     static_shared_bytes: int
-    """dynamic shared memory begins here"""
+    """bytes of static shared memory, behind which dynamic shared memory begins"""
     private_bytes: int
-    """local variables and call parameters of one thread"""
+    """bytes of local variables and call parameters of one thread"""
     addresses: Mapping[str, int]
-    """variable: address in its own state space; those of global variables are added when memory is set up. Functions
-    have one too if some pointer may hold it"""
+    """address of each variable in its own state space, and of each function that some pointer may hold; global
+    variables are added when memory is set up"""
     register_bytes: int
-    """virtual registers of one thread"""
+    """bytes of the virtual registers of one thread"""
     read: frozenset[str]
-    """registers that some instruction reads, so that an atomic whose result is dropped need not find it"""
+    """registers that some instruction reads; the old value of an atomic is needed only in these"""
     pairs_words: bool
     """whether banks of shared memory are 8 bytes wide, as on compute capability 3.x"""
 

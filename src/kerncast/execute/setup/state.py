@@ -1,4 +1,4 @@
-"""What an engine is given, and what it gives back."""
+"""The input and the output of an engine."""
 
 import re
 from collections.abc import Callable
@@ -47,7 +47,7 @@ class Setting:
     """A launch that is ready to run."""
 
     linked: Program
-    """the program before its global variables have addresses: the same for all launches of a kernel"""
+    """program before its global variables have addresses, the same for all launches of a kernel"""
     program: Program
     launch: Launch
     arena: Arena
@@ -56,22 +56,22 @@ class Setting:
     touched: Touched
     arguments: tuple[BoundArgument, ...]
     remarks: tuple[Caveat, ...] = ()
-    """on variables that the host would set"""
+    """caveats on variables that the host would set"""
 
 
 class Engine(Protocol):
     """Runs blocks of one launch."""
 
     slowness: ClassVar[float]
-    """nominal cost of a step, relative to one of compiled code"""
+    """nominal cost of a step relative to compiled code"""
 
     @property
     def remarks(self) -> tuple[Caveat, ...]:
-        """What a reader of the counts should know."""
+        """Caveats on the counts."""
 
     @property
     def printed(self) -> str:
-        """What the kernel printed."""
+        """Text that the kernel printed."""
 
     def check_room(self, blocks: int) -> None:
         """Raise BudgetExceededError if the counts of so many blocks take too much memory."""
@@ -109,7 +109,7 @@ class Console:
         self._texts: list[str] = []
         self._room = LIMIT_BYTES
         self._counts: dict[int, int] = {}
-        """how many arguments a format takes, by its address"""
+        """number of arguments of each printf format, by its address"""
 
     @property
     def text(self) -> str:

@@ -55,7 +55,7 @@ class ConvolutionLayer:
     nn: int
     """output channels"""
     block_x: int
-    """threads of a block, each of one output"""
+    """threads of a block along x, one per output"""
     block_y: int
 
     def __post_init__(self) -> None:
@@ -95,7 +95,7 @@ class ConvolutionLayer:
 
     @property
     def multiply_adds(self) -> int:
-        """Of the whole layer."""
+        """Multiply-adds of the whole layer."""
         return self.outputs * self.kx * self.ky * self.ni
 
     @property
@@ -137,7 +137,7 @@ class ConvolutionLayer:
 
 @dataclass(frozen=True, slots=True)
 class ConvolutionMachine:
-    """What the model knows of a GPU; what is None is refused by the equation that needs it."""
+    """The facts of a GPU that the model uses; an equation refuses one that is None."""
 
     name: str
     sm_count: int
@@ -153,19 +153,19 @@ class ConvolutionMachine:
     shared_latency_cycles: float | None
     l2_latency_cycles: float | None
     dram_latency_cycles: float | None
-    """Latency of a read that misses L1 and L2."""
+    """cycles of a read that misses L1 and L2"""
 
 
 @dataclass(frozen=True, slots=True)
 class ComputeTime:
-    """How the blocks are spread over SMs, and how long their arithmetic takes."""
+    """The spread of the blocks over SMs, and the time of their arithmetic."""
 
     active_sms: int
     blocks_per_sm: int
     sm_iterations: int
-    """turns that an SM needs for its blocks"""
+    """rounds of blocks on one SM"""
     flop_seconds: float
-    """Count of one turn, likewise below."""
+    """time of one round's floating-point operations"""
     int_seconds: float
 
     @property
@@ -176,7 +176,7 @@ class ComputeTime:
 
 @dataclass(frozen=True, slots=True)
 class MemoryTime:
-    """What reading takes: the input into shared memory, the input from there, the weights."""
+    """The times of reading: the input into shared memory, the input from there, the weights."""
 
     input_seconds: float
     shared_seconds: float
@@ -193,11 +193,11 @@ class OperationalIntensity:
     """Operations per byte that a level of memory holds for the layer."""
 
     l1: float
-    """Bytes of the input."""
+    """operations per byte of the input"""
     l2: float
-    """Bytes of the weights."""
+    """operations per byte of the weights"""
     dram: float
-    """Bytes of weights and outputs."""
+    """operations per byte of weights and outputs"""
 
 
 @cache
@@ -373,7 +373,7 @@ def layer_of(launch: Launch | None, kernel: str) -> ConvolutionLayer:
     missing = [name for name, size in found.items() if size is None]
     if missing:
         raise MissingEvidenceError(
-            f"sizes of the convolution layer are missing, or no whole numbers: {', '.join(missing)}",
+            f"sizes of the convolution layer are missing, or not whole numbers: {', '.join(missing)}",
             where=launch.label,
             cure="Give each as a whole number among defines or args.",
         )
@@ -433,7 +433,7 @@ def machine_of(gpu: GPU) -> ConvolutionMachine:
 
 
 class _ConvolutionModel(Model):
-    """What both memory times have in common: the layer, the compute time, and how all is added up."""
+    """The common part of both memory models: the layer, the compute time, and the sum."""
 
     @abstractmethod
     def memory_time(self, layer: ConvolutionLayer, machine: ConvolutionMachine) -> MemoryTime:

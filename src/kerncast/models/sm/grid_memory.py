@@ -1,4 +1,4 @@
-"""What a whole grid asks of L2 and DRAM, and the share of one SM in it."""
+"""The demand of a whole grid on L2 and DRAM, and the share of one SM in it."""
 
 from dataclasses import dataclass, replace
 

@@ -1,4 +1,4 @@
-"""Which blocks of a launch one SM of a GPU is simulated with, and what they stand for in the grid."""
+"""The choice of the blocks with which one SM is simulated, and their part in the grid."""
 
 import math
 from dataclasses import dataclass, replace
@@ -18,7 +18,7 @@ from kerncast.traces import Execution, SMTrace, entered_blocks
 _WAVES = 2
 #: PTX instructions of warps beyond which fewer waves are simulated, and beyond which nothing is: some seconds.
 _MOST_INSTRUCTIONS, _FAR_TOO_MANY_INSTRUCTIONS = 2e6, 6e7
-#: Where a smaller part of the blocks accesses memory, the grid is larger than its data.
+#: Least share of blocks that access memory; with fewer, the grid is larger than its data.
 _BUSY = 0.75
 #: Blocks that share work do as much as finds them: recorded alone, they do that of the others.
 _MOST_OTHER_WORK = 2.0
@@ -26,11 +26,11 @@ _MOST_OTHER_WORK = 2.0
 
 @dataclass(frozen=True, slots=True)
 class SMPlan:
-    """How many blocks of a launch the busiest SM gets, and how many of them are to be recorded."""
+    """The number of blocks that the busiest SM gets, and how many of them to record."""
 
     gpu: GPU
     geometry: CacheGeometry
-    """of the caches, with as many blocks as an SM can hold"""
+    """caches of the GPU with as many blocks as an SM can hold"""
     grid_blocks: int
     instructions_per_block: float
     """PTX instructions of warps, mean over the grid"""
@@ -53,10 +53,10 @@ class SMBlocks:
     """The blocks that one SM is simulated with."""
 
     plan: SMPlan
-    """of the grid without its idle blocks"""
+    """plan for the grid without its idle blocks"""
     trace: SMTrace
     work: float
-    """what a block of the grid does, relative to one of these"""
+    """mean work of a block of the grid, relative to one of these blocks"""
 
     @property
     def resident(self) -> int:
@@ -91,7 +91,7 @@ def blocks_to_simulate(plan: SMPlan, execution: Execution, trace: SMTrace) -> SM
     lengths = np.array(execution.trace.cfg.lengths, np.int64)
     traced = float(lengths[entered_blocks(trace)].sum()) / len(trace.block_ids)
     if traced * min(plan.resident, len(trace.block_ids)) > _FAR_TOO_MANY_INSTRUCTIONS:
-        raise BudgetExceededError("one SM has too much to do at once to be simulated")
+        raise BudgetExceededError("one SM has too much work at once to be simulated")
     work = plan.instructions_per_block / traced if traced else 1.0
     if not execution.is_independent and not 1 / _MOST_OTHER_WORK <= work <= _MOST_OTHER_WORK:
         raise UnsupportedError("blocks share a work queue, so one SM cannot be simulated alone")

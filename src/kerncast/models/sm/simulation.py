@@ -65,9 +65,9 @@ class SimulatedLaunch:
     sm: SM
     simulated: Simulated
     cycles: float
-    """of the whole launch, at the GPU's clock"""
+    """cycles of the whole launch, at the GPU's clock"""
     terms: tuple[Term, ...]
-    """what each resource alone would need for the whole launch"""
+    """time that each resource alone would need for the whole launch"""
 
 
 def simulated_launch(profile: KernelProfile, gpu: GPU, execution: Execution, timing: Timing) -> SimulatedLaunch:

@@ -1,4 +1,4 @@
-"""From the simulated blocks to the cycles of a grid, whose blocks may differ."""
+"""The cycles of a whole grid, whose blocks may differ, from those of the simulated blocks."""
 
 from dataclasses import dataclass, replace
 from heapq import heapreplace

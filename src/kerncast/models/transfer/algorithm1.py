@@ -62,7 +62,7 @@ class Algorithm1(Model):
 
     name: ClassVar[str] = "algorithm1"
     log_sigma: ClassVar[float] = 0.45
-    """a round figure, for want of ``data/calibration/algorithm1.toml`` only"""
+    """round figure; serves only without ``data/calibration/algorithm1.toml``"""
     uses_measured_run: ClassVar[bool] = True
 
     def other_generation(self, case: Case, factor: float) -> Caveat | None:

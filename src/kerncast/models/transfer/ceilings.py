@@ -49,17 +49,17 @@ _TRACE = 0.02
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What one kernel asks of a machine: its operations, and the bytes N+ that cross each level of memory."""
+    """The demand of one kernel on a machine: its operations, and the bytes N+ that cross each level of memory."""
 
     mixes: tuple[FloatMix, ...]
-    """one per precision that occurs"""
+    """operations by precision, for each that occurs"""
     active_threads: float
-    """per warp instruction, up to 32"""
+    """active threads per warp instruction, up to 32"""
     l1_bytes: float
-    """without shared memory"""
+    """bytes that cross L1, without shared memory"""
     shared_bytes: float
     shared_wavefronts: float
-    """cycles of shared memory"""
+    """cycles of shared memory, as wavefronts"""
     l2_bytes: float
     dram_bytes: float
 
@@ -74,9 +74,9 @@ class MemoryPart:
     """A place that data come from."""
 
     name: str
-    """l1, shared, l2 or dram"""
+    """name of the place: l1, shared, l2 or dram"""
     nbytes: float
-    """that hit it"""
+    """bytes that are found there"""
     seconds: float
 
 
@@ -86,13 +86,13 @@ class LevelTime:
 
     level: str
     crossing_bytes: float
-    """N+: at L1, with shared memory"""
+    """N+, the bytes that cross the level; at L1, with shared memory"""
     ceiling_bytes_per_s: float
-    """BW^Ceil"""
+    """BW^Ceil, the level's ceiling for this kernel"""
 
     @property
     def seconds(self) -> float:
-        """Of all bytes that cross the level, at its ceiling."""
+        """Time of all bytes that cross the level, at its ceiling."""
         return self.crossing_bytes / self.ceiling_bytes_per_s
 
 
@@ -201,9 +201,9 @@ class ComputeCeiling:
     ceiling_flops_per_s: float
     peak_flops_per_s: float | None
     is_measured: bool
-    """whether somebody measured the machine's maximum, of all precisions"""
+    """whether the machine's maximum was measured, for all precisions"""
     bits: tuple[int, ...] = ()
-    """of the precisions that make up its maximum"""
+    """bits of the precisions that make up the machine's maximum"""
 
 
 def compute_ceiling(demand: Demand, machine: MachineMaxima) -> ComputeCeiling:
@@ -254,7 +254,7 @@ class KernelCeilings:
     compute: ComputeCeiling
     parts: tuple[MemoryPart, ...]
     levels: tuple[LevelTime, ...]
-    """L1, L2, DRAM"""
+    """levels in the order L1, L2, DRAM"""
 
     @property
     def compute_s(self) -> float:
@@ -300,7 +300,7 @@ class Ceilings(Model):
 
     name: ClassVar[str] = "ceilings"
     log_sigma: ClassVar[float] = 0.0
-    """the published interval is not widened"""
+    """zero: the published interval is not widened"""
     uses_measured_run: ClassVar[bool] = True
     uses_caches: ClassVar[bool] = True
     has_published_interval: ClassVar[bool] = True
@@ -352,9 +352,9 @@ class LevelProjection:
 
     level: str
     efficiency: float
-    """Perf_s / roof_s: what the run reached of the kernel's roof, the same on the target"""
+    """Perf_s / roof_s, the share of the kernel's roof that the run reached; the same on the target"""
     seconds: float
-    """on the target"""
+    """projected time on the target"""
 
 
 def project(seconds: float, source: KernelCeilings, target: KernelCeilings) -> tuple[LevelProjection, ...]:

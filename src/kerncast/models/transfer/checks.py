@@ -1,4 +1,4 @@
-"""What a forecast from a measured run assumes, checked: each assumption that does not hold is said with its numbers.
+"""The assumptions of a forecast from a measured run, checked: each that does not hold is said with its numbers.
 
 Source: the cross-GPU report, section 5.5 (when its Algorithm 1 breaks). What cannot be checked is said to be so.
 """
@@ -36,20 +36,20 @@ class Roofs:
 
     flops: float
     nbytes: float
-    """to and from DRAM"""
+    """bytes to and from DRAM"""
     flops_per_s: tuple[float, float]
-    """C"""
+    """C, the compute roof of source and target"""
     bytes_per_s: tuple[float, float]
-    """BW"""
+    """BW, the DRAM bandwidth of source and target"""
 
     @property
     def unit(self) -> str:
-        """Of the roofs: without floating-point operations they are bandwidths."""
+        """Unit of the roofs: FLOP/s, or B/s without floating-point operations."""
         return "FLOP/s" if self.flops else "B/s"
 
     @property
     def work(self) -> float:
-        """What the roof is per second of: FLOPs, else bytes."""
+        """Work that the roof counts: FLOPs, else bytes."""
         return self.flops or self.nbytes
 
     @property
@@ -83,11 +83,11 @@ class Roofs:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """What came of one assumption."""
+    """The result of checking one assumption."""
 
     name: str
     caveats: tuple[Caveat, ...] = ()
-    """empty where it holds, or could not be checked"""
+    """caveats of an assumption that fails; empty where it holds, or could not be checked"""
     is_checked: bool = True
 
 

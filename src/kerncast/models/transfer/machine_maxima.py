@@ -1,4 +1,4 @@
-"""What two machines reach at best, found the same way for both so that their ratio is fair.
+"""The best rates of two machines, found the same way for both so that their ratio is fair.
 
 Source: Van Lanker et al., "Predicting GPU kernel's performance on upcoming architectures", Euro-Par 2024, section 4.1:
 measured maxima; where the target has none, its data-sheet peak times the source's measured share of its own peak.
@@ -30,9 +30,9 @@ class Maximum:
 
     rate: float
     is_measured: bool = True
-    """whether somebody measured it on this machine"""
+    """whether the rate was measured on this machine"""
     peak: float | None = None
-    """Rate of the data sheet; None where it gives none."""
+    """rate by the data sheet; None where it gives none"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,11 +102,11 @@ class _Resource:
     name: str
     measured: Callable[[GPU], float | None]
     peak: Callable[[GPU], float | None]
-    """Bandwidth by the data sheet; of L2, the usual rate of its architecture."""
+    """bandwidth by the data sheet; of L2, the usual rate of its architecture"""
     usual: Callable[[GPU], float | None]
-    """the best guess where neither GPU was measured"""
+    """best guess where neither GPU was measured"""
     fact: str
-    """Key in the GPU's file, for messages."""
+    """key in the GPU's file, for messages"""
 
 
 def _at_clock(gpu: GPU, rate: float | None) -> float | None:

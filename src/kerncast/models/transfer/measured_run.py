@@ -31,7 +31,7 @@ def measured_run(case: Case, model: str) -> Measured:
     source = case.source
     if source is None or source.run is None:
         raise MissingEvidenceError(
-            f"{model} needs a time of {case.profile.kernel} that was measured on another GPU",
+            f"{model} needs a time of {case.profile.kernel} measured on another GPU",
             cure='Give --measured "GPU=TIME", or a profile.',
         )
     return Measured(source, source.run, case.gpu)

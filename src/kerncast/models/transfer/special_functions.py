@@ -1,4 +1,4 @@
-"""How many floating-point operations a kernel makes on another GPU: special functions differ between instruction sets.
+"""Floating-point operations of a kernel on another GPU: special functions differ between instruction sets.
 
 PTX is the same for all GPUs; division, roots, logarithms and the like become sequences of machine instructions that
 depend on the architecture. Source: Van Lanker et al., Euro-Par 2024, section 4.2.

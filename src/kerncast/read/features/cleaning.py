@@ -33,13 +33,13 @@ class Why(Enum):
     TIME = "time"
     """another time of the same launch"""
     RATE = "rate"
-    """computed from the time"""
+    """value computed from the time"""
     CONSTANT = "constant"
     MISSING = "missing"
-    """in more than a tenth of the launches"""
+    """value missing in more than a tenth of the launches"""
     TEXT = "text"
     LABEL = "label"
-    """it only tells rows apart, or counts runs"""
+    """number that only tells rows apart, or counts runs"""
     NOT_EVERYWHERE = "not in every file"
 
 
@@ -53,30 +53,30 @@ class RemovedColumn:
 
 @dataclass(frozen=True, slots=True)
 class CleaningRules:
-    """What is asked of the cleaning."""
+    """The user's options for the cleaning."""
 
     features: tuple[str, ...] | None = None
-    """exactly these, in this order, time-derived or constant ones too; None for all that are sound"""
+    """names of the features in this order, time-derived and constant ones too; None: all that are sound"""
     drops_outliers: bool = True
     gpu: str | None = None
-    """only launches on this GPU, by its name in the data"""
+    """name in the data of the only GPU whose launches are taken; None: all"""
 
 
 @dataclass(frozen=True, slots=True)
 class Cleaning:
-    """How many rows of the files went, and why; which columns went, and which of those left follow from the time."""
+    """The rows removed from the files by reason, the columns removed, and those left that follow from the time."""
 
     rows_read: int
     rows_kept: int
     of_other_gpus: int
     without_time: int
-    """the time is missing, 0 or negative, or stands in no row of the second file"""
+    """rows whose time is missing, 0 or negative, or in no row of the second file"""
     missing: int
-    """a feature is missing"""
+    """rows that lack a feature"""
     duplicates: int
-    """alike in each feature, the time, the kernel, the GPU and the configuration"""
+    """rows alike in each feature, the time, the kernel, the GPU and the configuration"""
     outliers: int
-    """modified z-score of the logarithm of the time above 3.5 among 5 or more repeats of the same work"""
+    """rows whose time's logarithm has a modified z-score above 3.5 among 5 or more repeats of the same work"""
     removed: tuple[RemovedColumn, ...]
     time_derived: tuple[str, ...]
     """features that were kept although they follow from the time or from elapsed cycles"""
@@ -87,7 +87,7 @@ class DataFile:
     """A file that launches were read from."""
 
     name: str
-    """without its folder"""
+    """name of the file without its folder"""
     sha256: str
 
 
@@ -97,7 +97,7 @@ class LaunchRows:
 
     names: tuple[str, ...]
     values: Floats
-    """launches by columns"""
+    """[launches, columns]"""
     seconds: Floats
     kernels: tuple[str, ...]
     gpus: tuple[str, ...]
@@ -108,7 +108,7 @@ class LaunchRows:
 
     @property
     def sha256(self) -> str:
-        """That of the file; of several files, that of their lines of SHA-256."""
+        """Digest of the file; of several files, that of their lines of SHA-256."""
         digests = [file.sha256 for file in self.files]
         return digests[0] if len(digests) == 1 else hashlib.sha256("\n".join(digests).encode()).hexdigest()
 

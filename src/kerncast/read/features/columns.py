@@ -1,4 +1,4 @@
-"""What a column of a table of launches is, told by its name: the time with its unit, the launch, or a feature."""
+"""The role of a column in a table of launches, told by its name: the time with its unit, the launch, or a feature."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -38,14 +38,14 @@ _CYCLES = re.compile(
 
 
 class Derived(Enum):
-    """How a column follows from the time that a model is to forecast."""
+    """The ways in which a column follows from the time that a model is to forecast."""
 
     TIME = "time"
     """another time of the same launch"""
     RATE = "rate"
     """a number divided by the time"""
     CYCLES = "cycles"
-    """counted in cycles: the time multiplied by a clock, or a number divided by that"""
+    """a number of cycles, which is the time multiplied by a clock, or a number divided by that"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,16 +61,16 @@ class Roles:
     """The columns of a table by what they are; each has one role."""
 
     time: TimeColumn | None
-    """None in a table of features whose times stand in another file"""
+    """column of the time; None in a table of features whose times stand in another file"""
     kernel: str | None
     gpu: str | None
     configuration: tuple[str, ...]
-    """what tells launches of a kernel apart; its numbers, but for labels, are features too"""
+    """columns that tell launches of a kernel apart; numbers among them, except labels, are features too"""
     features: tuple[str, ...]
     times: tuple[str, ...]
     """further times of the same launches"""
     labels: tuple[str, ...]
-    """numbers that only tell rows apart, or count runs"""
+    """columns of numbers that only tell rows apart, or count runs"""
 
 
 def roles_of(names: Sequence[str], time: str | None = None) -> Roles:

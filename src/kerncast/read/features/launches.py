@@ -45,7 +45,7 @@ class Columns:
         cells = self.cells[self.names.index(name)]
         if isinstance(cells, tuple):
             shown = next((text for text in cells if text), "")
-            raise InputError(f"{name} holds {ascii(shown)[:40]}, no numbers", where=self.source, cure="Give numbers.")
+            raise InputError(f"{name} holds {ascii(shown)[:40]}, not numbers", where=self.source, cure="Give numbers.")
         return cells
 
     def texts(self, name: str) -> tuple[str, ...]:
@@ -80,7 +80,7 @@ def csv_columns(text: str, where: str) -> Columns:
         for row in lines:
             if row and len(row) != len(header):
                 raise InputError(
-                    f"{len(row)} values stand under {len(header)} columns",
+                    f"{len(row)} values for {len(header)} columns",
                     where=f"{where}, line {lines.line_num}",
                     cure="The file is cut off or was changed: write it again.",
                 )
@@ -88,7 +88,7 @@ def csv_columns(text: str, where: str) -> Columns:
                 rows.append(row)
     except csv.Error as error:
         place = f"{where}, line {lines.line_num}"
-        raise InputError(f"this is no CSV ({error})", where=place, cure="Write it again.") from None
+        raise InputError(f"this is not CSV ({error})", where=place, cure="Write it again.") from None
     if not rows:
         raise InputError("it holds no launch", where=where, cure="Give a row per launch below the header.")
     cells = (_typed(name, column, where) for name, column in zip(header, zip(*rows, strict=True), strict=True))
@@ -116,7 +116,7 @@ def parquet_columns(path: Path) -> Columns:
     except (pa.ArrowException, OSError, ValueError, TypeError, NotImplementedError) as error:
         reason = ascii(str(error).splitlines()[0] if str(error) else type(error).__name__)[1:-1][:120]
         cure = "The file is cut off or damaged: write or copy it again."
-        raise InputError(f"no Parquet table ({reason})", where=where, cure=cure) from None
+        raise InputError(f"not a Parquet table ({reason})", where=where, cure=cure) from None
     return Columns(tuple(table.column_names), tuple(cells), table.num_rows, where)
 
 

@@ -78,7 +78,7 @@ def _check_kind(path: Path) -> None:
     except (OSError, ValueError):
         return  # who reads it says why that fails
     if not stat.S_ISREG(mode):
-        what = "is a folder" if stat.S_ISDIR(mode) else "is no file"
+        what = "is a folder" if stat.S_ISDIR(mode) else "is not a file"
         raise InputError(what, where=str(path), cure="Name a table of launches.")
 
 

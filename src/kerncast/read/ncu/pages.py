@@ -41,7 +41,7 @@ _MOST_LINES_OF_A_ROW = 100
 
 @dataclass(slots=True)
 class _Launch:
-    """What the rows of one launch have said so far."""
+    """One launch, as far as its rows have been read."""
 
     number: int
     kernel: str
@@ -59,7 +59,7 @@ class DetailsTable:
         """Take the header; raises InputError where a column is missing."""
         for name in _REQUIRED:
             if name not in header:
-                raise page_fault(f"the column {name} is missing", "is no page of ncu", place, "details")
+                raise page_fault(f"the column {name} is missing", "is not a page of ncu", place, "details")
         self.header = header
         self.where = where
         self.is_quoted = is_quoted
@@ -114,7 +114,7 @@ class DetailsTable:
     def _take_row(self, line: str, place: str) -> None:
         cells = read_cells(line, place, "details")
         if not self.least <= len(cells) <= len(self.header) + 1:
-            what = f"{len(cells)} values stand under {len(self.header)} columns"
+            what = f"{len(cells)} values for {len(self.header)} columns"
             raise page_fault(what, "is cut off", place, "details")
         label, text = cells[self.place_of["Metric Name"]], cells[self.least - 1]
         if not label:
@@ -262,7 +262,7 @@ class _Page:
         if self.header is None and self.details is None:
             pages = "raw or details" if self.takes_details else "raw"
             raise InputError(
-                "no table of ncu is in it", where=self.where, cure=f"Make it with ncu --csv --page {pages}."
+                "it holds no table of ncu", where=self.where, cure=f"Make it with ncu --csv --page {pages}."
             )
         if self.header is not None and self.columns is None:
             raise InputError("it ends before the row of units", where=self.where, cure="Write it again; it is cut off.")
@@ -272,7 +272,7 @@ class _Page:
     def _start(self, line: str, place: str) -> None:
         header = read_cells(line, place, "raw")
         if "Kernel Name" not in header:
-            raise page_fault("the column Kernel Name is missing", "is no page of ncu", place, "raw")
+            raise page_fault("the column Kernel Name is missing", "is not a page of ncu", place, "raw")
         if len(set(header)) != len(header):
             raise page_fault("a column stands twice", "was changed", place, "raw")
         self._close_details()
@@ -301,7 +301,7 @@ class _Page:
     def _take_row(self, line: str, header: list[str], place: str) -> None:
         cells = read_cells(line, place, "raw")
         if len(cells) != len(header):
-            what = f"{len(cells)} values stand under {len(header)} columns"
+            what = f"{len(cells)} values for {len(header)} columns"
             raise page_fault(what, "is cut off", place, "raw")
         if self.columns is not None:
             self.rows.append(self._row(cells, header, self.columns, place))

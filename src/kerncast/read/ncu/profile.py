@@ -24,14 +24,14 @@ _CLOCK_TOLERANCE = 6 * PERCENT
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """What a profile tells of its GPU; None where it does not."""
+    """The GPU that a profile names; None where it does not say."""
 
     name: str | None
     compute_capability: str | None
     sm_count: int | None
     bus_bits: int | None
     clock_hz: float | None
-    """the highest"""
+    """highest clock of the SMs"""
 
 
 def device_of(row: NcuRow) -> Device:
@@ -197,7 +197,7 @@ def _geometry(row: NcuRow, counts: NcuCounts, where: str) -> tuple[Extent, Exten
             sized.append(name)
         else:
             raise InputError(
-                f"it does not tell the {name}",
+                f"it does not give the {name}",
                 where=where,
                 cure="Profile kernels one by one with a newer ncu, or with --section LaunchStats as well.",
             )
@@ -229,7 +229,7 @@ def _resources(counts: NcuCounts, gpu: GPU, where: str) -> Resources | None:
     if registers is None:
         return None
     if not 0 < registers <= _MOST_REGISTERS:
-        raise InputError(f"{registers:g} registers per thread cannot be", where=where, cure="Take the profile again.")
+        raise InputError(f"{registers:g} registers per thread are wrong", where=where, cure="Take the profile again.")
     return Resources(
         architecture=gpu.architecture.code_name,
         registers_per_thread=int(registers),

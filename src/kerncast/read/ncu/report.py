@@ -46,7 +46,7 @@ def read_ncu_report(path: Path) -> tuple[NcuRow, ...]:
         reason = getattr(error, "strerror", None) or "no such path"
         raise InputError(f"cannot be read ({reason})", where=where, cure="Name an existing file.") from None
     if not is_report(head):
-        raise InputError("it is no report of Nsight Compute", where=where, cure="Give a .ncu-rep file or ncu's CSV.")
+        raise InputError("it is not a report of Nsight Compute", where=where, cure="Give a .ncu-rep file or ncu's CSV.")
     if size > _MOST_BYTES:
         raise InputError(
             f"it has more than {_MOST_BYTES // MIB} MiB",
@@ -60,7 +60,7 @@ def read_ncu_report(path: Path) -> tuple[NcuRow, ...]:
     try:
         rows = tuple(_row(number, each) for number, each in enumerate(reply["rows"]))
     except (KeyError, TypeError, ValueError):
-        raise InputError("NVIDIA's reader gave no sense of it", where=where, cure=_DAMAGED) from None
+        raise InputError("NVIDIA's reader cannot make sense of it", where=where, cure=_DAMAGED) from None
     if not rows:
         raise InputError("it holds no profiled kernel", where=where, cure=_DAMAGED)
     empty = next((row.number for row in rows if not row.metrics), None)

@@ -1,4 +1,4 @@
-"""How Nsight Compute writes numbers, units and extents in its CSV; version and locale change the spelling."""
+"""Numbers, units and extents in the CSV of Nsight Compute; version and locale change the spelling."""
 
 import csv
 import re
@@ -18,7 +18,7 @@ class NcuMetric:
     name: str
     value: float
     unit: str
-    """byte, ns, hz, cycle, inst, sector, %, …; a rate is per s, such as byte/s; empty where ncu prints none"""
+    """unit: byte, ns, hz, cycle, inst, sector, %, …; a rate is per s, such as byte/s; empty where ncu prints none"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,20 +26,20 @@ class NcuRow:
     """One launch that Nsight Compute profiled."""
 
     number: int
-    """ncu's ID"""
+    """ID that ncu gave the launch"""
     kernel: str
-    """as ncu prints it, such as void reduce<float, 256>(const T1 *, T1 *)"""
+    """name as ncu prints it, such as void reduce<float, 256>(const T1 *, T1 *)"""
     grid: Extent | None
-    """None where the file does not say"""
+    """grid; None where the file does not say"""
     block: Extent | None
     compute_capability: str | None
     metrics: tuple[NcuMetric, ...]
-    """without those that ncu could not collect"""
+    """metrics that ncu could collect"""
     device: str | None = None
     """marketing name of the GPU; None where the file does not say, as in most CSV"""
 
     empties_caches: bool = True
-    """whether the profiler empties them before each pass unless told otherwise: ncu does, others do not"""
+    """whether the profiler empties caches before each pass unless told otherwise: ncu does, others do not"""
 
     def value(self, name: str) -> float | None:
         """Return the value of a metric, or None where the file has none."""
@@ -64,7 +64,7 @@ _INSTANCES = re.compile(r"([^(]*[^\s(])\s*\([^()]*\)")
 _PLAIN_DIGITS = 25
 _WORDS = ("inst", "sector", "request", "wavefront", "warp", "thread", "block", "register", "transaction")
 _PER = ("inst", "warp", "thread", "block", "request")
-#: Of a number of events: these all count one by one.
+#: Units of a number of events: these all count one by one.
 _EVENTS = frozenset({"", *_WORDS, *(f"{word}/{per}" for word in _WORDS for per in _PER)})
 _UNITS = (
     (re.compile(r"^derived__"), _EVENTS | {f"{word}/cycle" for word in _WORDS}),
@@ -142,7 +142,7 @@ def read_number(text: str, unit: str, name: str, where: str) -> float | None:
     elif not unit and not _NUMERIC.fullmatch(plain):
         return None  # a text, such as the name of the device
     raise InputError(
-        f"{name[:80]} is {text[:40]!r}, no number such as 1,234.5",
+        f"{name[:80]} is {text[:40]!r}, not a number such as 1,234.5",
         where=where,
         cure="Write the file again with LC_ALL=C in the environment of ncu.",
     )
@@ -164,11 +164,11 @@ def extent_of(metrics: Sequence[NcuMetric], stem: str) -> Extent | None:
 def read_cells(line: str, where: str, page: str) -> list[str]:
     """Return the values of one line of CSV; raises InputError where quotes do not match."""
     if len(line) > MOST_LINE_CHARS:
-        raise page_fault(f"the line has more than {MOST_LINE_CHARS:,} characters", "is no CSV of ncu", where, page)
+        raise page_fault(f"the line has more than {MOST_LINE_CHARS:,} characters", "is not CSV of ncu", where, page)
     try:
         return [cell.strip() for cell in next(csv.reader([line], strict=True))]
     except csv.Error as error:
-        raise page_fault(f"this is no CSV ({error})", "is cut off", where, page) from None
+        raise page_fault(f"this is not CSV ({error})", "is cut off", where, page) from None
 
 
 def page_fault(what: str, why: str, where: str, page: str) -> InputError:

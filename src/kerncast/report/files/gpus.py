@@ -115,7 +115,7 @@ _REPLACING = ("lanes.", "cycles.")
 
 @dataclass(frozen=True, slots=True)
 class Basis:
-    """What a new GPU's file begins with."""
+    """The contents with which a new GPU's file begins."""
 
     name: str
     architecture: Architecture
@@ -127,13 +127,13 @@ class Basis:
 
 @dataclass(frozen=True, slots=True)
 class _Page:
-    """What the lines of one file refer to."""
+    """The things that the lines of one file refer to."""
 
     basis: Basis
     source_names: tuple[str, ...]
     sources: tuple[str, ...]
     needed_by: tuple[tuple[str, str], ...]
-    """key and model"""
+    """pairs of key and model"""
 
 
 def skeleton(basis: Basis, file_name: str) -> str:

@@ -1,4 +1,4 @@
-"""What a measurement would do, and what it found, as tables and as JSON objects."""
+"""Plans and results of a measurement, as tables and as JSON objects."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""What the doctor and the cache say, in words."""
+"""The findings of the doctor and the cache, in words."""
 
 import platform
 import textwrap

@@ -71,6 +71,7 @@ def _beside(p: Prediction, case: Case) -> tuple[str, str]:
     return format_seconds(roofline, 3), f"{p.seconds / roofline:.2f}" if roofline else "–"
 
 
+EVIDENCE_HEADING = "Measured times, and how they move the forecast"
 _RATES = ("FLOP/s", "B/s", "FLOP", "B")
 
 
@@ -79,6 +80,31 @@ def transfer_tables(predictions: Sequence[Prediction]) -> Iterator[Table]:
     carried = [p for p in predictions if p.transfer]
     for _, group in groupby(sorted(carried, key=_origin), key=_origin):
         yield _table(list(group))
+
+
+#: Times of which a table tells the effect; JSON has all.
+_MOST_TIMES = 12
+
+
+def evidence_tables(predictions: Sequence[Prediction]) -> Iterator[Table]:
+    """Yield a table per launch: a row per measured time, a column per GPU with the factor on its forecast."""
+    moved = [p for p in predictions if p.evidence]
+    for _, group in groupby(moved, key=lambda p: p.launch):
+        yield _evidence_table(list(group))
+
+
+def _evidence_table(group: Sequence[Prediction]) -> Table:
+    found = [p.evidence for p in group if p.evidence]
+    effects = [[each.times[number].factor for each in found] for number in range(len(found[0].times))]
+    most = sorted(range(len(effects)), key=lambda number: -max(abs(math.log(factor)) for factor in effects[number]))
+    rows = []
+    for number in sorted(most[:_MOST_TIMES]):
+        time = found[0].times[number]
+        simulated = format_seconds(time.simulated_seconds, 3)
+        factors = (f"x {factor:.3f}" for factor in effects[number])
+        rows.append((f"{time.kernel} on {time.gpu}", format_seconds(time.seconds, 3), simulated, *factors))
+    rows.append(("without them", "", "", *(format_seconds(each.seconds_without, 3) for each in found)))
+    return Table((TextColumn("measured"), "time", "simulated", *(p.gpu for p in group)), tuple(rows))
 
 
 def _origin(p: Prediction) -> tuple[int, str]:
@@ -157,8 +183,9 @@ def build_document(forecast: Forecast) -> Document:
 
 
 def _transfer_section(predictions: Sequence[Prediction]) -> tuple[Section, ...]:
-    tables = tuple(transfer_tables(predictions))
-    return (Section("Carried over from a measured run", tables=tables),) if tables else ()
+    carried, moved = tuple(transfer_tables(predictions)), tuple(evidence_tables(predictions))
+    sections = (Section("Carried over from a measured run", tables=carried),) if carried else ()
+    return (*sections, Section(EVIDENCE_HEADING, tables=moved)) if moved else sections
 
 
 def _question(predictions: Sequence[Prediction]) -> Iterator[str]:

@@ -10,7 +10,13 @@ from rich.markup import escape
 from kerncast.forecast import Forecast
 from kerncast.prediction import Prediction
 from kerncast.report.as_json import totals
-from kerncast.report.forecast.document import estimate_table, notes_of, transfer_tables
+from kerncast.report.forecast.document import (
+    EVIDENCE_HEADING,
+    estimate_table,
+    evidence_tables,
+    notes_of,
+    transfer_tables,
+)
 from kerncast.report.tables import Table, TextColumn, print_notes, print_rows, print_table
 from kerncast.report.words import (
     conclude,
@@ -25,7 +31,7 @@ from kerncast.report.words import (
 )
 from kerncast.units import format_seconds
 
-#: Of more launches, a table for each would be unreadable.
+#: Most launches with a table each; more would be unreadable.
 MOST_TABLES = 20
 _MOST_NOTES = 12
 _NAME_WIDTH = 48
@@ -105,7 +111,7 @@ def common_notes(forecast: Forecast) -> list[str]:
     return notes
 
 
-#: Of more launches, reports and JSON tell the numbers.
+#: Most launches with numbers of the transfer; of more, reports and JSON tell them.
 _MOST_TRANSFERS = 3
 
 
@@ -129,6 +135,9 @@ def print_forecast(forecast: Forecast, console: Console) -> None:
         _print_total(forecast, console)
     for table in islice(transfer_tables(forecast.predictions), _MOST_TRANSFERS):
         console.print("[bold]Carried over from a measured run[/bold]")
+        print_table(table, console)
+    for table in islice(evidence_tables(forecast.predictions), _MOST_TRANSFERS):
+        console.print(f"[bold]{EVIDENCE_HEADING}[/bold]")
         print_table(table, console)
     _print_end(forecast, conclude(forecast.predictions), notes_of(forecast), console)
 

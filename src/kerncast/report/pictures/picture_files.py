@@ -18,7 +18,7 @@ _SETTINGS: dict[Any, Any] = {"svg.hashsalt": "kerncast", "text.parse_math": Fals
 def check_picture(path: Path) -> None:
     """Raise InputError where a name does not say how to draw."""
     if path.suffix.lower() not in FORMATS:
-        raise InputError(f"{path} is no name of a picture", cure=f"End it in {', '.join(FORMATS)}.")
+        raise InputError(f"{path} is not a name for a picture", cure=f"End it in {', '.join(FORMATS)}.")
 
 
 def drawing() -> AbstractContextManager[None]:

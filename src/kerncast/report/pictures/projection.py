@@ -1,4 +1,4 @@
-"""What a kernel takes on the GPU at hand, and the range that is projected for others: a group of bars per kernel."""
+"""The time of a kernel on the GPU at hand, and the projected range for others: a group of bars per kernel."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ _COLUMNS = ("kernel", "launch", "gpu", "model", "measured_seconds", "seconds", "
 _MOST_KERNELS = 24
 _MEASURED_COLOUR, _MIDDLE_COLOUR, _BESIDE_COLOUR = "#3182bd", "#d62728", "#ffd92f"
 _BAR_COLOURS = ("#bdbdbd", "#969696", "#d9d9d9", "#737373", "#c7c7c7", "#525252")
-#: Where there are more targets than colours.
+#: Hatches, for more targets than there are colours.
 _HATCHES = ("", "///", "...", "xxx", "\\\\\\")
 _BAR_WIDTH = 0.8
 _LEAST_GROUP_INCHES, _BAR_INCHES, _MOST_INCHES = 0.7, 0.2, 48.0
@@ -30,14 +30,14 @@ _MOST_TO_SCALE, _DENSE_TICKS_BELOW = 20.0, 2000.0
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """What a picture says of the run, and times that the forecasts are held against."""
+    """The origin of the run, and times to compare the forecasts with."""
 
     run: str = "measured"
-    """how the time on the source was found"""
+    """origin of the time on the source"""
     times: str = ""
-    """how the times were found"""
+    """origin of the times to compare with"""
     seconds: tuple[float, ...] = ()
-    """one per forecast, in the same order; empty where there are none"""
+    """time to compare with each forecast, in the same order; empty where there are none"""
 
 
 @dataclass(frozen=True, slots=True)

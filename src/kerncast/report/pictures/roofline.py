@@ -45,7 +45,7 @@ _COLUMNS = (
 )  # fmt: skip
 #: An axis is this much wider than its points, on either side.
 _MARGIN = 4.0
-#: From the lowest to the highest performance of the picture.
+#: Least ratio of the highest to the lowest performance of the picture.
 _LEAST_SPAN = 2000.0
 
 
@@ -88,7 +88,7 @@ def extents(rooflines: Sequence[KernelRoofline]) -> tuple[tuple[float, float], t
 #: More kernels than this have no names beside their markers, and more than this no ceilings of their own.
 _MOST_NAMED, _MOST_WITH_CEILINGS = 12, 2
 _MOST_PANELS, _MOST_COLUMNS = 12, 3
-#: Of a panel: those that take longest; others would only hide them.
+#: Most kernels of a panel: those that take longest; others would only hide them.
 _MOST_KERNELS = 100
 _LEVEL_COLOURS = {"l1": "#00a087", "l2": "#1f77b4", "dram": "#d62728"}
 _LEVEL_MARKERS = {"l1": "o", "l2": "s", "dram": "D"}
@@ -97,7 +97,7 @@ _KERNEL_COLOURS = (
     "#393b79", "#8c6d31", "#843c39", "#7b4173", "#3182bd", "#e6550d", "#31a354", "#756bb1", "#636363", "#b5cf6b",
     "#ce6dbd", "#17becf",
 )  # fmt: skip
-#: Of a panel, and of what is left for its axes.
+#: Width and height of a panel, and of its axes.
 _PANEL_INCHES, _DRAWN_INCHES = (6.4, 5.6), (5.5, 4.4)
 _BAND_OVERHANG = 1.25
 #: Of the height of a panel, what the label of a compute roof takes.

@@ -1,4 +1,4 @@
-"""How a terminal shows a ProfiledLaunch: sections in the order of Nsight Compute's details page."""
+"""A ProfiledLaunch on a terminal: sections in the order of Nsight Compute's details page."""
 
 from collections.abc import Sequence
 

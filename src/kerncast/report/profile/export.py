@@ -197,7 +197,7 @@ _WHERE = "--features"
 def check_feature_path(path: Path) -> None:
     """Raise InputError where no feature table can be written there, before any work is done for it."""
     if path.suffix not in {".csv", ".parquet"}:
-        raise InputError(f"{path.name!r} is no feature table", where=_WHERE, cure="End its name in .csv or .parquet.")
+        raise InputError(f"{path.name!r} is not a feature table", where=_WHERE, cure="End it in .csv or .parquet.")
     if not path.parent.is_dir():
         raise InputError(f"the folder of {path} does not exist", where=_WHERE, cure="Make it, or choose another place.")
     if path.suffix == ".parquet":

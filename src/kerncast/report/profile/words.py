@@ -1,4 +1,4 @@
-"""How counts, shares and intervals of a profile are written."""
+"""Counts, shares and intervals of a profile, in words."""
 
 from kerncast.launch import Extent
 from kerncast.metrics import Metric, word

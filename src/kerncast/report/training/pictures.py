@@ -25,7 +25,7 @@ _CELL_INCHES, _LABEL_INCHES, _LEAST_PANEL_INCHES = 0.16, 3.0, 3.0
 _MOST_WRITTEN = 14
 _WIDE_CELL_INCHES = 0.5
 _LONGEST_NAME = 40
-#: Beyond it a matrix is no picture any more.
+#: Most names in a matrix; with more it is not a picture any more.
 MOST_NAMES = 120
 
 
@@ -103,7 +103,7 @@ class FitPanel:
     measured: Floats
     forecast: Floats
     groups: tuple[str, ...]
-    """what colours tell apart: the GPU of each launch, or its kernel"""
+    """group of each launch, by which colours differ: its GPU or its kernel"""
 
 
 def panels_of(study: Study) -> tuple[FitPanel, ...]:

@@ -1,4 +1,4 @@
-"""What models learned, as tables and as JSON: cleaning, scores beside rules of thumb, a model's header."""
+"""Trained models as tables and as JSON: cleaning, scores beside rules of thumb, a model's header."""
 
 import math
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""What every method of bounding a time on parts of a GPU is asked, and what it answers."""
+"""The question to every method of bounding a time on parts of a GPU, and the answer."""
 
 import math
 from collections.abc import Sequence
@@ -70,19 +70,19 @@ def between(known: Curve, counts: Sequence[int]) -> Floats:
     return np.asarray(lines, np.float64)
 
 
-#: That the longest of as many runs as were measured passes the factor.
+#: Probability that the slowest of n further runs exceeds the factor (n = runs measured).
 RISK = 0.05
 _MOST_FACTOR = 100.0
 
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """What the repeats say of a run's distance from the median."""
+    """The distance of runs from the median, as the repeats tell it."""
 
     factor: float
-    """of the median that the longest of so many runs stays below but for the risk; 1 where nothing was repeated"""
+    """multiple of the median that the longest of ``runs`` runs exceeds with probability ``risk``; 1 without repeats"""
     runs: int
-    """repeats of the count that has most"""
+    """most repeats of any TPC count"""
     risk: float
 
 
@@ -141,7 +141,7 @@ class Blocks:
 
     count: int
     per_tpc: int = 1
-    """resident on one TPC at a time"""
+    """blocks resident on one TPC at a time"""
 
     def __post_init__(self) -> None:
         if not (1 <= self.count < 2**63 and 1 <= self.per_tpc <= 2**16):
@@ -170,17 +170,17 @@ def standard_scale(values: Floats) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class Regressors:
-    """What a base model learns from, and what it is told of each number of TPCs."""
+    """The numbers that a base model learns from, and those of each number of TPCs."""
 
     names: tuple[str, ...]
     training_values: Floats
-    """launches by regressors"""
+    """[launches, regressors]"""
     training_seconds: Floats
     counts: tuple[int, ...]
     values: Floats
-    """counts by regressors"""
+    """[counts, regressors]"""
     training_counts: tuple[int, ...] = ()
-    """TPCs of each launch learned from, where those are the measured runs themselves; else empty"""
+    """TPC counts of the launches, where these are the measured runs themselves; else empty"""
 
     def without(self, count: int) -> "Regressors":
         """Return what is left to learn from where the runs on so many TPCs are unknown."""
@@ -199,11 +199,11 @@ class BoundQuestion:
 
     times: PartitionTimes
     anchors: tuple[int, ...]
-    """TPC counts that a method may use the times of"""
+    """TPC counts whose times a method may use"""
     tpcs: tuple[int, ...]
-    """asked, ascending"""
+    """TPC counts to bound, ascending"""
     regressors: Regressors | None = None
-    """of the asked and the measured counts; None for methods without a base model"""
+    """regressors of the counts asked for and of the measured ones; None for methods without a base model"""
     blocks: Blocks | None = None
 
     def __post_init__(self) -> None:
@@ -229,14 +229,14 @@ def measured_anchors(times: PartitionTimes, anchors: tuple[int, ...]) -> tuple[i
 
 
 class Contradiction(StrEnum):
-    """What measured times say against the assumptions of a bound."""
+    """The ways in which measured times contradict the assumptions of a bound."""
 
     SLOWER_WITH_MORE = "slower-with-more-tpcs"
-    """a kernel took longer on more TPCs"""
+    """the kernel took longer on more TPCs"""
     LESS_WORK_WITH_MORE = "less-work-with-more-tpcs"
-    """it sped up by more than the TPCs grew"""
+    """the kernel sped up by more than the TPCs grew"""
     ABOVE_OTHERS = "above-the-bound-of-others"
-    """a measured time is above the bound that the other ones give"""
+    """a measured time is above the bound that the other times give"""
     NO_STAIRCASE = "no-staircase"
     """no number of equal blocks gives these times"""
 
@@ -248,20 +248,20 @@ class BoundAnswer:
     expected: tuple[float, ...]
     bound: tuple[float, ...]
     calibrated_on: tuple[int, ...]
-    """TPC counts whose measured times were used, and where the bound is the longest of them"""
+    """TPC counts whose measured times were used; there the bound is the longest of them"""
     known_beside: tuple[int, ...] = ()
-    """further TPC counts whose measured times the bounds were chosen by"""
+    """further TPC counts whose measured times the choice of the bounds used"""
     margin: float | None = None
-    """share that was added"""
+    """share added to the expected times; None where none was"""
     offset_seconds: float | None = None
-    """time that was added"""
+    """seconds added to the expected times; None where none were"""
     spread: Spread | None = None
-    """of the repeats"""
+    """spread of the repeats"""
     is_enough: bool = True
-    """False where the largest margin did not lift every time it was judged by"""
+    """whether the largest margin lifted all times that judge it"""
     contradictions: tuple[Contradiction, ...] = ()
     measure_next: int | None = None
-    """the TPC count whose time would tighten the bounds most; None where the method does not tell"""
+    """TPC count whose time would tighten the bounds most; None where the method does not tell"""
 
 
 class BoundMethod(Protocol):
@@ -269,7 +269,7 @@ class BoundMethod(Protocol):
 
     @property
     def name(self) -> str:
-        """As ``--method`` names it; ``-oracle`` looks at the times that it is judged by."""
+        """Name for ``--method``; ``-oracle`` looks at the times that it is judged by."""
 
     @property
     def has_base_model(self) -> bool:

@@ -1,4 +1,4 @@
-"""How the report on execution times calibrates a base model's forecasts by measured times, and lifts them."""
+"""Calibration of a base model's forecasts by measured times, as in the report on execution times."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -22,7 +22,7 @@ class CurveFitAdaptive:
 
     @property
     def name(self) -> str:
-        """As ``--method`` names it."""
+        """Name for ``--method``."""
         return "curve-fit-adaptive-oracle" if self.is_oracle else "curve-fit-adaptive"
 
     def bound(self, question: BoundQuestion) -> BoundAnswer:

@@ -23,7 +23,7 @@ class Choice:
     counts: tuple[int, ...]
     calibration: Affine
     offset_seconds: float
-    """by which all forecasts must be raised to be nowhere below an actual time"""
+    """seconds that raise all forecasts to the actual times or above"""
     mape: float
     """mean absolute percentage error after raising, as a share"""
     largest_error_seconds: float
@@ -43,7 +43,7 @@ class CurveFitOffset:
 
     @property
     def name(self) -> str:
-        """As ``--method`` names it."""
+        """Name for ``--method``."""
         return "curve-fit-offset-oracle" if self.is_oracle else "curve-fit-offset"
 
     def bound(self, question: BoundQuestion) -> BoundAnswer:

@@ -1,4 +1,4 @@
-"""What base models learn from: forms of the number of TPCs, or features of other applications."""
+"""The regressors of base models: forms of the number of TPCs, or features of other applications."""
 
 from collections.abc import Sequence
 from enum import Enum

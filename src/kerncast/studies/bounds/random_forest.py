@@ -27,7 +27,7 @@ class RandomForestMargin:
 
     @property
     def name(self) -> str:
-        """As ``--method`` names it."""
+        """Name for ``--method``."""
         return "random-forest-oracle" if self.is_oracle else "random-forest"
 
     def bound(self, question: BoundQuestion) -> BoundAnswer:

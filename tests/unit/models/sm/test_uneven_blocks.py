@@ -1,6 +1,7 @@
 """Grids whose blocks do very different amounts of work, against list scheduling of their durations."""
 
 from dataclasses import replace
+from functools import cache
 from heapq import heapreplace
 from pathlib import Path
 
@@ -65,6 +66,12 @@ def scheduled_seconds(folder: Path, kind: int, blocks: int) -> float:
     return max(ends)
 
 
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("uneven")
+
+
+@cache
 def seconds(folder: Path, kind: int, blocks: int, threads: int = 32) -> float:
     (folder / "k.cu").write_text(KERNEL, encoding="utf-8")
     (folder / "k.toml").write_text(
@@ -79,20 +86,20 @@ def seconds(folder: Path, kind: int, blocks: int, threads: int = 32) -> float:
 
 @pytest.mark.parametrize("blocks", [300, 960])
 @pytest.mark.parametrize("kind", range(1, 7))
-def test_chains_of_different_length_are_list_scheduled(tmp_path: Path, kind: int, blocks: int) -> None:
-    assert seconds(tmp_path, kind, blocks) == pytest.approx(scheduled_seconds(tmp_path, kind, blocks), rel=0.1)
+def test_chains_of_different_length_are_list_scheduled(folder: Path, kind: int, blocks: int) -> None:
+    assert seconds(folder, kind, blocks) == pytest.approx(scheduled_seconds(folder, kind, blocks), rel=0.1)
 
 
 @pytest.mark.parametrize("kind", [1, 2, 5])
-def test_where_pipes_are_full_the_sum_of_work_decides(tmp_path: Path, kind: int) -> None:
+def test_where_pipes_are_full_the_sum_of_work_decides(folder: Path, kind: int) -> None:
     """32 warps per block, two blocks per SM: the FMA pipes are busy until the last blocks run."""
-    even, found = (seconds(tmp_path, each, 4000, threads=1024) for each in (0, kind))
+    even, found = (seconds(folder, each, 4000, threads=1024) for each in (0, kind))
     assert found == pytest.approx(even, rel=0.08)
 
 
-def test_a_small_grid_lasts_as_long_as_the_sm_that_gets_the_long_blocks(tmp_path: Path) -> None:
+def test_a_small_grid_lasts_as_long_as_the_sm_that_gets_the_long_blocks(folder: Path) -> None:
     """Blocks are given out in turn: with 80 SMs and every other block long, half of the SMs have long ones only."""
-    even, found = (seconds(tmp_path, each, 320, threads=256) for each in (0, 5))
+    even, found = (seconds(folder, each, 320, threads=256) for each in (0, 5))
     assert found == pytest.approx(even * 780 / 400, rel=0.08)
 
 

@@ -22,7 +22,7 @@ class _Format:
     precision: int
     """bits of the significand, the hidden one included"""
     least_exponent: int
-    """of the smallest normal number"""
+    """exponent of the smallest normal number"""
 
     @property
     def largest(self) -> float:

@@ -22,7 +22,7 @@ class _Single(Operation):
     """One of the two operations on singles that an instruction of type f32x2 consists of."""
 
     shift: int = 0
-    """where its operands begin in their registers"""
+    """first bit of the operands in their registers"""
 
     def source(self, position: int, type_name: str | None = None) -> Value:
         """Return a source of this operation."""

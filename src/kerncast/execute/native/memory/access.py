@@ -1,4 +1,4 @@
-"""Where the lanes of a memory access point: bounds and alignment, counters, and the memory behind the addresses.
+"""Memory accesses of lanes: bounds and alignment, counters, and the memory behind the addresses.
 
 Generated code reaches memory through the functions written here only, so that no address of a kernel is ever used
 unchecked. A lane that points outside is taken out of the access, and the fault is noted; the warp stops at the next
@@ -54,17 +54,17 @@ class Access:
     space: str
     """global, const, shared, local, call (parameters of an inlined function) or param (of the kernel)"""
     size: int
-    """bytes of each lane"""
+    """bytes per lane"""
     operation: Operation | None
-    """what is recorded of it; None where only instructions are counted"""
+    """kind of event to record; None where only instructions are counted"""
     mask: Value = _MASK
-    """lanes that take part"""
+    """lanes that take part, as bits"""
     offset: Value = _ADDRESS
-    """of each lane, from the start of the memory"""
+    """offset of each lane from the start of the memory"""
     start: Value = _START
     """address of the memory, as an integer"""
     private: Value = _ADDRESS
-    """local memory: offset of each lane in its own part"""
+    """offset of each lane in its own part of local memory"""
 
     @property
     def is_counted(self) -> bool:
@@ -78,7 +78,7 @@ class Access:
 
     @property
     def touches(self) -> tuple[str, ...]:
-        """Which maps of touched sectors it marks: read, written."""
+        """Maps of touched sectors that the access marks: read, written."""
         if self.operation is None or self.space not in {"global", "const"}:
             return ()
         if self.operation in {Operation.ATOMIC, Operation.REDUCTION}:
@@ -87,7 +87,7 @@ class Access:
 
     @property
     def variant(self) -> str:
-        """Which functions count it."""
+        """Ending of the names of the functions that count the access."""
         return "_".join((self.space, *self.touches))
 
     @property
@@ -275,15 +275,15 @@ def _code(emit: Emitter, misaligned: Value) -> Value:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What went wrong, as far as generated code knows."""
+    """A fault of the kernel, as far as generated code can tell."""
 
     code: Value
-    """one of FAULTS"""
+    """kind of fault, one of FAULTS"""
     instruction: Value
     lane: Value
     address: Value = _START
     space: Value = _FIRST_SPACE
-    """by its number in SPACES"""
+    """state space by its number in SPACES"""
 
 
 def note_fault(emit: Emitter, pointers: tuple[Value, Value], fault: Fault) -> None:

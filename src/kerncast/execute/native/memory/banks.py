@@ -79,7 +79,7 @@ _MOST_CONTENT = (1 << CONTENT_SHIFT) - 1
 _COUNTERS, _MASK, _OFFSET = Value("%counters", "ptr"), Value("%mask", "i32"), Value("%offset", I64)
 I8 = vector("i8")
 Count = Callable[[Emitter, Value, Value, int], Value]
-"""writes the passes of a group: (emitter, word of each lane, active lanes, banks)"""
+"""function that writes the passes of a group: (emitter, word of each lane, active lanes, banks)"""
 
 
 def count_conflict_free(access: Access, *, is_broadcast: bool) -> None:

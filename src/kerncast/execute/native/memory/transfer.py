@@ -54,14 +54,14 @@ from kerncast.ptx import TYPE_BITS, Address, Operand, Symbol, Vector, opcode_of
 
 _COUNTERS, _SITE, _MASK, _ADDRESS = PARAMETERS[2:]
 _WINDOWS = {"global": 0, "shared": SHARED_WINDOW, "local": LOCAL_WINDOW, "param": PARAMETER_WINDOW, "call": 0}
-#: Of neighbouring lanes; what lies before and behind each memory has room for so many bytes of each lane.
+#: Most bytes per lane that neighbouring lanes access at once; as much room lies before and behind each memory.
 _MOST_BYTES_AT_ONCE = 16
 _LOADS_AND_STORES = {
     "local": (traces.Operation.LOCAL_LOAD, traces.Operation.LOCAL_STORE),
     "shared": (traces.Operation.SHARED_LOAD, traces.Operation.SHARED_STORE),
 }
 Lanes = tuple[str, Value]
-"""a state space and the lanes that point to it"""
+"""state space, and the lanes that point to it"""
 #: Where the counters of each state space begin, for an instruction with a generic address.
 _ENDS = list(accumulate((8 * len(names) for names in COUNTERS.values()), initial=0))
 GENERIC_COUNTERS = dict(zip(COUNTERS, _ENDS[:-1], strict=True)) | dict.fromkeys(("param", "call"), _ENDS[-1])
@@ -287,7 +287,7 @@ _SECOND_BYTES = 512  # where in the worker's staged area the second operand of c
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """What an atomic does to one place."""
+    """The change that an atomic makes in one place."""
 
     operation: str
     type: str

@@ -1,4 +1,4 @@
-"""Which PTX instructions access memory, where, and which of them are one machine instruction."""
+"""Memory accesses of PTX instructions: their places, and which of them become one machine instruction."""
 
 import csv
 from collections.abc import Iterable, Sequence

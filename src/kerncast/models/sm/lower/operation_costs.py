@@ -1,4 +1,4 @@
-"""What one operation costs in micro-ops, and how average numbers become whole ones."""
+"""The cost of one operation in micro-ops, with whole numbers made of average ones."""
 
 import csv
 import math

@@ -80,7 +80,7 @@ class RegisterMap:
 
 
 class Line:
-    """What each register of the PTX stands for as a straight line goes on: the copy of a value outlives its source."""
+    """The value of each PTX register along a straight line: the copy of a value outlives its source."""
 
     def __init__(
         self,
@@ -309,7 +309,7 @@ def _followers(ops: Sequence[MicroOp]) -> Followers:
 
 
 class _MemoryOrder:
-    """Which accesses wait for which earlier ones."""
+    """Finds which accesses wait for which earlier ones."""
 
     def __init__(self, followers: Followers) -> None:
         self._followers = followers

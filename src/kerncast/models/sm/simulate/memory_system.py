@@ -1,4 +1,4 @@
-"""What a warp's memory request costs an SM: its turn in the load/store queue, then each of its 128-byte lines.
+"""The cost of a warp's memory request: its turn in the load/store queue, then each of its 128-byte lines.
 
 Where L1 is apart from shared memory, lines wait in a queue of their own, behind that one.
 

@@ -75,7 +75,7 @@ def simulate(program: Program, trace: SMTrace, sm: SM, resident: int) -> Simulat
     resident = max(1, min(resident, rows))
     if resident * trace.warps > MOST_WARPS * sm.sub_partitions:
         raise LaunchError(
-            f"{resident} resident blocks of {trace.warps} warps are more than one SM is simulated with: "
+            f"{resident} resident blocks of {trace.warps} warps are more than the simulated SM can hold: "
             "give fewer resident blocks"
         )
     code = layout.code_of(program, trace, sm)

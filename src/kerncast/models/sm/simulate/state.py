@@ -1,4 +1,4 @@
-"""What the compiled simulation works on: records whose fields have names, and tables of them.
+"""The memory of the compiled simulation: records whose fields have names, and tables of them.
 
 Times are cycles. When a register is ready is kept as ``time << KIND_BITS | kind``, so that the later of two is the
 larger number and tells what was waited for.
@@ -221,7 +221,7 @@ class Block:
 
 
 class Flow:
-    """How far the simulation is."""
+    """The progress of the simulation."""
 
     next_row: _Int64
     """first block of the trace that has not started"""
@@ -234,7 +234,7 @@ class Flow:
 
 
 class Totals:
-    """What is counted, under the names of ``results.Simulated``."""
+    """The counts, under the names of ``results.Simulated``."""
 
     issued: _Int64
     busy_cycles: Annotated[Any, np.float64, (len(Pipe),)]
@@ -263,7 +263,7 @@ class Table(Protocol[R_co]):
 
 
 class Code(NamedTuple):
-    """What stays as it is during a simulation."""
+    """The constant part of a simulation."""
 
     starts: Int32s
     """[basic blocks + 1] first micro-op"""
@@ -286,7 +286,7 @@ class Code(NamedTuple):
 
 
 class State(NamedTuple):
-    """What a simulation changes.
+    """The variable part of a simulation.
 
     L1 is kept as one array per field, because a set's 16 tags must lie side by side to be compared at once.
     """

@@ -1,0 +1,277 @@
+"""Score forecasts that measured times have moved, and estimate how far a time is carried over to other launches.
+
+    python benchmarks/score_timing.py --json scores.json
+    python benchmarks/score_evidence.py scores.json ... [--write]
+
+Of each set: the simulation alone; with one time of the same launch on another GPU (every ordered pair); with the times
+of all other GPUs; with a time of another size on the target; with times of three other kernels on the target. The
+variances of the effects are estimated without the family that is scored, and without both GPUs where one time is
+carried over. ``--write`` estimates them from all trained sets and writes ``data/calibration/evidence.toml``.
+"""
+
+import argparse
+import json
+import math
+import random
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from timing_runs import load_known
+
+import kerncast
+from kerncast.models import calibration_of
+from kerncast.models.base import Estimate
+from kerncast.models.transfer.posterior import Effects, Posterior, Residual, Subject, shares_of
+from kerncast.prediction import Term
+from kerncast.studies.evidence import basis, fit_effects
+
+FILE = Path(kerncast.__path__[0]) / "data" / "calibration" / "evidence.toml"
+MODEL = "simulation"
+LEVEL = 0.9
+#: Its licence allows no figure made from its rows to be part of the project: it is scored, never fitted.
+NOT_TRAINED = {"sixteen"}
+#: Sets that time one kernel in different builds.
+SAME_KERNEL = {"convolution-2023": "convolution", "convolution-2025": "convolution", "convolution-ktt": "convolution"}
+#: Seconds; in shorter runs the launch itself and the clock's resolution show.
+LEAST_SOURCE_SECONDS = 20e-6
+_SEED, _OTHER_KERNELS, _MOST_PER_KERNEL = 20261122, 3, 12
+#: Enough from the effects of all cases, which are near.
+_FEW_STEPS = 12
+#: Shape of the effects that no likelihood tells: a size that differs by 2^8 is nearly another kernel; 1 % of spread.
+_LIKE = Effects(0, 0, 0, 0, 0, 0, 0, 0, 0, doublings=8.0, measurement=1e-4, body=0.7)
+
+
+@dataclass(frozen=True, slots=True)
+class Timed:
+    """One measured launch, with how far the simulation was off."""
+
+    set: str
+    family: str
+    gpu: str
+    seconds: float
+    residual: Residual
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """One forecast with some evidence."""
+
+    timed: Timed
+    log_forecast_over_measured: float
+    log_half_width: float
+
+    @property
+    def error(self) -> float:
+        """Absolute error over the measured time."""
+        return abs(math.exp(self.log_forecast_over_measured) - 1)
+
+    @property
+    def is_inside(self) -> bool:
+        """Whether the interval holds the measured time."""
+        return abs(self.log_forecast_over_measured) <= self.log_half_width
+
+
+def main() -> None:
+    """Read the scores; print the tables, or write the effects."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser.add_argument("scores", nargs="+", type=Path, help="what score_timing.py --json wrote")
+    parser.add_argument("--write", action="store_true", help="write the effects of all trained sets")
+    asked = parser.parse_args()
+    every = [timed for file in asked.scores for timed in read_timed(json.loads(file.read_text(encoding="utf-8")))]
+    effects = Without(every)
+    if asked.write:
+        FILE.write_text(document(effects(), every), encoding="utf-8")
+    print(f"Effects from all trained sets: {effects()}\n")
+    print(report(every, effects))
+
+
+def read_timed(rows: Iterable[Mapping[str, Any]]) -> Iterator[Timed]:
+    """Return the cases that the simulation has forecast."""
+    for row in rows:
+        found = row["forecasts"].get(MODEL)
+        if not found:
+            continue
+        gpu = load_known(row["gpu"])
+        kernel = SAME_KERNEL.get(row["set"], f"{row['set']} {row['kernel']}")
+        terms = tuple(Term(name, seconds) for name, seconds in found["terms"].items())
+        seconds = found["seconds"]
+        subject = Subject(
+            kernel,
+            f"{row['set']} {row['kernel']} {row['size']}",
+            f"{row['gpu']} {row['set']}",  # another board, at another clock
+            gpu.architecture.number,
+            gpu.architecture.microarchitecture,
+            math.prod(row["grid"]) * math.prod(row["block"]),
+            shares_of(Estimate(seconds, found["limiter"], terms, seconds, seconds)),
+        )
+        error = math.log(row["measured_seconds"] / seconds)
+        residual = Residual(subject, error, _LIKE.measurement)
+        yield Timed(row["set"], kernel, row["gpu"], row["measured_seconds"], residual)
+
+
+class Without:
+    """Effects estimated without some families and GPUs; each estimate is made once."""
+
+    def __init__(self, every: Sequence[Timed]) -> None:
+        self._trained = [timed for timed in every if timed.set not in NOT_TRAINED]
+        residuals = [timed.residual for timed in self._trained]
+        self._parts = basis(residuals, _LIKE)
+        self._all = fit_effects(residuals, _LIKE, self._parts)
+        self._known: dict[tuple[frozenset[str], frozenset[str]], Effects] = {(frozenset(), frozenset()): self._all}
+
+    def __call__(self, families: Iterable[str] = (), gpus: Iterable[str] = ()) -> Effects:
+        """Return the effects of all trained cases but those of some families and those on some GPUs."""
+        key = frozenset(families), frozenset(gpus)
+        if key not in self._known:
+            rest = [
+                number
+                for number, each in enumerate(self._trained)
+                if each.family not in key[0] and each.gpu not in key[1]
+            ]
+            residuals = [self._trained[number].residual for number in rest]
+            self._known[key] = fit_effects(residuals, self._all, self._parts[:, rest][:, :, rest], _FEW_STEPS)
+        return self._known[key]
+
+
+Find = Callable[[Sequence[Timed], Callable[..., Effects]], Iterator[Scored]]
+
+
+def report(every: Sequence[Timed], effects: Without) -> str:
+    """Return a line for each set and each kind of evidence."""
+    kinds: dict[str, Find] = {
+        "none": alone,
+        "one time on another GPU": one_time,
+        "the same, one generation": partial(one_time, among="generation"),
+        "all other GPUs": all_others,
+        "another size on the target": another_size,
+        "three other kernels on the target": three_kernels,
+    }
+    lines = [
+        "| set | evidence | n | MAPE | median APE | without | in interval | by kernel | high / low |", "|---" * 9 + "|",
+    ]  # fmt: skip
+    for of in dict.fromkeys(timed.set for timed in every):
+        chosen = [timed for timed in every if timed.set == of]
+        lines += [f"| {of} | {name} | {cells(list(find(chosen, effects)))} |" for name, find in kinds.items()]
+    return "\n".join(line for line in lines if not line.endswith("| 0 |"))
+
+
+def cells(scored: Sequence[Scored]) -> str:
+    """Return the scores of some forecasts; ``without`` is the error of the simulation on the same cases."""
+    if not scored:
+        return "0"
+    errors = [each.error for each in scored]
+    before = [abs(math.exp(-each.timed.residual.log_error) - 1) for each in scored]
+    families = defaultdict(list)
+    for each in scored:
+        families[each.timed.family].append(each.is_inside)
+    by_kernel = np.mean([np.mean(found) for found in families.values()])
+    width = math.exp(2 * float(np.median([each.log_half_width for each in scored])))
+    inside = np.mean([each.is_inside for each in scored])
+    return (
+        f"{len(scored)} | {np.mean(errors):.1%} | {np.median(errors):.1%} | {np.mean(before):.1%} | {inside:.0%}"
+        f" | {by_kernel:.0%} | {width:.2f}"
+    )
+
+
+def forecast(target: Timed, evidence: Sequence[Timed], effects: Effects) -> Scored:
+    """Return the forecast of one case with some evidence."""
+    found = Posterior([each.residual for each in evidence], effects).of(target.residual.subject)
+    return Scored(target, found.log_error - target.residual.log_error, found.width * _log_factor())
+
+
+def _log_factor() -> float:
+    calibration = calibration_of(MODEL)
+    assert calibration is not None
+    return math.log(calibration.factor(LEVEL))
+
+
+def alone(chosen: Sequence[Timed], effects: Callable[..., Effects]) -> Iterator[Scored]:
+    """Forecast each case by the simulation alone."""
+    del effects
+    for timed in chosen:
+        yield Scored(timed, -timed.residual.log_error, _log_factor())
+
+
+def one_time(chosen: Sequence[Timed], effects: Callable[..., Effects], among: str = "") -> Iterator[Scored]:
+    """Forecast each case from the same launch on each other GPU."""
+    for launch in _grouped(chosen, lambda timed: timed.residual.subject.launch):
+        for source in launch:
+            if source.seconds <= LEAST_SOURCE_SECONDS:
+                continue
+            for target in launch:
+                if source is not target and (not among or _generation(source) == _generation(target)):
+                    known = effects((source.family,), (source.gpu, target.gpu))
+                    yield forecast(target, [source], known)
+
+
+def _generation(timed: Timed) -> int:
+    return timed.residual.subject.capability // 10
+
+
+def all_others(chosen: Sequence[Timed], effects: Callable[..., Effects]) -> Iterator[Scored]:
+    """Forecast each case from the same launch on all other GPUs, at least two."""
+    for launch in _grouped(chosen, lambda timed: timed.residual.subject.launch):
+        for target in launch:
+            others = [each for each in launch if each is not target]
+            if len(others) > 1:
+                yield forecast(target, others, effects((target.family,)))
+
+
+def another_size(chosen: Sequence[Timed], effects: Callable[..., Effects]) -> Iterator[Scored]:
+    """Forecast each case from another launch of its kernel on the same GPU."""
+    order = random.Random(_SEED)  # noqa: S311  a sample, no secret
+    for group in _grouped(chosen, lambda timed: (timed.residual.subject.gpu_id, timed.family)):
+        for target in group:
+            others = [each for each in group if each is not target]
+            if others:
+                yield forecast(target, [order.choice(others)], effects((target.family,)))
+
+
+def three_kernels(chosen: Sequence[Timed], effects: Callable[..., Effects]) -> Iterator[Scored]:
+    """Forecast cases from one launch each of three other kernels on the same GPU."""
+    order = random.Random(_SEED)  # noqa: S311  a sample, no secret
+    for group in _grouped(chosen, lambda timed: timed.residual.subject.gpu_id):
+        families = defaultdict(list)
+        for timed in group:
+            families[timed.family].append(timed)
+        for family, targets in families.items():
+            others = sorted(families.keys() - {family})
+            for target in targets[:_MOST_PER_KERNEL] if len(others) >= _OTHER_KERNELS else ():
+                chosen_families = order.sample(others, _OTHER_KERNELS)
+                evidence = [order.choice(families[name]) for name in chosen_families]
+                yield forecast(target, evidence, effects((family,)))
+
+
+def _grouped(items: Iterable[Timed], key: Callable[[Timed], object]) -> list[list[Timed]]:
+    groups: dict[object, list[Timed]] = {}
+    for item in items:
+        groups.setdefault(key(item), []).append(item)
+    return list(groups.values())
+
+
+def document(effects: Effects, every: Sequence[Timed]) -> str:
+    """Return the text of the effects' file."""
+    trained = [timed for timed in every if timed.set not in NOT_TRAINED]
+    sets = ", ".join(sorted({timed.set for timed in trained}))
+    counts = len(trained), len({timed.family for timed in trained}), len({timed.gpu for timed in trained})
+    lines = [
+        "# Variances of the effects in ln(measured / simulated); models/transfer/posterior.py says what each is,",
+        "# benchmarks/score_evidence.py writes them. Estimated by maximum likelihood from",
+        "# {} launches of {} kernels on {} GPUs, of the sets".format(*counts),
+        f"# {sets}.",
+        "# Sources: gpuperfpredict (Amaris et al., CC BY 4.0); a published model's convolution layer;",
+        "# gpuFLOPBench (MIT); Kernel Tuner and the Kernel Tuning Toolkit, benchmark_hub (MIT).",
+        "version = 1",
+        "",
+        "[effects]",
+    ]
+    return "\n".join([*lines, *(f"{name} = {getattr(effects, name):.6g}" for name in Effects.__slots__), ""])
+
+
+if __name__ == "__main__":
+    main()
