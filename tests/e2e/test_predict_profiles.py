@@ -374,9 +374,11 @@ def test_a_time_that_no_kernel_takes(predict: Predict, time: str) -> None:
     refused(predict(HEAT, *ON, "--measured", f"T4#0={time}"), 2, "--measured", "1e-12 to 1e+07 s")
 
 
-def test_two_times_of_one_launch_on_one_gpu(predict: Predict) -> None:
-    two = ("--measured", "T4#1=1ms", "--measured", "T4#1=2ms")
-    refused(predict(HEAT, *ON, *two), 2, "two times of one launch on T4")
+def test_a_second_time_that_a_model_does_not_use_is_named(predict: Predict) -> None:
+    two = ("--measured", "T4#1=1ms", "--measured", "GTX 1070#1=2ms")
+    done = predict(HEAT, *ON, *two, "--json")
+    (second,) = [p for p in done.json["predictions"] if p["launch"] == 1]
+    assert any("GTX 1070" in caveat and "not used" in caveat for caveat in second["caveats"])
 
 
 def test_the_interval_of_the_paper_has_no_level(predict: Predict, tmp_path: Path) -> None:

@@ -158,7 +158,7 @@ class ProfileCases:
             known = replace(profile, caveats=(*unused, *profile.caveats)) if unused else profile
             return Case(known, gpu, source=known, launch=self._launch)
         source = _timed_elsewhere(profile, SourceRun(nearest.gpu, nearest.seconds, self._timing))
-        notes = (*nearest.caveats, *_apart(own, nearest))
+        notes = (*nearest.caveats, *_apart(own, nearest), *_unused(self._measured, nearest))
         known = replace(profile, caveats=(*notes, *profile.caveats))
         return Case(known, gpu, source=source, launch=self._launch)
 
@@ -179,11 +179,9 @@ def _apart(own: SourceRun | None, nearest: Observation) -> tuple[Caveat, ...]:
 
 
 def _unused(measured: Sequence[Observation], nearest: Observation) -> tuple[Caveat, ...]:
-    """Return that the profile's own time counts before others, which a reader would not expect."""
-    if not measured:
-        return ()
-    others = ", ".join(each.gpu.name for each in measured)
-    return (Caveat.of(CaveatKind.TIME_ELSEWHERE_UNUSED, others, nearest=nearest.gpu.name),)
+    """Return that models which carry over one time leave the others unused."""
+    others = ", ".join(each.gpu.name for each in measured if each is not nearest)
+    return (Caveat.of(CaveatKind.TIME_ELSEWHERE_UNUSED, others, nearest=nearest.gpu.name),) if others else ()
 
 
 def _timed_elsewhere(profile: KernelProfile, run: SourceRun) -> KernelProfile:

@@ -268,10 +268,9 @@ class _Timer:
             raise BudgetExceededError(_NOT_TRIED)
         model = model_named(name)
         question = Question(self._options.timing, self._options.level)
-        if source is None:
+        if source is None or (source.case is not None and name != DEFAULT_MODEL):
             return model.predict(case, question)
-        if name == DEFAULT_MODEL and source.case is not None:
-            case = source.case
+        case = source.case or case
         try:
             estimate = source.estimate(model, case, question.timing)
         except BudgetExceededError:

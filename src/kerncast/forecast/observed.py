@@ -16,7 +16,7 @@ from kerncast.models.transfer.posterior import Correction, Posterior, Residual, 
 from kerncast.prediction import MeasuredEvidence, MeasuredTime, Prediction, Timing
 
 #: No measurement is more exact: variance of ln(time).
-_LEAST_VARIANCE = 1e-6
+_LEAST_VARIANCE = 0.001**2
 #: Caveats that say by which factor the interval is wide.
 _OF_FACTORS = {
     CaveatKind.INTERVAL_CALIBRATED, CaveatKind.CODE_OF_OTHER_GENERATION, CaveatKind.MICROARCHITECTURE_NOT_MEASURED,
@@ -107,11 +107,20 @@ def narrowed(caveats: Sequence[Caveat], width: float, times: int) -> tuple[Cavea
 def _narrowed(caveat: Caveat, width: float, times: int) -> Caveat:
     if caveat.kind not in _OF_FACTORS:
         return caveat
-    details = dict(caveat.details)
-    factor = float(details["factor"]) ** width
-    if caveat.kind is CaveatKind.INTERVAL_CALIBRATED:
-        return Caveat.of(CaveatKind.INTERVAL_NARROWED, caveat.subject, **(details | {"factor": factor, "times": times}))
-    return Caveat.of(caveat.kind, caveat.subject, **(details | {"factor": factor}))
+    known = caveat.details
+    factor = float(known["factor"]) ** width
+    if caveat.kind is not CaveatKind.INTERVAL_CALIBRATED:
+        numbers = dict(caveat.numbers) | {"factor": factor}
+        return replace(caveat, numbers=tuple(numbers.items()))
+    return Caveat.of(
+        CaveatKind.INTERVAL_NARROWED,
+        caveat.subject,
+        level=known["level"],
+        factor=factor,
+        cases=known["cases"],
+        families=known["families"],
+        times=times,
+    )
 
 
 def _simulated(observation: Observation, launches: Mapping[int, Launch], means: Means, timing: Timing) -> _Simulated:

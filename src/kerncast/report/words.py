@@ -334,7 +334,7 @@ WORDS: dict[CaveatKind, str] = {
         "The counts are from the profile on {counted}, the time is from --measured on {timed}."
     ),
     CaveatKind.TIME_ELSEWHERE_UNUSED: (
-        "The time on {subject} is not used, because {nearest}, the GPU of the profile, is nearer."
+        "The time on {subject} is not used: this model carries over one time, and {nearest} is nearer."
     ),
     CaveatKind.MEASURED_TIME_UNUSED: "The model {subject} does not use the measured time.",
     CaveatKind.EVIDENCE_NOT_SIMULATED: (
@@ -356,7 +356,7 @@ WORDS: dict[CaveatKind, str] = {
     ),
     CaveatKind.INTERVAL_NARROWED: (
         "{level:level} interval: forecast / {factor:.3g} to forecast x {factor:.3g}. It is the error seen on {cases}"
-        " measured cases ({families} kernels; {subject}), narrowed by the measured times."
+        " measured cases ({families} kernels; {subject}), narrowed by what {times} measured times tell."
     ),
     CaveatKind.INTERVAL_EXTRAPOLATED: (
         "The measured cases tell levels from {lowest:level} to {highest:level}. The factor for {level:level} assumes"

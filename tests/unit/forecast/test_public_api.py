@@ -41,7 +41,7 @@ def test_predict_and_profile_stay_functions_after_every_import() -> None:
 def test_fields_of_a_prediction() -> None:
     assert [field.name for field in fields(Prediction)] == [
         "kernel", "launch", "gpu", "gpu_id", "seconds", "low", "high", "level", "timing", "limiter", "terms", "caveats",
-        "model", "transfer",
+        "model", "transfer", "evidence",
     ]  # fmt: skip
 
 
@@ -62,7 +62,7 @@ def test_fields_of_the_predict_object(saxpy_object: dict[str, Any]) -> None:
     assert types == {
         "kernel": str, "launch": int, "gpu": str, "gpu_id": str, "seconds": float, "low": float, "high": float,
         "level": float, "timing": str, "clock_hz": float, "limiter": str, "model": str, "terms": dict, "roofs": dict,
-        "caveats": list, "caveat_details": list, "transfer": type(None),
+        "caveats": list, "caveat_details": list, "transfer": type(None), "evidence": type(None),
     }  # fmt: skip
     assert [p["gpu"] for p in saxpy_object["predictions"]] == FIVE
     assert saxpy_object["refused"] == []
