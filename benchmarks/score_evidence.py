@@ -13,7 +13,7 @@ import argparse
 import json
 import math
 import random
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -28,7 +28,7 @@ from kerncast.models import calibration_of
 from kerncast.models.base import Estimate
 from kerncast.models.transfer.posterior import Effects, Posterior, Residual, Subject, shares_of
 from kerncast.prediction import Term
-from kerncast.studies.evidence import basis, fit_effects
+from kerncast.studies.evidence import Pair, Pairs
 
 FILE = Path(kerncast.__path__[0]) / "data" / "calibration" / "evidence.toml"
 MODEL = "simulation"
@@ -40,10 +40,8 @@ SAME_KERNEL = {"convolution-2023": "convolution", "convolution-2025": "convoluti
 #: Seconds; in shorter runs the launch itself and the clock's resolution show.
 LEAST_SOURCE_SECONDS = 20e-6
 _SEED, _OTHER_KERNELS, _MOST_PER_KERNEL = 20261122, 3, 12
-#: Enough from the effects of all cases, which are near.
-_FEW_STEPS = 12
 #: Shape of the effects that no likelihood tells: a size that differs by 2^8 is nearly another kernel; 1 % of spread.
-_LIKE = Effects(0, 0, 0, 0, 0, 0, 0, 0, 0, doublings=8.0, measurement=1e-4, body=0.7)
+_LIKE = Effects(0, 0, 0, 0, 0, 0, 0, 0, 0, doublings=8.0, measurement=1e-4, body=0.6)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,11 +95,11 @@ def read_timed(rows: Iterable[Mapping[str, Any]]) -> Iterator[Timed]:
         if not found:
             continue
         gpu = load_known(row["gpu"])
-        kernel = SAME_KERNEL.get(row["set"], f"{row['set']} {row['kernel']}")
+        family = SAME_KERNEL.get(row["set"], f"{row['set']} {row['kernel']}")
         terms = tuple(Term(name, seconds) for name, seconds in found["terms"].items())
         seconds = found["seconds"]
         subject = Subject(
-            kernel,
+            f"{family} {sorted(row['defines'].items())}",  # another build is another kernel
             f"{row['set']} {row['kernel']} {row['size']}",
             f"{row['gpu']} {row['set']}",  # another board, at another clock
             gpu.architecture.number,
@@ -111,31 +109,72 @@ def read_timed(rows: Iterable[Mapping[str, Any]]) -> Iterator[Timed]:
         )
         error = math.log(row["measured_seconds"] / seconds)
         residual = Residual(subject, error, _LIKE.measurement)
-        yield Timed(row["set"], kernel, row["gpu"], row["measured_seconds"], residual)
+        yield Timed(row["set"], family, row["gpu"], row["measured_seconds"], residual)
 
 
 class Without:
     """Effects estimated without some families and GPUs; each estimate is made once."""
 
     def __init__(self, every: Sequence[Timed]) -> None:
-        self._trained = [timed for timed in every if timed.set not in NOT_TRAINED]
-        residuals = [timed.residual for timed in self._trained]
-        self._parts = basis(residuals, _LIKE)
-        self._all = fit_effects(residuals, _LIKE, self._parts)
-        self._known: dict[tuple[frozenset[str], frozenset[str]], Effects] = {(frozenset(), frozenset()): self._all}
+        trained = [timed for timed in every if timed.set not in NOT_TRAINED]
+        pairs = list(pairs_of(trained))
+        self._pairs = Pairs([timed.residual for timed in trained], pairs, _LIKE)
+        ends = [(trained[each.known], trained[each.wanted]) for each in pairs]
+        self._families = [wanted.family for _, wanted in ends]
+        self._gpus = [{known.gpu, wanted.gpu} for known, wanted in ends]
+        self._known: dict[tuple[frozenset[str], frozenset[str]], Effects] = {}
 
     def __call__(self, families: Iterable[str] = (), gpus: Iterable[str] = ()) -> Effects:
         """Return the effects of all trained cases but those of some families and those on some GPUs."""
         key = frozenset(families), frozenset(gpus)
         if key not in self._known:
-            rest = [
-                number
-                for number, each in enumerate(self._trained)
-                if each.family not in key[0] and each.gpu not in key[1]
+            used = [
+                family not in key[0] and not key[1] & on for family, on in zip(self._families, self._gpus, strict=True)
             ]
-            residuals = [self._trained[number].residual for number in rest]
-            self._known[key] = fit_effects(residuals, self._all, self._parts[:, rest][:, :, rest], _FEW_STEPS)
+            self._known[key] = self._pairs.fit(np.array(used))
         return self._known[key]
+
+
+def pairs_of(timed: Sequence[Timed]) -> Iterator[Pair]:
+    """Yield pairs: one launch on two GPUs, two sizes on one GPU, two kernels on one GPU.
+
+    Each of the three kinds has its weight, within it each set, and within that each family.
+    """
+    order = random.Random(_SEED)  # noqa: S311  a sample, no secret
+    kinds: list[tuple[float, list[tuple[int, int]]]] = [
+        (weight, list(_ends(timed, key, order, most))) for weight, key, most in _KINDS
+    ]
+    for weight, ends in kinds:
+        rows = Counter((timed[wanted].set, timed[wanted].family) for _, wanted in ends)
+        families = Counter(of for of, _ in rows)
+        for known, wanted in ends:
+            of, family = timed[wanted].set, timed[wanted].family
+            yield Pair(known, wanted, weight / (rows[of, family] * families[of] * len(families)))
+
+
+def _ends(
+    timed: Sequence[Timed], key: Callable[[Timed], tuple[object, object]], order: random.Random, most: int
+) -> Iterator[tuple[int, int]]:
+    """Yield ends of pairs with one first part of the key and two second ones, so many per wanted launch."""
+    groups: dict[object, list[int]] = {}
+    for number, each in enumerate(timed):
+        groups.setdefault(key(each)[0], []).append(number)
+    for group in groups.values():
+        for wanted in group:
+            others = [
+                known
+                for known in group
+                if key(timed[known])[1] != key(timed[wanted])[1] and timed[known].seconds > LEAST_SOURCE_SECONDS
+            ]
+            yield from ((known, wanted) for known in order.sample(others, min(most, len(others))))
+
+
+#: Weight of a kind of pairs; what both launches share, and what differs; most pairs for a launch.
+_KINDS: tuple[tuple[float, Callable[[Timed], tuple[object, object]], int], ...] = (
+    (1.0, lambda timed: (timed.residual.subject.launch, timed.gpu), 100),
+    (0.5, lambda timed: ((timed.residual.subject.gpu_id, timed.family), timed.residual.subject.launch), 3),
+    (0.5, lambda timed: (timed.residual.subject.gpu_id, timed.family), 3),
+)
 
 
 Find = Callable[[Sequence[Timed], Callable[..., Effects]], Iterator[Scored]]
@@ -261,7 +300,7 @@ def document(effects: Effects, every: Sequence[Timed]) -> str:
     counts = len(trained), len({timed.family for timed in trained}), len({timed.gpu for timed in trained})
     lines = [
         "# Variances of the effects in ln(measured / simulated); models/transfer/posterior.py says what each is,",
-        "# benchmarks/score_evidence.py writes them. Estimated by maximum likelihood from",
+        "# benchmarks/score_evidence.py writes them. Estimated by studies/evidence.py from",
         "# {} launches of {} kernels on {} GPUs, of the sets".format(*counts),
         f"# {sets}.",
         "# Sources: gpuperfpredict (Amaris et al., CC BY 4.0); a published model's convolution layer;",

@@ -9,7 +9,7 @@ from kerncast.caveats import Caveat, CaveatKind
 from kerncast.errors import Refusal, UnsupportedError
 from kerncast.forecast.compiled_launch import Means, Source, compile_and_count
 from kerncast.gpu import GPU
-from kerncast.launch import Launch, base_name
+from kerncast.launch import Launch
 from kerncast.measurements import Observation
 from kerncast.models import DEFAULT_MODEL, Case, Estimate, calibration_of, model_named
 from kerncast.models.transfer.posterior import Correction, Posterior, Residual, Subject, read_effects, shares_of
@@ -144,13 +144,13 @@ def _simulated(observation: Observation, launches: Mapping[int, Launch], means: 
 
 
 def _subject(launch: Launch, gpu: GPU, estimate: Estimate) -> Subject:
-    """Return a launch on a GPU as the posterior asks for it; instances of one template are one kernel."""
+    """Return a launch on a GPU as the posterior asks for it; another build is another kernel."""
     calibration = calibration_of(DEFAULT_MODEL)
-    same = launch.grid, launch.block, launch.shared_bytes, launch.arguments, launch.globals, launch.defines, launch.seed
-    kernel = f"{launch.source} {base_name(launch.kernel or '')}"
+    same = launch.grid, launch.block, launch.shared_bytes, launch.arguments, launch.globals, launch.seed
+    kernel = f"{launch.source} {launch.kernel} {launch.defines}"
     return Subject(
         kernel=kernel,
-        launch=f"{kernel} {launch.kernel} {same}",
+        launch=f"{kernel} {same}",
         gpu_id=gpu.id,
         capability=gpu.architecture.number,
         microarchitecture=gpu.architecture.microarchitecture,

@@ -24,7 +24,7 @@ from kerncast.models.transfer.posterior import (
     shares_of,
 )
 from kerncast.prediction import Term
-from kerncast.studies.evidence import FITTED, basis, fit_effects
+from kerncast.studies.evidence import FITTED, Pair, Pairs
 
 NONE = Effects(**dict.fromkeys(Effects.__slots__, 0.0))
 ALONE = replace(NONE, doublings=8.0, body=1.0)
@@ -184,33 +184,50 @@ def test_eras_follow_the_instruction_sets() -> None:
     assert [era_of(each) for each in (30, 37, 50, 61, 70, 89, 120)] == [3, 3, 5, 5, 7, 7, 7]
 
 
-def test_estimated_effects_are_likelier_than_those_that_made_the_residuals() -> None:
-    truth = replace(ALONE, kernel=0.02, launch=0.01, launch_gpu=0.002)
-    gpus = ("k40", "v100", "t4", "a2")
-    every = [subject(f"kernel {k}", 2**size, gpu) for k in range(12) for size in (10, 14) for gpu in gpus]
-    noise = 1e-4 * np.eye(len(every))
-    errors = multivariate_normal(np.zeros(len(every)), covariance(every, every, truth) + noise, seed=7).rvs()
-    found = fit_effects([Residual(each, float(error), 1e-4) for each, error in zip(every, errors, strict=True)], ALONE)
-    logs = [
-        multivariate_normal(np.zeros(len(every)), covariance(every, every, effects) + noise).logpdf(errors)
-        for effects in (found, truth)
-    ]
-    assert logs[0] > logs[1] - 2  # the wide prior of the variances may cost a little
-    assert found.kernel + found.launch == pytest.approx(0.03, rel=0.6)
+def drawn(truth: Effects, launches: int = 40) -> list[Residual]:
+    """Return residuals that some effects have made."""
+    every = [subject(f"kernel {k}", gpu=gpu) for k in range(launches) for gpu in ("k40", "v100", "t4")]
+    whole = covariance(every, every, truth) + 1e-4 * np.eye(len(every))
+    errors = multivariate_normal(np.zeros(len(every)), whole, seed=7).rvs()
+    return [Residual(each, float(error), 1e-4) for each, error in zip(every, errors, strict=True)]
 
 
-def test_the_basis_adds_up_to_the_covariance() -> None:
-    effects = read_effects()
-    known = [measured(subject(kernel, gpu=gpu), 1.2) for kernel in ("saxpy", "dot") for gpu in GPUS]
-    every = [each.subject for each in known]
-    parts = basis(known, effects)
-    weighted = sum(getattr(effects, name) * part for name, part in zip(FITTED, parts, strict=True))
-    assert weighted == pytest.approx(covariance(every, every, effects))
+def all_pairs(known: list[Residual]) -> list[Pair]:
+    """Return all pairs of one launch on two GPUs."""
+    launches = [each.subject.launch for each in known]
+    places = range(len(known))
+    return [Pair(a, b, 1.0) for a in places for b in places if a != b and launches[a] == launches[b]]
 
 
-def test_one_residual_tells_no_variance() -> None:
-    with pytest.raises(InputError, match="1 residuals tell no variance"):
-        fit_effects([measured(subject(), 1.0)], ALONE)
+def test_an_effect_of_kernels_is_told_from_one_of_launches_on_a_gpu() -> None:
+    start = replace(ALONE, measurement=1e-4)
+    carried = drawn(replace(ALONE, launch=0.04, launch_gpu=0.002))
+    own = drawn(replace(ALONE, launch=0.002, launch_gpu=0.04))
+    shares = []
+    for known in (carried, own):
+        found = Pairs(known, all_pairs(known), start).fit()
+        a, b = known[0].subject, known[1].subject
+        shares.append(float(covariance([a], [b], found)[0, 0]) / found.prior)
+    assert shares[0] > 0.7
+    assert shares[1] < 0.3
+
+
+def test_the_slopes_of_the_score_are_those_of_differences() -> None:
+    known = drawn(replace(ALONE, kernel=0.02, launch_gpu=0.01), launches=6)
+    pairs = Pairs(known, all_pairs(known), replace(ALONE, measurement=1e-4))
+    weights = np.full(len(all_pairs(known)), 1 / len(all_pairs(known)))
+    logs = np.log(np.linspace(0.002, 0.02, len(FITTED)))
+    slopes = pairs._loss(logs, weights)[1]
+    for place in range(len(FITTED)):
+        step = np.eye(len(FITTED))[place] * 1e-5
+        difference = (pairs._loss(logs + step, weights)[0] - pairs._loss(logs - step, weights)[0]) / 2e-5
+        assert slopes[place] == pytest.approx(difference, rel=1e-4, abs=1e-7)
+
+
+def test_without_pairs_nothing_is_estimated() -> None:
+    known = drawn(replace(ALONE, kernel=0.02), launches=2)
+    with pytest.raises(InputError, match="no pair of launches"):
+        Pairs(known, all_pairs(known), ALONE).fit(np.zeros(len(all_pairs(known)), bool))
 
 
 def all_effects(value: str) -> str:

@@ -84,6 +84,7 @@ class Subject:
     """One launch on one GPU, by all that it may share with others."""
 
     kernel: str
+    """build of the kernel: its source, template arguments and macros"""
     launch: str
     """Identity of the launch: the same kernel with the same grid, block and arguments, on any GPU."""
     gpu_id: str
@@ -194,10 +195,10 @@ def shares_of(estimate: Estimate) -> tuple[tuple[str, float], ...]:
 
 def covariance(rows: Sequence[Subject], columns: Sequence[Subject], effects: Effects) -> Floats:
     """Return [rows, columns] covariances of the residuals of launches."""
-    return np.array([[_shared(one, other, effects) for other in columns] for one in rows])
+    return np.array([[shared_variance(one, other, effects) for other in columns] for one in rows])
 
 
-def _shared(one: Subject, other: Subject, effects: Effects) -> float:
+def shared_variance(one: Subject, other: Subject, effects: Effects) -> float:
     """Return the variance of all effects that two launches share."""
     is_gpu = one.gpu_id == other.gpu_id
     found = effects.gpu * _overlap(one, other) ** _ALIKE_POWER if is_gpu else 0.0
