@@ -109,6 +109,15 @@ class Prediction:
         if not 0 <= self.low <= self.seconds <= self.high:
             raise ValueError(f"interval [{self.low}, {self.high}] does not contain {self.seconds}")
 
+    @property
+    def measured(self) -> tuple[str, float] | None:
+        """The GPU and the seconds of the measured run of this launch that moves the forecast most; None without one."""
+        if self.transfer:
+            return self.transfer.gpu, self.transfer.measured_seconds
+        own = [time for time in self.evidence.times if time.launch == self.launch] if self.evidence else []
+        most = max(own, key=lambda time: max(time.factor, 1 / time.factor), default=None)
+        return (most.gpu, most.seconds) if most else None
+
     def term(self, name: str) -> float | None:
         """Return the seconds of a term, or None where the model has no such term."""
         return next((term.seconds for term in self.terms if term.name == name), None)

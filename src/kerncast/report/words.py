@@ -356,7 +356,7 @@ WORDS: dict[CaveatKind, str] = {
     ),
     CaveatKind.INTERVAL_NARROWED: (
         "{level:level} interval: forecast / {factor:.3g} to forecast x {factor:.3g}. It is the error seen on {cases}"
-        " measured cases ({families} kernels; {subject}), narrowed by what {times} measured times tell."
+        " measured cases ({families} kernels; {subject}), narrowed by measured times ({times})."
     ),
     CaveatKind.INTERVAL_EXTRAPOLATED: (
         "The measured cases tell levels from {lowest:level} to {highest:level}. The factor for {level:level} assumes"

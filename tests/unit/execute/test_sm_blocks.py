@@ -149,7 +149,7 @@ def test_fewer_blocks_where_more_do_not_fit(most: int, blocks: int) -> None:
 
 
 def test_a_block_that_makes_too_many_events_is_refused() -> None:
-    with pytest.raises(BudgetExceededError, match="more than can be recorded"):
+    with pytest.raises(BudgetExceededError, match="more accesses than can be recorded"):
         record_sm(adding(10), 2, 3, 7)
 
 

@@ -153,7 +153,7 @@ def test_csv_and_parquet_hold_the_same_cells(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "words"), [("f.txt", "no feature table"), ("f", "no feature table"), ("no/f.csv", "does not exist")]
+    ("name", "words"), [("f.txt", "not a feature table"), ("f", "not a feature table"), ("no/f.csv", "does not exist")]
 )
 def test_where_no_table_can_be_written(tmp_path: Path, name: str, words: str) -> None:
     with pytest.raises(InputError, match=words):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from kerncast.prediction import Prediction
 from kerncast.report.pictures.picture_files import drawing, shown_name
 from kerncast.report.tables import csv_text
+from kerncast.report.words import is_published
 from kerncast.units import format_seconds
 
 if TYPE_CHECKING:
@@ -49,12 +50,12 @@ class _Bar:
 
     @property
     def measured(self) -> float:
-        return self.p.transfer.measured_seconds if self.p.transfer else 0.0
+        return self.p.measured[1] if self.p.measured else 0.0
 
 
 def projection_csv(predictions: Sequence[Prediction]) -> str:
     """Return a row per kernel and GPU, with the measured run where there is one."""
-    measured = [p.transfer.measured_seconds if p.transfer else None for p in predictions]
+    measured = [p.measured[1] if p.measured else None for p in predictions]
     rows = (
         (p.kernel, p.launch, p.gpu, p.model, seconds, p.seconds, p.low, p.high, p.level)
         for p, seconds in zip(predictions, measured, strict=True)
@@ -69,7 +70,7 @@ def draw_projection(predictions: Sequence[Prediction], beside: Beside | None = N
     """
     beside = beside or Beside()
     times = beside.seconds or (None,) * len(predictions)
-    groups = _longest([_Bar(p, time) for p, time in zip(predictions, times, strict=True) if p.transfer])
+    groups = _longest([_Bar(p, time) for p, time in zip(predictions, times, strict=True) if p.measured])
     if not groups:
         return None
     with drawing():
@@ -160,14 +161,18 @@ def _draw_legend(figure: "Figure", groups: list[list[_Bar]], targets: list[str],
     from matplotlib.lines import Line2D  # noqa: PLC0415
     from matplotlib.patches import Patch  # noqa: PLC0415
 
-    sources = dict.fromkeys(group[0].p.transfer.gpu for group in groups if group[0].p.transfer)
+    sources = dict.fromkeys(group[0].p.measured[0] for group in groups if group[0].p.measured)
+    models = {bar.p.model for group in groups for bar in group}
+    spans = [name for name in sorted(models) if is_published(name)]
+    ends = "interval of the forecast" if len(spans) < len(models) else ""
+    label = ", ".join(filter(None, (ends, *(f"published span of {name}" for name in spans))))
     handles: list[Patch | Line2D] = [Patch(color=_MEASURED_COLOUR, label=f"{', '.join(sources)}, {beside.run}")]
     handles += [
         Patch(facecolor=_colour(number), hatch=_hatch(number), edgecolor="white", lw=0, label=f"{gpu}, forecast")
         for number, gpu in enumerate(targets)
     ]
     middle: dict[str, Any] = {"marker": "_", "markersize": 7, "markeredgewidth": 1.6}
-    handles.append(Line2D([], [], color="black", lw=1.4, label="interval of the forecast"))
+    handles.append(Line2D([], [], color="black", lw=1.4, label=label))
     handles.append(Line2D([], [], color=_MIDDLE_COLOUR, lw=0, **middle, label="forecast"))
     if beside.seconds:
         mark = Line2D([], [], color=_BESIDE_COLOUR, lw=0, marker="D", markersize=4.5, label=beside.times)
