@@ -2,9 +2,12 @@
 
 import re
 import shlex
+import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -28,6 +31,51 @@ def test_the_readme_shows_what_the_command_prints() -> None:
     command = [sys.executable, "-m", "kerncast", *shlex.split(block[1])]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, encoding="utf-8")
     assert [line.rstrip() for line in done.stdout.rstrip().splitlines()] == block[2].rstrip().splitlines()
+
+
+#: Commands that no test can repeat: they show this machine, or files of the reader's own.
+NOT_REPEATED = {
+    "kerncast cache", "kerncast cache --clear", "kerncast doctor", "kerncast gpus ./my-card.toml",
+    "kerncast init worker.cu -o launch.toml", 'kerncast init blur.cu --argv "1920 1080" -o launch.toml',
+}  # fmt: skip
+
+
+_SHOWN = re.compile(r"^\$ (kerncast (?:[^\n]*\\\n)*[^\n]*)\n((?:(?!\$ ).*\n?)*)", re.MULTILINE)
+
+
+def console_blocks() -> Iterator[tuple[str, str]]:
+    """Yield each command of kerncast that a document shows with its output."""
+    for document in DOCUMENTS:
+        for block in re.findall(r"```console\n(.*?)```", document.read_text(encoding="utf-8"), re.DOTALL):
+            for command, shown in re.findall(
+                r"^\$ (kerncast (?:[^\n]*\\\n)*[^\n]*)\n((?:(?!\$ ).*\n?)*)", block, re.MULTILINE
+            ):
+                if shown.strip() and command not in NOT_REPEATED:
+                    yield command, shown
+
+
+@pytest.mark.parametrize(("command", "shown"), list(console_blocks()), ids=lambda text: text[:40])
+def test_documents_show_what_commands_print(command: str, shown: str, kerncast: Any, tmp_path: Path) -> None:
+    """An ellipsis stands for what is left out; how lines are broken is up to the terminal."""
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    shutil.copytree(ROOT / "examples", tmp_path, dirs_exist_ok=True)
+    (tmp_path / "benchmarks").symlink_to(ROOT / "benchmarks")
+    if "times.csv" in command:
+        (tmp_path / "times.csv").write_text(bound_times(), encoding="utf-8")
+    done = kerncast(*shlex.split(command.replace("\\\n", " "))[1:])
+    printed = " ".join((done.stdout + done.stderr).split())
+    for part in shown.split("…"):
+        text = " ".join(part.split())
+        assert text in printed
+        printed = printed[printed.index(text) + len(text) :]
+
+
+def bound_times() -> str:
+    """Return the file of times that the page on bounds shows."""
+    page = (ROOT / "docs" / "bound.md").read_text(encoding="utf-8")
+    found = re.search(r"```(?:csv|text)?\n(tpcs,seconds\n.*?)```", page, re.DOTALL)
+    assert found
+    return found[1]
 
 
 def test_the_number_of_gpus() -> None:

@@ -74,7 +74,9 @@ def test_times_of_other_launches_tell_of_a_slow_memory() -> None:
     rate = gpu.sustained_dram_bytes_per_s
     assert rate
     true = replace(gpu, sustained_dram_bytes_per_s=rate * 0.8)
-    launches = [load_launches(SUITE / f"{name}.toml")[2] for name in ("vector_add", "strided_copy_8", "shared_transpose")]
+    launches = [
+        load_launches(SUITE / f"{name}.toml")[2] for name in ("vector_add", "strided_copy_8", "shared_transpose")
+    ]
     times = [Observation(gpu, predict(each, true)[0].seconds, other=each) for each in launches]
     truth, without = (predict(SAXPY_LARGE, one)[0].seconds for one in (true, gpu))
     assert without < 0.9 * truth
