@@ -22,10 +22,11 @@ from kerncast.models.transfer.posterior import Effects, Residual, shared_varianc
 
 Floats = npt.NDArray[np.float64]
 
-#: The effects whose variances are estimated.
+#: The effects whose variances are estimated. The effect of a kernel within an era is given: few kernels are measured on
+#: several of its generations.
 FITTED = (
-    "kernel", "kernel_era", "kernel_generation", "kernel_architecture", "kernel_gpu", "launch", "launch_generation",
-    "launch_gpu", "gpu",
+    "kernel", "kernel_generation", "kernel_architecture", "kernel_gpu", "launch", "launch_generation", "launch_gpu",
+    "gpu",
 )  # fmt: skip
 #: Degrees of freedom of Student's density.
 _FREEDOM = 4.0
@@ -50,18 +51,20 @@ class Pairs:
     """Pairs of measured launches, with the covariances that each effect alone would give them."""
 
     def __init__(self, residuals: Sequence[Residual], pairs: Sequence[Pair], like: Effects) -> None:
-        """``like`` says what is no variance of an effect, such as the noise of a measurement."""
+        """``like`` gives what is not estimated: the noise of a measurement, the effect of a kernel within an era."""
         self._like = like
-        one_each = [replace(like, **dict.fromkeys(FITTED, 0.0) | {name: 1.0}) for name in FITTED]
+        none = replace(like, **dict.fromkeys(FITTED, 0.0))
+        one_each = [none, *(replace(none, kernel_era=0.0, **{name: 1.0}) for name in FITTED)]
         known, wanted = ([residuals[getattr(each, end)] for each in pairs] for end in ("known", "wanted"))
         self._x, self._y = (np.array([each.log_error for each in end]) for end in (known, wanted))
         self._weights = np.array([each.weight for each in pairs])
         # An unseen microarchitecture has a variance of its own, which is not estimated here.
         subjects = [[replace(each.subject, is_unseen=False) for each in end] for end in (known, wanted)]
-        self._between, self._own = (
+        between, own = (
             np.array([[shared_variance(a, b, one) for a, b in zip(*ends, strict=True)] for one in one_each])
             for ends in (subjects, (subjects[0], subjects[0]))
         )
+        self._given, self._between, self._own = (between[0], own[0]), between[1:], own[1:]
 
     def fit(self, used: npt.NDArray[np.bool_] | None = None) -> Effects:
         """Return the effects by some of the pairs, or by all; raises InputError where there are none."""
@@ -83,7 +86,7 @@ class Pairs:
     def _loss(self, logs: Floats, weights: Floats) -> tuple[float, Floats]:
         """Return the negative score of the variances, and its slopes by their logarithms."""
         variances = np.exp(logs)
-        between, own = variances @ self._between, variances @ self._own
+        between, own = variances @ self._between + self._given[0], variances @ self._own + self._given[1]
         noisy = own + self._like.measurement
         share = between / noisy
         left = noisy - share * between
