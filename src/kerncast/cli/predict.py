@@ -17,6 +17,7 @@ from kerncast.units import format_seconds, parse_seconds
 
 if TYPE_CHECKING:
     from kerncast.forecast import Forecast, Reading
+    from kerncast.measurements import Observation
     from kerncast.read.selection import Selection
 
 Key = tuple[str, int, str]
@@ -124,6 +125,8 @@ def _draw_rooflines(paths: Sequence[Path], forecast: "Forecast") -> Iterator[str
 
 
 def _draw_bars(paths: Sequence[Path], forecast: "Forecast") -> Iterator[str]:
+    if not paths:
+        return
     from kerncast.report.pictures.picture_files import save_picture  # noqa: PLC0415
     from kerncast.report.pictures.projection import draw_projection, projection_csv  # noqa: PLC0415
 
@@ -204,7 +207,6 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
 ) -> int:
     """Forecast how long each launch takes on each GPU."""
     from kerncast.forecast import Options, forecast_all, resolve_gpus, timing_named  # noqa: PLC0415
-    from kerncast.read.observations import read_observations  # noqa: PLC0415
     from kerncast.read.selection import Selection  # noqa: PLC0415
 
     limit_seconds = parse_limit(max_)
@@ -221,7 +223,7 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
         level,
         _clock(clock),
         force,
-        measured=read_observations(measured or ()),
+        measured=_measured(measured or ()),
         reading=reading,
     )
     subject: Any = inline.build(evidence) if inline.applies_to(evidence) else evidence
@@ -244,6 +246,14 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
     for sentence in slower:
         typer.echo(f"kerncast: {sentence}", err=True)
     return _SLOWER_STATUS if slower else 0
+
+
+def _measured(texts: Sequence[str]) -> "tuple[Observation, ...]":
+    if not texts:
+        return ()
+    from kerncast.read.observations import read_observations  # noqa: PLC0415
+
+    return read_observations(texts)
 
 
 def _clock(text: str | None) -> str | float | None:

@@ -3,14 +3,17 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kerncast.caveats import Caveat
 from kerncast.errors import GPUError, InputError
 from kerncast.gpu import GPU, list_gpus, resolve_gpu
 from kerncast.launch import Launch, base_name, do_same, load_launches, read_toml
-from kerncast.measurements import Observation
 from kerncast.profiles import KernelProfile
 from kerncast.read.selection import Selection
+
+if TYPE_CHECKING:
+    from kerncast.measurements import Observation
 
 Evidence = str | Path | Launch | KernelProfile | Sequence[Launch] | Sequence[KernelProfile]
 GPUs = str | Path | GPU | Sequence[str | Path | GPU]
@@ -53,12 +56,12 @@ class Reading:
     """assumptions about the GPU's name"""
 
 
-def measured_of(measured: Sequence[Observation], launch: int) -> tuple[Observation, ...]:
+def measured_of(measured: Sequence["Observation"], launch: int) -> tuple["Observation", ...]:
     """Return the times of one launch."""
     return tuple(each for each in measured if each.launch == launch)
 
 
-def matched(measured: Sequence[Observation], subjects: Sequence[Launch | KernelProfile]) -> tuple[Observation, ...]:
+def matched(measured: Sequence["Observation"], subjects: Sequence[Launch | KernelProfile]) -> tuple["Observation", ...]:
     """Return the times with the number of the launch that each is of; raises InputError where a time is of none.
 
     A time of another launch, which brings its own source, keeps no number.
@@ -66,7 +69,7 @@ def matched(measured: Sequence[Observation], subjects: Sequence[Launch | KernelP
     return tuple(_matched(each, subjects) for each in measured)
 
 
-def _matched(time: Observation, subjects: Sequence[Launch | KernelProfile]) -> Observation:
+def _matched(time: "Observation", subjects: Sequence[Launch | KernelProfile]) -> "Observation":
     known = {subject.index for subject in subjects}
     if time.other is not None:
         same = [each.index for each in subjects if isinstance(each, Launch) and do_same(each, time.other)]

@@ -6,11 +6,12 @@ Each kernel is compiled for every architecture asked for, executed once per dist
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kerncast.caveats import Caveat, CaveatKind
 from kerncast.errors import BudgetExceededError, InputError, MachineLimitError, Refusal
 from kerncast.execute import Budget, Executed, profile_of, run_launch
-from kerncast.forecast.cases import Choices, LaunchCases, ProfileCases, launch_of
+from kerncast.forecast.cases import Choices, LaunchCases, ProfileCases, launch_of, observation_of
 from kerncast.forecast.compiled_launch import (
     Failure,
     Means,
@@ -29,10 +30,8 @@ from kerncast.forecast.evidence import (
     read_evidence,
     resolve_gpus,
 )
-from kerncast.forecast.observed import Observed
 from kerncast.gpu import GPU
 from kerncast.launch import Launch, load_launches
-from kerncast.measurements import Observation
 from kerncast.models import (
     DEFAULT_MODEL,
     DEFAULT_MODEL_OF_COUNTS,
@@ -45,7 +44,10 @@ from kerncast.models import (
 from kerncast.occupancy import check_can_run, check_fits
 from kerncast.prediction import Prediction, Refused, Timing
 from kerncast.profiles import KernelProfile
-from kerncast.read.observations import read_observations
+
+if TYPE_CHECKING:
+    from kerncast.forecast.observed import Observed
+    from kerncast.measurements import Observation
 
 #: Simulations of one launch that may come to nothing: each takes seconds, and on further GPUs the next one would, too.
 _MOST_LOST = 4
@@ -68,7 +70,7 @@ class Options:
     force: bool = False
     """whether to forecast even launches that the GPU cannot run"""
     budget: Budget | None = None
-    measured: tuple[Observation, ...] = ()
+    measured: tuple["Observation", ...] = ()
     """measured times of these launches on other GPUs"""
     reading: Reading = field(default_factory=Reading)
     """how a profile is read"""
@@ -94,7 +96,7 @@ def predict(
     gpu: GPUs,
     model: str | None = None,
     *,
-    measured: Sequence[str | Path | Observation] = (),
+    measured: Sequence["str | Path | Observation"] = (),
     **options: object,
 ) -> list[Prediction]:
     """Forecast every launch of the evidence on every GPU; raises Refusal when nothing could be forecast.
@@ -105,11 +107,19 @@ def predict(
     """
     if "timing" in options:
         options["timing"] = timing_named(str(options["timing"]))
-    chosen = Options(model=model, measured=read_observations(measured), **options)  # type: ignore[arg-type]
+    chosen = Options(model=model, measured=_read(measured), **options)  # type: ignore[arg-type]
     forecast = forecast_all(evidence, resolve_gpus(gpu), chosen)
     if not forecast.predictions and forecast.first_refusal:
         raise forecast.first_refusal
     return list(forecast.predictions)
+
+
+def _read(measured: Sequence["str | Path | Observation"]) -> tuple["Observation", ...]:
+    if not measured:
+        return ()
+    from kerncast.read.observations import read_observations  # noqa: PLC0415  most forecasts do without
+
+    return read_observations(measured)
 
 
 def profile(
@@ -201,7 +211,7 @@ def forecast_all(
     return gathered.forecast()
 
 
-def _observed(subjects: Sequence[Launch | KernelProfile], options: Options, means: Means) -> Observed | None:
+def _observed(subjects: Sequence[Launch | KernelProfile], options: Options, means: Means) -> "Observed | None":
     """Return what measured times and the runs of profiles say of the simulation; None where it is not asked."""
     if options.model not in {None, DEFAULT_MODEL}:
         return None
@@ -214,10 +224,13 @@ def _observed(subjects: Sequence[Launch | KernelProfile], options: Options, mean
         if launch is None:
             continue
         launches[profile.index] = launch
-        if run := profile.run:
-            gpu = run.gpu if run.clock_hz is None else run.gpu.at_clock(run.clock_hz)
-            times.append(Observation(gpu, run.seconds, profile.index, timing=run.timing, where="the profile"))
-    return Observed(times, launches, means, options.timing) if times else None
+        if profile.run:
+            times.append(observation_of(profile.run, profile.index))
+    if not times:
+        return None
+    from kerncast.forecast.observed import Observed  # noqa: PLC0415  most forecasts do without
+
+    return Observed(times, launches, means, options.timing)
 
 
 def _cases_of(
@@ -235,7 +248,7 @@ def _cases_of(
 class _Timer:
     """Forecasts one launch on one GPU after the other."""
 
-    def __init__(self, options: Options, observed: Observed | None, progress: Progress | None) -> None:
+    def __init__(self, options: Options, observed: "Observed | None", progress: Progress | None) -> None:
         self._options, self._observed, self._progress = options, observed, progress
         self._lost = 0
         """number of simulations that did not end within their budget"""
@@ -287,7 +300,7 @@ def _noted(prediction: Prediction, before: tuple[Caveat, ...] = (), after: tuple
     return replace(prediction, caveats=(*before, *prediction.caveats, *after))
 
 
-def _models_for(case: Case, source: Source | None, observed: Observed | None) -> tuple[str, ...]:
+def _models_for(case: Case, source: Source | None, observed: "Observed | None") -> tuple[str, ...]:
     """Return the models to try for some evidence, the best one first."""
     if source is not None and (case.source is None or observed):
         between = (DEFAULT_MODEL_OF_TIMES,) if case.source is not None else ()
