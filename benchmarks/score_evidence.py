@@ -15,9 +15,10 @@ import math
 import random
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ from timing_runs import load_known
 
 import kerncast
 from kerncast.models import calibration_of
-from kerncast.models.base import Estimate
+from kerncast.models.base import FOREIGN_CODE_LOG_SIGMA, Estimate
 from kerncast.models.transfer.posterior import Effects, Posterior, Residual, Subject, shares_of
 from kerncast.prediction import Term
 from kerncast.studies.evidence import Pair, Pairs
@@ -44,7 +45,7 @@ _SEED, _OTHER_KERNELS, _MOST_PER_KERNEL = 20261122, 3, 12
 #: sets, and alone would tell 0.002. On other suites' kernels, on GPUs of Turing and Ampere, half of a residual and more
 #: is carried over (projection study of this project, last section); 0.006 carries over 0.4. A size that differs by 2^8
 #: counts for 1/e; 1 % of spread; the width of intervals, so that nine of ten kernels' times lie inside.
-_LIKE = Effects(0, 0.006, 0, 0, 0, 0, 0, 0, 0, doublings=8.0, measurement=1e-4, body=0.6)
+_LIKE = Effects(0, 0.006, 0, 0, 0, 0, 0, 0, 0, unseen=0, doublings=8.0, measurement=1e-4, body=0.6)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,8 +135,14 @@ class Without:
             used = [
                 family not in key[0] and not key[1] & on for family, on in zip(self._families, self._gpus, strict=True)
             ]
-            self._known[key] = self._pairs.fit(np.array(used))
+            self._known[key] = with_unseen(self._pairs.fit(np.array(used)))
         return self._known[key]
+
+
+def with_unseen(effects: Effects) -> Effects:
+    """Return effects with the variance of an unseen microarchitecture: as much of the interval's width as there."""
+    usual = _log_factor() / NormalDist().inv_cdf(0.5 + LEVEL / 2)
+    return replace(effects, unseen=effects.prior * (FOREIGN_CODE_LOG_SIGMA / usual) ** 2)
 
 
 def pairs_of(timed: Sequence[Timed]) -> Iterator[Pair]:

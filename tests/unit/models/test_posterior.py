@@ -1,6 +1,7 @@
 """The posterior over residuals: closed forms, an independent implementation, and what evidence may never do."""
 
 import math
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +13,6 @@ from scipy.stats import multivariate_normal
 
 from kerncast.errors import InputError
 from kerncast.models import Estimate
-from kerncast.models.base import FOREIGN_CODE_LOG_SIGMA
 from kerncast.models.transfer.posterior import (
     Effects,
     Posterior,
@@ -25,6 +25,7 @@ from kerncast.models.transfer.posterior import (
 )
 from kerncast.prediction import Term
 from kerncast.studies.evidence import FITTED, Pair, Pairs
+from tests.helpers.places import ROOT
 
 NONE = Effects(**dict.fromkeys(Effects.__slots__, 0.0))
 ALONE = replace(NONE, doublings=8.0, body=1.0)
@@ -34,7 +35,7 @@ GPUS = {
     "k40": (35, "Kepler"),
     "titan-x": (52, "Maxwell"),
     "v100": (70, "Volta"),
-    "t4": (75, "Turing"),
+    "t4": (75, "Turing"), "tu102": (75, "Turing"),
     "a2": (86, "Ampere"),
 }
 
@@ -89,8 +90,9 @@ def test_other_kernels_tell_of_a_gpu_what_limits_both() -> None:
 
 def test_an_unseen_microarchitecture_is_learned_from_its_own_times() -> None:
     a, b = (replace(subject(size=size, gpu="t4"), is_unseen=True) for size in (4096, 65536))
-    assert covariance([a], [b], ALONE)[0, 0] == pytest.approx(FOREIGN_CODE_LOG_SIGMA**2)
-    assert covariance([a], [subject()], ALONE)[0, 0] == 0
+    effects = replace(ALONE, unseen=0.05)
+    assert covariance([a], [b], effects)[0, 0] == pytest.approx(0.05)
+    assert covariance([a], [subject()], effects)[0, 0] == 0
 
 
 @given(st.lists(residuals, min_size=1, max_size=5), subjects)
@@ -228,6 +230,21 @@ def test_without_pairs_nothing_is_estimated() -> None:
     known = drawn(replace(ALONE, kernel=0.02), launches=2)
     with pytest.raises(InputError, match="no pair of launches"):
         Pairs(known, all_pairs(known), ALONE).fit(np.zeros(len(all_pairs(known)), bool))
+
+
+def test_the_page_on_evidence_says_how_much_is_carried_over() -> None:
+    target, effects = subject(gpu="t4"), read_effects()
+    others = [
+        target, subject(gpu="tu102"), subject(gpu="v100"), subject(gpu="a2"), subject(gpu="titan-x"),
+        subject(size=16384, gpu="t4"), subject("dot", gpu="t4"),
+    ]  # fmt: skip
+    known = [[other] for other in others] + [[subject(name, gpu="t4") for name in ("dot", "gemm", "scan")]]
+    page = (ROOT / "docs" / "evidence.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| [^|]+ \| (\d+) % \| x ([\d.]+) \|$", page, re.MULTILINE)
+    assert len(rows) == len(known)
+    for (carried, width), each in zip(rows, known, strict=True):
+        found = Posterior([Residual(one, 1.0, effects.measurement) for one in each], effects).of(target)
+        assert (round(100 * found.log_error), round(found.width, 2)) == (int(carried), float(width))
 
 
 def all_effects(value: str) -> str:

@@ -27,7 +27,7 @@ import numpy.typing as npt
 
 import kerncast
 from kerncast.errors import InputError
-from kerncast.models.base import FOREIGN_CODE_LOG_SIGMA, Estimate
+from kerncast.models.base import Estimate
 
 Floats = npt.NDArray[np.float64]
 
@@ -65,6 +65,8 @@ class Effects:
     """of one launch on one GPU, beyond all others"""
     gpu: float
     """of one GPU on launches that the same resources limit"""
+    unseen: float
+    """of one microarchitecture on a kernel, where the simulation's error was not measured on any of its GPUs"""
     doublings: float
     """Change of size, in doublings of the number of threads, over which a kernel's effects fall to 1/e."""
     measurement: float
@@ -160,7 +162,7 @@ class Posterior:
         One effect, of the kernel on all GPUs, with variance 0.04, and a measurement 20 % above the simulation that is
         as uncertain as the effect: half of it, in ln(time), is carried over.
 
-        >>> one = Effects(0.04, 0, 0, 0, 0, 0, 0, 0, 0, 8, 0, 1)
+        >>> one = Effects(0.04, 0, 0, 0, 0, 0, 0, 0, 0, 0, 8, 0, 1)
         >>> a = Subject("k", "k 1", "a", 70, "Volta", 4096, (("dram", 1.0),))
         >>> b = Subject("k", "k 1", "b", 80, "Ampere", 4096, (("dram", 1.0),))
         >>> found = Posterior([Residual(a, math.log(1.2), 0.04)], one).of(b)
@@ -213,7 +215,7 @@ def shared_variance(one: Subject, other: Subject, effects: Effects) -> float:
     if one.launch == other.launch:
         found += effects.launch + effects.launch_generation * is_generation + effects.launch_gpu * is_gpu
     if one.is_unseen and one.microarchitecture == other.microarchitecture:
-        found += FOREIGN_CODE_LOG_SIGMA**2
+        found += effects.unseen
     return found
 
 
