@@ -53,7 +53,9 @@ docs: install  ## check that every example of the documents runs and every link 
 
 eval: install  ## score the models on measured times, with baselines; samples of the large sets
 	$(BIN)/python benchmarks/forecast_catalogue.py
-	$(BIN)/python benchmarks/score_timing.py --jobs $(JOBS)
+	@mkdir -p out
+	$(BIN)/python benchmarks/score_timing.py --jobs $(JOBS) --json out/timing.json
+	$(BIN)/python benchmarks/score_evidence.py out/timing.json
 	$(BIN)/python benchmarks/score_projection.py --jobs $(JOBS)
 	$(BIN)/python benchmarks/score_counters.py
 	$(BIN)/python benchmarks/score_convolution.py --jobs $(JOBS) --pictures out

@@ -191,15 +191,15 @@ def layer_launch(channels: int, block: int) -> Launch:
 
 #: Every set with the launches that a sample of it takes, and that its full run takes (None: all).
 SETS: dict[str, tuple[Callable[[int | None], list[Case]], int, int | None]] = {
-    "vecmat": (vecmat, 105, None),
-    "rodinia": (rodinia, 72, 600),
+    "vecmat": (vecmat, 42, None),
+    "rodinia": (rodinia, 42, 600),
     "layer": (layer, 13, None),
     "hecbench": (hecbench, 100, None),
     "sixteen": (sixteen, 100, None),
-    "convolution-2023": (convolution_2023, 400, None),
-    "convolution-2025": (convolution_2025, 400, None),
-    "convolution-ktt": (convolution_ktt, 60, 400),
-    "coulomb": (coulomb, 60, None),
+    "convolution-2023": (convolution_2023, 24, None),
+    "convolution-2025": (convolution_2025, 24, None),
+    "convolution-ktt": (convolution_ktt, 24, 400),
+    "coulomb": (coulomb, 24, None),
 }
 
 
