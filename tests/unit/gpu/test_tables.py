@@ -1,12 +1,13 @@
 """The data files equal the tables that they were made from; where they differ, this file says so."""
 
 import csv
+import tomllib
 from typing import Any
 
 import pytest
 
 from kerncast.gpu import GPU, Status, list_gpus, load_architecture, load_gpu, resolve_gpu
-from tests.helpers.places import ROOT
+from tests.helpers.places import PACKAGE, ROOT
 
 SHARED = ROOT.parent / "shared" / "data"
 
@@ -172,7 +173,33 @@ def test_equal_to_the_micro_benchmarks(gpu_id: str, name: str) -> None:
         ("sustained.graph_interval_us", "min_kernel_interval_graph_us"),
     ):
         # The table holds 0 where the benchmark could not resolve the interval.
-        assert stated(gpu, key) == (values.get((name, metric)) or None), key
+        paper = dict(OF_THE_PAPER.get(gpu_id, ()))
+        assert stated(gpu, key) == (values.get((name, metric)) or paper.get(key)), key
+
+
+#: Machines of table 1 of Van Lanker et al., and what no other source tells of them.
+PAPER = {"v100-pcie-16gb": "V100", "a100-pcie-40gb": "A100-40", "a100-pcie-80gb": "A100-80", "h100-pcie": "H100"}
+_EVERY = ("fp64_gflops", "dram_gb_per_s", "l2_gb_per_s", "l1_gb_per_s")
+TAKEN = {
+    "v100-pcie-16gb": ("l2_gb_per_s",), "a100-pcie-40gb": _EVERY, "a100-pcie-80gb": _EVERY,
+    "h100-pcie": ("fp64_gflops",),
+}  # fmt: skip
+
+
+def machines_of_the_paper() -> dict[str, tuple[tuple[str, float], ...]]:
+    table = tomllib.loads((PACKAGE / "data" / "vanlanker-2024.toml").read_text(encoding="utf-8"))
+    rows = {row["name"]: row for row in table["machine"]}
+    return {gpu: tuple((f"sustained.{key}", rows[PAPER[gpu]][key]) for key in keys) for gpu, keys in TAKEN.items()}
+
+
+OF_THE_PAPER = machines_of_the_paper()
+
+
+@pytest.mark.parametrize("gpu_id", PAPER)
+def test_maxima_of_the_paper_are_in_the_catalogue(gpu_id: str) -> None:
+    gpu = load_gpu(gpu_id)
+    for key, value in OF_THE_PAPER[gpu_id]:
+        assert stated(gpu, key) == value, key
 
 
 @pytest.mark.parametrize(("gpu_id", "name"), BENCHES.items())
@@ -192,7 +219,8 @@ def test_equal_to_the_calibration_runs(gpu_id: str, name: str) -> None:
 
 def test_nothing_else_counts_as_measured() -> None:
     with_bandwidth = {gpu.id for gpu in list_gpus() if gpu.sustained_dram_bytes_per_s is not None}
-    assert with_bandwidth == BENCHES.keys() | CALIBRATIONS.keys()
+    of_the_paper = {gpu for gpu, keys in TAKEN.items() if "dram_gb_per_s" in keys}
+    assert with_bandwidth == BENCHES.keys() | CALIBRATIONS.keys() | of_the_paper
 
 
 #: Names of mt4g's runs in microbench.csv.

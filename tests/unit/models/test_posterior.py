@@ -35,7 +35,8 @@ GPUS = {
     "k40": (35, "Kepler"),
     "titan-x": (52, "Maxwell"),
     "v100": (70, "Volta"),
-    "t4": (75, "Turing"), "tu102": (75, "Turing"),
+    "t4": (75, "Turing"),
+    "tu102": (75, "Turing"),
     "a2": (86, "Ampere"),
 }
 
