@@ -329,6 +329,22 @@ def test_the_share_of_dram_is_of_the_clock_that_it_ran_at() -> None:
         assert found.value == pytest.approx(0.3 * V100.dram_bytes_per_s * 1e-4)
 
 
+def test_the_clock_follows_from_how_often_schedulers_issue() -> None:
+    """1e9 instructions on 320 schedulers that issue in half of 90 % of the cycles: 6.94e6 cycles, in 5 ms 1389 MHz."""
+    issued = metrics(
+        smsp__inst_executed_DOT_sum=1e9,
+        smsp__issue_active_DOT_avg_DOT_pct_of_peak_sustained_active=50.0,
+        smsp__cycles_active_DOT_avg_DOT_pct_of_peak_sustained_elapsed=90.0,
+        gpu__time_duration_DOT_sum=5e6,
+    )
+    run = profile_of(*issued).run
+    assert run is not None
+    assert run.clock_hz == pytest.approx(1e9 / (320 * 0.5 * 0.9) / 5e-3)
+    (without,) = (profile_of(*(each for each in issued if "issue_active" not in each.name)).run,)
+    assert without is not None
+    assert without.clock_hz is None
+
+
 def test_atomics_are_a_part_of_what_l2_is_asked_for() -> None:
     parts = {"lts__t_sectors_op_read.sum": 10.0, "lts__t_sectors_op_write.sum": 20.0}
     atomics = {"lts__t_sectors_op_atom.sum": 3.0, "lts__t_sectors_op_red.sum": 4.0}

@@ -36,6 +36,10 @@ _CYCLES = (
 _CLOCKS = (
     "sm__cycles_elapsed.avg.per_second", "smsp__cycles_elapsed.avg.per_second", "gpc__cycles_elapsed.avg.per_second",
 )  # fmt: skip
+_ISSUED = (
+    "smsp__inst_executed.sum", "smsp__issue_active.avg.pct_of_peak_sustained_active",
+    "smsp__cycles_active.avg.pct_of_peak_sustained_elapsed",
+)  # fmt: skip
 #: No SM was ever clocked outside these: what is, comes from a time that does not belong to the cycles.
 _LEAST_CLOCK_HZ, _MOST_CLOCK_HZ = 1e8, 5e9
 #: Letters of the opcodes by width, and names of the three operations.
@@ -94,13 +98,23 @@ class NcuCounts:
             raise InputError(f"the kernel took {seconds:g} s", where=self.where, cure=cure)
         return seconds
 
-    def clock_hz(self) -> float | None:
-        """Return the clock of the SMs: measured, else cycles over time."""
+    def clock_hz(self, schedulers: int) -> float | None:
+        """Return the clock of the SMs: measured, else cycles over time; ``schedulers`` are those of the whole GPU."""
         clock = self.value(*_CLOCKS)
-        cycles, nanoseconds = self.value(*_CYCLES), self.value(*_DURATIONS)
+        cycles, nanoseconds = self.value(*_CYCLES) or self._issue_cycles(schedulers), self.value(*_DURATIONS)
         if clock is None and cycles and nanoseconds:
             clock = cycles / (nanoseconds * NANOSECOND)
         return clock if clock is not None and _LEAST_CLOCK_HZ <= clock <= _MOST_CLOCK_HZ else None
+
+    def _issue_cycles(self, schedulers: int) -> float | None:
+        """Return the elapsed cycles by the instructions and by how often schedulers issue one.
+
+        Tuners collect counters at a clock that the profiler holds, and times without it: these cycles belong to both.
+        """
+        instructions, issuing, active = (self.value(name) for name in _ISSUED)
+        if not instructions or not issuing or not active:
+            return None
+        return instructions / (schedulers * (issuing * PERCENT) * (active * PERCENT))
 
     def total(self, *stems: str) -> float | None:
         """Return the total of the first of these counters that the profile has, else of the first with a rate."""

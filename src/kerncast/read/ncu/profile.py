@@ -219,7 +219,7 @@ def _run(counts: NcuCounts, gpu: GPU) -> SourceRun | None:
             gpu.architecture.max_warps_per_sm, gpu.architecture.schedulers_per_sm
         ),
         active_threads=counts.active_threads(),
-        clock_hz=counts.clock_hz(),
+        clock_hz=counts.clock_hz(gpu.sm_count * gpu.architecture.schedulers_per_sm),
     )
 
 
