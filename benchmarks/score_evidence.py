@@ -124,7 +124,7 @@ class Without:
         pairs = list(pairs_of(trained))
         self._pairs = Pairs([timed.residual for timed in trained], pairs, _LIKE)
         ends = [(trained[each.known], trained[each.wanted]) for each in pairs]
-        self._families = [wanted.family for _, wanted in ends]
+        self._families = [{known.family, wanted.family} for known, wanted in ends]
         self._gpus = [{known.gpu, wanted.gpu} for known, wanted in ends]
         self._known: dict[tuple[frozenset[str], frozenset[str]], Effects] = {}
 
@@ -133,7 +133,8 @@ class Without:
         key = frozenset(families), frozenset(gpus)
         if key not in self._known:
             used = [
-                family not in key[0] and not key[1] & on for family, on in zip(self._families, self._gpus, strict=True)
+                not key[0] & families and not key[1] & gpus
+                for families, gpus in zip(self._families, self._gpus, strict=True)
             ]
             self._known[key] = with_unseen(self._pairs.fit(np.array(used)))
         return self._known[key]
