@@ -14,14 +14,14 @@ from kerncast.launch import Argument, Launch, do_same, load_launches, parse_valu
 from kerncast.measurements import Configuration, Method, Observation, read_measurement, summarise
 from kerncast.prediction import Timing
 from kerncast.read.bounded_text import LEAST_SECONDS, MOST_SECONDS, read_text
-from kerncast.units import MIB, parse_seconds
+from kerncast.units import MEGA, MIB, parse_seconds
 
 #: The posterior's cost grows with the cube of their number.
 MOST_OBSERVATIONS = 500
 _SHORT = re.compile(r"([^#]+)(?:#([0-9]{1,6}))?")
 _FILES = (".csv", ".jsonl")
-_COLUMNS = ("gpu", "seconds", "launch", "kernel", "spread")
-_NEEDED = 2
+_COLUMNS = ("gpu", "seconds", "launch", "kernel", "spread", "clock_mhz")
+_HIGHEST_MEGAHERTZ = 10_000
 _MOST_BYTES = 4 * MIB
 _SHOWN = 40
 _SUITE = Path(kerncast.__path__[0]) / "kernels" / "suite"
@@ -69,7 +69,7 @@ def _short(text: str) -> Observation:
 
 
 def _of_csv(path: Path) -> Iterator[Observation]:
-    """Yield the rows of a CSV with the columns gpu and seconds, and launch, kernel and spread where there are any."""
+    """Yield the rows of a CSV with the columns gpu and seconds, and the others where there are any."""
     lines = csv.DictReader(io.StringIO(read_text(path, _MOST_BYTES), newline=""), strict=True, restkey="", restval=None)
     try:
         names = [name.strip().lower() for name in lines.fieldnames or ()]
@@ -78,7 +78,7 @@ def _of_csv(path: Path) -> Iterator[Observation]:
             raise InputError(
                 f"its first line is {','.join(names)[:_SHOWN]!r}",
                 where=str(path),
-                cure="Begin with the header gpu,seconds; launch, kernel and spread may follow.",
+                cure="Begin with the header gpu,seconds; launch, kernel, spread and clock_mhz may follow.",
             )
         lines.fieldnames = names
         for row in lines:
@@ -101,8 +101,20 @@ def _row(row: Mapping[str, str], place: str) -> Observation:
         gpu, caveats = resolve_gpu(row["gpu"])
     except GPUError as error:
         raise InputError(error.what, where=place, cure=error.cure) from None
+    if clock := row.get("clock_mhz"):
+        gpu = gpu.at_clock(_clock_hz(clock, place))
     number = int(launch) if launch else None
     return Observation(gpu, seconds, number, row.get("kernel") or None, spread, caveats=caveats, where=place)
+
+
+def _clock_hz(cell: str, place: str) -> float:
+    try:
+        megahertz = float(cell)
+    except ValueError:
+        megahertz = math.nan
+    if not 1 <= megahertz <= _HIGHEST_MEGAHERTZ:
+        raise InputError(f"clock_mhz is {cell[:_SHOWN]!r}", where=place, cure="Give the clock of the SMs in MHz.")
+    return megahertz * MEGA
 
 
 def _seconds(cell: str, column: str, place: str) -> float:

@@ -50,6 +50,13 @@ def test_columns_may_come_in_any_order(tmp_path: Path) -> None:
     assert first.where.endswith("times.csv, line 2")
 
 
+def test_a_run_may_name_its_clock(tmp_path: Path) -> None:
+    file = csv_of(tmp_path, "gpu,seconds,clock_mhz\nrtx-2080-ti,2e-3,1793\nrtx-2080-ti,2e-3,\n")
+    fast, usual = read_observations([file])
+    assert (fast.gpu.id, fast.gpu.clock_hz) == ("rtx-2080-ti", 1793e6)
+    assert usual.gpu == load_gpu("rtx-2080-ti")
+
+
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
@@ -66,6 +73,8 @@ def test_columns_may_come_in_any_order(tmp_path: Path) -> None:
         ("gpu,seconds,spread\nt4,1,-1\n", "line 2.*spread is '-1'"),
         ("gpu,seconds,launch\nt4,1,-1\n", "line 2.*launch is '-1'"),
         ("gpu,seconds,launch\nt4,1,1.5\n", "line 2.*launch is '1.5'"),
+        ("gpu,seconds,clock_mhz\nt4,1,1.5e9\n", "line 2.*clock_mhz is '1.5e9'"),
+        ("gpu,seconds,clock_mhz\nt4,1,nan\n", "line 2.*clock_mhz is 'nan'"),
         ("gpu,seconds\nVoodoo 2,1\n", "line 2.*Voodoo 2"),
         ('gpu,seconds\n"t4,1\n', "not a CSV"),
         ("gpu,seconds\n" + "t4,1\n" * (MOST_OBSERVATIONS + 1), "more than 500"),
