@@ -93,6 +93,23 @@ def test_what_cannot_be_simulated_is_named(kerncast: Any) -> None:
     assert any("B100" in caveat and "moves nothing" in caveat for caveat in p["caveats"])
 
 
+def test_a_time_that_moves_nothing_leaves_the_simulation(kerncast: Any) -> None:
+    done = kerncast("predict", SAXPY, "--gpu", "T4", "--measured", "B100=5us", "--json", "--quiet")
+    (p,) = json.loads(done.stdout)["predictions"]
+    assert (p["model"], p["evidence"]) == ("simulation", None)
+    assert sum("measured" in caveat or "B100" in caveat for caveat in p["caveats"] if "error seen" not in caveat) == 1
+
+
+def test_a_time_of_code_that_does_not_compile_for_its_gpu_is_named(kerncast: Any, tmp_path: Path) -> None:
+    source = "#if __CUDA_ARCH__ < 700\n#error only for Volta and later\n#endif\n"
+    (tmp_path / "k.cu").write_text(source + "__global__ void k(float *x) { x[threadIdx.x] = 1; }\n", encoding="utf-8")
+    asked = ("--kernel", "k", "--grid", "64", "--block", "64", "--arg", "x=f32[64]", "--gpu", "T4")
+    done = kerncast("predict", tmp_path / "k.cu", *asked, "--measured", "GTX 980=5us", "--json", "--quiet")
+    assert done.returncode == 0, done.stderr
+    (p,) = json.loads(done.stdout)["predictions"]
+    assert any("GTX 980" in caveat and "moves nothing" in caveat for caveat in p["caveats"])
+
+
 def test_a_time_far_from_the_others_is_named(kerncast: Any) -> None:
     times = ("T4=46us", "RTX 2080 Ti=25.5us", "TITAN RTX=2.3ms")
     done = kerncast(

@@ -257,7 +257,7 @@ class _Timer:
         """Return the forecast of one case, the number ``place[0]`` of ``place[1]``; raises Refusal."""
         options = self._options
         impossible = check_fits(case.profile, case.gpu, force=options.force)
-        names = _models_for(case, source, self._observed) if options.model is None else (options.model,)
+        names = _models_for(case, source) if options.model is None else (options.model,)
         if DEFAULT_MODEL in names and self._progress:
             self._progress(f"timing {case.profile.kernel} on {case.gpu.name}", *place)
         prediction = self._first_of(names, case, source)
@@ -290,7 +290,9 @@ class _Timer:
             self._lost += 1
             raise
         found = model.forecast(case, estimate, question)
-        return self._observed.moved(found, case, estimate) if self._observed and name == DEFAULT_MODEL else found
+        if name != DEFAULT_MODEL or self._observed is None:
+            return found
+        return self._observed.moved(found, case, estimate)
 
 
 def _noted(prediction: Prediction, before: tuple[Caveat, ...] = (), after: tuple[Caveat, ...] = ()) -> Prediction:
@@ -300,14 +302,13 @@ def _noted(prediction: Prediction, before: tuple[Caveat, ...] = (), after: tuple
     return replace(prediction, caveats=(*before, *prediction.caveats, *after))
 
 
-def _models_for(case: Case, source: Source | None, observed: "Observed | None") -> tuple[str, ...]:
+def _models_for(case: Case, source: Source | None) -> tuple[str, ...]:
     """Return the models to try for some evidence, the best one first."""
-    if source is not None and (case.source is None or observed):
+    if source is not None:
         between = (DEFAULT_MODEL_OF_TIMES,) if case.source is not None else ()
         return DEFAULT_MODEL, *between, DEFAULT_MODEL_OF_COUNTS
     if case.source is not None:
-        other = NEXT_MODEL_OF_PROFILES if source is None else DEFAULT_MODEL
-        return DEFAULT_MODEL_OF_TIMES, other, DEFAULT_MODEL_OF_COUNTS
+        return DEFAULT_MODEL_OF_TIMES, NEXT_MODEL_OF_PROFILES, DEFAULT_MODEL_OF_COUNTS
     return (DEFAULT_MODEL_OF_COUNTS,)
 
 
@@ -318,7 +319,8 @@ def _instead(model: str, other: str, refusal: Refusal) -> Caveat:
 
 
 def _unused_time(case: Case, prediction: Prediction) -> tuple[Caveat, ...]:
-    if case.source is None or prediction.evidence or model_named(prediction.model).uses_measured_run:
+    # The simulation says itself which times move nothing.
+    if case.source is None or prediction.model == DEFAULT_MODEL or model_named(prediction.model).uses_measured_run:
         return ()
     return (Caveat.of(CaveatKind.MEASURED_TIME_UNUSED, prediction.model),)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from kerncast.caveats import Caveat, CaveatKind
-from kerncast.errors import Refusal, UnsupportedError
+from kerncast.errors import CompileError, Refusal, UnsupportedError
 from kerncast.forecast.compiled_launch import Means, Source, compile_and_count
 from kerncast.gpu import GPU
 from kerncast.launch import Launch
@@ -49,7 +49,7 @@ class Observed:
                 means.progress("simulating what was measured", number, len(observations))
             try:
                 self._known.append(_simulated(each, launches, means, timing))
-            except Refusal as refusal:
+            except (Refusal, CompileError) as refusal:
                 self.caveats.append(
                     Caveat.of(CaveatKind.EVIDENCE_NOT_SIMULATED, each.gpu.name, reason=refusal.what, place=each.where)
                 )
@@ -65,6 +65,8 @@ class Observed:
     def moved(self, prediction: Prediction, case: Case, estimate: Estimate) -> Prediction:
         """Return a simulation's forecast as the measured times move it, with a narrower interval."""
         assert case.launch is not None
+        if not self._known:
+            return replace(prediction, caveats=(*self.caveats, *prediction.caveats))
         found = self._posterior.of(_subject(case.launch, case.gpu, estimate))
         seconds = prediction.seconds * found.factor
         low, high = (seconds * (end / prediction.seconds) ** found.width for end in (prediction.low, prediction.high))
