@@ -72,9 +72,10 @@ def test_the_effects_of_the_package_are_those_that_the_script_would_keep(evidenc
 
 
 def test_one_time_never_makes_measured_kernels_worse(scripts: Any, evidence: Any) -> None:
-    """One launch of each kernel of vecmat, from each GPU onto each other; the simulation alone beside it."""
+    """One launch of each kernel of vecmat, from each of four GPUs onto each other; the simulation alone beside it."""
     convolutions, runs, scores = scripts("timing_convolutions"), scripts("timing_runs"), scripts("score_timing")
-    cases = convolutions.read_cases(["vecmat"], 7, full=False)
+    every = convolutions.read_cases(["vecmat"], 7, full=False)
+    cases = [case for case in every if case.gpu in {"k20", "gtx-titan", "gtx-680", "gtx-980"}]
     if not cases:
         pytest.skip("the measurements of gpuperfpredict are not in ../shared/data")
     gpus, _ = runs.known_gpus(cases)
@@ -87,5 +88,5 @@ def test_one_time_never_makes_measured_kernels_worse(scripts: Any, evidence: Any
     effects = read_effects()
     errors = [each.error for each in evidence.one_time(known, lambda *_: effects)]
     alone = [abs(math.exp(-each.timed.residual.log_error) - 1) for each in evidence.one_time(known, lambda *_: effects)]
-    assert len(errors) > 100
+    assert len(errors) > 40
     assert sum(errors) < sum(alone)
