@@ -14,6 +14,20 @@ BITS_PER_BYTE = 8
 
 _SECONDS_PER_UNIT = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ns": 1e-9}
 _QUANTITY = re.compile(r"\s*([0-9]*\.?[0-9]+(?:[eE][+-]?[0-9]+)?)\s*([a-zA-Zµμ]*)\s*")
+#: No SM runs at 10 GHz.
+_HIGHEST_MEGAHERTZ = 10_000
+
+
+def parse_megahertz(text: str) -> float:
+    """Return the hertz of a clock in MHz; raises ValueError for what no SM runs at.
+
+    >>> parse_megahertz("1545")
+    1545000000.0
+    """
+    megahertz = float(text)
+    if not 1 <= megahertz <= _HIGHEST_MEGAHERTZ:
+        raise ValueError(f"{text[:40]!r} is not a clock in MHz")
+    return megahertz * MEGA
 
 
 def parse_seconds(text: str) -> float:

@@ -276,6 +276,16 @@ def test_a_source_that_cannot_be_executed_is_an_error_of_the_user(predict: Predi
     assert "out of bounds" in done.json["refused"][0]["reason"]
 
 
+@pytest.mark.parametrize("model", [(), ("--model", "ceilings")])
+def test_a_source_that_does_not_compile_for_a_target_leaves_the_published_models(
+    predict: Predict, tmp_path: Path, model: tuple[str, ...]
+) -> None:
+    (tmp_path / "k.cu").write_text(f"#if __CUDA_ARCH__ >= 900\n#error not for Hopper\n#endif\n{SAXPY}")
+    (tmp_path / "k.toml").write_text(SAXPY_LAUNCH)
+    (p,) = predict(SPMV, *ON, "--json", *model, "--source", "k.toml").predictions
+    assert p["transfer"]["measured_seconds"] == pytest.approx(12e-6)
+
+
 @pytest.mark.parametrize("file", [HEAT, AXPY, STENCIL, KEPLER, CACHE, TRANSPOSE], ids=lambda path: path.name)
 @pytest.mark.parametrize("share", [0.03, 0.4, 0.93])
 def test_a_truncated_file_ends_in_a_paragraph(predict: Predict, tmp_path: Path, file: Path, share: float) -> None:

@@ -17,7 +17,6 @@ from kerncast.units import format_seconds, parse_seconds
 
 if TYPE_CHECKING:
     from kerncast.forecast import Forecast, Reading
-    from kerncast.measurements import Observation
     from kerncast.read.selection import Selection
 
 Key = tuple[str, int, str]
@@ -91,11 +90,13 @@ class Pictures:
 
     def check(self) -> None:
         """Raise InputError where a name does not say how to draw."""
+        drawn = [path for path in (*self.rooflines, *self.bars) if path.suffix.lower() != ".csv"]
+        if not drawn:
+            return
         from kerncast.report.pictures.picture_files import check_picture  # noqa: PLC0415
 
-        for path in (*self.rooflines, *self.bars):
-            if path.suffix.lower() != ".csv":
-                check_picture(path)
+        for path in drawn:
+            check_picture(path)
 
     def draw(self, forecast: "Forecast") -> tuple[str, ...]:
         """Write what was asked for, and return why there was nothing to draw, where there was not."""
@@ -142,7 +143,6 @@ def _draw_bars(paths: Sequence[Path], forecast: "Forecast") -> Iterator[str]:
 
 
 _SLOWER_STATUS = 4
-_HIGHEST_MEGAHERTZ = 10_000
 _REFUSED_STATUS = 3
 
 
@@ -206,7 +206,7 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
     quiet: option.Quiet = False,
 ) -> int:
     """Forecast how long each launch takes on each GPU."""
-    from kerncast.forecast import Options, forecast_all, resolve_gpus, timing_named  # noqa: PLC0415
+    from kerncast.forecast import Options, forecast_all, observations, resolve_gpus, timing_named  # noqa: PLC0415
     from kerncast.read.selection import Selection  # noqa: PLC0415
 
     limit_seconds = parse_limit(max_)
@@ -223,7 +223,7 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
         level,
         _clock(clock),
         force,
-        measured=_measured(measured or ()),
+        measured=observations(measured or ()),
         reading=reading,
     )
     subject: Any = inline.build(evidence) if inline.applies_to(evidence) else evidence
@@ -248,26 +248,15 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
     return _SLOWER_STATUS if slower else 0
 
 
-def _measured(texts: Sequence[str]) -> "tuple[Observation, ...]":
-    if not texts:
-        return ()
-    from kerncast.read.observations import read_observations  # noqa: PLC0415
-
-    return read_observations(texts)
-
-
 def _clock(text: str | None) -> str | float | None:
-    from kerncast.units import MEGA  # noqa: PLC0415
+    from kerncast.units import parse_megahertz  # noqa: PLC0415
 
     if text is None or text in {"base", "boost"}:
         return text
     try:
-        megahertz = float(text)
+        return parse_megahertz(text)
     except ValueError:
-        megahertz = math.nan
-    if not 1 <= megahertz <= _HIGHEST_MEGAHERTZ:
-        raise InputError(f"--clock {text[:40]!r} is not a clock", cure="Give base, boost or a number of MHz.")
-    return megahertz * MEGA
+        raise InputError(f"--clock {text[:40]!r} is not a clock", cure="Give base, boost or a number of MHz.") from None
 
 
 def _reading(selection: "Selection", source_gpu: str | None, source: Path | None) -> "Reading":

@@ -14,14 +14,14 @@ from kerncast.forecast.evidence import (
     Reading,
     matched,
     measured_of,
+    observations,
     read_evidence,
     resolve_gpus,
 )
 from kerncast.forecast.forecast import Forecast, Options, forecast_all, predict, profile, timing_named
 
 __all__ = [
-    "Choices", "Forecast", "LaunchCases", "Means", "Options", "ProfileCases", "Progress",
-    "Reading", "compile_launch", "filled", "forecast_all", "launch_of", "matched",
-    "measured_of", "predict", "profile", "read_evidence", "resolve_gpus", "timing_named", "with_missing_counts",
-    "without_launch",
+    "Choices", "Forecast", "LaunchCases", "Means", "Options", "ProfileCases", "Progress", "Reading", "compile_launch",
+    "filled", "forecast_all", "launch_of", "matched", "measured_of", "observations", "predict", "profile",
+    "read_evidence", "resolve_gpus", "timing_named", "with_missing_counts", "without_launch",
 ]  # fmt: skip

@@ -6,7 +6,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from kerncast.caveats import Caveat, CaveatKind
-from kerncast.errors import Refusal
+from kerncast.errors import CompileError, Refusal
 from kerncast.forecast.compiled_launch import CompiledLaunch, Failure, Means, Source, compile_and_count
 from kerncast.gpu import GPU
 from kerncast.launch import Launch, base_name, is_tuned_so
@@ -124,6 +124,8 @@ class Choices:
     """how the forecast launch is timed"""
     with_caches: bool
     """whether to simulate the caches of each GPU, those of a measured time included"""
+    simulates: bool = True
+    """whether the simulation may be asked, which needs the source of a profile's launch"""
     means: Means = field(default_factory=Means)
 
 
@@ -136,7 +138,8 @@ class ProfileCases:
         self.kernel = profile.kernel
         self.failures: tuple[Failure, ...] = ()
         self._profile: KernelProfile | None = profile
-        self._measured, self._timing, self._means = tuple(measured), choices.timing, choices.means
+        self._measured, self._choices = tuple(measured), choices
+        self._own = None if profile.run is None else observation_of(profile.run, profile.index)
         self._launch = launch = launch_of(profile, sources)
         if launch is None:
             self._profile = without_launch(profile, sources)
@@ -151,26 +154,28 @@ class ProfileCases:
         profile = self._profile
         if profile is None:
             return None
-        own = profile.run
-        its = () if own is None else (observation_of(own, profile.index),)
+        its = () if self._own is None else (self._own,)
         nearest = _nearest((*self._measured, *its), gpu)
         if nearest is None:
             return Case(profile, gpu, launch=self._launch)
-        if nearest in its:
+        if nearest is self._own:
             unused = _unused(self._measured, nearest)
             known = replace(profile, caveats=(*unused, *profile.caveats)) if unused else profile
             return Case(known, gpu, source=known, launch=self._launch)
-        source = _timed_elsewhere(profile, SourceRun(nearest.gpu, nearest.seconds, self._timing))
-        notes = (*nearest.caveats, *_apart(own, nearest), *_unused(self._measured, nearest))
+        source = _timed_elsewhere(profile, SourceRun(nearest.gpu, nearest.seconds, self._choices.timing))
+        notes = (*nearest.caveats, *_apart(profile.run, nearest), *_unused(self._measured, nearest))
         known = replace(profile, caveats=(*notes, *profile.caveats))
         return Case(known, gpu, source=source, launch=self._launch)
 
     def source_on(self, gpu: GPU) -> Source | None:
-        """Return what can run on this GPU, where the profile's launch is known and compiles; None otherwise."""
-        if self._launch is None:
+        """Return what the simulation can run on this GPU; None where it is not asked, or the code does not compile."""
+        if self._launch is None or not self._choices.simulates:
             return None
         name = gpu.architecture.code_name
-        known = compile_and_count(self._launch, [name], self._means).on(name)
+        try:
+            known = compile_and_count(self._launch, [name], self._choices.means).on(name)
+        except CompileError:  # published models carry the run over all the same
+            return None
         return None if known is None else Source(known, Case(known.profile, gpu, launch=self._launch))
 
 

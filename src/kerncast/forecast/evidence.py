@@ -56,6 +56,15 @@ class Reading:
     """assumptions about the GPU's name"""
 
 
+def observations(measured: Sequence["str | Path | Observation"]) -> tuple["Observation", ...]:
+    """Return measured times: texts such as ``RTX 2080 Ti#2=1.23ms``, files of times, and what is one already."""
+    if not measured:
+        return ()
+    from kerncast.read.observations import read_observations  # noqa: PLC0415  most forecasts do without
+
+    return read_observations(measured)
+
+
 def measured_of(measured: Sequence["Observation"], launch: int) -> tuple["Observation", ...]:
     """Return the times of one launch."""
     return tuple(each for each in measured if each.launch == launch)

@@ -27,6 +27,7 @@ from kerncast.forecast.evidence import (
     Reading,
     matched,
     measured_of,
+    observations,
     read_evidence,
     resolve_gpus,
 )
@@ -79,6 +80,11 @@ class Options:
         if not 0.001 <= self.level <= 0.9999:
             raise InputError(f"level is {self.level}", cure="Give a share from 0.001 to 0.9999, such as 0.9.")
 
+    @property
+    def simulates(self) -> bool:
+        """Whether the simulation may be asked."""
+        return self.model in {None, DEFAULT_MODEL}
+
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
@@ -107,19 +113,11 @@ def predict(
     """
     if "timing" in options:
         options["timing"] = timing_named(str(options["timing"]))
-    chosen = Options(model=model, measured=_read(measured), **options)  # type: ignore[arg-type]
+    chosen = Options(model=model, measured=observations(measured), **options)  # type: ignore[arg-type]
     forecast = forecast_all(evidence, resolve_gpus(gpu), chosen)
     if not forecast.predictions and forecast.first_refusal:
         raise forecast.first_refusal
     return list(forecast.predictions)
-
-
-def _read(measured: Sequence["str | Path | Observation"]) -> tuple["Observation", ...]:
-    if not measured:
-        return ()
-    from kerncast.read.observations import read_observations  # noqa: PLC0415  most forecasts do without
-
-    return read_observations(measured)
 
 
 def profile(
@@ -192,7 +190,7 @@ def forecast_all(
     gathered = _Gathered()
     means = Means(options.budget, progress)
     observed = _observed(subjects, options, means)
-    choices = Choices(options.timing, model is not None and model.uses_caches, means)
+    choices = Choices(options.timing, model is not None and model.uses_caches, options.simulates, means)
     for subject in subjects:
         cases = _cases_of(subject, gpus, options, choices)
         timer = _Timer(options, observed, progress)
@@ -213,7 +211,7 @@ def forecast_all(
 
 def _observed(subjects: Sequence[Launch | KernelProfile], options: Options, means: Means) -> "Observed | None":
     """Return what measured times and the runs of profiles say of the simulation; None where it is not asked."""
-    if options.model not in {None, DEFAULT_MODEL}:
+    if not options.simulates:
         return None
     launches = {each.index: each for each in subjects if isinstance(each, Launch)}
     times = list(options.measured)

@@ -32,8 +32,8 @@ _CLASSES = {
 DEFAULT_MODEL = "simulation"
 #: The same where a kernel's source is not known, only its counts.
 DEFAULT_MODEL_OF_COUNTS = "roofline"
-#: The same where a time was measured on another GPU, and the next one where a profiler counted there, too: its
-#: published interval held far fewer of the measured times (docs/projection-validation.md).
+#: The same for a profile without its source, and the next one: its published interval held far fewer of the measured
+#: times (docs/projection-validation.md). With the source, measured times move the simulation.
 DEFAULT_MODEL_OF_TIMES, NEXT_MODEL_OF_PROFILES = "algorithm1", "ceilings"
 
 

@@ -14,14 +14,13 @@ from kerncast.launch import Argument, Launch, do_same, load_launches, parse_valu
 from kerncast.measurements import Configuration, Method, Observation, read_measurement, summarise
 from kerncast.prediction import Timing
 from kerncast.read.bounded_text import LEAST_SECONDS, MOST_SECONDS, read_text
-from kerncast.units import MEGA, MIB, parse_seconds
+from kerncast.units import MIB, parse_megahertz, parse_seconds
 
 #: The posterior's cost grows with the cube of their number.
 MOST_OBSERVATIONS = 500
 _SHORT = re.compile(r"([^#]+)(?:#([0-9]{1,6}))?")
 _FILES = (".csv", ".jsonl")
 _COLUMNS = ("gpu", "seconds", "launch", "kernel", "spread", "clock_mhz")
-_HIGHEST_MEGAHERTZ = 10_000
 _MOST_BYTES = 4 * MIB
 _SHOWN = 40
 _SUITE = Path(kerncast.__path__[0]) / "kernels" / "suite"
@@ -94,7 +93,7 @@ def _of_csv(path: Path) -> Iterator[Observation]:
 def _row(row: Mapping[str, str], place: str) -> Observation:
     seconds = _seconds(row["seconds"], "seconds", place)
     launch = row.get("launch", "")
-    if launch and not (launch.isascii() and launch.isdecimal() and len(launch) < len("1000000")):
+    if not re.fullmatch("[0-9]{0,6}", launch):
         raise InputError(f"launch is {launch[:_SHOWN]!r}", where=place, cure="Give the number of the launch, from 0.")
     spread = _seconds(row["spread"], "spread", place) if row.get("spread") else None
     try:
@@ -109,12 +108,10 @@ def _row(row: Mapping[str, str], place: str) -> Observation:
 
 def _clock_hz(cell: str, place: str) -> float:
     try:
-        megahertz = float(cell)
+        return parse_megahertz(cell)
     except ValueError:
-        megahertz = math.nan
-    if not 1 <= megahertz <= _HIGHEST_MEGAHERTZ:
-        raise InputError(f"clock_mhz is {cell[:_SHOWN]!r}", where=place, cure="Give the clock of the SMs in MHz.")
-    return megahertz * MEGA
+        cure = "Give the clock of the SMs in MHz."
+        raise InputError(f"clock_mhz is {cell[:_SHOWN]!r}", where=place, cure=cure) from None
 
 
 def _seconds(cell: str, column: str, place: str) -> float:
