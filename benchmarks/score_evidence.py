@@ -22,6 +22,7 @@ from statistics import NormalDist
 from typing import Any
 
 import numpy as np
+from projection_cases import LEAST_SOURCE_SECONDS
 from timing_runs import load_known
 
 import kerncast
@@ -38,8 +39,6 @@ LEVEL = 0.9
 NOT_TRAINED = {"sixteen"}
 #: Sets that time one kernel in different builds.
 SAME_KERNEL = {"convolution-2023": "convolution", "convolution-2025": "convolution", "convolution-ktt": "convolution"}
-#: Seconds; in shorter runs the launch itself and the clock's resolution show.
-LEAST_SOURCE_SECONDS = 20e-6
 _SEED, _OTHER_KERNELS, _MOST_PER_KERNEL = 20261122, 3, 12
 #: What no likelihood of these pairs tells. A kernel on several generations of one era: only convolutions are among the
 #: sets, and alone would tell 0.002. On other suites' kernels, on GPUs of Turing and Ampere, half of a residual and more
@@ -196,7 +195,7 @@ def report(every: Sequence[Timed], effects: Without) -> str:
     kinds: dict[str, Find] = {
         "none": alone,
         "one time on another GPU": one_time,
-        "the same, one generation": partial(one_time, among="generation"),
+        "the same, one generation": partial(one_time, in_generation=True),
         "all other GPUs": all_others,
         "another size on the target": another_size,
         "three other kernels on the target": three_kernels,
@@ -247,14 +246,16 @@ def alone(chosen: Sequence[Timed], effects: Callable[..., Effects]) -> Iterator[
         yield Scored(timed, -timed.residual.log_error, _log_factor())
 
 
-def one_time(chosen: Sequence[Timed], effects: Callable[..., Effects], among: str = "") -> Iterator[Scored]:
+def one_time(
+    chosen: Sequence[Timed], effects: Callable[..., Effects], *, in_generation: bool = False
+) -> Iterator[Scored]:
     """Forecast each case from the same launch on each other GPU."""
     for launch in _grouped(chosen, lambda timed: timed.residual.subject.launch):
         for source in launch:
             if source.seconds <= LEAST_SOURCE_SECONDS:
                 continue
             for target in launch:
-                if source is not target and (not among or _generation(source) == _generation(target)):
+                if source is not target and (not in_generation or _generation(source) == _generation(target)):
                     known = effects((source.family,), (source.gpu, target.gpu))
                     yield forecast(target, [source], known)
 

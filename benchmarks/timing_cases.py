@@ -192,9 +192,9 @@ def random_values(*shape: int) -> Buffer:
     return Buffer("f32", shape, Fill("random"))
 
 
-def zeros(*shape: int) -> Buffer:
+def zeros(*shape: int, element: str = "f32") -> Buffer:
     """Return a buffer of zeros."""
-    return Buffer("f32", shape, Fill("zeros"))
+    return Buffer(element, shape, Fill("zeros"))
 
 
 def whole(row: Row, column: str) -> int:

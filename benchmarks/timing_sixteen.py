@@ -4,11 +4,12 @@ Data, read from ``../shared/data``: Debdeep23/Kernel_Performance_Prediction (num
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from counter_cases import DATA
-from timing_cases import SUITE, Case, Measured, Row, launch_of, read_rows, seconds_of, spread, whole
+from timing_cases import SUITE, Case, Measured, Row, launch_of, read_rows, seconds_of, spread, whole, zeros
 
-from kerncast.launch import Buffer, Extent, Fill, Launch, Value
+from kerncast.launch import Buffer, Extent, Launch, Value
 from kerncast.prediction import Timing
 
 TIMES = DATA / "sixteen_kernels" / "times.parquet"
@@ -53,14 +54,14 @@ def _launch(kernel: str, row: Row) -> Launch:
         shape = ((across, across, 1), (side, side, 1))
     launch = launch_of(SUITE / f"{kernel}.cu", _INSTANCES.get(kernel, kernel), shape, values)
     if kernel in {"reduce_sum", "dot_product"}:
-        return Launch(launch.source, launch.kernel, *shape, shared_bytes=4 * threads, arguments=launch.arguments)
+        return replace(launch, shared_bytes=4 * threads)
     return launch
 
 
 def _values(kernel: str, row: Row) -> Mapping[str, Value]:
     """Return the arguments of a row's launch, in the order of the kernel's parameters."""
     n, rows, blocks = whole(row, "N"), whole(row, "rows"), whole(row, "grid_blocks")
-    vector, square = _zeros("f32", n), _zeros("f32", rows, rows)
+    vector, square = zeros(n), zeros(rows, rows)
     values: dict[str, Mapping[str, Value]] = {
         "vector_add": {"A": vector, "B": vector, "C": vector, "n": n},
         "saxpy": {"n": n, "a": 2.0, "x": vector, "y": vector},
@@ -71,11 +72,11 @@ def _values(kernel: str, row: Row) -> Mapping[str, Value]:
         "matmul_tiled": {"A": square, "B": square, "C": square, "size": rows},
         "conv2d_3x3": _convolution(square, 3, rows),
         "conv2d_7x7": _convolution(square, 7, rows),
-        "reduce_sum": {"values": vector, "partial": _zeros("f32", blocks), "n": n},
-        "dot_product": {"A": vector, "B": vector, "partial": _zeros("f32", blocks), "n": n},
-        "histogram": {"values": _zeros("u32", n), "counts": _zeros("u32", _BINS), "n": n},
-        "atomic_hotspot": {"counter": _zeros("u32", 1), "repeats": whole(row, "iters")},
-        "random_access": {"source": vector, "indices": _zeros("i32", n), "target": vector, "n": n},
+        "reduce_sum": {"values": vector, "partial": zeros(blocks), "n": n},
+        "dot_product": {"A": vector, "B": vector, "partial": zeros(blocks), "n": n},
+        "histogram": {"values": zeros(n, element="u32"), "counts": zeros(_BINS, element="u32"), "n": n},
+        "atomic_hotspot": {"counter": zeros(1, element="u32"), "repeats": whole(row, "iters")},
+        "random_access": {"source": vector, "indices": zeros(n, element="i32"), "target": vector, "n": n},
         "vector_add_divergent": {"A": vector, "B": vector, "C": vector, "step": _STEP, "n": n},
     }
     return values[kernel]
@@ -83,9 +84,5 @@ def _values(kernel: str, row: Row) -> Mapping[str, Value]:
 
 def _convolution(square: Buffer, width: int, rows: int) -> Mapping[str, Value]:
     return {
-        "image": square, "weights": _zeros("f32", width, width), "filtered": square, "height": rows, "width": rows,
+        "image": square, "weights": zeros(width, width), "filtered": square, "height": rows, "width": rows,
     }  # fmt: skip
-
-
-def _zeros(kind: str, *shape: int) -> Buffer:
-    return Buffer(kind, shape, Fill("zeros"))
