@@ -62,7 +62,7 @@ def hostile_profiles(draw: st.DrawFn) -> KernelProfile:
 @st.composite
 def demands(draw: st.DrawFn) -> Demand:
     mixes = tuple(
-        FloatMix(bits, *(exact(draw(st.floats(0, 1e15))) for _ in range(3)))
+        FloatMix(bits, *(exact(draw(st.one_of(st.just(0.0), amounts))) for _ in range(3)))
         for bits in draw(st.lists(st.sampled_from([16, 32, 64]), unique=True))
     )
     return Demand(mixes, draw(st.floats(1, 32)), *(draw(amounts) for _ in range(5)))
