@@ -134,6 +134,12 @@ def feels_lanes(facts: Facts) -> bool:
     return facts.lane_use >= BUSY_LANES and len({side.gpu.architecture.fp32_lanes_per_sm for side in sides}) > 1
 
 
+def is_one_generation(facts: Facts) -> bool:
+    """Tell whether both GPUs have one instruction set."""
+    source, target = (side.gpu.compute_capability.split(".")[0] for side in (facts.source, facts.target))
+    return source == target
+
+
 @dataclass(frozen=True, slots=True)
 class Failure:
     """One failure: which pairs show it, and which parts of them are scored apart."""
@@ -151,7 +157,11 @@ FAILURES = (
         "cache capacity",
         lambda facts: fits_larger_l2(facts) or fits_smaller_l2(facts),
         _KEPLER_MAXWELL,
-        (("to the larger L2", fits_larger_l2), ("to the smaller L2", fits_smaller_l2)),
+        (
+            ("to the larger L2", fits_larger_l2),
+            ("to the smaller L2", fits_smaller_l2),
+            ("within a generation", is_one_generation),
+        ),
     ),
     Failure(
         "under-used GPU",
@@ -160,6 +170,7 @@ FAILURES = (
         (
             ("to as many SMs or more", lambda facts: facts.target.gpu.sm_count >= facts.source.gpu.sm_count),
             ("to fewer SMs", lambda facts: facts.target.gpu.sm_count < facts.source.gpu.sm_count),
+            ("within a generation", is_one_generation),
         ),
     ),
     Failure(

@@ -35,6 +35,7 @@ from kerncast.gpu import GPU
 from kerncast.models.transfer.posterior import Effects
 from kerncast.prediction import Prediction, Timing
 from kerncast.profiles import KernelProfile
+from kerncast.units import PERCENT
 
 #: The models of the table, in its order.
 ALONE, WITH_TIME = "simulation", "simulation with the time"
@@ -190,7 +191,7 @@ def dram_ratio(source: Row | None, target: Row | None) -> float | None:
 
 def report(every: Sequence[Scored]) -> str:
     """Return a table per failure, and what else is known of the pairs that show it."""
-    return "\n\n".join(_section(failure, every) for failure in FAILURES)
+    return "\n\n".join([LEGEND, *(_section(failure, every) for failure in FAILURES)])
 
 
 def _section(failure: Failure, every: Sequence[Scored]) -> str:
@@ -199,24 +200,23 @@ def _section(failure: Failure, every: Sequence[Scored]) -> str:
     groups = {"all of them": showing}
     groups |= {name: [each for each in showing if shows(each.facts)] for name, shows in failure.parts}
     groups["the other pairs"] = [each for each in own if not failure.shows(each.facts)]
-    lines = [
-        f"## {failure.name}: {len(showing)} of {len(own)} pairs\n",
-        _HEADER,
-        "|---" * _HEADER.count(" | ") + "|---|",
-    ]
-    lines += [line for name, group in groups.items() if group for line in _lines(name, group)]
+    lines = [f"## {failure.name}: {len(showing)} of {len(own)} pairs\n", _HEADER, "|---" * (len(MODELS) + 2) + "|"]
+    lines += [f"| {name} | {len(group)} | {_cells(group)} |" for name, group in groups.items() if group]
     return "\n".join([*lines, "", *_remarks(showing)])
 
 
-_HEADER = "| pairs | n | model | MAPE | median APE | forecast / measured | in interval | high / low |"
+_HEADER = f"| pairs | n | {' | '.join(MODELS)} |"
+LEGEND = "MAPE/median APE in %; geometric mean of forecast / measured; share of measured times in the interval."
 
 
-def _lines(name: str, group: Sequence[Scored]) -> Iterator[str]:
-    for place, model in enumerate(MODELS):
+def _cells(group: Sequence[Scored]) -> str:
+    """Return what each model scores on the same pairs."""
+    cells = []
+    for place in range(len(MODELS)):
         found = score([each.by_model[place] for each in group])
-        inside = "" if found.coverage is None else f"{found.coverage:.0%} | {found.width:.2f}"
-        errors = f"{found.mape:.1%} | {found.median:.1%} | {found.bias:.2f}"
-        yield f"| {name} | {found.n} | {model} | {errors} | {inside} |"
+        inside = "" if found.coverage is None else f"; {found.coverage:.0%}"
+        cells.append(f"{found.mape / PERCENT:.1f}/{found.median / PERCENT:.1f}; {found.bias:.2f}{inside}")
+    return " | ".join(cells)
 
 
 def _remarks(showing: Sequence[Scored]) -> Iterator[str]:

@@ -129,7 +129,7 @@ def test_every_part_of_a_failure_is_printed(scripts: Any, facts: Any) -> None:
     busy = failures.Scored(facts("gtx-680", "gtx-980"), None, forecasts)
     text = failures.report([idle, busy, busy])
     assert "## under-used GPU: 1 of 3 pairs" in text
-    assert "| all of them | 1 | ceilings | 50.0% | 50.0% | 0.50 | 100% | 6.00 |" in text
-    assert "| to as many SMs or more | 1 | simulation with the time |" in text
-    assert "| to fewer SMs |" not in text
-    assert "| the other pairs | 2 | algorithm1 |" in text
+    cell = "50.0/50.0; 0.50; 100%"
+    rows = [line for line in text.split("## under-used GPU")[1].split("\n") if line.endswith("% |")][:4]
+    expected = [("all of them", 1), ("to as many SMs or more", 1), ("the other pairs", 2)]
+    assert rows[:3] == [f"| {name} | {number} | {' | '.join([cell] * 4)} |" for name, number in expected]
