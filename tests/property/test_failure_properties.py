@@ -21,7 +21,7 @@ from kerncast.models import Case, Question, model_named
 from kerncast.models.transfer.ceilings import Demand, kernel_ceilings, project
 from kerncast.models.transfer.machine_maxima import MachineMaxima, Maximum
 from kerncast.prediction import Prediction, Timing
-from kerncast.profiles import Count, FloatMix
+from kerncast.profiles import Count, FloatMix, KernelProfile
 from tests.helpers.places import ROOT
 
 EXAMPLES = ROOT / "examples" / "failures"
@@ -149,21 +149,39 @@ def machine_of(rate: float) -> MachineMaxima:
 # A recompiled kernel: more registers leave room for fewer warps, which hide less latency.
 
 
-@few
-@given(st.sampled_from([64, 96, 128, 168, 255]), st.sampled_from(["v100-pcie-32gb", "a100-pcie-40gb"]))
-def test_a_build_with_more_registers_is_not_faster(registers: int, gpu_id: str) -> None:
+@cache
+def executed_for(gpu_id: str) -> tuple[KernelProfile, LaunchRecorder]:
     gpu = load_gpu(gpu_id)
     kernel = compile_launch(launch("lulesh"), [gpu.architecture.code_name]).kernels[0]
     executed = run_launch(kernel, launch("lulesh"))
-    own = profile_of(executed.trace, executed.sampler, kernel, launch("lulesh"))
+    return profile_of(executed.trace, executed.sampler, kernel, launch("lulesh")), LaunchRecorder.after(executed)
+
+
+def rebuilt(gpu_id: str, **resources: int) -> Prediction:
+    """Return the forecast of LULESH's kernel as if the compiler had built it with other resources."""
+    own, recorder = executed_for(gpu_id)
     assert own.resources
-    times = []
-    for each in (own.resources.registers_per_thread, own.resources.registers_per_thread + registers // 2, 255):
-        built = replace(own, resources=replace(own.resources, registers_per_thread=min(255, each)))
-        case = Case(built, gpu, gathered(built, gpu, LaunchRecorder.after(executed)))
-        times.append(model_named("simulation").predict(case, Question(Timing.PROFILER)).seconds)
-    assert times[0] <= times[1] * 1.05
-    assert times[1] <= times[2] * 1.05
+    built, gpu = replace(own, resources=replace(own.resources, **resources)), load_gpu(gpu_id)
+    case = Case(built, gpu, gathered(built, gpu, recorder))
+    return model_named("simulation").predict(case, Question(Timing.PROFILER))
+
+
+@few
+@given(st.integers(32, 255), st.integers(32, 255), st.sampled_from(["v100-pcie-32gb", "a100-pcie-40gb"]))
+def test_a_build_with_more_registers_is_not_faster(one: int, other: int, gpu_id: str) -> None:
+    few_of_them, many = (rebuilt(gpu_id, registers_per_thread=count) for count in sorted((one, other)))
+    assert few_of_them.seconds <= many.seconds * 1.05
+
+
+@few
+@given(st.integers(1024, 8192), st.sampled_from(["v100-pcie-32gb", "a100-pcie-40gb"]))
+def test_what_a_build_spills_passes_l2(spilled: int, gpu_id: str) -> None:
+    """Frames of more than 1 KiB fit no L1: the stores and loads of all threads take at least what L2 can move."""
+    gpu, threads = load_gpu(gpu_id), 709 * 64
+    found = rebuilt(gpu_id, local_bytes_per_thread=spilled, spill_store_bytes=spilled, spill_load_bytes=spilled)
+    assert gpu.l2_rate
+    most = 64 * gpu.sm_count * gpu.clock_hz  # an SM takes 64 bytes a clock from L2
+    assert found.seconds >= 2 * spilled * threads / max(most, gpu.l2_rate.bytes_per_s)
 
 
 # Other FP32 width: twice the lanes, as many issue slots.

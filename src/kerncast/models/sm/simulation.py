@@ -8,14 +8,22 @@ import numpy as np
 from kerncast.errors import LaunchError, MissingEvidenceError, UnsupportedError
 from kerncast.gpu import GPU, launch_overhead_s
 from kerncast.models.base import Case, Estimate, Model, Needs, launch_s
-from kerncast.models.sm.grid_memory import DramSectors, grid_memory
+from kerncast.models.sm.grid_memory import DramSectors, SpillTraffic, grid_memory, spill_traffic
 from kerncast.models.sm.micro_ops import Pipe, Program
 from kerncast.models.sm.multiprocessor import SM, HotLine, known, need_pipes, sm_of
 from kerncast.models.sm.plan import SMBlocks, blocks_to_simulate, busy_blocks, plan_of
 from kerncast.models.sm.results import Floats, Simulated, Stall
 from kerncast.models.sm.whole_grid import SimulatedBlocks, cycles_of_grid
 from kerncast.prediction import Term, Timing
-from kerncast.profiles import SECTOR_BYTES, KernelProfile, LineStates, ResourceTime, StateCycles, WarpStates
+from kerncast.profiles import (
+    SECTOR_BYTES,
+    KernelProfile,
+    LineStates,
+    Resources,
+    ResourceTime,
+    StateCycles,
+    WarpStates,
+)
 from kerncast.ptx import Location
 from kerncast.traces import Execution, SMRecording
 
@@ -82,7 +90,8 @@ def simulated_launch(profile: KernelProfile, gpu: GPU, execution: Execution, tim
     program = lower(execution.trace.function, execution.trace.cfg, gpu.architecture, keeps_local=keeps_local)
     need_pipes(program, gpu)
     try:
-        return _simulate_sm(blocks, program, recorded, is_warm=timing is not Timing.COLD).launch(execution)
+        simulated = _simulate_sm(blocks, program, recorded, is_warm=timing is not Timing.COLD)
+        return replace(simulated, spills=_spills(blocks, resources)).launch(execution)
     except LaunchError as error:
         raise UnsupportedError(error.what, cure="Use --model roofline.") from None
 
@@ -101,6 +110,13 @@ def _simulate_sm(blocks: SMBlocks, program: Program, recorded: SMRecording, *, i
     return _SimulatedSM(blocks, program, sm, found, memory.dram_sectors(found), shares.hot_line)
 
 
+def _spills(blocks: SMBlocks, resources: Resources | None) -> SpillTraffic | None:
+    if resources is None or not resources.spill_load_bytes + resources.spill_store_bytes:
+        return None
+    resident_warps = blocks.resident * blocks.trace.warps * blocks.plan.load.active_sms
+    return spill_traffic(resources, blocks.plan.geometry, blocks.trace.warps, resident_warps)
+
+
 @dataclass(frozen=True, slots=True)
 class _SimulatedSM:
     """One SM that has been simulated, and what it says of the whole grid."""
@@ -111,6 +127,7 @@ class _SimulatedSM:
     simulated: Simulated
     dram: DramSectors
     hot_line: HotLine | None
+    spills: SpillTraffic | None = None
 
     def launch(self, execution: Execution) -> SimulatedLaunch:
         """Return the whole launch."""
@@ -141,13 +158,17 @@ class _SimulatedSM:
     @property
     def _dram_cycles_per_block(self) -> float:
         read, written = self.dram.read, self.dram.written
+        if self.spills:
+            read, written = read + self.spills.dram.read, written + self.spills.dram.written
         return SECTOR_BYTES * (read / self.sm.dram_bytes_per_cycle + written / self.sm.dram_write_bytes_per_cycle)
 
     @property
     def _l2_cycles_per_block(self) -> float:
         found, sm = self.simulated, self.sm
-        read, written = found.l2_read_sectors, found.l2_write_sectors
         blocks = len(found.finish_cycles)
+        read, written = float(found.l2_read_sectors), float(found.l2_write_sectors)
+        if self.spills:
+            read, written = read + self.spills.l2.read * blocks, written + self.spills.l2.written * blocks
         cycles = SECTOR_BYTES * (read / sm.l2_bytes_per_cycle + written / sm.l2_write_bytes_per_cycle) / blocks
         hot = self.hot_line.sectors_per_block if self.hot_line else 0.0
         others = (read + written) / blocks - hot

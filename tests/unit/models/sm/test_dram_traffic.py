@@ -7,9 +7,10 @@ import pytest
 
 from kerncast.forecast import Options, forecast_all
 from kerncast.gpu import load_gpu
-from kerncast.models.sm.grid_memory import local_share
+from kerncast.models.sm.grid_memory import local_share, spill_traffic
 from kerncast.occupancy import cache_geometry
 from kerncast.prediction import Prediction, Timing
+from kerncast.profiles import Resources
 from kerncast.traces import Operation
 from tests.helpers.sm_programs import WHOLE_LINE, Step, trace_of
 
@@ -69,3 +70,24 @@ def test_an_indexed_array_of_many_threads_reaches_dram(tmp_path: Path) -> None:
     assert many is not None
     assert few < 10e-6
     assert many > 64 * few
+
+
+@pytest.mark.parametrize(("resident_warps", "lost"), [(100, 0.0), (1000, 0.0), (2000, 0.5), (20_000, 0.95)])
+def test_spills_beyond_l2_reach_dram(resident_warps: int, lost: float) -> None:
+    """A thread spills 64 words and loads each twice; L2 holds the frames of 1000 warps, L1 nothing."""
+    resources = Resources("sm_86", 255, 0, 256, 256, 512, 0, None, None)
+    geometry = replace(cache_geometry(load_gpu("RTX 3090"), 1, 0), l1_bytes=0, l2_bytes=1000 * 32 * 256)
+    found = spill_traffic(resources, geometry, 4, resident_warps)
+    words, sectors_per_word = 4 * 64, 4
+    assert (found.l2.written, found.l2.read) == (words * sectors_per_word, 2 * words * sectors_per_word)
+    assert found.dram.written == pytest.approx(lost * words * sectors_per_word)
+    assert found.dram.read == pytest.approx(2 * lost * words * sectors_per_word)
+
+
+def test_l1_finds_the_spills_of_few_threads_again() -> None:
+    resources = Resources("sm_86", 255, 0, 256, 256, 512, 0, None, None)
+    geometry = replace(cache_geometry(load_gpu("RTX 3090"), 1, 0), l1_bytes=8 * 32 * 256)
+    fits, does_not = (spill_traffic(resources, geometry, 4, warps * geometry.sms) for warps in (8, 9))
+    assert fits.l2.read == 0
+    assert fits.l2.written > 0
+    assert does_not.l2.read > 0
