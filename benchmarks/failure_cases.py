@@ -24,6 +24,8 @@ FEW_WARPS = 8
 FEW_ACTIVE = 26.0
 #: So much of the FP32 lanes of the source is in use where their number may matter; a round figure.
 BUSY_LANES = 0.3
+#: Share of DRAM's peak from which a run counts as a stream; a round figure.
+STREAMS = 0.5
 #: Bytes; L2 of the GPUs of gpuperfpredict holds from 512 KiB to 2 MiB.
 SMALLEST_L2, LARGEST_L2 = 512 * 1024, 2048 * 1024
 #: Launches of each kernel of vecmat that fit some of these L2 only.
@@ -69,6 +71,8 @@ class Facts:
     """active threads per warp instruction, on average"""
     lane_use: float
     """share of the source's FP32 lanes that the measured run kept busy"""
+    dram_use: float
+    """working set over what DRAM of the source moves in the time of the measured run, at its peak"""
     source: Side
     target: Side
 
@@ -83,6 +87,7 @@ class Facts:
             working_set_bytes=touched.value if touched else math.inf,
             active_threads=own.mix.active_lanes if own.mix else WARP_SIZE,
             lane_use=_fp32_operations(own) / (seconds * gpus[0].peak_fp32_flops_per_s / 2),
+            dram_use=(touched.value if touched else 0.0) / (seconds * gpus[0].dram_bytes_per_s),
             source=Side.of(own, gpus[0]),
             target=Side.of(profiles[1], gpus[1]),
         )
@@ -106,6 +111,11 @@ def fits_smaller_l2(facts: Facts) -> bool:
 
 def _fits(side: Side, facts: Facts) -> bool:
     return side.gpu.l2_bytes is not None and facts.working_set_bytes <= side.gpu.l2_bytes
+
+
+def streams(facts: Facts) -> bool:
+    """Tell whether the run reads and writes its working set about as fast as DRAM could, or faster."""
+    return facts.dram_use >= STREAMS
 
 
 def under_uses(facts: Facts) -> bool:
@@ -160,6 +170,8 @@ FAILURES = (
         (
             ("to the larger L2", fits_larger_l2),
             ("to the smaller L2", fits_smaller_l2),
+            ("streams, to the larger L2", lambda facts: streams(facts) and fits_larger_l2(facts)),
+            ("streams, to the smaller L2", lambda facts: streams(facts) and fits_smaller_l2(facts)),
             ("within a generation", is_one_generation),
         ),
     ),

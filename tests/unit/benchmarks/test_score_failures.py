@@ -29,7 +29,7 @@ def facts(cases: Any) -> Any:
 
     def make(source: str, target: str) -> Any:
         sides = (cases.Side(load_gpu(name), 32, 0) for name in (source, target))
-        return cases.Facts(100_000, 1e9, 32.0, 0.1, *sides)
+        return cases.Facts(100_000, 1e9, 32.0, 0.1, 0.1, *sides)
 
     return make
 
@@ -69,6 +69,11 @@ def test_active_threads_as_few_as_in_the_paper(cases: Any, facts: Any) -> None:
     assert [cases.has_few_active(replace(pair, active_threads=active)) for active in (16, 26, 26.1)] == [
         True, True, False,
     ]  # fmt: skip
+
+
+def test_a_stream_moves_its_data_at_least_half_as_fast_as_dram(cases: Any, facts: Any) -> None:
+    pair = facts("gtx-680", "gtx-980")
+    assert [cases.streams(replace(pair, dram_use=use)) for use in (0.49, 0.5, 2.0)] == [False, True, True]
 
 
 def test_another_build_has_other_registers_or_spills(cases: Any, facts: Any) -> None:
