@@ -126,7 +126,7 @@ def _local_sectors_per_warp(trace: SMTrace) -> float:
 # A request of a warp moves 4 bytes of each thread, which lie side by side: 4 sectors. Each is taken to run once per
 # thread. All stores reach L2, and loads where the frames of an SM's resident threads are larger than L1. DRAM sees the
 # part of ``local_share``. Source: KTT's convolution, 16x4 threads with 6x3 outputs and 64x4 with 4x5, has no spills
-# on the RTX 2080 Ti and 1.4 to 5 KB a thread on the RTX 3090, where it takes 2.3 and 5.1 times as long. Fails when:
+# on the RTX 2080 Ti and about 5 KB a thread on the RTX 3090, where it takes 2.3 and 5.1 times as long. Fails when:
 # spills lie in a loop or on a path that few threads take; arithmetic waits for them, which a floor does not add up.
 
 
