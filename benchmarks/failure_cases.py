@@ -113,6 +113,12 @@ def _fits(side: Side, facts: Facts) -> bool:
     return side.gpu.l2_bytes is not None and facts.working_set_bytes <= side.gpu.l2_bytes
 
 
+def exceeds_the_larger_l2(facts: Facts) -> bool:
+    """Tell whether the target has the larger L2 and the working set is more than twice as large as that."""
+    source, target = (side.gpu.l2_bytes or 0 for side in (facts.source, facts.target))
+    return source < target < facts.working_set_bytes / 2
+
+
 def streams(facts: Facts) -> bool:
     """Tell whether the run reads and writes its working set about as fast as DRAM could, or faster."""
     return facts.dram_use >= STREAMS
@@ -159,6 +165,8 @@ class Failure:
     sets: tuple[str, ...]
     """sets with pairs that show it; their other pairs are the comparison"""
     parts: tuple[tuple[str, Callable[[Facts], bool]], ...] = ()
+    beside: tuple[tuple[str, Callable[[Facts], bool]], ...] = ()
+    """parts of the other pairs, for comparison"""
 
 
 _KEPLER_MAXWELL = ("vecmat", "rodinia")
@@ -173,6 +181,12 @@ FAILURES = (
             ("streams, to the larger L2", lambda facts: streams(facts) and fits_larger_l2(facts)),
             ("streams, to the smaller L2", lambda facts: streams(facts) and fits_smaller_l2(facts)),
             ("within a generation", is_one_generation),
+        ),
+        (
+            (
+                "streams that fit neither, to the larger L2",
+                lambda facts: streams(facts) and exceeds_the_larger_l2(facts),
+            ),
         ),
     ),
     Failure(

@@ -201,7 +201,9 @@ def _section(failure: Failure, every: Sequence[Scored]) -> str:
     showing = [each for each in own if failure.shows(each.facts)]
     groups = {"all of them": showing}
     groups |= {name: [each for each in showing if shows(each.facts)] for name, shows in failure.parts}
-    groups["the other pairs"] = [each for each in own if not failure.shows(each.facts)]
+    others = [each for each in own if not failure.shows(each.facts)]
+    groups |= {name: [each for each in others if shows(each.facts)] for name, shows in failure.beside}
+    groups["the other pairs"] = others
     lines = [f"## {failure.name}: {len(showing)} of {len(own)} pairs\n", _HEADER, "|---" * (len(MODELS) + 2) + "|"]
     lines += [f"| {name} | {len(group)} | {_cells(group)} |" for name, group in groups.items() if group]
     return "\n".join([*lines, "", *_remarks(showing)])

@@ -76,6 +76,14 @@ def test_a_stream_moves_its_data_at_least_half_as_fast_as_dram(cases: Any, facts
     assert [cases.streams(replace(pair, dram_use=use)) for use in (0.49, 0.5, 2.0)] == [False, True, True]
 
 
+def test_streams_for_comparison_fit_neither_l2(cases: Any, facts: Any) -> None:
+    """L2 of the GTX 980, the larger one, has 2048 KiB."""
+    pair = facts("gtx-680", "gtx-980")
+    back = replace(pair, source=pair.target, target=pair.source)
+    given = [replace(pair, working_set_bytes=kib * 1024) for kib in (4096, 4097)]
+    assert [cases.exceeds_the_larger_l2(each) for each in (*given, back)] == [False, True, False]
+
+
 def test_another_build_has_other_registers_or_spills(cases: Any, facts: Any) -> None:
     pair = facts("rtx-2080-ti", "rtx-3090")
     registers = replace(pair, target=replace(pair.target, registers=40))
