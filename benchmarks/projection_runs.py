@@ -26,6 +26,8 @@ class Plan:
     level: float = 0.9
     sample_seconds: float = 0.1
     """what executing blocks of a launch may take: only counts that the profile lacks come from it"""
+    least_seconds: float = LEAST_SOURCE_SECONDS
+    """shorter runs are not projected from"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +74,7 @@ def project(launched: Launched, gpus: Mapping[tuple[str, str], GPU], plan: Plan)
     asked = 0
     for source in launched.runs:
         targets = [run for run in launched.runs if run.gpu != source.gpu and (launched.set, run.gpu) in gpus]
-        if not _is_source(source) or (launched.set, source.gpu) not in gpus:
+        if not _is_source(source, plan) or (launched.set, source.gpu) not in gpus:
             continue
         asked += len(targets)
         try:
@@ -96,8 +98,8 @@ def project(launched: Launched, gpus: Mapping[tuple[str, str], GPU], plan: Plan)
     return Outcome(tuple(projected), tuple(refused), asked)
 
 
-def _is_source(run: Run) -> bool:
-    return run.counters is not None and run.seconds > LEAST_SOURCE_SECONDS
+def _is_source(run: Run, plan: Plan) -> bool:
+    return run.counters is not None and run.seconds > plan.least_seconds
 
 
 def _by_models(pair: Pair, case: Case, launched: Launched, plan: Plan) -> Iterator[Projected | Refused]:

@@ -68,7 +68,8 @@ def test_ratios_are_counted_over_executed() -> None:
     found = recount_of(profile, GPU, executed_alike(dram=2.0))
     assert found.work == 1.0
     (dram,) = found.levels
-    assert (dram.resource, dram.value) == ("dram", pytest.approx(2.0))
+    assert dram.resource == "dram"
+    assert dram.value == pytest.approx(2.0)
 
 
 def test_levels_that_follow_the_work_are_not_named() -> None:
