@@ -16,7 +16,7 @@ from timing_cases import FOLDER, Case
 from kerncast.compile import CompiledSource, CompileRequest, Limits, compile_request
 from kerncast.errors import KerncastError
 from kerncast.execute import Budget
-from kerncast.forecast import Forecast, Options, forecast
+from kerncast.forecast import Forecast, Options, compiled_launch, forecast
 from kerncast.gpu import GPU, load_gpu
 from kerncast.launch import Launch
 from kerncast.prediction import Prediction
@@ -115,7 +115,7 @@ def forecast_unit(unit: Unit, plan: Plan) -> list[Scored]:
     """Forecast one launch with the model and the baselines."""
     started = time.perf_counter()
     try:
-        with patch.object(forecast, "compile_launch", compile_kept):
+        with patch.object(compiled_launch, "compile_launch", compile_kept):
             forecasts = list(_forecasts(unit, plan))
     except KerncastError as error:
         forecasts, reason = [], str(error)
