@@ -110,7 +110,7 @@ def _draw_rooflines(paths: Sequence[Path], forecast: "Forecast") -> Iterator[str
     from kerncast.report.pictures.picture_files import save_picture  # noqa: PLC0415  draws with matplotlib
     from kerncast.report.pictures.roofline import draw_rooflines, roofline_csv, rooflines_of_cases  # noqa: PLC0415
 
-    rooflines = rooflines_of_cases(forecast.cases)
+    rooflines = rooflines_of_cases(forecast.profiled)
     if not rooflines:
         yield 'there is no roofline to draw: it needs a profile, or --model ceilings with --measured "GPU=TIME"'
         return

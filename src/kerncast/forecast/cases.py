@@ -155,17 +155,18 @@ class ProfileCases:
         if profile is None:
             return None
         its = () if self._own is None else (self._own,)
-        nearest = _nearest((*self._measured, *its), gpu)
+        times = (*self._measured, *its)
+        nearest = _nearest(times, gpu)
         if nearest is None:
             return Case(profile, gpu, launch=self._launch)
         if nearest is self._own:
             unused = _unused(self._measured, nearest)
             known = replace(profile, caveats=(*unused, *profile.caveats)) if unused else profile
-            return Case(known, gpu, source=known, launch=self._launch)
+            return Case(known, gpu, source=known, launch=self._launch, times=times)
         source = _timed_elsewhere(profile, SourceRun(nearest.gpu, nearest.seconds, self._choices.timing))
         notes = (*nearest.caveats, *_apart(profile.run, nearest), *_unused(self._measured, nearest))
         known = replace(profile, caveats=(*notes, *profile.caveats))
-        return Case(known, gpu, source=source, launch=self._launch)
+        return Case(known, gpu, source=source, launch=self._launch, times=times)
 
     def source_on(self, gpu: GPU) -> Source | None:
         """Return what the simulation can run on this GPU; None where it is not asked, or the code does not compile."""
@@ -230,7 +231,7 @@ class LaunchCases:
         profile = self._profile(known, gpu)
         if nearest and nearest.caveats:
             profile = replace(profile, caveats=(*nearest.caveats, *profile.caveats))
-        return Case(profile, gpu, source=source, launch=self._launch)
+        return Case(profile, gpu, source=source, launch=self._launch, times=self._measured)
 
     def source_on(self, gpu: GPU) -> Source | None:
         """Return what can run again for a model on this GPU."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kerncast.caveats import Caveat, CaveatKind
-from kerncast.errors import BudgetExceededError, InputError, MachineLimitError, Refusal
+from kerncast.errors import BudgetExceededError, InputError, MachineLimitError, MissingEvidenceError, Refusal
 from kerncast.execute import Budget, Executed, profile_of, run_launch
 from kerncast.forecast.cases import Choices, LaunchCases, ProfileCases, launch_of, observation_of
 from kerncast.forecast.compiled_launch import (
@@ -25,6 +25,7 @@ from kerncast.forecast.evidence import (
     Evidence,
     GPUs,
     Reading,
+    Subject,
     matched,
     measured_of,
     observations,
@@ -33,13 +34,16 @@ from kerncast.forecast.evidence import (
 )
 from kerncast.gpu import GPU
 from kerncast.launch import Launch, load_launches
+from kerncast.measurements import TimedKernel
 from kerncast.models import (
     DEFAULT_MODEL,
     DEFAULT_MODEL_OF_COUNTS,
     DEFAULT_MODEL_OF_TIMES,
+    MODEL_OF_TIMES_ALONE,
     NEXT_MODEL_OF_PROFILES,
     Case,
     Question,
+    TimedCase,
     model_named,
 )
 from kerncast.occupancy import check_can_run, check_fits
@@ -92,9 +96,14 @@ class Forecast:
 
     predictions: tuple[Prediction, ...]
     refused: tuple[Refused, ...]
-    cases: tuple[Case, ...]
+    cases: tuple[Case | TimedCase, ...]
     """case behind each prediction, in the same order"""
     first_refusal: Refusal | None = None
+
+    @property
+    def profiled(self) -> tuple[Case, ...]:
+        """Cases with a profile: all but those of kernels of which only times are known."""
+        return tuple(case for case in self.cases if isinstance(case, Case))
 
 
 def predict(
@@ -107,7 +116,8 @@ def predict(
 ) -> list[Prediction]:
     """Forecast every launch of the evidence on every GPU; raises Refusal when nothing could be forecast.
 
-    ``evidence`` is a launch file, a file of declared counts, a profiler's or a tuner's file, or launches or profiles;
+    ``evidence`` is a launch file, a file of declared counts, a profiler's or a tuner's file, a CSV of measured times,
+    or launches, profiles or timed kernels;
     ``gpu`` is a name, ``all``, a GPU, or several; ``measured`` are texts such as "RTX 2080 Ti=1.23ms", files of times,
     and Observations. Options: timing, level, clock (base, boost or hertz), force, budget, reading.
     """
@@ -192,6 +202,9 @@ def forecast_all(
     observed = _observed(subjects, options, means)
     choices = Choices(options.timing, model is not None and model.uses_caches, options.simulates, means)
     for subject in subjects:
+        if isinstance(subject, TimedKernel):
+            _forecast_by_times(subject, gpus, options, gathered)
+            continue
         cases = _cases_of(subject, gpus, options, choices)
         timer = _Timer(options, observed, progress)
         for failure in cases.failures:
@@ -209,7 +222,29 @@ def forecast_all(
     return gathered.forecast()
 
 
-def _observed(subjects: Sequence[Launch | KernelProfile], options: Options, means: Means) -> "Observed | None":
+def _forecast_by_times(
+    kernel: TimedKernel, gpus: list[tuple[GPU, tuple[Caveat, ...]]], options: Options, gathered: "_Gathered"
+) -> None:
+    """Forecast a kernel of which only times are known; no other model has anything to go by."""
+    from kerncast.models.transfer.times import Times  # noqa: PLC0415  most forecasts do without
+
+    known = replace(kernel, times=(*kernel.times, *measured_of(options.measured, kernel.index)))
+    for gpu, assumed in gpus:
+        try:
+            if options.model not in {None, MODEL_OF_TIMES_ALONE}:
+                raise MissingEvidenceError(
+                    f"only times of {kernel.kernel} are known, and {options.model} needs its source or its counts",
+                    cure="Leave --model out, or give the source or a profile.",
+                )
+            at_clock = gpu if options.clock is None else gpu.at_clock(options.clock)
+            found = Times().predict_timed(known, at_clock, Question(options.timing, options.level))
+        except Refusal as refusal:
+            gathered.refuse(refusal, kernel.kernel, kernel.index, gpu.name)
+            continue
+        gathered.add(found, TimedCase(known, at_clock), assumed)
+
+
+def _observed(subjects: Sequence[Subject], options: Options, means: Means) -> "Observed | None":
     """Return what measured times and the runs of profiles say of the simulation; None where it is not asked."""
     if not options.simulates:
         return None
@@ -306,7 +341,7 @@ def _models_for(case: Case, source: Source | None) -> tuple[str, ...]:
         between = (DEFAULT_MODEL_OF_TIMES,) if case.source is not None else ()
         return DEFAULT_MODEL, *between, DEFAULT_MODEL_OF_COUNTS
     if case.source is not None:
-        return DEFAULT_MODEL_OF_TIMES, NEXT_MODEL_OF_PROFILES, DEFAULT_MODEL_OF_COUNTS
+        return DEFAULT_MODEL_OF_TIMES, NEXT_MODEL_OF_PROFILES, MODEL_OF_TIMES_ALONE
     return (DEFAULT_MODEL_OF_COUNTS,)
 
 
@@ -328,14 +363,14 @@ class _Gathered:
 
     def __init__(self) -> None:
         self.predictions: list[Prediction] = []
-        self.cases: list[Case] = []
+        self.cases: list[Case | TimedCase] = []
         self.refused: list[Refused] = []
         self.first_refusal: Refusal | None = None
 
     def forecast(self) -> Forecast:
         return Forecast(tuple(self.predictions), tuple(self.refused), tuple(self.cases), self.first_refusal)
 
-    def add(self, prediction: Prediction, case: Case, assumed: tuple[Caveat, ...]) -> None:
+    def add(self, prediction: Prediction, case: Case | TimedCase, assumed: tuple[Caveat, ...]) -> None:
         self.predictions.append(_noted(prediction, before=assumed))
         self.cases.append(case)
 

@@ -11,6 +11,7 @@ from kerncast.models.base import (
     Model,
     Needs,
     Question,
+    TimedCase,
     calibration_of,
     coverage_of,
     coverage_text,
@@ -23,6 +24,7 @@ _CLASSES = {
     "roofline": "roofline.Roofline",
     "algorithm1": "transfer.algorithm1.Algorithm1",
     "ceilings": "transfer.ceilings.Ceilings",
+    "times": "transfer.times.Times",
     "template": "published.template.Template",
     "convolution": "published.convolution.Convolution",
     "convolution-latency": "published.convolution.ConvolutionLatency",
@@ -35,6 +37,8 @@ DEFAULT_MODEL_OF_COUNTS = "roofline"
 #: The same for a profile without its source, and the next one: its published interval held far fewer of the measured
 #: times (docs/projection-validation.md). With the source, measured times move the simulation.
 DEFAULT_MODEL_OF_TIMES, NEXT_MODEL_OF_PROFILES = "algorithm1", "ceilings"
+#: The same where nothing but times is known.
+MODEL_OF_TIMES_ALONE = "times"
 
 
 def model_named(name: str) -> Model:
@@ -52,7 +56,7 @@ def _loaded(name: str) -> Model:
 
 
 __all__ = [
-    "DEFAULT_MODEL", "DEFAULT_MODEL_OF_COUNTS", "DEFAULT_MODEL_OF_TIMES", "NEXT_MODEL_OF_PROFILES", "Calibration",
-    "Case", "Estimate", "Model", "Needs", "Question", "calibration_of", "coverage_of", "coverage_text",
-    "model_named", "read_calibration",
+    "DEFAULT_MODEL", "DEFAULT_MODEL_OF_COUNTS", "DEFAULT_MODEL_OF_TIMES", "MODEL_OF_TIMES_ALONE",
+    "NEXT_MODEL_OF_PROFILES", "Calibration", "Case", "Estimate", "Model", "Needs", "Question", "TimedCase",
+    "calibration_of", "coverage_of", "coverage_text", "model_named", "read_calibration",
 ]  # fmt: skip
