@@ -1,5 +1,6 @@
 """Sentences about a forecast: the only place that words a limiter, a count or a conclusion."""
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
 from string import Formatter
@@ -41,6 +42,7 @@ _LIMITERS = {
 }
 
 _ONE_PERCENT = 0.01
+_PROBABLE = re.compile(r"([a-z0-9]+) ([01]\.[0-9]+)")
 #: Measured times that a heading names.
 _MOST_TIMES = 6
 #: What makes a kernel faster that this limits. Source: CUDA C++ Best Practices Guide (recalled).
@@ -84,17 +86,12 @@ def describe_limiter(name: str) -> str:
 
 
 def describe_resources(text: str) -> str:
-    """Return resources with their probabilities in words, those of a percent and more.
+    """Return resources with their probabilities in words.
 
-    >>> describe_resources("dram 0.55, issue 0.44, fp64 0.00")
+    >>> describe_resources("dram 0.55, issue 0.44")
     'DRAM bandwidth 55 %, warp-instruction issue 44 %'
     """
-    pairs = [each.rpartition(" ") for each in text.split(", ")]
-    return ", ".join(
-        f"{describe_limiter(name)} {describe_percent(float(share))}"
-        for name, _, share in pairs
-        if float(share) >= _ONE_PERCENT
-    )
+    return _PROBABLE.sub(lambda found: f"{describe_limiter(found[1])} {describe_percent(float(found[2]))}", text)
 
 
 def advise(name: str) -> str:

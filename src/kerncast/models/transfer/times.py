@@ -64,6 +64,8 @@ _OVERHEAD_DEVIATION, _LEAST_BODY = 0.3, 0.1
 _LEAST_VARIANCE = 0.001**2
 #: A time outside this range of all others contradicts them.
 _CONTRADICTS = 0.99
+#: Less probable limits are not told in words.
+_TOLD = 0.01
 #: Each of more times would be compared with all others, at a cost that grows with the fourth power of their number.
 _MOST_COMPARED = 40
 #: Halvings that make a quantile of ln(time) exact to 1e-12.
@@ -467,7 +469,7 @@ def _caveats(
         known = any(each.spread_seconds is not None for each in own)
         return () if known else (Caveat.of(CaveatKind.TIME_AS_MEASURED, own[0].gpu.name),)
     priors = read_priors()
-    probable = ", ".join(f"{each.resource} {each.probability:.2f}" for each in limits)
+    probable = ", ".join(f"{each.resource} {each.probability:.2f}" for each in limits if each.probability >= _TOLD)
     found = [
         Caveat.of(CaveatKind.ONLY_TIMES_KNOWN, probable),
         Caveat.of(CaveatKind.INTERVAL_OF_TIMES, level=level, kernels=priors.kernels, launches=priors.launches),
