@@ -6,13 +6,14 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from kerncast.caveats import Caveat, CaveatKind
-from kerncast.errors import CompileError, Refusal
+from kerncast.errors import CompileError, MissingEvidenceError, Refusal
 from kerncast.forecast.compiled_launch import CompiledLaunch, Failure, Means, Source, compile_and_count
 from kerncast.gpu import GPU
 from kerncast.launch import Launch, base_name, is_tuned_so
-from kerncast.models import Case
+from kerncast.measurements import TimedKernel
+from kerncast.models import MODEL_OF_TIMES_ALONE, Case, Question, TimedCase
 from kerncast.models.transfer.measured_run import float_mixes_of
-from kerncast.prediction import Timing
+from kerncast.prediction import Prediction, Timing
 from kerncast.profiles import QUESTIONS, Count, Counts, FloatMix, KernelProfile, Origin, SourceRun
 from kerncast.profiles.counts import FLOPS
 from kerncast.remembered import remembered
@@ -127,6 +128,8 @@ class Choices:
     simulates: bool = True
     """whether the simulation may be asked, which needs the source of a profile's launch"""
     means: Means = field(default_factory=Means)
+    sources: tuple[Launch, ...] = ()
+    """launches to execute for counts that a profile lacks"""
 
 
 class ProfileCases:
@@ -250,6 +253,49 @@ class LaunchCases:
         if not self._choices.with_caches:
             return known.profile
         return known.with_caches(gpu)
+
+
+class TimedCases:
+    """A kernel of which only times are known; they tell every GPU the same."""
+
+    failures: tuple[Failure, ...] = ()
+
+    def __init__(self, timed: TimedKernel, measured: Sequence["Observation"]) -> None:
+        self.kernel = timed.kernel
+        self._timed = replace(timed, times=(*timed.times, *measured))
+
+    def on(self, gpu: GPU) -> TimedCase:
+        """Return the case of one GPU."""
+        return TimedCase(self._timed, gpu)
+
+    def source_on(self, gpu: GPU) -> None:
+        """Return nothing: there is no source."""
+
+
+def cases_of(
+    subject: Launch | KernelProfile | TimedKernel,
+    gpus: Sequence[GPU],
+    measured: Sequence["Observation"],
+    choices: Choices,
+) -> LaunchCases | ProfileCases | TimedCases:
+    """Return what makes the cases of a launch, a profile or a timed kernel, with its own measured times."""
+    if isinstance(subject, TimedKernel):
+        return TimedCases(subject, measured)
+    if isinstance(subject, KernelProfile):
+        return ProfileCases(subject, choices.sources, measured, choices)
+    return LaunchCases(subject, gpus, measured, choices)
+
+
+def by_times(case: TimedCase, model: str | None, question: Question) -> Prediction:
+    """Return the forecast of a kernel by its times; raises MissingEvidenceError for a model that needs more."""
+    from kerncast.models.transfer.times import Times  # noqa: PLC0415  most forecasts do without
+
+    if model not in {None, MODEL_OF_TIMES_ALONE}:
+        raise MissingEvidenceError(
+            f"only times of {case.timed.kernel} are known, and {model} needs its source or its counts",
+            cure="Leave --model out, or give the source or a profile.",
+        )
+    return Times().predict_timed(case.timed, case.gpu, question)
 
 
 def _nearest(measured: Sequence["Observation"], gpu: GPU) -> "Observation | None":

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kerncast.caveats import Caveat, CaveatKind
-from kerncast.errors import BudgetExceededError, InputError, MachineLimitError, MissingEvidenceError, Refusal
+from kerncast.errors import BudgetExceededError, InputError, MachineLimitError, Refusal
 from kerncast.execute import Budget, Executed, profile_of, run_launch
-from kerncast.forecast.cases import Choices, LaunchCases, ProfileCases, launch_of, observation_of
+from kerncast.forecast.cases import Choices, by_times, cases_of, launch_of, observation_of
 from kerncast.forecast.compiled_launch import (
     Failure,
     Means,
@@ -34,7 +34,6 @@ from kerncast.forecast.evidence import (
 )
 from kerncast.gpu import GPU
 from kerncast.launch import Launch, load_launches
-from kerncast.measurements import TimedKernel
 from kerncast.models import (
     DEFAULT_MODEL,
     DEFAULT_MODEL_OF_COUNTS,
@@ -200,12 +199,11 @@ def forecast_all(
     gathered = _Gathered()
     means = Means(options.budget, progress)
     observed = _observed(subjects, options, means)
-    choices = Choices(options.timing, model is not None and model.uses_caches, options.simulates, means)
+    uses_caches = model is not None and model.uses_caches
+    choices = Choices(options.timing, uses_caches, options.simulates, means, options.reading.sources)
     for subject in subjects:
-        if isinstance(subject, TimedKernel):
-            _forecast_by_times(subject, gpus, options, gathered)
-            continue
-        cases = _cases_of(subject, gpus, options, choices)
+        own = measured_of(options.measured, subject.index)
+        cases = cases_of(subject, [gpu for gpu, _ in gpus], own, choices)
         timer = _Timer(options, observed, progress)
         for failure in cases.failures:
             gathered.fail(failure, subject.index, gpus)
@@ -220,28 +218,6 @@ def forecast_all(
                 continue
             gathered.add(prediction, case, assumed)
     return gathered.forecast()
-
-
-def _forecast_by_times(
-    kernel: TimedKernel, gpus: list[tuple[GPU, tuple[Caveat, ...]]], options: Options, gathered: "_Gathered"
-) -> None:
-    """Forecast a kernel of which only times are known; no other model has anything to go by."""
-    from kerncast.models.transfer.times import Times  # noqa: PLC0415  most forecasts do without
-
-    known = replace(kernel, times=(*kernel.times, *measured_of(options.measured, kernel.index)))
-    for gpu, assumed in gpus:
-        try:
-            if options.model not in {None, MODEL_OF_TIMES_ALONE}:
-                raise MissingEvidenceError(
-                    f"only times of {kernel.kernel} are known, and {options.model} needs its source or its counts",
-                    cure="Leave --model out, or give the source or a profile.",
-                )
-            at_clock = gpu if options.clock is None else gpu.at_clock(options.clock)
-            found = Times().predict_timed(known, at_clock, Question(options.timing, options.level))
-        except Refusal as refusal:
-            gathered.refuse(refusal, kernel.kernel, kernel.index, gpu.name)
-            continue
-        gathered.add(found, TimedCase(known, at_clock), assumed)
 
 
 def _observed(subjects: Sequence[Subject], options: Options, means: Means) -> "Observed | None":
@@ -266,18 +242,6 @@ def _observed(subjects: Sequence[Subject], options: Options, means: Means) -> "O
     return Observed(times, launches, means, options.timing)
 
 
-def _cases_of(
-    subject: Launch | KernelProfile,
-    gpus: list[tuple[GPU, tuple[Caveat, ...]]],
-    options: Options,
-    choices: Choices,
-) -> LaunchCases | ProfileCases:
-    own = measured_of(options.measured, subject.index)
-    if isinstance(subject, KernelProfile):
-        return ProfileCases(subject, options.reading.sources, own, choices)
-    return LaunchCases(subject, [gpu for gpu, _ in gpus], own, choices)
-
-
 class _Timer:
     """Forecasts one launch on one GPU after the other."""
 
@@ -286,9 +250,11 @@ class _Timer:
         self._lost = 0
         """number of simulations that did not end within their budget"""
 
-    def forecast(self, case: Case, source: Source | None, place: tuple[int, int]) -> Prediction:
+    def forecast(self, case: Case | TimedCase, source: Source | None, place: tuple[int, int]) -> Prediction:
         """Return the forecast of one case, the number ``place[0]`` of ``place[1]``; raises Refusal."""
         options = self._options
+        if isinstance(case, TimedCase):
+            return by_times(case, options.model, Question(options.timing, options.level))
         impossible = check_fits(case.profile, case.gpu, force=options.force)
         names = _models_for(case, source) if options.model is None else (options.model,)
         if DEFAULT_MODEL in names and self._progress:

@@ -383,8 +383,8 @@ WORDS: dict[CaveatKind, str] = {
         " GPU, kernel, clock and unit."
     ),
     CaveatKind.CLOCK_TAKEN_AS_BOOST: (
-        "The times on {subject} are taken to be at the boost clock. If a clock was lower, the forecast is too long by"
-        " as much where the SMs limit: fill the column clock_mhz."
+        "The times on {subject} count as measured at the boost clock. If the clock was lower, the forecast is too long"
+        " by as much where the SMs limit: fill the column clock_mhz."
     ),
     CaveatKind.NOT_SIMULATED: (
         "The launch is not simulated: {reason:open}. This forecast is by {subject} from counts, which is less exact."
