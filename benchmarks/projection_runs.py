@@ -16,7 +16,7 @@ from kerncast.gpu import GPU
 from kerncast.models import Case, Question, model_named
 from kerncast.prediction import Timing
 
-MODELS = ("algorithm1", "ceilings")
+MODELS = ("pipes", "algorithm1", "ceilings")
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,9 +4,11 @@
     python tools/calibrate_interval.py scores.json ... [--model simulation] [--check]
     python benchmarks/score_projection.py --only rodinia --only vecmat --json pairs.json
     python tools/calibrate_interval.py pairs.json --model algorithm1
+    python tools/calibrate_interval.py pairs.json --model pipes
 
-Of forecasts that carry a run from one GPU to another, those within a generation count: between generations the models
-widen the interval by a factor of its own (``FOREIGN_CODE_LOG_SIGMA``).
+Of forecasts that carry a run from one GPU to another, those within a generation count, of the model ``pipes`` those
+within a family of instruction sets: beyond, the models widen the interval by a factor of its own
+(``FOREIGN_CODE_LOG_SIGMA``).
 Rows are grouped by kernel family, and families by the suite that they come from. Suites have the same weight, and so
 have the families of a suite: many rows of one kernel say little about another, and many programs of one suite, on one
 GPU, little about the next suite. The factor of a level is a quantile of |ln(forecast / measured)| over this mixture;
@@ -31,6 +33,7 @@ import numpy.typing as npt
 import kerncast
 from kerncast.gpu import load_gpu
 from kerncast.models.base import FOREIGN_CODE_LOG_SIGMA, VERSION, interval_factor
+from kerncast.models.transfer.posterior import era_of
 
 FOLDER = Path(kerncast.__path__[0]) / "data" / "calibration"
 PROGRAMS = Path(__file__).parents[1] / "benchmarks" / "hecbench_programs.csv"
@@ -142,7 +145,8 @@ def unseen_table(rows: Sequence[Scored], level: float = 0.9) -> list[str]:
 
 
 def read_scores(text: str, model: str) -> list[Scored]:
-    """Return the rows that a model has forecast; of pairs of GPUs, those within a generation."""
+    """Return the rows that a model has forecast; of pairs of GPUs, those within a generation or family."""
+    alike = era if model == "pipes" else generation
     rows = json.loads(text)
     timed = [
         Scored(row["set"], row["kernel"], row["gpu"], abs(math.log(row["forecasts"][model]["ratio"])))
@@ -152,7 +156,7 @@ def read_scores(text: str, model: str) -> list[Scored]:
     carried = [
         Scored(row["set"], row["kernel"], row["target"], abs(math.log(row["ratio"])))
         for row in rows
-        if row.get("model") == model and generation(row["source"]) == generation(row["target"])
+        if row.get("model") == model and alike(row["source"]) == alike(row["target"])
     ]
     return timed + carried
 
@@ -165,6 +169,16 @@ def generation(gpu: str) -> int:
     5
     """
     return load_gpu(gpu).architecture.number // 10
+
+
+@cache
+def era(gpu: str) -> int:
+    """Return the family of instruction sets of a GPU.
+
+    >>> era("rtx-2080-ti") == era("rtx-3090")
+    True
+    """
+    return era_of(load_gpu(gpu).architecture.number)
 
 
 def microarchitecture(gpu: str) -> str:

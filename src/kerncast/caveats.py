@@ -170,6 +170,8 @@ class CaveatKind(StrEnum):
     """No GPU of a microarchitecture is among the measured cases; subject: the microarchitecture."""
     TIME_AS_MEASURED = "time-as-measured"
     """The forecast is the measured time itself; subject: the GPU."""
+    TIME_AT_OTHER_CLOCK = "time-at-other-clock"
+    """The time was measured on the same GPU at another clock; subject: the GPU."""
 
     # Rates and maxima of GPUs.
     FP16_RATE_OF_FP32 = "fp16-rate-of-fp32"
@@ -220,6 +222,8 @@ class CaveatKind(StrEnum):
     """Occupancy does not limit a kernel."""
     REGISTERS_UNKNOWN = "registers-unknown"
     """The occupancy is the measured one."""
+    BUILD_MAY_DIFFER = "build-may-differ"
+    """A kernel that spills, or nearly, is another program on another architecture."""
     REGISTERS_TAKEN_AS_SAME = "registers-taken-as-same"
     """A kernel is not compiled for the other generation."""
     NOT_CHECKED = "not-checked"

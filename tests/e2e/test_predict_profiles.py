@@ -192,7 +192,7 @@ def test_a_time_beside_a_profile_is_of_its_launch(predict: Predict) -> None:
 
 def test_one_launch_needs_no_number(predict: Predict) -> None:
     (p,) = predict(HEAT, "--gpu", "rtx-2080-ti", "--json", "-k", "total", "--measured", "T4=50us").predictions
-    assert p["transfer"]["gpu_id"] == "t4"
+    assert [each["gpu_id"] for each in p["evidence"]["measured"]] == ["t4", "rtx-3090"]
 
 
 @pytest.mark.parametrize(
@@ -214,9 +214,9 @@ def test_the_source_gpu_is_the_one_named(predict: Predict) -> None:
     assert figures["achieved"]["source"] == pytest.approx(2 * 4194304 / 84.5e-6)
 
 
-def test_nvprof_gives_algorithm_1_on_kepler(predict: Predict) -> None:
+def test_nvprof_tells_the_pipes_of_kepler(predict: Predict) -> None:
     found = predict(KEPLER, *ON, "--json", "-k", "axpy").predictions
-    assert [(p["launch"], p["model"]) for p in found] == [(0, "algorithm1"), (2, "algorithm1")]
+    assert [(p["launch"], p["model"]) for p in found] == [(0, "pipes"), (2, "pipes")]
     assert [p["transfer"]["measured_seconds"] for p in found] == pytest.approx([98.304e-6, 98.016e-6])
 
 
@@ -352,7 +352,14 @@ def test_a_report_in_markdown_shows_both_gpus(predict: Predict, tmp_path: Path) 
 
 
 def test_a_gpu_that_is_the_source_gets_its_own_time_back(predict: Predict) -> None:
-    (p,) = predict(HEAT, "--gpu", "rtx-3090", "-k", "total", "--json").predictions
+    """At the clock of the run, 1400 MHz, exactly; at its own, between that and what the clock alone would make it."""
+    own = ("--gpu", "rtx-3090", "-k", "total", "--json")
+    (p,) = predict(HEAT, *own, "--clock", "1400").predictions
+    assert [p["low"], p["seconds"], p["high"]] == pytest.approx([6.5e-6] * 3, rel=1e-3)
+    (p,) = predict(HEAT, *own).predictions
+    assert [p["low"], p["high"]] == pytest.approx([6.5e-6 * 1400 / 1695, 6.5e-6], rel=1e-3)
+    assert p["low"] < p["seconds"] < p["high"]
+    (p,) = predict(HEAT, *own, "--model", "algorithm1").predictions
     assert [p["low"], p["seconds"], p["high"]] == pytest.approx([6.5e-6] * 3)
 
 
@@ -368,7 +375,9 @@ def test_brackets_in_a_name_are_text(predict: Predict, tmp_path: Path) -> None:
 def test_a_profile_keeps_its_time_on_its_own_gpu(predict: Predict) -> None:
     """A -> A is exact, whatever was measured elsewhere; what is not used, or of another run, is said."""
     both = ("--gpu", "rtx-3090", "--gpu", "rtx-2080-ti", "-k", "total", "--measured", "T4=50us", "--json")
-    own, other = predict(HEAT, *both).predictions
+    own, _ = predict(HEAT, *both, "--clock", "1400").predictions
+    assert own["seconds"] == pytest.approx(6.5e-6, rel=0.02)
+    own, other = predict(HEAT, *both, "--model", "algorithm1").predictions
     assert own["seconds"] == pytest.approx(6.5e-6)
     assert ("time-elsewhere-unused", "T4") in [(each["kind"], each["subject"]) for each in own["caveat_details"]]
     assert other["transfer"]["gpu_id"] == "t4"
@@ -390,7 +399,7 @@ def test_a_time_that_no_kernel_takes(predict: Predict, time: str) -> None:
 
 def test_a_second_time_that_a_model_does_not_use_is_named(predict: Predict) -> None:
     two = ("--measured", "T4#1=1ms", "--measured", "GTX 1070#1=2ms")
-    done = predict(HEAT, *ON, *two, "--json")
+    done = predict(HEAT, *ON, *two, "--json", "--model", "ceilings")
     (second,) = [p for p in done.json["predictions"] if p["launch"] == 1]
     assert any("GTX 1070" in caveat and "not used" in caveat for caveat in second["caveats"])
 

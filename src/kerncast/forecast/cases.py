@@ -183,12 +183,16 @@ class ProfileCases:
         return None if known is None else Source(known, Case(known.profile, gpu, launch=self._launch))
 
 
+#: Place of a time that a profile holds, for messages.
+PROFILE = "the profile"
+
+
 def observation_of(run: SourceRun, launch: int) -> "Observation":
     """Return the run of a profile as a measured time of a launch, at the clock that the profiler counted."""
     from kerncast.measurements import Observation  # noqa: PLC0415  a forecast without a profile does without
 
     gpu = run.gpu if run.clock_hz is None else run.gpu.at_clock(run.clock_hz)
-    return Observation(gpu, run.seconds, launch, timing=run.timing, where="the profile")
+    return Observation(gpu, run.seconds, launch, timing=run.timing, where=PROFILE)
 
 
 def _apart(own: SourceRun | None, nearest: "Observation") -> tuple[Caveat, ...]:

@@ -37,9 +37,9 @@ from kerncast.launch import Launch, load_launches
 from kerncast.models import (
     DEFAULT_MODEL,
     DEFAULT_MODEL_OF_COUNTS,
-    DEFAULT_MODEL_OF_TIMES,
+    DEFAULT_MODEL_OF_PROFILES,
     MODEL_OF_TIMES_ALONE,
-    NEXT_MODEL_OF_PROFILES,
+    NEXT_MODELS_OF_PROFILES,
     Case,
     Question,
     TimedCase,
@@ -47,7 +47,7 @@ from kerncast.models import (
 )
 from kerncast.occupancy import check_can_run, check_fits
 from kerncast.prediction import Prediction, Refused, Timing
-from kerncast.profiles import KernelProfile
+from kerncast.profiles import KernelProfile, Origin
 
 if TYPE_CHECKING:
     from kerncast.forecast.observed import Observed
@@ -88,6 +88,11 @@ class Options:
         """Whether the simulation may be asked."""
         return self.model in {None, DEFAULT_MODEL}
 
+    @property
+    def fuses(self) -> bool:
+        """Whether a model may be asked that all measured times move."""
+        return self.model in {None, DEFAULT_MODEL, DEFAULT_MODEL_OF_PROFILES}
+
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
@@ -115,10 +120,9 @@ def predict(
 ) -> list[Prediction]:
     """Forecast every launch of the evidence on every GPU; raises Refusal when nothing could be forecast.
 
-    ``evidence`` is a launch file, a file of declared counts, a profiler's or a tuner's file, a CSV of measured times,
-    or launches, profiles or timed kernels;
-    ``gpu`` is a name, ``all``, a GPU, or several; ``measured`` are texts such as "RTX 2080 Ti=1.23ms", files of times,
-    and Observations. Options: timing, level, clock (base, boost or hertz), force, budget, reading.
+    ``evidence`` is a launch file, declared counts, a profiler's or tuner's file, a CSV of times, or launches, profiles
+    or timed kernels; ``gpu`` is a name, ``all``, a GPU, or several; ``measured`` are texts such as "T4=1.23ms", files
+    of times, and Observations. Options: timing, level, clock (base, boost or hertz), force, budget, reading.
     """
     if "timing" in options:
         options["timing"] = timing_named(str(options["timing"]))
@@ -202,8 +206,7 @@ def forecast_all(
     uses_caches = model is not None and model.uses_caches
     choices = Choices(options.timing, uses_caches, options.simulates, means, options.reading.sources)
     for subject in subjects:
-        own = measured_of(options.measured, subject.index)
-        cases = cases_of(subject, [gpu for gpu, _ in gpus], own, choices)
+        cases = cases_of(subject, [gpu for gpu, _ in gpus], measured_of(options.measured, subject.index), choices)
         timer = _Timer(options, observed, progress)
         for failure in cases.failures:
             gathered.fail(failure, subject.index, gpus)
@@ -222,24 +225,26 @@ def forecast_all(
 
 def _observed(subjects: Sequence[Subject], options: Options, means: Means) -> "Observed | None":
     """Return what measured times and the runs of profiles say of the simulation; None where it is not asked."""
-    if not options.simulates:
+    if not options.fuses:
         return None
     launches = {each.index: each for each in subjects if isinstance(each, Launch)}
+    profiles: dict[int, KernelProfile] = {}
     times = list(options.measured)
     for profile in subjects:
         if not isinstance(profile, KernelProfile):
             continue
-        launch = launch_of(profile, options.reading.sources)
-        if launch is None:
-            continue
-        launches[profile.index] = launch
-        if profile.run:
+        launch = launch_of(profile, options.reading.sources) if options.simulates else None
+        if launch is not None:
+            launches[profile.index] = launch
+        elif profile.run and measured_of(options.measured, profile.index):
+            profiles[profile.index] = profile
+        if profile.run and (launch is not None or profile.index in profiles):
             times.append(observation_of(profile.run, profile.index))
     if not times:
         return None
-    from kerncast.forecast.observed import Observed  # noqa: PLC0415  most forecasts do without
+    from kerncast.forecast.observed import Observed, Sources  # noqa: PLC0415  most forecasts do without
 
-    return Observed(times, launches, means, options.timing)
+    return Observed(times, Sources(launches, profiles), means, options.timing)
 
 
 class _Timer:
@@ -280,6 +285,8 @@ class _Timer:
             raise BudgetExceededError(_NOT_TRIED)
         model = model_named(name)
         question = Question(self._options.timing, self._options.level)
+        if name == DEFAULT_MODEL_OF_PROFILES and self._observed is not None:
+            return self._observed.projected(model, case, question)
         if source is None or (source.case is not None and name != DEFAULT_MODEL):
             return model.predict(case, question)
         case = source.case or case
@@ -304,10 +311,11 @@ def _noted(prediction: Prediction, before: tuple[Caveat, ...] = (), after: tuple
 def _models_for(case: Case, source: Source | None) -> tuple[str, ...]:
     """Return the models to try for some evidence, the best one first."""
     if source is not None:
-        between = (DEFAULT_MODEL_OF_TIMES,) if case.source is not None else ()
+        between = NEXT_MODELS_OF_PROFILES[:1] if case.source is not None else ()
         return DEFAULT_MODEL, *between, DEFAULT_MODEL_OF_COUNTS
     if case.source is not None:
-        return DEFAULT_MODEL_OF_TIMES, NEXT_MODEL_OF_PROFILES, MODEL_OF_TIMES_ALONE
+        counted = (DEFAULT_MODEL_OF_PROFILES,) if case.source.origin is Origin.PROFILED else ()
+        return *counted, *NEXT_MODELS_OF_PROFILES, MODEL_OF_TIMES_ALONE
     return (DEFAULT_MODEL_OF_COUNTS,)
 
 

@@ -1,4 +1,7 @@
-"""Measured times as evidence: each measured launch is simulated on its GPU, to see how far the simulation is off."""
+"""Measured times as evidence: each is put beside what the model says of it, to see how far the model is off.
+
+The model is the simulation. Of a profile without source, it is the projection of its own run by its counters.
+"""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -6,17 +9,22 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from kerncast.caveats import Caveat, CaveatKind
-from kerncast.errors import CompileError, Refusal, UnsupportedError
+from kerncast.errors import CompileError, KerncastError, Refusal, UnsupportedError
+from kerncast.forecast.cases import PROFILE
 from kerncast.forecast.compiled_launch import Means, Source, compile_and_count
+from kerncast.forecast.evidence import measured_of
 from kerncast.gpu import GPU
 from kerncast.launch import Launch
 from kerncast.measurements import Observation
-from kerncast.models import DEFAULT_MODEL, Case, Estimate, calibration_of, model_named
+from kerncast.models import DEFAULT_MODEL, Case, Estimate, Model, Question, calibration_of, model_named
 from kerncast.models.transfer.posterior import Correction, Posterior, Residual, Subject, read_effects, shares_of
 from kerncast.prediction import MeasuredEvidence, MeasuredTime, Prediction, Timing
+from kerncast.profiles import KernelProfile
 
 #: No measurement is more exact: variance of ln(time).
 _LEAST_VARIANCE = 0.001**2
+#: Caveats of models that carry over the time on one GPU only.
+_OF_ONE_TIME = {CaveatKind.TIME_ELSEWHERE_UNUSED, CaveatKind.COUNTS_AND_TIME_APART}
 #: Caveats that say by which factor the interval is wide.
 _OF_FACTORS = {
     CaveatKind.INTERVAL_CALIBRATED, CaveatKind.CODE_OF_OTHER_GENERATION, CaveatKind.MICROARCHITECTURE_NOT_MEASURED,
@@ -34,25 +42,35 @@ class _Simulated:
     residual: Residual
 
 
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """What is known of the launches that are forecast, by their numbers."""
+
+    launches: Mapping[int, Launch]
+    """those with a source"""
+    profiles: Mapping[int, KernelProfile]
+    """profiles without a source, of launches that were timed elsewhere, too"""
+
+
 class Observed:
     """The measured times of one forecast, and what they say of each launch on each GPU."""
 
-    def __init__(
-        self, observations: Sequence[Observation], launches: Mapping[int, Launch], means: Means, timing: Timing
-    ) -> None:
-        """``launches`` are those that are forecast and have a source, by their numbers."""
+    def __init__(self, observations: Sequence[Observation], sources: Sources, means: Means, timing: Timing) -> None:
+        """Simulate what was measured of launches with a source; of profiles without one, keep the times."""
         self._known: list[_Simulated] = []
+        self._profiles = sources.profiles
+        self._projected: dict[int, tuple[list[_Simulated], list[Caveat]]] = {}
+        self._beside = {index: measured_of(observations, index) for index in sources.profiles}
+        observations = [each for each in observations if each.launch not in sources.profiles]
         self.caveats: list[Caveat] = []
         """measured times that are not used, and why"""
         for number, each in enumerate(observations):
             if means.progress:
                 means.progress("simulating what was measured", number, len(observations))
             try:
-                self._known.append(_simulated(each, launches, means, timing))
+                self._known.append(_simulated(each, sources.launches, means, timing))
             except (Refusal, CompileError) as refusal:
-                self.caveats.append(
-                    Caveat.of(CaveatKind.EVIDENCE_NOT_SIMULATED, each.gpu.name, reason=refusal.what, place=each.where)
-                )
+                self.caveats.append(_not_simulated(each, refusal))
 
     def __bool__(self) -> bool:
         """Whether any time can be used."""
@@ -68,37 +86,84 @@ class Observed:
         if not self._known:
             return replace(prediction, caveats=(*self.caveats, *prediction.caveats))
         found = self._posterior.of(_subject(case.launch, case.gpu, estimate))
-        seconds = prediction.seconds * found.factor
-        low, high = (seconds * (end / prediction.seconds) ** found.width for end in (prediction.low, prediction.high))
-        times = tuple(
-            MeasuredTime(
-                each.observation.gpu.name, each.observation.gpu.id, each.kernel, each.observation.launch,
-                each.observation.seconds, each.seconds, moved.factor, moved.contradicts,
-            )
-            for each, moved in zip(self._known, found.moved, strict=True)
-        )  # fmt: skip
-        return replace(
-            prediction,
-            seconds=seconds,
-            low=low,
-            high=high,
-            evidence=MeasuredEvidence(prediction.seconds, times),
-            caveats=(*self._caveats(found), *narrowed(prediction.caveats, found.width, len(times))),
-        )
+        moved = _moved(prediction, self._known, found)
+        return replace(moved, caveats=(*self.caveats, *moved.caveats))
 
-    def _caveats(self, found: Correction) -> tuple[Caveat, ...]:
-        names = dict.fromkeys(caveat for each in self._known for caveat in each.observation.caveats)
-        contradictions = [
-            Caveat.of(
-                CaveatKind.EVIDENCE_CONTRADICTS,
-                each.observation.gpu.name,
-                place=each.observation.where,
-                ratio=each.observation.seconds / each.seconds,
-            )
-            for each, moved in zip(self._known, found.moved, strict=True)
-            if moved.contradicts
-        ]
-        return (*names, *contradictions, *self.caveats)
+    def projected(self, model: Model, case: Case, question: Question) -> Prediction:
+        """Return the projection of a profile's run as the times beside it move it, with a narrower interval.
+
+        Without a time beside its own, it is the projection alone. The posterior knows the run in any case: its own
+        interval is the one of the model, and the other times make it narrower than the run alone would.
+        """
+        profile = self._profiles.get(case.profile.index)
+        if profile is None or profile.run is None:
+            return model.predict(case, question)
+        others = tuple(each for each in case.profile.caveats if each.kind not in _OF_ONE_TIME)
+        case = replace(case, source=profile, profile=replace(case.profile, caveats=others))
+        estimate = model.estimate(case, question.timing)
+        prediction = model.forecast(case, estimate, question)
+        known, unused = self._projections(model, profile)
+        subject = _subject_of_profile(profile, case.gpu, estimate)
+        own = [each.residual for each in known if each.observation.where == PROFILE]
+        alone = Posterior(own).of(subject).width
+        found = Posterior([each.residual for each in known]).of(subject)
+        narrower = min(1.0, found.width / alone) if alone else 1.0
+        moved = _moved(prediction, known, replace(found, width=narrower))
+        return replace(moved, caveats=(*unused, *moved.caveats))
+
+    def _projections(self, model: Model, profile: KernelProfile) -> tuple[list[_Simulated], list[Caveat]]:
+        """Return each time of a profile's launch beside the projection of the run, and what cannot be projected."""
+        if profile.index not in self._projected:
+            known, unused = [], []
+            for each in self._beside[profile.index]:
+                try:
+                    known.append(_projected(each, model, profile))
+                except Refusal as refusal:
+                    unused.append(_not_simulated(each, refusal))
+            self._projected[profile.index] = known, unused
+        return self._projected[profile.index]
+
+
+def _not_simulated(observation: Observation, refusal: KerncastError) -> Caveat:
+    name, place = observation.gpu.name, observation.where
+    return Caveat.of(CaveatKind.EVIDENCE_NOT_SIMULATED, name, reason=refusal.what, place=place)
+
+
+def _moved(prediction: Prediction, known: Sequence[_Simulated], found: Correction) -> Prediction:
+    """Return a forecast as measured times move it, with what they do to it."""
+    seconds = prediction.seconds * found.factor
+    low, high = (seconds * (end / prediction.seconds) ** found.width for end in (prediction.low, prediction.high))
+    times = tuple(
+        MeasuredTime(
+            each.observation.gpu.name, each.observation.gpu.id, each.kernel, each.observation.launch,
+            each.observation.seconds, each.seconds, moved.factor, moved.contradicts,
+        )
+        for each, moved in zip(known, found.moved, strict=True)
+    )  # fmt: skip
+    return replace(
+        prediction,
+        seconds=seconds,
+        low=low,
+        high=high,
+        evidence=MeasuredEvidence(prediction.seconds, times),
+        caveats=(*_caveats(known, found), *narrowed(prediction.caveats, found.width, len(times))),
+    )
+
+
+def _caveats(known: Sequence[_Simulated], found: Correction) -> tuple[Caveat, ...]:
+    """Return what was assumed of the GPUs that were named, and which times contradict all others."""
+    names = dict.fromkeys(caveat for each in known for caveat in each.observation.caveats)
+    contradictions = [
+        Caveat.of(
+            CaveatKind.EVIDENCE_CONTRADICTS,
+            each.observation.gpu.name,
+            place=each.observation.where,
+            ratio=each.observation.seconds / each.seconds,
+        )
+        for each, moved in zip(known, found.moved, strict=True)
+        if moved.contradicts
+    ]
+    return (*names, *contradictions)
 
 
 def narrowed(caveats: Sequence[Caveat], width: float, times: int) -> tuple[Caveat, ...]:
@@ -137,12 +202,37 @@ def _simulated(observation: Observation, launches: Mapping[int, Launch], means: 
         raise compiled.failures[0].refusal
     case = Case(known.profile, gpu, launch=launch)
     estimate = Source(known).estimate(model_named(DEFAULT_MODEL), case, observation.timing or timing)
+    residual = _residual(observation, _subject(launch, gpu, estimate), estimate.seconds)
+    return _Simulated(observation, known.profile.kernel, estimate.seconds, residual)
+
+
+def _projected(observation: Observation, model: Model, profile: KernelProfile) -> _Simulated:
+    """Project a profile's run onto the GPU of another time of the same launch; raises Refusal."""
+    case = Case(profile, observation.gpu, source=profile)
+    estimate = model.estimate(case, observation.timing or Timing.PROFILER)
+    residual = _residual(observation, _subject_of_profile(profile, observation.gpu, estimate), estimate.seconds)
+    return _Simulated(observation, profile.kernel, estimate.seconds, residual)
+
+
+def _residual(observation: Observation, subject: Subject, seconds: float) -> Residual:
+    """Return how far the model's time is off what was measured."""
     variance = read_effects().measurement
     if observation.spread_seconds is not None:
         variance = (observation.spread_seconds / observation.seconds) ** 2
-    error = math.log(observation.seconds / estimate.seconds)
-    residual = Residual(_subject(launch, gpu, estimate), error, max(_LEAST_VARIANCE, variance))
-    return _Simulated(observation, known.profile.kernel, estimate.seconds, residual)
+    return Residual(subject, math.log(observation.seconds / seconds), max(_LEAST_VARIANCE, variance))
+
+
+def _subject_of_profile(profile: KernelProfile, gpu: GPU, estimate: Estimate) -> Subject:
+    """Return a profiled launch on a GPU as the posterior asks for it."""
+    return Subject(
+        kernel=profile.kernel,
+        launch=f"{profile.kernel} {profile.grid} {profile.block}",
+        gpu_id=gpu.id,
+        capability=gpu.architecture.number,
+        microarchitecture=gpu.architecture.microarchitecture,
+        threads=math.prod(profile.grid) * math.prod(profile.block),
+        shares=shares_of(estimate),
+    )
 
 
 def _subject(launch: Launch, gpu: GPU, estimate: Estimate) -> Subject:

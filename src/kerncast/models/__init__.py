@@ -24,6 +24,7 @@ _CLASSES = {
     "roofline": "roofline.Roofline",
     "algorithm1": "transfer.algorithm1.Algorithm1",
     "ceilings": "transfer.ceilings.Ceilings",
+    "pipes": "transfer.pipes.Pipes",
     "times": "transfer.times.Times",
     "template": "published.template.Template",
     "convolution": "published.convolution.Convolution",
@@ -34,9 +35,10 @@ _CLASSES = {
 DEFAULT_MODEL = "simulation"
 #: The same where a kernel's source is not known, only its counts.
 DEFAULT_MODEL_OF_COUNTS = "roofline"
-#: The same for a profile without its source, and the next one: its published interval held far fewer of the measured
-#: times (docs/projection-validation.md). With the source, measured times move the simulation.
-DEFAULT_MODEL_OF_TIMES, NEXT_MODEL_OF_PROFILES = "algorithm1", "ceilings"
+#: The same for a profile without its source, the best first (docs/projection-validation.md). With the source, measured
+#: times move the simulation.
+DEFAULT_MODEL_OF_PROFILES = "pipes"
+NEXT_MODELS_OF_PROFILES = ("algorithm1", "ceilings")
 #: The same where nothing but times is known.
 MODEL_OF_TIMES_ALONE = "times"
 
@@ -56,7 +58,7 @@ def _loaded(name: str) -> Model:
 
 
 __all__ = [
-    "DEFAULT_MODEL", "DEFAULT_MODEL_OF_COUNTS", "DEFAULT_MODEL_OF_TIMES", "MODEL_OF_TIMES_ALONE",
-    "NEXT_MODEL_OF_PROFILES", "Calibration", "Case", "Estimate", "Model", "Needs", "Question", "TimedCase",
+    "DEFAULT_MODEL", "DEFAULT_MODEL_OF_COUNTS", "DEFAULT_MODEL_OF_PROFILES", "MODEL_OF_TIMES_ALONE",
+    "NEXT_MODELS_OF_PROFILES", "Calibration", "Case", "Estimate", "Model", "Needs", "Question", "TimedCase",
     "calibration_of", "coverage_of", "coverage_text", "model_named", "read_calibration",
 ]  # fmt: skip

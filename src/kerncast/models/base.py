@@ -369,3 +369,14 @@ def needed(count: Count | None, what: str, profile: KernelProfile) -> Count:
             f"{what} is unknown for {profile.kernel}", cure="Give the source, or declare the count."
         )
     return count
+
+
+def known_fact(value: float | None, key: str, gpu: GPU) -> float:
+    """Return a fact of a GPU or its architecture; raises MissingEvidenceError where it is unknown."""
+    if value is None:
+        raise MissingEvidenceError(
+            f"{key} is unknown for {gpu.architecture.name}",
+            where=gpu.name,
+            cure="Give it in the architecture's file, or use --model roofline.",
+        )
+    return value

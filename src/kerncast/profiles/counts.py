@@ -172,6 +172,34 @@ def float_operation(bits: int, operation: str) -> str:
     return f"smsp__sass_thread_inst_executed_op_{letter}{operation}_pred_on.sum"
 
 
+# Machine instructions of the warps.
+
+INSTRUCTIONS = "smsp__inst_executed.sum"
+"""warp instructions executed"""
+PIPES = ("fma", "alu", "fp16", "fp64", "xu", "lsu")
+"""pipes that execute a warp's instructions"""
+WORKS = ("fp16", "fp32", "fp64", "integer", "conversion", "memory")
+"""kinds of instructions that profilers count by threads"""
+
+
+def pipe_instructions(pipe: str) -> str:
+    """Return the name of the warp instructions that a pipe executes.
+
+    >>> pipe_instructions("fma")
+    'smsp__inst_executed_pipe_fma.sum'
+    """
+    return f"smsp__inst_executed_pipe_{pipe}.sum"
+
+
+def work_threads(work: str) -> str:
+    """Return the name of the instructions of one kind, one per active thread whose predicate holds.
+
+    >>> work_threads("integer")
+    'smsp__sass_thread_inst_executed_op_integer_pred_on.sum'
+    """
+    return f"smsp__sass_thread_inst_executed_op_{work}_pred_on.sum"
+
+
 # Memory accesses, by state space and operation.
 
 SPACES = ("global", "shared", "local")

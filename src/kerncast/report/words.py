@@ -429,6 +429,10 @@ WORDS: dict[CaveatKind, str] = {
         " The interval is widened to / {factor:.2g} and x {factor:.2g} in all."
     ),
     CaveatKind.TIME_AS_MEASURED: "The time is the one measured on {subject}. How far runs differ is not known.",
+    CaveatKind.TIME_AT_OTHER_CLOCK: (
+        "The run was on {subject} itself at {run_hz:mhz}; the forecast is for {gpu_hz:mhz}. The interval reaches from"
+        " the same time to one in proportion to the clock."
+    ),
     # Rates and maxima of GPUs.
     CaveatKind.FP16_RATE_OF_FP32: "A GPU without an FP16 rate of its own is given its FP32 rate.",
     CaveatKind.RESOURCES_LEFT_OUT: (
@@ -484,6 +488,10 @@ WORDS: dict[CaveatKind, str] = {
     ),
     CaveatKind.REGISTERS_UNKNOWN: (
         "The registers are unknown. The occupancy is the achieved one, scaled as threads and shared memory alone allow."
+    ),
+    CaveatKind.BUILD_MAY_DIFFER: (
+        "The kernel spills registers, or nearly. Another architecture's build may spill more or less; the source would"
+        " tell. The interval is widened to / {factor:.2g} and x {factor:.2g} in all."
     ),
     CaveatKind.REGISTERS_TAKEN_AS_SAME: (
         "The kernel is taken to need as many registers on the other generation, because it is not compiled for that"

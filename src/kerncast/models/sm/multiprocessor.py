@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from kerncast.errors import MissingEvidenceError
 from kerncast.gpu import GPU
+from kerncast.models.base import known_fact
 from kerncast.models.sm.micro_ops import Pipe, Program
 from kerncast.occupancy import CacheGeometry, l1_operations
 from kerncast.profiles import SECTOR_BYTES
@@ -301,7 +302,7 @@ def _cycles_and_latencies(gpu: GPU, shares: MemoryShares) -> dict[str, float]:
     c = gpu.architecture.cycles
 
     def of(name: str) -> float:
-        return known(getattr(c, name), f"cycles.{name}", gpu)
+        return known_fact(getattr(c, name), f"cycles.{name}", gpu)
 
     return {
         "lsu_cycles": of("load_store_sm"),
@@ -310,13 +311,13 @@ def _cycles_and_latencies(gpu: GPU, shares: MemoryShares) -> dict[str, float]:
         "replay_cycles": of("shared_wavefront"),
         "reissue_cycles": c.shared_reissue or 0.0,
         "l1_tag_cycles": of("l1_tag"),
-        "l1_bytes_per_cycle": known(gpu.architecture.l1_bytes_per_clock, "sustained.l1_bytes_per_clock", gpu),
+        "l1_bytes_per_cycle": known_fact(gpu.architecture.l1_bytes_per_clock, "sustained.l1_bytes_per_clock", gpu),
         "l1_pass_cycles": c.l1_pass or 0.0,
         "store_line_cycles": of("store_line"),
         "shared_latency": of("shared_latency"),
         "l1_latency": gpu.l1_latency or of("shared_latency"),
-        "l2_latency": known(gpu.l2_latency, "cycles.l2_latency", gpu),
-        "dram_latency": known(gpu.dram_latency, "cycles.dram_latency", gpu),
+        "l2_latency": known_fact(gpu.l2_latency, "cycles.l2_latency", gpu),
+        "dram_latency": known_fact(gpu.dram_latency, "cycles.dram_latency", gpu),
         "barrier_latency": of("barrier_latency"),
         "branch_latency": of("branch_latency"),
         "block_launch_cycles": of("block_launch"),
@@ -342,7 +343,8 @@ class _Bandwidth:
         l2 = gpu.l2_rate.bytes_per_s / cycles if gpu.l2_rate else math.inf
         self.path = min(most, l2)
         self.l2 = l2
-        self.written = min(most, l2 * known(gpu.architecture.l2_write_fraction, "sustained.l2_write_fraction", gpu))
+        writes = known_fact(gpu.architecture.l2_write_fraction, "sustained.l2_write_fraction", gpu)
+        self.written = min(most, l2 * writes)
         if math.isinf(l2):
             raise MissingEvidenceError(
                 "its L2 bandwidth is unknown", where=gpu.name, cure="Give sustained.l2_gb_per_s in its file."
@@ -355,7 +357,7 @@ class _Bandwidth:
 def need_pipes(program: Program, gpu: GPU) -> None:
     """Raise MissingEvidenceError where a program uses tensor cores whose rate is unknown."""
     if np.any(program.pipe == Pipe.TENSOR):
-        known(gpu.architecture.cycles.tensor, "cycles.tensor", gpu)
+        known_fact(gpu.architecture.cycles.tensor, "cycles.tensor", gpu)
 
 
 def _pipe_cycles(gpu: GPU) -> tuple[float, ...]:
@@ -364,9 +366,9 @@ def _pipe_cycles(gpu: GPU) -> tuple[float, ...]:
     A guess for rare pipes only: ``need_pipes`` refuses tensor cores, which do most of the work where they occur.
     """
     c = gpu.architecture.cycles
-    alu = known(c.alu, "cycles.alu", gpu)
+    alu = known_fact(c.alu, "cycles.alu", gpu)
     found = {
-        Pipe.FMA: known(c.fma, "cycles.fma", gpu), Pipe.ALU: alu, Pipe.IMAD: c.imad, Pipe.XU: c.special,
+        Pipe.FMA: known_fact(c.fma, "cycles.fma", gpu), Pipe.ALU: alu, Pipe.IMAD: c.imad, Pipe.XU: c.special,
         Pipe.LSU: c.load_store, Pipe.FP64: c.fp64, Pipe.FP16: c.fp16 or c.fma, Pipe.TENSOR: c.tensor,
         Pipe.BRANCH: c.branch, Pipe.UNIFORM: c.uniform,
     }  # fmt: skip
@@ -376,7 +378,7 @@ def _pipe_cycles(gpu: GPU) -> tuple[float, ...]:
 def _pipe_latency(gpu: GPU) -> tuple[float, ...]:
     """Return [Pipe] latencies; where one is unknown, that of the ALU and the pipe's interval beyond its own."""
     c = gpu.architecture.cycles
-    alu = known(c.alu_latency, "cycles.alu_latency", gpu)
+    alu = known_fact(c.alu_latency, "cycles.alu_latency", gpu)
     found = {
         Pipe.FMA: c.fma_latency, Pipe.ALU: alu, Pipe.IMAD: c.imad_latency, Pipe.XU: c.special_latency,
         Pipe.LSU: alu, Pipe.FP64: c.fp64_latency, Pipe.FP16: c.fp16_latency, Pipe.TENSOR: c.tensor_latency,
@@ -402,10 +404,10 @@ def _atomic_cycles(gpu: GPU, shares: MemoryShares) -> float:
     if not shares.atomic_lines:
         return 1.0  # there are none
     a = gpu.architecture
-    one_line = known(a.same_address_atomics_per_clock, "atomics.same_address_per_clock", gpu)
-    per_slice = known(a.atomics_per_clock_per_slice, "atomics.distinct_per_clock_per_slice", gpu)
+    one_line = known_fact(a.same_address_atomics_per_clock, "atomics.same_address_per_clock", gpu)
+    per_slice = known_fact(a.atomics_per_clock_per_slice, "atomics.distinct_per_clock_per_slice", gpu)
     # A line lies in one slice: with fewer lines than keep all slices busy, the lines' rate decides.
-    slices = known(gpu.l2_slices, "caches.l2_slices_per_channel", gpu) * per_slice
+    slices = known_fact(gpu.l2_slices, "caches.l2_slices_per_channel", gpu) * per_slice
     return shares.active_sms / min(max(1, shares.atomic_lines) * one_line, slices)
 
 
@@ -416,14 +418,3 @@ def _hot_sector_cycles(gpu: GPU, shares: MemoryShares) -> float:
     if shares.hot_line is None or per_clock is None:
         return 0.0
     return shares.active_sms * SECTOR_BYTES / per_clock
-
-
-def known(value: float | None, key: str, gpu: GPU) -> float:
-    """Return a value; raises MissingEvidenceError where it is unknown."""
-    if value is None:
-        raise MissingEvidenceError(
-            f"{key} is unknown for {gpu.architecture.name}",
-            where=gpu.name,
-            cure="Give it in the architecture's file, or use --model roofline.",
-        )
-    return value

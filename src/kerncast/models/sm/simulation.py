@@ -7,10 +7,10 @@ import numpy as np
 
 from kerncast.errors import LaunchError, MissingEvidenceError, UnsupportedError
 from kerncast.gpu import GPU, launch_overhead_s
-from kerncast.models.base import Case, Estimate, Model, Needs, launch_s
+from kerncast.models.base import Case, Estimate, Model, Needs, known_fact, launch_s
 from kerncast.models.sm.grid_memory import DramSectors, grid_memory
 from kerncast.models.sm.micro_ops import Pipe, Program
-from kerncast.models.sm.multiprocessor import SM, HotLine, known, need_pipes, sm_of
+from kerncast.models.sm.multiprocessor import SM, HotLine, need_pipes, sm_of
 from kerncast.models.sm.plan import SMBlocks, blocks_to_simulate, busy_blocks, plan_of
 from kerncast.models.sm.results import Floats, Simulated, Stall
 from kerncast.models.sm.whole_grid import SimulatedBlocks, cycles_of_grid
@@ -133,7 +133,7 @@ class _SimulatedSM:
         idle_blocks = execution.grid_blocks - plan.grid_blocks
         kept = busy_blocks(execution) if idle_blocks else None
         busy = cycles_of_grid(execution, run, kept, floor, work)
-        idle_cycles = known(plan.gpu.architecture.cycles.idle_block, "cycles.idle_block", plan.gpu)
+        idle_cycles = known_fact(plan.gpu.architecture.cycles.idle_block, "cycles.idle_block", plan.gpu)
         per_sm = idle_blocks / plan.gpu.sm_count
         idle = per_sm * (self.sm.block_launch_cycles + idle_cycles) / plan.geometry.resident
         return max(busy, roof) + idle

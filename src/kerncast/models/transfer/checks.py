@@ -4,6 +4,7 @@ Source: the cross-GPU report, section 5.5 (when its Algorithm 1 breaks). What ca
 """
 
 import math
+from collections.abc import Container
 from dataclasses import dataclass
 
 from kerncast.caveats import Caveat, CaveatKind
@@ -106,13 +107,15 @@ class _Pair:
         return self.run.gpu, self.gpu
 
 
-def transfer_caveats(case: Case, roofs: Roofs | None = None) -> tuple[Caveat, ...]:
+def transfer_caveats(
+    case: Case, roofs: Roofs | None = None, modelled: Container[CaveatKind] = ()
+) -> tuple[Caveat, ...]:
     """Return a caveat for each assumption that does not hold, and one that names those nobody could check.
 
-    Without the roofs of a single level, nothing is said of how close they lie.
+    Without the roofs of a single level, nothing is said of how close they lie; nothing of what the model reckons with.
     """
     checks = transfer_checks(case, roofs)
-    broken = [caveat for check in checks for caveat in check.caveats]
+    broken = [caveat for check in checks for caveat in check.caveats if caveat.kind not in modelled]
     unknown = [check.name for check in checks if not check.is_checked]
     if unknown:
         broken.append(Caveat.of(CaveatKind.NOT_CHECKED, ", ".join(unknown)))

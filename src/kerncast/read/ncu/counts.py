@@ -10,13 +10,18 @@ from kerncast.profiles.counts import (
     ATOMIC_THREADS,
     DRAM_BYTES,
     GLOBAL_BYTES_REQUESTED,
+    INSTRUCTIONS,
     L1_BYTES,
     L2_BYTES,
     LOCAL_BYTES_REQUESTED,
+    PIPES,
     SHARED_BYTES,
     SHARED_REQUESTS,
     SHARED_WAVEFRONTS,
+    WORKS,
     access_name,
+    pipe_instructions,
+    work_threads,
 )
 from kerncast.read.bounded_text import LEAST_SECONDS, MOST_SECONDS
 from kerncast.read.ncu.rows import NcuRow, expected_units
@@ -331,6 +336,16 @@ def memory_counts(counts: NcuCounts, dram: Count | None) -> Counts:
         DRAM_BYTES: dram,
     }
     return Counts.of(Origin.PROFILED, found)
+
+
+def instruction_counts(counts: NcuCounts) -> Counts:
+    """Return the warp instructions, those of each pipe, and those of each kind by threads."""
+    found = {INSTRUCTIONS: counts.warp_instructions()}
+    found |= {pipe_instructions(pipe): counts.total(*_stems(f"inst_executed_pipe_{pipe}")) for pipe in PIPES}
+    found |= {
+        work_threads(work): counts.total(*_stems(f"sass_thread_inst_executed_op_{work}_pred_on")) for work in WORKS
+    }
+    return Counts.of(Origin.PROFILED, {name: counts.first(total) for name, total in found.items()})
 
 
 def atomic_requests(counts: NcuCounts) -> float | None:

@@ -12,7 +12,7 @@ from kerncast.launch import Extent, check_geometry
 from kerncast.prediction import Timing
 from kerncast.profiles import Count, Counts, FloatMix, KernelProfile, MachineMix, Origin, Resources, SourceRun
 from kerncast.profiles.counts import CONTROL_OPS, DRAM_BYTES, FLOPS, INTEGER_OPS, LOCAL_BYTES_REQUESTED
-from kerncast.read.ncu.counts import NcuCounts, atomic_requests, dram_bytes, memory_counts
+from kerncast.read.ncu.counts import NcuCounts, atomic_requests, dram_bytes, instruction_counts, memory_counts
 from kerncast.read.ncu.rows import NcuMetric, NcuRow
 from kerncast.read.selection import Selection
 from kerncast.units import KILO, NANOSECOND, PERCENT
@@ -170,7 +170,7 @@ def _profile(row: NcuRow, index: int, source_gpu: GPU | None, where: str) -> Ker
         shared_bytes=_bytes(counts, "launch__shared_mem_per_block_dynamic", where) or 0,
         resources=_resources(counts, gpu, where),
         origin=Origin.PROFILED,
-        counts=memory.updated(_operations(counts, mixes)),
+        counts=memory.updated(_operations(counts, mixes)).updated(instruction_counts(counts)),
         mix=None,
         sampling=None,
         machine=_machine(counts, gpu),

@@ -161,6 +161,8 @@ def _cell(value: float | None, unit: str) -> str:
         return "–"
     if unit in _RATES:
         return format_count(value, unit)
+    if unit == "Hz":
+        return f"{value / MEGA:.0f} MHz"
     if unit == "s":
         return format_seconds(value, 3)
     return f"{value:.3g}" if unit == "1" else f"{value:.3g} {unit}"
