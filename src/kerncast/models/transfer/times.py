@@ -29,6 +29,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from itertools import combinations
 from pathlib import Path
+from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -42,6 +43,7 @@ from kerncast.measurements import Observation, TimedKernel
 from kerncast.models.base import Case, Estimate, Model, Question
 from kerncast.models.transfer.posterior import era_of
 from kerncast.prediction import MeasuredEvidence, MeasuredTime, Prediction, ProbableLimit, Term, Timing
+from kerncast.remembered import remembered
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -67,7 +69,7 @@ _CONTRADICTS = 0.99
 #: Less probable limits are not told in words.
 _TOLD = 0.01
 #: Each of more times would be compared with all others, at a cost that grows with the fourth power of their number.
-_MOST_COMPARED = 40
+_MOST_COMPARED = 100
 #: Halvings that make a quantile of ln(time) exact to 1e-12.
 _HALVINGS = 48
 
@@ -233,11 +235,11 @@ class _Mixtures:
         """Return [choices] below what the mixtures have this share, by halving."""
         from scipy.special import ndtr  # noqa: PLC0415  other forecasts do without
 
-        away = 9 * self.deviations
+        away, scale = 9 * self.deviations, 1 / self.deviations[:, None]
         low, high = self.means.min(axis=1) - away, self.means.max(axis=1) + away
         for _ in range(_HALVINGS):
             middle = (low + high) / 2
-            below = (self.weights * ndtr((middle[:, None] - self.means) / self.deviations[:, None])).sum(axis=1)
+            below = np.einsum("ck,ck->c", self.weights, ndtr((middle[:, None] - self.means) * scale))
             low, high = np.where(below < share, middle, low), np.where(below < share, high, middle)
         found: Floats = (low + high) / 2
         return found
@@ -414,8 +416,7 @@ def _as_measured(
     exact = [1 / _variance(each) for each in own]
     logs = sum(weight * math.log(each.seconds) for weight, each in zip(exact, own, strict=True))
     seconds = own[0].seconds if len(own) == 1 else math.exp(logs / sum(exact))
-    alone = _Mixtures(np.zeros((1, 1)), np.ones((1, 1)), np.ones((1, 1), bool), np.array([1 / math.sqrt(sum(exact))]))
-    away = math.exp(float(alone.quantile((1 + level) / 2)[0]))
+    away = math.exp(NormalDist().inv_cdf((1 + level) / 2) / math.sqrt(sum(exact)))
     middle, low, high = others
     if away**2 <= high / low:
         return seconds, seconds / away, seconds * away
@@ -433,6 +434,7 @@ def _limits(found: Posterior, seconds: float, overhead: float) -> tuple[Probable
     return tuple(sorted(limits, key=lambda each: -each.probability))
 
 
+@remembered(64)
 def _measured(known: TimedKernel, timing: Timing) -> tuple[MeasuredTime, ...]:
     """Return the measured times, and whether each lies outside what all others say."""
     bodies = [body_of(each, timing) for each in known.times]
@@ -448,12 +450,13 @@ def _measured(known: TimedKernel, timing: Timing) -> tuple[MeasuredTime, ...]:
 
 def _contradicts(bodies: Sequence[Body], number: int) -> bool:
     own, others = bodies[number], [*bodies[:number], *bodies[number + 1 :]]
-    try:
-        found = posterior(others, own.gpu, _CONTRADICTS)
-    except MissingEvidenceError:
+    found = _Field(others, own.gpu, read_priors()).given(np.arange(len(others))[np.newaxis])
+    if not found.weights.any():
         return False
-    noise = math.sqrt(own.variance) * 2.576  # two-sided 99 %
-    return not found.low - noise <= own.log_seconds <= found.high + noise
+    # Around the true time lies the measured one: both vary.
+    found = replace(found, deviations=np.hypot(found.deviations, math.sqrt(own.variance)))
+    low, high = (float(found.quantile(share)[0]) for share in ((1 - _CONTRADICTS) / 2, (1 + _CONTRADICTS) / 2))
+    return not low <= own.log_seconds <= high
 
 
 def _names(times: "Iterable[Observation]") -> tuple[Caveat, ...]:
