@@ -128,6 +128,8 @@ class CaveatKind(StrEnum):
     """Counts that a profile lacks are from executing the source; subject: their names."""
     COUNTS_AND_TIME_APART = "counts-and-time-apart"
     """Counts and time are of different GPUs."""
+    COUNTS_REPLACED = "counts-replaced"
+    """The counters of a run replace what the executor counted; subject: work, or the level of memory."""
     TIME_ELSEWHERE_UNUSED = "time-elsewhere-unused"
     """The profile's own time is used instead of one that was given; subject: the GPUs given."""
     MEASURED_TIME_UNUSED = "measured-time-unused"

@@ -228,6 +228,7 @@ def _observed(subjects: Sequence[Subject], options: Options, means: Means) -> "O
     if not options.fuses:
         return None
     launches = {each.index: each for each in subjects if isinstance(each, Launch)}
+    counted: dict[int, KernelProfile] = {}
     profiles: dict[int, KernelProfile] = {}
     times = list(options.measured)
     for profile in subjects:
@@ -235,7 +236,7 @@ def _observed(subjects: Sequence[Subject], options: Options, means: Means) -> "O
             continue
         launch = launch_of(profile, options.reading.sources) if options.simulates else None
         if launch is not None:
-            launches[profile.index] = launch
+            launches[profile.index], counted[profile.index] = launch, profile
         elif profile.run and measured_of(options.measured, profile.index):
             profiles[profile.index] = profile
         if profile.run and (launch is not None or profile.index in profiles):
@@ -244,7 +245,7 @@ def _observed(subjects: Sequence[Subject], options: Options, means: Means) -> "O
         return None
     from kerncast.forecast.observed import Observed, Sources  # noqa: PLC0415  most forecasts do without
 
-    return Observed(times, Sources(launches, profiles), means, options.timing)
+    return Observed(times, Sources(launches, counted, profiles), means, options.timing)
 
 
 class _Timer:

@@ -18,6 +18,7 @@ from kerncast.launch import Launch
 from kerncast.measurements import Observation
 from kerncast.models import DEFAULT_MODEL, Case, Estimate, Model, Question, calibration_of, model_named
 from kerncast.models.transfer.posterior import Correction, Posterior, Residual, Subject, read_effects, shares_of
+from kerncast.models.transfer.recount import Recount, recount_of
 from kerncast.prediction import MeasuredEvidence, MeasuredTime, Prediction, Timing
 from kerncast.profiles import KernelProfile
 
@@ -28,6 +29,7 @@ _OF_ONE_TIME = {CaveatKind.TIME_ELSEWHERE_UNUSED, CaveatKind.COUNTS_AND_TIME_APA
 #: Caveats that say by which factor the interval is wide.
 _OF_FACTORS = {
     CaveatKind.INTERVAL_CALIBRATED, CaveatKind.CODE_OF_OTHER_GENERATION, CaveatKind.MICROARCHITECTURE_NOT_MEASURED,
+    CaveatKind.TIME_OF_OTHER_GENERATION, CaveatKind.BUILD_MAY_DIFFER,
 }  # fmt: skip
 
 
@@ -37,9 +39,19 @@ class _Simulated:
 
     observation: Observation
     kernel: str
+    subject: Subject
+    estimate: Estimate
     seconds: float
-    """simulated"""
-    residual: Residual
+    """simulated, with the counters of the launch's run where it was profiled"""
+
+    @property
+    def residual(self) -> Residual:
+        """How far the simulation is off what was measured."""
+        time = self.observation
+        variance = read_effects().measurement
+        if time.spread_seconds is not None:
+            variance = (time.spread_seconds / time.seconds) ** 2
+        return Residual(self.subject, math.log(time.seconds / self.seconds), max(_LEAST_VARIANCE, variance))
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +60,8 @@ class Sources:
 
     launches: Mapping[int, Launch]
     """those with a source"""
+    counted: Mapping[int, KernelProfile]
+    """profiles of these"""
     profiles: Mapping[int, KernelProfile]
     """profiles without a source, of launches that were timed elsewhere, too"""
 
@@ -57,7 +71,7 @@ class Observed:
 
     def __init__(self, observations: Sequence[Observation], sources: Sources, means: Means, timing: Timing) -> None:
         """Simulate what was measured of launches with a source; of profiles without one, keep the times."""
-        self._known: list[_Simulated] = []
+        known: list[_Simulated] = []
         self._profiles = sources.profiles
         self._projected: dict[int, tuple[list[_Simulated], list[Caveat]]] = {}
         self._beside = {index: measured_of(observations, index) for index in sources.profiles}
@@ -68,9 +82,16 @@ class Observed:
             if means.progress:
                 means.progress("simulating what was measured", number, len(observations))
             try:
-                self._known.append(_simulated(each, sources.launches, means, timing))
+                known.append(_simulated(each, sources.launches, means, timing))
             except (Refusal, CompileError) as refusal:
                 self.caveats.append(_not_simulated(each, refusal))
+        self._recounts = {
+            index: recount_of(profile, each.observation.gpu, each.estimate)
+            for index, profile in sources.counted.items()
+            for each in known
+            if each.observation.launch == index and each.observation.where == PROFILE
+        }
+        self._known = [replace(each, seconds=self._recounted(each.observation.launch, each.estimate)) for each in known]
 
     def __bool__(self) -> bool:
         """Whether any time can be used."""
@@ -86,8 +107,16 @@ class Observed:
         if not self._known:
             return replace(prediction, caveats=(*self.caveats, *prediction.caveats))
         found = self._posterior.of(_subject(case.launch, case.gpu, estimate))
-        moved = _moved(prediction, self._known, found)
-        return replace(moved, caveats=(*self.caveats, *moved.caveats))
+        index = case.profile.index
+        recounted = self._recounted(index, estimate) / estimate.seconds
+        moved = _moved(prediction, self._known, found, recounted)
+        notes = _differing(self._recounts[index]) if self._recounts.get(index) else ()
+        return replace(moved, caveats=(*self.caveats, *notes, *moved.caveats))
+
+    def _recounted(self, index: int | None, estimate: Estimate) -> float:
+        """Return a launch's simulated time with the counters of its run, where it was profiled."""
+        recount = None if index is None else self._recounts.get(index)
+        return recount.seconds(estimate) if recount else estimate.seconds
 
     def projected(self, model: Model, case: Case, question: Question) -> Prediction:
         """Return the projection of a profile's run as the times beside it move it, with a narrower interval.
@@ -129,9 +158,18 @@ def _not_simulated(observation: Observation, refusal: KerncastError) -> Caveat:
     return Caveat.of(CaveatKind.EVIDENCE_NOT_SIMULATED, name, reason=refusal.what, place=place)
 
 
-def _moved(prediction: Prediction, known: Sequence[_Simulated], found: Correction) -> Prediction:
-    """Return a forecast as measured times move it, with what they do to it."""
-    seconds = prediction.seconds * found.factor
+def _differing(recount: Recount) -> tuple[Caveat, ...]:
+    """Return what the counters of a run replace."""
+    ratios = {"work": recount.work} if recount.work != 1 else {}
+    ratios |= {each.resource: each.value for each in recount.levels}
+    return tuple(Caveat.of(CaveatKind.COUNTS_REPLACED, name, ratio=ratio) for name, ratio in ratios.items())
+
+
+def _moved(
+    prediction: Prediction, known: Sequence[_Simulated], found: Correction, recounted: float = 1.0
+) -> Prediction:
+    """Return a forecast as measured times move it, with what they do to it; counters made it ``recounted`` as long."""
+    seconds = prediction.seconds * recounted * found.factor
     low, high = (seconds * (end / prediction.seconds) ** found.width for end in (prediction.low, prediction.high))
     times = tuple(
         MeasuredTime(
@@ -202,24 +240,17 @@ def _simulated(observation: Observation, launches: Mapping[int, Launch], means: 
         raise compiled.failures[0].refusal
     case = Case(known.profile, gpu, launch=launch)
     estimate = Source(known).estimate(model_named(DEFAULT_MODEL), case, observation.timing or timing)
-    residual = _residual(observation, _subject(launch, gpu, estimate), estimate.seconds)
-    return _Simulated(observation, known.profile.kernel, estimate.seconds, residual)
+    return _Simulated(
+        observation, known.profile.kernel, _subject(launch, gpu, estimate), estimate, estimate.seconds
+    )  # fmt: skip
 
 
 def _projected(observation: Observation, model: Model, profile: KernelProfile) -> _Simulated:
     """Project a profile's run onto the GPU of another time of the same launch; raises Refusal."""
     case = Case(profile, observation.gpu, source=profile)
     estimate = model.estimate(case, observation.timing or Timing.PROFILER)
-    residual = _residual(observation, _subject_of_profile(profile, observation.gpu, estimate), estimate.seconds)
-    return _Simulated(observation, profile.kernel, estimate.seconds, residual)
-
-
-def _residual(observation: Observation, subject: Subject, seconds: float) -> Residual:
-    """Return how far the model's time is off what was measured."""
-    variance = read_effects().measurement
-    if observation.spread_seconds is not None:
-        variance = (observation.spread_seconds / observation.seconds) ** 2
-    return Residual(subject, math.log(observation.seconds / seconds), max(_LEAST_VARIANCE, variance))
+    subject = _subject_of_profile(profile, observation.gpu, estimate)
+    return _Simulated(observation, profile.kernel, subject, estimate, estimate.seconds)
 
 
 def _subject_of_profile(profile: KernelProfile, gpu: GPU, estimate: Estimate) -> Subject:

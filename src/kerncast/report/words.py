@@ -363,6 +363,10 @@ WORDS: dict[CaveatKind, str] = {
     CaveatKind.COUNTS_AND_TIME_APART: (
         "The counts are from the profile on {counted}, the time is from --measured on {timed}."
     ),
+    CaveatKind.COUNTS_REPLACED: (
+        "The profiled run counted {ratio:.3g} times what executing the launch did ({subject}). The forecast uses the"
+        " run's count. Its inputs may differ from those in the launch file."
+    ),
     CaveatKind.TIME_ELSEWHERE_UNUSED: (
         "The time on {subject} is not used: this model carries over one time, and {nearest} is nearer."
     ),

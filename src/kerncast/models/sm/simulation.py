@@ -1,14 +1,15 @@
 """One SM simulated with the blocks that it gets, and the grid composed from it: the default for kernels with source."""
 
+import math
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 
 from kerncast.errors import LaunchError, MissingEvidenceError, UnsupportedError
-from kerncast.gpu import GPU, launch_overhead_s
+from kerncast.gpu import GPU, WARP_SIZE, launch_overhead_s
 from kerncast.models.base import Case, Estimate, Model, Needs, known_fact, launch_s
-from kerncast.models.sm.grid_memory import DramSectors, grid_memory
+from kerncast.models.sm.grid_memory import DramSectors, Spills, grid_memory, spills_of
 from kerncast.models.sm.micro_ops import Pipe, Program
 from kerncast.models.sm.multiprocessor import SM, HotLine, need_pipes, sm_of
 from kerncast.models.sm.plan import SMBlocks, blocks_to_simulate, busy_blocks, plan_of
@@ -82,7 +83,10 @@ def simulated_launch(profile: KernelProfile, gpu: GPU, execution: Execution, tim
     program = lower(execution.trace.function, execution.trace.cfg, gpu.architecture, keeps_local=keeps_local)
     need_pipes(program, gpu)
     try:
-        return _simulate_sm(blocks, program, recorded, is_warm=timing is not Timing.COLD).launch(execution)
+        found = _simulate_sm(blocks, program, recorded, is_warm=timing is not Timing.COLD)
+        warps_per_block = -(-math.prod(profile.block) // WARP_SIZE)
+        spills = spills_of(resources, warps_per_block, blocks.grid) if resources else _NO_SPILLS
+        return replace(found, spills=spills).launch(execution)
     except LaunchError as error:
         raise UnsupportedError(error.what, cure="Use --model roofline.") from None
 
@@ -101,6 +105,9 @@ def _simulate_sm(blocks: SMBlocks, program: Program, recorded: SMRecording, *, i
     return _SimulatedSM(blocks, program, sm, found, memory.dram_sectors(found), shares.hot_line)
 
 
+_NO_SPILLS = Spills()
+
+
 @dataclass(frozen=True, slots=True)
 class _SimulatedSM:
     """One SM that has been simulated, and what it says of the whole grid."""
@@ -111,6 +118,7 @@ class _SimulatedSM:
     simulated: Simulated
     dram: DramSectors
     hot_line: HotLine | None
+    spills: Spills = _NO_SPILLS
 
     def launch(self, execution: Execution) -> SimulatedLaunch:
         """Return the whole launch."""
@@ -136,7 +144,9 @@ class _SimulatedSM:
         idle_cycles = known_fact(plan.gpu.architecture.cycles.idle_block, "cycles.idle_block", plan.gpu)
         per_sm = idle_blocks / plan.gpu.sm_count
         idle = per_sm * (self.sm.block_launch_cycles + idle_cycles) / plan.geometry.resident
-        return max(busy, roof) + idle
+        # With the few warps that so many registers leave, nothing hides the way to what is spilled: it adds up.
+        spilled = max(self._spill_cycles) * plan.load.blocks
+        return max(busy + spilled, roof) + idle
 
     @property
     def _dram_cycles_per_block(self) -> float:
@@ -153,6 +163,14 @@ class _SimulatedSM:
         others = (read + written) / blocks - hot
         return max(cycles, hot * sm.hot_sector_cycles + others * sm.sector_slice_cycles)
 
+    @property
+    def _spill_cycles(self) -> tuple[float, float]:
+        """Cycles of L2 and of DRAM that the spills of one block take."""
+        sm, spills = self.sm, self.spills
+        in_l2 = spills.l2_read / sm.l2_bytes_per_cycle + spills.l2_written / sm.l2_write_bytes_per_cycle
+        in_dram = spills.dram_read / sm.dram_bytes_per_cycle + spills.dram_written / sm.dram_write_bytes_per_cycle
+        return SECTOR_BYTES * in_l2, SECTOR_BYTES * in_dram
+
     def _terms(self) -> dict[str, float]:
         """Return the cycles that each resource alone would need for the whole launch."""
         found, sm, load = self.simulated, self.sm, self.blocks.plan.load
@@ -161,14 +179,15 @@ class _SimulatedSM:
         per_scheduler = scale / sm.sub_partitions
         pipes = {pipe.name.lower(): float(found.busy_cycles[pipe]) * per_scheduler for pipe in Pipe}
         pipes["lsu"] = max(pipes["lsu"], found.exchange_cycles * scale)
+        pipes["lsu"] += self.spills.requests * blocks * (self.blocks.plan.gpu.architecture.cycles.load_store_sm or 0.0)
         return {
             **pipes,
             "issue": found.issued * per_scheduler / sm.issue_width,
             "shared": found.shared_cycles * scale,
             "l1": found.l1_cycles * scale,
-            "l2": self._l2_cycles_per_block * blocks,
+            "l2": self._l2_cycles_per_block * blocks + self._spill_cycles[0] * load.blocks,
             "atomics": found.atomic_cycles * scale,
-            "dram": self._dram_cycles_per_block * load.blocks,
+            "dram": (self._dram_cycles_per_block + self._spill_cycles[1]) * load.blocks,
         }
 
 

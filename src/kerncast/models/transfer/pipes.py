@@ -175,6 +175,20 @@ def soft_maximum(values: Sequence[float], power: float) -> float:
     return longest * float(math.fsum((each / longest) ** power for each in values) ** (1 / power))
 
 
+def resources_joined(times: Sequence[float]) -> float:
+    """Return the time of resources that are busy at once."""
+    return soft_maximum(times, _RESOURCES_POWER)
+
+
+def joined(resources: float, waits: float) -> float:
+    """Return the time of resources and of waiting that they hide in part.
+
+    >>> joined(3.0, 0.0), round(joined(3.0, 3.0), 3)
+    (3.0, 4.458)
+    """
+    return soft_maximum([resources, waits], _WAITING_POWER)
+
+
 def waiting(cycles: float, resources: float, warps: float, power: float = _WAITING_POWER) -> float:
     """Return L of cycles = (resources^p + (L / warps)^p)^(1/p): the cycles of all warps of an SM, one after the other.
 
@@ -320,7 +334,7 @@ class _Side:
 
     @property
     def roof(self) -> float:
-        return soft_maximum(list(self.resources.values()), _RESOURCES_POWER)
+        return resources_joined(list(self.resources.values()))
 
     @property
     def waiting_s(self) -> float:
@@ -329,7 +343,7 @@ class _Side:
 
     @property
     def cycles(self) -> float:
-        return soft_maximum([self.roof, self.waiting / self.warps], _WAITING_POWER) / self.beyond
+        return joined(self.roof, self.waiting / self.warps) / self.beyond
 
 
 def _sides(found: Measured, work: Work) -> tuple[_Side, _Side]:
@@ -340,7 +354,7 @@ def _sides(found: Measured, work: Work) -> tuple[_Side, _Side]:
     share = min(1.0, achieved / most[0]) if achieved else 1.0
     resources = [resource_cycles(work, gpu) for gpu in gpus]
     cycles = found.run.seconds * gpus[0].clock_hz
-    roof = soft_maximum(list(resources[0].values()), _RESOURCES_POWER)
+    roof = resources_joined(list(resources[0].values()))
     warps = [each * share for each in most]
     waits = waiting(cycles, roof, warps[0])
     source = _Side(gpus[0], resources[0], warps[0], waits, max(1.0, roof / cycles))
