@@ -56,6 +56,7 @@ eval: install  ## score the models on measured times, with baselines; samples of
 	@mkdir -p out
 	$(BIN)/python benchmarks/score_timing.py --jobs $(JOBS) --json out/timing.json
 	$(BIN)/python benchmarks/score_evidence.py out/timing.json
+	$(BIN)/python benchmarks/score_times.py
 	$(BIN)/python benchmarks/score_projection.py --jobs $(JOBS)
 	$(BIN)/python benchmarks/score_failures.py out/timing.json --jobs $(JOBS)
 	$(BIN)/python benchmarks/score_counters.py

@@ -131,7 +131,7 @@ def outcome_of(launched: Launched, gpus: GPUs) -> Outcome:
 
 
 def _simulated(found: Forecast, known: Mapping[str, tuple[Run, GPU]]) -> Iterator[Simulated]:
-    for prediction, case in zip(found.predictions, found.cases, strict=True):
+    for prediction, case in zip(found.predictions, found.profiled, strict=True):
         run, gpu = known[case.gpu.id]
         yield Simulated(gpu, run.seconds, case.profile, prediction)
 

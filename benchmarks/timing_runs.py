@@ -136,7 +136,7 @@ def _forecasts(unit: Unit, plan: Plan) -> Iterator[Forecast]:
     for name in BASELINES:
         if name == plan.model:
             continue
-        for each in first.cases:
+        for each in first.profiled:
             try:
                 yield forecast.forecast_all(each.profile, [(each.gpu, ())], replace(options, model=name))
             except KerncastError:
@@ -145,7 +145,7 @@ def _forecasts(unit: Unit, plan: Plan) -> Iterator[Forecast]:
 
 def _scored(case: Case, unit: Unit, forecasts: list[Forecast], refused: str, spent: float) -> Scored:
     predictions = tuple(p for each in forecasts for p in each.predictions if p.gpu_id == case.gpu)
-    profiles = [each.profile for found in forecasts[:1] for each in found.cases if each.gpu.id == case.gpu]
+    profiles = [each.profile for found in forecasts[:1] for each in found.profiled if each.gpu.id == case.gpu]
     resources = profiles[0].resources if profiles else None
     clock = next(gpu.clock_hz for gpu in unit.gpus if gpu.id == case.gpu)
     return Scored(case, clock, predictions, resources.registers_per_thread if resources else None, spent, refused)

@@ -138,6 +138,12 @@ class CaveatKind(StrEnum):
     """A measured time is not used, because its launch cannot be simulated; subject: the GPU."""
     EVIDENCE_CONTRADICTS = "evidence-contradicts"
     """A measured time lies outside the 99 % range that the simulation and all others give; subject: the GPU."""
+    ONLY_TIMES_KNOWN = "only-times-known"
+    """Neither source nor counts are known; subject: the resources that may limit the kernel, with probabilities."""
+    TIME_CONTRADICTS = "time-contradicts"
+    """A measured time lies outside the 99 % range that all other times give; subject: the GPU."""
+    CLOCK_TAKEN_AS_BOOST = "clock-taken-as-boost"
+    """Nobody has said at which clock a time was measured; subject: the GPUs."""
     NOT_SIMULATED = "not-simulated"
     """Another model stands in for the simulation; subject: that model."""
     OTHER_MODEL_USED = "other-model-used"
@@ -154,6 +160,8 @@ class CaveatKind(StrEnum):
     """No measurement tells the width of the interval at this level."""
     INTERVAL_UNCALIBRATED = "interval-uncalibrated"
     """The width of the interval is an assumption."""
+    INTERVAL_OF_TIMES = "interval-of-times"
+    """The interval is that of a forecast from times alone."""
     INTERVAL_PUBLISHED = "interval-published"
     """The interval is the one of a paper; subject: its measured coverage."""
     CODE_OF_OTHER_GENERATION = "code-of-other-generation"
@@ -307,6 +315,7 @@ OF_INTERVALS = frozenset(
         CaveatKind.INTERVAL_NARROWED,
         CaveatKind.INTERVAL_EXTRAPOLATED,
         CaveatKind.INTERVAL_UNCALIBRATED,
+        CaveatKind.INTERVAL_OF_TIMES,
         CaveatKind.INTERVAL_PUBLISHED,
     }
 )

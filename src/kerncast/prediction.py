@@ -64,21 +64,33 @@ class MeasuredTime:
     launch: int | None
     """number of the launch among those that are forecast; None where it is another one"""
     seconds: float
-    simulated_seconds: float
-    """simulated time of the same launch on the same GPU"""
-    factor: float
-    """factor on the forecast: above 1 where the measurement makes it longer"""
+    simulated_seconds: float | None
+    """simulated time of the same launch on the same GPU; None where nothing is simulated"""
+    factor: float | None
+    """factor on the forecast: above 1 where the measurement makes it longer; None where there is none without times"""
     contradicts: bool
     """whether the time lies outside the 99 % posterior of all other times"""
+
+
+@dataclass(frozen=True, slots=True)
+class ProbableLimit:
+    """One resource that may limit a kernel of which only times are known."""
+
+    resource: str
+    probability: float
+    seconds: float
+    """forecast if this resource limits the kernel on every GPU"""
 
 
 @dataclass(frozen=True, slots=True)
 class MeasuredEvidence:
     """The measured times behind a forecast."""
 
-    seconds_without: float
-    """forecast without any measured time"""
+    seconds_without: float | None
+    """forecast without any measured time; None where there is none"""
     times: tuple[MeasuredTime, ...]
+    limits: tuple[ProbableLimit, ...] = ()
+    """resources that may limit the kernel, the most probable first; empty where a simulation tells"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +115,7 @@ class Prediction:
     transfer: Transfer | None = None
     """the measured run that was carried over; None where there is none, or the model does not use it"""
     evidence: MeasuredEvidence | None = None
-    """measured times that moved the simulation; None without any"""
+    """measured times that moved the simulation, or are all that is known; None without any"""
 
     def __post_init__(self) -> None:
         if not 0 <= self.low <= self.seconds <= self.high:
@@ -115,7 +127,7 @@ class Prediction:
         if self.transfer:
             return self.transfer.gpu, self.transfer.measured_seconds
         own = [time for time in self.evidence.times if time.launch == self.launch] if self.evidence else []
-        most = max(own, key=lambda time: max(time.factor, 1 / time.factor), default=None)
+        most = max(own, key=lambda time: max(time.factor, 1 / time.factor) if time.factor else 1.0, default=None)
         return (most.gpu, most.seconds) if most else None
 
     def term(self, name: str) -> float | None:

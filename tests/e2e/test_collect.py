@@ -56,7 +56,7 @@ def test_a_model_asks_for_less(kerncast: Run) -> None:
         asked = [word for model in models for word in ("--for", model)]
         return options_of(kerncast("collect", *asked, "--", "./app").stdout)["--metrics"].count(",") + 1
 
-    roofline, both, everything = count("roofline"), count("roofline", "timing"), count()
+    roofline, both, everything = count("roofline"), count("roofline", "pipes"), count()
     assert roofline < both < everything
 
 

@@ -88,7 +88,7 @@ def test_the_files_to_read_first_are_short() -> None:
     )
     files = [ROOT / "src" / "kerncast" / name for name in re.findall(r"`([\w/]+\.py)`", sentence)]
     assert len(files) == 4
-    assert sum(len(file.read_text(encoding="utf-8").splitlines()) for file in files) < 1150
+    assert sum(len(file.read_text(encoding="utf-8").splitlines()) for file in files) < 1200
 
 
 def test_the_example_runs() -> None:

@@ -98,9 +98,10 @@ def test_the_command_carries_a_profile_over(kerncast: Run) -> None:
     assert done.stderr == ""
     found = json.loads(done.stdout)
     assert [(p["launch"], p["gpu_id"]) for p in found["predictions"]] == [
-        (0, "h100-pcie"), (0, "t4"), (1, "h100-pcie"), (1, "t4"),
+        (0, "h100-pcie"), (0, "t4"), (1, "h100-pcie"), (1, "t4"), (2, "h100-pcie"), (2, "t4"),
     ]  # fmt: skip
-    assert [(r["launch"], r["gpu"]) for r in found["refused"]] == [(2, "H100 PCIe"), (2, "T4")]
+    assert [p["model"] for p in found["predictions"]][4:] == ["times", "times"]  # it lacks the bytes of DRAM
+    assert found["refused"] == []
 
 
 def test_what_was_carried_over_stands_in_the_json(predict: Predict) -> None:
@@ -120,7 +121,7 @@ def test_what_was_carried_over_stands_in_the_json(predict: Predict) -> None:
 
 
 def test_the_total_of_an_application_has_an_interval(predict: Predict) -> None:
-    done = predict(HEAT, *ON, "--json")
+    done = predict(HEAT, *ON, "--json", "--model", "algorithm1")
     (total,) = done.json["totals"]
     assert total["launches"] == 2
     assert total["launches_refused"] == 1
@@ -129,7 +130,7 @@ def test_the_total_of_an_application_has_an_interval(predict: Predict) -> None:
 
 
 def test_a_launch_that_lacks_a_metric_is_refused_by_its_name(predict: Predict) -> None:
-    (row,) = predict(HEAT, *ON, "--json").json["refused"]
+    (row,) = predict(HEAT, *ON, "--json", "--model", "algorithm1").json["refused"]
     assert row["launch"] == 2
     assert "dram__bytes_read.sum,dram__bytes_write.sum" in row["reason"]
     assert "--set full" in row["reason"]
@@ -138,10 +139,10 @@ def test_a_launch_that_lacks_a_metric_is_refused_by_its_name(predict: Predict) -
 @pytest.mark.parametrize(
     ("options", "launches"),
     [
-        (("-k", "regex:heat"), [0]),
+        (("-k", "regex:heat"), [0, 2]),
         (("-k", "regex:^tot"), [1]),
         (("-k", "total"), [1]),
-        (("--kernel", "heat_step"), [0]),
+        (("--kernel", "heat_step"), [0, 2]),
         (("--launch-skip", "1", "--launch-count", "1"), [1]),
         (("--launch-count", "1"), [0]),
         (("-k", "regex:.", "--launch-skip", "1", "--launch-count", "1"), [1]),
@@ -230,11 +231,14 @@ def test_a_profile_that_lacks_metrics_is_refused_by_their_names(predict: Predict
 
 
 @pytest.mark.parametrize("file", [CACHE, TRANSPOSE])
-def test_files_of_tuners_are_forecast_or_refused_row_by_row(predict: Predict, file: Path) -> None:
+def test_what_files_of_tuners_lack_is_told_row_by_row(predict: Predict, file: Path) -> None:
     done = predict(file, *ON, "--json")
     assert done.predictions
-    assert done.json["refused"]
-    assert all("Collect it: ncu --metrics" in row["reason"] for row in done.json["refused"])
+    assert done.json["refused"] == []
+    assert "times" in {p["model"] for p in done.predictions}
+    refused_rows = predict(file, *ON, "--json", "--model", "algorithm1").json["refused"]
+    assert refused_rows
+    assert all("Collect " in row["reason"] and "ncu --set full" in row["reason"] for row in refused_rows)
 
 
 def test_a_source_fills_what_the_profile_lacks_and_says_so(predict: Predict, tmp_path: Path) -> None:
@@ -259,7 +263,7 @@ def test_t4_results_with_a_launch_file(predict: Predict, tmp_path: Path) -> None
     launch = launch.replace("[[launch]]", "defines = { block_size_x = 16, block_size_y = 4 }\n[[launch]]")
     (tmp_path / "k.toml").write_text(launch)
     asked = (*ON, "--json", "--model", "algorithm1", "--source-gpu", "RTX A4000")
-    refused(predict(T4, *asked), 2, "the grid of", "--source LAUNCH.toml")
+    refused(predict(T4, *asked), 3, "only times of blur_t4 are known", "give the source")
     (p,) = predict(T4, *asked, "--source", "k.toml").predictions
     assert (p["kernel"], p["launch"], p["timing"]) == ("blur", 0, "single")
     assert p["transfer"]["measured_seconds"] == pytest.approx(0.512e-3)
@@ -276,14 +280,16 @@ def test_a_source_that_cannot_be_executed_is_an_error_of_the_user(predict: Predi
     assert "out of bounds" in done.json["refused"][0]["reason"]
 
 
-@pytest.mark.parametrize("model", [(), ("--model", "ceilings")])
-def test_a_source_that_does_not_compile_for_a_target_leaves_the_published_models(
-    predict: Predict, tmp_path: Path, model: tuple[str, ...]
+@pytest.mark.parametrize(("model", "used"), [((), "times"), (("--model", "ceilings"), "ceilings")])
+def test_a_source_that_does_not_compile_for_a_target_leaves_other_models(
+    predict: Predict, tmp_path: Path, model: tuple[str, ...], used: str
 ) -> None:
     (tmp_path / "k.cu").write_text(f"#if __CUDA_ARCH__ >= 900\n#error not for Hopper\n#endif\n{SAXPY}")
     (tmp_path / "k.toml").write_text(SAXPY_LAUNCH)
     (p,) = predict(SPMV, *ON, "--json", *model, "--source", "k.toml").predictions
-    assert p["transfer"]["measured_seconds"] == pytest.approx(12e-6)
+    assert p["model"] == used
+    run = p["transfer"] or p["evidence"]
+    assert (run["measured"][0]["seconds"] if used == "times" else run["measured_seconds"]) == pytest.approx(12e-6)
 
 
 @pytest.mark.parametrize("file", [HEAT, AXPY, STENCIL, KEPLER, CACHE, TRANSPOSE], ids=lambda path: path.name)

@@ -110,7 +110,7 @@ def _draw_rooflines(paths: Sequence[Path], forecast: "Forecast") -> Iterator[str
     from kerncast.report.pictures.picture_files import save_picture  # noqa: PLC0415  draws with matplotlib
     from kerncast.report.pictures.roofline import draw_rooflines, roofline_csv, rooflines_of_cases  # noqa: PLC0415
 
-    rooflines = rooflines_of_cases(forecast.cases)
+    rooflines = rooflines_of_cases(forecast.profiled)
     if not rooflines:
         yield 'there is no roofline to draw: it needs a profile, or --model ceilings with --measured "GPU=TIME"'
         return
@@ -149,7 +149,9 @@ _REFUSED_STATUS = 3
 def command(  # noqa: PLR0913  each parameter is one option of the contract
     evidence: Annotated[
         Path,
-        typer.Argument(help="Launch file or declared counts (.toml), source (.cu), or a profiler's or tuner's file."),
+        typer.Argument(
+            help="Launch file or declared counts (.toml), source (.cu), a profiler's or tuner's file, or times (.csv)."
+        ),
     ],
     gpu: Annotated[list[str] | None, typer.Option(help="GPU name, id, TOML file, or all; repeatable.")] = None,
     kernel: Annotated[
@@ -182,7 +184,9 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
     launch_count: Annotated[int | None, typer.Option(help="Most launches of a profile to read.")] = None,
     model: Annotated[
         str | None,
-        typer.Option(help="simulation, roofline, template, algorithm1, ceilings, convolution or convolution-latency."),
+        typer.Option(
+            help="simulation, roofline, template, algorithm1, ceilings, times, convolution or convolution-latency."
+        ),
     ] = None,
     level: Annotated[float, typer.Option(help="Share of measured times that the interval should hold.")] = 0.9,
     clock: Annotated[str | None, typer.Option(help="Clock: base, boost or a number of MHz.")] = None,

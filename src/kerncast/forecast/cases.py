@@ -6,13 +6,14 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from kerncast.caveats import Caveat, CaveatKind
-from kerncast.errors import CompileError, Refusal
+from kerncast.errors import CompileError, MissingEvidenceError, Refusal
 from kerncast.forecast.compiled_launch import CompiledLaunch, Failure, Means, Source, compile_and_count
 from kerncast.gpu import GPU
 from kerncast.launch import Launch, base_name, is_tuned_so
-from kerncast.models import Case
+from kerncast.measurements import TimedKernel
+from kerncast.models import MODEL_OF_TIMES_ALONE, Case, Question, TimedCase
 from kerncast.models.transfer.measured_run import float_mixes_of
-from kerncast.prediction import Timing
+from kerncast.prediction import Prediction, Timing
 from kerncast.profiles import QUESTIONS, Count, Counts, FloatMix, KernelProfile, Origin, SourceRun
 from kerncast.profiles.counts import FLOPS
 from kerncast.remembered import remembered
@@ -127,6 +128,8 @@ class Choices:
     simulates: bool = True
     """whether the simulation may be asked, which needs the source of a profile's launch"""
     means: Means = field(default_factory=Means)
+    sources: tuple[Launch, ...] = ()
+    """launches to execute for counts that a profile lacks"""
 
 
 class ProfileCases:
@@ -155,17 +158,18 @@ class ProfileCases:
         if profile is None:
             return None
         its = () if self._own is None else (self._own,)
-        nearest = _nearest((*self._measured, *its), gpu)
+        times = (*self._measured, *its)
+        nearest = _nearest(times, gpu)
         if nearest is None:
             return Case(profile, gpu, launch=self._launch)
         if nearest is self._own:
             unused = _unused(self._measured, nearest)
             known = replace(profile, caveats=(*unused, *profile.caveats)) if unused else profile
-            return Case(known, gpu, source=known, launch=self._launch)
+            return Case(known, gpu, source=known, launch=self._launch, times=times)
         source = _timed_elsewhere(profile, SourceRun(nearest.gpu, nearest.seconds, self._choices.timing))
         notes = (*nearest.caveats, *_apart(profile.run, nearest), *_unused(self._measured, nearest))
         known = replace(profile, caveats=(*notes, *profile.caveats))
-        return Case(known, gpu, source=source, launch=self._launch)
+        return Case(known, gpu, source=source, launch=self._launch, times=times)
 
     def source_on(self, gpu: GPU) -> Source | None:
         """Return what the simulation can run on this GPU; None where it is not asked, or the code does not compile."""
@@ -234,7 +238,7 @@ class LaunchCases:
         profile = self._profile(known, gpu)
         if nearest and nearest.caveats:
             profile = replace(profile, caveats=(*nearest.caveats, *profile.caveats))
-        return Case(profile, gpu, source=source, launch=self._launch)
+        return Case(profile, gpu, source=source, launch=self._launch, times=self._measured)
 
     def source_on(self, gpu: GPU) -> Source | None:
         """Return what can run again for a model on this GPU."""
@@ -253,6 +257,49 @@ class LaunchCases:
         if not self._choices.with_caches:
             return known.profile
         return known.with_caches(gpu)
+
+
+class TimedCases:
+    """A kernel of which only times are known; they tell every GPU the same."""
+
+    failures: tuple[Failure, ...] = ()
+
+    def __init__(self, timed: TimedKernel, measured: Sequence["Observation"]) -> None:
+        self.kernel = timed.kernel
+        self._timed = replace(timed, times=(*timed.times, *measured))
+
+    def on(self, gpu: GPU) -> TimedCase:
+        """Return the case of one GPU."""
+        return TimedCase(self._timed, gpu)
+
+    def source_on(self, gpu: GPU) -> None:
+        """Return nothing: there is no source."""
+
+
+def cases_of(
+    subject: Launch | KernelProfile | TimedKernel,
+    gpus: Sequence[GPU],
+    measured: Sequence["Observation"],
+    choices: Choices,
+) -> LaunchCases | ProfileCases | TimedCases:
+    """Return what makes the cases of a launch, a profile or a timed kernel, with its own measured times."""
+    if isinstance(subject, TimedKernel):
+        return TimedCases(subject, measured)
+    if isinstance(subject, KernelProfile):
+        return ProfileCases(subject, choices.sources, measured, choices)
+    return LaunchCases(subject, gpus, measured, choices)
+
+
+def by_times(case: TimedCase, model: str | None, question: Question) -> Prediction:
+    """Return the forecast of a kernel by its times; raises MissingEvidenceError for a model that needs more."""
+    from kerncast.models.transfer.times import Times  # noqa: PLC0415  most forecasts do without
+
+    if model not in {None, MODEL_OF_TIMES_ALONE}:
+        raise MissingEvidenceError(
+            f"only times of {case.timed.kernel} are known, and {model} needs its source or its counts",
+            cure="Leave --model out, or give the source or a profile.",
+        )
+    return Times().predict_timed(case.timed, case.gpu, question)
 
 
 def _nearest(measured: Sequence["Observation"], gpu: GPU) -> "Observation | None":

@@ -9,13 +9,15 @@ from kerncast.caveats import Caveat
 from kerncast.errors import GPUError, InputError
 from kerncast.gpu import GPU, list_gpus, resolve_gpu
 from kerncast.launch import Launch, base_name, do_same, load_launches, read_toml
+from kerncast.measurements import TimedKernel
 from kerncast.profiles import KernelProfile
 from kerncast.read.selection import Selection
 
 if TYPE_CHECKING:
     from kerncast.measurements import Observation
 
-Evidence = str | Path | Launch | KernelProfile | Sequence[Launch] | Sequence[KernelProfile]
+Subject = Launch | KernelProfile | TimedKernel
+Evidence = str | Path | Subject | Sequence[Launch] | Sequence[KernelProfile] | Sequence[TimedKernel]
 GPUs = str | Path | GPU | Sequence[str | Path | GPU]
 
 
@@ -70,7 +72,7 @@ def measured_of(measured: Sequence["Observation"], launch: int) -> tuple["Observ
     return tuple(each for each in measured if each.launch == launch)
 
 
-def matched(measured: Sequence["Observation"], subjects: Sequence[Launch | KernelProfile]) -> tuple["Observation", ...]:
+def matched(measured: Sequence["Observation"], subjects: Sequence[Subject]) -> tuple["Observation", ...]:
     """Return the times with the number of the launch that each is of; raises InputError where a time is of none.
 
     A time of another launch, which brings its own source, keeps no number.
@@ -78,7 +80,7 @@ def matched(measured: Sequence["Observation"], subjects: Sequence[Launch | Kerne
     return tuple(_matched(each, subjects) for each in measured)
 
 
-def _matched(time: "Observation", subjects: Sequence[Launch | KernelProfile]) -> "Observation":
+def _matched(time: "Observation", subjects: Sequence[Subject]) -> "Observation":
     known = {subject.index for subject in subjects}
     if time.other is not None:
         same = [each.index for each in subjects if isinstance(each, Launch) and do_same(each, time.other)]
@@ -108,19 +110,17 @@ def _listed(known: set[int]) -> str:
     return ", ".join(map(str, sorted(known)[:20]))
 
 
-def read_evidence(evidence: Evidence, reading: Reading | None = None) -> list[Launch | KernelProfile]:
-    """Return the launches or profiles that some evidence holds."""
+def read_evidence(evidence: Evidence, reading: Reading | None = None) -> list[Subject]:
+    """Return the launches, profiles or timed kernels that some evidence holds."""
     reading = reading or Reading()
-    if isinstance(evidence, Launch | KernelProfile):
+    if isinstance(evidence, Subject):
         return [evidence]
     if not isinstance(evidence, str | Path):
         given: object = evidence  # callers are not always type-checked
-        several = (
-            [one for one in given if isinstance(one, Launch | KernelProfile)] if isinstance(given, Sequence) else []
-        )
+        several = [one for one in given if isinstance(one, Subject)] if isinstance(given, Sequence) else []
         if not several or len(several) < len(evidence):
             raise InputError(
-                "the evidence is neither a path, nor a launch, nor a profile, nor several of those",
+                "the evidence is neither a path, nor a launch, a profile or a timed kernel, nor several of those",
                 cure="Pass a path, or what load_launches or profile returned.",
             )
         return several
@@ -132,9 +132,14 @@ def read_evidence(evidence: Evidence, reading: Reading | None = None) -> list[La
             f"{path} is a source without a launch",
             cure="Name --kernel, --grid, --block and one --arg per parameter, or write a launch file.",
         )
-    from kerncast.read.profile_files import read_profile  # noqa: PLC0415  readers load where there is a profile
+    if path.suffix.lower() == ".csv":
+        from kerncast.read.observations import is_table_of_times, read_timed_kernels  # noqa: PLC0415
 
-    found = read_profile(path, reading.source_gpu, reading.selection, reading.sources)
+        if is_table_of_times(path):
+            return list(read_timed_kernels(path, reading.selection))
+    from kerncast.read.profile_files import read_kernels  # noqa: PLC0415  readers load where there is a profile
+
+    found = read_kernels(path, reading.source_gpu, reading.selection, reading.sources)
     if not reading.caveats:
         return list(found)
     return [replace(profile, caveats=(*reading.caveats, *profile.caveats)) for profile in found]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from kerncast.caveats import Caveat, CaveatKind
 from kerncast.errors import BudgetExceededError, InputError, MachineLimitError, Refusal
 from kerncast.execute import Budget, Executed, profile_of, run_launch
-from kerncast.forecast.cases import Choices, LaunchCases, ProfileCases, launch_of, observation_of
+from kerncast.forecast.cases import Choices, by_times, cases_of, launch_of, observation_of
 from kerncast.forecast.compiled_launch import (
     Failure,
     Means,
@@ -25,6 +25,7 @@ from kerncast.forecast.evidence import (
     Evidence,
     GPUs,
     Reading,
+    Subject,
     matched,
     measured_of,
     observations,
@@ -37,9 +38,10 @@ from kerncast.models import (
     DEFAULT_MODEL,
     DEFAULT_MODEL_OF_COUNTS,
     DEFAULT_MODEL_OF_PROFILES,
-    NEXT_MODELS_OF_PROFILES,
+    MODEL_OF_TIMES_ALONE,
     Case,
     Question,
+    TimedCase,
     model_named,
 )
 from kerncast.occupancy import check_can_run, check_fits
@@ -97,9 +99,14 @@ class Forecast:
 
     predictions: tuple[Prediction, ...]
     refused: tuple[Refused, ...]
-    cases: tuple[Case, ...]
+    cases: tuple[Case | TimedCase, ...]
     """case behind each prediction, in the same order"""
     first_refusal: Refusal | None = None
+
+    @property
+    def profiled(self) -> tuple[Case, ...]:
+        """Cases with a profile: all but those of kernels of which only times are known."""
+        return tuple(case for case in self.cases if isinstance(case, Case))
 
 
 def predict(
@@ -112,9 +119,9 @@ def predict(
 ) -> list[Prediction]:
     """Forecast every launch of the evidence on every GPU; raises Refusal when nothing could be forecast.
 
-    ``evidence`` is a launch file, a file of declared counts, a profiler's or a tuner's file, or launches or profiles;
-    ``gpu`` is a name, ``all``, a GPU, or several; ``measured`` are texts such as "RTX 2080 Ti=1.23ms", files of times,
-    and Observations. Options: timing, level, clock (base, boost or hertz), force, budget, reading.
+    ``evidence`` is a launch file, declared counts, a profiler's or tuner's file, a CSV of times, or launches, profiles
+    or timed kernels; ``gpu`` is a name, ``all``, a GPU, or several; ``measured`` are texts such as "T4=1.23ms", files
+    of times, and Observations. Options: timing, level, clock (base, boost or hertz), force, budget, reading.
     """
     if "timing" in options:
         options["timing"] = timing_named(str(options["timing"]))
@@ -195,9 +202,10 @@ def forecast_all(
     gathered = _Gathered()
     means = Means(options.budget, progress)
     observed = _observed(subjects, options, means)
-    choices = Choices(options.timing, model is not None and model.uses_caches, options.simulates, means)
+    uses_caches = model is not None and model.uses_caches
+    choices = Choices(options.timing, uses_caches, options.simulates, means, options.reading.sources)
     for subject in subjects:
-        cases = _cases_of(subject, gpus, options, choices)
+        cases = cases_of(subject, [gpu for gpu, _ in gpus], measured_of(options.measured, subject.index), choices)
         timer = _Timer(options, observed, progress)
         for failure in cases.failures:
             gathered.fail(failure, subject.index, gpus)
@@ -214,7 +222,7 @@ def forecast_all(
     return gathered.forecast()
 
 
-def _observed(subjects: Sequence[Launch | KernelProfile], options: Options, means: Means) -> "Observed | None":
+def _observed(subjects: Sequence[Subject], options: Options, means: Means) -> "Observed | None":
     """Return what measured times and the runs of profiles say of the simulation; None where it is not asked."""
     if not options.fuses:
         return None
@@ -239,18 +247,6 @@ def _observed(subjects: Sequence[Launch | KernelProfile], options: Options, mean
     return Observed(times, Sources(launches, counted, profiles), means, options.timing)
 
 
-def _cases_of(
-    subject: Launch | KernelProfile,
-    gpus: list[tuple[GPU, tuple[Caveat, ...]]],
-    options: Options,
-    choices: Choices,
-) -> LaunchCases | ProfileCases:
-    own = measured_of(options.measured, subject.index)
-    if isinstance(subject, KernelProfile):
-        return ProfileCases(subject, options.reading.sources, own, choices)
-    return LaunchCases(subject, [gpu for gpu, _ in gpus], own, choices)
-
-
 class _Timer:
     """Forecasts one launch on one GPU after the other."""
 
@@ -259,9 +255,11 @@ class _Timer:
         self._lost = 0
         """number of simulations that did not end within their budget"""
 
-    def forecast(self, case: Case, source: Source | None, place: tuple[int, int]) -> Prediction:
+    def forecast(self, case: Case | TimedCase, source: Source | None, place: tuple[int, int]) -> Prediction:
         """Return the forecast of one case, the number ``place[0]`` of ``place[1]``; raises Refusal."""
         options = self._options
+        if isinstance(case, TimedCase):
+            return by_times(case, options.model, Question(options.timing, options.level))
         impossible = check_fits(case.profile, case.gpu, force=options.force)
         names = _models_for(case, source) if options.model is None else (options.model,)
         if DEFAULT_MODEL in names and self._progress:
@@ -312,13 +310,13 @@ def _noted(prediction: Prediction, before: tuple[Caveat, ...] = (), after: tuple
 
 def _models_for(case: Case, source: Source | None) -> tuple[str, ...]:
     """Return the models to try for some evidence, the best one first."""
+    by_times_alone = (MODEL_OF_TIMES_ALONE,) if case.source is not None else ()
     if source is not None:
-        between = NEXT_MODELS_OF_PROFILES[:1] if case.source is not None else ()
-        return DEFAULT_MODEL, *between, DEFAULT_MODEL_OF_COUNTS
-    if case.source is not None:
-        counted = (DEFAULT_MODEL_OF_PROFILES,) if case.source.origin is Origin.PROFILED else ()
-        return *counted, *NEXT_MODELS_OF_PROFILES, DEFAULT_MODEL_OF_COUNTS
-    return (DEFAULT_MODEL_OF_COUNTS,)
+        return DEFAULT_MODEL, *by_times_alone, DEFAULT_MODEL_OF_COUNTS
+    if case.source is None:
+        return (DEFAULT_MODEL_OF_COUNTS,)
+    counted = (DEFAULT_MODEL_OF_PROFILES,) if case.source.origin is Origin.PROFILED else ()
+    return *counted, *by_times_alone
 
 
 def _instead(model: str, other: str, refusal: Refusal) -> Caveat:
@@ -339,14 +337,14 @@ class _Gathered:
 
     def __init__(self) -> None:
         self.predictions: list[Prediction] = []
-        self.cases: list[Case] = []
+        self.cases: list[Case | TimedCase] = []
         self.refused: list[Refused] = []
         self.first_refusal: Refusal | None = None
 
     def forecast(self) -> Forecast:
         return Forecast(tuple(self.predictions), tuple(self.refused), tuple(self.cases), self.first_refusal)
 
-    def add(self, prediction: Prediction, case: Case, assumed: tuple[Caveat, ...]) -> None:
+    def add(self, prediction: Prediction, case: Case | TimedCase, assumed: tuple[Caveat, ...]) -> None:
         self.predictions.append(_noted(prediction, before=assumed))
         self.cases.append(case)
 

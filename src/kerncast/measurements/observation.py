@@ -1,4 +1,4 @@
-"""NOUN Observation: one measured time of one launch, as evidence for forecasts of others."""
+"""NOUN Observation: one measured time of one launch, as evidence for forecasts of others; NOUN TimedKernel."""
 
 from dataclasses import dataclass
 
@@ -29,3 +29,14 @@ class Observation:
     """assumptions about the GPU's name"""
     where: str = "--measured"
     """place of the time, for messages"""
+
+
+@dataclass(frozen=True, slots=True)
+class TimedKernel:
+    """A kernel of which only measured times are known: no source, no counts, and not how it was launched."""
+
+    kernel: str
+    index: int
+    """zero-based place in its file"""
+    times: tuple[Observation, ...]
+    caveats: tuple[Caveat, ...] = ()

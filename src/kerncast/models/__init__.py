@@ -11,6 +11,7 @@ from kerncast.models.base import (
     Model,
     Needs,
     Question,
+    TimedCase,
     calibration_of,
     coverage_of,
     coverage_text,
@@ -24,6 +25,7 @@ _CLASSES = {
     "algorithm1": "transfer.algorithm1.Algorithm1",
     "ceilings": "transfer.ceilings.Ceilings",
     "pipes": "transfer.pipes.Pipes",
+    "times": "transfer.times.Times",
     "template": "published.template.Template",
     "convolution": "published.convolution.Convolution",
     "convolution-latency": "published.convolution.ConvolutionLatency",
@@ -33,10 +35,11 @@ _CLASSES = {
 DEFAULT_MODEL = "simulation"
 #: The same where a kernel's source is not known, only its counts.
 DEFAULT_MODEL_OF_COUNTS = "roofline"
-#: The same for a profile without its source, the best first (docs/projection-validation.md). With the source, measured
-#: times move the simulation.
+#: The same for a profile without its source (docs/projection-validation.md). With the source, measured times move the
+#: simulation.
 DEFAULT_MODEL_OF_PROFILES = "pipes"
-NEXT_MODELS_OF_PROFILES = ("algorithm1", "ceilings")
+#: The same where nothing but times is known, or nothing else can be used.
+MODEL_OF_TIMES_ALONE = "times"
 
 
 def model_named(name: str) -> Model:
@@ -54,7 +57,7 @@ def _loaded(name: str) -> Model:
 
 
 __all__ = [
-    "DEFAULT_MODEL", "DEFAULT_MODEL_OF_COUNTS", "DEFAULT_MODEL_OF_PROFILES", "NEXT_MODELS_OF_PROFILES", "Calibration",
-    "Case", "Estimate", "Model", "Needs", "Question", "calibration_of", "coverage_of", "coverage_text",
-    "model_named", "read_calibration",
+    "DEFAULT_MODEL", "DEFAULT_MODEL_OF_COUNTS", "DEFAULT_MODEL_OF_PROFILES", "MODEL_OF_TIMES_ALONE",
+    "Calibration", "Case", "Estimate", "Model", "Needs", "Question", "TimedCase",
+    "calibration_of", "coverage_of", "coverage_text", "model_named", "read_calibration",
 ]  # fmt: skip

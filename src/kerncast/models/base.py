@@ -10,7 +10,7 @@ from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from statistics import NormalDist
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -23,6 +23,9 @@ from kerncast.prediction import Prediction, Term, Timing, Transfer
 from kerncast.profiles import Count, KernelProfile
 from kerncast.traces import Execution
 from kerncast.units import PERCENT
+
+if TYPE_CHECKING:
+    from kerncast.measurements import Observation, TimedKernel
 
 # By what factor a model's forecasts were off on measured kernels: the width of its interval.
 #
@@ -212,6 +215,16 @@ class Case:
     """profile as compiled for the GPU of a measured run (its ``run``); None without a measured time"""
     launch: Launch | None = None
     """launch with macros and arguments; None where only a profile or counts are given"""
+    times: "tuple[Observation, ...]" = ()
+    """all measured times of the launch, the run of its profile among them"""
+
+
+@dataclass(frozen=True, slots=True)
+class TimedCase:
+    """One kernel of which only times are known, paired with the GPU to forecast it on."""
+
+    timed: "TimedKernel"
+    gpu: GPU
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,6 +263,8 @@ class Model(ABC):
     """whether the model carries a measured time over from another GPU"""
     uses_caches: ClassVar[bool] = False
     """whether the model needs the caches of each GPU simulated"""
+    has_own_errors: ClassVar[bool] = False
+    """whether the interval is from the model's own measured variances, and not from a file of factors"""
     has_published_interval: ClassVar[bool] = False
     """whether the interval is the one of the model's paper, which no level changes"""
 

@@ -11,9 +11,10 @@ import kerncast
 from kerncast.errors import GPUError, InputError
 from kerncast.gpu import resolve_gpu
 from kerncast.launch import Argument, Launch, do_same, load_launches, parse_value
-from kerncast.measurements import Configuration, Method, Observation, read_measurement, summarise
+from kerncast.measurements import Configuration, Method, Observation, TimedKernel, read_measurement, summarise
 from kerncast.prediction import Timing
-from kerncast.read.bounded_text import LEAST_SECONDS, MOST_SECONDS, read_text
+from kerncast.read.bounded_text import LEAST_SECONDS, MOST_SECONDS, printable, read_text
+from kerncast.read.selection import Selection
 from kerncast.units import MIB, parse_megahertz, parse_seconds
 
 #: The posterior's cost grows with the cube of their number.
@@ -22,6 +23,7 @@ _SHORT = re.compile(r"([^#]+)(?:#([0-9]{1,6}))?")
 _FILES = (".csv", ".jsonl")
 _COLUMNS = ("gpu", "seconds", "launch", "kernel", "spread", "clock_mhz")
 _MOST_BYTES = 4 * MIB
+_MOST_BYTES_OF_HEAD = 4096
 _SHOWN = 40
 _SUITE = Path(kerncast.__path__[0]) / "kernels" / "suite"
 #: Groups of ``kerncast measure`` whose launches come with kerncast.
@@ -46,6 +48,55 @@ def read_observations(texts: Sequence[str | Path | Observation]) -> tuple[Observ
             cure="Keep the times of the GPUs and kernels that matter most.",
         )
     return tuple(found)
+
+
+def is_table_of_times(path: Path) -> bool:
+    """Return whether a file is a table of measured times, by its first line; a file that cannot be read is none."""
+    try:
+        with path.open("rb") as file:
+            head = file.readline(_MOST_BYTES_OF_HEAD)
+    except OSError:
+        return False
+    names = {name.strip().lower() for name in head.decode("utf-8-sig", "replace").split(",")}
+    return {"gpu", "seconds"} <= names
+
+
+def read_timed_kernels(path: Path, selection: Selection | None = None) -> tuple[TimedKernel, ...]:
+    """Return the kernels of a table of times, each with all of its times; raises InputError with the place.
+
+    The rows of one launch number are one kernel, else those of one name, else all of them.
+    """
+    times = list(_of_csv(path))
+    if not times:
+        raise InputError("it holds no time", where=str(path), cure="Add a row: a GPU and its seconds.")
+    groups: dict[object, list[Observation]] = {}
+    has_numbers = any(each.launch is not None for each in times)
+    for each in times:
+        if has_numbers and each.launch is None:
+            cure = "Fill the column launch in every row, or in none."
+            raise InputError("the row has no launch, and others have one", where=each.where, cure=cure)
+        groups.setdefault(each.launch if has_numbers else each.kernel, []).append(each)
+    kernels = [_timed(number, group, path) for number, group in enumerate(groups.values())]
+    names = [each.kernel for each in kernels]
+    chosen = (selection or Selection()).chosen(names)
+    (selection or Selection()).check(chosen, names, str(path))
+    return tuple(kernels[place] for place in chosen)
+
+
+def _timed(number: int, times: Sequence[Observation], path: Path) -> TimedKernel:
+    names = list(dict.fromkeys(each.kernel for each in times if each.kernel is not None))
+    if len(names) > 1:
+        two = f"{names[0][:_SHOWN]!r} and {names[1][:_SHOWN]!r}"
+        cure = "Give each kernel a launch number of its own."
+        raise InputError(f"launch {times[0].launch} has the kernels {two}", where=str(path), cure=cure)
+    name = names[0] if names else path.stem
+    if len(times) > MOST_OBSERVATIONS:
+        cure = "Keep one time for each GPU and clock."
+        raise InputError(
+            f"{name[:_SHOWN]!r} has {len(times)} times, more than {MOST_OBSERVATIONS}", where=str(path), cure=cure
+        )
+    first = times[0].launch
+    return TimedKernel(printable(name), number if first is None else first, tuple(times))
 
 
 def _short(text: str) -> Observation:

@@ -3,10 +3,12 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
+from typing import TypeVar
 
 from kerncast.errors import InputError
 from kerncast.gpu import GPU
 from kerncast.launch import Launch
+from kerncast.measurements import TimedKernel
 from kerncast.profiles import KernelProfile
 from kerncast.read.bounded_text import is_text_or_packed, parse_json, read_text, starts_with
 from kerncast.read.ncu.pages import read_ncu_csv
@@ -15,7 +17,18 @@ from kerncast.read.ncu.report import REPORT_SUFFIX, SIGNATURE, headless_report, 
 from kerncast.read.ncu.rows import MOST_VALUES
 from kerncast.read.nvprof import is_nvprof_header, nvprof_profiles, read_nvprof
 from kerncast.read.selection import Selection
-from kerncast.read.tuners import Table, TunedConfiguration, close_cache, read_cache, read_ktt, read_t4, tuned_profiles
+from kerncast.read.tuners import (
+    Table,
+    TunedConfiguration,
+    close_cache,
+    read_cache,
+    read_ktt,
+    read_t4,
+    tuned_kernels,
+    tuned_profiles,
+)
+
+R = TypeVar("R")
 
 _KNOWN = (
     "Known are .ncu-rep, ncu --csv (raw and details page), nvprof --csv, Kernel Tuner's cache and T4 files, and KTT's"
@@ -46,6 +59,27 @@ def read_profile(
     The index of each is its place in the file. The GPU is the one given, else the one that the file tells.
     Launches of the source tell grid and block where a tuner's file does not.
     """
+    return _read(
+        path, source_gpu, selection, lambda c, where: tuned_profiles(c, source_gpu, where, selection, launches)
+    )
+
+
+def read_kernels(
+    path: Path,
+    source_gpu: GPU | None = None,
+    selection: Selection | None = None,
+    launches: Sequence[Launch] = (),
+) -> tuple[KernelProfile, ...] | tuple[TimedKernel, ...]:
+    """Read a profile, or by its times alone a tuner's file that tells neither counters nor grids; raises InputError."""
+    return _read(path, source_gpu, selection, lambda c, where: tuned_kernels(c, source_gpu, where, selection, launches))
+
+
+def _read(
+    path: Path,
+    source_gpu: GPU | None,
+    selection: Selection | None,
+    of_tuner: Callable[[Sequence[TunedConfiguration], str], R],
+) -> tuple[KernelProfile, ...] | R:
     where = str(path)
     if path.is_file() and starts_with(path, SIGNATURE):  # a pipe can be read only once
         return profiles_of(read_ncu_report(path), source_gpu, where, selection)
@@ -53,7 +87,7 @@ def read_profile(
         raise headless_report(where)
     text = read_text(path)
     if text.lstrip()[:1] in {"{", "["}:
-        return tuned_profiles(read_tuned(text, where), source_gpu, where, selection, launches)
+        return of_tuner(read_tuned(text, where), where)
     kind = kind_of_csv(text)
     if kind == "ncu":
         check_rows(text, where)

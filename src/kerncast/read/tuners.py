@@ -10,11 +10,12 @@ from kerncast.caveats import Caveat, CaveatKind
 from kerncast.errors import InputError
 from kerncast.gpu import GPU
 from kerncast.launch import BLOCK_PARAMETERS, MAX_BLOCK, MAX_GRID, Extent, Launch, Settings, is_tuned_so
+from kerncast.measurements import Observation, TimedKernel
 from kerncast.prediction import Timing
 from kerncast.profiles import Count, Counts, KernelProfile, Origin
 from kerncast.profiles.counts import FP32_FLOPS
 from kerncast.read.bounded_text import MOST_SECONDS, number, shown
-from kerncast.read.ncu.profile import profiles_of_rows
+from kerncast.read.ncu.profile import Device, find_gpu, profiles_of_rows
 from kerncast.read.ncu.rows import NcuMetric, NcuRow, expected_units
 from kerncast.read.nvprof import NvprofMetric, counted_metrics, is_nvprof_name, printed_values, profiled_gpu
 from kerncast.read.selection import Selection
@@ -62,6 +63,38 @@ def tuned_profiles(
     rows = [_row(number, each, source_gpu, where) for number, each in enumerate(known)]
     profiles = profiles_of_rows(rows, source_gpu, where, selection)
     return tuple(_completed(profile, known[profile.index]) for profile in profiles)
+
+
+def tuned_kernels(
+    configurations: Sequence[TunedConfiguration],
+    source_gpu: GPU | None = None,
+    where: str = "tuner's file",
+    selection: Selection | None = None,
+    launches: Sequence[Launch] = (),
+) -> tuple[KernelProfile, ...] | tuple[TimedKernel, ...]:
+    """Return a profile per configuration; where one has neither counters nor its launch, all of them by their times."""
+    is_known = launches or all(each.grid and each.block for each in configurations)
+    if is_known or any(map(_has_counters, configurations)):
+        return tuned_profiles(configurations, source_gpu, where, selection, launches)
+    choice, names = selection or Selection(), [each.kernel for each in configurations]
+    chosen = choice.chosen(names)
+    choice.check(chosen, names, where)
+    return tuple(_timed(place, configurations[place], source_gpu, where) for place in chosen)
+
+
+def _has_counters(configuration: TunedConfiguration) -> bool:
+    """Return whether a tuner has counted anything while the kernel ran."""
+    counted = (each for each in configuration.counters if not each.name.startswith("launch__"))
+    return bool(configuration.legacy_counters) or any(counted)
+
+
+def _timed(place: int, configuration: TunedConfiguration, source_gpu: GPU | None, where: str) -> TimedKernel:
+    """Return a configuration of which only the time tells anything."""
+    device = Device(configuration.device, None, None, None, None)
+    gpu, names = (source_gpu, ()) if source_gpu else find_gpu(device, where)
+    time = Observation(gpu, configuration.seconds, timing=Timing.SINGLE, caveats=names, where=where)
+    notes = [Caveat.of(CaveatKind.TUNED_WITH, configuration.parameters)] if configuration.parameters else []
+    return TimedKernel(configuration.kernel, place, (time,), tuple(notes))
 
 
 def _launched(

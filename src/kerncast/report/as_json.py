@@ -102,6 +102,7 @@ def _evidence(evidence: MeasuredEvidence) -> dict[str, Any]:
     return {
         "seconds_without": evidence.seconds_without,
         "measured": [fields_of(time, *names) for time in evidence.times],
+        "limits": [fields_of(limit, "resource", "probability", "seconds") for limit in evidence.limits],
     }
 
 

@@ -1,14 +1,18 @@
 """Sentences about a forecast: the only place that words a limiter, a count or a conclusion."""
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
 from string import Formatter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kerncast.caveats import Caveat, CaveatKind
 from kerncast.prediction import Prediction, Timing
 from kerncast.profiles import Count, KernelProfile, Origin
 from kerncast.units import GIGA, KIB, MEGA, PERCENT, format_bytes, format_count, format_seconds
+
+if TYPE_CHECKING:
+    from kerncast.measurements import TimedKernel
 
 _LIMITERS = {
     "compute": "floating-point throughput",
@@ -33,10 +37,14 @@ _LIMITERS = {
     "dram": "DRAM bandwidth",
     "blocks": "the start of blocks",
     "latency": "latency",
+    "mixed": "FP32 among other instructions",
     "launch": "the launch overhead",
 }
 
 _ONE_PERCENT = 0.01
+_PROBABLE = re.compile(r"([a-z0-9]+) ([01]\.[0-9]+)")
+#: Measured times that a heading names.
+_MOST_TIMES = 6
 #: What makes a kernel faster that this limits. Source: CUDA C++ Best Practices Guide (recalled).
 _ADVICE = {
     "fp64": "FP32 where its precision suffices: several times as fast on most GPUs",
@@ -77,6 +85,15 @@ def describe_limiter(name: str) -> str:
     return _LIMITERS.get(name, name)
 
 
+def describe_resources(text: str) -> str:
+    """Return resources with their probabilities in words.
+
+    >>> describe_resources("dram 0.55, issue 0.44")
+    'DRAM bandwidth 55 %, warp-instruction issue 44 %'
+    """
+    return _PROBABLE.sub(lambda found: f"{describe_limiter(found[1])} {describe_percent(float(found[2]))}", text)
+
+
 def advise(name: str) -> str:
     """Return what makes a kernel faster that this limits; empty where nothing is known.
 
@@ -115,8 +132,10 @@ def head_interval(predictions: Sequence[Prediction]) -> str:
 
 def describe_interval_kind(model: str) -> str:
     """Return whether the intervals of a model rest on measured times."""
-    from kerncast.models import calibration_of  # noqa: PLC0415  the doctor works where NumPy is missing
+    from kerncast.models import calibration_of, model_named  # noqa: PLC0415  the doctor works where NumPy is missing
 
+    if model_named(model).has_own_errors:
+        return "from the errors on measured times"
     if is_published(model):
         return "published: the span of the projections by L1, L2 and DRAM, whatever the level"
     return "uncalibrated" if calibration_of(model) is None else "calibrated on measured times"
@@ -162,6 +181,13 @@ def describe_sampling(profile: KernelProfile) -> str:
     )
 
 
+def describe_times(timed: "TimedKernel") -> str:
+    """Return the measured times of a kernel of which nothing else is known."""
+    shown = [f"{format_seconds(each.seconds, 3)} on {each.gpu.name}" for each in timed.times[:_MOST_TIMES]]
+    more = len(timed.times) - len(shown)
+    return f"Only times are known: {', '.join(shown)}{f' and {more} more' if more else ''}."
+
+
 def conclude(predictions: Sequence[Prediction]) -> list[str]:
     """Return the conclusion: per launch the fastest GPU, whether that is certain, and what limits."""
     sentences = []
@@ -174,8 +200,10 @@ def conclude(predictions: Sequence[Prediction]) -> list[str]:
 
 def _conclude_launch(ranked: list[Prediction]) -> str:
     best, rest = ranked[0], ranked[1:]
-    reason = f"limited by {describe_limiter(best.limiter)}"
-    advice = advise(best.limiter)
+    is_guess = any(p.evidence and p.evidence.limits for p in ranked)
+    limited = "perhaps limited" if is_guess else "limited"
+    reason = f"{limited} by {describe_limiter(best.limiter)}"
+    advice = "" if is_guess else advise(best.limiter)
     advice = f" What would help: {advice}." if advice else ""
     if not rest:
         return f"{best.kernel} takes about {format_seconds(best.seconds, 3)} on {best.gpu}, {reason}.{advice}"
@@ -189,7 +217,9 @@ def _conclude_launch(ranked: list[Prediction]) -> str:
     sure = " The intervals do not overlap." if is_certain else " The intervals overlap, so the ranking is not certain."
     if len({p.model for p in ranked}) > 1:
         sure += " Forecasts of different models are compared."
-    limit = f"limited by {limiters[0]} on every GPU" if len(limiters) == 1 else f"limited by {' or '.join(limiters)}"
+    limit = (
+        f"{limited} by {limiters[0]} on every GPU" if len(limiters) == 1 else f"{limited} by {' or '.join(limiters)}"
+    )
     return f"{head}, {limit}.{sure}{advice if len(limiters) == 1 else ''}"
 
 
@@ -348,6 +378,18 @@ WORDS: dict[CaveatKind, str] = {
         "The time on {subject} ({place}) is {ratio:.2g} x its simulation, outside the 99 % range that the simulation's"
         " error and all other measured times give it. Check its GPU, launch, clock and unit."
     ),
+    CaveatKind.ONLY_TIMES_KNOWN: (
+        "Only times were known. What limits the kernel is a guess: {subject:resources}. Its source (a launch file) or a"
+        " profile with counters would narrow the interval, and so would times on further GPUs."
+    ),
+    CaveatKind.TIME_CONTRADICTS: (
+        "The time on {subject} ({place}) lies outside the 99 % range that all other measured times give it. Check its"
+        " GPU, kernel, clock and unit."
+    ),
+    CaveatKind.CLOCK_TAKEN_AS_BOOST: (
+        "The times on {subject} count as measured at the boost clock. If the clock was lower, the forecast is too long"
+        " by as much where the SMs limit: fill the column clock_mhz."
+    ),
     CaveatKind.NOT_SIMULATED: (
         "The launch is not simulated: {reason:open}. This forecast is by {subject} from counts, which is less exact."
     ),
@@ -369,6 +411,10 @@ WORDS: dict[CaveatKind, str] = {
     CaveatKind.INTERVAL_UNCALIBRATED: (
         "{level:level} interval, uncalibrated: the bounds of the counts / {factor:.2g} to x {factor:.2g}, an assumed"
         " error of this model. Its coverage has not been measured."
+    ),
+    CaveatKind.INTERVAL_OF_TIMES: (
+        "{level:level} interval: as far as times of {kernels} measured kernels ({launches} launches) differed from what"
+        " the rates of their GPUs tell."
     ),
     CaveatKind.INTERVAL_PUBLISHED: (
         "The interval is the published one: the span of the projections by L1, L2 and DRAM, not widened. On measured"
@@ -562,6 +608,7 @@ _SHOWN: dict[str, Callable[[Any], str]] = {
     "level": lambda share: f"{share / PERCENT:.6g} %",
     "mhz": lambda clock: f"{clock / MEGA:.0f} MHz",
     "open": lambda text: text.removesuffix("."),
+    "resources": describe_resources,
     "percent": lambda share: f"{share:.0%}".replace("%", " %"),
     "plain_bytes": lambda size: f"{size:.0f} bytes",
     "seconds": format_seconds,

@@ -114,7 +114,7 @@ def _never_rising(curve: Curve, tpcs: Sequence[int]) -> tuple[float, ...]:
 
 
 def _blocks(forecast: Forecast, gpu: GPU) -> Blocks | None:
-    profile = forecast.cases[0].profile
+    profile = forecast.profiled[0].profile
     request = block_request_of(profile)
     if request is None:
         return None

@@ -207,5 +207,5 @@ def test_tables_hold_every_group(load: Load, projected: Make) -> None:
 def test_a_comparison_has_a_line_per_group_and_a_column_per_model(load: Load, projected: Make) -> None:
     rows = [projected(1.0, 1.5, 2.0, "ceilings"), projected(1.0, 0.5, 1.0, "SMs x clock")]
     lines = load("score_projection").comparison(rows, "set", lambda each: (each.pair.set,)).splitlines()
-    assert lines[0] == "| set | n | algorithm1 | ceilings | SMs x clock |"
-    assert lines[2] == "| set | 1 |  | 50.0/50.0; 100% | 50.0/50.0 |"
+    assert lines[0] == "| set | n | pipes | algorithm1 | ceilings | SMs x clock |"
+    assert lines[2] == "| set | 1 |  |  | 50.0/50.0; 100% | 50.0/50.0 |"

@@ -125,7 +125,7 @@ def test_missing_evidence_is_refused_by_name() -> None:
 
 
 def test_an_unknown_model_lists_the_known() -> None:
-    with pytest.raises(InputError, match="roofline, algorithm1, ceilings, pipes, template"):
+    with pytest.raises(InputError, match="roofline, algorithm1, ceilings, pipes, times, template"):
         model_named("crystal ball")
 
 

@@ -14,11 +14,12 @@ from kerncast.errors import InputError, KerncastError
 from kerncast.forecast import launch_of
 from kerncast.gpu import load_gpu
 from kerncast.launch import Launch
+from kerncast.measurements import TimedKernel
 from kerncast.prediction import Timing
 from kerncast.profiles import Count
 from kerncast.profiles.counts import DRAM_BYTES, FP32_FLOPS
 from kerncast.read import Selection
-from kerncast.read.profile_files import read_profile, read_tuned
+from kerncast.read.profile_files import read_kernels, read_profile, read_tuned
 from kerncast.read.tuners import (
     MOST_CONFIGURATIONS,
     close_cache,
@@ -26,6 +27,7 @@ from kerncast.read.tuners import (
     read_cache,
     read_t4,
     seconds_of,
+    tuned_kernels,
     tuned_profiles,
 )
 from tests.helpers.caveats import kinds
@@ -167,6 +169,23 @@ def test_results_in_the_t4_format() -> None:
     assert found.flops == pytest.approx(800e9 * 0.512e-3)
     with pytest.raises(InputError, match=r"the grid of .* cannot be told"):
         read_profile(GOLDEN / "blur_t4.json", load_gpu("RTX A4000"))
+
+
+def test_results_without_a_grid_are_known_by_their_times() -> None:
+    (found,) = read_kernels(GOLDEN / "blur_t4.json", load_gpu("RTX A4000"))
+    assert isinstance(found, TimedKernel)
+    assert (found.kernel, found.index) == ("blur_t4", 0)
+    (time,) = found.times
+    assert (time.gpu.id, time.timing) == ("rtx-a4000", Timing.SINGLE)
+    assert time.seconds == pytest.approx(0.512e-3)
+    assert kinds(found.caveats) == [CaveatKind.TUNED_WITH]
+
+
+def test_a_grid_that_is_missing_beside_counters_is_asked_for() -> None:
+    table = json.loads(T4)
+    table["results"][0]["measurements"].append({"name": "dram__bytes_read.sum", "value": 1e6, "unit": ""})
+    with pytest.raises(InputError, match=r"the grid of .* cannot be told"):
+        tuned_kernels(read_t4(table, "t4.json"), load_gpu("RTX A4000"))
 
 
 def tuned(*block: int, grid: int = 100, kernel: str = "blur", **defines: object) -> Launch:

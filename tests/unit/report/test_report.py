@@ -149,7 +149,8 @@ def test_distance_to_each_roof(gpusd: Forecast) -> None:
 
 
 def test_what_could_not_be_compared_is_a_dash(gpusd: Forecast) -> None:
-    case = replace(gpusd.cases[0], profile=answered(gpusd.cases[0].profile, dram_bytes=None))
+    (first, *_) = gpusd.profiled
+    case = replace(first, profile=answered(first.profile, dram_bytes=None))
     (table,) = roof_tables(replace(gpusd, predictions=gpusd.predictions[:1], cases=(case,)))
     assert table.rows[0][-2:] == ("–", "–")
 

@@ -10,7 +10,7 @@ from kerncast.caveats import Caveat
 from kerncast.errors import Refusal
 from kerncast.forecast import Forecast
 from kerncast.gpu import GPU
-from kerncast.models import Case
+from kerncast.models import Case, TimedCase
 from kerncast.models.roofline import Roofline
 from kerncast.occupancy import block_request_of, occupancy
 from kerncast.prediction import Figure, Prediction
@@ -28,6 +28,7 @@ from kerncast.report.words import (
     describe_part,
     describe_percent,
     describe_sampling,
+    describe_times,
     describe_timing,
     head_interval,
     is_published,
@@ -43,8 +44,9 @@ EXPLANATION = (
 
 
 def roof_tables(forecast: Forecast) -> tuple[Table, ...]:
-    """Return a table per launch: a row per GPU, a column per resource."""
-    pairs = zip(forecast.predictions, forecast.cases, strict=True)
+    """Return a table per launch with counts: a row per GPU, a column per resource."""
+    every = zip(forecast.predictions, forecast.cases, strict=True)
+    pairs = [(p, case) for p, case in every if isinstance(case, Case)]
     return tuple(_roof_table(list(group)) for _, group in groupby(pairs, key=lambda pair: pair[0].launch))
 
 
@@ -88,23 +90,48 @@ _MOST_TIMES = 12
 
 def evidence_tables(predictions: Sequence[Prediction]) -> Iterator[Table]:
     """Yield a table per launch: a row per measured time, a column per GPU with the factor on its forecast."""
-    moved = [p for p in predictions if p.evidence]
+    moved = [p for p in predictions if p.evidence and not p.evidence.limits]
     for _, group in groupby(moved, key=lambda p: p.launch):
         yield _evidence_table(list(group))
 
 
+LIMITS_HEADING = "What may limit it, and the forecast if that does"
+
+
+def limit_tables(predictions: Sequence[Prediction]) -> Iterator[Table]:
+    """Yield a table per launch of which only times are known: a row per resource, a column per GPU."""
+    guessed = [p for p in predictions if p.evidence and p.evidence.limits]
+    for _, group in groupby(guessed, key=lambda p: p.launch):
+        yield _limit_table(list(group))
+
+
+def _limit_table(group: Sequence[Prediction]) -> Table:
+    found = [{limit.resource: limit for limit in p.evidence.limits} for p in group if p.evidence]
+    rows = []
+    for name in dict.fromkeys(name for limits in found for name in limits):
+        shares = [limits[name].probability for limits in found if name in limits]
+        ends = dict.fromkeys(describe_percent(share) for share in (min(shares), max(shares)))
+        times = (format_seconds(limits[name].seconds, 3) if name in limits else "–" for limits in found)
+        rows.append((describe_limiter(name), " to ".join(ends), *times))
+    return Table((TextColumn("limited by"), "probability", *(p.gpu for p in group)), tuple(rows))
+
+
 def _evidence_table(group: Sequence[Prediction]) -> Table:
     found = [p.evidence for p in group if p.evidence]
-    effects = [[each.times[number].factor for each in found] for number in range(len(found[0].times))]
+    effects = [[each.times[number].factor or 1.0 for each in found] for number in range(len(found[0].times))]
     most = sorted(range(len(effects)), key=lambda number: -max(abs(math.log(factor)) for factor in effects[number]))
     rows = []
     for number in sorted(most[:_MOST_TIMES]):
         time = found[0].times[number]
-        simulated = format_seconds(time.simulated_seconds, 3)
+        simulated = _time_or_none(time.simulated_seconds)
         factors = (f"x {factor:.3f}" for factor in effects[number])
         rows.append((f"{time.kernel} on {time.gpu}", format_seconds(time.seconds, 3), simulated, *factors))
-    rows.append(("without them", "", "", *(format_seconds(each.seconds_without, 3) for each in found)))
+    rows.append(("without them", "", "", *(_time_or_none(each.seconds_without) for each in found)))
     return Table((TextColumn("measured"), "time", "simulated", *(p.gpu for p in group)), tuple(rows))
+
+
+def _time_or_none(seconds: float | None) -> str:
+    return "–" if seconds is None else format_seconds(seconds, 3)
 
 
 def _origin(p: Prediction) -> tuple[int, str]:
@@ -144,6 +171,7 @@ def _cell(value: float | None, unit: str) -> str:
 _MOST_INSTRUCTION_KINDS = 12
 _MOST_TERMS = 3
 _LIMITED = (TextColumn("limited by"), TextColumn("largest terms"))
+_GUESSED = (TextColumn("perhaps limited by"), TextColumn("probabilities"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,8 +197,10 @@ def build_document(forecast: Forecast) -> Document:
     """Return the report of a forecast; it must hold at least one prediction."""
     kernels = list(dict.fromkeys(p.kernel for p in forecast.predictions))
     sections: list[Section] = []
-    for _, group in groupby(forecast.cases, key=lambda case: case.profile.index):
-        sections += _launch_sections(list(group))
+    for _, group in groupby(forecast.cases, key=index_of):
+        cases = list(group)
+        sections += _launch_sections([case for case in cases if isinstance(case, Case)])
+        sections += _timed_sections([case for case in cases if isinstance(case, TimedCase)])
     asked = tuple(_question(forecast.predictions))
     sections += [
         Section("GPU specifications used", tables=(_gpu_table([case.gpu for case in forecast.cases]),)),
@@ -185,9 +215,12 @@ def build_document(forecast: Forecast) -> Document:
 
 
 def _transfer_section(predictions: Sequence[Prediction]) -> tuple[Section, ...]:
-    carried, moved = tuple(transfer_tables(predictions)), tuple(evidence_tables(predictions))
-    sections = (Section("Carried over from a measured run", tables=carried),) if carried else ()
-    return (*sections, Section(EVIDENCE_HEADING, tables=moved)) if moved else sections
+    tables = {
+        "Carried over from a measured run": tuple(transfer_tables(predictions)),
+        EVIDENCE_HEADING: tuple(evidence_tables(predictions)),
+        LIMITS_HEADING: tuple(limit_tables(predictions)),
+    }
+    return tuple(Section(title, tables=found) for title, found in tables.items() if found)
 
 
 def _question(predictions: Sequence[Prediction]) -> Iterator[str]:
@@ -205,10 +238,14 @@ def estimate_table(predictions: Sequence[Prediction]) -> Table:
         (p.gpu, format_seconds(p.seconds), describe_interval(p), describe_limiter(p.limiter), _largest_terms(p))
         for p in predictions
     )
-    return Table(("GPU", "time", head_interval(predictions), *_LIMITED), rows)
+    is_guess = all(p.evidence and p.evidence.limits for p in predictions)
+    return Table(("GPU", "time", head_interval(predictions), *(_GUESSED if is_guess else _LIMITED)), rows)
 
 
 def _largest_terms(p: Prediction) -> str:
+    if p.evidence and p.evidence.limits:
+        likely = p.evidence.limits[:_MOST_TERMS]
+        return ", ".join(f"{limit.resource} {describe_percent(limit.probability)}" for limit in likely)
     ranked = sorted(p.terms, key=lambda term: -term.seconds)[:_MOST_TERMS]
     return ", ".join(f"{term.name} {describe_part(term.seconds, p.seconds)}" for term in ranked)
 
@@ -217,7 +254,21 @@ def _estimate_tables(predictions: Sequence[Prediction]) -> tuple[Table, ...]:
     return tuple(estimate_table(list(group)) for _, group in groupby(predictions, key=lambda p: p.launch))
 
 
+def index_of(case: Case | TimedCase) -> int:
+    """Return the number of a case's launch."""
+    return case.timed.index if isinstance(case, TimedCase) else case.profile.index
+
+
+def _timed_sections(cases: list[TimedCase]) -> list[Section]:
+    if not cases:
+        return []
+    timed = cases[0].timed
+    return [Section(f"Evidence: {timed.kernel} (launch {timed.index})", (describe_times(timed),))]
+
+
 def _launch_sections(cases: list[Case]) -> list[Section]:
+    if not cases:
+        return []
     profile = cases[0].profile
     label = f"{profile.kernel} (launch {profile.index})"
     return [

@@ -75,7 +75,7 @@ def pictures_svg(forecast: Forecast) -> tuple[str, ...]:
     """Return each picture that there is something to draw for."""
     figures = (
         draw_forecast(forecast.predictions),
-        draw_rooflines(rooflines_of_cases(forecast.cases)),
+        draw_rooflines(rooflines_of_cases(forecast.profiled)),
         draw_projection(forecast.predictions),
     )
     return tuple(svg_text(figure) for figure in figures if figure is not None)

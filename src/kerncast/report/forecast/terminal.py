@@ -8,12 +8,16 @@ from rich.console import Console
 from rich.markup import escape
 
 from kerncast.forecast import Forecast
+from kerncast.models import Case, TimedCase
 from kerncast.prediction import Prediction
 from kerncast.report.as_json import totals
 from kerncast.report.forecast.document import (
     EVIDENCE_HEADING,
+    LIMITS_HEADING,
     estimate_table,
     evidence_tables,
+    index_of,
+    limit_tables,
     notes_of,
     transfer_tables,
 )
@@ -26,6 +30,7 @@ from kerncast.report.words import (
     describe_percent,
     describe_range,
     describe_sampling,
+    describe_times,
     describe_timing,
     head_interval,
 )
@@ -87,9 +92,13 @@ def conclude_together(predictions: Sequence[Prediction]) -> list[str]:
 
 def origins(forecast: Forecast) -> Iterator[str]:
     """Yield how the counts came about, with the number of launches of each kind."""
-    by_launch = {case.profile.index: describe_sampling(case.profile) for case in forecast.cases}
+    by_launch = {index_of(case): _origin(case) for case in forecast.cases}
     for sentence, count in Counter(by_launch.values()).most_common(_MOST_NOTES):
         yield sentence if count == len(by_launch) else f"{count} launches: {sentence}"
+
+
+def _origin(case: Case | TimedCase) -> str:
+    return "Only times are known." if isinstance(case, TimedCase) else describe_sampling(case.profile)
 
 
 def common_notes(forecast: Forecast) -> list[str]:
@@ -124,10 +133,7 @@ def print_forecast(forecast: Forecast, console: Console) -> None:
     pairs = zip(forecast.predictions, forecast.cases, strict=True)
     for _, group in groupby(pairs, key=lambda pair: pair[0].launch):
         predictions, cases = zip(*group, strict=True)
-        profile = cases[0].profile
-        geometry = f"grid {profile.grid}, block {profile.block}"
-        counted = escape(describe_sampling(profile))
-        console.print(f"[bold]{escape(profile.kernel)}[/bold]  {geometry}. {counted}", highlight=False)
+        console.print(f"[bold]{escape(predictions[0].kernel)}[/bold]  {escape(_heading(cases[0]))}", highlight=False)
         print_table(estimate_table(predictions), console)
     if not forecast.predictions:
         return
@@ -136,10 +142,18 @@ def print_forecast(forecast: Forecast, console: Console) -> None:
     for table in islice(transfer_tables(forecast.predictions), _MOST_TRANSFERS):
         console.print("[bold]Carried over from a measured run[/bold]")
         print_table(table, console)
-    for table in islice(evidence_tables(forecast.predictions), _MOST_TRANSFERS):
-        console.print(f"[bold]{EVIDENCE_HEADING}[/bold]")
-        print_table(table, console)
+    for heading, tables in ((EVIDENCE_HEADING, evidence_tables), (LIMITS_HEADING, limit_tables)):
+        for table in islice(tables(forecast.predictions), _MOST_TRANSFERS):
+            console.print(f"[bold]{heading}[/bold]")
+            print_table(table, console)
     _print_end(forecast, conclude(forecast.predictions), notes_of(forecast), console)
+
+
+def _heading(case: Case | TimedCase) -> str:
+    """Return what is known of a launch beside its kernel's name."""
+    if isinstance(case, TimedCase):
+        return describe_times(case.timed)
+    return f"grid {case.profile.grid}, block {case.profile.block}. {describe_sampling(case.profile)}"
 
 
 def _print_many(forecast: Forecast, console: Console) -> None:
