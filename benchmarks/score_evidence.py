@@ -102,7 +102,9 @@ def read_timed(rows: Iterable[Mapping[str, Any]]) -> Iterator[Timed]:
         terms = tuple(Term(name, seconds) for name, seconds in found["terms"].items())
         seconds = found["seconds"]
         subject = Subject(
-            f"{family} {sorted(row['defines'].items())}",  # another build is another kernel
+            # Another build is another kernel.
+            f"{family} {sorted(row['defines'].items())}"
+            + f" spills on {gpu.architecture.id}" * row.get("spills", False),
             f"{row['set']} {row['kernel']} {row['size']}",
             f"{row['gpu']} {row['set']}",  # another board, at another clock
             gpu.architecture.number,

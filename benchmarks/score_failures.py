@@ -177,6 +177,7 @@ def row_of(launched: Launched, side: Simulated) -> dict[str, object]:
     return {
         "set": launched.set, "kernel": launched.kernel, "size": launched.size, "gpu": side.gpu.id,
         "grid": launch.grid, "block": launch.block, "defines": dict(launch.defines), "measured_seconds": side.seconds,
+        "spills": side.profile.resources is not None and side.profile.resources.spills,
         "forecasts": {
             MODEL: {"seconds": p.seconds, "limiter": p.limiter, "terms": {t.name: t.seconds for t in p.terms}}
         },

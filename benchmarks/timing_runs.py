@@ -20,6 +20,7 @@ from kerncast.forecast import Forecast, Options, compiled_launch, forecast
 from kerncast.gpu import GPU, load_gpu
 from kerncast.launch import Launch
 from kerncast.prediction import Prediction
+from kerncast.profiles import Resources
 
 COMPILED = FOLDER.parent / "out" / "compiled"
 GPU_FILES = FOLDER / "gpus"
@@ -55,7 +56,7 @@ class Scored:
     clock_hz: float
     predictions: tuple[Prediction, ...]
     """the model's first, then the baselines'"""
-    registers: int | None
+    resources: Resources | None
     unit_seconds: float
     """wall time of all forecasts of this launch"""
     refused: str = ""
@@ -148,7 +149,7 @@ def _scored(case: Case, unit: Unit, forecasts: list[Forecast], refused: str, spe
     profiles = [each.profile for found in forecasts[:1] for each in found.profiled if each.gpu.id == case.gpu]
     resources = profiles[0].resources if profiles else None
     clock = next(gpu.clock_hz for gpu in unit.gpus if gpu.id == case.gpu)
-    return Scored(case, clock, predictions, resources.registers_per_thread if resources else None, spent, refused)
+    return Scored(case, clock, predictions, resources, spent, refused)
 
 
 def reason_of(case: Case, forecasts: list[Forecast], reason: str) -> str:

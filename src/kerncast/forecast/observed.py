@@ -106,7 +106,7 @@ class Observed:
         assert case.launch is not None
         if not self._known:
             return replace(prediction, caveats=(*self.caveats, *prediction.caveats))
-        found = self._posterior.of(_subject(case.launch, case.gpu, estimate))
+        found = self._posterior.of(_subject(case.launch, case, estimate))
         index = case.profile.index
         recounted = self._recounted(index, estimate) / estimate.seconds
         moved = _moved(prediction, self._known, found, recounted)
@@ -241,7 +241,7 @@ def _simulated(observation: Observation, launches: Mapping[int, Launch], means: 
     case = Case(known.profile, gpu, launch=launch)
     estimate = Source(known).estimate(model_named(DEFAULT_MODEL), case, observation.timing or timing)
     return _Simulated(
-        observation, known.profile.kernel, _subject(launch, gpu, estimate), estimate, estimate.seconds
+        observation, known.profile.kernel, _subject(launch, case, estimate), estimate, estimate.seconds
     )  # fmt: skip
 
 
@@ -266,11 +266,17 @@ def _subject_of_profile(profile: KernelProfile, gpu: GPU, estimate: Estimate) ->
     )
 
 
-def _subject(launch: Launch, gpu: GPU, estimate: Estimate) -> Subject:
-    """Return a launch on a GPU as the posterior asks for it; another build is another kernel."""
+def _subject(launch: Launch, case: Case, estimate: Estimate) -> Subject:
+    """Return a launch on a GPU as the posterior asks for it; another build is another kernel.
+
+    A build that spills registers is one of its architecture alone: another one spills more, less or nothing.
+    """
+    gpu, resources = case.gpu, case.profile.resources
     calibration = calibration_of(DEFAULT_MODEL)
     same = launch.grid, launch.block, launch.shared_bytes, launch.arguments, launch.globals, launch.seed
     kernel = f"{launch.source} {launch.kernel} {launch.defines}"
+    if resources is not None and resources.spills:
+        kernel += f" with what spills on {gpu.architecture.id}"
     return Subject(
         kernel=kernel,
         launch=f"{kernel} {same}",

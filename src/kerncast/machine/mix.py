@@ -258,7 +258,7 @@ _OPCODES = {"ld": "LDL", "st": "STL"}
 def with_spills(profile: KernelProfile) -> KernelProfile:
     """Add the traffic of spilled registers to the accesses of a profile, and to its caches."""
     resources = profile.resources
-    if resources is None or not resources.spill_load_bytes + resources.spill_store_bytes:
+    if resources is None or not resources.spills:
         return profile
     requests = {operation: _spilled_requests(profile, operation) for operation in ("ld", "st")}
     added = {name: count for each, count in requests.items() for name, count in _accesses(each, count).items()}

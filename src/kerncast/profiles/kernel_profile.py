@@ -161,6 +161,11 @@ class Resources:
     """blocks of a cluster along each axis, by __cluster_dims__; None when the source sets none"""
 
     @property
+    def spills(self) -> bool:
+        """Whether the machine code keeps registers in local memory for a time."""
+        return self.spill_load_bytes + self.spill_store_bytes > 0
+
+    @property
     def has_frame(self) -> bool:
         """Whether the machine code uses local memory: arrays that the PTX keeps there may end in registers."""
         return self.local_bytes_per_thread > 0
