@@ -181,8 +181,8 @@ def _record(each: Scored) -> dict[str, object]:
         "set": case.set, "kernel": case.kernel, "size": case.size, "gpu": case.gpu, "timing": case.timing,
         "clock_mhz": each.clock_hz / MEGA, "grid": launch.grid, "block": launch.block, "defines": dict(launch.defines),
         "registers": each.resources.registers_per_thread if each.resources else None,
-        "spills": bool(each.resources and each.resources.spills), "measured_seconds": case.seconds, "unit_seconds": each.unit_seconds,
-        "refused": each.refused,
+        "spills": bool(each.resources and each.resources.spills), "measured_seconds": case.seconds,
+        "unit_seconds": each.unit_seconds, "refused": each.refused,
         "forecasts": {
             p.model: {
                 "seconds": p.seconds, "low": p.low, "high": p.high, "limiter": p.limiter,
