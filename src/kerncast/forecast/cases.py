@@ -266,7 +266,9 @@ class TimedCases:
 
     def __init__(self, timed: TimedKernel, measured: Sequence["Observation"]) -> None:
         self.kernel = timed.kernel
-        self._timed = replace(timed, times=(*timed.times, *measured))
+        every = (*timed.times, *measured)
+        once = {(each.gpu.id, each.gpu.clock_hz, each.seconds, each.timing): each for each in every}
+        self._timed = replace(timed, times=tuple(once.values()))  # a file may be given twice
 
     def on(self, gpu: GPU) -> TimedCase:
         """Return the case of one GPU."""

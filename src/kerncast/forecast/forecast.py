@@ -238,7 +238,7 @@ def _observed(subjects: Sequence[Subject], options: Options, means: Means) -> "O
             launches[profile.index], counted[profile.index] = launch, profile
         elif profile.run and measured_of(options.measured, profile.index):
             profiles[profile.index] = profile
-        if profile.run and (launch is not None or profile.index in profiles):
+        if profile.run and launch is not None:
             times.append(observation_of(profile.run, profile.index))
     if not times:
         return None
@@ -311,12 +311,11 @@ def _noted(prediction: Prediction, before: tuple[Caveat, ...] = (), after: tuple
 def _models_for(case: Case, source: Source | None) -> tuple[str, ...]:
     """Return the models to try for some evidence, the best one first."""
     by_times_alone = (MODEL_OF_TIMES_ALONE,) if case.source is not None else ()
+    is_counted = case.source is not None and case.source.origin is Origin.PROFILED
+    counted = (DEFAULT_MODEL_OF_PROFILES,) if is_counted else ()
     if source is not None:
-        return DEFAULT_MODEL, *by_times_alone, DEFAULT_MODEL_OF_COUNTS
-    if case.source is None:
-        return (DEFAULT_MODEL_OF_COUNTS,)
-    counted = (DEFAULT_MODEL_OF_PROFILES,) if case.source.origin is Origin.PROFILED else ()
-    return *counted, *by_times_alone
+        return DEFAULT_MODEL, *counted, *by_times_alone, DEFAULT_MODEL_OF_COUNTS
+    return (*counted, *by_times_alone) or (DEFAULT_MODEL_OF_COUNTS,)
 
 
 def _instead(model: str, other: str, refusal: Refusal) -> Caveat:

@@ -13,7 +13,7 @@ from kerncast.errors import CompileError, KerncastError, Refusal, UnsupportedErr
 from kerncast.forecast.cases import PROFILE
 from kerncast.forecast.compiled_launch import Means, Source, compile_and_count
 from kerncast.forecast.evidence import measured_of
-from kerncast.gpu import GPU
+from kerncast.gpu import GPU, launch_overhead_s
 from kerncast.launch import Launch
 from kerncast.measurements import Observation
 from kerncast.models import DEFAULT_MODEL, Case, Estimate, Model, Question, calibration_of, model_named
@@ -24,6 +24,8 @@ from kerncast.profiles import KernelProfile
 
 #: No measurement is more exact: variance of ln(time).
 _LEAST_VARIANCE = 0.001**2
+#: Part of a time that is left at least when the launch is taken off.
+_LEAST_BODY = 0.1
 #: Caveats of models that carry over the time on one GPU only.
 _OF_ONE_TIME = {CaveatKind.TIME_ELSEWHERE_UNUSED, CaveatKind.COUNTS_AND_TIME_APART}
 #: Caveats that say by which factor the interval is wide.
@@ -91,7 +93,9 @@ class Observed:
             for each in known
             if each.observation.launch == index and each.observation.where == PROFILE
         }
-        self._known = [replace(each, seconds=self._recounted(each.observation.launch, each.estimate)) for each in known]
+        self._known = [
+            replace(each, seconds=self._recounted(each.observation.launch, each.estimate).seconds) for each in known
+        ]
 
     def __bool__(self) -> bool:
         """Whether any time can be used."""
@@ -108,15 +112,20 @@ class Observed:
             return replace(prediction, caveats=(*self.caveats, *prediction.caveats))
         found = self._posterior.of(_subject(case.launch, case, estimate))
         index = case.profile.index
-        recounted = self._recounted(index, estimate) / estimate.seconds
-        moved = _moved(prediction, self._known, found, recounted)
+        recounted = self._recounted(index, estimate)
+        moved = _moved(prediction, self._known, found, recounted.seconds / estimate.seconds)
         notes = _differing(self._recounts[index]) if self._recounts.get(index) else ()
-        return replace(moved, caveats=(*self.caveats, *notes, *moved.caveats))
+        return replace(
+            moved,
+            terms=recounted.terms,
+            limiter=recounted.limiter,
+            caveats=(*self.caveats, *notes, *moved.caveats),
+        )
 
-    def _recounted(self, index: int | None, estimate: Estimate) -> float:
+    def _recounted(self, index: int | None, estimate: Estimate) -> Estimate:
         """Return a launch's simulated time with the counters of its run, where it was profiled."""
         recount = None if index is None else self._recounts.get(index)
-        return recount.seconds(estimate) if recount else estimate.seconds
+        return recount.of(estimate) if recount else estimate
 
     def projected(self, model: Model, case: Case, question: Question) -> Prediction:
         """Return the projection of a profile's run as the times beside it move it, with a narrower interval.
@@ -131,22 +140,28 @@ class Observed:
         case = replace(case, source=profile, profile=replace(case.profile, caveats=others))
         estimate = model.estimate(case, question.timing)
         prediction = model.forecast(case, estimate, question)
-        known, unused = self._projections(model, profile)
+        if case.gpu.id == profile.run.gpu.id:  # the run is the better evidence there
+            names = ", ".join(each.gpu.name for each in self._beside[profile.index])
+            ignored = Caveat.of(CaveatKind.TIME_ELSEWHERE_UNUSED, names, nearest=profile.run.gpu.name)
+            return replace(prediction, caveats=(ignored, *prediction.caveats))
+        known, unused = self._projections(model, profile, question.timing)
         subject = _subject_of_profile(profile, case.gpu, estimate)
-        own = [each.residual for each in known if each.observation.where == PROFILE]
-        alone = Posterior(own).of(subject).width
-        found = Posterior([each.residual for each in known]).of(subject)
+        run = Residual(_subject_of_profile(profile, profile.run.gpu, estimate), 0.0, read_effects().measurement)
+        alone = Posterior([run]).of(subject).width
+        found = Posterior([run, *(each.residual for each in known)]).of(subject)
         narrower = min(1.0, found.width / alone) if alone else 1.0
-        moved = _moved(prediction, known, replace(found, width=narrower))
+        moved = _moved(prediction, known, replace(found, width=narrower, moved=found.moved[1:]))
         return replace(moved, caveats=(*unused, *moved.caveats))
 
-    def _projections(self, model: Model, profile: KernelProfile) -> tuple[list[_Simulated], list[Caveat]]:
+    def _projections(
+        self, model: Model, profile: KernelProfile, asked: Timing
+    ) -> tuple[list[_Simulated], list[Caveat]]:
         """Return each time of a profile's launch beside the projection of the run, and what cannot be projected."""
         if profile.index not in self._projected:
             known, unused = [], []
             for each in self._beside[profile.index]:
                 try:
-                    known.append(_projected(each, model, profile))
+                    known.append(_projected(each, model, profile, asked))
                 except Refusal as refusal:
                     unused.append(_not_simulated(each, refusal))
             self._projected[profile.index] = known, unused
@@ -160,9 +175,8 @@ def _not_simulated(observation: Observation, refusal: KerncastError) -> Caveat:
 
 def _differing(recount: Recount) -> tuple[Caveat, ...]:
     """Return what the counters of a run replace."""
-    ratios = {"work": recount.work} if recount.work != 1 else {}
-    ratios |= {each.resource: each.value for each in recount.levels}
-    return tuple(Caveat.of(CaveatKind.COUNTS_REPLACED, name, ratio=ratio) for name, ratio in ratios.items())
+    ratios = {"instructions": recount.work, "DRAM bytes": recount.dram}
+    return tuple(Caveat.of(CaveatKind.COUNTS_REPLACED, name, ratio=each) for name, each in ratios.items() if each != 1)
 
 
 def _moved(
@@ -245,10 +259,17 @@ def _simulated(observation: Observation, launches: Mapping[int, Launch], means: 
     )  # fmt: skip
 
 
-def _projected(observation: Observation, model: Model, profile: KernelProfile) -> _Simulated:
-    """Project a profile's run onto the GPU of another time of the same launch; raises Refusal."""
+def _projected(observation: Observation, model: Model, profile: KernelProfile, asked: Timing) -> _Simulated:
+    """Project a profile's run onto the GPU of another time of the same launch; raises Refusal.
+
+    What the launch adds to a time of another kind than the run's is exchanged.
+    """
+    assert profile.run is not None
     case = Case(profile, observation.gpu, source=profile)
-    estimate = model.estimate(case, observation.timing or Timing.PROFILER)
+    estimate = model.estimate(case, profile.run.timing)
+    added = launch_overhead_s(observation.timing or asked) - launch_overhead_s(profile.run.timing)
+    alike = max(observation.seconds - added, _LEAST_BODY * observation.seconds)
+    observation = replace(observation, seconds=alike, timing=profile.run.timing)
     subject = _subject_of_profile(profile, observation.gpu, estimate)
     return _Simulated(observation, profile.kernel, subject, estimate, estimate.seconds)
 

@@ -54,10 +54,11 @@ def is_table_of_times(path: Path) -> bool:
     """Return whether a file is a table of measured times, by its first line; a file that cannot be read is none."""
     try:
         with path.open("rb") as file:
-            head = file.readline(_MOST_BYTES_OF_HEAD)
+            head = file.read(_MOST_BYTES_OF_HEAD)
     except OSError:
         return False
-    names = {name.strip().lower() for name in head.decode("utf-8-sig", "replace").split(",")}
+    first = next(iter(head.decode("utf-8-sig", "replace").strip().splitlines()), "")
+    names = {name.strip().strip('"').lower() for name in first.split(",")}
     return {"gpu", "seconds"} <= names
 
 

@@ -200,7 +200,7 @@ def conclude(predictions: Sequence[Prediction]) -> list[str]:
 
 def _conclude_launch(ranked: list[Prediction]) -> str:
     best, rest = ranked[0], ranked[1:]
-    is_guess = any(p.evidence and p.evidence.limits for p in ranked)
+    is_guess = bool(best.evidence and best.evidence.limits)
     limited = "perhaps limited" if is_guess else "limited"
     reason = f"{limited} by {describe_limiter(best.limiter)}"
     advice = "" if is_guess else advise(best.limiter)
@@ -364,23 +364,23 @@ WORDS: dict[CaveatKind, str] = {
         "The counts are from the profile on {counted}, the time is from --measured on {timed}."
     ),
     CaveatKind.COUNTS_REPLACED: (
-        "The profiled run counted {ratio:.3g} times what executing the launch did ({subject}). The forecast uses the"
-        " run's count. Its inputs may differ from those in the launch file."
+        "By its counters, the profiled run needs {ratio:.3g} times the {subject} that the simulation reckons with. The"
+        " forecast uses the run's. Its inputs may differ from those in the launch file."
     ),
     CaveatKind.TIME_ELSEWHERE_UNUSED: (
         "The time on {subject} is not used: this model carries over one time, and {nearest} is nearer."
     ),
     CaveatKind.MEASURED_TIME_UNUSED: "The model {subject} does not use the measured time.",
     CaveatKind.EVIDENCE_NOT_SIMULATED: (
-        "The time on {subject} ({place}) moves nothing, because its launch is not simulated there: {reason:open}."
+        "The time on {subject} ({place}) moves nothing, because its launch cannot be forecast there: {reason:open}."
     ),
     CaveatKind.EVIDENCE_CONTRADICTS: (
-        "The time on {subject} ({place}) is {ratio:.2g} x its simulation, outside the 99 % range that the simulation's"
-        " error and all other measured times give it. Check its GPU, launch, clock and unit."
+        "The time on {subject} ({place}) is {ratio:.2g} x what the model says of it, outside the 99 % range that the"
+        " model's error and all other measured times give it. Check its GPU, launch, clock and unit."
     ),
     CaveatKind.ONLY_TIMES_KNOWN: (
-        "Only times were known. What limits the kernel is a guess: {subject:resources}. Its source (a launch file) or a"
-        " profile with counters would narrow the interval, and so would times on further GPUs."
+        "Only times are used. What limits the kernel is a guess: {subject:resources}. A source that can be simulated"
+        " here, or a profile with the counters of the pipes, would narrow the interval, and so would further times."
     ),
     CaveatKind.TIME_CONTRADICTS: (
         "The time on {subject} ({place}) lies outside the 99 % range that all other measured times give it. Check its"
@@ -391,7 +391,7 @@ WORDS: dict[CaveatKind, str] = {
         " by as much where the SMs limit: fill the column clock_mhz."
     ),
     CaveatKind.NOT_SIMULATED: (
-        "The launch is not simulated: {reason:open}. This forecast is by {subject} from counts, which is less exact."
+        "The launch is not simulated: {reason:open}. This forecast is by {subject}, which is less exact."
     ),
     CaveatKind.OTHER_MODEL_USED: "This forecast is by {subject}, because {unusable} is not possible: {reason:open}.",
     CaveatKind.FORCED: "This launch cannot run on {subject} ({reason}). It is forecast because of --force.",

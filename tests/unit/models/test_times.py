@@ -278,3 +278,20 @@ def test_the_shipped_priors_are_probabilities() -> None:
     assert sum(getattr(PRIORS, name) for name in RESOURCES[:-1]) == pytest.approx(1, abs=1e-3)
     assert isinstance(PRIORS, Priors)
     assert PRIORS.fp64 > 0
+
+
+@given(st.floats(1e-12, 1e7), st.sampled_from(["t4", "a2", "h100-sxm"]))
+def test_every_time_that_is_read_gives_a_forecast(seconds: float, target: str) -> None:
+    """Times below a launch's own are almost unknown, but no longer than ten times as long."""
+    found = Times().predict_timed(
+        TimedKernel("k", 0, (Observation(load_gpu("t4"), seconds),), ()), load_gpu(target), Question(Timing.SERIES)
+    )
+    assert 0 < found.low <= found.seconds <= found.high < math.inf
+    assert found.high <= 1e4 * max(seconds, 1.6e-6)
+
+
+def test_two_times_of_one_gpu_that_differ_span_the_interval() -> None:
+    times = (Observation(load_gpu("t4"), 1e-3), Observation(load_gpu("t4"), 2e-3))
+    found = Times().predict_timed(TimedKernel("k", 0, times, ()), load_gpu("t4"), Question(Timing.SERIES))
+    assert found.low <= 1e-3 * 1.0001
+    assert found.high >= 2e-3 * 0.9999

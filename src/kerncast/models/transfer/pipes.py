@@ -14,7 +14,7 @@ from kerncast.models.transfer.measured_run import Measured, counted, measured_ru
 from kerncast.models.transfer.posterior import era_of
 from kerncast.occupancy import BlockRequest, block_request_of, occupancy, why_not
 from kerncast.prediction import Figure, Prediction, Term, Timing, Transfer
-from kerncast.profiles import KernelProfile
+from kerncast.profiles import KernelProfile, Origin
 from kerncast.profiles.counts import (
     DRAM_CROSSING,
     GLOBAL_LOAD_REQUESTS,
@@ -60,6 +60,11 @@ class Work:
 def work_of(profile: KernelProfile) -> Work:
     """Return what a profiled launch asks for; raises MissingEvidenceError where instructions or bytes are unknown."""
     counts = profile.counts
+    if profile.origin is not Origin.PROFILED:
+        raise MissingEvidenceError(
+            f"pipes needs the counters of a profiler, and {profile.kernel} was not profiled",
+            cure="Give a profile as evidence, or leave --model out: the simulation uses measured times.",
+        )
     instructions = counted(counts.get(INSTRUCTIONS), "the number of instructions", INSTRUCTIONS, profile)
     if not instructions:
         raise MissingEvidenceError(f"{profile.kernel} executes no instruction", cure="Take the profile again.")
@@ -284,8 +289,14 @@ class Pipes(Model):
         seconds = min(max(seconds, bounds[0]), bounds[1])
         terms = {name: cycles / target.gpu.clock_hz for name, cycles in target.resources.items()}
         notes = [Caveat.of(CaveatKind.RESOURCES_LEFT_OUT, ", ".join(work.not_counted))] if work.not_counted else []
+        longest_there = max(source.resources.items(), key=lambda each: each[1])[0]
+        if source.beyond > _IMPOSSIBLE and source.gpu.id != target.gpu.id:
+            raise MissingEvidenceError(
+                f"the run of {found.profile.kernel} is {source.beyond:.3g} times as fast as its {longest_there} allows",
+                cure="Its time and its counts are not of one launch: take the profile again.",
+            )
         if source.beyond > _MOST_BEYOND:
-            notes.append(Caveat.of(CaveatKind.FASTER_THAN_ROOF, times=source.beyond))
+            notes.append(Caveat.of(CaveatKind.FASTER_THAN_LEVEL, longest_there, times=source.beyond))
         if block_request_of(found.profile) is None:
             notes.append(Caveat.of(CaveatKind.REGISTERS_UNKNOWN))
         limiter, longest = max(terms.items(), key=lambda each: each[1])
@@ -317,6 +328,8 @@ _MODELLED = {
 }  # fmt: skip
 #: A run that is faster than its resources allow by more is told: a measured maximum is sometimes exceeded by so much.
 _MOST_BEYOND = 1.05
+#: A run that is faster by more is none of these counts.
+_IMPOSSIBLE = 3.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -386,7 +386,8 @@ def body_of(time: Observation, asked: Timing) -> Body:
     overhead = launch_overhead_s(time.timing or asked)
     seconds = max(time.seconds - overhead, _LEAST_BODY * time.seconds)
     deviation = math.hypot(math.sqrt(_variance(time)) * time.seconds, _OVERHEAD_DEVIATION * overhead)
-    return Body(time.gpu, math.log(seconds), (deviation / seconds) ** 2)
+    # The body lies between the least part and the whole, however long the launch may be.
+    return Body(time.gpu, math.log(seconds), min(deviation / seconds, -math.log(_LEAST_BODY)) ** 2)
 
 
 def _variance(time: Observation) -> float:
@@ -416,9 +417,10 @@ def _as_measured(
     exact = [1 / _variance(each) for each in own]
     logs = sum(weight * math.log(each.seconds) for weight, each in zip(exact, own, strict=True))
     seconds = own[0].seconds if len(own) == 1 else math.exp(logs / sum(exact))
-    away = math.exp(NormalDist().inv_cdf((1 + level) / 2) / math.sqrt(sum(exact)))
+    apart = max(abs(math.log(each.seconds / seconds)) for each in own)
+    away = math.exp(max(apart, NormalDist().inv_cdf((1 + level) / 2) / math.sqrt(sum(exact))))
     middle, low, high = others
-    if away**2 <= high / low:
+    if away**2 <= high / low or apart:
         return seconds, seconds / away, seconds * away
     return seconds, seconds * (low / middle), seconds * (high / middle)
 
