@@ -69,7 +69,7 @@ def test_names_are_unique_and_whole() -> None:
 def test_each_model_has_what_its_equations_need() -> None:
     names = {
         model: {metric.name for metric in metrics_needed([model])}
-        for model in ("roofline", "algorithm1", "ceilings", "timing", "counters")
+        for model in ("roofline", "algorithm1", "ceilings", "pipes", "counters")
     }
     flops = {f"smsp__sass_thread_inst_executed_op_{op}_pred_on.sum" for op in ("fadd", "fmul", "ffma", "dfma", "hfma")}
     assert flops | {"gpu__time_duration.sum", "dram__bytes_read.sum"} <= names["roofline"] <= names["algorithm1"]
@@ -82,9 +82,7 @@ def test_each_model_has_what_its_equations_need() -> None:
         "l1tex__t_bytes.sum",
         "lts__t_bytes.sum",
     } <= names["ceilings"]
-    assert {"smsp__issue_active.avg.per_cycle_active", "sm__cycles_active.avg", "smsp__inst_executed.sum"} <= names[
-        "timing"
-    ]
+    assert {"gpc__cycles_elapsed.max", "smsp__inst_executed.sum", "smsp__inst_executed_pipe_lsu.sum"} <= names["pipes"]
     assert len(metrics_needed()) == len(all_metrics()) == len(set().union(*names.values()))
 
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kerncast.bench.counters import metrics_needed
 from kerncast.caveats import CaveatKind
 from kerncast.errors import MissingEvidenceError, Refusal
 from kerncast.gpu import GPU, list_gpus, load_gpu
@@ -36,6 +37,8 @@ from kerncast.profiles.counts import (
     pipe_instructions,
     work_threads,
 )
+from kerncast.read.ncu.profile import profiles_of
+from kerncast.read.ncu.rows import NcuMetric, NcuRow
 from tests.helpers.caveats import kinds
 from tests.helpers.profiles import with_counts
 from tests.helpers.transfers import profiled, run
@@ -240,6 +243,17 @@ def test_a_run_that_no_gpu_could_make_is_not_carried_over() -> None:
         forecast(counted(seconds=1e-6), "rtx-3090")
     with pytest.raises(MissingEvidenceError, match="was not profiled"):
         forecast(replace(counted(), origin=Origin.EXECUTED), "rtx-3090")
+
+
+def test_what_is_collected_for_it_is_all_that_it_needs() -> None:
+    """A raw page with the metrics of ``kerncast collect --for pipes`` leaves no resource out."""
+    metrics = tuple(
+        NcuMetric(each.name, 1e6 if each.name.startswith("gpu__time") else 64.0, each.unit)
+        for each in metrics_needed(["pipes"], "8.6")
+    )
+    row = NcuRow(0, "k", (1024, 1, 1), (256, 1, 1), "8.6", metrics)
+    (found,) = profiles_of([row], load_gpu("rtx-3090"))
+    assert work_of(found).not_counted == ()
 
 
 def test_own_issue_is_what_intervals_take() -> None:
