@@ -70,6 +70,27 @@ __global__ void half_packed(const __half2 *a, const __half2 *b, __half2 *c)
     const __half2 x = a[i], y = b[i];
     c[i] = __hadd2(__hmul2(x, y), __hfma2(x, y, x));
 }
+
+// Products and sums that nothing takes in.
+__global__ void half_alone(const __half *a, const __half *b, __half *c)
+{
+    const int i = threadIdx.x;
+    const __half x = a[i], y = b[i];
+    c[i] = __hmul(x, y);
+    c[i + 32] = __hadd(x, y);
+    c[i + 64] = __hsub(x, y);
+    c[i + 96] = __hneg(y);
+}
+
+__global__ void half_packed_alone(const __half2 *a, const __half2 *b, __half2 *c)
+{
+    const int i = threadIdx.x;
+    const __half2 x = a[i], y = b[i];
+    c[i] = __hmul2(x, y);
+    c[i + 32] = __hadd2(x, y);
+    c[i + 64] = __hsub2(x, y);
+    c[i + 96] = __hneg2(y);
+}
 #endif
 
 __global__ void exchange(const int *a, int *c)

@@ -172,7 +172,7 @@ def _is_unfit(opcode: Opcode) -> bool:
 
 
 #: Types of products that a sum takes in, unless one of the two names its rounding.
-_FUSED = {"f32", "f64"}
+_FUSED = {"f16", "f16x2", "bf16", "bf16x2", "f32", "f64"}
 _ROUNDING = {"rn", "rz", "rm", "rp", "rni", "rzi", "rmi", "rpi", "ftz", "sat", "uni", "lo", "aligned", "sync", "to"}
 _SIGNS = {"u": "s", "b": "s"}
 #: Traits of opcodes whose forms have all modifiers.
@@ -291,7 +291,7 @@ class _Forms:
         """Return how the result is used, for integer arithmetic and for products."""
         if ins.root == "mul" and ins.type in _FUSED:
             return "added" if self._is_fused(ins) else ""
-        if not ins.type or ins.type.startswith("f") or not _WITHOUT_CONTEXT.isdisjoint(ins.opcode.traits):
+        if not ins.type or ins.type.startswith(("f", "bf")) or not _WITHOUT_CONTEXT.isdisjoint(ins.opcode.traits):
             return ""
         own = destinations(ins)
         constant = ".constant" if any(isinstance(o, Immediate) for o in ins.operands[1:]) else ""

@@ -18,8 +18,9 @@ from kerncast.traces import Trace
 
 
 _LOC = re.compile(r"\s*\.loc\b.*")
-#: What an instruction or its guard begins with; directives, labels, braces and the rest of a long statement do not.
-_STATEMENT = re.compile(r"\s*(?:@|[a-z])")
+#: What an instruction or its guard begins with, in a scope of its own, too, as inline assembly has; directives, labels,
+#: braces and the rest of a long statement do not.
+_STATEMENT = re.compile(r"\s*(?:\{\s*)?(?:@|[a-z])")
 _ENDS = (";", "{", "}", ":")
 _FILE = "1"
 
