@@ -32,7 +32,7 @@ import numpy.typing as npt
 
 import kerncast
 from kerncast.gpu import load_gpu
-from kerncast.models.base import FOREIGN_CODE_LOG_SIGMA, VERSION, interval_factor
+from kerncast.models.base import FOREIGN_CODE_LOG_SIGMA, VERSION, widened
 from kerncast.models.transfer.posterior import era_of
 
 FOLDER = Path(kerncast.__path__[0]) / "data" / "calibration"
@@ -136,10 +136,10 @@ def unseen_table(rows: Sequence[Scored], level: float = 0.9) -> list[str]:
         if not others:
             continue
         (factor,) = factors(others, [level])
-        widened = math.exp(math.hypot(math.log(factor), math.log(interval_factor(FOREIGN_CODE_LOG_SIGMA, level))))
-        shares = [np.mean([np.mean(errors <= math.log(x)) for errors in held.values()]) for x in (factor, widened)]
+        wider = widened(factor, FOREIGN_CODE_LOG_SIGMA, level)
+        shares = [np.mean([np.mean(errors <= math.log(x)) for errors in held.values()]) for x in (factor, wider)]
         count = sum(len(errors) for errors in held.values())
-        cells = [name, count, len(held), f"{factor:.2f}", f"{shares[0]:.1%}", f"{widened:.2f}", f"{shares[1]:.1%}"]
+        cells = [name, count, len(held), f"{factor:.2f}", f"{shares[0]:.1%}", f"{wider:.2f}", f"{shares[1]:.1%}"]
         table.append("| " + " | ".join(map(str, cells)) + " |")
     return table
 

@@ -15,17 +15,13 @@ from kerncast.forecast.compiled_launch import Means, Source, compile_and_count
 from kerncast.forecast.evidence import measured_of
 from kerncast.gpu import GPU, launch_overhead_s
 from kerncast.launch import Launch
-from kerncast.measurements import Observation
+from kerncast.measurements import LEAST_VARIANCE, Observation
 from kerncast.models import DEFAULT_MODEL, Case, Estimate, Model, Question, calibration_of, model_named
 from kerncast.models.transfer.posterior import Correction, Posterior, Residual, Subject, read_effects, shares_of
 from kerncast.models.transfer.recount import Recount, recount_of
 from kerncast.prediction import MeasuredEvidence, MeasuredTime, Prediction, Timing
 from kerncast.profiles import KernelProfile
 
-#: No measurement is more exact: variance of ln(time).
-_LEAST_VARIANCE = 0.001**2
-#: Part of a time that is left at least when the launch is taken off.
-_LEAST_BODY = 0.1
 #: Caveats of models that carry over the time on one GPU only.
 _OF_ONE_TIME = {CaveatKind.TIME_ELSEWHERE_UNUSED, CaveatKind.COUNTS_AND_TIME_APART}
 #: Caveats that say by which factor the interval is wide.
@@ -50,10 +46,8 @@ class _Simulated:
     def residual(self) -> Residual:
         """How far the simulation is off what was measured."""
         time = self.observation
-        variance = read_effects().measurement
-        if time.spread_seconds is not None:
-            variance = (time.spread_seconds / time.seconds) ** 2
-        return Residual(self.subject, math.log(time.seconds / self.seconds), max(_LEAST_VARIANCE, variance))
+        variance = max(LEAST_VARIANCE, time.log_variance(read_effects().measurement))
+        return Residual(self.subject, math.log(time.seconds / self.seconds), variance)
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,8 +262,7 @@ def _projected(observation: Observation, model: Model, profile: KernelProfile, a
     case = Case(profile, observation.gpu, source=profile)
     estimate = model.estimate(case, profile.run.timing)
     added = launch_overhead_s(observation.timing or asked) - launch_overhead_s(profile.run.timing)
-    alike = max(observation.seconds - added, _LEAST_BODY * observation.seconds)
-    observation = replace(observation, seconds=alike, timing=profile.run.timing)
+    observation = replace(observation, seconds=observation.seconds_without(added), timing=profile.run.timing)
     subject = _subject_of_profile(profile, observation.gpu, estimate)
     return _Simulated(observation, profile.kernel, subject, estimate, estimate.seconds)
 

@@ -18,12 +18,12 @@ from kerncast.measurements.measurement import (
     outliers,
     summarise,
 )
-from kerncast.measurements.observation import Observation, TimedKernel
+from kerncast.measurements.observation import LEAST_BODY, LEAST_VARIANCE, Observation, TimedKernel
 from kerncast.measurements.partition_times import MOST_TPCS, CountFeatures, PartitionTimes, counts_up_to, parse_tpcs
 
 __all__ = [
-    "MOST_TPCS", "Check", "ClockState", "Configuration", "CountFeatures", "Counters", "Failure", "Machine",
-    "Measurement", "Method", "Observation", "Outcome", "PartitionTimes", "Protocol", "Reading", "Record",
-    "Recorder", "Summary", "TimedKernel", "Trial", "counts_up_to", "outliers", "parse_tpcs", "read_measurement",
-    "read_with_remarks", "summarise",
+    "LEAST_BODY", "LEAST_VARIANCE", "MOST_TPCS", "Check", "ClockState", "Configuration", "CountFeatures", "Counters",
+    "Failure", "Machine", "Measurement", "Method", "Observation", "Outcome", "PartitionTimes", "Protocol", "Reading",
+    "Record", "Recorder", "Summary", "TimedKernel", "Trial", "counts_up_to", "outliers", "parse_tpcs",
+    "read_measurement", "read_with_remarks", "summarise",
 ]  # fmt: skip

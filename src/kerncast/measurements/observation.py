@@ -7,6 +7,11 @@ from kerncast.gpu import GPU
 from kerncast.launch import Launch
 from kerncast.prediction import Timing
 
+#: No measurement is more exact: variance of ln(time).
+LEAST_VARIANCE = 0.001**2
+#: Part of a time that is left at least when its launch is taken off.
+LEAST_BODY = 0.1
+
 
 @dataclass(frozen=True, slots=True)
 class Observation:
@@ -29,6 +34,14 @@ class Observation:
     """assumptions about the GPU's name"""
     where: str = "--measured"
     """place of the time, for messages"""
+
+    def log_variance(self, usual: float) -> float:
+        """Return the variance of ln(time); the usual one where the spread of the runs is unknown."""
+        return usual if self.spread_seconds is None else (self.spread_seconds / self.seconds) ** 2
+
+    def seconds_without(self, overhead_s: float) -> float:
+        """Return the time without so much of a launch; a tenth of it is left at least."""
+        return max(self.seconds - overhead_s, LEAST_BODY * self.seconds)
 
 
 @dataclass(frozen=True, slots=True)

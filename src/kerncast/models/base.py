@@ -285,7 +285,7 @@ class Model(ABC):
         own = calibration.factor(level) if calibration else interval_factor(self.log_sigma, level)
         uncalibrated = Caveat.of(CaveatKind.INTERVAL_UNCALIBRATED, level=level, factor=own)
         usual = _calibrated(calibration, own, level) if calibration else (uncalibrated,)
-        wider = math.exp(math.hypot(math.log(own), math.log(interval_factor(FOREIGN_CODE_LOG_SIGMA, level))))
+        wider = widened(own, FOREIGN_CODE_LOG_SIGMA, level)
         reasons = []
         if other_generation := self.other_generation(case, wider):
             reasons.append(other_generation)
@@ -360,6 +360,15 @@ def interval_factor(log_sigma: float, level: float) -> float:
     2.68
     """
     return math.exp(log_sigma * NormalDist().inv_cdf(0.5 + level / 2))
+
+
+def widened(factor: float, log_sigma: float, level: float) -> float:
+    """Return the factor of an interval that a further, independent lognormal error makes wider.
+
+    >>> round(widened(2.0, 0.0, 0.9), 3), round(widened(1.0, 0.6, 0.9), 2)
+    (2.0, 2.68)
+    """
+    return math.exp(math.hypot(math.log(factor), math.log(interval_factor(log_sigma, level))))
 
 
 def needed(count: Count | None, what: str, profile: KernelProfile) -> Count:

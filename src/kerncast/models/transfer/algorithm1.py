@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from kerncast.caveats import Caveat, CaveatKind
-from kerncast.errors import MissingEvidenceError, Refusal
+from kerncast.errors import MissingEvidenceError
 from kerncast.gpu import GPU
 from kerncast.models.base import Case, Estimate, Model, Question
 from kerncast.models.transfer.checks import Roofs, transfer_caveats
@@ -16,11 +16,12 @@ from kerncast.models.transfer.measured_run import (
     float_mixes_of,
     measured_run,
     not_counted,
+    occupancy_on,
     present,
     taken_as_none,
     timing_caveats,
 )
-from kerncast.occupancy import BlockRequest, block_request_of, occupancy, why_not
+from kerncast.occupancy import BlockRequest, block_request_of
 from kerncast.prediction import Figure, Prediction, Term, Timing, Transfer
 from kerncast.profiles import Count, KernelProfile, Origin
 from kerncast.profiles.counts import DRAM_CROSSING, FLOPS
@@ -159,7 +160,7 @@ def occupancies(case: Case) -> tuple[tuple[float, float], tuple[Caveat, ...]]:
     if requests[0] is not None and requests[1] is not None:
         same = found.profile.resources is not case.profile.resources or _same_generation(*gpus)
         notes = () if same else (Caveat.of(CaveatKind.REGISTERS_TAKEN_AS_SAME),)
-        return (_occupancy(requests[0], gpus[0]), _occupancy(requests[1], gpus[1])), notes
+        return (occupancy_on(requests[0], gpus[0]).fraction, occupancy_on(requests[1], gpus[1]).fraction), notes
     achieved = present(found.run.achieved_occupancy or 0.0)
     if not achieved:
         raise MissingEvidenceError(
@@ -168,21 +169,13 @@ def occupancies(case: Case) -> tuple[tuple[float, float], tuple[Caveat, ...]]:
             " (ncu --set full), or give the source of this launch.",
         )
     threads = BlockRequest(math.prod(case.profile.block), 0, 0, case.profile.shared_bytes, 0)
-    bounds = _occupancy(threads, gpus[0]), _occupancy(threads, gpus[1])
+    bounds = occupancy_on(threads, gpus[0]).fraction, occupancy_on(threads, gpus[1]).fraction
     share = min(1.0, achieved * bounds[1] / bounds[0])
     return (achieved, share), (Caveat.of(CaveatKind.REGISTERS_UNKNOWN),)
 
 
 def _same_generation(one: GPU, other: GPU) -> bool:
     return one.architecture.number // 10 == other.architecture.number // 10
-
-
-def _occupancy(request: BlockRequest, gpu: GPU) -> float:
-    share = occupancy(request, gpu.architecture).fraction
-    if not share:
-        reason = why_not(request, gpu.architecture) or "not even one block fits"
-        raise Refusal(f"this launch cannot run on {gpu.name}: {reason}", cure="Change the launch.")
-    return share
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,9 +4,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from kerncast.caveats import Caveat, CaveatKind
-from kerncast.errors import MissingEvidenceError
+from kerncast.errors import MissingEvidenceError, Refusal
 from kerncast.gpu import GPU
 from kerncast.models.base import Case
+from kerncast.occupancy import BlockRequest, Occupancy, occupancy, why_not
 from kerncast.prediction import Timing
 from kerncast.profiles import Count, FloatMix, KernelProfile, Origin, SourceRun
 from kerncast.profiles.counts import FLOPS
@@ -35,6 +36,15 @@ def measured_run(case: Case, model: str) -> Measured:
             cure='Give --measured "GPU=TIME", or a profile.',
         )
     return Measured(source, source.run, case.gpu)
+
+
+def occupancy_on(request: BlockRequest, gpu: GPU) -> Occupancy:
+    """Return the blocks that an SM of a GPU holds; raises Refusal where not even one fits."""
+    found = occupancy(request, gpu.architecture)
+    if not found.blocks_per_sm:
+        reason = why_not(request, gpu.architecture) or "not even one block fits"
+        raise Refusal(f"this launch cannot run on {gpu.name}: {reason}", cure="Change the launch.")
+    return found
 
 
 def counted(count: Count | None, what: str, metrics: str, profile: KernelProfile) -> float:

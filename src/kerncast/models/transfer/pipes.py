@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from kerncast.caveats import Caveat, CaveatKind
-from kerncast.errors import MissingEvidenceError, Refusal
+from kerncast.errors import MissingEvidenceError
 from kerncast.gpu import GPU, WARP_SIZE
-from kerncast.models.base import Case, Estimate, Model, Question, interval_factor, known_fact
+from kerncast.models.base import Case, Estimate, Model, Question, known_fact, widened
 from kerncast.models.transfer.checks import transfer_caveats
-from kerncast.models.transfer.measured_run import Measured, counted, measured_run, present, timing_caveats
+from kerncast.models.transfer.measured_run import Measured, counted, measured_run, occupancy_on, present, timing_caveats
 from kerncast.models.transfer.posterior import era_of
-from kerncast.occupancy import BlockRequest, block_request_of, occupancy, why_not
+from kerncast.occupancy import BlockRequest, block_request_of
 from kerncast.prediction import Figure, Prediction, Term, Timing, Transfer
 from kerncast.profiles import KernelProfile, Origin
 from kerncast.profiles.counts import (
@@ -268,7 +268,7 @@ class Pipes(Model):
         factor, notes = super().error_factor(case, level)
         if not _may_be_rebuilt(found.profile) or gpu.architecture.id == case.gpu.architecture.id:
             return factor, notes
-        wider = math.exp(math.hypot(math.log(factor), math.log(interval_factor(_REBUILT_LOG_SIGMA, level))))
+        wider = widened(factor, _REBUILT_LOG_SIGMA, level)
         return wider, (Caveat.of(CaveatKind.BUILD_MAY_DIFFER, factor=wider), *notes)
 
     def forecast(self, case: Case, estimate: Estimate, question: Question) -> Prediction:
@@ -394,10 +394,7 @@ def _by_clock(seconds: float, run: GPU, target: GPU) -> tuple[float, float] | No
 def _most_warps(profile: KernelProfile, work: Work, gpu: GPU) -> float:
     """Return the warps that an SM holds at most, by occupancy and by the grid; raises Refusal where none fits."""
     request = block_request_of(profile) or BlockRequest(math.prod(profile.block), 0, 0, profile.shared_bytes, 0)
-    found = occupancy(request, gpu.architecture)
-    if not found.blocks_per_sm:
-        reason = why_not(request, gpu.architecture) or "not even one block fits"
-        raise Refusal(f"this launch cannot run on {gpu.name}: {reason}", cure="Change the launch.")
+    found = occupancy_on(request, gpu)
     return float(work.warps_per_block * min(found.blocks_per_sm, -(-work.blocks // gpu.sm_count)))
 
 

@@ -39,7 +39,7 @@ import kerncast
 from kerncast.caveats import Caveat, CaveatKind
 from kerncast.errors import InputError, MissingEvidenceError
 from kerncast.gpu import GPU, WARP_SIZE, launch_overhead_s
-from kerncast.measurements import Observation, TimedKernel
+from kerncast.measurements import LEAST_BODY, LEAST_VARIANCE, Observation, TimedKernel
 from kerncast.models.base import Case, Estimate, Model, Question
 from kerncast.models.transfer.posterior import era_of
 from kerncast.prediction import MeasuredEvidence, MeasuredTime, Prediction, ProbableLimit, Term, Timing
@@ -60,10 +60,8 @@ _ISSUE = RESOURCES.index("issue")
 #: Share of FP32 in ``mixed``: half way between one half, from which on the 64 lanes of Volta, Turing and A100 limit
 #: before four schedulers do, and all instructions.
 _FP32_SHARE = 0.75
-#: The launch's part of a time is known no better; less than the second share of a time is never taken as the body.
-_OVERHEAD_DEVIATION, _LEAST_BODY = 0.3, 0.1
-#: No measurement is more exact: variance of ln(time).
-_LEAST_VARIANCE = 0.001**2
+#: The launch's part of a time is known no better.
+_OVERHEAD_DEVIATION = 0.3
 #: A time outside this range of all others contradicts them.
 _CONTRADICTS = 0.99
 #: Less probable limits are not told in words.
@@ -280,7 +278,7 @@ class _Field:
         weights = np.exp(logs - np.maximum(logs.max(axis=1, keepdims=True), -1e300))
         sums = weights.sum(axis=1, keepdims=True)
         weights = np.divide(weights, sums, out=np.zeros_like(weights), where=sums > 0)
-        return _Mixtures(np.where(known, means, 0.0), weights, known, np.sqrt(np.maximum(left, _LEAST_VARIANCE)))
+        return _Mixtures(np.where(known, means, 0.0), weights, known, np.sqrt(np.maximum(left, LEAST_VARIANCE)))
 
 
 def _narrowest(field: _Field, count: int, level: float) -> tuple[float, float]:
@@ -321,6 +319,10 @@ class Times(Model):
     def __init__(self, priors: Priors | None = None) -> None:
         """Take other priors than those of the file, to score a model that was estimated without what is scored."""
         self._priors = priors
+
+    def predict(self, case: Case, question: Question) -> Prediction:
+        """Return the forecast of a case: what an estimate would hold comes from the same mixture."""
+        return self._of_case(case, question)
 
     def estimate(self, case: Case, timing: Timing) -> Estimate:
         """Return the forecast of a case by its measured times; raises MissingEvidenceError without one."""
@@ -384,17 +386,15 @@ def body_of(time: Observation, asked: Timing) -> Body:
     (8.4, 0.49)
     """
     overhead = launch_overhead_s(time.timing or asked)
-    seconds = max(time.seconds - overhead, _LEAST_BODY * time.seconds)
+    seconds = time.seconds_without(overhead)
     deviation = math.hypot(math.sqrt(_variance(time)) * time.seconds, _OVERHEAD_DEVIATION * overhead)
     # The body lies between the least part and the whole, however long the launch may be.
-    return Body(time.gpu, math.log(seconds), min(deviation / seconds, -math.log(_LEAST_BODY)) ** 2)
+    return Body(time.gpu, math.log(seconds), min(deviation / seconds, -math.log(LEAST_BODY)) ** 2)
 
 
 def _variance(time: Observation) -> float:
     """Return the variance of ln(time) of a measurement."""
-    if time.spread_seconds is None:
-        return read_priors().measurement
-    return max(_LEAST_VARIANCE, (time.spread_seconds / time.seconds) ** 2)
+    return max(LEAST_VARIANCE, time.log_variance(read_priors().measurement))
 
 
 def _timing_of(times: Sequence[Observation], asked: Timing) -> tuple[Timing, tuple[Caveat, ...]]:
@@ -427,7 +427,7 @@ def _as_measured(
 
 def _limits(found: Posterior, seconds: float, overhead: float) -> tuple[ProbableLimit, ...]:
     """Return the resources that may limit the kernel, the most probable first, each with its forecast."""
-    shift = math.log(max(seconds - overhead, _LEAST_BODY * seconds)) - found.log_seconds
+    shift = math.log(max(seconds - overhead, LEAST_BODY * seconds)) - found.log_seconds
     limits = [
         ProbableLimit(name, probability, overhead + math.exp(mean + shift))
         for name, probability, mean in zip(RESOURCES, found.probabilities, found.means, strict=True)
