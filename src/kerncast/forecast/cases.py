@@ -3,23 +3,19 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
-from typing import TYPE_CHECKING
 
 from kerncast.caveats import Caveat, CaveatKind
 from kerncast.errors import CompileError, MissingEvidenceError, Refusal
 from kerncast.forecast.compiled_launch import CompiledLaunch, Failure, Means, Source, compile_and_count
 from kerncast.gpu import GPU
 from kerncast.launch import Launch, base_name, is_tuned_so
-from kerncast.measurements import TimedKernel
 from kerncast.models import MODEL_OF_TIMES_ALONE, Case, Question, TimedCase
 from kerncast.models.transfer.measured_run import float_mixes_of
+from kerncast.observation import Observation, TimedKernel
 from kerncast.prediction import Prediction, Timing
 from kerncast.profiles import QUESTIONS, Count, Counts, FloatMix, KernelProfile, Origin, SourceRun
 from kerncast.profiles.counts import FLOPS
 from kerncast.remembered import remembered
-
-if TYPE_CHECKING:
-    from kerncast.measurements import Observation
 
 
 def launch_of(profile: KernelProfile, launches: Sequence[Launch]) -> Launch | None:
@@ -136,7 +132,7 @@ class ProfileCases:
     """A profile tells every GPU the same; a time of its kernel may come from it or beside it."""
 
     def __init__(
-        self, profile: KernelProfile, sources: Sequence[Launch], measured: Sequence["Observation"], choices: Choices
+        self, profile: KernelProfile, sources: Sequence[Launch], measured: Sequence[Observation], choices: Choices
     ) -> None:
         self.kernel = profile.kernel
         self.failures: tuple[Failure, ...] = ()
@@ -187,22 +183,20 @@ class ProfileCases:
 PROFILE = "the profile"
 
 
-def observation_of(run: SourceRun, launch: int) -> "Observation":
+def observation_of(run: SourceRun, launch: int) -> Observation:
     """Return the run of a profile as a measured time of a launch, at the clock that the profiler counted."""
-    from kerncast.measurements import Observation  # noqa: PLC0415  a forecast without a profile does without
-
     gpu = run.gpu if run.clock_hz is None else run.gpu.at_clock(run.clock_hz)
     return Observation(gpu, run.seconds, launch, timing=run.timing, where=PROFILE)
 
 
-def _apart(own: SourceRun | None, nearest: "Observation") -> tuple[Caveat, ...]:
+def _apart(own: SourceRun | None, nearest: Observation) -> tuple[Caveat, ...]:
     """Return that counts and time are of different runs."""
     if own is None:
         return ()
     return (Caveat.of(CaveatKind.COUNTS_AND_TIME_APART, counted=own.gpu.name, timed=nearest.gpu.name),)
 
 
-def _unused(measured: Sequence["Observation"], nearest: "Observation") -> tuple[Caveat, ...]:
+def _unused(measured: Sequence[Observation], nearest: Observation) -> tuple[Caveat, ...]:
     """Return that models which carry over one time leave the others unused."""
     others = ", ".join(each.gpu.name for each in measured if each is not nearest)
     return (Caveat.of(CaveatKind.TIME_ELSEWHERE_UNUSED, others, nearest=nearest.gpu.name),) if others else ()
@@ -219,9 +213,7 @@ def _timed_elsewhere(profile: KernelProfile, run: SourceRun) -> KernelProfile:
 class LaunchCases:
     """A launch is compiled and executed for each GPU's architecture, and for those that it was timed on."""
 
-    def __init__(
-        self, launch: Launch, gpus: Sequence[GPU], measured: Sequence["Observation"], choices: Choices
-    ) -> None:
+    def __init__(self, launch: Launch, gpus: Sequence[GPU], measured: Sequence[Observation], choices: Choices) -> None:
         self._launch, self._measured, self._choices = launch, tuple(measured), choices
         names = [gpu.architecture.code_name for gpu in (*gpus, *(each.gpu for each in measured))]
         self._known = compile_and_count(launch, list(dict.fromkeys(names)), choices.means)
@@ -245,7 +237,7 @@ class LaunchCases:
         known = self._known.on(gpu.architecture.code_name)
         return None if known is None else Source(known)
 
-    def _source(self, measured: "Observation") -> KernelProfile | None:
+    def _source(self, measured: Observation) -> KernelProfile | None:
         known = self._known.on(measured.gpu.architecture.code_name)
         if known is None:
             return None
@@ -264,7 +256,7 @@ class TimedCases:
 
     failures: tuple[Failure, ...] = ()
 
-    def __init__(self, timed: TimedKernel, measured: Sequence["Observation"]) -> None:
+    def __init__(self, timed: TimedKernel, measured: Sequence[Observation]) -> None:
         self.kernel = timed.kernel
         every = (*timed.times, *measured)
         once = {(each.gpu.id, each.gpu.clock_hz, each.seconds, each.timing): each for each in every}
@@ -281,7 +273,7 @@ class TimedCases:
 def cases_of(
     subject: Launch | KernelProfile | TimedKernel,
     gpus: Sequence[GPU],
-    measured: Sequence["Observation"],
+    measured: Sequence[Observation],
     choices: Choices,
 ) -> LaunchCases | ProfileCases | TimedCases:
     """Return what makes the cases of a launch, a profile or a timed kernel, with its own measured times."""
@@ -304,7 +296,7 @@ def by_times(case: TimedCase, model: str | None, question: Question) -> Predicti
     return Times().predict_timed(case.timed, case.gpu, question)
 
 
-def _nearest(measured: Sequence["Observation"], gpu: GPU) -> "Observation | None":
+def _nearest(measured: Sequence[Observation], gpu: GPU) -> Observation | None:
     """Return the time on this very GPU, else on the one whose generation is nearest."""
     number = gpu.architecture.number
     return min(

@@ -3,18 +3,14 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from kerncast.caveats import Caveat
 from kerncast.errors import GPUError, InputError
 from kerncast.gpu import GPU, list_gpus, resolve_gpu
 from kerncast.launch import Launch, base_name, do_same, load_launches, read_toml
-from kerncast.measurements import TimedKernel
+from kerncast.observation import Observation, TimedKernel
 from kerncast.profiles import KernelProfile
 from kerncast.read.selection import Selection
-
-if TYPE_CHECKING:
-    from kerncast.measurements import Observation
 
 Subject = Launch | KernelProfile | TimedKernel
 Evidence = str | Path | Subject | Sequence[Launch] | Sequence[KernelProfile] | Sequence[TimedKernel]
@@ -58,7 +54,7 @@ class Reading:
     """assumptions about the GPU's name"""
 
 
-def observations(measured: Sequence["str | Path | Observation"]) -> tuple["Observation", ...]:
+def observations(measured: Sequence[str | Path | Observation]) -> tuple[Observation, ...]:
     """Return measured times: texts such as ``RTX 2080 Ti#2=1.23ms``, files of times, and what is one already."""
     if not measured:
         return ()
@@ -67,12 +63,12 @@ def observations(measured: Sequence["str | Path | Observation"]) -> tuple["Obser
     return read_observations(measured)
 
 
-def measured_of(measured: Sequence["Observation"], launch: int) -> tuple["Observation", ...]:
+def measured_of(measured: Sequence[Observation], launch: int) -> tuple[Observation, ...]:
     """Return the times of one launch."""
     return tuple(each for each in measured if each.launch == launch)
 
 
-def matched(measured: Sequence["Observation"], subjects: Sequence[Subject]) -> tuple["Observation", ...]:
+def matched(measured: Sequence[Observation], subjects: Sequence[Subject]) -> tuple[Observation, ...]:
     """Return the times with the number of the launch that each is of; raises InputError where a time is of none.
 
     A time of another launch, which brings its own source, keeps no number.
@@ -80,7 +76,7 @@ def matched(measured: Sequence["Observation"], subjects: Sequence[Subject]) -> t
     return tuple(_matched(each, subjects) for each in measured)
 
 
-def _matched(time: "Observation", subjects: Sequence[Subject]) -> "Observation":
+def _matched(time: Observation, subjects: Sequence[Subject]) -> Observation:
     known = {subject.index for subject in subjects}
     if time.other is not None:
         same = [each.index for each in subjects if isinstance(each, Launch) and do_same(each, time.other)]

@@ -50,7 +50,7 @@ from kerncast.profiles import KernelProfile, Origin
 
 if TYPE_CHECKING:
     from kerncast.forecast.observed import Observed
-    from kerncast.measurements import Observation
+    from kerncast.observation import Observation
 
 #: Simulations of one launch that may come to nothing: each takes seconds, and on further GPUs the next one would, too.
 _MOST_LOST = 4

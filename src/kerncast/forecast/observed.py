@@ -15,10 +15,10 @@ from kerncast.forecast.compiled_launch import Means, Source, compile_and_count
 from kerncast.forecast.evidence import measured_of
 from kerncast.gpu import GPU, launch_overhead_s
 from kerncast.launch import Launch
-from kerncast.measurements import LEAST_VARIANCE, Observation
 from kerncast.models import DEFAULT_MODEL, Case, Estimate, Model, Question, calibration_of, model_named
 from kerncast.models.transfer.posterior import Correction, Posterior, Residual, Subject, read_effects, shares_of
 from kerncast.models.transfer.recount import Recount, recount_of
+from kerncast.observation import LEAST_VARIANCE, Observation
 from kerncast.prediction import MeasuredEvidence, MeasuredTime, Prediction, Timing
 from kerncast.profiles import KernelProfile
 

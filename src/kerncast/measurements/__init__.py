@@ -18,8 +18,8 @@ from kerncast.measurements.measurement import (
     outliers,
     summarise,
 )
-from kerncast.measurements.observation import LEAST_BODY, LEAST_VARIANCE, Observation, TimedKernel
 from kerncast.measurements.partition_times import MOST_TPCS, CountFeatures, PartitionTimes, counts_up_to, parse_tpcs
+from kerncast.observation import LEAST_BODY, LEAST_VARIANCE, Observation, TimedKernel
 
 __all__ = [
     "LEAST_BODY", "LEAST_VARIANCE", "MOST_TPCS", "Check", "ClockState", "Configuration", "CountFeatures", "Counters",

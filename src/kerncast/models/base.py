@@ -25,7 +25,7 @@ from kerncast.traces import Execution
 from kerncast.units import PERCENT
 
 if TYPE_CHECKING:
-    from kerncast.measurements import Observation, TimedKernel
+    from kerncast.observation import Observation, TimedKernel
 
 # By what factor a model's forecasts were off on measured kernels: the width of its interval.
 #

@@ -12,7 +12,7 @@ from kerncast.profiles import Count, KernelProfile, Origin
 from kerncast.units import GIGA, KIB, MEGA, PERCENT, format_bytes, format_count, format_seconds
 
 if TYPE_CHECKING:
-    from kerncast.measurements import TimedKernel
+    from kerncast.observation import TimedKernel
 
 _LIMITERS = {
     "compute": "floating-point throughput",

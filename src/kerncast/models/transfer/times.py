@@ -39,9 +39,9 @@ import kerncast
 from kerncast.caveats import Caveat, CaveatKind
 from kerncast.errors import InputError, MissingEvidenceError
 from kerncast.gpu import GPU, WARP_SIZE, launch_overhead_s
-from kerncast.measurements import LEAST_BODY, LEAST_VARIANCE, Observation, TimedKernel
 from kerncast.models.base import Case, Estimate, Model, Question
 from kerncast.models.transfer.posterior import era_of
+from kerncast.observation import LEAST_BODY, LEAST_VARIANCE, Observation, TimedKernel
 from kerncast.prediction import MeasuredEvidence, MeasuredTime, Prediction, ProbableLimit, Term, Timing
 from kerncast.remembered import remembered
 
