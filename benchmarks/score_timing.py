@@ -182,7 +182,7 @@ def _record(each: Scored) -> dict[str, object]:
         "clock_mhz": each.clock_hz / MEGA, "grid": launch.grid, "block": launch.block, "defines": dict(launch.defines),
         "registers": each.resources.registers_per_thread if each.resources else None,
         "spills": bool(each.resources and each.resources.spills), "measured_seconds": case.seconds,
-        "unit_seconds": each.unit_seconds, "refused": each.refused,
+        "launches": len(case.launches), "unit_seconds": each.unit_seconds, "refused": each.refused,
         "forecasts": {
             p.model: {
                 "seconds": p.seconds, "low": p.low, "high": p.high, "limiter": p.limiter,

@@ -42,7 +42,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One launch on one GPU, and how long it took."""
+    """One launch on one GPU, or several in a row, and how long it took."""
 
     set: str
     kernel: str
@@ -53,6 +53,13 @@ class Case:
     launch: Launch
     seconds: float
     """median of the repetitions"""
+    others: tuple[Launch, ...] = ()
+    """launches of other kernels whose times are in ``seconds``, too"""
+
+    @property
+    def launches(self) -> tuple[Launch, ...]:
+        """All launches that the time is the sum of."""
+        return (self.launch, *self.others)
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ from timing_cases import (
     zeros,
 )  # fmt: skip
 from timing_hecbench import hecbench
+from timing_rajaperf import rajaperf
 from timing_sixteen import sixteen
 
 from kerncast.launch import Launch, Value
@@ -196,6 +197,7 @@ SETS: dict[str, tuple[Callable[[int | None], list[Case]], int, int | None]] = {
     "layer": (layer, 13, None),
     "hecbench": (hecbench, 100, None),
     "sixteen": (sixteen, 100, None),
+    "rajaperf": (rajaperf, 88, None),
     "convolution-2023": (convolution_2023, 24, None),
     "convolution-2025": (convolution_2025, 24, None),
     "convolution-ktt": (convolution_ktt, 24, 400),

@@ -4,7 +4,7 @@ import hashlib
 import pickle
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from functools import cache
@@ -19,7 +19,7 @@ from kerncast.execute import Budget
 from kerncast.forecast import Forecast, Options, compiled_launch, forecast
 from kerncast.gpu import GPU, load_gpu
 from kerncast.launch import Launch
-from kerncast.prediction import Prediction
+from kerncast.prediction import Prediction, Term
 from kerncast.profiles import Resources
 
 COMPILED = FOLDER.parent / "out" / "compiled"
@@ -29,11 +29,15 @@ BASELINES = ("roofline", "template")
 _PATIENT = Limits(seconds=600.0)
 
 
+Forecasts = list[tuple[Forecast, ...]]
+"""for each launch one forecast by the model, then those by the baselines"""
+
+
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """One launch with all its measured cases: it is compiled and executed once."""
+    """Launches that were timed together, with all their measured cases: each is compiled and executed once."""
 
-    launch: Launch
+    launches: tuple[Launch, ...]
     cases: tuple[Case, ...]
     gpus: tuple[GPU, ...]
     """at the clock that they ran at"""
@@ -57,8 +61,9 @@ class Scored:
     predictions: tuple[Prediction, ...]
     """the model's first, then the baselines'"""
     resources: Resources | None
+    """those of the launch with the most registers"""
     unit_seconds: float
-    """wall time of all forecasts of this launch"""
+    """wall time of all forecasts of these launches"""
     refused: str = ""
 
 
@@ -82,17 +87,17 @@ def load_known(name: str) -> GPU:
 
 def units(cases: Iterable[Case], gpus: dict[str, GPU], clocks: dict[tuple[str, str], str | float]) -> list[Unit]:
     """Group cases by launch; each GPU at the clock of its set."""
-    grouped: dict[tuple[str, Launch], list[Case]] = {}
+    grouped: dict[tuple[str, tuple[Launch, ...]], list[Case]] = {}
     for case in cases:
         if case.gpu in gpus:
-            grouped.setdefault((case.set, case.launch), []).append(case)
+            grouped.setdefault((case.set, case.launches), []).append(case)
     return [
         Unit(
-            launch,
-            tuple(of_launch),
-            tuple(gpus[name].at_clock(clocks[of, name]) for name in dict.fromkeys(case.gpu for case in of_launch)),
+            launches,
+            tuple(of_launches),
+            tuple(gpus[name].at_clock(clocks[of, name]) for name in dict.fromkeys(case.gpu for case in of_launches)),
         )
-        for (of, launch), of_launch in grouped.items()
+        for (of, launches), of_launches in grouped.items()
     ]
 
 
@@ -113,11 +118,11 @@ def run(work: list[Unit], plan: Plan, jobs: int) -> Iterator[Scored]:
 
 
 def forecast_unit(unit: Unit, plan: Plan) -> list[Scored]:
-    """Forecast one launch with the model and the baselines."""
+    """Forecast one launch, or the sum of several, with the model and the baselines."""
     started = time.perf_counter()
     try:
         with patch.object(compiled_launch, "compile_launch", compile_kept):
-            forecasts = list(_forecasts(unit, plan))
+            forecasts = [tuple(_forecasts(launch, unit, plan)) for launch in unit.launches]
     except KerncastError as error:
         forecasts, reason = [], str(error)
     except Exception as error:  # noqa: BLE001  one defect must not lose hours of other cases
@@ -128,11 +133,11 @@ def forecast_unit(unit: Unit, plan: Plan) -> list[Scored]:
     return [_scored(case, unit, forecasts, reason_of(case, forecasts, reason), spent) for case in unit.cases]
 
 
-def _forecasts(unit: Unit, plan: Plan) -> Iterator[Forecast]:
+def _forecasts(launch: Launch, unit: Unit, plan: Plan) -> Iterator[Forecast]:
     budget = Budget.for_sample(plan.sample_seconds)
     timing = unit.cases[0].timing
     options = Options(plan.model, timing, plan.level, budget=budget)
-    first = forecast.forecast_all(unit.launch, [(gpu, ()) for gpu in unit.gpus], options)
+    first = forecast.forecast_all(launch, [(gpu, ()) for gpu in unit.gpus], options)
     yield first
     for name in BASELINES:
         if name == plan.model:
@@ -144,22 +149,51 @@ def _forecasts(unit: Unit, plan: Plan) -> Iterator[Forecast]:
                 continue
 
 
-def _scored(case: Case, unit: Unit, forecasts: list[Forecast], refused: str, spent: float) -> Scored:
-    predictions = tuple(p for each in forecasts for p in each.predictions if p.gpu_id == case.gpu)
-    profiles = [each.profile for found in forecasts[:1] for each in found.profiled if each.gpu.id == case.gpu]
-    resources = profiles[0].resources if profiles else None
+def _scored(case: Case, unit: Unit, forecasts: Forecasts, refused: str, spent: float) -> Scored:
+    by_launch = [
+        {p.model: p for each in of_launch for p in each.predictions if p.gpu_id == case.gpu} for of_launch in forecasts
+    ]
+    predictions = tuple(
+        joined([found[model] for found in by_launch])
+        for model in (by_launch[0] if by_launch else ())
+        if all(model in found for found in by_launch)
+    )
+    profiled = [each for first, *_ in forecasts for each in first.profiled if each.gpu.id == case.gpu]
+    known = [each.profile.resources for each in profiled if each.profile.resources]
+    resources = max(known, key=lambda each: each.registers_per_thread, default=None)
     clock = next(gpu.clock_hz for gpu in unit.gpus if gpu.id == case.gpu)
     return Scored(case, clock, predictions, resources, spent, refused)
 
 
-def reason_of(case: Case, forecasts: list[Forecast], reason: str) -> str:
+def joined(parts: Sequence[Prediction]) -> Prediction:
+    """Return the forecast of launches in a row: a sum in all numbers; the longest launch says what limits.
+
+    The errors of the parts have one cause, so that the ends of the intervals add up, too.
+    """
+    if len(parts) == 1:
+        return parts[0]
+    terms: dict[str, float] = {}
+    for term in (term for part in parts for term in part.terms):
+        terms[term.name] = terms.get(term.name, 0.0) + term.seconds
+    return replace(
+        max(parts, key=lambda part: part.seconds),
+        seconds=sum(part.seconds for part in parts),
+        low=sum(part.low for part in parts),
+        high=sum(part.high for part in parts),
+        terms=tuple(Term(*item) for item in terms.items()),
+        caveats=tuple(dict.fromkeys(caveat for part in parts for caveat in part.caveats)),
+    )
+
+
+def reason_of(case: Case, forecasts: Forecasts, reason: str) -> str:
     """Return why a case has no forecast; empty where it has one."""
     if not forecasts:
         return reason or "no forecast"
-    if any(p.gpu_id == case.gpu for p in forecasts[0].predictions):
-        return ""
     name = load_known(case.gpu).name
-    return next((r.reason for r in forecasts[0].refused if r.gpu in {None, name}), "no forecast")
+    for first, *_ in forecasts:
+        if not any(p.gpu_id == case.gpu for p in first.predictions):
+            return next((r.reason for r in first.refused if r.gpu in {None, name}), "no forecast")
+    return ""
 
 
 def compile_kept(launch: Launch, architectures: list[str]) -> CompiledSource:

@@ -51,6 +51,7 @@ PROVENANCE = {
     "vecmat": "gpuperfpredict (Amaris et al., CC BY 4.0)",
     "rodinia": "gpuperfpredict (Amaris et al., CC BY 4.0)",
     "layer": "a published model's convolution layer",
+    "rajaperf": "RAJA Performance Suite, LLNL/thicket (MIT)",
     "hecbench": "gpuFLOPBench (MIT)",
     "convolution-2023": "Kernel Tuner, benchmark_hub (MIT)",
     "convolution-2025": "Kernel Tuner, benchmark_hub (MIT)",
