@@ -20,7 +20,7 @@ from projection_cases import SETS, Launched, read_cases
 from projection_runs import MODELS, Outcome, Plan, run
 from projection_scores import Projected, in_common, pair_class, score, with_constants
 from timing_cases import read_clocks
-from timing_runs import load_known
+from timing_runs import at, load_known
 
 from kerncast.gpu import GPU
 from kerncast.units import MICROSECOND, PERCENT
@@ -55,7 +55,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--only", action="append", choices=list(SETS), metavar="SET", help=", ".join(SETS))
     parser.add_argument("--sample", type=int, metavar="N", help="launches of each set, instead of its own number")
     parser.add_argument("--full", action="store_true", help="every launch, not samples")
-    parser.add_argument("--clock", choices=["base", "boost"], help="of all GPUs, instead of timing_clocks.csv")
+    parser.add_argument(
+        "--clock", choices=["base", "boost", "default"], help="of all GPUs, instead of timing_clocks.csv"
+    )
     parser.add_argument("--level", type=float, default=0.9, help="share of truths that an interval is to hold")
     parser.add_argument("--sample-seconds", type=float, default=0.1, help="what executing blocks of a launch may take")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
@@ -67,7 +69,7 @@ def gpus_of(cases: Sequence[Launched], clock: str | None) -> dict[tuple[str, str
     """Return the GPUs of each set at the clock that they ran at, or at one that was asked for."""
     clocks = read_clocks()
     wanted = dict.fromkeys((case.set, each.gpu) for case in cases for each in case.runs)
-    return {(of, name): load_known(name).at_clock(clock or clocks[of, name]) for of, name in wanted}
+    return {(of, name): at(load_known(name), clock or clocks[of, name]) for of, name in wanted}
 
 
 def report(outcomes: Sequence[Outcome], gpus: Mapping[tuple[str, str], GPU]) -> str:

@@ -59,7 +59,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--sample", type=int, metavar="N", help="launches of each set, instead of its own number")
     parser.add_argument("--full", action="store_true", help="every launch, not samples")
     parser.add_argument("--model", default=DEFAULT_MODEL, help="simulation, roofline or template")
-    parser.add_argument("--clock", choices=["base", "boost"], help="of all GPUs, instead of timing_clocks.csv")
+    parser.add_argument(
+        "--clock", choices=["base", "boost", "default"], help="of all GPUs, instead of timing_clocks.csv"
+    )
     parser.add_argument("--level", type=float, default=0.9, help="share of truths that an interval is to hold")
     parser.add_argument("--sample-seconds", type=float, default=0.5, help="what executing blocks of a launch may take")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)

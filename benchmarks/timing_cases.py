@@ -233,7 +233,7 @@ def read_rows(file: Path) -> list[Row]:
 
 
 def read_clocks(file: Path = FOLDER / "timing_clocks.csv") -> dict[tuple[str, str], str | float]:
-    """Return the clock of each set's GPUs: base, boost or hertz."""
+    """Return the clock of each set's GPUs: base, boost, default or hertz."""
     with file.open(encoding="utf-8", newline="") as text:
         rows = list(csv.DictReader(text))
     return {(row["set"], row["gpu"]): float(row["clock"]) if row["clock"].isdigit() else row["clock"] for row in rows}

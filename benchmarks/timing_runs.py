@@ -85,6 +85,11 @@ def load_known(name: str) -> GPU:
     return load_gpu(own if own.exists() else name)
 
 
+def at(gpu: GPU, clock: str | float) -> GPU:
+    """Return a GPU at a clock; at ``"default"``, which is an assumption, with the range of clocks that it may have."""
+    return gpu if clock == "default" else gpu.at_clock(clock)
+
+
 def units(cases: Iterable[Case], gpus: dict[str, GPU], clocks: dict[tuple[str, str], str | float]) -> list[Unit]:
     """Group cases by launch; each GPU at the clock of its set."""
     grouped: dict[tuple[str, tuple[Launch, ...]], list[Case]] = {}
@@ -95,7 +100,7 @@ def units(cases: Iterable[Case], gpus: dict[str, GPU], clocks: dict[tuple[str, s
         Unit(
             launches,
             tuple(of_launches),
-            tuple(gpus[name].at_clock(clocks[of, name]) for name in dict.fromkeys(case.gpu for case in of_launches)),
+            tuple(at(gpus[name], clocks[of, name]) for name in dict.fromkeys(case.gpu for case in of_launches)),
         )
         for (of, launches), of_launches in grouped.items()
     ]

@@ -142,7 +142,7 @@ class CaveatKind(StrEnum):
     """Neither source nor counts are known; subject: the resources that may limit the kernel, with probabilities."""
     TIME_CONTRADICTS = "time-contradicts"
     """A measured time lies outside the 99 % range that all other times give; subject: the GPU."""
-    CLOCK_TAKEN_AS_BOOST = "clock-taken-as-boost"
+    CLOCK_TAKEN_AS_DEFAULT = "clock-taken-as-default"
     """Nobody has said at which clock a time was measured; subject: the GPUs."""
     NOT_SIMULATED = "not-simulated"
     """Another model stands in for the simulation; subject: that model."""
@@ -172,6 +172,8 @@ class CaveatKind(StrEnum):
     """No GPU of a microarchitecture is among the measured cases; subject: the microarchitecture."""
     TIME_AS_MEASURED = "time-as-measured"
     """The forecast is the measured time itself; subject: the GPU."""
+    CLOCK_UNKNOWN = "clock-unknown"
+    """A clock is assumed, and the interval holds the others that such boards run at; subject: the GPU."""
     TIME_AT_OTHER_CLOCK = "time-at-other-clock"
     """The time was measured on the same GPU at another clock; subject: the GPU."""
 

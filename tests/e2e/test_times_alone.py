@@ -40,7 +40,7 @@ def test_a_table_of_times_is_forecast(kerncast: Any, times: Path) -> None:
     assert evidence["limits"][0]["resource"] == found[0]["limiter"]
     assert found[0]["low"] < found[0]["seconds"] < 4.2e-3 < 2 * found[0]["high"]
     kinds = [each["kind"] for each in found[2]["caveat_details"]]
-    assert kinds == ["only-times-known", "interval-of-times", "clock-taken-as-boost"]
+    assert kinds == ["only-times-known", "interval-of-times", "clock-taken-as-default"]
 
 
 def test_a_further_time_is_one_more_row(kerncast: Any, times: Path) -> None:

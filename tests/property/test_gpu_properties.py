@@ -51,7 +51,8 @@ def test_rates_are_proportional_to_the_clock(gpu: GPU, clock_hz: float) -> None:
     assert moved.peak_fp32_flops_per_s == pytest.approx(factor * gpu.peak_fp32_flops_per_s)
     assert moved.peak_warp_instructions_per_s == pytest.approx(factor * gpu.peak_warp_instructions_per_s)
     assert moved.dram_rate == gpu.dram_rate
-    assert moved.at_clock("boost") == gpu
+    assert moved.at_clock("boost") == gpu.at_clock("boost")
+    assert moved.clock_range_hz is None
 
 
 @given(st.dictionaries(keys, values, max_size=6))

@@ -189,7 +189,7 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
         ),
     ] = None,
     level: Annotated[float, typer.Option(help="Share of measured times that the interval should hold.")] = 0.9,
-    clock: Annotated[str | None, typer.Option(help="Clock: base, boost or a number of MHz.")] = None,
+    clock: Annotated[str | None, typer.Option(help="Clock: base, boost, default or a number of MHz.")] = None,
     timing: Annotated[str, typer.Option(help="Kind of time: series, single, cold or profiler.")] = "series",
     force: Annotated[bool, typer.Option("--force", help="Forecast launches that the GPU could not run.")] = False,
     json_: option.AsJson = False,
@@ -255,12 +255,14 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
 def _clock(text: str | None) -> str | float | None:
     from kerncast.units import parse_megahertz  # noqa: PLC0415
 
-    if text is None or text in {"base", "boost"}:
+    if text is None or text in {"base", "boost", "default"}:
         return text
     try:
         return parse_megahertz(text)
     except ValueError:
-        raise InputError(f"--clock {text[:40]!r} is not a clock", cure="Give base, boost or a number of MHz.") from None
+        raise InputError(
+            f"--clock {text[:40]!r} is not a clock", cure="Give base, boost, default or a number of MHz."
+        ) from None
 
 
 def _reading(selection: "Selection", source_gpu: str | None, source: Path | None) -> "Reading":

@@ -69,7 +69,7 @@ class Options:
     timing: Timing = Timing.SERIES
     level: float = 0.9
     clock: str | float | None = None
-    """base, boost or hertz; None: the GPU's default"""
+    """base, boost, default or hertz; None: the GPU's default, as one of the clocks that it may have"""
     force: bool = False
     """whether to forecast even launches that the GPU cannot run"""
     budget: Budget | None = None
@@ -121,7 +121,7 @@ def predict(
 
     ``evidence`` is a launch file, declared counts, a profiler's or tuner's file, a CSV of times, or launches, profiles
     or timed kernels; ``gpu`` is a name, ``all``, a GPU, or several; ``measured`` are texts such as "T4=1.23ms", files
-    of times, and Observations. Options: timing, level, clock (base, boost or hertz), force, budget, reading.
+    of times, and Observations. Options: timing, level, clock (base, boost, default or hertz), force, budget, reading.
     """
     if "timing" in options:
         options["timing"] = timing_named(str(options["timing"]))
@@ -289,7 +289,8 @@ class _Timer:
             return self._observed.projected(model, case, question)
         if source is None or (source.case is not None and name != DEFAULT_MODEL):
             return model.predict(case, question)
-        case = source.case or case
+        if source.case is not None:
+            case = replace(source.case, times=case.times)
         try:
             estimate = source.estimate(model, case, question.timing)
         except BudgetExceededError:

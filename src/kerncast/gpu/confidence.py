@@ -85,10 +85,11 @@ def _wrong_pin_rate(gpu: GPU) -> Iterator[Doubt]:
 
 
 def _above_peak(gpu: GPU) -> Iterator[Doubt]:
+    boosted = gpu.at_clock("boost")
     for key, rate, peak in (
-        ("fp32_gflops", gpu.sustained_fp32_flops_per_s, gpu.peak_fp32_flops_per_s),
-        ("sgemm_gflops", gpu.sgemm_flops_per_s, gpu.peak_fp32_flops_per_s),
-        ("fp64_gflops", gpu.sustained_fp64_flops_per_s, gpu.peak_fp64_flops_per_s),
+        ("fp32_gflops", gpu.sustained_fp32_flops_per_s, boosted.peak_fp32_flops_per_s),
+        ("sgemm_gflops", gpu.sgemm_flops_per_s, boosted.peak_fp32_flops_per_s),
+        ("fp64_gflops", gpu.sustained_fp64_flops_per_s, boosted.peak_fp64_flops_per_s),
     ):
         most = _CLOCK_RESERVE * peak
         if rate is not None and rate > most:

@@ -262,6 +262,34 @@ def unknown_to_all(sheet: Sheet) -> tuple[Rule, ...]:
     return (*lacking(sheet.facts, "gpu"), *cancelled)
 
 
+def usual_clock_range(gpu_id: str, facts: Mapping[str, Fact]) -> dict[str, Fact]:
+    """Return the range of clocks that boards of its kind run at, as facts of a GPU; its file's own go before.
+
+    >>> facts = read_sheet(GPU_FOLDER / "gtx-1070.toml", "gpu").facts
+    >>> [(fact.key, fact.value) for fact in usual_clock_range("gtx-1070", facts).values()]
+    [('clocks.low_mhz', 1506), ('clocks.high_mhz', 2053)]
+    """
+    kind = _clock_ranges().get(gpu_id)
+    if kind is None:
+        return {}
+    boost = _number(facts, "peak.clock_boost_mhz")
+    low = max(_number(facts, "peak.clock_base_mhz"), round(kind["low_of_boost"] * boost))
+    ends = {"clocks.low_mhz": low, "clocks.high_mhz": round(kind["high_of_boost"] * boost)}
+    said = (f"{kind['name']} (data/clock_ranges.toml): {kind['source']}",)
+    found = {key: Fact(key, value, "MHz", said, Status.SINGLE_SOURCE) for key, value in ends.items()}
+    return found | {key: facts[key] for key in ends if key in facts}
+
+
+@cache
+def _clock_ranges() -> Mapping[str, Any]:
+    return {name: kind for kind in read_toml(DATA / "clock_ranges.toml")["kind"] for name in kind["gpus"]}
+
+
+def _number(facts: Mapping[str, Fact], key: str) -> float:
+    value = facts[key].value if key in facts else None
+    return value if isinstance(value, int | float) else 0
+
+
 class _Reader:
     """Walks one parsed file and collects facts and faults."""
 

@@ -31,6 +31,7 @@ from kerncast.gpu.files import (
     read_sheet,
     rules,
     unknown_to_all,
+    usual_clock_range,
 )
 from kerncast.units import BITS_PER_BYTE, GIB, GIGA, KIB, MEGA, MICROSECOND, PERCENT
 
@@ -395,11 +396,16 @@ class GPU:
     architecture: Architecture
     sm_count: int
     clock_hz: float
-    """clock that models use: boost, unless at_clock() says otherwise"""
+    """clock that models use: default_clock_hz, unless at_clock() says otherwise"""
     clock_boost_hz: float
     dram_bytes_per_s: float
     """peak DRAM bandwidth: data rate x bus width"""
     clock_base_hz: float | None = None
+    clock_default_hz: float | None = None
+    """clock under a long compute kernel; None: the boost clock"""
+    clock_low_hz: float | None = None
+    """lowest clock of such kernels; None, here and for the highest: unknown, or the clock was given by at_clock()"""
+    clock_high_hz: float | None = None
     memory_bytes: int | None = None
     dram_bus_bits: int | None = None
     l2_bytes: int | None = None
@@ -430,6 +436,18 @@ class GPU:
     def compute_capability(self) -> str:
         """Compute capability, such as 7.0."""
         return self.architecture.compute_capability
+
+    @property
+    def default_clock_hz(self) -> float:
+        """SM clock under a long compute kernel, with the settings that the GPU is delivered with."""
+        return self.clock_boost_hz if self.clock_default_hz is None else self.clock_default_hz
+
+    @property
+    def clock_range_hz(self) -> tuple[float, float] | None:
+        """Clocks that compute kernels run at; None where nobody knows, and where the clock was given."""
+        if self.clock_low_hz is None or self.clock_high_hz is None:
+            return None
+        return self.clock_low_hz, self.clock_high_hz
 
     @property
     def tpc_count(self) -> int | None:
@@ -533,14 +551,19 @@ class GPU:
         return to_l2 + beyond_s * self.clock_hz
 
     def at_clock(self, spec: str | float) -> "GPU":
-        """Return this GPU at its ``"base"`` or ``"boost"`` clock, or at a frequency in hertz."""
-        clocks = {"base": self.clock_base_hz, "boost": self.clock_boost_hz}
+        """Return this GPU at its ``"base"``, ``"boost"`` or ``"default"`` clock, or at a frequency in hertz.
+
+        Such a clock is taken as known, and has no range.
+        """
+        clocks = {"base": self.clock_base_hz, "boost": self.clock_boost_hz, "default": self.default_clock_hz}
         clock = clocks.get(spec) if isinstance(spec, str) else spec
         if clock is None and spec == "base":
             raise GPUError("its base clock is unknown", where=self.name, cure="Give the clock as a number.")
         if clock is None or isinstance(clock, bool) or not _LOWEST_CLOCK_HZ <= clock < math.inf:
-            raise GPUError(f"{str(spec)[:40]!r} is not a clock", where=self.name, cure="Give base, boost or hertz.")
-        return replace(self, clock_hz=float(clock))
+            raise GPUError(
+                f"{str(spec)[:40]!r} is not a clock", where=self.name, cure="Give base, boost, default or hertz."
+            )
+        return replace(self, clock_hz=float(clock), clock_low_hz=None, clock_high_hz=None)
 
     @property
     def all_facts(self) -> tuple[Fact, ...]:
@@ -609,14 +632,17 @@ def _shipped_gpu(gpu_id: str) -> GPU:
 def _build_gpu(path: Path) -> GPU:
     sheet = read_sheet(path, "gpu")
     architecture = inherited_architecture(sheet)
-    facts = {key: fact for key, fact in sheet.facts.items() if not is_of_architecture(key)}
+    stated = dict(sheet.facts)
+    if path.parent == GPU_FOLDER:
+        stated |= usual_clock_range(path.stem, sheet.facts)
+    facts = {key: fact for key, fact in stated.items() if not is_of_architecture(key)}
     fields = si_fields(facts, "gpu")
     gpu = GPU(
         id=path.stem,
         name=sheet.name or path.stem,
         architecture=architecture,
-        clock_hz=fields["clock_boost_hz"],
-        facts=tuple(sheet.facts.values()),
+        clock_hz=fields.get("clock_default_hz", fields["clock_boost_hz"]),
+        facts=tuple(stated[key] for key in rules("gpu") if key in stated),
         **fields,
     )
     raise_faults(_contradictions(gpu, facts), path)
@@ -630,9 +656,11 @@ def _contradictions(gpu: GPU, facts: Mapping[str, Fact]) -> list[str]:
         faults.append("peak.clock_base_mhz is above peak.clock_boost_mhz (mend one of them)")
     if gpu.sustained_dram_bytes_per_s is not None and gpu.sustained_dram_bytes_per_s > gpu.dram_bytes_per_s:
         faults.append("sustained.dram_gb_per_s is above peak.dram_gb_per_s (mend one of them)")
+    faults += _wrong_clocks(gpu)
+    boosted = gpu.at_clock("boost")
     for key, computed in (
-        ("peak.fp32_gflops", gpu.peak_fp32_flops_per_s / GIGA),
-        ("peak.fp64_gflops", gpu.peak_fp64_flops_per_s / GIGA),
+        ("peak.fp32_gflops", boosted.peak_fp32_flops_per_s / GIGA),
+        ("peak.fp64_gflops", boosted.peak_fp64_flops_per_s / GIGA),
     ):
         stated = facts[key].value if key in facts else None
         if isinstance(stated, int | float) and not math.isclose(stated, computed, rel_tol=_PEAK_TOLERANCE):
@@ -640,6 +668,15 @@ def _contradictions(gpu: GPU, facts: Mapping[str, Fact]) -> list[str]:
                 f"{key} is {stated:g}, but 2 x lanes x SMs x boost clock is {computed:.5g} (mend one of them)"
             )
     return faults + _wrong_data_rate(gpu, facts)
+
+
+def _wrong_clocks(gpu: GPU) -> list[str]:
+    """Return a fault where the clocks under load are not in order, or one end of their range is missing."""
+    if (gpu.clock_low_hz is None) != (gpu.clock_high_hz is None):
+        return ["of clocks.low_mhz and clocks.high_mhz one is missing (give both, or none)"]
+    if gpu.clock_range_hz is None or gpu.clock_range_hz[0] <= gpu.default_clock_hz <= gpu.clock_range_hz[1]:
+        return []
+    return ["the clock under load is not within clocks.low_mhz and clocks.high_mhz (mend one of them)"]
 
 
 def _wrong_data_rate(gpu: GPU, facts: Mapping[str, Fact]) -> list[str]:

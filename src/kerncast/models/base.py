@@ -19,6 +19,7 @@ from kerncast.caveats import Caveat, CaveatKind
 from kerncast.errors import InputError, MissingEvidenceError
 from kerncast.gpu import GPU, launch_overhead_s
 from kerncast.launch import Launch
+from kerncast.models.clock import UnknownClock, unknown_clock
 from kerncast.prediction import Prediction, Term, Timing, Transfer
 from kerncast.profiles import Count, KernelProfile
 from kerncast.traces import Execution
@@ -268,6 +269,9 @@ class Model(ABC):
     has_published_interval: ClassVar[bool] = False
     """whether the interval is the one of the model's paper, which no level changes"""
 
+    follows_clock: ClassVar[bool] = True
+    """whether an unknown clock makes the interval wider; not one that is published, or has published constants"""
+
     @abstractmethod
     def estimate(self, case: Case, timing: Timing) -> Estimate:
         """Return the time by the model's equations; raises MissingEvidenceError."""
@@ -302,22 +306,34 @@ class Model(ABC):
         """Return an estimate with its interval: the equations' bounds, widened by the model's error."""
         profile, gpu = case.profile, case.gpu
         factor, notes = self.error_factor(case, question.level)
+        unknown = UnknownClock() if self.knows_clock(case) else unknown_clock(gpu, estimate.seconds, estimate.terms)
+        below, above = (widened(factor, each, question.level) for each in (unknown.faster, unknown.slower))
         return Prediction(
             kernel=profile.kernel,
             launch=profile.index,
             gpu=gpu.name,
             gpu_id=gpu.id,
             seconds=estimate.seconds,
-            low=estimate.low / factor,
-            high=estimate.high * factor,
+            low=estimate.low / below,
+            high=estimate.high * above,
             level=question.level,
             timing=question.timing,
             limiter=estimate.limiter,
             terms=estimate.terms,
-            caveats=(*profile.caveats, *estimate.caveats, *notes),
+            caveats=(
+                *profile.caveats, *estimate.caveats, *notes, *unknown.caveats(gpu, below / factor, above / factor),
+            ),
             model=self.name,
             transfer=estimate.transfer,
-        )
+        )  # fmt: skip
+
+    def knows_clock(self, case: Case) -> bool:
+        """Whether no clock has to be assumed: a time measured on this GPU already holds what its clock does."""
+        measured = [time.gpu for time in case.times]
+        if case.source is not None and case.source.run is not None:
+            measured.append(case.source.run.gpu)
+        is_measured = any(gpu.id == case.gpu.id and gpu.clock_hz == case.gpu.clock_hz for gpu in measured)
+        return is_measured or not self.follows_clock
 
 
 def launch_s(gpu: GPU, timing: Timing, body_s: float) -> float:
@@ -368,6 +384,8 @@ def widened(factor: float, log_sigma: float, level: float) -> float:
     >>> round(widened(2.0, 0.0, 0.9), 3), round(widened(1.0, 0.6, 0.9), 2)
     (2.0, 2.68)
     """
+    if not log_sigma:
+        return factor
     return math.exp(math.hypot(math.log(factor), math.log(interval_factor(log_sigma, level))))
 
 

@@ -386,9 +386,9 @@ WORDS: dict[CaveatKind, str] = {
         "The time on {subject} ({place}) lies outside the 99 % range that all other measured times give it. Check its"
         " GPU, kernel, clock and unit."
     ),
-    CaveatKind.CLOCK_TAKEN_AS_BOOST: (
-        "The times on {subject} count as measured at the boost clock. If the clock was lower, the forecast is too long"
-        " by as much where the SMs limit: fill the column clock_mhz."
+    CaveatKind.CLOCK_TAKEN_AS_DEFAULT: (
+        "The times on {subject} count as measured at the default clock. If the clock was lower, the forecast is too"
+        " long by as much where the SMs limit: fill the column clock_mhz."
     ),
     CaveatKind.NOT_SIMULATED: (
         "The launch is not simulated: {reason:open}. This forecast is by {subject}, which is less exact."
@@ -433,6 +433,11 @@ WORDS: dict[CaveatKind, str] = {
         " The interval is widened to / {factor:.2g} and x {factor:.2g} in all."
     ),
     CaveatKind.TIME_AS_MEASURED: "The time is the one measured on {subject}. How far runs differ is not known.",
+    CaveatKind.CLOCK_UNKNOWN: (
+        "The clock of {subject} is not known: {gpu_hz:mhz} is taken. Such boards run kernels at {low_hz:mhz} to"
+        " {high_hz:mhz}, where the time would be / {faster:.2f} to x {slower:.2f}. The interval counts that as a"
+        " further error; --clock leaves it out."
+    ),
     CaveatKind.TIME_AT_OTHER_CLOCK: (
         "The run was on {subject} itself at {run_hz:mhz}; the forecast is for {gpu_hz:mhz}. The interval reaches from"
         " the same time to one in proportion to the clock."

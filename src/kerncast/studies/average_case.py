@@ -90,7 +90,7 @@ def _sm_hz(name: str) -> float:
         gpu = load_gpu(find_id(name)[0])
     except GPUError:
         return 0.0
-    return gpu.sm_count * gpu.clock_hz
+    return gpu.sm_count * gpu.clock_boost_hz
 
 
 _MODULES = {

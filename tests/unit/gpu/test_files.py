@@ -173,7 +173,10 @@ def test_faulty_value(tmp_path: Path, entry: str, fault: str) -> None:
         ("\n[cycles]\nfp64 = 1e300", "cycles.fp64 is 1e+300 (give a number from 0.001 to 1,000,000 (unit cycle))"),
         ('\n"\\u001b[31m" = 1', "'peak.\\x1b[31m' is not a known key"),
         ("\n[lanes]\nfp64_per_sm = { status = 'unknown' }", "lanes.fp64_per_sm is missing"),
-        ("\n[colour]\nred = 1", "colour is not a known key (the sections are caches, cycles, lanes, peak, sustained)"),
+        (
+            "\n[colour]\nred = 1",
+            "colour is not a known key (the sections are caches, clocks, cycles, lanes, peak, sustained)",
+        ),
     ],
 )
 def test_faulty_key(tmp_path: Path, addition: str, fault: str) -> None:

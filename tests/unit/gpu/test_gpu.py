@@ -9,6 +9,7 @@ import pytest
 from kerncast.caveats import CaveatKind
 from kerncast.errors import GPUError
 from kerncast.gpu import (
+    GPU,
     Rate,
     Status,
     files,
@@ -100,9 +101,51 @@ def test_at_clock() -> None:
     base = gpu.at_clock("base")
     assert base.clock_hz == 1.0e9
     assert base.peak_fp32_flops_per_s == pytest.approx(6.144e12)
-    assert base.at_clock("boost") == gpu
+    assert base.at_clock("boost") == gpu.at_clock("boost")
     assert gpu.at_clock(1.2e9).clock_hz == 1.2e9
     assert gpu.clock_hz == 1.075e9
+
+
+@pytest.mark.parametrize(
+    ("name", "default_mhz", "range_mhz"),
+    [
+        ("k40", 745, (745, 875)),
+        ("k20", 706, (706, 718)),
+        ("k80", 875, (560, 875)),
+        ("p100-pcie", 1328, (1189, 1328)),
+        ("rtx-2080-ti", 1793, (1350, 1830)),
+        ("t4", 1590, (900, 1590)),
+        ("v100-sxm2-16gb", 1530, (1423, 1530)),
+        ("gtx-1070", 1683, (1506, 2053)),
+    ],
+)
+def test_the_clock_under_load(name: str, default_mhz: float, range_mhz: tuple[float, float]) -> None:
+    gpu = load_gpu(name)
+    assert gpu.clock_hz == gpu.default_clock_hz == default_mhz * 1e6
+    assert gpu.clock_range_hz == pytest.approx([each * 1e6 for each in range_mhz])
+
+
+def test_a_given_clock_has_no_range() -> None:
+    k40 = load_gpu("k40")
+    assert [k40.at_clock(each).clock_hz for each in ("base", "boost", "default")] == [745e6, 875e6, 745e6]
+    assert {k40.at_clock(each).clock_range_hz for each in ("base", "boost", "default", 8e8)} == {None}
+    assert k40.at_clock("boost").peak_fp32_flops_per_s == pytest.approx(5.04e12)
+
+
+@pytest.mark.parametrize("gpu", [each for each in list_gpus() if each.clock_range_hz], ids=lambda gpu: gpu.id)
+def test_clocks_are_in_order(gpu: GPU) -> None:
+    assert gpu.clock_range_hz is not None
+    low, high = gpu.clock_range_hz
+    assert (gpu.clock_base_hz or 0) <= low <= gpu.clock_hz <= high
+    for end in ("low", "high"):
+        fact = gpu.fact(f"clocks.{end}_mhz")
+        assert fact is not None
+        assert fact.sources
+
+
+def test_only_boards_without_any_evidence_have_no_range() -> None:
+    unknown = {gpu.id for gpu in list_gpus() if gpu.clock_range_hz is None}
+    assert unknown == {"gb10", "jetson-agx-orin-64gb", "jetson-agx-xavier", "rtx-3060-laptop"}
 
 
 @pytest.mark.parametrize("spec", ["turbo", "", 0, -1.0, float("nan"), float("inf"), 1455, True])
@@ -165,7 +208,8 @@ def test_loading_one_gpu_reads_only_its_chain_and_no_heavy_module() -> None:
     )
     run = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
     files, numpy_loaded = run.stdout.splitlines()
-    assert sorted(files.split()) == ["rtx-4070.toml", "schema.toml", "sm_80.toml", "sm_86.toml", "sm_89.toml"]
+    chain = ["sm_80.toml", "sm_86.toml", "sm_89.toml"]
+    assert sorted(files.split()) == ["clock_ranges.toml", "rtx-4070.toml", "schema.toml", *chain]
     assert numpy_loaded == "False"
 
 

@@ -136,9 +136,10 @@ def test_the_interval_factor_of_a_normal_error() -> None:
 def test_code_for_another_generation_widens_the_interval() -> None:
     """As for a Kepler GPU whose code is compiled for sm_50, because the extra that compiles for sm_35 is missing."""
     profile = kerncast.profile(DECLARED.with_name("gpusd.toml"), gpu="GTX 980")
-    own = Roofline().predict(Case(profile, load_gpu("gtx-980")), Question())
-    foreign = Roofline().predict(Case(profile, load_gpu("k40")), Question())
-    same_counts = Roofline().estimate(Case(profile, load_gpu("k40")), Timing.SERIES)
+    gtx980, k40 = (load_gpu(name).at_clock("default") for name in ("gtx-980", "k40"))
+    own = Roofline().predict(Case(profile, gtx980), Question())
+    foreign = Roofline().predict(Case(profile, k40), Question())
+    same_counts = Roofline().estimate(Case(profile, k40), Timing.SERIES)
     assert own.high / own.seconds == pytest.approx(interval_factor(0.6, 0.9))
     assert foreign.high / same_counts.high == pytest.approx(interval_factor(0.732, 0.9), rel=1e-3)
 
@@ -146,7 +147,7 @@ def test_code_for_another_generation_widens_the_interval() -> None:
 def test_fp16_work_is_never_free() -> None:
     """Kepler and Maxwell have no FP16 rate of their own."""
     profile = declared_profile("k", (15, 1, 1), (1, 1, 1), fp16_flops=5.04e12, dram_bytes=0)
-    found = Roofline().estimate(Case(profile, load_gpu("k40")), Timing.SERIES)
+    found = Roofline().estimate(Case(profile, load_gpu("k40").at_clock("boost")), Timing.SERIES)
     assert found.seconds == pytest.approx(1.0, rel=1e-3)  # at the K40's FP32 rate, 5.04 TFLOP/s at boost
     assert CaveatKind.FP16_RATE_OF_FP32 in kinds(found.caveats)
 

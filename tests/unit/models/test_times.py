@@ -211,10 +211,10 @@ def test_a_time_in_the_wrong_unit_is_named() -> None:
 
 def test_what_only_times_told_is_said() -> None:
     found = forecast([Observation(load_gpu("T4"), 1e-3)], load_gpu("RTX 3090"))
-    assert only(found.caveats, CaveatKind.CLOCK_TAKEN_AS_BOOST).subject == "T4"
+    assert only(found.caveats, CaveatKind.CLOCK_TAKEN_AS_DEFAULT).subject == "T4"
     assert only(found.caveats, CaveatKind.ONLY_TIMES_KNOWN).subject.startswith(found.limiter)
     known = forecast([Observation(load_gpu("T4").at_clock(1.1e9), 1e-3)], load_gpu("RTX 3090"))
-    assert CaveatKind.CLOCK_TAKEN_AS_BOOST not in kinds(known.caveats)
+    assert CaveatKind.CLOCK_TAKEN_AS_DEFAULT not in kinds(known.caveats)
 
 
 def test_the_clock_of_a_run_counts() -> None:

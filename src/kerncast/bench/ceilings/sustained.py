@@ -208,6 +208,7 @@ def _check_dram(values: tuple[SustainedValue, ...], gpu: GPU, path: Path) -> Non
 
 def _remark(value: SustainedValue, gpu: GPU) -> str:
     """Say of a value above the data sheet's peak that it is, and why it can be."""
+    gpu = gpu.at_clock("boost")
     peaks = {
         "fp32_gflops": gpu.peak_fp32_flops_per_s,
         "matrix_product_gflops": gpu.peak_fp32_flops_per_s,

@@ -496,6 +496,7 @@ class Convolution(_ConvolutionModel):
 
     name: ClassVar[str] = "convolution"
     log_sigma: ClassVar[float] = 1.0
+    follows_clock: ClassVar[bool] = False
 
     def memory_time(self, layer: ConvolutionLayer, machine: ConvolutionMachine) -> MemoryTime:
         """Return bytes over bandwidth, and the reads of shared memory."""
@@ -532,6 +533,7 @@ class ConvolutionLatency(_ConvolutionModel):
 
     name: ClassVar[str] = "convolution-latency"
     log_sigma: ClassVar[float] = 1.0
+    follows_clock: ClassVar[bool] = False
 
     def memory_time(self, layer: ConvolutionLayer, machine: ConvolutionMachine) -> MemoryTime:
         """Return reads times their latencies over the blocks that run at a time."""

@@ -301,4 +301,4 @@ def _same_kind(
 
 def _clock(gpu: GPU) -> float:
     """Return the clock asked for over that of the measurement."""
-    return gpu.clock_hz / gpu.clock_boost_hz
+    return gpu.clock_hz / gpu.default_clock_hz

@@ -304,6 +304,7 @@ class Ceilings(Model):
     uses_measured_run: ClassVar[bool] = True
     uses_caches: ClassVar[bool] = True
     has_published_interval: ClassVar[bool] = True
+    follows_clock: ClassVar[bool] = False
     needs: ClassVar[Needs] = Needs.SAMPLE
 
     def error_factor(self, case: Case, level: float) -> tuple[float, tuple[Caveat, ...]]:

@@ -110,8 +110,8 @@ class _Resource:
 
 
 def _at_clock(gpu: GPU, rate: float | None) -> float | None:
-    """Return a rate inside the SMs, measured at the boost clock, at the clock asked for."""
-    return None if rate is None else rate * gpu.clock_hz / gpu.clock_boost_hz
+    """Return a rate inside the SMs, measured at the default clock, at the clock asked for."""
+    return None if rate is None else rate * gpu.clock_hz / gpu.default_clock_hz
 
 
 def _l1_peak(gpu: GPU) -> float | None:

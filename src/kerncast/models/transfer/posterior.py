@@ -28,17 +28,15 @@ import numpy.typing as npt
 import kerncast
 from kerncast.errors import InputError
 from kerncast.models.base import Estimate
+from kerncast.models.clock import blame_of
 
 Floats = npt.NDArray[np.float64]
 
 _FILE = Path(kerncast.__path__[0]) / "data" / "calibration" / "evidence.toml"
 #: Of the file's form.
 VERSION = 1
-#: A resource that is busy for half of the time limits little: its share of the blame falls with the fourth power.
-_BLAME_POWER = 4
 #: What limits two launches is alike where their shares are nearly the same: the overlap counts with this power.
 _ALIKE_POWER = 6
-_LATENCY = "latency"
 #: Two-sided 99 %: a measurement further from what all others say contradicts them.
 _CONTRADICTS = 2.576
 
@@ -188,11 +186,7 @@ def shares_of(estimate: Estimate) -> tuple[tuple[str, float], ...]:
     >>> shares_of(Estimate(1.0, "dram", (Term("dram", 0.8), Term("issue", 0.4)), 1.0, 1.0))
     (('dram', 0.644...), ('issue', 0.040...), ('latency', 0.314...))
     """
-    parts = {term.name: min(1.0, term.seconds / estimate.seconds) for term in estimate.terms}
-    blame = {name: part**_BLAME_POWER for name, part in parts.items()}
-    blame[_LATENCY] = 1 - max(parts.values(), default=0.0)
-    total = sum(blame.values())
-    return tuple((name, part / total) for name, part in blame.items() if part > 0) if total else ()
+    return tuple(blame_of(estimate.seconds, estimate.terms).items())
 
 
 def covariance(rows: Sequence[Subject], columns: Sequence[Subject], effects: Effects) -> Floats:

@@ -479,9 +479,9 @@ def _caveats(
         Caveat.of(CaveatKind.ONLY_TIMES_KNOWN, probable),
         Caveat.of(CaveatKind.INTERVAL_OF_TIMES, level=level, kernels=priors.kernels, launches=priors.launches),
     ]
-    boosted = dict.fromkeys(each.gpu.name for each in times if each.gpu.clock_hz == each.gpu.clock_boost_hz)
-    if boosted:
-        found.append(Caveat.of(CaveatKind.CLOCK_TAKEN_AS_BOOST, ", ".join(boosted)))
+    assumed = dict.fromkeys(each.gpu.name for each in times if each.gpu.clock_hz == each.gpu.default_clock_hz)
+    if assumed:
+        found.append(Caveat.of(CaveatKind.CLOCK_TAKEN_AS_DEFAULT, ", ".join(assumed)))
     return tuple(found)
 
 

@@ -21,7 +21,7 @@ def gpu_table(gpus: Sequence[GPU], incomplete: Sequence[IncompleteGPU] = ()) -> 
     rows = [
         (
             *_identity(gpu), str(gpu.sm_count), f"{gpu.clock_boost_hz / MEGA:.0f}",
-            f"{gpu.peak_fp32_flops_per_s / TERA:.4g}", f"{gpu.dram_bytes_per_s / GIGA:.4g}",
+            f"{gpu.at_clock('boost').peak_fp32_flops_per_s / TERA:.4g}", f"{gpu.dram_bytes_per_s / GIGA:.4g}",
         )
         for gpu in gpus
     ]  # fmt: skip
@@ -104,6 +104,7 @@ def _value_text(fact: Fact) -> str:
 #: Sections in the order of the file, and what stands above their keys.
 _SECTIONS = {
     "peak": "What the data sheet promises.",
+    "clocks": "What it runs a long compute kernel at, as delivered; without it, the boost clock.",
     "caches": "How its caches are built.",
     "lanes": "Where it differs from its architecture: lanes, and the cycles under [cycles] that follow from them.",
     "cycles": "Cycles that one warp keeps a pipe busy: 32 threads over the lanes of one of the SM's sub-partitions.",

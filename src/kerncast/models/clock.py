@@ -1,0 +1,80 @@
+"""An unknown clock makes an interval wider, by as much of the time as follows the clock of the SMs.
+
+A GPU's file or ``data/clock_ranges.toml`` says between which clocks boards like it run compute kernels. If a share s of
+the time is in proportion to 1 / clock, the time at the clock c is that at the default clock c0, times (c0 / c)^s. Each
+end of the range counts as the end of a 90 % interval of a lognormal error, independent of the model's own: that one was
+measured at known clocks. DRAM, L2 and the launch have clocks of their own and count as not following. Fails when: at
+the lower clock another resource limits than at the default clock, or waiting for DRAM, which counts as following.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+
+from kerncast.caveats import Caveat, CaveatKind
+from kerncast.gpu import GPU
+from kerncast.prediction import Term
+
+LATENCY = "latency"
+#: Terms with a clock of their own.
+_OWN_CLOCK = {"dram", "l2", "launch"}
+#: A resource that is busy for half of the time limits little: its share of the blame falls with the fourth power.
+_BLAME_POWER = 4
+#: Level of the interval that the clocks seen stand for.
+_LEVEL_OF_RANGE = 0.9
+#: An end that moves by less is not told.
+_TOLD = 1.05
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownClock:
+    """What not knowing the clock adds to an interval: standard deviations of ln(time) below and above the forecast."""
+
+    faster: float = 0.0
+    slower: float = 0.0
+
+    def caveats(self, gpu: GPU, faster: float, slower: float) -> tuple[Caveat, ...]:
+        """Return what to say of it, where it moves an end by as much as is worth saying: the factors of both ends."""
+        if gpu.clock_range_hz is None or max(faster, slower) < _TOLD:
+            return ()
+        low_hz, high_hz = gpu.clock_range_hz
+        z = NormalDist().inv_cdf(0.5 + _LEVEL_OF_RANGE / 2)
+        told = Caveat.of(
+            CaveatKind.CLOCK_UNKNOWN,
+            gpu.name,
+            gpu_hz=gpu.clock_hz,
+            low_hz=low_hz,
+            high_hz=high_hz,
+            faster=math.exp(self.faster * z),
+            slower=math.exp(self.slower * z),
+        )
+        return (told,)
+
+
+def unknown_clock(gpu: GPU, seconds: float, terms: Sequence[Term]) -> UnknownClock:
+    """Return what a GPU's range of clocks adds to the interval around a time; nothing where its clock was given."""
+    if gpu.clock_range_hz is None:
+        return UnknownClock()
+    low_hz, high_hz = gpu.clock_range_hz
+    share = clock_share(seconds, terms) / NormalDist().inv_cdf(0.5 + _LEVEL_OF_RANGE / 2)
+    return UnknownClock(share * math.log(high_hz / gpu.clock_hz), share * math.log(gpu.clock_hz / low_hz))
+
+
+def clock_share(seconds: float, terms: Sequence[Term]) -> float:
+    """Return the part of a time that follows the clock of the SMs, 0 to 1.
+
+    >>> clock_share(1.0, [Term("fp32", 1.0)]), clock_share(1.0, [Term("dram", 1.0)])
+    (1.0, 0.0)
+    """
+    blame = blame_of(seconds, terms)
+    return sum(part for name, part in blame.items() if name not in _OWN_CLOCK)
+
+
+def blame_of(seconds: float, terms: Sequence[Term]) -> dict[str, float]:
+    """Return by how much each resource limits a time, 1 in all; what no resource explains is latency."""
+    parts = {term.name: min(1.0, term.seconds / seconds) for term in terms}
+    blame = {name: part**_BLAME_POWER for name, part in parts.items()}
+    blame[LATENCY] = 1 - max(parts.values(), default=0.0)
+    total = sum(blame.values())
+    return {name: part / total for name, part in blame.items() if part > 0} if total else {}
