@@ -68,7 +68,7 @@ def clock_share(seconds: float, terms: Sequence[Term]) -> float:
     (1.0, 0.0)
     """
     blame = blame_of(seconds, terms)
-    return sum(part for name, part in blame.items() if name not in _OWN_CLOCK)
+    return math.fsum(part for name, part in blame.items() if name not in _OWN_CLOCK)
 
 
 def blame_of(seconds: float, terms: Sequence[Term]) -> dict[str, float]:

@@ -21,7 +21,7 @@ STREAM = {"fp32_flops": 1e6, "dram_bytes": 1e10}
 
 
 def forecast(gpu: GPU, work: dict[str, float], model: str = "roofline", level: float = 0.9) -> Prediction:
-    profile = declared_profile("k", (8192, 1, 1), (256, 1, 1), **work)
+    profile = declared_profile("k", (8192, 1, 1), (256, 1, 1), index=0, **work)
     return model_named(model).predict(Case(profile, gpu), Question(level=level))
 
 
@@ -85,7 +85,7 @@ def test_what_the_term_does_is_told() -> None:
 
 
 def test_a_time_on_the_gpu_itself_holds_what_its_clock_does() -> None:
-    t4, profile = load_gpu("t4"), declared_profile("k", (8192, 1, 1), (256, 1, 1), **ARITHMETIC)
+    t4, profile = load_gpu("t4"), declared_profile("k", (8192, 1, 1), (256, 1, 1), index=0, **ARITHMETIC)
     model = model_named("roofline")
     own = Case(profile, t4, times=(Observation(t4, 1e-3),))
     run = Case(profile, t4, source=replace(profile, run=SourceRun(t4, 1e-3, Timing.SERIES)))
