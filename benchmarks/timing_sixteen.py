@@ -33,7 +33,9 @@ def sixteen(count: int | None) -> list[Case]:
     taken: dict[tuple[str, Launch], list[Row]] = {}
     for row in read_rows(TIMES):
         kernel = str(row["kernel"])
-        if seconds_of(row, _TIME) < _LEAST_SECONDS[str(row["gpu"])] or (kernel == "atomic_hotspot" and not whole(row, "iters")):
+        if seconds_of(row, _TIME) < _LEAST_SECONDS[str(row["gpu"])] or (
+            kernel == "atomic_hotspot" and not whole(row, "iters")
+        ):
             continue
         taken.setdefault((kernel, _launch(kernel, row)), []).append(row)
     chosen = spread(taken, lambda key: (key[0], key[1].blocks), count)

@@ -206,9 +206,9 @@ class Architecture:
     l1_bytes_per_clock: float | None = None
     """bandwidth of L1 per SM, or of the read-only cache where global loads bypass L1"""
     atomics_per_clock_per_slice: float | None = None
-    """lane operations on distinct addresses per SM clock and L2 slice"""
+    """updates of sectors by atomics per clock and slice of L2"""
     same_address_atomics_per_clock: float | None = None
-    """lane operations on one address per SM clock; lanes of a warp that agree on an address count as one"""
+    """updates of one address by atomics per clock of L2; lanes that the compiler joins count as one"""
     dram_latency_clock_hz: float | None = None
     """SM clock at which cycles.dram_latency was seen"""
     cycles: Cycles = Cycles()

@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from kerncast.gpu import GPU, WARP_SIZE
 from kerncast.models.base import lost_from_l2
-from kerncast.models.sm.multiprocessor import HotLine, MemoryShares, atomic_lines, hot_line, hot_lines, row_slowdown
+from kerncast.models.sm.multiprocessor import HotLine, MemoryShares, atomic_pieces, hot_line, hot_lines, row_slowdown
 from kerncast.models.sm.results import Simulated, SMLoad
 from kerncast.occupancy import CacheGeometry, l1_operations
 from kerncast.profiles import SECTOR_BYTES, Resources
@@ -337,7 +337,7 @@ def grid_memory(sm: SMRecording, trace: SMTrace, grid: GridOnGPU, *, is_warm: bo
         dram_local=local_share(
             trace.head(grid.resident), grid.geometry, grid.resident * trace.warps * grid.load.active_sms
         ),
-        atomic_lines=atomic_lines(trace, grid.blocks),
+        atomic_pieces=atomic_pieces(trace, grid.blocks),
         hot_line=_hot_line(sm, trace, grid),
         rows=row_slowdown(curve, grid.gpu, side_by_side),
     )

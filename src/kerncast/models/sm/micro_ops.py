@@ -54,6 +54,18 @@ class Memory(IntEnum):
     SHARED_ATOMIC_JOINED_BY_ALL = 9
     """Its lanes count as one where all 32 take part."""
     BARRIER = 10
+    ATOMIC_JOINED = 11
+    ATOMIC_JOINED_BY_ALL = 12
+    REDUCTION_JOINED = 13
+    REDUCTION_JOINED_BY_ALL = 14
+
+
+#: By atomic, what it is where the compiler joins its lanes: any of them, or all 32 only.
+JOINED = {
+    Memory.ATOMIC: (Memory.ATOMIC_JOINED, Memory.ATOMIC_JOINED_BY_ALL),
+    Memory.REDUCTION: (Memory.REDUCTION_JOINED, Memory.REDUCTION_JOINED_BY_ALL),
+    Memory.SHARED_ATOMIC: (Memory.SHARED_ATOMIC_JOINED, Memory.SHARED_ATOMIC_JOINED_BY_ALL),
+}
 
 
 @dataclass(frozen=True, slots=True)

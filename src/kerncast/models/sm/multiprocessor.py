@@ -242,27 +242,36 @@ class MemoryShares:
     """share of the sectors written to L2 that go on to DRAM"""
     dram_local: float
     """share of local memory's sectors, read or written, that DRAM sees"""
-    atomic_lines: float
-    """distinct 128-byte lines that the grid's atomics update"""
+    atomic_pieces: float
+    """distinct 512-byte pieces of memory that the grid's atomics update"""
     hot_line: HotLine | None = None
     """the line that keeps one slice of L2 busier than the others"""
     rows: RowSlowdown = NO_SLOWDOWN
     """slowdown of DRAM by opening rows"""
 
 
-def atomic_lines(trace: SMTrace, grid_blocks: int) -> float:
-    """Return how many distinct lines of global memory the atomics of a grid update, as they grow with its blocks."""
+#: Lines of 128 bytes that lie in the same slice of L2. Assumed: address maps of Accel-Sim go on to the next channel
+#: after 256 bytes; that eight counters' lines are eight times as fast as one was seen to be wrong.
+_LINES_PER_PIECE = 4
+
+
+def atomic_pieces(trace: SMTrace, grid_blocks: int) -> float:
+    """Return how many pieces of global memory the atomics of a grid update, as they grow with its blocks.
+
+    A piece is what lies in one slice of L2 before the next begins.
+    """
     blocks = len(trace.block_ids)
     # Linear growth from the first block on: counters that all blocks share do not grow, histograms per block do.
-    first, all_of_them = _updated_lines(trace.head(1)), _updated_lines(trace)
+    first, all_of_them = _updated_pieces(trace.head(1)), _updated_pieces(trace)
     growth = (all_of_them - first) / (blocks - 1) if blocks > 1 else 0.0
     return first + growth * (grid_blocks - 1)
 
 
-def _updated_lines(trace: SMTrace) -> int:
+def _updated_pieces(trace: SMTrace) -> int:
     operation = trace.events >> np.uint64(OPERATION_SHIFT) & np.uint64(OPERATION_MASK)
     atomics = (operation == Operation.ATOMIC) | (operation == Operation.REDUCTION)
-    return len(np.unique(trace.events[atomics] & np.uint64(2**LINE_BITS - 1)))
+    lines = trace.events[atomics] & np.uint64(2**LINE_BITS - 1)
+    return len(np.unique(lines // np.uint64(_LINES_PER_PIECE)))
 
 
 def sm_of(gpu: GPU, geometry: CacheGeometry, shares: MemoryShares) -> SM:
@@ -396,19 +405,20 @@ def _fma_cycles(gpu: GPU) -> tuple[float, ...]:
 
 
 def _atomic_cycles(gpu: GPU, shares: MemoryShares) -> float:
-    """Return cycles of an atomic in this SM's share of L2: slices work side by side, one line in one slice.
+    """Return cycles of an atomic in this SM's share of L2: slices work side by side, one piece in one slice.
 
-    Atomics on few lines are therefore limited by these lines' own rate, those on many by all slices; this rule was
-    worth 1.5 points of MAPE in the timing study.
+    Atomics on few pieces are therefore limited by these pieces' own rate, those on many by all slices; this rule was
+    worth 1.5 points of MAPE in the timing study. L2 has a clock of its own, see ``GPU.l2_rate``.
     """
-    if not shares.atomic_lines:
+    if not shares.atomic_pieces:
         return 1.0  # there are none
     a = gpu.architecture
     one_line = known_fact(a.same_address_atomics_per_clock, "atomics.same_address_per_clock", gpu)
     per_slice = known_fact(a.atomics_per_clock_per_slice, "atomics.distinct_per_clock_per_slice", gpu)
-    # A line lies in one slice: with fewer lines than keep all slices busy, the lines' rate decides.
+    # A piece lies in one slice: with fewer pieces than keep all slices busy, the pieces' rate decides.
     slices = known_fact(gpu.l2_slices, "caches.l2_slices_per_channel", gpu) * per_slice
-    return shares.active_sms / min(max(1, shares.atomic_lines) * one_line, slices)
+    rate = min(max(1, shares.atomic_pieces) * one_line, slices) * gpu.clock_boost_hz / gpu.clock_hz
+    return shares.active_sms / rate
 
 
 def _hot_sector_cycles(gpu: GPU, shares: MemoryShares) -> float:

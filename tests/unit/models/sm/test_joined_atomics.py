@@ -1,4 +1,4 @@
-"""Which atomics on shared memory ptxas makes one per warp, against its machine code where it can be disassembled."""
+"""Which atomics ptxas makes one per warp, against its machine code where it can be disassembled."""
 
 import re
 from functools import cache

@@ -176,8 +176,8 @@ def test_voltas_nops_are_none() -> None:
 
 
 def test_atomics_say_whether_their_result_is_read() -> None:
-    body = """mov.u32 %r9, %tid.x; atom.global.add.u32 %r1, [%d1], 1; atom.global.add.u32 %r2, [%d1], 1;
-        atom.shared.add.u32 %r3, [%r9], 1; red.global.add.u32 [%d1], 1; st.global.u32 [%d2], %r1;"""
+    body = """mov.u32 %r9, %tid.x; atom.global.exch.b32 %r1, [%d1], 1; atom.global.exch.b32 %r2, [%d1], 1;
+        atom.shared.add.u32 %r3, [%r9], 1; red.global.inc.u32 [%d1], 1; st.global.u32 [%d2], %r1;"""
     program = lowered_ptx(body, "sm_75")
     of = {int(row[0]): Memory(m) for row, m in zip(program.accesses, program.memory, strict=True) if m}
     assert of == {

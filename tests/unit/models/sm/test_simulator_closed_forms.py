@@ -152,17 +152,22 @@ def test_a_branch_takes_its_latency() -> None:
 
 
 def test_atomics_take_one_turn_per_sector_and_more_where_lanes_meet() -> None:
-    op = Op(Pipe.LSU, Memory.REDUCTION, accesses=(0,))
-
-    def cycles(lanes: int, addresses: int, sectors: int) -> float:
+    def cycles(lanes: int, addresses: int, sectors: int, memory: Memory = Memory.REDUCTION) -> float:
+        op = Op(Pipe.LSU, memory, accesses=(0,))
         event = (Operation.CONTENTION, lanes | addresses << 8, 0)
         step = Step(0, {0: [event, (Operation.REDUCTION, 1, sectors)]})
         sm = sm_of(atomic_cycles=2.0)
         return simulate(program_of([op]), trace_of([[[step] * 100 for _ in range(8)]]), sm, 1).atomic_cycles / 800
 
     assert cycles(1, 32, sectors=WHOLE_LINE) == 4 * 2.0
-    assert cycles(32, 1, sectors=1) == 2.0
+    assert cycles(32, 1, sectors=1) == 32 * 2.0
     assert cycles(31, 2, sectors=1) == 2.0 + 30 * 2.0
+    # Eight lanes on each of four addresses: each is updated seven times more.
+    assert cycles(8, 4, sectors=1) == 2.0 + 28 * 2.0
+    assert cycles(32, 1, sectors=1, memory=Memory.REDUCTION_JOINED) == 2.0
+    assert cycles(5, 1, sectors=1, memory=Memory.ATOMIC_JOINED) == 2.0
+    assert cycles(32, 1, sectors=1, memory=Memory.ATOMIC_JOINED_BY_ALL) == 2.0
+    assert cycles(5, 1, sectors=1, memory=Memory.REDUCTION_JOINED_BY_ALL) == 5 * 2.0
 
 
 @pytest.mark.parametrize(

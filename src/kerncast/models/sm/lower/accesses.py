@@ -28,7 +28,7 @@ from kerncast.ptx import (
 )
 from kerncast.traces import Operation, operation_of
 
-# Atomics of a warp on one address of shared memory that the compiler makes one, from ``joined_atomics.csv``.
+# Atomics of a warp on one address that the compiler makes one, from ``joined_atomics.csv``.
 #
 # An address is known to be the warp's own where it depends on no thread's number. What is joined, and how, was read
 # off the machine code of ptxas 12.9; that NVCC joins atomics is public, too (NVIDIA, "CUDA Pro Tip: Optimized
@@ -55,9 +55,9 @@ class Joining:
 
 
 def joined_atomics(function: Function, architecture: int) -> dict[int, Joining]:
-    """Return the atomics on shared memory that are joined on an architecture such as 86, by number of instruction."""
+    """Return the atomics that are joined on an architecture such as 86, by number of instruction."""
     code = function.instructions
-    numbers = [n for n, ins in enumerate(code) if ins.is_update and ins.space == "shared"]
+    numbers = [n for n, ins in enumerate(code) if ins.is_update]
     if not numbers:
         return {}
     read = {register.name for ins in code for register in sources_of(ins)}
@@ -118,7 +118,8 @@ def _cases(ins: Instruction, varying: frozenset[str], *, is_read: bool) -> list[
     value = ins.operands[-1]
     adds, base = operation == "add", address.base
     is_wide, is_one = ins.type in _WIDE, isinstance(value, Immediate) and value.value == 1
-    cases = ["increment"] if adds and is_one and not (is_read or is_wide) else []
+    # The machine instruction that counts lanes exists for shared memory only.
+    cases = ["increment"] if adds and is_one and not (is_read or is_wide) and ins.space == "shared" else []
     if isinstance(base, Register) and base.name in varying:
         return cases
     if adds and not (isinstance(value, Register) and value.name in varying):

@@ -19,6 +19,7 @@ from kerncast.models.sm.lower.operation_costs import Average, Cost, Diffusion, S
 from kerncast.models.sm.lower.scheduling import MicroOp, RegisterMap, Registers, scheduled
 from kerncast.models.sm.micro_ops import (
     FULL_WEIGHT,
+    JOINED,
     MOST_DESTINATIONS,
     MOST_SOURCES,
     NO_REGISTER,
@@ -149,8 +150,7 @@ class _Lowering:
             ]
         self._joined = joined_atomics(function, architecture.number)
         for number, joining in self._joined.items():
-            by_all = joining.by_all_lanes
-            self._memory[number] = Memory.SHARED_ATOMIC_JOINED_BY_ALL if by_all else Memory.SHARED_ATOMIC_JOINED
+            self._memory[number] = JOINED[self._memory[number]][joining.by_all_lanes]
         self._guards = _guards(self._code)
         self._averages: dict[tuple[str, str, bool], Average] = {}
         self._shares = self._all_shares()
@@ -332,7 +332,7 @@ class _Latencies:
     def of(self, op: MicroOp) -> float:
         """Return the cycles of one micro-op."""
         match op.memory:
-            case Memory.LOAD | Memory.ATOMIC:
+            case Memory.LOAD | Memory.ATOMIC | Memory.ATOMIC_JOINED | Memory.ATOMIC_JOINED_BY_ALL:
                 return self._global
             case Memory.SHARED_LOAD | Memory.SHARED_ATOMIC:
                 return self._shared

@@ -15,6 +15,7 @@ from numba.cpython.unsafe.numbers import trailing_zeros
 
 from kerncast.models.sm.micro_ops import (
     FULL_WEIGHT,
+    JOINED,
     MOST_DESTINATIONS,
     MOST_SOURCES,
     NO_REGISTER,
@@ -418,7 +419,9 @@ def _ops(program: Program, slot_of: Int32s, sm: SM) -> Table[Op]:
     ops = _table(Op, len(program.pipe))
     by_memory = np.full(len(Memory), Pipe.LSU, np.int32)
     by_memory[[Memory.NONE, Memory.LOAD, Memory.STORE]] = -1, TO_LOAD, TO_STORE
-    by_memory[[Memory.ATOMIC, Memory.REDUCTION, Memory.BARRIER]] = TO_ATOMIC, TO_ATOMIC, Pipe.BRANCH
+    by_memory[Memory.BARRIER] = Pipe.BRANCH
+    for plain in (Memory.ATOMIC, Memory.REDUCTION):
+        by_memory[[plain, *JOINED[plain]]] = TO_ATOMIC
     is_access = (program.memory != Memory.NONE) & (program.memory != Memory.BARRIER)
     ops["unit"] = np.where(program.memory == Memory.NONE, program.pipe, by_memory[program.memory])
     ops["pipe"] = np.where(is_access, Pipe.LSU, ops["unit"])
