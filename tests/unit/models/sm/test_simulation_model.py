@@ -127,7 +127,7 @@ def test_lines_of_private_histograms_grow_with_the_blocks() -> None:
             1 << INSTRUCTION_SHIFT | Operation.REDUCTION << OPERATION_SHIFT | 1 << LAST_SHIFT | 1 << MASK_SHIFT | line
         )
 
-    own = SMTrace(np.arange(3), 1, 0, np.array([event(n) for n in range(3)], np.uint64), np.arange(4))
+    own = SMTrace(np.arange(3), 1, 0, np.array([event(4 * n) for n in range(3)], np.uint64), np.arange(4))
     shared = SMTrace(np.arange(3), 1, 0, np.array([event(7)] * 3, np.uint64), np.arange(4))
     assert atomic_pieces(own, 100) == 100
     assert atomic_pieces(shared, 100) == 1
