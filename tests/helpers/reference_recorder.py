@@ -14,11 +14,13 @@ from kerncast.execute.reference.tally import Lanes, Numbers, Pieces, Tally, cont
 from kerncast.execute.reference.threads import Index, Threads
 from kerncast.execute.setup import Program, Setting
 from kerncast.execute.setup.arena import check_room
+from kerncast.profiles import SECTOR_BYTES
 from kerncast.ptx import Instruction
 from kerncast.traces import (
     CONTENT_SHIFT,
     INSTRUCTION_SHIFT,
     LAST_SHIFT,
+    LINE_BYTES,
     MASK_SHIFT,
     MOST_INSTRUCTIONS,
     OPERATION_SHIFT,
@@ -63,8 +65,8 @@ class Recorder:
         self._waits: list[list[int]] = [[] for _ in range(threads.warps)]
         """how many events each warp had when it came to a barrier"""
 
-    def access(self, number: int, ins: Instruction, space: str, pieces: Pieces, passes: Numbers | None = None) -> None:
-        """Write down the requests of instruction ``number`` to global or local memory."""
+    def access(self, number: int, ins: Instruction, space: str, pieces: Pieces, content: Numbers | None = None) -> None:
+        """Write down the requests of instruction ``number`` to global or local memory; ``content`` is of each piece."""
         operation = operation_of(ins, space, self._program.read)
         lines = int(pieces.line.max(initial=0)) + 1
         _, first, which = np.unique(pieces.warp * lines + pieces.line, return_index=True, return_inverse=True)
@@ -74,8 +76,8 @@ class Recorder:
         warp, line = pieces.warp[first[order]], pieces.line[first[order]].astype(np.uint64)
         is_last = np.append(warp[1:] != warp[:-1], [True]).astype(np.uint64)
         events = line | masks[order] << np.uint64(MASK_SHIFT) | is_last << np.uint64(LAST_SHIFT)
-        if passes is not None:
-            events |= passes[warp].astype(np.uint64) << np.uint64(PASSES_SHIFT)
+        if content is not None:
+            events |= content[first[order]].astype(np.uint64) << np.uint64(PASSES_SHIFT)
         self._append(warp, events | _tag(operation, number))
 
     def note(self, operation: Operation, number: int, warps: Index, contents: npt.NDArray[Any]) -> None:
@@ -121,6 +123,19 @@ class Recorder:
             np.concatenate([np.zeros(0, np.uint64), *self._events]),
             np.concatenate([np.zeros(0, SEGMENT), *self._segments]),
         )
+
+
+def _partly_stored(lanes: Lanes) -> Numbers:
+    """Return for each lane how many sectors of its line its warp fills in part only, by the lanes that store there."""
+    found = np.zeros(len(lanes.warp), np.int64)
+    for warp in np.unique(lanes.warp):
+        own = np.flatnonzero(lanes.warp == warp)
+        lines, address = lanes.address[own] // LINE_BYTES, lanes.address[own]
+        sectors, stored = np.unique(address // SECTOR_BYTES, return_counts=True)
+        is_part = stored * lanes.size < SECTOR_BYTES
+        for line in np.unique(lines):
+            found[own[lines == line]] = int(is_part[sectors // (LINE_BYTES // SECTOR_BYTES) == line].sum())
+    return found
 
 
 def operation_of(ins: Instruction, space: str, read: frozenset[str]) -> Operation:
@@ -171,8 +186,10 @@ class RecordingTally(Tally):
             most, addresses = contention(lanes, self._threads.warps)
             warps = np.unique(lanes.warp)
             self.recorder.note(Operation.CONTENTION, number, warps, (most | addresses << CONTENT_SHIFT)[warps])
-        passes = self._passes(lanes, is_atomic=False)[0] if self.recorder.in_detail else None
-        self.recorder.access(number, ins, "global", global_pieces(lanes), passes)
+        content = _partly_stored(lanes) if ins.is_store else np.zeros(len(lanes.warp), np.int64)
+        if self.recorder.in_detail and not ins.is_store:
+            content = self._passes(lanes, is_atomic=False)[0][lanes.warp]
+        self.recorder.access(number, ins, "global", global_pieces(lanes), content)
 
     def _shared(self, number: int, ins: Instruction, lanes: Lanes) -> None:
         super()._shared(number, ins, lanes)

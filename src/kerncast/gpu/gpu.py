@@ -102,6 +102,8 @@ class Cycles:
     l1_latency: float | None = None
     """cycles to data in L1, or in the read-only cache where global loads bypass L1"""
     l2_latency: float | None = None
+    l2_merge: float | None = None
+    """cycles of L2 that a slice takes longer for a sector that a store fills in part only"""
     dram_latency: float | None = None
     """cycles to data in DRAM, at dram_latency_clock_hz; GPU.dram_latency is at the GPU's clock"""
     barrier_latency: float | None = None

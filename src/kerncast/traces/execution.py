@@ -126,8 +126,9 @@ LINE_BYTES = 128
 #: docstring says.
 LINE_BITS, PASSES_SHIFT, MASK_SHIFT, LAST_SHIFT, OPERATION_SHIFT, INSTRUCTION_SHIFT = 32, 32, 40, 44, 45, 49
 OPERATION_MASK = 0xF
-#: Passes through 32 banks of 4 bytes, as shared memory has them, that loads, stores and atomics in global memory would
-#: take; the same in each event of a request, and 0 where the recording is not in detail.
+#: Passes through 32 banks of 4 bytes, as shared memory has them, that loads and atomics in global memory would take:
+#: the same in each event of a request, and 0 where the recording is not in detail. Of a store the sectors of the line
+#: that its lanes fill in part only.
 PASSES_MASK = 0xFF
 #: Where an event has two numbers instead of a line, so many bits hold the first.
 CONTENT_SHIFT = 8

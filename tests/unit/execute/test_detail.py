@@ -140,7 +140,7 @@ def test_wavefronts_of_shared_memory(  # noqa: PLR0913, PLR0917
 
 @pytest.mark.parametrize(
     ("name", "vector", "size"),
-    [("ld.global.u8", 1, 1), ("ld.global.f32", 1, 4), ("ld.global.f32", 4, 16), ("st.global.f64", 1, 8),
+    [("ld.global.u8", 1, 1), ("ld.global.f32", 1, 4), ("ld.global.f32", 4, 16),
      ("red.global.add.u32", 1, 4)],
 )  # fmt: skip
 def test_passes_of_global_memory_are_those_of_shared_memory(
@@ -148,7 +148,7 @@ def test_passes_of_global_memory_are_those_of_shared_memory(
 ) -> None:
     rows: list[Offsets] = patterns(size, ROOM)[::3]
     recording = record(accessing(access(name, vector)), launch_of(rows, tmp_path))
-    wanted = {"ld": Operation.LOAD, "st": Operation.STORE, "re": Operation.REDUCTION}[name[:2]]
+    wanted = {"ld": Operation.LOAD, "re": Operation.REDUCTION}[name[:2]]
     events = between_barriers(recording)
     for block, row in enumerate(rows):
         for warp, lanes in enumerate((row[:32], row[32:])):
@@ -157,6 +157,25 @@ def test_passes_of_global_memory_are_those_of_shared_memory(
             passes = [event >> PASSES_SHIFT & PASSES_MASK for event in found if parts(event).operation is wanted]
             asked = requests_of(lanes, size)
             assert passes == [oracle.wavefronts(each) for each in asked for _ in range(oracle.lines(each))]
+
+
+@pytest.mark.parametrize(
+    ("name", "strides", "partly"),
+    [("st.global.f32", (0, 1), 0), ("st.global.f32", (60, 1), 2), ("st.global.f32", (0, 2), 4),
+     ("st.global.f32", (0, 8), 4), ("st.global.f32", (0, 32), 1), ("st.global.f64", (0, 1), 0),
+     ("st.global.f64", (0, 4), 4), ("st.global.u8", (0, 1), 0), ("st.global.u8", (3, 1), 2)],
+)  # fmt: skip
+def test_a_store_says_how_many_sectors_it_fills_in_part(
+    record: Record, tmp_path: Path, name: str, strides: tuple[int, int], partly: int
+) -> None:
+    """Of each line, by the first byte and the stride in elements; a run of lanes has two ragged ends, together 2."""
+    start, stride = strides
+    size = {"f32": 4, "f64": 8, "u8": 1}[name.rpartition(".")[2]]
+    recording = record(accessing(access(name)), launch_of([start + np.arange(32) * stride * size], tmp_path))
+    events = [event for run in between_barriers(recording)[0, 0] for event in run]
+    stores = [event for event in events if parts(event).operation is Operation.STORE]
+    found = [event >> PASSES_SHIFT & PASSES_MASK for event in stores]
+    assert found == [partly] * len(found) if stride != 1 else sum(found) == partly
 
 
 @pytest.mark.parametrize(

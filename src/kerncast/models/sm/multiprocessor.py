@@ -226,6 +226,8 @@ class SM:
     """line that all blocks read so often that its slice of L2 is busier than the others; -1: none"""
     hot_sector_cycles: float = 0.0
     """cycles of this SM's share of that slice for a sector of the hot line"""
+    merge_cycles: float = 0.0
+    """cycles of this SM's share of L2 for each sector that a store fills in part only, beyond writing it"""
     sector_slice_cycles: float = 0.0
     """cycles of that share for any other sector, on average over the slices"""
 
@@ -302,6 +304,7 @@ def sm_of(gpu: GPU, geometry: CacheGeometry, shares: MemoryShares) -> SM:
         dram_local_share=shares.dram_local,
         hot_line=shares.hot_line.line if shares.hot_line else -1,
         hot_sector_cycles=hot,
+        merge_cycles=_merge_cycles(gpu, shares),
         sector_slice_cycles=hot / (gpu.l2_slices or 1.0),
     )
 
@@ -419,6 +422,17 @@ def _atomic_cycles(gpu: GPU, shares: MemoryShares) -> float:
     slices = known_fact(gpu.l2_slices, "caches.l2_slices_per_channel", gpu) * per_slice
     rate = min(max(1, shares.atomic_pieces) * one_line, slices) * gpu.clock_boost_hz / gpu.clock_hz
     return shares.active_sms / rate
+
+
+def _merge_cycles(gpu: GPU, shares: MemoryShares) -> float:
+    """Return cycles of this SM's share of L2 for a sector that is written in part; 0 where nothing is known of it.
+
+    A slice reads such a sector, puts in what is new and writes it back. Source: ``cycles.l2_merge`` of architectures.
+    """
+    merge, slices = gpu.architecture.cycles.l2_merge, gpu.l2_slices
+    if merge is None or slices is None:
+        return 0.0
+    return merge * shares.active_sms / slices * gpu.clock_hz / gpu.clock_boost_hz
 
 
 def _hot_sector_cycles(gpu: GPU, shares: MemoryShares) -> float:

@@ -62,6 +62,8 @@ class Simulated:
     """sectors read from L2"""
     l2_write_sectors: int
     """sectors written to L2"""
+    l2_merged_sectors: int
+    """part of ``l2_write_sectors`` that a store fills in part only"""
     local_read_sectors: int
     """part of ``l2_read_sectors`` that is local memory"""
     local_write_sectors: int

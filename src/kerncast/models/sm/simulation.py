@@ -159,6 +159,7 @@ class _SimulatedSM:
         read, written = found.l2_read_sectors, found.l2_write_sectors
         blocks = len(found.finish_cycles)
         cycles = SECTOR_BYTES * (read / sm.l2_bytes_per_cycle + written / sm.l2_write_bytes_per_cycle) / blocks
+        cycles += found.l2_merged_sectors * sm.merge_cycles / blocks
         hot = self.hot_line.sectors_per_block if self.hot_line else 0.0
         others = (read + written) / blocks - hot
         return max(cycles, hot * sm.hot_sector_cycles + others * sm.sector_slice_cycles)

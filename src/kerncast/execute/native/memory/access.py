@@ -86,6 +86,11 @@ class Access:
         return ("written",) if self.operation is Operation.STORE else ("read",)
 
     @property
+    def is_stored(self) -> bool:
+        """Whether it stores to global memory."""
+        return self.operation is Operation.STORE
+
+    @property
     def variant(self) -> str:
         """Ending of the names of the functions that count the access."""
         return "_".join((self.space, *self.touches))

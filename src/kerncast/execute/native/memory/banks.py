@@ -360,7 +360,7 @@ def count_scattered(access: Access) -> None:
     if not access.is_counted:
         return
     emit = access.emit
-    name = f"scattered_{access.variant}"
+    name = f"scattered_{access.variant}_{access.size}" if access.is_stored else f"scattered_{access.variant}"
     emit.unit.borrow(name, lambda unit: _define_scattered(unit, name, access))
     emit.call_void(name, POINTERS[0], _counters(access), _tag(access), access.mask, access.offset)
 
@@ -383,10 +383,10 @@ def _counters(access: Access) -> Value:
 
 
 def _tag(access: Access) -> Value:
-    """Return the bits of an event that tell the instruction, what it does and the passes that it takes."""
+    """Return the bits of an event that tell the instruction, what it does and, but for a store, its passes."""
     assert access.operation is not None
     what = tag(access.emit, access.operation, SITE)
-    if access.space != "global":
+    if access.space != "global" or access.is_stored:
         return what
     return access.emit.or_(what, access.emit.shl(passes_in_detail(access), PASSES_SHIFT))
 
@@ -402,12 +402,30 @@ def _define_run(unit: Unit, name: str, like: Access) -> None:
     line = emit.allocate("i64")
     emit.store(emit.lshr(_FIRST, _LINE_SHIFT), line)
     with emit.while_left(bits) as (left, rest):
-        _note(emit, emit.load(line, "i64"), emit.and_(left, 2**SECTORS_PER_LINE - 1), like)
+        now = emit.load(line, "i64")
+        _note(emit, now, emit.and_(left, 2**SECTORS_PER_LINE - 1), like, _ragged(emit, now) if like.is_stored else None)
         emit.increase(line, integer("i64", 1))
         emit.store(emit.lshr(left, SECTORS_PER_LINE), rest)
     _end_request(emit, like)
     emit.give()
     emit.finish(public=True)
+
+
+def _ragged(emit: Emitter, line: Value) -> Value:
+    """Return how many sectors of a line the two ends of a run fill in part only, in their place in an event."""
+
+    def at(end: Value, wanted: int) -> Value:
+        """Tell whether the run ends in this line, but not where a sector does."""
+        is_here = emit.compare("eq", emit.lshr(end, _LINE_SHIFT), line)
+        is_ragged = emit.compare("ne", emit.and_(end, SECTOR_BYTES - 1), wanted)
+        return emit.cast("zext", emit.and_(is_here, is_ragged), "i64")
+
+    begins, ends = at(_FIRST, 0), at(_LAST, SECTOR_BYTES - 1)
+    is_one = emit.cast(
+        "zext", emit.compare("eq", emit.lshr(_FIRST, _SECTOR_SHIFT), emit.lshr(_LAST, _SECTOR_SHIFT)), "i64"
+    )
+    both = emit.and_(emit.and_(begins, ends), is_one)
+    return emit.shl(emit.sub(emit.add(begins, ends), both), PASSES_SHIFT)
 
 
 def _define_scattered(unit: Unit, name: str, like: Access) -> None:
@@ -476,7 +494,20 @@ def _each_line(emit: Emitter, line: Value, sectors: list[Value], like: Access) -
         emit.store(emit.and_(left, emit.not_(same)), rest)
         bits = _bits(emit, [emit.and_(lanes, same) for lanes in active])
         _count(emit, bits)
-        _note(emit, emit.cast("zext", one, "i64"), bits, like)
+        partly = (
+            _partly_stored(emit, [emit.and_(lanes, same) for lanes in active], like.size) if like.is_stored else None
+        )
+        _note(emit, emit.cast("zext", one, "i64"), bits, like, partly)
+
+
+def _partly_stored(emit: Emitter, sectors: list[Value], size: int) -> Value:
+    """Return how many sectors of a line get less than they hold, in their place in an event."""
+    found = integer("i32", 0)
+    for lanes in sectors:
+        stored = emit.mul(emit.intrinsic("ctpop", lanes), size)
+        is_part = emit.compare("ult", emit.sub(stored, 1), SECTOR_BYTES - 1)
+        found = emit.add(found, emit.cast("zext", is_part, "i32"))
+    return emit.shl(emit.cast("zext", found, "i64"), PASSES_SHIFT)
 
 
 def _count(emit: Emitter, bits: Value) -> None:
@@ -492,8 +523,8 @@ def _bits(emit: Emitter, sectors: list[Value]) -> Value:
     return bits
 
 
-def _note(emit: Emitter, line: Value, bits: Value, like: Access) -> None:
-    """Count a line, mark its sectors as touched and record it."""
+def _note(emit: Emitter, line: Value, bits: Value, like: Access, partly: Value | None = None) -> None:
+    """Count a line, mark its sectors as touched and record it, with how many of them a store fills in part only."""
     worker = POINTERS[0]
     emit.increase(emit.at(_COUNTERS, 8), integer("i64", 1))
     spread = emit.unit.table("sectors", [_spread(n) for n in range(2**SECTORS_PER_LINE)])
@@ -506,7 +537,8 @@ def _note(emit: Emitter, line: Value, bits: Value, like: Access) -> None:
             emit.op(f"atomicrmw or {place.typed}, {marks.typed} monotonic", "i32")
     if not like.is_recorded:
         return
-    record(emit, emit.or_(emit.or_(line, emit.shl(emit.cast("zext", bits, "i64"), MASK_SHIFT)), _TAG))
+    event = emit.or_(emit.or_(line, emit.shl(emit.cast("zext", bits, "i64"), MASK_SHIFT)), _TAG)
+    record(emit, event if partly is None else emit.or_(event, partly))
 
 
 def _end_request(emit: Emitter, like: Access) -> None:

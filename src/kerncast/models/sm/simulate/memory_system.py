@@ -85,15 +85,21 @@ def _read_dram(code: Code, state: State, sectors: Real, asked: Real) -> Real:
 
 
 @inlined
-def write(code: Code, state: State, given: tuple[Whole, Whole], asked: Real) -> None:
-    """Write sectors of a line to L2, and a part of them to DRAM; ``given`` as for ``read``. No warp waits for it."""
-    sectors, line = given
+def write(code: Code, state: State, given: tuple[Whole, Whole, Whole], asked: Real) -> None:
+    """Write sectors of a line to L2, and a part of them to DRAM. No warp waits for it.
+
+    ``given``: how many, the line as for ``read``, and how many of them are filled in part only: L2 merges those.
+    """
+    sectors, line, partly = given
     state.totals.l2_write_sectors += sectors
+    state.totals.l2_merged_sectors += partly
     share = code.sm.dram_write_share
     if line < 0:
         state.totals.local_write_sectors += sectors
         share = code.sm.dram_local_share
-    state.queues.l2 = max(asked, state.queues.l2) + sectors * code.derived.l2_write_sector_cycles
+    state.queues.l2 = max(asked, state.queues.l2) + (
+        sectors * code.derived.l2_write_sector_cycles + partly * code.sm.merge_cycles
+    )
     # Written sectors are spread over the slices: they delay the hot line's readers by the average slice's work.
     state.queues.slice = max(asked, state.queues.slice) + sectors * code.sm.sector_slice_cycles
     _write_dram(code, state, sectors * share, asked)
@@ -425,7 +431,8 @@ def _line(code: Code, state: State, x: Whole, event: Whole, times: tuple[Real, R
     if operation in (STORE, LOCAL_STORE):
         if uses_l1:
             store_in_l1(code, state, tag, mask, asked)
-        write(code, state, (sectors_of(mask), tag), asked)
+        partly = event >> PASSES_SHIFT & PASSES_MASK if operation == STORE else 0
+        write(code, state, (sectors_of(mask), tag, partly), asked)
         return asked
     if operation in (ATOMIC, REDUCTION):
         # Atomics are done in L2: what L1 has of the sectors is old afterwards.

@@ -159,6 +159,7 @@ def _simulated(state: layout.State) -> Simulated:
         l1_hits=int(totals.l1_hits),
         l2_read_sectors=int(totals.l2_read_sectors),
         l2_write_sectors=int(totals.l2_write_sectors),
+        l2_merged_sectors=int(totals.l2_merged_sectors),
         local_read_sectors=int(totals.local_read_sectors),
         local_write_sectors=int(totals.local_write_sectors),
         dram_sectors=int(totals.dram_sectors),

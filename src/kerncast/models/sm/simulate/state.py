@@ -247,6 +247,7 @@ class Totals:
     l1_hits: _Int64
     l2_read_sectors: _Int64
     l2_write_sectors: _Int64
+    l2_merged_sectors: _Int64
     local_read_sectors: _Int64
     local_write_sectors: _Int64
     dram_sectors: _Int64
