@@ -2,7 +2,7 @@
 
 from random import Random
 
-from kerncast.models.sm.micro_ops import FULL_WEIGHT, Memory, Pipe, Program
+from kerncast.models.sm.micro_ops import FULL_WEIGHT, JOINED, Memory, Pipe, Program
 from kerncast.models.sm.multiprocessor import SM
 from kerncast.traces import PASSES_SHIFT, Operation, SMTrace
 from tests.helpers.sm_programs import Op, Step, program_of, sm_of, trace_of
@@ -17,11 +17,11 @@ OPERATIONS = {
     Memory.SHARED_LOAD: (Operation.SHARED_LOAD,),
     Memory.SHARED_STORE: (Operation.SHARED_STORE,),
     Memory.SHARED_ATOMIC: (Operation.SHARED_ATOMIC,),
-    Memory.SHARED_ATOMIC_JOINED: (Operation.SHARED_ATOMIC,),
-    Memory.SHARED_ATOMIC_JOINED_BY_ALL: (Operation.SHARED_ATOMIC,),
 }
-_SHARED_ATOMICS = {Memory.SHARED_ATOMIC, Memory.SHARED_ATOMIC_JOINED, Memory.SHARED_ATOMIC_JOINED_BY_ALL}
-_WRITING = {Memory.NONE, Memory.LOAD, Memory.ATOMIC, Memory.SHARED_LOAD, *_SHARED_ATOMICS}
+OPERATIONS |= {joined: OPERATIONS[plain] for plain, both in JOINED.items() for joined in both}
+_SHARED_ATOMICS = {Memory.SHARED_ATOMIC, *JOINED[Memory.SHARED_ATOMIC]}
+_GLOBAL_ATOMICS = {each for plain in (Memory.ATOMIC, Memory.REDUCTION) for each in (plain, *JOINED[plain])}
+_WRITING = {Memory.NONE, Memory.LOAD, Memory.ATOMIC, *JOINED[Memory.ATOMIC], Memory.SHARED_LOAD, *_SHARED_ATOMICS}
 _LOCAL = {Operation.LOCAL_LOAD, Operation.LOCAL_STORE}
 
 
@@ -65,9 +65,15 @@ def random_access(random: Random, memory: Memory) -> Access:
     if operation in _LOCAL:
         lines = [line % 4 for line in lines]
     passes = 0 if operation in _LOCAL else random.choice([0, 1, 3, 32]) << PASSES_SHIFT
-    found = [(operation, line | passes, random.randint(1, 15)) for line in lines]
-    if memory in {Memory.ATOMIC, Memory.REDUCTION}:
-        found.insert(0, (Operation.CONTENTION, few | random.randint(1, 8) << 8, 0))
+    found = []
+    for line in lines:
+        mask = random.randint(1, 15)
+        if operation == Operation.STORE:
+            passes = random.randint(0, mask.bit_count()) << PASSES_SHIFT
+        found.append((operation, line | passes, mask))
+    if memory in _GLOBAL_ATOMICS:
+        lanes = random.choice([few, 32])
+        found.insert(0, (Operation.CONTENTION, lanes | random.randint(1, 8) << 8, 0))
     return found
 
 
@@ -101,7 +107,7 @@ def random_sm(random: Random) -> SM:
         "lsu_cycles", "wavefront_cycles", "joined_wavefronts", "replay_cycles", "l1_tag_cycles", "store_line_cycles",
         "atomic_cycles", "lsu_queue_cycles", "l2_queue_cycles", "dram_queue_cycles", "atomic_queue_cycles",
         "shared_atomic_cycles", "barrier_latency", "branch_latency", "hot_sector_cycles", "sector_slice_cycles",
-        "reissue_cycles", "l1_pass_cycles",
+        "reissue_cycles", "l1_pass_cycles", "merge_cycles",
     )  # fmt: skip
     bandwidths = (
         "l1_bytes_per_cycle",

@@ -37,6 +37,8 @@ class Warp:
     since: int = 0
     last_op: int = 0
     lost_turns: int = 0
+    stored: int = -1
+    goes_on: bool = False
 
 
 def decoded(event: int) -> Event:
@@ -53,7 +55,7 @@ class Oracle:
         self.stalls = [[0] * len(Stall) for _ in program.pipe]
         self.lsu = self.l1_free = self.l2 = self.path = self.slice = self.dram = self.atomic = 0.0
         self.read_debt = self.write_debt = 0.0
-        self.local_read = self.local_write = 0
+        self.local_read = self.local_write = self.merged = 0
         self.l2_read = self.l2_write = self.dram_sectors = self.l1_sectors = self.l1_hits = self.issued = 0
         self.sets = max(1, sm.l1_lines // WAYS)
         self.l1: list[OrderedDict[object, list[float]]] = [OrderedDict() for _ in range(self.sets)]
@@ -113,7 +115,9 @@ class Oracle:
         op, accesses = warp.todo[0]
         memory = Memory(self.program.memory[op])
         if not accesses:
-            names = {Memory.LOAD: "load", Memory.STORE: "store", Memory.ATOMIC: "atomic", Memory.REDUCTION: "atomic"}
+            if memory.name.startswith(("ATOMIC", "REDUCTION")):
+                return "atomic"
+            names = {Memory.LOAD: "load", Memory.STORE: "store"}
             return "shared" if memory in SHARED_OPS else names.get(memory, "pipe")
         first = next((a[0][0] for a in accesses if a), None)
         if first is None:
@@ -310,10 +314,13 @@ class Oracle:
         for event in events:
             if event[0] == Operation.CONTENTION:
                 lanes, addresses = event[1] & 255, event[1] >> 8
-                if addresses > 1:
-                    self.atomic = max(start, self.atomic) + max(0, lanes - 1) * sm.atomic_cycles
+                if "JOINED" not in memory.name or (memory.name.endswith("BY_ALL") and lanes < 32):
+                    further = max(0, min(32, lanes * addresses) - addresses)
+                    self.atomic = max(start, self.atomic) + further * sm.atomic_cycles
                     done = max(done, self.atomic + sm.l2_latency)
             elif event[0] not in SHARED:
+                if event[0] == Operation.STORE and asked == start:
+                    warp.goes_on, warp.stored = event[1] == warp.stored, event[1]
                 done = max(done, self.line(warp, event, asked, hit))
                 asked += sm.l1_tag_cycles
         return done, Stall.LONG_SCOREBOARD if is_global else Stall.SHORT_SCOREBOARD
@@ -338,7 +345,7 @@ class Oracle:
         return work
 
     def line(self, warp: Warp, event: Event, asked: float, hit: float) -> float:
-        operation, number, mask, _, _ = event
+        operation, number, mask, _, partly = event
         tag = -2 - (warp.number * self.trace.local_lines + number) if operation in LOCAL else number
         lines = self.l1[(tag * SPREAD % 2**32) * self.sets >> 32]
         in_l1 = self.sm.l1_lines > 0 and self.sm.l1_operations >> operation & 1
@@ -353,10 +360,16 @@ class Oracle:
             if operation in ATOMICS:
                 self.atomic = max(asked, self.atomic) + count * self.sm.atomic_cycles
                 done = max(self.read_dram(count * self.sm.dram_read_share, asked), self.atomic + self.sm.l2_latency)
+            if operation != Operation.STORE:
+                partly = 0
+            elif warp.goes_on:
+                count, partly = count - partly, 0
             self.l2_write += count
+            self.merged += partly
             self.local_write += count if operation in LOCAL else 0
             if operation in STORES:
-                self.l2 = max(asked, self.l2) + count * 32 / self.sm.l2_write_bytes_per_cycle
+                work = count * 32 / self.sm.l2_write_bytes_per_cycle + partly * self.sm.merge_cycles
+                self.l2 = max(asked, self.l2) + work
                 self.slice = max(asked, self.slice) + count * self.sm.sector_slice_cycles
             else:
                 self.l2_read += count

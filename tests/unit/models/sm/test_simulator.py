@@ -24,4 +24,4 @@ def test_it_agrees_with_a_simulation_cycle_by_cycle(seed: int) -> None:
     counted = (ours.issued, ours.l1_sectors, ours.l1_hits, ours.l2_read_sectors, ours.l2_write_sectors)
     assert counted == (oracle.issued, oracle.l1_sectors, oracle.l1_hits, oracle.l2_read, oracle.l2_write)
     assert (ours.local_read_sectors, ours.local_write_sectors) == (oracle.local_read, oracle.local_write)
-    assert ours.dram_sectors == oracle.dram_sectors
+    assert (ours.dram_sectors, ours.l2_merged_sectors) == (oracle.dram_sectors, oracle.merged)

@@ -16,6 +16,7 @@ from kerncast.models.sm.simulate.state import (
     KIND_BITS,
     LONG,
     NEVER,
+    NO_LINE,
     SHORT,
     TO_ATOMIC,
     TO_END,
@@ -381,6 +382,7 @@ def _launch(code: Code, state: State, slot: Whole, start: Whole, now: Whole) -> 
         warp.event, warp.stop = code.chains[serial], code.chains[serial + 1]
         warp.since, warp.gate = start, start
         warp.shared = warp.result = warp.last_op = 0
+        warp.stored = NO_LINE
         # Counters start at the warp's number: micro-ops of blocks that run once are spread over the warps.
         for counter in range(state.counters.shape[1]):
             state.counters[x, counter] = serial

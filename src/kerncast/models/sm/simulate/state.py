@@ -161,6 +161,10 @@ class Warp:
     """time and kind of its latest access to shared memory, for which a barrier waits"""
     result: _Int64
     """time and kind of its latest result, for which its end waits"""
+    stored: _Int64
+    """first line of its latest store to global memory, or NO_LINE"""
+    goes_on: _Flag
+    """whether that store went on with the one before it"""
     is_at_barrier: _Flag
 
 
