@@ -1,6 +1,7 @@
 """Kernels of HeCBench that gpuFLOPBench timed on an RTX 3080 with Nsight Compute, which empties the caches before each.
 
-Data: gpuFLOPBench (MIT), read from ``../shared/data``; equivalents of the kernels: ``hecbench_launches.py``.
+Data: gpuFLOPBench (MIT), read from ``../shared/data``; equivalents of the kernels: ``hecbench_launches.py`` and
+``hecbench_memory_launches.py``.
 """
 
 import re
@@ -8,6 +9,7 @@ from statistics import median
 
 from counter_cases import FLOPBENCH, RTX_3080
 from hecbench_launches import LAUNCHES
+from hecbench_memory_launches import memory_launches
 from timing_cases import Case, Row, read_rows, spread
 
 from kerncast.prediction import Timing
@@ -23,7 +25,7 @@ def hecbench(count: int | None) -> list[Case]:
         times.setdefault(key, []).append(float(str(row["time_ns"])) / GIGA)
         sizes[key] = str(row["exeArgs"] or "").strip().removesuffix("nan")
     found = []
-    for (program, kernel), launch in LAUNCHES.items():
+    for (program, kernel), launch in (LAUNCHES | memory_launches()).items():
         key = (program, kernel, str(tuple(launch.grid)), str(tuple(launch.block)))
         if key in times:
             size = sizes[key] or "no arguments"

@@ -113,10 +113,12 @@ def test_every_reason_names_what_is_compared(load: Load) -> None:
         assert reason.text
 
 
-def test_every_equivalent_gets_the_arguments_of_its_kernel(load: Load) -> None:
-    launches = load("hecbench_launches")
+@pytest.mark.parametrize("module", ["hecbench_launches", "hecbench_memory_launches"])
+def test_every_equivalent_gets_the_arguments_of_its_kernel(load: Load, module: str) -> None:
+    launches = load(module)
     source = launches.SOURCE.read_text(encoding="utf-8")
     parameters = {
         name: len(listed.split(",")) for name, listed in re.findall(r"__global__ void (\w+)\(([^)]*)\)", source)
     }
-    assert {launch.kernel: len(launch.arguments) for launch in launches.LAUNCHES.values()} == parameters
+    found = launches.memory_launches() if module == "hecbench_memory_launches" else launches.LAUNCHES
+    assert {launch.kernel: len(launch.arguments) for launch in found.values()} == parameters
