@@ -132,6 +132,7 @@ def random_sm(random: Random) -> SM:
         stores_allocate=random.random() < 0.5,
         l1_is_apart=random.random() < 0.5,
         dram_read_share=random.choice([0.0, 0.25, 0.5, 1.0]),
+        dram_atomic_share=random.choice([0.0, 0.25, 1.0]),
         dram_local_share=random.choice([0.0, 0.25, 0.5, 1.0]),
         dram_write_share=random.choice([0.0, 0.25, 0.5, 1.0]),
         hot_line=random.choice([-1, random.randrange(40)]),

@@ -359,7 +359,7 @@ class Oracle:
             done = asked
             if operation in ATOMICS:
                 self.atomic = max(asked, self.atomic) + count * self.sm.atomic_cycles
-                done = max(self.read_dram(count * self.sm.dram_read_share, asked), self.atomic + self.sm.l2_latency)
+                done = max(self.read_dram(count * self.sm.dram_atomic_share, asked), self.atomic + self.sm.l2_latency)
             if operation != Operation.STORE:
                 partly = 0
             elif warp.goes_on:
@@ -374,6 +374,8 @@ class Oracle:
             else:
                 self.l2_read += count
             share = self.sm.dram_local_share if operation in LOCAL else self.sm.dram_write_share
+            if operation in ATOMICS:
+                share = self.sm.dram_atomic_share
             self.write_debt += count * share
             if self.write_debt >= 1:
                 self.dram = max(asked, self.dram) + int(self.write_debt) * 32 / self.sm.dram_write_bytes_per_cycle

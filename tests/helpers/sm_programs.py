@@ -119,7 +119,7 @@ def sm_of(**changes: object) -> SM:
         "stores_allocate": False, "l2_path_bytes_per_cycle": 64.0,
         "l2_bytes_per_cycle": 64.0, "l2_write_bytes_per_cycle": 64.0,
         "dram_bytes_per_cycle": 8.0, "dram_write_bytes_per_cycle": 8.0,
-        "dram_read_share": 1.0, "dram_write_share": 1.0, "dram_local_share": 0.0,
+        "dram_read_share": 1.0, "dram_write_share": 1.0, "dram_local_share": 0.0, "dram_atomic_share": 1.0,
         "shared_latency": 19.0, "l1_latency": 28.0, "l2_latency": 215.0, "dram_latency": 437.0, "barrier_latency": 10.0,
         "branch_latency": 8.0, "block_launch_cycles": 300.0, "atomic_cycles": 1.0, "shared_atomic_cycles": 4.0,
         "lsu_queue_cycles": 32.0, "l2_queue_cycles": 1000.0, "dram_queue_cycles": 1500.0, "atomic_queue_cycles": 200.0,

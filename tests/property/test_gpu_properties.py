@@ -66,7 +66,7 @@ def test_any_file_is_a_gpu_or_a_readable_error(table: dict[str, object]) -> None
 
 
 NUMBERS = [rule for rule in rules("gpu").values() if rule.kind in {"whole", "number", "fraction"}]
-SHARES = MemoryShares(active_sms=1, dram_read=1, dram_write=1, dram_local=1, atomic_pieces=0)
+SHARES = MemoryShares(active_sms=1, dram_read=1, dram_write=1, dram_local=1, dram_atomic=1, atomic_pieces=0)
 
 
 @given(st.sampled_from(NUMBERS), st.floats() | st.integers(), st.booleans())

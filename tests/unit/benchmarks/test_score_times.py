@@ -68,7 +68,7 @@ def test_scores_by_hand(scripts: Any) -> None:
     ]
     cells = [cell.strip() for cell in script.cells(scored).split("|")]
     assert cells[:6] == ["2", "15.0%", "15.0%", "19.0%", "100%", "2.00"]
-    ratio = 68 * 1793 / (82 * 1695)
+    ratio = 68 * 1545 / (82 * 1695)
     assert cells[6:] == ["–", f"{2 * ratio - 1:.1%}", f"{1 - 2 * ratio / 2:.1%}", f"{2 * 616 / 936.2 - 1:.1%}", "0.0%"]
 
 

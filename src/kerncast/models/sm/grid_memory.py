@@ -8,7 +8,15 @@ import numpy.typing as npt
 
 from kerncast.gpu import GPU, WARP_SIZE
 from kerncast.models.base import lost_from_l2
-from kerncast.models.sm.multiprocessor import HotLine, MemoryShares, atomic_pieces, hot_line, hot_lines, row_slowdown
+from kerncast.models.sm.multiprocessor import (
+    HotLine,
+    MemoryShares,
+    atomic_dram_share,
+    atomic_pieces,
+    hot_line,
+    hot_lines,
+    row_slowdown,
+)
 from kerncast.models.sm.results import Simulated, SMLoad
 from kerncast.occupancy import CacheGeometry, l1_operations
 from kerncast.profiles import SECTOR_BYTES, Resources
@@ -303,15 +311,16 @@ class GridMemory:
     def after(self, simulated: Simulated) -> MemoryShares:
         """Return the shares of DRAM in what L2 was asked for while some blocks were simulated.
 
-        Footprints say what DRAM moves, the simulated L1 what L2 is asked for; neither knows the other's number.
+        Footprints say what DRAM moves, the simulated L1 what L2 is asked for; neither knows the other's number. Atomics
+        have a share of their own.
         """
-        blocks = len(simulated.finish_cycles)
+        blocks, others = len(simulated.finish_cycles), simulated.l2_atomic_sectors
+        read = simulated.l2_read_sectors - simulated.local_read_sectors - others
+        written = simulated.l2_write_sectors - simulated.local_write_sectors - others
         return replace(
             self.shares,
-            dram_read=_part(self.with_reuse.read * blocks, simulated.l2_read_sectors - simulated.local_read_sectors),
-            dram_write=_part(
-                self.with_reuse.written * blocks, simulated.l2_write_sectors - simulated.local_write_sectors
-            ),
+            dram_read=_part(self.with_reuse.read * blocks, read),
+            dram_write=_part(self.with_reuse.written * blocks, written),
         )
 
     def dram_sectors(self, simulated: Simulated) -> DramSectors:
@@ -337,6 +346,7 @@ def grid_memory(sm: SMRecording, trace: SMTrace, grid: GridOnGPU, *, is_warm: bo
         dram_local=local_share(
             trace.head(grid.resident), grid.geometry, grid.resident * trace.warps * grid.load.active_sms
         ),
+        dram_atomic=atomic_dram_share(trace, grid.blocks),
         atomic_pieces=atomic_pieces(trace, grid.blocks),
         hot_line=_hot_line(sm, trace, grid),
         rows=row_slowdown(curve, grid.gpu, side_by_side),

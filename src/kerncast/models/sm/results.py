@@ -64,6 +64,8 @@ class Simulated:
     """sectors written to L2"""
     l2_merged_sectors: int
     """part of ``l2_write_sectors`` that a store fills in part only"""
+    l2_atomic_sectors: int
+    """part of ``l2_read_sectors``, and of ``l2_write_sectors``, that atomics update"""
     local_read_sectors: int
     """part of ``l2_read_sectors`` that is local memory"""
     local_write_sectors: int

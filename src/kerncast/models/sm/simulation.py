@@ -156,7 +156,8 @@ class _SimulatedSM:
     @property
     def _l2_cycles_per_block(self) -> float:
         found, sm = self.simulated, self.sm
-        read, written = found.l2_read_sectors, found.l2_write_sectors
+        # Atomics have a rate of their own.
+        read, written = (n - found.l2_atomic_sectors for n in (found.l2_read_sectors, found.l2_write_sectors))
         blocks = len(found.finish_cycles)
         cycles = SECTOR_BYTES * (read / sm.l2_bytes_per_cycle + written / sm.l2_write_bytes_per_cycle) / blocks
         cycles += found.l2_merged_sectors * sm.merge_cycles / blocks

@@ -122,8 +122,9 @@ def change(code: Code, state: State, sectors: Whole, asked: Real) -> Real:
     state.totals.l2_read_sectors += sectors
     state.totals.l2_write_sectors += sectors
     # They pass neither L2's queue of reads nor its path: the units that update have a rate of their own.
-    done = _read_dram(code, state, sectors * code.sm.dram_read_share, asked)
-    _write_dram(code, state, sectors * code.sm.dram_write_share, asked)
+    state.totals.l2_atomic_sectors += sectors
+    done = _read_dram(code, state, sectors * code.sm.dram_atomic_share, asked)
+    _write_dram(code, state, sectors * code.sm.dram_atomic_share, asked)
     return max(done, _update(code, state, sectors * code.sm.atomic_cycles, asked))
 
 

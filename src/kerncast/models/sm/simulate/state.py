@@ -252,6 +252,7 @@ class Totals:
     l2_read_sectors: _Int64
     l2_write_sectors: _Int64
     l2_merged_sectors: _Int64
+    l2_atomic_sectors: _Int64
     local_read_sectors: _Int64
     local_write_sectors: _Int64
     dram_sectors: _Int64
