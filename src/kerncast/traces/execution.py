@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kerncast.caveats import Caveat
-from kerncast.ptx import ControlFlowGraph, Function, Instruction, MemoryAccess, Register, Vector
+from kerncast.ptx import ControlFlowGraph, Function, Instruction, MemoryAccess, Register, Vector, sources_of
 
 Counts = npt.NDArray[np.int64]
 
@@ -419,6 +419,18 @@ class Execution:
     def grid_blocks(self) -> int:
         """Number of blocks of the grid."""
         return round(float(self.weights.sum()))
+
+    @property
+    def may_share_work(self) -> bool:
+        """Whether a block may find its work by what others have done: it reads an atomic's result, or past L1.
+
+        What blocks only write in one another's place changes values, not how much they do.
+        """
+        code = self.trace.function.instructions
+        read = frozenset(register.name for ins in code for register in sources_of(ins))
+        telling = {Operation.ATOMIC, Operation.LOAD_UNCACHED}
+        accesses = (ins for ins in code if ins.opcode.access is not None and ins.space in {"global", "generic"})
+        return not self.is_independent and any(operation_of(ins, read) in telling for ins in accesses)
 
     def mean(self, per_block: npt.NDArray[np.float64]) -> float:
         """Return the mean over the grid of values [n] of the blocks that ran."""

@@ -93,7 +93,7 @@ def blocks_to_simulate(plan: SMPlan, execution: Execution, trace: SMTrace) -> SM
     if traced * min(plan.resident, len(trace.block_ids)) > _FAR_TOO_MANY_INSTRUCTIONS:
         raise BudgetExceededError("one SM has too much work at once to be simulated")
     work = plan.instructions_per_block / traced if traced else 1.0
-    if not execution.is_independent and not 1 / _MOST_OTHER_WORK <= work <= _MOST_OTHER_WORK:
+    if execution.may_share_work and not 1 / _MOST_OTHER_WORK <= work <= _MOST_OTHER_WORK:
         raise UnsupportedError("blocks share a work queue, so one SM cannot be simulated alone")
     busy = busy_share(execution)
     if busy >= _BUSY:

@@ -233,7 +233,7 @@ def _works(
 
     None where all of them do about the same, or leave work to one another.
     """
-    if not execution.is_independent:
+    if execution.may_share_work:
         return None
     everything = np.ones(len(execution.trace.block_ids), np.bool_)
     grid, longest = work_of_grid(execution, everything if kept is None else kept)
