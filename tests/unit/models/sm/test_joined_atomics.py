@@ -14,10 +14,10 @@ from kerncast.gpu import load_architecture
 from kerncast.machine.listing import disassemble, disassembler
 from kerncast.models.sm.lower import lower
 from kerncast.models.sm.lower.accesses import joined_atomics
-from kerncast.models.sm.micro_ops import Memory, Pipe, Program
+from kerncast.models.sm.micro_ops import JOINED, Memory, Pipe, Program
 
-#: Statements with an atomic on ``s`` in shared memory, and whether it is joined before and from sm_80 on: by any lanes,
-#: by all of them only, or not at all.
+#: Statements with an atomic on ``s``, and whether it is joined before and from sm_80 on: by any lanes, by all of them
+#: only, or not at all.
 CASES = {
     "atomicAdd(&s[3], 1)": ("any", "any"),
     "atomicAdd(&s[3], n)": ("any", "any"),
@@ -48,6 +48,10 @@ CASES = {
     "atomicAdd((unsigned long long *)&s[4], (unsigned long long)x[t])": ("", ""),
     "atomicAdd((float *)&s[3], 2.0f)": ("", ""),
 }
+#: In global memory there is no instruction that counts lanes, which joins those of different addresses, too.
+IN_GLOBAL = {case.replace("s[", "o["): found for case, found in CASES.items()} | {
+    "atomicAdd(&o[x[t] & 31], 1)": ("", ""),
+}
 KERNEL = """
 extern "C" __global__ void k{number}(int *o, const int *__restrict__ x, int n) {{
     __shared__ __align__(8) int s[64];
@@ -60,10 +64,12 @@ extern "C" __global__ void k{number}(int *o, const int *__restrict__ x, int n) {
     o[t] = s[t & 31] + r;
 }}
 """
-NUMBERS = {statement: number for number, statement in enumerate(CASES)}
+NUMBERS = {statement: number for number, statement in enumerate([*CASES, *IN_GLOBAL])}
 _MEMORY = {
-    "": Memory.SHARED_ATOMIC, "any": Memory.SHARED_ATOMIC_JOINED, "all": Memory.SHARED_ATOMIC_JOINED_BY_ALL,
-}  # fmt: skip
+    memory: found
+    for plain, (any_lanes, all_lanes) in JOINED.items()
+    for memory, found in ((plain, ""), (any_lanes, "any"), (all_lanes, "all"))
+}
 
 
 @cache
@@ -85,25 +91,26 @@ def lowered(statement: str, architecture: str) -> Program:
     return lower(program.function, program.cfg, load_architecture(architecture))
 
 
-@pytest.mark.parametrize("statement", CASES)
+@pytest.mark.parametrize("statement", [*CASES, *IN_GLOBAL])
 @pytest.mark.parametrize("architecture", ["sm_52", "sm_75", "sm_86"])
 def test_what_is_joined(statement: str, architecture: str) -> None:
-    (memory,) = {int(each) for each in lowered(statement, architecture).memory if each in set(_MEMORY.values())}
-    assert memory == _MEMORY[CASES[statement][int(architecture == "sm_86")]]
+    (memory,) = {Memory(each) for each in lowered(statement, architecture).memory if each in _MEMORY}
+    assert _MEMORY[memory] == (CASES | IN_GLOBAL)[statement][int(architecture == "sm_86")]
+    assert memory.name.startswith("SHARED") == (statement in CASES)
 
 
 @pytest.mark.skipif(disassembler() is None, reason="the extra sass is not installed")
-@pytest.mark.parametrize("statement", CASES)
+@pytest.mark.parametrize("statement", [*CASES, *IN_GLOBAL])
 @pytest.mark.parametrize("architecture", ["sm_75", "sm_86"])
 def test_the_machine_code_joins_the_same(statement: str, architecture: str) -> None:
     """A vote tells which lanes take part; a second atomic of one lane each is for where not all do."""
     routine = disassemble(compiled(architecture).cubin, architecture).routines[f"k{NUMBERS[statement]}"]
     opcodes = [".".join((each.opcode, *each.modifiers)) for each in routine.instructions]
-    atomics = [each for each in opcodes if each.startswith("ATOMS")]
+    atomics = [each for each in opcodes if re.match("ATOM|RED[.]", each)]
     votes = any(re.match("VOTE|MATCH", each) for each in opcodes)
     counts = any("POPC" in each for each in atomics)
     found = "any" if counts or (votes and len(atomics) == 1) else "all" if votes else ""
-    assert found == CASES[statement][int(architecture == "sm_86")]
+    assert found == (CASES | IN_GLOBAL)[statement][int(architecture == "sm_86")]
 
 
 def test_kepler_joins_nothing() -> None:

@@ -40,6 +40,13 @@ extern "C" __global__ void chunk(const float *x, float *y) {
         y[i] = x[i];
     }
 }
+extern "C" __global__ void count(unsigned *c) { atomicAdd(c, 1u); }
+extern "C" __global__ void sum(float *c) { atomicAdd(c, 1.0f); }
+extern "C" __global__ void turn(int n, float *a) {
+    float sum = a[blockIdx.x * 64 + threadIdx.x];
+    for (int k = 50 * blockIdx.x; k < n; ++k) sum = sum * 0.5f + 1;
+    a[blockIdx.x * 64 + threadIdx.x] = sum;
+}
 extern "C" __global__ void __launch_bounds__(64) bounded(float *y) { y[threadIdx.x] = 1; }
 """
 
@@ -56,6 +63,26 @@ def test_a_work_queue_is_not_forecast_from_the_blocks_of_one_sm(tmp_path: Path) 
     found = forecast(tmp_path, f'kernel = "queue"\ngrid = [80]\nblock = [64]\n{args}')
     assert found.model == "roofline"
     assert "work queue" in str(only(found.caveats, CaveatKind.NOT_SIMULATED).details["reason"])
+
+
+def test_lanes_that_the_compiler_does_not_join_update_a_counter_in_turn(tmp_path: Path) -> None:
+    """Sums of floats are not joined: 32 updates a warp instead of one, 4,096 warps."""
+    seconds = [
+        forecast(
+            tmp_path, f'kernel = "{name}"\ngrid = [512]\nblock = [256]\nargs = {{ c = "{kind}[1] zeros" }}'
+        ).seconds
+        for name, kind in (("count", "u32"), ("sum", "f32"))
+    ]
+    gpu = load_gpu("TITAN V")
+    rate = 0.7 * gpu.clock_boost_hz
+    assert seconds[1] - seconds[0] == pytest.approx(31 * 4096 / rate, rel=0.1)
+
+
+def test_blocks_that_only_change_values_in_place_are_as_long_as_they_are(tmp_path: Path) -> None:
+    """Of 80 blocks the first has 4,000 turns, the last 50: the longest decides, though all change one array in place."""
+    args = 'args = { n = 4000, a = "f32[5120] zeros" }'
+    longest = forecast(tmp_path, f'kernel = "turn"\ngrid = [1]\nblock = [64]\n{args}').seconds
+    assert forecast(tmp_path, f'kernel = "turn"\ngrid = [80]\nblock = [64]\n{args}').seconds >= 0.9 * longest
 
 
 def test_one_block_more_than_sms_takes_no_more_bandwidth(tmp_path: Path) -> None:

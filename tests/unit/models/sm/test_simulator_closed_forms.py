@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from kerncast.errors import LaunchError
-from kerncast.models.sm.micro_ops import Memory, Pipe
+from kerncast.models.sm.micro_ops import Memory, Pipe, Program
 from kerncast.models.sm.results import Simulated, Stall
 from kerncast.models.sm.simulate import is_prepared, prepare, simulate, simulator
-from kerncast.traces import Operation
+from kerncast.traces import PASSES_SHIFT, Operation
 from tests.helpers.sm_programs import WHOLE_LINE, Op, Step, program_of, sm_of, trace_of
 
 SECTOR, LINE = 32, 128
@@ -168,6 +168,23 @@ def test_atomics_take_one_turn_per_sector_and_more_where_lanes_meet() -> None:
     assert cycles(5, 1, sectors=1, memory=Memory.ATOMIC_JOINED) == 2.0
     assert cycles(32, 1, sectors=1, memory=Memory.ATOMIC_JOINED_BY_ALL) == 2.0
     assert cycles(5, 1, sectors=1, memory=Memory.REDUCTION_JOINED_BY_ALL) == 5 * 2.0
+
+
+def test_l2_merges_what_stores_fill_in_part_unless_the_next_one_goes_on() -> None:
+    """Four sectors of a line, three of them in part, at 2 cycles each: 100 lines, once by one store and once by two."""
+    one, two = Op(Pipe.LSU, Memory.STORE, accesses=(0,)), Op(Pipe.LSU, Memory.STORE, accesses=(1,))
+    lines = [(Operation.STORE, line | 3 << PASSES_SHIFT, WHOLE_LINE) for line in range(100)]
+    sm = sm_of(merge_cycles=2.0, l2_queue_cycles=0.0, l2_write_bytes_per_cycle=32.0)
+
+    def stored(program: Program, steps: list[Step]) -> Simulated:
+        return simulate(program, trace_of([[steps]]), sm, 1)
+
+    once = stored(program_of([one]), [Step(0, {0: [line]}) for line in lines])
+    twice = stored(program_of([one, two]), [Step(0, {0: [line], 1: [line]}) for line in lines])
+    assert (once.l2_write_sectors, once.l2_merged_sectors) == (400, 300)
+    assert (twice.l2_write_sectors, twice.l2_merged_sectors) == (500, 300)
+    # The last line is still on its way when the warp ends.
+    assert once.finish_cycles[0] == pytest.approx(99 * (4 + 3 * 2.0), abs=2)
 
 
 @pytest.mark.parametrize(
