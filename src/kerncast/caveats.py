@@ -154,6 +154,10 @@ class CaveatKind(StrEnum):
     # Intervals.
     INTERVAL_CALIBRATED = "interval-calibrated"
     """The interval has the width of measured errors; subject: what was measured."""
+    INTERVAL_BY_CLASS = "interval-by-class"
+    """The interval has the width of measured errors of launches that are limited alike; subject: what was measured."""
+    INTERVAL_WIDE = "interval-wide"
+    """The interval is wider than the median launch's; subject: the class of resources that widens it most."""
     INTERVAL_NARROWED = "interval-narrowed"
     """The interval has the width of measured errors, narrowed by measured times; subject: what was measured."""
     INTERVAL_EXTRAPOLATED = "interval-extrapolated"
@@ -314,6 +318,8 @@ class CaveatKind(StrEnum):
 OF_INTERVALS = frozenset(
     {
         CaveatKind.INTERVAL_CALIBRATED,
+        CaveatKind.INTERVAL_BY_CLASS,
+        CaveatKind.INTERVAL_WIDE,
         CaveatKind.INTERVAL_NARROWED,
         CaveatKind.INTERVAL_EXTRAPOLATED,
         CaveatKind.INTERVAL_UNCALIBRATED,

@@ -26,8 +26,8 @@ from kerncast.profiles import KernelProfile
 _OF_ONE_TIME = {CaveatKind.TIME_ELSEWHERE_UNUSED, CaveatKind.COUNTS_AND_TIME_APART}
 #: Caveats that say by which factor the interval is wide.
 _OF_FACTORS = {
-    CaveatKind.INTERVAL_CALIBRATED, CaveatKind.CODE_OF_OTHER_GENERATION, CaveatKind.MICROARCHITECTURE_NOT_MEASURED,
-    CaveatKind.TIME_OF_OTHER_GENERATION, CaveatKind.BUILD_MAY_DIFFER,
+    CaveatKind.INTERVAL_CALIBRATED, CaveatKind.INTERVAL_BY_CLASS, CaveatKind.CODE_OF_OTHER_GENERATION,
+    CaveatKind.MICROARCHITECTURE_NOT_MEASURED, CaveatKind.TIME_OF_OTHER_GENERATION, CaveatKind.BUILD_MAY_DIFFER,
 }  # fmt: skip
 
 
@@ -192,7 +192,7 @@ def _moved(
         low=low,
         high=high,
         evidence=MeasuredEvidence(prediction.seconds, times),
-        caveats=(*_caveats(known, found), *narrowed(prediction.caveats, found.width, len(times))),
+        caveats=(*_caveats(known, found), *narrowed(prediction, found.width, len(times))),
     )
 
 
@@ -212,17 +212,19 @@ def _caveats(known: Sequence[_Simulated], found: Correction) -> tuple[Caveat, ..
     return (*names, *contradictions)
 
 
-def narrowed(caveats: Sequence[Caveat], width: float, times: int) -> tuple[Caveat, ...]:
+def narrowed(prediction: Prediction, width: float, times: int) -> tuple[Caveat, ...]:
     """Return the caveats of a forecast as they are after measured times have made its interval narrower."""
-    return tuple(_narrowed(each, width, times) for each in caveats)
+    factor = math.sqrt(prediction.high / prediction.low)
+    return tuple(_narrowed(each, width, times, factor) for each in prediction.caveats)
 
 
-def _narrowed(caveat: Caveat, width: float, times: int) -> Caveat:
+def _narrowed(caveat: Caveat, width: float, times: int, whole: float) -> Caveat:
+    """Return one of them; ``whole`` is the factor of the whole interval before."""
     if caveat.kind not in _OF_FACTORS:
         return caveat
     known = caveat.details
-    factor = float(known["factor"]) ** width
-    if caveat.kind is not CaveatKind.INTERVAL_CALIBRATED:
+    factor = float(known.get("factor", whole)) ** width
+    if caveat.kind not in {CaveatKind.INTERVAL_CALIBRATED, CaveatKind.INTERVAL_BY_CLASS}:
         numbers = dict(caveat.numbers) | {"factor": factor}
         return replace(caveat, numbers=tuple(numbers.items()))
     return Caveat.of(

@@ -4,19 +4,8 @@ from functools import cache
 from importlib import import_module
 
 from kerncast.errors import InputError
-from kerncast.models.base import (
-    Calibration,
-    Case,
-    Estimate,
-    Model,
-    Needs,
-    Question,
-    TimedCase,
-    calibration_of,
-    coverage_of,
-    coverage_text,
-    read_calibration,
-)
+from kerncast.models.base import Case, Estimate, Model, Needs, Question, TimedCase
+from kerncast.models.calibration import Calibration, calibration_of, coverage_of, coverage_text, read_calibration
 
 #: Where each model is; a forecast loads those that it uses.
 _CLASSES = {

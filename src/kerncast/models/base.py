@@ -1,190 +1,24 @@
 """The base of all models: a name, one verb, and an interval that says how far it can be trusted."""
 
-import csv
 import math
-import tomllib
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from enum import IntEnum
-from functools import cache
-from itertools import pairwise
-from pathlib import Path
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-import numpy as np
-
-import kerncast
 from kerncast.caveats import Caveat, CaveatKind
-from kerncast.errors import InputError, MissingEvidenceError
+from kerncast.errors import MissingEvidenceError
 from kerncast.gpu import GPU, launch_overhead_s
 from kerncast.launch import Launch
-from kerncast.models.clock import UnknownClock, unknown_clock
+from kerncast.models.calibration import Calibration, calibration_of
+from kerncast.models.clock import UnknownClock, blame_of, unknown_clock
 from kerncast.prediction import Prediction, Term, Timing, Transfer
 from kerncast.profiles import Count, KernelProfile
 from kerncast.traces import Execution
-from kerncast.units import PERCENT
 
 if TYPE_CHECKING:
     from kerncast.observation import Observation, TimedKernel
-
-# By what factor a model's forecasts were off on measured kernels: the width of its interval.
-#
-# Each file of ``data/calibration`` holds one model's factors: a share ``level`` of measurements lay between the
-# forecast divided and multiplied by the factor, with kernel families as the unit. The files are written by
-# ``tools/calibrate_interval.py``. Source: Lei, G'Sell, Rinaldo, Tibshirani, Wasserman, "Distribution-free predictive
-# inference for regression", JASA 113, 2018 (split conformal); Dunn, Wasserman, Ramdas, "Distribution-free prediction
-# sets for two-layer hierarchical models", JASA 118, 2023 (groups, each with the same weight). Fails when: a kernel is
-# unlike all that were measured.
-
-
-#: Version of the form of these files.
-VERSION = 1
-_FOLDER = Path(kerncast.__path__[0]) / "data" / "calibration"
-
-
-@dataclass(frozen=True, slots=True)
-class Calibration:
-    """The factors of one model."""
-
-    levels: tuple[float, ...]
-    """levels of the intervals, ascending"""
-    factors: tuple[float, ...]
-    families: int
-    """number of measured kernels; all sizes and GPUs of one count once"""
-    cases: int
-    measured: str
-    """measured data sets, for messages"""
-    microarchitectures: tuple[str, ...] = ()
-    """microarchitectures of the measured GPUs, such as Volta; empty where unknown"""
-
-    def has_seen(self, gpu: GPU) -> bool:
-        """Whether a GPU of the same microarchitecture was among those that were measured, as far as it is said."""
-        return not self.microarchitectures or gpu.architecture.microarchitecture in self.microarchitectures
-
-    def tells(self, level: float) -> bool:
-        """Whether measurements tell the factor of a level, and not only an assumed form of the errors."""
-        return self.levels[0] <= level <= self.levels[-1]
-
-    def factor(self, level: float) -> float:
-        """Return by how much to multiply and divide, between and beyond the known levels as for a lognormal error.
-
-        >>> found = Calibration((0.5, 0.9), (1.2, 2.0), 5, 50, "")
-        >>> round(found.factor(0.9), 3), 1.2 < found.factor(0.7) < 2.0 < found.factor(0.99)
-        (2.0, True)
-        """
-        known = [_z(each) for each in self.levels]
-        logs = [math.log(each) for each in self.factors]
-        z = _z(level)
-        if z > known[-1]:
-            return math.exp(logs[-1] * z / known[-1])
-        if z < known[0]:
-            return math.exp(logs[0] * z / known[0])
-        return math.exp(float(np.interp(z, known, logs)))
-
-
-@cache
-def calibration_of(model: str) -> Calibration | None:
-    """Return the calibration of a model, or None where it has none; raises InputError for a faulty file."""
-    path = _FOLDER / f"{model}.toml"
-    return read_calibration(path) if path.exists() else None
-
-
-def read_calibration(path: Path) -> Calibration:
-    """Read a file of factors; raises InputError that names its first fault."""
-    try:
-        found = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise _faulty(path, f"no readable TOML file ({str(error)[:200]})") from None
-    fault = _fault(found)
-    if fault:
-        raise _faulty(path, fault)
-    return Calibration(
-        tuple(found["levels"]),
-        tuple(found["factors"]),
-        found["families"],
-        found["cases"],
-        found["measured"],
-        tuple(found.get("microarchitectures", ())),
-    )
-
-
-def _faulty(path: Path, what: str) -> InputError:
-    return InputError(
-        f"this calibration is faulty: {what}",
-        where=str(path),
-        cure="Write it by tools/calibrate_interval.py, or install kerncast again.",
-    )
-
-
-def _fault(found: dict[str, Any]) -> str:
-    """Return what is wrong with the content of a file; empty where nothing is."""
-    if found.get("version") != VERSION:
-        return f"version is {found.get('version')!r:.40}, not {VERSION}"
-    missing = [key for key in ("levels", "factors", "families", "cases", "measured") if key not in found]
-    if missing:
-        return f"{missing[0]} is missing"
-    if not all(type(found[key]) is int and found[key] > 0 for key in ("families", "cases")):
-        return "families and cases are not both whole numbers above 0"
-    if not isinstance(found["measured"], str):
-        return "measured is not text"
-    names = found.get("microarchitectures", [])
-    if not isinstance(names, list) or not all(isinstance(each, str) and each for each in names):
-        return "microarchitectures is not a list of names"
-    return _fault_of_factors(found["levels"], found["factors"])
-
-
-def _fault_of_factors(levels: Any, factors: Any) -> str:
-    if not _ascends(levels) or not 0 < levels[0] <= levels[-1] < 1:
-        return "levels are not ascending numbers between 0 and 1"
-    if not _ascends(factors, may_repeat=True) or factors[0] <= 1:
-        return "factors are not ascending numbers above 1"
-    return "" if len(levels) == len(factors) else f"there are {len(levels)} levels and {len(factors)} factors"
-
-
-def _ascends(values: object, *, may_repeat: bool = False) -> bool:
-    """Tell whether these are finite numbers, at least one, in ascending order."""
-    if not isinstance(values, list) or not values:
-        return False
-    if not all(type(each) in {int, float} and math.isfinite(each) for each in values):
-        return False
-    return all(a < b or (may_repeat and a == b) for a, b in pairwise(values))
-
-
-@dataclass(frozen=True, slots=True)
-class Coverage:
-    """Share of measured times that an interval held which was not made from measurements."""
-
-    set: str
-    cases: int
-    held: float
-    """share of the cases whose measured time the interval held"""
-
-
-@cache
-def coverage_of(model: str) -> tuple[Coverage, ...]:
-    """Return the measured coverage of a model, a set each.
-
-    >>> [(found.set, found.cases) for found in coverage_of("ceilings")][0]
-    ('rodinia', 1916)
-    """
-    with (_FOLDER / "coverage.csv").open(encoding="utf-8", newline="") as file:
-        rows = [row for row in csv.DictReader(file) if row["model"] == model]
-    return tuple(Coverage(row["set"], int(row["cases"]), float(row["held"])) for row in rows)
-
-
-def coverage_text(model: str) -> str:
-    """Return the measured coverage of a model for a caveat, such as ``9 % (rodinia)``.
-
-    >>> coverage_text("ceilings")
-    '9 % (rodinia), 12 % (vecmat), 32 % (convolution of KTT)'
-    """
-    return ", ".join(f"{found.held / PERCENT:.0f} % ({found.set})" for found in coverage_of(model))
-
-
-def _z(level: float) -> float:
-    return NormalDist().inv_cdf(0.5 + level / 2)
-
 
 #: Between generations of instruction sets forecasts are off by up to a factor of 2 in 90 % of cases (projection study
 #: of this project, empirical factors): ln(2) / 1.645. The same where a microarchitecture was not measured: of five left
@@ -192,6 +26,8 @@ def _z(level: float) -> float:
 FOREIGN_CODE_LOG_SIGMA = 0.42
 #: A working set below this part of L2 stays there between launches, above the second one nothing does (timing study).
 _L2_KEPT, _L2_LOST = 0.9, 1.1
+#: An interval that is wider than the median launch's by no more is not told, both in ln(time).
+_TOLD_WIDTH = 1.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,12 +119,14 @@ class Model(ABC):
             return None
         return Caveat.of(CaveatKind.CODE_OF_OTHER_GENERATION, resources.architecture, factor=factor)
 
-    def error_factor(self, case: Case, level: float) -> tuple[float, tuple[Caveat, ...]]:
+    def error_factor(self, case: Case, estimate: Estimate, level: float) -> tuple[float, tuple[Caveat, ...]]:
         """Return what the equations' bounds are multiplied and divided by at this level, and why."""
         calibration = calibration_of(self.name)
-        own = calibration.factor(level) if calibration else interval_factor(self.log_sigma, level)
-        uncalibrated = Caveat.of(CaveatKind.INTERVAL_UNCALIBRATED, level=level, factor=own)
-        usual = _calibrated(calibration, own, level) if calibration else (uncalibrated,)
+        if calibration is None:
+            own = interval_factor(self.log_sigma, level)
+            usual: tuple[Caveat, ...] = (Caveat.of(CaveatKind.INTERVAL_UNCALIBRATED, level=level, factor=own),)
+        else:
+            own, usual = _calibrated(calibration, estimate, level)
         wider = widened(own, FOREIGN_CODE_LOG_SIGMA, level)
         reasons = []
         if other_generation := self.other_generation(case, wider):
@@ -305,7 +143,7 @@ class Model(ABC):
     def forecast(self, case: Case, estimate: Estimate, question: Question) -> Prediction:
         """Return an estimate with its interval: the equations' bounds, widened by the model's error."""
         profile, gpu = case.profile, case.gpu
-        factor, notes = self.error_factor(case, question.level)
+        factor, notes = self.error_factor(case, estimate, question.level)
         unknown = UnknownClock() if self.knows_clock(case) else unknown_clock(gpu, estimate.seconds, estimate.terms)
         below, above = (widened(factor, each, question.level) for each in (unknown.faster, unknown.slower))
         return Prediction(
@@ -349,19 +187,40 @@ def lost_from_l2(fill: float) -> float:
     return min(1.0, max(0.0, (fill - _L2_KEPT) / (_L2_LOST - _L2_KEPT)))
 
 
-def _calibrated(calibration: Calibration, factor: float, level: float) -> tuple[Caveat, ...]:
-    found = Caveat.of(
-        CaveatKind.INTERVAL_CALIBRATED,
-        calibration.measured,
-        level=level,
-        factor=factor,
-        cases=calibration.cases,
-        families=calibration.families,
-    )
-    if calibration.tells(level):
-        return (found,)
-    lowest, highest = calibration.levels[0], calibration.levels[-1]
-    return found, Caveat.of(CaveatKind.INTERVAL_EXTRAPOLATED, level=level, lowest=lowest, highest=highest)
+def _calibrated(calibration: Calibration, estimate: Estimate, level: float) -> tuple[float, tuple[Caveat, ...]]:
+    """Return the factor of an estimate by measured errors, and what to say of it."""
+    shares = blame_of(estimate.seconds, estimate.terms) if calibration.classes and estimate.seconds else {}
+    width, usual = calibration.width(shares), calibration.factor(level)
+    cases, families = calibration.cases, calibration.families
+    if calibration.classes:
+        notes = [
+            Caveat.of(
+                CaveatKind.INTERVAL_BY_CLASS,
+                calibration.measured,
+                level=level,
+                usual=usual,
+                cases=cases,
+                families=families,
+            )
+        ]
+    else:
+        notes = [
+            Caveat.of(
+                CaveatKind.INTERVAL_CALIBRATED,
+                calibration.measured,
+                level=level,
+                factor=usual,
+                cases=cases,
+                families=families,
+            )
+        ]
+    if width > _TOLD_WIDTH:
+        variances = calibration.variances(shares)
+        notes.append(Caveat.of(CaveatKind.INTERVAL_WIDE, max(variances, key=lambda name: variances[name])))
+    if not calibration.tells(level):
+        lowest, highest = calibration.levels[0], calibration.levels[-1]
+        notes.append(Caveat.of(CaveatKind.INTERVAL_EXTRAPOLATED, level=level, lowest=lowest, highest=highest))
+    return calibration.factor(level, width), tuple(notes)
 
 
 def is_foreign_code(architecture: str, gpu: GPU) -> bool:

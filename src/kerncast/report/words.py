@@ -41,6 +41,13 @@ _LIMITERS = {
     "launch": "the launch overhead",
 }
 
+#: Classes of resources that are not called as one of their resources is.
+_CLASSES = {
+    "l1": "L1 and shared memory",
+    "pipes": "arithmetic and warp-instruction issue",
+    "launch": "the start of blocks and of the launch",
+}
+
 _ONE_PERCENT = 0.01
 _PROBABLE = re.compile(r"([a-z0-9]+) ([01]\.[0-9]+)")
 #: Measured times that a heading names.
@@ -83,6 +90,15 @@ def describe_limiter(name: str) -> str:
     'DRAM bandwidth'
     """
     return _LIMITERS.get(name, name)
+
+
+def describe_class(name: str) -> str:
+    """Return what a class of resources is called.
+
+    >>> describe_class("l1"), describe_class("atomics")
+    ('L1 and shared memory', 'atomics in L2')
+    """
+    return _CLASSES.get(name) or describe_limiter(name)
 
 
 def describe_resources(text: str) -> str:
@@ -400,6 +416,13 @@ WORDS: dict[CaveatKind, str] = {
         "{level:level} interval: forecast / {factor:.2g} to forecast x {factor:.2g}, the error seen on {cases}"
         " measured cases ({families} kernels; {subject})."
     ),
+    CaveatKind.INTERVAL_BY_CLASS: (
+        "{level:level} interval: the error seen on {cases} measured cases ({families} kernels; {subject}), by what"
+        " limits them. For half of them it was forecast / {usual:.3g} to forecast x {usual:.3g}, or narrower."
+    ),
+    CaveatKind.INTERVAL_WIDE: (
+        "The interval is wider than most for the part of {subject:class} in the time: there forecasts were off by more."
+    ),
     CaveatKind.INTERVAL_NARROWED: (
         "{level:level} interval: forecast / {factor:.3g} to forecast x {factor:.3g}. It is the error seen on {cases}"
         " measured cases ({families} kernels; {subject}), narrowed by measured times ({times})."
@@ -608,6 +631,7 @@ WORDS: dict[CaveatKind, str] = {
 #: How a template shows a number or a text, by the name after the colon.
 _SHOWN: dict[str, Callable[[Any], str]] = {
     "bytes": format_bytes,
+    "class": describe_class,
     "gbs": lambda rate: f"{rate / GIGA:g} GB/s",
     "kib": lambda size: f"{size / KIB:g} KiB",
     "level": lambda share: f"{share / PERCENT:.6g} %",

@@ -73,9 +73,9 @@ def test_caveats_are_sentences_beside_their_details(saxpy_object: dict[str, Any]
         details = prediction["caveat_details"]
         assert prediction["caveats"] == [each["text"] for each in details]
         assert {tuple(each) for each in details} == {("kind", "subject", "numbers", "texts", "text")}
-        (interval,) = [each for each in details if each["kind"] == "interval-calibrated"]
+        (interval,) = [each for each in details if each["kind"] == "interval-by-class"]
         assert interval["numbers"]["level"] == prediction["level"]
-        assert interval["numbers"].keys() == {"level", "factor", "cases", "families"}
+        assert interval["numbers"].keys() == {"level", "usual", "cases", "families"}
 
 
 def test_predict_by_path_launch_and_profile_agree() -> None:

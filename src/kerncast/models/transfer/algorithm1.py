@@ -73,12 +73,12 @@ class Algorithm1(Model):
             return None
         return Caveat.of(CaveatKind.TIME_OF_OTHER_GENERATION, gpu.compute_capability, factor=factor)
 
-    def error_factor(self, case: Case, level: float) -> tuple[float, tuple[Caveat, ...]]:
+    def error_factor(self, case: Case, estimate: Estimate, level: float) -> tuple[float, tuple[Caveat, ...]]:
         """Return the factor of the model's error; 1 for the GPU that was measured, at the clock that it has there."""
         measured = measured_run(case, self.name).run.gpu
         if measured.id == case.gpu.id and measured.clock_hz == case.gpu.clock_hz:
             return 1.0, (Caveat.of(CaveatKind.TIME_AS_MEASURED, measured.name),)
-        return super().error_factor(case, level)
+        return super().error_factor(case, estimate, level)
 
     def predict(self, case: Case, question: Question) -> Prediction:
         """Return the forecast, of the timing that was measured."""

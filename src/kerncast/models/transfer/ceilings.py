@@ -7,7 +7,8 @@ from typing import ClassVar
 from kerncast.caveats import Caveat, CaveatKind
 from kerncast.errors import MissingEvidenceError
 from kerncast.gpu import WARP_SIZE
-from kerncast.models.base import Case, Estimate, Model, Needs, Question, coverage_text
+from kerncast.models.base import Case, Estimate, Model, Needs, Question
+from kerncast.models.calibration import coverage_text
 from kerncast.models.transfer.checks import transfer_caveats
 from kerncast.models.transfer.machine_maxima import SHARED_BYTES_PER_CLOCK, MachineMaxima, maxima_of
 from kerncast.models.transfer.measured_run import (
@@ -307,9 +308,9 @@ class Ceilings(Model):
     follows_clock: ClassVar[bool] = False
     needs: ClassVar[Needs] = Needs.SAMPLE
 
-    def error_factor(self, case: Case, level: float) -> tuple[float, tuple[Caveat, ...]]:
+    def error_factor(self, case: Case, estimate: Estimate, level: float) -> tuple[float, tuple[Caveat, ...]]:
         """Return that the published interval stays as it is."""
-        del case, level
+        del case, estimate, level
         return 1.0, (Caveat.of(CaveatKind.INTERVAL_PUBLISHED, coverage_text(self.name)),)
 
     def forecast(self, case: Case, estimate: Estimate, question: Question) -> Prediction:

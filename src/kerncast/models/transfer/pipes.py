@@ -257,7 +257,7 @@ class Pipes(Model):
             return None
         return Caveat.of(CaveatKind.TIME_OF_OTHER_GENERATION, gpu.compute_capability, factor=factor)
 
-    def error_factor(self, case: Case, level: float) -> tuple[float, tuple[Caveat, ...]]:
+    def error_factor(self, case: Case, estimate: Estimate, level: float) -> tuple[float, tuple[Caveat, ...]]:
         """Return the factor of the model's error; 1 for the GPU that was measured, whose clock bounds the time."""
         found = measured_run(case, self.name)
         gpu = _run_gpu(found)
@@ -265,7 +265,7 @@ class Pipes(Model):
             measured = Caveat.of(CaveatKind.TIME_AS_MEASURED, gpu.name)
             other = Caveat.of(CaveatKind.TIME_AT_OTHER_CLOCK, gpu.name, run_hz=gpu.clock_hz, gpu_hz=case.gpu.clock_hz)
             return 1.0, (measured if gpu.clock_hz == case.gpu.clock_hz else other,)
-        factor, notes = super().error_factor(case, level)
+        factor, notes = super().error_factor(case, estimate, level)
         if not _may_be_rebuilt(found.profile) or gpu.architecture.id == case.gpu.architecture.id:
             return factor, notes
         wider = widened(factor, _REBUILT_LOG_SIGMA, level)
