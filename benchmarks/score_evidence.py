@@ -26,8 +26,8 @@ from projection_cases import LEAST_SOURCE_SECONDS
 from timing_runs import load_known
 
 import kerncast
-from kerncast.models import calibration_of
-from kerncast.models.base import FOREIGN_CODE_LOG_SIGMA, Estimate
+from kerncast.models import Calibration, calibration_of
+from kerncast.models.base import FOREIGN_CODE_LOG_SIGMA, Estimate, widened
 from kerncast.models.transfer.posterior import Effects, Posterior, Residual, Subject, shares_of
 from kerncast.prediction import Term
 from kerncast.studies.evidence import Pair, Pairs
@@ -44,7 +44,7 @@ _SEED, _OTHER_KERNELS, _MOST_PER_KERNEL = 20261122, 3, 12
 #: sets, and alone would tell 0.002. On other suites' kernels, on GPUs of Turing and Ampere, half of a residual and more
 #: is carried over (projection study of this project, last section); 0.006 carries over 0.4. A size that differs by 2^8
 #: counts for 1/e; 1 % of spread; the width of intervals, so that nine of ten kernels' times lie inside.
-_LIKE = Effects(0, 0.006, 0, 0, 0, 0, 0, 0, 0, unseen=0, doublings=8.0, measurement=1e-4, body=0.6)
+_LIKE = Effects(0, 0.006, 0, 0, 0, 0, 0, 0, 0, unseen=0, doublings=8.0, measurement=1e-4, body=1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +56,13 @@ class Timed:
     gpu: str
     seconds: float
     residual: Residual
+
+    @property
+    def log_factor(self) -> float:
+        """Logarithm of the factor of the interval without evidence."""
+        subject = self.residual.subject
+        own = _calibration().factor(LEVEL, _calibration().width(dict(subject.shares)))
+        return math.log(widened(own, FOREIGN_CODE_LOG_SIGMA, LEVEL) if subject.is_unseen else own)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +108,7 @@ def read_timed(rows: Iterable[Mapping[str, Any]]) -> Iterator[Timed]:
         family = SAME_KERNEL.get(row["set"], f"{row['set']} {row['kernel']}")
         terms = tuple(Term(name, seconds) for name, seconds in found["terms"].items())
         seconds = found["seconds"]
+        shares = shares_of(Estimate(seconds, found["limiter"], terms, seconds, seconds))
         subject = Subject(
             # Another build is another kernel.
             f"{family} {sorted(row['defines'].items())}"
@@ -110,7 +118,8 @@ def read_timed(rows: Iterable[Mapping[str, Any]]) -> Iterator[Timed]:
             gpu.architecture.number,
             gpu.architecture.microarchitecture,
             math.prod(row["grid"]) * math.prod(row["block"]),
-            shares_of(Estimate(seconds, found["limiter"], terms, seconds, seconds)),
+            shares,
+            is_unseen=not _calibration().has_seen(gpu),
         )
         error = math.log(row["measured_seconds"] / seconds)
         residual = Residual(subject, error, _LIKE.measurement)
@@ -143,7 +152,7 @@ class Without:
 
 def with_unseen(effects: Effects) -> Effects:
     """Return effects with the variance of an unseen microarchitecture: as much of the interval's width as there."""
-    usual = _log_factor() / NormalDist().inv_cdf(0.5 + LEVEL / 2)
+    usual = math.log(_calibration().factor(LEVEL)) / NormalDist().inv_cdf(0.5 + LEVEL / 2)
     return replace(effects, unseen=effects.prior * (FOREIGN_CODE_LOG_SIGMA / usual) ** 2)
 
 
@@ -232,20 +241,20 @@ def cells(scored: Sequence[Scored]) -> str:
 def forecast(target: Timed, evidence: Sequence[Timed], effects: Effects) -> Scored:
     """Return the forecast of one case with some evidence."""
     found = Posterior([each.residual for each in evidence], effects).of(target.residual.subject)
-    return Scored(target, found.log_error - target.residual.log_error, found.width * _log_factor())
+    return Scored(target, found.log_error - target.residual.log_error, found.width * target.log_factor)
 
 
-def _log_factor() -> float:
-    calibration = calibration_of(MODEL)
-    assert calibration is not None
-    return math.log(calibration.factor(LEVEL))
+def _calibration() -> Calibration:
+    found = calibration_of(MODEL)
+    assert found is not None
+    return found
 
 
 def alone(chosen: Sequence[Timed], effects: Callable[..., Effects]) -> Iterator[Scored]:
     """Forecast each case by the simulation alone."""
     del effects
     for timed in chosen:
-        yield Scored(timed, -timed.residual.log_error, _log_factor())
+        yield Scored(timed, -timed.residual.log_error, timed.log_factor)
 
 
 def one_time(
@@ -318,7 +327,8 @@ def document(effects: Effects, every: Sequence[Timed]) -> str:
         "# {} launches of {} kernels on {} GPUs, of the sets".format(*counts),
         f"# {sets}.",
         "# Sources: gpuperfpredict (Amaris et al., CC BY 4.0); a published model's convolution layer;",
-        "# gpuFLOPBench (MIT); Kernel Tuner and the Kernel Tuning Toolkit, benchmark_hub (MIT).",
+        "# gpuFLOPBench (MIT); RAJA Performance Suite, LLNL/thicket (MIT); Kernel Tuner and the Kernel Tuning",
+        "# Toolkit, benchmark_hub (MIT).",
         "version = 1",
         "",
         "[effects]",
