@@ -79,7 +79,7 @@ def test_lanes_that_the_compiler_does_not_join_update_a_counter_in_turn(tmp_path
 
 
 def test_blocks_that_only_change_values_in_place_are_as_long_as_they_are(tmp_path: Path) -> None:
-    """Of 80 blocks the first has 4,000 turns, the last 50: the longest decides, though all change one array in place."""
+    """Of 80 blocks the first has 4,000 turns, the last 50: the longest decides, though all change one array."""
     args = 'args = { n = 4000, a = "f32[5120] zeros" }'
     longest = forecast(tmp_path, f'kernel = "turn"\ngrid = [1]\nblock = [64]\n{args}').seconds
     assert forecast(tmp_path, f'kernel = "turn"\ngrid = [80]\nblock = [64]\n{args}').seconds >= 0.9 * longest
