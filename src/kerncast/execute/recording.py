@@ -350,7 +350,7 @@ def footprint_curve(executed: Executed, most_seconds: float, progress: Progress 
     the clock what takes far longer than reckoned, and native.TooLargeError for a kernel that only the interpreter runs.
     """
     most = _affordable(executed, most_seconds)
-    spent = 0.0
+    spent, lines = 0.0, [0.0]
     setting, found, rows = executed.fresh(), list[Footprint](), list[tuple[float, float]]()
     engine = NativeEngine(setting)
     before = start = _start(executed, most)
@@ -359,14 +359,19 @@ def footprint_curve(executed: Executed, most_seconds: float, progress: Progress 
         first = max(0, min(start, executed.sampler.blocks - count))
         new = np.concatenate([np.arange(first, before), np.arange(stop, first + count)])
         before, stop = first, first + count
-        spent += _run(engine, new, executed.trace.cfg.lengths)
+        seconds, asked = _run(engine, new, executed.trace.cfg.lengths)
+        spent += seconds
+        lines.append(lines[-1] + asked)
         found.append(setting.touched.footprint(count))
         rows.append(setting.touched.rows())
         if progress:
             progress(count, most)
         if spent > most_seconds:
             break
-    return replace(_curve(executed, setting, found), rows=np.array(rows))
+    mean = executed.sampler.scale(lines_of(executed)).value / executed.sampler.blocks
+    curve = _curve(executed, setting, found)
+    busier = np.array(lines[1:]) / curve.blocks / mean if mean else None
+    return replace(curve, rows=np.array(rows), busier=busier)
 
 
 def _curve(executed: Executed, setting: Setting, found: list[Footprint]) -> FootprintCurve:
@@ -383,14 +388,16 @@ def _curve(executed: Executed, setting: Setting, found: list[Footprint]) -> Foot
     )
 
 
-def _run(engine: NativeEngine, blocks: Blocks, lengths: tuple[int, ...]) -> float:
-    """Run blocks; returns the nominal seconds that they cost."""
-    spent = 0.0
+def _run(engine: NativeEngine, blocks: Blocks, lengths: tuple[int, ...]) -> tuple[float, float]:
+    """Run blocks; returns the nominal seconds that they cost, and the lines that they ask for."""
+    spent = lines = 0.0
     for start in range(0, len(blocks), _MOST_AT_ONCE):
         engine.run_parts(blocks[start : start + _MOST_AT_ONCE])
-        spent += float(nominal_seconds(engine.counts(), lengths).sum())
+        counts = engine.counts()
+        spent += float(nominal_seconds(counts, lengths).sum())
+        lines += float(counts.lines.sum() + counts.local_lines.sum())
         engine.launch_run.forget()
-    return spent
+    return spent, lines
 
 
 def _affordable(executed: Executed, most_seconds: float) -> int:

@@ -313,6 +313,8 @@ class FootprintCurve:
     """sectors of the whole launch; None where no sample of its blocks tells them"""
     rows: npt.NDArray[np.float64] | None = None
     """[n, 2] rows of DRAM that reading and that writing these sectors would open; None where nobody counted"""
+    busier: npt.NDArray[np.float64] | None = None
+    """[n] lines that one of these blocks asks for, relative to the mean of the grid; None where nobody counted"""
 
     @property
     def is_whole_grid(self) -> bool:
@@ -350,6 +352,10 @@ class FootprintCurve:
         point = max(0, int(np.searchsorted(self.blocks, blocks, side="right")) - 1)
         opened = float(self.rows[point, 0 if kind == "read" else 1])
         return float(self._counted(kind)[point].sum()) / opened if opened else math.inf
+
+    def busier_than_mean(self, blocks: float) -> float:
+        """Return how many times the mean of the grid's lines each of so many neighbouring blocks asks for."""
+        return 1.0 if self.busier is None else float(np.interp(blocks, self.blocks, self.busier))
 
     def blocks_for(self, sectors: float, kind: Kind) -> int:
         """Return how many of the counted blocks, at least one, touch no more sectors than this."""

@@ -74,18 +74,32 @@ def dram_sectors_per_block(
     return DramSectors(read, written if geometry.writes_back_early else lost * written)
 
 
+#: How much more than the mean of the grid counted blocks must ask for: a sample errs.
+_FAR_BUSIER = 1.25
+
+
 def _cold(curve: FootprintCurve, kind: Kind, wave: int, grid_blocks: int, capacity: float) -> float:
     """Return distinct sectors per block as L2 sees them: shared within a wave, and within what L2 holds."""
     # The curve's blocks may reach beyond those that are not idle: what the launch touches is that of its whole grid.
     once = curve.sectors(curve.grid_blocks, kind) / grid_blocks
-    in_wave = max(once, curve.sectors(wave, kind) / wave)
+    in_wave = max(once, _like_mean(curve, wave, grid_blocks, curve.sectors(wave, kind) / wave))
     held = _blocks_held(curve, grid_blocks, capacity)
     if held >= grid_blocks:
         return once
     # Blocks of a wave run at once: what they share is read once, however little L2 holds. ``times_read`` corrects that.
     if held <= wave:
         return in_wave
-    return min(in_wave, max(once, curve.rate(held, kind)))
+    return min(in_wave, max(once, _like_mean(curve, held, grid_blocks, curve.rate(held, kind))))
+
+
+def _like_mean(curve: FootprintCurve, blocks: float, grid_blocks: int, sectors: float) -> float:
+    """Return the sectors per block of so many neighbours, as if they asked for no more than the mean of the grid.
+
+    The counted blocks lie where the accesses do. Others may ask for less, without being idle: of a sum that takes two
+    elements per thread, on a grid of one thread per element, half of the blocks load nothing, but add like the others.
+    """
+    busier = curve.busier_than_mean(blocks) * grid_blocks / curve.grid_blocks
+    return sectors / busier if busier > _FAR_BUSIER else sectors
 
 
 def _blocks_held(curve: FootprintCurve, grid_blocks: int, capacity: float) -> float:

@@ -47,6 +47,13 @@ extern "C" __global__ void turn(int n, float *a) {
     for (int k = 50 * blockIdx.x; k < n; ++k) sum = sum * 0.5f + 1;
     a[blockIdx.x * 64 + threadIdx.x] = sum;
 }
+extern "C" __global__ void pairs(int n, const float *x, float *y) {
+    __shared__ float sums[256];
+    const int first = 512 * blockIdx.x + threadIdx.x;
+    sums[threadIdx.x] = (first < n ? x[first] : 0) + (first + 256 < n ? x[first + 256] : 0);
+    __syncthreads();
+    y[blockIdx.x] = sums[threadIdx.x ^ 1];
+}
 extern "C" __global__ void __launch_bounds__(64) bounded(float *y) { y[threadIdx.x] = 1; }
 """
 
@@ -83,6 +90,17 @@ def test_blocks_that_only_change_values_in_place_are_as_long_as_they_are(tmp_pat
     args = 'args = { n = 4000, a = "f32[5120] zeros" }'
     longest = forecast(tmp_path, f'kernel = "turn"\ngrid = [1]\nblock = [64]\n{args}').seconds
     assert forecast(tmp_path, f'kernel = "turn"\ngrid = [80]\nblock = [64]\n{args}').seconds >= 0.9 * longest
+
+
+def test_blocks_that_load_nothing_move_nothing_though_they_are_not_idle(tmp_path: Path) -> None:
+    """A grid of one thread per element, each of which adds two: its second half finds nothing, and writes its zeros."""
+    args = 'args = { n = 4194304, x = "f32[4194304] zeros", y = "f32[16384] zeros" }'
+    half, whole = (
+        forecast(tmp_path, f'kernel = "pairs"\ngrid = [{blocks}]\nblock = [256]\n{args}') for blocks in (8192, 16384)
+    )
+    dram = [next(term.seconds for term in found.terms if term.name == "dram") for found in (half, whole)]
+    assert dram[1] == pytest.approx(dram[0], rel=0.05)
+    assert whole.seconds < 1.5 * half.seconds
 
 
 def test_one_block_more_than_sms_takes_no_more_bandwidth(tmp_path: Path) -> None:
