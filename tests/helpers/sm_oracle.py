@@ -17,7 +17,7 @@ SHARED_OPS = {memory for memory in Memory if memory.name.startswith("SHARED")}
 WAYS = 16
 SPREAD = 0x9E3779B1
 
-Event = tuple[Operation, int, int, int, int]
+Event = tuple[Operation, int, int, int, int, bool]
 
 
 @dataclass
@@ -37,13 +37,14 @@ class Warp:
     since: int = 0
     last_op: int = 0
     lost_turns: int = 0
-    stored: int = -1
+    stored: tuple[int, int] = (-1, 0)
     goes_on: bool = False
 
 
-def decoded(event: int) -> Event:
-    """Return an event as operation, line, sectors, instruction and passes."""
-    return Operation(event >> 45 & 15), event & (2**32 - 1), event >> 40 & 15, event >> 49, event >> 32 & 255
+def decoded(event: int, before: int) -> Event:
+    """Return an event as operation, line, sectors, instruction, passes, and whether the one before it is a store."""
+    line, sectors, passes = event & (2**32 - 1), event >> 40 & 15, event >> 32 & 255
+    return Operation(event >> 45 & 15), line, sectors, event >> 49, passes, before >> 45 & 15 == Operation.STORE
 
 
 class Oracle:
@@ -82,7 +83,8 @@ class Oracle:
 
     def chain(self, serial: int) -> list[tuple[int, list[list[Event]]]]:
         chains, p = self.trace.chains, self.program
-        events = [decoded(int(e)) for e in self.trace.events[chains[serial] : chains[serial + 1]]]
+        own = [int(e) for e in self.trace.events[chains[serial] : chains[serial + 1]]]
+        events = [decoded(e, before) for before, e in zip([Operation.BASIC_BLOCK << 45, *own], own, strict=False)]
         todo: list[tuple[int, list[list[Event]]]] = []
         executed: dict[int, int] = {}
         entries = [i for i, e in enumerate(events) if e[0] == Operation.BASIC_BLOCK]
@@ -320,7 +322,8 @@ class Oracle:
                     done = max(done, self.atomic + sm.l2_latency)
             elif event[0] not in SHARED:
                 if event[0] == Operation.STORE and asked == start:
-                    warp.goes_on, warp.stored = event[1] == warp.stored, event[1]
+                    warp.goes_on = (event[1], event[2]) == warp.stored and event[5]
+                    warp.stored = (event[1], event[2])
                 done = max(done, self.line(warp, event, asked, hit))
                 asked += sm.l1_tag_cycles
         return done, Stall.LONG_SCOREBOARD if is_global else Stall.SHORT_SCOREBOARD
@@ -345,7 +348,7 @@ class Oracle:
         return work
 
     def line(self, warp: Warp, event: Event, asked: float, hit: float) -> float:
-        operation, number, mask, _, partly = event
+        operation, number, mask, _, partly, _ = event
         tag = -2 - (warp.number * self.trace.local_lines + number) if operation in LOCAL else number
         lines = self.l1[(tag * SPREAD % 2**32) * self.sets >> 32]
         in_l1 = self.sm.l1_lines > 0 and self.sm.l1_operations >> operation & 1

@@ -18,6 +18,7 @@ weight). Fails when: a kernel is unlike all that were measured, or what limits i
 
 import csv
 import math
+import sys
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -39,6 +40,8 @@ POOLED, BY_CLASS = 1, 2
 _FOLDER = Path(kerncast.__path__[0]) / "data" / "calibration"
 #: The largest deviation, and the largest logarithm of a factor, that a file may hold: no interval overflows.
 _MOST_DEVIATION, _MOST_LOG_FACTOR = 10, 50
+#: And the smallest logarithm of a factor: no interval is without width.
+_LEAST_LOG_FACTOR = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +148,8 @@ def read_calibration(path: Path) -> Calibration:
         raise _faulty(path, fault)
     by_class = found["version"] == BY_CLASS
     usual = float(found["median_deviation"]) if by_class else 1.0
-    classes = [ErrorClass(each["name"], tuple(each["resources"]), each["deviation"]) for each in found.get("class", ())]
+    tables = found["class"] if by_class else ()
+    classes = tuple(ErrorClass(each["name"], tuple(each["resources"]), each["deviation"]) for each in tables)
     return Calibration(
         tuple(found["levels"]),
         tuple(math.exp(usual * each) for each in found["quantiles"]) if by_class else tuple(found["factors"]),
@@ -153,7 +157,7 @@ def read_calibration(path: Path) -> Calibration:
         found["cases"],
         found["measured"],
         tuple(found.get("microarchitectures", ())),
-        tuple(classes) if by_class else (),
+        classes,
         usual,
     )
 
@@ -187,7 +191,8 @@ def _fault_of_origin(found: dict[str, Any]) -> str:
 
 
 def _fault_of_pooled(found: dict[str, Any]) -> str:
-    return _fault_of_factors(found["levels"], found["factors"], "factors", above=1)
+    fault = _fault_of_factors(found["levels"], found["factors"], "factors", above=1)
+    return fault or ("its widest interval is too wide" if math.log(found["factors"][-1]) > _MOST_LOG_FACTOR else "")
 
 
 def _fault_by_class(found: dict[str, Any]) -> str:
@@ -197,7 +202,10 @@ def _fault_by_class(found: dict[str, Any]) -> str:
         return fault
     if not _is_deviation(median):
         return f"median_deviation is not a number above 0 and up to {_MOST_DEVIATION}"
-    widest = max(median, *(each["deviation"] for each in classes))
+    deviations = [median, *(each["deviation"] for each in classes)]
+    if quantiles[0] * min(deviations) < _LEAST_LOG_FACTOR:
+        return "its narrowest interval has no width"
+    widest = max(deviations)
     return "its widest interval is too wide" if quantiles[-1] * widest > _MOST_LOG_FACTOR else ""
 
 
@@ -237,7 +245,10 @@ def _ascends(values: object, *, may_repeat: bool = False) -> bool:
     """Tell whether these are finite numbers, at least one, in ascending order."""
     if not isinstance(values, list) or not values:
         return False
-    if not all(type(each) in {int, float} and math.isfinite(each) for each in values):
+    # Whole numbers that no float holds are as wrong as infinity.
+    if not all(
+        type(each) in {int, float} and abs(each) < math.inf and abs(each) <= sys.float_info.max for each in values
+    ):
         return False
     return all(a < b or (may_repeat and a == b) for a, b in pairwise(values))
 

@@ -18,7 +18,7 @@ from kerncast.prediction import Term
 
 LATENCY = "latency"
 #: Terms with a clock of their own.
-_OWN_CLOCK = {"dram", "l2", "launch"}
+_OWN_CLOCK = {"dram", "l2", "atomics", "launch"}
 #: A resource that is busy for half of the time limits little: its share of the blame falls with the fourth power.
 _BLAME_POWER = 4
 #: Level of the interval that the clocks seen stand for.
@@ -73,6 +73,8 @@ def clock_share(seconds: float, terms: Sequence[Term]) -> float:
 
 def blame_of(seconds: float, terms: Sequence[Term]) -> dict[str, float]:
     """Return by how much each resource limits a time, 1 in all; what no resource explains is latency."""
+    if seconds <= 0.0:
+        return {}
     parts = {term.name: min(1.0, term.seconds / seconds) for term in terms}
     blame = {name: part**_BLAME_POWER for name, part in parts.items()}
     blame[LATENCY] = 1 - max(parts.values(), default=0.0)

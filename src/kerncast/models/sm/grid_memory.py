@@ -67,11 +67,17 @@ def dram_sectors_per_block(
     """
     capacity = geometry.l2_bytes / geometry.l2_partitions / SECTOR_BYTES
     wave = min(grid_blocks, geometry.sms * geometry.resident)
-    lost = lost_from_l2(curve.sectors(curve.grid_blocks, "either") / capacity) if is_warm else 1.0
+    lost = _lost(curve, geometry) if is_warm else 1.0
     read = lost * _cold(curve, "read", wave, grid_blocks, capacity)
     written = _cold(curve, "written", wave, grid_blocks, capacity)
     # An L2 that writes back early does so between launches, too: warm data saves it no write.
     return DramSectors(read, written if geometry.writes_back_early else lost * written)
+
+
+def _lost(curve: FootprintCurve, geometry: CacheGeometry) -> float:
+    """Return the part of what a launch touches that L2 has lost before the next one."""
+    capacity = geometry.l2_bytes / geometry.l2_partitions / SECTOR_BYTES
+    return lost_from_l2(curve.sectors(curve.grid_blocks, "either") / capacity)
 
 
 #: How much more than the mean of the grid counted blocks must ask for: a sample errs.
@@ -331,10 +337,11 @@ class GridMemory:
         blocks, others = len(simulated.finish_cycles), simulated.l2_atomic_sectors
         read = simulated.l2_read_sectors - simulated.local_read_sectors - others
         written = simulated.l2_write_sectors - simulated.local_write_sectors - others
+        theirs = self.shares.dram_atomic * others
         return replace(
             self.shares,
-            dram_read=_part(self.with_reuse.read * blocks, read),
-            dram_write=_part(self.with_reuse.written * blocks, written),
+            dram_read=_part(max(0.0, self.with_reuse.read * blocks - theirs), read),
+            dram_write=_part(max(0.0, self.with_reuse.written * blocks - theirs), written),
         )
 
     def dram_sectors(self, simulated: Simulated) -> DramSectors:
@@ -360,7 +367,7 @@ def grid_memory(sm: SMRecording, trace: SMTrace, grid: GridOnGPU, *, is_warm: bo
         dram_local=local_share(
             trace.head(grid.resident), grid.geometry, grid.resident * trace.warps * grid.load.active_sms
         ),
-        dram_atomic=atomic_dram_share(trace, grid.blocks),
+        dram_atomic=atomic_dram_share(trace, grid.blocks) * (_lost(curve, grid.geometry) if is_warm else 1.0),
         atomic_pieces=atomic_pieces(trace, grid.blocks),
         hot_line=_hot_line(sm, trace, grid),
         rows=row_slowdown(curve, grid.gpu, side_by_side),

@@ -413,7 +413,7 @@ def _lines(code: Code, state: State, x: Whole, op: Op, times: tuple[Real, Real])
                 done = max(done, contend(code, state, op, event, start))
             elif operation <= LOCAL_STORE:
                 if operation == STORE and asked == start:
-                    _goes_on(state, x, event & TAG_MASK)
+                    _goes_on(code, state, x, at)
                 done = max(done, _line(code, state, x, event, (asked, hit)))
                 # Lines leave one after the other, as their tags are looked up.
                 asked += code.sm.l1_tag_cycles
@@ -422,15 +422,17 @@ def _lines(code: Code, state: State, x: Whole, op: Op, times: tuple[Real, Real])
 
 
 @inlined
-def _goes_on(state: State, x: Whole, tag: Whole) -> None:
-    """Note whether a warp's store goes on in the lines of its last one: they are put together on their way to L2.
+def _goes_on(code: Code, state: State, x: Whole, at: Whole) -> None:
+    """Note whether a warp's store, whose first line is event ``at``, goes on in the sectors of the store just before.
 
-    Threads that write three floats side by side, one after the other, take no longer than those that write four at
-    once (rodrigues of HeCBench on an RTX 3080).
+    They are put together on their way to L2: threads that write three floats side by side, one after the other, take
+    no longer than those that write four at once (rodrigues of HeCBench on an RTX 3080). Fails when: two stores have
+    the same first sectors and others of their own.
     """
-    warp = state.warps[x]
-    warp.goes_on = tag == warp.stored
-    warp.stored = tag
+    warp, event = state.warps[x], code.events[at]
+    first = event & TAG_MASK | (event >> MASK_SHIFT & 0xF) << LINE_BITS
+    warp.goes_on = first == warp.stored and operation_of(code.events[at - 1]) == STORE
+    warp.stored = first
 
 
 @inlined

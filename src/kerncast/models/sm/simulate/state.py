@@ -162,7 +162,7 @@ class Warp:
     result: _Int64
     """time and kind of its latest result, for which its end waits"""
     stored: _Int64
-    """first line of its latest store to global memory, or NO_LINE"""
+    """first line and its sectors of its latest store to global memory, or NO_LINE"""
     goes_on: _Flag
     """whether that store went on with the one before it"""
     is_at_barrier: _Flag
