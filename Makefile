@@ -64,6 +64,7 @@ eval: install  ## score the models on measured times, with baselines; samples of
 	$(BIN)/python benchmarks/score_measurements.py
 	$(BIN)/python benchmarks/score_average_case.py
 	$(BIN)/python benchmarks/score_bounds.py --pictures out/bounds
+	$(BIN)/python benchmarks/product_ladder.py --jobs $(JOBS)
 
 eval-full: install  ## score the models on every measured time: hours
 	$(BIN)/python benchmarks/score_timing.py --jobs $(JOBS) --full
