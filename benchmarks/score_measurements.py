@@ -181,7 +181,7 @@ def report(path: Path) -> str:
         *(f"Caution: {caution}" for caution in cautions),
         conditions(everything, gpu),
         f"Left out, because the results differ from those of the CPU: {', '.join(wrong)}." if wrong else "",
-        ceiling_table(measurement, gpu),
+        ceiling_table(measurement, gpu.at_clock("boost")),  # the data sheet's peaks
         forecast_table(score(measurement, gpu, subjects)),
         counter_table(measurement, gpu, subjects),
         partition_table(measurement),

@@ -593,7 +593,7 @@ class GPU:
 def load_gpu(name_or_path: str | Path) -> GPU:
     """Load a GPU by id, marketing name or family name, or from a user's own TOML file.
 
-    >>> load_gpu("NVIDIA TITAN V").peak_fp32_flops_per_s
+    >>> load_gpu("NVIDIA TITAN V").at_clock("boost").peak_fp32_flops_per_s
     14899200000000.0
     """
     return resolve_gpu(name_or_path)[0]

@@ -41,7 +41,7 @@ _FOLDER = Path(kerncast.__path__[0]) / "data" / "calibration"
 #: The largest deviation, and the largest logarithm of a factor, that a file may hold: no interval overflows.
 _MOST_DEVIATION, _MOST_LOG_FACTOR = 10, 50
 #: And the smallest logarithm of a factor: no interval is without width.
-_LEAST_LOG_FACTOR = 1e-6
+_LEAST_LOG_FACTOR = 1e-5
 
 
 @dataclass(frozen=True, slots=True)
