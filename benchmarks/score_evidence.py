@@ -18,7 +18,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -28,6 +27,7 @@ from timing_runs import load_known
 import kerncast
 from kerncast.models import Calibration, calibration_of
 from kerncast.models.base import FOREIGN_CODE_LOG_SIGMA, Estimate, widened
+from kerncast.models.calibration import normal_deviations
 from kerncast.models.transfer.posterior import Effects, Posterior, Residual, Subject, shares_of
 from kerncast.prediction import Term
 from kerncast.studies.evidence import Pair, Pairs
@@ -152,7 +152,7 @@ class Without:
 
 def with_unseen(effects: Effects) -> Effects:
     """Return effects with the variance of an unseen microarchitecture: as much of the interval's width as there."""
-    usual = math.log(_calibration().factor(LEVEL)) / NormalDist().inv_cdf(0.5 + LEVEL / 2)
+    usual = math.log(_calibration().factor(LEVEL)) / normal_deviations(LEVEL)
     return replace(effects, unseen=effects.prior * (FOREIGN_CODE_LOG_SIGMA / usual) ** 2)
 
 

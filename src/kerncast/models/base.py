@@ -4,14 +4,13 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from enum import IntEnum
-from statistics import NormalDist
 from typing import TYPE_CHECKING, ClassVar
 
 from kerncast.caveats import Caveat, CaveatKind
 from kerncast.errors import MissingEvidenceError
 from kerncast.gpu import GPU, launch_overhead_s
 from kerncast.launch import Launch
-from kerncast.models.calibration import Calibration, calibration_of
+from kerncast.models.calibration import Calibration, calibration_of, normal_deviations
 from kerncast.models.clock import UnknownClock, blame_of, unknown_clock
 from kerncast.prediction import Prediction, Term, Timing, Transfer
 from kerncast.profiles import Count, KernelProfile
@@ -189,31 +188,13 @@ def lost_from_l2(fill: float) -> float:
 
 def _calibrated(calibration: Calibration, estimate: Estimate, level: float) -> tuple[float, tuple[Caveat, ...]]:
     """Return the factor of an estimate by measured errors, and what to say of it."""
-    shares = blame_of(estimate.seconds, estimate.terms) if calibration.classes and estimate.seconds else {}
+    shares = blame_of(estimate.seconds, estimate.terms)
     width, usual = calibration.width(shares), calibration.factor(level)
-    cases, families = calibration.cases, calibration.families
+    kind, name = CaveatKind.INTERVAL_CALIBRATED, "factor"
     if calibration.classes:
-        notes = [
-            Caveat.of(
-                CaveatKind.INTERVAL_BY_CLASS,
-                calibration.measured,
-                level=level,
-                usual=usual,
-                cases=cases,
-                families=families,
-            )
-        ]
-    else:
-        notes = [
-            Caveat.of(
-                CaveatKind.INTERVAL_CALIBRATED,
-                calibration.measured,
-                level=level,
-                factor=usual,
-                cases=cases,
-                families=families,
-            )
-        ]
+        kind, name = CaveatKind.INTERVAL_BY_CLASS, "usual"
+    numbers = {"level": level, name: usual, "cases": calibration.cases, "families": calibration.families}
+    notes = [Caveat.of(kind, calibration.measured, **numbers)]
     if width > _TOLD_WIDTH:
         variances = calibration.variances(shares)
         notes.append(Caveat.of(CaveatKind.INTERVAL_WIDE, max(variances, key=lambda name: variances[name])))
@@ -234,7 +215,7 @@ def interval_factor(log_sigma: float, level: float) -> float:
     >>> round(interval_factor(0.6, 0.9), 2)
     2.68
     """
-    return math.exp(log_sigma * NormalDist().inv_cdf(0.5 + level / 2))
+    return math.exp(log_sigma * normal_deviations(level))
 
 
 def widened(factor: float, log_sigma: float, level: float) -> float:

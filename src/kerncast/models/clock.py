@@ -10,10 +10,10 @@ the lower clock another resource limits than at the default clock, or waiting fo
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import NormalDist
 
 from kerncast.caveats import Caveat, CaveatKind
 from kerncast.gpu import GPU
+from kerncast.models.calibration import normal_deviations
 from kerncast.prediction import Term
 
 LATENCY = "latency"
@@ -39,7 +39,7 @@ class UnknownClock:
         if gpu.clock_range_hz is None or max(faster, slower) < _TOLD:
             return ()
         low_hz, high_hz = gpu.clock_range_hz
-        z = NormalDist().inv_cdf(0.5 + _LEVEL_OF_RANGE / 2)
+        z = normal_deviations(_LEVEL_OF_RANGE)
         told = Caveat.of(
             CaveatKind.CLOCK_UNKNOWN,
             gpu.name,
@@ -57,7 +57,7 @@ def unknown_clock(gpu: GPU, seconds: float, terms: Sequence[Term]) -> UnknownClo
     if gpu.clock_range_hz is None:
         return UnknownClock()
     low_hz, high_hz = gpu.clock_range_hz
-    share = clock_share(seconds, terms) / NormalDist().inv_cdf(0.5 + _LEVEL_OF_RANGE / 2)
+    share = clock_share(seconds, terms) / normal_deviations(_LEVEL_OF_RANGE)
     return UnknownClock(share * math.log(high_hz / gpu.clock_hz), share * math.log(gpu.clock_hz / low_hz))
 
 

@@ -29,7 +29,6 @@ from dataclasses import dataclass, replace
 from functools import cache
 from itertools import combinations
 from pathlib import Path
-from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -40,6 +39,7 @@ from kerncast.caveats import Caveat, CaveatKind
 from kerncast.errors import InputError, MissingEvidenceError
 from kerncast.gpu import GPU, WARP_SIZE, launch_overhead_s
 from kerncast.models.base import Case, Estimate, Model, Question
+from kerncast.models.calibration import normal_deviations
 from kerncast.models.transfer.posterior import era_of
 from kerncast.observation import LEAST_BODY, LEAST_VARIANCE, Observation, TimedKernel
 from kerncast.prediction import MeasuredEvidence, MeasuredTime, Prediction, ProbableLimit, Term, Timing
@@ -418,7 +418,7 @@ def _as_measured(
     logs = sum(weight * math.log(each.seconds) for weight, each in zip(exact, own, strict=True))
     seconds = own[0].seconds if len(own) == 1 else math.exp(logs / sum(exact))
     apart = max(abs(math.log(each.seconds / seconds)) for each in own)
-    away = math.exp(max(apart, NormalDist().inv_cdf((1 + level) / 2) / math.sqrt(sum(exact))))
+    away = math.exp(max(apart, normal_deviations(level) / math.sqrt(sum(exact))))
     middle, low, high = others
     if away**2 <= high / low or apart:
         return seconds, seconds / away, seconds * away
