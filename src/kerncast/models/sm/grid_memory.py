@@ -11,11 +11,10 @@ from kerncast.models.base import lost_from_l2
 from kerncast.models.sm.multiprocessor import (
     HotLine,
     MemoryShares,
-    atomic_dram_share,
-    atomic_pieces,
     hot_line,
     hot_lines,
     row_slowdown,
+    updated_lines,
 )
 from kerncast.models.sm.results import Simulated, SMLoad
 from kerncast.occupancy import CacheGeometry, l1_operations
@@ -65,9 +64,9 @@ def dram_sectors_per_block(
 
     L2 that is still warm from the last launch was worth 1.9 points of MAPE in the timing study.
     """
-    capacity = geometry.l2_bytes / geometry.l2_partitions / SECTOR_BYTES
     wave = min(grid_blocks, geometry.sms * geometry.resident)
     lost = _lost(curve, geometry) if is_warm else 1.0
+    capacity = _l2_sectors(geometry)
     read = lost * _cold(curve, "read", wave, grid_blocks, capacity)
     written = _cold(curve, "written", wave, grid_blocks, capacity)
     # An L2 that writes back early does so between launches, too: warm data saves it no write.
@@ -76,8 +75,12 @@ def dram_sectors_per_block(
 
 def _lost(curve: FootprintCurve, geometry: CacheGeometry) -> float:
     """Return the part of what a launch touches that L2 has lost before the next one."""
-    capacity = geometry.l2_bytes / geometry.l2_partitions / SECTOR_BYTES
-    return lost_from_l2(curve.sectors(curve.grid_blocks, "either") / capacity)
+    return lost_from_l2(curve.sectors(curve.grid_blocks, "either") / _l2_sectors(geometry))
+
+
+def _l2_sectors(geometry: CacheGeometry) -> float:
+    """Return how many sectors L2 holds, each as often as it has partitions."""
+    return geometry.l2_bytes / geometry.l2_partitions / SECTOR_BYTES
 
 
 #: How much more than the mean of the grid counted blocks must ask for: a sample errs.
@@ -224,7 +227,7 @@ def times_read(trace: SMTrace, resident: int, geometry: CacheGeometry, wave_sect
     ``wave_sectors`` counts the distinct sectors that the blocks of one wave touch. Without this effect softMax2 and
     find_membership of HeCBench were forecast at 0.68 and 0.57 of their times.
     """
-    capacity = geometry.l2_bytes / geometry.l2_partitions / LINE_BYTES
+    capacity = _l2_sectors(geometry) / _SECTORS_PER_LINE
     if wave_sectors <= capacity:
         return 1.0
     accesses = _accesses(trace.head(resident))
@@ -360,6 +363,7 @@ def grid_memory(sm: SMRecording, trace: SMTrace, grid: GridOnGPU, *, is_warm: bo
     curve, side_by_side = sm.footprint, min(grid.blocks, grid.gpu.sm_count * grid.resident)
     once = dram_sectors_per_block(curve, grid.geometry, grid.blocks, is_warm=is_warm)
     times = times_read(trace, grid.resident, grid.geometry, curve.sectors(side_by_side, "either"))
+    updated = updated_lines(trace)
     shares = MemoryShares(
         active_sms=grid.load.active_sms,
         dram_read=1.0,
@@ -367,8 +371,8 @@ def grid_memory(sm: SMRecording, trace: SMTrace, grid: GridOnGPU, *, is_warm: bo
         dram_local=local_share(
             trace.head(grid.resident), grid.geometry, grid.resident * trace.warps * grid.load.active_sms
         ),
-        dram_atomic=atomic_dram_share(trace, grid.blocks) * (_lost(curve, grid.geometry) if is_warm else 1.0),
-        atomic_pieces=atomic_pieces(trace, grid.blocks),
+        dram_atomic=updated.first_share(grid.blocks) * (_lost(curve, grid.geometry) if is_warm else 1.0),
+        atomic_pieces=updated.pieces(grid.blocks),
         hot_line=_hot_line(sm, trace, grid),
         rows=row_slowdown(curve, grid.gpu, side_by_side),
     )

@@ -261,38 +261,44 @@ class MemoryShares:
 _LINES_PER_PIECE = 4
 
 
-def atomic_pieces(trace: SMTrace, grid_blocks: int) -> float:
-    """Return how many pieces of global memory the atomics of a grid update, as they grow with its blocks.
+@dataclass(frozen=True, slots=True)
+class UpdatedLines:
+    """Lines of global memory that the atomics of some blocks update, as often as they do."""
 
-    A piece is what lies in one slice of L2 before the next begins.
-    """
-    return _grown(trace, grid_blocks, _LINES_PER_PIECE)
+    blocks: int
+    of_first: npt.NDArray[np.uint64]
+    """lines of the first block"""
+    of_all: npt.NDArray[np.uint64]
+
+    def pieces(self, grid_blocks: int) -> float:
+        """Return how many pieces the atomics of a grid update; a piece lies in one slice of L2, the next in another."""
+        return self._grown(grid_blocks, _LINES_PER_PIECE)
+
+    def first_share(self, grid_blocks: int) -> float:
+        """Return the part of a grid's updates that are the first of their line; 1 where there are none.
+
+        One counter stays in L2, however often it is updated: taken to be as rare in DRAM as other data, atomics of
+        filter (HeCBench) waited for DRAM, and were forecast 1.28 times too long. Fails when: the lines do not fit L2.
+        """
+        updates = len(self.of_all) / self.blocks * grid_blocks
+        return min(1.0, self._grown(grid_blocks, 1) / updates) if updates else 1.0
+
+    def _grown(self, grid_blocks: int, lines_each: int) -> float:
+        """Return how many pieces of so many lines a grid updates.
+
+        Linear growth from the first block on: counters that all blocks share do not grow, histograms per block do.
+        """
+        first, all_of_them = (len(np.unique(each // np.uint64(lines_each))) for each in (self.of_first, self.of_all))
+        growth = (all_of_them - first) / (self.blocks - 1) if self.blocks > 1 else 0.0
+        return first + growth * (grid_blocks - 1)
 
 
-def atomic_dram_share(trace: SMTrace, grid_blocks: int) -> float:
-    """Return how many of the lines that a grid's atomics update are not in L2 yet; 1 where there are none.
-
-    One counter stays in L2, however often it is updated: taken to be as rare in DRAM as other data, atomics of filter
-    (HeCBench) waited for DRAM, and were forecast 1.28 times too long. Fails when: their lines do not fit L2.
-    """
-    updates = len(_updated_lines(trace)) / len(trace.block_ids) * grid_blocks
-    return min(1.0, _grown(trace, grid_blocks, 1) / updates) if updates else 1.0
+def updated_lines(trace: SMTrace) -> UpdatedLines:
+    """Return the lines that the atomics of recorded blocks update."""
+    return UpdatedLines(len(trace.block_ids), _updated(trace.head(1)), _updated(trace))
 
 
-def _grown(trace: SMTrace, grid_blocks: int, lines_each: int) -> float:
-    """Return how many pieces of so many lines the atomics of a grid update.
-
-    Linear growth from the first block on: counters that all blocks share do not grow, histograms per block do.
-    """
-    blocks = len(trace.block_ids)
-    first, all_of_them = (
-        len(np.unique(_updated_lines(part) // np.uint64(lines_each))) for part in (trace.head(1), trace)
-    )
-    growth = (all_of_them - first) / (blocks - 1) if blocks > 1 else 0.0
-    return first + growth * (grid_blocks - 1)
-
-
-def _updated_lines(trace: SMTrace) -> npt.NDArray[np.uint64]:
+def _updated(trace: SMTrace) -> npt.NDArray[np.uint64]:
     operation = trace.events >> np.uint64(OPERATION_SHIFT) & np.uint64(OPERATION_MASK)
     atomics = (operation == Operation.ATOMIC) | (operation == Operation.REDUCTION)
     found: npt.NDArray[np.uint64] = trace.events[atomics] & np.uint64(2**LINE_BITS - 1)

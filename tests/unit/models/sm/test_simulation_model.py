@@ -11,7 +11,7 @@ from kerncast.forecast import Options, forecast_all, profile
 from kerncast.gpu import load_gpu
 from kerncast.launch import load_launches
 from kerncast.models.sm.micro_ops import Pipe
-from kerncast.models.sm.multiprocessor import atomic_pieces, need_pipes
+from kerncast.models.sm.multiprocessor import need_pipes, updated_lines
 from kerncast.models.sm.results import load_of
 from kerncast.prediction import Prediction, Timing
 from kerncast.traces import INSTRUCTION_SHIFT, LAST_SHIFT, MASK_SHIFT, OPERATION_SHIFT, Operation, SMTrace
@@ -174,8 +174,8 @@ def test_lines_of_private_histograms_grow_with_the_blocks() -> None:
 
     own = SMTrace(np.arange(3), 1, 0, np.array([event(4 * n) for n in range(3)], np.uint64), np.arange(4))
     shared = SMTrace(np.arange(3), 1, 0, np.array([event(7)] * 3, np.uint64), np.arange(4))
-    assert atomic_pieces(own, 100) == 100
-    assert atomic_pieces(shared, 100) == 1
+    assert updated_lines(own).pieces(100) == 100
+    assert updated_lines(shared).pieces(100) == 1
 
 
 @pytest.mark.parametrize("gpu", ["b200", "gtx-1650", "gb10", "jetson-agx-orin-64gb"])
