@@ -6,8 +6,9 @@ from pathlib import Path
 import numpy as np
 from hecbench_launches import floats
 from numpy.typing import NDArray
+from timing_cases import array_file, launch_of
 
-from kerncast.launch import Argument, Buffer, Extent, Fill, Launch, Value
+from kerncast.launch import Buffer, Extent, Fill, Launch, Value
 
 SOURCE = Path(__file__).parent / "kernels" / "hecbench_memory.cu"
 #: Arrays that no fill describes are written here when they are first asked for.
@@ -52,8 +53,7 @@ def memory_launches() -> dict[tuple[str, str], Launch]:
 
 
 def _launch(kernel: str, grid: Extent, block: Extent, **values: Value) -> Launch:
-    arguments = tuple(Argument(name, value) for name, value in values.items())
-    return Launch(SOURCE, kernel, grid, block, arguments=arguments)
+    return launch_of(SOURCE, kernel, (grid, block), values)
 
 
 def _blocks(threads: int, block: int = 256) -> Extent:
@@ -71,10 +71,7 @@ def _doubles(*shape: int) -> Buffer:
 
 def _listed(name: str, element: str, values: NDArray[np.generic]) -> Buffer:
     """Return a buffer with these values, kept in a file of this name."""
-    file = ARRAYS / f"{name}.npy"
-    if not file.exists():
-        file.parent.mkdir(parents=True, exist_ok=True)
-        np.save(file, values)
+    file = array_file(ARRAYS / f"{name}.npy", lambda: values)
     return Buffer(element, values.shape, Fill("file", path=file))
 
 

@@ -11,7 +11,9 @@ from itertools import count as count_from
 from pathlib import Path
 from typing import TypeVar
 
+import numpy as np
 from counter_cases import DATA, vecmat_launch
+from numpy.typing import NDArray
 
 from kerncast.bench import KERNELS
 from kerncast.launch import Argument, Buffer, Extent, Fill, Launch, Value
@@ -192,6 +194,14 @@ def launch_of(
     """Return a launch of some shape, grid and block, with named arguments."""
     arguments = tuple(Argument(name, value) for name, value in values.items())
     return Launch(source, kernel, *shape, arguments=arguments, defines=defines)
+
+
+def array_file(file: Path, values: Callable[[], NDArray[np.generic]]) -> Path:
+    """Return a file of numbers that no fill describes, written when it is first asked for."""
+    if not file.exists():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        np.save(file, values())
+    return file
 
 
 def random_values(*shape: int) -> Buffer:

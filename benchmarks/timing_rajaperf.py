@@ -15,7 +15,8 @@ from statistics import median
 
 import numpy as np
 from counter_cases import DATA
-from timing_cases import FOLDER, Case, Row, launch_of, read_rows, seconds_of, spread, whole, zeros
+from numpy.typing import NDArray
+from timing_cases import FOLDER, Case, Row, array_file, launch_of, read_rows, seconds_of, spread, whole, zeros
 
 from kerncast.launch import Argument, Buffer, Extent, Fill, Launch, Reference, Value
 from kerncast.prediction import Timing
@@ -149,12 +150,12 @@ def cube_side(size: int) -> int:
 
 def _zone_list(zones: int, across: int) -> Path:
     """Return a file with the numbers of the inner zones, x fastest."""
-    file = LISTS / f"zones_{zones}.npy"
-    if not file.exists():
-        file.parent.mkdir(parents=True, exist_ok=True)
+
+    def inner() -> NDArray[np.int64]:
         axis = np.arange(_BORDER // 2, zones + _BORDER // 2, dtype=np.int64)
-        np.save(file, (axis[:, None, None] * across * across + axis[:, None] * across + axis).ravel())
-    return file
+        return (axis[:, None, None] * across * across + axis[:, None] * across + axis).ravel()
+
+    return array_file(LISTS / f"zones_{zones}.npy", inner)
 
 
 def _mat_mat_shared(size: int, block: int) -> list[Part]:
