@@ -15,7 +15,7 @@ from kerncast.launch import Launch
 from kerncast.measurements import Protocol
 from kerncast.models.sm.lower import lower
 from kerncast.models.sm.micro_ops import Memory, Pipe, Program
-from kerncast.models.sm.multiprocessor import SM, MemoryShares, sm_of
+from kerncast.models.sm.multiprocessor import SM, MemoryShares, sm_of, updated_lines
 from kerncast.models.sm.results import Simulated
 from kerncast.models.sm.simulate import prepare, simulate
 from kerncast.occupancy import cache_geometry
@@ -121,7 +121,9 @@ def real(name: str, launch: Launch) -> None:
     resident = max(1, min(WARPS // warps, 16))
     trace = record_sm(executed, gpu.sm_count, resident, 2**24)
     program = lower(executed.trace.function, executed.trace.cfg, gpu.architecture)
-    sm = sm_of(gpu, cache_geometry(gpu, resident, launch.shared_bytes), MemoryShares(gpu.sm_count, 0.5, 0.5, 0.0, 32))
+    pieces = updated_lines(trace).pieces(math.prod(launch.grid))
+    shares = MemoryShares(gpu.sm_count, 0.5, 0.5, dram_local=0.0, dram_atomic=1.0, atomic_pieces=pieces)
+    sm = sm_of(gpu, cache_geometry(gpu, resident, launch.shared_bytes), shares)
     resident = min(resident, len(trace.block_ids))
     show(name, resident * warps, *timed(program, trace, sm, resident))
 

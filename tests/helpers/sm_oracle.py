@@ -83,8 +83,8 @@ class Oracle:
 
     def chain(self, serial: int) -> list[tuple[int, list[list[Event]]]]:
         chains, p = self.trace.chains, self.program
-        own = [int(e) for e in self.trace.events[chains[serial] : chains[serial + 1]]]
-        events = [decoded(e, before) for before, e in zip([Operation.BASIC_BLOCK << 45, *own], own, strict=False)]
+        words = [int(e) for e in self.trace.events[chains[serial] : chains[serial + 1]]]
+        events = [decoded(e, before) for before, e in zip([Operation.BASIC_BLOCK << 45, *words], words, strict=False)]
         todo: list[tuple[int, list[list[Event]]]] = []
         executed: dict[int, int] = {}
         entries = [i for i, e in enumerate(events) if e[0] == Operation.BASIC_BLOCK]
