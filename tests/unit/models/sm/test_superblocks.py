@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kerncast.bench import KERNELS
 from kerncast.compile import compile_source
 from kerncast.execute.setup import linked_program
 from kerncast.gpu import load_architecture
@@ -193,6 +194,18 @@ def test_a_reader_waits_for_both_values_that_a_predicate_chooses_from() -> None:
     load = max(n for n in range(len(order)) if order[n] == 4)
     assert order.index(1) < load
     assert program.memory[load] == Memory.LOAD
+
+
+def test_a_guarded_store_waits_for_what_was_loaded_however_its_guard_was_made() -> None:
+    # A guard of two comparisons is one of many registers. The loaded value once fell out of those that a micro-op
+    # names, and transposes were forecast as if no store waited for its load.
+    source = KERNELS / "suite" / "shared_transpose.cu"
+    compiled = compile_source(source, architectures=["sm_75"], kernel="shared_transpose<32>").kernels[0]
+    found = linked_program(compiled.ptx, compiled.mangled)
+    program = lower(found.function, found.cfg, load_architecture("sm_75"))
+    (load,) = np.flatnonzero(program.memory == Memory.LOAD)
+    store = int(np.flatnonzero(program.memory == Memory.SHARED_STORE)[0])
+    assert registers(program.destinations[load]) <= registers(program.sources[store])
 
 
 def test_a_copy_made_before_is_not_one_of_what_comes_later() -> None:

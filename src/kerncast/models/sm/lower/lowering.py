@@ -16,7 +16,7 @@ from kerncast.machine.forms import forms_of, predicated_blocks
 from kerncast.machine.instruction_set import ENTRY, lowered
 from kerncast.models.sm.lower.accesses import Accesses, Place, joined_atomics
 from kerncast.models.sm.lower.operation_costs import Average, Cost, Diffusion, Share, cost_of
-from kerncast.models.sm.lower.scheduling import MicroOp, RegisterMap, Registers, scheduled
+from kerncast.models.sm.lower.scheduling import MicroOp, RegisterMap, Registers, latest, scheduled
 from kerncast.models.sm.micro_ops import (
     FULL_WEIGHT,
     JOINED,
@@ -278,7 +278,7 @@ def _is_branch(op: MicroOp) -> bool:
 
 def _predicated(op: MicroOp, guard: Registers) -> MicroOp:
     """Return a micro-op that waits for a predicate, too."""
-    return replace(op, sources=tuple(dict.fromkeys((*guard, *op.sources)))[:MOST_SOURCES], keeps_old=True)
+    return replace(op, sources=latest((*guard, *op.sources)), keeps_old=True)
 
 
 def _is_access(opcode: str) -> bool:

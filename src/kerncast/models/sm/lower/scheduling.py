@@ -69,7 +69,7 @@ class RegisterMap:
                 found = [r for name in self._read[number] for r in values.get(name, ())]
                 for name in self._made[number]:
                     own = (self._own[name],) if name in self._own else ()
-                    handed = _latest(r for r in (*values.get(name, ()), *found) if r not in own)
+                    handed = latest(r for r in (*values.get(name, ()), *found) if r not in own)
                     # Too many to wait for: the register itself, then what is made last and so arrives last.
                     new = (*own, *handed)[:MOST_SOURCES]
                     changed |= new != values.get(name, ())
@@ -104,7 +104,7 @@ class Line:
 
     def read(self, instruction: int) -> Registers:
         """Return the registers that an instruction waits for, the latest ones where there are too many."""
-        return _latest(r for name in self._read[instruction] for r in self.of(name))
+        return latest(r for name in self._read[instruction] for r in self.of(name))
 
     def go_on(self, instruction: int, *, keeps_old: bool) -> None:
         """Note what an instruction writes, everywhere or where a predicate is on."""
@@ -138,8 +138,8 @@ class Line:
         return () if name in self._constant else self.of(name)
 
 
-def _latest(registers: Iterable[int]) -> Registers:
-    """Return the registers that are made last in the order of the program."""
+def latest(registers: Iterable[int]) -> Registers:
+    """Return the registers that are made last in the order of the program, as many as a micro-op names."""
     return tuple(sorted(set(registers), reverse=True)[:MOST_SOURCES])
 
 
