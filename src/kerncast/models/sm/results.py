@@ -122,12 +122,13 @@ def slope(simulated: Simulated, resident: int) -> float:
     """Return cycles per block in the steady state: while all slots hold a block, from the end of the first one on.
 
     Blocks that run in step end in waves, others one after the other: counted are the micro-ops issued meanwhile, since
-    the number of ends in between says little about the work done.
+    the number of ends in between says little about the work done. The mean over all simulated blocks, with what it takes
+    to fill the SM and to drain it, is never below the steady state.
     """
     finish, issued = simulated.finish_cycles, simulated.issued_at_finish
     done = len(finish)
-    per_block = issued[-1] / done
+    per_block, mean = issued[-1] / done, float(finish[-1]) / done
     full_until = done - resident
     if full_until >= 1 and issued[full_until] - issued[0] >= resident * per_block / 2:
-        return float((finish[full_until] - finish[0]) / (issued[full_until] - issued[0]) * per_block)
-    return float(finish[-1]) / done
+        return min(mean, float((finish[full_until] - finish[0]) / (issued[full_until] - issued[0]) * per_block))
+    return mean

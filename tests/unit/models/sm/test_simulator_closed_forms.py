@@ -8,7 +8,7 @@ import pytest
 
 from kerncast.errors import LaunchError
 from kerncast.models.sm.micro_ops import Memory, Pipe, Program
-from kerncast.models.sm.results import Simulated, Stall
+from kerncast.models.sm.results import Simulated, Stall, slope
 from kerncast.models.sm.simulate import is_prepared, prepare, simulate, simulator
 from kerncast.traces import PASSES_SHIFT, Operation
 from tests.helpers.sm_programs import WHOLE_LINE, Op, Step, program_of, sm_of, trace_of
@@ -298,6 +298,19 @@ def test_a_better_sm_is_never_slower(name: str, resident: int) -> None:
     before = last(simulate(program, trace, sm_of(l1_lines=64), resident))  # type: ignore[arg-type]
     after = last(simulate(program, trace, sm_of(**{"l1_lines": 64, name: FASTER[name]}), resident))  # type: ignore[arg-type]
     assert after <= 1.02 * before
+
+
+@pytest.mark.parametrize(("finish", "steady"), [((100.0, 110, 150, 200), 50), ((10.0, 100, 110, 200), 50)])
+def test_blocks_of_the_steady_state_take_no_longer_than_all_on_average(
+    finish: tuple[float, ...], steady: float
+) -> None:
+    """Two blocks at once, each of 100 micro-ops: of the second case 100 were issued in as many cycles behind its start.
+
+    Such a slope comes from queues that were full of earlier blocks' requests; atomicAggregate was 1.12 times too long.
+    """
+    one = simulate(program_of([fma(0)]), trace_of([[[Step(0)]]]), sm_of(), 1)
+    blocks = replace(one, finish_cycles=np.array(finish), issued_at_finish=np.array([190, 200, 290, 400]), issued=400)
+    assert slope(blocks, 2) == steady
 
 
 def test_it_is_deterministic() -> None:
