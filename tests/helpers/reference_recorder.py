@@ -193,7 +193,10 @@ class RecordingTally(Tally):
 
     def _shared(self, number: int, ins: Instruction, lanes: Lanes) -> None:
         super()._shared(number, ins, lanes)
-        content, warps = self._passes(lanes, is_atomic=ins.is_update)[0], np.unique(lanes.warp)
+        served = self._served(number, lanes)
+        if served is None:
+            return
+        content, warps = self._passes(served, is_atomic=ins.is_update)[0], np.unique(lanes.warp)
         if ins.is_update:
             content = content | contention(lanes, self._threads.warps)[0] << CONTENT_SHIFT
         self.recorder.note(_shared_operation(ins), number, warps, content[warps])

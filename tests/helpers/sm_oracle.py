@@ -297,8 +297,9 @@ class Oracle:
         work = max(len(loads) * sm.l1_tag_cycles, data)
         work += len(stores) * sm.store_line_cycles
         shared = max((self.shared_work(op, e) for e in to_shared), default=0.0)
-        if len(to_shared) > 1:
-            shared = max(shared, len(to_shared) * sm.joined_wavefronts)
+        results = sum(d >= 0 for d in self.program.destinations[op])
+        if shared > 0 and results > 1:
+            shared = max(shared, results * sm.shared_word_cycles)
         is_global = work > 0 or (shared == 0 and memory not in SHARED_OPS)
         cost = max(sm.lsu_cycles, work + shared)
         start = max(now, self.lsu)
@@ -330,11 +331,10 @@ class Oracle:
 
     def conflicts(self, op: int, event: Event) -> int:
         words = sum(1 for r in self.program.destinations[op] if r >= 0)
-        return max(0, (event[1] & 255) - max(1, words // max(1, sum(1 for a in self.program.accesses[op] if a >= 0))))
+        return max(0, (event[1] & 255) - max(1, words))
 
     def shared_work(self, op: int, event: Event) -> float:
-        results = sum(1 for r in self.program.destinations[op] if r >= 0)
-        words = max(1, results // max(1, sum(1 for a in self.program.accesses[op] if a >= 0)))
+        words = max(1, sum(1 for r in self.program.destinations[op] if r >= 0))
         passes, lanes = event[1] & 255, event[1] >> 8 & 255
         joined = {Memory.SHARED_ATOMIC_JOINED: 32, Memory.SHARED_ATOMIC_JOINED_BY_ALL: 1}
         if 32 - lanes < joined.get(Memory(self.program.memory[op]), 0):

@@ -7,6 +7,7 @@ in, a multiplication that an addition takes in, the counter of a loop that is un
 from collections import defaultdict
 from collections.abc import Iterable
 
+from kerncast.machine.joined_loads import joined_loads
 from kerncast.ptx import (
     TYPE_BITS,
     Address,
@@ -15,7 +16,6 @@ from kerncast.ptx import (
     Function,
     Immediate,
     Instruction,
-    MemoryAccess,
     Negated,
     Opcode,
     Operand,
@@ -27,112 +27,6 @@ from kerncast.ptx import (
     opcode_of,
     reversed_graph,
 )
-
-_LARGEST = 4
-"""log2 of the widest load, 16 bytes"""
-_WIDEST = 16
-
-
-def merged_accesses(function: Function, cfg: ControlFlowGraph) -> set[int]:
-    """Return the loads from shared memory that another load of the same block takes in.
-
-    Loads of 4 bytes each with one base, at 2 or 4 neighbouring places whose first is a multiple of their size, are one
-    load. Stores are left out: the compiler seldom joins them.
-    """
-    zeros = _low_zero_bits(function)
-    taken: set[int] = set()
-    for block in cfg.blocks:
-        places: dict[str, dict[int, int]] = defaultdict(dict)
-        for number in range(block.start, block.stop):
-            ins = function.instructions[number]
-            address = ins.operands[-1] if ins.operands else None
-            if ins.root == "ld" and ins.space == "shared" and ins.type.endswith("32") and isinstance(address, Address):
-                if isinstance(address.base, Register | Symbol) and isinstance(ins.operands[0], Register):
-                    places[address.base.name].setdefault(address.offset, number)
-            elif ends_joining(ins):
-                taken |= _joined(places, zeros)
-                places.clear()
-        taken |= _joined(places, zeros)
-    return taken
-
-
-def ends_joining(ins: Instruction) -> bool:
-    """Return whether no load is joined with one behind this instruction; a reduction does not get in the way."""
-    return ins.is_barrier or ins.is_store or ins.opcode.access is MemoryAccess.ATOMIC
-
-
-def _joined(places: dict[str, dict[int, int]], zeros: dict[str, int]) -> set[int]:
-    taken: set[int] = set()
-    for base, offsets in places.items():
-        left = dict(offsets)
-        for width in (_WIDEST, _WIDEST // 2):
-            if 2 ** zeros.get(base, 0) < width:
-                continue
-            for first in sorted(left):
-                group = [first + 4 * n for n in range(width // 4)]
-                if first % width == 0 and all(each in left for each in group):
-                    taken.update(left[each] for each in group[1:])
-                    for each in group:
-                        del left[each]
-    return taken
-
-
-def _low_zero_bits(function: Function) -> dict[str, int]:
-    """Return how many low bits of each register are provably zero, at most four."""
-    found = {v.name: _power_of_two(v.align) for v in function.variables}
-    code = [ins for ins in function.instructions if ins.operands and isinstance(ins.operands[0], Register)]
-    known = dict.fromkeys((ins.operands[0].name for ins in code if isinstance(ins.operands[0], Register)), _LARGEST)
-    for _ in range(_LARGEST * 4):
-        new = dict.fromkeys(known, _LARGEST)
-        for ins in code:
-            assert isinstance(ins.operands[0], Register)
-            name = ins.operands[0].name
-            new[name] = min(new[name], _result(ins, known | found))
-        if new == known:
-            break
-        known = new
-    return known | found
-
-
-def _result(ins: Instruction, known: dict[str, int]) -> int:
-    """Return the low zero bits of an instruction's result, from those of its operands."""
-    bits = []
-    for operand in ins.operands[1:]:
-        match operand:
-            case Register(name):
-                bits.append(known.get(name, 0))
-            case Symbol(name, offset):
-                bits.append(min(known.get(name, 2), _power_of_two(offset)))
-            case Immediate(value, "int"):
-                bits.append(_power_of_two(value))
-            case _:
-                bits.append(0)
-    shift = next((o.value for o in ins.operands[2:] if isinstance(o, Immediate) and o.kind == "int"), None)
-    zeros = 0
-    match ins.root, bits:
-        case "mov" | "cvt" | "cvta", [first, *_] if not ins.type.startswith("f"):
-            zeros = first
-        case "add" | "sub" | "or", [_, *_]:
-            zeros = min(bits)
-        case "and", [_, *_]:
-            zeros = max(bits)
-        case "shl", [first, *_] if shift is not None:
-            zeros = first + shift
-        case "mul", [first, second, *_]:
-            zeros = first + second
-        case "mad", [first, second, third, *_]:
-            zeros = min(first + second, third)
-    return min(_LARGEST, zeros)
-
-
-def _power_of_two(value: int) -> int:
-    """Return how many low bits of a number are zero, at most four.
-
-    >>> [_power_of_two(value) for value in (0, 4, 24, 7)]
-    [4, 2, 3, 0]
-    """
-    return _LARGEST if not value else min(_LARGEST, (value & -value).bit_length() - 1)
-
 
 # Which blocks of the PTX the compiler turns into instructions with a predicate, so that all threads issue them.
 #
@@ -200,7 +94,7 @@ class _Forms:
                 self.defined[name].append(number)
             for name in sources(ins):
                 self.read[name].append(number)
-        self.merged = merged_accesses(function, cfg)
+        self.joined = joined_loads(function, cfg)
         self.predicated = predicated_blocks(function, cfg)
         self.tight = {loop.header for loop in cfg.loops.loops if len(loop.body) == 1}
 
@@ -282,7 +176,7 @@ class _Forms:
         data = next((o for o in ins.operands if isinstance(o, Vector)), None)
         bits = TYPE_BITS.get(ins.type, 32) * (len(data.elements) if data else 1)
         name = f"{ins.root}.{ins.space}.{bits}"
-        if number in self.merged:
+        if number in self.joined and self.joined[number].first != number:
             return name + ".merged"
         fixed = address is not None and not isinstance(address.base, Register)
         return name + (".fixed" if fixed and ins.space != "param" else "")

@@ -10,8 +10,9 @@ from kerncast.caveats import Caveat, CaveatKind
 from kerncast.execute import WholeGrid, execute
 from kerncast.execute.setup import linked_program
 from kerncast.launch import Launch
-from kerncast.machine.forms import forms_of, merged_accesses, predicated_blocks
+from kerncast.machine.forms import forms_of, predicated_blocks
 from kerncast.machine.instruction_set import UNKNOWN, kind_of, lowered
+from kerncast.machine.joined_loads import JoinedLoad, joined_loads
 from kerncast.machine.listing import Disassembly, parse_listing
 from kerncast.machine.mix import machine_mix
 from kerncast.machine.ptx_counts import ptx_lines
@@ -98,7 +99,8 @@ def test_shared_loads_are_joined_where_their_alignment_is_known() -> None:
         ld.shared.f32 %f5, [%r5]; ld.shared.f32 %f6, [%r5+4];
         ret; }"""
     program = linked_program(ptx_kernel(body).ptx, "k")
-    assert merged_accesses(program.function, program.cfg) == {6, 7, 8}
+    found = joined_loads(program.function, program.cfg)
+    assert found == dict.fromkeys((5, 6, 7, 8), JoinedLoad((5, 6, 7, 8), 16, 0))
 
 
 def test_forms_tell_address_arithmetic_from_other_arithmetic() -> None:

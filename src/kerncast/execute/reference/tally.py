@@ -237,12 +237,23 @@ class Tally:
             self._add("contention", number, contention(lanes, self._threads.warps)[0])
 
     def _shared(self, number: int, ins: Instruction, lanes: Lanes) -> None:
-        wavefronts, least = self._passes(lanes, is_atomic=ins.is_update)
         self._requests(number, lanes, "shared_accesses", "shared_requests")
-        self._add("shared_wavefronts", number, wavefronts)
-        self._add("shared_conflicts", number, wavefronts - least)
+        served = self._served(number, lanes)
+        if served is not None:
+            wavefronts, least = self._passes(served, is_atomic=ins.is_update)
+            self._add("shared_wavefronts", number, wavefronts)
+            self._add("shared_conflicts", number, wavefronts - least)
         if ins.is_update:
             self._add("contention", number, contention(lanes, self._threads.warps)[0])
+
+    def _served(self, number: int, lanes: Lanes) -> Lanes | None:
+        """Return the lanes of the wide load that an instruction stands for; None where another one does."""
+        joined = self._threads.program.joined.get(number)
+        if joined is None:
+            return lanes
+        if joined.first != number:
+            return None
+        return lanes._replace(address=lanes.address + joined.shift, size=joined.nbytes)
 
     def _passes(self, lanes: Lanes, *, is_atomic: bool) -> tuple[Numbers, Numbers]:
         pairs_words = self._threads.program.pairs_words

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from kerncast.errors import UnsupportedError
 from kerncast.execute.setup.arena import CODE_WINDOW, PARAMETER_WINDOW
+from kerncast.machine.joined_loads import JoinedLoad, joined_loads
 from kerncast.ptx import (
     TYPE_BITS,
     Address,
@@ -115,6 +116,8 @@ class Program:
     """registers that some instruction reads; the old value of an atomic is needed only in these"""
     pairs_words: bool
     """whether banks of shared memory are 8 bytes wide, as on compute capability 3.x"""
+    joined: Mapping[int, JoinedLoad]
+    """loads from shared memory that the compiler makes one, by each of their instructions"""
 
     def address_of(self, name: str) -> int:
         """Return the address of a variable in its own state space."""
@@ -126,6 +129,7 @@ class Program:
 def link(module: Module, kernel: str) -> Program:
     """Return the program of one kernel of a module."""
     function = inline_calls(module, kernel)
+    cfg = build_cfg(function)
     reached = _reached(module, function)
     parameters, parameter_bytes = _place(function.parameters)
     declared = [v for v in (*reached, *function.variables) if v.space == "shared"]
@@ -140,9 +144,9 @@ def link(module: Module, kernel: str) -> Program:
     code = {name: CODE_WINDOW + _CODE_BYTES * n for n, name in enumerate(taken_functions(module, kernel), start=1)}
     addresses = code | shared | private | {name: PARAMETER_WINDOW + at for name, at in parameters.items()}
     return Program(
-        function, build_cfg(function), module_variables, parameters, parameter_bytes, static_bytes,
+        function, cfg, module_variables, parameters, parameter_bytes, static_bytes,
         _aligned(private_bytes, 16), addresses, _register_bytes(function), _read_registers(function),
-        module.target.startswith("sm_3"),
+        module.target.startswith("sm_3"), joined_loads(function, cfg),
     )  # fmt: skip
 
 

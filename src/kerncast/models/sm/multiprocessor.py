@@ -220,7 +220,7 @@ class SM:
     """depth of the queue of atomics in cycles of work"""
     l1_pass_cycles: float = 0.0
     """cycles of a load's pass through the banks of L1; 0: only its sectors count"""
-    joined_wavefronts: float = 0.0
+    shared_word_cycles: float = 0.0
     """least cycles of each word of a joined shared load: registers take in so many bytes per clock"""
     reissue_cycles: float = 0.0
     """cycles for which a warp issues nothing per wavefront that a bank conflict adds; 14 on Kepler (Mei and Chu)"""
@@ -349,7 +349,7 @@ def _cycles_and_latencies(gpu: GPU, shares: MemoryShares) -> dict[str, float]:
     return {
         "lsu_cycles": of("load_store_sm"),
         "wavefront_cycles": of("shared_wavefront"),
-        "joined_wavefronts": c.shared_word or 0.0,
+        "shared_word_cycles": c.shared_word or 0.0,
         "replay_cycles": of("shared_wavefront"),
         "reissue_cycles": c.shared_reissue or 0.0,
         "l1_tag_cycles": of("l1_tag"),

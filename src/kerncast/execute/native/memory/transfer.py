@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 
 from kerncast import traces
@@ -80,6 +80,30 @@ def loader(unit: Unit, space: str, size: int, operation: traces.Operation | None
     return name
 
 
+@dataclass(frozen=True, slots=True)
+class Wide:
+    """The joined load that an instruction stands for."""
+
+    nbytes: int
+    """bytes per lane; 0: another instruction stands for it"""
+    shift: int
+    """address of the joined load relative to the instruction's"""
+
+
+def joined_loader(unit: Unit, size: int, operation: traces.Operation | None, wide: Wide) -> str:
+    """Return the name of the function that loads ``size`` bytes per lane and counts the passes of the joined load."""
+    name = f"load_joined_{size}_{wide.nbytes}_{wide.shift}".replace("-", "m") + _suffix(operation)
+    if name not in unit:
+        emit = Emitter(unit, name, "ptr", PARAMETERS)
+        staged = field(emit, POINTERS[0], WORKER, "staged")
+        access = checked(Access(emit, "shared", size, _in_space(operation, "shared")), staged)
+        if wide.nbytes:
+            lowest = emit.add(access.offset, each_lane(I64, [wide.shift] * LANES))
+            count_wavefronts(replace(access, size=wide.nbytes, offset=lowest))
+        _write_load(replace(access, operation=None), staged)
+    return name
+
+
 def storer(unit: Unit, space: str, size: int, operation: traces.Operation | None) -> str:
     """Return the name of the function that stores ``size`` bytes per lane, and write it if need be."""
     name = f"store_{space}_{size}"
@@ -100,7 +124,12 @@ def storer(unit: Unit, space: str, size: int, operation: traces.Operation | None
 def _define_load(unit: Unit, name: str, space: str, size: int, operation: traces.Operation | None) -> None:
     emit = Emitter(unit, name, "ptr", PARAMETERS)
     staged = field(emit, POINTERS[0], WORKER, "staged")
-    access = checked(Access(emit, space, size, _in_space(operation, space)), staged)
+    _write_load(checked(Access(emit, space, size, _in_space(operation, space)), staged), staged)
+
+
+def _write_load(access: Access, staged: Value) -> None:
+    """Write the rest of a function that loads what a checked access asks for."""
+    emit, space, size = access.emit, access.space, access.size
     if size <= _MOST_BYTES_AT_ONCE and space in {"global", "const", "shared"}:
         first, run = _begin(access)
         with _returns(emit, access.agrees(run)):
@@ -429,7 +458,12 @@ def load(o: Operation, number: int, counters: Value, operation: traces.Operation
             _load_parameter(o, place, elements)
             return
     address = _address(o, source)
-    name = loader(o.emit.unit, space, size * len(elements), operation)
+    joined = o.block.program.joined.get(number)
+    if joined is None:
+        name = loader(o.emit.unit, space, size * len(elements), operation)
+    else:
+        wide = Wide(joined.nbytes if joined.first == number else 0, joined.shift)
+        name = joined_loader(o.emit.unit, size, operation, wide)
     pointers = (o.block.pointers.worker, o.block.pointers.warp)
     found = o.emit.call(name, "ptr", *pointers, counters, integer("i32", number), o.block.executing, address)
     for each, value in zip(elements, _taken_apart(o, found, size, len(elements)), strict=True):

@@ -1,14 +1,14 @@
 """Memory accesses of PTX instructions: their places, and which of them become one machine instruction."""
 
 import csv
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
 
 import kerncast
-from kerncast.machine.forms import ends_joining, merged_accesses
-from kerncast.models.sm.micro_ops import MOST_DESTINATIONS, Memory
+from kerncast.machine.joined_loads import joined_loads
+from kerncast.models.sm.micro_ops import Memory
 from kerncast.ptx import (
     TYPE_BITS,
     Address,
@@ -150,8 +150,6 @@ def _table() -> dict[str, list[tuple[int, Joining]]]:
 _ARRIVES_ONLY = {"warp", "arrive"}
 _OF_OPERATION = {Operation.ATOMIC: Memory.ATOMIC, Operation.REDUCTION: Memory.REDUCTION}
 _ORDERED = {"volatile", "relaxed", "acquire", "release", "acq_rel", "mmio"}
-#: Loads are joined word by word, up to the widest load that a lane can make.
-_WORD_BYTES, _WIDEST_BYTES = 4, 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,20 +192,10 @@ class Accesses:
 
     def __init__(self, function: Function, cfg: ControlFlowGraph) -> None:
         self._code = function.instructions
-        self._merged = merged_accesses(_laid_out(function), cfg) if self._has_neighbours else set()
-        self.joined: dict[int, tuple[int, ...]] = {}
+        self.joined = {each.first: each.members for each in joined_loads(function, cfg).values()}
         """loads that the compiler makes one, by the first of them in the order of the program"""
-        for block in cfg.blocks:
-            self._join(block)
         self.taken_in = {number for first, group in self.joined.items() for number in group if number != first}
         """loads that are part of another one's machine instruction"""
-
-    @property
-    def _has_neighbours(self) -> bool:
-        """Whether loads from shared memory lie side by side: only then is their alignment worth a look."""
-        addresses = [i.operands[-1] for i in self._code if i.root == "ld" and i.space == "shared" and i.operands]
-        places = {(a.base, a.offset) for a in addresses if isinstance(a, Address)}
-        return any((base, offset + _WORD_BYTES) in places for base, offset in places)
 
     @cached_property
     def _is_read(self) -> frozenset[str]:
@@ -238,60 +226,6 @@ class Accesses:
             for register in results_of(ins):
                 versions[register.name] = versions.get(register.name, 0) + 1
         return found
-
-    def _join(self, block: BasicBlock) -> None:
-        """Find the groups of joined loads: a load that is taken in continues the one 4 bytes below it."""
-        seen: dict[tuple[str, int], int] = {}
-        leaders: dict[int, int] = {}
-        for number in range(block.start, block.stop + 1):
-            if number == block.stop or ends_joining(self._code[number]):
-                self._join_run(seen, leaders)
-                seen, leaders = {}, {}
-                continue
-            ins = self._code[number]
-            address = ins.operands[-1] if ins.root == "ld" and ins.space == "shared" else None
-            if isinstance(address, Address) and isinstance(address.base, Register | Symbol):
-                seen.setdefault((address.base.name, address.offset), number)
-
-    def _join_run(self, seen: dict[tuple[str, int], int], leaders: dict[int, int]) -> None:
-        groups: dict[int, list[int]] = {}
-        for (base, offset), number in sorted(seen.items()):
-            below = seen.get((base, offset - _WORD_BYTES))
-            if number in self._merged and below is not None:
-                leaders[number] = leaders[below]
-                groups[leaders[number]].append(number)
-            else:
-                leaders[number] = number
-                groups[number] = [number]
-        for group in groups.values():
-            if 1 < len(group) <= MOST_DESTINATIONS and self._is_one(group):
-                self.joined[min(group)] = tuple(group)
-
-    def _is_one(self, group: Sequence[int]) -> bool:
-        """Return whether all loads of a group can stand where the first one does."""
-        first = min(group)
-        # One machine instruction has one predicate.
-        if len({(self._code[number].guard, self._code[number].guard_negated) for number in group}) > 1:
-            return False
-        for number in group:
-            own = {r.name for r in results_of(self._code[number])}
-            used = {r.name for r in sources_of(self._code[number])} | own
-            for ins in self._code[first:number]:
-                if used & {r.name for r in results_of(ins)} or own & {r.name for r in sources_of(ins)}:
-                    return False
-        return True
-
-
-def _laid_out(function: Function) -> Function:
-    """Return a function whose shared variables are aligned as the compiler knows them to be, having placed them.
-
-    Shared memory starts at a multiple of 16 bytes, so that each variable does where the sizes of all do.
-    """
-    shared = [v for v in function.variables if v.space == "shared"]
-    if any(v.nbytes % _WIDEST_BYTES for v in shared):
-        return function
-    aligned = (replace(v, align=max(v.align, _WIDEST_BYTES)) if v in shared else v for v in function.variables)
-    return replace(function, variables=tuple(aligned))
 
 
 def _place(ins: Instruction, versions: dict[str, int]) -> Place:

@@ -327,7 +327,7 @@ def _is_of(code: Code, at: Whole, stop: Whole, instruction: Whole) -> bool:
 def _work_of(code: Code, state: State, x: Whole, op: Op) -> tuple[Real, Real, Whole]:
     """Return the cycles that a micro-op's lines and shared accesses take in the load/store queue, and its conflicts."""
     stop = state.warps[x].stop
-    lines, stored, sectors, passes, joined, shared, replays = 0, 0, 0, 0, 0, 0.0, 0
+    lines, stored, sectors, passes, shared, replays = 0, 0, 0, 0, 0.0, 0
     for number in range(op.slot_count):
         at = state.places[x, op.slots[number]]
         if at < 0:
@@ -344,13 +344,12 @@ def _work_of(code: Code, state: State, x: Whole, op: Op) -> tuple[Real, Real, Wh
                 if operation <= LOAD_UNCACHED:
                     passes = max(passes, event >> PASSES_SHIFT & PASSES_MASK)
             elif operation != CONTENTION:
-                joined += 1
                 shared = max(shared, _shared_work(code, op, event))
                 replays = max(replays, (event & 0xFF) - _words(op, event))
             at += 1
-    # Joined loads move several words per lane, and registers take in so many bytes per clock.
-    if joined > 1:
-        shared = max(shared, joined * code.sm.joined_wavefronts)
+    # Registers take in so many bytes per clock, whatever the banks do.
+    if shared > 0 and op.result_count > 1:
+        shared = max(shared, op.result_count * code.sm.shared_word_cycles)
     # L1 looks up one line at a time while the data of others leave it: the slower of the two decides.
     loaded = max(lines * code.sm.l1_tag_cycles, _data_work(code, sectors, passes))
     return loaded + stored * code.sm.store_line_cycles, shared, replays
@@ -389,7 +388,7 @@ def _shared_work(code: Code, op: Op, event: Whole) -> Real:
 @inlined
 def _words(op: Op, event: Whole) -> Whole:
     """Return how many of an access's wavefronts no bank conflict adds."""
-    return min(event & 0xFF, max(1, op.result_count // max(1, op.slot_count)))
+    return min(event & 0xFF, max(1, op.result_count))
 
 
 @inlined
