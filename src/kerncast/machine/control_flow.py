@@ -16,6 +16,7 @@ from kerncast.ptx import TYPE_BITS, Instruction, LoopNest, Vector, dominators, f
 
 
 _LOADS, _STORES = frozenset({"LDG", "LD", "LDS", "LDL"}), frozenset({"STG", "ST", "STS", "STL"})
+_LOCAL = frozenset({"LDL", "STL"})
 _UPDATES = frozenset({"ATOM", "ATOMG", "ATOMS", "RED", "REDG"})
 #: Machine operations that the table of PTX opcodes names by their whole opcode.
 _WHOLE = frozenset({"BAR", "SHFL", "MUFU"})
@@ -27,7 +28,7 @@ _WORD = 32
 #: Their places say little of the place in the PTX that they stand for: control, constants, special registers.
 _FLOATING = frozenset({
     "BSYNC", "BSSY", "BREAK", "BMOV", "NOP", "WARPSYNC", "YIELD", "BRA", "EXIT", "RET", "CALL", "DEPBAR",
-    "MOV", "LDC", "S2R", "CS2R", "PLOP3", "P2R", "R2P",
+    "MOV", "LDC", "S2R", "CS2R", "PLOP3", "P2R", "R2P", "LDL", "STL",
 })  # fmt: skip
 
 
@@ -36,7 +37,9 @@ def is_anchor(machine: MachineInstruction, ptx: Instruction) -> bool:
     opcode = machine.opcode
     if opcode in _LOADS or opcode in _STORES:
         is_same = ptx.is_load if opcode in _LOADS else ptx.is_store
-        return is_same and _bits(machine) == _access_bits(ptx)
+        # A register that is spilled bears the line of the instruction that wants it, or of one nearby.
+        is_spill = opcode in _LOCAL and ptx.space not in {"local", "generic"}
+        return is_same and not is_spill and _bits(machine) == _access_bits(ptx)
     if opcode in _UPDATES:
         return ptx.is_update
     if opcode in _WHOLE:
