@@ -68,6 +68,8 @@ class CaveatKind(StrEnum):
     # Machine code.
     MACHINE_CODE_ESTIMATED = "machine-code-estimated"
     """Machine instructions are estimated from PTX."""
+    MACHINE_CODE_OF_SIMILAR_FORMS = "machine-code-of-similar-forms"
+    """Instructions of forms whose machine code is not known; subject: the forms."""
     RARE_CODE_NOT_EXECUTED = "rare-code-not-executed"
     """Rare cases of division and square root are left out."""
     PREDICATES_NOT_COUNTED = "predicates-not-counted"

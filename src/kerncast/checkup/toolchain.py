@@ -60,9 +60,7 @@ def toolchain_report() -> tuple[ToolStatus, ...]:
         _status(name, any((folder / inside).is_file() for folder in package_folders(package)), needed_for)
         for package, inside, name, needed_for in _FOLDERS
     )
-    machine_code = _status(
-        DISASSEMBLER, disassembler() is not None, "exact counts of machine instructions (extra sass)"
-    )
+    machine_code = _status(DISASSEMBLER, disassembler() is not None, "machine code of sm_75 and newer")
     reports = _status(_REPORT_READER, find_spec("ncu_report") is not None, "reports .ncu-rep (extra ncu)")
     return (*libraries, _loaded(parser, PARSER), *folders, machine_code, reports, _smoke_compile())
 

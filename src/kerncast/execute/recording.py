@@ -24,6 +24,7 @@ from kerncast.traces import (
     Execution,
     Footprint,
     FootprintCurve,
+    MachineCode,
     Recording,
     SMTrace,
     Touches,
@@ -438,6 +439,8 @@ class LaunchRecorder:
 
     executed: Executed
     shared: dict[str, FootprintCurve] = field(default_factory=dict)
+    codes: dict[str, MachineCode] = field(default_factory=dict)
+    """machine code by architecture"""
 
     @classmethod
     def after(cls, executed: Executed) -> "LaunchRecorder":
@@ -454,12 +457,22 @@ class LaunchRecorder:
 
     def compiled_as(self, kernel: CompiledKernel) -> "LaunchRecorder":
         """Return the recorder for another architecture whose PTX is the same."""
-        return LaunchRecorder(replace(self.executed, kernel=kernel), self.shared)
+        return LaunchRecorder(replace(self.executed, kernel=kernel), self.shared, self.codes)
 
     def execution(self) -> Execution:
         """Return the sample."""
         executed = self.executed
         return Execution(executed.trace, executed.sampler.weights(), executed.is_independent)
+
+    def machine_code(self) -> MachineCode:
+        """Return what the PTX of the sample became on the architecture that it was compiled for; it is read once."""
+        from kerncast.machine.own_code import machine_code  # noqa: PLC0415  only the simulation needs it
+
+        executed = self.executed
+        architecture = executed.kernel.resources.architecture
+        if architecture not in self.codes:
+            self.codes[architecture] = machine_code(executed.trace, executed.kernel)
+        return self.codes[architecture]
 
     def footprint(self) -> FootprintCurve:
         """Return how many distinct sectors growing groups of neighbouring blocks touch; they run once."""

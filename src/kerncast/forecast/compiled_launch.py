@@ -268,7 +268,7 @@ def _gathered(profile: KernelProfile, gpu: GPU, recorder: Recorder) -> Execution
     longest = block_far_longer(execution, blocks.trace, kept)
     if longest is not None:
         sm = replace(sm, longest=recorder.block(longest))
-    return replace(execution, sm=sm)
+    return replace(execution, sm=sm, machine=recorder.machine_code())
 
 
 def _side_by_side(blocks: SMBlocks, recorder: Recorder) -> SMTrace | None:

@@ -101,6 +101,11 @@ def lowered(form: str, architecture: int) -> Lowered:
     return _ONE_UNKNOWN
 
 
+def has_form(form: str, architecture: int) -> bool:
+    """Return whether the table has a form itself, and not only one that it is shortened to."""
+    return form in _lowering_table()[_column(architecture)]
+
+
 @cache
 def _column(architecture: int) -> str:
     columns = sorted((int(name.removeprefix("sm_")), name) for name in _lowering_table())

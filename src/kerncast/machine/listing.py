@@ -95,7 +95,7 @@ def _instruction(match: re.Match[str], line: int) -> MachineInstruction:
 
 # Machine code to text, by NVIDIA's disassembler from a wheel: no driver and no toolkit is needed.
 #
-# The wheel nvidia-cuda-nvdisasm is optional (extra ``sass``) and knows sm_75 and newer. It runs as a child process
+# The wheel nvidia-cuda-nvdisasm knows sm_75 and newer; where it is missing, averages serve. It runs as a child process
 # with a limit on time: the machine code comes from a user's source.
 
 
@@ -120,6 +120,11 @@ class Disassembly:
     """reason for the failure; empty where disassembly succeeded"""
 
 
+def reads(architecture: str) -> bool:
+    """Tell whether there is a disassembler for an architecture, such as sm_75."""
+    return int("".join(filter(str.isdigit, architecture)) or 0) >= _FIRST_ARCHITECTURE
+
+
 def disassembler() -> Path | None:
     """Return the path of nvdisasm, or None where its wheel is not installed."""
     name = "nvdisasm.exe" if sys.platform == "win32" else "nvdisasm"
@@ -131,10 +136,9 @@ def disassembler() -> Path | None:
 def disassemble(cubin: bytes, architecture: str) -> Disassembly:
     """Return the machine code of a cubin; what goes wrong is in the reply, as an estimate can take its place."""
     program = disassembler()
-    number = int("".join(filter(str.isdigit, architecture)) or 0)
     if program is None:
         return Disassembly(problem=f"{WHEEL} is not installed")
-    if number < _FIRST_ARCHITECTURE:
+    if not reads(architecture):
         return Disassembly(problem=f"there is no disassembler for {architecture}")
     if not 0 < len(cubin) <= _MOST_BYTES:
         return Disassembly(problem=f"{len(cubin)} bytes of machine code are none, or too many")

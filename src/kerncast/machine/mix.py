@@ -104,12 +104,17 @@ def disassembled_steps(
 ) -> tuple[list[Step], tuple[Caveat, ...]]:
     """Return the steps and what is in doubt; raises NotSolvedError and UnmatchedError."""
     graph = machine_graph(routine)
-    matched = sum(ins.line in executed.on_line for ins in graph.code)
-    if matched < _MATCHED * len(graph.code):
-        raise UnmatchedError
+    check_matched(graph, executed)
     return Reading(graph, executed, block_frequencies(graph, executed)).steps(architecture), (
         (RARE,) if rare_blocks(graph) else ()
     )
+
+
+def check_matched(graph: MachineGraph, executed: PtxCounts) -> None:
+    """Raise UnmatchedError where few lines of the machine code are known."""
+    matched = sum(ins.line in executed.on_line for ins in graph.code)
+    if matched < _MATCHED * len(graph.code):
+        raise UnmatchedError
 
 
 class Reading:

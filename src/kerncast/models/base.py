@@ -75,6 +75,8 @@ class Estimate:
     high: float
     caveats: tuple[Caveat, ...] = ()
     transfer: Transfer | None = None
+    log_sigma: float = 0.0
+    """standard deviation of ln(measured / forecast) that this case adds to the model's"""
 
 
 class Needs(IntEnum):
@@ -126,6 +128,7 @@ class Model(ABC):
             usual: tuple[Caveat, ...] = (Caveat.of(CaveatKind.INTERVAL_UNCALIBRATED, level=level, factor=own),)
         else:
             own, usual = _calibrated(calibration, estimate, level)
+        own = widened(own, estimate.log_sigma, level)
         wider = widened(own, FOREIGN_CODE_LOG_SIGMA, level)
         reasons = []
         if other_generation := self.other_generation(case, wider):

@@ -308,6 +308,10 @@ WORDS: dict[CaveatKind, str] = {
     CaveatKind.WARP_STATES_NOT_SIMULATED: "The states of the warps were not simulated: {reason:open}.",
     # Machine code.
     CaveatKind.MACHINE_CODE_ESTIMATED: "The machine instructions are estimated: {reason:open}.",
+    CaveatKind.MACHINE_CODE_OF_SIMILAR_FORMS: (
+        "The machine code of {percent:.0f} % of the executed instructions is taken to be that of similar ones, which"
+        " widens the interval: {subject}."
+    ),
     CaveatKind.RARE_CODE_NOT_EXECUTED: (
         "The special cases of division and square root (denormal, infinite) are taken as not executed."
     ),

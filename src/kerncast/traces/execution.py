@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from kerncast.caveats import Caveat
 from kerncast.ptx import ControlFlowGraph, Function, Instruction, MemoryAccess, Register, Vector, sources_of
+from kerncast.traces.machine_code import NO_MACHINE_CODE, MachineCode
 
 Counts = npt.NDArray[np.int64]
 
@@ -67,7 +68,7 @@ class BlockCounts:
     shared_accesses: Counts
     """[n, accessing] threads that accessed shared memory"""
     shared_wavefronts: Counts
-    """[n, accessing] passes of shared memory that the requests take, with banks of 4 bytes"""
+    """[n, accessing] passes of shared memory that the requests take, with banks of 4 bytes; joined loads count once"""
     shared_conflicts: Counts
     """[n, accessing] passes beyond what requests of this width take without a bank conflict"""
     local_requests: Counts
@@ -420,6 +421,8 @@ class Execution:
     """whether no block may read what another one writes"""
     sm: SMRecording | None = None
     """recorded blocks of one SM; None where no simulation is asked for"""
+    machine: MachineCode = NO_MACHINE_CODE
+    """the kernel's own machine code on the GPU's architecture"""
 
     @property
     def grid_blocks(self) -> int:
@@ -460,3 +463,6 @@ class Recorder(Protocol):
 
     def block(self, number: int) -> SMTrace:
         """Record one block of the grid."""
+
+    def machine_code(self) -> MachineCode:
+        """Return what the PTX of the sample became on the architecture that it was compiled for."""

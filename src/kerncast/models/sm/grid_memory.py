@@ -25,6 +25,7 @@ from kerncast.traces import (
     MASK_SHIFT,
     OPERATION_MASK,
     OPERATION_SHIFT,
+    Execution,
     FootprintCurve,
     Kind,
     Operation,
@@ -155,14 +156,16 @@ def _local_sectors_per_warp(trace: SMTrace) -> float:
 
 # Registers that the compiler spills: the PTX, and so the recording, knows nothing of them.
 #
-# The compiler says how many bytes a thread stores and loads. They go to L2 and come from there, but for frames that fit
-# L1. Of the loads DRAM gets the part that local memory sends there. Stores reach it long before L2 is full: the part
-# 1 - exp(-2.4 x frames / L2), by Nsight Compute's counters of 344 convolutions on an RTX 2080 Ti (0.16 at 0.13 of L2,
-# 0.64 at 0.43, 0.90 at 0.85). Fails when: spills lie in a loop, where they run more than once, or in a branch that few
-# threads take.
+# The kernel's own machine code says how often, where it was read; else the compiler says how many bytes a thread stores
+# and loads, and each is taken to run once. They go to L2 and come from there, but for frames that fit L1. Of the loads
+# DRAM gets the part that local memory sends there. Stores reach it long before L2 is full: the part 1 - exp(-2.4 x
+# frames / L2), by Nsight Compute's counters of 344 convolutions on an RTX 2080 Ti (0.16 at 0.13 of L2, 0.64 at 0.43,
+# 0.90 at 0.85). Fails when: the machine code was not read, and spills lie in a loop, where they run more than once, or
+# in a branch that few threads take.
 
 
 _WRITTEN_BACK = 2.4
+_WIDE_WORDS = {"64": 2, "128": 4}
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,14 +184,38 @@ class Spills:
     """sectors that L2 sends on"""
 
 
-def spills_of(resources: Resources, warps_per_block: int, grid: "GridOnGPU") -> Spills:
-    """Return what the spills of a block ask of memory.
+def spilled_words(resources: Resources, execution: Execution, warps_per_block: int) -> tuple[float, float]:
+    """Return the words of registers that the warps of a block load and store on average, a request each."""
+    if not resources.spills:
+        return 0.0, 0.0
+    if not execution.machine.operations:
+        return words_once(resources, warps_per_block)
+    words: dict[str, float] = {"LDL": 0.0, "STL": 0.0}
+    for each in execution.machine.operations:
+        if each.opcode in words:
+            words[each.opcode] += each.warps * next((n for name, n in _WIDE_WORDS.items() if name in each.modifiers), 1)
+    # What the PTX itself keeps in local memory is recorded.
+    trace = execution.trace
+    arrays = trace.counts.local_sectors.sum(axis=0) / _SECTORS_PER_LINE
+    for number, of_array in zip(trace.counts.accessing, arrays.tolist(), strict=True):
+        words["STL" if trace.function.instructions[number].is_store else "LDL"] -= of_array
+    blocks = len(trace.block_ids)
+    return max(0.0, words["LDL"]) / blocks, max(0.0, words["STL"]) / blocks
+
+
+def words_once(resources: Resources, warps_per_block: int) -> tuple[float, float]:
+    """Return the words of registers that a block loads and stores where each thread does all of it once."""
+    spilled = resources.spill_load_bytes, resources.spill_store_bytes
+    loads, stores = (warps_per_block * nbytes / _WORD_BYTES for nbytes in spilled)
+    return loads, stores
+
+
+def spills_of(resources: Resources, warps_per_block: int, grid: "GridOnGPU", words: tuple[float, float]) -> Spills:
+    """Return what the spills of a block ask of memory; ``words`` are those that its warps load, and store.
 
     A request moves 4 bytes of each of a warp's threads, which lie side by side: 4 sectors.
     """
-    loads, stores = (
-        warps_per_block * nbytes / _WORD_BYTES for nbytes in (resources.spill_load_bytes, resources.spill_store_bytes)
-    )
+    loads, stores = words
     if not loads + stores:
         return Spills()
     frames = resources.local_bytes_per_thread * WARP_SIZE * warps_per_block * grid.resident

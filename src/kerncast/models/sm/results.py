@@ -122,8 +122,8 @@ def slope(simulated: Simulated, resident: int) -> float:
     """Return cycles per block in the steady state: while all slots hold a block, from the end of the first one on.
 
     Blocks that run in step end in waves, others one after the other: counted are the micro-ops issued meanwhile, since
-    the number of ends in between says little about the work done. The mean over all simulated blocks, with what it takes
-    to fill the SM and to drain it, is never below the steady state.
+    the number of ends in between says little about the work done. The mean over all simulated blocks, with what it
+    takes to fill the SM and to drain it, is never below the steady state.
     """
     finish, issued = simulated.finish_cycles, simulated.issued_at_finish
     done = len(finish)

@@ -1,15 +1,17 @@
 """One SM simulated with the blocks that it gets, and the grid composed from it: the default for kernels with source."""
 
 import math
+from collections import Counter
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 
+from kerncast.caveats import Caveat, CaveatKind
 from kerncast.errors import LaunchError, MissingEvidenceError, UnsupportedError
 from kerncast.gpu import GPU, WARP_SIZE, launch_overhead_s
-from kerncast.models.base import Case, Estimate, Model, Needs, known_fact, launch_s
-from kerncast.models.sm.grid_memory import DramSectors, Spills, grid_memory, spills_of
+from kerncast.models.base import FOREIGN_CODE_LOG_SIGMA, Case, Estimate, Model, Needs, known_fact, launch_s
+from kerncast.models.sm.grid_memory import DramSectors, Spills, grid_memory, spilled_words, spills_of
 from kerncast.models.sm.micro_ops import Pipe, Program
 from kerncast.models.sm.multiprocessor import SM, HotLine, need_pipes, sm_of
 from kerncast.models.sm.plan import SMBlocks, blocks_to_simulate, busy_blocks, plan_of
@@ -22,6 +24,9 @@ from kerncast.traces import Execution, SMRecording
 
 #: A resource decides where it is busy for this part of the time; else latency does.
 _DECIDES = 0.6
+#: Least part of the executed instructions of which a caveat tells that their machine code is not known, and how many
+#: forms it names.
+_TOLD_SHARE, _TOLD_FORMS = 0.02, 3
 
 
 class Simulation(Model):
@@ -47,6 +52,7 @@ class Simulation(Model):
         found = simulated_launch(profile, gpu, execution, timing)
         body = found.cycles / gpu.clock_hz
         launch = launch_s(gpu, timing, body)
+        doubt, log_sigma = _doubt_of_code(execution, gpu)
         busiest = max(found.terms, key=lambda term: term.seconds)
         limiter = busiest.name if busiest.seconds >= _DECIDES * body else "latency"
         return Estimate(
@@ -55,7 +61,35 @@ class Simulation(Model):
             terms=(*(term for term in found.terms if term.seconds), Term("launch", launch)),
             low=body + launch,
             high=body + launch,
+            caveats=doubt,
+            log_sigma=log_sigma,
         )
+
+
+def _doubt_of_code(execution: Execution, gpu: GPU) -> tuple[tuple[Caveat, ...], float]:
+    """Return what is not known of the machine code, and by how much it lets forecasts err more, as ln(time).
+
+    Of the kernel's own machine code nothing is in doubt. Else forms that the table lacks may become as much more or
+    less as between generations of instruction sets, in their part of the instructions.
+    """
+    from kerncast.models.sm.lower import not_in_table  # noqa: PLC0415  a forecast by counts does without
+
+    if execution.machine.operations:
+        return (), 0.0
+    found: list[Caveat] = []
+    if execution.machine.problem:
+        found.append(Caveat.of(CaveatKind.MACHINE_CODE_ESTIMATED, reason=execution.machine.problem))
+    trace = execution.trace
+    executed = np.repeat(trace.counts.block_warps.sum(axis=0), trace.cfg.lengths)
+    lacking = not_in_table(trace.function, trace.cfg, gpu.architecture.number)
+    share = float(executed[list(lacking)].sum() / max(1, executed.sum()))
+    if share >= _TOLD_SHARE:
+        often = Counter(dict.fromkeys(lacking.values(), 0))
+        for number, form in lacking.items():
+            often[form] += int(executed[number])
+        names = ", ".join(form for form, _ in often.most_common(_TOLD_FORMS))
+        found.append(Caveat.of(CaveatKind.MACHINE_CODE_OF_SIMILAR_FORMS, names, percent=100 * share))
+    return tuple(found), share * FOREIGN_CODE_LOG_SIGMA
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,12 +114,14 @@ def simulated_launch(profile: KernelProfile, gpu: GPU, execution: Execution, tim
     blocks = blocks_to_simulate(plan_of(profile, gpu), execution, recorded.blocks)
     resources = profile.resources
     keeps_local = resources is None or resources.has_frame
-    program = lower(execution.trace.function, execution.trace.cfg, gpu.architecture, keeps_local=keeps_local)
+    code = execution.trace.function, execution.trace.cfg
+    program = lower(*code, gpu.architecture, execution.machine, keeps_local=keeps_local)
     need_pipes(program, gpu)
     try:
         found = _simulate_sm(blocks, program, recorded, is_warm=timing is not Timing.COLD)
         warps_per_block = -(-math.prod(profile.block) // WARP_SIZE)
-        spills = spills_of(resources, warps_per_block, blocks.grid) if resources else _NO_SPILLS
+        words = spilled_words(resources, execution, warps_per_block) if resources else (0.0, 0.0)
+        spills = spills_of(resources, warps_per_block, blocks.grid, words) if resources else _NO_SPILLS
         return replace(found, spills=spills).launch(execution)
     except LaunchError as error:
         raise UnsupportedError(error.what, cure="Use --model roofline.") from None

@@ -1,21 +1,20 @@
 """Lowering: the micro-ops that a kernel's PTX becomes on one architecture.
 
-How many micro-ops of which kind come from ``data/instructions/lowering.csv``, which averages over the machine code of
-many kernels. Each waits for what its PTX instruction reads. Fails when: the compiler treats the kernel at hand
-otherwise than most.
+How many micro-ops of which kind an instruction becomes is in ``averages``. Each waits for what its PTX instruction
+reads, and they issue in the order that list scheduling gives.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from kerncast.gpu import Architecture
-from kerncast.machine.forms import forms_of, predicated_blocks
-from kerncast.machine.instruction_set import ENTRY, lowered
+from kerncast.machine.forms import predicated_blocks
 from kerncast.models.sm.lower.accesses import Accesses, Place, joined_atomics
-from kerncast.models.sm.lower.operation_costs import Average, Cost, Diffusion, Share, cost_of
+from kerncast.models.sm.lower.averages import Code, by_machine_code, by_table, guards_of
+from kerncast.models.sm.lower.operation_costs import Cost, Diffusion, Share
 from kerncast.models.sm.lower.scheduling import MicroOp, RegisterMap, Registers, latest, scheduled
 from kerncast.models.sm.micro_ops import (
     FULL_WEIGHT,
@@ -32,12 +31,10 @@ from kerncast.ptx import (
     BasicBlock,
     ControlFlowGraph,
     Function,
-    Instruction,
     Trait,
-    results_of,
     reversed_graph,
-    sources_of,
 )
+from kerncast.traces import NO_MACHINE_CODE, MachineCode
 
 # Which basic blocks the compiler makes one straight line of machine code, in which it orders instructions freely.
 #
@@ -112,9 +109,6 @@ class _Growing:
         return block < after < self._cfg.exit and place_of[after] == place_of[block] + 1
 
 
-#: Opcodes of the table that are the access itself: the recording says what it does, so that its row is left out.
-_ACCESS_OPCODES = ("LD", "ST", "ATOM", "RED", "BAR")
-_NO_ACCESS = {"LDGDEPBAR"}
 #: From so many micro-ops of an instruction on, one in three checks operands beside the chain that makes the result.
 _LONG_CHAIN, _OFF_CHAIN_PART = 4, 3
 #: Latencies in cycles by which instructions are ordered where the architecture's are unknown.
@@ -122,25 +116,35 @@ _TYPICAL_ALU, _TYPICAL_SHARED, _TYPICAL_GLOBAL = 5.0, 25.0, 250.0
 
 
 def lower(
-    function: Function, cfg: ControlFlowGraph, architecture: Architecture, *, keeps_local: bool = True
+    function: Function,
+    cfg: ControlFlowGraph,
+    architecture: Architecture,
+    own: MachineCode = NO_MACHINE_CODE,
+    *,
+    keeps_local: bool = True,
 ) -> Program:
-    """Return the micro-ops of a kernel.
+    """Return the micro-ops of a kernel, by its own machine code where that was read.
 
     ``keeps_local`` says whether its local arrays stay in memory; else accesses to them are what the compiler makes of
     arrays in registers.
     """
-    return _Lowering(function, cfg, architecture, keeps_local=keeps_local).program()
+    return _Lowering(function, cfg, architecture, own, keeps_local=keeps_local).program()
 
 
 class _Lowering:
     """The micro-ops while they are collected."""
 
     def __init__(
-        self, function: Function, cfg: ControlFlowGraph, architecture: Architecture, *, keeps_local: bool
+        self,
+        function: Function,
+        cfg: ControlFlowGraph,
+        architecture: Architecture,
+        own: MachineCode,
+        *,
+        keeps_local: bool,
     ) -> None:
         self._function, self._code = function, function.instructions
         self._cfg, self._architecture = cfg, architecture
-        self._forms = forms_of(function, cfg)
         self._accesses = Accesses(function, cfg)
         self._memory = [self._accesses.memory(number) for number in range(len(self._code))]
         if not keeps_local:
@@ -151,9 +155,8 @@ class _Lowering:
         self._joined = joined_atomics(function, architecture.number)
         for number, joining in self._joined.items():
             self._memory[number] = JOINED[self._memory[number]][joining.by_all_lanes]
-        self._guards = _guards(self._code)
-        self._averages: dict[tuple[str, str, bool], Average] = {}
-        self._shares = self._all_shares()
+        self._lines = superblocks(function, cfg)
+        self._shares, self._beside = self._all_shares(own)
         self._registers = RegisterMap(self._code, [self._makes(number) for number in range(len(self._code))])
         self._latency = _Latencies(architecture)
 
@@ -161,7 +164,7 @@ class _Lowering:
         """Return all blocks' micro-ops in order of issue."""
         leader = np.arange(len(self._cfg.blocks), dtype=np.int32)
         blocks: list[list[MicroOp]] = [[] for _ in self._cfg.blocks]
-        for members in superblocks(self._function, self._cfg):
+        for members in self._lines:
             first = members[0].block
             leader[[member.block for member in members]] = first
             blocks[first] = self._line(members)
@@ -177,6 +180,8 @@ class _Lowering:
             guard = registers.of(member.guard)
             # Between the members of a straight line no branch is left: predicates have replaced it.
             goes_on = block.stop - 1 if block is not blocks[-1] else -1
+            alone = [_filler(share, block.start) for share in self._beside[member.block]]
+            ops += [_predicated(op, guard) for op in alone] if member.guard else alone
             for number in range(block.start, block.stop):
                 own = self._operations(number, registers.read(number), places)
                 kept = [op for op in own if number != goes_on or not _is_branch(op)]
@@ -184,44 +189,22 @@ class _Lowering:
                 registers.go_on(number, keeps_old=bool(member.guard or self._code[number].guard))
         return self._ordered(ops, blocks[-1])
 
-    def _all_shares(self) -> list[list[Share]]:
-        """Return the micro-ops of each instruction, without the access that it makes."""
+    def _all_shares(self, own: MachineCode) -> tuple[list[list[Share]], list[list[Share]]]:
+        """Return the micro-ops of each instruction, without the access that it makes, and those of blocks alone."""
+        code = Code(self._function, self._cfg, self._memory, self._joined, guards_of(self._code))
+        if own.operations:
+            leader = {member.block: members[0].block for members in self._lines for member in members}
+            found = by_machine_code(code, own, [leader[n] for n in sorted(leader)], self._architecture.number)
+        else:
+            found = by_table(code, self._architecture.number)
         diffusion = Diffusion()
-        number = self._architecture.number
         shares: list[list[Share]] = []
-        for block in self._cfg.blocks:
-            averages = [self._average(each) + self._joining(each) for each in range(block.start, block.stop)]
-            if not block.start:
-                averages[0] += _average(lowered(ENTRY, number), self._code[0], number)
-            shares += diffusion.whole(averages)
-        return shares
-
-    def _average(self, number: int) -> Average:
-        """Return the micro-ops that an instruction becomes on average, besides its access."""
-        ins = self._code[number]
-        is_access = self._memory[number] is not Memory.NONE
-        if is_access and ins.space == "local":
-            return ()
-        guards = ins.root == "setp" and any(r.name in self._guards for r in results_of(ins))
-        key = (self._forms[number], ins.type, guards)
-        if key not in self._averages:
-            self._averages[key] = self._average_of(key[0], ins, is_access=is_access, guards=guards)
-        return self._averages[key]
-
-    def _joining(self, number: int) -> Average:
-        """Return the micro-ops that make the atomics of a warp one."""
-        if number not in self._joined:
-            return ()
-        ins, architecture = self._code[number], self._architecture.number
-        opcodes = self._joined[number].opcodes
-        costs = (Cost(Pipe.LSU) if each == "SHFL" else cost_of(each, ins, architecture) for each in opcodes)
-        return tuple((cost, 1.0) for cost in costs if cost is not None)
-
-    def _average_of(self, form: str, ins: Instruction, *, is_access: bool, guards: bool) -> Average:
-        found = lowered("atom" + form.removeprefix("red") if ins.root == "red" else form, self._architecture.number)
-        if is_access:
-            found = tuple((opcode, times) for opcode, times in found if not _is_access(opcode))
-        return _average(found, ins, self._architecture.number, guards=guards)
+        beside: list[list[Share]] = []
+        for block, of_block in zip(self._cfg.blocks, found.of_blocks, strict=True):
+            first, *others = diffusion.whole([of_block, *found.of_instructions[block.start : block.stop]])
+            beside.append(first)
+            shares += others
+        return shares, beside
 
     def _makes(self, number: int) -> int:
         """Return in how many of FULL_WEIGHT executions an instruction makes its result itself."""
@@ -279,23 +262,6 @@ def _is_branch(op: MicroOp) -> bool:
 def _predicated(op: MicroOp, guard: Registers) -> MicroOp:
     """Return a micro-op that waits for a predicate, too."""
     return replace(op, sources=latest((*guard, *op.sources)), keeps_old=True)
-
-
-def _is_access(opcode: str) -> bool:
-    return opcode.startswith(_ACCESS_OPCODES) and opcode not in _NO_ACCESS
-
-
-def _guards(code: Sequence[Instruction]) -> frozenset[str]:
-    """Return the predicates that decide whether an instruction runs, by themselves or joined with others."""
-    found = {ins.guard.name for ins in code if ins.guard is not None}
-    return frozenset(found.union(r.name for ins in code if ins.type == "pred" for r in sources_of(ins)))
-
-
-def _average(
-    found: Iterable[tuple[str, float]], ins: Instruction, architecture: int, *, guards: bool = False
-) -> Average:
-    costs = ((cost_of(opcode, ins, architecture, guards=guards), times) for opcode, times in found)
-    return tuple((cost, times) for cost, times in costs if cost is not None)
 
 
 def _filler(share: Share, number: int, sources: tuple[int, ...] = ()) -> MicroOp:

@@ -40,17 +40,19 @@ class Cost:
     """cycles to its result, or to the next instruction where the branch pipe does not jump; 0: the pipe's latency"""
 
 
-def cost_of(opcode: str, ins: Instruction, architecture: int, *, guards: bool = False) -> Cost | None:
+def cost_of(
+    opcode: str, ins: Instruction, architecture: int, modifiers: tuple[str, ...] = (), *, guards: bool = False
+) -> Cost | None:
     """Return what an opcode costs that a PTX instruction became; None where nothing executes it.
 
-    ``guards`` says that its result decides whether other instructions run, which takes longer than to be read as data.
-    Fails when: the opcode is newer than the tables, or none is known (an empty one); the type of the PTX decides then.
+    ``modifiers`` are known of machine code, not of the table's averages. ``guards`` says that its result decides
+    whether other instructions run, which takes longer than to be read as data. Fails when: the
+    opcode is newer than the tables, or none is known (an empty one); the type of the PTX decides then.
     """
-    kind = kind_of(opcode, (), architecture)
+    kind = kind_of(opcode, modifiers, architecture)
     if kind is UNKNOWN:  # a NOP has an equal one
         return Cost(Pipe[ins.opcode.pipe.upper()] if ins.opcode.pipe else _PIPE_OF_TYPE.get(ins.type, Pipe.ALU))
-    # A shuffle that the PTX does not ask for is Volta's NOP: @!PT SHFL.IDX PT, RZ, RZ, RZ, RZ.
-    if kind.pipe not in _PIPES or (opcode == "SHFL" and ins.root != "shfl"):
+    if kind.pipe not in _PIPES:
         return None
     is_wide = ins.root == "cvt" and any(TYPE_BITS[name] == _WIDE_BITS for name in ins.types)
     row = _special(opcode, _WIDE if is_wide else _GUARD if guards else "", architecture)
