@@ -5,6 +5,8 @@ Toolkit's results (MIT, benchmark_hub). Which clock each GPU ran at is said in `
 """
 
 import csv
+import math
+import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count as count_from
@@ -36,6 +38,8 @@ GPUS = {
 }  # fmt: skip
 #: Larger ones need more memory than they tell about time.
 MOST_ELEMENTS = 2**26
+_MEDIAN = "time_us_median"
+_SEED, _TIME_BINS = 20260101, 10
 _HIDDEN, _TILE, _PARTICLES = 16, 16, 100
 
 Row = Mapping[str, object]
@@ -93,6 +97,23 @@ def spread(items: Iterable[T], key: Callable[[T], tuple[object, ...]], count: in
             return [ordered[place] for place in sorted(places)]
         places[int(_van_der_corput(number) * len(ordered))] = None
     raise AssertionError
+
+
+def spread_over(
+    configs: list[list[Row]], shape: Callable[[Row], tuple[int, ...]], count: int | None, column: str = _MEDIAN
+) -> list[list[Row]]:
+    """Return so many configurations, spread over tenths of their times, then over powers of two in their shapes."""
+    order = random.Random(_SEED)  # noqa: S311  a sample, no secret
+    ranked = sorted(configs, key=lambda rows: (seconds_of(rows[0], column), str(rows[0]["config"])))
+    keys = {
+        str(rows[0]["config"]): (
+            rank * _TIME_BINS // len(ranked),
+            *(int(math.log2(number)) for number in shape(rows[0])),
+            order.random(),
+        )
+        for rank, rows in enumerate(ranked)
+    }
+    return spread(ranked, lambda rows: keys[str(rows[0]["config"])], count)
 
 
 def _van_der_corput(number: int) -> float:
@@ -219,7 +240,7 @@ def whole(row: Row, column: str) -> int:
     return int(float(str(row[column])))
 
 
-def seconds_of(row: Row, column: str = "time_us_median") -> float:
+def seconds_of(row: Row, column: str = _MEDIAN) -> float:
     """Return a time of a row."""
     return float(str(row[column])) * MICROSECOND
 

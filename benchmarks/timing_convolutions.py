@@ -1,8 +1,6 @@
 """The sets with many configurations of one kernel: convolutions that tuners ran, a Coulomb sum, a convolution layer."""
 
 import csv
-import math
-import random
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -19,10 +17,12 @@ from timing_cases import (
     rodinia,
     seconds_of,
     spread,
+    spread_over,
     vecmat,
     whole,
     zeros,
 )  # fmt: skip
+from timing_gemm import gemm
 from timing_hecbench import hecbench
 from timing_rajaperf import rajaperf
 from timing_sixteen import sixteen
@@ -36,8 +36,6 @@ CONVOLUTION_2023 = DATA / "kernel_tuner_hub" / "convolution_kt2023.parquet"
 CONVOLUTION_2025 = DATA / "kernel_tuner_hub" / "convolution_milo.parquet"
 LAYER = FOLDER / "layer_convolution.csv"
 
-_SEED = 20260101
-_TIME_BINS = 10
 _IMAGE, _FILTER = 4096, 15
 _SWITCHES = ("read_only", "use_padding", "use_shmem")
 _LAYER_WIDTH, _LAYER_FILTER = 32, 3
@@ -77,22 +75,14 @@ def _kernel_tuner(file: Path, of: str, count: int | None) -> list[Case]:
 
 def stratified(configs: list[list[Row]], count: int | None) -> list[list[Row]]:
     """Return so many configurations, spread over time, threads per block and outputs per thread; always the same."""
-    order = random.Random(_SEED)  # noqa: S311  a sample, no secret
-    ranked = sorted(configs, key=lambda rows: (seconds_of(rows[0]), str(rows[0]["config"])))
-    keys = {
-        str(rows[0]["config"]): (
-            rank * _TIME_BINS // len(ranked),
-            _power(whole(rows[0], "p_block_size_x") * whole(rows[0], "p_block_size_y")),
-            _power(whole(rows[0], "p_tile_size_x") * whole(rows[0], "p_tile_size_y")),
-            order.random(),
-        )
-        for rank, rows in enumerate(ranked)
-    }
-    return spread(ranked, lambda rows: keys[str(rows[0]["config"])], count)
-
-
-def _power(number: int) -> int:
-    return int(math.log2(number))
+    return spread_over(
+        configs,
+        lambda row: (
+            whole(row, "p_block_size_x") * whole(row, "p_block_size_y"),
+            whole(row, "p_tile_size_x") * whole(row, "p_tile_size_y"),
+        ),
+        count,
+    )
 
 
 def _macro(row: Row, name: str) -> int:
@@ -202,6 +192,7 @@ SETS: dict[str, tuple[Callable[[int | None], list[Case]], int, int | None]] = {
     "convolution-2025": (convolution_2025, 24, None),
     "convolution-ktt": (convolution_ktt, 24, 400),
     "coulomb": (coulomb, 24, None),
+    "gemm": (gemm, 24, 400),
 }
 
 
