@@ -60,7 +60,7 @@ SAME_KERNEL = {"convolution-2023": "convolution", "convolution-2025": "convoluti
 #: Sets whose kernels are named by program and kernel; a program is one family.
 BY_PROGRAM = {"hecbench"}
 #: Suites by the first word of a family, where it is not the suite's name.
-SUITES = {"convolution": "tuners", "coulomb": "tuners"}
+SUITES = {"convolution": "tuners", "coulomb": "tuners", "gemm": "tuners"}
 #: Of each set, whose measurements it holds.
 PROVENANCE = {
     "vecmat": "gpuperfpredict (Amaris et al., CC BY 4.0)",
@@ -72,6 +72,7 @@ PROVENANCE = {
     "convolution-2025": "Kernel Tuner, benchmark_hub (MIT)",
     "convolution-ktt": "Kernel Tuning Toolkit, benchmark_hub (MIT)",
     "coulomb": "Kernel Tuning Toolkit, benchmark_hub (MIT)",
+    "gemm": "Kernel Tuner, benchmark_hub (MIT)",
 }
 
 Floats = npt.NDArray[np.float64]
