@@ -26,6 +26,7 @@ from timing_gemm import gemm
 from timing_hecbench import hecbench
 from timing_rajaperf import rajaperf
 from timing_sixteen import sixteen
+from timing_streams import streams
 
 from kerncast.launch import Launch, Value
 from kerncast.prediction import Timing
@@ -193,6 +194,7 @@ SETS: dict[str, tuple[Callable[[int | None], list[Case]], int, int | None]] = {
     "convolution-ktt": (convolution_ktt, 24, 400),
     "coulomb": (coulomb, 24, None),
     "gemm": (gemm, 24, 400),
+    "streams": (streams, 56, None),
 }
 
 
