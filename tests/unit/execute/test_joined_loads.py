@@ -82,7 +82,7 @@ def test_doubles_are_joined_in_pairs() -> None:
     offset, wavefronts = PATTERNS["one after the other"]
     found = [run(ptx_kernel(kernel(loads, offset, STORED_DOUBLES)), where()) for loads in (DOUBLES, WIDE_DOUBLES)]
     assert [shared_loads(each)[1:] for each in found] == [(wavefronts, 0)] * 2
-    assert np.array_equal(*(each.memory["out"] for each in found))
+    assert np.array_equal(found[0].memory["out"], found[1].memory["out"])
 
 
 @pytest.mark.parametrize("recorder", ["native", "reference"])
