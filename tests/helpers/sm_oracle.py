@@ -249,8 +249,7 @@ class Oracle:
             return
         if memory != Memory.NONE:
             done, kind = self.memory(warp, op, accesses, now)
-            if kind == Stall.SHORT_SCOREBOARD:
-                warp.shared_done = max(warp.shared_done, math.ceil(done))
+            self.hold(warp, memory, done, kind)
         elif pipe == Pipe.BRANCH:
             latency = latency or self.sm.branch_latency
             done = now + latency
@@ -266,6 +265,13 @@ class Oracle:
             if r >= 0:
                 warp.registers[int(r)] = (math.ceil(done), kind)
                 warp.drained = max(warp.drained, (math.ceil(done), kind))
+
+    def hold(self, warp: Warp, memory: Memory, done: float, kind: Stall) -> None:
+        """Note what barriers wait for, and the end of the warp."""
+        if kind == Stall.SHORT_SCOREBOARD:
+            warp.shared_done = max(warp.shared_done, math.ceil(done))
+        elif memory == Memory.STORE:
+            warp.drained = max(warp.drained, (math.ceil(done + self.sm.store_latency), kind))
 
     def account(self, warp: Warp, op: int, group: str, pipe: Pipe, now: int) -> None:
         ready, kind = self.operands(warp)
@@ -381,7 +387,7 @@ class Oracle:
                 share = self.sm.dram_atomic_share
             self.write_debt += count * share
             if self.write_debt >= 1:
-                self.dram = max(asked, self.dram) + int(self.write_debt) * 32 / self.sm.dram_write_bytes_per_cycle
+                self.occupy_dram(int(self.write_debt) * 32 / self.sm.dram_write_bytes_per_cycle, asked)
                 self.dram_sectors += int(self.write_debt)
                 self.write_debt -= int(self.write_debt)
             return done
@@ -425,5 +431,9 @@ class Oracle:
         owed = int(self.read_debt)
         self.read_debt -= owed
         self.dram_sectors += owed
-        self.dram = max(asked, self.dram) + owed * 32 / self.sm.dram_bytes_per_cycle
-        return self.dram + self.sm.dram_latency
+        self.occupy_dram(owed * 32 / self.sm.dram_bytes_per_cycle, asked)
+        return max(asked, self.dram) + self.sm.dram_latency
+
+    def occupy_dram(self, work: float, asked: float) -> None:
+        begin = asked if self.dram == 0 else max(self.dram, asked - self.sm.dram_burst_cycles)
+        self.dram = begin + work

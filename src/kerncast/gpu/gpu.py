@@ -118,6 +118,10 @@ class Cycles:
     """depth of the load/store queue in cycles of work: beyond it warps wait; likewise the queues below"""
     l2_queue: float | None = None
     dram_queue: float | None = None
+    dram_burst: float | None = None
+    """work for DRAM that an SM may bring ahead of its share: the other SMs are not busy at the same moment"""
+    store_round_trips: float | None = None
+    """latencies of L2 for which a store keeps its block's place on the SM"""
     atomic_queue: float | None = None
 
 

@@ -217,6 +217,10 @@ class SM:
     dram_queue_cycles: float
     """depth of the queue to DRAM in cycles of work"""
     atomic_queue_cycles: float
+    dram_burst_cycles: float = 0.0
+    """cycles of work for DRAM that this SM may bring ahead of its share, which other SMs leave for a while"""
+    store_latency: float = 0.0
+    """cycles from a store to where it no longer keeps its block's place"""
     """depth of the queue of atomics in cycles of work"""
     l1_pass_cycles: float = 0.0
     """cycles of a load's pass through the banks of L1; 0: only its sectors count"""
@@ -365,6 +369,8 @@ def _cycles_and_latencies(gpu: GPU, shares: MemoryShares) -> dict[str, float]:
         "block_launch_cycles": of("block_launch"),
         "atomic_cycles": _atomic_cycles(gpu, shares),
         "shared_atomic_cycles": of("shared_atomic"),
+        "dram_burst_cycles": c.dram_burst or 0.0,
+        "store_latency": (c.store_round_trips or 0.0) * known_fact(gpu.l2_latency, "cycles.l2_latency", gpu),
         "lsu_queue_cycles": of("lsu_queue"),
         "l2_queue_cycles": of("l2_queue"),
         "dram_queue_cycles": of("dram_queue"),

@@ -14,10 +14,11 @@ from kerncast.occupancy import CacheGeometry, block_request_of, cache_geometry, 
 from kerncast.profiles import KernelProfile
 from kerncast.traces import Execution, SMTrace, entered_blocks
 
-#: Whole waves of an SM's blocks that are simulated, where that many are affordable.
-_WAVES = 2
-#: PTX instructions of warps beyond which fewer waves are simulated, and beyond which nothing is: some seconds.
-_MOST_INSTRUCTIONS, _FAR_TOO_MANY_INSTRUCTIONS = 2e6, 6e7
+#: Whole waves of an SM's blocks that are simulated, where that many are affordable. More of blocks that do little: they
+#: run in step at first, and by two waves copies were 6 % too long.
+_WAVES, _MOST_WAVES = 2, 6
+#: PTX instructions of warps beyond which no further waves are simulated, fewer are, and nothing is: some seconds.
+_FEW_INSTRUCTIONS, _MOST_INSTRUCTIONS, _FAR_TOO_MANY_INSTRUCTIONS = 4e5, 2e6, 6e7
 #: Least share of blocks that access memory; with fewer, the grid is larger than its data.
 _BUSY = 0.75
 #: Blocks that share work do as much as finds them: recorded alone, they do that of the others.
@@ -116,5 +117,7 @@ def busy_blocks(execution: Execution) -> npt.NDArray[np.bool_]:
 
 def _load(blocks: int, sms: int, resident: int, instructions: float) -> SMLoad:
     """Return the load of the busiest SM; of blocks that do much, fewer waves are simulated."""
-    waves = max(1, min(_WAVES, int(_MOST_INSTRUCTIONS / max(1.0, instructions * resident))))
+    of_wave = max(1.0, instructions * resident)
+    usual = max(1, min(_WAVES, int(_MOST_INSTRUCTIONS / of_wave)))
+    waves = max(usual, min(_MOST_WAVES, int(_FEW_INSTRUCTIONS / of_wave)))
     return load_of(blocks, sms, resident, waves)

@@ -118,8 +118,14 @@ def cycles_of(simulated: Simulated, load: SMLoad, resident: int, floor_cycles_pe
     return float(finish[-1]) + left * max(slope(simulated, resident) * work, floor_cycles_per_block)
 
 
+#: Waves until whose end blocks may run in step; with fewer, what follows the first wave is too short to be measured.
+_WAVES_IN_STEP = 3
+
+
 def slope(simulated: Simulated, resident: int) -> float:
     """Return cycles per block in the steady state: while all slots hold a block, from the end of the first one on.
+
+    Where three waves or more ran, from the end of the first wave on: its blocks have started at once, and run in step.
 
     Blocks that run in step end in waves, others one after the other: counted are the micro-ops issued meanwhile, since
     the number of ends in between says little about the work done. The mean over all simulated blocks, with what it
@@ -129,6 +135,8 @@ def slope(simulated: Simulated, resident: int) -> float:
     done = len(finish)
     per_block, mean = issued[-1] / done, float(finish[-1]) / done
     full_until = done - resident
-    if full_until >= 1 and issued[full_until] - issued[0] >= resident * per_block / 2:
-        return min(mean, float((finish[full_until] - finish[0]) / (issued[full_until] - issued[0]) * per_block))
+    first = resident if full_until >= _WAVES_IN_STEP * resident else 0
+    if full_until >= 1 and issued[full_until] - issued[first] >= resident * per_block / 2:
+        cycles, done_meanwhile = finish[full_until] - finish[first], issued[full_until] - issued[first]
+        return min(mean, float(cycles / done_meanwhile * per_block))
     return mean

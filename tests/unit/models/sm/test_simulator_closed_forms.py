@@ -300,6 +300,35 @@ def test_a_better_sm_is_never_slower(name: str, resident: int) -> None:
     assert after <= 1.02 * before
 
 
+def test_a_block_leaves_when_l2_has_what_it_stored() -> None:
+    """One store, of a register that is there: its hold is all that the block waits for."""
+    trace = trace_of([[[Step(0, {1: [(Operation.STORE, 5, WHOLE_LINE)]})]]])
+    program = program_of([replace(STORE, sources=())])
+    free, held = (last(simulate(program, trace, sm_of(store_latency=each), 1)) for each in (0.0, 215.0))
+    assert held - free == pytest.approx(215, abs=1)
+
+
+@pytest.mark.parametrize(("burst", "waited"), [(0.0, 8 * LINE / 8), (48.0, 8 * LINE / 8 - 48), (300.0, 0.0)])
+def test_what_an_sm_left_of_dram_it_has_again(burst: float, waited: float) -> None:
+    """Eight lines behind a pause of a thousand cycles: other SMs have used the pause, and leave as much now."""
+    lines = [(Operation.LOAD, 64 * n, WHOLE_LINE) for n in range(1, 9)]
+    steps = [Step(0, {0: [(Operation.LOAD, 0, WHOLE_LINE)]}), Step(1), Step(0, {0: lines})]
+    program = program_of([LOAD, USE], [fma(0)] * 250)
+    fast = {"l1_bytes_per_cycle": 1e6, "l1_tag_cycles": 0.0, "l2_bytes_per_cycle": 1e6, "l2_path_bytes_per_cycle": 1e6}
+    times = [
+        last(simulate(program, trace_of([[steps[:count]]]), sm_of(dram_burst_cycles=burst, **fast), 1))
+        for count in (2, 3)
+    ]
+    assert times[1] - times[0] == pytest.approx(437 + waited + 4, abs=3)
+
+
+@pytest.mark.parametrize("burst", [0.0, 300.0])
+def test_a_stream_takes_the_bandwidth_of_dram_whatever_it_may_bring_ahead(burst: float) -> None:
+    program, trace = streaming(32, 50)
+    done = simulate(program, trace, sm_of(dram_burst_cycles=burst), 1)  # type: ignore[arg-type]
+    assert last(done) == pytest.approx(32 * 50 * LINE / 8.0, rel=0.05)
+
+
 @pytest.mark.parametrize(("finish", "steady"), [((100.0, 110, 150, 200), 50), ((10.0, 100, 110, 200), 50)])
 def test_blocks_of_the_steady_state_take_no_longer_than_all_on_average(
     finish: tuple[float, ...], steady: float

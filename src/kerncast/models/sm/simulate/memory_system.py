@@ -80,8 +80,20 @@ def _read_dram(code: Code, state: State, sectors: Real, asked: Real) -> Real:
     owed = np.floor(queues.read_debt)
     queues.read_debt -= owed
     state.totals.dram_sectors += np.int64(owed)
-    queues.dram = max(asked, queues.dram) + owed * code.derived.dram_read_sector_cycles
-    return queues.dram + code.sm.dram_latency
+    _occupy_dram(code, state, owed * code.derived.dram_read_sector_cycles, asked)
+    return max(asked, queues.dram) + code.sm.dram_latency
+
+
+@inlined
+def _occupy_dram(code: Code, state: State, work: Real, asked: Real) -> None:
+    """Put work into the queue to DRAM.
+
+    The queue is this SM's share of DRAM. What the SM left unused a short while ago others have used, and they leave as
+    much now, so that a burst does not wait for its share: only a queue that is full for longer does. All SMs start at
+    once, so that nothing was left before the first request.
+    """
+    left = asked - code.sm.dram_burst_cycles if state.queues.dram > 0.0 else asked
+    state.queues.dram = max(left, state.queues.dram) + work
 
 
 @inlined
@@ -113,7 +125,7 @@ def _write_dram(code: Code, state: State, sectors: Real, asked: Real) -> None:
         owed = np.floor(queues.write_debt)
         queues.write_debt -= owed
         state.totals.dram_sectors += np.int64(owed)
-        queues.dram = max(asked, queues.dram) + owed * code.derived.dram_write_sector_cycles
+        _occupy_dram(code, state, owed * code.derived.dram_write_sector_cycles, asked)
 
 
 @inlined

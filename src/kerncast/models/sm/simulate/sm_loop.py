@@ -40,7 +40,7 @@ from kerncast.models.sm.simulate.state import (
 )
 
 FMA, XU, LSU, BRANCH = int(Pipe.FMA), int(Pipe.XU), int(Pipe.LSU), int(Pipe.BRANCH)
-NO_MEMORY, BARRIER = int(Memory.NONE), int(Memory.BARRIER)
+NO_MEMORY, BARRIER, STORED = int(Memory.NONE), int(Memory.BARRIER), int(Memory.STORE)
 
 
 @inlined
@@ -95,6 +95,9 @@ def issue(code: Code, state: State, x: Whole, now: Whole) -> bool:
     if op.memory != NO_MEMORY:
         done, is_global = request(code, state, x, op, now)
         ready = upward(done) << KIND_BITS | (LONG if is_global else SHORT)
+        # A block leaves when L2 has what it stored.
+        if op.memory == STORED and is_global:
+            warp.result = max(warp.result, upward(done + code.sm.store_latency) << KIND_BITS | LONG)
         # What the next barrier waits for: other warps read the shared memory that this one wrote.
         if not is_global:
             warp.shared = max(warp.shared, ready)
