@@ -4,7 +4,7 @@ import hashlib
 import pickle
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from functools import cache
@@ -106,12 +106,14 @@ def units(cases: Iterable[Case], gpus: dict[str, GPU], clocks: dict[tuple[str, s
     ]
 
 
-def run(work: list[Unit], plan: Plan, jobs: int) -> Iterator[Scored]:
-    """Forecast everything; the order is that of the cases whatever ends first."""
+def run(
+    work: list[Unit], plan: Plan, jobs: int, does: Callable[[Unit, Plan], list[Scored]] | None = None
+) -> Iterator[Scored]:
+    """Forecast everything; the order is that of the cases whatever ends first. ``does`` is what forecasts one unit."""
     found: dict[int, list[Scored]] = {}
     started = time.perf_counter()
     with ProcessPoolExecutor(jobs) as pool:
-        futures = {pool.submit(forecast_unit, unit, plan): number for number, unit in enumerate(work)}
+        futures = {pool.submit(does or forecast_unit, unit, plan): number for number, unit in enumerate(work)}
         for done, future in enumerate(as_completed(futures), 1):
             found[futures[future]] = future.result()
             if sys.stderr.isatty() or done % 20 == 0 or done == len(work):
