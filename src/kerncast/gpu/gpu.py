@@ -199,6 +199,8 @@ class Architecture:
     """seconds between two rows that one channel opens"""
     sustained_dram_fraction: float | None = None
     """sustained over peak DRAM bandwidth, for GPUs that were not measured"""
+    dram_one_way: float | None = None
+    """sustained DRAM bandwidth of reads alone over that of a copy"""
     l2_bytes_per_clock_per_channel: float | None = None
     """sustained L2 bandwidth per SM clock and 32-bit DRAM channel, for GPUs that were not measured"""
     l2_bytes_per_clock_per_sm: float | None = None
@@ -505,6 +507,18 @@ class GPU:
             return Rate(self.sustained_dram_bytes_per_s, is_measured=True)
         fraction = self.own_dram_fraction or self.architecture.sustained_dram_fraction
         return None if fraction is None else Rate(fraction * self.dram_bytes_per_s, is_measured=False)
+
+    def dram_bytes_per_s_of(self, written: float) -> float:
+        """Return the sustained DRAM bandwidth of traffic of which a part, 0 to 1, is written; the peak where unknown.
+
+        DRAM loses time where it turns from reads to writes: the gain of traffic in one direction over a copy shrinks by
+        4 x part x (1 - part). Fails when: reads and writes come apart, in phases that all SMs share.
+        """
+        if self.dram_rate is None:
+            return self.dram_bytes_per_s
+        gain = (self.architecture.dram_one_way or 1.0) - 1.0
+        copied = self.dram_rate.bytes_per_s
+        return max(copied, min(self.dram_bytes_per_s, copied * (1 + gain * (1 - 4 * written * (1 - written)))))
 
     @property
     def dram_rows_per_s(self) -> float | None:

@@ -402,6 +402,7 @@ def grid_memory(sm: SMRecording, trace: SMTrace, grid: GridOnGPU, *, is_warm: bo
         atomic_pieces=updated.pieces(grid.blocks),
         hot_line=_hot_line(sm, trace, grid),
         rows=row_slowdown(curve, grid.gpu, side_by_side),
+        written=once.written / (once.read + once.written) if once.read + once.written else 0.5,
     )
     return GridMemory(once, replace(once, read=once.read * times), shares)
 

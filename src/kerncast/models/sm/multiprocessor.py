@@ -258,6 +258,8 @@ class MemoryShares:
     """the line that keeps one slice of L2 busier than the others"""
     rows: RowSlowdown = NO_SLOWDOWN
     """slowdown of DRAM by opening rows"""
+    written: float = 0.5
+    """part of DRAM's traffic that is written"""
 
 
 #: Lines of 128 bytes that lie in the same slice of L2. Assumed: address maps of Accel-Sim go on to the next channel
@@ -312,7 +314,7 @@ def _updated(trace: SMTrace) -> npt.NDArray[np.uint64]:
 def sm_of(gpu: GPU, geometry: CacheGeometry, shares: MemoryShares) -> SM:
     """Return one SM of a GPU in cycles of its clock; raises MissingEvidenceError for a fact that the GPU lacks."""
     a = gpu.architecture
-    bandwidth = _Bandwidth(gpu, shares.active_sms)
+    bandwidth = _Bandwidth(gpu, shares.active_sms, shares.written)
     hot = _hot_sector_cycles(gpu, shares)
     return SM(
         sub_partitions=a.schedulers_per_sm,
@@ -384,7 +386,7 @@ class _Bandwidth:
     Sustained, not of the data sheet: with theoretical L2 bandwidth the timing study was 2.4 points of MAPE worse.
     """
 
-    def __init__(self, gpu: GPU, active_sms: float) -> None:
+    def __init__(self, gpu: GPU, active_sms: float, dram_written: float) -> None:
         cycles = gpu.clock_hz * active_sms
         # One SM alone cannot draw all of L2: its own path limits it where few are active.
         most = gpu.architecture.l2_bytes_per_clock_per_sm or math.inf
@@ -398,8 +400,7 @@ class _Bandwidth:
                 "its L2 bandwidth is unknown", where=gpu.name, cure="Give sustained.l2_gb_per_s in its file."
             )
         # Kernels sustain 0.78 to 0.93 of the data sheet's peak: without that fact, forecasts are as much too fast.
-        rate = gpu.dram_rate.bytes_per_s if gpu.dram_rate else gpu.dram_bytes_per_s
-        self.dram = rate / cycles
+        self.dram = gpu.dram_bytes_per_s_of(dram_written) / cycles
 
 
 def need_pipes(program: Program, gpu: GPU) -> None:
