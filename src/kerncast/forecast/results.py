@@ -23,6 +23,7 @@ from kerncast.compile.cache.store import packed, unpacked
 from kerncast.errors import BudgetExceededError, KernelFault, Refusal, UnsupportedError
 from kerncast.execute import Budget
 from kerncast.launch import Buffer, Launch
+from kerncast.machine.listing import disassembler
 from kerncast.typed_json import from_json, to_json
 from kerncast.version import __version__
 
@@ -97,6 +98,7 @@ def execution_key(kernel: CompiledKernel, launch: Launch, budget: Budget) -> str
     """Return a digest of all that decides what the blocks of a launch do: code, arguments, files, budget, ourselves."""
     facts = (
         _own_digest(),
+        str(disassembler() is not None),
         kernel.ptx,
         kernel.mangled,
         repr((kernel.resources, kernel.signature, kernel.variables)),

@@ -23,7 +23,9 @@ from kerncast.ptx import (
     sources_of,
 )
 
-_WIDEST, _NARROWEST_WORD = 16, 4
+_WIDEST = 16
+#: Loads that are made as they are written.
+_ORDERED = {"volatile", "relaxed", "acquire", "mmio"}
 #: log2 of the widest load, 16 bytes.
 _LARGEST = 4
 
@@ -77,7 +79,8 @@ def _has_neighbours(code: Sequence[Instruction]) -> bool:
 
 def _is_of_a_word(ins: Instruction) -> bool:
     is_load = ins.root == "ld" and ins.space == "shared" and len(ins.operands) > 1
-    return is_load and isinstance(ins.operands[0], Register) and _word_bytes(ins) in {4, 8}
+    is_free = _ORDERED.isdisjoint(ins.modifiers)
+    return is_load and is_free and isinstance(ins.operands[0], Register) and _word_bytes(ins) in {4, 8}
 
 
 def _word_bytes(ins: Instruction) -> int:

@@ -126,9 +126,10 @@ def _loads(events: dict[tuple[int, int], list[list[int]]]) -> list[tuple[int, in
         ("ld.shared.f32 %f1, [%r4+4]; ld.shared.f32 %f2, [%r4+8];", 0),
         ("ld.shared.f32 %f1, [%r4]; @%p1 ld.shared.f32 %f2, [%r4+4];", 0),
         ("ld.shared.b32 %r4, [%r4]; ld.shared.f32 %f2, [%r4+4];", 0),
+        (SINGLE["in order"].replace("ld.", "ld.volatile."), 0),
         (DOUBLES, 2),
     ],
-    ids=["wide", "pair", "store between", "not aligned", "other guard", "other base", "doubles"],
+    ids=["wide", "pair", "store between", "not aligned", "other guard", "other base", "volatile", "doubles"],
 )
 def test_what_is_joined(loads: str, expected: int) -> None:
     program = linked_program(ptx_kernel(kernel(loads, "shl.b32 %r2, %r1, 4;")).ptx, "k")
