@@ -60,5 +60,5 @@ def stream_launch(kind: str, threads: int, gpu: str, elements: int = ELEMENTS) -
     }
     one = launch_of(SOURCE, f"stream_{kind}", ((-(-elements // threads), 1, 1), (threads, 1, 1)), values)
     room = load_gpu(gpu).architecture.shared_bytes_per_sm
-    # Three blocks would want more than an SM has; a block has at most 48 KiB without asking for more.
+    # Three blocks would want more than an SM has.
     return replace(one, shared_bytes=room // 5 * 2 // _KIB * _KIB)

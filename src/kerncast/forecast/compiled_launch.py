@@ -217,7 +217,7 @@ class Source:
     def estimate(self, model: Model, case: Case, timing: Timing) -> Estimate:
         """Return what a model's equations give, with what it needs gathered; raises Refusal.
 
-        Simulations are remembered: they depend on the execution, the profile and the GPU alone.
+        Simulations are remembered: they depend on the execution, the profile, the GPU and the disassembler alone.
         """
         if model.needs is Needs.COUNTS:
             return model.estimate(case, timing)

@@ -98,7 +98,7 @@ def execution_key(kernel: CompiledKernel, launch: Launch, budget: Budget) -> str
     """Return a digest of all that decides what the blocks of a launch do: code, arguments, files, budget, ourselves."""
     facts = (
         _own_digest(),
-        str(disassembler() is not None),
+        _file_identity(disassembler()),
         kernel.ptx,
         kernel.mangled,
         repr((kernel.resources, kernel.signature, kernel.variables)),
@@ -134,6 +134,14 @@ def _file_digest(path: Path) -> str:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError:
         return ""
+
+
+def _file_identity(path: Path | None) -> str:
+    """Return what tells one version of a program from another; empty where it is not installed."""
+    if path is None:
+        return ""
+    status = path.stat()
+    return f"{status.st_size} {status.st_mtime_ns}"
 
 
 @cache

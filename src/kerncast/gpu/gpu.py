@@ -511,14 +511,15 @@ class GPU:
     def dram_bytes_per_s_of(self, written: float) -> float:
         """Return the sustained DRAM bandwidth of traffic of which a part, 0 to 1, is written; the peak where unknown.
 
-        DRAM loses time where it turns from reads to writes: the gain of traffic in one direction over a copy shrinks by
-        4 x part x (1 - part). Fails when: reads and writes come apart, in phases that all SMs share.
+        DRAM loses time where it turns from reads to writes: the gain of reads alone over a copy shrinks by 4 x part x
+        (1 - part), to nothing where as much is written as read; what is mostly written gains nothing (a V100 fills
+        arrays as fast as it copies them). Fails when: reads and writes come apart, in phases that all SMs share.
         """
         if self.dram_rate is None:
             return self.dram_bytes_per_s
         gain = (self.architecture.dram_one_way or 1.0) - 1.0
-        copied = self.dram_rate.bytes_per_s
-        return max(copied, min(self.dram_bytes_per_s, copied * (1 + gain * (1 - 4 * written * (1 - written)))))
+        copied, read = self.dram_rate.bytes_per_s, min(0.5, written)
+        return max(copied, min(self.dram_bytes_per_s, copied * (1 + gain * (1 - 4 * read * (1 - read)))))
 
     @property
     def dram_rows_per_s(self) -> float | None:

@@ -19,6 +19,7 @@ from kerncast.ptx import (
     MemoryAccess,
     Register,
     Symbol,
+    Trait,
     results_of,
     sources_of,
 )
@@ -66,6 +67,10 @@ def joined_loads(function: Function, cfg: ControlFlowGraph) -> dict[int, JoinedL
             elif _ends_joining(ins):
                 found |= _joined(function.instructions, places, zeros)
                 places.clear()
+            # Of a base that is written, later loads lie elsewhere.
+            written = {register.name for register in results_of(ins)}
+            gone = {key: places.pop(key) for key in list(places) if key[0] in written}
+            found |= _joined(function.instructions, gone, zeros)
         found |= _joined(function.instructions, places, zeros)
     return found
 
@@ -89,7 +94,9 @@ def _word_bytes(ins: Instruction) -> int:
 
 def _ends_joining(ins: Instruction) -> bool:
     """Return whether no load is joined with one behind this instruction; a reduction does not get in the way."""
-    return ins.is_barrier or ins.is_store or ins.opcode.access is MemoryAccess.ATOMIC
+    is_access = ins.is_store or ins.opcode.access is MemoryAccess.ATOMIC
+    is_ordered = ins.opcode.access is not None and not _ORDERED.isdisjoint(ins.modifiers)
+    return ins.is_barrier or is_access or is_ordered or ins.opcode.has(Trait.FENCE)
 
 
 def _joined(
@@ -147,8 +154,12 @@ def _low_zero_bits(function: Function) -> dict[str, int]:
     found = {v.name: _power_of_two(v.align) for v in function.variables}
     code = [ins for ins in function.instructions if ins.operands and isinstance(ins.operands[0], Register)]
     known = dict.fromkeys((ins.operands[0].name for ins in code if isinstance(ins.operands[0], Register)), _LARGEST)
-    for _ in range(_LARGEST * 4):
-        new = dict.fromkeys(known, _LARGEST)
+    others = (ins for ins in function.instructions if ins.operands and not isinstance(ins.operands[0], Register))
+    unknown = {register.name for ins in others for register in results_of(ins)}
+    known |= dict.fromkeys(unknown, 0)
+    # From all bits down: each round takes some away, until none is wrong.
+    while True:
+        new = {name: 0 if name in unknown else _LARGEST for name in known}
         for ins in code:
             assert isinstance(ins.operands[0], Register)
             name = ins.operands[0].name
@@ -174,6 +185,8 @@ def _result(ins: Instruction, known: dict[str, int]) -> int:
                 bits.append(0)
     shift = next((o.value for o in ins.operands[2:] if isinstance(o, Immediate) and o.kind == "int"), None)
     zeros = 0
+    if "hi" in ins.modifiers:
+        return zeros
     match ins.root, bits:
         case "mov" | "cvt" | "cvta", [first, *_] if not ins.type.startswith("f"):
             zeros = first

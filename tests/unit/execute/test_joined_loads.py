@@ -127,10 +127,44 @@ def _loads(events: dict[tuple[int, int], list[list[int]]]) -> list[tuple[int, in
         ("ld.shared.f32 %f1, [%r4]; @%p1 ld.shared.f32 %f2, [%r4+4];", 0),
         ("ld.shared.b32 %r4, [%r4]; ld.shared.f32 %f2, [%r4+4];", 0),
         (SINGLE["in order"].replace("ld.", "ld.volatile."), 0),
+        ("ld.shared.f32 %f1, [%r4]; fence.acq_rel.cta; ld.shared.f32 %f2, [%r4+4];", 0),
+        ("ld.shared.f32 %f1, [%r4]; ld.volatile.shared.f32 %f3, [%r3]; ld.shared.f32 %f2, [%r4+4];", 0),
+        ("ld.shared.f32 %f1, [%r4]; ld.shared.f32 %f2, [%r4+4]; add.s32 %r4, %r4, 16; " + SINGLE["in order"], 6),
+        ("mul.hi.u32 %r4, %r4, 613566757; " + SINGLE["in order"], 0),
         (DOUBLES, 2),
     ],
-    ids=["wide", "pair", "store between", "not aligned", "other guard", "other base", "volatile", "doubles"],
+    ids=[
+        "wide",
+        "pair",
+        "store between",
+        "not aligned",
+        "other guard",
+        "other base",
+        "volatile",
+        "fence",
+        "volatile between",
+        "base written",
+        "high half",
+        "doubles",
+    ],
 )
 def test_what_is_joined(loads: str, expected: int) -> None:
     program = linked_program(ptx_kernel(kernel(loads, "shl.b32 %r2, %r1, 4;")).ptx, "k")
     assert len(joined_loads(program.function, program.cfg)) == expected
+
+
+def test_dynamic_shared_memory_is_as_aligned_as_its_declaration_says() -> None:
+    """NVRTC declares ``extern __shared__ float held[]`` with 16 bytes: ptxas makes one LDS.128 of four loads."""
+    text = kernel(SINGLE["in order"], "shl.b32 %r2, %r1, 4;").replace(".shared .align 16 .b8 held[4096];", "")
+    program = linked_program(ptx_kernel(".extern .shared .align 16 .b8 held[];\n" + text).ptx, "k")
+    assert len(joined_loads(program.function, program.cfg)) == 4
+    assert program.static_shared_bytes == 0
+
+
+def test_alignment_is_lost_along_the_longest_chain_of_sums() -> None:
+    """A sum with the thread's number is aligned to nothing, however many sums with 16 follow."""
+    sums = "".join(f"add.s32 %r{n + 1}, %r{n}, 16; " for n in range(20, 38))
+    loads = "ld.shared.f32 %f1, [%r38]; ld.shared.f32 %f2, [%r38+4];"
+    text = kernel(f"add.s32 %r20, %r3, %r1; {sums} {loads}", "mov.u32 %r2, 0;").replace("%r<9>", "%r<40>")
+    program = linked_program(ptx_kernel(text).ptx, "k")
+    assert not joined_loads(program.function, program.cfg)

@@ -1,7 +1,7 @@
 """Places of a kernel's variables: kernel parameters, shared memory, thread-private memory."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -128,15 +128,17 @@ class Program:
 
 def link(module: Module, kernel: str) -> Program:
     """Return the program of one kernel of a module."""
-    function = inline_calls(module, kernel)
+    own = inline_calls(module, kernel)
+    reached = _reached(module, own)
+    # What is known of a shared variable's place decides which loads are one, whoever declares it.
+    function = replace(own, variables=(*own.variables, *(v for v in reached if v.space == "shared")))
     cfg = build_cfg(function)
-    reached = _reached(module, function)
     parameters, parameter_bytes = _place(function.parameters)
-    declared = [v for v in (*reached, *function.variables) if v.space == "shared"]
+    declared = [v for v in (*reached, *own.variables) if v.space == "shared"]
     shared, static_bytes = _place(v for v in declared if not v.is_extern and v.count)
     static_bytes = _aligned(static_bytes, 16) if static_bytes else 0
     shared |= {v.name: static_bytes for v in declared if v.is_extern or not v.count}
-    private, private_bytes = _place(v for v in function.variables if v.space in {"local", "param"})
+    private, private_bytes = _place(v for v in own.variables if v.space in {"local", "param"})
     module_variables = tuple(v for v in reached if v.space in {"global", "const"})
     for variable in module_variables:
         if variable.is_extern:

@@ -198,7 +198,9 @@ def spilled_words(resources: Resources, execution: Execution, warps_per_block: i
     trace = execution.trace
     arrays = trace.counts.local_sectors.sum(axis=0) / _SECTORS_PER_LINE
     for number, of_array in zip(trace.counts.accessing, arrays.tolist(), strict=True):
-        words["STL" if trace.function.instructions[number].is_store else "LDL"] -= of_array
+        ins = trace.function.instructions[number]
+        if ins.space == "local":  # one that any space may serve becomes LD or ST
+            words["STL" if ins.is_store else "LDL"] -= of_array
     blocks = len(trace.block_ids)
     return max(0.0, words["LDL"]) / blocks, max(0.0, words["STL"]) / blocks
 
@@ -391,6 +393,7 @@ def grid_memory(sm: SMRecording, trace: SMTrace, grid: GridOnGPU, *, is_warm: bo
     once = dram_sectors_per_block(curve, grid.geometry, grid.blocks, is_warm=is_warm)
     times = times_read(trace, grid.resident, grid.geometry, curve.sectors(side_by_side, "either"))
     updated = updated_lines(trace)
+    written = once.written / (once.read + once.written) if once.read + once.written else 0.5
     shares = MemoryShares(
         active_sms=grid.load.active_sms,
         dram_read=1.0,
@@ -401,8 +404,8 @@ def grid_memory(sm: SMRecording, trace: SMTrace, grid: GridOnGPU, *, is_warm: bo
         dram_atomic=updated.first_share(grid.blocks) * (_lost(curve, grid.geometry) if is_warm else 1.0),
         atomic_pieces=updated.pieces(grid.blocks),
         hot_line=_hot_line(sm, trace, grid),
-        rows=row_slowdown(curve, grid.gpu, side_by_side),
-        written=once.written / (once.read + once.written) if once.read + once.written else 0.5,
+        rows=row_slowdown(curve, grid.gpu, side_by_side, written),
+        written=written,
     )
     return GridMemory(once, replace(once, read=once.read * times), shares)
 

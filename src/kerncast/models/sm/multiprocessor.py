@@ -55,10 +55,13 @@ class RowSlowdown:
 NO_SLOWDOWN = RowSlowdown()
 
 
-def row_slowdown(curve: FootprintCurve, gpu: GPU, wave_blocks: int) -> RowSlowdown:
-    """Return what opening rows costs; nothing where the GPU's file does not tell how fast it opens them."""
+def row_slowdown(curve: FootprintCurve, gpu: GPU, wave_blocks: int, written: float = 0.5) -> RowSlowdown:
+    """Return what opening rows costs; nothing where the GPU's file does not tell how fast it opens them.
+
+    ``written`` is the part of DRAM's traffic that is.
+    """
     rows_per_s, latency = gpu.dram_rows_per_s, gpu.dram_latency
-    bandwidth = gpu.dram_rate.bytes_per_s if gpu.dram_rate else gpu.dram_bytes_per_s
+    bandwidth = gpu.dram_bytes_per_s_of(written)
     counted = int(curve.blocks[-1])
     if rows_per_s is None or latency is None or counted < min(_FEWEST, curve.grid_blocks):
         return NO_SLOWDOWN
@@ -217,11 +220,11 @@ class SM:
     dram_queue_cycles: float
     """depth of the queue to DRAM in cycles of work"""
     atomic_queue_cycles: float
+    """depth of the queue of atomics in cycles of work"""
     dram_burst_cycles: float = 0.0
     """cycles of work for DRAM that this SM may bring ahead of its share, which other SMs leave for a while"""
     store_latency: float = 0.0
     """cycles from a store to where it no longer keeps its block's place"""
-    """depth of the queue of atomics in cycles of work"""
     l1_pass_cycles: float = 0.0
     """cycles of a load's pass through the banks of L1; 0: only its sectors count"""
     shared_word_cycles: float = 0.0
