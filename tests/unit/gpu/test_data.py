@@ -223,6 +223,17 @@ def test_sustained_is_at_most_peak(gpu: GPU) -> None:
     assert gpu.l1_bytes_per_s is None or gpu.l2_bytes_per_s is None or gpu.l1_bytes_per_s > gpu.l2_bytes_per_s
 
 
+@pytest.mark.parametrize("gpu", list_gpus(), ids=lambda gpu: gpu.id)
+def test_reads_alone_sustain_more_of_dram_than_a_copy_but_not_more_than_there_is(gpu: GPU) -> None:
+    rates = [gpu.dram_bytes_per_s_of(written) for written in (0.0, 0.1, 0.3, 0.5, 0.9, 1.0)]
+    assert rates == sorted(rates, reverse=True)
+    assert rates[0] <= gpu.dram_bytes_per_s
+    if gpu.dram_rate is not None:
+        assert rates[3] == rates[5] == pytest.approx(gpu.dram_rate.bytes_per_s)
+        gain = min(gpu.architecture.dram_one_way or 1.0, gpu.dram_bytes_per_s / gpu.dram_rate.bytes_per_s)
+        assert rates[0] == pytest.approx(gain * gpu.dram_rate.bytes_per_s)
+
+
 @pytest.mark.parametrize("path", ARCHITECTURE_FILES, ids=lambda path: path.stem)
 def test_architectures_make_sense(path: Path) -> None:
     found = load_architecture(path.stem)

@@ -1,8 +1,10 @@
 """Micro-ops by the kernel's own machine code: as many as the disassembler prints, and what happens without one."""
 
+import math
 import re
 import subprocess
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,9 +21,12 @@ from kerncast.launch import Launch, load_launches
 from kerncast.machine import listing
 from kerncast.machine.listing import disassembler
 from kerncast.machine.own_code import machine_code
+from kerncast.models.base import Case, Estimate, interval_factor
 from kerncast.models.sm.lower import lower, not_in_table
 from kerncast.models.sm.micro_ops import FULL_WEIGHT, Memory, Pipe, Program
+from kerncast.models.sm.simulation import Simulation
 from kerncast.prediction import Prediction
+from kerncast.profiles import Counts, KernelProfile, Origin
 from kerncast.traces import Trace
 from tests.helpers.execute_helpers import launch
 
@@ -142,15 +147,40 @@ def test_without_the_disassembler_a_caveat_says_so(monkeypatch: pytest.MonkeyPat
     assert not [each for each in old.caveats if each.kind is CaveatKind.MACHINE_CODE_ESTIMATED]
 
 
-def test_forms_that_the_table_lacks_are_named_and_widen_the_interval() -> None:
-    """The docking kernel keeps arrays in local memory, at addresses that nothing else in the table has."""
-    where = load_launches(KERNELS / "suite" / "docking.toml")[0]
-    found = one_forecast(where, "TITAN V")
-    caveats = [each for each in found.caveats if each.kind is CaveatKind.MACHINE_CODE_OF_SIMILAR_FORMS]
-    kernel = compile_request(Request(where.source, ("sm_70",), where.kernel, where.defines)).kernels[0]
-    trace, _ = execute(kernel, where)
-    lacking = not_in_table(trace.function, trace.cfg, 70)
+RARE = """
+extern "C" __global__ void rare(int* out, int a, int n) {
+    int s = threadIdx.x;
+    for (int i = 0; i < n; ++i) s = __vabsdiffu4(__dp2a_lo(s, a, s), a) + i;
+    out[blockIdx.x * blockDim.x + threadIdx.x] = s;
+}
+"""
+
+
+def test_forms_that_the_table_lacks_are_named_and_widen_the_interval(tmp_path: Path) -> None:
+    """A loop of byte arithmetic, which no program has that the table was made from; on Turing its code is read."""
+    (tmp_path / "k.cu").write_text(RARE, encoding="utf-8")
+    arguments = {"out": "i32[65536] zeros", "a": 3, "n": 100}
+    where = replace(launch(256, 256, **arguments), source=tmp_path / "k.cu", kernel="rare")
+    old, new = (one_forecast(where, name) for name in ("TITAN V", "RTX 2080 Ti"))
+    (caveat,) = (each for each in old.caveats if each.kind is CaveatKind.MACHINE_CODE_OF_SIMILAR_FORMS)
+    assert {name.split(".")[0] for name in caveat.subject.split(", ")} == {"dp2a", "vabsdiff4"}
+    percent = dict(caveat.numbers)["percent"]
+    assert 20 < percent < 80
+    if disassembler() is not None:
+        assert CaveatKind.MACHINE_CODE_OF_SIMILAR_FORMS not in {each.kind for each in new.caveats}
+    kernel = compile_request(Request(where.source, ("sm_70",), "rare")).kernels[0]
+    trace, _ = execute(kernel, where, WholeGrid())
+    lacking = list(not_in_table(trace.function, trace.cfg, 70))
     executed_warps = np.repeat(trace.counts.block_warps.sum(axis=0), trace.cfg.lengths)
-    share = executed_warps[list(lacking)].sum() / executed_warps.sum()
-    assert bool(caveats) == (share >= 0.02)
-    assert all(caveat.subject.split(", ")[0] in lacking.values() for caveat in caveats)
+    assert percent == pytest.approx(100 * executed_warps[lacking].sum() / executed_warps.sum(), rel=0.01)
+
+
+def test_a_further_error_widens_the_interval_by_its_part() -> None:
+    """Independent lognormal errors: the squares of their widths add up."""
+    nothing = Counts.of(Origin.EXECUTED, {})
+    profile = KernelProfile("k", 0, (1, 1, 1), (32, 1, 1), 0, None, Origin.EXECUTED, nothing, None, None)
+    case = Case(profile, load_gpu("TITAN V"))
+    plain = Estimate(1e-3, "latency", (), 1e-3, 1e-3)
+    model = Simulation()
+    usual, wider = (math.log(model.error_factor(case, each, 0.9)[0]) for each in (plain, replace(plain, log_sigma=0.3)))
+    assert wider == pytest.approx(math.hypot(usual, math.log(interval_factor(0.3, 0.9))))
