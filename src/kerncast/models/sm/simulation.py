@@ -1,13 +1,11 @@
 """One SM simulated with the blocks that it gets, and the grid composed from it: the default for kernels with source."""
 
 import math
-from collections import Counter
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 
-from kerncast.caveats import Caveat, CaveatKind
 from kerncast.errors import LaunchError, MissingEvidenceError, UnsupportedError
 from kerncast.gpu import GPU, WARP_SIZE, launch_overhead_s
 from kerncast.models.base import FOREIGN_CODE_LOG_SIGMA, Case, Estimate, Model, Needs, known_fact, launch_s
@@ -24,9 +22,6 @@ from kerncast.traces import Execution, SMRecording
 
 #: A resource decides where it is busy for this part of the time; else latency does.
 _DECIDES = 0.6
-#: Least part of the executed instructions of which a caveat tells that their machine code is not known, and how many
-#: forms it names.
-_TOLD_SHARE, _TOLD_FORMS = 0.02, 3
 
 
 class Simulation(Model):
@@ -49,10 +44,12 @@ class Simulation(Model):
             raise MissingEvidenceError(
                 f"{profile.kernel} comes without its source", cure="Give the source, or --model roofline."
             )
+        from kerncast.models.sm.lower import doubts_of_code  # noqa: PLC0415  a forecast by counts does without
+
         found = simulated_launch(profile, gpu, execution, timing)
         body = found.cycles / gpu.clock_hz
         launch = launch_s(gpu, timing, body)
-        doubt, log_sigma = _doubt_of_code(execution, gpu)
+        doubts, estimated = doubts_of_code(execution, gpu.architecture)
         busiest = max(found.terms, key=lambda term: term.seconds)
         limiter = busiest.name if busiest.seconds >= _DECIDES * body else "latency"
         return Estimate(
@@ -61,35 +58,9 @@ class Simulation(Model):
             terms=(*(term for term in found.terms if term.seconds), Term("launch", launch)),
             low=body + launch,
             high=body + launch,
-            caveats=doubt,
-            log_sigma=log_sigma,
+            caveats=doubts,
+            log_sigma=estimated * FOREIGN_CODE_LOG_SIGMA,
         )
-
-
-def _doubt_of_code(execution: Execution, gpu: GPU) -> tuple[tuple[Caveat, ...], float]:
-    """Return what is not known of the machine code, and by how much it lets forecasts err more, as ln(time).
-
-    Of the kernel's own machine code nothing is in doubt. Else forms that the table lacks may become as much more or
-    less as between generations of instruction sets, in their part of the instructions.
-    """
-    from kerncast.models.sm.lower import not_in_table  # noqa: PLC0415  a forecast by counts does without
-
-    if execution.machine.operations:
-        return (), 0.0
-    found: list[Caveat] = []
-    if execution.machine.problem:
-        found.append(Caveat.of(CaveatKind.MACHINE_CODE_ESTIMATED, reason=execution.machine.problem))
-    trace = execution.trace
-    executed = np.repeat(trace.counts.block_warps.sum(axis=0), trace.cfg.lengths)
-    lacking = not_in_table(trace.function, trace.cfg, gpu.architecture.number)
-    share = float(executed[list(lacking)].sum() / max(1, executed.sum()))
-    if share >= _TOLD_SHARE:
-        often = Counter(dict.fromkeys(lacking.values(), 0))
-        for number, form in lacking.items():
-            often[form] += int(executed[number])
-        names = ", ".join(form for form, _ in often.most_common(_TOLD_FORMS))
-        found.append(Caveat.of(CaveatKind.MACHINE_CODE_OF_SIMILAR_FORMS, names, percent=100 * share))
-    return tuple(found), share * FOREIGN_CODE_LOG_SIGMA
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,16 +5,21 @@ over the machine code of many kernels. Fails when: the table serves, and the com
 most.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
+from kerncast.caveats import Caveat, CaveatKind
+from kerncast.gpu import Architecture
 from kerncast.machine.forms import forms_of
 from kerncast.machine.instruction_set import ENTRY, has_form, lowered
 from kerncast.models.sm.lower.accesses import Joining
 from kerncast.models.sm.lower.operation_costs import Average, Cost, cost_of
 from kerncast.models.sm.micro_ops import Memory, Pipe
 from kerncast.ptx import ControlFlowGraph, Function, Instruction, results_of, sources_of
-from kerncast.traces import MachineCode
+from kerncast.traces import Execution, MachineCode
 
 #: Opcodes of the table that are the access itself: the recording says what it does, so that its row is left out.
 _ACCESS_OPCODES = ("LD", "ST", "ATOM", "RED", "BAR")
@@ -24,6 +29,9 @@ _ACCESSES = {
     "LD", "LDG", "LDS", "LDL", "ST", "STG", "STS", "STL", "ATOM", "ATOMG", "ATOMS", "RED", "REDG", "BAR",
 }  # fmt: skip
 _NOTHING = "NOP"
+#: Least part of the executed instructions of which a caveat tells that their machine code is not known, and how many
+#: forms it names.
+_TOLD_SHARE, _TOLD_FORMS = 0.02, 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +138,30 @@ def not_in_table(function: Function, cfg: ControlFlowGraph, architecture: int) -
     """Return the form of each instruction whose machine code the table has of a shorter form only; no accesses."""
     pairs = enumerate(zip(function.instructions, forms_of(function, cfg), strict=True))
     return {n: form for n, (ins, form) in pairs if ins.opcode.access is None and not has_form(form, architecture)}
+
+
+def doubts_of_code(execution: Execution, architecture: Architecture) -> tuple[tuple[Caveat, ...], float]:
+    """Return what is not known of the machine code, and the part of the executed instructions that it is not known of.
+
+    Of the kernel's own machine code nothing is in doubt. Else forms that the table lacks may become as much more or
+    less as between generations of instruction sets.
+    """
+    if execution.machine.operations:
+        return (), 0.0
+    found: list[Caveat] = []
+    if execution.machine.problem:
+        found.append(Caveat.of(CaveatKind.MACHINE_CODE_ESTIMATED, reason=execution.machine.problem))
+    trace = execution.trace
+    executed = np.repeat(trace.counts.block_warps.sum(axis=0), trace.cfg.lengths)
+    lacking = not_in_table(trace.function, trace.cfg, architecture.number)
+    share = float(executed[list(lacking)].sum() / max(1, executed.sum()))
+    if share >= _TOLD_SHARE:
+        often: Counter[str] = Counter()
+        for number, form in lacking.items():
+            often[form] += int(executed[number])
+        names = ", ".join(form for form, _ in often.most_common(_TOLD_FORMS))
+        found.append(Caveat.of(CaveatKind.MACHINE_CODE_OF_SIMILAR_FORMS, names, percent=100 * share))
+    return tuple(found), share
 
 
 def _is_access(opcode: str) -> bool:
