@@ -23,6 +23,7 @@ from kerncast.ptx import (
     results_of,
     sources_of,
 )
+from kerncast.remembered import remembered
 
 _WIDEST = 16
 #: Loads that are made as they are written.
@@ -51,6 +52,7 @@ class JoinedLoad:
         return min(self.members)
 
 
+@remembered(32)
 def joined_loads(function: Function, cfg: ControlFlowGraph) -> dict[int, JoinedLoad]:
     """Return the joined loads by each of their instructions."""
     if not _has_neighbours(function.instructions):
@@ -159,11 +161,11 @@ def _low_zero_bits(function: Function) -> dict[str, int]:
     known |= dict.fromkeys(unknown, 0)
     # From all bits down: each round takes some away, until none is wrong.
     while True:
-        new = {name: 0 if name in unknown else _LARGEST for name in known}
+        new, before = {name: 0 if name in unknown else _LARGEST for name in known}, known | found
         for ins in code:
             assert isinstance(ins.operands[0], Register)
             name = ins.operands[0].name
-            new[name] = min(new[name], _result(ins, known | found))
+            new[name] = min(new[name], _result(ins, before))
         if new == known:
             break
         known = new
