@@ -28,7 +28,7 @@ from kerncast.errors import KerncastError
 from kerncast.execute import Budget, execute
 from kerncast.launch import Launch, load_launches
 from kerncast.machine.control_flow import machine_graph
-from kerncast.machine.forms import forms_of, predicated_blocks
+from kerncast.machine.forms import forms_of, issuing_blocks
 from kerncast.machine.frequencies import block_frequencies
 from kerncast.machine.instruction_set import ENTRY
 from kerncast.machine.linear_program import NotSolvedError
@@ -187,12 +187,8 @@ def executed_in_part(executed: PtxCounts, line: int) -> bool:
 
 def issued_warps(trace: Trace, forms: list[str], warps: list[float]) -> dict[str, float]:
     """Return how many warps issue each form, predicated blocks with the block before them."""
-    predicated = predicated_blocks(trace.function, trace.cfg)
     issued: dict[str, float] = defaultdict(float)
-    for number, block in enumerate(trace.cfg.blocks):
-        with_block = number
-        while with_block in predicated:
-            with_block = predicated[with_block]
+    for block, with_block in zip(trace.cfg.blocks, issuing_blocks(trace.function, trace.cfg), strict=True):
         for form in forms[block.start : block.stop]:
             issued[form] += warps[with_block]
     issued[ENTRY] += warps[0]

@@ -54,6 +54,18 @@ def predicated_blocks(function: Function, cfg: ControlFlowGraph) -> dict[int, in
     return found
 
 
+def issuing_blocks(function: Function, cfg: ControlFlowGraph) -> list[int]:
+    """Return the block that each is issued with: itself, or, where it is predicated, the first one before it."""
+    before = predicated_blocks(function, cfg)
+    found = []
+    for block in range(len(cfg.blocks)):
+        issuing = block
+        while issuing in before:
+            issuing = before[issuing]
+        found.append(issuing)
+    return found
+
+
 def _is_short(code: tuple[Instruction, ...]) -> bool:
     if any(_is_unfit(ins.opcode) or (ins.opcode.has(Trait.LONG) and ins.type.startswith("f")) for ins in code):
         return False

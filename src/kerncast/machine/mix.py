@@ -16,7 +16,7 @@ import numpy.typing as npt
 from kerncast.caveats import Caveat, CaveatKind
 from kerncast.compile import CompiledKernel
 from kerncast.machine.control_flow import MachineGraph, is_anchor, machine_graph, stays_in_place
-from kerncast.machine.forms import forms_of, predicated_blocks
+from kerncast.machine.forms import forms_of, issuing_blocks
 from kerncast.machine.frequencies import Frequencies, block_frequencies, rare_blocks
 from kerncast.machine.instruction_set import ENTRY, Step, kind_of, lowered
 from kerncast.machine.linear_program import NotSolvedError
@@ -213,7 +213,7 @@ class _Lowering:
         self.architecture = architecture
         self.steps: list[Step] = []
         self.block_of = [n for n, block in enumerate(trace.cfg.blocks) for _ in range(block.start, block.stop)]
-        self.issued_with = predicated_blocks(trace.function, trace.cfg)
+        self.issued_with = issuing_blocks(trace.function, trace.cfg)
         self.block_threads = trace.counts.block_threads.sum(axis=0).astype(np.float64)
         guarded = trace.counts.guarded_threads.sum(axis=0)
         self.guarded = dict(zip(trace.counts.guarded, guarded.tolist(), strict=True))
@@ -221,9 +221,7 @@ class _Lowering:
     def add(self, number: int, form: str) -> None:
         """Add what one PTX instruction becomes."""
         block = self.block_of[number]
-        issued = block
-        while issued in self.issued_with:
-            issued = self.issued_with[issued]
+        issued = self.issued_with[block]
         threads = self.guarded.get(number, float(self.block_threads[block]))
         on = min(1.0, threads / float(self.block_threads[issued])) if self.block_threads[issued] else 0.0
         for opcode, times in lowered(form, self.architecture):

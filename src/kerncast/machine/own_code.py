@@ -9,7 +9,7 @@ import numpy as np
 
 from kerncast.compile import CompiledKernel
 from kerncast.machine.control_flow import machine_graph
-from kerncast.machine.forms import predicated_blocks
+from kerncast.machine.forms import issuing_blocks
 from kerncast.machine.frequencies import block_frequencies
 from kerncast.machine.linear_program import NotSolvedError
 from kerncast.machine.listing import disassemble, reads
@@ -50,7 +50,7 @@ class _Attribution:
         self._reading, self._executed = reading, reading.executed
         self._warps = trace.counts.block_warps.sum(axis=0).astype(np.float64)
         self._threads = trace.counts.block_threads.sum(axis=0).astype(np.float64)
-        self._issued_with = predicated_blocks(trace.function, trace.cfg)
+        self._issued_with = issuing_blocks(trace.function, trace.cfg)
 
     def code(self) -> MachineCode:
         """Return all machine instructions that ran."""
@@ -73,12 +73,6 @@ class _Attribution:
 
     def _is_of(self, number: int, beside: int, warps: float) -> bool:
         """Tell whether what runs with a block so often does the work of a PTX instruction where that one stands."""
-        issuer = self._issuer(self._executed.block_of[number])
+        issuer = self._issued_with[self._executed.block_of[number]]
         own = float(self._warps[issuer])
-        return own > 0 and (issuer == self._issuer(beside) or _LEAST * own <= warps <= _MOST * own)
-
-    def _issuer(self, block: int) -> int:
-        """Return the block with which a block is issued: the one before it, where it is predicated."""
-        while block in self._issued_with:
-            block = self._issued_with[block]
-        return block
+        return own > 0 and (issuer == self._issued_with[beside] or _LEAST * own <= warps <= _MOST * own)
