@@ -20,7 +20,7 @@ from kerncast.machine.forms import forms_of, issuing_blocks
 from kerncast.machine.frequencies import Frequencies, block_frequencies, rare_blocks
 from kerncast.machine.instruction_set import ENTRY, Step, kind_of, lowered
 from kerncast.machine.linear_program import NotSolvedError
-from kerncast.machine.listing import MachineInstruction, MachineRoutine, disassemble
+from kerncast.machine.listing import MachineInstruction, disassemble
 from kerncast.machine.ptx_counts import PtxCounts, UnmatchedError, count_lines
 from kerncast.profiles import CacheSimulation, Count, Counts, KernelProfile, MachineMix, OpcodeCount, Origin
 from kerncast.profiles.counts import (
@@ -43,15 +43,10 @@ def machine_mix(trace: Trace, scale: Scale, kernel: CompiledKernel) -> MachineMi
     """Return the machine instructions of a launch; ``scale`` turns a value per executed block into a count."""
     architecture = kernel.resources.architecture
     number = int("".join(filter(str.isdigit, architecture)))
-    code = disassemble(kernel.cubin, architecture)
-    problem = code.problem or "the machine code could not be matched with the PTX"
-    if kernel.mangled in code.routines:
-        try:
-            executed = count_lines(trace, kernel.ptx, kernel.mangled)
-            steps, doubts = disassembled_steps(code.routines[kernel.mangled], executed, number)
-            return replace(_mix(trace, scale, steps, (Origin.DISASSEMBLED, architecture)), doubts=doubts)
-        except (NotSolvedError, UnmatchedError):
-            pass
+    reading, problem = reading_of(trace, kernel)
+    if reading is not None:
+        mix = _mix(trace, scale, reading.steps(number), (Origin.DISASSEMBLED, architecture))
+        return replace(mix, doubts=(RARE,) if rare_blocks(reading.graph) else ())
     doubt = Caveat.of(CaveatKind.MACHINE_CODE_ESTIMATED, reason=problem)
     return replace(
         _mix(trace, scale, estimated_steps(trace, number), (Origin.ESTIMATED, architecture)), doubts=(doubt,)
@@ -96,21 +91,25 @@ _ANCHOR_VOTES = 4
 _ENOUGH = 0.99
 #: Least share of instructions whose lines the PTX has; routines of the compiler and padding have none.
 _MATCHED = 0.25
+_UNMATCHED = "the machine code could not be matched with the PTX"
 RARE = Caveat(CaveatKind.RARE_CODE_NOT_EXECUTED)
 
 
-def disassembled_steps(
-    routine: MachineRoutine, executed: PtxCounts, architecture: int
-) -> tuple[list[Step], tuple[Caveat, ...]]:
-    """Return the steps and what is in doubt; raises NotSolvedError and UnmatchedError."""
-    graph = machine_graph(routine)
-    check_matched(graph, executed)
-    return Reading(graph, executed, block_frequencies(graph, executed)).steps(architecture), (
-        (RARE,) if rare_blocks(graph) else ()
-    )
+def reading_of(trace: Trace, kernel: CompiledKernel) -> tuple["Reading | None", str]:
+    """Return the kernel's machine code with its counts, or why there is none."""
+    code = disassemble(kernel.cubin, kernel.resources.architecture)
+    if kernel.mangled in code.routines:
+        try:
+            executed = count_lines(trace, kernel.ptx, kernel.mangled)
+            graph = machine_graph(code.routines[kernel.mangled])
+            _check_matched(graph, executed)
+            return Reading(graph, executed, block_frequencies(graph, executed)), ""
+        except (NotSolvedError, UnmatchedError):
+            return None, _UNMATCHED
+    return None, code.problem or _UNMATCHED
 
 
-def check_matched(graph: MachineGraph, executed: PtxCounts) -> None:
+def _check_matched(graph: MachineGraph, executed: PtxCounts) -> None:
     """Raise UnmatchedError where few lines of the machine code are known."""
     matched = sum(ins.line in executed.on_line for ins in graph.code)
     if matched < _MATCHED * len(graph.code):

@@ -8,19 +8,14 @@ instruction, but to the block that runs it.
 import numpy as np
 
 from kerncast.compile import CompiledKernel
-from kerncast.machine.control_flow import machine_graph
 from kerncast.machine.forms import issuing_blocks
-from kerncast.machine.frequencies import block_frequencies
-from kerncast.machine.linear_program import NotSolvedError
-from kerncast.machine.listing import disassemble, reads
-from kerncast.machine.mix import Reading, check_matched
-from kerncast.machine.ptx_counts import UnmatchedError, count_lines
+from kerncast.machine.listing import reads
+from kerncast.machine.mix import Reading, reading_of
 from kerncast.traces import MachineCode, MachineOperation, Trace
 
 #: Executions of a machine instruction, relative to those of its PTX instruction, outside of which the compiler has
 #: moved it to another block: four turns of a loop that is unrolled are inside.
 _LEAST, _MOST = 0.2, 5.0
-UNMATCHED = "the machine code could not be matched with the PTX"
 
 
 def machine_code(trace: Trace, kernel: CompiledKernel) -> MachineCode:
@@ -30,17 +25,8 @@ def machine_code(trace: Trace, kernel: CompiledKernel) -> MachineCode:
     """
     if not reads(kernel.resources.architecture):
         return MachineCode()
-    code = disassemble(kernel.cubin, kernel.resources.architecture)
-    if kernel.mangled not in code.routines:
-        return MachineCode(problem=code.problem or UNMATCHED)
-    try:
-        executed = count_lines(trace, kernel.ptx, kernel.mangled)
-        graph = machine_graph(code.routines[kernel.mangled])
-        check_matched(graph, executed)
-        reading = Reading(graph, executed, block_frequencies(graph, executed))
-    except (NotSolvedError, UnmatchedError):
-        return MachineCode(problem=UNMATCHED)
-    return _Attribution(trace, reading).code()
+    reading, problem = reading_of(trace, kernel)
+    return MachineCode(problem=problem) if reading is None else _Attribution(trace, reading).code()
 
 
 class _Attribution:
