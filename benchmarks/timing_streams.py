@@ -14,7 +14,7 @@ from timing_cases import FOLDER, Case, Measured, launch_of, zeros
 from kerncast.gpu import load_gpu
 from kerncast.launch import Launch, Value
 from kerncast.prediction import Timing
-from kerncast.units import GIGA
+from kerncast.units import GIGA, KIB
 
 FACTS = DATA / "microbench.csv"
 SOURCE = FOLDER / "kernels" / "streams.cu"
@@ -24,7 +24,7 @@ _GPUS = {
 }  # fmt: skip
 #: Arrays of 2^27 elements were timed; a quarter is far above L2, too, and the time is that of a quarter.
 ELEMENTS = 2**25
-_ELEMENT_BYTES, _KIB = 8, 1024
+_ELEMENT_BYTES = 8
 _ARRAYS = {"read": 1, "scale": 2}
 _METRIC = re.compile(r"dram_stream_(read|scale)_GBps_at_occ(\d+(?:\.\d)?)")
 _THREADS = re.compile(r"blockSize (\d+), 2 blocks/SM")
@@ -61,4 +61,4 @@ def stream_launch(kind: str, threads: int, gpu: str, elements: int = ELEMENTS) -
     one = launch_of(SOURCE, f"stream_{kind}", ((-(-elements // threads), 1, 1), (threads, 1, 1)), values)
     room = load_gpu(gpu).architecture.shared_bytes_per_sm
     # Three blocks would want more than an SM has.
-    return replace(one, shared_bytes=room // 5 * 2 // _KIB * _KIB)
+    return replace(one, shared_bytes=room // 5 * 2 // KIB * KIB)

@@ -98,7 +98,6 @@ def execution_key(kernel: CompiledKernel, launch: Launch, budget: Budget) -> str
     """Return a digest of all that decides what the blocks of a launch do: code, arguments, files, budget, ourselves."""
     facts = (
         _own_digest(),
-        _file_identity(disassembler()),
         kernel.ptx,
         kernel.mangled,
         repr((kernel.resources, kernel.signature, kernel.variables)),
@@ -146,9 +145,10 @@ def _file_identity(path: Path | None) -> str:
 
 @cache
 def _own_digest() -> str:
-    """Return a digest of our own code and facts, so that a change of them needs no thought of what is remembered."""
+    """Return a digest of our own code, facts and tools: a change of them needs no thought of what is remembered."""
     found = sorted(_identities(Path(kerncast.__path__[0])))
-    return _digest(__version__, repr(sys.version_info[:2]), np.__version__, repr(found))
+    versions = __version__, repr(sys.version_info[:2]), np.__version__, _file_identity(disassembler())
+    return _digest(*versions, repr(found))
 
 
 def _identities(folder: Path) -> Iterator[tuple[str, int, int]]:

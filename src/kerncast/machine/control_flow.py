@@ -1,7 +1,7 @@
 """Control flow of machine code: basic blocks, where control goes from each, and which routines they call."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -18,6 +18,8 @@ from kerncast.ptx import TYPE_BITS, Instruction, LoopNest, Vector, dominators, f
 _LOADS, _STORES = frozenset({"LDG", "LD", "LDS", "LDL"}), frozenset({"STG", "ST", "STS", "STL"})
 _LOCAL = frozenset({"LDL", "STL"})
 _UPDATES = frozenset({"ATOM", "ATOMG", "ATOMS", "RED", "REDG"})
+#: Opcodes of machine code that read, write or change global, shared or local memory.
+ACCESSES = _LOADS | _STORES | _UPDATES
 #: Machine operations that the table of PTX opcodes names by their whole opcode.
 _WHOLE = frozenset({"BAR", "SHFL", "MUFU"})
 #: Type by the first letter of FADD, DADD and the like; packed halves are left out, as they also load constants.
@@ -39,7 +41,7 @@ def is_anchor(machine: MachineInstruction, ptx: Instruction) -> bool:
         is_same = ptx.is_load if opcode in _LOADS else ptx.is_store
         # A register that is spilled bears the line of the instruction that wants it, or of one nearby.
         is_spill = opcode in _LOCAL and ptx.space not in {"local", "generic"}
-        return is_same and not is_spill and _bits(machine) == _access_bits(ptx)
+        return is_same and not is_spill and bits_of(machine.modifiers) == _access_bits(ptx)
     if opcode in _UPDATES:
         return ptx.is_update
     if opcode in _WHOLE:
@@ -52,8 +54,9 @@ def stays_in_place(machine: MachineInstruction) -> bool:
     return machine.opcode not in _FLOATING and not machine.opcode.startswith("U")
 
 
-def _bits(machine: MachineInstruction) -> int:
-    return next((_WIDE[m] for m in machine.modifiers if m in _WIDE), _WORD)
+def bits_of(modifiers: Iterable[str]) -> int:
+    """Return how many bits of each thread an access with such modifiers moves."""
+    return next((_WIDE[m] for m in modifiers if m in _WIDE), _WORD)
 
 
 def _access_bits(ptx: Instruction) -> int:

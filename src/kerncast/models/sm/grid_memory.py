@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kerncast.gpu import GPU, WARP_SIZE
+from kerncast.machine.control_flow import bits_of
 from kerncast.models.base import lost_from_l2
 from kerncast.models.sm.multiprocessor import (
     HotLine,
@@ -32,6 +33,7 @@ from kerncast.traces import (
     SMRecording,
     SMTrace,
 )
+from kerncast.units import BITS_PER_BYTE
 
 # Which part of what L2 is asked for comes from DRAM, from how many distinct sectors neighbouring blocks touch.
 #
@@ -165,7 +167,6 @@ def _local_sectors_per_warp(trace: SMTrace) -> float:
 
 
 _WRITTEN_BACK = 2.4
-_WIDE_WORDS = {"64": 2, "128": 4}
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +194,7 @@ def spilled_words(resources: Resources, execution: Execution, warps_per_block: i
     words: dict[str, float] = {"LDL": 0.0, "STL": 0.0}
     for each in execution.machine.operations:
         if each.opcode in words:
-            words[each.opcode] += each.warps * next((n for name, n in _WIDE_WORDS.items() if name in each.modifiers), 1)
+            words[each.opcode] += each.warps * -(-bits_of(each.modifiers) // (_WORD_BYTES * BITS_PER_BYTE))
     # What the PTX itself keeps in local memory is recorded.
     trace = execution.trace
     arrays = trace.counts.local_sectors.sum(axis=0) / _SECTORS_PER_LINE

@@ -91,9 +91,10 @@ def simulated_launch(profile: KernelProfile, gpu: GPU, execution: Execution, tim
     try:
         found = _simulate_sm(blocks, program, recorded, is_warm=timing is not Timing.COLD)
         warps_per_block = -(-math.prod(profile.block) // WARP_SIZE)
-        words = spilled_words(resources, execution, warps_per_block) if resources else (0.0, 0.0)
-        spills = spills_of(resources, warps_per_block, blocks.grid, words) if resources else _NO_SPILLS
-        return replace(found, spills=spills).launch(execution)
+        if resources is not None:
+            words = spilled_words(resources, execution, warps_per_block)
+            found = replace(found, spills=spills_of(resources, warps_per_block, blocks.grid, words))
+        return found.launch(execution)
     except LaunchError as error:
         raise UnsupportedError(error.what, cure="Use --model roofline.") from None
 

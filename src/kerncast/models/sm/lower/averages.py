@@ -13,6 +13,7 @@ import numpy as np
 
 from kerncast.caveats import Caveat, CaveatKind
 from kerncast.gpu import Architecture
+from kerncast.machine.control_flow import ACCESSES
 from kerncast.machine.forms import forms_of
 from kerncast.machine.instruction_set import ENTRY, has_form, lowered
 from kerncast.models.sm.lower.accesses import Joining
@@ -24,11 +25,8 @@ from kerncast.traces import Execution, MachineCode
 #: Opcodes of the table that are the access itself: the recording says what it does, so that its row is left out.
 _ACCESS_OPCODES = ("LD", "ST", "ATOM", "RED", "BAR")
 _NO_ACCESS = {"LDGDEPBAR"}
-#: Opcodes of machine code that the recording stands for, accesses to spilled registers too: their time is added.
-_ACCESSES = {
-    "LD", "LDG", "LDS", "LDL", "ST", "STG", "STS", "STL", "ATOM", "ATOMG", "ATOMS", "RED", "REDG", "BAR",
-}  # fmt: skip
-_NOTHING = "NOP"
+#: Opcodes of machine code that cost nothing here: the recording stands for them, accesses to spilled registers too.
+_RECORDED = ACCESSES | {"BAR", "NOP"}
 #: Least part of the executed instructions of which a caveat tells that their machine code is not known, and how many
 #: forms it names.
 _TOLD_SHARE, _TOLD_FORMS = 0.02, 3
@@ -73,14 +71,12 @@ def by_machine_code(code: Code, own: MachineCode, leader: Sequence[int], archite
 
     The micro-ops of a straight line run wherever its leader does, so that its warps are what numbers are relative to.
     """
-    block_of = [n for n, block in enumerate(code.cfg.blocks) for _ in range(block.start, block.stop)]
-    of_instructions: list[list[tuple[Cost, float]]] = [[] for _ in block_of]
+    of_instructions: list[list[tuple[Cost, float]]] = [[] for _ in code.function.instructions]
     of_blocks: list[list[tuple[Cost, float]]] = [[] for _ in code.cfg.blocks]
     for each in own.operations:
-        number = each.instruction
-        block = each.block if number is None else block_of[number]
+        number, block = each.instruction, each.block
         ran = own.block_warps[leader[block]]
-        if each.opcode in _ACCESSES or each.opcode == _NOTHING or not ran:
+        if each.opcode in _RECORDED or not ran:
             continue
         ins = code.function.instructions[code.cfg.blocks[block].start if number is None else number]
         cost = cost_of(each.opcode, ins, architecture, each.modifiers, guards=code.decides(ins))
