@@ -57,6 +57,7 @@ EFFECTS = (
     Effect("blocks that the GPU launches per cycle", _cycles(grid_launch=None)),
     Effect("passes of a load through L1", _cycles(l1_pass=None)),
     Effect("a tag of L1 for each line", _cycles(l1_tag=0.0)),
+    Effect("cycles to ask L2 for a line", _cycles(l2_request=None)),
     Effect("sectors stored in part", _cycles(l2_merge=None)),
     Effect("rows of DRAM", _without_rows),
     Effect("barriers' latency", _cycles(barrier_latency=0.0)),

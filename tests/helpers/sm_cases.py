@@ -107,7 +107,7 @@ def random_sm(random: Random) -> SM:
         "lsu_cycles", "wavefront_cycles", "shared_word_cycles", "replay_cycles", "l1_tag_cycles", "store_line_cycles",
         "atomic_cycles", "lsu_queue_cycles", "l2_queue_cycles", "dram_queue_cycles", "atomic_queue_cycles",
         "shared_atomic_cycles", "barrier_latency", "branch_latency", "hot_sector_cycles", "sector_slice_cycles",
-        "reissue_cycles", "l1_pass_cycles", "merge_cycles", "dram_burst_cycles", "store_latency",
+        "reissue_cycles", "l1_pass_cycles", "l2_request_cycles", "merge_cycles", "dram_burst_cycles", "store_latency",
     )  # fmt: skip
     bandwidths = (
         "l1_bytes_per_cycle",

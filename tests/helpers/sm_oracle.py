@@ -54,7 +54,7 @@ class Oracle:
         self.program, self.trace, self.sm = program, trace, sm
         self.finish: list[float] = []
         self.stalls = [[0] * len(Stall) for _ in program.pipe]
-        self.lsu = self.l1_free = self.l2 = self.path = self.slice = self.dram = self.atomic = 0.0
+        self.lsu = self.l1_free = self.requests = self.l2 = self.path = self.slice = self.dram = self.atomic = 0.0
         self.read_debt = self.write_debt = 0.0
         self.local_read = self.local_write = self.merged = 0
         self.l2_read = self.l2_write = self.dram_sectors = self.l1_sectors = self.l1_hits = self.issued = 0
@@ -417,6 +417,7 @@ class Oracle:
         self.l2_read += sectors
         self.local_read += sectors if operation in LOCAL else 0
         share = self.sm.dram_local_share if operation in LOCAL else self.sm.dram_read_share
+        self.requests = asked = max(asked, self.requests) + self.sm.l2_request_cycles
         self.l2 = max(asked, self.l2) + sectors * 32 / self.sm.l2_bytes_per_cycle
         self.path = max(asked, self.path) + sectors * 32 / self.sm.l2_path_bytes_per_cycle
         each = self.sm.hot_sector_cycles if hot else self.sm.sector_slice_cycles

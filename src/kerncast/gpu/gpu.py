@@ -85,6 +85,8 @@ class Cycles:
     """cycles per 128-byte line of a request"""
     l1_pass: float | None = None
     """cycles per pass of a load through the banks of L1; None: L1 has no banks, or nobody has measured it"""
+    l2_request: float | None = None
+    """cycles between two lines of which L1 asks L2 for sectors; None: its bytes alone count"""
     store_line: float | None = None
     """cycles per 128-byte line of a store"""
     shared_atomic: float | None = None

@@ -227,6 +227,8 @@ class SM:
     """cycles from a store to where it no longer keeps its block's place"""
     l1_pass_cycles: float = 0.0
     """cycles of a load's pass through the banks of L1; 0: only its sectors count"""
+    l2_request_cycles: float = 0.0
+    """cycles between two lines of which L1 asks L2 for sectors; 0: only their bytes count"""
     shared_word_cycles: float = 0.0
     """least cycles of each word of a joined shared load: registers take in so many bytes per clock"""
     reissue_cycles: float = 0.0
@@ -364,6 +366,7 @@ def _cycles_and_latencies(gpu: GPU, shares: MemoryShares) -> dict[str, float]:
         "l1_tag_cycles": of("l1_tag"),
         "l1_bytes_per_cycle": known_fact(gpu.architecture.l1_bytes_per_clock, "sustained.l1_bytes_per_clock", gpu),
         "l1_pass_cycles": c.l1_pass or 0.0,
+        "l2_request_cycles": c.l2_request or 0.0,
         "store_line_cycles": of("store_line"),
         "shared_latency": of("shared_latency"),
         "l1_latency": gpu.l1_latency or of("shared_latency"),

@@ -101,6 +101,16 @@ def test_a_loaded_line_is_there_after_its_latency() -> None:
     assert last(done) == np.ceil(215 + SECTOR / 64)
 
 
+@pytest.mark.parametrize(("mask", "cycles"), [(1, 2.0), (WHOLE_LINE, 2.0), (1, 5.0)])
+def test_lines_that_l1_misses_are_asked_for_one_after_the_other(mask: int, cycles: float) -> None:
+    """32 lines of one load: one sector of each takes as long as all four."""
+    lines = [(Operation.LOAD, 9 * n, mask) for n in range(32)]
+    trace, program = trace_of([[[Step(0, {0: lines})]]]), program_of([LOAD, USE])
+    fast = {"l2_bytes_per_cycle": 1e6, "l1_tag_cycles": 0.25, "dram_read_share": 0.0}
+    done = last(simulate(program, trace, sm_of(l2_request_cycles=cycles, **fast), 1))
+    assert done == pytest.approx(32 * cycles + 215 + 4, abs=4)
+
+
 @pytest.mark.parametrize("wavefronts", [1, 2, 8, 32])
 def test_bank_conflicts_take_the_queue(wavefronts: int) -> None:
     op = Op(Pipe.LSU, Memory.SHARED_LOAD, destinations=(1,), accesses=(0,))

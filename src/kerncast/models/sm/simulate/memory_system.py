@@ -46,7 +46,8 @@ def read(code: Code, state: State, wanted: tuple[Whole, Whole], asked: Real) -> 
     """Read sectors of a line from L2, and a part of them from DRAM; returns when they are there.
 
     ``wanted``: how many, and the line, which is negative in local memory. For the line that all SMs read, they wait for
-    its slice; other lines are spread over all slices, and L2's rate is theirs together.
+    its slice; other lines are spread over all slices, and L2's rate is theirs together. Lines are asked for one after
+    the other, however few sectors of each are missing.
     """
     sectors, line = wanted
     is_hot = line == code.derived.hot_line
@@ -57,6 +58,8 @@ def read(code: Code, state: State, wanted: tuple[Whole, Whole], asked: Real) -> 
         state.totals.local_read_sectors += sectors
         share = sm.dram_local_share
     slice_cycles = sm.hot_sector_cycles if is_hot else sm.sector_slice_cycles
+    asked = max(asked, queues.requests) + sm.l2_request_cycles
+    queues.requests = asked
     queues.l2 = max(asked, queues.l2) + sectors * derived.l2_read_sector_cycles
     queues.path = max(asked, queues.path) + sectors * derived.path_sector_cycles
     queues.slice = max(asked, queues.slice) + sectors * slice_cycles

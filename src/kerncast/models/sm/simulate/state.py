@@ -202,6 +202,8 @@ class Queues:
     """lines, where L1 is apart from shared memory"""
     l2: _Float
     """this SM's share of L2"""
+    requests: _Float
+    """what asks L2 for lines"""
     path: _Float
     """path from L2 to this SM"""
     slice: _Float
