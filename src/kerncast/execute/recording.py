@@ -386,6 +386,7 @@ def _curve(executed: Executed, setting: Setting, found: list[Footprint]) -> Foot
         allocation_sectors=np.array([-(-a.nbytes // SECTOR_BYTES) for a in setting.arena.allocations], np.int64),
         grid_blocks=grid,
         total=Touches(*total),
+        partly=np.array([each.partly for each in found]),
     )
 
 

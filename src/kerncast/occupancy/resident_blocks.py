@@ -313,6 +313,8 @@ class CacheGeometry:
     """size of the SM's own cache for read-only loads; None where they use L1"""
     writes_back_early: bool = False
     """whether L2 writes dirty sectors to DRAM before it needs their place; False where unknown"""
+    fills_sectors: bool = False
+    """whether L2 reads what it lacks of a sector before it writes it to DRAM; False where unknown"""
     instruction_bytes: int | None = None
     """code that one SM holds; None where unknown"""
     l2_partitions: int = 1
@@ -346,6 +348,7 @@ def cache_geometry(gpu: GPU, resident_blocks: int, shared_bytes_per_block: int) 
         sms=gpu.sm_count,
         read_only_bytes=a.read_only_cache_bytes,
         writes_back_early=bool(a.l2_writes_back_early),
+        fills_sectors=bool(a.l2_fills_sectors),
         instruction_bytes=a.instruction_cache_bytes,
         l2_partitions=gpu.l2_partitions or 1,
     )

@@ -39,6 +39,8 @@ class Footprint:
     """[allocations] sectors that a store or an atomic touched"""
     either: Counts
     """[allocations] sectors that any access touched"""
+    partly: Counts
+    """[allocations] sectors of which some words were stored, others not, and none was read"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,6 +318,8 @@ class FootprintCurve:
     """[n, 2] rows of DRAM that reading and that writing these sectors would open; None where nobody counted"""
     busier: npt.NDArray[np.float64] | None = None
     """[n] lines that one of these blocks asks for, relative to the mean of the grid; None where nobody counted"""
+    partly: Counts | None = None
+    """[n, allocations] sectors of which some words were stored, others not, and none was read; None: nobody counted"""
 
     @property
     def is_whole_grid(self) -> bool:
@@ -353,6 +357,16 @@ class FootprintCurve:
         point = max(0, int(np.searchsorted(self.blocks, blocks, side="right")) - 1)
         opened = float(self.rows[point, 0 if kind == "read" else 1])
         return float(self._counted(kind)[point].sum()) / opened if opened else math.inf
+
+    def left_in_part(self, blocks: float) -> float:
+        """Return the sectors per block of which so many blocks, at least one, store some words only and read none.
+
+        0 where nobody counted them. Words that other kernels or copies store are not known.
+        """
+        if self.partly is None:
+            return 0.0
+        point = max(0, int(np.searchsorted(self.blocks, blocks, side="right")) - 1)
+        return float(self.partly[point].sum()) / float(self.blocks[point])
 
     def busier_than_mean(self, blocks: float) -> float:
         """Return how many times the mean of the grid's lines each of so many neighbouring blocks asks for."""

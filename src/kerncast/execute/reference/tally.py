@@ -206,7 +206,7 @@ class Tally:
         for part in parts:
             lanes = Lanes(self._threads.warp[part.threads], self._threads.lane[part.threads], part.address, part.size)
             if part.space in {"global", "const"}:
-                self._touch(ins, part.offsets // SECTOR_BYTES)
+                self._touch(ins, part)
             match part.space:
                 case "global":
                     self._global(number, ins, lanes)
@@ -272,11 +272,13 @@ class Tally:
         self._add(threads, number, per_warp)
         self._add(requests, number, per_warp > 0)
 
-    def _touch(self, ins: Instruction, sectors: npt.NDArray[np.int64]) -> None:
+    def _touch(self, ins: Instruction, part: Part) -> None:
+        sectors, word = part.offsets // SECTOR_BYTES, part.offsets % SECTOR_BYTES // _WORD_BYTES
         if not ins.is_store:
             self._touched.read[sectors] = True
         if not ins.is_load:
-            self._touched.written[sectors] = True
+            words = ((1 << max(1, part.size // _WORD_BYTES)) - 1 << word).astype(np.uint8)
+            np.bitwise_or.at(self._touched.written, sectors, words)
 
     def _add(self, name: str, number: int, per_warp: "npt.NDArray[np.int64] | npt.NDArray[np.bool_]") -> None:
         per_block = per_warp.reshape(self._threads.blocks, -1).sum(axis=1)

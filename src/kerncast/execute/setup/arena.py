@@ -116,10 +116,10 @@ _REGION_PIECES = _ROWS * 2048 // PIECE_BYTES
 _SECTORS_PER_PIECE = PIECE_BYTES // SECTOR_BYTES
 
 
-def opened_rows(touched: npt.NDArray[np.bool_]) -> float:
+def opened_rows(touched: "npt.NDArray[np.bool_] | npt.NDArray[np.uint8]") -> float:
     """Return how many rows are expected to be opened for sectors that are accessed at about the same time.
 
-    ``touched`` has one truth value per sector, of whole pieces. It is read eight sectors at a time.
+    ``touched`` has one byte per sector, of whole pieces; 0: untouched. It is read eight sectors at a time.
     """
     pieces = np.flatnonzero(touched.view(np.uint64))
     in_region = np.bincount(pieces // _REGION_PIECES)
@@ -129,8 +129,12 @@ def opened_rows(touched: npt.NDArray[np.bool_]) -> float:
 assert np.dtype(np.uint64).itemsize == _SECTORS_PER_PIECE
 
 
+#: Marks of a sector of which all words are written.
+_WHOLE_SECTOR = 0xFF
+
+
 class Touched:
-    """One truth value per 32-byte sector of the arena, for reading and for writing."""
+    """What was read and written of the arena, by sectors of 32 bytes."""
 
     def __init__(self, arena: Arena) -> None:
         self._arena = arena
@@ -138,17 +142,20 @@ class Touched:
         sectors = -(-len(arena.data) // PIECE_BYTES) * (PIECE_BYTES // SECTOR_BYTES)
         self.sectors = sectors
         self.read = np.zeros(sectors, np.bool_)
-        self.written = np.zeros(sectors, np.bool_)
+        #: One bit for each word of 4 bytes that a store fills; of a sector that an atomic changes, any.
+        self.written = np.zeros(sectors, np.uint8)
 
     def footprint(self, blocks: int) -> Footprint:
         """Return how many sectors of each allocation were touched by the blocks that have run."""
-        counts = (self._per_allocation(m) for m in (self.read, self.written, self.read | self.written))
+        either = self.read | (self.written != 0)
+        partly = (self.written != 0) & (self.written != _WHOLE_SECTOR) & ~self.read
+        counts = (self._per_allocation(marks) for marks in (self.read, self.written, either, partly))
         return Footprint(blocks, *counts)
 
     def rows(self) -> tuple[float, float]:
         """Return the rows of DRAM that reading, and that writing what was touched would open."""
         return opened_rows(self.read), opened_rows(self.written)
 
-    def _per_allocation(self, touched: "np.typing.NDArray[np.bool_]") -> Counts:
+    def _per_allocation(self, touched: "npt.NDArray[np.bool_] | npt.NDArray[np.uint8]") -> Counts:
         bounds = ((a.start // SECTOR_BYTES, -(-(a.start + a.nbytes) // SECTOR_BYTES)) for a in self._arena.allocations)
         return np.array([np.count_nonzero(touched[start:stop]) for start, stop in bounds], np.int64)

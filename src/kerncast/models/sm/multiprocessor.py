@@ -252,7 +252,7 @@ class MemoryShares:
     dram_read: float
     """share of the sectors read from L2 that come from DRAM"""
     dram_write: float
-    """share of the sectors written to L2 that go on to DRAM"""
+    """sectors that DRAM moves per sector written to L2: above one where it reads some of them first, to fill them"""
     dram_local: float
     """share of local memory's sectors, read or written, that DRAM sees"""
     dram_atomic: float

@@ -158,7 +158,7 @@ class _SimulatedSM:
 
     @property
     def _dram_cycles_per_block(self) -> float:
-        read, written = self.dram.read, self.dram.written
+        read, written = self.dram.read, self.dram.written + self.dram.filled
         return SECTOR_BYTES * (read / self.sm.dram_bytes_per_cycle + written / self.sm.dram_write_bytes_per_cycle)
 
     @property

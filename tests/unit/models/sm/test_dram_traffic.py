@@ -69,3 +69,47 @@ def test_an_indexed_array_of_many_threads_reaches_dram(tmp_path: Path) -> None:
     assert many is not None
     assert few < 10e-6
     assert many > 64 * few
+
+
+COPIES = """
+extern "C" __global__ void copy(float *to, const float *from) {
+    const int i = STRIDE * (blockIdx.x * blockDim.x + threadIdx.x);
+    to[i] = from[i];
+}
+extern "C" __global__ void update(float *to, const float *from) {
+    const int i = STRIDE * (blockIdx.x * blockDim.x + threadIdx.x);
+    to[i] += from[i];
+}
+"""
+
+
+def dram_seconds(folder: Path, kernel: str, stride: int, gpu: str) -> float:
+    """Return the time of DRAM alone for 2^22 sectors that are read and as many that are stored in."""
+    count = 2**22 * 8
+    (folder / "c.cu").write_text(f"#define STRIDE {stride}{COPIES}", encoding="utf-8")
+    (folder / "c.toml").write_text(
+        f"""source = "c.cu"
+[[launch]]
+kernel = "{kernel}"
+grid = [{count // stride // 256}]
+block = [256]
+args = {{ to = "f32[{count}] zeros", from = "f32[{count}] zeros" }}
+""",
+        encoding="utf-8",
+    )
+    options = Options(timing=Timing.COLD, model="simulation")
+    found = forecast_all(folder / "c.toml", [(load_gpu(gpu), ())], options).predictions[0].term("dram")
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(
+    ("kernel", "gpu", "times"),
+    [("copy", "rtx-2080-ti", 1.5), ("copy", "titan-v", 1.0), ("update", "rtx-2080-ti", 1.0)],
+)
+def test_a_sector_that_is_stored_in_part_is_read_first_where_dram_takes_whole_ones(
+    kernel: str, gpu: str, times: float, tmp_path: Path
+) -> None:
+    """A word of each sector: three sectors move instead of two; what the kernel reads itself is read once."""
+    strided, dense = (dram_seconds(tmp_path, kernel, stride, gpu) for stride in (8, 1))
+    assert strided == pytest.approx(times * dense, rel=0.02)

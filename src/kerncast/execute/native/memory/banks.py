@@ -1,6 +1,7 @@
 """Records a warp's access: its event, its passes through the banks, and how far atomics contend."""
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 from kerncast.execute.native.block import I32, I64
 from kerncast.execute.native.ir import LANES, WORKER, Emitter, Unit, Value, each_lane, field, get, integer, vector
@@ -327,7 +328,7 @@ def _lanes_of_groups(groups: int) -> list[int]:
 
 SECTORS_PER_LINE = LINE_BYTES // SECTOR_BYTES
 _LINE_SHIFT, _SECTOR_SHIFT = LINE_BYTES.bit_length() - 1, SECTOR_BYTES.bit_length() - 1
-_WORDS_PER_SECTOR = SECTOR_BYTES // _WORD_BYTES
+_WORDS_PER_SECTOR, _WORD_SHIFT = SECTOR_BYTES // _WORD_BYTES, _WORD_BYTES.bit_length() - 1
 _TAG = Value("%tag", "i64")
 _FIRST, _LAST = Value("%first", "i64"), Value("%last", "i64")
 
@@ -403,12 +404,34 @@ def _define_run(unit: Unit, name: str, like: Access) -> None:
     emit.store(emit.lshr(_FIRST, _LINE_SHIFT), line)
     with emit.while_left(bits) as (left, rest):
         now = emit.load(line, "i64")
-        _note(emit, now, emit.and_(left, 2**SECTORS_PER_LINE - 1), like, _ragged(emit, now) if like.is_stored else None)
+        stored = _Stored(_words_of_run(emit, now), _ragged(emit, now)) if like.is_stored else None
+        _note(emit, now, emit.and_(left, 2**SECTORS_PER_LINE - 1), like, stored)
         emit.increase(line, integer("i64", 1))
         emit.store(emit.lshr(left, SECTORS_PER_LINE), rest)
     _end_request(emit, like)
     emit.give()
     emit.finish(public=True)
+
+
+class _Stored(NamedTuple):
+    """What a store fills of a line."""
+
+    words: Value
+    """i32: one bit for each 4-byte word"""
+    partly: Value
+    """how many sectors it fills in part only, in their place in an event"""
+
+
+def _words_of_run(emit: Emitter, line: Value) -> Value:
+    """Return the words of a line that a run reaches."""
+    start = emit.shl(line, _LINE_SHIFT)
+    begins, ends = emit.sub(_FIRST, start), emit.sub(_LAST, start)
+    begins = emit.select(emit.compare("slt", begins, 0), integer("i64", 0), begins)
+    ends = emit.select(emit.compare("sgt", ends, LINE_BYTES - 1), integer("i64", LINE_BYTES - 1), ends)
+    # All words up to the last one, without those before the first.
+    upto = emit.sub(emit.shl(integer("i64", 2), emit.lshr(ends, _WORD_SHIFT)), 1)
+    before = emit.sub(emit.shl(integer("i64", 1), emit.lshr(begins, _WORD_SHIFT)), 1)
+    return emit.resize(emit.and_(upto, emit.not_(before)), "i32")
 
 
 def _ragged(emit: Emitter, line: Value) -> Value:
@@ -494,10 +517,19 @@ def _each_line(emit: Emitter, line: Value, sectors: list[Value], like: Access) -
         emit.store(emit.and_(left, emit.not_(same)), rest)
         bits = _bits(emit, [emit.and_(lanes, same) for lanes in active])
         _count(emit, bits)
-        partly = (
-            _partly_stored(emit, [emit.and_(lanes, same) for lanes in active], like.size) if like.is_stored else None
-        )
-        _note(emit, emit.cast("zext", one, "i64"), bits, like, partly)
+        stored = None
+        if like.is_stored:
+            partly = _partly_stored(emit, [emit.and_(lanes, same) for lanes in active], like.size)
+            stored = _Stored(_words_of_lanes_in_line(emit, emit.and_(same, _MASK), like.size), partly)
+        _note(emit, emit.cast("zext", one, "i64"), bits, like, stored)
+
+
+def _words_of_lanes_in_line(emit: Emitter, lanes: Value, size: int) -> Value:
+    """Return the words of their line that lanes store; one that is stored in part counts as a whole."""
+    first = emit.and_(emit.resize(emit.lshr(_OFFSET, _WORD_SHIFT), "i32"), LINE_BYTES // _WORD_BYTES - 1)
+    of_lane = emit.shl(emit.splat(integer("i32", (1 << max(1, size // _WORD_BYTES)) - 1)), first)
+    there = emit.select(emit.mask_lanes(lanes), of_lane, 0)
+    return emit.call("llvm.vector.reduce.or.v32i32", "i32", there)
 
 
 def _partly_stored(emit: Emitter, sectors: list[Value], size: int) -> Value:
@@ -523,14 +555,14 @@ def _bits(emit: Emitter, sectors: list[Value]) -> Value:
     return bits
 
 
-def _note(emit: Emitter, line: Value, bits: Value, like: Access, partly: Value | None = None) -> None:
-    """Count a line, mark its sectors as touched and record it, with how many of them a store fills in part only."""
+def _note(emit: Emitter, line: Value, bits: Value, like: Access, stored: _Stored | None = None) -> None:
+    """Count a line, mark its sectors as touched, or the words that a store fills, and record it."""
     worker = POINTERS[0]
     emit.increase(emit.at(_COUNTERS, 8), integer("i64", 1))
     spread = emit.unit.table("sectors", [_spread(n) for n in range(2**SECTORS_PER_LINE)])
     for name in like.touches:
         place = emit.at(get(emit, worker, WORKER, name), emit.mul(line, SECTORS_PER_LINE))
-        marks = emit.load(emit.index(spread, "i32", bits), "i32")
+        marks = stored.words if stored else emit.load(emit.index(spread, "i32", bits), "i32")
         # What is marked stays as it is: writing it again would take the cache line from the other core. That core may
         # mark another sector of the same line at this very moment.
         with emit.when(emit.compare("ne", emit.and_(emit.load(place, "i32"), marks), marks)):
@@ -538,7 +570,7 @@ def _note(emit: Emitter, line: Value, bits: Value, like: Access, partly: Value |
     if not like.is_recorded:
         return
     event = emit.or_(emit.or_(line, emit.shl(emit.cast("zext", bits, "i64"), MASK_SHIFT)), _TAG)
-    record(emit, event if partly is None else emit.or_(event, partly))
+    record(emit, event if stored is None else emit.or_(event, stored.partly))
 
 
 def _end_request(emit: Emitter, like: Access) -> None:
