@@ -1,5 +1,7 @@
 """The memory of a launch: where its buffers lie, and which sectors of it were touched."""
 
+from collections.abc import Iterator
+
 import numpy as np
 import numpy.typing as npt
 
@@ -147,15 +149,26 @@ class Touched:
 
     def footprint(self, blocks: int) -> Footprint:
         """Return how many sectors of each allocation were touched by the blocks that have run."""
-        either = self.read | (self.written != 0)
-        partly = (self.written != 0) & (self.written != _WHOLE_SECTOR) & ~self.read
-        counts = (self._per_allocation(marks) for marks in (self.read, self.written, either, partly))
-        return Footprint(blocks, *counts)
+        either = self.read.view(np.uint8) | self.written
+        counts = (self._per_allocation(marks) for marks in (self.read, self.written, either))
+        partly = np.array([*map(self._left_in_part, self._allocations())], np.int64)
+        return Footprint(blocks, *counts, partly=partly)
 
     def rows(self) -> tuple[float, float]:
         """Return the rows of DRAM that reading, and that writing what was touched would open."""
         return opened_rows(self.read), opened_rows(self.written)
 
     def _per_allocation(self, touched: "npt.NDArray[np.bool_] | npt.NDArray[np.uint8]") -> Counts:
-        bounds = ((a.start // SECTOR_BYTES, -(-(a.start + a.nbytes) // SECTOR_BYTES)) for a in self._arena.allocations)
-        return np.array([np.count_nonzero(touched[start:stop]) for start, stop in bounds], np.int64)
+        return np.array([np.count_nonzero(touched[sectors]) for sectors in self._allocations()], np.int64)
+
+    def _left_in_part(self, sectors: slice) -> int:
+        """Return how many sectors of an allocation have words that were stored and others that were not, unread."""
+        written = self.written[sectors]
+        # Most kernels fill what they store in: that is told in half of the time.
+        if np.count_nonzero(written) == np.count_nonzero(written == _WHOLE_SECTOR):
+            return 0
+        return int(np.count_nonzero((written != 0) & (written != _WHOLE_SECTOR) & ~self.read[sectors]))
+
+    def _allocations(self) -> Iterator[slice]:
+        for each in self._arena.allocations:
+            yield slice(each.start // SECTOR_BYTES, -(-(each.start + each.nbytes) // SECTOR_BYTES))
