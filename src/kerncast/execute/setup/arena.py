@@ -150,9 +150,9 @@ class Touched:
     def footprint(self, blocks: int) -> Footprint:
         """Return how many sectors of each allocation were touched by the blocks that have run."""
         either = self.read.view(np.uint8) | self.written
-        counts = (self._per_allocation(marks) for marks in (self.read, self.written, either))
+        read, written, touched = (self._per_allocation(marks) for marks in (self.read, self.written, either))
         partly = np.array([*map(self._left_in_part, self._allocations())], np.int64)
-        return Footprint(blocks, *counts, partly=partly)
+        return Footprint(blocks, read, written, touched, partly)
 
     def rows(self) -> tuple[float, float]:
         """Return the rows of DRAM that reading, and that writing what was touched would open."""
