@@ -43,7 +43,7 @@ from kerncast.units import BITS_PER_BYTE
 # the cache's size). Fails when: blocks of a wave drift far apart, so that one's reads are pushed out before the other
 # wants them.
 #
-# Where DRAM takes whole sectors only, L2 reads what it lacks of a sector that was stored in part before it writes it.
+# Where architectures say so, L2 reads what it lacks of a sector that was stored in part before it writes it to DRAM.
 # Source: copies of every eighth float on an RTX 2080 Ti take as long as three streams, on a TITAN V as long as two.
 #
 # Local memory is each thread's own, and its words lie side by side with those of its warp's other threads: L2 holds
