@@ -49,6 +49,10 @@ def _without_rows(gpu: GPU) -> GPU:
     return replace(gpu, architecture=replace(gpu.architecture, dram_activate_s=None))
 
 
+def _without_filling(gpu: GPU) -> GPU:
+    return replace(gpu, architecture=replace(gpu.architecture, l2_fills_sectors=None))
+
+
 EFFECTS = (
     Effect("own machine code", lambda gpu: gpu),
     Effect("bursts to DRAM ahead of an SM's share", _cycles(dram_burst=None)),
@@ -59,6 +63,7 @@ EFFECTS = (
     Effect("a tag of L1 for each line", _cycles(l1_tag=0.0)),
     Effect("cycles to ask L2 for a line", _cycles(l2_request=None)),
     Effect("sectors stored in part", _cycles(l2_merge=None)),
+    Effect("sectors read before they are stored in part", _without_filling),
     Effect("rows of DRAM", _without_rows),
     Effect("barriers' latency", _cycles(barrier_latency=0.0)),
     Effect("branches' latency", _cycles(branch_latency=0.0)),

@@ -56,7 +56,7 @@ class Oracle:
         self.stalls = [[0] * len(Stall) for _ in program.pipe]
         self.lsu = self.l1_free = self.requests = self.l2 = self.path = self.slice = self.dram = self.atomic = 0.0
         self.read_debt = self.write_debt = 0.0
-        self.local_read = self.local_write = self.merged = 0
+        self.local_read = self.local_write = self.merged = self.lines_asked = 0
         self.l2_read = self.l2_write = self.dram_sectors = self.l1_sectors = self.l1_hits = self.issued = 0
         self.sets = max(1, sm.l1_lines // WAYS)
         self.l1: list[OrderedDict[object, list[float]]] = [OrderedDict() for _ in range(self.sets)]
@@ -415,6 +415,7 @@ class Oracle:
 
     def read(self, operation: Operation, sectors: int, asked: float, hot: bool = False) -> float:
         self.l2_read += sectors
+        self.lines_asked += 1
         self.local_read += sectors if operation in LOCAL else 0
         share = self.sm.dram_local_share if operation in LOCAL else self.sm.dram_read_share
         self.requests = asked = max(asked, self.requests) + self.sm.l2_request_cycles

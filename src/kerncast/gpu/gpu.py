@@ -192,8 +192,9 @@ class Architecture:
     instruction_cache_bytes: int | None = None
     """code that an SM holds"""
     l2_writes_back_early: bool | None = None
-    l2_fills_sectors: bool | None = None
     """whether dirty sectors go to DRAM before their place is needed"""
+    l2_fills_sectors: bool | None = None
+    """whether a sector that was stored in part is read from DRAM before it is written there"""
     l2_fetch_bytes: int | None = None
     """aligned bytes that L2 reads from DRAM when one sector misses"""
     dram_channel_bits: int | None = None

@@ -354,19 +354,23 @@ class FootprintCurve:
         """
         if self.rows is None:
             return math.inf
-        point = max(0, int(np.searchsorted(self.blocks, blocks, side="right")) - 1)
+        point = self._point(blocks)
         opened = float(self.rows[point, 0 if kind == "read" else 1])
         return float(self._counted(kind)[point].sum()) / opened if opened else math.inf
 
     def left_in_part(self, blocks: float) -> float:
         """Return the sectors per block of which so many blocks, at least one, store some words only and read none.
 
-        0 where nobody counted them. Words that other kernels or copies store are not known.
+        0 where nobody counted them. Fails when: more blocks than were counted meet in a sector.
         """
         if self.partly is None:
             return 0.0
-        point = max(0, int(np.searchsorted(self.blocks, blocks, side="right")) - 1)
+        point = self._point(blocks)
         return float(self.partly[point].sum()) / float(self.blocks[point])
+
+    def _point(self, blocks: float) -> int:
+        """Return the last point with no more than so many blocks."""
+        return max(0, int(np.searchsorted(self.blocks, blocks, side="right")) - 1)
 
     def busier_than_mean(self, blocks: float) -> float:
         """Return how many times the mean of the grid's lines each of so many neighbouring blocks asks for."""

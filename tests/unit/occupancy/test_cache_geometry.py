@@ -251,8 +251,7 @@ def test_unknown_l2_is_refused_and_the_rest_has_its_usual_value(tmp_path: Path) 
         cache_geometry(load_gpu(path), 1, 0)
     keys = (
         '[shared]\nl1_and_shared_kib = { status = "unknown" }\n',
-        '[caches]\nl2_fetch_bytes = { status = "unknown" }\nl2_writes_back_early = { status = "unknown" }\n'
-        'l2_fills_sectors = { status = "unknown" }\n',
+        '[caches]\nl2_fetch_bytes = { status = "unknown" }\nl2_writes_back_early = { status = "unknown" }\n',
     )
     (tmp_path / "sm_87.toml").write_text(f'from = "sm_86"\ncompute_capability = "8.7"\n{"".join(keys)}')
     path.write_text(f'from = "sm_87.toml"\nl2_kib = 4096\n{small}')

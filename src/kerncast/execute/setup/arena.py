@@ -144,7 +144,7 @@ class Touched:
         sectors = -(-len(arena.data) // PIECE_BYTES) * (PIECE_BYTES // SECTOR_BYTES)
         self.sectors = sectors
         self.read = np.zeros(sectors, np.bool_)
-        #: One bit for each word of 4 bytes that a store fills; of a sector that an atomic changes, any.
+        #: One bit for each word of 4 bytes that a store reaches; of a sector that an atomic changes, any.
         self.written = np.zeros(sectors, np.uint8)
 
     def footprint(self, blocks: int) -> Footprint:

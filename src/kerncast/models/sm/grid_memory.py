@@ -77,10 +77,18 @@ def dram_sectors_per_block(
     capacity = _l2_sectors(geometry)
     read = lost * _cold(curve, "read", wave, grid_blocks, capacity)
     written = _cold(curve, "written", wave, grid_blocks, capacity)
-    filled = _like_mean(curve, wave, grid_blocks, curve.left_in_part(wave)) if geometry.fills_sectors else 0.0
+    filled = min(written, _left_in_part(curve, wave, grid_blocks, capacity)) if geometry.fills_sectors else 0.0
     # An L2 that writes back early does so between launches, too: warm data saves it no write.
-    left = 1.0 if geometry.writes_back_early else lost
-    return DramSectors(read, left * written, left * filled)
+    return DramSectors(read, written if geometry.writes_back_early else lost * written, lost * filled)
+
+
+def _left_in_part(curve: FootprintCurve, wave: int, grid_blocks: int, capacity: float) -> float:
+    """Return the sectors per block that are still stored in part when L2 needs their place: neighbours fill others.
+
+    Fails when: a sector gets a part of a word, which counts as all of it.
+    """
+    blocks = max(wave, _blocks_held(curve, grid_blocks, capacity))
+    return _like_mean(curve, blocks, grid_blocks, curve.left_in_part(blocks))
 
 
 def _lost(curve: FootprintCurve, geometry: CacheGeometry) -> float:

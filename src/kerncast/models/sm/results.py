@@ -58,6 +58,8 @@ class Simulated:
     """sectors that loads asked L1 for"""
     l1_hits: int
     """sectors among these that L1 had, or that were on their way to it"""
+    l2_requests: int
+    """lines of which L2 was asked for sectors"""
     l2_read_sectors: int
     """sectors read from L2"""
     l2_write_sectors: int

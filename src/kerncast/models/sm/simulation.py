@@ -171,7 +171,8 @@ class _SimulatedSM:
         cycles += found.l2_merged_sectors * sm.merge_cycles / blocks
         hot = self.hot_line.sectors_per_block if self.hot_line else 0.0
         others = (read + written) / blocks - hot
-        return max(cycles, hot * sm.hot_sector_cycles + others * sm.sector_slice_cycles)
+        asked = found.l2_requests * sm.l2_request_cycles / blocks
+        return max(cycles, asked, hot * sm.hot_sector_cycles + others * sm.sector_slice_cycles)
 
     @property
     def _spill_cycles(self) -> tuple[float, float]:

@@ -113,3 +113,38 @@ def test_a_sector_that_is_stored_in_part_is_read_first_where_dram_takes_whole_on
     """A word of each sector: three sectors move instead of two; what the kernel reads itself is read once."""
     strided, dense = (dram_seconds(tmp_path, kernel, stride, gpu) for stride in (8, 1))
     assert strided == pytest.approx(times * dense, rel=0.02)
+
+
+def memory_seconds(folder: Path, source: str, launch: str, gpu: str) -> Prediction:
+    """Return the forecast of kernel ``k`` of a source with cold caches."""
+    (folder / "k.cu").write_text(source, encoding="utf-8")
+    (folder / "k.toml").write_text(f'source = "k.cu"\n[[launch]]\nkernel = "k"\n{launch}\n', encoding="utf-8")
+    options = Options(timing=Timing.COLD, model="simulation")
+    return forecast_all(folder / "k.toml", [(load_gpu(gpu), ())], options).predictions[0]
+
+
+def test_sectors_that_later_blocks_fill_while_l2_holds_them_are_not_read(tmp_path: Path) -> None:
+    """Each of eight rows of blocks stores another word of every sector of 3.2 MB; L2 has 5.5 MB."""
+    source = """extern "C" __global__ void k(float *to) {
+        to[(blockIdx.x * blockDim.x + threadIdx.x) * 8 + blockIdx.y] = 1;
+    }"""
+    launch = 'grid = [400, 8]\nblock = [256]\nargs = { to = "f32[819200] zeros" }'
+    turing, volta = (memory_seconds(tmp_path, source, launch, gpu).term("dram") for gpu in ("rtx-2080-ti", "titan-v"))
+    assert turing is not None
+    assert volta is not None
+    # 616 and 653 GB/s: the same bytes move.
+    assert turing == pytest.approx(volta, rel=0.2)
+
+
+def test_lines_that_one_sm_asks_for_are_a_term_of_l2(tmp_path: Path) -> None:
+    """64 loads of each of 32 warps, of 32 lines each: two cycles for a line, whatever L2 could give."""
+    source = """extern "C" __global__ void k(float *to, const float *from) {
+        float sum = 0;
+        for (int n = 0; n < 64; n++) sum += from[(n * 1024 + threadIdx.x) * 32];
+        to[threadIdx.x] = sum;
+    }"""
+    launch = 'grid = [1]\nblock = [1024]\nargs = { to = "f32[1024] zeros", from = "f32[2097152] zeros" }'
+    found = memory_seconds(tmp_path, source, launch, "titan-v")
+    asked = 64 * 1024 * 2 / load_gpu("titan-v").clock_hz
+    assert found.term("l2") == pytest.approx(asked, rel=0.01)
+    assert found.seconds > asked

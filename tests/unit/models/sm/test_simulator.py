@@ -25,3 +25,4 @@ def test_it_agrees_with_a_simulation_cycle_by_cycle(seed: int) -> None:
     assert counted == (oracle.issued, oracle.l1_sectors, oracle.l1_hits, oracle.l2_read, oracle.l2_write)
     assert (ours.local_read_sectors, ours.local_write_sectors) == (oracle.local_read, oracle.local_write)
     assert (ours.dram_sectors, ours.l2_merged_sectors) == (oracle.dram_sectors, oracle.merged)
+    assert ours.l2_requests == oracle.lines_asked

@@ -468,7 +468,7 @@ def _define_local(unit: Unit, like: Access) -> None:
     emit = Emitter(unit, "local_lines", "void", [POINTERS[0], _COUNTERS, _TAG, _MASK, _OFFSET, words])
     per_sector = 2**_WORDS_PER_SECTOR - 1
     sectors = [integer("i32", per_sector << _WORDS_PER_SECTOR * n) for n in range(SECTORS_PER_LINE)]
-    first = emit.resize(emit.lshr(_OFFSET, _WORD_BYTES.bit_length() - 1), "i32")
+    first = emit.resize(emit.lshr(_OFFSET, _WORD_SHIFT), "i32")
     same = emit.compare("eq", first, emit.splat(_element(emit, first, emit.first_lane(_MASK))))
     is_uniform = emit.compare("eq", emit.and_(emit.mask_bits(emit.compare("eq", same, 0)), _MASK), 0)
     uniform, mixed, after = emit.fresh("uniform"), emit.fresh("mixed"), emit.fresh("after")

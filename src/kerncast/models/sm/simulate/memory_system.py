@@ -52,6 +52,7 @@ def read(code: Code, state: State, wanted: tuple[Whole, Whole], asked: Real) -> 
     sectors, line = wanted
     is_hot = line == code.derived.hot_line
     sm, derived, queues = code.sm, code.derived, state.queues
+    state.totals.l2_requests += 1
     state.totals.l2_read_sectors += sectors
     share = sm.dram_read_share
     if line < 0:

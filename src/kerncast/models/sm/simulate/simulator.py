@@ -157,6 +157,7 @@ def _simulated(state: layout.State) -> Simulated:
         atomic_cycles=float(totals.atomic_cycles),
         l1_sectors=int(totals.l1_sectors),
         l1_hits=int(totals.l1_hits),
+        l2_requests=int(totals.l2_requests),
         l2_read_sectors=int(totals.l2_read_sectors),
         l2_write_sectors=int(totals.l2_write_sectors),
         l2_merged_sectors=int(totals.l2_merged_sectors),

@@ -251,6 +251,7 @@ class Totals:
     atomic_cycles: _Float
     l1_sectors: _Int64
     l1_hits: _Int64
+    l2_requests: _Int64
     l2_read_sectors: _Int64
     l2_write_sectors: _Int64
     l2_merged_sectors: _Int64
