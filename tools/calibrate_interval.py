@@ -53,8 +53,8 @@ PICTURE = ROOT / "docs" / "pictures" / "reliability.svg"
 SIMULATION = "simulation"
 LEVELS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98)
 LEVEL = 0.9
-#: Scored, never fitted: the licence of one allows no table or model made from its rows to be part of the project, and the
-#: bandwidths of the other are among the facts of its GPUs.
+#: Scored, never fitted: the licence of one allows no table or model made from its rows to be part of the project, and
+#: the bandwidths of the other are among the facts of its GPUs.
 NOT_FITTED = {"sixteen", "streams"}
 #: Sets that time one kernel in different builds.
 SAME_KERNEL = {"convolution-2023": "convolution", "convolution-2025": "convolution", "convolution-ktt": "convolution"}

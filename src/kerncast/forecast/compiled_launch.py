@@ -117,6 +117,7 @@ def compile_and_count(launch: Launch, architectures: Sequence[str], means: Means
     for kernel in kernels:
         text = _TARGET_LINE.sub("", kernel.ptx)
         run = runs.setdefault(text, _Run(kernel, launch, means))
+        run.kernels.append(kernel)
         try:
             found.append((kernel.architecture, _counted(kernel, run)))
         except Refusal as refusal:
@@ -142,6 +143,8 @@ class _Run:
     kernel: CompiledKernel
     launch: Launch
     means: Means
+    kernels: list[CompiledKernel] = field(default_factory=list)
+    """all that have this PTX, one for each architecture"""
     done: "LaunchRecorder | Refusal | None" = field(default=None, repr=False)
 
     def recorder(self) -> "LaunchRecorder":
@@ -157,6 +160,13 @@ class _Run:
         if isinstance(self.done, Refusal):
             raise self.done
         return self.done
+
+    def begin_machine_code(self) -> None:
+        """Start to read the machine code of all architectures, which goes on while blocks are recorded."""
+        from kerncast.machine.listing import begin  # noqa: PLC0415  a forecast by counts does without
+
+        for kernel in self.kernels:
+            begin(kernel.cubin, kernel.architecture)
 
     def _report(self, done: int, total: int) -> None:
         if self.means.progress:
@@ -227,6 +237,7 @@ class Source:
         means = self.launch.run.means
 
         def simulate() -> Estimate:
+            self.launch.run.begin_machine_code()
             execution = gathered(case.profile, case.gpu, self.launch.recorder(), means.progress)
             return model.estimate(replace(case, execution=execution), timing)
 

@@ -2,10 +2,13 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
+import weakref
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -108,6 +111,7 @@ _SECONDS = 300.0
 _MOST_BYTES = 8 * 2**20
 _MOST_TEXT = 256 * 2**20
 _LONGEST_REASON = 200
+_LISTING = "listing"
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +136,78 @@ def disassembler() -> Path | None:
     return next((path for path in paths if path.is_file()), None)
 
 
+class _Reading:
+    """The disassembler on one cubin, at work beside other things once it was started; it ends with this object."""
+
+    def __init__(self, program: Path, cubin: bytes) -> None:
+        self._program, self._cubin = program, cubin
+        self._process: subprocess.Popen[str] | None = None
+        self._is_done = False
+
+    def start(self) -> None:
+        """Start it, unless it was; raises OSError."""
+        if self._process is not None or self._is_done:
+            return
+        self._folder = Path(tempfile.mkdtemp(prefix="kerncast-"))
+        try:
+            self._process = _started(self._program, self._cubin, self._folder)
+        except OSError:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            raise
+        self._end = weakref.finalize(self, _end, self._process, self._folder)
+
+    def listing(self) -> str:
+        """Return what it prints; raises OSError, TimeoutExpired, and CalledProcessError where it fails."""
+        self._is_done = False
+        self.start()
+        assert self._process is not None
+        process, self._process, self._is_done = self._process, None, True
+        try:
+            _, said = process.communicate(timeout=_SECONDS)
+            if process.returncode:
+                raise subprocess.CalledProcessError(process.returncode, self._program, stderr=said)
+            with (self._folder / _LISTING).open(encoding="utf-8", errors="replace") as listing:
+                return listing.read(_MOST_TEXT)
+        finally:
+            self._end()
+
+
+def _started(program: Path, cubin: bytes, folder: Path) -> "subprocess.Popen[str]":
+    """Start nvdisasm on a file of its own; ``-gp`` asks for the lines of the PTX."""
+    code = folder / "code.cubin"
+    code.write_bytes(cubin)
+    with (folder / _LISTING).open("wb") as out:
+        return subprocess.Popen(  # noqa: S603  the program of a wheel, on a file of ours
+            [str(program), "-c", "-gp", str(code)],
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            env={name: value for name, value in os.environ.items() if name in {"SYSTEMROOT", "TEMP", "TMP", "TMPDIR"}},
+        )
+
+
+def _end(process: "subprocess.Popen[str]", folder: Path) -> None:
+    if process.poll() is None:
+        process.kill()
+    process.communicate()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@lru_cache(maxsize=32)
+def _reading(program: Path, cubin: bytes) -> _Reading:
+    return _Reading(program, cubin)
+
+
+def begin(cubin: bytes, architecture: str) -> None:
+    """Start to disassemble beside other work what ``disassemble`` will be asked for, if that can be."""
+    program = disassembler()
+    if program is not None and reads(architecture) and 0 < len(cubin) <= _MOST_BYTES:
+        with suppress(OSError):
+            _reading(program, cubin).start()
+
+
 @lru_cache(maxsize=32)
 def disassemble(cubin: bytes, architecture: str) -> Disassembly:
     """Return the machine code of a cubin; what goes wrong is in the reply, as an estimate can take its place."""
@@ -143,33 +219,10 @@ def disassemble(cubin: bytes, architecture: str) -> Disassembly:
     if not 0 < len(cubin) <= _MOST_BYTES:
         return Disassembly(problem=f"{len(cubin)} bytes of machine code are none, or too many")
     try:
-        routines = parse_listing(_listing(program, cubin))
+        routines = parse_listing(_reading(program, cubin).listing())
     except subprocess.TimeoutExpired:
         return Disassembly(problem=f"the disassembler did not end within {_SECONDS:g} s")
     except (OSError, subprocess.CalledProcessError) as error:
         said = getattr(error, "stderr", None) or str(error)
         return Disassembly(problem=f"the disassembler failed: {said.strip()[:_LONGEST_REASON]}")
     return Disassembly(routines) if routines else Disassembly(problem="the disassembler's output holds no code")
-
-
-def _listing(program: Path, cubin: bytes) -> str:
-    """Run nvdisasm on a file of its own; ``-gp`` asks for the lines of the PTX."""
-    with tempfile.TemporaryDirectory(prefix="kerncast-") as folder:
-        code, text = Path(folder) / "code.cubin", Path(folder) / "listing"
-        code.write_bytes(cubin)
-        with text.open("wb") as out:
-            subprocess.run(  # noqa: S603  the program of a wheel, on a file of ours
-                [str(program), "-c", "-gp", str(code)],
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=subprocess.PIPE,
-                timeout=_SECONDS,
-                check=True,
-                text=True,
-                errors="replace",
-                env={
-                    name: value for name, value in os.environ.items() if name in {"SYSTEMROOT", "TEMP", "TMP", "TMPDIR"}
-                },
-            )
-        with text.open(encoding="utf-8", errors="replace") as listing:
-            return listing.read(_MOST_TEXT)

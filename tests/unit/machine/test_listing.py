@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from kerncast.execute import WholeGrid, execute
 from kerncast.machine import listing as module
 from kerncast.machine.control_flow import machine_graph
-from kerncast.machine.listing import disassemble, disassembler, parse_listing
+from kerncast.machine.listing import begin, disassemble, disassembler, parse_listing
 from kerncast.machine.mix import machine_mix
 from kerncast.profiles import Origin
 from tests.helpers.execute_helpers import compiled, launch
@@ -58,6 +58,13 @@ def test_any_text_is_read_without_an_error(text: str) -> None:
     parse_listing(".text.k:\n" + text)
 
 
+def script_of(folder: Path, program: str) -> Path:
+    script = folder / "nvdisasm"
+    script.write_text(f"#!{sys.executable}\n{program}\n", encoding="utf-8")
+    script.chmod(0o755)
+    return script
+
+
 @pytest.mark.parametrize(
     ("program", "problem"),
     [
@@ -72,9 +79,7 @@ def test_a_disassembler_that_fails_is_no_error(
 ) -> None:
     if sys.platform == "win32":
         pytest.skip("a script is no program there")
-    script = tmp_path / "nvdisasm"
-    script.write_text(f"#!{sys.executable}\n{program}\n", encoding="utf-8")
-    script.chmod(0o755)
+    script = script_of(tmp_path, program)
     monkeypatch.setattr(module, "disassembler", lambda: script)
     # The others must have the time to start.
     monkeypatch.setattr(module, "_SECONDS", 0.3 if "sleep" in program else 100)
@@ -101,3 +106,45 @@ def test_the_real_disassembler(architecture: str) -> None:
     threads = {each.opcode: each.threads_on.value for each in found.opcodes}
     assert (threads["FFMA"], threads["LDG"], threads["STG"]) == pytest.approx((200, 400, 200), rel=1e-4)
     assert threads["EXIT"] == pytest.approx(256, rel=1e-4)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a script is no program there")
+def test_a_disassembler_that_was_begun_runs_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It notes each of its runs; one that has ended is not begun again."""
+    notes = tmp_path / "notes"
+    program = f"open({str(notes)!r}, 'a').write('x')\nprint('.text.k:')\nprint('/*0010*/ EXIT ;')"
+    script = script_of(tmp_path, program)
+    monkeypatch.setattr(module, "disassembler", lambda: script)
+    cubin = b"begun before it is asked for"
+    for _ in range(2):
+        begin(cubin, "sm_75")
+        assert [ins.opcode for ins in disassemble(cubin, "sm_75").routines["k"].instructions] == ["EXIT"]
+    assert notes.read_text() == "x"
+    disassemble.cache_clear()
+    assert disassemble(cubin, "sm_75").routines
+    assert notes.read_text() == "xx"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a script is no program there")
+def test_a_disassembler_that_nobody_waits_for_ends_with_its_reading(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = script_of(tmp_path, "import time; time.sleep(600)")
+    monkeypatch.setattr(module, "disassembler", lambda: script)
+    reading = module._Reading(script, b"never asked for")
+    reading.start()
+    process, folder = reading._process, reading._folder
+    assert process is not None
+    assert process.poll() is None
+    del reading
+    assert process.wait(60) != 0
+    assert not folder.exists()
+
+
+def test_nothing_begins_without_the_wheel_or_for_old_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "disassembler", lambda: None)
+    begin(b"no wheel", "sm_75")
+    monkeypatch.setattr(module, "disassembler", lambda: Path("/there/is/no/such/nvdisasm"))
+    begin(b"old", "sm_61")
+    begin(b"no program", "sm_75")
+    assert "the disassembler failed" in disassemble(b"no program", "sm_75").problem
