@@ -200,10 +200,22 @@ def _reading(program: Path, cubin: bytes) -> _Reading:
     return _Reading(program, cubin)
 
 
+def _program(cubin: bytes, architecture: str) -> Path | str:
+    """Return the disassembler that reads a cubin, or why there is none."""
+    program = disassembler()
+    if program is None:
+        return f"{WHEEL} is not installed"
+    if not reads(architecture):
+        return f"there is no disassembler for {architecture}"
+    if not 0 < len(cubin) <= _MOST_BYTES:
+        return f"{len(cubin)} bytes of machine code are none, or too many"
+    return program
+
+
 def begin(cubin: bytes, architecture: str) -> None:
     """Start to disassemble beside other work what ``disassemble`` will be asked for, if that can be."""
-    program = disassembler()
-    if program is not None and reads(architecture) and 0 < len(cubin) <= _MOST_BYTES:
+    program = _program(cubin, architecture)
+    if isinstance(program, Path):
         with suppress(OSError):
             _reading(program, cubin).start()
 
@@ -211,13 +223,9 @@ def begin(cubin: bytes, architecture: str) -> None:
 @lru_cache(maxsize=32)
 def disassemble(cubin: bytes, architecture: str) -> Disassembly:
     """Return the machine code of a cubin; what goes wrong is in the reply, as an estimate can take its place."""
-    program = disassembler()
-    if program is None:
-        return Disassembly(problem=f"{WHEEL} is not installed")
-    if not reads(architecture):
-        return Disassembly(problem=f"there is no disassembler for {architecture}")
-    if not 0 < len(cubin) <= _MOST_BYTES:
-        return Disassembly(problem=f"{len(cubin)} bytes of machine code are none, or too many")
+    program = _program(cubin, architecture)
+    if isinstance(program, str):
+        return Disassembly(problem=program)
     try:
         routines = parse_listing(_reading(program, cubin).listing())
     except subprocess.TimeoutExpired:
