@@ -116,7 +116,7 @@ def compile_and_count(launch: Launch, architectures: Sequence[str], means: Means
     found: list[tuple[str, CompiledLaunch]] = []
     for kernel in kernels:
         text = _TARGET_LINE.sub("", kernel.ptx)
-        run = runs.setdefault(text, _Run(kernel, launch, means))
+        run = runs.setdefault(text, _Run(launch, means))
         run.kernels.append(kernel)
         try:
             found.append((kernel.architecture, _counted(kernel, run)))
@@ -140,12 +140,16 @@ def with_compiler_caveats(found: KernelProfile, kernel: CompiledKernel) -> Kerne
 class _Run:
     """The sample of one PTX, which runs when it is first asked for, and not again where it was refused."""
 
-    kernel: CompiledKernel
     launch: Launch
     means: Means
     kernels: list[CompiledKernel] = field(default_factory=list)
     """all that have this PTX, one for each architecture"""
     done: "LaunchRecorder | Refusal | None" = field(default=None, repr=False)
+
+    @property
+    def kernel(self) -> CompiledKernel:
+        """The first of them, which runs for all."""
+        return self.kernels[0]
 
     def recorder(self) -> "LaunchRecorder":
         """Return what runs further blocks; raises the Refusal of the sample."""
