@@ -74,20 +74,19 @@ def dram_sectors_per_block(
     """
     wave = min(grid_blocks, geometry.sms * geometry.resident)
     lost = _lost(curve, geometry) if is_warm else 1.0
-    capacity = _l2_sectors(geometry)
-    read = lost * _cold(curve, "read", wave, grid_blocks, capacity)
-    written = _cold(curve, "written", wave, grid_blocks, capacity)
-    filled = min(written, _left_in_part(curve, wave, grid_blocks, capacity)) if geometry.fills_sectors else 0.0
+    held = _blocks_held(curve, grid_blocks, _l2_sectors(geometry))
+    read = lost * _cold(curve, "read", wave, grid_blocks, held)
+    written = _cold(curve, "written", wave, grid_blocks, held)
+    filled = min(written, _left_in_part(curve, max(wave, held), grid_blocks)) if geometry.fills_sectors else 0.0
     # An L2 that writes back early does so between launches, too: warm data saves it no write.
     return DramSectors(read, written if geometry.writes_back_early else lost * written, lost * filled)
 
 
-def _left_in_part(curve: FootprintCurve, wave: int, grid_blocks: int, capacity: float) -> float:
+def _left_in_part(curve: FootprintCurve, blocks: float, grid_blocks: int) -> float:
     """Return the sectors per block that are still stored in part when L2 needs their place: neighbours fill others.
 
     Fails when: a sector gets a part of a word, which counts as all of it.
     """
-    blocks = max(wave, _blocks_held(curve, grid_blocks, capacity))
     return _like_mean(curve, blocks, grid_blocks, curve.left_in_part(blocks))
 
 
@@ -105,12 +104,11 @@ def _l2_sectors(geometry: CacheGeometry) -> float:
 _FAR_BUSIER = 1.25
 
 
-def _cold(curve: FootprintCurve, kind: Kind, wave: int, grid_blocks: int, capacity: float) -> float:
-    """Return distinct sectors per block as L2 sees them: shared within a wave, and within what L2 holds."""
+def _cold(curve: FootprintCurve, kind: Kind, wave: int, grid_blocks: int, held: float) -> float:
+    """Return distinct sectors per block as L2 sees them: shared within a wave, and within the blocks that L2 holds."""
     # The curve's blocks may reach beyond those that are not idle: what the launch touches is that of its whole grid.
     once = curve.sectors(curve.grid_blocks, kind) / grid_blocks
     in_wave = max(once, _like_mean(curve, wave, grid_blocks, curve.sectors(wave, kind) / wave))
-    held = _blocks_held(curve, grid_blocks, capacity)
     if held >= grid_blocks:
         return once
     # Blocks of a wave run at once: what they share is read once, however little L2 holds. ``times_read`` corrects that.
