@@ -46,20 +46,18 @@ def test_only_sectors_that_are_touched_count() -> None:
     assert local_share(trace_of([[[Step(0)]]]), geometry, 1e6) == 0.0
 
 
-def forecast(folder: Path, words: int) -> Prediction:
-    (folder / "k.cu").write_text(f"#define WORDS {words}{KERNEL}", encoding="utf-8")
-    (folder / "k.toml").write_text(
-        f"""source = "k.cu"
-[[launch]]
-kernel = "scramble"
-grid = [3200]
-block = [128]
-args = {{ order = "i32[{words}] zeros", y = "f32[{3200 * 128}] zeros" }}
-""",
-        encoding="utf-8",
-    )
+def cold_forecast(folder: Path, source: str, launch: str, gpu: str) -> Prediction:
+    """Return the forecast of a launch of some source, with cold caches."""
+    (folder / "k.cu").write_text(source, encoding="utf-8")
+    (folder / "k.toml").write_text(f'source = "k.cu"\n[[launch]]\n{launch}\n', encoding="utf-8")
     options = Options(timing=Timing.COLD, model="simulation")
-    return forecast_all(folder / "k.toml", [(load_gpu("TITAN V"), ())], options).predictions[0]
+    return forecast_all(folder / "k.toml", [(load_gpu(gpu), ())], options).predictions[0]
+
+
+def forecast(folder: Path, words: int) -> Prediction:
+    arguments = f'order = "i32[{words}] zeros", y = "f32[{3200 * 128}] zeros"'
+    launch = f'kernel = "scramble"\ngrid = [3200]\nblock = [128]\nargs = {{ {arguments} }}'
+    return cold_forecast(folder, f"#define WORDS {words}{KERNEL}", launch, "titan-v")
 
 
 def test_an_indexed_array_of_many_threads_reaches_dram(tmp_path: Path) -> None:
@@ -86,19 +84,9 @@ extern "C" __global__ void update(float *to, const float *from) {
 def dram_seconds(folder: Path, kernel: str, stride: int, gpu: str) -> float:
     """Return the time of DRAM alone for 2^22 sectors that are read and as many that are stored in."""
     count = 2**22 * 8
-    (folder / "c.cu").write_text(f"#define STRIDE {stride}{COPIES}", encoding="utf-8")
-    (folder / "c.toml").write_text(
-        f"""source = "c.cu"
-[[launch]]
-kernel = "{kernel}"
-grid = [{count // stride // 256}]
-block = [256]
-args = {{ to = "f32[{count}] zeros", from = "f32[{count}] zeros" }}
-""",
-        encoding="utf-8",
-    )
-    options = Options(timing=Timing.COLD, model="simulation")
-    found = forecast_all(folder / "c.toml", [(load_gpu(gpu), ())], options).predictions[0].term("dram")
+    arguments = f'to = "f32[{count}] zeros", from = "f32[{count}] zeros"'
+    launch = f'kernel = "{kernel}"\ngrid = [{count // stride // 256}]\nblock = [256]\nargs = {{ {arguments} }}'
+    found = cold_forecast(folder, f"#define STRIDE {stride}{COPIES}", launch, gpu).term("dram")
     assert found is not None
     return found
 
@@ -115,21 +103,13 @@ def test_a_sector_that_is_stored_in_part_is_read_first_where_dram_takes_whole_on
     assert strided == pytest.approx(times * dense, rel=0.02)
 
 
-def memory_seconds(folder: Path, source: str, launch: str, gpu: str) -> Prediction:
-    """Return the forecast of kernel ``k`` of a source with cold caches."""
-    (folder / "k.cu").write_text(source, encoding="utf-8")
-    (folder / "k.toml").write_text(f'source = "k.cu"\n[[launch]]\nkernel = "k"\n{launch}\n', encoding="utf-8")
-    options = Options(timing=Timing.COLD, model="simulation")
-    return forecast_all(folder / "k.toml", [(load_gpu(gpu), ())], options).predictions[0]
-
-
 def test_sectors_that_later_blocks_fill_while_l2_holds_them_are_not_read(tmp_path: Path) -> None:
     """Each of eight rows of blocks stores another word of every sector of 3.2 MB; L2 has 5.5 MB."""
     source = """extern "C" __global__ void k(float *to) {
         to[(blockIdx.x * blockDim.x + threadIdx.x) * 8 + blockIdx.y] = 1;
     }"""
-    launch = 'grid = [400, 8]\nblock = [256]\nargs = { to = "f32[819200] zeros" }'
-    turing, volta = (memory_seconds(tmp_path, source, launch, gpu).term("dram") for gpu in ("rtx-2080-ti", "titan-v"))
+    launch = 'kernel = "k"\ngrid = [400, 8]\nblock = [256]\nargs = { to = "f32[819200] zeros" }'
+    turing, volta = (cold_forecast(tmp_path, source, launch, gpu).term("dram") for gpu in ("rtx-2080-ti", "titan-v"))
     assert turing is not None
     assert volta is not None
     # 616 and 653 GB/s: the same bytes move.
@@ -143,8 +123,8 @@ def test_lines_that_one_sm_asks_for_are_a_term_of_l2(tmp_path: Path) -> None:
         for (int n = 0; n < 64; n++) sum += from[(n * 1024 + threadIdx.x) * 32];
         to[threadIdx.x] = sum;
     }"""
-    launch = 'grid = [1]\nblock = [1024]\nargs = { to = "f32[1024] zeros", from = "f32[2097152] zeros" }'
-    found = memory_seconds(tmp_path, source, launch, "titan-v")
+    launch = 'kernel = "k"\ngrid = [1]\nblock = [1024]\nargs = { to = "f32[1024] zeros", from = "f32[2097152] zeros" }'
+    found = cold_forecast(tmp_path, source, launch, "titan-v")
     asked = 64 * 1024 * 2 / load_gpu("titan-v").clock_hz
     assert found.term("l2") == pytest.approx(asked, rel=0.01)
     assert found.seconds > asked
