@@ -35,7 +35,8 @@ from kerncast.studies.evidence import Pair, Pairs
 FILE = Path(kerncast.__path__[0]) / "data" / "calibration" / "evidence.toml"
 MODEL = "simulation"
 LEVEL = 0.9
-#: Its licence allows no figure made from its rows to be part of the project: it is scored, never fitted.
+#: Scored, never fitted: the licence of one allows no table or model made from its rows to be part of the project, and
+#: the bandwidths of the other are among the facts of its GPUs.
 NOT_TRAINED = {"sixteen", "streams"}
 #: Sets that time one kernel in different builds.
 SAME_KERNEL = {"convolution-2023": "convolution", "convolution-2025": "convolution", "convolution-ktt": "convolution"}
