@@ -78,6 +78,14 @@ class SimulatedLaunch:
 
 def simulated_launch(profile: KernelProfile, gpu: GPU, execution: Execution, timing: Timing) -> SimulatedLaunch:
     """Simulate the blocks that one SM gets; raises Refusal where that cannot be done."""
+    try:
+        return simulated_sm(profile, gpu, execution, is_warm=timing is not Timing.COLD).launch(execution)
+    except LaunchError as error:
+        raise UnsupportedError(error.what, cure="Use --model roofline.") from None
+
+
+def simulated_sm(profile: KernelProfile, gpu: GPU, execution: Execution, *, is_warm: bool) -> "SimulatedSM":
+    """Simulate the blocks that one SM gets, alone; raises LaunchError for blocks that it cannot hold, and Refusal."""
     from kerncast.models.sm.lower import lower  # noqa: PLC0415  a forecast by counts does without
 
     recorded = execution.sm
@@ -88,18 +96,15 @@ def simulated_launch(profile: KernelProfile, gpu: GPU, execution: Execution, tim
     code = execution.trace.function, execution.trace.cfg
     program = lower(*code, gpu.architecture, execution.machine, keeps_local=keeps_local)
     need_pipes(program, gpu)
-    try:
-        found = _simulate_sm(blocks, program, recorded, is_warm=timing is not Timing.COLD)
-        warps_per_block = -(-math.prod(profile.block) // WARP_SIZE)
-        if resources is not None:
-            words = spilled_words(resources, execution, warps_per_block)
-            found = replace(found, spills=spills_of(resources, warps_per_block, blocks.grid, words))
-        return found.launch(execution)
-    except LaunchError as error:
-        raise UnsupportedError(error.what, cure="Use --model roofline.") from None
+    found = _simulate_sm(blocks, program, recorded, is_warm=is_warm)
+    if resources is None:
+        return found
+    warps_per_block = -(-math.prod(profile.block) // WARP_SIZE)
+    words = spilled_words(resources, execution, warps_per_block)
+    return replace(found, spills=spills_of(resources, warps_per_block, blocks.grid, words))
 
 
-def _simulate_sm(blocks: SMBlocks, program: Program, recorded: SMRecording, *, is_warm: bool) -> "_SimulatedSM":
+def _simulate_sm(blocks: SMBlocks, program: Program, recorded: SMRecording, *, is_warm: bool) -> "SimulatedSM":
     from kerncast.models.sm.simulate import simulate  # noqa: PLC0415  numba takes time to load
 
     gpu, geometry, trace = blocks.plan.gpu, blocks.plan.geometry, blocks.trace
@@ -110,14 +115,14 @@ def _simulate_sm(blocks: SMBlocks, program: Program, recorded: SMRecording, *, i
         sm = sm_of(gpu, geometry, shares)
         found = simulate(program, part, sm, blocks.resident)
         shares = memory.after(found)
-    return _SimulatedSM(blocks, program, sm, found, memory.dram_sectors(found), shares.hot_line)
+    return SimulatedSM(blocks, program, sm, found, memory.dram_sectors(found), shares.hot_line)
 
 
 _NO_SPILLS = Spills()
 
 
 @dataclass(frozen=True, slots=True)
-class _SimulatedSM:
+class SimulatedSM:
     """One SM that has been simulated, and what it says of the whole grid."""
 
     blocks: SMBlocks
@@ -131,7 +136,7 @@ class _SimulatedSM:
     def launch(self, execution: Execution) -> SimulatedLaunch:
         """Return the whole launch."""
         gpu, grid_blocks = self.blocks.plan.gpu, execution.grid_blocks
-        by_resource = self._terms()
+        by_resource = self.terms()
         started = grid_blocks * (gpu.architecture.cycles.grid_launch or 0.0)
         cycles = max(self._cycles(execution, max(by_resource.values())), started)
         needed = by_resource | {"blocks": started}
@@ -182,7 +187,7 @@ class _SimulatedSM:
         in_dram = spills.dram_read / sm.dram_bytes_per_cycle + spills.dram_written / sm.dram_write_bytes_per_cycle
         return SECTOR_BYTES * in_l2, SECTOR_BYTES * in_dram
 
-    def _terms(self) -> dict[str, float]:
+    def terms(self) -> dict[str, float]:
         """Return the cycles that each resource alone would need for the whole launch."""
         found, sm, load = self.simulated, self.sm, self.blocks.plan.load
         blocks = load.blocks * self.blocks.work
