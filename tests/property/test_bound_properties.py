@@ -105,7 +105,7 @@ def test_any_times_give_a_bound_that_never_rises_and_is_never_below_the_expected
     counts = sorted(data.draw(st.sets(st.integers(1, MOST), min_size=len(seconds), max_size=len(seconds))))
     times = PartitionTimes(tuple(counts), tuple(seconds))
     for method in (ListScheduling(), EqualBlocks()):
-        question = BoundQuestion(times, tuple(counts), tuple(range(1, MOST + 1)))
+        question = BoundQuestion(times, tuple(counts), tuple(range(1, MOST + 1)), MOST)
         answer = method.bound(question)
         expected, bound = np.array(answer.expected), np.array(answer.bound)
         assert np.isfinite(bound).all()

@@ -1,6 +1,5 @@
 """kerncast bound: the worst case of a kernel on parts of a GPU."""
 
-import math
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -16,17 +15,18 @@ from kerncast.errors import InputError, Refusal
 
 if TYPE_CHECKING:
     from kerncast.caveats import Caveat
+    from kerncast.forecast import Progress
     from kerncast.gpu import GPU
     from kerncast.measurements import PartitionTimes
     from kerncast.measurements.feature_table import FeatureTable
+    from kerncast.prediction import Timing
     from kerncast.read.features.profiled import ProfiledMeans
     from kerncast.studies.bounding import BoundOptions, KernelBounds
     from kerncast.studies.bounds import Blocks
+    from kerncast.studies.interference import Beside
 
-_KIND = "margin"
 _MEASUREMENT = ".jsonl"
-_USUAL_LEVEL = 0.9
-_LATER_KINDS = ("conformal", "analytical", "extreme")
+_LEAST_LEVEL = 0.5
 _PROFILE = re.compile(r"([0-9]{1,6})=(.+)", re.DOTALL)
 
 
@@ -36,18 +36,30 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
     ],
     gpu: Annotated[list[str] | None, typer.Option(help="One GPU: name, id or TOML file.")] = None,
     tpcs: Annotated[str | None, typer.Option(help="TPC counts to bound, such as 1-8,16. Default: all.")] = None,
-    kind: Annotated[str, typer.Option(help="Kind of bound: margin.")] = _KIND,
+    kind: Annotated[
+        str | None,
+        typer.Option(help="margin, conformal, analytical or extreme.", show_default="conformal, or that of --method"),
+    ] = None,
     method: Annotated[
-        str | None, typer.Option(help="Method (docs/bound.md): list-scheduling, simulation without times, and others.")
+        str | None, typer.Option(help="Method (docs/bound.md); default: simulation for a launch, shapes for times.")
     ] = None,
     anchors: Annotated[
         str | None, typer.Option(help="Measured counts to use; published methods: the fewest and the most TPCs.")
     ] = None,
     times: Annotated[Path | None, typer.Option(help="Times of a launch on parts of the GPU.")] = None,
     kernel: Annotated[str | None, typer.Option(help="Kernel of a measurement file (.jsonl).")] = None,
-    form: Annotated[str | None, typer.Option(help="Base model without features: inverse, affine or staircase.")] = None,
+    form: Annotated[
+        str | None,
+        typer.Option(help="Curve of published methods: suite, inverse, affine or staircase.", show_default="suite"),
+    ] = None,
     blocks: Annotated[int | None, typer.Option(help="Blocks of the grid, if all take equally long.")] = None,
     blocks_per_tpc: Annotated[int, typer.Option(help="Blocks that one TPC runs at a time.")] = 1,
+    beside: Annotated[
+        Path | None, typer.Option(help="Launch file of another kernel that runs on further TPCs at the same time.")
+    ] = None,
+    beside_tpcs: Annotated[
+        int | None, typer.Option(help="TPCs of that kernel.", show_default="all that are left")
+    ] = None,
     train: Annotated[
         list[Path] | None, typer.Option(help="Launches of other applications with features and times; repeatable.")
     ] = None,
@@ -55,7 +67,14 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
         list[str] | None, typer.Option(help="Features on so many TPCs from a profiler's file: TPCS=FILE; repeatable.")
     ] = None,
     level: Annotated[
-        float | None, typer.Option(help="Level of the interval of a launch without times.", show_default="0.9")
+        float | None,
+        typer.Option(
+            help="Probability that a run stays below the bound.", show_default="0.99; 0.9 unmeasured; 0.999 extreme"
+        ),
+    ] = None,
+    timing: Annotated[
+        str | None,
+        typer.Option(help="How the times were taken: series, single, cold or profiler.", show_default="series"),
     ] = None,
     json_: AsJson = False,
     out: Out = None,
@@ -64,49 +83,38 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
 ) -> int:
     """Bound the time of a kernel on some of a GPU's TPCs."""
     from kerncast.report.pictures.picture_files import check_picture  # noqa: PLC0415
-    from kerncast.studies.bounding import BoundOptions, bound_launch, bound_measured_launch, bound_times, check_method  # noqa: PLC0415
+    from kerncast.studies.bounding import BoundOptions, bound_launch, bound_times  # noqa: PLC0415
+    from kerncast.studies.bounds import kind_named  # noqa: PLC0415
 
-    _check_kind(kind)
     for path in picture or ():
         check_picture(path)
     is_launch = _is_launch(evidence)
     _check_usage(is_launch=is_launch, times=times, of_tables=(form, profile, train if times is None else None))
-    _check_evidence(is_measured=times is not None or not is_launch, anchors=anchors, level=level)
+    if is_launch and times is None and anchors is not None:
+        raise InputError("--anchors belongs to measured times", cure="Leave it out, or add --times.")
     chosen, assumed = _gpu(gpu)
     counts = _counts(tpcs, chosen)
     table = _times(times if is_launch else evidence, chosen, kernel)
     options = BoundOptions(
-        method, _anchors(anchors), form, _blocks(blocks, blocks_per_tpc), _training(train), _level(level)
-    )
+        method, _anchors(anchors), form, _blocks(blocks, blocks_per_tpc), _training(train), _level(level),
+        None if kind is None else kind_named(kind), _timing(timing, times), _beside(beside, beside_tpcs),
+    )  # fmt: skip
     if table is not None and profile:
         table = _with_profiles(table, profile, options)
     with progress_on_stderr(quiet=quiet) as progress, _refusal_as_json(as_json=json_, out=out):
         if progress:
             progress("bounding", 0, 0)
-        if table is None:
-            found = bound_launch(evidence, chosen, counts, options, progress)
-        elif is_launch and options.training is not None:
-            from kerncast.studies.partitions import with_executed_features  # noqa: PLC0415  LLVM loads late
-
-            check_method(options)
-            known = tuple(sorted({*counts, *table.counts}))
-            table = with_executed_features(table, evidence, options.training, (chosen, known), progress)
-            found = bound_times(table, chosen, counts, options)
-        elif is_launch:
-            found = bound_measured_launch(evidence, table, chosen, (counts, options), progress)
+        if table is not None and is_launch and options.training is not None:
+            table = _with_features(table, evidence, options, (chosen, counts), progress)
+        if is_launch and options.training is None:
+            found = bound_launch(evidence, table, chosen, (counts, options), progress)
         else:
+            assert table is not None
             found = bound_times(table, chosen, counts, options)
     _emit(found, assumed, as_json=json_, out=out)
     for path in picture or ():
         _draw(found, path)
     return 0
-
-
-def _check_kind(kind: str) -> None:
-    if kind in _LATER_KINDS:
-        raise InputError(f"--kind {kind} does not exist yet", cure="Use --kind margin.")
-    if kind != _KIND:
-        raise InputError(f"no kind of bound is called {kind[:40]!r}", cure="Use --kind margin.")
 
 
 def _is_launch(evidence: Path) -> bool:
@@ -127,11 +135,19 @@ def _check_usage(*, is_launch: bool, times: Path | None, of_tables: Sequence[obj
         )
 
 
-def _check_evidence(*, is_measured: bool, anchors: str | None, level: float | None) -> None:
-    if is_measured and level is not None:
-        raise InputError("--level belongs to a launch without times", cure="Leave it out.")
-    if not is_measured and anchors is not None:
-        raise InputError("--anchors belongs to measured times", cure="Leave it out, or add --times.")
+def _with_features(
+    table: "PartitionTimes", launch: Path, options: "BoundOptions", on: "tuple[GPU, tuple[int, ...]]",
+    progress: "Progress | None",
+) -> "PartitionTimes":  # fmt: skip
+    """Return the times with the features of the launch on all counts, for a method that learns from other launches."""
+    from kerncast.studies.bounding import check_method  # noqa: PLC0415
+    from kerncast.studies.partitions import with_executed_features  # noqa: PLC0415  LLVM loads late
+
+    check_method(options, is_launch=False)
+    assert options.training is not None
+    gpu, counts = on
+    known = tuple(sorted({*counts, *table.counts}))
+    return with_executed_features(table, launch, options.training, (gpu, known), progress)
 
 
 @contextmanager
@@ -227,12 +243,29 @@ def _blocks(count: int | None, per_tpc: int) -> "Blocks | None":
     return Blocks(count, per_tpc)
 
 
-def _level(level: float | None) -> float:
-    if level is None:
-        return _USUAL_LEVEL
-    if not (math.isfinite(level) and 0.001 <= level <= 0.9999):
-        raise InputError(f"level is {level}", cure="Give a share from 0.001 to 0.9999, such as 0.9.")
+def _beside(path: Path | None, tpcs: int | None) -> "Beside | None":
+    if path is None:
+        if tpcs is not None:
+            raise InputError("--beside-tpcs needs --beside", cure="Add --beside OTHER.toml.")
+        return None
+    from kerncast.studies.interference import Beside  # noqa: PLC0415  LLVM loads late
+
+    return Beside(path, tpcs)
+
+
+def _level(level: float | None) -> float | None:
+    if level is not None and not _LEAST_LEVEL < level < 1:
+        raise InputError(f"level is {level}", cure="Give a probability above 0.5 and below 1, such as 0.99.")
     return level
+
+
+def _timing(timing: str | None, times: Path | None) -> "Timing":
+    """Return how the times were taken: a measurement of parts holds single launches."""
+    from kerncast.forecast import timing_named  # noqa: PLC0415
+
+    if timing is None:
+        timing = "single" if times is not None and times.suffix.lower() == _MEASUREMENT else "series"
+    return timing_named(timing)
 
 
 def _emit(found: "KernelBounds", assumed: "Sequence[Caveat]", *, as_json: bool, out: Path | None) -> None:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 
 from kerncast.errors import InputError
@@ -118,6 +118,13 @@ class PartitionTimes:
         """TPC counts that were measured, ascending."""
         return tuple(sorted(set(self.tpcs)))
 
+    def by_count(self) -> dict[int, list[float]]:
+        """Return all times in seconds of each measured count, ascending counts."""
+        found: dict[int, list[float]] = {count: [] for count in self.counts}
+        for count, time in zip(self.tpcs, self.seconds, strict=True):
+            found[count].append(time)
+        return found
+
     def repeats(self, tpcs: int) -> tuple[float, ...]:
         """Return all times on so many TPCs, in seconds; empty where none was measured."""
         return tuple(time for count, time in zip(self.tpcs, self.seconds, strict=True) if count == tpcs)
@@ -129,6 +136,10 @@ class PartitionTimes:
     def typical(self, tpcs: int) -> float:
         """Return the median time on so many TPCs, in seconds; raises ValueError where none was measured."""
         return median(self.repeats(tpcs))
+
+    def first(self, runs: int) -> "PartitionTimes":
+        """Return the first so many runs, in their order, with all features."""
+        return replace(self, tpcs=self.tpcs[:runs], seconds=self.seconds[:runs])
 
     def only(self, counts: Sequence[int]) -> "PartitionTimes":
         """Return the runs on these numbers of TPCs, with all features; raises InputError where there are none."""

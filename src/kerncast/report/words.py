@@ -609,12 +609,20 @@ WORDS: dict[CaveatKind, str] = {
         "A measured time is above the bound that the other ones give. The kernel is no such schedule, and other"
         " times may be above the bound too."
     ),
+    CaveatKind.TIME_FAR_FROM_SIMULATION: (
+        "A measured time is outside the interval of its simulation. Check that it is of this launch and this GPU: the"
+        " bounds of other counts rest on the simulated curve."
+    ),
+    CaveatKind.TIME_ABOVE_WORST_PATH: (
+        "A measured time is above the worst path: an assumption does not hold here. Other work, another clock or other"
+        " inputs are likely causes. The bounds are raised to what was measured, and not safe elsewhere."
+    ),
     CaveatKind.NO_STAIRCASE: "No grid of equal blocks has these times. The bound is that of list-scheduling.",
     CaveatKind.MARGIN_TOO_SMALL: "The largest margin, {margin:percent}, did not lift every time that it was judged by.",
     CaveatKind.NO_TIME_ABOVE_ZERO: (
         "The method forecasts no time above 0 on {subject} TPCs. A bound of 0 s is no bound."
     ),
-    CaveatKind.BOUND_ABOVE_MEDIAN: "The bound is {factor:.3g} times that of median runs, by the spread of the repeats.",
+    CaveatKind.BOUND_ABOVE_MEDIAN: "Of this, a factor of {factor:.3g} is for how runs of the same launch differ.",
     CaveatKind.SMS_PER_TPC_UNKNOWN: "The SMs per TPC of {subject} are unknown. Each SM counts as a TPC.",
     CaveatKind.MEASURE_NEXT: "A time on {tpcs} TPCs would tighten the bounds most.",
     # Occupancy.

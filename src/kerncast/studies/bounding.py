@@ -1,27 +1,30 @@
 """Bounds of one kernel on parts of a GPU: from measured times, from a launch that is simulated, or from both."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kerncast.caveats import OF_INTERVALS, Caveat
-from kerncast.errors import InputError
+from kerncast.errors import InputError, Refusal
 from kerncast.forecast import Progress
 from kerncast.gpu import GPU
 from kerncast.measurements import CountFeatures, PartitionTimes
 from kerncast.measurements.feature_table import FeatureTable
+from kerncast.prediction import Timing
 from kerncast.read.features.profiled import ProfiledMeans
 from kerncast.studies.bounds import (
-    DEFAULT_METHOD,
     Blocks,
     BoundAnswer,
     BoundMethod,
     BoundQuestion,
+    Kind,
     Regressors,
-    bound_method,
     measured_anchors,
+    method_for,
 )
-from kerncast.studies.bounds.forms import (
+from kerncast.studies.bounds.base import never_rising
+from kerncast.studies.bounds.published.forms import (
     DEFAULT_FORM,
     regressors_of_curve,
     regressors_of_features,
@@ -29,8 +32,16 @@ from kerncast.studies.bounds.forms import (
     selected_features,
 )
 
-#: What bounds a launch without a measured time.
-SIMULATION = "simulation"
+if TYPE_CHECKING:
+    from kerncast.studies.interference import Beside, Slowdown
+
+#: Usual probability that a run stays below the bound: by kind, and of a launch without a measured time.
+_LEVELS = {Kind.EXTREME: 0.999}
+_LEVEL, _LEVEL_UNMEASURED = 0.99, 0.9
+#: Methods that know the number of blocks only as how many a TPC holds, and those that need all of it.
+_BY_PER_TPC, _BY_BLOCKS = "list-scheduling", "equal-blocks"
+#: Methods that do without a measured time, and not without a launch.
+_BY_SIMULATION, _BY_WORST_PATH = "simulation", "worst-path"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,15 +49,20 @@ class BoundOptions:
     """Options of a bound."""
 
     method: str | None = None
-    """name of the method; None: the default"""
+    """name of the method; None: the usual one of the kind"""
     anchors: tuple[int, ...] | None = None
-    """TPC counts that a method may use; None: all for the default, the fewest and the most for published ones"""
+    """TPC counts that a method may use; None: the fewest and the most for published ones, all for others"""
     form: str | None = None
     blocks: Blocks | None = None
     training: FeatureTable | None = None
     """launches of other applications, to learn from"""
-    level: float = 0.9
-    """level of the interval of a simulated launch"""
+    level: float | None = None
+    """probability that a run stays below the bound; None: the usual one"""
+    kind: Kind | None = None
+    timing: Timing = Timing.SERIES
+    """how the launch was timed, for its simulation"""
+    beside: "Beside | None" = None
+    """another kernel that runs at the same time; None: the GPU is left to this one"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,65 +71,86 @@ class KernelBounds:
 
     gpu: GPU
     method: str
+    kind: Kind
     tpcs: tuple[int, ...]
     answer: BoundAnswer
+    level: float
+    """probability that a run stays below the bound, where the method states one"""
     times: PartitionTimes | None = None
     """measured times; None where nothing was measured"""
-    level: float | None = None
-    """level of the interval that ends at the bound; None where it is not from one"""
     caveats: tuple[Caveat, ...] = ()
+    slowdowns: "tuple[Slowdown, ...]" = ()
+    """by what factors another kernel slows this one, which its times hold; empty where none runs beside it"""
 
 
 def bound_times(times: PartitionTimes, gpu: GPU, tpcs: Sequence[int], options: BoundOptions) -> KernelBounds:
-    """Bound a kernel by measured times; raises InputError where the method lacks something."""
-    if options.method == SIMULATION:
-        raise InputError("the method simulation needs a launch", cure="Give a launch file instead of times.")
-    method = check_method(options)
+    """Bound a kernel by measured times alone; raises InputError where the method lacks something."""
+    from kerncast.studies.partitions import most_tpcs  # noqa: PLC0415  LLVM loads late
+
+    method = check_method(options, is_launch=False)
+    if options.beside is not None:
+        raise InputError("--beside needs a launch", cure="Give a launch file, with these times as --times.")
     _check_used(method, times, options)
-    anchors = _anchors(times, method, options.anchors)
-    regressors = _regressors(times, anchors, tpcs, options) if method.has_base_model else None
-    return _bounds(method, gpu, BoundQuestion(times, anchors, tuple(tpcs), regressors, options.blocks))
+    anchors, most = _anchors(times, method, options.anchors), most_tpcs(gpu)
+    regressors = _regressors(times, anchors, (tpcs, most), options) if method.has_base_model else None
+    question = BoundQuestion(
+        times, anchors, tuple(tpcs), most, _level(method, options, times), regressors, options.blocks
+    )
+    return _bounds(method, gpu, question)
 
 
 def bound_launch(
-    path: Path, gpu: GPU, tpcs: Sequence[int], options: BoundOptions, progress: Progress | None = None
-) -> KernelBounds:
-    """Bound the only launch of a file by the simulation alone; raises Refusal where it cannot be simulated."""
-    from kerncast.studies.partitions import simulated_answer, simulated_partitions  # noqa: PLC0415  LLVM loads late
-
-    if options.method not in {None, SIMULATION}:
-        bound_method(str(options.method))
-        raise InputError(f"the method {options.method} needs measured times", cure="Add --times times.csv.")
-    if options.blocks is not None:
-        raise InputError("--blocks belongs to measured times", cure="Leave it out, or add --times times.csv.")
-    found = simulated_partitions(path, gpu, tuple(tpcs), options.level, progress)
-    answer = simulated_answer(found, tpcs)
-    return KernelBounds(gpu, SIMULATION, tuple(tpcs), answer, level=found.level, caveats=found.caveats)
-
-
-def bound_measured_launch(
-    path: Path, times: PartitionTimes, gpu: GPU, question: tuple[Sequence[int], BoundOptions],
+    path: Path, times: PartitionTimes | None, gpu: GPU, question: tuple[Sequence[int], BoundOptions],
     progress: Progress | None = None,
 ) -> KernelBounds:  # fmt: skip
-    """Bound the only launch of a file by measured times; the simulation is the base model that they calibrate.
+    """Bound the only launch of a file by its simulation and by measured times, if any.
 
-    A method that needs neither a base model nor the grid is not simulated for.
+    Raises Refusal where it cannot be simulated. A method that needs neither the simulation nor the grid does without.
     """
-    from kerncast.studies.partitions import only_launch, simulated_partitions  # noqa: PLC0415  LLVM loads late
+    from kerncast.studies.partitions import (  # noqa: PLC0415  LLVM loads late
+        most_tpcs,
+        only_launch,
+        simulated_partitions,
+        worst_paths,
+    )
 
     tpcs, options = question
-    method = check_method(options)
+    method = check_method(options, is_launch=True)
+    _check_times(method, times)
     _check_used(method, times, options)
-    if not method.has_base_model and (method.name == DEFAULT_METHOD or options.blocks is not None):
+    if method.name == _BY_PER_TPC or (method.name == _BY_BLOCKS and options.blocks):
         only_launch(path)
-        return bound_times(times, gpu, tpcs, options)
-    anchors = _anchors(times, method, options.anchors)
-    counts = tuple(sorted({*tpcs, *times.counts}))
-    found = simulated_partitions(path, gpu, counts, options.level, progress)
-    regressors = regressors_of_curve(SIMULATION, found.seconds, times.only(anchors))
-    blocks = options.blocks or (found.blocks if method.name == "equal-blocks" else None)
-    caveats = tuple(each for each in found.caveats if each.kind not in OF_INTERVALS)
-    return _bounds(method, gpu, BoundQuestion(times, anchors, tuple(tpcs), regressors, blocks), caveats)
+        assert times is not None
+        alone = bound_times(times, gpu, tpcs, replace(options, beside=None))
+        return alone if options.beside is None else _slowed(path, alone, options.beside, options.timing, progress)
+    level = _level(method, options, times)
+    anchors = () if times is None else _anchors(times, method, options.anchors)
+    parts = gpu, tuple(sorted({*tpcs, *(times.counts if times else ())}))
+    found = simulated_partitions(path, parts, level, options.timing, progress)
+    asked = BoundQuestion(
+        times, anchors, tuple(tpcs), most_tpcs(gpu), level,
+        regressors=regressors_of_curve("simulation", found.curve.seconds) if method.has_base_model else None,
+        blocks=options.blocks or (found.blocks if method.name == _BY_BLOCKS else None),
+        simulated=found.curve,
+        worst=worst_paths(path, parts, options.timing, progress) if method.name == _BY_WORST_PATH else None,
+    )  # fmt: skip
+    is_interval = times is None and method.kind is Kind.CONFORMAL
+    caveats = tuple(each for each in found.caveats if is_interval or each.kind not in OF_INTERVALS)
+    alone = _bounds(method, gpu, asked, caveats)
+    return alone if options.beside is None else _slowed(path, alone, options.beside, options.timing, progress)
+
+
+def _slowed(
+    path: Path, alone: KernelBounds, beside: "Beside", timing: Timing, progress: Progress | None
+) -> KernelBounds:
+    """Return the bounds beside another kernel."""
+    from kerncast.studies.interference import slowdowns  # noqa: PLC0415  LLVM loads late
+
+    found, answer = slowdowns(path, beside, (alone.gpu, alone.tpcs), timing, progress), alone.answer
+    bound = (time * each.bound for time, each in zip(answer.bound, found, strict=True))
+    expected = (time * each.expected for time, each in zip(answer.expected, found, strict=True))
+    slower = replace(answer, expected=never_rising(tuple(expected)), bound=never_rising(tuple(bound)))
+    return replace(alone, answer=slower, slowdowns=found)
 
 
 def with_profiled_features(
@@ -130,12 +167,16 @@ def with_profiled_features(
         )
     names = tuple(selected_features([training.names, *(means.names for _, means in profiled)]).values())
     features = tuple(CountFeatures(count, means.of(names)) for count, means in profiled)
-    return PartitionTimes(times.tpcs, times.seconds, names, features, times.source)
+    return replace(times, feature_names=names, features=features)
 
 
-def check_method(options: BoundOptions) -> BoundMethod:
+def check_method(options: BoundOptions, *, is_launch: bool) -> BoundMethod:
     """Return the method asked for; raises InputError for one that is not there, or that makes no use of an option."""
-    method = bound_method(options.method or DEFAULT_METHOD)
+    method = method_for(options.kind, options.method, is_launch=is_launch)
+    if not is_launch and method.name in {_BY_SIMULATION, _BY_WORST_PATH}:
+        raise InputError(
+            f"the method {method.name} needs a launch", cure="Give a launch file, with these times as --times."
+        )
     if not method.has_base_model and (options.form is not None or options.training is not None):
         raise InputError(
             f"--form and --train have no effect on {method.name}", cure="Leave them out, or name a method that learns."
@@ -143,9 +184,20 @@ def check_method(options: BoundOptions) -> BoundMethod:
     return method
 
 
-def _check_used(method: BoundMethod, times: PartitionTimes, options: BoundOptions) -> None:
+def _check_times(method: BoundMethod, times: PartitionTimes | None) -> None:
+    if times is not None or method.name in {_BY_SIMULATION, _BY_WORST_PATH}:
+        return
+    if method.kind is Kind.EXTREME:
+        raise Refusal(
+            "The kind extreme fits the tail of repeated runs, and nothing was measured. Add --times with a hundred runs"
+            " of one TPC count or more, or ask for --kind conformal."
+        )
+    raise InputError(f"the method {method.name} needs measured times", cure="Add --times times.csv.")
+
+
+def _check_used(method: BoundMethod, times: PartitionTimes | None, options: BoundOptions) -> None:
     """Raise InputError for features or blocks that the method makes no use of."""
-    if method.has_base_model and options.training is None and times.feature_names:
+    if method.has_base_model and options.training is None and times is not None and times.feature_names:
         raise InputError(
             "it has features, but no launches to learn from",
             where=times.source,
@@ -153,16 +205,31 @@ def _check_used(method: BoundMethod, times: PartitionTimes, options: BoundOption
         )
     if options.blocks is None:
         return
-    is_used = options.form == "staircase" if method.has_base_model else method.name != DEFAULT_METHOD
-    if not is_used and (method.has_base_model or options.blocks.per_tpc == 1):
+    if method.has_base_model:
+        is_used = options.form == "staircase"
+    else:
+        is_used = method.name == _BY_BLOCKS or (method.name == _BY_PER_TPC and options.blocks.per_tpc > 1)
+    if not is_used:
         raise InputError(
             f"--blocks has no effect on {method.name} alone",
-            cure="Use --method equal-blocks, --form staircase with a method that learns, or add --blocks-per-tpc.",
+            cure="Use --method equal-blocks, --form staircase with a method that learns, or list-scheduling with"
+            " --blocks-per-tpc.",
         )
 
 
+def _level(method: BoundMethod, options: BoundOptions, times: PartitionTimes | None) -> float:
+    if options.level is not None:
+        return options.level
+    return _LEVEL_UNMEASURED if times is None else _LEVELS.get(method.kind, _LEVEL)
+
+
 def _bounds(method: BoundMethod, gpu: GPU, question: BoundQuestion, caveats: tuple[Caveat, ...] = ()) -> KernelBounds:
-    return KernelBounds(gpu, method.name, question.tpcs, method.bound(question), question.times, caveats=caveats)
+    """Return what a method answers; no bound rises with more TPCs, whatever the method."""
+    answer = method.bound(question)
+    answer = replace(answer, bound=never_rising(answer.bound))
+    return KernelBounds(
+        gpu, method.name, method.kind, question.tpcs, answer, question.level, question.times, caveats
+    )  # fmt: skip
 
 
 def _anchors(times: PartitionTimes, method: BoundMethod, asked: tuple[int, ...] | None) -> tuple[int, ...]:
@@ -173,11 +240,12 @@ def _anchors(times: PartitionTimes, method: BoundMethod, asked: tuple[int, ...] 
 
 
 def _regressors(
-    times: PartitionTimes, anchors: tuple[int, ...], tpcs: Sequence[int], options: BoundOptions
+    times: PartitionTimes, anchors: tuple[int, ...], wanted: tuple[Sequence[int], int], options: BoundOptions
 ) -> Regressors:
+    tpcs, most = wanted
     if options.training is None:
         form = options.form or DEFAULT_FORM
-        return regressors_of_form(form, times.only(anchors), (*tpcs, *times.counts), options.blocks)
+        return regressors_of_form(form, times.only(anchors), (*tpcs, *times.counts), options.blocks, most)
     if options.form is not None:
         raise InputError("--form and --train are both given", cure="Learn from one of them.")
     return regressors_of_features(options.training, times, (*tpcs, *anchors))

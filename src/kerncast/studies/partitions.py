@@ -5,36 +5,38 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import numpy as np
-
 from kerncast.caveats import Caveat
 from kerncast.errors import InputError, Refusal
 from kerncast.forecast import Forecast, Options, Progress, forecast_all, profile
+from kerncast.forecast.compiled_launch import Means, Source, compile_and_count
 from kerncast.gpu import GPU
 from kerncast.launch import Launch, load_launches
 from kerncast.measurements import CountFeatures, PartitionTimes
 from kerncast.measurements.feature_table import FeatureTable
 from kerncast.metrics import metrics_of
+from kerncast.models import DEFAULT_MODEL, Case
+from kerncast.models.sm.worst_path import WorstPath
 from kerncast.occupancy import block_request_of, occupancy
+from kerncast.prediction import Timing
 from kerncast.profiles import KernelProfile
-from kerncast.studies.bounds import Blocks, BoundAnswer
+from kerncast.studies.bounds import Blocks
 from kerncast.studies.bounds.base import Curve
-from kerncast.studies.bounds.forms import Selected, selected_features
+from kerncast.studies.bounds.published.forms import Selected, selected_features
+from kerncast.studies.bounds.simulation import SimulatedCurve, simulated_curve
 
 
 @dataclass(frozen=True, slots=True)
 class SimulatedPartitions:
-    """The simulated times of one launch on numbers of TPCs, ascending."""
+    """The simulation of one launch on numbers of TPCs."""
 
-    kernel: str
-    seconds: Curve
-    high: Curve
-    """upper ends of the intervals"""
-    level: float
-    model: str
+    curve: SimulatedCurve
     blocks: Blocks | None
     """blocks of the grid on a TPC; None where the occupancy is unknown"""
     caveats: tuple[Caveat, ...]
+
+
+#: A GPU, and numbers of its TPCs, ascending.
+Parts = tuple[GPU, tuple[int, ...]]
 
 
 def part_of(gpu: GPU, tpcs: int) -> GPU:
@@ -79,38 +81,39 @@ def only_launch(path: Path) -> Launch:
 
 
 def simulated_partitions(
-    path: Path, gpu: GPU, tpcs: Sequence[int], level: float, progress: Progress | None = None
+    path: Path, parts: Parts, level: float, timing: Timing, progress: Progress | None = None
 ) -> SimulatedPartitions:
-    """Forecast the only launch of a file on each number of TPCs; raises Refusal where one is not forecast."""
-    launch = only_launch(path)
-    parts: list[tuple[GPU, tuple[Caveat, ...]]] = [(part_of(gpu, count), ()) for count in tpcs]
-    forecast = forecast_all(launch, parts, Options(level=level), progress)
-    if len(forecast.predictions) < len(parts):
+    """Forecast the only launch of a file on each number of TPCs; raises Refusal where one is not simulated."""
+    launch, (gpu, tpcs) = only_launch(path), parts
+    chosen: list[tuple[GPU, tuple[Caveat, ...]]] = [(part_of(gpu, count), ()) for count in tpcs]
+    forecast = forecast_all(launch, chosen, Options(DEFAULT_MODEL, timing, level=level), progress)
+    if len(forecast.predictions) < len(chosen):
         first = forecast.refused[0]
         raise forecast.first_refusal or Refusal(f"{first.kernel} on {first.gpu}: {first.reason}")
     found = forecast.predictions
     return SimulatedPartitions(
-        kernel=found[0].kernel,
-        seconds=Curve(tuple(tpcs), tuple(each.seconds for each in found)),
-        high=Curve(tuple(tpcs), tuple(each.high for each in found)),
-        level=level,
-        model=" and ".join(dict.fromkeys(each.model for each in found)),
-        blocks=_blocks(forecast, gpu),
-        caveats=tuple(dict.fromkeys(caveat for each in found for caveat in each.caveats)),
+        simulated_curve(tpcs, found, level),
+        _blocks(forecast, gpu),
+        tuple(dict.fromkeys(caveat for each in found for caveat in each.caveats)),
     )
 
 
-def simulated_answer(found: SimulatedPartitions, tpcs: Sequence[int]) -> BoundAnswer:
-    """Return the forecast of each count, and as its bound the upper end of its interval.
-
-    Nothing was measured: the bound holds as often as the interval does. Neither falls with fewer TPCs.
-    """
-    return BoundAnswer(_never_rising(found.seconds, tpcs), _never_rising(found.high, tpcs), ())
-
-
-def _never_rising(curve: Curve, tpcs: Sequence[int]) -> tuple[float, ...]:
-    """Return the lowest curve above one that never rises with more TPCs."""
-    return tuple(np.maximum.accumulate(curve.at(tpcs)[::-1])[::-1].tolist())
+def worst_paths(path: Path, parts: Parts, timing: Timing, progress: Progress | None = None) -> Curve:
+    """Return how long the only launch of a file takes at most on each number of TPCs, at the GPU's base clock."""
+    launch, (gpu, tpcs) = only_launch(path), parts
+    name = gpu.architecture.code_name
+    compiled = compile_and_count(launch, [name], Means(progress=progress))
+    known = compiled.on(name)
+    if known is None:
+        raise compiled.failures[0].refusal
+    seconds = []
+    for number, count in enumerate(tpcs):
+        part = part_of(gpu, count)
+        if progress:
+            progress(f"worst path of {known.profile.kernel} on {part.name}", number, len(tpcs))
+        case = Case(known.profile, part if gpu.clock_base_hz is None else part.at_clock("base"), launch=launch)
+        seconds.append(Source(known).estimate(WorstPath(), case, timing).seconds)
+    return Curve(tpcs, tuple(seconds)).never_rising()
 
 
 def _blocks(forecast: Forecast, gpu: GPU) -> Blocks | None:

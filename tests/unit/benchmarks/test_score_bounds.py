@@ -10,6 +10,7 @@ from kerncast.measurements import PartitionTimes
 from kerncast.report.bounds.bound_picture import draw_bounds
 from kerncast.report.pictures.picture_files import svg_text
 from kerncast.studies.bounding import BoundOptions, bound_times
+from kerncast.studies.bounds.base import spread_of
 from kerncast.studies.partitions import most_tpcs, part_of
 from tests.helpers.places import ROOT
 
@@ -35,13 +36,18 @@ def test_the_default_holds_for_every_shape_from_two_anchors() -> None:
     curves = [each for each in bound_curves.drawn_curves(20, 10) if each.shape in bound_curves.SHAPES]
     judged = [score_bounds.judge(each, "list-scheduling", GPU) for each in curves]
     assert sum(each.violations for each in judged) == 0
-    assert np.mean([share for each in judged for share in each.over]) < 0.40
+    assert np.mean([share for each in judged for share in each.over]) < 0.42
     over = []
     for each in curves:
-        third = bound_times(each.times, GPU, each.times.counts, BoundOptions(anchors=(1, 20))).answer.measure_next
+        third = bound_times(
+            each.times, GPU, each.times.counts, BoundOptions("list-scheduling", (1, 20))
+        ).answer.measure_next
         assert third is not None
-        bound = bound_times(each.times, GPU, each.times.counts, BoundOptions(anchors=(1, third, 20))).answer.bound
-        shares = np.array(bound) / np.array(each.times.seconds) - 1
+        bound = bound_times(
+            each.times, GPU, each.times.counts, BoundOptions("list-scheduling", (1, third, 20))
+        ).answer.bound
+        # Nothing is repeated: what is left without the allowance for runs is Graham's bound.
+        shares = np.array(bound) / spread_of(each.times, 0.01).factor / np.array(each.times.seconds) - 1
         assert (shares > -1e-9).all()
         over.append(float(shares.sum() / 17))
     assert np.mean(over) < 0.25
@@ -65,6 +71,6 @@ def test_a_part_of_a_gpu_has_its_sms_and_all_of_l2() -> None:
 
 def test_the_picture_names_its_curves() -> None:
     times = PartitionTimes((1, 2, 4), (4e-3, 2.5e-3, 1e-3))
-    text = svg_text(draw_bounds(bound_times(times, GPU, (1, 2, 3, 4), BoundOptions(anchors=(1, 4)))))
+    text = svg_text(draw_bounds(bound_times(times, GPU, (1, 2, 3, 4), BoundOptions("list-scheduling", (1, 4)))))
     for word in ("bound", "expected", "measured, used", "measured, not used", "list-scheduling: 0 of 1"):
         assert word in text

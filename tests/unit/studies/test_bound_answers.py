@@ -15,11 +15,11 @@ from kerncast.measurements import PartitionTimes
 from kerncast.report.bounds.bound_picture import draw_bounds
 from kerncast.report.bounds.bounds_table import caveats_of, guarantee_of, judged, print_bounds
 from kerncast.report.pictures.picture_files import save_picture
-from kerncast.studies.bounding import SIMULATION, BoundOptions, KernelBounds, bound_times
-from kerncast.studies.bounds import Blocks, BoundAnswer, BoundQuestion, Regressors
-from kerncast.studies.bounds.curve_fit import fitted_curve
+from kerncast.studies.bounding import BoundOptions, KernelBounds, bound_times
+from kerncast.studies.bounds import Blocks, BoundAnswer, BoundQuestion, Kind, Regressors
 from kerncast.studies.bounds.list_scheduling import ListScheduling
-from kerncast.studies.bounds.quantile_network import quantile_network
+from kerncast.studies.bounds.published.curve_fit import fitted_curve
+from kerncast.studies.bounds.published.quantile_network import quantile_network
 
 GPU = load_gpu("TITAN V")
 COUNTS = tuple(range(1, 8))
@@ -70,7 +70,7 @@ def test_no_schedule_of_blocks_that_share_a_tpc_contradicts() -> None:
                 heapq.heapreplace(free, free[0] + float(duration))
             times.append(max(free))
         measured = PartitionTimes(COUNTS, tuple(times)).only((1, 2, 4, 7))
-        question = BoundQuestion(measured, (1, 2, 4, 7), COUNTS, None, Blocks(len(durations), per_tpc))
+        question = BoundQuestion(measured, (1, 2, 4, 7), COUNTS, most=7, blocks=Blocks(len(durations), per_tpc))
         answer = ListScheduling().bound(question)
         assert answer.contradictions == ()
         assert (np.array(answer.bound) * (1 + 1e-9) >= times).all()
@@ -87,18 +87,19 @@ def test_no_time_above_zero_is_told_and_drawn(tmp_path: Path) -> None:
 
 
 def test_a_level_is_not_rounded() -> None:
-    found = KernelBounds(GPU, SIMULATION, (1,), BoundAnswer((1.0,), (2.0,), ()), level=0.9999)
-    assert "simulation's 99.99 % interval" in guarantee_of(found, 1)
+    found = KernelBounds(GPU, "simulation", Kind.CONFORMAL, (1,), BoundAnswer((1.0,), (2.0,), ()), level=0.9999)
+    assert "with a probability of 99.99 %" in guarantee_of(found)
 
 
 def test_where_the_largest_factor_is_not_enough_the_risk_is_the_one_that_is_left() -> None:
-    """Two runs of 1 and 5 ms: one logarithm above the median, log(5/3), and a Pareto tail with it as its mean."""
-    found = bound_times(PartitionTimes((1, 1, 40), (1e-3, 5e-3, 1e-4)), GPU, (1, 2), BoundOptions())
+    """Two runs of 1 and 5 ms: one logarithm above the median, log(5/3), and two of other kernels, 0.009 in sum."""
+    times = PartitionTimes((1, 1, 40), (1e-3, 5e-3, 1e-4))
+    found = bound_times(times, GPU, (1, 2), BoundOptions("list-scheduling", level=0.9999))
     spread = found.answer.spread
     assert spread is not None
     assert spread.factor == pytest.approx(100)
-    assert spread.risk == pytest.approx(1 / (1 + math.log(100) / math.log(5 / 3)))
-    assert "with a risk of at most 10%" in guarantee_of(found, 2)
+    assert spread.risk == pytest.approx((1 + math.log(100) / (0.009 + math.log(5 / 3))) ** -3)
+    assert "with a risk of at most 0.1" in guarantee_of(found)
 
 
 def test_anchors_that_were_not_measured_are_named_shortly() -> None:
@@ -121,20 +122,16 @@ def test_the_honest_margin_does_not_know_the_anchor_that_it_judges(shape: tuple[
     """From one of two anchors 1/k forecasts the other: 8/7 for 2 needs more than 13 %, 1 for 1.06 needs 7 %."""
     margin, is_enough = {2e-3: (0.13, False), 1.06e-3: (0.07, True), 1e-3: (0.03, True)}[shape[1]]
     times = PartitionTimes((1, 7), shape)
-    answer = bound_times(times, GPU, COUNTS, BoundOptions("curve-fit-adaptive")).answer
+    answer = bound_times(times, GPU, COUNTS, BoundOptions("curve-fit-adaptive", form="inverse")).answer
     assert (answer.margin, answer.is_enough) == (margin, is_enough)
-
-
-def test_a_forest_does_not_know_the_anchor_that_it_judges() -> None:
-    """No tree that never saw 7 ms forecasts it: 3.5 ms is the longest that it learned."""
-    answer = bounded("random-forest", tuple(7e-3 / k for k in COUNTS), anchors=COUNTS).answer
-    assert (answer.margin, answer.is_enough) == (0.13, False)
 
 
 def test_three_anchors_are_judged_by_lines_through_two() -> None:
     """Without the one in the middle, the line in 1/k from 7 on 1 TPC to 1 on 7 is at 7/3 on 3: 5.9 % below 2.47."""
     times = PartitionTimes((1, 3, 7), (7.0, 2.47, 1.0))
-    margin = bound_times(times, GPU, COUNTS, BoundOptions("curve-fit-adaptive", anchors=(1, 3, 7))).answer.margin
+    margin = bound_times(
+        times, GPU, COUNTS, BoundOptions("curve-fit-adaptive", form="inverse", anchors=(1, 3, 7))
+    ).answer.margin
     one_left_out = {
         1: 1.0 + (2.47 - 1.0) / (1 / 3 - 1 / 7) * (1 - 1 / 7),
         3: 1.0 + (7.0 - 1.0) / (1 - 1 / 7) * (1 / 3 - 1 / 7),

@@ -1,6 +1,7 @@
 """The methods that bound times on parts of a GPU: closed forms, published settings, oracles."""
 
 import math
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -12,15 +13,15 @@ from kerncast.measurements.feature_table import FeatureTable
 from kerncast.read.features import ProfiledMeans
 from kerncast.report.bounds.bounds_table import bound_object, caveats_of, guarantee_of, judged, violations
 from kerncast.studies.bounding import BoundOptions, KernelBounds, bound_times, with_profiled_features
-from kerncast.studies.bounds import METHODS, Blocks, BoundQuestion, Contradiction, Regressors, bound_method
+from kerncast.studies.bounds import METHODS, Blocks, BoundQuestion, Contradiction, Kind, Regressors, bound_method
 from kerncast.studies.bounds.base import Curve, between, spread_of
-from kerncast.studies.bounds.calibration import MARGINS, adaptive_margin, affine_through, left_out_margin
-from kerncast.studies.bounds.curve_fit import fitted_curve
-from kerncast.studies.bounds.curve_fit_offset import measurement_choices
-from kerncast.studies.bounds.linear_regression import linear_regression
 from kerncast.studies.bounds.list_scheduling import ListScheduling, graham
-from kerncast.studies.bounds.quantile_network import _gradients, _Layer, quantile_network
-from kerncast.studies.bounds.random_forest import random_forest
+from kerncast.studies.bounds.published.calibration import MARGINS, adaptive_margin, affine_through, left_out_margin
+from kerncast.studies.bounds.published.curve_fit import fitted_curve
+from kerncast.studies.bounds.published.curve_fit_offset import measurement_choices
+from kerncast.studies.bounds.published.linear_regression import linear_regression
+from kerncast.studies.bounds.published.quantile_network import _gradients, _Layer, quantile_network
+from kerncast.studies.bounds.published.random_forest import random_forest
 
 GPU = load_gpu("TITAN V")
 COUNTS = tuple(range(1, 8))
@@ -34,26 +35,43 @@ def bounded(seconds: list[float], method: str, **options: object) -> KernelBound
     return bound_times(table(seconds), GPU, COUNTS, BoundOptions(method, **options))  # type: ignore[arg-type]
 
 
+#: Methods that need no launch, and not hundreds of runs.
+OF_TABLES = [
+    method.name
+    for method in METHODS
+    if method.kind is not Kind.EXTREME and method.name not in {"simulation", "worst-path"}
+]
 STEPS = [math.ceil(20 / k) * 1e-3 for k in COUNTS]
 ENDS = {"anchors": (1, 7)}
 
 
 def test_the_names_are_a_promise() -> None:
     assert [method.name for method in METHODS] == [
-        "list-scheduling", "equal-blocks", "linear-regression", "quantile-network", "curve-fit", "curve-fit-adaptive",
-        "curve-fit-adaptive-oracle", "curve-fit-offset", "curve-fit-offset-oracle", "random-forest",
-        "random-forest-oracle",
+        "simulation", "shapes", "worst-path", "list-scheduling", "equal-blocks", "linear-regression",
+        "quantile-network", "curve-fit", "curve-fit-adaptive", "curve-fit-adaptive-oracle", "curve-fit-offset",
+        "curve-fit-offset-oracle", "random-forest", "random-forest-oracle", "peaks-over-threshold", "block-maxima",
     ]  # fmt: skip
     with pytest.raises(InputError, match="list-scheduling"):
         bound_method("wishful")
 
 
-@pytest.mark.parametrize("method", [method.name for method in METHODS])
-def test_every_method_is_exact_where_it_was_calibrated_and_never_below_what_it_expects(method: str) -> None:
+@pytest.mark.parametrize("method", OF_TABLES)
+def test_no_method_is_below_what_was_measured_or_what_it_expects(method: str) -> None:
+    """The published methods are exact where they were calibrated; all others leave room for how runs differ."""
     found = bounded(STEPS, method, **ENDS)
     for count in found.answer.calibrated_on:
-        assert found.answer.bound[count - 1] == STEPS[count - 1]
+        if found.kind is Kind.MARGIN:
+            assert found.answer.bound[count - 1] == STEPS[count - 1]
+        else:
+            assert found.answer.bound[count - 1] > 1.01 * STEPS[count - 1]
     assert all(bound >= expected for expected, bound in zip(found.answer.expected, found.answer.bound, strict=True))
+    assert all(fewer >= more for fewer, more in pairwise(found.answer.bound))
+
+
+def without_spread(found: KernelBounds) -> list[float]:
+    """The bounds of medians, before the allowance for how runs differ."""
+    assert found.answer.spread is not None
+    return [each / found.answer.spread.factor for each in found.answer.bound]
 
 
 def test_graham_is_attained_by_a_schedule() -> None:
@@ -70,7 +88,7 @@ def test_two_curves_that_share_both_anchors_need_the_same_bound() -> None:
     """1/k and one wave of K blocks: whoever is safe for the second is up to 71 % above the first."""
     ideal, one_wave = [7 / k for k in COUNTS], [float(math.ceil(7 / k)) for k in COUNTS]
     assert (ideal[0], ideal[-1]) == (one_wave[0], one_wave[-1])
-    found = bounded(ideal, "equal-blocks", **ENDS).answer.bound
+    found = without_spread(bounded(ideal, "equal-blocks", **ENDS))
     assert np.all(np.array(found) >= np.array(one_wave) - 1e-9)
     assert found == pytest.approx(one_wave, rel=0.01)
     over = np.mean(np.array(one_wave[1:-1]) / np.array(ideal[1:-1])) - 1
@@ -80,7 +98,7 @@ def test_two_curves_that_share_both_anchors_need_the_same_bound() -> None:
 def test_known_blocks_give_the_staircase() -> None:
     times = [2e-4 + 1e-3 * math.ceil(100 / (16 * k)) for k in COUNTS]
     found = bounded(times, "equal-blocks", blocks=Blocks(100, 16), **ENDS)
-    assert found.answer.bound == pytest.approx(times)
+    assert without_spread(found) == pytest.approx(times)
     assert found.answer.expected == pytest.approx(times)
 
 
@@ -99,7 +117,7 @@ def test_what_lies_between_never_goes_beyond_ideal_scaling() -> None:
 )
 def test_times_that_contradict_the_assumptions_are_told(seconds: list[float], contradiction: Contradiction) -> None:
     counts = (1, 3, 7)[-len(seconds) :]
-    found = bound_times(table(seconds, counts), GPU, COUNTS, BoundOptions())
+    found = bound_times(table(seconds, counts), GPU, COUNTS, BoundOptions("list-scheduling"))
     assert contradiction in found.answer.contradictions
     assert len(caveats_of(found)) >= 2
 
@@ -107,17 +125,22 @@ def test_times_that_contradict_the_assumptions_are_told(seconds: list[float], co
 def test_times_that_no_staircase_has_get_grahams_bound() -> None:
     found = bounded([9.0, 5, 4, 3, 2, 1.5, 1.0], "equal-blocks", **ENDS)
     assert Contradiction.NO_STAIRCASE in found.answer.contradictions
-    assert "every greedy schedule" in guarantee_of(found, 3)
+    assert "every greedy schedule" in guarantee_of(found)
     assert found.answer.bound == bounded([9.0, 5, 4, 3, 2, 1.5, 1.0], "list-scheduling", **ENDS).answer.bound
 
 
-def test_one_repeat_says_nothing_of_the_spread() -> None:
-    assert spread_of(table(STEPS)).factor == 1.0
-    assert spread_of(PartitionTimes((1, 1, 1), (2.0, 2.0, 2.0))).factor == 1.0
+def test_a_single_run_has_the_spread_of_other_kernels_and_repeats_that_agree_have_less() -> None:
+    """Two runs above the median with a sum of 0.009: the Pareto tail passes exp(0.009 (sqrt(100) - 1)) in 0.5 %."""
+    assert spread_of(table(STEPS), 0.005).factor == pytest.approx(math.exp(0.009 * 9))
+    agreeing = spread_of(PartitionTimes((1,) * 10, (2.0,) * 10), 0.005).factor
+    assert 1 < agreeing == pytest.approx(math.exp(0.009 * ((10 / 0.01) ** (1 / 7) - 1)))
 
 
 def test_the_risk_of_the_spread_is_kept_for_pareto_tails() -> None:
-    """Of 4,000 times ten repeats with a Pareto tail, not more of the next ten hold a longer one than was allowed."""
+    """Of 4,000 times ten repeats with a Pareto tail, about as many of the next ten hold a longer one as was allowed.
+
+    These runs differ ten times as much as those that the prior is from, which takes a little more than the risk.
+    """
     draw = np.random.default_rng(5)
     exceeded = 0
     for _ in range(4000):
@@ -125,7 +148,7 @@ def test_the_risk_of_the_spread_is_kept_for_pareto_tails() -> None:
         first = PartitionTimes((1,) * 10, tuple(ratios[:10].tolist()))
         factor = spread_of(first, risk=0.1).factor
         exceeded += bool(max(ratios[10:]) > factor * 1.0)
-    assert 0.02 < exceeded / 4000 <= 0.11
+    assert 0.02 < exceeded / 4000 <= 0.125
 
 
 def test_the_regressions_are_least_squares() -> None:
@@ -144,7 +167,7 @@ def test_published_margins() -> None:
     """A curve that the base model has exactly: what is left is the margin of section 3.6."""
     ideal = [7e-3 / k for k in COUNTS]
     for method, margin in (("linear-regression", 0.05), ("curve-fit", 0.03), ("curve-fit-adaptive", 0.03)):
-        found = bounded(ideal, method, **ENDS).answer
+        found = bounded(ideal, method, form="inverse", **ENDS).answer
         assert found.margin == margin
         assert found.bound[1:-1] == pytest.approx([time * (1 + margin) for time in ideal[1:-1]])
     assert MARGINS == (0.03, 0.05, 0.07, 0.09, 0.11, 0.13)
@@ -153,10 +176,9 @@ def test_published_margins() -> None:
 def test_the_adaptive_margin_is_the_least_that_is_enough() -> None:
     assert adaptive_margin([1.0, 1.0], [1.02, 1.065]) == (0.07, True)
     assert adaptive_margin([], []) == (0.03, True)
-    of_others = Regressors(("x",), np.array([[1.0], [2.0]]), np.array([1.0, 2.0]), (1, 7), np.array([[7.0], [1.0]]))
     raw = Curve((1, 7), (7.0, 1.0))
-    assert left_out_margin(fitted_curve, of_others, raw, Curve((1, 7), (7.0, 1.06))) == (0.07, True)
-    assert left_out_margin(fitted_curve, of_others, raw, Curve((1,), (7.0,))) == (0.13, False)
+    assert left_out_margin(raw, Curve((1, 7), (7.0, 1.06))) == (0.07, True)
+    assert left_out_margin(raw, Curve((1,), (7.0,))) == (0.13, False)
 
 
 def test_the_calibration_with_one_count_or_a_flat_forecast_is_a_scale() -> None:
@@ -180,8 +202,8 @@ def test_the_selection_prefers_few_counts_then_no_offset_then_small_errors() -> 
 
 def test_oracles_look_at_what_they_forecast_and_need_it() -> None:
     bumpy = [time * (1.08 if count == 3 else 1) for count, time in zip(COUNTS, [7e-3 / k for k in COUNTS], strict=True)]
-    assert bounded(bumpy, "curve-fit-adaptive-oracle", **ENDS).answer.margin == 0.09
-    assert bounded(bumpy, "curve-fit-adaptive", **ENDS).answer.margin == 0.03
+    assert bounded(bumpy, "curve-fit-adaptive-oracle", form="inverse", **ENDS).answer.margin == 0.09
+    assert bounded(bumpy, "curve-fit-adaptive", form="inverse", **ENDS).answer.margin == 0.03
     assert violations(judged(bounded(bumpy, "curve-fit-offset-oracle", **ENDS))) == 0
     for method in ("curve-fit-adaptive-oracle", "curve-fit-offset-oracle", "random-forest-oracle"):
         with pytest.raises(InputError, match=f"use {method.removesuffix('-oracle')}"):
@@ -259,8 +281,8 @@ def test_features_of_other_applications() -> None:
 def test_the_object_is_a_promise() -> None:
     found = bound_object(bounded(STEPS, "curve-fit", **ENDS))
     assert list(found) == [
-        "schema_version", "gpu", "gpu_id", "method", "kind", "calibrated_on", "margin", "offset_seconds",
-        "spread_factor", "measure_next", "bounds", "scores", "caveats",
+        "schema_version", "gpu", "gpu_id", "method", "kind", "level", "calibrated_on", "margin", "offset_seconds",
+        "spread_factor", "measure_next", "bounds", "extremes", "scores", "caveats",
         "caveat_details",
     ]  # fmt: skip
     assert list(found["bounds"][0]) == [
@@ -276,6 +298,7 @@ def test_every_method_words_its_guarantee() -> None:
     words = {
         "list-scheduling": "holds for every greedy schedule",
         "equal-blocks": "holds if all blocks take equally long",
+        "shapes": "with a probability of 99 %",
         "linear-regression": "none: a margin of 5%, as published",
         "quantile-network": "none: the network's 80 % quantile",
         "curve-fit": "none: a margin of 3%",
@@ -286,16 +309,14 @@ def test_every_method_words_its_guarantee() -> None:
     }
     for method, start in words.items():
         found = bounded(STEPS, method, **ENDS)
-        other = next(count for count in COUNTS if count not in found.answer.calibrated_on)
-        assert start in guarantee_of(found, other)
-        assert guarantee_of(found, found.answer.calibrated_on[0]) == "measured: one run"
+        assert start in guarantee_of(found)
 
 
 def test_anchors_must_have_been_measured() -> None:
     with pytest.raises(InputError, match="anchors without a measured time: 9"):
         bounded(STEPS, "curve-fit", anchors=(1, 9))
     with pytest.raises(InputError, match="needs a form"):
-        bound_method("curve-fit").bound(BoundQuestion(table(STEPS), (1, 7), COUNTS))
+        bound_method("curve-fit").bound(BoundQuestion(table(STEPS), (1, 7), COUNTS, most=7))
     with pytest.raises(InputError):
         Blocks(0)
-    assert ListScheduling().bound(BoundQuestion(table(STEPS), (7,), COUNTS)).measure_next in COUNTS
+    assert ListScheduling().bound(BoundQuestion(table(STEPS), (7,), COUNTS, most=7)).measure_next in set(COUNTS)

@@ -10,13 +10,11 @@ from kerncast.caveats import Caveat, CaveatKind
 from kerncast.report.as_json import SCHEMA_VERSION
 from kerncast.report.tables import Table, print_notes, print_table
 from kerncast.report.words import caveat_fields, describe_caveats
-from kerncast.studies.bounding import SIMULATION, KernelBounds
-from kerncast.studies.bounds import DEFAULT_METHOD, Contradiction
+from kerncast.studies.bounding import KernelBounds
+from kerncast.studies.bounds import Contradiction, Kind
 from kerncast.studies.bounds.base import ROUNDING
 from kerncast.studies.splits import Scores, scores_of
 from kerncast.units import format_seconds
-
-KIND = "margin"
 
 _PROMISES = {
     "list-scheduling": (
@@ -24,6 +22,19 @@ _PROMISES = {
         " slower on fewer TPCs"
     ),
     "equal-blocks": "holds if all blocks take equally long, and are not slower on fewer TPCs",
+    "worst-path": (
+        "holds if blocks go to the first free place and no resource idles while it is asked, with every wait added up:"
+        " no load hits L1, L2 starts empty, each access takes as long as DRAM, at the base clock; if the executed"
+        " inputs take the worst path, nothing else runs, and rates and latencies are those of the GPU's facts"
+    ),
+    "simulation": (
+        "with a probability of {level}, a run stays below: half of the risk is for the simulation, by its errors on"
+        " measured kernels, half for how runs differ"
+    ),
+    "shapes": (
+        "with a probability of {level}, a run of a kernel like those that were learned from stays below: half of the"
+        " risk is for the shape of the curve, half for how runs differ"
+    ),
     "quantile-network": "none: the network's 80 % quantile, of launches that it learned from",
     "curve-fit-offset": "none: raised by what the anchors were above the forecast",
 }
@@ -32,6 +43,8 @@ _CONTRADICTIONS = {
     Contradiction.LESS_WORK_WITH_MORE: CaveatKind.LESS_WORK_WITH_MORE_TPCS,
     Contradiction.ABOVE_OTHERS: CaveatKind.TIME_ABOVE_BOUND_OF_OTHERS,
     Contradiction.NO_STAIRCASE: CaveatKind.NO_STAIRCASE,
+    Contradiction.FAR_FROM_SIMULATION: CaveatKind.TIME_FAR_FROM_SIMULATION,
+    Contradiction.ABOVE_WORST_PATH: CaveatKind.TIME_ABOVE_WORST_PATH,
 }
 
 
@@ -40,34 +53,60 @@ def is_oracle(bounds: KernelBounds) -> bool:
     return bounds.method.endswith("-oracle")
 
 
-def guarantee_of(bounds: KernelBounds, tpcs: int) -> str:
-    """Return what the bound of one count promises."""
-    times, answer = bounds.times, bounds.answer
-    if times is not None and tpcs in answer.calibrated_on:
-        runs = len(times.repeats(tpcs))
-        return f"measured: the longest of {runs} runs" if runs > 1 else "measured: one run"
-    if bounds.method == SIMULATION:
+def guarantee_of(bounds: KernelBounds) -> str:
+    """Return what the bounds promise."""
+    alone = _guarantee_alone(bounds)
+    if not bounds.slowdowns:
+        return alone
+    return (
+        f"alone: {alone}; the slowdown beside the other kernel holds if L2 and DRAM serve requests in their order and"
+        " that kernel asks for at most twice what it does alone, and was not measured"
+    )
+
+
+def _guarantee_alone(bounds: KernelBounds) -> str:
+    answer, level = bounds.answer, _share(bounds.level)
+    if bounds.kind is Kind.MARGIN:
+        return _of_margin(bounds)
+    if bounds.kind is Kind.EXTREME:
+        fit = answer.extremes
+        assert fit is not None
         return (
-            f"none: the upper end of the simulation's {100 * (bounds.level or 0.0):g} % interval; nothing was measured"
+            f"a run passes it with a probability of at most {_share(1 - bounds.level)}, at {fit.confidence:.0%}"
+            f" confidence, if later runs are like these; {fit.tail} of {fit.runs} runs, {fit.exceedances} in the tail,"
+            f" shape {fit.shape:.2f}"
         )
-    if answer.spread is not None:
-        is_staircase = Contradiction.NO_STAIRCASE not in answer.contradictions
-        promise = _PROMISES[bounds.method if is_staircase else DEFAULT_METHOD]
-        return f"{promise}; {_of_runs(bounds)}"
-    if answer.margin and bounds.method not in _PROMISES:
+    is_staircase = Contradiction.NO_STAIRCASE not in answer.contradictions
+    promise = _PROMISES[bounds.method if is_staircase else "list-scheduling"].format(level=level)
+    if bounds.times is None:
+        return f"{promise}; nothing was measured"
+    return f"{promise}; {_of_runs(bounds)}" if answer.spread is not None else promise
+
+
+def _of_margin(bounds: KernelBounds) -> str:
+    if bounds.answer.margin and bounds.method not in _PROMISES:
         oracle = ", chosen by the times that it is to forecast" if is_oracle(bounds) else ""
-        return f"none: a margin of {answer.margin:.0%}, as published{oracle}"
+        return f"none: a margin of {bounds.answer.margin:.0%}, as published{oracle}"
     if is_oracle(bounds):
         return "none: raised until no measured time was above it, by the times that it is to forecast"
     return _PROMISES[bounds.method]
 
 
+def _share(value: float) -> str:
+    """Return a share in per cent, with all of its digits.
+
+    >>> _share(0.9), _share(0.99999)
+    ('90 %', '99.999 %')
+    """
+    return f"{100 * value:.10g} %"
+
+
 def _of_runs(bounds: KernelBounds) -> str:
     spread = bounds.answer.spread
     if spread is None or spread.runs < 2:
-        return "nothing was repeated, so that it says nothing of how runs differ"
+        return "nothing was repeated, so that runs are taken to differ as those of other kernels do"
     runs = f"the longest of {spread.runs} runs"
-    return f"{runs} passes it with a risk of at most {spread.risk:.0%}, if the runs' tail is no heavier than Pareto's"
+    return f"{runs} passes it with a risk of at most {_share(spread.risk)} if their tail is no heavier than Pareto's"
 
 
 def caveats_of(bounds: KernelBounds) -> tuple[Caveat, ...]:
@@ -78,7 +117,7 @@ def caveats_of(bounds: KernelBounds) -> tuple[Caveat, ...]:
         found.append(Caveat.of(CaveatKind.MARGIN_TOO_SMALL, margin=answer.margin))
     if nothing := [str(count) for count, bound in zip(bounds.tpcs, answer.bound, strict=True) if bound <= 0]:
         found.append(Caveat.of(CaveatKind.NO_TIME_ABOVE_ZERO, ", ".join(nothing)[:100]))
-    if answer.spread is not None and answer.spread.runs > 1:
+    if answer.spread is not None:
         found.append(Caveat.of(CaveatKind.BOUND_ABOVE_MEDIAN, factor=answer.spread.factor))
     if bounds.gpu.architecture.sms_per_tpc is None:
         found.append(Caveat.of(CaveatKind.SMS_PER_TPC_UNKNOWN, bounds.gpu.name))
@@ -110,13 +149,14 @@ def violations(pairs: tuple[tuple[float, float], ...]) -> int:
 
 def bound_object(bounds: KernelBounds) -> dict[str, Any]:
     """Return the bounds as a JSON object: a row per number of TPCs."""
-    answer, pairs = bounds.answer, judged(bounds)
+    answer, pairs, guarantee = bounds.answer, judged(bounds), guarantee_of(bounds)
     return {
         "schema_version": SCHEMA_VERSION,
         "gpu": bounds.gpu.name,
         "gpu_id": bounds.gpu.id,
         "method": bounds.method,
-        "kind": KIND,
+        "kind": bounds.kind.value,
+        "level": bounds.level if bounds.kind is not Kind.MARGIN else None,
         "calibrated_on": list(answer.calibrated_on),
         "margin": answer.margin,
         "offset_seconds": answer.offset_seconds,
@@ -127,12 +167,16 @@ def bound_object(bounds: KernelBounds) -> dict[str, Any]:
                 "tpcs": count,
                 "expected_seconds": expected,
                 "bound_seconds": bound,
-                "kind": KIND,
-                "guarantee": guarantee_of(bounds, count),
+                "kind": bounds.kind.value,
+                "guarantee": guarantee,
                 "measured_seconds": _measured(bounds, count),
+                **beside,
             }
-            for count, expected, bound in zip(bounds.tpcs, answer.expected, answer.bound, strict=True)
+            for count, expected, bound, beside in zip(
+                bounds.tpcs, answer.expected, answer.bound, _beside_objects(bounds), strict=True
+            )
         ],
+        "extremes": _extremes_object(bounds),
         "scores": _scores_object(pairs),
         **caveat_fields(caveats_of(bounds)),
     }
@@ -140,26 +184,15 @@ def bound_object(bounds: KernelBounds) -> dict[str, Any]:
 
 def refused_object(reason: str) -> dict[str, Any]:
     """Return the object of a launch that cannot be bounded."""
-    return {"schema_version": SCHEMA_VERSION, "kind": KIND, "bounds": [], "refused": [{"reason": reason}]}
+    return {"schema_version": SCHEMA_VERSION, "bounds": [], "refused": [{"reason": reason}]}
 
 
 def print_bounds(bounds: KernelBounds, console: Console) -> None:
     """Print the bounds: a row per number of TPCs, what they promise, and what speaks against them."""
-    answer = bounds.answer
-    rows = tuple(
-        (
-            str(count),
-            format_seconds(expected),
-            format_seconds(bound),
-            f"{bound / expected - 1:.0%}" if expected else "–",
-            format_seconds(longest) if (longest := _measured(bounds, count)) is not None else "–",
-        )
-        for count, expected, bound in zip(bounds.tpcs, answer.expected, answer.bound, strict=True)
-    )
-    console.print(f"[bold]{escape(bounds.gpu.name)}[/bold]  bounds by {bounds.method}", highlight=False)
-    print_table(Table(("TPCs", "expected", "bound", "above", "longest measured"), rows), console)
-    for promise in dict.fromkeys(guarantee_of(bounds, count) for count in bounds.tpcs):
-        console.print(f"Guarantee: {escape(promise)}.", highlight=False)
+    console.print(f"[bold]{escape(bounds.gpu.name)}[/bold]  {bounds.kind} bounds by {bounds.method}", highlight=False)
+    beside = ("beside", "slower", "at most") if bounds.slowdowns else ()
+    print_table(Table(("TPCs", "expected", "bound", "above", "longest measured", *beside), _rows(bounds)), console)
+    console.print(f"Guarantee: {escape(guarantee_of(bounds))}.", highlight=False)
     pairs = judged(bounds)
     if pairs:
         found = _scores(pairs)
@@ -170,6 +203,24 @@ def print_bounds(bounds: KernelBounds, console: Console) -> None:
             highlight=False,
         )
     print_notes(describe_caveats(caveats_of(bounds)), console)
+
+
+def _rows(bounds: KernelBounds) -> tuple[tuple[str, ...], ...]:
+    answer = bounds.answer
+    slower: list[tuple[str, ...]] = [
+        (str(each.beside_tpcs), f"{each.expected:.2f}", f"{each.bound:.2f}") for each in bounds.slowdowns
+    ] or [()] * len(bounds.tpcs)
+    return tuple(
+        (
+            str(count),
+            format_seconds(expected),
+            format_seconds(bound),
+            f"{bound / expected - 1:.0%}" if expected else "–",
+            format_seconds(longest) if (longest := _measured(bounds, count)) is not None else "–",
+            *beside,
+        )
+        for count, expected, bound, beside in zip(bounds.tpcs, answer.expected, answer.bound, slower, strict=True)
+    )
 
 
 def _measured(bounds: KernelBounds, count: int) -> float | None:
@@ -194,4 +245,33 @@ def _scores_object(pairs: tuple[tuple[float, float], ...]) -> dict[str, Any] | N
         "mse": found.mse,
         "r2": None if math.isnan(found.r2) else found.r2,
         "mape": found.mape,
+    }
+
+
+def _beside_objects(bounds: KernelBounds) -> list[dict[str, Any]]:
+    """Return what another kernel does to each count; nothing where none runs beside it."""
+    if not bounds.slowdowns:
+        return [{} for _ in bounds.tpcs]
+    return [
+        {"beside_tpcs": each.beside_tpcs, "slowdown_expected": each.expected, "slowdown_bound": each.bound}
+        for each in bounds.slowdowns
+    ]
+
+
+def _extremes_object(bounds: KernelBounds) -> dict[str, Any] | None:
+    fit = bounds.answer.extremes
+    if fit is None:
+        return None
+    return {
+        "tail": fit.tail.value,
+        "runs": fit.runs,
+        "exceedances": fit.exceedances,
+        "threshold_seconds": fit.threshold_seconds,
+        "scale_seconds": fit.scale_seconds,
+        "shape": fit.shape,
+        "confidence": fit.confidence,
+        "checks": [
+            {"name": each.name, "statistic": each.statistic, "p_value": each.p_value, "passes": each.passes}
+            for each in fit.checks
+        ],
     }

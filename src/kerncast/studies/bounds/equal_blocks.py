@@ -1,7 +1,7 @@
 """The longest time of any kernel of equal blocks that has the measured times: staircases of waves."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
@@ -13,12 +13,11 @@ from kerncast.studies.bounds.base import (
     Contradiction,
     Curve,
     Floats,
-    between,
-    largest_of,
+    Kind,
     spread_of,
     typical_of,
 )
-from kerncast.studies.bounds.list_scheduling import consistent, graham
+from kerncast.studies.bounds.list_scheduling import bound_of_medians, graham
 
 #: Grids of up to so many waves on all TPCs are tried one by one; those beyond are bounded together.
 _MOST_WAVES = 64
@@ -35,28 +34,26 @@ class EqualBlocks:
     """
 
     name: str = "equal-blocks"
+    kind: Kind = Kind.ANALYTICAL
     has_base_model: bool = False
 
     def bound(self, question: BoundQuestion) -> BoundAnswer:
-        """Return the envelope of the median times, times the spread of their repeats; exact where measured."""
-        measured = question.measured
-        spread = spread_of(measured)
-        medians, contradictions = consistent(typical_of(measured), spread.factor)
-        limit, lines = graham(medians, question.tpcs), between(medians, question.tpcs)
+        """Return the envelope of the median times, times the spread of their repeats."""
         grid = None if question.blocks is None else int(question.blocks.waves((1,))[0])
-        bounds = envelope(medians, question.tpcs, grid, spread.factor - 1)
-        if not np.isfinite(bounds).all():
-            contradictions = (*contradictions, Contradiction.NO_STAIRCASE)
-        bounds = np.minimum(bounds, limit)
-        # Times that only noise puts above the envelope are expected below it.
-        expected = np.minimum(lines, bounds) if grid is None else bounds
-        return BoundAnswer(
-            expected=tuple(typical_of(measured).instead_of(expected, question.tpcs).tolist()),
-            bound=tuple(largest_of(measured).instead_of(bounds * spread.factor, question.tpcs).tolist()),
-            calibrated_on=measured.counts,
-            spread=spread,
-            contradictions=contradictions,
-        )
+
+        def limits(medians: Curve, counts: Sequence[int], factor: float) -> Floats:
+            return np.minimum(envelope(medians, counts, grid, factor - 1), graham(medians, counts))
+
+        answer = bound_of_medians(question, limits)
+        factor = spread_of(question.measured, question.risk).factor
+        medians = typical_of(question.measured).never_rising()
+        found = envelope(medians, question.tpcs, grid, factor - 1)
+        if grid is not None:  # what the steps give is what is expected
+            steps = np.minimum(found, np.array(answer.bound))
+            answer = replace(answer, expected=tuple(medians.instead_of(steps, question.tpcs).tolist()))
+        if np.isfinite(found).all():
+            return answer
+        return replace(answer, contradictions=(*answer.contradictions, Contradiction.NO_STAIRCASE))
 
 
 def envelope(measured: Curve, tpcs: Sequence[int], grid: int | None = None, tolerance: float = 0.0) -> Floats:

@@ -1,10 +1,11 @@
 """The default: no greedy schedule of the kernel's blocks takes longer (Graham's bound)."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from kerncast.measurements import PartitionTimes
 from kerncast.studies.bounds.base import (
     ROUNDING,
     BoundAnswer,
@@ -12,11 +13,12 @@ from kerncast.studies.bounds.base import (
     Contradiction,
     Curve,
     Floats,
+    Kind,
     between,
-    largest_of,
     spread_of,
     typical_of,
 )
+from kerncast.studies.bounds.sequence import bounds_in_order
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,25 +34,46 @@ class ListScheduling:
     """
 
     name: str = "list-scheduling"
+    kind: Kind = Kind.ANALYTICAL
     has_base_model: bool = False
 
     def bound(self, question: BoundQuestion) -> BoundAnswer:
-        """Return Graham's bound of the median times, times the spread of their repeats; exact where measured."""
-        measured = question.measured
-        spread = spread_of(measured)
+        """Return Graham's bound of the median times, times the spread of their repeats."""
         per_tpc = question.blocks.per_tpc if question.blocks else 1
-        medians, contradictions = consistent(typical_of(measured), spread.factor, per_tpc)
-        bounds = graham(medians, question.tpcs, per_tpc)
-        # Times that contradict one another can put the line between two of them above the bound.
-        expected = np.minimum(between(medians, question.tpcs), bounds)
-        return BoundAnswer(
-            expected=tuple(typical_of(measured).instead_of(expected, question.tpcs).tolist()),
-            bound=tuple(largest_of(measured).instead_of(bounds * spread.factor, question.tpcs).tolist()),
-            calibrated_on=measured.counts,
-            spread=spread,
-            contradictions=contradictions,
-            measure_next=measure_next(medians, question.tpcs, per_tpc),
-        )
+
+        def limits(medians: Curve, counts: Sequence[int], _: float) -> Floats:
+            return graham(medians, counts, per_tpc)
+
+        answer = bound_of_medians(question, limits, per_tpc)
+        medians = typical_of(question.measured).never_rising()
+        return replace(answer, measure_next=measure_next(medians, question.tpcs, per_tpc))
+
+
+#: Bounds in seconds of medians, without the spread of the repeats: of some counts, with the factor of the spread.
+Limits = Callable[[Curve, Sequence[int], float], Floats]
+
+
+def bound_of_medians(question: BoundQuestion, limits: Limits, per_tpc: int = 1) -> BoundAnswer:
+    """Return a bound of median times, times the spread of their repeats; no run below it raises it."""
+    measured, counts = question.measured, question.counts
+
+    def estimate(runs: PartitionTimes) -> Floats:
+        factor = spread_of(runs, question.risk).factor
+        medians, _ = consistent(typical_of(runs), factor, per_tpc)
+        return limits(medians, counts, factor) * factor
+
+    spread = spread_of(measured, question.risk)
+    medians, contradictions = consistent(typical_of(measured), spread.factor, per_tpc)
+    bounds = Curve(counts, tuple(bounds_in_order(measured, counts, estimate).tolist())).at(question.tpcs)
+    # Times that contradict one another can put the line between two of them above the bound.
+    expected = typical_of(measured).instead_of(between(medians, question.tpcs), question.tpcs)
+    return BoundAnswer(
+        expected=tuple(np.minimum(expected, bounds).tolist()),
+        bound=tuple(bounds.tolist()),
+        calibrated_on=measured.counts,
+        spread=spread,
+        contradictions=contradictions,
+    )
 
 
 def graham(measured: Curve, tpcs: Sequence[int], per_tpc: int = 1) -> Floats:

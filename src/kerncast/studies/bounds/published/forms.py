@@ -1,4 +1,4 @@
-"""The regressors of base models: forms of the number of TPCs, or features of other applications."""
+"""The regressors of base models: a curve over the TPCs, or features of other applications."""
 
 from collections.abc import Sequence
 from enum import Enum
@@ -8,10 +8,11 @@ import numpy as np
 from kerncast.errors import InputError
 from kerncast.measurements import PartitionTimes
 from kerncast.measurements.feature_table import FeatureTable
-from kerncast.studies.bounds.base import Blocks, Curve, Regressors
+from kerncast.studies.bounds.base import Blocks, Curve, Floats, Regressors, typical_of
+from kerncast.studies.bounds.shapes import typical_shape
 
-FORMS = ("inverse", "affine", "staircase")
-DEFAULT_FORM = "inverse"
+FORMS = ("suite", "inverse", "affine", "staircase")
+DEFAULT_FORM = "suite"
 
 
 class Selected(Enum):
@@ -47,38 +48,41 @@ def selected_features(tables: Sequence[Sequence[str]]) -> dict[Selected, str]:
 
 
 def regressors_of_form(
-    form: str, times: PartitionTimes, tpcs: Sequence[int], blocks: Blocks | None = None
+    form: str, anchors: PartitionTimes, tpcs: Sequence[int], blocks: Blocks | None, most: int
 ) -> Regressors:
-    """Return one regressor of each count, 1/k, k or ceil(N/k), with the times themselves to learn from.
+    """Return the curve of a form, 1/k, k, ceil(N/k) or what the median simulated kernel does, as long as the anchors.
 
-    ``times`` are those that may be learned from. Raises InputError for an unknown form, and for a staircase whose
-    number of blocks is unknown.
+    ``most`` is the TPCs of the GPU. Raises InputError for an unknown form, for a staircase whose number of blocks is
+    unknown, and for a line over k through a single count.
     """
     if form not in FORMS:
         raise InputError(f"no form is called {form[:40]!r}", cure=f"Known: {', '.join(FORMS)}.")
-    if form == "staircase" and blocks is None:
-        raise InputError("the form staircase needs the number of blocks", cure="Add --blocks N, the grid's size.")
-
-    def values(counts: Sequence[int]) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
-        numbers = np.array(counts, np.float64)
-        if form == "affine":
-            return numbers[:, np.newaxis]
-        if form == "staircase" and blocks is not None:
-            return blocks.waves(counts)[:, np.newaxis]
-        return 1 / numbers[:, np.newaxis]
-
-    counts = tuple(sorted({*times.counts, *tpcs}))
-    return Regressors(
-        (form,), values(times.tpcs), np.array(times.seconds), counts, values(counts), training_counts=times.tpcs
-    )
+    counts, known = tuple(sorted({*anchors.counts, *tpcs})), typical_of(anchors)
+    if form == "affine" and len(known.counts) < 2:
+        raise InputError(
+            "a straight line over the TPCs needs times on two counts",
+            where=anchors.source,
+            cure="Measure a second count, name another --form, or give the launch file: its simulation is the curve.",
+        )
+    raw = typical_shape(counts, most) if form == "suite" else Curve(counts, tuple(_form(form, counts, blocks).tolist()))
+    # The calibration does not see this factor: only a method without one does.
+    scale = sum(known.seconds) / float(raw.at(known.counts).sum())
+    return regressors_of_curve(form, Curve(counts, tuple(scale * each for each in raw.seconds)))
 
 
-def regressors_of_curve(name: str, curve: Curve, times: PartitionTimes) -> Regressors:
-    """Return the times of a curve as the only regressor, with measured times to learn from; raises KeyError."""
-    return Regressors(
-        (name,), curve.at(times.tpcs)[:, np.newaxis], np.array(times.seconds), curve.counts,
-        np.array(curve.seconds)[:, np.newaxis], training_counts=times.tpcs,
-    )  # fmt: skip
+def _form(form: str, counts: Sequence[int], blocks: Blocks | None) -> Floats:
+    if form == "staircase":
+        if blocks is None:
+            raise InputError("the form staircase needs the number of blocks", cure="Add --blocks N, the grid's size.")
+        return blocks.waves(counts)
+    numbers = np.array(counts, np.float64)
+    return numbers if form == "affine" else 1 / numbers
+
+
+def regressors_of_curve(name: str, curve: Curve) -> Regressors:
+    """Return the times of a curve as the only regressor, and as what is learned from."""
+    values = np.array(curve.seconds)[:, np.newaxis]
+    return Regressors((name,), values, values[:, 0], curve.counts, values)
 
 
 def regressors_of_features(training: FeatureTable, times: PartitionTimes, tpcs: Sequence[int]) -> Regressors:

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kerncast.studies.bounds.base import BoundAnswer, BoundQuestion, Curve, Regressors, largest_of, regressors_of
-from kerncast.studies.bounds.calibration import affine_through, with_margin
+from kerncast.studies.bounds.base import BoundAnswer, BoundQuestion, Curve, Kind, Regressors, largest_of, regressors_of
+from kerncast.studies.bounds.published.calibration import affine_through, with_margin
 
 #: Section 3.6.
 _MARGIN = 0.05
@@ -21,6 +21,7 @@ class LinearRegressionMargin:
     """
 
     name: str = "linear-regression"
+    kind: Kind = Kind.MARGIN
     has_base_model: bool = True
 
     def bound(self, question: BoundQuestion) -> BoundAnswer:

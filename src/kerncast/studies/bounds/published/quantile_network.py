@@ -9,11 +9,12 @@ from kerncast.studies.bounds.base import (
     BoundQuestion,
     Curve,
     Floats,
+    Kind,
     Regressors,
     regressors_of,
     standard_scale,
 )
-from kerncast.studies.bounds.calibration import with_margin
+from kerncast.studies.bounds.published.calibration import with_margin
 
 #: Section 3.4.2, and section 4.2.2 for the quantile.
 _WIDTHS = (64, 32, 1)
@@ -35,6 +36,7 @@ class QuantileNetwork:
     """
 
     name: str = "quantile-network"
+    kind: Kind = Kind.MARGIN
     has_base_model: bool = True
 
     def bound(self, question: BoundQuestion) -> BoundAnswer:

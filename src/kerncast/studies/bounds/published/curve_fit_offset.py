@@ -6,9 +6,17 @@ from itertools import combinations
 
 import numpy as np
 
-from kerncast.studies.bounds.base import BoundAnswer, BoundQuestion, Curve, judged_times, largest_of, regressors_of
-from kerncast.studies.bounds.calibration import Affine, affine_through
-from kerncast.studies.bounds.curve_fit import fitted_curve
+from kerncast.studies.bounds.base import (
+    BoundAnswer,
+    BoundQuestion,
+    Curve,
+    Kind,
+    judged_times,
+    largest_of,
+    regressors_of,
+)
+from kerncast.studies.bounds.published.calibration import Affine, affine_through
+from kerncast.studies.bounds.published.curve_fit import fitted_curve
 
 #: Of more counts, only choices of one and two are tried: the fewest come first in any case.
 _MOST_COUNTS = 12
@@ -39,6 +47,7 @@ class CurveFitOffset:
     """
 
     is_oracle: bool = False
+    kind: Kind = Kind.MARGIN
     has_base_model: bool = True
 
     @property
@@ -51,7 +60,7 @@ class CurveFitOffset:
         raw = fitted_curve(regressors_of(question))
         known = judged_times(question, self.name) if self.is_oracle else largest_of(question.measured)
         chosen = measurement_choices(raw, known)[0]
-        exact = largest_of(question.times.only(chosen.counts))
+        exact = largest_of(question.all_runs.only(chosen.counts))
         times = chosen.calibration.applied_to(raw).at(question.tpcs)
         return BoundAnswer(
             expected=tuple(exact.instead_of(times, question.tpcs).tolist()),

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from kerncast.studies.bounds.base import BoundAnswer, BoundQuestion, Curve, Regressors
-from kerncast.studies.bounds.calibration import with_least_margin
+from kerncast.studies.bounds.base import BoundAnswer, BoundQuestion, Curve, Kind, Regressors
+from kerncast.studies.bounds.published.calibration import with_least_margin
 
 #: Section 3.4.2.
 _TREES, _DEPTH = 150, 8
@@ -23,6 +23,7 @@ class RandomForestMargin:
     """
 
     is_oracle: bool = False
+    kind: Kind = Kind.MARGIN
     has_base_model: bool = True
 
     @property
@@ -32,7 +33,7 @@ class RandomForestMargin:
 
     def bound(self, question: BoundQuestion) -> BoundAnswer:
         """Return the calibrated forest with the margin found."""
-        return with_least_margin(question, random_forest, random_forest, self.name if self.is_oracle else None)
+        return with_least_margin(question, random_forest, self.name if self.is_oracle else None)
 
 
 def random_forest(regressors: Regressors) -> Curve:

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from kerncast.studies.bounds.base import BoundAnswer, BoundQuestion, Curve, Regressors
-from kerncast.studies.bounds.calibration import with_least_margin
-from kerncast.studies.bounds.curve_fit import fitted_curve
+from kerncast.studies.bounds.base import BoundAnswer, BoundQuestion, Kind
+from kerncast.studies.bounds.published.calibration import with_least_margin
+from kerncast.studies.bounds.published.curve_fit import fitted_curve
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,11 +13,11 @@ class CurveFitAdaptive:
 
     Source: G. Warde, "Estimating the Execution Time of CUDA Programs", 2025, section 3.6. As published it compares
     with the times that it is to forecast: that is the oracle. Without it, each anchor in turn is left out of the
-    calibration, and of what a bare table is fitted to, and must be exceeded. Fails where 13 % is not enough: the answer
-    then says so, where it can know.
+    calibration and must be exceeded. Fails where 13 % is not enough: the answer then says so, where it can know.
     """
 
     is_oracle: bool = False
+    kind: Kind = Kind.MARGIN
     has_base_model: bool = True
 
     @property
@@ -27,11 +27,4 @@ class CurveFitAdaptive:
 
     def bound(self, question: BoundQuestion) -> BoundAnswer:
         """Return the calibrated fit with the margin found."""
-        return with_least_margin(question, fitted_curve, _fit_without_an_anchor, self.name if self.is_oracle else None)
-
-
-def _fit_without_an_anchor(regressors: Regressors) -> Curve:
-    """Return the fit to what is left; to one count, no line can be fitted, and the form or curve itself is scaled."""
-    if len(set(regressors.training_counts)) > 1:
-        return fitted_curve(regressors)
-    return Curve(regressors.counts, tuple(regressors.values[:, 0].tolist()))
+        return with_least_margin(question, fitted_curve, self.name if self.is_oracle else None)

@@ -83,36 +83,29 @@ def adaptive_margin(forecast: Sequence[float], truth: Sequence[float]) -> tuple[
     return MARGINS[-1], False
 
 
-def left_out_margin(fit: BaseFit, regressors: Regressors, raw: Curve, measured: Curve) -> tuple[float, bool]:
-    """Return the margin that lifts each measured time when neither calibration nor base model knows it.
-
-    ``raw`` is the fit to all regressors. Needs two counts.
-    """
+def left_out_margin(raw: Curve, measured: Curve) -> tuple[float, bool]:
+    """Return the margin that lifts each measured time when the calibration does not know it; needs two counts."""
     if len(measured.counts) < 2:
         return MARGINS[-1], False
     forecast = []
     for left_out in measured.counts:
         kept = tuple(count for count in measured.counts if count != left_out)
-        base = fit(regressors.without(left_out)) if regressors.training_counts else raw
-        calibrated = affine_through(base, Curve(kept, tuple(measured.at(kept).tolist()))).applied_to(base)
+        calibrated = affine_through(raw, Curve(kept, tuple(measured.at(kept).tolist()))).applied_to(raw)
         forecast.append(float(calibrated.at((left_out,))[0]))
     return adaptive_margin(forecast, measured.seconds)
 
 
-def with_least_margin(
-    question: BoundQuestion, fit: BaseFit, fit_without_an_anchor: BaseFit, oracle: str | None = None
-) -> BoundAnswer:
+def with_least_margin(question: BoundQuestion, fit: BaseFit, oracle: str | None = None) -> BoundAnswer:
     """Return the calibrated fit with the least margin that lifts every time it is judged by.
 
     An ``oracle``, given by its name, is judged by the times that it is to forecast; any other method by its anchors,
     each of which is left out in turn.
     """
-    regressors = regressors_of(question)
-    raw = fit(regressors)
+    raw = fit(regressors_of(question))
     anchors = largest_of(question.measured)
     calibrated = affine_through(raw, anchors).applied_to(raw)
     if oracle is None:
-        margin, is_enough = left_out_margin(fit_without_an_anchor, regressors, raw, anchors)
+        margin, is_enough = left_out_margin(raw, anchors)
     else:
         judged = judged_times(question, oracle)
         others = [count for count in judged.counts if count not in question.anchors]

@@ -10,12 +10,13 @@ from kerncast.studies.bounds.base import (
     BoundQuestion,
     Curve,
     Floats,
+    Kind,
     Regressors,
     largest_of,
     regressors_of,
     standard_scale,
 )
-from kerncast.studies.bounds.calibration import MARGINS, affine_through, with_margin
+from kerncast.studies.bounds.published.calibration import MARGINS, affine_through, with_margin
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,7 @@ class CurveFit:
     """
 
     name: str = "curve-fit"
+    kind: Kind = Kind.MARGIN
     has_base_model: bool = True
 
     def bound(self, question: BoundQuestion) -> BoundAnswer:

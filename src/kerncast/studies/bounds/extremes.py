@@ -1,0 +1,86 @@
+"""The fitted tail of many repeats as a bound of a single run.
+
+Each TPC count with enough repeats has a tail of its own. Where there are too few, the heaviest of these tails is taken
+relative to the median, around what the launch's simulation or the learned curves bound a typical time by. Refused where
+the runs do not meet what the theory needs (studies/bounds/extreme_values.py).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from kerncast.errors import Refusal
+from kerncast.measurements import PartitionTimes
+from kerncast.studies.bounds.base import (
+    BoundAnswer,
+    BoundQuestion,
+    Curve,
+    Floats,
+    Kind,
+    largest_of,
+    never_rising,
+    typical_of,
+)
+from kerncast.studies.bounds.extreme_values import ExtremeFit, Tail, fit_extremes
+from kerncast.studies.bounds.shapes import expected_curve, read_shapes, shape_bounds
+from kerncast.studies.bounds.simulation import corrected
+
+
+@dataclass(frozen=True, slots=True)
+class ExtremeBound:
+    """Bound by the upper confidence limit of the time that a run passes with the probability 1 - level."""
+
+    tail: Tail = Tail.THRESHOLD
+    kind: Kind = Kind.EXTREME
+    has_base_model: bool = False
+
+    @property
+    def name(self) -> str:
+        """Name for ``--method``."""
+        return self.tail.value
+
+    def bound(self, question: BoundQuestion) -> BoundAnswer:
+        """Return the limits; raises Refusal where no count has runs that can be fitted."""
+        if question.times is None:
+            raise Refusal("--kind extreme fits the tail of many measured runs, and none is given; add --times")
+        measured, counts = question.measured, question.counts
+        fits = _fits(measured, self.tail)
+        limits = {count: fit.upper(question.risk) for count, fit in fits.items()}
+        tail = max(limit / measured.typical(count) for count, limit in limits.items())
+        expected, typical = _typical(question)
+        bounds = np.array([limits.get(count, each * tail) for count, each in zip(counts, typical, strict=True)])
+        bounds = np.maximum(bounds, largest_of(measured).instead_of(np.zeros(len(counts)), counts))
+        bound = Curve(counts, never_rising(bounds.tolist())).at(question.tpcs)
+        most = max(fits, key=lambda count: limits[count] / measured.typical(count))
+        return BoundAnswer(
+            expected=tuple(np.minimum(expected.at(question.tpcs), bound).tolist()),
+            bound=tuple(bound.tolist()),
+            calibrated_on=measured.counts,
+            extremes=fits[most],
+        )
+
+
+def _fits(measured: PartitionTimes, tail: Tail) -> dict[int, ExtremeFit]:
+    """Return the fitted tail of each count that has enough runs; raises the first Refusal where none has."""
+    found: dict[int, ExtremeFit] = {}
+    refusals: list[Refusal] = []
+    for count, seconds in sorted(measured.by_count().items(), key=lambda each: -len(each[1])):
+        try:
+            found[count] = fit_extremes(seconds, tail)
+        except Refusal as refusal:
+            refusals.append(refusal)
+    if not found:
+        raise refusals[0]
+    return found
+
+
+def _typical(question: BoundQuestion) -> tuple[Curve, Floats]:
+    """Return expected times of all counts, and what bounds a typical one: the medians where they were measured."""
+    counts, medians = question.counts, typical_of(question.measured).never_rising()
+    if question.simulated is not None:
+        expected, high = corrected(question.simulated, question.measured, question.level)
+        return expected, medians.instead_of(high.at(counts), counts)
+    expected = expected_curve(medians, counts, question.most)
+    return expected, medians.instead_of(
+        shape_bounds(read_shapes(), medians, (counts, question.most), question.level), counts
+    )

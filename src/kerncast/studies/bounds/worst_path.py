@@ -1,0 +1,51 @@
+"""The worst path of a launch as a bound: no two resources work at the same time, and no cache helps.
+
+What it assumes stands with the model (models/sm/worst_path.py). Measured times do not move it; one that is above it
+refutes an assumption, and raises the bound of that count and of fewer TPCs.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from kerncast.errors import InputError
+from kerncast.studies.bounds.base import (
+    ROUNDING,
+    BoundAnswer,
+    BoundQuestion,
+    Contradiction,
+    Curve,
+    Kind,
+    largest_of,
+    never_rising,
+)
+from kerncast.studies.bounds.simulation import corrected
+
+
+@dataclass(frozen=True, slots=True)
+class WorstPathBound:
+    """Bound by the executed blocks' longest path, with every wait for a resource added to it."""
+
+    name: str = "worst-path"
+    kind: Kind = Kind.ANALYTICAL
+    has_base_model: bool = False
+
+    def bound(self, question: BoundQuestion) -> BoundAnswer:
+        """Return the worst path of each count, and what the simulation expects."""
+        if question.worst is None:
+            raise InputError("worst-path needs a launch", cure="Give a launch file, or --method list-scheduling.")
+        worst, expected = question.worst.never_rising(), corrected(question.curve, question.runs, question.level)[0]
+        counts, bounds = worst.counts, np.array(worst.seconds)
+        above: tuple[Contradiction, ...] = ()
+        if question.runs is not None:
+            longest = largest_of(question.runs)
+            if (np.array(longest.seconds) > worst.at(longest.counts) * (1 + ROUNDING)).any():
+                above = (Contradiction.ABOVE_WORST_PATH,)
+            bounds = np.maximum(bounds, longest.instead_of(np.zeros(len(counts)), counts))
+        bound = Curve(counts, never_rising(bounds.tolist())).at(question.tpcs)
+        return BoundAnswer(
+            expected=tuple(np.minimum(expected.at(question.tpcs), bound).tolist()),
+            bound=tuple(bound.tolist()),
+            calibrated_on=question.runs.counts if question.runs else (),
+            contradictions=above,
+        )
