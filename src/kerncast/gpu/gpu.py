@@ -523,7 +523,7 @@ class GPU:
             return self.dram_bytes_per_s
         gain = (self.architecture.dram_one_way or 1.0) - 1.0
         copied, read = self.dram_rate.bytes_per_s, min(0.5, written)
-        return max(copied, min(self.dram_bytes_per_s, copied * (1 + gain * (1 - 4 * read * (1 - read)))))
+        return min(self.dram_bytes_per_s, copied * (1 + gain * (1 - 4 * read * (1 - read))))
 
     @property
     def dram_rows_per_s(self) -> float | None:

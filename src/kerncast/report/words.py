@@ -622,7 +622,7 @@ WORDS: dict[CaveatKind, str] = {
     CaveatKind.NO_TIME_ABOVE_ZERO: (
         "The method forecasts no time above 0 on {subject} TPCs. A bound of 0 s is no bound."
     ),
-    CaveatKind.BOUND_ABOVE_MEDIAN: "Of this, a factor of {factor:.3g} is for how runs of the same launch differ.",
+    CaveatKind.BOUND_ABOVE_MEDIAN: "By all repeats, a run may take {factor:.3g} times the median at this risk.",
     CaveatKind.SMS_PER_TPC_UNKNOWN: "The SMs per TPC of {subject} are unknown. Each SM counts as a TPC.",
     CaveatKind.MEASURE_NEXT: "A time on {tpcs} TPCs would tighten the bounds most.",
     # Occupancy.

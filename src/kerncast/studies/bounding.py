@@ -11,6 +11,7 @@ from kerncast.forecast import Progress
 from kerncast.gpu import GPU
 from kerncast.measurements import CountFeatures, PartitionTimes
 from kerncast.measurements.feature_table import FeatureTable
+from kerncast.models import DEFAULT_MODEL
 from kerncast.prediction import Timing
 from kerncast.read.features.profiled import ProfiledMeans
 from kerncast.studies.bounds import (
@@ -137,6 +138,8 @@ def bound_launch(
     is_interval = times is None and method.kind is Kind.CONFORMAL
     caveats = tuple(each for each in found.caveats if is_interval or each.kind not in OF_INTERVALS)
     alone = _bounds(method, gpu, asked, caveats)
+    if found.model != DEFAULT_MODEL and method.name == _BY_SIMULATION:  # whose error was measured nowhere
+        alone = replace(alone, method=found.model, kind=Kind.MARGIN)
     return alone if options.beside is None else _slowed(path, alone, options.beside, options.timing, progress)
 
 

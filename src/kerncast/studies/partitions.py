@@ -14,7 +14,7 @@ from kerncast.launch import Launch, load_launches
 from kerncast.measurements import CountFeatures, PartitionTimes
 from kerncast.measurements.feature_table import FeatureTable
 from kerncast.metrics import metrics_of
-from kerncast.models import DEFAULT_MODEL, Case
+from kerncast.models import Case
 from kerncast.models.sm.worst_path import WorstPath
 from kerncast.occupancy import block_request_of, occupancy
 from kerncast.prediction import Timing
@@ -30,6 +30,8 @@ class SimulatedPartitions:
     """The simulation of one launch on numbers of TPCs."""
 
     curve: SimulatedCurve
+    model: str
+    """name of the model: the simulation, or what stands in for it"""
     blocks: Blocks | None
     """blocks of the grid on a TPC; None where the occupancy is unknown"""
     caveats: tuple[Caveat, ...]
@@ -86,13 +88,15 @@ def simulated_partitions(
     """Forecast the only launch of a file on each number of TPCs; raises Refusal where one is not simulated."""
     launch, (gpu, tpcs) = only_launch(path), parts
     chosen: list[tuple[GPU, tuple[Caveat, ...]]] = [(part_of(gpu, count), ()) for count in tpcs]
-    forecast = forecast_all(launch, chosen, Options(DEFAULT_MODEL, timing, level=level), progress)
+    # Of a GPU that lacks facts for the simulation, the roofline is the curve.
+    forecast = forecast_all(launch, chosen, Options(None, timing, level=level), progress)
     if len(forecast.predictions) < len(chosen):
         first = forecast.refused[0]
         raise forecast.first_refusal or Refusal(f"{first.kernel} on {first.gpu}: {first.reason}")
     found = forecast.predictions
     return SimulatedPartitions(
         simulated_curve(tpcs, found, level),
+        " and ".join(dict.fromkeys(each.model for each in found)),
         _blocks(forecast, gpu),
         tuple(dict.fromkeys(caveat for each in found for caveat in each.caveats)),
     )

@@ -16,10 +16,8 @@ from kerncast.report.files.gpus import missing_notes
 from tests.helpers.places import ROOT
 
 SHARES = MemoryShares(active_sms=1, dram_read=1, dram_write=1, dram_local=1, dram_atomic=1, atomic_pieces=0)
-#: Models that refuse a GPU, and why: docs/gpus.md. On the CPU's memory nobody measured L2 and DRAM latency.
-INTEGRATED = {"jetson-agx-xavier", "jetson-agx-orin-64gb", "gb10"}
-REFUSED_BY = {gpu_id: {"simulation", "ceilings"} for gpu_id in INTEGRATED}
-REFUSED_BY |= {"b100": {"simulation"}}
+#: Models that refuse a GPU, and why: docs/gpus.md. On Xavier nobody measured L2 and DRAM latency.
+REFUSED_BY = {"jetson-agx-xavier": {"simulation", "ceilings"}, "b100": {"simulation"}}
 
 
 def can_be_simulated(gpu: GPU) -> bool:

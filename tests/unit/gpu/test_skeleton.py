@@ -77,7 +77,7 @@ def test_every_key_that_models_read_is_explained_once(architecture: str) -> None
 
 def test_what_a_model_needs_depends_on_the_architecture() -> None:
     discrete = skeleton(Basis("Mine", load_architecture("sm_89")), "mine.toml")
-    shared = skeleton(Basis("Mine", load_architecture("sm_87")), "mine.toml")
+    shared = skeleton(Basis("Mine", load_architecture("sm_72")), "mine.toml")
     assert "# width of the DRAM interface, in bit; simulation and ceilings need it" in discrete
     assert "# L2 read bandwidth, all SMs together, in GB/s\n" in discrete
     assert "# L2 read bandwidth, all SMs together, in GB/s; simulation and ceilings need it" in shared

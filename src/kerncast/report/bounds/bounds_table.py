@@ -38,6 +38,8 @@ _PROMISES = {
     "quantile-network": "none: the network's 80 % quantile, of launches that it learned from",
     "curve-fit-offset": "none: raised by what the anchors were above the forecast",
 }
+#: Of a model that stands in for the simulation.
+_NOT_SIMULATED = "none: the {model} stands in for the simulation, and its error was not measured on parts of a GPU"
 _CONTRADICTIONS = {
     Contradiction.SLOWER_WITH_MORE: CaveatKind.SLOWER_WITH_MORE_TPCS,
     Contradiction.LESS_WORK_WITH_MORE: CaveatKind.LESS_WORK_WITH_MORE_TPCS,
@@ -89,7 +91,7 @@ def _of_margin(bounds: KernelBounds) -> str:
         return f"none: a margin of {bounds.answer.margin:.0%}, as published{oracle}"
     if is_oracle(bounds):
         return "none: raised until no measured time was above it, by the times that it is to forecast"
-    return _PROMISES[bounds.method]
+    return _PROMISES.get(bounds.method, _NOT_SIMULATED.format(model=bounds.method))
 
 
 def _share(value: float) -> str:

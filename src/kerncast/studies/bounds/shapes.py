@@ -5,8 +5,8 @@ curve is led through the measured medians, in ln(time) over ln(TPCs), and counts
 The bound of a count is a quantile of these curves. Source: weighted conformal prediction (Tibshirani, Barber, Candes,
 Ramdas, "Conformal prediction under covariate shift", NeurIPS 2019; Guan, "Localized conformal prediction", Biometrika
 110, 2023); the curves are this project's (benchmarks/learn_shapes.py), and what a family of kernels that was left out
-needed beyond its quantile is added. Fails where a kernel is unlike all of them: a grid of few blocks makes steps that
-two counts do not show. No bound is above the one of list-scheduling, which holds for steps.
+needed beyond that is added. Fails where a kernel is unlike all of them: a grid of few blocks makes steps that
+two counts do not show. Before the allowance, no bound is above that of list-scheduling, which holds for steps.
 """
 
 import csv
@@ -36,7 +36,7 @@ from kerncast.studies.bounds.base import (
 from kerncast.studies.bounds.list_scheduling import consistent, graham
 from kerncast.studies.bounds.sequence import bounds_in_order
 
-_FILE = Path(kerncast.__path__[0]) / "data" / "calibration" / "partition_shapes.csv"
+SHAPES_FILE = Path(kerncast.__path__[0]) / "data" / "calibration" / "partition_shapes.csv"
 #: Shares of a GPU's TPCs at which a curve is kept.
 SHARES = (
     0.025, 0.05, 0.075, 0.1, 0.125, 0.15, 0.175, 0.2, 0.225, 0.25, 0.275, 0.3, 0.325, 0.35, 0.375, 0.4, 0.45, 0.5, 0.55,
@@ -171,7 +171,7 @@ def shape_bounds(shapes: Shapes, measured: Curve, counts: tuple[Sequence[int], i
     wanted, most = counts
     logs = bundle(shapes, measured, wanted, most).quantile(level)
     is_other = np.array([each not in measured.counts for each in wanted])
-    return np.minimum(np.exp(logs + shapes.allowance(level) * is_other), graham(measured, wanted))
+    return np.minimum(np.exp(logs), graham(measured, wanted)) * np.exp(shapes.allowance(level) * is_other)
 
 
 def _measure_next(shapes: Shapes, measured: Curve, question: BoundQuestion) -> int | None:
@@ -187,7 +187,7 @@ def _measure_next(shapes: Shapes, measured: Curve, question: BoundQuestion) -> i
 
 
 @cache
-def read_shapes(path: Path = _FILE) -> Shapes:
+def read_shapes(path: Path = SHAPES_FILE) -> Shapes:
     """Read learned curves; raises InputError for a faulty file.
 
     Rows ``allowance,LEVEL,LN`` come first, then ``shape,KERNEL,GPU`` with ln(seconds) of each share, full GPU = 0.
