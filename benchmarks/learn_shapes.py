@@ -1,8 +1,8 @@
 """Write the curves that bounds of bare tables learn from, and what families that were left out needed beyond them.
 
 Reads the sweeps of ``benchmarks/partition_sweeps.py``. Of each family in turn, the curves are bounded by those of all
-other families, from several choices of measured counts; the allowance of a level is what a share of the points above
-it, with families as the unit, needs at most. Prints what it found.
+other families, from several choices of measured counts. The allowance of a level is what so large a share of the
+points needs at most, with families as the unit, for the choice that needs most. Prints what it found.
 """
 
 import argparse
@@ -50,17 +50,17 @@ def anchors_of(shares: Sequence[float], most: int) -> tuple[int, ...]:
     return tuple(sorted({max(1, round(share * most)) for share in shares}))
 
 
-def needed(sweeps: Sequence[Sweep], shapes: Shapes, level: float) -> Iterator[tuple[str, Floats, Floats]]:
-    """Yield family, ln of what each point is above its bound, and ln of the bound over the point's time."""
+def needed(
+    sweeps: Sequence[Sweep], shapes: Shapes, shares: Sequence[float], level: float
+) -> Iterator[tuple[str, Floats]]:
+    """Yield the family of each sweep, and ln of what its points are above their bounds from some measured counts."""
     for sweep in sweeps:
         truth, others = curve_of(sweep), shapes.without(sweep.family)
-        for shares in ANCHORS:
-            anchors = anchors_of(shares, sweep.most)
-            measured = Curve(anchors, tuple(truth.at(anchors).tolist()))
-            bounds = shape_bounds(others, measured, (truth.counts, sweep.most), level)
-            is_judged = np.array([count not in anchors for count in truth.counts])
-            above = np.log(np.array(truth.seconds) / bounds)[is_judged]
-            yield sweep.family, above, -above
+        anchors = anchors_of(shares, sweep.most)
+        measured = Curve(anchors, tuple(truth.at(anchors).tolist()))
+        bounds = shape_bounds(others, measured, (truth.counts, sweep.most), level)
+        is_judged = np.array([count not in anchors for count in truth.counts])
+        yield sweep.family, np.log(np.array(truth.seconds) / bounds)[is_judged]
 
 
 def quantile(families: Sequence[str], values: Sequence[Floats], level: float) -> float:
@@ -85,13 +85,14 @@ def main() -> None:
     shapes = learned(sweeps)
     allowances: list[float] = []
     print(f"{len(sweeps)} sweeps of {len(set(shapes.families))} families.\n")
-    print("| level | allowance | mean over-estimate |\n|---|---|---|")
+    names = [", ".join(f"{share:g}" for share in shares) for shares in ANCHORS]
+    print("| level | allowance |" + "".join(f" {name} |" for name in names) + "\n|---|---" + "|---" * len(names) + "|")
     for level in LEVELS:
-        found = list(needed(sweeps, shapes, level))
-        allowed = max(0.0, quantile([name for name, _, _ in found], [above for _, above, _ in found], level))
-        allowances.append(max([allowed, *allowances[-1:]]))
-        over = np.mean([np.expm1(spare + allowances[-1]).mean() for _, _, spare in found])
-        print(f"| {level:.1%} | {np.expm1(allowances[-1]):.1%} | {over:.1%} |")
+        found = [list(needed(sweeps, shapes, shares, level)) for shares in ANCHORS]
+        allowed = [quantile([name for name, _ in each], [above for _, above in each], level) for each in found]
+        allowances.append(max(0.0, *allowed, *allowances[-1:]))
+        over = [np.mean([np.expm1(allowances[-1] - above).mean() for _, above in each]) for each in found]
+        print(f"| {level:.1%} | {np.expm1(allowances[-1]):.1%} |" + "".join(f" {each:.0%} |" for each in over))
     with asked.out.open("w", encoding="utf-8", newline="") as file:
         rows = csv.writer(file, lineterminator="\n")
         rows.writerows(["allowance", level, f"{each:.4f}"] for level, each in zip(LEVELS, allowances, strict=True))

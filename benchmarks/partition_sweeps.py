@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 import kerncast
 from kerncast.errors import KerncastError
 from kerncast.forecast import Options, forecast_all
@@ -22,6 +20,7 @@ from kerncast.gpu import GPU, load_gpu
 from kerncast.launch import Launch, load_launches
 from kerncast.models.clock import blame_of
 from kerncast.prediction import Prediction, Term, Timing
+from kerncast.studies.bounds.base import never_rising
 from kerncast.studies.bounds.simulation import SimulatedCurve, simulated_curve
 from kerncast.studies.partitions import most_tpcs, part_of
 
@@ -109,10 +108,9 @@ def read_sweeps(path: Path) -> tuple[Sweep, ...]:
 
 
 def _sweep(row: dict[str, Any]) -> Sweep:
-    falling = np.maximum.accumulate(np.array(row["seconds"])[::-1])[::-1]
     return Sweep(
-        row["family"], row["launch"], row["gpu"], tuple(row["counts"]), tuple(falling.tolist()),
-        tuple(map(tuple, row["highs"])),
+        row["family"], row["launch"], row["gpu"], tuple(row["counts"]), never_rising(row["seconds"]),
+        tuple(map(never_rising, row["highs"])),
         tuple(tuple(Term(name, seconds) for name, seconds in each.items()) for each in row["terms"]),
     )  # fmt: skip
 

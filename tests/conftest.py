@@ -49,7 +49,7 @@ def kerncast(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Run]:
     """Run the command line in this process, in an empty folder, and return what it did."""
     threshold = gc.get_threshold()
     # A command that takes long says so on stderr; how long it takes is up to the machine.
-    monkeypatch.setattr("kerncast.cli.output._PATIENCE_SECONDS", 1e6)
+    monkeypatch.setattr("kerncast.cli.shared.output._PATIENCE_SECONDS", 1e6)
 
     def run(*arguments: object) -> subprocess.CompletedProcess[str]:
         command = [str(each) for each in arguments]

@@ -12,6 +12,8 @@ class CaveatKind(StrEnum):
     # The GPUs that names and files mean.
     GPU_NAME_AMBIGUOUS = "gpu-name-ambiguous"
     """A name fits several GPUs; subject: the name."""
+    MIG_BANDWIDTH_ASSUMED = "mig-bandwidth-assumed"
+    """A slice is taken to have a share of DRAM bandwidth like that of memory."""
     GPU_FOUND_BY_SMS = "gpu-found-by-sms"
     """A profile shows its GPU only by its SMs; subject: the GPU."""
     GPU_NAMED_OTHERWISE = "gpu-named-otherwise"

@@ -135,7 +135,7 @@ def test_drawing_shows_progress(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("kerncast.cli.output._PATIENCE_SECONDS", 0)
+    monkeypatch.setattr("kerncast.cli.shared.output._PATIENCE_SECONDS", 0)
     asked = (*map(str, BY_HAND), "--gpu", "9.0", "--curves", "c.svg")
     assert run([*asked, "--quiet"]) == 0
     assert capsys.readouterr().err == ""

@@ -11,8 +11,8 @@ from kerncast.version import __version__
 
 #: The commands in the order of --help, each a module of this folder.
 COMMANDS = (
-    "init", "predict", "profile", "bound", "gpus", "occupancy", "measure", "collect", "train", "evaluate", "cache",
-    "doctor",
+    "init", "predict", "profile", "bound", "gpus", "occupancy", "measure", "collect", "train", "evaluate", "study",
+    "cache", "doctor",
 )  # fmt: skip
 
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kerncast.cli.options import SOURCES, AsJson, Out, Quiet
-from kerncast.cli.output import console_of, emit_json, progress_on_stderr
+from kerncast.cli.shared.options import SOURCES, AsJson, Out, Quiet
+from kerncast.cli.shared.output import console_of, emit_json, progress_on_stderr
 from kerncast.errors import InputError, Refusal
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 _MEASUREMENT = ".jsonl"
 _LEAST_LEVEL = 0.5
+_MOST_STEPS = 20
 _PROFILE = re.compile(r"([0-9]{1,6})=(.+)", re.DOTALL)
 
 
@@ -54,6 +55,9 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
     ] = None,
     blocks: Annotated[int | None, typer.Option(help="Blocks of the grid, if all take equally long.")] = None,
     blocks_per_tpc: Annotated[int, typer.Option(help="Blocks that one TPC runs at a time.")] = 1,
+    plan: Annotated[
+        int, typer.Option(help="Plan so many further measurements: which counts, and what they would give.")
+    ] = 0,
     beside: Annotated[
         Path | None, typer.Option(help="Launch file of another kernel that runs on further TPCs at the same time.")
     ] = None,
@@ -97,7 +101,8 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
     table = _times(times if is_launch else evidence, chosen, kernel)
     options = BoundOptions(
         method, _anchors(anchors), form, _blocks(blocks, blocks_per_tpc), _training(train), _level(level),
-        None if kind is None else kind_named(kind), _timing(timing, times), _beside(beside, beside_tpcs),
+        None if kind is None else kind_named(kind), _timing(timing, times), _steps(plan),
+        _beside(beside, beside_tpcs),
     )  # fmt: skip
     if table is not None and profile:
         table = _with_profiles(table, profile, options)
@@ -241,6 +246,12 @@ def _blocks(count: int | None, per_tpc: int) -> "Blocks | None":
             raise InputError("--blocks-per-tpc needs --blocks", cure="Add --blocks N.")
         return None
     return Blocks(count, per_tpc)
+
+
+def _steps(plan: int) -> int:
+    if not 0 <= plan <= _MOST_STEPS:
+        raise InputError(f"--plan is {plan}", cure=f"Give a number of measurements from 1 to {_MOST_STEPS}.")
+    return plan
 
 
 def _beside(path: Path | None, tpcs: int | None) -> "Beside | None":

@@ -4,8 +4,8 @@ from typing import Annotated
 
 import typer
 
-from kerncast.cli.options import AsJson
-from kerncast.cli.output import emit_json, stdout_console
+from kerncast.cli.shared.options import AsJson
+from kerncast.cli.shared.output import emit_json, stdout_console
 
 
 def command(

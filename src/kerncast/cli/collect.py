@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kerncast.cli.options import AsJson
-from kerncast.cli.output import emit_json
+from kerncast.cli.shared.options import AsJson
+from kerncast.cli.shared.output import emit_json
 from kerncast.errors import InputError
 
 if TYPE_CHECKING:

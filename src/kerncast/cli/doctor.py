@@ -1,7 +1,7 @@
 """kerncast doctor: is everything here that a forecast needs?"""
 
-from kerncast.cli.options import AsJson
-from kerncast.cli.output import emit_json, progress_on_stderr, stdout_console
+from kerncast.cli.shared.options import AsJson
+from kerncast.cli.shared.output import emit_json, progress_on_stderr, stdout_console
 
 
 def command(json_: AsJson = False) -> int:

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kerncast.cli.options import AsJson, GPUName, KeepOutliers, Quiet, TimeColumn
-from kerncast.cli.output import emit_json, progress_on_stderr, stdout_console, write_text
+from kerncast.cli.shared.options import AsJson, GPUName, KeepOutliers, Quiet, TimeColumn
+from kerncast.cli.shared.output import emit_json, progress_on_stderr, stdout_console, write_text
 
 if TYPE_CHECKING:
     from kerncast.studies.evaluation import Evaluation

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kerncast.cli.options import AsJson
-from kerncast.cli.output import emit_json, stdout_console
+from kerncast.cli.shared.options import AsJson
+from kerncast.cli.shared.output import emit_json, stdout_console
 from kerncast.errors import GPUError, InputError
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kerncast.cli.options import AsJson, Defines, IncludeFolders, checked_folders, checked_sources, split_define
-from kerncast.cli.output import emit_json, progress_on_stderr, stdout_console, write_text
+from kerncast.cli.shared.options import AsJson, Defines, IncludeFolders, checked_folders, checked_sources, split_define
+from kerncast.cli.shared.output import emit_json, progress_on_stderr, stdout_console, write_text
 from kerncast.errors import InputError
 
 if TYPE_CHECKING:

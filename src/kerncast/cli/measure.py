@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kerncast.cli.options import AsJson, Quiet
-from kerncast.cli.output import emit_json, progress_on_stderr, stdout_console
+from kerncast.cli.shared.options import AsJson, Quiet
+from kerncast.cli.shared.output import emit_json, progress_on_stderr, stdout_console
 from kerncast.errors import DeviceLostError, InputError, KerncastError
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kerncast.cli import options as option
-from kerncast.cli.output import emit_forecast, progress_on_stderr, write_text
+from kerncast.cli.shared import options as option
+from kerncast.cli.shared.output import emit_forecast, progress_on_stderr, write_text
 from kerncast.errors import InputError
 from kerncast.prediction import Prediction
 from kerncast.units import format_seconds, parse_seconds

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kerncast.cli import options as option
-from kerncast.cli.output import console_of, emit_json, emit_text, progress_on_stderr
+from kerncast.cli.shared import options as option
+from kerncast.cli.shared.output import console_of, emit_json, emit_text, progress_on_stderr
 from kerncast.errors import InputError, Refusal
 from kerncast.units import parse_seconds
 

@@ -4,9 +4,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from kerncast.caveats import Caveat
+from kerncast.caveats import Caveat, CaveatKind
 from kerncast.errors import GPUError, InputError
 from kerncast.gpu import GPU, list_gpus, resolve_gpu
+from kerncast.gpu.files import is_path
+from kerncast.gpu.slices import name_of_slice, slice_of
 from kerncast.launch import Launch, base_name, do_same, load_launches, read_toml
 from kerncast.observation import Observation, TimedKernel
 from kerncast.profiles import KernelProfile
@@ -31,7 +33,7 @@ def resolve_gpus(gpu: GPUs) -> list[tuple[GPU, tuple[Caveat, ...]]]:
         elif str(one).lower() == "all":
             resolved += [(each, ()) for each in list_gpus()]
         else:
-            resolved.append(resolve_gpu(one))
+            resolved.append(_named(one))
     found: dict[str, tuple[GPU, tuple[Caveat, ...]]] = {}
     for each, caveats in resolved:
         if found.setdefault(each.id, (each, caveats))[0] != each:
@@ -39,6 +41,15 @@ def resolve_gpus(gpu: GPUs) -> list[tuple[GPU, tuple[Caveat, ...]]]:
     if not found:
         raise InputError("no GPU is named", cure='Add --gpu "TITAN V" (kerncast gpus lists them), or --gpu all.')
     return list(found.values())
+
+
+def _named(name: str | Path) -> tuple[GPU, tuple[Caveat, ...]]:
+    """Return a GPU, or the slice of one that a name such as "A100 MIG 3g.40gb" means, with what was assumed."""
+    found = name_of_slice(name) if isinstance(name, str) and not is_path(name) else None
+    if found is None:
+        return resolve_gpu(name)
+    gpu, caveats = resolve_gpu(found[0])
+    return slice_of(gpu, found[1]), (*caveats, Caveat(CaveatKind.MIG_BANDWIDTH_ASSUMED))
 
 
 @dataclass(frozen=True, slots=True)

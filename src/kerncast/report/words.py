@@ -246,6 +246,9 @@ def _span(best: Prediction, last: Prediction) -> str:
 #: A template per kind. Its fields are the subject, the numbers and the texts of the caveat.
 WORDS: dict[CaveatKind, str] = {
     # The GPUs that names and files mean.
+    CaveatKind.MIG_BANDWIDTH_ASSUMED: (
+        "A slice is taken to have as large a share of DRAM bandwidth as of memory. Nothing was measured on slices."
+    ),
     CaveatKind.GPU_NAME_AMBIGUOUS: 'The name "{subject}" fits several GPUs: {taken} is used. Others: {others}.',
     CaveatKind.GPU_FOUND_BY_SMS: (
         "The profile does not name its GPU. {subject} is the only known one with {sms} SMs of compute capability"

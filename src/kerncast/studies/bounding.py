@@ -62,8 +62,20 @@ class BoundOptions:
     kind: Kind | None = None
     timing: Timing = Timing.SERIES
     """how the launch was timed, for its simulation"""
+    plan: int = 0
+    """further measurements to plan"""
     beside: "Beside | None" = None
     """another kernel that runs at the same time; None: the GPU is left to this one"""
+
+
+@dataclass(frozen=True, slots=True)
+class PlanStep:
+    """One more count measured, the one that lowers the bounds most, with the time that is expected there."""
+
+    tpcs: int | None
+    """the count; None for what is known already"""
+    mean_above: float
+    """mean of bound / expected time - 1 over the counts asked for"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +92,8 @@ class KernelBounds:
     times: PartitionTimes | None = None
     """measured times; None where nothing was measured"""
     caveats: tuple[Caveat, ...] = ()
+    plan: "tuple[PlanStep, ...]" = ()
+    """what further measurements would give; empty where it was not asked"""
     slowdowns: "tuple[Slowdown, ...]" = ()
     """by what factors another kernel slows this one, which its times hold; empty where none runs beside it"""
 
@@ -97,7 +111,7 @@ def bound_times(times: PartitionTimes, gpu: GPU, tpcs: Sequence[int], options: B
     question = BoundQuestion(
         times, anchors, tuple(tpcs), most, _level(method, options, times), regressors, options.blocks
     )
-    return _bounds(method, gpu, question)
+    return _bounds(method, gpu, question, options.plan)
 
 
 def bound_launch(
@@ -137,7 +151,7 @@ def bound_launch(
     )  # fmt: skip
     is_interval = times is None and method.kind is Kind.CONFORMAL
     caveats = tuple(each for each in found.caveats if is_interval or each.kind not in OF_INTERVALS)
-    alone = _bounds(method, gpu, asked, caveats)
+    alone = _bounds(method, gpu, asked, options.plan, caveats)
     if found.model != DEFAULT_MODEL and method.name == _BY_SIMULATION:  # whose error was measured nowhere
         alone = replace(alone, method=found.model, kind=Kind.MARGIN)
     return alone if options.beside is None else _slowed(path, alone, options.beside, options.timing, progress)
@@ -226,13 +240,40 @@ def _level(method: BoundMethod, options: BoundOptions, times: PartitionTimes | N
     return _LEVEL_UNMEASURED if times is None else _LEVELS.get(method.kind, _LEVEL)
 
 
-def _bounds(method: BoundMethod, gpu: GPU, question: BoundQuestion, caveats: tuple[Caveat, ...] = ()) -> KernelBounds:
+def _bounds(
+    method: BoundMethod, gpu: GPU, question: BoundQuestion, steps: int, caveats: tuple[Caveat, ...] = ()
+) -> KernelBounds:
     """Return what a method answers; no bound rises with more TPCs, whatever the method."""
     answer = method.bound(question)
+    plan = _plan(method, question, answer, steps) if steps else ()
     answer = replace(answer, bound=never_rising(answer.bound))
     return KernelBounds(
-        gpu, method.name, method.kind, question.tpcs, answer, question.level, question.times, caveats
+        gpu, method.name, method.kind, question.tpcs, answer, question.level, question.times, caveats, plan
     )  # fmt: skip
+
+
+def _plan(method: BoundMethod, question: BoundQuestion, answer: BoundAnswer, steps: int) -> tuple[PlanStep, ...]:
+    """Return what each of some further counts would give; shorter where the method does not tell the next one."""
+    found = [PlanStep(None, _mean_above(answer))]
+    while len(found) <= steps and answer.measure_next is not None:
+        count = answer.measure_next
+        expected = answer.expected[question.tpcs.index(count)]
+        known = question.times
+        # As many runs as the others have: a single one would count as one that says nothing of its repeats.
+        runs = max(map(len, known.by_count().values())) if known else 1
+        times = PartitionTimes(
+            (*(known.tpcs if known else ()), *(count,) * runs), (*(known.seconds if known else ()), *(expected,) * runs)
+        )
+        question = replace(question, times=times, anchors=tuple(sorted({*question.anchors, count})))
+        answer = method.bound(question)
+        found.append(PlanStep(count, _mean_above(answer)))
+    return tuple(found)
+
+
+def _mean_above(answer: BoundAnswer) -> float:
+    pairs = zip(answer.bound, answer.expected, strict=True)
+    shares = [bound / expected - 1 for bound, expected in pairs if expected > 0]
+    return sum(shares) / len(shares) if shares else 0.0
 
 
 def _anchors(times: PartitionTimes, method: BoundMethod, asked: tuple[int, ...] | None) -> tuple[int, ...]:

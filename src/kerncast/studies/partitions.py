@@ -10,6 +10,7 @@ from kerncast.errors import InputError, Refusal
 from kerncast.forecast import Forecast, Options, Progress, forecast_all, profile
 from kerncast.forecast.compiled_launch import Means, Source, compile_and_count
 from kerncast.gpu import GPU
+from kerncast.gpu.slices import with_sms
 from kerncast.launch import Launch, load_launches
 from kerncast.measurements import CountFeatures, PartitionTimes
 from kerncast.measurements.feature_table import FeatureTable
@@ -48,18 +49,8 @@ def part_of(gpu: GPU, tpcs: int) -> GPU:
     >>> part_of(load_gpu("TITAN V"), 10).sm_count
     20
     """
-    sms = min(gpu.sm_count, tpcs * sms_per_tpc(gpu))
-    share = sms / gpu.sm_count
-    return replace(
-        gpu,
-        id=f"{gpu.id}-{tpcs}-tpcs",
-        name=f"{gpu.name} with {tpcs} TPCs",
-        sm_count=sms,
-        l1_bytes_per_s=_share_of(gpu.l1_bytes_per_s, share),
-        sustained_fp32_flops_per_s=_share_of(gpu.sustained_fp32_flops_per_s, share),
-        sustained_fp64_flops_per_s=_share_of(gpu.sustained_fp64_flops_per_s, share),
-        sgemm_flops_per_s=_share_of(gpu.sgemm_flops_per_s, share),
-    )
+    part = with_sms(gpu, min(gpu.sm_count, tpcs * sms_per_tpc(gpu)))
+    return replace(part, id=f"{gpu.id}-{tpcs}-tpcs", name=f"{gpu.name} with {tpcs} TPCs")
 
 
 def sms_per_tpc(gpu: GPU) -> int:
@@ -127,10 +118,6 @@ def _blocks(forecast: Forecast, gpu: GPU) -> Blocks | None:
         return None
     resident = occupancy(request, gpu.architecture).blocks_per_sm
     return Blocks(math.prod(profile.grid), max(1, resident) * sms_per_tpc(gpu))
-
-
-def _share_of(value: float | None, share: float) -> float | None:
-    return None if value is None else value * share
 
 
 def with_executed_features(

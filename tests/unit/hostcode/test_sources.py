@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kerncast.cli.options import checked_sources
+from kerncast.cli.shared.options import checked_sources
 from kerncast.compile import CompileRequest
 from kerncast.errors import CompileError, InputError
 from kerncast.hostcode import HostLaunch

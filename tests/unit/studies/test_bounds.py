@@ -11,7 +11,7 @@ from kerncast.gpu import load_gpu
 from kerncast.measurements import CountFeatures, PartitionTimes
 from kerncast.measurements.feature_table import FeatureTable
 from kerncast.read.features import ProfiledMeans
-from kerncast.report.bounds.bounds_table import bound_object, caveats_of, guarantee_of, judged, violations
+from kerncast.report.bounds.bounds_table import bound_object, caveats_of, guarantee_of, judged
 from kerncast.studies.bounding import BoundOptions, KernelBounds, bound_times, with_profiled_features
 from kerncast.studies.bounds import METHODS, Blocks, BoundQuestion, Contradiction, Kind, Regressors, bound_method
 from kerncast.studies.bounds.base import Curve, between, spread_of
@@ -22,6 +22,7 @@ from kerncast.studies.bounds.published.curve_fit_offset import measurement_choic
 from kerncast.studies.bounds.published.linear_regression import linear_regression
 from kerncast.studies.bounds.published.quantile_network import _gradients, _Layer, quantile_network
 from kerncast.studies.bounds.published.random_forest import random_forest
+from kerncast.studies.worst_case import worst_case_of
 
 GPU = load_gpu("TITAN V")
 COUNTS = tuple(range(1, 8))
@@ -204,7 +205,7 @@ def test_oracles_look_at_what_they_forecast_and_need_it() -> None:
     bumpy = [time * (1.08 if count == 3 else 1) for count, time in zip(COUNTS, [7e-3 / k for k in COUNTS], strict=True)]
     assert bounded(bumpy, "curve-fit-adaptive-oracle", form="inverse", **ENDS).answer.margin == 0.09
     assert bounded(bumpy, "curve-fit-adaptive", form="inverse", **ENDS).answer.margin == 0.03
-    assert violations(judged(bounded(bumpy, "curve-fit-offset-oracle", **ENDS))) == 0
+    assert worst_case_of(judged(bounded(bumpy, "curve-fit-offset-oracle", **ENDS))).misses == 0
     for method in ("curve-fit-adaptive-oracle", "curve-fit-offset-oracle", "random-forest-oracle"):
         with pytest.raises(InputError, match=f"use {method.removesuffix('-oracle')}"):
             bound_times(table([2.0, 1.0], (1, 7)), GPU, COUNTS, BoundOptions(method))
@@ -282,14 +283,15 @@ def test_the_object_is_a_promise() -> None:
     found = bound_object(bounded(STEPS, "curve-fit", **ENDS))
     assert list(found) == [
         "schema_version", "gpu", "gpu_id", "method", "kind", "level", "calibrated_on", "margin", "offset_seconds",
-        "spread_factor", "measure_next", "bounds", "extremes", "scores", "caveats",
+        "spread_factor", "measure_next", "bounds", "plan", "extremes", "scores", "caveats",
         "caveat_details",
     ]  # fmt: skip
     assert list(found["bounds"][0]) == [
         "tpcs", "expected_seconds", "bound_seconds", "kind", "guarantee", "measured_seconds",
     ]  # fmt: skip
     assert list(found["scores"]) == [
-        "n", "violations", "mae_seconds", "max_ae_seconds", "rmse_seconds", "mse", "r2", "mape",
+        "n", "violations", "mae_seconds", "max_ae_seconds", "rmse_seconds", "mse", "r2", "mape", "mean_over_estimate",
+        "largest_over_estimate", "tightness", "miss_probability", "miss_probability_upper",
     ]  # fmt: skip
     assert found["scores"]["n"] == 5
 

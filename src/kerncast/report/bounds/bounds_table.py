@@ -12,8 +12,8 @@ from kerncast.report.tables import Table, print_notes, print_table
 from kerncast.report.words import caveat_fields, describe_caveats
 from kerncast.studies.bounding import KernelBounds
 from kerncast.studies.bounds import Contradiction, Kind
-from kerncast.studies.bounds.base import ROUNDING
 from kerncast.studies.splits import Scores, scores_of
+from kerncast.studies.worst_case import worst_case_of
 from kerncast.units import format_seconds
 
 _PROMISES = {
@@ -28,12 +28,12 @@ _PROMISES = {
         " inputs take the worst path, nothing else runs, and rates and latencies are those of the GPU's facts"
     ),
     "simulation": (
-        "with a probability of {level}, a run stays below: half of the risk is for the simulation, by its errors on"
-        " measured kernels, half for how runs differ"
+        "with a probability of {level}, a run stays below, by the errors of the simulation on measured kernels and by"
+        " how measured runs differ"
     ),
     "shapes": (
-        "with a probability of {level}, a run of a kernel like those that were learned from stays below: half of the"
-        " risk is for the shape of the curve, half for how runs differ"
+        "with a probability of {level}, a run of a kernel like those that were learned from stays below, by the shapes"
+        " of their curves and by how measured runs differ"
     ),
     "quantile-network": "none: the network's 80 % quantile, of launches that it learned from",
     "curve-fit-offset": "none: raised by what the anchors were above the forecast",
@@ -144,11 +144,6 @@ def judged(bounds: KernelBounds) -> tuple[tuple[float, float], ...]:
     )
 
 
-def violations(pairs: tuple[tuple[float, float], ...]) -> int:
-    """Return how many times are above their bounds."""
-    return sum(time > bound * (1 + ROUNDING) for time, bound in pairs)
-
-
 def bound_object(bounds: KernelBounds) -> dict[str, Any]:
     """Return the bounds as a JSON object: a row per number of TPCs."""
     answer, pairs, guarantee = bounds.answer, judged(bounds), guarantee_of(bounds)
@@ -178,6 +173,7 @@ def bound_object(bounds: KernelBounds) -> dict[str, Any]:
                 bounds.tpcs, answer.expected, answer.bound, _beside_objects(bounds), strict=True
             )
         ],
+        "plan": [{"tpcs": step.tpcs, "mean_above_expected": step.mean_above} for step in bounds.plan],
         "extremes": _extremes_object(bounds),
         "scores": _scores_object(pairs),
         **caveat_fields(caveats_of(bounds)),
@@ -199,11 +195,21 @@ def print_bounds(bounds: KernelBounds, console: Console) -> None:
     if pairs:
         found = _scores(pairs)
         known = "was set by" if is_oracle(bounds) else "does not know"
+        worst = worst_case_of(pairs)
         console.print(
-            f"Of {found.n} measured times that it {known}, {violations(pairs)} are above the bound; mean error"
-            f" {format_seconds(found.mae)} ({found.mape:.1%}), largest {format_seconds(found.max_ae)}.",
+            f"Of {found.n} measured times that it {known}, {worst.misses} are above the bound; mean error"
+            f" {format_seconds(found.mae)} ({found.mape:.1%}), largest {format_seconds(found.max_ae)}. The bound is"
+            f" {worst.mean_over:.1%} above them on average, {worst.largest_over:.1%} at most. A miss has a probability"
+            f" of at most {worst.miss_probability_upper:.0%}, at 95 % confidence.",
             highlight=False,
         )
+    if bounds.plan:
+        steps = tuple(
+            (str(number), str(step.tpcs) if step.tpcs else "–", f"{step.mean_above:.0%}")
+            for number, step in enumerate(bounds.plan)
+        )
+        console.print("What further measurements would give, if they came out as expected:", highlight=False)
+        print_table(Table(("further counts", "measured last", "mean above expected"), steps), console)
     print_notes(describe_caveats(caveats_of(bounds)), console)
 
 
@@ -237,16 +243,21 @@ def _scores(pairs: tuple[tuple[float, float], ...]) -> Scores:
 def _scores_object(pairs: tuple[tuple[float, float], ...]) -> dict[str, Any] | None:
     if not pairs:
         return None
-    found = _scores(pairs)
+    found, worst = _scores(pairs), worst_case_of(pairs)
     return {
         "n": found.n,
-        "violations": violations(pairs),
+        "violations": worst.misses,
         "mae_seconds": found.mae,
         "max_ae_seconds": found.max_ae,
         "rmse_seconds": found.rmse,
         "mse": found.mse,
         "r2": None if math.isnan(found.r2) else found.r2,
         "mape": found.mape,
+        "mean_over_estimate": worst.mean_over,
+        "largest_over_estimate": worst.largest_over,
+        "tightness": worst.tightness,
+        "miss_probability": worst.misses / found.n,
+        "miss_probability_upper": worst.miss_probability_upper,
     }
 
 

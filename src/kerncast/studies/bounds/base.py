@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 Floats = npt.NDArray[np.float64]
 
 
+#: Times that differ by a smaller share are the same but for rounding.
+ROUNDING = 2.0**-30
+
+
 class Kind(StrEnum):
     """The kinds of bounds, by what they rest on."""
 
@@ -139,8 +143,7 @@ def spread_of(times: PartitionTimes, risk: float) -> Spread:
         middle = median(repeats)
         runs = max(runs, len(repeats))
         largest = max(largest, max(repeats) / middle)
-        # Of n runs, n // 2 are above the median, those that equal it among them.
-        above += sorted(math.log(each / middle) for each in repeats)[(len(repeats) + 1) // 2 :]
+        above += _logs_above(repeats)
     number, total = _PRIOR_RUNS + len(above), _PRIOR_SUM + sum(above)
     exponent = total * ((runs / (2 * risk)) ** (1 / number) - 1)
     if len(above) > 1:
@@ -151,13 +154,64 @@ def spread_of(times: PartitionTimes, risk: float) -> Spread:
     return Spread(max(largest, math.exp(exponent)), runs, risk)
 
 
-def spread_unmeasured(risk: float) -> float:
-    """Return the factor on a typical time that a single run passes with this probability, where none was measured.
+@dataclass(frozen=True, slots=True)
+class RunTails:
+    """How a further run of each count may differ from the median: it passes exp(x) times it with (1 + x/s)**-j / 2."""
 
-    >>> round(spread_unmeasured(0.05), 4)  # exp(0.009 (sqrt(10) - 1))
-    1.0197
+    runs: Floats
+    """[counts] j"""
+    totals: Floats
+    """[counts] s"""
+
+
+def run_tails(times: PartitionTimes | None, counts: Sequence[int]) -> RunTails:
+    """Return the tails of counts that were measured, by their own runs, and of others, by what runs of kernels do.
+
+    The repeats of one count say little of those of another: of the measured launches that the prior is from, launches
+    whose ten runs lay within 0.4 % have neighbours whose runs spread as widely as all others. So repeats can make the
+    tail of another count heavier, and never lighter, than that of other kernels.
     """
-    return spread_of(PartitionTimes((1,), (1.0,)), risk).factor
+    runs, totals = np.full(len(counts), float(_PRIOR_RUNS)), np.full(len(counts), _PRIOR_SUM)
+    if times is None:
+        return RunTails(runs, totals)
+    above = {count: _logs_above(repeats) for count, repeats in times.by_count().items()}
+    every = [each for logs in above.values() for each in logs]
+    if every and sum(every) / len(every) > _PRIOR_SUM / _PRIOR_RUNS:
+        runs[:], totals[:] = _PRIOR_RUNS + len(every), _PRIOR_SUM + sum(every)
+    for place, count in enumerate(counts):
+        if count in above:
+            runs[place], totals[place] = _PRIOR_RUNS + len(above[count]), _PRIOR_SUM + sum(above[count])
+    return RunTails(runs, totals)
+
+
+def passed_with(risk: float, nodes: Floats, weights: Floats, tails: RunTails) -> Floats:
+    """Return [counts] ln(seconds) that a run passes with the probability ``risk``.
+
+    ``nodes`` are [n, counts] ln(seconds) that the median may have, ``weights`` their probabilities.
+
+    >>> known = RunTails(np.array([2.0]), np.array([0.009]))
+    >>> float(passed_with(0.005, np.zeros((1, 1)), np.ones(1), known).round(4)[0])  # 0.009 (sqrt(100) - 1)
+    0.081
+    """
+    low = nodes.min(axis=0)
+    high = nodes.max(axis=0) + tails.totals * ((0.5 / min(risk, 0.5)) ** (1 / tails.runs) - 1) + ROUNDING
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        beyond = np.maximum(middle - nodes, 0.0)
+        passed = np.where(nodes > middle, 1.0, 0.5 * (1 + beyond / tails.totals) ** -tails.runs)
+        is_low = weights @ passed > risk
+        low, high = np.where(is_low, middle, low), np.where(is_low, high, middle)
+    return np.asarray(high, np.float64)
+
+
+#: Of the interval in which a quantile is sought: what is left is less than the rounding of a time.
+_HALVINGS = 48
+
+
+def _logs_above(repeats: Sequence[float]) -> list[float]:
+    """Return ln(run / median) of the runs above the median: of n runs n // 2, those that equal it among them."""
+    middle = median(repeats)
+    return sorted(math.log(each / middle) for each in repeats)[(len(repeats) + 1) // 2 :]
 
 
 def _risk_beyond(exponent: float, above: list[float], runs: int) -> float:
@@ -166,10 +220,6 @@ def _risk_beyond(exponent: float, above: list[float], runs: int) -> float:
     if len(above) > 1 and max(above) > 0:
         tails.append(len(above) ** (-exponent / max(above)))
     return min(1.0, runs / 2 * max(tails))
-
-
-#: Times that differ by a smaller share are the same but for rounding.
-ROUNDING = 2.0**-30
 
 
 @dataclass(frozen=True, slots=True)

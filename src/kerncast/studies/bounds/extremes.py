@@ -23,7 +23,7 @@ from kerncast.studies.bounds.base import (
 )
 from kerncast.studies.bounds.extreme_values import ExtremeFit, Tail, fit_extremes
 from kerncast.studies.bounds.shapes import expected_curve, read_shapes, shape_bounds
-from kerncast.studies.bounds.simulation import corrected
+from kerncast.studies.bounds.simulation import corrected, typical_bounds
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +78,8 @@ def _typical(question: BoundQuestion) -> tuple[Curve, Floats]:
     """Return expected times of all counts, and what bounds a typical one: the medians where they were measured."""
     counts, medians = question.counts, typical_of(question.measured).never_rising()
     if question.simulated is not None:
-        expected, high = corrected(question.simulated, question.measured, question.level)
-        return expected, medians.instead_of(high.at(counts), counts)
+        high = typical_bounds(question.simulated, question.measured, question.level)
+        return corrected(question.simulated, question.measured), medians.instead_of(high.at(counts), counts)
     expected = expected_curve(medians, counts, question.most)
     return expected, medians.instead_of(
         shape_bounds(read_shapes(), medians, (counts, question.most), question.level), counts

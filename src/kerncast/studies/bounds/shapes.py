@@ -30,6 +30,8 @@ from kerncast.studies.bounds.base import (
     Floats,
     Kind,
     never_rising,
+    passed_with,
+    run_tails,
     spread_of,
     typical_of,
 )
@@ -118,38 +120,38 @@ def bundle(shapes: Shapes, measured: Curve, counts: Sequence[int], most: int) ->
 
 @dataclass(frozen=True, slots=True)
 class ShapesBound:
-    """Bound by a quantile of learned curves, with half of the risk for the shape and half for the repeats."""
+    """Bound by what a run passes with the probability 1 - level, by the learned curves and how runs differ."""
 
     name: str = "shapes"
     kind: Kind = Kind.CONFORMAL
     has_base_model: bool = False
+    learned: Shapes | None = None
+    """curves to learn from; None: those that are shipped"""
 
     def bound(self, question: BoundQuestion) -> BoundAnswer:
         """Return the weighted median of the learned curves, and their quantile times the spread of the repeats."""
-        shapes, measured, counts = read_shapes(), question.measured, question.counts
+        shapes, measured, counts = self.learned or read_shapes(), question.measured, question.counts
 
         def estimate(runs: PartitionTimes) -> Floats:
-            spread = spread_of(runs, question.risk / 2)
-            medians, _ = consistent(typical_of(runs), spread.factor)
-            return shape_bounds(shapes, medians, (counts, question.most), 1 - question.risk / 2) * spread.factor
+            medians = typical_of(runs).never_rising()
+            nodes, weights = _nodes(shapes, medians, (counts, question.most), question.level)
+            return np.exp(passed_with(question.risk, nodes, weights, run_tails(runs, counts)))
 
-        spread = spread_of(measured, question.risk / 2)
-        medians, contradictions = consistent(typical_of(measured), spread.factor)
+        medians, contradictions = consistent(typical_of(measured), spread_of(measured, question.risk).factor)
         bounds = Curve(counts, tuple(bounds_in_order(measured, counts, estimate).tolist())).at(question.tpcs)
-        expected = expected_curve(medians, counts, question.most).at(question.tpcs)
+        expected = expected_curve(medians, counts, question.most, shapes).at(question.tpcs)
         return BoundAnswer(
             expected=tuple(np.minimum(expected, bounds).tolist()),
             bound=tuple(bounds.tolist()),
             calibrated_on=measured.counts,
-            spread=spread,
             contradictions=contradictions,
             measure_next=_measure_next(shapes, medians, question),
         )
 
 
-def expected_curve(measured: Curve, counts: Sequence[int], most: int) -> Curve:
+def expected_curve(measured: Curve, counts: Sequence[int], most: int, shapes: Shapes | None = None) -> Curve:
     """Return the weighted median of the learned curves: what most kernels with such times take on other counts."""
-    logs = bundle(read_shapes(), measured, counts, most).quantile(0.5)
+    logs = bundle(shapes or read_shapes(), measured, counts, most).quantile(0.5)
     return Curve(tuple(counts), never_rising(np.exp(logs)))
 
 
@@ -168,15 +170,22 @@ def typical_shape(counts: Sequence[int], most: int) -> Curve:
 
 def shape_bounds(shapes: Shapes, measured: Curve, counts: tuple[Sequence[int], int], level: float) -> Floats:
     """Return the bounds in seconds of medians; ``counts`` are those asked for, and the TPCs of the GPU."""
+    nodes, weights = _nodes(shapes, measured, counts, level)
+    return np.exp(Bundle(nodes, weights).quantile(level))
+
+
+def _nodes(shapes: Shapes, measured: Curve, counts: tuple[Sequence[int], int], level: float) -> tuple[Floats, Floats]:
+    """Return [curves, counts] ln(seconds) of medians, none above Graham's bound, with the allowance of a level."""
     wanted, most = counts
-    logs = bundle(shapes, measured, wanted, most).quantile(level)
+    found = bundle(shapes, measured, wanted, most)
     is_other = np.array([each not in measured.counts for each in wanted])
-    return np.minimum(np.exp(logs), graham(measured, wanted)) * np.exp(shapes.allowance(level) * is_other)
+    nodes = np.minimum(found.logs, np.log(graham(measured, wanted))) + shapes.allowance(level) * is_other
+    return nodes, found.weights
 
 
 def _measure_next(shapes: Shapes, measured: Curve, question: BoundQuestion) -> int | None:
-    expected = expected_curve(measured, question.counts, question.most)
-    wanted, level = (question.tpcs, question.most), 1 - question.risk / 2
+    expected = expected_curve(measured, question.counts, question.most, shapes)
+    wanted, level = (question.tpcs, question.most), question.level
 
     def looseness(count: int) -> float:
         more = measured.with_point(count, float(expected.at((count,))[0]))

@@ -28,19 +28,21 @@ from kerncast.studies.bounds.base import (
     Floats,
     Kind,
     never_rising,
-    spread_of,
-    spread_unmeasured,
+    passed_with,
+    run_tails,
 )
 from kerncast.studies.bounds.sequence import bounds_in_order
 
 #: Standard deviation of the effect of a class of resources, over the deviation that its file gives, which half of the
 #: errors exceed. Pairs of boards of one architecture, 734 of 15 kernels: with it, and 0.083 for the boards, the
-#: standardised errors of a time that is carried over have the quantiles 0.63, 1.68, 1.92 and 2.77 at 50, 90, 95 and
+#: standardised errors of a time that is carried over have the quantiles 0.64, 1.69, 1.92 and 2.81 at 50, 90, 95 and
 #: 99 %, a normal one has 0.67, 1.64, 1.96 and 2.58 (benchmarks/score_partition_errors.py).
-_PER_DEVIATION = 2.0
+_PER_DEVIATION = 1.5
 #: Variance by which the error drifts while the TPCs double: launches of 12 kernels whose grids differ by a factor of
 #: two at most, on one board and limited by the same resources, err apart by 2.0 %.
 _DRIFT_PER_DOUBLING = 0.02**2
+#: Values that stand for a normal distribution, and the furthest in standard deviations.
+_NODES, _FURTHEST = 241, 6.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +91,9 @@ def _effects(counts: Sequence[int], shares: Sequence[Mapping[str, float]]) -> Fl
 
 @dataclass(frozen=True, slots=True)
 class SimulationBound:
-    """Bound by the corrected curve, with half of the risk for its error and half for how runs differ.
+    """Bound by what a run passes with the probability 1 - level, by the error of the curve and how runs differ.
 
-    ``bound = S(k) exp(mean(k) + z deviation(k)) x spread``; without times ``high(k) x spread``.
+    Its median is S(k) exp(e(k)), e normal; without times ln of it is spread as the interval of the simulation is.
     """
 
     name: str = "simulation"
@@ -100,24 +102,34 @@ class SimulationBound:
 
     def bound(self, question: BoundQuestion) -> BoundAnswer:
         """Return the corrected curve and its bounds, which hold every measured time."""
-        curve, runs, risk = question.curve, question.runs, question.risk / 2
+        curve, runs, risk = question.curve, question.runs, question.risk
 
         def estimate(some: PartitionTimes) -> Floats:
-            return np.array(corrected(curve, some, 1 - risk)[1].seconds) * spread_of(some, risk).factor
+            return bounds_of(curve, some, risk)
 
-        if runs is None:
-            bounds = Curve(curve.counts, tuple(each * spread_unmeasured(risk) for each in curve.high.seconds))
-        else:
-            bounds = Curve(curve.counts, tuple(bounds_in_order(runs, curve.counts, estimate).tolist()))
-        bound = bounds.at(question.tpcs)
+        found = bounds_of(curve, None, risk) if runs is None else bounds_in_order(runs, curve.counts, estimate)
+        bound = Curve(curve.counts, tuple(found.tolist())).at(question.tpcs)
         return BoundAnswer(
-            expected=tuple(np.minimum(corrected(curve, runs, 1 - risk)[0].at(question.tpcs), bound).tolist()),
+            expected=tuple(np.minimum(corrected(curve, runs).at(question.tpcs), bound).tolist()),
             bound=tuple(bound.tolist()),
             calibrated_on=runs.counts if runs else (),
-            spread=spread_of(runs, risk) if runs else None,
             contradictions=contradictions(curve, runs),
             measure_next=measure_next(question),
         )
+
+
+def bounds_of(curve: SimulatedCurve, runs: PartitionTimes | None, risk: float) -> Floats:
+    """Return [counts] seconds that a run passes with the probability ``risk``; they never rise with more TPCs."""
+    logs, tails = np.log(curve.seconds.seconds), run_tails(runs, curve.counts)
+    normal = np.linspace(-_FURTHEST, _FURTHEST, _NODES)
+    weights = np.exp(-(normal**2) / 2)
+    if runs is None:  # the interval's high end is passed with (1 - level) / 2
+        deviation = (np.log(curve.high.seconds) - logs) / NormalDist().inv_cdf((1 + curve.level) / 2)
+        nodes = logs + normal[:, np.newaxis] * deviation
+    else:
+        mean, deviation = _errors(curve, runs)
+        nodes = logs + mean + normal[:, np.newaxis] * deviation
+    return np.array(never_rising(np.exp(passed_with(risk, nodes, weights / weights.sum(), tails))))
 
 
 def contradictions(curve: SimulatedCurve, runs: PartitionTimes | None) -> tuple[Contradiction, ...]:
@@ -132,14 +144,18 @@ def contradictions(curve: SimulatedCurve, runs: PartitionTimes | None) -> tuple[
     return (Contradiction.FAR_FROM_SIMULATION,) if any(is_far) else ()
 
 
-def corrected(curve: SimulatedCurve, runs: PartitionTimes | None, level: float) -> tuple[Curve, Curve]:
-    """Return expected times, and those that a typical run exceeds with the probability 1 - level."""
+def corrected(curve: SimulatedCurve, runs: PartitionTimes | None) -> Curve:
+    """Return the times that are expected, as measured runs move the simulated ones."""
     if runs is None:
-        return curve.seconds, curve.high
+        return curve.seconds
+    return Curve(curve.counts, never_rising(np.array(curve.seconds.seconds) * np.exp(_errors(curve, runs)[0])))
+
+
+def typical_bounds(curve: SimulatedCurve, runs: PartitionTimes, level: float) -> Curve:
+    """Return the times that a median exceeds with the probability 1 - level."""
     mean, deviation = _errors(curve, runs)
-    seconds = np.array(curve.seconds.seconds) * np.exp(mean)
-    high = seconds * np.exp(NormalDist().inv_cdf(level) * deviation)
-    return Curve(curve.counts, never_rising(seconds)), Curve(curve.counts, never_rising(high))
+    high = np.array(curve.seconds.seconds) * np.exp(mean + NormalDist().inv_cdf(level) * deviation)
+    return Curve(curve.counts, never_rising(high))
 
 
 def _errors(curve: SimulatedCurve, runs: PartitionTimes) -> tuple[Floats, Floats]:
@@ -164,14 +180,14 @@ def _errors(curve: SimulatedCurve, runs: PartitionTimes) -> tuple[Floats, Floats
 
 def measure_next(question: BoundQuestion) -> int | None:
     """Return the count whose time would lower the bounds of those asked for most, if it came out as expected."""
-    curve, runs, level = question.curve, question.runs, 1 - question.risk / 2
-    expected = corrected(curve, runs, level)[0]
+    curve, runs = question.curve, question.runs
+    expected = corrected(curve, runs)
+    asked = [curve.counts.index(count) for count in question.tpcs]
 
     def looseness(count: int) -> float:
         times = (*(runs.seconds if runs else ()), float(expected.at((count,))[0]))
         more = PartitionTimes((*(runs.tpcs if runs else ()), count), times)
-        middle, high = corrected(curve, more, level)
-        return float((high.at(question.tpcs) / middle.at(question.tpcs)).mean())
+        return float(_errors(curve, more)[1][asked].mean())
 
     left = [count for count in question.tpcs if runs is None or count not in runs.counts]
     return min(left, key=looseness) if left else None

@@ -34,7 +34,7 @@ class WorstPathBound:
         """Return the worst path of each count, and what the simulation expects."""
         if question.worst is None:
             raise InputError("worst-path needs a launch", cure="Give a launch file, or --method list-scheduling.")
-        worst, expected = question.worst.never_rising(), corrected(question.curve, question.runs, question.level)[0]
+        worst, expected = question.worst.never_rising(), corrected(question.curve, question.runs)
         counts, bounds = worst.counts, np.array(worst.seconds)
         above: tuple[Contradiction, ...] = ()
         if question.runs is not None:

@@ -1,0 +1,1 @@
+"""What commands share: their common options, and how they print."""

@@ -1,0 +1,81 @@
+"""kerncast study: data sets and tables of published studies, from programs of one's own."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kerncast.cli.shared.options import AsJson, Quiet
+from kerncast.cli.shared.output import emit_json, progress_on_stderr, stdout_console
+from kerncast.errors import InputError
+
+if TYPE_CHECKING:
+    from kerncast.gpu import GPU
+
+_STUDIES = ("partitions",)
+_SUITE = "suite"
+_MOST_RUNS = 1000
+
+
+def command(  # noqa: PLR0913  each parameter is one option
+    name: Annotated[str, typer.Argument(help="The study: partitions.")],
+    what: Annotated[str, typer.Argument(help="A launch file, a folder of them, or suite.")],
+    gpu: Annotated[list[str] | None, typer.Option(help="One GPU: name, id or TOML file.")] = None,
+    tpcs: Annotated[str, typer.Option(help="TPC counts, such as 1-7.")] = "1-7",
+    times: Annotated[Path | None, typer.Option(help="Measured times (.jsonl of measure partition).")] = None,
+    runs: Annotated[int, typer.Option(help="Simulated runs of each count, without --times.")] = 10,
+    hold_out: Annotated[
+        list[str] | None, typer.Option(help="Program to bound by what the others taught; repeatable.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Data set to write: .csv or .parquet.")] = None,
+    json_: AsJson = False,
+    quiet: Quiet = False,
+) -> int:
+    """Collect the features and times of kernels on parts of a GPU, and score the published bounds on them."""
+    from kerncast.report.bounds.study_tables import print_study, study_object, write_data  # noqa: PLC0415
+    from kerncast.studies.partition_study import (  # noqa: PLC0415  LLVM loads late
+        TimesFrom,
+        launches_of,
+        study_partitions,
+        worst_case_scores,
+    )
+
+    if name not in _STUDIES:
+        raise InputError(f"no study is called {name[:40]!r}", cure=f"Known: {', '.join(_STUDIES)}.")
+    if not 1 <= runs <= _MOST_RUNS:
+        raise InputError(f"--runs is {runs}", cure=f"Give 1 to {_MOST_RUNS}.")
+    chosen = _gpu(gpu)
+    counts = _counts(tpcs, chosen)
+    launches = launches_of(_folder(what))
+    with progress_on_stderr(quiet=quiet) as progress:
+        study = study_partitions(launches, (chosen, counts), TimesFrom(times, runs), progress)
+    scores = worst_case_scores(study, hold_out or ())
+    if out is not None:
+        write_data(study, out)
+    if json_:
+        emit_json(study_object(study, scores), None)
+    else:
+        print_study(study, scores, stdout_console())
+    return 0
+
+
+def _folder(what: str) -> Path:
+    from kerncast.bench.plan import SUITE  # noqa: PLC0415
+
+    return SUITE if what == _SUITE else Path(what)
+
+
+def _gpu(names: list[str] | None) -> "GPU":
+    from kerncast.forecast import resolve_gpus  # noqa: PLC0415
+
+    resolved = resolve_gpus(names or ())
+    if len(resolved) > 1:
+        raise InputError(f"--gpu names {len(resolved)} GPUs", cure="Name one.")
+    return resolved[0][0]
+
+
+def _counts(text: str, gpu: "GPU") -> tuple[int, ...]:
+    from kerncast.measurements import counts_up_to  # noqa: PLC0415
+    from kerncast.studies.partitions import most_tpcs  # noqa: PLC0415
+
+    return counts_up_to(text, most_tpcs(gpu), gpu.name)

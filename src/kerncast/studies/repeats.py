@@ -1,0 +1,52 @@
+"""Runs of a launch that differ as measured ones do, for studies where nothing was measured.
+
+Source: ten runs each of launches of Rodinia on a Tesla K40 (gpuperfpredict, Amaris et al., CC BY 4.0), of which
+``tools/sample_repeats.py`` keeps the least and the longest of 400. What lies between them is drawn.
+"""
+
+import csv
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+import kerncast
+from kerncast.errors import InputError
+
+REPEATS_FILE = Path(kerncast.__path__[0]) / "data" / "calibration" / "run_repeats.csv"
+
+Floats = npt.NDArray[np.float64]
+
+
+@cache
+def _measured() -> tuple[tuple[str, ...], Floats]:
+    """Return the kernel of each measured launch, and [launches, 2] its least and its longest run over the median."""
+    try:
+        rows = list(csv.DictReader(REPEATS_FILE.read_text(encoding="utf-8").splitlines()))
+        ratios = np.array([[float(row["least"]), float(row["longest"])] for row in rows])
+        kernels = tuple(row["kernel"] for row in rows)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        cure = "Install kerncast again."
+        raise InputError(f"the measured repeats are faulty: {error}", where=str(REPEATS_FILE), cure=cure) from None
+    return kernels, ratios
+
+
+def drawn_runs(medians: Floats, runs: int, draw: np.random.Generator) -> Floats:
+    """Return [medians, runs] runs around some medians, all of them like launches of one measured kernel.
+
+    >>> found = drawn_runs(np.array([1.0, 2.0]), 10, np.random.default_rng(0))
+    >>> found.shape, bool((0.5 < found / [[1.0], [2.0]]).all())
+    ((2, 10), True)
+    """
+    kernels, ratios = _measured()
+    kernel = kernels[int(draw.integers(len(kernels)))]
+    rows = ratios[[each == kernel for each in kernels]]
+    least, longest = (each[:, np.newaxis] for each in rows[draw.integers(len(rows), size=len(medians))].T)
+    below, above = max(0, (runs - 2) // 2), max(0, runs - 2 - (runs - 2) // 2)
+    factors = np.hstack([
+        least, longest,
+        1 - (1 - least) * draw.random((len(medians), below)),
+        1 + (longest - 1) * draw.random((len(medians), above)) ** 2,
+    ])[:, -max(1, runs) :]  # fmt: skip
+    return np.asarray(medians[:, np.newaxis] * draw.permuted(factors, axis=1), np.float64)
