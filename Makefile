@@ -64,10 +64,14 @@ eval: install  ## score the models on measured times, with baselines; samples of
 	$(BIN)/python benchmarks/score_measurements.py
 	$(BIN)/python benchmarks/score_average_case.py
 	$(BIN)/python benchmarks/score_bounds.py --pictures out/bounds
+	$(BIN)/python benchmarks/score_partition_errors.py out/timing.json
 	$(BIN)/python benchmarks/product_ladder.py --jobs $(JOBS)
 
 eval-full: install  ## score the models on every measured time: hours
 	$(BIN)/python benchmarks/score_timing.py --jobs $(JOBS) --full
+	@mkdir -p out
+	$(BIN)/python benchmarks/partition_sweeps.py out/partitions.jsonl
+	$(BIN)/python benchmarks/score_partitions.py out/partitions.jsonl --picture out/partitions.svg
 
 bench: install  ## measure the speed of the executor, of projecting a profile and of the cache; compile the suite for every architecture
 	$(BIN)/python benchmarks/engine_speed.py

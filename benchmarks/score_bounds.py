@@ -18,6 +18,7 @@ from kerncast.measurements.feature_table import FeatureTable
 from kerncast.report.pictures.picture_files import save_picture
 from kerncast.studies.bounding import BoundOptions, KernelBounds, bound_times
 from kerncast.studies.bounds import METHODS, Kind
+from kerncast.studies.partitions import part_of
 from kerncast.studies.splits import scores_of
 from kerncast.units import MICROSECOND, PERCENT
 
@@ -80,7 +81,7 @@ def main() -> None:
     print("## Curves of every shape, from two anchors\n")
     print(_shapes_table(safe))
     few = [each for size in SIZES[:1] for each in drawn_curves(size, _FEW_PER_SHAPE)]
-    print(f"\n## Every method, {SIZES[0]} TPCs, form 1/k\n")
+    print(f"\n## Every method, {SIZES[0]} TPCs, the median learned kernel as base curve\n")
     print(_methods_table([judge(each, method, gpu) for method in OF_TABLES for each in few]))
     if asked.pictures:
         _draw_shapes(asked.pictures, gpu)
@@ -117,7 +118,8 @@ def judge(drawn: Drawn, method: str, gpu: GPU, training: FeatureTable | None = N
 def bounds_of(drawn: Drawn, method: str, gpu: GPU, training: FeatureTable | None = None) -> KernelBounds:
     """Bound one curve from its two ends."""
     counts = drawn.times.counts
-    return bound_times(drawn.times, gpu, counts, BoundOptions(method, (counts[0], counts[-1]), training=training))
+    options = BoundOptions(method, (counts[0], counts[-1]), training=training)
+    return bound_times(drawn.times, part_of(gpu, drawn.tpcs), counts, options)
 
 
 def _shapes_table(found: Sequence[Judged]) -> str:
@@ -170,9 +172,9 @@ def _methods_table(found: Iterable[Judged]) -> str:
 def _score_measured(gpu: GPU, pictures: Path | None) -> None:
     curves = {name: list(weak_scaling_curves(DATA, _KERNEL, name)) for name in ("median", "max")}
     for name, drawn in curves.items():
-        print(f"\n## Measured grids of {_KERNEL[0]} on a Tesla K40, as parts of it: {name} of ten runs, form 1/k\n")
+        print(f"\n## Measured grids of {_KERNEL[0]} on a Tesla K40, as parts of it: {name} of ten runs\n")
         found = [judge(each, method, gpu) for method in _SAFE for each in drawn]
-        others = [method.name for method in METHODS if method.has_base_model]
+        others = ["shapes", *(method.name for method in METHODS if method.has_base_model)]
         print(_methods_table([*found, *(judge(each, method, gpu) for method in others for each in drawn[::10])]))
     training = training_table()
     featured = list(weak_scaling_curves(DATA, _KERNEL, "median", _FEATURES))

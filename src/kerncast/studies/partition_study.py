@@ -15,7 +15,7 @@ from kerncast.errors import InputError, Refusal
 from kerncast.forecast import Options, Progress, forecast_all, profile
 from kerncast.gpu import GPU
 from kerncast.launch import Launch, load_launches
-from kerncast.measurements import CountFeatures, PartitionTimes
+from kerncast.measurements import CountFeatures, PartitionTimes, read_measurement
 from kerncast.measurements.feature_table import FeatureTable
 from kerncast.metrics import metrics_of
 from kerncast.models import DEFAULT_MODEL
@@ -128,6 +128,8 @@ def study_partitions(
     """Collect features and times of launches on numbers of TPCs; raises Refusal where none can be studied."""
     draw, found, refused = np.random.default_rng(_SEED), [], []
     gpu, tpcs = parts
+    if source.measured is not None:
+        read_measurement(source.measured)  # a file that cannot be read is no reason to leave out launches
     names: list[set[str]] = []
     for number, launch in enumerate(launches):
         if progress:
