@@ -72,6 +72,11 @@ class Judged:
         return int((self.runs > self.bounds[:, np.newaxis]).sum())
 
     @property
+    def median_misses(self) -> int:
+        """Counts whose median is above the bound."""
+        return int((np.median(self.runs, axis=1) > self.bounds).sum())
+
+    @property
     def pairs(self) -> list[tuple[float, float]]:
         """The longest run and the bound of each count."""
         return list(zip(self.runs.max(axis=1).tolist(), self.bounds.tolist(), strict=True))
@@ -182,14 +187,26 @@ def row(name: str, found: Sequence[Judged]) -> str:
     scores: WorstCaseScores = worst_case_of([pair for each in found for pair in each.pairs])
     runs, misses = sum(each.runs.size for each in found), sum(each.misses for each in found)
     missed = sum(each.misses > 0 for each in found)
+    medians = sum(each.median_misses for each in found)
     return (
-        f"| {name} | {len(found)} | {runs} | {misses} ({misses / runs:.2%}) | {missed} | {scores.worst_miss:.1%} |"
+        f"| {name} | {len(found)} | {runs} | {misses} ({misses / runs:.2%}) | {missed} |"
+        f" {medians} of {scores.times} | {scores.worst_miss:.1%} |"
         f" {scores.mean_over:.1%} | {scores.largest_over:.0%} | {scores.tightness:.2f} |"
     )
 
 
-_COLUMNS = ("sweeps", "runs", "above", "sweeps with one", "worst", "mean over", "most over", "tightness")
-_HEAD = "| {} | " + " | ".join(_COLUMNS) + " |\n" + "|---" * 9 + "|"
+_COLUMNS = (
+    "sweeps",
+    "runs",
+    "above",
+    "sweeps with one",
+    "medians above",
+    "worst",
+    "mean over",
+    "most over",
+    "tightness",
+)
+_HEAD = "| {} | " + " | ".join(_COLUMNS) + " |\n" + "|---" * 10 + "|"
 
 
 def main() -> None:
