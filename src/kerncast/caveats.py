@@ -292,6 +292,8 @@ class CaveatKind(StrEnum):
     """A measured time is above the bound by the others."""
     TIME_FAR_FROM_SIMULATION = "time-far-from-simulation"
     """A measured time is outside the interval of its simulation."""
+    SIMULATION_ABOVE_WORST_PATH = "simulation-above-worst-path"
+    """The simulated time is above what the worst path allows."""
     TIME_ABOVE_WORST_PATH = "time-above-worst-path"
     """A measured time is above what the worst path allows."""
     NO_STAIRCASE = "no-staircase"

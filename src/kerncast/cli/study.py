@@ -1,5 +1,6 @@
 """kerncast study: data sets and tables of published studies, from programs of one's own."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 _STUDIES = ("partitions",)
 _SUITE = "suite"
 _MOST_RUNS = 1000
+_TABLES = (".csv", ".parquet")
 
 
 def command(  # noqa: PLR0913  each parameter is one option
@@ -35,6 +37,7 @@ def command(  # noqa: PLR0913  each parameter is one option
     from kerncast.report.bounds.study_tables import print_study, study_object, write_data  # noqa: PLC0415
     from kerncast.studies.partition_study import (  # noqa: PLC0415  LLVM loads late
         TimesFrom,
+        check_held_out,
         launches_of,
         study_partitions,
         worst_case_scores,
@@ -46,12 +49,18 @@ def command(  # noqa: PLR0913  each parameter is one option
         raise InputError(f"--runs is {runs}", cure=f"Give 1 to {_MOST_RUNS}.")
     chosen = _gpu(gpu)
     counts = _counts(tpcs, chosen)
-    launches = launches_of(_folder(what))
+    launches, left_out = launches_of(_folder(what))
+    check_held_out(hold_out or (), launches, counts)
+    if out is not None and (out.suffix not in _TABLES or not out.parent.is_dir()):
+        raise InputError(
+            f"{out} is no place for a table", cure=f"End it in {' or '.join(_TABLES)}, in a folder that is there."
+        )
     with progress_on_stderr(quiet=quiet) as progress:
         study = study_partitions(launches, (chosen, counts), TimesFrom(times, runs), progress)
-    scores = worst_case_scores(study, hold_out or ())
+    study = replace(study, refused=(*left_out, *study.refused))
     if out is not None:
         write_data(study, out)
+    scores = worst_case_scores(study, hold_out or ())
     if json_:
         emit_json(study_object(study, scores), None)
     else:

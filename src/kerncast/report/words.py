@@ -616,6 +616,10 @@ WORDS: dict[CaveatKind, str] = {
         "A measured time is outside the interval of its simulation. Check that it is of this launch and this GPU: the"
         " bounds of other counts rest on the simulated curve."
     ),
+    CaveatKind.SIMULATION_ABOVE_WORST_PATH: (
+        "The simulated time is above the worst path somewhere, so that one of its assumptions does not hold for this"
+        " kernel. The bounds are raised to the simulated times, and nothing proves them there."
+    ),
     CaveatKind.TIME_ABOVE_WORST_PATH: (
         "A measured time is above the worst path: an assumption does not hold here. Other work, another clock or other"
         " inputs are likely causes. The bounds are raised to what was measured, and not safe elsewhere."

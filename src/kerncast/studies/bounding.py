@@ -43,6 +43,11 @@ _LEVEL, _LEVEL_UNMEASURED = 0.99, 0.9
 _BY_PER_TPC, _BY_BLOCKS = "list-scheduling", "equal-blocks"
 #: Methods that do without a measured time, and not without a launch.
 _BY_SIMULATION, _BY_WORST_PATH = "simulation", "worst-path"
+#: Methods that tell which count to measure next.
+_PLANNING = {_BY_SIMULATION, "shapes", _BY_PER_TPC}
+#: Up to these levels errors and repeats were seen: of learned curves, of the simulation, of fitted tails.
+_MOST_LEVEL = {"shapes": 0.999, Kind.EXTREME.value: 0.999999}
+_MOST_LEVEL_OF_OTHERS = 0.9999
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +109,10 @@ def bound_times(times: PartitionTimes, gpu: GPU, tpcs: Sequence[int], options: B
 
     method = check_method(options, is_launch=False)
     if options.beside is not None:
-        raise InputError("--beside needs a launch", cure="Give a launch file, with these times as --times.")
+        raise InputError(
+            "--beside needs a launch that is simulated, without --train",
+            cure="Give a launch file, with these times as --times.",
+        )
     _check_used(method, times, options)
     anchors, most = _anchors(times, method, options.anchors), most_tpcs(gpu)
     regressors = _regressors(times, anchors, (tpcs, most), options) if method.has_base_model else None
@@ -139,9 +147,10 @@ def bound_launch(
         alone = bound_times(times, gpu, tpcs, replace(options, beside=None))
         return alone if options.beside is None else _slowed(path, alone, options.beside, options.timing, progress)
     level = _level(method, options, times)
+    simulated_level = min(level, _MOST_LEVEL_OF_OTHERS)
     anchors = () if times is None else _anchors(times, method, options.anchors)
     parts = gpu, tuple(sorted({*tpcs, *(times.counts if times else ())}))
-    found = simulated_partitions(path, parts, level, options.timing, progress)
+    found = simulated_partitions(path, parts, simulated_level, options.timing, progress)
     asked = BoundQuestion(
         times, anchors, tuple(tpcs), most_tpcs(gpu), level,
         regressors=regressors_of_curve("simulation", found.curve.seconds) if method.has_base_model else None,
@@ -194,6 +203,10 @@ def check_method(options: BoundOptions, *, is_launch: bool) -> BoundMethod:
         raise InputError(
             f"the method {method.name} needs a launch", cure="Give a launch file, with these times as --times."
         )
+    if options.plan and method.name not in _PLANNING:
+        raise InputError(
+            f"--plan has no effect on {method.name}", cure=f"Leave it out, or take {', '.join(sorted(_PLANNING))}."
+        )
     if not method.has_base_model and (options.form is not None or options.training is not None):
         raise InputError(
             f"--form and --train have no effect on {method.name}", cure="Leave them out, or name a method that learns."
@@ -206,7 +219,7 @@ def _check_times(method: BoundMethod, times: PartitionTimes | None) -> None:
         return
     if method.kind is Kind.EXTREME:
         raise Refusal(
-            "The kind extreme fits the tail of repeated runs, and nothing was measured. Add --times with a hundred runs"
+            "The kind extreme fits the tail of repeated runs, and nothing was measured. Add --times with 200 runs"
             " of one TPC count or more, or ask for --kind conformal."
         )
     raise InputError(f"the method {method.name} needs measured times", cure="Add --times times.csv.")
@@ -236,6 +249,11 @@ def _check_used(method: BoundMethod, times: PartitionTimes | None, options: Boun
 
 def _level(method: BoundMethod, options: BoundOptions, times: PartitionTimes | None) -> float:
     if options.level is not None:
+        most = _MOST_LEVEL.get(method.name, _MOST_LEVEL.get(method.kind.value, _MOST_LEVEL_OF_OTHERS))
+        if options.level > most:
+            raise InputError(
+                f"{method.name} cannot tell of a level of {options.level:.12g}", cure=f"Give at most {most:g}."
+            )
         return options.level
     return _LEVEL_UNMEASURED if times is None else _LEVELS.get(method.kind, _LEVEL)
 
@@ -258,7 +276,7 @@ def _plan(method: BoundMethod, question: BoundQuestion, answer: BoundAnswer, ste
     while len(found) <= steps and answer.measure_next is not None:
         count = answer.measure_next
         expected = answer.expected[question.tpcs.index(count)]
-        known = question.times
+        known = question.runs
         # As many runs as the others have: a single one would count as one that says nothing of its repeats.
         runs = max(map(len, known.by_count().values())) if known else 1
         times = PartitionTimes(

@@ -98,10 +98,12 @@ def slowdowns(
 def _tpcs_beside(beside: Beside, gpu: GPU, count: int) -> int:
     most = most_tpcs(gpu)
     wanted = most - count if beside.tpcs is None else beside.tpcs
-    if wanted < 0 or count + wanted > most:
+    if wanted < 0:
+        raise InputError(f"--beside-tpcs is {wanted}", cure=f"Give 1 to {most - 1}, or leave it out.")
+    if count + wanted > most:
         raise InputError(
             f"{count} TPCs and {wanted} beside them are more than the {most} of {gpu.name}",
-            cure=f"Ask for --tpcs 1-{max(1, most - max(0, wanted))}, or for fewer --beside-tpcs.",
+            cure=f"Ask for --tpcs 1-{max(1, most - wanted)}, or for fewer --beside-tpcs.",
         )
     return wanted
 

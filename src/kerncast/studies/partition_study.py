@@ -31,8 +31,10 @@ from kerncast.studies.worst_case import WorstCaseScores, worst_case_of
 from kerncast.units import MICROSECOND
 
 _SEED = 0
-#: Further launches of a program are as slow as the first ones.
+#: Each takes seconds on each number of TPCs.
 _MOST_LAUNCHES = 400
+#: The fewest and the most are known; at least one is judged.
+_LEAST_COUNTS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,19 +99,37 @@ class MethodScores:
     worst: WorstCaseScores
 
 
-def launches_of(what: Path) -> tuple[Launch, ...]:
-    """Return the launches of a launch file, or of all in a folder; raises InputError."""
+def launches_of(what: Path) -> tuple[tuple[Launch, ...], tuple[str, ...]]:
+    """Return the launches of a launch file, or of all in a folder, and which files are none; raises InputError."""
     paths = sorted(what.glob("*.toml")) if what.is_dir() else [what]
     found: list[Launch] = []
+    left_out: list[str] = []
     for path in paths:
         try:
             found += load_launches(path)
-        except InputError:
+        except InputError as error:
             if not what.is_dir():
                 raise
+            left_out.append(str(error))
     if not found:
         raise InputError("it holds no launch", where=str(what), cure="Name a launch file, or a folder of them.")
-    return tuple(found[:_MOST_LAUNCHES])
+    if len(found) > _MOST_LAUNCHES:
+        raise InputError(f"it holds {len(found)} launches", where=str(what), cure=f"Name at most {_MOST_LAUNCHES}.")
+    return tuple(found), tuple(left_out)
+
+
+def check_held_out(names: Sequence[str], launches: Sequence[Launch], tpcs: Sequence[int]) -> None:
+    """Raise InputError for programs that are not there, and where no count would be left to judge."""
+    known = {each.source.stem for each in launches}
+    for name in names:
+        if name not in known:
+            raise InputError(f"no program is called {name[:40]!r}", cure=f"There are {', '.join(sorted(known))[:300]}.")
+    if names and len(tpcs) < _LEAST_COUNTS:
+        raise InputError(
+            f"{len(tpcs)} TPC counts leave none to judge", cure="Ask for three --tpcs or more, or leave out --hold-out."
+        )
+    if names and known == set(names):
+        raise InputError("no program is left to learn from", cure="Hold out fewer, or name more programs.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +208,8 @@ def worst_case_scores(study: PartitionStudy, held_out: Sequence[str]) -> tuple[M
     known = {each.application for each in study.launches}
     for name in held_out:
         if name not in known:
-            raise InputError(f"no program is called {name[:40]!r}", cure=f"There are {', '.join(sorted(known))[:300]}.")
+            reason = next((each for each in study.refused if each.startswith(name)), "it is not among the launches")
+            raise InputError(f"{name} could not be studied: {reason}", cure="Hold out another program.")
     return tuple(found for name in held_out for found in _scores_of(study, name))
 
 

@@ -42,11 +42,19 @@ def drawn_runs(medians: Floats, runs: int, draw: np.random.Generator) -> Floats:
     kernels, ratios = _measured()
     kernel = kernels[int(draw.integers(len(kernels)))]
     rows = ratios[[each == kernel for each in kernels]]
-    least, longest = (each[:, np.newaxis] for each in rows[draw.integers(len(rows), size=len(medians))].T)
-    below, above = max(0, (runs - 2) // 2), max(0, runs - 2 - (runs - 2) // 2)
-    factors = np.hstack([
-        least, longest,
-        1 - (1 - least) * draw.random((len(medians), below)),
-        1 + (longest - 1) * draw.random((len(medians), above)) ** 2,
-    ])[:, -max(1, runs) :]  # fmt: skip
-    return np.asarray(medians[:, np.newaxis] * draw.permuted(factors, axis=1), np.float64)
+    of_ten = [_ten_runs(rows, len(medians), draw) for _ in range(-(-runs // _TEN))]
+    factors = draw.permuted(np.hstack(of_ten), axis=1)[:, :runs]
+    return np.asarray(medians[:, np.newaxis] * factors, np.float64)
+
+
+#: Runs of each measured launch.
+_TEN = 10
+
+
+def _ten_runs(rows: Floats, count: int, draw: np.random.Generator) -> Floats:
+    """Return [count, 10] factors on a median: five runs below it and five above, the outermost as measured."""
+    least, longest = (each[:, np.newaxis] for each in rows[draw.integers(len(rows), size=count)].T)
+    between = _TEN // 2 - 1
+    below = 1 - (1 - least) * draw.random((count, between))
+    above = 1 + (longest - 1) * draw.random((count, between)) ** 2
+    return np.hstack([least, below, above, longest])

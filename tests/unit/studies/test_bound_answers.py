@@ -88,7 +88,7 @@ def test_no_time_above_zero_is_told_and_drawn(tmp_path: Path) -> None:
 
 def test_a_level_is_not_rounded() -> None:
     found = KernelBounds(GPU, "simulation", Kind.CONFORMAL, (1,), BoundAnswer((1.0,), (2.0,), ()), level=0.9999)
-    assert "with a probability of 99.99 %" in guarantee_of(found)
+    assert "with a probability of 99.99 %" in guarantee_of(found, found.tpcs[-1])
 
 
 def test_where_the_largest_factor_is_not_enough_the_risk_is_the_one_that_is_left() -> None:
@@ -99,7 +99,7 @@ def test_where_the_largest_factor_is_not_enough_the_risk_is_the_one_that_is_left
     assert spread is not None
     assert spread.factor == pytest.approx(100)
     assert spread.risk == pytest.approx((1 + math.log(100) / (0.009 + math.log(5 / 3))) ** -3)
-    assert "with a risk of at most 0.1" in guarantee_of(found)
+    assert "with a risk of at most 0.1" in guarantee_of(found, found.tpcs[-1])
 
 
 def test_anchors_that_were_not_measured_are_named_shortly() -> None:

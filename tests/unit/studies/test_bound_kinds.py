@@ -240,7 +240,7 @@ def test_a_time_above_the_worst_path_raises_it_and_is_told() -> None:
     found = bound_launch(SAXPY, times, GPU, ((1, 40), options))
     assert found.answer.bound == (1.0, 1.0)
     assert "time-above-worst-path" in [each.kind.value for each in caveats_of(found)]
-    assert "no load hits L1" in guarantee_of(found)
+    assert "no load hits L1" in guarantee_of(found, found.tpcs[-1])
 
 
 # --- tails, stand-ins, plans ------------------------------------------------------------------------
@@ -254,7 +254,7 @@ def test_many_runs_of_one_count_have_a_tail_and_other_counts_take_it() -> None:
     bound = dict(zip(COUNTS, found.answer.bound, strict=True))
     assert max(runs) <= bound[40] < 1.15e-3
     assert bound[1] > bound[40]
-    assert "shape" in guarantee_of(found)
+    assert "shape" in guarantee_of(found, found.tpcs[-1])
     assert bound_object(found)["extremes"]["runs"] == 600
     with pytest.raises(Refusal, match="runs"):
         bound_times(times.first(50), GPU, COUNTS, BoundOptions(kind=Kind.EXTREME))
@@ -265,7 +265,7 @@ def test_many_runs_of_one_count_have_a_tail_and_other_counts_take_it() -> None:
 def test_where_the_roofline_stands_in_nothing_is_promised() -> None:
     found = bound_launch(SAXPY, None, load_gpu("jetson-agx-xavier"), ((1, 4), BoundOptions()))
     assert (found.method, found.kind) == ("roofline", Kind.MARGIN)
-    assert guarantee_of(found).startswith("none: the roofline stands in")
+    assert guarantee_of(found, found.tpcs[-1]).startswith("none: the roofline stands in")
     orin = bound_launch(SAXPY, None, load_gpu("jetson-agx-orin-64gb"), ((1, 8), BoundOptions()))
     assert (orin.method, orin.kind) == ("simulation", Kind.CONFORMAL)
     assert orin.answer.bound[0] > 2 * orin.answer.bound[1]

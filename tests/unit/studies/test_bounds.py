@@ -126,7 +126,7 @@ def test_times_that_contradict_the_assumptions_are_told(seconds: list[float], co
 def test_times_that_no_staircase_has_get_grahams_bound() -> None:
     found = bounded([9.0, 5, 4, 3, 2, 1.5, 1.0], "equal-blocks", **ENDS)
     assert Contradiction.NO_STAIRCASE in found.answer.contradictions
-    assert "every greedy schedule" in guarantee_of(found)
+    assert "every greedy schedule" in guarantee_of(found, found.tpcs[-1])
     assert found.answer.bound == bounded([9.0, 5, 4, 3, 2, 1.5, 1.0], "list-scheduling", **ENDS).answer.bound
 
 
@@ -311,7 +311,7 @@ def test_every_method_words_its_guarantee() -> None:
     }
     for method, start in words.items():
         found = bounded(STEPS, method, **ENDS)
-        assert start in guarantee_of(found)
+        assert start in guarantee_of(found, found.tpcs[-1])
 
 
 def test_anchors_must_have_been_measured() -> None:

@@ -24,7 +24,7 @@ _PROMISES = {
     "equal-blocks": "holds if all blocks take equally long, and are not slower on fewer TPCs",
     "worst-path": (
         "holds if blocks go to the first free place and no resource idles while it is asked, with every wait added up:"
-        " no load hits L1, L2 starts empty, each access takes as long as DRAM, at the base clock; if the executed"
+        " no load hits L1, L2 starts empty, each access takes as long as DRAM, {clock}; if the executed"
         " inputs take the worst path, nothing else runs, and rates and latencies are those of the GPU's facts"
     ),
     "simulation": (
@@ -46,6 +46,7 @@ _CONTRADICTIONS = {
     Contradiction.ABOVE_OTHERS: CaveatKind.TIME_ABOVE_BOUND_OF_OTHERS,
     Contradiction.NO_STAIRCASE: CaveatKind.NO_STAIRCASE,
     Contradiction.FAR_FROM_SIMULATION: CaveatKind.TIME_FAR_FROM_SIMULATION,
+    Contradiction.SIMULATION_ABOVE_WORST_PATH: CaveatKind.SIMULATION_ABOVE_WORST_PATH,
     Contradiction.ABOVE_WORST_PATH: CaveatKind.TIME_ABOVE_WORST_PATH,
 }
 
@@ -55,10 +56,10 @@ def is_oracle(bounds: KernelBounds) -> bool:
     return bounds.method.endswith("-oracle")
 
 
-def guarantee_of(bounds: KernelBounds) -> str:
-    """Return what the bounds promise."""
-    alone = _guarantee_alone(bounds)
-    if not bounds.slowdowns:
+def guarantee_of(bounds: KernelBounds, tpcs: int) -> str:
+    """Return what the bound of a count promises."""
+    alone = _guarantee_alone(bounds, tpcs)
+    if not any(each.beside_tpcs for each in bounds.slowdowns):
         return alone
     return (
         f"alone: {alone}; the slowdown beside the other kernel holds if L2 and DRAM serve requests in their order and"
@@ -66,20 +67,25 @@ def guarantee_of(bounds: KernelBounds) -> str:
     )
 
 
-def _guarantee_alone(bounds: KernelBounds) -> str:
+def _guarantee_alone(bounds: KernelBounds, tpcs: int) -> str:
     answer, level = bounds.answer, _share(bounds.level)
     if bounds.kind is Kind.MARGIN:
         return _of_margin(bounds)
     if bounds.kind is Kind.EXTREME:
         fit = answer.extremes
         assert fit is not None
+        if tpcs not in answer.calibrated_on:
+            return (
+                "none: the heaviest fitted tail around what bounds the median of so many TPCs; too few runs for a fit"
+            )
         return (
-            f"a run passes it with a probability of at most {_share(1 - bounds.level)}, at {fit.confidence:.0%}"
+            f"a run passes it with a probability of at most {_share(1 - bounds.level)}, at {100 * fit.confidence:g} %"
             f" confidence, if later runs are like these; {fit.tail} of {fit.runs} runs, {fit.exceedances} in the tail,"
             f" shape {fit.shape:.2f}"
         )
     is_staircase = Contradiction.NO_STAIRCASE not in answer.contradictions
-    promise = _PROMISES[bounds.method if is_staircase else "list-scheduling"].format(level=level)
+    clock = "at the base clock" if bounds.gpu.clock_base_hz else "at the boost clock, as the base clock is unknown"
+    promise = _PROMISES[bounds.method if is_staircase else "list-scheduling"].format(level=level, clock=clock)
     if bounds.times is None:
         return f"{promise}; nothing was measured"
     return f"{promise}; {_of_runs(bounds)}" if answer.spread is not None else promise
@@ -134,7 +140,7 @@ def judged(bounds: KernelBounds) -> tuple[tuple[float, float], ...]:
     Without an oracle, none of them is known to the method; an oracle is judged by the times that it looked at.
     """
     times, answer = bounds.times, bounds.answer
-    if times is None:
+    if times is None or bounds.slowdowns:  # what was measured was measured alone
         return ()
     known = answer.calibrated_on if is_oracle(bounds) else (*answer.calibrated_on, *answer.known_beside)
     return tuple(
@@ -146,7 +152,7 @@ def judged(bounds: KernelBounds) -> tuple[tuple[float, float], ...]:
 
 def bound_object(bounds: KernelBounds) -> dict[str, Any]:
     """Return the bounds as a JSON object: a row per number of TPCs."""
-    answer, pairs, guarantee = bounds.answer, judged(bounds), guarantee_of(bounds)
+    answer, pairs = bounds.answer, judged(bounds)
     return {
         "schema_version": SCHEMA_VERSION,
         "gpu": bounds.gpu.name,
@@ -165,7 +171,7 @@ def bound_object(bounds: KernelBounds) -> dict[str, Any]:
                 "expected_seconds": expected,
                 "bound_seconds": bound,
                 "kind": bounds.kind.value,
-                "guarantee": guarantee,
+                "guarantee": guarantee_of(bounds, count),
                 "measured_seconds": _measured(bounds, count),
                 **beside,
             }
@@ -190,7 +196,8 @@ def print_bounds(bounds: KernelBounds, console: Console) -> None:
     console.print(f"[bold]{escape(bounds.gpu.name)}[/bold]  {bounds.kind} bounds by {bounds.method}", highlight=False)
     beside = ("beside", "slower", "at most") if bounds.slowdowns else ()
     print_table(Table(("TPCs", "expected", "bound", "above", "longest measured", *beside), _rows(bounds)), console)
-    console.print(f"Guarantee: {escape(guarantee_of(bounds))}.", highlight=False)
+    for promise in dict.fromkeys(guarantee_of(bounds, count) for count in bounds.tpcs):
+        console.print(f"Guarantee: {escape(promise)}.", highlight=False)
     pairs = judged(bounds)
     if pairs:
         found = _scores(pairs)
@@ -208,7 +215,8 @@ def print_bounds(bounds: KernelBounds, console: Console) -> None:
             (str(number), str(step.tpcs) if step.tpcs else "–", f"{step.mean_above:.0%}")
             for number, step in enumerate(bounds.plan)
         )
-        console.print("What further measurements would give, if they came out as expected:", highlight=False)
+        alone = " of the kernel alone" if bounds.slowdowns else ""
+        console.print(f"What further measurements{alone} would give, if they came out as expected:", highlight=False)
         print_table(Table(("further counts", "measured last", "mean above expected"), steps), console)
     print_notes(describe_caveats(caveats_of(bounds)), console)
 

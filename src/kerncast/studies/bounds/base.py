@@ -355,6 +355,8 @@ class Contradiction(StrEnum):
     """no number of equal blocks gives these times"""
     FAR_FROM_SIMULATION = "far-from-the-simulation"
     """a measured time is outside the interval of its simulation"""
+    SIMULATION_ABOVE_WORST_PATH = "simulation-above-the-worst-path"
+    """the simulated time is above what the worst path allows"""
     ABOVE_WORST_PATH = "above-the-worst-path"
     """a measured time is above what the worst path allows"""
 

@@ -1,8 +1,9 @@
 """The fitted tail of many repeats as a bound of a single run.
 
 Each TPC count with enough repeats has a tail of its own. Where there are too few, the heaviest of these tails is taken
-relative to the median, around what the launch's simulation or the learned curves bound a typical time by. Refused where
-the runs do not meet what the theory needs (studies/bounds/extreme_values.py).
+relative to the median, around what the launch's simulation or the learned curves bound a typical time by: of these
+counts nothing is promised. Refused where the runs of a count with enough of them do not meet what the theory needs
+(studies/bounds/extreme_values.py).
 """
 
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ from kerncast.studies.bounds.base import (
     never_rising,
     typical_of,
 )
-from kerncast.studies.bounds.extreme_values import ExtremeFit, Tail, fit_extremes
+from kerncast.studies.bounds.extreme_values import LEAST_RUNS, ExtremeFit, Tail, fit_extremes
 from kerncast.studies.bounds.shapes import expected_curve, read_shapes, shape_bounds
 from kerncast.studies.bounds.simulation import corrected, typical_bounds
 
@@ -55,22 +56,23 @@ class ExtremeBound:
         return BoundAnswer(
             expected=tuple(np.minimum(expected.at(question.tpcs), bound).tolist()),
             bound=tuple(bound.tolist()),
-            calibrated_on=measured.counts,
+            calibrated_on=tuple(sorted(fits)),
             extremes=fits[most],
         )
 
 
 def _fits(measured: PartitionTimes, tail: Tail) -> dict[int, ExtremeFit]:
-    """Return the fitted tail of each count that has enough runs; raises the first Refusal where none has."""
+    """Return the fitted tail of each count with enough runs; raises Refusal where one has no fit, or none enough."""
+    by_count = measured.by_count()
+    enough = {count: seconds for count, seconds in by_count.items() if len(seconds) >= LEAST_RUNS}
+    if not enough:  # told with the number of runs of the count that has most
+        enough = dict([max(by_count.items(), key=lambda each: len(each[1]))])
     found: dict[int, ExtremeFit] = {}
-    refusals: list[Refusal] = []
-    for count, seconds in sorted(measured.by_count().items(), key=lambda each: -len(each[1])):
+    for count, seconds in enough.items():
         try:
             found[count] = fit_extremes(seconds, tail)
         except Refusal as refusal:
-            refusals.append(refusal)
-    if not found:
-        raise refusals[0]
+            raise type(refusal)(refusal.what, where=f"{count} TPCs", cure=refusal.cure) from None
     return found
 
 

@@ -1,4 +1,4 @@
-"""The default: no greedy schedule of the kernel's blocks takes longer (Graham's bound)."""
+"""No greedy schedule of the kernel's blocks takes longer (Graham's bound)."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace

@@ -110,9 +110,7 @@ def bundle(shapes: Shapes, measured: Curve, counts: Sequence[int], most: int) ->
     own = np.array([1 / size[each] for each in shapes.families])
     alike = _ALIKE_SLOPES
     while True:
-        # Nearest curves first: subtracting the least distance keeps all weights from vanishing.
-        distance = (slopes**2).sum(axis=1) / (2 * alike**2)
-        weights = own * np.exp(-distance)
+        weights = own * np.exp(-(slopes**2).sum(axis=1) / (2 * alike**2))
         if weights.sum() >= _LEAST_FAMILIES or alike > 1e3:
             return Bundle(logs, weights / weights.sum())
         alike *= 2
@@ -130,7 +128,9 @@ class ShapesBound:
 
     def bound(self, question: BoundQuestion) -> BoundAnswer:
         """Return the weighted median of the learned curves, and their quantile times the spread of the repeats."""
-        shapes, measured, counts = self.learned or read_shapes(), question.measured, question.counts
+        shapes, measured = self.learned or read_shapes(), question.measured
+        # All counts, whatever is asked for: bounds that never rise depend on those of more TPCs.
+        counts = tuple(range(1, max(question.most, *question.counts) + 1))
 
         def estimate(runs: PartitionTimes) -> Floats:
             medians = typical_of(runs).never_rising()

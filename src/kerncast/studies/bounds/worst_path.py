@@ -35,12 +35,15 @@ class WorstPathBound:
         if question.worst is None:
             raise InputError("worst-path needs a launch", cure="Give a launch file, or --method list-scheduling.")
         worst, expected = question.worst.never_rising(), corrected(question.curve, question.runs)
-        counts, bounds = worst.counts, np.array(worst.seconds)
+        counts, simulated = worst.counts, question.curve.seconds
+        bounds = np.maximum(worst.seconds, simulated.at(counts))
         above: tuple[Contradiction, ...] = ()
+        if (bounds > np.array(worst.seconds) * (1 + ROUNDING)).any():
+            above = (Contradiction.SIMULATION_ABOVE_WORST_PATH,)
         if question.runs is not None:
             longest = largest_of(question.runs)
             if (np.array(longest.seconds) > worst.at(longest.counts) * (1 + ROUNDING)).any():
-                above = (Contradiction.ABOVE_WORST_PATH,)
+                above = (*above, Contradiction.ABOVE_WORST_PATH)
             bounds = np.maximum(bounds, longest.instead_of(np.zeros(len(counts)), counts))
         bound = Curve(counts, never_rising(bounds.tolist())).at(question.tpcs)
         return BoundAnswer(
