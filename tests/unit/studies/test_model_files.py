@@ -211,8 +211,8 @@ def test_an_entry_that_declares_less_than_it_holds_gives_no_more(tmp_path: Path)
 
 
 def test_trees_as_deep_as_a_chain_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kerncast.studies.regressors.MOST_LEVELS", 3)
     write_model(tmp_path / "a.kcm", model_of("forest"))
+    monkeypatch.setattr("kerncast.studies.regressors.MOST_LEVELS", 3)
     with pytest.raises(InputError, match="levels"):
         read_model(tmp_path / "a.kcm")
 
