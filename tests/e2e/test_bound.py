@@ -148,7 +148,7 @@ def test_the_document_shows_what_the_command_prints(kerncast: Run, write: Write)
         (TIMES, ("--gpu", "titan-v", "--timing", "once"), ("no timing is called",)),
         (TIMES, ("--gpu", "titan-v", "--form", "inverse"), ("have no effect on shapes",)),
         ("tpcs,seconds\n7,1\n", ("--gpu", "titan-v", "--method", "curve-fit", "--form", "affine"), ("second count",)),
-        (TIMES, ("--gpu", "titan-v", "--blocks", "9"), ("--method equal-blocks",)),
+        (TIMES, ("--gpu", "titan-v", "--method", "list-scheduling", "--blocks", "9"), ("equal-blocks",)),
         (FEATURED, ("--gpu", "titan-v", "--method", "curve-fit"), ("--train",)),
         (TIMES, ("--gpu", "titan-v", "--picture", "b.txt"), ("b.txt", ".png")),
         (TIMES, ("--gpu", "titan-v", "--times", "t.csv"), ("--times belongs",)),

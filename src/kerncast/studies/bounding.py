@@ -43,10 +43,11 @@ _LEVEL, _LEVEL_UNMEASURED = 0.99, 0.9
 _BY_PER_TPC, _BY_BLOCKS = "list-scheduling", "equal-blocks"
 #: Methods that do without a measured time, and not without a launch.
 _BY_SIMULATION, _BY_WORST_PATH = "simulation", "worst-path"
+_BY_SHAPES = "shapes"
 #: Methods that tell which count to measure next.
-_PLANNING = {_BY_SIMULATION, "shapes", _BY_PER_TPC}
+_PLANNING = {_BY_SIMULATION, _BY_SHAPES, _BY_PER_TPC}
 #: Up to these levels errors and repeats were seen: of learned curves, of the simulation, of fitted tails.
-_MOST_LEVEL = {"shapes": 0.999, Kind.EXTREME.value: 0.999999}
+_MOST_LEVEL = {_BY_SHAPES: 0.999, Kind.EXTREME.value: 0.999999}
 _MOST_LEVEL_OF_OTHERS = 0.9999
 
 
@@ -238,12 +239,12 @@ def _check_used(method: BoundMethod, times: PartitionTimes | None, options: Boun
     if method.has_base_model:
         is_used = options.form == "staircase"
     else:
-        is_used = method.name == _BY_BLOCKS or (method.name == _BY_PER_TPC and options.blocks.per_tpc > 1)
+        is_used = method.name in {_BY_BLOCKS, _BY_SHAPES} or (method.name == _BY_PER_TPC and options.blocks.per_tpc > 1)
     if not is_used:
         raise InputError(
             f"--blocks has no effect on {method.name} alone",
-            cure="Use --method equal-blocks, --form staircase with a method that learns, or list-scheduling with"
-            " --blocks-per-tpc.",
+            cure="Use --method shapes or equal-blocks, --form staircase with a method that learns, or list-scheduling"
+            " with --blocks-per-tpc.",
         )
 
 

@@ -15,7 +15,7 @@ from kerncast.measurements import PartitionTimes
 from kerncast.prediction import Prediction, Term, Timing
 from kerncast.report.bounds.bounds_table import bound_object, caveats_of, guarantee_of
 from kerncast.studies.bounding import BoundOptions, KernelBounds, bound_launch, bound_times
-from kerncast.studies.bounds import BoundMethod, BoundQuestion, Kind, bound_method
+from kerncast.studies.bounds import Blocks, BoundMethod, BoundQuestion, Kind, bound_method
 from kerncast.studies.bounds.base import Curve, RunTails, passed_with, run_tails
 from kerncast.studies.bounds.sequence import bounds_in_order
 from kerncast.studies.bounds.shapes import SHARES, read_shapes, shape_bounds
@@ -179,6 +179,19 @@ def test_learned_curves_hold_left_out_families_from_two_counts(anchors: tuple[in
         judged += len(wanted) - 2
     assert judged > 2000
     assert missed / judged <= 0.015
+
+
+@pytest.mark.parametrize("blocks", [40, 50, 82, 100, 170])
+def test_known_blocks_make_the_steps_of_a_learned_curve(blocks: int) -> None:
+    """Staircases that two counts do not show: with their grid none is above its bound, and bounds are close."""
+    counts = tuple(range(1, 41))
+    steps = [float(-(-blocks // count)) for count in counts]
+    times = PartitionTimes((1, 40), (steps[0], steps[-1]))
+    found = bound_times(times, GPU, counts, BoundOptions("shapes", blocks=Blocks(blocks))).answer.bound
+    assert all(bound >= time for bound, time in zip(found, steps, strict=True))
+    without = bound_times(times, GPU, counts, BoundOptions("shapes")).answer.bound
+    assert sum(found) < 1.3 * sum(steps)
+    assert any(bound < time for bound, time in zip(without, steps, strict=True)) or sum(without) > sum(found)
 
 
 def test_faulty_curves_are_told(tmp_path: Path) -> None:

@@ -5,15 +5,16 @@ curve is led through the measured medians, in ln(time) over ln(TPCs), and counts
 The bound of a count is a quantile of these curves. Source: weighted conformal prediction (Tibshirani, Barber, Candes,
 Ramdas, "Conformal prediction under covariate shift", NeurIPS 2019; Guan, "Localized conformal prediction", Biometrika
 110, 2023); the curves are this project's (benchmarks/learn_shapes.py), and what a family of kernels that was left out
-needed beyond that is added. Fails where a kernel is unlike all of them: a grid of few blocks makes steps that
-two counts do not show. Before the allowance, no bound is above that of list-scheduling, which holds for steps.
+needed beyond that is added. Fails where a kernel is unlike all of them: a grid of few blocks makes steps that two
+counts do not show, but ``--blocks`` tells of. Before the allowance, no bound is above that of list-scheduling, which
+holds for steps.
 """
 
 import csv
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -24,6 +25,7 @@ import kerncast
 from kerncast.errors import InputError
 from kerncast.measurements import PartitionTimes
 from kerncast.studies.bounds.base import (
+    Blocks,
     BoundAnswer,
     BoundQuestion,
     Curve,
@@ -61,11 +63,13 @@ class Shapes:
     levels: tuple[float, ...]
     allowances: tuple[float, ...]
     """[levels] ln of the factor beyond the quantile of that level"""
+    grid: tuple[Blocks, int] | None = None
+    """blocks of the kernel, and TPCs of the GPU, where they are known: they make steps of the curves"""
 
     def without(self, family: str) -> "Shapes":
         """Return the curves of all other families."""
         kept = [place for place, each in enumerate(self.families) if each != family]
-        return Shapes(tuple(self.families[place] for place in kept), self.logs[kept], self.levels, self.allowances)
+        return replace(self, families=tuple(self.families[place] for place in kept), logs=self.logs[kept])
 
     def at(self, shares: Floats) -> Floats:
         """Return [curves, shares] ln(seconds), straight in ln(TPCs) between the known shares and beyond them."""
@@ -73,7 +77,15 @@ class Shapes:
         inside = np.array([np.interp(wanted, known, row) for row in self.logs])
         slope = (self.logs[:, 1] - self.logs[:, 0]) / (known[1] - known[0])
         below = self.logs[:, :1] + slope[:, np.newaxis] * (wanted - known[0])
-        return np.where(wanted < known[0], below, inside)
+        return np.asarray(np.where(wanted < known[0], below, inside) + self._steps(shares), np.float64)
+
+    def _steps(self, shares: Floats) -> Floats:
+        """Return [shares] ln of what whole waves of blocks take over parts of waves."""
+        if self.grid is None:
+            return np.zeros(len(shares))
+        blocks, most = self.grid
+        counts = np.maximum(1, np.round(shares * most)).astype(int)
+        return np.log(blocks.waves(tuple(counts.tolist())) * blocks.per_tpc * counts / blocks.count)
 
     def allowance(self, level: float) -> float:
         """Return ln of the factor beyond the quantile of a level."""
@@ -129,6 +141,8 @@ class ShapesBound:
     def bound(self, question: BoundQuestion) -> BoundAnswer:
         """Return the weighted median of the learned curves, and their quantile times the spread of the repeats."""
         shapes, measured = self.learned or read_shapes(), question.measured
+        if question.blocks is not None:
+            shapes = replace(shapes, grid=(question.blocks, question.most))
         # All counts, whatever is asked for: bounds that never rise depend on those of more TPCs.
         counts = tuple(range(1, max(question.most, *question.counts) + 1))
 
