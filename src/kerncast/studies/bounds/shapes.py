@@ -85,7 +85,8 @@ class Shapes:
             return np.zeros(len(shares))
         blocks, most = self.grid
         counts = np.maximum(1, np.round(shares * most)).astype(int)
-        return np.log(blocks.waves(tuple(counts.tolist())) * blocks.per_tpc * counts / blocks.count)
+        steps = blocks.waves(tuple(counts.tolist())) * blocks.per_tpc * counts / blocks.count
+        return np.asarray(np.log(steps), np.float64)
 
     def allowance(self, level: float) -> float:
         """Return ln of the factor beyond the quantile of a level."""
