@@ -28,7 +28,7 @@ def missing_facts(gpu: GPU) -> tuple[MissingFacts, ...]:
     """Return what each model that would refuse a GPU lacks; the other models need the data sheet alone.
 
     >>> from kerncast.gpu.gpu import load_gpu
-    >>> missing_facts(load_gpu("titan-v")), missing_facts(load_gpu("gb10"))[1]
+    >>> missing_facts(load_gpu("titan-v")), missing_facts(load_gpu("jetson-agx-xavier"))[1]
     ((), MissingFacts(model='ceilings', keys=('sustained.l2_gb_per_s',)))
     """
     found = ((Simulation.name, _of_simulation(gpu)), (Ceilings.name, (*_of_l1(gpu), *_of_l2(gpu))))

@@ -63,7 +63,7 @@ def test_the_command_bounds_from_them(measured: Path, capsys: pytest.CaptureFixt
     assert not left.value.code
     found = json.loads(capsys.readouterr().out)
     assert found["calibrated_on"] == [1, 8, 40]
-    assert found["bounds"][0]["bound_seconds"] == 0.042, "the longest run where it was measured"
+    assert found["bounds"][0]["bound_seconds"] >= 0.042, "never below the longest run"
     assert found["bounds"][1]["bound_seconds"] > 0.041 / 2
     with pytest.raises(SystemExit, match="2"):
         main(["bound", "times.csv", "--gpu", "TITAN V", "--kernel", "saxpy"])
