@@ -133,7 +133,7 @@ def test_published_methods_are_what_they_say_with_one_anchor() -> None:
     times = PartitionTimes((7, 7), (5.8e-6, 5.82e-6))
     found = bound_times(times, GPU, COUNTS, BoundOptions("linear-regression", form="inverse"))
     assert found.answer.bound[0] == pytest.approx(5.82e-6 * 7 * 1.05)
-    for method in ("curve-fit-offset", "curve-fit", "linear-regression", "random-forest"):
+    for method in ("curve-fit-offset", "curve-fit", "linear-regression"):
         bounds = bound_times(times, GPU, COUNTS, BoundOptions(method)).answer.bound
         assert bounds[0] > 1.3 * bounds[3], method
     with pytest.raises(InputError, match="needs times on two counts"):
