@@ -60,7 +60,7 @@ METHODS: dict[str, Callable[[], tuple[BoundMethod, SimulatedCurve | None]]] = {
 RUNS = st.lists(st.tuples(st.sampled_from(COUNTS), st.floats(0.8, 1.6)), min_size=1, max_size=12)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.sampled_from(sorted(METHODS)), RUNS, st.floats(0.3, 1.0))
 def test_a_run_below_its_bound_raises_no_bound(name: str, runs: list[tuple[int, float]], below: float) -> None:
     """A further run of a count that was measured, anywhere below the bound: all bounds fall, or stay."""
@@ -219,7 +219,7 @@ def first_launch(name: str, folder: Path) -> Path:
     return found
 
 
-@pytest.mark.parametrize("name", ["saxpy", "reduce_sum", "shared_transpose", "nw", "histogram", "backprop"])
+@pytest.mark.parametrize("name", ["saxpy", "reduce_sum", "shared_transpose", "histogram"])
 def test_the_worst_path_is_above_the_simulation_on_every_part(name: str, tmp_path: Path) -> None:
     parts = GPU, (1, 8, 40)
     launch = first_launch(name, tmp_path)

@@ -29,7 +29,7 @@ __global__ void turns(int n, float *y) {
 }
 """
 LAUNCHES = {
-    "copy": ("16384, ", 'n = 4194304, x = "f32[4194304] ones", y = "f32[4194304] zeros"'),
+    "copy": ("4096, ", 'n = 1048576, x = "f32[1048576] ones", y = "f32[1048576] zeros"'),
     "nothing": ("1, ", 'n = 1, y = "f32[1] zeros"'),
     "turns": ("160, ", 'n = 500, y = "f32[1] zeros"'),
 }
