@@ -3,6 +3,7 @@
 All attacks run in one child process with a limit of memory, so that a crash is a failed test and not the end of all.
 """
 
+import contextlib
 import json
 import math
 import signal
@@ -240,16 +241,23 @@ def total(number):
 
 def test_interrupt_ends_generated_code() -> None:
     code = START + (
-        "print('ready', flush=True)\n"
-        "try:\n    execute(kernel('L: bra L;'), launch(9, 1024, x=0), Budget(seconds=900, block_steps=10**12))\n"
-        "except KeyboardInterrupt:\n    sys.exit(7)\n"
+        "try:\n    print('ready', flush=True)\n"
+        "    execute(kernel('L: bra L;'), launch(9, 1024, x=0), Budget(seconds=900, block_steps=10**12))\n"
+        "except KeyboardInterrupt:\n    os._exit(7)\n"
     )
     with child(code, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         process.stdout.readline()
         time.sleep(1)  # LLVM has to be loaded and done, because it does not see the signal
-        process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=300) == 7, "a third of what the kernel may last"
+        # Python drops an interrupt that falls into the callback of a weak reference: it is sent again.
+        for _ in range(60):
+            process.send_signal(signal.SIGINT)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(timeout=5)
+                break
+        found = process.poll()
+        process.kill()
+        assert found == 7, "a third of what the kernel may last"
 
 
 def test_threads_and_forks_execute_side_by_side() -> None:
