@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import kerncast
+from kerncast.bench.plan import SUITE
 from kerncast.errors import KerncastError
 from kerncast.forecast import Options, forecast_all
 from kerncast.gpu import GPU, load_gpu
@@ -24,7 +24,6 @@ from kerncast.studies.bounds.base import never_rising
 from kerncast.studies.bounds.simulation import SimulatedCurve, simulated_curve
 from kerncast.studies.partitions import most_tpcs, part_of
 
-SUITE = Path(kerncast.__path__[0]) / "kernels" / "suite"
 GPUS = ("TITAN V", "T4")
 #: One-sided 99.5 %: half of the risk of a bound of 99 %; and 95 %, that of 90 %.
 LEVELS = (0.99, 0.9)

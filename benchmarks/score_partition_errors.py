@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kerncast.gpu import load_gpu
+from kerncast.models import DEFAULT_MODEL
 from kerncast.models.calibration import calibration_of
 from kerncast.models.clock import blame_of
 from kerncast.prediction import Term
@@ -46,7 +47,7 @@ def pairs(cases: Sequence[Mapping[str, Any]], *, is_board: bool) -> Iterator[Pai
     """Yield pairs of boards of one architecture, or pairs of grids on one board."""
     groups: dict[tuple[str, ...], list[Mapping[str, Any]]] = defaultdict(list)
     for case in cases:
-        if case["refused"] or case["set"] in _LEFT_OUT or "simulation" not in case["forecasts"]:
+        if case["refused"] or case["set"] in _LEFT_OUT or DEFAULT_MODEL not in case["forecasts"]:
             continue
         own = (case["size"], load_gpu(case["gpu"]).architecture.id) if is_board else (case["gpu"], str(case["block"]))
         groups[case["set"], case["kernel"], *own].append(case)
@@ -57,13 +58,11 @@ def pairs(cases: Sequence[Mapping[str, Any]], *, is_board: bool) -> Iterator[Pai
 
 
 def _pair(one: Mapping[str, Any], other: Mapping[str, Any]) -> Pair:
-    calibration = calibration_of("simulation")
+    calibration = calibration_of(DEFAULT_MODEL)
     assert calibration is not None
-    deviation = {name: each.deviation for each in calibration.classes for name in each.resources}
-    widest = max(deviation.values())
     (first, mine), (second, theirs) = (_simulated(each) for each in (one, other))
-    names = {*mine, *theirs}
-    squares = (((theirs.get(n, 0.0) - mine.get(n, 0.0)) * deviation.get(n, widest)) ** 2 for n in names)
+    mine, theirs = calibration.shares_of_classes(mine), calibration.shares_of_classes(theirs)
+    squares = (((theirs[each.name] - mine[each.name]) * each.deviation) ** 2 for each in calibration.classes)
     measured = math.log(other["measured_seconds"] / one["measured_seconds"])
     return Pair(
         one["kernel"], measured - math.log(second / first), math.sqrt(sum(squares)),
@@ -72,7 +71,7 @@ def _pair(one: Mapping[str, Any], other: Mapping[str, Any]) -> Pair:
 
 
 def _simulated(case: Mapping[str, Any]) -> tuple[float, dict[str, float]]:
-    found = case["forecasts"]["simulation"]
+    found = case["forecasts"][DEFAULT_MODEL]
     terms = tuple(Term(name, seconds) for name, seconds in found["terms"].items())
     return found["seconds"], dict(blame_of(found["seconds"], terms))
 

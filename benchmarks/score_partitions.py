@@ -6,7 +6,6 @@ did (gpuperfpredict, Amaris et al., CC BY 4.0). Learned curves never hold the fa
 """
 
 import argparse
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,6 +15,7 @@ from learn_shapes import learned
 from partition_sweeps import Sweep, read_sweeps, shares_of
 
 from kerncast.measurements import PartitionTimes
+from kerncast.models import DEFAULT_MODEL
 from kerncast.models.calibration import calibration_of
 from kerncast.report.pictures.picture_files import drawing, save_picture
 from kerncast.studies.bounds import BoundQuestion, bound_method
@@ -23,17 +23,15 @@ from kerncast.studies.bounds.base import Curve, Floats, never_rising
 from kerncast.studies.bounds.published.forms import regressors_of_curve
 from kerncast.studies.bounds.shapes import SHAPES_FILE, Shapes, ShapesBound, read_shapes
 from kerncast.studies.bounds.simulation import SimulatedCurve, SimulationBound
+from kerncast.studies.repeats import drawn_runs
 from kerncast.studies.worst_case import WorstCaseScores, worst_case_of
 
-REPEATS = Path(__file__).parent.parent.parent / "shared" / "data" / "gpuperfpredict" / "rodinia_k40_repeats.parquet"
 RUNS = 10
 _SEED = 21
 #: Standard deviation of what a board has in common on all its TPCs.
 _COMMON = 0.1
 #: Applications that the report held out, and its mean errors with one measured count.
 HELD_OUT = {"heartwall": 10.86, "srad": 12.65}
-
-Generator = np.random.Generator
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,48 +80,24 @@ class Judged:
         return list(zip(self.runs.max(axis=1).tolist(), self.bounds.tolist(), strict=True))
 
 
-class Repeats:
-    """How runs of one launch differ: least and longest of ten over their median, of measured launches, by kernel."""
-
-    def __init__(self, path: Path = REPEATS) -> None:
-        """Read the measured launches."""
-        import pandas as pd  # noqa: PLC0415
-
-        table = pd.read_parquet(path)
-        table = table[table["n_runs"] >= RUNS]
-        self._rows = table[["time_us_min", "time_us_max"]].to_numpy() / table[["time_us_median"]].to_numpy()
-        self._kernels = table["kernel"].to_numpy()
-
-    def draw(self, draw: Generator, counts: int) -> Floats:
-        """Return [counts, runs] factors on the median; all counts are launches of one kernel, each as likely."""
-        kernel = self._kernels[int(draw.integers(len(self._kernels)))]
-        rows = self._rows[self._kernels == kernel]
-        least, longest = rows[draw.integers(len(rows), size=counts)].T
-        half = RUNS // 2 - 1
-        below = 1 - (1 - least[:, np.newaxis]) * draw.random((counts, half))
-        above = 1 + (longest[:, np.newaxis] - 1) * draw.random((counts, half)) ** 2
-        return draw.permuted(np.column_stack([least, longest, below, above]), axis=1)
-
-
-def board(sweep: Sweep, draw: Generator) -> Floats:
+def board(sweep: Sweep, draw: np.random.Generator) -> Floats:
     """Return the times of a board whose resources differ from the simulation's by what they do on measured kernels."""
-    calibration = calibration_of("simulation")
+    calibration = calibration_of(DEFAULT_MODEL)
     assert calibration is not None
     error = {each.name: draw.normal(0, each.deviation) for each in calibration.classes}
-    of = {name: each.name for each in calibration.classes for name in each.resources}
-    logs = [sum(share * error[of.get(name, "latency")] for name, share in row.items()) for row in shares_of(sweep)]
+    of_classes = [calibration.shares_of_classes(row) for row in shares_of(sweep)]
+    logs = [sum(share * error[name] for name, share in row.items()) for row in of_classes]
     times = np.array(sweep.seconds) * np.exp(np.array(logs) + draw.normal(0, _COMMON))
     return np.array(never_rising(times))
 
 
-def truths(sweeps: Sequence[Sweep], repeats: Repeats, *, is_board: bool) -> list[Truth]:
+def truths(sweeps: Sequence[Sweep], *, is_board: bool) -> list[Truth]:
     """Return what would be measured of each sweep; seeded."""
     draw = np.random.default_rng((_SEED, is_board))
     return [
-        Truth(each, (board(each, draw) if is_board else np.array(each.seconds))[:, np.newaxis]
-              * repeats.draw(draw, len(each.counts)))
+        Truth(each, drawn_runs(board(each, draw) if is_board else np.array(each.seconds), RUNS, draw))
         for each in sweeps
-    ]  # fmt: skip
+    ]
 
 
 Anchors = Callable[[Sweep, SimulatedCurve], tuple[int, ...]]
@@ -215,17 +189,11 @@ def main() -> None:
     parser.add_argument("sweeps", type=Path, nargs="+", help="files of benchmarks/partition_sweeps.py")
     parser.add_argument("--picture", type=Path, help="trade-off of over-estimate and measurements, to draw")
     asked = parser.parse_args()
-    if not REPEATS.exists():
-        print("Skipped: ../shared/data/gpuperfpredict is not there.")
-        sys.exit()
     sweeps = [each for path in asked.sweeps for each in read_sweeps(path)]
-    repeats, shapes = (
-        Repeats(),
-        replace(learned(sweeps), levels=read_shapes().levels, allowances=read_shapes().allowances),
-    )
+    shapes = replace(learned(sweeps), levels=read_shapes().levels, allowances=read_shapes().allowances)
     print(f"{len(sweeps)} sweeps of {len({each.family for each in sweeps})} families; curves of {SHAPES_FILE.name}.")
     for is_board in (False, True):
-        found = truths(sweeps, repeats, is_board=is_board)
+        found = truths(sweeps, is_board=is_board)
         print(f"\n## {'A board that differs' if is_board else 'The simulation itself'}, ten runs per count\n")
         print(_HEAD.format("known"))
         print(row("launch alone, 90 %", [with_launch(each, None, 0.9) for each in found]))
@@ -233,9 +201,9 @@ def main() -> None:
             print(row(f"launch and {name}, 99 %", [with_launch(each, anchors, 0.99) for each in found]))
         for name, shares in TWO.items():
             print(row(f"table: {name}, 99 %", [of_table(each, shares, shapes) for each in found]))
-    _print_published(truths(sweeps, repeats, is_board=True))
+    _print_published(truths(sweeps, is_board=True))
     if asked.picture:
-        draw_trade_off(truths(sweeps, repeats, is_board=True), asked.picture)
+        draw_trade_off(truths(sweeps, is_board=True), asked.picture)
 
 
 def _print_published(found: Sequence[Truth]) -> None:
