@@ -17,7 +17,7 @@ from kerncast.gpu import GPU, load_gpu
 from kerncast.measurements.feature_table import FeatureTable
 from kerncast.report.pictures.picture_files import save_picture
 from kerncast.studies.bounding import BoundOptions, KernelBounds, bound_times
-from kerncast.studies.bounds import METHODS, Kind
+from kerncast.studies.bounds import METHODS, OF_LAUNCHES, Kind
 from kerncast.studies.partitions import part_of
 from kerncast.studies.splits import scores_of
 from kerncast.units import MICROSECOND, PERCENT
@@ -29,9 +29,7 @@ _FEW_PER_SHAPE = 8
 _SAFE = ("list-scheduling", "equal-blocks")
 #: Methods that need no launch, and not hundreds of runs.
 OF_TABLES = tuple(
-    method.name
-    for method in METHODS
-    if method.kind is not Kind.EXTREME and method.name not in {"simulation", "worst-path"}
+    method.name for method in METHODS if method.kind is not Kind.EXTREME and method.name not in OF_LAUNCHES
 )
 _KERNEL = ("lud_perimeter", 8192)
 _FEATURES = (

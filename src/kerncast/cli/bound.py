@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kerncast.cli.shared.options import SOURCES, AsJson, Out, Quiet
+from kerncast.cli.shared.options import SOURCES, AsJson, Out, Quiet, counts_of_tpcs, one_gpu
 from kerncast.cli.shared.output import console_of, emit_json, progress_on_stderr
 from kerncast.errors import InputError, Refusal
 
@@ -96,8 +96,8 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
     _check_usage(is_launch=is_launch, times=times, of_tables=(form, profile, train if times is None else None))
     if is_launch and times is None and anchors is not None:
         raise InputError("--anchors belongs to measured times", cure="Leave it out, or add --times.")
-    chosen, assumed = _gpu(gpu)
-    counts = _counts(tpcs, chosen)
+    chosen, assumed = one_gpu(gpu, "Name the one that the times are of.")
+    counts = counts_of_tpcs(tpcs, chosen)
     table = _times(times if is_launch else evidence, chosen, kernel)
     options = BoundOptions(
         method, _anchors(anchors), form, _blocks(blocks, blocks_per_tpc), _training(train), _level(level),
@@ -166,23 +166,6 @@ def _refusal_as_json(*, as_json: bool, out: Path | None) -> Iterator[None]:
 
             emit_json(refused_object(str(refusal)), out)
         raise
-
-
-def _gpu(names: list[str] | None) -> "tuple[GPU, tuple[Caveat, ...]]":
-    from kerncast.forecast import resolve_gpus  # noqa: PLC0415
-
-    resolved = resolve_gpus(names or ())
-    if len(resolved) > 1:
-        raise InputError(f"--gpu names {len(resolved)} GPUs", cure="Name the one that the times are of.")
-    return resolved[0]
-
-
-def _counts(text: str | None, gpu: "GPU") -> tuple[int, ...]:
-    from kerncast.measurements import counts_up_to  # noqa: PLC0415
-    from kerncast.studies.partitions import most_tpcs  # noqa: PLC0415
-
-    most = most_tpcs(gpu)
-    return counts_up_to(f"1-{most}" if text is None else text, most, gpu.name)
 
 
 def _times(path: Path | None, gpu: "GPU", kernel: str | None) -> "PartitionTimes | None":

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kerncast.cli.shared.options import AsJson, Quiet
+from kerncast.cli.shared.options import AsJson, Quiet, counts_of_tpcs, one_gpu
 from kerncast.cli.shared.output import emit_json, progress_on_stderr, stdout_console
 from kerncast.errors import InputError
 
 if TYPE_CHECKING:
-    from kerncast.gpu import GPU
+    from kerncast.read.partition_files import MeasurementFile
 
 _STUDIES = ("partitions",)
 _SUITE = "suite"
@@ -47,8 +47,8 @@ def command(  # noqa: PLR0913  each parameter is one option
         raise InputError(f"no study is called {name[:40]!r}", cure=f"Known: {', '.join(_STUDIES)}.")
     if not 1 <= runs <= _MOST_RUNS:
         raise InputError(f"--runs is {runs}", cure=f"Give 1 to {_MOST_RUNS}.")
-    chosen = _gpu(gpu)
-    counts = _counts(tpcs, chosen)
+    chosen, _ = one_gpu(gpu, "Name one.")
+    counts = counts_of_tpcs(tpcs, chosen)
     launches, left_out = launches_of(_folder(what))
     check_held_out(hold_out or (), launches, counts)
     if out is not None and (out.suffix not in _TABLES or not out.parent.is_dir()):
@@ -56,7 +56,7 @@ def command(  # noqa: PLR0913  each parameter is one option
             f"{out} is no place for a table", cure=f"End it in {' or '.join(_TABLES)}, in a folder that is there."
         )
     with progress_on_stderr(quiet=quiet) as progress:
-        study = study_partitions(launches, (chosen, counts), TimesFrom(times, runs), progress)
+        study = study_partitions(launches, (chosen, counts), TimesFrom(_measured(times), runs), progress)
     study = replace(study, refused=(*left_out, *study.refused))
     if out is not None:
         write_data(study, out)
@@ -74,17 +74,7 @@ def _folder(what: str) -> Path:
     return SUITE if what == _SUITE else Path(what)
 
 
-def _gpu(names: list[str] | None) -> "GPU":
-    from kerncast.forecast import resolve_gpus  # noqa: PLC0415
+def _measured(path: Path | None) -> "MeasurementFile | None":
+    from kerncast.measurements import read_measurement  # noqa: PLC0415
 
-    resolved = resolve_gpus(names or ())
-    if len(resolved) > 1:
-        raise InputError(f"--gpu names {len(resolved)} GPUs", cure="Name one.")
-    return resolved[0][0]
-
-
-def _counts(text: str, gpu: "GPU") -> tuple[int, ...]:
-    from kerncast.measurements import counts_up_to  # noqa: PLC0415
-    from kerncast.studies.partitions import most_tpcs  # noqa: PLC0415
-
-    return counts_up_to(text, most_tpcs(gpu), gpu.name)
+    return None if path is None else (read_measurement(path), path)

@@ -115,18 +115,26 @@ class Calibration:
         return math.sqrt(math.fsum(variances.values())) / self.usual if variances else 1.0
 
     def variances(self, shares: Mapping[str, float]) -> dict[str, float]:
-        """Return what each class adds to the squared deviation of a launch; empty without classes.
-
-        A resource of no class was not measured: it counts to the class with the widest errors.
-        """
+        """Return what each class adds to the squared deviation of a launch; empty without classes."""
         if not self.classes or not shares:
             return {}
-        widest = max(self.classes, key=lambda each: each.deviation)
-        class_of = {name: each for each in self.classes for name in each.resources}
+        of_classes = self.shares_of_classes(shares)
+        return {each.name: of_classes[each.name] * each.deviation**2 for each in self.classes}
+
+    def shares_of_classes(self, shares: Mapping[str, float]) -> dict[str, float]:
+        """Return the share of each class in the blame for the time.
+
+        A resource of no class was not measured: it counts to the class with the widest errors.
+
+        >>> streams, others = ErrorClass("streams", ("dram",), 0.1), ErrorClass("others", (), 0.3)
+        >>> found = Calibration((0.9,), (1.5,), 5, 50, "", classes=(streams, others))
+        >>> found.shares_of_classes({"dram": 0.75, "atomics": 0.25})
+        {'streams': 0.75, 'others': 0.25}
+        """
+        class_of = {name: each.name for each in self.classes for name in each.resources}
         found = {each.name: 0.0 for each in self.classes}
         for name, share in shares.items():
-            of = class_of.get(name, widest)
-            found[of.name] += share * of.deviation**2
+            found[class_of.get(name) or max(self.classes, key=lambda each: each.deviation).name] += share
         return found
 
 

@@ -137,13 +137,22 @@ def _features(rows: list[_Row]) -> tuple[CountFeatures, ...]:
 _MOST_NAMED = 6
 
 
+#: A measurement, and the file that it was read from.
+MeasurementFile = tuple[Measurement, Path]
+
+
 def read_measured_partitions(path: Path, gpu: GPU, kernel: str | None = None) -> PartitionTimes:
+    """Return every single launch of one kernel on parts of the GPU that a file holds; raises InputError."""
+    return partitions_of((read_measurement(path), path), gpu, kernel)
+
+
+def partitions_of(measured: MeasurementFile, gpu: GPU, kernel: str | None = None) -> PartitionTimes:
     """Return every single launch of one kernel on parts of the GPU that was measured; raises InputError.
 
     ``kernel`` is the key of its configurations without ``@N``, such as ``partition/saxpy#0``, or the kernel's name; it
     may be left out where the file has one kernel on parts. Series are not taken: a mean hides the longest run.
     """
-    measurement = read_measurement(path)
+    measurement, path = measured
     machine, sms_per_tpc = measurement.machine, gpu.sm_count // (gpu.tpc_count or gpu.sm_count)
     if machine.sm_count != gpu.sm_count:
         raise InputError(

@@ -15,6 +15,7 @@ from kerncast.models import DEFAULT_MODEL
 from kerncast.prediction import Timing
 from kerncast.read.features.profiled import ProfiledMeans
 from kerncast.studies.bounds import (
+    OF_LAUNCHES,
     Blocks,
     BoundAnswer,
     BoundMethod,
@@ -41,9 +42,7 @@ _LEVELS = {Kind.EXTREME: 0.999}
 _LEVEL, _LEVEL_UNMEASURED = 0.99, 0.9
 #: Methods that know the number of blocks only as how many a TPC holds, and those that need all of it.
 _BY_PER_TPC, _BY_BLOCKS = "list-scheduling", "equal-blocks"
-#: Methods that do without a measured time, and not without a launch.
-_BY_SIMULATION, _BY_WORST_PATH = "simulation", "worst-path"
-_BY_SHAPES = "shapes"
+_BY_SIMULATION, _BY_WORST_PATH, _BY_SHAPES = "simulation", "worst-path", "shapes"
 #: Methods that tell which count to measure next.
 _PLANNING = {_BY_SIMULATION, _BY_SHAPES, _BY_PER_TPC}
 #: Up to these levels errors and repeats were seen: of learned curves, of the simulation, of fitted tails.
@@ -131,6 +130,15 @@ def bound_launch(
 
     Raises Refusal where it cannot be simulated. A method that needs neither the simulation nor the grid does without.
     """
+    tpcs, options = question
+    alone = _bound_alone(path, times, gpu, (tpcs, replace(options, beside=None)), progress)
+    return alone if options.beside is None else _slowed(path, alone, options.beside, options.timing, progress)
+
+
+def _bound_alone(
+    path: Path, times: PartitionTimes | None, gpu: GPU, question: tuple[Sequence[int], BoundOptions],
+    progress: Progress | None,
+) -> KernelBounds:  # fmt: skip
     from kerncast.studies.partitions import (  # noqa: PLC0415  LLVM loads late
         most_tpcs,
         only_launch,
@@ -145,13 +153,11 @@ def bound_launch(
     if method.name == _BY_PER_TPC or (method.name == _BY_BLOCKS and options.blocks):
         only_launch(path)
         assert times is not None
-        alone = bound_times(times, gpu, tpcs, replace(options, beside=None))
-        return alone if options.beside is None else _slowed(path, alone, options.beside, options.timing, progress)
+        return bound_times(times, gpu, tpcs, options)
     level = _level(method, options, times)
-    simulated_level = min(level, _MOST_LEVEL_OF_OTHERS)
     anchors = () if times is None else _anchors(times, method, options.anchors)
     parts = gpu, tuple(sorted({*tpcs, *(times.counts if times else ())}))
-    found = simulated_partitions(path, parts, simulated_level, options.timing, progress)
+    found = simulated_partitions(path, parts, min(level, _MOST_LEVEL_OF_OTHERS), options.timing, progress)
     asked = BoundQuestion(
         times, anchors, tuple(tpcs), most_tpcs(gpu), level,
         regressors=regressors_of_curve("simulation", found.curve.seconds) if method.has_base_model else None,
@@ -163,8 +169,8 @@ def bound_launch(
     caveats = tuple(each for each in found.caveats if is_interval or each.kind not in OF_INTERVALS)
     alone = _bounds(method, gpu, asked, options.plan, caveats)
     if found.model != DEFAULT_MODEL and method.name == _BY_SIMULATION:  # whose error was measured nowhere
-        alone = replace(alone, method=found.model, kind=Kind.MARGIN)
-    return alone if options.beside is None else _slowed(path, alone, options.beside, options.timing, progress)
+        return replace(alone, method=found.model, kind=Kind.MARGIN)
+    return alone
 
 
 def _slowed(
@@ -200,7 +206,7 @@ def with_profiled_features(
 def check_method(options: BoundOptions, *, is_launch: bool) -> BoundMethod:
     """Return the method asked for; raises InputError for one that is not there, or that makes no use of an option."""
     method = method_for(options.kind, options.method, is_launch=is_launch)
-    if not is_launch and method.name in {_BY_SIMULATION, _BY_WORST_PATH}:
+    if not is_launch and method.name in OF_LAUNCHES:
         raise InputError(
             f"the method {method.name} needs a launch", cure="Give a launch file, with these times as --times."
         )
@@ -216,7 +222,7 @@ def check_method(options: BoundOptions, *, is_launch: bool) -> BoundMethod:
 
 
 def _check_times(method: BoundMethod, times: PartitionTimes | None) -> None:
-    if times is not None or method.name in {_BY_SIMULATION, _BY_WORST_PATH}:
+    if times is not None or method.name in OF_LAUNCHES:
         return
     if method.kind is Kind.EXTREME:
         raise Refusal(

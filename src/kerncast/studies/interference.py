@@ -18,13 +18,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from kerncast.errors import InputError, Refusal
-from kerncast.forecast import Options, Progress, forecast_all
+from kerncast.errors import InputError
+from kerncast.forecast import Options, Progress
 from kerncast.gpu import GPU
 from kerncast.launch import Launch
 from kerncast.models import DEFAULT_MODEL
 from kerncast.prediction import Prediction, Timing
-from kerncast.studies.partitions import Parts, most_tpcs, only_launch, part_of
+from kerncast.studies.partitions import Parts, forecast_on, most_tpcs, only_launch, part_of
 
 _SHARED = ("l2", "dram")
 #: Terms that no other kernel and no clock changes.
@@ -124,13 +124,7 @@ def _load(alone: Prediction, nbytes: int) -> _Load:
 
 
 def _seconds(launch: Launch, gpus: list[GPU], timing: Timing, progress: Progress | None) -> tuple[Prediction, ...]:
-    if not gpus:
-        return ()
-    forecast = forecast_all(launch, [(each, ()) for each in gpus], Options(DEFAULT_MODEL, timing), progress)
-    if len(forecast.predictions) < len(gpus):
-        first = forecast.refused[0]
-        raise forecast.first_refusal or Refusal(f"{first.kernel} on {first.gpu}: {first.reason}")
-    return forecast.predictions
+    return forecast_on(launch, gpus, Options(DEFAULT_MODEL, timing), progress).predictions if gpus else ()
 
 
 def _left(part: GPU, own: _Load, other: _Load | None) -> GPU:

@@ -12,19 +12,18 @@ from pathlib import Path
 import numpy as np
 
 from kerncast.errors import InputError, Refusal
-from kerncast.forecast import Options, Progress, forecast_all, profile
+from kerncast.forecast import Options, Progress
 from kerncast.gpu import GPU
 from kerncast.launch import Launch, load_launches
-from kerncast.measurements import CountFeatures, PartitionTimes, read_measurement
+from kerncast.measurements import CountFeatures, PartitionTimes
 from kerncast.measurements.feature_table import FeatureTable
-from kerncast.metrics import metrics_of
 from kerncast.models import DEFAULT_MODEL
 from kerncast.prediction import Timing
-from kerncast.read.partition_files import read_measured_partitions
+from kerncast.read.partition_files import MeasurementFile, partitions_of
 from kerncast.studies.bounding import BoundOptions, bound_times
 from kerncast.studies.bounds import METHODS, Kind
 from kerncast.studies.bounds.published.forms import selected_features
-from kerncast.studies.partitions import Parts, part_of
+from kerncast.studies.partitions import Parts, executed_features, forecast_on, part_of
 from kerncast.studies.repeats import drawn_runs
 from kerncast.studies.splits import Scores, scores_of
 from kerncast.studies.worst_case import WorstCaseScores, worst_case_of
@@ -136,8 +135,8 @@ def check_held_out(names: Sequence[str], launches: Sequence[Launch], tpcs: Seque
 class TimesFrom:
     """Where the times of a study come from."""
 
-    measured: Path | None = None
-    """file of ``kerncast measure partition``; None: the simulation"""
+    measured: MeasurementFile | None = None
+    """measured by ``kerncast measure partition``; None: the simulation"""
     runs: int = 10
     """runs of each count, where they are simulated"""
 
@@ -148,14 +147,12 @@ def study_partitions(
     """Collect features and times of launches on numbers of TPCs; raises Refusal where none can be studied."""
     draw, found, refused = np.random.default_rng(_SEED), [], []
     gpu, tpcs = parts
-    if source.measured is not None:
-        read_measurement(source.measured)  # a file that cannot be read is no reason to leave out launches
     names: list[set[str]] = []
     for number, launch in enumerate(launches):
         if progress:
             progress(f"studying {launch.label}", number, len(launches))
         try:
-            rows = [_features(launch, part_of(gpu, count)) for count in tpcs]
+            rows = [executed_features(launch, part_of(gpu, count), gpu) for count in tpcs]
             times = _times(launch, parts, source, draw)
         except (Refusal, InputError) as refusal:
             refused.append(f"{launch.label}: {refusal}")
@@ -178,24 +175,15 @@ def study_partitions(
     )  # fmt: skip
 
 
-def _features(launch: Launch, part: GPU) -> dict[str, float]:
-    found = profile(launch, part)
-    return {metric.name: float(metric.count.value) for metric in metrics_of(found, part)}
-
-
 def _times(launch: Launch, parts: Parts, source: TimesFrom, draw: np.random.Generator) -> PartitionTimes:
     (gpu, tpcs), measured, runs = parts, source.measured, source.runs
     if measured is not None:
-        times = read_measured_partitions(measured, gpu, f"partition/{launch.source.stem}#{launch.index}")
+        times = partitions_of(measured, gpu, f"partition/{launch.source.stem}#{launch.index}")
         missing = [count for count in tpcs if count not in times.counts]
         if missing:
-            raise InputError(f"it has no time on {missing[0]} TPCs", where=str(measured), cure="Ask for fewer --tpcs.")
+            raise InputError(f"it has no time on {missing[0]} TPCs", where=times.source, cure="Ask for fewer --tpcs.")
         return times.only(tpcs)
-    forecast = forecast_all(
-        launch, [(part_of(gpu, count), ()) for count in tpcs], Options(DEFAULT_MODEL, Timing.SINGLE)
-    )
-    if len(forecast.predictions) < len(tpcs):
-        raise forecast.first_refusal or Refusal(forecast.refused[0].reason)
+    forecast = forecast_on(launch, [part_of(gpu, count) for count in tpcs], Options(DEFAULT_MODEL, Timing.SINGLE))
     seconds = drawn_runs(np.array([each.seconds for each in forecast.predictions]), runs, draw)
     return PartitionTimes(tuple(count for count in tpcs for _ in range(runs)), tuple(seconds.ravel().tolist()))
 

@@ -19,7 +19,6 @@ from kerncast.models import Case
 from kerncast.models.sm.worst_path import WorstPath
 from kerncast.occupancy import block_request_of, occupancy
 from kerncast.prediction import Timing
-from kerncast.profiles import KernelProfile
 from kerncast.studies.bounds import Blocks
 from kerncast.studies.bounds.base import Curve
 from kerncast.studies.bounds.published.forms import Selected, selected_features
@@ -78,12 +77,9 @@ def simulated_partitions(
 ) -> SimulatedPartitions:
     """Forecast the only launch of a file on each number of TPCs; raises Refusal where one is not simulated."""
     launch, (gpu, tpcs) = only_launch(path), parts
-    chosen: list[tuple[GPU, tuple[Caveat, ...]]] = [(part_of(gpu, count), ()) for count in tpcs]
     # Of a GPU that lacks facts for the simulation, the roofline is the curve.
-    forecast = forecast_all(launch, chosen, Options(None, timing, level=level), progress)
-    if len(forecast.predictions) < len(chosen):
-        first = forecast.refused[0]
-        raise forecast.first_refusal or Refusal(f"{first.kernel} on {first.gpu}: {first.reason}")
+    options = Options(None, timing, level=level)
+    forecast = forecast_on(launch, [part_of(gpu, count) for count in tpcs], options, progress)
     found = forecast.predictions
     return SimulatedPartitions(
         simulated_curve(tpcs, found, level),
@@ -91,6 +87,15 @@ def simulated_partitions(
         _blocks(forecast, gpu),
         tuple(dict.fromkeys(caveat for each in found for caveat in each.caveats)),
     )
+
+
+def forecast_on(launch: Launch, gpus: Sequence[GPU], options: Options, progress: Progress | None = None) -> Forecast:
+    """Forecast one launch on each of some GPUs; raises Refusal where one of them is refused."""
+    forecast = forecast_all(launch, [(each, ()) for each in gpus], options, progress)
+    if len(forecast.predictions) < len(gpus):
+        first = forecast.refused[0]
+        raise forecast.first_refusal or Refusal(f"{first.kernel} on {first.gpu}: {first.reason}")
+    return forecast
 
 
 def worst_paths(path: Path, parts: Parts, timing: Timing, progress: Progress | None = None) -> Curve:
@@ -131,23 +136,30 @@ def with_executed_features(
     gpu, tpcs = on
     launch = only_launch(path)
     names = selected_features([training.names])
-    rows = []
-    for count in tpcs:
-        part = part_of(gpu, count)
-        found = _features(profile(launch, part, progress=progress), part, gpu)
-        rows.append(CountFeatures(count, tuple(found[each] for each in names)))
-    return replace(times, feature_names=tuple(names.values()), features=tuple(rows))
+    found = [executed_features(launch, part_of(gpu, count), gpu, progress) for count in tpcs]
+    rows = tuple(
+        CountFeatures(count, tuple(row[each.value[0]] for each in names))
+        for count, row in zip(tpcs, found, strict=True)
+    )
+    return replace(times, feature_names=tuple(names.values()), features=rows)
 
 
-def _features(found: KernelProfile, part: GPU, gpu: GPU) -> dict[Selected, float]:
-    """Return the five features; all SMs that have blocks are taken to be as long busy as the busiest one.
+def executed_features(launch: Launch, part: GPU, gpu: GPU, progress: Progress | None = None) -> dict[str, float]:
+    """Return every metric of a launch on a part of a GPU by its name, the five of section 3.2 among them.
 
-    Cycles elapse on all SMs of the GPU, as a profiler counts them where a kernel is kept from some.
+    All SMs that have blocks are taken to be as long busy as the busiest one. Cycles elapse on all SMs of the GPU, as a
+    profiler counts them where a kernel is kept from some. Raises Refusal where the launch cannot be simulated.
     """
+    found = profile(launch, part, progress=progress)
     metrics = {metric.name: float(metric.count.value) for metric in metrics_of(found, part)}
+    if found.warp_states is None:
+        raise Refusal(f"{found.kernel} is not simulated on {part.name}, so that its cycles are unknown")
     cycles = metrics["sm__cycles_elapsed.max"]
-    values = {each: metrics.get(each.value[0], 0.0) for each in Selected}
-    return values | {
-        Selected.CYCLES_ELAPSED: cycles * gpu.sm_count,
-        Selected.CYCLES_ACTIVE: cycles * min(part.sm_count, math.prod(found.grid)),
-    }
+    return (
+        {each.value[0]: 0.0 for each in Selected}
+        | metrics
+        | {
+            Selected.CYCLES_ELAPSED.value[0]: cycles * gpu.sm_count,
+            Selected.CYCLES_ACTIVE.value[0]: cycles * min(part.sm_count, math.prod(found.grid)),
+        }
+    )

@@ -118,6 +118,11 @@ class Scores:
     """mean absolute percentage error, as a share"""
 
     @property
+    def known_r2(self) -> float | None:
+        """Coefficient of determination; None where all measured times are equal."""
+        return None if math.isnan(self.r2) else self.r2
+
+    @property
     def rmse(self) -> float:
         """Root of the mean squared error."""
         return math.sqrt(self.mse)

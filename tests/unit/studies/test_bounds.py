@@ -13,7 +13,16 @@ from kerncast.measurements.feature_table import FeatureTable
 from kerncast.read.features import ProfiledMeans
 from kerncast.report.bounds.bounds_table import bound_object, caveats_of, guarantee_of, judged
 from kerncast.studies.bounding import BoundOptions, KernelBounds, bound_times, with_profiled_features
-from kerncast.studies.bounds import METHODS, Blocks, BoundQuestion, Contradiction, Kind, Regressors, bound_method
+from kerncast.studies.bounds import (
+    METHODS,
+    OF_LAUNCHES,
+    Blocks,
+    BoundQuestion,
+    Contradiction,
+    Kind,
+    Regressors,
+    bound_method,
+)
 from kerncast.studies.bounds.base import Curve, between, spread_of
 from kerncast.studies.bounds.list_scheduling import ListScheduling, graham
 from kerncast.studies.bounds.published.calibration import MARGINS, adaptive_margin, affine_through, left_out_margin
@@ -37,11 +46,7 @@ def bounded(seconds: list[float], method: str, **options: object) -> KernelBound
 
 
 #: Methods that need no launch, and not hundreds of runs.
-OF_TABLES = [
-    method.name
-    for method in METHODS
-    if method.kind is not Kind.EXTREME and method.name not in {"simulation", "worst-path"}
-]
+OF_TABLES = [method.name for method in METHODS if method.kind is not Kind.EXTREME and method.name not in OF_LAUNCHES]
 STEPS = [math.ceil(20 / k) * 1e-3 for k in COUNTS]
 ENDS = {"anchors": (1, 7)}
 

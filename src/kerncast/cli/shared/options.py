@@ -10,6 +10,8 @@ import typer
 from kerncast.errors import InputError
 
 if TYPE_CHECKING:
+    from kerncast.caveats import Caveat
+    from kerncast.gpu import GPU
     from kerncast.launch import Argument, Launch
 
 # The launch of a source, and how it is compiled.
@@ -152,3 +154,25 @@ def _numbers(text: str, name: str) -> list[int]:
         raise InputError(
             f"--{name} {text[:60]!r} is not X[,Y[,Z]]", cure=f"Write --{name} 256 or --{name} 16,16."
         ) from None
+
+
+# The parts of one GPU.
+
+
+def one_gpu(names: list[str] | None, cure: str) -> "tuple[GPU, tuple[Caveat, ...]]":
+    """Return the only GPU that is named, with what was assumed; raises InputError with a cure for several."""
+    from kerncast.forecast import resolve_gpus  # noqa: PLC0415
+
+    resolved = resolve_gpus(names or ())
+    if len(resolved) > 1:
+        raise InputError(f"--gpu names {len(resolved)} GPUs", cure=cure)
+    return resolved[0]
+
+
+def counts_of_tpcs(text: str | None, gpu: "GPU") -> tuple[int, ...]:
+    """Return the counts that --tpcs means, all of the GPU's where it is not given; raises InputError."""
+    from kerncast.measurements import counts_up_to  # noqa: PLC0415
+    from kerncast.studies.partitions import most_tpcs  # noqa: PLC0415
+
+    most = most_tpcs(gpu)
+    return counts_up_to(f"1-{most}" if text is None else text, most, gpu.name)

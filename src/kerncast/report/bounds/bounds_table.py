@@ -1,6 +1,5 @@
 """Bounds of a kernel on parts of a GPU, as a table, in words and as JSON."""
 
-import math
 from typing import Any
 
 from rich.console import Console
@@ -259,7 +258,7 @@ def _scores_object(pairs: tuple[tuple[float, float], ...]) -> dict[str, Any] | N
         "max_ae_seconds": found.max_ae,
         "rmse_seconds": found.rmse,
         "mse": found.mse,
-        "r2": None if math.isnan(found.r2) else found.r2,
+        "r2": found.known_r2,
         "mape": found.mape,
         "mean_over_estimate": worst.mean_over,
         "largest_over_estimate": worst.largest_over,

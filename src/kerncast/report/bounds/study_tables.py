@@ -1,6 +1,5 @@
 """A study of times on parts of a GPU: its data set, and the tables of the report that it follows."""
 
-import math
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +45,7 @@ def study_object(study: PartitionStudy, scores: tuple[MethodScores, ...]) -> dic
                 "n": each.scores.n, "violations": each.worst.misses,
                 "mean_over_estimate": each.worst.mean_over, "largest_over_estimate": each.worst.largest_over,
                 "mae_seconds": each.scores.mae, "max_ae_seconds": each.scores.max_ae, "mse": each.scores.mse,
-                "rmse_seconds": each.scores.rmse, "r2": _known(each.scores.r2), "mape": each.scores.mape,
+                "rmse_seconds": each.scores.rmse, "r2": each.scores.known_r2, "mape": each.scores.mape,
             }
             for each in scores
         ],
@@ -86,11 +85,6 @@ def _row(each: MethodScores) -> tuple[str, ...]:
     return (
         each.method, each.anchors, str(scores.n), str(each.worst.misses), f"{each.worst.mean_over:.1%}",
         format_seconds(scores.mae), format_seconds(scores.max_ae), format_seconds(scores.rmse),
-        "–" if _known(scores.r2) is None else f"{scores.r2:.4f}",
+        "–" if scores.known_r2 is None else f"{scores.r2:.4f}",
         f"{scores.mape:.1%}",
     )  # fmt: skip
-
-
-def _known(r2: float) -> float | None:
-    """Return a coefficient of determination; None where all times are equal."""
-    return None if math.isnan(r2) else r2

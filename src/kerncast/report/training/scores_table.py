@@ -57,7 +57,7 @@ def scores_object(scores: Scores) -> dict[str, Any]:
         "max_ae_seconds": scores.max_ae,
         "mse_seconds_squared": scores.mse,
         "rmse_seconds": scores.rmse,
-        "r2": None if math.isnan(scores.r2) else scores.r2,
+        "r2": scores.known_r2,
         "mape": scores.mape,
     }
 

@@ -26,8 +26,8 @@ from kerncast.studies.bounds.simulation import SimulationBound
 from kerncast.studies.bounds.worst_path import WorstPathBound
 
 __all__ = [
-    "METHODS", "Blocks", "BoundAnswer", "BoundMethod", "BoundQuestion", "Contradiction", "Kind", "Regressors",
-    "bound_method", "kind_named", "measured_anchors", "method_for",
+    "METHODS", "OF_LAUNCHES", "Blocks", "BoundAnswer", "BoundMethod", "BoundQuestion", "Contradiction", "Kind",
+    "Regressors", "bound_method", "kind_named", "measured_anchors", "method_for",
 ]  # fmt: skip
 
 METHODS: tuple[BoundMethod, ...] = (
@@ -48,6 +48,8 @@ METHODS: tuple[BoundMethod, ...] = (
     ExtremeBound(),
     ExtremeBound(tail=Tail.BLOCKS),
 )
+#: Names of the methods that do without a measured time, and not without a launch.
+OF_LAUNCHES = frozenset({"simulation", "worst-path"})
 #: By kind, the method for a launch, and the one for times alone.
 _USUAL = {
     Kind.CONFORMAL: ("simulation", "shapes"),

@@ -84,6 +84,26 @@ def largest_of(times: PartitionTimes) -> Curve:
     return Curve(times.counts, tuple(map(max, times.by_count().values())))
 
 
+def at_least_measured(bounds: Floats, runs: PartitionTimes, counts: Sequence[int]) -> Floats:
+    """Return bounds in seconds of ascending counts, none below a run on as many TPCs or more.
+
+    >>> at_least_measured(np.array([3.0, 1.0, 1.0]), PartitionTimes((2, 2), (1.5, 2.0)), (1, 2, 3)).tolist()
+    [3.0, 2.0, 1.0]
+    """
+    measured = largest_of(runs).instead_of(np.zeros(len(counts)), counts)
+    return np.array(never_rising(np.maximum(bounds, measured)), np.float64)
+
+
+def answer_on(question: "BoundQuestion", counts: Sequence[int], bounds: Floats, expected: Curve) -> "BoundAnswer":
+    """Return the answer to what was asked by bounds in seconds of ascending counts; no bound is below the expected."""
+    bound = Curve(tuple(counts), tuple(bounds.tolist())).at(question.tpcs)
+    return BoundAnswer(
+        expected=tuple(np.minimum(expected.at(question.tpcs), bound).tolist()),
+        bound=tuple(bound.tolist()),
+        calibrated_on=question.runs.counts if question.runs else (),
+    )
+
+
 def between(known: Curve, counts: Sequence[int]) -> Floats:
     """Return the times of other counts: straight lines in 1/k through the known ones, never beyond ideal scaling.
 

@@ -6,7 +6,7 @@ counts nothing is promised. Refused where the runs of a count with enough of the
 (studies/bounds/extreme_values.py).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -18,8 +18,8 @@ from kerncast.studies.bounds.base import (
     Curve,
     Floats,
     Kind,
-    largest_of,
-    never_rising,
+    answer_on,
+    at_least_measured,
     typical_of,
 )
 from kerncast.studies.bounds.extreme_values import LEAST_RUNS, ExtremeFit, Tail, fit_extremes
@@ -42,23 +42,15 @@ class ExtremeBound:
 
     def bound(self, question: BoundQuestion) -> BoundAnswer:
         """Return the limits; raises Refusal where no count has runs that can be fitted."""
-        if question.times is None:
-            raise Refusal("--kind extreme fits the tail of many measured runs, and none is given; add --times")
         measured, counts = question.measured, question.counts
         fits = _fits(measured, self.tail)
         limits = {count: fit.upper(question.risk) for count, fit in fits.items()}
-        tail = max(limit / measured.typical(count) for count, limit in limits.items())
+        heaviest = max(fits, key=lambda count: limits[count] / measured.typical(count))
+        tail = limits[heaviest] / measured.typical(heaviest)
         expected, typical = _typical(question)
         bounds = np.array([limits.get(count, each * tail) for count, each in zip(counts, typical, strict=True)])
-        bounds = np.maximum(bounds, largest_of(measured).instead_of(np.zeros(len(counts)), counts))
-        bound = Curve(counts, never_rising(bounds.tolist())).at(question.tpcs)
-        most = max(fits, key=lambda count: limits[count] / measured.typical(count))
-        return BoundAnswer(
-            expected=tuple(np.minimum(expected.at(question.tpcs), bound).tolist()),
-            bound=tuple(bound.tolist()),
-            calibrated_on=tuple(sorted(fits)),
-            extremes=fits[most],
-        )
+        answer = answer_on(question, counts, at_least_measured(bounds, measured, counts), expected)
+        return replace(answer, calibrated_on=tuple(sorted(fits)), extremes=fits[heaviest])
 
 
 def _fits(measured: PartitionTimes, tail: Tail) -> dict[int, ExtremeFit]:

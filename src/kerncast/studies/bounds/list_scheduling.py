@@ -14,6 +14,7 @@ from kerncast.studies.bounds.base import (
     Curve,
     Floats,
     Kind,
+    answer_on,
     between,
     spread_of,
     typical_of,
@@ -64,16 +65,10 @@ def bound_of_medians(question: BoundQuestion, limits: Limits, per_tpc: int = 1) 
 
     spread = spread_of(measured, question.risk)
     medians, contradictions = consistent(typical_of(measured), spread.factor, per_tpc)
-    bounds = Curve(counts, tuple(bounds_in_order(measured, counts, estimate).tolist())).at(question.tpcs)
-    # Times that contradict one another can put the line between two of them above the bound.
-    expected = typical_of(measured).instead_of(between(medians, question.tpcs), question.tpcs)
-    return BoundAnswer(
-        expected=tuple(np.minimum(expected, bounds).tolist()),
-        bound=tuple(bounds.tolist()),
-        calibrated_on=measured.counts,
-        spread=spread,
-        contradictions=contradictions,
-    )
+    # Times that contradict one another can put the line between two of them above the bound: it is cut there.
+    lines = Curve(counts, tuple(typical_of(measured).instead_of(between(medians, counts), counts).tolist()))
+    answer = answer_on(question, counts, bounds_in_order(measured, counts, estimate), lines)
+    return replace(answer, spread=spread, contradictions=contradictions)
 
 
 def graham(measured: Curve, tpcs: Sequence[int], per_tpc: int = 1) -> Floats:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 
 from kerncast.measurements import PartitionTimes
-from kerncast.studies.bounds.base import ROUNDING, Floats, largest_of, never_rising
+from kerncast.studies.bounds.base import ROUNDING, Floats, at_least_measured
 
 #: Bounds in seconds of ascending counts, from some runs.
 Estimate = Callable[[PartitionTimes], Floats]
@@ -38,10 +38,10 @@ def bounds_in_order(times: PartitionTimes, counts: tuple[int, ...], estimate: Es
         if found is not None and not is_broken and not is_due:
             continue
         runs = times.first(number)
-        now = _at_least_measured(estimate(runs), runs, place)
+        now = at_least_measured(estimate(runs), runs, counts)
         found = now if found is None or is_broken else np.minimum(found, now)
     assert found is not None
-    return _at_least_measured(found, times, place)
+    return at_least_measured(found, times, counts)
 
 
 def _is_due(number: int) -> bool:
@@ -50,11 +50,3 @@ def _is_due(number: int) -> bool:
     while due < number:
         due = int(due * _GROWTH)
     return number <= _FEW or due == number
-
-
-def _at_least_measured(bounds: Floats, runs: PartitionTimes, place: dict[int, int]) -> Floats:
-    longest = largest_of(runs)
-    raised = bounds.copy()
-    for count, seconds in zip(longest.counts, longest.seconds, strict=True):
-        raised[place[count]] = max(raised[place[count]], seconds)
-    return np.array(never_rising(raised), np.float64)

@@ -31,6 +31,7 @@ from kerncast.studies.bounds.base import (
     Curve,
     Floats,
     Kind,
+    answer_on,
     never_rising,
     passed_with,
     run_tails,
@@ -65,6 +66,12 @@ class Shapes:
     """[levels] ln of the factor beyond the quantile of that level"""
     grid: tuple[Blocks, int] | None = None
     """blocks of the kernel, and TPCs of the GPU, where they are known: they make steps of the curves"""
+
+    @property
+    def weights(self) -> Floats:
+        """[curves] one over the curves of the family, so that families count alike."""
+        size = Counter(self.families)
+        return np.array([1 / size[each] for each in self.families])
 
     def without(self, family: str) -> "Shapes":
         """Return the curves of all other families."""
@@ -119,9 +126,7 @@ def bundle(shapes: Shapes, measured: Curve, counts: Sequence[int], most: int) ->
     logs = shapes.at(np.array(counts) / most) + np.array([np.interp(wanted, x, row) for row in bend])
     # How much the slope from one anchor to the next had to be bent.
     slopes = np.diff(bend, axis=1) / np.diff(x)
-    size = Counter(shapes.families)
-    own = np.array([1 / size[each] for each in shapes.families])
-    alike = _ALIKE_SLOPES
+    own, alike = shapes.weights, _ALIKE_SLOPES
     while True:
         weights = own * np.exp(-(slopes**2).sum(axis=1) / (2 * alike**2))
         if weights.sum() >= _LEAST_FAMILIES or alike > 1e3:
@@ -153,12 +158,9 @@ class ShapesBound:
             return np.exp(passed_with(question.risk, nodes, weights, run_tails(runs, counts)))
 
         medians, contradictions = consistent(typical_of(measured), spread_of(measured, question.risk).factor)
-        bounds = Curve(counts, tuple(bounds_in_order(measured, counts, estimate).tolist())).at(question.tpcs)
-        expected = expected_curve(medians, counts, question.most, shapes).at(question.tpcs)
-        return BoundAnswer(
-            expected=tuple(np.minimum(expected, bounds).tolist()),
-            bound=tuple(bounds.tolist()),
-            calibrated_on=measured.counts,
+        expected = expected_curve(medians, counts, question.most, shapes)
+        return replace(
+            answer_on(question, counts, bounds_in_order(measured, counts, estimate), expected),
             contradictions=contradictions,
             measure_next=_measure_next(shapes, medians, question),
         )
@@ -177,9 +179,7 @@ def typical_shape(counts: Sequence[int], most: int) -> Curve:
     (1.0, True)
     """
     shapes = read_shapes()
-    size = Counter(shapes.families)
-    weights = np.array([1 / size[each] for each in shapes.families])
-    found = Bundle(shapes.at(np.array(counts) / most), weights / weights.sum()).quantile(0.5)
+    found = Bundle(shapes.at(np.array(counts) / most), shapes.weights / shapes.weights.sum()).quantile(0.5)
     return Curve(tuple(counts), never_rising(np.exp(found)))
 
 

@@ -9,12 +9,13 @@ models/transfer/posterior.py. Fails where a kernel is unlike all that were measu
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import NormalDist
 
 import numpy as np
 
 from kerncast.measurements import PartitionTimes
+from kerncast.models import DEFAULT_MODEL
 from kerncast.models.calibration import calibration_of
 from kerncast.models.clock import blame_of
 from kerncast.models.transfer.posterior import read_effects
@@ -27,6 +28,7 @@ from kerncast.studies.bounds.base import (
     Curve,
     Floats,
     Kind,
+    answer_on,
     never_rising,
     passed_with,
     run_tails,
@@ -38,9 +40,9 @@ from kerncast.studies.bounds.sequence import bounds_in_order
 #: standardised errors of a time that is carried over have the quantiles 0.61, 1.65, 1.89 and 2.81 at 50, 90, 95 and
 #: 99 %, a normal one has 0.67, 1.64, 1.96 and 2.58 (benchmarks/score_partition_errors.py).
 _PER_DEVIATION = 1.5
-#: Variance by which the error drifts while the TPCs double: 252 pairs of launches of 9 kernels, whose grids differ by a
-#: factor of two at most, on one board and limited by the same resources, err apart by 2.5 %.
-_DRIFT_PER_DOUBLING = 0.025**2
+#: Variance by which the error drifts while the TPCs double: 256 pairs of launches of 10 kernels, whose grids differ by a
+#: factor of two at most, on one board and limited by the same resources, err apart by 2.7 %.
+_DRIFT_PER_DOUBLING = 0.027**2
 #: Values that stand for a normal distribution, and the furthest in standard deviations.
 _NODES, _FURTHEST = 241, 6.0
 
@@ -75,15 +77,15 @@ def simulated_curve(counts: Sequence[int], predictions: Sequence[Prediction], le
 
 def _effects(counts: Sequence[int], shares: Sequence[Mapping[str, float]]) -> Floats:
     """Return [counts, effects] their weights: the shared one, one per class of resources, one per step in counts."""
-    calibration = calibration_of("simulation")
-    classes = calibration.classes if calibration else ()
-    known = {name for each in classes for name in each.resources}
-    widest = max(classes, key=lambda each: each.deviation) if classes else None
-    columns = [np.full(len(counts), math.sqrt(read_effects().prior))]
-    for each in classes:
-        names = [set(each.resources) | ({*row} - known if each is widest else set()) for row in shares]
-        share = [sum(row.get(name, 0.0) for name in some) for row, some in zip(shares, names, strict=True)]
-        columns.append(_PER_DEVIATION * each.deviation * np.array(share))
+    calibration = calibration_of(DEFAULT_MODEL)
+    of_classes = [calibration.shares_of_classes(row) for row in shares] if calibration else []
+    columns = [
+        np.full(len(counts), math.sqrt(read_effects().prior)),
+        *(
+            _PER_DEVIATION * each.deviation * np.array([row[each.name] for row in of_classes])
+            for each in (calibration.classes if calibration else ())
+        ),
+    ]
     steps = np.diff(np.log2(np.array(counts, np.float64)), prepend=0.0)
     drift = np.tril(np.ones((len(counts), len(counts)))) * np.sqrt(_DRIFT_PER_DOUBLING * steps)
     return np.column_stack([*columns, drift])
@@ -108,11 +110,8 @@ class SimulationBound:
             return bounds_of(curve, some, risk)
 
         found = bounds_of(curve, None, risk) if runs is None else bounds_in_order(runs, curve.counts, estimate)
-        bound = Curve(curve.counts, tuple(found.tolist())).at(question.tpcs)
-        return BoundAnswer(
-            expected=tuple(np.minimum(corrected(curve, runs).at(question.tpcs), bound).tolist()),
-            bound=tuple(bound.tolist()),
-            calibrated_on=runs.counts if runs else (),
+        return replace(
+            answer_on(question, curve.counts, found, corrected(curve, runs)),
             contradictions=contradictions(curve, runs),
             measure_next=measure_next(question),
         )

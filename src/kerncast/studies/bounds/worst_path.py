@@ -4,7 +4,7 @@ What it assumes stands with the model (models/sm/worst_path.py). Measured times 
 refutes an assumption, and raises the bound of that count and of fewer TPCs.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -14,10 +14,10 @@ from kerncast.studies.bounds.base import (
     BoundAnswer,
     BoundQuestion,
     Contradiction,
-    Curve,
     Kind,
+    answer_on,
+    at_least_measured,
     largest_of,
-    never_rising,
 )
 from kerncast.studies.bounds.simulation import corrected
 
@@ -34,7 +34,7 @@ class WorstPathBound:
         """Return the worst path of each count, and what the simulation expects."""
         if question.worst is None:
             raise InputError("worst-path needs a launch", cure="Give a launch file, or --method list-scheduling.")
-        worst, expected = question.worst.never_rising(), corrected(question.curve, question.runs)
+        worst, expected = question.worst, corrected(question.curve, question.runs)
         counts, simulated = worst.counts, question.curve.seconds
         bounds = np.maximum(worst.seconds, simulated.at(counts))
         above: tuple[Contradiction, ...] = ()
@@ -44,11 +44,5 @@ class WorstPathBound:
             longest = largest_of(question.runs)
             if (np.array(longest.seconds) > worst.at(longest.counts) * (1 + ROUNDING)).any():
                 above = (*above, Contradiction.ABOVE_WORST_PATH)
-            bounds = np.maximum(bounds, longest.instead_of(np.zeros(len(counts)), counts))
-        bound = Curve(counts, never_rising(bounds.tolist())).at(question.tpcs)
-        return BoundAnswer(
-            expected=tuple(np.minimum(expected.at(question.tpcs), bound).tolist()),
-            bound=tuple(bound.tolist()),
-            calibrated_on=question.runs.counts if question.runs else (),
-            contradictions=above,
-        )
+            bounds = at_least_measured(bounds, question.runs, counts)
+        return replace(answer_on(question, counts, bounds, expected), contradictions=above)
