@@ -165,7 +165,7 @@ def row(name: str, found: Sequence[Judged]) -> str:
     return (
         f"| {name} | {len(found)} | {runs} | {misses} ({misses / runs:.2%}) | {missed} |"
         f" {medians} of {scores.times} | {scores.worst_miss:.1%} |"
-        f" {scores.mean_over:.1%} | {scores.largest_over:.0%} | {scores.tightness:.2f} |"
+        f" {scores.mean_over:.1%} | {scores.largest_over:.0%} | {scores.tightness or 0:.2f} |"
     )
 
 

@@ -26,8 +26,8 @@ class WorstCaseScores:
     largest_over: float
     worst_miss: float
     """largest time / bound - 1; 0 without misses"""
-    tightness: float
-    """mean of time / bound: 1 for bounds that are met"""
+    tightness: float | None
+    """mean of time / bound: 1 for bounds that are met; None where a bound is zero"""
     miss_probability_upper: float
     """upper confidence limit of the probability of a miss, at 95 %"""
 
@@ -43,14 +43,16 @@ def worst_case_of(pairs: Sequence[tuple[float, float]]) -> WorstCaseScores:
     """
     times, bounds = np.array(pairs, np.float64).T
     over = bounds / times - 1
+    is_zero = bool((bounds == 0).any())  # a regression that is cut off at zero
+    ratios = times / np.where(bounds > 0, bounds, np.finfo(np.float64).tiny)
     misses = int((times > bounds * (1 + ROUNDING)).sum())
     return WorstCaseScores(
         times=len(times),
         misses=misses,
         mean_over=float(over.mean()),
         largest_over=float(over.max()),
-        worst_miss=max(0.0, float((times / bounds).max() - 1)) if misses else 0.0,
-        tightness=float((times / bounds).mean()),
+        worst_miss=max(0.0, float(ratios.max() - 1)) if misses else 0.0,
+        tightness=None if is_zero else float(ratios.mean()),
         miss_probability_upper=_upper(misses, len(times)),
     )
 

@@ -295,3 +295,9 @@ def test_measures_of_bounds() -> None:
     """Nothing missed in 299 times: the probability of a miss is at most 1 %, at 95 % confidence."""
     assert worst_case_of([(1.0, 1.2)] * 299).miss_probability_upper == pytest.approx(0.01, abs=1e-4)
     assert worst_case_of([(1.0, 0.5)]).miss_probability_upper == 1.0
+
+
+def test_a_bound_of_zero_has_no_tightness() -> None:
+    found = worst_case_of([(1.0, 0.0), (2.0, 3.0)])
+    assert found.tightness is None
+    assert found.misses == 1
