@@ -175,6 +175,10 @@ class Architecture:
     """whether schedulers prefer the warp resident longest; where False or unknown, all take turns"""
     fp16_lanes_per_sm: int | None = None
     """FP16 results per clock; both halves of a packed instruction count"""
+    tensor_fp16_lanes_per_sm: int | None = None
+    """multiply-adds of FP16 with FP32 sums per clock by warp-level instructions of tensor cores"""
+    tensor_group_fp16_lanes_per_sm: int | None = None
+    """the same by instructions of groups of warps; None where there are none, or where that is unknown"""
     barriers_per_sm: int | None = None
     """barriers that resident blocks share; None where barriers never limit occupancy"""
     sms_per_tpc: int | None = None
