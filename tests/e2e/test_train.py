@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kerncast.cli import main
-from kerncast.studies.model_files import read_model
+from kerncast.models.learned.model_files import read_model
 from tests.helpers.learned_tables import as_csv, linear_table
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
@@ -160,3 +160,32 @@ def test_every_mistake_is_told(run: Run, table: Path, arguments: list[str], word
 def test_every_bad_table_is_told(run: Run, tmp_path: Path, text: str, words: list[str]) -> None:
     (tmp_path / "bad.csv").write_text(text)
     check(run("train", "bad.csv", "--model", "linear"), "bad.csv", *words)
+
+
+def test_tuning_is_told_kept_and_made_again(run: Run, table: Path, tmp_path: Path) -> None:
+    assert table.exists()
+    done = run("train", table, "--model", "rbf-svr", "--tune", "--json", "--quiet", "--out", "m.kcm")
+    assert done.returncode == 0, done.stderr
+    printed = json.loads(done.stdout)
+    (tuning,) = printed["scores"][0]["tuning"]
+    assert (tuning["grouped_by"], len(tuning["held_out"]), len(tuning["tried"])) == ("kernels", 3, 6)
+    assert any("--tune chose by cross-validation with kernels held out" in each for each in printed["caveats"])
+    header = read_model(tmp_path / "m.kcm").header
+    assert header.tuning is not None
+    assert dict(header.tuning.chosen) == tuning["chosen"]
+    assert run(*header.command.split()[1:], "--quiet").returncode == 0
+    assert (tmp_path / "rbf-svr.kcm").read_bytes() == (tmp_path / "m.kcm").read_bytes()
+    shown = run("train", table, "--model", "rbf-svr", "--tune", "--quiet")
+    assert "error in cross-validation" in shown.stdout
+    assert "published" in shown.stdout
+
+
+def test_launches_of_one_kernel_are_tuned_by_configuration_and_told(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "one.csv").write_text(TABLE.replace(",mul,", ",add,").replace(",sum,", ",add,"))
+    done = run("train", "one.csv", "--model", "linear", "--tune", "--quiet")
+    assert "of one kernel only, so that --tune held out configurations" in " ".join(done.stdout.split())
+
+
+def test_launches_alone_have_no_times(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "k.toml").write_text('source = "k.cu"\n')
+    check(run("train", "k.toml", "--model", "linear"), "k.toml", "launches alone have no times")

@@ -7,10 +7,11 @@ import typer
 
 from kerncast.cli.shared.options import AsJson, GPUName, KeepOutliers, Quiet, TimeColumn
 from kerncast.cli.shared.output import emit_json, progress_on_stderr, stdout_console, write_text
+from kerncast.errors import InputError
 
 if TYPE_CHECKING:
-    from kerncast.studies.evaluation import Evaluation
-    from kerncast.studies.model_files import ModelHeader
+    from kerncast.models.learned.model_files import ModelHeader
+    from kerncast.studies.evaluation import Evaluation, Unscored
 
 
 def command(  # noqa: PLR0913  each parameter is one option
@@ -24,11 +25,11 @@ def command(  # noqa: PLR0913  each parameter is one option
     json_: AsJson = False,
     quiet: Quiet = False,
 ) -> int:
-    """Score a trained model on launches; on its own data, what was held out is scored apart."""
+    """Forecast launches by a trained model, and score it where they have times; what was held out is scored apart."""
+    from kerncast.models.learned.model_files import read_model  # noqa: PLC0415
     from kerncast.report.pictures.picture_files import check_picture  # noqa: PLC0415
     from kerncast.report.training.scores_table import evaluation_notes  # noqa: PLC0415
-    from kerncast.studies.evaluation import Selected, evaluate  # noqa: PLC0415
-    from kerncast.studies.model_files import read_model  # noqa: PLC0415
+    from kerncast.studies.evaluation import Selected, Unscored, evaluate  # noqa: PLC0415
 
     if picture is not None:
         check_picture(picture)
@@ -37,6 +38,9 @@ def command(  # noqa: PLR0913  each parameter is one option
             show(f"forecasting with {model.name}", 0, 0)
         found_model = read_model(model)
         found = evaluate(found_model, data, Selected(gpu, not keep_outliers, time))
+    if isinstance(found, Unscored):
+        _print_unscored(found, found_model.header, (csv, picture), as_json=json_)
+        return 0
     notes = evaluation_notes(found, found_model.header)
     _write(found, csv, picture)
     _print(found, found_model.header, notes, as_json=json_)
@@ -65,4 +69,28 @@ def _print(found: "Evaluation", header: "ModelHeader", notes: tuple[str, ...], *
     for sentence in header_sentences(header):
         console.print(sentence, highlight=False, markup=False)
     print_table(evaluation_table(found), console)
+    print_notes(notes, console)
+
+
+def _print_unscored(
+    found: "Unscored", header: "ModelHeader", files: tuple[Path | None, Path | None], *, as_json: bool
+) -> None:
+    """Print the forecasts of launches without times; raises InputError where a picture was asked for."""
+    from kerncast.report.tables import print_notes, print_table  # noqa: PLC0415
+    from kerncast.report.training import scores_table as words  # noqa: PLC0415
+
+    csv, picture = files
+    if picture is not None:
+        cure = "Leave --picture out, or give the measured times."
+        raise InputError("no launch has a time to draw its forecast against", where="--picture", cure=cure)
+    notes = words.unscored_notes(found, header)
+    if csv is not None:
+        write_text(csv, words.unscored_csv(found))
+    if as_json:
+        emit_json(words.unscored_object(found, header, notes))
+        return
+    console = stdout_console()
+    for sentence in words.header_sentences(header):
+        console.print(sentence, highlight=False, markup=False)
+    print_table(words.unscored_table(found), console)
     print_notes(notes, console)

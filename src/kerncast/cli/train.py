@@ -1,7 +1,7 @@
 """kerncast train: models that learn execution times from measured launches, by a recipe."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,42 +12,71 @@ from kerncast.cli.shared.output import emit_json, progress_on_stderr, stdout_con
 from kerncast.errors import InputError
 
 if TYPE_CHECKING:
-    from kerncast.read.features.cleaning import CleanTable
+    from kerncast.forecast import Progress
+    from kerncast.read.features.cleaning import CleaningRules, CleanTable
     from kerncast.studies.average_case import Study, StudyPlan
 
 _ALL = "all"
 
 
 def command(  # noqa: PLR0913  each parameter is one option
-    data: Annotated[list[Path], typer.Argument(help="Launches with features and times: CSV, Parquet, profiles.")],
-    recipe: Annotated[str, typer.Option(help="Recipe of the models: acet (average case).")] = "acet",
-    model: Annotated[str, typer.Option(help="Models: linear, mlp, forest, linear-svr, rbf-svr or all.")] = _ALL,
+    data: Annotated[
+        list[Path],
+        typer.Argument(help="Measured launches: CSV, Parquet, profiles, .jsonl, tuners' JSON, and their launch file."),
+    ],
+    recipe: Annotated[
+        str, typer.Option(help="Recipe of the models: acet (average case), or residual (of the simulation).")
+    ] = "acet",
+    model: Annotated[
+        str, typer.Option(help="Models of the recipe by name, such as forest or residual-gp; or all.")
+    ] = _ALL,
     split: Annotated[str, typer.Option(help="Part to hold out: rows, configurations, kernels or gpus.")] = "rows",
-    features: Annotated[str, typer.Option(help="Features: all, selected, published, timeless, or names A,B.")] = _ALL,
+    features: Annotated[
+        str, typer.Option(help="Features: all, selected, published, timeless, executed, or names A,B.")
+    ] = _ALL,
     gpu: GPUName = None,
     time: TimeColumn = None,
     keep_outliers: KeepOutliers = False,
     out: Annotated[Path | None, typer.Option(help="File of the model; of several, NAME-MODEL.kcm each.")] = None,
+    tune: Annotated[
+        bool, typer.Option("--tune", help="Choose settings by cross-validation, kernels held out.")
+    ] = False,
     pictures: Annotated[Path | None, typer.Option(help="Folder for the correlation matrix and the fits.")] = None,
     json_: AsJson = False,
     quiet: Quiet = False,
 ) -> int:
     """Train the models of a recipe, and score them on launches that were held out."""
     from kerncast.read.features.cleaning import CleaningRules  # noqa: PLC0415
-    from kerncast.read.features.table_files import read_feature_table  # noqa: PLC0415
     from kerncast.studies.average_case import study_of  # noqa: PLC0415
 
-    plan = _plan(recipe, model, split, features)
+    plan = replace(_plan(recipe, model, split, features), tunes=tune)
     files = _Files(out, pictures)
     files.check()
     asked = plan.features.names or None
-    clean = read_feature_table(data, CleaningRules(asked, drops_outliers=not keep_outliers, gpu=gpu), time=time)
+    rules = CleaningRules(asked, drops_outliers=not keep_outliers, gpu=gpu)
     with progress_on_stderr(quiet=quiet) as show:
+        clean = _read(data, rules, time, show)
         say = (lambda text: show(text, 0, 0)) if show else None
         study = study_of(clean.table, plan, keeps_models=out is not None, progress=say)
     written = files.write(study, clean, _options(gpu, time, keep_outliers))
     _print(study, clean, written, as_json=json_)
     return 0
+
+
+def _read(data: Sequence[Path], rules: "CleaningRules", time: str | None, show: "Progress | None") -> "CleanTable":
+    """Read the measured launches; launches of launch files are executed for their features."""
+    from kerncast.read.features.table_files import gpus_of, read_feature_table  # noqa: PLC0415
+    from kerncast.studies.learning.executed import execute_features, is_launch_file  # noqa: PLC0415
+
+    tables = [path for path in data if not is_launch_file(path)]
+    files = [path for path in data if is_launch_file(path)]
+    if show:
+        show(f"reading {', '.join(path.name for path in tables)}", 0, 0)
+    if files and not tables:
+        cure = "Add a file of measured times: .csv, .parquet, .jsonl."
+        raise InputError("launches alone have no times", where=str(files[0]), cure=cure)
+    executed = execute_features(files, gpus_of(tables), show) if files else None
+    return read_feature_table(tables, rules, time=time, executed=executed)
 
 
 def _plan(recipe: str, model: str, split: str, features: str) -> "StudyPlan":
@@ -73,10 +102,10 @@ class _Files:
 
     def check(self) -> None:
         """Raise InputError before anything is trained where it could not be written."""
-        from kerncast.studies.model_files import SUFFIX  # noqa: PLC0415
+        from kerncast.models import MODEL_SUFFIX  # noqa: PLC0415
 
-        if self.out is not None and self.out.suffix != SUFFIX:
-            raise InputError(f"{self.out} is not a name for a model", where="--out", cure=f"End it in {SUFFIX}.")
+        if self.out is not None and self.out.suffix != MODEL_SUFFIX:
+            raise InputError(f"{self.out} is not a name for a model", where="--out", cure=f"End it in {MODEL_SUFFIX}.")
         if self.out is not None and self.out.is_dir():
             raise InputError(f"{self.out} is a folder", where="--out", cure="Name a file.")
         for path in (self.out, self.pictures):
@@ -90,7 +119,8 @@ class _Files:
         return [*self._write_models(study, clean, options), *self._draw(study)]
 
     def _write_models(self, study: "Study", clean: "CleanTable", options: tuple[str, ...]) -> list[Path]:
-        from kerncast.studies.model_files import Origin, model_file, write_model  # noqa: PLC0415
+        from kerncast.models.learned.model_files import write_model  # noqa: PLC0415
+        from kerncast.studies.learning.kept_models import Origin, model_file  # noqa: PLC0415
 
         written = []
         for model in study.models if self.out else ():
@@ -137,6 +167,7 @@ def _print(study: "Study", clean: "CleanTable", written: Sequence[Path], *, as_j
         study_object,
         study_sentence,
         study_table,
+        tuning_table,
     )
 
     notes = study_notes(study, clean.cleaning)
@@ -145,7 +176,7 @@ def _print(study: "Study", clean: "CleanTable", written: Sequence[Path], *, as_j
         return
     console = stdout_console()
     console.print(study_sentence(study), highlight=False, markup=False)
-    for table in filter(None, (study_table(study), folds_table(study))):
+    for table in filter(None, (study_table(study), folds_table(study), tuning_table(study))):
         print_table(table, console)
     print_notes(notes, console)
     for path in written:

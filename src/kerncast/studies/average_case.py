@@ -4,24 +4,28 @@ Source: G. Warde, "Estimating the Execution Time of CUDA Programs", 2025, sectio
 Fails where launches are unlike those that were learned from: the report splits by row, which hides it.
 """
 
-import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from importlib import import_module
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from kerncast.errors import GPUError, InputError
 from kerncast.gpu import find_id, load_gpu
 from kerncast.measurements.feature_table import FeatureTable, Floats
+from kerncast.measurements.scores import Scores, scores_of
+from kerncast.models.learned.reach import Reach, SplitErrors, reach_of, split_errors
+from kerncast.models.learned.regressors import Trained
+from kerncast.models.learned.tuning import Tuning
 from kerncast.studies.correlation import FeatureChoice, chosen_features
+from kerncast.studies.learning.held_out import errors_of_others
+from kerncast.studies.learning.training import Fit, train
+from kerncast.studies.learning.tuning import tuned
 from kerncast.studies.recipes import ModelRecipe, Recipe
-from kerncast.studies.regressors import Forest, Linear, Perceptron, RadialBasis, Regressor, Trained, scaling_of
-from kerncast.studies.splits import Fold, Rows, Scores, Split, folds_of, scores_of
-from kerncast.units import NANOSECOND
+from kerncast.studies.splits import Fold, Rows, Split, folds_of, names_of_groups
+from kerncast.units import MICROSECOND
 
 CONSTANT, CYCLES, CYCLES_PER_GPU, SM_CLOCK = "constant", "cycles", "cycles per GPU", "SMs x clock"
+SIMULATION = "simulation"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +39,17 @@ class Baseline:
 def baselines(table: FeatureTable, fold: Fold, recipe: Recipe) -> tuple[Baseline, ...]:
     """Return the rules of thumb that a fold allows.
 
-    ``constant`` is the median time of the training part; ``cycles`` multiplies elapsed cycles by the median of time per
-    cycle, ``cycles per GPU`` by that of the same GPU; ``SMs x clock`` takes the time of the same kernel in the same
-    configuration on another GPU times the ratio of SMs times clock, the median where several were measured.
+    ``simulation`` is the simulated time, in a table of residuals. ``constant`` is the median time of the training part;
+    ``cycles`` multiplies elapsed cycles by the median of time per cycle, ``cycles per GPU`` by that of the same GPU;
+    ``SMs x clock`` takes the time of the same kernel in the same configuration on another GPU times the ratio of SMs
+    times clock, the median where several were measured.
     """
     train, test = table.rows(fold.train), table.rows(fold.test)
     found = [Baseline(CONSTANT, np.full(len(test), np.median(train.seconds)))]
-    cycles = next((n for n in (recipe.published[0].name, *recipe.published[0].also) if n in table.names), None)
+    if recipe.base is not None:
+        found.append(Baseline(SIMULATION, np.exp(test.values[:, table.names.index(recipe.base)]) * MICROSECOND))
+    names = (name for first in recipe.published[:1] for name in (first.name, *first.also))
+    cycles = next((name for name in names if name in table.names), None)
     if cycles is not None:
         column = table.names.index(cycles)
         factors, counts = _per_cycle(train, column), test.values[:, column]
@@ -93,108 +101,6 @@ def _sm_hz(name: str) -> float:
     return gpu.sm_count * gpu.clock_boost_hz
 
 
-_MODULES = {
-    "LinearRegression": "linear_model",
-    "MLPRegressor": "neural_network",
-    "RandomForestRegressor": "ensemble",
-    "LinearSVR": "svm",
-    "SVR": "svm",
-}
-_SEEDED = frozenset({"MLPRegressor", "RandomForestRegressor", "LinearSVR"})
-
-
-@dataclass(frozen=True, slots=True)
-class Fit:
-    """A trained model, the number of launches behind it, and its caveats."""
-
-    trained: Trained
-    rows: int
-    """launches that the model learned from"""
-    caveats: tuple[str, ...]
-
-
-def train(recipe: ModelRecipe, table: FeatureTable, seed: int) -> Fit:
-    """Train on all launches of a table; the same table and seed give the same model.
-
-    Raises InputError where the numbers are beyond what the model can hold.
-    """
-    values, times, caveats = table.values, table.seconds / NANOSECOND, []
-    if recipe.most_rows is not None and len(values) > recipe.most_rows:
-        drawn = np.sort(np.random.default_rng(seed).permutation(len(values))[: recipe.most_rows])
-        caveats.append(f"{recipe.name} learned from {recipe.most_rows} of {len(values)} launches, drawn at random")
-        values, times = values[drawn], times[drawn]
-    features = scaling_of(values) if recipe.scales_features else None
-    target = scaling_of(times) if recipe.scales_times else None
-    scaled = features.forward(values) if features else values
-    estimator = _estimator(recipe, scaled, seed)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        estimator.fit(scaled, target.forward(times) if target else times)
-    caveats += _said(recipe, caught)
-    trained = Trained(_regressor(estimator, scaled), features, target)
-    if not np.isfinite(trained.seconds(values[:100])).all():
-        cure = "Take another model, or fewer features."
-        raise InputError(f"{recipe.name} learned nothing finite", where=table.source, cure=cure)
-    return Fit(trained, len(values), tuple(caveats))
-
-
-def _estimator(recipe: ModelRecipe, values: Floats, seed: int) -> Any:
-    module = import_module(f"sklearn.{_MODULES[recipe.estimator]}")
-    settings: dict[str, Any] = dict(recipe.settings)
-    if recipe.estimator in _SEEDED:
-        settings["random_state"] = seed
-    if recipe.estimator == "SVR":
-        settings["gamma"] = _gamma(values)
-    return getattr(module, recipe.estimator)(**settings)
-
-
-def _gamma(values: Floats) -> float:
-    """Return what scikit-learn calls gamma="scale", its default: 1 / (features x variance of all values)."""
-    variance = float(values.var())
-    return 1 / (values.shape[1] * variance) if variance else 1.0
-
-
-def _said(recipe: ModelRecipe, caught: Sequence[warnings.WarningMessage]) -> list[str]:
-    from sklearn.exceptions import ConvergenceWarning  # noqa: PLC0415
-
-    if any(issubclass(each.category, ConvergenceWarning) for each in caught):
-        return [f"{recipe.name} had not converged when its iterations were used up"]
-    return []
-
-
-def _regressor(estimator: Any, values: Floats) -> Regressor:
-    """Return what an estimator has learned as arrays."""
-    kind = type(estimator).__name__
-    if kind in {"LinearRegression", "LinearSVR"}:
-        return Linear(np.ravel(estimator.coef_).astype(np.float64), float(np.ravel(estimator.intercept_)[0]))
-    if kind == "MLPRegressor":
-        return Perceptron(tuple(estimator.coefs_), tuple(estimator.intercepts_))
-    if kind == "SVR":
-        duals, intercept = estimator.dual_coef_[0], float(estimator.intercept_[0])
-        return RadialBasis(estimator.support_vectors_, duals, intercept, float(estimator.gamma))
-    return _forest([tree.tree_ for tree in estimator.estimators_], values.shape[1])
-
-
-def _forest(trees: Sequence[Any], features: int) -> Forest:
-    """Return trees in one list of nodes; scikit-learn numbers a left child next to its parent."""
-    sizes = [tree.node_count for tree in trees]
-    roots = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int32)
-    feature, threshold, right = [], [], []
-    for tree, root in zip(trees, roots, strict=True):
-        is_leaf = tree.children_left < 0
-        assert (tree.children_left[~is_leaf] == np.flatnonzero(~is_leaf) + 1).all()
-        feature.append(np.where(is_leaf, -1, tree.feature))
-        threshold.append(np.where(is_leaf, tree.value[:, 0, 0], tree.threshold))
-        right.append(np.where(is_leaf, 0, tree.children_right + root))
-    return Forest(
-        roots=roots,
-        feature=np.concatenate(feature).astype(np.int16),
-        threshold=np.concatenate(threshold),
-        right=np.concatenate(right).astype(np.int32),
-        features=features,
-    )
-
-
 Progress = Callable[[str], None]
 #: Least launches to learn from.
 LEAST_LAUNCHES = 10
@@ -208,6 +114,8 @@ class StudyPlan:
     models: tuple[ModelRecipe, ...]
     split: Split
     features: FeatureChoice
+    tunes: bool = False
+    """whether the settings of each model are chosen by cross-validation, on each training part anew"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,6 +142,8 @@ class Outcome:
     seconds: Floats
     """forecast time of each of these rows"""
     caveats: tuple[str, ...]
+    tunings: tuple[Tuning, ...] = ()
+    """choice of the settings on the training part of each fold; empty with the published ones"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,6 +155,9 @@ class TrainedModel:
     fit: Fit
     learned_from: str
     """launches that the model learned from: training part, or all launches"""
+    reach: Reach
+    tuning: Tuning | None
+    """choice of its settings; None where they are the published ones"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,16 +184,32 @@ def study_of(
     names = [chosen_features(table.rows(fold.train), plan.features, plan.recipe) for fold in folds]
     outcomes, models = [], []
     for recipe in plan.models:
-        fits = []
-        for fold, features in zip(folds, names, strict=True):
-            say(f"training {recipe.name} without {fold.held_out}")
-            fits.append(train(recipe, table.rows(fold.train).features(features), plan.recipe.seed))
-        outcomes.append(_outcome(recipe, table, folds, names, fits))
+        learned = [
+            _learned(recipe, table.rows(fold.train).features(features), plan, f"without {fold.held_out}", say)
+            for fold, features in zip(folds, names, strict=True)
+        ]
+        outcomes.append(_outcome(recipe, table, folds, names, learned))
         if keeps_models:
-            say(f"training {recipe.name} for its file")
-            models.append(_kept(recipe, table, plan, names, fits))
+            models.append(_kept(_Scored(recipe, outcomes[-1], names, learned), table, plan, folds, say))
     outcomes += _baselines(table, folds, plan.recipe)
     return Study(plan, table, folds, tuple(names), tuple(outcomes), tuple(models))
+
+
+@dataclass(frozen=True, slots=True)
+class _Learned:
+    """A model on one training part, with the settings that were chosen for it."""
+
+    recipe: ModelRecipe
+    fit: Fit
+    tuning: Tuning | None
+
+
+def _learned(recipe: ModelRecipe, table: FeatureTable, plan: StudyPlan, where: str, say: Progress) -> _Learned:
+    tuning = None
+    if plan.tunes:
+        recipe, tuning = tuned(recipe, table, plan.recipe.seed, lambda text: say(f"{text} {where}".strip()))
+    say(f"training {recipe.name} {where}".strip())
+    return _Learned(recipe, train(recipe, table, plan.recipe.seed), tuning)
 
 
 def forecast(trained: Trained, table: FeatureTable, features: tuple[str, ...]) -> Floats:
@@ -296,8 +225,9 @@ def _outcome(
     table: FeatureTable,
     folds: Sequence[Fold],
     names: Sequence[tuple[str, ...]],
-    fits: Sequence[Fit],
+    learned: Sequence[_Learned],
 ) -> Outcome:
+    fits = [each.fit for each in learned]
     found = [
         forecast(fit.trained, table.rows(fold.test), features)
         for fit, fold, features in zip(fits, folds, names, strict=True)
@@ -309,7 +239,8 @@ def _outcome(
     parts = [
         _FoldForecast(fold, fold.test, seconds, fit.rows) for fold, seconds, fit in zip(folds, found, fits, strict=True)
     ]
-    return _scored(recipe.name, recipe.title, table, parts, tuple(caveats))
+    outcome = _scored(recipe.name, recipe.title, table, parts, tuple(caveats))
+    return replace(outcome, tunings=tuple(each.tuning for each in learned if each.tuning))
 
 
 @dataclass(frozen=True, slots=True)
@@ -343,17 +274,34 @@ def _times(table: FeatureTable, rows: Rows) -> list[float]:
     return times
 
 
-def _kept(
-    recipe: ModelRecipe,
-    table: FeatureTable,
-    plan: StudyPlan,
-    names: Sequence[tuple[str, ...]],
-    fits: Sequence[Fit],
-) -> TrainedModel:
-    if len(fits) == 1:
-        return TrainedModel(recipe, names[0], fits[0], "training part")
-    features = chosen_features(table, plan.features, plan.recipe)
-    return TrainedModel(recipe, features, train(recipe, table.features(features), plan.recipe.seed), "all launches")
+@dataclass(frozen=True, slots=True)
+class _Scored:
+    """A model of a recipe that was scored, fold by fold."""
+
+    recipe: ModelRecipe
+    outcome: Outcome
+    names: Sequence[tuple[str, ...]]
+    """features of each fold"""
+    learned: Sequence[_Learned]
+
+
+def _kept(found: _Scored, table: FeatureTable, plan: StudyPlan, folds: Sequence[Fold], say: Progress) -> TrainedModel:
+    """Return the model for a file, with what its errors and its training data tell of its reach."""
+    whole, seed = "training part", plan.recipe.seed
+    features, learned, rows = found.names[0], found.learned[0], folds[0].train
+    if len(found.learned) > 1:
+        whole, rows = "all launches", np.arange(len(table))
+        features = chosen_features(table, plan.features, plan.recipe)
+        learned = _learned(found.recipe, table.features(features), plan, "on all launches", say)
+    own = _errors(found.outcome, table, plan.split)
+    others = errors_of_others(learned.recipe, table.features(features), plan.split, plan.recipe, say)
+    reach = reach_of(table.rows(rows).features(features).values, (own, *others), seed)
+    return TrainedModel(learned.recipe, features, learned.fit, whole, reach, learned.tuning)
+
+
+def _errors(outcome: Outcome, table: FeatureTable, split: Split) -> SplitErrors:
+    tested = table.rows(outcome.rows)
+    return split_errors(split.value, tested.seconds, outcome.seconds, names_of_groups(tested, split))
 
 
 def _baselines(table: FeatureTable, folds: Sequence[Fold], recipe: Recipe) -> list[Outcome]:

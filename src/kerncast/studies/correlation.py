@@ -6,6 +6,8 @@ import numpy as np
 
 from kerncast.errors import InputError
 from kerncast.measurements.feature_table import FeatureTable, Floats
+from kerncast.models.learned.launch_features import can_execute
+from kerncast.models.learned.residual import NAMES
 from kerncast.read.features.columns import derived
 from kerncast.studies.recipes import Recipe
 
@@ -101,9 +103,9 @@ def _ranks(values: Floats) -> Floats:
     return ranks
 
 
-ALL, SELECTED, PUBLISHED, TIMELESS = "all", "selected", "published", "timeless"
+ALL, SELECTED, PUBLISHED, TIMELESS, EXECUTED = "all", "selected", "published", "timeless", "executed"
 #: Rules by name; what is none of them is a list of features.
-RULES = (ALL, SELECTED, PUBLISHED, TIMELESS)
+RULES = (ALL, SELECTED, PUBLISHED, TIMELESS, EXECUTED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +113,8 @@ class FeatureChoice:
     """A rule by name, or features by name."""
 
     rule: str
-    """all, selected, published, timeless (without what follows from the time or from cycles), or named"""
+    """all, selected, published, timeless (without what follows from the time or from cycles), executed (what the
+    execution of a launch tells), or named"""
     names: tuple[str, ...] = ()
     """names of the features; empty unless the rule is named"""
 
@@ -136,17 +139,30 @@ class FeatureChoice:
 
 def chosen_features(table: FeatureTable, choice: FeatureChoice, recipe: Recipe) -> tuple[str, ...]:
     """Return the features by name; raises InputError where a rule leaves none."""
+    if recipe.base is not None:
+        return _of_residuals(table, choice, recipe.base)
     if choice.rule == PUBLISHED:
         return recipe.published_among(table.names, table.source)
     found = {
         ALL: lambda: table.names,
         TIMELESS: lambda: tuple(name for name in table.names if derived(name) is None),
+        EXECUTED: lambda: tuple(name for name in table.names if can_execute(name)),
         SELECTED: lambda: tuple(each.name for each in selection(table, recipe) if each.is_taken),
     }.get(choice.rule, lambda: choice.names)()
     if not found:
         what = f"--features {choice.rule} leaves none of {len(table.names)} features"
         raise InputError(what, where=table.source, cure="Take --features all, or name some.")
     return found
+
+
+def _of_residuals(table: FeatureTable, choice: FeatureChoice, base: str) -> tuple[str, ...]:
+    """Return the features of a residual that a table has, or those that are named, with the simulated time."""
+    if base not in table.names or choice.rule not in {ALL, "named"}:
+        what = f"it lacks {base}, the simulated time" if base not in table.names else f"--features is {choice.rule}"
+        cure = "Take a table that kerncast study zero-shot --rows wrote, and --features all or names."
+        raise InputError(what, where=table.source, cure=cure)
+    names = choice.names or NAMES
+    return tuple(name for name in NAMES if name in table.names and (name in names or name == base))
 
 
 def selection(table: FeatureTable, recipe: Recipe) -> tuple[Chosen, ...]:

@@ -9,12 +9,22 @@ import numpy as np
 
 from kerncast.errors import InputError
 from kerncast.measurements.feature_table import FeatureTable, Floats
+from kerncast.measurements.scores import Scores, scores_of
+from kerncast.models.learned.model_files import ModelFile
 from kerncast.read.bounded_text import MOST
-from kerncast.read.features.cleaning import Cleaning, CleaningRules, CleanTable
-from kerncast.read.features.table_files import read_feature_table
-from kerncast.studies.model_files import ModelFile
+from kerncast.read.features.cleaning import (
+    Cleaning,
+    CleaningRules,
+    CleanTable,
+    LaunchRows,
+    check_magnitudes,
+    clean,
+    columns_of,
+    of_gpu,
+)
+from kerncast.read.features.table_files import read_launches
 from kerncast.studies.recipes import known_recipes, load_recipe
-from kerncast.studies.splits import Fold, Scores, Split, folds_of, scores_of
+from kerncast.studies.splits import Fold, Split, folds_of
 
 #: Scores of the same launches differ by less.
 _SAME = 1e-5
@@ -43,6 +53,20 @@ class Evaluation:
 
 
 @dataclass(frozen=True, slots=True)
+class Unscored:
+    """The forecasts of launches whose times are not known."""
+
+    kernels: tuple[str, ...]
+    gpus: tuple[str, ...]
+    configurations: tuple[str, ...]
+    seconds: Floats
+    """forecast time of each launch"""
+    incomplete: int
+    """rows left out because they lack a feature"""
+    of_other_gpus: int
+
+
+@dataclass(frozen=True, slots=True)
 class Selected:
     """The user's choice of launches of the files."""
 
@@ -52,20 +76,47 @@ class Selected:
     """column of the times; None where there is only one"""
 
 
-def evaluate(model: ModelFile, paths: Sequence[Path], selected: Selected | None = None) -> Evaluation:
-    """Forecast and score the launches of some files; raises InputError where a feature is missing."""
+def evaluate(model: ModelFile, paths: Sequence[Path], selected: Selected | None = None) -> Evaluation | Unscored:
+    """Forecast the launches of some files, and score them where they have times.
+
+    Raises InputError where a feature is missing.
+    """
     selected = selected or Selected()
     rules = CleaningRules(model.header.features, drops_outliers=selected.drops_outliers, gpu=selected.gpu)
-    found = read_feature_table(paths, rules, time=selected.time)
-    seconds = model.seconds(found.table.values)
+    rows = read_launches(paths, time=selected.time)
+    if np.isnan(rows.seconds).all():
+        return _unscored(model, rows, selected)
+    found = clean(rows, rules)
+    seconds = _forecast(model, found.table.values, found.table.source)
+    is_own = {each.sha256 for each in found.files} == {each.sha256 for each in model.header.data}
+    parts = (Part("all", _scores(found.table, seconds)), *(_own_parts(model, found, seconds) if is_own else ()))
+    return Evaluation(found.table, found.cleaning, seconds, parts, is_own)
+
+
+def _forecast(model: ModelFile, values: Floats, where: str) -> Floats:
+    """Return the times of rows of features; raises InputError for what is no number of seconds."""
+    seconds = model.seconds(values)
     is_time = np.abs(seconds) <= MOST  # squares of larger ones would be none, and NaN is not either
     if not is_time.all():
         row = int(np.flatnonzero(~is_time)[0])
         cure = "Its features are far from those that the model learned from."
-        raise InputError(f"the forecast of row {row + 1} is not a time", where=found.table.source, cure=cure)
-    is_own = {each.sha256 for each in found.files} == {each.sha256 for each in model.header.data}
-    parts = (Part("all", _scores(found.table, seconds)), *(_own_parts(model, found, seconds) if is_own else ()))
-    return Evaluation(found.table, found.cleaning, seconds, parts, is_own)
+        raise InputError(f"the forecast of row {row + 1} is not a time", where=where, cure=cure)
+    return seconds
+
+
+def _unscored(model: ModelFile, rows: LaunchRows, selected: Selected) -> Unscored:
+    check_magnitudes(rows)
+    columns = columns_of(rows, model.header.features)
+    own = of_gpu(rows, selected.gpu)
+    whole = own & ~np.isnan(rows.values[:, columns]).any(axis=1)
+    if not whole.any():
+        raise InputError("no launch has all features", where=rows.source, cure="Give launches without missing values.")
+    index = np.flatnonzero(whole)
+    kernels, gpus, configurations = (
+        tuple(names[row] for row in index) for names in (rows.kernels, rows.gpus, rows.configurations)
+    )
+    seconds = _forecast(model, rows.values[index][:, columns], rows.source)
+    return Unscored(kernels, gpus, configurations, seconds, int((own & ~whole).sum()), int((~own).sum()))
 
 
 def _own_parts(model: ModelFile, found: CleanTable, seconds: Floats) -> Iterator[Part]:

@@ -17,6 +17,7 @@ from kerncast.gpu import GPU
 from kerncast.launch import Launch, load_launches
 from kerncast.measurements import CountFeatures, PartitionTimes
 from kerncast.measurements.feature_table import FeatureTable
+from kerncast.measurements.scores import Scores, scores_of
 from kerncast.models import DEFAULT_MODEL
 from kerncast.prediction import Timing
 from kerncast.read.partition_files import MeasurementFile, partitions_of
@@ -25,7 +26,6 @@ from kerncast.studies.bounds import METHODS, Kind
 from kerncast.studies.bounds.published.forms import selected_features
 from kerncast.studies.partitions import Parts, executed_features, forecast_on, part_of
 from kerncast.studies.repeats import drawn_runs
-from kerncast.studies.splits import Scores, scores_of
 from kerncast.studies.worst_case import WorstCaseScores, worst_case_of
 from kerncast.units import MICROSECOND
 

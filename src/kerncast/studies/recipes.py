@@ -1,5 +1,6 @@
 """NOUN Recipe: models with their settings as a paper gives them, from a data file, so that they can be made again."""
 
+import itertools
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,8 +9,8 @@ from typing import Any
 
 from kerncast.errors import InputError
 from kerncast.gpu import DATA
+from kerncast.models.learned.tuning import Setting, Settings
 
-Setting = str | int | float | tuple[int, ...]
 _FOLDER = DATA / "recipes"
 
 
@@ -24,9 +25,20 @@ class ModelRecipe:
     """name of the class in scikit-learn"""
     scales_features: bool
     scales_times: bool
-    settings: tuple[tuple[str, Setting], ...]
+    settings: Settings
     most_rows: int | None
     """most launches to train on, drawn at random; None: all"""
+    grid: tuple[tuple[str, tuple[Setting, ...]], ...] = ()
+    """values to try of each setting when it is tuned, the published one first"""
+    base: str | None = None
+    """feature with ln(simulated time / 1 µs): the model learns the ratio to it; None: it learns the time"""
+
+    @property
+    def choices(self) -> tuple[Settings, ...]:
+        """Every choice of the grid; the first is the published one."""
+        names = [name for name, _ in self.grid]
+        every = itertools.product(*(values for _, values in self.grid))
+        return tuple(tuple(zip(names, values, strict=True)) for values in every)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +64,8 @@ class Recipe:
     """largest correlation of two selected features"""
     published: tuple[PublishedFeature, ...]
     models: tuple[ModelRecipe, ...]
+    base: str | None = None
+    """feature with ln(simulated time / 1 µs), of a recipe of residuals"""
 
     def model(self, name: str) -> ModelRecipe:
         """Return one model; raises InputError for one that is not in it."""
@@ -89,19 +103,26 @@ def load_recipe(name: str) -> Recipe:
         test_share=table["test_share"],
         least_with_time=table["selection"]["least_with_time"],
         most_between=table["selection"]["most_between"],
-        published=tuple(PublishedFeature(each["name"], tuple(each["also"])) for each in table["published"]),
-        models=tuple(_model(each) for each in table["model"]),
+        published=tuple(PublishedFeature(each["name"], tuple(each["also"])) for each in table.get("published", ())),
+        models=tuple(_model(each, table.get("base")) for each in table["model"]),
+        base=table.get("base"),
     )
 
 
-def _model(table: Mapping[str, Any]) -> ModelRecipe:
-    settings = ((key, tuple(v) if isinstance(v, list) else v) for key, v in table.get("settings", {}).items())
+def _model(table: Mapping[str, Any], base: str | None) -> ModelRecipe:
     return ModelRecipe(
         name=table["name"],
         title=table["title"],
         estimator=table["estimator"],
         scales_features=table["scales_features"],
         scales_times=table["scales_times"],
-        settings=tuple(settings),
+        settings=tuple((key, _setting(value)) for key, value in table.get("settings", {}).items()),
         most_rows=table.get("most_rows"),
+        grid=tuple((key, tuple(map(_setting, values))) for key, values in table.get("grid", {}).items()),
+        base=base,
     )
+
+
+def _setting(value: Any) -> Setting:
+    found: Setting = tuple(value) if isinstance(value, list) else value
+    return found

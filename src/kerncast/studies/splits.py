@@ -1,6 +1,7 @@
 """The split of launches for training and testing, and the scores of forecasts on the tested."""
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -15,6 +16,7 @@ Rows = npt.NDArray[np.intp]
 #: More groups than these are held out several at a time.
 MOST_FOLDS = 10
 _LEAST_ROWS = 2
+_LEAST_GROUPS = 2
 
 
 class Split(Enum):
@@ -48,16 +50,63 @@ def folds_of(table: FeatureTable, split: Split, test_share: float = 0.2, seed: i
         return (_drawn(table, np.arange(len(table)), test_share, chance),)
     groups = _groups(table, split)
     if groups.max(initial=0) == 0:
-        raise InputError(
-            f"all launches share one of the {split.value}: none can be held out",
-            where=table.source,
-            cure=f"Give launches of several {split.value}, or take --split rows.",
-        )
+        raise _of_one_group(table, split)
     if split is Split.CONFIGURATIONS:
         return (_drawn(table, groups, test_share, chance),)
     names = table.kernels if split is Split.KERNELS else table.gpus
     parts = _parts(groups, chance)
     return tuple(_fold(table, np.isin(groups, part), _named(names, groups, part)) for part in parts)
+
+
+def group_folds(table: FeatureTable, split: Split, count: int, seed: int) -> tuple[Fold, ...]:
+    """Return folds that hold out each group once, several at a time where there are more groups than folds.
+
+    The same table and seed give the same folds; raises InputError where all launches are of one group.
+    """
+    groups = np.arange(len(table)) if split is Split.ROWS else _groups(table, split)
+    found = int(groups.max(initial=0)) + 1
+    if found < _LEAST_GROUPS:
+        raise _of_one_group(table, split)
+    drawn = np.random.default_rng(seed).permutation(found)
+    parts = [np.sort(part) for part in np.array_split(drawn, min(count, found))]
+    names = names_of_groups(table, split)
+    is_named = split in {Split.KERNELS, Split.GPUS}
+    return tuple(
+        _fold(table, np.isin(groups, part), _named(names, groups, part) if is_named else f"part {number}")
+        for number, part in enumerate(parts, 1)
+    )
+
+
+def names_of_groups(table: FeatureTable, split: Split) -> tuple[str, ...]:
+    """Return the name of each launch's group: its kernel, GPU or configuration, or its number."""
+    if split is Split.KERNELS:
+        return table.kernels
+    if split is Split.GPUS:
+        return table.gpus
+    if split is Split.CONFIGURATIONS:
+        return tuple(f"{a} {b}" for a, b in zip(table.kernels, table.configurations, strict=True))
+    return tuple(map(str, range(len(table))))
+
+
+def drawn_evenly(table: FeatureTable, most: int, seed: int) -> Rows:
+    """Return so many rows at most, in order, with as many of each kernel on each GPU as there are."""
+    if len(table) <= most:
+        return np.arange(len(table))
+    order = np.random.default_rng(seed).permutation(len(table))
+    seen: Counter[tuple[str, str]] = Counter()
+    place = np.empty(len(table), np.intp)
+    for row in order:
+        pair = (table.kernels[row], table.gpus[row])
+        place[row], seen[pair] = seen[pair], seen[pair] + 1
+    return np.sort(order[np.argsort(place[order], kind="stable")][:most])
+
+
+def _of_one_group(table: FeatureTable, split: Split) -> InputError:
+    return InputError(
+        f"all launches share one of the {split.value}: none can be held out",
+        where=table.source,
+        cure=f"Give launches of several {split.value}, or take --split rows.",
+    )
 
 
 def _groups(table: FeatureTable, split: Split) -> Rows:
@@ -99,57 +148,3 @@ def _fold(table: FeatureTable, is_test: npt.NDArray[np.bool_], name: str) -> Fol
 def _named(names: Sequence[str], groups: Rows, part: Rows) -> str:
     firsts = [int(np.flatnonzero(groups == group)[0]) for group in part]
     return ", ".join(names[row] for row in firsts)
-
-
-@dataclass(frozen=True, slots=True)
-class Scores:
-    """Errors of some forecasts; those with a unit are in the unit of the times, seconds unless said otherwise."""
-
-    n: int
-    mae: float
-    """mean absolute error"""
-    max_ae: float
-    """largest absolute error"""
-    mse: float
-    """mean squared error, in the unit squared"""
-    r2: float
-    """coefficient of determination; not a number where all measured times are equal"""
-    mape: float
-    """mean absolute percentage error, as a share"""
-
-    @property
-    def known_r2(self) -> float | None:
-        """Coefficient of determination; None where all measured times are equal."""
-        return None if math.isnan(self.r2) else self.r2
-
-    @property
-    def rmse(self) -> float:
-        """Root of the mean squared error."""
-        return math.sqrt(self.mse)
-
-
-def scores_of(measured: Sequence[float], forecast: Sequence[float]) -> Scores:
-    """Return the scores of forecasts beside measured times; raises InputError where they are not as many, or none.
-
-    Source: G. Warde, "Estimating the Execution Time of CUDA Programs", 2025, section 3.7.
-
-    >>> scores = scores_of([1.0, 2.0, 4.0], [1.5, 2.0, 3.0])
-    >>> scores.mae, scores.max_ae, round(scores.rmse, 4), round(scores.r2, 4), scores.mape
-    (0.5, 1.0, 0.6455, 0.7321, 0.25)
-    """
-    truth, guess = np.asarray(measured, np.float64), np.asarray(forecast, np.float64)
-    if truth.shape != guess.shape or truth.ndim != 1 or not truth.size:
-        raise InputError(
-            f"{guess.size} forecasts for {truth.size} measured times", cure="Give one forecast for each time."
-        )
-    errors = np.abs(truth - guess)
-    squares = float(np.mean(errors**2))
-    spread = float(np.var(truth)) if np.ptp(truth) > 0 else 0.0  # rounding leaves a variance of equal times
-    return Scores(
-        n=int(truth.size),
-        mae=float(errors.mean()),
-        max_ae=float(errors.max()),
-        mse=squares,
-        r2=1 - squares / spread if spread else math.nan,
-        mape=float(np.mean(errors / truth)),
-    )

@@ -1,6 +1,6 @@
 """Measures of bounds: how often a time is above its bound, and by how much the others are below.
 
-The measures of average cases (studies/splits.py) punish a bound for being one, and do not see a miss.
+The measures of average cases (measurements/scores.py) punish a bound for being one, and do not see a miss.
 """
 
 from collections.abc import Sequence

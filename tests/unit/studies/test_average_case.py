@@ -10,13 +10,16 @@ from hypothesis import strategies as st
 
 from kerncast.errors import InputError
 from kerncast.measurements.feature_table import FeatureTable
+from kerncast.measurements.scores import scores_of
+from kerncast.models.learned.regressors import Perceptron, RadialBasis, scaling_of
+from kerncast.models.learned.trees import BoostedTrees, Forest, Trees
 from kerncast.read.features import CleaningRules, read_feature_table
 from kerncast.report.training.pictures import draw_fit, panels_of
-from kerncast.studies.average_case import Study, StudyPlan, study_of, train
+from kerncast.studies.average_case import Study, StudyPlan, study_of
 from kerncast.studies.correlation import FeatureChoice, chosen_features
+from kerncast.studies.learning.training import train
 from kerncast.studies.recipes import known_recipes, load_recipe
-from kerncast.studies.regressors import Forest, Perceptron, RadialBasis, scaling_of
-from kerncast.studies.splits import Split, scores_of
+from kerncast.studies.splits import Split
 from tests.helpers.learned_tables import linear_table
 from tests.helpers.places import ROOT
 
@@ -37,7 +40,7 @@ def study(table: FeatureTable, *models: str, split: Split = Split.ROWS, features
 
 
 def test_the_recipe_is_the_reports() -> None:
-    assert known_recipes() == ("acet",)
+    assert known_recipes() == ("acet", "residual")
     assert (RECIPE.test_share, RECIPE.seed) == (0.2, 0)
     found = {m.name: (m.estimator, m.scales_features, m.scales_times, dict(m.settings)) for m in RECIPE.models}
     network = {
@@ -138,14 +141,16 @@ def test_linear_regression_is_that_of_pipelines_with_standard_scalers() -> None:
 
 def test_a_small_forest_network_and_kernel_by_hand() -> None:
     # one tree: feature 0 up to 5 gives 10, else feature 1 up to 2 gives 20, else 30; a second tree gives 40
-    forest = Forest(
+    trees = Trees(
         roots=np.array([0, 5], np.int32),
         feature=np.array([0, -1, 1, -1, -1, -1], np.int16),
         threshold=np.array([5.0, 10, 2, 20, 30, 40]),
         right=np.array([2, 0, 4, 0, 0, 0], np.int32),
         features=2,
     )
-    assert forest.predict(np.array([[5.0, 9], [6, 2], [6, 3]])).tolist() == [25, 30, 35]
+    rows = np.array([[5.0, 9], [6, 2], [6, 3]])
+    assert Forest(trees).predict(rows).tolist() == [25, 30, 35]
+    assert BoostedTrees(trees, 0.5).predict(rows).tolist() == [50.5, 60.5, 70.5]
     network = Perceptron((np.array([[1.0, -1.0]]), np.array([[2.0], [3.0]])), (np.array([0.0, 1]), np.array([0.5])))
     # max(0, x) * 2 + max(0, 1 - x) * 3 + 0.5
     assert network.predict(np.array([[2.0], [-1.0]])).tolist() == [4.5, 6.5]
@@ -166,7 +171,7 @@ def test_a_kernel_machine_gives_what_scikit_learn_says_of_the_same_numbers() -> 
 @pytest.mark.parametrize(("feature", "right"), [([0, -1, -1], [0, 0, 0]), ([1, -1, -1], [2, 0, 0])])
 def test_trees_that_turn_back_are_refused(feature: list[int], right: list[int]) -> None:
     with pytest.raises(InputError, match="do not form trees"):
-        Forest(np.array([0]), np.array(feature), np.zeros(3), np.array(right), 1)
+        Trees(np.array([0]), np.array(feature), np.zeros(3), np.array(right), 1)
 
 
 def test_what_did_not_converge_says_so() -> None:

@@ -24,6 +24,9 @@ _LEAST_REPEATS = 5
 #: Counters of the same launch differ by caches and replays, those of another size by more.
 _MOST_SPREAD = 0.05
 
+#: What a launch is called whose table names no kernel, or no GPU.
+UNNAMED = "unnamed"
+
 Mask = npt.NDArray[np.bool_]
 
 
@@ -124,10 +127,10 @@ class CleanTable:
 
 def clean(rows: LaunchRows, rules: CleaningRules) -> CleanTable:
     """Return the sound launches and features; raises InputError where none are left, or a feature asked for is not."""
-    _check_magnitudes(rows)
-    of_gpu = _of_gpu(rows, rules.gpu)
+    check_magnitudes(rows)
+    own = of_gpu(rows, rules.gpu)
     with np.errstate(invalid="ignore"):
-        timed = of_gpu & (rows.seconds > 0)
+        timed = own & (rows.seconds > 0)
     if not timed.any():
         raise InputError("no launch has a time above 0", where=rows.source, cure="Give the measured times.")
     columns, removed = _columns(rows, timed, rules.features)
@@ -145,7 +148,7 @@ def clean(rows: LaunchRows, rules: CleaningRules) -> CleanTable:
             where=rows.source,
             cure="Give launches with counters that vary and no missing values, or name fewer features.",
         )
-    counts = [int(mask.sum()) for mask in (of_gpu, timed, whole, first, usual)]
+    counts = [int(mask.sum()) for mask in (own, timed, whole, first, usual)]
     cleaning = Cleaning(
         rows_read=len(rows.seconds),
         rows_kept=counts[4],
@@ -160,8 +163,8 @@ def clean(rows: LaunchRows, rules: CleaningRules) -> CleanTable:
     return CleanTable(_table(rows, columns, usual), cleaning, rows.files)
 
 
-def _check_magnitudes(rows: LaunchRows) -> None:
-    """Squares of larger numbers, and errors as shares of shorter times, would no longer be numbers."""
+def check_magnitudes(rows: LaunchRows) -> None:
+    """Raise InputError where squares of numbers, or errors as shares of times, would no longer be numbers."""
     with np.errstate(invalid="ignore"):
         huge = np.argwhere(np.abs(rows.values) > MOST)
         late = np.flatnonzero(rows.seconds > MOST_SECONDS)
@@ -178,7 +181,8 @@ def _check_magnitudes(rows: LaunchRows) -> None:
         raise InputError(what, where=rows.source, cure=f"Expected at least {LEAST_SECONDS:g} s; is its unit right?")
 
 
-def _of_gpu(rows: LaunchRows, gpu: str | None) -> Mask:
+def of_gpu(rows: LaunchRows, gpu: str | None) -> Mask:
+    """Return which launches ran on a GPU, by its name in the data, or all; raises InputError where none did."""
     if gpu is None:
         return np.ones(len(rows.seconds), np.bool_)
     wanted = _plain(gpu)
@@ -193,17 +197,22 @@ def _plain(name: str) -> str:
     return "".join(letter for letter in name.lower() if letter.isalnum())
 
 
+def columns_of(rows: LaunchRows, names: Sequence[str]) -> list[int]:
+    """Return the columns of some features; raises InputError for those that are not there."""
+    unknown = [name for name in names if name not in rows.names]
+    if unknown:
+        raise InputError(
+            f"it has no feature {', '.join(unknown)[:200]}",
+            where=rows.source,
+            cure=f"It has {', '.join(rows.names)[:400]}.",
+        )
+    return [rows.names.index(name) for name in names]
+
+
 def _columns(rows: LaunchRows, timed: Mask, asked: Sequence[str] | None) -> tuple[list[int], tuple[RemovedColumn, ...]]:
     """Return the columns that may be features, and those that may not with the reason."""
     if asked is not None:
-        unknown = [name for name in asked if name not in rows.names]
-        if unknown:
-            raise InputError(
-                f"it has no feature {', '.join(unknown)[:200]}",
-                where=rows.source,
-                cure=f"It has {', '.join(rows.names)[:400]}.",
-            )
-        return [rows.names.index(name) for name in asked], ()
+        return columns_of(rows, asked), ()
     missing = np.isnan(rows.values[timed]).mean(axis=0)
     kept, removed = [], []
     for column, name in enumerate(rows.names):

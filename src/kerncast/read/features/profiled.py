@@ -43,8 +43,6 @@ def report_columns(path: Path) -> Columns:
 
 def profiled_columns(text: str, where: str) -> Columns | None:
     """Return the columns of a profiler's CSV, or None where no profiler wrote it; raises InputError."""
-    if text.lstrip()[:1] in {"{", "["}:
-        raise InputError("it is JSON, not a table of launches", where=where, cure="Give CSV, Parquet or a profile.")
     kind = kind_of_csv(text)
     if kind == "ncu":
         check_rows(text, where)

@@ -1,4 +1,4 @@
-"""Reads launches with features and measured times: CSV, Parquet, a profiler's file, the executor's feature table.
+"""Reads launches with features and measured times: tables, and files of profilers, tuners and ``kerncast measure``.
 
 Several files are put together. Those without times (``kerncast profile --features``) are joined with those that have
 times, on the columns that name a launch in both: kernel, GPU, launch, grid and so on.
@@ -6,34 +6,84 @@ times, on the columns that name a launch in both: kernel, GPU, launch, grid and 
 
 import stat
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from kerncast.errors import InputError
+from kerncast.measurements.feature_table import Floats
 from kerncast.read.bounded_text import printable, read_text, starts_with
-from kerncast.read.features.cleaning import CleaningRules, CleanTable, DataFile, LaunchRows, RemovedColumn, Why, clean
+from kerncast.read.features.cleaning import (
+    UNNAMED,
+    CleaningRules,
+    CleanTable,
+    DataFile,
+    LaunchRows,
+    RemovedColumn,
+    Why,
+    clean,
+)
 from kerncast.read.features.columns import Roles, roles_of
 from kerncast.read.features.launches import Columns, csv_columns, joined, parquet_columns, sha256_of, stacked
+from kerncast.read.features.measured import measurement_columns, tuned_columns
 from kerncast.read.features.profiled import profiled_columns, report_columns
 from kerncast.read.ncu.report import SIGNATURE
 
 _PARQUET = b"PAR1"
-_UNNAMED = "unnamed"
+#: What kerncast measure writes.
+MEASURED = ".jsonl"
 _TIME_CURE = "Name the time with its unit: time_us, time_us_median, seconds; or give its file beside this one."
 
 
+@dataclass(frozen=True, slots=True)
+class ExecutedFeatures:
+    """Features of executed launches, and the launch files that they are of."""
+
+    table: Columns
+    paths: tuple[Path, ...]
+
+
+def gpus_of(paths: Sequence[Path]) -> tuple[str, ...]:
+    """Return the names of the GPUs in some tables of launches, each once; raises InputError."""
+    tables = [(table, roles_of(table.names).gpu) for table in _tables(paths)]
+    return tuple(dict.fromkeys(name for table, column in tables if column for name in table.texts(column)))
+
+
 def read_feature_table(
-    paths: Sequence[Path], rules: CleaningRules | None = None, *, time: str | None = None
+    paths: Sequence[Path],
+    rules: CleaningRules | None = None,
+    *,
+    time: str | None = None,
+    executed: ExecutedFeatures | None = None,
 ) -> CleanTable:
     """Read and clean launches; raises InputError with place and cure.
 
     ``time`` names the column of the times where there are several; otherwise medians come before means and minima.
+    ``executed`` are features of the same launches.
     """
-    if not paths:
-        raise InputError("no file is given", cure="Name a table of launches.")
-    tables = [_printable(_columns(path)) for path in paths]
+    tables = _tables(paths)
+    if executed is None:
+        return clean(_with_times(tables, paths, time), rules or CleaningRules())
+    with_features = [*tables, _printable(executed.table)]
+    return clean(_with_times(with_features, [*paths, *executed.paths], time), rules or CleaningRules())
+
+
+def read_launches(paths: Sequence[Path], *, time: str | None = None) -> LaunchRows:
+    """Read launches with their features as they stand, with NaN for every time where there are none.
+
+    Raises InputError with place and cure. A table whose column of times ``time`` names must have it.
+    """
+    tables = _tables(paths)
+    if time is not None or any(roles_of(table.names).time for table in tables):
+        return _with_times(tables, paths, time)
+    table, partial = stacked(tables)
+    removed = tuple(RemovedColumn(name, Why.NOT_EVERYWHERE) for name in partial)
+    return _launches(table, roles_of(table.names), removed, _files(paths))
+
+
+def _with_times(tables: Sequence[Columns], paths: Sequence[Path], time: str | None) -> LaunchRows:
+    """Return the launches of tables of which one has times at least; tables of features are joined with theirs."""
     roles = [roles_of(table.names, time) for table in tables]
     with_times = [table for table, role in zip(tables, roles, strict=True) if role.time]
     without = [table for table, role in zip(tables, roles, strict=True) if not role.time]
@@ -46,9 +96,18 @@ def read_feature_table(
     if without:
         features, more = stacked(without)
         table, partial = joined(features, table), (*partial, *more)
-    files = tuple(DataFile(path.name, sha256_of(path)) for path in paths)
     removed = tuple(RemovedColumn(name, Why.NOT_EVERYWHERE) for name in partial)
-    return clean(_launches(table, roles_of(table.names, time), removed, files), rules or CleaningRules())
+    return _launches(table, roles_of(table.names, time), removed, _files(paths))
+
+
+def _tables(paths: Sequence[Path]) -> list[Columns]:
+    if not paths:
+        raise InputError("no file is given", cure="Name a table of launches.")
+    return [_printable(_columns(path)) for path in paths]
+
+
+def _files(paths: Sequence[Path]) -> tuple[DataFile, ...]:
+    return tuple(DataFile(path.name, sha256_of(path)) for path in paths)
 
 
 def _of_other_names(tables: Sequence[Columns], times: Sequence[str]) -> InputError:
@@ -67,7 +126,11 @@ def _columns(path: Path) -> Columns:
         return parquet_columns(path)
     if starts_with(path, SIGNATURE):
         return report_columns(path)
+    if path.suffix.lower() == MEASURED:
+        return measurement_columns(path)
     text = read_text(path)
+    if text.lstrip()[:1] in {"{", "["}:
+        return tuned_columns(text, str(path))
     return profiled_columns(text, str(path)) or csv_columns(text, str(path))
 
 
@@ -92,7 +155,6 @@ def _launches(
     table: Columns, roles: Roles, removed: tuple[RemovedColumn, ...], files: tuple[DataFile, ...]
 ) -> LaunchRows:
     """Return what the columns say of each launch."""
-    assert roles.time is not None
     texts = [name for name in roles.features if table.is_text(name)]
     names = tuple(name for name in roles.features if name not in texts)
     values = np.column_stack([table.numbers(name) for name in names]) if names else np.empty((table.rows, 0))
@@ -100,7 +162,7 @@ def _launches(
     return LaunchRows(
         names=names,
         values=values,
-        seconds=table.numbers(roles.time.name) * roles.time.seconds_per_unit,
+        seconds=_seconds(table, roles),
         kernels=_names(table, roles.kernel),
         gpus=_names(table, roles.gpu),
         configurations=_configurations(table, roles),
@@ -110,9 +172,15 @@ def _launches(
     )
 
 
+def _seconds(table: Columns, roles: Roles) -> Floats:
+    if roles.time is None:
+        return np.full(table.rows, np.nan)
+    return table.numbers(roles.time.name) * roles.time.seconds_per_unit
+
+
 def _names(table: Columns, column: str | None) -> tuple[str, ...]:
     texts = table.texts(column) if column else ("",) * table.rows
-    return tuple(text.strip() or _UNNAMED for text in texts)
+    return tuple(text.strip() or UNNAMED for text in texts)
 
 
 def _configurations(table: Columns, roles: Roles) -> tuple[str, ...]:

@@ -4,14 +4,12 @@ import io
 import json
 import math
 import re
-import shlex
 import stat
-import sys
 import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from importlib.metadata import version
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -20,17 +18,18 @@ import numpy.typing as npt
 
 from kerncast.errors import InputError
 from kerncast.measurements.feature_table import Floats
+from kerncast.measurements.scores import Scores
+from kerncast.models.learned.reach import MOST_LOG_ERROR, Reach, SplitErrors
+from kerncast.models.learned.regressors import Linear, Perceptron, RadialBasis, Regressor, Scaling, Trained
+from kerncast.models.learned.trees import BoostedTrees, Forest, Trees
+from kerncast.models.learned.tuning import Setting, Settings, Tried, Tuning
 from kerncast.read.bounded_text import printable
 from kerncast.read.features.cleaning import DataFile
-from kerncast.studies.average_case import Study, TrainedModel
-from kerncast.studies.regressors import Forest, Linear, Perceptron, RadialBasis, Regressor, Scaling, Trained
-from kerncast.studies.splits import Scores
 from kerncast.units import MIB
-from kerncast.version import __version__
 
 FORMAT = "kerncast model"
-#: 1.x are read; fields may be added in 1.y.
-FORMAT_VERSION = "1.0"
+#: 1.x are read; fields may be added in 1.y. 1.1 adds the reach and the tuning, 1.2 the base of a residual.
+FORMAT_VERSION = "1.2"
 _CURE = "The file was changed or damaged: copy it again, or train the model again."
 
 
@@ -81,6 +80,17 @@ class ModelHeader:
     """command that makes the model again"""
     versions: Versions
     check: SelfCheck
+    reach: Reach | None = None
+    """errors on what was held out, and what was learned from; None in files of format 1.0"""
+    tuning: Tuning | None = None
+    """choice of the settings; None where they are the published ones"""
+    base: str | None = None
+    """feature that holds the simulated time, of a residual; None where the model tells the time itself"""
+
+    @property
+    def name(self) -> str:
+        """Name of the model and its recipe."""
+        return f"{self.model} of {self.recipe}"
 
 
 def header_object(header: ModelHeader) -> dict[str, Any]:
@@ -88,7 +98,14 @@ def header_object(header: ModelHeader) -> dict[str, Any]:
     table = asdict(header)
     r2 = header.scores.r2
     table["scores"] |= {"rmse": header.scores.rmse, "r2": None if math.isnan(r2) else r2, "unit": "s"}
+    table["tuning"] = None if header.tuning is None else tuning_object(header.tuning)
     return {"format": FORMAT, "format_version": FORMAT_VERSION, **table}
+
+
+def tuning_object(tuning: Tuning) -> dict[str, Any]:
+    """Return a choice of settings as JSON."""
+    tried = [{**asdict(each), "settings": dict(each.settings)} for each in tuning.tried]
+    return {**asdict(tuning), "tried": tried, "chosen": dict(tuning.chosen)}
 
 
 def read_header(text: str, where: str) -> ModelHeader:
@@ -138,7 +155,59 @@ def _header(table: Mapping[str, Any]) -> ModelHeader:
             tuple(tuple(float(cell) for cell in row) for row in check["values"]),
             tuple(float(cell) for cell in check["seconds"]),
         ),
+        reach=_reach(table["reach"], len(table["features"])) if table.get("reach") else None,
+        tuning=_tuning(table["tuning"]) if table.get("tuning") else None,
+        base=None if table.get("base") is None else _text(table["base"]),
     )
+
+
+def _reach(table: Mapping[str, Any], features: int) -> Reach:
+    """Return the reach of a header; raises ValueError for what no training gives."""
+    rows = tuple(_numbers(row, features) for row in table["sample"])
+    low, median, high, spread = (_numbers(table[name], features) for name in ("low", "median", "high", "spread"))
+    is_range = all(a <= b <= c for a, b, c in zip(low, median, high, strict=True))
+    if not rows or not is_range or not all(each > 0 for each in spread):
+        raise ValueError(table)
+    return Reach(tuple(map(_errors, table["errors"])), low, median, high, spread, rows, _error(table["distance"]))
+
+
+def _errors(table: Mapping[str, Any]) -> SplitErrors:
+    levels, quantiles = (tuple(map(_error, table[name])) for name in ("levels", "quantiles"))
+    is_ascending = all(a < b for a, b in pairwise((0.0, *levels, 1.0))) and all(a <= b for a, b in pairwise(quantiles))
+    if not levels or len(levels) != len(quantiles) or not is_ascending or quantiles[-1] > MOST_LOG_ERROR:
+        raise ValueError(table)
+    launches, groups = _count(table["launches"]), _count(table["groups"])
+    if not 0 < groups <= launches:
+        raise ValueError(table)
+    return SplitErrors(_text(table["split"]), levels, quantiles, launches, groups)
+
+
+def _numbers(values: Sequence[Any], count: int) -> tuple[float, ...]:
+    numbers = tuple(map(_finite, values))
+    if len(numbers) != count:
+        raise ValueError(values)
+    return numbers
+
+
+def _tuning(table: Mapping[str, Any]) -> Tuning:
+    tried = tuple(
+        Tried(_settings(each["settings"]), _error(each["log_error"]), tuple(map(_error, each["by_fold"])))
+        for each in table["tried"]
+    )
+    chosen = _settings(table["chosen"])
+    if not any(each.settings == chosen for each in tried):
+        raise ValueError(table)
+    return Tuning(_text(table["grouped_by"]), _texts(table["held_out"]), _count(table["launches"]), tried, chosen)
+
+
+def _settings(table: Mapping[str, Any]) -> Settings:
+    return tuple((_text(name), _setting(value)) for name, value in table.items())
+
+
+def _setting(value: Any) -> Setting:
+    if isinstance(value, list):
+        return tuple(_count(each) for each in value)
+    return value if isinstance(value, bool | int) else _finite(value) if isinstance(value, float) else _text(value)
 
 
 def _texts(values: Sequence[object]) -> tuple[str, ...]:
@@ -190,7 +259,6 @@ def _finite(value: Any) -> float:
 # what each means stands in ``regressors.py``. Sizes are checked before anything is unpacked.
 
 
-SUFFIX = ".kcm"
 #: A forest of 150 trees on 34,000 launches has 110 MB of nodes, the header some kB.
 _MOST_UNPACKED_BYTES = 512 * MIB
 _MOST_PACKED_BYTES = 256 * MIB
@@ -347,12 +415,17 @@ def _arrays(trained: Trained) -> dict[str, Array]:
         case RadialBasis() as basis:
             found |= {"vectors": np.ascontiguousarray(basis.vectors), "duals": basis.duals}
             found |= {"intercept": np.array(basis.intercept), "gamma": np.array(basis.gamma)}
-        case Forest() as forest:
-            found |= {"roots": forest.roots, "right": forest.right}
-            found |= {"feature": forest.feature, "threshold": forest.threshold}
+        case Forest(trees):
+            found |= _tree_arrays(trees)
+        case BoostedTrees(trees, intercept):
+            found |= _tree_arrays(trees) | {"intercept": np.array(intercept)}
         case _:
             raise TypeError(type(trained.regressor).__name__)
     return found
+
+
+def _tree_arrays(trees: Trees) -> dict[str, Array]:
+    return {name: getattr(trees, name) for name in ("roots", "right", "feature", "threshold")}
 
 
 def _trained(header: ModelHeader, arrays: Arrays) -> Trained:
@@ -364,7 +437,7 @@ def _trained(header: ModelHeader, arrays: Arrays) -> Trained:
         raise InputError("its scaling is of another number of features", cure=_CURE)
     if times is not None and times.mean.ndim:
         raise InputError("its scaling of times is not a number", cure=_CURE)
-    return Trained(regressor, features, times)
+    return Trained(regressor, features, times, None if header.base is None else header.features.index(header.base))
 
 
 def _scaling(arrays: Arrays, name: str) -> Scaling | None:
@@ -389,8 +462,14 @@ def _regressor(form: str, arrays: Arrays, features: int) -> Regressor:
     if form == "RadialBasis":
         return RadialBasis(arrays["vectors"], arrays["duals"], float(arrays["intercept"]), float(arrays["gamma"]))
     if form == "Forest":
-        return Forest(arrays["roots"], arrays["feature"], arrays["threshold"], arrays["right"], features)
+        return Forest(_trees(arrays, features))
+    if form == "BoostedTrees":
+        return BoostedTrees(_trees(arrays, features), float(arrays["intercept"]))
     raise InputError(f"it is of the form {form[:40]!r}, which is not known", cure="Update kerncast.")
+
+
+def _trees(arrays: Arrays, features: int) -> Trees:
+    return Trees(arrays["roots"], arrays["feature"], arrays["threshold"], arrays["right"], features)
 
 
 def _check_forecasts(model: ModelFile) -> None:
@@ -402,58 +481,3 @@ def _check_forecasts(model: ModelFile) -> None:
     found = model.seconds(values)
     if not np.allclose(found, np.array(check.seconds), rtol=_SAME, atol=0):
         raise InputError("it does not give the forecasts that its header records", cure=_CURE)
-
-
-@dataclass(frozen=True, slots=True)
-class Origin:
-    """The origin of a study's table."""
-
-    files: tuple[DataFile, ...]
-    options: tuple[str, ...]
-    """options of the command line that chose launches, such as --gpu and its name"""
-
-
-def model_file(study: Study, model: TrainedModel, origin: Origin) -> ModelFile:
-    """Return the model with its header."""
-    plan, table = study.plan, study.table
-    outcome = next(each for each in study.outcomes if each.name == model.recipe.name)
-    python = ".".join(map(str, sys.version_info[:3]))
-    header = ModelHeader(
-        recipe=plan.recipe.name,
-        model=model.recipe.name,
-        form=type(model.fit.trained.regressor).__name__,
-        features=model.features,
-        data=origin.files,
-        gpus=tuple(sorted(set(table.gpus))),
-        kernels=tuple(sorted(set(table.kernels))),
-        rows=len(table),
-        learned_from=model.fit.rows,
-        split=plan.split.value,
-        seed=plan.recipe.seed,
-        scores=outcome.scores,
-        caveats=outcome.caveats,
-        command=_command(study, model, origin),
-        versions=Versions(__version__, python, version("scikit-learn"), np.__version__),
-        check=_check(study, model),
-    )
-    return ModelFile(header, model.fit.trained)
-
-
-def _command(study: Study, model: TrainedModel, origin: Origin) -> str:
-    words: Sequence[str] = (
-        *("kerncast", "train", "--recipe", study.plan.recipe.name),
-        *(each.name for each in origin.files),
-        *("--model", model.recipe.name, "--split", study.plan.split.value),
-        *("--features", str(study.plan.features), *origin.options),
-        *("--out", f"{model.recipe.name}.kcm"),
-    )
-    return shlex.join(words)
-
-
-def _check(study: Study, model: TrainedModel) -> SelfCheck:
-    """Return the forecasts of launches spread over the table by their time."""
-    by_time = np.argsort(study.table.seconds, kind="stable")
-    rows = by_time[np.unique(np.linspace(0, len(by_time) - 1, MOST_CHECKED).astype(int))]
-    values = study.table.rows(rows).features(model.features).values
-    seconds = model.fit.trained.seconds(values)
-    return SelfCheck(tuple(tuple(float(cell) for cell in row) for row in values), tuple(float(s) for s in seconds))

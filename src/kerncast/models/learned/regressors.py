@@ -1,21 +1,21 @@
 """Trained models as arrays and an equation each: no library that trained them is needed to forecast."""
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from kerncast.errors import InputError
 from kerncast.measurements.feature_table import Floats
-from kerncast.units import NANOSECOND
+from kerncast.models.learned.trees import CURE
+from kerncast.units import MICROSECOND, NANOSECOND
 
-Integers = npt.NDArray[np.signedinteger[Any]]
-#: Levels of all trees together; 150 trees on 34,000 launches have some 6,000.
-MOST_LEVELS = 200_000
-#: Support vectors times rows at once: 160 MB of distances.
-_MOST_DISTANCES = 20_000_000
-_CURE = "The file was changed or damaged: train the model again."
+#: Support vectors times rows at once: 2 MB of distances stay in a cache.
+_MOST_DISTANCES = 250_000
+#: Rows that are forecast at once: a million rows take no more memory than these beside their own.
+_ROWS_AT_ONCE = 65_536
+#: A layer's numbers stay in a cache.
+_ROWS_OF_A_LAYER = 4_096
 
 
 class Regressor(Protocol):
@@ -88,10 +88,10 @@ class Perceptron:
         widths = [len(self.weights[0])] if self.weights else []
         for weights, biases in zip(self.weights, self.biases, strict=True):
             if weights.shape != (widths[-1], len(biases)) or biases.ndim != 1:
-                raise InputError("the layers of the network do not fit one another", cure=_CURE)
+                raise InputError("the layers of the network do not fit one another", cure=CURE)
             widths.append(len(biases))
         if not widths or widths[-1] != 1:
-            raise InputError("the network does not end in one number", cure=_CURE)
+            raise InputError("the network does not end in one number", cure=CURE)
 
     @property
     def features(self) -> int:
@@ -100,8 +100,16 @@ class Perceptron:
 
     def predict(self, values: Floats) -> Floats:
         """Return a number per row [rows, features]."""
+        firsts = range(0, len(values), _ROWS_OF_A_LAYER)
+        return np.concatenate(
+            [*(self._some(values[first : first + _ROWS_OF_A_LAYER]) for first in firsts), np.empty(0)]
+        )
+
+    def _some(self, values: Floats) -> Floats:
         for weights, biases in zip(self.weights[:-1], self.biases[:-1], strict=True):
-            values = np.maximum(values @ weights + biases, 0)
+            values = values @ weights
+            values += biases
+            np.maximum(values, 0, out=values)
         last: Floats = (values @ self.weights[-1] + self.biases[-1])[:, 0]
         return last
 
@@ -118,7 +126,7 @@ class RadialBasis:
 
     def __post_init__(self) -> None:
         if self.vectors.ndim != 2 or self.duals.shape != (len(self.vectors),) or not self.gamma > 0:
-            raise InputError("the support vectors do not fit their factors", cure=_CURE)
+            raise InputError("the support vectors do not fit their factors", cure=CURE)
 
     @property
     def features(self) -> int:
@@ -128,81 +136,49 @@ class RadialBasis:
     def predict(self, values: Floats) -> Floats:
         """Return a number per row [rows, features]."""
         at_once = max(1, _MOST_DISTANCES // max(1, len(self.vectors)))
-        parts = [self._some(values[first : first + at_once]) for first in range(0, len(values), at_once)]
+        squares = (self.vectors**2).sum(axis=1)
+        parts = [self._some(values[first : first + at_once], squares) for first in range(0, len(values), at_once)]
         return np.concatenate([*parts, np.empty(0)])
 
-    def _some(self, values: Floats) -> Floats:
-        squares = (values**2).sum(axis=1)[:, None] + (self.vectors**2).sum(axis=1)[None, :]
-        distances = np.maximum(squares - 2 * values @ self.vectors.T, 0)
-        numbers: Floats = np.exp(-self.gamma * distances) @ self.duals + self.intercept
+    def _some(self, values: Floats, squares: Floats) -> Floats:
+        distances = values @ self.vectors.T
+        distances *= -2
+        distances += (values**2).sum(axis=1)[:, None]
+        distances += squares
+        np.maximum(distances, 0, out=distances)
+        distances *= -self.gamma
+        np.exp(distances, out=distances)
+        numbers: Floats = distances @ self.duals + self.intercept
         return numbers
-
-
-@dataclass(frozen=True)
-class Forest:
-    """The mean of regression trees, their nodes in one list: a node's left child is the next node."""
-
-    roots: Integers
-    feature: Integers
-    """[nodes] feature that splits the node, -1 in leaves"""
-    threshold: Floats
-    """[nodes] largest value, in single precision, of rows that go left; in leaves the value of the leaf"""
-    right: Integers
-    """[nodes] number of the right child, 0 in leaves"""
-    features: int
-
-    def __post_init__(self) -> None:
-        nodes = len(self.feature)
-        if not (len(self.threshold) == len(self.right) == nodes) or not len(self.roots):
-            raise InputError("the trees' nodes are not whole", cure=_CURE)
-        inner = np.flatnonzero(self.feature >= 0)
-        # Children come after their node, so that every way down ends.
-        is_sound = (
-            (self.feature < self.features).all()
-            and (self.right[inner] > inner + 1).all()
-            and (self.right < nodes).all()
-            and (inner + 1 < nodes).all()
-            and ((self.roots >= 0) & (self.roots < nodes)).all()
-        )
-        if not is_sound:
-            raise InputError("the trees' nodes do not form trees", cure=_CURE)
-
-    def predict(self, values: Floats) -> Floats:
-        """Return a number per row [rows, features]; raises InputError for trees that are too deep for any training."""
-        single = values.astype(np.float32)
-        total, left = np.zeros(len(values)), MOST_LEVELS
-        for root in self.roots:
-            leaves, left = self._leaves(int(root), single, left)
-            total += self.threshold[leaves]
-        return total / len(self.roots)
-
-    def _leaves(self, root: int, values: npt.NDArray[np.float32], most_levels: int) -> tuple[Integers, int]:
-        """Return the leaf of each row, and the levels that are left of the most."""
-        nodes = np.full(len(values), root, np.int64)
-        rows = np.arange(len(values))
-        for level in range(most_levels):
-            at = nodes[rows]
-            feature = self.feature[at]
-            is_inner = feature >= 0
-            rows, at, feature = rows[is_inner], at[is_inner], feature[is_inner]
-            if not len(rows):
-                return nodes, most_levels - level
-            goes_left = values[rows, feature] <= self.threshold[at]
-            nodes[rows] = np.where(goes_left, at + 1, self.right[at])
-        raise InputError(f"its trees have more than {MOST_LEVELS} levels", cure=_CURE)
 
 
 @dataclass(frozen=True, slots=True)
 class Trained:
-    """A regressor with the scaling of what goes in and what comes out; times in nanoseconds."""
+    """A regressor with the scaling of what goes in and what comes out; times in nanoseconds.
+
+    Of a residual it tells ln(time / simulated time), and one of the features is ln(simulated time / 1 µs).
+    """
 
     regressor: Regressor
     feature_scaling: Scaling | None
     time_scaling: Scaling | None
+    base: int | None = None
+    """place of the simulated time among the features; None where the model tells the time itself"""
 
     def seconds(self, values: Floats) -> Floats:
         """Return the forecast of each row [rows, features]; it may be negative, where the model is wrong."""
+        parts = [self._some(values[first : first + _ROWS_AT_ONCE]) for first in range(0, len(values), _ROWS_AT_ONCE)]
+        return np.concatenate([*parts, np.empty(0)])
+
+    def _some(self, values: Floats) -> Floats:
         with np.errstate(over="ignore", invalid="ignore"):  # who uses them looks for what is not finite
             scaled = self.feature_scaling.forward(values) if self.feature_scaling else values
             found = self.regressor.predict(scaled)
-            return (self.time_scaling.backward(found) if self.time_scaling else found) * NANOSECOND
+            whole = self.time_scaling.backward(found) if self.time_scaling else found
+            return whole * NANOSECOND if self.base is None else self.simulated(values) * np.exp(whole)
+
+    def simulated(self, values: Floats) -> Floats:
+        """Return the simulated time of each row; only of a residual."""
+        assert self.base is not None
+        seconds: Floats = np.exp(values[:, self.base]) * MICROSECOND
+        return seconds

@@ -17,20 +17,22 @@ import numpy as np
 import pytest
 
 from kerncast.errors import InputError
+from kerncast.models.learned import model_files
+from kerncast.models.learned.model_files import ModelFile, read_model, write_model
 from kerncast.read.features import DataFile
-from kerncast.studies import model_files
 from kerncast.studies.average_case import StudyPlan, study_of
 from kerncast.studies.correlation import FeatureChoice
-from kerncast.studies.model_files import ModelFile, Origin, model_file, read_model, write_model
-from kerncast.studies.recipes import load_recipe
+from kerncast.studies.learning.kept_models import Origin, model_file
+from kerncast.studies.recipes import ModelRecipe, load_recipe
 from kerncast.studies.splits import Split
 from tests.helpers.learned_tables import linear_table
 
 TABLE = linear_table(60, noise=0.05)
+BOOSTED = ModelRecipe("boosted", "Boosted", "HistGradientBoostingRegressor", False, False, (("max_iter", 20),), None)
 NAMES = ("linear", "mlp", "forest", "linear-svr", "rbf-svr")
 FIELDS = (
     "format format_version recipe model form features data gpus kernels rows learned_from split seed scores caveats"
-    " command versions check"
+    " command versions check reach tuning base"
 )
 
 
@@ -74,7 +76,7 @@ def test_the_header_tells_how_it_was_made(tmp_path: Path) -> None:
             *("header.json", "roots.npy", "right.npy", "feature.npy", "threshold.npy"),
         }
     assert list(header) == FIELDS.split()
-    assert (header["format"], header["format_version"], header["form"]) == ("kerncast model", "1.0", "Forest")
+    assert (header["format"], header["format_version"], header["form"]) == ("kerncast model", "1.2", "Forest")
     assert header["data"] == [{"name": "launches.csv", "sha256": "ab" * 32}]
     assert header["command"] == (
         "kerncast train --recipe acet launches.csv --model forest --split rows --features all --gpu 'GTX 980'"
@@ -140,7 +142,7 @@ HOSTILE = [
     (entry("header.json", b"[" * 100_000), "header is not JSON"),
     (entry("header.json", b'{"format": "kerncast model", "format_version": NaN}'), "header is not JSON"),
     (entry("header.json", b"{}"), "not a model of kerncast"),
-    (header_with(format_version="2.0"), "its format is 2.0, this kerncast reads 1.0"),
+    (header_with(format_version="2.0"), "its format is 2.0, this kerncast reads 1.2"),
     (header_with(form="os.system"), "form 'os.system', which is not known"),
     (header_with(features="abc"), "header lacks"),
     (header_with(scores={}), "header lacks"),
@@ -212,7 +214,7 @@ def test_an_entry_that_declares_less_than_it_holds_gives_no_more(tmp_path: Path)
 
 def test_trees_as_deep_as_a_chain_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_model(tmp_path / "a.kcm", model_of("forest"))
-    monkeypatch.setattr("kerncast.studies.regressors.MOST_LEVELS", 3)
+    monkeypatch.setattr("kerncast.models.learned.trees.MOST_LEVELS", 3)
     with pytest.raises(InputError, match="levels"):
         read_model(tmp_path / "a.kcm")
 
@@ -256,7 +258,7 @@ def test_reading_needs_no_library_that_trained(tmp_path: Path) -> None:
 
     write_model(tmp_path / "a.kcm", model_of("forest"))
     code = (
-        "import sys; from pathlib import Path; from kerncast.studies.model_files import read_model;"
+        "import sys; from pathlib import Path; from kerncast.models.learned.model_files import read_model;"
         f"read_model(Path({str(tmp_path / 'a.kcm')!r}));"
         "sys.exit(bool({'sklearn', 'scipy', 'pandas', 'pickle5', 'joblib', 'skops'} & set(sys.modules)))"
     )
@@ -270,3 +272,52 @@ def test_the_self_check_covers_every_number(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="does not give the forecasts"):
         read_model(tmp_path / "a.kcm")
     assert model_files.MOST_CHECKED == 8
+
+
+def test_boosted_trees_are_kept_like_the_others(tmp_path: Path) -> None:
+    recipe = replace(load_recipe("acet"), models=(BOOSTED,))
+    study = study_of(TABLE, StudyPlan(recipe, recipe.models, Split.ROWS, FeatureChoice.of("all")))
+    model = model_file(study, study.models[0], Origin((DataFile("launches.csv", "ab" * 32),), ()))
+    write_model(tmp_path / "a.kcm", model)
+    found = read_model(tmp_path / "a.kcm")
+    assert found.header.form == "BoostedTrees"
+    assert found.seconds(TABLE.values).tolist() == model.seconds(TABLE.values).tolist()
+
+
+def reach_with(**fields: object) -> Callable[[dict[str, bytes]], None]:
+    def change(entries: dict[str, bytes]) -> None:
+        header = json.loads(entries["header.json"])
+        header["reach"] |= fields
+        entries["header.json"] = json.dumps(header).encode()
+
+    return change
+
+
+ERRORS = {"split": "rows", "levels": [0.5, 0.9], "quantiles": [0.1, 0.2], "launches": 9, "groups": 9}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        reach_with(low=[0, 0]),
+        reach_with(low=["x", 0, 0]),
+        reach_with(low=[1e300, 0, 0]),
+        reach_with(spread=[0, 1, 1]),
+        reach_with(sample=[]),
+        reach_with(sample=[[1, 2]]),
+        reach_with(distance=-1),
+        reach_with(errors=[ERRORS | {"quantiles": [0.2, 0.1]}]),
+        reach_with(errors=[ERRORS | {"quantiles": [0.1, 1e9]}]),
+        reach_with(errors=[ERRORS | {"quantiles": [0.1]}]),
+        reach_with(errors=[ERRORS | {"levels": [0.5, 1.5]}]),
+        reach_with(errors=[ERRORS | {"groups": 10}]),
+        header_with(reach=[1]),
+        header_with(tuning={"tried": []}),
+        header_with(tuning={"grouped_by": "k", "held_out": [], "launches": 1, "tried": [], "chosen": {}}),
+    ],
+)
+def test_a_reach_or_tuning_that_no_training_gives_is_refused(
+    tmp_path: Path, change: Callable[[dict[str, bytes]], None]
+) -> None:
+    with pytest.raises(InputError, match="header lacks"):
+        read_model(rewritten(tmp_path / "a.kcm", change))

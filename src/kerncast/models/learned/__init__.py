@@ -1,0 +1,1 @@
+"""Models that learned from measured launches: arrays and an equation each, read from files."""

@@ -1,0 +1,1 @@
+"""Training of models on measured launches: fitting, tuning, errors on what is held out, and files."""
