@@ -13,7 +13,8 @@ from kerncast.version import __version__
 if TYPE_CHECKING:
     from kerncast.errors import KerncastError
     from kerncast.execute import Budget
-    from kerncast.forecast.forecast import predict, profile
+    from kerncast.forecast.forecast import predict
+    from kerncast.forecast.profiling import profile
     from kerncast.gpu.gpu import GPU, list_gpus, load_gpu
     from kerncast.launch.launch import Launch, load_launches
     from kerncast.prediction import Prediction, Timing

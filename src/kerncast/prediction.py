@@ -116,6 +116,8 @@ class Prediction:
     """the measured run that was carried over; None where there is none, or the model does not use it"""
     evidence: MeasuredEvidence | None = None
     """measured times that moved the simulation, or are all that is known; None without any"""
+    count: int = 1
+    """times that the launch occurs: totals count it so often"""
 
     def __post_init__(self) -> None:
         if not 0 <= self.low <= self.seconds <= self.high:

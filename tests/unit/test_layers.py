@@ -15,7 +15,7 @@ from tests.helpers.places import FILES, PACKAGE, nodes_of
 #: From the bottom to the top; rooms of one layer may import one another, verbs may not.
 LAYERS = (
     {"errors", "units", "version", "remembered", "child_process", "requirements", "caveats", "typed_json"},
-    {"gpu", "launch", "ptx", "traces", "profiles", "measurements", "observation", "prediction"},
+    {"gpu", "launch", "operators", "ptx", "traces", "profiles", "measurements", "observation", "prediction"},
     {"occupancy", "metrics"},
     {"compile"},
     {"machine", "read"},

@@ -148,16 +148,23 @@ _REFUSED_STATUS = 3
 
 def command(  # noqa: PLR0913  each parameter is one option of the contract
     evidence: Annotated[
-        Path,
+        Path | None,
         typer.Argument(
-            help="Launch file or declared counts (.toml), source (.cu), a profiler's or tuner's file, or times (.csv)."
+            help="Launch file or declared counts (.toml), source (.cu), a profiler's or tuner's file, times or"
+            " operators (.csv), or a model (.json)."
         ),
-    ],
+    ] = None,
+    op: Annotated[
+        list[str] | None,
+        typer.Option("--op", help="Operator of a library: 'bmm(B=64,M=512,N=512,K=64,dtype=bf16)'; repeatable."),
+    ] = None,
     gpu: Annotated[list[str] | None, typer.Option(help="GPU name, id, TOML file, or all; repeatable.")] = None,
     kernel: Annotated[
         str | None,
         typer.Option(
-            "--kernel", "-k", help="Kernel of a .cu, such as 'reduce<float, 256>'; of a profile, regex:… too."
+            "--kernel",
+            "-k",
+            help="Kernel of a .cu, such as 'reduce<float, 256>'; of a profile or of operators, regex:… too.",
         ),
     ] = None,
     grid: option.Grid = None,
@@ -180,17 +187,24 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
         Path | None,
         typer.Option(help="Launch file of a profile's kernels, to count what the profile lacks."),
     ] = None,
-    launch_skip: Annotated[int, typer.Option(help="Launches of a profile to leave out first.")] = 0,
-    launch_count: Annotated[int | None, typer.Option(help="Most launches of a profile to read.")] = None,
+    launch_skip: Annotated[int, typer.Option(help="Launches of a profile, or operators, to leave out first.")] = 0,
+    launch_count: Annotated[int | None, typer.Option(help="Most launches of a profile, or operators, to read.")] = None,
     model: Annotated[
         str | None,
         typer.Option(
-            help="simulation, roofline, template, algorithm1, ceilings, times, convolution or convolution-latency."
+            help="simulation, roofline, template, algorithm1, ceilings, pipes, times, convolution, convolution-latency,"
+            " or a file of kerncast train (.kcm)."
         ),
+    ] = None,
+    feature: Annotated[
+        list[str] | None,
+        typer.Option(help="NAME=VALUE of a feature that a trained model needs and no execution tells; repeatable."),
     ] = None,
     level: Annotated[float, typer.Option(help="Share of measured times that the interval should hold.")] = 0.9,
     clock: Annotated[str | None, typer.Option(help="Clock: base, boost, default or a number of MHz.")] = None,
-    timing: Annotated[str, typer.Option(help="Kind of time: series, single, cold or profiler.")] = "series",
+    timing: Annotated[
+        str | None, typer.Option(help="Kind of time: series (default), single, cold or profiler.")
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Forecast launches that the GPU could not run.")] = False,
     json_: option.AsJson = False,
     out: option.Out = None,
@@ -202,7 +216,8 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
         list[Path] | None, typer.Option(help="Draw measured and forecast times: .png, .svg, .pdf, or .csv.")
     ] = None,
     max_: Annotated[
-        str | None, typer.Option("--max", help="Exit 4 if the forecast of any launch is slower, such as 2ms.")
+        str | None,
+        typer.Option("--max", help="Exit 4 if the forecast of any launch is slower, such as 2ms; one call of it."),
     ] = None,
     compare_to: Annotated[
         Path | None, typer.Option(help="Exit 4 if slower than this JSON beyond both intervals.")
@@ -211,6 +226,7 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
 ) -> int:
     """Forecast how long each launch takes on each GPU."""
     from kerncast.forecast import Options, forecast_all, observations, resolve_gpus, timing_named  # noqa: PLC0415
+    from kerncast.models import is_model_file  # noqa: PLC0415
     from kerncast.read.selection import Selection  # noqa: PLC0415
 
     limit_seconds = parse_limit(max_)
@@ -218,21 +234,26 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
     _check_report(report)
     pictures = Pictures(tuple(roofline or ()), tuple(bars or ()))
     pictures.check()
-    _check_options_of_profiles(evidence, launch_skip or launch_count is not None, source_gpu, source)
+    if evidence is not None:
+        _check_options_of_profiles(evidence, launch_skip or launch_count is not None, source_gpu, source)
     inline = option.InlineLaunch(kernel, grid, block, shared, arg, define, include, global_, std, use_fast_math)
     reading = _reading(Selection(kernel, launch_skip, launch_count), source_gpu, source)
     options = Options(
         model,
-        timing_named(timing),
+        timing_named(timing or "series"),
         level,
         _clock(clock),
         force,
         measured=observations(measured or ()),
         reading=reading,
+        operator_timing=None if timing is None else timing_named(timing),
+        features=_features(feature or (), model),
     )
-    subject: Any = inline.build(evidence) if inline.applies_to(evidence) else evidence
+    subject = _subject(evidence, op, inline)
     with progress_on_stderr(quiet=quiet) as progress:
-        forecast = forecast_all(subject, resolve_gpus(gpu or ()), options, progress)
+        # The rows of a table of features may name their own GPUs.
+        gpus = resolve_gpus(gpu or ()) if gpu or not is_model_file(model or "") else []
+        forecast = forecast_all(subject, gpus, options, progress)
     emit_forecast(forecast, options.timing, as_json=json_, out=out)
     if report is not None and forecast.predictions:
         _write_report(report, forecast)
@@ -250,6 +271,58 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
     for sentence in slower:
         typer.echo(f"kerncast: {sentence}", err=True)
     return _SLOWER_STATUS if slower else 0
+
+
+def _subject(evidence: Path | None, op: list[str] | None, inline: option.InlineLaunch) -> Any:
+    """Return what is to be forecast; raises InputError for nothing, or for two things."""
+    if evidence is not None and op:
+        raise InputError(f"--op and {evidence} are both given", cure="Give one of them.")
+    if op:
+        from kerncast.read.operator_files import operators_in  # noqa: PLC0415
+
+        _check_options_of_operators(inline)
+        return operators_in(op)
+    if evidence is None:
+        raise InputError("no evidence is given: name a launch file, a source, a profile or a table, or add --op")
+    if evidence.suffix.lower() in {".csv", ".json"}:
+        from kerncast.forecast.evidence import holds_operators  # noqa: PLC0415
+
+        if _options_of_launches(inline) and holds_operators(evidence):
+            _check_options_of_operators(inline)
+    return inline.build(evidence) if inline.applies_to(evidence) else evidence
+
+
+def _options_of_launches(inline: option.InlineLaunch) -> tuple[str, ...]:
+    """Return the options of a source's launch that are given; -k chooses operators, too."""
+    given = {
+        "--grid": inline.grid, "--block": inline.block, "--shared": inline.shared_bytes,
+        "--arg": inline.arguments, "--define": inline.defines, "--include": inline.include_dirs,
+        "--global": inline.globals, "--std": inline.standard, "--use-fast-math": inline.fast_math,
+    }  # fmt: skip
+    return tuple(name for name, value in given.items() if value)
+
+
+def _check_options_of_operators(inline: option.InlineLaunch) -> None:
+    given = _options_of_launches(inline)
+    if given:
+        cure = "Leave it out: the sizes of an operator say what it does."
+        raise InputError(f"forecasts of operators make no use of {', '.join(given)}", cure=cure)
+
+
+def _features(texts: Sequence[str], model: str | None) -> tuple[tuple[str, float], ...]:
+    """Return the features that --feature gives; raises InputError for what is no number."""
+    from kerncast.models import is_model_file  # noqa: PLC0415
+
+    if texts and not is_model_file(model or ""):
+        raise InputError("--feature needs a trained model", cure="Add --model FILE.kcm.")
+    pairs = [(name.strip(), value) for name, _, value in (text.rpartition("=") for text in texts)]
+    try:
+        found = tuple((name, float(value)) for name, value in pairs)
+    except ValueError:
+        found = ()
+    if len(found) < len(pairs) or not all(name and math.isfinite(value) for name, value in found):
+        raise InputError("--feature is not NAME=NUMBER", cure="Write --feature input_size=4096.")
+    return found
 
 
 def _clock(text: str | None) -> str | float | None:

@@ -18,7 +18,8 @@ from kerncast.forecast.evidence import (
     read_evidence,
     resolve_gpus,
 )
-from kerncast.forecast.forecast import Forecast, Options, forecast_all, predict, profile, timing_named
+from kerncast.forecast.forecast import Forecast, Options, forecast_all, predict, timing_named
+from kerncast.forecast.profiling import profile
 
 __all__ = [
     "Choices", "Forecast", "LaunchCases", "Means", "Options", "ProfileCases", "Progress", "Reading", "compile_launch",

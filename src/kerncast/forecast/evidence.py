@@ -11,11 +11,14 @@ from kerncast.gpu.files import is_path
 from kerncast.gpu.slices import name_of_slice, slice_of
 from kerncast.launch import Launch, base_name, do_same, load_launches, read_toml
 from kerncast.observation import Observation, TimedKernel
+from kerncast.operators import Operator
 from kerncast.profiles import KernelProfile
+from kerncast.read.operator_files import OperatorTable, is_model, is_table_of_operators, read_operators
 from kerncast.read.selection import Selection
 
 Subject = Launch | KernelProfile | TimedKernel
-Evidence = str | Path | Subject | Sequence[Launch] | Sequence[KernelProfile] | Sequence[TimedKernel]
+_Launches = Sequence[Launch] | Sequence[KernelProfile] | Sequence[TimedKernel]
+Evidence = str | Path | Subject | _Launches | Operator | Sequence[Operator] | OperatorTable
 GPUs = str | Path | GPU | Sequence[str | Path | GPU]
 
 
@@ -124,8 +127,9 @@ def read_evidence(evidence: Evidence, reading: Reading | None = None) -> list[Su
         return [evidence]
     if not isinstance(evidence, str | Path):
         given: object = evidence  # callers are not always type-checked
-        several = [one for one in given if isinstance(one, Subject)] if isinstance(given, Sequence) else []
-        if not several or len(several) < len(evidence):
+        items = list(given) if isinstance(given, Sequence) else []
+        several = [one for one in items if isinstance(one, Subject)]
+        if not several or len(several) < len(items):
             raise InputError(
                 "the evidence is neither a path, nor a launch, a profile or a timed kernel, nor several of those",
                 cure="Pass a path, or what load_launches or profile returned.",
@@ -150,6 +154,33 @@ def read_evidence(evidence: Evidence, reading: Reading | None = None) -> list[Su
     if not reading.caveats:
         return list(found)
     return [replace(profile, caveats=(*reading.caveats, *profile.caveats)) for profile in found]
+
+
+def operators_of(evidence: Evidence, selection: Selection | None = None) -> OperatorTable | None:
+    """Return the operators of some evidence that are meant: texts have been read before; None where it has none."""
+    found = _operators_of(evidence)
+    where = str(evidence) if isinstance(evidence, str | Path) else "the operators"
+    return found if found is None or selection is None else found.selected(selection, where)
+
+
+def _operators_of(evidence: Evidence) -> OperatorTable | None:
+    if isinstance(evidence, OperatorTable):
+        return evidence
+    if isinstance(evidence, Operator):
+        return OperatorTable((evidence,))
+    if isinstance(evidence, str | Path):
+        return read_operators(Path(evidence)) if holds_operators(Path(evidence)) else None
+    items = list(evidence) if isinstance(evidence, Sequence) else []
+    operators = [each for each in items if isinstance(each, Operator)]
+    if not operators or len(operators) < len(items):
+        return None
+    return OperatorTable(tuple(replace(each, index=index) for index, each in enumerate(operators)))
+
+
+def holds_operators(path: Path) -> bool:
+    """Return whether a file holds operators."""
+    ending = path.suffix.lower()
+    return (ending == ".csv" and is_table_of_operators(path)) or (ending == ".json" and is_model(path))
 
 
 def _read_declared(path: Path) -> Sequence[KernelProfile]:

@@ -9,17 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kerncast.caveats import Caveat, CaveatKind
-from kerncast.errors import BudgetExceededError, InputError, MachineLimitError, Refusal
-from kerncast.execute import Budget, Executed, profile_of, run_launch
+from kerncast.errors import BudgetExceededError, InputError, MissingEvidenceError, Refusal
+from kerncast.execute import Budget
 from kerncast.forecast.cases import Choices, by_times, cases_of, launch_of, observation_of
 from kerncast.forecast.compiled_launch import (
     Failure,
     Means,
     Progress,
     Source,
-    compile_launch,
-    gathered,
-    with_compiler_caveats,
 )
 from kerncast.forecast.evidence import (
     Evidence,
@@ -29,28 +26,33 @@ from kerncast.forecast.evidence import (
     matched,
     measured_of,
     observations,
+    operators_of,
     read_evidence,
     resolve_gpus,
 )
 from kerncast.gpu import GPU
-from kerncast.launch import Launch, load_launches
+from kerncast.launch import Launch
 from kerncast.models import (
     DEFAULT_MODEL,
     DEFAULT_MODEL_OF_COUNTS,
     DEFAULT_MODEL_OF_PROFILES,
     MODEL_OF_TIMES_ALONE,
     Case,
+    FeatureCase,
     Question,
     TimedCase,
+    is_model_file,
     model_named,
 )
-from kerncast.occupancy import check_can_run, check_fits
+from kerncast.occupancy import check_fits
 from kerncast.prediction import Prediction, Refused, Timing
 from kerncast.profiles import KernelProfile, Origin
 
 if TYPE_CHECKING:
     from kerncast.forecast.observed import Observed
+    from kerncast.models.operators.operator_work import OperatorCase
     from kerncast.observation import Observation
+    from kerncast.read.operator_files import OperatorTable
 
 #: Simulations of one launch that may come to nothing: each takes seconds, and on further GPUs the next one would, too.
 _MOST_LOST = 4
@@ -58,7 +60,6 @@ _NOT_TRIED = (
     f"on {_MOST_LOST} other GPUs it did not end within its budget, so that it was not tried on this one;"
     " naming this GPU alone may give another forecast"
 )
-_DEFAULT_ARCHITECTURE = "sm_70"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +78,10 @@ class Options:
     """measured times of these launches on other GPUs"""
     reading: Reading = field(default_factory=Reading)
     """how a profile is read"""
+    operator_timing: Timing | None = None
+    """how operators are timed; None: as the data that their model was made from"""
+    features: tuple[tuple[str, float], ...] = ()
+    """features of a trained model that no execution tells, by name"""
 
     def __post_init__(self) -> None:
         if not 0.001 <= self.level <= 0.9999:
@@ -99,7 +104,7 @@ class Forecast:
 
     predictions: tuple[Prediction, ...]
     refused: tuple[Refused, ...]
-    cases: tuple[Case | TimedCase, ...]
+    cases: "tuple[Case | TimedCase | FeatureCase | OperatorCase, ...]"
     """case behind each prediction, in the same order"""
     first_refusal: Refusal | None = None
 
@@ -112,76 +117,27 @@ class Forecast:
 def predict(
     evidence: Evidence,
     gpu: GPUs,
-    model: str | None = None,
+    model: str | Path | None = None,
     *,
     measured: Sequence["str | Path | Observation"] = (),
     **options: object,
 ) -> list[Prediction]:
     """Forecast every launch of the evidence on every GPU; raises Refusal when nothing could be forecast.
 
-    ``evidence`` is a launch file, declared counts, a profiler's or tuner's file, a CSV of times, or launches, profiles
-    or timed kernels; ``gpu`` is a name, ``all``, a GPU, or several; ``measured`` are texts such as "T4=1.23ms", files
-    of times, and Observations. Options: timing, level, clock (base, boost, default or hertz), force, budget, reading.
+    ``evidence`` is a launch file, declared counts, a profiler's or tuner's file, a CSV of times or operators, a model
+    (.json), or launches, profiles, timed kernels or operators; ``gpu`` is a name, ``all``, a GPU, or several;
+    ``measured`` are texts such as "T4=1.23ms", files of times, and Observations; ``model`` is a name, or a trained
+    model's file (.kcm), whose evidence may be a table of features. Options: timing, level, clock (base, boost, default
+    or hertz), force, budget, reading, features.
     """
     if "timing" in options:
-        options["timing"] = timing_named(str(options["timing"]))
-    chosen = Options(model=model, measured=observations(measured), **options)  # type: ignore[arg-type]
-    forecast = forecast_all(evidence, resolve_gpus(gpu), chosen)
+        options["timing"] = options["operator_timing"] = timing_named(str(options["timing"]))
+    chosen = Options(None if model is None else str(model), measured=observations(measured), **options)  # type: ignore[arg-type]
+    own = not gpu and model is not None and is_model_file(str(model))  # rows of a table may name their GPUs
+    forecast = forecast_all(evidence, [] if own else resolve_gpus(gpu), chosen)
     if not forecast.predictions and forecast.first_refusal:
         raise forecast.first_refusal
     return list(forecast.predictions)
-
-
-def profile(
-    launch: Launch | str | Path,
-    gpu: str | Path | GPU | None = None,
-    budget: Budget | None = None,
-    progress: Progress | None = None,
-) -> KernelProfile:
-    """Characterise one launch; a file must hold just one.
-
-    With a GPU it is compiled for that one, and its caches, its machine instructions and what warps wait for are part
-    of the profile; without one it is compiled for sm_70, and the profile holds what no GPU changes.
-    """
-    if not isinstance(launch, Launch):
-        launches = load_launches(launch)
-        if len(launches) > 1:
-            raise InputError(f"{launch} has {len(launches)} launches", cure="Pass one of load_launches(path).")
-        launch = launches[0]
-    gpus = resolve_gpus(gpu) if gpu is not None else []
-    if len(gpus) > 1:
-        raise InputError(f"{len(gpus)} GPUs are named for one profile", cure="Name one GPU.")
-    architecture = gpus[0][0].architecture.code_name if gpus else _DEFAULT_ARCHITECTURE
-    compiled = compile_launch(launch, [architecture]).kernel_for(architecture)
-    if gpus:
-        check_can_run(launch, compiled.resources, gpus[0][0])
-    report = (lambda done, total: progress(f"executing {launch.label}", done, total)) if progress else None
-    executed = run_launch(compiled, launch, budget, report)
-    found = with_compiler_caveats(profile_of(executed.trace, executed.sampler, compiled, launch), compiled)
-    return _with_gpu(found, executed, *gpus[0], progress) if gpus else found
-
-
-def _with_gpu(
-    found: KernelProfile, executed: Executed, gpu: GPU, assumed: tuple[Caveat, ...], progress: Progress | None
-) -> KernelProfile:
-    """Add what the caches, the machine code and the warps of a GPU tell."""
-    from kerncast.execute.on_gpu import with_gpu, without_caches  # noqa: PLC0415  a forecast does without
-    from kerncast.execute.recording import LaunchRecorder  # noqa: PLC0415
-    from kerncast.models.sm.simulation import with_warp_states  # noqa: PLC0415
-
-    report = (lambda done, total: progress(f"caches of {gpu.name}", done, total)) if progress else None
-    try:
-        found = with_gpu(found, executed, gpu, report)
-    except MachineLimitError as limit:
-        found = without_caches(found, executed, limit)
-    if progress:
-        progress(f"simulating {found.kernel} on {gpu.name}", 0, 0)
-    try:
-        found = with_warp_states(found, gathered(found, gpu, LaunchRecorder.after(executed), progress), gpu)
-    except Refusal as refusal:
-        note = Caveat.of(CaveatKind.WARP_STATES_NOT_SIMULATED, reason=refusal.what)
-        found = replace(found, caveats=(*found.caveats, note))
-    return replace(found, caveats=(*assumed, *found.caveats))
 
 
 def timing_named(text: str) -> Timing:
@@ -195,7 +151,12 @@ def timing_named(text: str) -> Timing:
 def forecast_all(
     evidence: Evidence, gpus: list[tuple[GPU, tuple[Caveat, ...]]], options: Options, progress: Progress | None = None
 ) -> Forecast:
-    """Forecast every launch of the evidence on every GPU."""
+    """Forecast every launch or operator of the evidence on every GPU."""
+    operators = operators_of(evidence, options.reading.selection)
+    if operators is not None:
+        return _of_operators(operators, gpus, options, progress)
+    if options.model is not None and is_model_file(options.model):
+        return _by_model_file(evidence, gpus, options, progress)
     model = None if options.model is None else model_named(options.model)
     subjects = read_evidence(evidence, options.reading)
     options = replace(options, measured=matched(options.measured, subjects))
@@ -219,6 +180,51 @@ def forecast_all(
                 gathered.refuse(refusal, cases.kernel, subject.index, gpu.name)
                 continue
             gathered.add(prediction, case, assumed)
+    return gathered.forecast()
+
+
+def _of_operators(
+    table: "OperatorTable", gpus: list[tuple[GPU, tuple[Caveat, ...]]], options: Options, progress: Progress | None
+) -> Forecast:
+    from kerncast.forecast.operators import OPERATORS_MODEL, OperatorOptions, forecast_operators  # noqa: PLC0415
+
+    if options.model not in {None, OPERATORS_MODEL}:
+        raise InputError(f"--model {options.model} times no operators", cure="Leave it out.")
+    if options.measured:
+        cure = "Leave --measured out, or give the kernel's source or times alone."
+        raise InputError("measured times do not move forecasts of operators", cure=cure)
+    for name, value in (("--source-gpu", options.reading.source_gpu), ("--source", options.reading.sources)):
+        if value:
+            raise InputError(f"forecasts of operators make no use of {name}", cure="Leave it out.")
+    timing = options.operator_timing or (Timing.SERIES if table.is_model else None)
+    found = forecast_operators(table.operators, gpus, OperatorOptions(timing, options.level, options.clock), progress)
+    first = MissingEvidenceError(table.refused[0].reason) if table.refused else found.first_refusal
+    return Forecast(found.predictions, (*table.refused, *found.refused), found.cases, first)
+
+
+def _by_model_file(
+    evidence: Evidence, gpus: list[tuple[GPU, tuple[Caveat, ...]]], options: Options, progress: Progress | None
+) -> Forecast:
+    """Forecast by a trained model: raises InputError for options that it cannot use."""
+    from kerncast.forecast.learned import Asked, learned_forecasts  # noqa: PLC0415  most forecasts do without
+
+    unused = {
+        "--measured": (options.measured, "Leave it out, or leave --model out: measured times move the simulation."),
+        "--clock": (options.clock, "Leave it out: the times are of the clock that the model learned from."),
+        "--source": (options.reading.sources, "Give the launch file itself."),
+        "--source-gpu": (options.reading.source_gpu, "Name the GPU of the rows with --gpu."),
+    }
+    for name, (value, cure) in unused.items():
+        if value:
+            raise InputError(f"a trained model makes no use of {name}", where=options.model, cure=cure)
+    question = Question(options.timing, options.level)
+    asked = Asked(Path(str(options.model)), question, options.reading.selection, options.features, options.force)
+    gathered = _Gathered()
+    for found in learned_forecasts(evidence, gpus, asked, progress):
+        if isinstance(found.outcome, Refusal):
+            gathered.refuse(found.outcome, found.kernel, found.launch, found.gpu)
+        elif found.case is not None:
+            gathered.add(found.outcome, found.case, ())
     return gathered.forecast()
 
 
@@ -337,14 +343,14 @@ class _Gathered:
 
     def __init__(self) -> None:
         self.predictions: list[Prediction] = []
-        self.cases: list[Case | TimedCase] = []
+        self.cases: list[Case | TimedCase | FeatureCase] = []
         self.refused: list[Refused] = []
         self.first_refusal: Refusal | None = None
 
     def forecast(self) -> Forecast:
         return Forecast(tuple(self.predictions), tuple(self.refused), tuple(self.cases), self.first_refusal)
 
-    def add(self, prediction: Prediction, case: Case | TimedCase, assumed: tuple[Caveat, ...]) -> None:
+    def add(self, prediction: Prediction, case: Case | TimedCase | FeatureCase, assumed: tuple[Caveat, ...]) -> None:
         self.predictions.append(_noted(prediction, before=assumed))
         self.cases.append(case)
 

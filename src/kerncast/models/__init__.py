@@ -4,7 +4,7 @@ from functools import cache
 from importlib import import_module
 
 from kerncast.errors import InputError
-from kerncast.models.base import Case, Estimate, Model, Needs, Question, TimedCase
+from kerncast.models.base import Case, Estimate, FeatureCase, Model, Needs, Question, TimedCase
 from kerncast.models.calibration import Calibration, calibration_of, coverage_of, coverage_text, read_calibration
 
 #: Where each model is; a forecast loads those that it uses.
@@ -20,6 +20,8 @@ _CLASSES = {
     "convolution-latency": "published.convolution.ConvolutionLatency",
 }
 
+#: The end of a trained model's name.
+MODEL_SUFFIX = ".kcm"
 #: What ``predict`` uses when no model is named.
 DEFAULT_MODEL = "simulation"
 #: The same where a kernel's source is not known, only its counts.
@@ -31,10 +33,22 @@ DEFAULT_MODEL_OF_PROFILES = "pipes"
 MODEL_OF_TIMES_ALONE = "times"
 
 
+def is_model_file(name: str) -> bool:
+    """Whether a model is named by the file that ``kerncast train`` wrote.
+
+    >>> is_model_file("k40-forest.kcm"), is_model_file("roofline")
+    (True, False)
+    """
+    return name.lower().endswith(MODEL_SUFFIX)
+
+
 def model_named(name: str) -> Model:
     """Return the model of this name; raises InputError listing the known ones."""
     if name not in _CLASSES:
-        raise InputError(f"no model is called {name[:60]!r}", cure=f"Known models: {', '.join(_CLASSES)}.")
+        raise InputError(
+            f"no model is called {name[:60]!r}",
+            cure=f"Known models: {', '.join(_CLASSES)}, or a trained one's file (.kcm).",
+        )
     return _loaded(name)
 
 
@@ -47,6 +61,6 @@ def _loaded(name: str) -> Model:
 
 __all__ = [
     "DEFAULT_MODEL", "DEFAULT_MODEL_OF_COUNTS", "DEFAULT_MODEL_OF_PROFILES", "MODEL_OF_TIMES_ALONE",
-    "Calibration", "Case", "Estimate", "Model", "Needs", "Question", "TimedCase",
-    "calibration_of", "coverage_of", "coverage_text", "model_named", "read_calibration",
+    "MODEL_SUFFIX", "Calibration", "Case", "Estimate", "FeatureCase", "Model", "Needs", "Question", "TimedCase",
+    "calibration_of", "coverage_of", "coverage_text", "is_model_file", "model_named", "read_calibration",
 ]  # fmt: skip

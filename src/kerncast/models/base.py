@@ -64,6 +64,18 @@ class TimedCase:
 
 
 @dataclass(frozen=True, slots=True)
+class FeatureCase:
+    """One row of a table of features, paired with the GPU to forecast it on."""
+
+    kernel: str
+    index: int
+    """number of the row, from 0"""
+    gpu: GPU
+    source: str
+    """file of the table"""
+
+
+@dataclass(frozen=True, slots=True)
 class Estimate:
     """The result of a model's equations, before the interval is put around it."""
 

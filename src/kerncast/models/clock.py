@@ -18,9 +18,9 @@ from kerncast.prediction import Term
 
 LATENCY = "latency"
 #: Terms with a clock of their own.
-_OWN_CLOCK = {"dram", "l2", "atomics", "launch"}
+OWN_CLOCK = {"dram", "l2", "atomics", "launch"}
 #: A resource that is busy for half of the time limits little: its share of the blame falls with the fourth power.
-_BLAME_POWER = 4
+BLAME_POWER = 4
 #: Level of the interval that the clocks seen stand for.
 _LEVEL_OF_RANGE = 0.9
 #: An end that moves by less is not told.
@@ -68,7 +68,7 @@ def clock_share(seconds: float, terms: Sequence[Term]) -> float:
     (1.0, 0.0)
     """
     blame = blame_of(seconds, terms)
-    return math.fsum(part for name, part in blame.items() if name not in _OWN_CLOCK)
+    return math.fsum(part for name, part in blame.items() if name not in OWN_CLOCK)
 
 
 def blame_of(seconds: float, terms: Sequence[Term]) -> dict[str, float]:
@@ -76,7 +76,7 @@ def blame_of(seconds: float, terms: Sequence[Term]) -> dict[str, float]:
     if seconds <= 0.0:
         return {}
     parts = {term.name: min(1.0, term.seconds / seconds) for term in terms}
-    blame = {name: part**_BLAME_POWER for name, part in parts.items()}
+    blame = {name: part**BLAME_POWER for name, part in parts.items()}
     blame[LATENCY] = 1 - max(parts.values(), default=0.0)
     total = sum(blame.values())
     return {name: part / total for name, part in blame.items() if part > 0} if total else {}

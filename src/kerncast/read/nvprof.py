@@ -439,6 +439,21 @@ def is_nvprof_name(name: str) -> bool:
     return _plain(name) in _names()
 
 
+def as_printed(name: str, counted: Mapping[str, float], architecture: int) -> float | None:
+    """Return what nvprof would print under a name or description, by ncu's counters; None where they do not tell it.
+
+    >>> as_printed("Device Memory Read Transactions", {"dram__bytes_read.sum": 32000.0}, 60)
+    1000.0
+    """
+    known = _names().get(_plain(name))
+    for rule in _rules():
+        metric = QUESTIONS[rule.metric][0] if rule.metric in _WORK else rule.metric
+        is_told = rule.name == known and rule.first <= architecture <= rule.last and rule.metric != _SHARED_BYTES
+        if is_told and metric in counted:
+            return counted[metric] / rule.factor
+    return None
+
+
 def profiled_gpu(device: str, source_gpu: GPU | None, where: str) -> GPU:
     """Return the GPU that a file was made on: the one given, else the one that it names."""
     if source_gpu is not None:

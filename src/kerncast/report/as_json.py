@@ -28,16 +28,19 @@ def predict_object(forecast: "Forecast", timing: Timing) -> dict[str, Any]:
     """Return the object that ``kerncast predict --json`` prints; times in seconds."""
     return {
         "schema_version": SCHEMA_VERSION,
-        "timing": timing.value,
+        "timing": _timing_of(forecast, timing).value,
         "predictions": [
             _prediction(p, case.gpu.clock_hz) for p, case in zip(forecast.predictions, forecast.cases, strict=True)
         ],
-        "totals": [
-            {**row, "launches_refused": len({r.launch for r in forecast.refused if r.gpu in {None, row["gpu"]}})}
-            for row in totals(forecast.predictions)
-        ],
+        "totals": totals_of(forecast),
         "refused": [refused_launch(each) for each in forecast.refused],
     }
+
+
+def _timing_of(forecast: "Forecast", asked: Timing) -> Timing:
+    """Return the timing of all forecasts where they share one: operators have that of their data."""
+    found = {p.timing for p in forecast.predictions}
+    return found.pop() if len(found) == 1 else asked
 
 
 def refused_launch(refused: Refused) -> dict[str, Any]:
@@ -51,10 +54,18 @@ def totals(predictions: Sequence[Prediction]) -> list[dict[str, Any]]:
     for p in predictions:
         empty = {"launches": 0, "seconds": 0.0, "low": 0.0, "high": 0.0}
         row = rows.setdefault(p.gpu_id, fields_of(p, "gpu", "gpu_id") | empty)
-        row["launches"] += 1
+        row["launches"] += p.count
         for key in ("seconds", "low", "high"):
-            row[key] += getattr(p, key)
+            row[key] += p.count * getattr(p, key)
     return list(rows.values())
+
+
+def totals_of(forecast: "Forecast") -> list[dict[str, Any]]:
+    """Return per GPU the sum over launches, and how many launches it lacks."""
+    return [
+        {**row, "launches_refused": len({r.launch for r in forecast.refused if r.gpu in {None, row["gpu"]}})}
+        for row in totals(forecast.predictions)
+    ]
 
 
 def gpu_object(gpu: GPU) -> dict[str, Any]:
@@ -85,7 +96,7 @@ def missing_object(missing: "MissingFacts") -> dict[str, Any]:
 
 def _prediction(p: Prediction, clock_hz: float) -> dict[str, Any]:
     return {
-        **fields_of(p, "kernel", "launch", "gpu", "gpu_id", "seconds", "low", "high", "level"),
+        **fields_of(p, "kernel", "launch", "count", "gpu", "gpu_id", "seconds", "low", "high", "level"),
         "timing": p.timing.value,
         "clock_hz": clock_hz,
         **fields_of(p, "limiter", "model"),

@@ -13,6 +13,7 @@ from kerncast.units import GIGA, KIB, MEGA, PERCENT, format_bytes, format_count,
 
 if TYPE_CHECKING:
     from kerncast.observation import TimedKernel
+    from kerncast.operators import Operator
 
 _LIMITERS = {
     "compute": "floating-point throughput",
@@ -39,6 +40,8 @@ _LIMITERS = {
     "latency": "latency",
     "mixed": "FP32 among other instructions",
     "launch": "the launch overhead",
+    "power": "the board's power limit",
+    "learned": "resources that a trained model does not name",
 }
 
 #: Classes of resources that are not called as one of their resources is.
@@ -74,6 +77,18 @@ _ADVICE = {
     "latency": "more warps per SM, or more independent work in each: no resource is busy for most of the time",
     "launch": "more work per launch, or CUDA graphs",
 }
+
+#: The same for operators of a library, whose kernels are given.
+_OPERATOR_ADVICE = {
+    "dram": "a smaller number format, a larger batch, or fusing it with its neighbours",
+    "l2": "a larger batch, or sizes that are multiples of the library's tiles",
+    "fp32": "TF32 or a 16-bit format, where precision allows",
+    "tensor": "a smaller number format, or sizes that are multiples of the library's tiles",
+    "launch": "CUDA graphs, a larger batch, or fusing it with its neighbours",
+    "power": "a board with a higher power limit",
+}
+#: Name of the model of operators.
+OPERATORS = "operators"
 
 _TIMINGS = {
     Timing.SERIES: "mean per launch in a warm, back-to-back series",
@@ -119,6 +134,15 @@ def advise(name: str) -> str:
     return _ADVICE.get(name, "")
 
 
+def advise_operator(name: str) -> str:
+    """Return what makes an operator faster that this limits; empty where nothing is known.
+
+    >>> advise_operator("power")
+    'a board with a higher power limit'
+    """
+    return _OPERATOR_ADVICE.get(name, "")
+
+
 def describe_part(seconds: float, whole: float) -> str:
     """Return a time with its share of another one.
 
@@ -135,9 +159,9 @@ def describe_percent(share: float) -> str:
 
 def is_published(model: str) -> bool:
     """Return whether the interval of a model is the one of its paper, which no level changes."""
-    from kerncast.models import model_named  # noqa: PLC0415  the doctor works where NumPy is missing
+    from kerncast.models import is_model_file, model_named  # noqa: PLC0415  the doctor works where NumPy is missing
 
-    return model_named(model).has_published_interval
+    return model != OPERATORS and not is_model_file(model) and model_named(model).has_published_interval
 
 
 def head_interval(predictions: Sequence[Prediction]) -> str:
@@ -148,8 +172,12 @@ def head_interval(predictions: Sequence[Prediction]) -> str:
 
 def describe_interval_kind(model: str) -> str:
     """Return whether the intervals of a model rest on measured times."""
-    from kerncast.models import calibration_of, model_named  # noqa: PLC0415  the doctor works where NumPy is missing
+    from kerncast.models import calibration_of, is_model_file, model_named  # noqa: PLC0415  as above
 
+    if model == OPERATORS:
+        return "from the errors on GPUs left out"
+    if is_model_file(model):
+        return "from the errors on launches held out"
     if model_named(model).has_own_errors:
         return "from the errors on measured times"
     if is_published(model):
@@ -197,6 +225,18 @@ def describe_sampling(profile: KernelProfile) -> str:
     )
 
 
+def describe_operator(operator: "Operator") -> str:
+    """Return what an operator does, and how often it is called.
+
+    >>> from kerncast.operators import parse_operator
+    >>> describe_operator(parse_operator("bmm(B=4,M=8,N=8,K=8,count=12)"))
+    '[B, M, N] times [B, N, K], called 12 times'
+    """
+    often = f", called {operator.count} times" if operator.count > 1 else ""
+    named = f"{operator.text}: " if operator.label else ""
+    return f"{named}{operator.kind.meaning}{often}"
+
+
 def describe_times(timed: "TimedKernel") -> str:
     """Return the measured times of a kernel of which nothing else is known."""
     shown = [f"{format_seconds(each.seconds, 3)} on {each.gpu.name}" for each in timed.times[:_MOST_TIMES]]
@@ -219,7 +259,7 @@ def _conclude_launch(ranked: list[Prediction]) -> str:
     is_guess = bool(best.evidence and best.evidence.limits)
     limited = "perhaps limited" if is_guess else "limited"
     reason = f"{limited} by {describe_limiter(best.limiter)}"
-    advice = "" if is_guess else advise(best.limiter)
+    advice = "" if is_guess else advise_operator(best.limiter) if best.model == OPERATORS else advise(best.limiter)
     advice = f" What would help: {advice}." if advice else ""
     if not rest:
         return f"{best.kernel} takes about {format_seconds(best.seconds, 3)} on {best.gpu}, {reason}.{advice}"
@@ -598,6 +638,65 @@ WORDS: dict[CaveatKind, str] = {
     CaveatKind.CONSTANTS_OF_GPU_FILE: (
         "The model was published for the {subject} alone. SMs, clock, FP32 rate, limits, DRAM bandwidth and"
         " latencies are from the GPU's own file; the integer rate is {ratio:g} times the FP32 rate, as published."
+    ),
+    # Deep-learning operators.
+    CaveatKind.OPERATOR_INTERVAL: (
+        "{level:level} interval: the error on GPUs that were left out ({cases} measured operators; {subject}), by what"
+        " limits them. Half of the operators have forecast / {usual:.3g} to forecast x {usual:.3g}, or narrower."
+    ),
+    CaveatKind.OPERATOR_GPU_NOT_MEASURED: (
+        "No operator of this kind was measured on {subject}. The libraries may have other kernels there."
+    ),
+    CaveatKind.OPERATOR_TAKEN_AS: "{subject} was not measured: it is taken to be like {other}.",
+    CaveatKind.OPERATOR_BEYOND_MEASURED: (
+        "No operator like this one was measured on a GPU of its architecture: the forecast is that of the physics, as"
+        " far as it differs."
+    ),
+    CaveatKind.OPERATOR_TIMED_SO: (
+        "The time is that of one call of PyTorch between CUDA events, dispatch included, as the measured operators"
+        " were timed. --timing series leaves the dispatch out."
+    ),
+    CaveatKind.OPERATOR_TIMED_OTHERWISE: (
+        "The measured operators were timed otherwise (--timing {subject}). What a launch adds was exchanged for that of"
+        " the timing asked for."
+    ),
+    # Trained models from files.
+    CaveatKind.LEARNED_FROM: (
+        "{subject} learned from {launches} launches of {kernels} kernels on {gpus} ({data}). Its times are of the kind"
+        " that it learned, whatever the timing asked for."
+    ),
+    CaveatKind.LEARNED_INTERVAL: (
+        "{level:level} interval: with {subject} held out ({groups} in all, which count alike), this share of {launches}"
+        " launches was forecast within / {factor:.3g} to x {factor:.3g}."
+    ),
+    CaveatKind.LEARNED_INTERVAL_ASSUMED: (
+        "{level:level} interval: the data of the model held only one of the {subject}, so that nothing tells its error"
+        " on others. An error of / {factor:.3g} to x {factor:.3g} is assumed."
+    ),
+    CaveatKind.LEARNED_ERRORS_UNKNOWN: (
+        "{level:level} interval: the file is of format {subject}, which keeps no errors. An error of / {factor:.3g} to"
+        " x {factor:.3g} is assumed. Train the model again to have measured errors."
+    ),
+    CaveatKind.LEARNED_KERNEL_NEW: "The model learned from no launch of {subject}.",
+    CaveatKind.LEARNED_GPU_NEW: "The model learned from no launch on {subject}.",
+    CaveatKind.LEARNED_FAR: (
+        "No launch that the model learned from is like this one: the nearest is {times:.2g} times as far as those are"
+        " from one another. It counts as a new kernel."
+    ),
+    CaveatKind.LEARNED_OUTSIDE: (
+        "{features} features lie outside the range that the model learned from, by up to x {factor:.3g}: {subject}."
+        " The interval is wider by this factor."
+    ),
+    CaveatKind.LEARNED_COUNTERS_EXECUTED: (
+        "{features} features are executed or simulated here. Their errors come to those of the model."
+    ),
+    CaveatKind.LEARNED_COUNTERS_NEAR: (
+        "No counter of the executor is the same as these; the nearest one stands in for each: {subject}. The interval"
+        " counts what x {factor:.2g} and / {factor:.2g} of each do to the forecast."
+    ),
+    CaveatKind.LEARNED_TIME_SIMULATED: (
+        "These features follow from the time, which is simulated here: {subject}. The interval counts the simulation's"
+        " own error of / {factor:.3g} to x {factor:.3g}."
     ),
     # Bounds on parts of a GPU.
     CaveatKind.SLOWER_WITH_MORE_TPCS: (

@@ -20,7 +20,7 @@ from kerncast.errors import (
 )
 from kerncast.execute import recording, run_launch
 from kerncast.execute.native import TooLargeError
-from kerncast.forecast import Options, forecast, forecast_all, resolve_gpus
+from kerncast.forecast import Options, forecast, forecast_all, profiling, resolve_gpus
 from kerncast.models.sm import simulate as simulator
 from kerncast.prediction import Prediction
 from tests.helpers.caveats import kinds, only
@@ -193,7 +193,7 @@ def test_a_profile_executes_its_sample_once(monkeypatch: pytest.MonkeyPatch) -> 
         runs.append(each)
         return run_launch(*each)
 
-    monkeypatch.setattr(forecast, "run_launch", counted)
+    monkeypatch.setattr(profiling, "run_launch", counted)
     profile = kerncast.profile(SAXPY, gpu="TITAN V")
     assert profile.warp_states is not None
     assert profile.caches is not None

@@ -41,7 +41,7 @@ def test_predict_and_profile_stay_functions_after_every_import() -> None:
 def test_fields_of_a_prediction() -> None:
     assert [field.name for field in fields(Prediction)] == [
         "kernel", "launch", "gpu", "gpu_id", "seconds", "low", "high", "level", "timing", "limiter", "terms", "caveats",
-        "model", "transfer", "evidence",
+        "model", "transfer", "evidence", "count",
     ]  # fmt: skip
 
 
@@ -60,9 +60,9 @@ def test_fields_of_the_predict_object(saxpy_object: dict[str, Any]) -> None:
     prediction = saxpy_object["predictions"][0]
     types = {name: type(value) for name, value in prediction.items()}
     assert types == {
-        "kernel": str, "launch": int, "gpu": str, "gpu_id": str, "seconds": float, "low": float, "high": float,
-        "level": float, "timing": str, "clock_hz": float, "limiter": str, "model": str, "terms": dict, "roofs": dict,
-        "caveats": list, "caveat_details": list, "transfer": type(None), "evidence": type(None),
+        "kernel": str, "launch": int, "count": int, "gpu": str, "gpu_id": str, "seconds": float, "low": float,
+        "high": float, "level": float, "timing": str, "clock_hz": float, "limiter": str, "model": str, "terms": dict,
+        "roofs": dict, "caveats": list, "caveat_details": list, "transfer": type(None), "evidence": type(None),
     }  # fmt: skip
     assert [p["gpu"] for p in saxpy_object["predictions"]] == FIVE
     assert saxpy_object["refused"] == []

@@ -252,7 +252,7 @@ def test_tables_of_nvprof_give_every_metric_by_its_name(tmp_path: Path) -> None:
         ("a,seconds\n1,1e9\n2,2\n", r"the time of row 1 is 1e\+09 s"),
         ("a,seconds\n7,1\n7,2\n", "no column is a feature"),
         (",".join(f"a{number}" for number in range(9000)) + "\n", "it has 9,000 columns"),
-        ('{"a": 1}', "it is JSON"),
+        ('{"a": 1}', "no known tool writes this JSON"),
     ],
 )
 def test_what_is_no_table_is_told(tmp_path: Path, text: str, message: str) -> None:

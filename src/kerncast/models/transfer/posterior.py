@@ -36,7 +36,7 @@ _FILE = Path(kerncast.__path__[0]) / "data" / "calibration" / "evidence.toml"
 #: Of the file's form.
 VERSION = 1
 #: What limits two launches is alike where their shares are nearly the same: the overlap counts with this power.
-_ALIKE_POWER = 6
+ALIKE_POWER = 6
 #: Two-sided 99 %: a measurement further from what all others say contradicts them.
 _CONTRADICTS = 2.576
 
@@ -197,7 +197,7 @@ def covariance(rows: Sequence[Subject], columns: Sequence[Subject], effects: Eff
 def shared_variance(one: Subject, other: Subject, effects: Effects) -> float:
     """Return the variance of all effects that two launches share."""
     is_gpu = one.gpu_id == other.gpu_id
-    found = effects.gpu * _overlap(one, other) ** _ALIKE_POWER if is_gpu else 0.0
+    found = effects.gpu * _overlap(one, other) ** ALIKE_POWER if is_gpu else 0.0
     if one.kernel != other.kernel:
         return found
     is_architecture = is_gpu or one.capability == other.capability

@@ -6,12 +6,12 @@ from rich.console import Console
 from rich.markup import escape
 
 from kerncast.caveats import Caveat, CaveatKind
+from kerncast.measurements.scores import Scores, scores_of
 from kerncast.report.as_json import SCHEMA_VERSION
 from kerncast.report.tables import Table, print_notes, print_table
 from kerncast.report.words import caveat_fields, describe_caveats
 from kerncast.studies.bounding import KernelBounds
 from kerncast.studies.bounds import Contradiction, Kind
-from kerncast.studies.splits import Scores, scores_of
 from kerncast.studies.worst_case import worst_case_of
 from kerncast.units import format_seconds
 

@@ -10,13 +10,15 @@ from kerncast.caveats import Caveat
 from kerncast.errors import Refusal
 from kerncast.forecast import Forecast
 from kerncast.gpu import GPU
-from kerncast.models import Case, TimedCase
+from kerncast.models import Case, FeatureCase, TimedCase
+from kerncast.models.operators.operator_work import OperatorCase
 from kerncast.models.roofline import Roofline
 from kerncast.occupancy import block_request_of, occupancy
 from kerncast.prediction import Figure, Prediction
 from kerncast.profiles import KernelProfile
 from kerncast.profiles import counts as named
 from kerncast.profiles.counts import dram_bytes_of_launch
+from kerncast.report.as_json import totals_of
 from kerncast.report.tables import Table, TextColumn
 from kerncast.report.words import (
     conclude,
@@ -25,8 +27,10 @@ from kerncast.report.words import (
     describe_interval,
     describe_interval_kind,
     describe_limiter,
+    describe_operator,
     describe_part,
     describe_percent,
+    describe_range,
     describe_sampling,
     describe_times,
     describe_timing,
@@ -201,17 +205,58 @@ def build_document(forecast: Forecast) -> Document:
         cases = list(group)
         sections += _launch_sections([case for case in cases if isinstance(case, Case)])
         sections += _timed_sections([case for case in cases if isinstance(case, TimedCase)])
+        sections += _operator_sections([case for case in cases if isinstance(case, OperatorCase)])
+        sections += _feature_sections([case for case in cases if isinstance(case, FeatureCase)])
     asked = tuple(_question(forecast.predictions))
     sections += [
         Section("GPU specifications used", tables=(_gpu_table([case.gpu for case in forecast.cases]),)),
         Section("Time estimates", asked, _estimate_tables(forecast.predictions)),
+        *_total_section(forecast),
         *_transfer_section(forecast.predictions),
-        Section("Distance to each roof", (EXPLANATION,), roof_tables(forecast)),
+        *_roof_section(forecast),
         Section("Conclusion", tuple(conclude(forecast.predictions)), is_list=True),
         Section("Caveats", tuple(notes_of(forecast)), is_list=True),
     ]
     numbered = tuple(replace(section, title=f"{number}. {section.title}") for number, section in enumerate(sections, 1))
     return Document(f"CUDA kernel time forecast: {', '.join(kernels)}", numbered)
+
+
+def _roof_section(forecast: Forecast) -> tuple[Section, ...]:
+    """Return the distances to roofs; nothing is counted of operators, and of kernels of which only times are known."""
+    if not forecast.profiled:
+        return ()
+    return (Section("Distance to each roof", (EXPLANATION,), roof_tables(forecast)),)
+
+
+def _total_section(forecast: Forecast) -> tuple[Section, ...]:
+    """Return the sum over operators, the time of a model."""
+    return (Section("Total", tables=(total_table(forecast),)),) if is_sum_of_operators(forecast) else ()
+
+
+def is_sum_of_operators(forecast: Forecast) -> bool:
+    """Return whether operators are forecast, and more than one call of one: those that were refused count, too."""
+    if not isinstance(forecast.cases[0], OperatorCase):
+        return False
+    asked = {p.launch for p in forecast.predictions} | {r.launch for r in forecast.refused}
+    return len(asked) > 1 or any(p.count > 1 for p in forecast.predictions)
+
+
+def total_table(forecast: Forecast) -> Table:
+    """Return one row per GPU: how many launches, what they take together, and how many the sum lacks."""
+    is_partial = lacks_launches(forecast)
+    rows = tuple(
+        (
+            row["gpu"], str(row["launches"]), *((str(row["launches_refused"]),) if is_partial else ()),
+            format_seconds(row["seconds"]), describe_range(row["low"], row["high"]),
+        )
+        for row in totals_of(forecast)
+    )  # fmt: skip
+    return Table(("GPU", "launches", *(("refused",) if is_partial else ()), "time", "interval"), rows)
+
+
+def lacks_launches(forecast: Forecast) -> bool:
+    """Return whether the sum on some GPU lacks launches that were refused there."""
+    return any(row["launches_refused"] for row in totals_of(forecast))
 
 
 def _transfer_section(predictions: Sequence[Prediction]) -> tuple[Section, ...]:
@@ -254,9 +299,23 @@ def _estimate_tables(predictions: Sequence[Prediction]) -> tuple[Table, ...]:
     return tuple(estimate_table(list(group)) for _, group in groupby(predictions, key=lambda p: p.launch))
 
 
-def index_of(case: Case | TimedCase) -> int:
+def index_of(case: Case | TimedCase | FeatureCase | OperatorCase) -> int:
     """Return the number of a case's launch."""
-    return case.timed.index if isinstance(case, TimedCase) else case.profile.index
+    match case:
+        case TimedCase():
+            return case.timed.index
+        case FeatureCase():
+            return case.index
+        case OperatorCase():
+            return case.operator.index
+    return case.profile.index
+
+
+def _operator_sections(cases: list[OperatorCase]) -> list[Section]:
+    if not cases:
+        return []
+    operator = cases[0].operator
+    return [Section(f"Operator: {operator.label or operator.text}", (describe_operator(operator),))]
 
 
 def _timed_sections(cases: list[TimedCase]) -> list[Section]:
@@ -264,6 +323,14 @@ def _timed_sections(cases: list[TimedCase]) -> list[Section]:
         return []
     timed = cases[0].timed
     return [Section(f"Evidence: {timed.kernel} (launch {timed.index})", (describe_times(timed),))]
+
+
+def _feature_sections(cases: list[FeatureCase]) -> list[Section]:
+    if not cases:
+        return []
+    row = cases[0]
+    sentence = f"Features are those of row {row.index + 1} of {row.source}."
+    return [Section(f"Evidence: {row.kernel} (launch {row.index})", (sentence,))]
 
 
 def _launch_sections(cases: list[Case]) -> list[Section]:

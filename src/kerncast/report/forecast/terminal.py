@@ -8,7 +8,8 @@ from rich.console import Console
 from rich.markup import escape
 
 from kerncast.forecast import Forecast
-from kerncast.models import Case, TimedCase
+from kerncast.models import Case, FeatureCase, TimedCase
+from kerncast.models.operators.operator_work import OperatorCase
 from kerncast.prediction import Prediction
 from kerncast.report.as_json import totals
 from kerncast.report.forecast.document import (
@@ -17,8 +18,11 @@ from kerncast.report.forecast.document import (
     estimate_table,
     evidence_tables,
     index_of,
+    is_sum_of_operators,
+    lacks_launches,
     limit_tables,
     notes_of,
+    total_table,
     transfer_tables,
 )
 from kerncast.report.tables import Table, TextColumn, print_notes, print_rows, print_table
@@ -27,8 +31,8 @@ from kerncast.report.words import (
     describe_caveat,
     describe_interval,
     describe_limiter,
+    describe_operator,
     describe_percent,
-    describe_range,
     describe_sampling,
     describe_times,
     describe_timing,
@@ -43,22 +47,26 @@ _NAME_WIDTH = 48
 
 
 def all_launches(predictions: Sequence[Prediction]) -> Table:
-    """Return one row per launch and GPU, in the order of launches."""
+    """Return one row per launch and GPU, in the order of launches; with shares of the time where some are repeated."""
     interval = head_interval(predictions[:1])
-    columns = ("launch", TextColumn("kernel"), TextColumn("GPU"), "time", interval, TextColumn("limited by"))
+    has_counts = any(p.count > 1 for p in predictions)
+    counted = ("calls", "together", "share") if has_counts else ()
+    columns = ("launch", TextColumn("kernel"), TextColumn("GPU"), "time", interval, *counted, TextColumn("limited by"))
     limiters = {name: describe_limiter(name) for name in {p.limiter for p in predictions}}
+    whole = {row["gpu_id"]: row["seconds"] for row in totals(predictions)}
     rows = tuple(
         (
-            str(p.launch),
-            _shortened(p.kernel),
-            p.gpu,
-            format_seconds(p.seconds),
-            describe_interval(p),
-            limiters[p.limiter],
+            str(p.launch), _shortened(p.kernel), p.gpu, format_seconds(p.seconds), describe_interval(p),
+            *(_together(p, whole[p.gpu_id]) if has_counts else ()), limiters[p.limiter],
         )
         for p in predictions
-    )
+    )  # fmt: skip
     return Table(columns, rows)
+
+
+def _together(p: Prediction, whole: float) -> tuple[str, str, str]:
+    """Return how often a launch occurs, what all of them take, and their share of all launches on the GPU."""
+    return str(p.count), format_seconds(p.count * p.seconds), describe_percent(p.count * p.seconds / whole)
 
 
 def _shortened(name: str) -> str:
@@ -71,20 +79,24 @@ def _shortened(name: str) -> str:
     return name if len(name) <= 2 * half else f"{name[: half - 2]}…{name[-half - 2 :]}"
 
 
-def conclude_together(predictions: Sequence[Prediction]) -> list[str]:
-    """Return which GPU takes the least for all launches that all GPUs have, and what limits how much of its time."""
+def conclude_together(predictions: Sequence[Prediction], *, is_partial: bool = False) -> list[str]:
+    """Return which GPU takes the least for all launches that all GPUs have, and what limits how much of its time.
+
+    ``is_partial``: some launches were refused.
+    """
     everyone = totals(predictions)
     most = max(row["launches"] for row in everyone)
     whole = sorted((row for row in everyone if row["launches"] == most), key=lambda row: row["seconds"])
     best = whole[0]
-    sentence = f"All {most} launches take about {format_seconds(best['seconds'], 3)} on {best['gpu']}"
+    some = " that were forecast" if is_partial else ""
+    sentence = f"All {most} launches{some} take about {format_seconds(best['seconds'], 3)} on {best['gpu']}"
     if len(whole) > 1:
         last = whole[-1]
         sentence += f", the fastest of {len(whole)} GPUs; {format_seconds(last['seconds'], 3)} on {last['gpu']}"
     by_limiter: dict[str, float] = defaultdict(float)
     for p in predictions:
         if p.gpu_id == best["gpu_id"]:
-            by_limiter[p.limiter] += p.seconds
+            by_limiter[p.limiter] += p.count * p.seconds
     ranked = sorted(by_limiter.items(), key=lambda each: -each[1])
     shares = ", ".join(f"{describe_limiter(name)} {describe_percent(s / best['seconds'])}" for name, s in ranked)
     return [f"{sentence}.", f"What limits them on {best['gpu']}, by time: {shares}."]
@@ -97,8 +109,15 @@ def origins(forecast: Forecast) -> Iterator[str]:
         yield sentence if count == len(by_launch) else f"{count} launches: {sentence}"
 
 
-def _origin(case: Case | TimedCase) -> str:
-    return "Only times are known." if isinstance(case, TimedCase) else describe_sampling(case.profile)
+def _origin(case: Case | TimedCase | FeatureCase | OperatorCase) -> str:
+    match case:
+        case TimedCase():
+            return "Only times are known."
+        case FeatureCase():
+            return f"Features as {case.source} has them."
+        case OperatorCase():
+            return "Operators are known by their sizes."
+    return describe_sampling(case.profile)
 
 
 def common_notes(forecast: Forecast) -> list[str]:
@@ -127,7 +146,8 @@ _MOST_TRANSFERS = 3
 def print_forecast(forecast: Forecast, console: Console) -> None:
     """Print the forecast: a table per launch, or one list of many; the total, the conclusion and the caveats."""
     launches = len({p.launch for p in forecast.predictions})
-    if launches > MOST_TABLES:
+    is_repeated = launches > 1 and any(p.count > 1 for p in forecast.predictions)
+    if launches > MOST_TABLES or is_repeated:
         _print_many(forecast, console)
         return
     pairs = zip(forecast.predictions, forecast.cases, strict=True)
@@ -137,7 +157,7 @@ def print_forecast(forecast: Forecast, console: Console) -> None:
         print_table(estimate_table(predictions), console)
     if not forecast.predictions:
         return
-    if launches > 1:
+    if launches > 1 or is_sum_of_operators(forecast):
         _print_total(forecast, console)
     for table in islice(transfer_tables(forecast.predictions), _MOST_TRANSFERS):
         console.print("[bold]Carried over from a measured run[/bold]")
@@ -149,10 +169,15 @@ def print_forecast(forecast: Forecast, console: Console) -> None:
     _print_end(forecast, conclude(forecast.predictions), notes_of(forecast), console)
 
 
-def _heading(case: Case | TimedCase) -> str:
+def _heading(case: Case | TimedCase | FeatureCase | OperatorCase) -> str:
     """Return what is known of a launch beside its kernel's name."""
-    if isinstance(case, TimedCase):
-        return describe_times(case.timed)
+    match case:
+        case TimedCase():
+            return describe_times(case.timed)
+        case FeatureCase():
+            return f"row {case.index + 1}. {_origin(case)}"
+        case OperatorCase():
+            return describe_operator(case.operator)
     return f"grid {case.profile.grid}, block {case.profile.block}. {describe_sampling(case.profile)}"
 
 
@@ -161,17 +186,14 @@ def _print_many(forecast: Forecast, console: Console) -> None:
         console.print(escape(sentence), highlight=False)
     print_rows(all_launches(forecast.predictions), console)
     _print_total(forecast, console)
-    _print_end(forecast, conclude_together(forecast.predictions), common_notes(forecast), console)
+    together = conclude_together(forecast.predictions, is_partial=lacks_launches(forecast))
+    _print_end(forecast, together, common_notes(forecast), console)
 
 
 def _print_total(forecast: Forecast, console: Console) -> None:
-    rows = tuple(
-        (row["gpu"], str(row["launches"]), format_seconds(row["seconds"]), describe_range(row["low"], row["high"]))
-        for row in totals(forecast.predictions)
-    )
-    some = " that were forecast" if forecast.refused else ""
+    some = " that were forecast, without those that were refused" if lacks_launches(forecast) else ""
     console.print(f"[bold]Total[/bold] of all launches{some}")
-    print_table(Table(("GPU", "launches", "time", "interval"), rows), console)
+    print_table(total_table(forecast), console)
 
 
 def _print_end(forecast: Forecast, conclusion: Sequence[str], notes: Sequence[str], console: Console) -> None:

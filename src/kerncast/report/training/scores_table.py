@@ -2,17 +2,18 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from itertools import groupby
+from itertools import groupby, islice
 from pathlib import Path
 from typing import Any
 
-from kerncast.measurements.feature_table import FeatureTable
+from kerncast.measurements.scores import Scores
+from kerncast.models.learned.model_files import ModelHeader, header_object, tuning_object
+from kerncast.models.learned.tuning import Settings, Tried, Tuning
 from kerncast.read.features.cleaning import Cleaning, Why
-from kerncast.report.tables import Table, csv_text
+from kerncast.report.tables import Table, TextColumn, csv_text
 from kerncast.studies.average_case import Outcome, Study
-from kerncast.studies.evaluation import Evaluation
-from kerncast.studies.model_files import ModelHeader, header_object
-from kerncast.studies.splits import Scores, Split
+from kerncast.studies.evaluation import Evaluation, Unscored
+from kerncast.studies.splits import Split
 from kerncast.units import NANOSECOND, PERCENT, format_seconds
 
 SCHEMA_VERSION = "1.0"
@@ -87,12 +88,14 @@ def _outcome(outcome: Outcome) -> dict[str, Any]:
         "is_baseline": outcome.is_baseline,
         **scores_object(outcome.scores),
         "folds": folds,
+        **({"tuning": [tuning_object(each) for each in outcome.tunings]} if outcome.tunings else {}),
         "caveats": list(outcome.caveats),
     }
 
 
 _HEADING = ("model", "n", "MAE", "Max AE", "MSE", "RMSE", "R2", "MAPE")
 _BASELINES = {
+    "simulation": "the simulation alone",
     "constant": "rule: median time of the training part",
     "cycles": "rule: elapsed cycles x one factor",
     "cycles per GPU": "rule: elapsed cycles x one factor per GPU",
@@ -114,6 +117,8 @@ _SPLIT = {
     Split.GPUS: "each GPU held out once",
 }
 _MOST_NAMES = 12
+#: Launches without times that a terminal shows.
+_MOST_ROWS = 40
 #: What rounding leaves is no error.
 _LEAST_SECONDS = 1e-15
 _LARGE = 1000
@@ -136,6 +141,43 @@ def folds_table(study: Study) -> Table | None:
     return Table(("model", "held out", "learned from", "n", "MAPE"), tuple(rows))
 
 
+_MOST_SETTINGS = 60
+
+
+def tuning_table(study: Study) -> Table | None:
+    """Return how the settings of each model's grid did, on the training part of each fold; None without tuning."""
+    rows = [
+        (title_of(outcome), fold.held_out, _settings(tried.settings), *_tried(tuning, tried))
+        for outcome in study.outcomes
+        for fold, tuning in zip(study.folds, outcome.tunings, strict=False)
+        for tried in (tuning.tried if len(study.folds) == 1 else (tuning.tried[0], tuning.best))
+    ]
+    if not rows:
+        return None
+    return Table(("model", "tuned without", "settings", "error in cross-validation", ""), tuple(dict.fromkeys(rows)))
+
+
+def _tried(tuning: Tuning, tried: Tried) -> tuple[str, str]:
+    marks = ("published", tried == tuning.tried[0]), ("chosen", tried.settings == tuning.chosen)
+    return f"x {math.exp(tried.log_error):.3g}", ", ".join(name for name, is_so in marks if is_so)
+
+
+def _settings(settings: Settings) -> str:
+    return " ".join(f"{name}={value}" for name, value in settings)[:_MOST_SETTINGS]
+
+
+def _tuning_notes(study: Study) -> Iterator[str]:
+    tunings = [each for outcome in study.outcomes for each in outcome.tunings]
+    if not tunings:
+        return
+    yield (
+        f"--tune chose by cross-validation with {tunings[0].grouped_by} held out, {len(tunings[0].held_out)} folds of"
+        f" {tunings[0].launches} launches; an error is the exponential of the mean of |ln(measured / forecast)|"
+    )
+    if tunings[0].grouped_by != Split.KERNELS.value:
+        yield f"the launches are of one kernel only, so that --tune held out {tunings[0].grouped_by} instead of kernels"
+
+
 def study_sentence(study: Study) -> str:
     """Return what was done, in one sentence."""
     table = study.table
@@ -155,6 +197,7 @@ def study_notes(study: Study, cleaning: Cleaning) -> tuple[str, ...]:
     notes = [_row_note(cleaning), *_column_notes(cleaning)]
     if leaking:
         notes.append(f"{_listed(leaking)} follow from the time that is forecast; --features timeless leaves them out")
+    notes += _tuning_notes(study)
     return (*notes, *dict.fromkeys(caveat for each in study.outcomes for caveat in each.caveats))
 
 
@@ -207,7 +250,12 @@ def title_of(outcome: Outcome) -> str:
 
 def evaluation_notes(found: Evaluation, header: ModelHeader) -> tuple[str, ...]:
     """Return what is to be known of the scores."""
-    return (_row_note(found.cleaning), *_own_notes(found, header), *_unseen(header, found.table), *header.caveats)
+    return (
+        _row_note(found.cleaning),
+        *_own_notes(found, header),
+        *_unseen(header, found.table.kernels, found.table.gpus),
+        *header.caveats,
+    )
 
 
 def evaluation_csv(found: Evaluation) -> str:
@@ -216,6 +264,49 @@ def evaluation_csv(found: Evaluation) -> str:
     rows = zip(table.kernels, table.gpus, table.configurations, table.seconds, found.seconds, strict=True)
     heading = ("kernel", "gpu", "configuration", "measured_seconds", "seconds")
     return csv_text(heading, ((*names, f"{took:.9g}", f"{forecast:.9g}") for *names, took, forecast in rows))
+
+
+def unscored_table(found: Unscored) -> Table:
+    """Return a row per launch with its forecast time; of many, the first."""
+    rows = zip(found.kernels, found.gpus, found.configurations, found.seconds.tolist(), strict=True)
+    shown = ((*names, format_seconds(seconds, 4)) for *names, seconds in islice(rows, _MOST_ROWS))
+    return Table((*map(TextColumn, ("kernel", "GPU", "configuration")), "time"), tuple(shown))
+
+
+def unscored_csv(found: Unscored) -> str:
+    """Return a row per launch with its forecast time."""
+    rows = zip(found.kernels, found.gpus, found.configurations, found.seconds.tolist(), strict=True)
+    heading = ("kernel", "gpu", "configuration", "seconds")
+    return csv_text(heading, ((*names, f"{seconds:.9g}") for *names, seconds in rows))
+
+
+def unscored_object(found: Unscored, header: ModelHeader, notes: Sequence[str]) -> dict[str, Any]:
+    """Return what ``kerncast evaluate --json`` prints of launches without times."""
+    rows = zip(found.kernels, found.gpus, found.configurations, found.seconds.tolist(), strict=True)
+    names = ("kernel", "gpu", "configuration", "seconds")
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "model": {key: value for key, value in header_object(header).items() if key != "check"},
+        "launches": len(found.seconds),
+        "forecasts": [dict(zip(names, row, strict=True)) for row in rows],
+        "scores": [],
+        "caveats": list(notes),
+    }
+
+
+def unscored_notes(found: Unscored, header: ModelHeader) -> tuple[str, ...]:
+    """Return what is to be known of forecasts without measured times beside them."""
+    notes = ["no column is a time: the launches are forecast and not scored; kerncast predict --model adds intervals"]
+    if found.incomplete:
+        notes.append(f"{found.incomplete} rows lack a feature and are left out")
+    if found.of_other_gpus:
+        notes.append(f"{found.of_other_gpus} rows are of other GPUs and left out")
+    late = int((found.seconds <= 0).sum())
+    if late:
+        notes.append(f"the model forecasts a time of 0 or less for {late} launches")
+    if len(found.seconds) > _MOST_ROWS:
+        notes.append(f"the first {_MOST_ROWS} of {len(found.seconds)} launches are shown; --csv and --json have all")
+    return (*notes, *_unseen(header, found.kernels, found.gpus), *header.caveats)
 
 
 def _own_notes(found: Evaluation, header: ModelHeader) -> Iterator[str]:
@@ -229,9 +320,9 @@ def _own_notes(found: Evaluation, header: ModelHeader) -> Iterator[str]:
         yield f"the model forecasts a time of 0 or less for {late} launches"
 
 
-def _unseen(header: ModelHeader, table: FeatureTable) -> Iterator[str]:
-    """Yield which kernels and GPUs of a table a model never saw."""
-    for what, known, asked in (("GPUs", header.gpus, table.gpus), ("kernels", header.kernels, table.kernels)):
+def _unseen(header: ModelHeader, kernels: Sequence[str], gpus: Sequence[str]) -> Iterator[str]:
+    """Yield which kernels and GPUs a model never saw."""
+    for what, known, asked in (("GPUs", header.gpus, gpus), ("kernels", header.kernels, kernels)):
         unseen = sorted(set(asked) - set(known))
         if unseen:
             yield f"the model learned from no launch of these {what}: {_listed(unseen)}"
