@@ -18,6 +18,7 @@ $(VENV)/.installed: pyproject.toml requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint requirements.lock --editable '.[dev]'
 	@echo "Compiling the simulator of an SM, once"
 	$(BIN)/python -c "from kerncast.models.sm.simulate import prepare; prepare()"
+	$(BIN)/python -c "from kerncast.models.learned.trees import prepare; prepare()"
 	touch $@
 
 install: $(VENV)/.installed  ## make .venv with everything
@@ -63,6 +64,8 @@ eval: install  ## score the models on measured times, with baselines; samples of
 	$(BIN)/python benchmarks/score_convolution.py --jobs $(JOBS) --pictures out
 	$(BIN)/python benchmarks/score_measurements.py
 	$(BIN)/python benchmarks/score_average_case.py
+	$(BIN)/python benchmarks/score_operators.py
+	$(BIN)/python benchmarks/score_kernelbench.py
 	$(BIN)/python benchmarks/score_bounds.py --pictures out/bounds
 	$(BIN)/python benchmarks/score_partition_errors.py out/timing.json
 	$(BIN)/python benchmarks/product_ladder.py --jobs $(JOBS)
@@ -78,6 +81,7 @@ bench: install  ## measure the speed of the executor, of projecting a profile an
 	$(BIN)/python benchmarks/compile_suite.py
 	$(BIN)/python benchmarks/projection_speed.py
 	$(BIN)/python benchmarks/cache_speed.py
+	$(BIN)/python benchmarks/operator_speed.py
 
 lock:  ## pin the newest versions of everything
 	rm -rf $(VENV)-lock && $(PYTHON) -m venv $(VENV)-lock

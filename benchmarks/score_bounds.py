@@ -15,11 +15,11 @@ from bound_curves import CURVES_PER_SHAPE, SIZES, Drawn, drawn_curves, weak_scal
 
 from kerncast.gpu import GPU, load_gpu
 from kerncast.measurements.feature_table import FeatureTable
+from kerncast.measurements.scores import scores_of
 from kerncast.report.pictures.picture_files import save_picture
 from kerncast.studies.bounding import BoundOptions, KernelBounds, bound_times
 from kerncast.studies.bounds import METHODS, OF_LAUNCHES, Kind
 from kerncast.studies.partitions import part_of
-from kerncast.studies.splits import scores_of
 from kerncast.units import MICROSECOND, PERCENT
 
 DATA = Path(__file__).parent.parent.parent / "shared" / "data" / "gpuperfpredict"

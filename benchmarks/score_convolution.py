@@ -18,6 +18,7 @@ from timing_cases import FOLDER, read_clocks
 from timing_convolutions import LAYER, layer
 from timing_runs import Plan, known_gpus, run, units
 
+from kerncast.measurements.scores import scores_of
 from kerncast.models.published.convolution import (
     ConvolutionLayer,
     ConvolutionMachine,
@@ -31,7 +32,6 @@ from kerncast.models.published.convolution import (
     published_titan_v,
 )
 from kerncast.report.pictures.picture_files import drawing, save_picture
-from kerncast.studies.splits import scores_of
 from kerncast.units import MICROSECOND, MILLISECOND, PERCENT, TERA
 
 if TYPE_CHECKING:
