@@ -197,6 +197,16 @@ def test_launches_without_times_are_forecast_by_evaluate(here: Run, folder: Path
     assert here("evaluate", "m.kcm", "features.csv", "--picture", "p.png").returncode == 2
 
 
+def test_evaluate_tells_no_time_that_is_none(here: Run, folder: Path) -> None:
+    (folder / "below.csv").write_text("kernel,gpu,blocks,fp32_flops\nscale,TITAN V,-1e9,-1e9\n")
+    done = here("evaluate", "m.kcm", "below.csv", "--json", "--csv", "below_forecast.csv")
+    assert done.returncode == 0, done.stderr
+    (forecast,) = json.loads(done.stdout)["forecasts"]
+    assert forecast["seconds"] is None
+    assert "0 or less for 1 launches" in " ".join(json.loads(done.stdout)["caveats"])
+    assert (folder / "below_forecast.csv").read_text().splitlines()[1].endswith(",")
+
+
 @pytest.fixture(scope="module")
 def counted_by_nvprof(folder: Path) -> Path:
     """Return a model that learned the report's features by nvprof's names, 1 ns for each load."""

@@ -268,30 +268,33 @@ def evaluation_csv(found: Evaluation) -> str:
 
 def unscored_table(found: Unscored) -> Table:
     """Return a row per launch with its forecast time; of many, the first."""
-    rows = zip(found.kernels, found.gpus, found.configurations, found.seconds.tolist(), strict=True)
-    shown = ((*names, format_seconds(seconds, 4)) for *names, seconds in islice(rows, _MOST_ROWS))
+    shown = ((*names, format_seconds(seconds, 4) if seconds else "-") for *names, seconds in _told(found, _MOST_ROWS))
     return Table((*map(TextColumn, ("kernel", "GPU", "configuration")), "time"), tuple(shown))
 
 
 def unscored_csv(found: Unscored) -> str:
-    """Return a row per launch with its forecast time."""
-    rows = zip(found.kernels, found.gpus, found.configurations, found.seconds.tolist(), strict=True)
+    """Return a row per launch with its forecast time; the time is empty where the model tells none above 0."""
     heading = ("kernel", "gpu", "configuration", "seconds")
-    return csv_text(heading, ((*names, f"{seconds:.9g}") for *names, seconds in rows))
+    return csv_text(heading, ((*names, f"{seconds:.9g}" if seconds else "") for *names, seconds in _told(found)))
 
 
 def unscored_object(found: Unscored, header: ModelHeader, notes: Sequence[str]) -> dict[str, Any]:
-    """Return what ``kerncast evaluate --json`` prints of launches without times."""
-    rows = zip(found.kernels, found.gpus, found.configurations, found.seconds.tolist(), strict=True)
+    """Return what ``kerncast evaluate --json`` prints of launches without times; null is a time of 0 or less."""
     names = ("kernel", "gpu", "configuration", "seconds")
     return {
         "schema_version": SCHEMA_VERSION,
         "model": {key: value for key, value in header_object(header).items() if key != "check"},
         "launches": len(found.seconds),
-        "forecasts": [dict(zip(names, row, strict=True)) for row in rows],
+        "forecasts": [dict(zip(names, row, strict=True)) for row in _told(found)],
         "scores": [],
         "caveats": list(notes),
     }
+
+
+def _told(found: Unscored, most: int | None = None) -> Iterator[tuple[str, str, str, float | None]]:
+    """Yield kernel, GPU, configuration and time of the first launches; no time where the model forecasts 0 or less."""
+    times = (seconds if seconds > 0 else None for seconds in found.seconds.tolist())
+    return islice(zip(found.kernels, found.gpus, found.configurations, times, strict=True), most)
 
 
 def unscored_notes(found: Unscored, header: ModelHeader) -> tuple[str, ...]:
@@ -303,7 +306,7 @@ def unscored_notes(found: Unscored, header: ModelHeader) -> tuple[str, ...]:
         notes.append(f"{found.of_other_gpus} rows are of other GPUs and left out")
     late = int((found.seconds <= 0).sum())
     if late:
-        notes.append(f"the model forecasts a time of 0 or less for {late} launches")
+        notes.append(f"the model forecasts a time of 0 or less for {late} launches: none is told for them")
     if len(found.seconds) > _MOST_ROWS:
         notes.append(f"the first {_MOST_ROWS} of {len(found.seconds)} launches are shown; --csv and --json have all")
     return (*notes, *_unseen(header, found.kernels, found.gpus), *header.caveats)
