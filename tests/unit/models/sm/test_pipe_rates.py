@@ -24,7 +24,7 @@ extern "C" __global__ void loop(T *y, T a, T b, int rounds) {
 """
 SUM = "s0 + s1 + s2 + s3 + s4 + s5 + s6 + s7"
 PACKED, SINGLE, DOUBLE = ("__half2", "__hfma2", SUM), ("float", "fmaf", SUM), ("double", "fma", SUM)
-ROUNDS, BLOCKS_PER_SM = 32, 8
+ROUNDS, BLOCKS_PER_SM = 16, 8
 GPUS = ("p100-pcie-16gb", "v100-sxm2-16gb", "t4", "a100-sxm-40gb", "rtx-3090", "rtx-4090", "h100-sxm", "rtx-5090")
 
 
