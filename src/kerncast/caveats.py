@@ -12,6 +12,8 @@ class CaveatKind(StrEnum):
     # The GPUs that names and files mean.
     GPU_NAME_AMBIGUOUS = "gpu-name-ambiguous"
     """A name fits several GPUs; subject: the name."""
+    GPU_IS_HYPOTHETICAL = "gpu-is-hypothetical"
+    """A file makes a GPU by changing values of another one; subject: that one."""
     MIG_BANDWIDTH_ASSUMED = "mig-bandwidth-assumed"
     """A slice is taken to have a share of DRAM bandwidth like that of memory."""
     GPU_FOUND_BY_SMS = "gpu-found-by-sms"

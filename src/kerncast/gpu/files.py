@@ -10,7 +10,7 @@ import re
 import tomllib
 import unicodedata
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
@@ -145,6 +145,8 @@ class Sheet:
     """name of the parent file, the key ``from``"""
     compute_capability: str | None
     facts: Mapping[str, Fact]
+    changes: Path | None = None
+    """file of the GPU that a hypothetical one changes; None for every other"""
 
 
 @cache
@@ -155,6 +157,13 @@ def rules(kind: str) -> Mapping[str, Rule]:
         for section, rows in _schema()[kind].items()
         for key, row in rows.items()
     }
+
+
+@cache
+def rules_of_changes() -> Mapping[str, Rule]:
+    """Return what a hypothetical GPU can change: all keys of a GPU, then the others of its architecture."""
+    own = rules("gpu")
+    return {**own, **{key: rule for key, rule in rules("architecture").items() if key not in own}}
 
 
 def _rule(key: str, row: dict[str, Any]) -> Rule:
@@ -212,15 +221,54 @@ def read_sheet(path: Path, kind: str, *, may_lack: bool = False) -> Sheet:
 
     What an architecture's file leaves out may be inherited, so only its reader can say what is missing there.
     """
-    reader = _Reader(read_toml(path), path, rules(kind))
-    sheet = reader.sheet()
-    is_whole = kind != "architecture" and not may_lack
+    table = read_toml(path)
+    changes = changed_gpu(table, path) if kind == "gpu" else None
+    reader = _Reader(table, path, rules(kind) if changes is None else rules_of_changes())
+    sheet = replace(reader.sheet(), changes=changes)
+    is_whole = kind != "architecture" and not may_lack and changes is None
     missing = unknown_to_all(sheet) if kind == "gpu" else lacking(sheet.facts, kind)
     faults = reader.faults + (_missing(missing) if is_whole else [])
     if kind == "gpu" and "from" not in reader.table:
         faults.insert(0, 'from is missing (name the architecture, such as from = "sm_86")')
     raise_faults(faults, path)
     return sheet
+
+
+def changed_gpu(table: Mapping[str, Any], path: Path) -> Path | None:
+    """Return the file of the GPU that a file takes its values from; None where it names an architecture.
+
+    Raises GPUError for the name of a family, which means several.
+    """
+    parent = table.get("from")
+    if not isinstance(parent, str):
+        return None
+    if parent.endswith(".toml"):
+        return path.parent / parent if _is_of_a_gpu(read_toml(path.parent / parent)) else None
+    if normalise(parent) in _architectures():
+        return None
+    try:
+        gpu_id, caveats = find_id(parent)
+    except GPUError:
+        every = {*_ids().values(), *_architectures().values()}
+        near = ", ".join(difflib.get_close_matches(parent[:_LONGEST_NAME], sorted(every))) or "none of the catalogue"
+        raise_faults([f"from: no GPU or architecture is called {_shorten(parent)}; the nearest are {near}"], path)
+        raise
+    if caveats:
+        raise_faults([f"from: {_shorten(parent)} means several GPUs (name one of them, such as {gpu_id})"], path)
+    return GPU_FOLDER / f"{gpu_id}.toml"
+
+
+def _is_of_a_gpu(table: Mapping[str, Any]) -> bool:
+    """Whether a file is one of a GPU: it gives a peak, or takes its values from a GPU of the catalogue."""
+    parent = table.get("from")
+    has_peak = "peak" in table or any(f"peak.{key}" in rules("gpu") for key in table)
+    is_named = isinstance(parent, str) and len(parent) <= _LONGEST_NAME
+    return has_peak or (is_named and normalise(str(parent)) in {*_ids(), *_names()})
+
+
+@cache
+def _architectures() -> Mapping[str, str]:
+    return {normalise(path.stem): path.stem for path in (DATA / "architectures").glob("*.toml")}
 
 
 def raise_faults(faults: Iterable[str], path: Path) -> None:
@@ -230,6 +278,11 @@ def raise_faults(faults: Iterable[str], path: Path) -> None:
         count = "1 fault" if len(found) == 1 else f"{len(found)} faults"
         cure = "docs/adding.md says what a file holds; kerncast gpus --add begins one, with every key explained."
         raise GPUError(f"{count}: {'; '.join(found)}", where=_place(path), cure=cure)
+
+
+def missing_of_all(sheet: Sheet) -> list[str]:
+    """Return a fault for each value of a GPU's file without which no model forecasts it."""
+    return _missing(unknown_to_all(sheet))
 
 
 def missing_faults(facts: Mapping[str, Fact], kind: str) -> list[str]:

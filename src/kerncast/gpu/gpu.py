@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from kerncast.caveats import Caveat
+from kerncast.caveats import Caveat, CaveatKind
 from kerncast.errors import GPUError, InputError
 from kerncast.gpu.files import (
     DATA,
@@ -27,12 +27,15 @@ from kerncast.gpu.files import (
     is_path,
     known_ids,
     missing_faults,
+    missing_of_all,
     raise_faults,
     read_sheet,
     rules,
+    rules_of_changes,
     unknown_to_all,
     usual_clock_range,
 )
+from kerncast.gpu.hypothetical import changed_facts
 from kerncast.units import BITS_PER_BYTE, GIB, GIGA, KIB, MEGA, MICROSECOND, PERCENT
 
 # NOUN Architecture: what all chips of one compute capability have in common, in SI base units.
@@ -279,7 +282,8 @@ def is_of_architecture(key: str) -> bool:
     >>> is_of_architecture("cycles.tensor"), is_of_architecture("sustained.dram_fraction")
     (True, False)
     """
-    return key in rules("architecture") and rules("gpu")[key].field is None
+    own = rules("gpu").get(key)
+    return key in rules("architecture") and (own is None or own.field is None)
 
 
 def si_fields(facts: Mapping[str, Fact], kind: str) -> dict[str, Any]:
@@ -393,6 +397,8 @@ __all__ = [
 _DRAM_CHANNEL_BITS = 32
 _LOWEST_CLOCK_HZ = MEGA
 _PEAK_TOLERANCE = 1 * PERCENT
+#: Files that a GPU's file may lead through.
+_MOST_ANCESTORS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -629,9 +635,19 @@ def load_gpu(name_or_path: str | Path) -> GPU:
 def resolve_gpu(name_or_path: str | Path) -> tuple[GPU, tuple[Caveat, ...]]:
     """Load a GPU and say what had to be assumed to know which one is meant."""
     if is_path(name_or_path):
-        return _build_gpu(Path(name_or_path)), ()
+        sheet = _whole_sheet(Path(name_or_path))
+        return _gpu_of(sheet), _changes_of(sheet)
     gpu_id, caveats = find_id(str(name_or_path))
     return _shipped_gpu(gpu_id), caveats
+
+
+def _changes_of(sheet: Sheet) -> tuple[Caveat, ...]:
+    """Return what is to be known of a GPU that a file made from another."""
+    if sheet.changes is None:
+        return ()
+    own = ", ".join(read_sheet(sheet.path, "gpu").facts) or "nothing"
+    other = read_sheet(sheet.changes, "gpu").name or sheet.changes.stem
+    return (Caveat.of(CaveatKind.GPU_IS_HYPOTHETICAL, other, changed=own),)
 
 
 def list_gpus() -> tuple[GPU, ...]:
@@ -659,22 +675,43 @@ def _shipped_gpu(gpu_id: str) -> GPU:
 
 
 def _build_gpu(path: Path) -> GPU:
+    return _gpu_of(_whole_sheet(path))
+
+
+def _whole_sheet(path: Path, seen: tuple[Path, ...] = ()) -> Sheet:
+    """Return what a GPU's file says, with what it inherits from another GPU."""
     sheet = read_sheet(path, "gpu")
-    architecture = inherited_architecture(sheet)
-    stated = dict(sheet.facts)
-    if path.parent == GPU_FOLDER:
-        stated |= usual_clock_range(path.stem, sheet.facts)
-    facts = {key: fact for key, fact in stated.items() if not is_of_architecture(key)}
+    if sheet.changes is None:
+        usual = usual_clock_range(path.stem, sheet.facts) if path.parent == GPU_FOLDER else {}
+        return replace(sheet, facts=dict(sheet.facts) | usual)
+    if path.resolve() in seen or len(seen) == _MOST_ANCESTORS:
+        raise_faults([f"from leads back to {path.name}, or through too many files (name a GPU of the catalogue)"], path)
+    other = _whole_sheet(sheet.changes, (*seen, path.resolve()))
+    changed = _gpu_of(other)
+    facts = changed_facts(
+        sheet.facts, other.facts, {fact.key: fact for fact in changed.architecture.facts}, changed.name
+    )
+    of_file = other.parent is not None and other.parent.endswith(".toml")
+    parent = f"{(other.path.parent / str(other.parent)).resolve()}" if of_file else other.parent
+    whole = replace(sheet, parent=parent, facts=facts)
+    raise_faults(missing_of_all(whole), path)
+    return whole
+
+
+def _gpu_of(sheet: Sheet) -> GPU:
+    facts = {key: fact for key, fact in sheet.facts.items() if not is_of_architecture(key)}
     fields = si_fields(facts, "gpu")
+    # Times of the GPU that a file changes are none of this one.
+    is_taken = sheet.changes is not None and sheet.path.stem in known_ids()
     gpu = GPU(
-        id=path.stem,
-        name=sheet.name or path.stem,
-        architecture=architecture,
+        id=f"{sheet.path.stem}-changed" if is_taken else sheet.path.stem,
+        name=sheet.name or sheet.path.stem,
+        architecture=inherited_architecture(sheet),
         clock_hz=fields.get("clock_default_hz", fields["clock_boost_hz"]),
-        facts=tuple(stated[key] for key in rules("gpu") if key in stated),
+        facts=tuple(sheet.facts[key] for key in rules_of_changes() if key in sheet.facts),
         **fields,
     )
-    raise_faults(_contradictions(gpu, facts), path)
+    raise_faults(_contradictions(gpu, facts), sheet.path)
     return gpu
 
 

@@ -290,6 +290,10 @@ WORDS: dict[CaveatKind, str] = {
         "A slice is taken to have as large a share of DRAM bandwidth as of memory. Nothing was measured on slices."
     ),
     CaveatKind.GPU_NAME_AMBIGUOUS: 'The name "{subject}" fits several GPUs: {taken} is used. Others: {others}.',
+    CaveatKind.GPU_IS_HYPOTHETICAL: (
+        "This GPU does not exist: it is the {subject} with another {changed}. What was measured on that GPU follows in"
+        " proportion."
+    ),
     CaveatKind.GPU_FOUND_BY_SMS: (
         "The profile does not name its GPU. {subject} is the only known one with {sms} SMs of compute capability"
         " {capability}."

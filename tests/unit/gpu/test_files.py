@@ -191,9 +191,9 @@ def test_faulty_key(tmp_path: Path, addition: str, fault: str) -> None:
     [
         ("", "from is missing"),
         ("from = 86\n", "from is 86"),
-        ('from = "sm_85"\n', "no architecture is called 'sm_85'; the nearest is sm_8"),
+        ('from = "sm_85"\n', "no GPU or architecture is called 'sm_85'; the nearest are sm_8"),
         ('from = "nowhere.toml"\n', "nowhere.toml: this is not a readable TOML file"),
-        ('from = "mine.toml"\n', "is not a known key"),
+        ('from = "mine.toml"\n', "from leads back to mine.toml"),
         ('from = "sm_86"\nname = ""\n', "name is ''"),
         ('from = "sm_86"\nname = "\\u001b[31mred"\n', "name is '\\x1b[31mred' (give a text of one line"),
         (f'from = "sm_86"\nname = "{"x" * 101}"\n', "(give a text of one line, up to 100 letters)"),
