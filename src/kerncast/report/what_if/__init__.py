@@ -1,0 +1,1 @@
+"""REPORT of what would change a time: words, tables, JSON and pictures."""

@@ -1,0 +1,1 @@
+"""VERB sensitivity: what hardware and code would change of a launch's time, by simulating it again."""
