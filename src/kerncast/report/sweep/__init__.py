@@ -1,0 +1,1 @@
+"""Sweeps as tables, JSON, CSV, Parquet and pictures."""

@@ -1,0 +1,1 @@
+"""Sweeps: a launch with its settings varied together, forecast point by point."""
