@@ -1,0 +1,1 @@
+"""Which GPU is the best for some launches, as tables, JSON, CSV and pictures."""
