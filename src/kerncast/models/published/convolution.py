@@ -2,7 +2,6 @@
 
 import math
 import re
-import tomllib
 from abc import abstractmethod
 from dataclasses import dataclass, replace
 from functools import cache
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import kerncast
+from kerncast.bounded_file import our_table
 from kerncast.caveats import Caveat, CaveatKind
 from kerncast.errors import InputError, LaunchError, MissingEvidenceError, UnsupportedError
 from kerncast.gpu import GPU, WARP_SIZE
@@ -229,7 +229,7 @@ def published_gpu_id() -> str:
 
 @cache
 def _published() -> dict[str, Any]:
-    return tomllib.loads(_TABLE.read_text(encoding="utf-8"))
+    return our_table(_TABLE)
 
 
 def compute_time(layer: ConvolutionLayer, machine: ConvolutionMachine) -> ComputeTime:

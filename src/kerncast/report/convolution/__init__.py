@@ -1,0 +1,1 @@
+"""Words and pictures of the study of a published convolution layer."""
