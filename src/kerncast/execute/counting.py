@@ -1,8 +1,9 @@
 """Counts of some blocks become the KernelProfile of a whole launch: sums per block that ran, scaled to all."""
 
 import math
-from collections.abc import Sequence
-from dataclasses import fields, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -44,11 +45,9 @@ from kerncast.profiles.counts import (
     with_totals,
 )
 from kerncast.ptx import (
-    TYPE_BITS,
     ControlFlowGraph,
     Instruction,
     Location,
-    Vector,
     classify,
     dependences,
     kind_name,
@@ -57,44 +56,100 @@ from kerncast.ptx import (
 from kerncast.traces import BlockCounts, Operation, Trace, operation_of
 from kerncast.traces import Counts as PerBlock
 
-
-def access_bytes(ins: Instruction) -> int:
-    """Return the bytes that one thread loads or stores with a memory instruction."""
-    data = next((o for o in ins.operands if isinstance(o, Vector)), None)
-    return TYPE_BITS[ins.type] // 8 * (len(data.elements) if data else 1)
-
-
 Columns = npt.NDArray[np.float64]
 _FLOAT_CLASSES = frozenset({"fp16", "fp32", "fp64"})
 
 
+#: Numbers of a table [blocks, columns] that are made at once: 64 MiB of them.
+_MOST_AT_ONCE = 2**23
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Weights:
+    """Weights [instructions, columns] with one entry in each row: a kernel of many lines has a column for each."""
+
+    column_of: npt.NDArray[np.int64]
+    """[instructions] column of the entry"""
+    values: npt.NDArray[np.int64]
+    """[instructions] entry; 0 for an instruction that is left out"""
+    columns: int
+
+    def times(self, factors: "Weights") -> "Weights":
+        """Return the weights multiplied by one number for each instruction."""
+        return replace(self, values=self.values * factors.values)
+
+    def parts(self, rows: int) -> Iterator["Weights"]:
+        """Yield the weights of so many columns at a time that a table of them with so many rows stays small."""
+        step = max(1, _MOST_AT_ONCE // max(1, rows))
+        if step >= self.columns:
+            yield self
+            return
+        for start in range(0, self.columns, step):
+            count = min(step, self.columns - start)
+            inside = (start <= self.column_of) & (self.column_of < start + count)
+            yield Weights(np.where(inside, self.column_of - start, 0), np.where(inside, self.values, 0), count)
+
+
+def one_column(values: Sequence[int] | PerBlock) -> Weights:
+    """Return weights of a single column."""
+    return Weights(np.zeros(len(values), np.int64), np.asarray(values, np.int64), 1)
+
+
+def indicators(groups: Sequence[int], count: int) -> Weights:
+    """Return weights 1 where an instruction belongs to a group, given the group of each, or -1."""
+    numbers = np.asarray(groups, np.int64)
+    return Weights(np.maximum(numbers, 0), (numbers >= 0).astype(np.int64), count)
+
+
 class Sums:
-    """Weighted sums, one row for each block: integers below 2^53, which floats hold exactly."""
+    """Weighted sums, one row for each block: integers below 2^53, which floats hold exactly in any order."""
 
     def __init__(self, code: Sequence[Instruction], cfg: ControlFlowGraph, counts: BlockCounts) -> None:
         self.counts = counts
-        self._starts = [block.start for block in cfg.blocks]
-        self._warps, self._threads = (each.astype(np.float64) for each in (counts.block_warps, counts.block_threads))
-        block_of = np.repeat(np.arange(len(cfg.blocks)), cfg.lengths)
-        self._guarded = list(counts.guarded)
-        self._switched_off = self._threads[:, block_of[self._guarded]] - counts.guarded_threads
-        self.flops = np.array([[_flops(ins)] for ins in code], np.int64)
-        """[instructions, 1] floating-point operations of one thread, in all precisions"""
+        self._block_of = np.repeat(np.arange(len(cfg.blocks)), cfg.lengths)
+        self._guarded = np.array(counts.guarded, np.int64)
+        self._switched_off = counts.block_threads[:, self._block_of[self._guarded]] - counts.guarded_threads
+        self._accessing = np.array(counts.accessing, np.int64)
+        self.every = one_column(np.ones(len(code), np.int64))
+        """1 for each instruction"""
+        self.flops = one_column([_flops(ins) for ins in code])
+        """floating-point operations of one thread, in all precisions"""
 
-    def warps(self, weights: PerBlock) -> Columns:
-        """Return [n, columns]: weights [instructions, columns] times warps that issued each instruction."""
-        return np.asarray(self._warps @ np.add.reduceat(weights, self._starts, axis=0))
+    def warps(self, weights: Weights) -> Columns:
+        """Return [n, columns]: weights times warps that issued each instruction."""
+        return _sums_of_columns(self.counts.block_warps, self._block_of, weights)
 
-    def threads(self, weights: PerBlock) -> Columns:
-        """Return [n, columns]: weights [instructions, columns] times threads that executed each instruction."""
-        executed = self._threads @ np.add.reduceat(weights, self._starts, axis=0)
-        return np.asarray(executed - self._switched_off @ weights[self._guarded])
+    def threads(self, weights: Weights) -> Columns:
+        """Return [n, columns]: weights times threads that executed each instruction."""
+        executed = _sums_of_columns(self.counts.block_threads, self._block_of, weights)
+        return executed - _sums_of_instructions(self._switched_off, self._guarded, weights)
 
-    def accesses(self, counts: PerBlock, weights: PerBlock) -> Columns:
-        """Return [n, columns]: weights [instructions, columns] times counts [n, accessing] of memory instructions."""
-        weights = weights[list(self.counts.accessing)]
-        used = np.flatnonzero(weights.any(axis=1) & counts.any(axis=0))  # most instructions have few of the counts
-        return np.asarray(counts[:, used].astype(np.float64) @ weights[used])
+    def accesses(self, counts: PerBlock, weights: Weights) -> Columns:
+        """Return [n, columns]: weights times counts [n, accessing] of memory instructions."""
+        used = np.flatnonzero(counts.any(axis=0))  # most instructions have few of the counts
+        return _sums_of_instructions(counts[:, used], self._accessing[used], weights)
+
+
+def _sums_of_instructions(counts: PerBlock, numbers: PerBlock, weights: Weights) -> Columns:
+    """Return [n, columns] the weighted sums of counts [n, chosen] of the instructions with these numbers."""
+    chosen = replace(weights, column_of=weights.column_of[numbers], values=weights.values[numbers])
+    return _sums_of_columns(counts, np.arange(len(numbers)), chosen)
+
+
+def _sums_of_columns(counts: PerBlock, place_of: PerBlock, weights: Weights) -> Columns:
+    """Return [n, columns] the weighted sums of counts [n, places], given the place of each instruction."""
+    found = np.zeros((len(counts), weights.columns))
+    used = np.flatnonzero(weights.values)
+    if not len(used):
+        return found
+    # Instructions of one basic block and one column are added up before they meet the counts of many rows.
+    both = weights.column_of[used] * counts.shape[1] + place_of[used]
+    pairs, pair_of = np.unique(both, return_inverse=True)
+    factors = np.bincount(pair_of, weights.values[used], len(pairs))
+    column_of, places = np.divmod(pairs, counts.shape[1])
+    columns, starts = np.unique(column_of, return_index=True)
+    found[:, columns] = np.add.reduceat(counts[:, places] * factors, starts, axis=1)
+    return found
 
 
 class Totals:
@@ -108,21 +163,30 @@ class Totals:
         self._sampler = sampler
 
     @property
-    def flops(self) -> PerBlock:
-        """[instructions, 1] floating-point operations of one thread, in all precisions."""
+    def every(self) -> Weights:
+        """1 for each instruction."""
+        return self._sums.every
+
+    @property
+    def flops(self) -> Weights:
+        """Floating-point operations of one thread, in all precisions, for each instruction."""
         return self._sums.flops
 
-    def warps(self, weights: PerBlock) -> tuple[Count, ...]:
-        """Return per column of weights [instructions, columns] the sum over warps that issued each instruction."""
-        return self.scale(self._sums.warps(weights))
+    def warps(self, weights: Weights) -> tuple[Count, ...]:
+        """Return per column of weights the sum over warps that issued each instruction."""
+        return self._scaled(self._sums.warps, weights)
 
-    def threads(self, weights: PerBlock) -> tuple[Count, ...]:
-        """Return per column of weights [instructions, columns] the sum over threads that executed each instruction."""
-        return self.scale(self._sums.threads(weights))
+    def threads(self, weights: Weights) -> tuple[Count, ...]:
+        """Return per column of weights the sum over threads that executed each instruction."""
+        return self._scaled(self._sums.threads, weights)
 
-    def accesses(self, counts: PerBlock, weights: PerBlock) -> tuple[Count, ...]:
-        """Return per column of weights [instructions, columns] the sum of a count of memory instructions."""
-        return self.scale(self._sums.accesses(counts, weights))
+    def accesses(self, counts: PerBlock, weights: Weights) -> tuple[Count, ...]:
+        """Return per column of weights the sum of a count of memory instructions."""
+        return self._scaled(partial(self._sums.accesses, counts), weights)
+
+    def _scaled(self, sums: Callable[[Weights], Columns], weights: Weights) -> tuple[Count, ...]:
+        parts = weights.parts(len(self.counts.block_warps))
+        return tuple(count for part in parts for count in self.scale(sums(part)))
 
     def scale(self, per_block: npt.NDArray[np.generic]) -> tuple[Count, ...]:
         """Scale columns [n, columns]; what the whole grid did is in one row."""
@@ -132,16 +196,6 @@ class Totals:
             if self._sampler.is_whole
             else self._sampler.scale_columns(columns)
         )
-
-
-def indicators(groups: Sequence[int], count: int) -> PerBlock:
-    """Return [instructions, count] 1 where an instruction belongs to a group, given the group of each."""
-    return np.equal.outer(np.asarray(groups, np.int64), np.arange(count)).astype(np.int64)
-
-
-def column(flags: Sequence[bool]) -> PerBlock:
-    """Return [instructions, 1] 1 for chosen instructions, else 0."""
-    return np.array(flags, np.int64)[:, np.newaxis]
 
 
 def is_barrier(ins: Instruction) -> bool:
@@ -173,7 +227,7 @@ def _accesses(totals: Totals) -> dict[str, Count]:
     """Return what was accessed, by state space and operation."""
     counts = totals.counts
     operations = _operations(totals.code, counts.accessing)
-    of_bytes = operations * _nbytes(totals.code, counts.accessing)
+    of_bytes = operations.times(_nbytes(totals.code, counts.accessing))
     found: dict[str, Count] = {}
     for space, columns in _by_space(counts).items():
         sums = {quantity: totals.accesses(column, operations) for quantity, column in columns.items()}
@@ -187,9 +241,9 @@ def _accesses(totals: Totals) -> dict[str, Count]:
 def _sums(totals: Totals, trace: Trace, blocks: int) -> dict[str, Count]:
     """Return sums over operations; where they are scaled, their intervals are narrower than those of the parts."""
     code, counts = totals.code, totals.counts
-    every, nbytes = np.ones((len(code), 1), np.int64), _nbytes(code, counts.accessing)
-    atomics = column([ins.is_update for ins in code])
-    writes = atomics + column([ins.is_store for ins in code])
+    every, nbytes = totals.every, _nbytes(code, counts.accessing)
+    atomics = one_column([ins.is_update for ins in code])
+    writes = one_column([ins.is_update + ins.is_store for ins in code])
     once = touched(trace, "read", blocks) + touched(trace, "written", blocks)
     (sectors,) = totals.accesses(counts.sectors, every)
     return {
@@ -234,8 +288,8 @@ def _by_space(counts: BlockCounts) -> dict[str, dict[str, PerBlock]]:
     }
 
 
-def _operations(code: Sequence[Instruction], accessing: Sequence[int]) -> PerBlock:
-    """Return [instructions, operations] 1 for the operation of each memory instruction."""
+def _operations(code: Sequence[Instruction], accessing: Sequence[int]) -> Weights:
+    """Return 1 in the column of the operation of each memory instruction."""
     read = frozenset(register.name for ins in code for register in sources_of(ins))
     groups = [-1] * len(code)
     for number in accessing:
@@ -243,12 +297,12 @@ def _operations(code: Sequence[Instruction], accessing: Sequence[int]) -> PerBlo
     return indicators(groups, len(OPERATIONS))
 
 
-def _nbytes(code: Sequence[Instruction], accessing: Sequence[int]) -> PerBlock:
-    """Return [instructions, 1] the bytes that one thread moves with each memory instruction, else 0."""
-    nbytes = np.zeros((len(code), 1), np.int64)
+def _nbytes(code: Sequence[Instruction], accessing: Sequence[int]) -> Weights:
+    """Return the bytes that one thread moves with each memory instruction, else 0."""
+    nbytes = np.zeros(len(code), np.int64)
     for number in accessing:
-        nbytes[number] = access_bytes(code[number])
-    return nbytes
+        nbytes[number] = code[number].access_bytes
+    return one_column(nbytes)
 
 
 def touched(trace: Trace, access: str, blocks: int) -> Count:
@@ -314,9 +368,9 @@ def source_lines(totals: Totals) -> tuple[LineCount, ...]:
         lines,
         totals.warps(of_line),
         totals.threads(of_line),
-        totals.threads(of_line * totals.flops),
+        totals.threads(of_line.times(totals.flops)),
         *(totals.accesses(each, of_line) for each in memory),
-        totals.warps(of_line * column([is_barrier(ins) for ins in totals.code])),
+        totals.warps(of_line.times(one_column([is_barrier(ins) for ins in totals.code]))),
         strict=True,
     )
     found = (LineCount(place.file, place.line, *line) for place, *line in columns)
@@ -396,7 +450,9 @@ def _caveats(trace: Trace, launch: Launch) -> list[Caveat]:
 def _work(totals: Totals) -> Counts:
     """Return the arithmetic of the launch."""
     kinds = [classify(ins) for ins in totals.code]
-    weights = np.array([[k.operations if k.name == name else 0 for name in _CLASSES] for k in kinds], np.int64)
+    number = {name: position for position, name in enumerate(_CLASSES)}
+    classes = indicators([number.get(kind.name, -1) for kind in kinds], len(number))
+    weights = classes.times(one_column([kind.operations for kind in kinds]))
     return Counts.of(Origin.EXECUTED, dict(zip(_CLASSES.values(), totals.threads(weights), strict=True)))
 
 
@@ -404,15 +460,15 @@ def _mix(totals: Totals) -> InstructionMix:
     """Return the instruction mix of the launch."""
     names = [kind_name(ins) for ins in totals.code]
     kinds = list(dict.fromkeys(names))
-    members = indicators([kinds.index(name) for name in names], len(kinds))
+    number = {kind: position for position, kind in enumerate(kinds)}
+    members = indicators([number[name] for name in names], len(kinds))
     counted = zip(kinds, totals.warps(members), totals.threads(members), strict=True)
     found = [KindCount(*kind) for kind in counted if kind[1].value]
-    everything = np.ones((len(names), 1), np.int64)
     return InstructionMix(
         Origin.EXECUTED,
-        totals.warps(everything)[0],
-        totals.threads(everything)[0],
+        totals.warps(totals.every)[0],
+        totals.threads(totals.every)[0],
         tuple(sorted(found, key=lambda kind: (-kind.thread_instructions.value, kind.kind))),
-        totals.warps(column([is_barrier(ins) for ins in totals.code]))[0],
+        totals.warps(one_column([is_barrier(ins) for ins in totals.code]))[0],
         totals.scale(totals.counts.divergent_branches[:, np.newaxis])[0],
     )

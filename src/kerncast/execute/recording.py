@@ -367,7 +367,9 @@ def footprint_curve(executed: Executed, most_seconds: float, progress: Progress 
         rows.append(setting.touched.rows())
         if progress:
             progress(count, most)
-        if spent > most_seconds:
+        # A part of the curve is better than none.
+        fitting = setting.touched.blocks_within(setting.budget.memory_bytes, count)
+        if spent > most_seconds or fitting < _GROWTH * (count + 1):
             break
     mean = executed.sampler.scale(lines_of(executed)).value / executed.sampler.blocks
     curve = _curve(executed, setting, found)

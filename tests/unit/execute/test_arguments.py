@@ -9,7 +9,7 @@ import pytest
 
 from kerncast.compile import CompiledKernel
 from kerncast.errors import LaunchError
-from kerncast.launch import Argument, Buffer, Fill, Launch, Value
+from kerncast.launch import Argument, Buffer, Fill, Launch, Struct, Value, parse_value
 from tests.helpers.execute_helpers import compiled, launch, run
 
 SOURCE = """#include <cuda_fp16.h>
@@ -207,17 +207,26 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     np.save(tmp_path / "long.npy", np.ones((2, 3), np.float32))
     np.save(tmp_path / "objects.npy", np.array([{}, []], object), allow_pickle=True)
     np.savez(tmp_path / "several.npz", a=np.ones(4, np.float32))
-    (tmp_path / "cut.npy").write_bytes((tmp_path / "long.npy").read_bytes()[:-4])
+    np.save(tmp_path / "right.npy", np.ones(4, np.float32))
+    (tmp_path / "cut.npy").write_bytes((tmp_path / "right.npy").read_bytes()[:-4])
     (tmp_path / "header.npy").write_bytes((tmp_path / "long.npy").read_bytes()[:20])
     (tmp_path / "empty.npy").write_bytes(b"")
     (tmp_path / "text.npy").write_text("1 2 3 4")
     for name, expected in {
-        "missing.npy": "cannot be read as .npy", "wide.npy": "holds float64[4], not float32[4]",
-        "long.npy": "holds float32[2, 3], not float32[4]", "objects.npy": "", "several.npz": "holds several arrays",
-        "cut.npy": "cannot be read", "header.npy": "cannot be read", "empty.npy": "cannot be read",
-        "text.npy": "cannot be read", ".": "cannot be read",
+        "missing.npy": "cannot be read (no such file)", "wide.npy": "it holds float64[4], not float32[4]",
+        "long.npy": "it holds float32[2, 3], not float32[4]", "objects.npy": "it holds object[2], not float32[4]",
+        "several.npz": "it is an archive of several arrays", "cut.npy": "16 bytes of numbers, and it holds 12",
+        "header.npy": "cut off", "empty.npy": "it is no .npy file", "text.npy": "it is no .npy file",
+        ".": "cannot be read (it is a folder)",
     }.items():  # fmt: skip
         with pytest.raises(LaunchError) as caught:
             run(only("simple"), file_buffer(tmp_path / name))
         assert expected in str(caught.value), name
         assert "argument x" in str(caught.value)
+
+
+@pytest.mark.parametrize("space", ["\x85", "\xa0", "\x1c", "\u2028"])
+def test_spaces_that_are_not_ascii_are_no_part_of_a_struct(space: str) -> None:
+    with pytest.raises(LaunchError, match="is not an argument"):
+        parse_value(f"bytes(00{space}ff)", "a.toml", Path())
+    assert parse_value("bytes(00 ff\n1A)", "a.toml", Path()) == Struct(b"\x00\xff\x1a")

@@ -410,8 +410,8 @@ def test_what_another_kernel_holds_does_not_matter() -> None:
     [
         (".local .align 4 .b8 big[8589934592];", 0, "u32[1]", "local memory needs"),
         (".shared .align 4 .b8 big[8589934592];", 0, "u32[1]", "shared memory needs"),
-        ("", 2**40, "u32[1]", "shared memory needs"),
-        ("", 0, "f64[1000000000000]", "the buffers need 8 TB"),
+        ("", 2**32 - 1, "u32[4] ones", "shared memory needs"),
+        ("", 0, "f64[1000000000] iota", "the values of the buffers need 8 GB"),
     ],
 )
 def test_too_much_memory(variable: str, shared: int, buffer: str, expected: str) -> None:
@@ -420,6 +420,13 @@ def test_too_much_memory(variable: str, shared: int, buffer: str, expected: str)
     with pytest.raises(BudgetExceededError, match=expected) as caught:
         run(kernel, launch(4, 32, shared, p=buffer))
     assert "memory budget" in str(caught.value)
+    assert "--memory" in str(caught.value)
+
+
+def test_more_than_can_be_addressed() -> None:
+    kernel = ptx_kernel(".entry k(.param .u64 p) { ret; }")
+    with pytest.raises(BudgetExceededError, match="the buffers need 8 TB, over the 275 GB"):
+        run(kernel, launch(4, 32, 0, p="f64[1000000000000]"))
 
 
 def test_a_large_variable_that_the_kernel_does_not_reach_costs_nothing() -> None:

@@ -13,8 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kerncast.caveats import Caveat
-from kerncast.errors import KernelFault
-from kerncast.execute.counting import access_bytes
+from kerncast.errors import BudgetExceededError, KernelFault
 from kerncast.execute.native.arithmetic import bitwise, conversion, floats, integers
 from kerncast.execute.native.block import RegisterPlan, plan_registers
 from kerncast.execute.native.ir import BLOCK, FAULTS, SPACES, WARP, WORKER, Unit
@@ -22,7 +21,7 @@ from kerncast.execute.native.jit import Host, Machine, compile_unit, run_until
 from kerncast.execute.native.scheduler import NOT_DONE, write_scheduler
 from kerncast.execute.native.warp import CounterPlan, Plans, plan_counters, printer_of, prints, write_warp
 from kerncast.execute.sampling.sample import endless, runaway
-from kerncast.execute.setup.arena import check_room
+from kerncast.execute.setup.arena import Room, check_room
 from kerncast.execute.setup.arguments import own_buffers
 from kerncast.execute.setup.layout import Program, blocks_are_independent
 from kerncast.execute.setup.state import ACCESS_COUNTS, PRINTF, Console, Report, Setting, absent_lanes
@@ -31,6 +30,7 @@ from kerncast.launch import Launch
 from kerncast.ptx import Instruction
 from kerncast.remembered import remembered
 from kerncast.traces import SEGMENT, BlockCounts, Counts
+from kerncast.units import format_bytes
 
 __all__ = ["Compiled", "Run", "compile_program"]
 
@@ -110,7 +110,8 @@ class Run:
         self.ends = np.array([a.start + a.nbytes for a in arena.allocations], np.int64)
         self.console = Console(setting.program, arena)
         self._printer = printer_of(setting.program, self.console)
-        self.printer_address = ctypes.cast(self._printer, ctypes.c_void_p).value or 0
+        # A cast would make the function refer to itself, and the memory of the launch would outlive it.
+        self.printer_address = ctypes.c_void_p.from_buffer(self._printer).value or 0
         self.workers: list[Worker] = []
 
     @property
@@ -130,14 +131,17 @@ class Run:
 
     def prepare(self, parameters: bytes, symbols: list[int], workers: int) -> None:
         """Set up what the workers share; raises BudgetExceededError for too much shared or local memory."""
-        left = min(self.budget.memory_bytes - len(self.arena.data), _MOST_BYTES)
         shared = self.program.static_shared_bytes + self.launch.shared_bytes
-        check_room(workers * shared, left, "shared memory needs")
         warps = self.launch.warps_per_block
         private = 32 * warps * self.program.private_bytes
-        check_room(workers * private, left - workers * shared, "local memory needs")
         frames = warps * (workers * self.compiled.registers.frame_bytes + self.compiled.registers.start_bytes)
-        check_room(frames, left - workers * (shared + private), "registers need")
+        room = Room(self.arena, self.budget.memory_bytes)
+        room.take(workers * shared, "shared memory needs")
+        room.take(workers * private, "local memory needs")
+        room.take(frames, "registers need")
+        if workers * (shared + private) + frames > _MOST_BYTES:
+            what = f"shared and local memory need {format_bytes(workers * (shared + private))}"
+            raise BudgetExceededError(f"{what}, which is no number of 32 bits", cure="Give a block less of them.")
         self.parameters = np.zeros(len(parameters) + 2 * _MARGIN_BYTES, np.uint8)
         self.parameters[_MARGIN_BYTES : _MARGIN_BYTES + len(parameters)] = np.frombuffer(parameters, np.uint8)
         self.parameter_bytes = len(parameters)
@@ -213,7 +217,7 @@ class Worker:
             "starts": run.starts.ctypes.data, "ends": run.ends.ctypes.data, "allocations": len(run.starts),
             "parameters": run.parameters.ctypes.data + _MARGIN_BYTES, "symbols": run.symbols.ctypes.data,
             "read": run.touched.read.ctypes.data, "written": run.touched.written.ctypes.data,
-            "remarks": run.remarks.ctypes.data,
+            "pages": run.touched.pages.ctypes.data, "remarks": run.remarks.ctypes.data,
             "counter_bytes": run.compiled.counters.bytes, "frame_bytes": run.compiled.registers.frame_bytes,
             "frame_template": run.template.ctypes.data, "iteration_limit": run.budget.block_steps,
             "windows": self._memory(16 * len(run.remarks)).ctypes.data, "printer": run.printer_address,
@@ -355,7 +359,7 @@ def _access(name: str, ins: Instruction, thread: str, state: Any, run: "Run") ->
     verb = "atomic" if ins.opcode.access is None or ins.is_update else ins.opcode.access.value
     space = SPACES[int(state["fault_space"])]
     address = int(state["fault_address"]) & (1 << 64) - 1
-    size = access_bytes(ins)
+    size = ins.access_bytes
     if name == "constant":
         what = "writes to a kernel parameter, which is constant"
     elif name == "atomic":
@@ -424,6 +428,7 @@ class NativeEngine:
         def keep_going(finished: int) -> None:
             if report:
                 report(before + finished)
+            self._setting.touched.check(self._setting.budget.memory_bytes)
             if time.monotonic() > self.launch_run.deadline:
                 raise runaway(self._setting.budget.seconds, where_stands(self.launch_run.workers[0], self.launch_run))
 

@@ -455,6 +455,7 @@ WORKER = np.dtype(
         ("symbols", "u8"),  # addresses of module variables
         ("read", "u8"),  # one byte per sector of global memory
         ("written", "u8"),
+        ("pages", "u8"),  # one byte per page of global memory: see PAGE_BITS
         ("windows", "u8"),  # per memory instruction: start of the allocation that it last met, and of how many places
         ("remarks", "u8"),  # one byte per instruction that did something doubtful
         ("blocks", "u8"),  # list of blocks to run

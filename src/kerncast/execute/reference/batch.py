@@ -222,6 +222,7 @@ class ReferenceEngine:
         self._launch = launch
         self._batch = Batch(program, launch, setting.arena, setting.parameters, budget)
         self._tally = tally or Tally(program, setting.touched, budget.memory_bytes)
+        self._touched, self._limit_bytes = setting.touched, budget.memory_bytes
         self._seconds = budget.seconds
         self._deadline = time.monotonic() + budget.seconds
         threads = launch.warps_per_block * WARP_LANES
@@ -251,6 +252,7 @@ class ReferenceEngine:
                 raise runaway(self._seconds, self._launch.label)
             chosen = np.array(blocks[start : start + self._batch_blocks], np.int64)
             self._batch.run(chosen, self._tally, self._deadline)
+            self._touched.check(self._limit_bytes)
             if report:
                 report(self._tally.finished)
 

@@ -17,7 +17,7 @@ from kerncast.execute.setup.arena import (
     PARAMETER_WINDOW,
     SHARED_WINDOW,
     Arena,
-    allocate,
+    Room,
     window_of,
 )
 from kerncast.execute.setup.layout import DTYPES, as_type, raw_dtype, to_register
@@ -130,9 +130,9 @@ class Memory:
         self.shared_bytes = program.static_shared_bytes + threads.launch.shared_bytes
         self.private_bytes = program.private_bytes
         stride = -(-self.shared_bytes // 16) * 16
-        left = limit_bytes - len(arena.data)
-        self.shared = allocate(stride * threads.blocks, left, "shared memory needs")
-        self.private = allocate(self.private_bytes * threads.count, left - len(self.shared), "local memory needs")
+        room = Room(arena, limit_bytes)
+        self.shared = room.allocate(stride * threads.blocks, "shared memory needs")
+        self.private = room.allocate(self.private_bytes * threads.count, "local memory needs")
         self._shared_start = threads.row * stride
         self._private_start = threads.all * self.private_bytes
 

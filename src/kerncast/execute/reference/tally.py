@@ -8,7 +8,7 @@ import numpy.typing as npt
 from kerncast.caveats import Caveat
 from kerncast.execute.reference.memory import Part
 from kerncast.execute.reference.threads import WARP_LANES, Index, Threads
-from kerncast.execute.setup.arena import Touched, check_room
+from kerncast.execute.setup.arena import PAGE_BITS, PAGE_BYTES, Touched, check_room
 from kerncast.execute.setup.layout import Program
 from kerncast.execute.setup.state import ACCESS_COUNTS, is_switched
 from kerncast.profiles import SECTOR_BYTES
@@ -273,12 +273,15 @@ class Tally:
         self._add(requests, number, per_warp > 0)
 
     def _touch(self, ins: Instruction, part: Part) -> None:
+        page = part.offsets // PAGE_BYTES
         sectors, word = part.offsets // SECTOR_BYTES, part.offsets % SECTOR_BYTES // _WORD_BYTES
         if not ins.is_store:
             self._touched.read[sectors] = True
+            self._touched.pages[page] |= PAGE_BITS["read"]
         if not ins.is_load:
             words = ((1 << max(1, part.size // _WORD_BYTES)) - 1 << word).astype(np.uint8)
             np.bitwise_or.at(self._touched.written, sectors, words)
+            self._touched.pages[page] |= PAGE_BITS["written"]
 
     def _add(self, name: str, number: int, per_warp: "npt.NDArray[np.int64] | npt.NDArray[np.bool_]") -> None:
         per_block = per_warp.reshape(self._threads.blocks, -1).sum(axis=1)

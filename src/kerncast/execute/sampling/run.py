@@ -40,7 +40,7 @@ class Executed:
         setting = self.setting
         if not self.is_independent:
             return prepare(self.kernel, setting.launch, setting.budget)
-        return replace(setting, touched=Touched(setting.arena))
+        return replace(setting, touched=Touched(setting.arena, setting.touched.nbytes))
 
 
 #: A portion is at most as large as all before it and, by its cost, this part of the budget. The footprint is noted
@@ -51,6 +51,8 @@ _PRECISE = 0.01
 #: but not before so many blocks have run: work that one block in 1000 does is missed by 1024 blocks in 36 cases of 100
 #: and by 4096 in 1 or 2, and a sample that has missed it looks precise.
 _LEAST_BLOCKS = 4096
+#: Of the memory budget, what the sample may touch: the blocks that a simulation asks for have the rest.
+_TOUCHED = 0.5
 #: The counts of more blocks take more memory than they are worth.
 _MOST_BLOCKS = 2**17
 
@@ -91,7 +93,8 @@ class Portions:
         costs = self._engine.slowness * nominal_seconds(counts, self._setting.program.cfg.lengths)
         mean = self.sampler.scale(costs).value / grid
         left = max(0.0, budget.sample_seconds - float(costs.sum()))
-        wanted = self._with_room(min(done + int(left / mean), grid, _MOST_BLOCKS))
+        touching = self._setting.touched.blocks_within(int(_TOUCHED * budget.memory_bytes), done)
+        wanted = self._with_room(max(done, int(min(done + int(left / mean), grid, _MOST_BLOCKS, touching))))
         is_enough = wanted < grid and done >= _LEAST_BLOCKS and self._is_precise(counts)
         return done if is_enough else wanted, max(1, int(budget.sample_seconds / _PORTIONS / mean))
 
@@ -113,9 +116,8 @@ class Portions:
         """
         program = self._setting.program
         sums = Sums(program.function.instructions, program.cfg, counts)
-        everything = np.ones_like(sums.flops)
         memory = (counts.sectors, counts.shared_wavefronts, counts.local_sectors, counts.contention)
-        columns = [sums.warps(everything), sums.threads(everything), sums.threads(sums.flops)]
+        columns = [sums.warps(sums.every), sums.threads(sums.every), sums.threads(sums.flops)]
         columns += [each.sum(axis=1, keepdims=True, dtype=np.float64) for each in memory]
         scaled = self.sampler.scale_columns(np.hstack(columns))
         return all(count.high - count.low <= 2 * _PRECISE * count.value for count in scaled)
@@ -157,6 +159,10 @@ def run_launch(
     try:
         _check_parameters(kernel)
         return _run(kernel, prepare(kernel, launch, budget or Budget()), progress, engine)
+    except BudgetExceededError as refusal:
+        if refusal.where is not None:
+            raise
+        raise type(refusal)(refusal.what, where=launch.label, cure=refusal.cure) from None
     except MemoryError:
         cure = "Use a smaller problem, or a machine with more memory."
         raise MachineLimitError("the launch needs more memory than is free", where=launch.label, cure=cure) from None

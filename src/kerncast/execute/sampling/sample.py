@@ -38,7 +38,8 @@ class Budget:
     seconds: float = _RUNAWAY_SECONDS
     """wall time of one launch, compiling included; stops only what runs away, and the refusal says so"""
     memory_bytes: int = 4 * GIB
-    """bytes of buffers, shared and local memory together"""
+    """bytes of the buffers' values, of what blocks write to them, and of shared and local memory together; buffers of
+    zeros, and values that repeat, cost what is touched"""
 
     @classmethod
     def for_sample(cls, seconds: float) -> "Budget":

@@ -11,10 +11,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from kerncast.bounded_file import opened, place_of
 from kerncast.caveats import Caveat, CaveatKind
 from kerncast.compile import DeviceVariable, KernelSignature, Parameter
-from kerncast.errors import LaunchError
-from kerncast.launch import ELEMENT_BYTES, Argument, Buffer, Launch, Reference, Struct
+from kerncast.errors import InputError, LaunchError
+from kerncast.execute.setup.npy_file import read_npy
+from kerncast.execute.setup.paged import PERIOD_BYTES, kept_bytes, repeat
+from kerncast.launch import ELEMENT_BYTES, FILL_FILE, Argument, Buffer, Launch, Reference, Struct
 from kerncast.ptx import Variable, source_name
 
 Values = npt.NDArray[Any]
@@ -24,19 +27,48 @@ ELEMENT_DTYPES = {
     "u8": "u1", "i8": "i1", "u16": "u2", "i16": "i2", "u32": "u4", "i32": "i4", "u64": "u8", "i64": "i8", "f16": "f2",
     "f32": "f4", "f64": "f8",
 }  # fmt: skip
+#: Integers that iota has counted through within what repeats.
+_WRAPPING = frozenset({"u8", "i8", "u16", "i16"})
 _CHUNK = 1 << 20  # elements filled at a time, so that filling takes little memory beside the buffer
 _BELOW_ONE = np.float16(1 - 2**-11)
 
 
-def fill_argument(data: npt.NDArray[np.uint8], launch: Launch, position: int, argument: Argument) -> None:
+def fill_argument(
+    data: npt.NDArray[np.uint8], launch: Launch, position: int, argument: Argument, *, repeats: bool = False
+) -> None:
     """Fill the zeroed memory of a launch's buffer argument: each place in the list draws numbers of its own."""
     assert isinstance(argument.value, Buffer)
     generator = np.random.default_rng([launch.seed, position])
-    fill_buffer(data, argument.value, generator, f"{launch.label}, argument {argument.name}")
+    fill_buffer(data, argument.value, generator, f"{launch.label}, argument {argument.name}", repeats=repeats)
 
 
-def fill_buffer(data: npt.NDArray[np.uint8], buffer: Buffer, generator: np.random.Generator, where: str) -> None:
-    """Fill zeroed memory as a launch file says; raises LaunchError where that is impossible."""
+def kept_bytes_of(buffer: Buffer, *, repeats: bool) -> int:
+    """Return the memory that the values of a buffer take before anything is touched."""
+    if buffer.fill.kind == "zeros":
+        return 0
+    return kept_bytes(buffer.nbytes) if repeats and _may_repeat(buffer) else buffer.nbytes
+
+
+def _may_repeat(buffer: Buffer) -> bool:
+    """Return whether the values of a large buffer may repeat: numbers that count up, and a file's, are all others."""
+    counts_up = buffer.fill.kind == "iota" and buffer.element not in _WRAPPING
+    return buffer.nbytes > PERIOD_BYTES and buffer.fill.kind not in {"zeros", "file"} and not counts_up
+
+
+def fill_buffer(
+    data: npt.NDArray[np.uint8], buffer: Buffer, generator: np.random.Generator, where: str, *, repeats: bool = False
+) -> None:
+    """Fill zeroed memory as a launch file says; raises LaunchError where that is impossible.
+
+    ``repeats`` says that values may repeat where the buffer is large, so that they take less memory.
+    """
+    if repeats and _may_repeat(buffer):
+        repeat(data, lambda part: _fill_values(part, buffer, generator, where))
+    else:
+        _fill_values(data, buffer, generator, where)
+
+
+def _fill_values(data: npt.NDArray[np.uint8], buffer: Buffer, generator: np.random.Generator, where: str) -> None:
     values: Values = data.view(ELEMENT_DTYPES[buffer.element])
     match buffer.fill.kind:
         case "ones":
@@ -51,7 +83,7 @@ def fill_buffer(data: npt.NDArray[np.uint8], buffer: Buffer, generator: np.rando
         case "random":
             _fill_random(values, buffer, generator, where)
         case "file":
-            values[:] = _read_file(buffer, where)
+            _fill_from_file(values, buffer, where)
 
 
 def _fill_integers(values: Values, buffer: Buffer, generator: np.random.Generator, where: str) -> None:
@@ -80,21 +112,14 @@ def _fill_random(values: Values, buffer: Buffer, generator: np.random.Generator,
         chunk[:] = np.minimum(drawn, _BELOW_ONE)  # rounding must not reach 1
 
 
-def _read_file(buffer: Buffer, where: str) -> Values:
+def _fill_from_file(values: Values, buffer: Buffer, where: str) -> None:
     path = buffer.fill.path
     assert path is not None
     try:
-        array = np.load(path, allow_pickle=False, mmap_mode="r")
-    except (OSError, ValueError, EOFError, SyntaxError) as error:
-        raise LaunchError(f"{path} cannot be read as .npy ({error})", where=where) from None
-    if not isinstance(array, np.ndarray):
-        array.close()
-        raise LaunchError(f"{path} holds several arrays", where=where, cure="Save one array, as .npy.")
-    if array.dtype != np.dtype(ELEMENT_DTYPES[buffer.element]) or array.size != buffer.count:
-        held = f"{array.dtype}[{', '.join(map(str, array.shape))}]"
-        wanted = f"{np.dtype(ELEMENT_DTYPES[buffer.element])}[{', '.join(map(str, buffer.shape))}]"
-        raise LaunchError(f"{path} holds {held}, not {wanted}", where=where)
-    return np.ascontiguousarray(array).reshape(-1)
+        with opened(path, FILL_FILE) as stream:
+            read_npy(stream, values, buffer.shape)
+    except InputError as error:
+        raise LaunchError(f"{place_of(path)}: {error.what}", where=where, cure=error.cure) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,12 +323,14 @@ class GlobalValue:
         value = self.given.value
         return value if isinstance(value, Buffer) and _is_pointer(self.variable, self.declared) else None
 
-    def write(self, data: Bytes, launch: Launch) -> None:
+    def write(self, data: Bytes, launch: Launch, *, repeats: bool = False) -> None:
         """Write the value into the memory of the variable, or of what it points to; raises LaunchError."""
         value = self.given.value
         if isinstance(value, Buffer):
-            data[:] = 0
-            fill_buffer(data, value, np.random.default_rng([launch.seed, _FIRST_PLACE + self.place]), self.where)
+            if self.pointee is None:  # over the variable's initial value
+                data[:] = 0
+            generator = np.random.default_rng([launch.seed, _FIRST_PLACE + self.place])
+            fill_buffer(data, value, generator, self.where, repeats=repeats)
         elif isinstance(value, Struct):
             data[:] = np.frombuffer(value.data, np.uint8)
         elif not isinstance(value, Reference):

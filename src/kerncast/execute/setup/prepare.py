@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kerncast.compile import CompiledKernel
+from kerncast.errors import BudgetExceededError, MachineLimitError
 from kerncast.execute.sampling.sample import Budget
 from kerncast.execute.setup.arena import Arena, Touched
 from kerncast.execute.setup.arguments import (
@@ -18,15 +19,18 @@ from kerncast.execute.setup.arguments import (
     bind_arguments,
     copied_data,
     fill_argument,
+    kept_bytes_of,
     match_globals,
     pack_parameters,
     unset_remarks,
 )
 from kerncast.execute.setup.layout import Program, link
+from kerncast.execute.setup.paged import is_free
 from kerncast.execute.setup.state import Setting
 from kerncast.execute.setup.supported import check_operands, check_supported
 from kerncast.launch import Buffer, Launch
 from kerncast.ptx import Variable, parse_ptx, source_name
+from kerncast.units import GIB, format_bytes
 
 
 def prepare(kernel: CompiledKernel, launch: Launch, budget: Budget) -> Setting:
@@ -77,11 +81,14 @@ def _prepare_memory(
     sizes = [(each.name, each.value.nbytes) for each in arguments if isinstance(each.value, Buffer)]
     sizes += [(source_name(variable.name), variable.nbytes) for variable in program.globals]
     sizes += [(each.given.name, pointee.nbytes) for each in values if (pointee := each.pointee)]
-    arena = Arena(sizes, budget.memory_bytes)
+    arena = Arena(sizes)
+    given = [(each.name, each.value) for each in arguments if isinstance(each.value, Buffer)]
+    given += [(each.given.name, each.given.value) for each in values if isinstance(each.given.value, Buffer)]
+    arena.kept_bytes = _kept_bytes(given, launch, budget, repeats=arena.repeats)
     places = iter(arena.allocations)
     for position, argument in enumerate(arguments):
         if isinstance(argument.value, Buffer):
-            fill_argument(arena.bytes_of(next(places)), launch, position, argument)
+            fill_argument(arena.bytes_of(next(places)), launch, position, argument, repeats=arena.repeats)
     variables = {variable.name: (variable, next(places)) for variable in program.globals}
     addresses = {name: place.address for name, (_, place) in variables.items()}
     program = replace(program, addresses={**program.addresses, **addresses})
@@ -92,8 +99,29 @@ def _prepare_memory(
         if value.pointee is not None:
             pointer, place = place, next(places)
             arena.bytes_of(pointer)[:] = np.frombuffer(place.address.to_bytes(8, "little"), np.uint8)
-        value.write(arena.bytes_of(place), launch)
+        value.write(arena.bytes_of(place), launch, repeats=arena.repeats)
     return program, arena
+
+
+def _kept_bytes(buffers: list[tuple[str, Buffer]], launch: Launch, budget: Budget, *, repeats: bool) -> int:
+    """Return the memory that the values of buffers take before any block runs.
+
+    Raises BudgetExceededError where they are over the budget, MachineLimitError where the machine has less.
+    """
+    kept = {name: kept_bytes_of(buffer, repeats=repeats) for name, buffer in buffers}
+    total = sum(kept.values())
+    if total <= budget.memory_bytes and is_free(total):
+        return total
+    name, buffer = max(buffers, key=lambda each: kept[each[0]])
+    need = f"the values of the buffers need {format_bytes(total)}"
+    where = f"{launch.label}, argument {name}"
+    what = f"{need}, most of them {buffer}"
+    fills = "zeros, random or randint" if repeats else "zeros"
+    cheaper = f"Fill it with {fills}, of which only what is touched takes memory"
+    if total > budget.memory_bytes:
+        what += f", over the memory budget of {format_bytes(budget.memory_bytes)}"
+        raise BudgetExceededError(what, where=where, cure=f"{cheaper}, or add --memory {-(-total // GIB) + 1}GiB.")
+    raise MachineLimitError(f"{what}, more than is free", where=where, cure=f"{cheaper}, or use a smaller problem.")
 
 
 def _write(arena: Arena, address: int, data: npt.NDArray[np.uint8]) -> None:

@@ -6,6 +6,7 @@ from typing import NamedTuple
 from kerncast.execute.native.block import I32, I64
 from kerncast.execute.native.ir import LANES, WORKER, Emitter, Unit, Value, each_lane, field, get, integer, vector
 from kerncast.execute.native.memory.access import POINTERS, SITE, Access
+from kerncast.execute.setup.arena import PAGE_BITS, PAGE_SECTORS
 from kerncast.profiles import SECTOR_BYTES
 from kerncast.traces import (
     CONTENT_SHIFT,
@@ -328,6 +329,7 @@ def _lanes_of_groups(groups: int) -> list[int]:
 
 SECTORS_PER_LINE = LINE_BYTES // SECTOR_BYTES
 _LINE_SHIFT, _SECTOR_SHIFT = LINE_BYTES.bit_length() - 1, SECTOR_BYTES.bit_length() - 1
+_PAGE_SHIFT = (PAGE_SECTORS // SECTORS_PER_LINE).bit_length() - 1  # from lines
 _WORDS_PER_SECTOR, _WORD_SHIFT = SECTOR_BYTES // _WORD_BYTES, _WORD_BYTES.bit_length() - 1
 _TAG = Value("%tag", "i64")
 _FIRST, _LAST = Value("%first", "i64"), Value("%last", "i64")
@@ -567,6 +569,8 @@ def _note(emit: Emitter, line: Value, bits: Value, like: Access, stored: _Stored
         # mark another sector of the same line at this very moment.
         with emit.when(emit.compare("ne", emit.and_(emit.load(place, "i32"), marks), marks)):
             emit.op(f"atomicrmw or {place.typed}, {marks.typed} monotonic", "i32")
+            page = emit.index(get(emit, worker, WORKER, "pages"), "i8", emit.lshr(line, _PAGE_SHIFT))
+            emit.op(f"atomicrmw or {page.typed}, i8 {PAGE_BITS[name]} monotonic", "i8")
     if not like.is_recorded:
         return
     event = emit.or_(emit.or_(line, emit.shl(emit.cast("zext", bits, "i64"), MASK_SHIFT)), _TAG)
