@@ -4,10 +4,13 @@ import codecs
 import gzip
 import json
 import zlib
+from collections.abc import Sequence
 from io import BytesIO
 from pathlib import Path
 
+from kerncast.bounded_file import Bound, place_of, read_bytes, read_head
 from kerncast.errors import InputError
+from kerncast.printable import printable
 from kerncast.units import MIB
 
 #: 20,000 tuned configurations with 40 counters each are 100 MB of JSON; Python needs about ten times that.
@@ -17,49 +20,51 @@ MOST = 1e30
 #: No kernel runs for months, and none for less than a part of a clock cycle.
 LEAST_SECONDS, MOST_SECONDS = 1e-12, 1e7
 _SHOWN = 30
+_MOST_BYTES_OF_HEAD = 65_536
 _GZIP = b"\x1f\x8b"
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 
 
 def starts_with(path: Path, magic: bytes) -> bool:
     """Whether a file begins with these bytes; raises InputError where it cannot be read."""
+    return read_head(path, len(magic)) == magic
+
+
+def names_in_first_line(path: Path) -> frozenset[str]:
+    """Return the names in the header of a CSV, in small letters; none for a file that cannot be read."""
     try:
-        with path.open("rb") as file:
-            return file.read(len(magic)) == magic
-    except (OSError, ValueError) as error:
-        raise _unreadable(error, str(path)) from error
+        head = read_head(path, _MOST_BYTES_OF_HEAD)
+    except InputError:
+        return frozenset()
+    first = next(iter(head.decode("utf-8-sig", "replace").strip().splitlines()), "")
+    return frozenset(name.strip().strip('"').lower() for name in first.split(","))
 
 
 def read_text(path: Path, most_bytes: int = MOST_BYTES) -> str:
     """Return the text of a file, unpacked where gzip packed it; raises InputError for what is too large or no text."""
-    where = str(path)
-    try:
-        is_large = path.stat().st_size > most_bytes
-        with path.open("rb") as file:
-            raw = b"" if is_large else file.read(most_bytes + 1)
-            if raw.startswith(_GZIP):
-                with gzip.GzipFile(fileobj=BytesIO(raw)) as packed:
-                    raw = packed.read(most_bytes + 1)
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise InputError("its gzip data are damaged", where=where, cure="It is cut off or changed: copy it.") from error
-    except (OSError, ValueError) as error:
-        raise _unreadable(error, where) from error
-    if is_large or len(raw) > most_bytes:
-        raise InputError(
-            f"it holds more than {most_bytes // MIB} MiB",
-            where=where,
-            cure="Split it, or write fewer kernels, configurations or counters into it.",
-        )
+    cure = "Split it, or write fewer kernels, configurations or counters into it."
+    raw = read_bytes(path, Bound(most_bytes, cure_if_larger=cure))
+    where = place_of(path)
+    if raw.startswith(_GZIP):
+        try:
+            with gzip.GzipFile(fileobj=BytesIO(raw)) as packed:
+                raw = packed.read(most_bytes + 1)
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            cure = "It is cut off or changed: copy it."
+            raise InputError("its gzip data are damaged", where=where, cure=cure) from error
+        if len(raw) > most_bytes:
+            raise InputError(f"it unpacks to more than {most_bytes // MIB} MiB", where=where, cure=cure)
     return decode_text(raw, where)
 
 
-def printable(text: str) -> str:
-    r"""Return a text whose control characters are written out: what a file calls things must not steer a terminal.
+def listed(names: Sequence[str], most: int = 12) -> str:
+    """Return the first names, ready to be printed, and how many more there are.
 
-    >>> printable("in\x1b[2Jst"), printable("Größe, 2 µs")
-    ('in\\x1b[2Jst', 'Größe, 2 µs')
+    >>> listed(["sm", "dram", "l2"], 2), listed(["sm", "dram"], 2)
+    ('sm, dram and 1 more', 'sm, dram')
     """
-    return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+    text = ", ".join(printable(name) for name in names[:most])
+    return text if len(names) <= most else f"{text} and {len(names) - most} more"
 
 
 def is_text_or_packed(head: bytes) -> bool:
@@ -75,11 +80,6 @@ def is_text_or_packed(head: bytes) -> bool:
     except UnicodeDecodeError:
         return False
     return bool(text) and "\0" not in text
-
-
-def _unreadable(error: Exception, where: str) -> InputError:
-    reason = getattr(error, "strerror", None) or "no such path"
-    return InputError(f"cannot be read ({reason})", where=where, cure="Name an existing file.")
 
 
 def decode_text(raw: bytes, where: str) -> str:

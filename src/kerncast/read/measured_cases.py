@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from kerncast.errors import InputError
-from kerncast.read.bounded_text import LEAST_SECONDS, MOST_SECONDS, parse_json, printable, read_text
+from kerncast.printable import printable
+from kerncast.read.bounded_text import LEAST_SECONDS, MOST_SECONDS, parse_json, read_text
 from kerncast.units import GIGA, MEGA
 
 VERSION = "1.0"
@@ -85,7 +86,7 @@ def _cases(path: Path) -> Iterator[MeasuredCase]:
         place = f"{path}, case {number}"
         try:
             case = _case(row)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise InputError(f"a field is missing or wrong: {str(error)[:80]}", where=place, cure=_CURE) from None
         if case.forecasts:
             yield case

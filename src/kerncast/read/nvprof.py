@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 
+from kerncast.bounded_file import our_rows
 from kerncast.caveats import Caveat, CaveatKind
 from kerncast.errors import InputError
 from kerncast.gpu import DATA, GPU
@@ -483,8 +484,7 @@ def _plain(name: str) -> str:
 @cache
 def _names() -> Mapping[str, str]:
     """Return nvprof's name of a metric by its name or its description, as older versions head their columns."""
-    with (DATA / "nvprof_metrics.csv").open(encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file))
+    rows = our_rows(DATA / "nvprof_metrics.csv")
     return {_plain(row[column]): row["name"] for row in rows for column in ("description", "name")}
 
 
@@ -495,19 +495,18 @@ def _kinds() -> Mapping[str, str]:
 
 @cache
 def _rules() -> tuple[_Rule, ...]:
-    with (DATA / "nvprof_metrics.csv").open(encoding="utf-8", newline="") as file:
-        return tuple(
-            _Rule(
-                name=row["name"],
-                metric=row["metric"],
-                factor=float(row["factor"]),
-                unit=row["unit"],
-                kind=row["kind"],
-                first=_architecture(row["from"]),
-                last=_architecture(row["to"] or "99.9"),
-            )
-            for row in csv.DictReader(file)
+    return tuple(
+        _Rule(
+            name=row["name"],
+            metric=row["metric"],
+            factor=float(row["factor"]),
+            unit=row["unit"],
+            kind=row["kind"],
+            first=_architecture(row["from"]),
+            last=_architecture(row["to"] or "99.9"),
         )
+        for row in our_rows(DATA / "nvprof_metrics.csv")
+    )
 
 
 def _architecture(text: str) -> int:

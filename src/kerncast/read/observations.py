@@ -13,7 +13,8 @@ from kerncast.gpu import resolve_gpu
 from kerncast.launch import Argument, Launch, do_same, load_launches, parse_value
 from kerncast.measurements import Configuration, Method, Observation, TimedKernel, read_measurement, summarise
 from kerncast.prediction import Timing
-from kerncast.read.bounded_text import LEAST_SECONDS, MOST_SECONDS, printable, read_text
+from kerncast.printable import printable
+from kerncast.read.bounded_text import LEAST_SECONDS, MOST_SECONDS, names_in_first_line, read_text
 from kerncast.read.selection import Selection
 from kerncast.units import MIB, parse_megahertz, parse_seconds
 
@@ -23,7 +24,6 @@ _SHORT = re.compile(r"([^#]+)(?:#([0-9]{1,6}))?")
 _FILES = (".csv", ".jsonl")
 _COLUMNS = ("gpu", "seconds", "launch", "kernel", "spread", "clock_mhz")
 _MOST_BYTES = 4 * MIB
-_MOST_BYTES_OF_HEAD = 4096
 _SHOWN = 40
 _SUITE = Path(kerncast.__path__[0]) / "kernels" / "suite"
 #: Groups of ``kerncast measure`` whose launches come with kerncast.
@@ -52,14 +52,7 @@ def read_observations(texts: Sequence[str | Path | Observation]) -> tuple[Observ
 
 def is_table_of_times(path: Path) -> bool:
     """Return whether a file is a table of measured times, by its first line; a file that cannot be read is none."""
-    try:
-        with path.open("rb") as file:
-            head = file.read(_MOST_BYTES_OF_HEAD)
-    except OSError:
-        return False
-    first = next(iter(head.decode("utf-8-sig", "replace").strip().splitlines()), "")
-    names = {name.strip().strip('"').lower() for name in first.split(",")}
-    return {"gpu", "seconds"} <= names
+    return names_in_first_line(path) >= {"gpu", "seconds"}
 
 
 def read_timed_kernels(path: Path, selection: Selection | None = None) -> tuple[TimedKernel, ...]:

@@ -12,10 +12,10 @@ from pathlib import Path
 from kerncast.errors import InputError, MissingEvidenceError
 from kerncast.operators import Operator, check_names, kind_named, operator_of, parse_operator
 from kerncast.prediction import Refused
-from kerncast.read.bounded_text import parse_json, printable, read_text, shown
+from kerncast.printable import printable
+from kerncast.read.bounded_text import names_in_first_line, parse_json, read_text, shown
 from kerncast.read.selection import Pattern, Selection
 
-_MOST_BYTES_OF_HEAD = 65_536
 _OP = "op"
 _LIST = "operators"
 _MOST_SHOWN = 60
@@ -103,13 +103,7 @@ def operators_in(texts: Iterable[str]) -> OperatorTable:
 
 def is_table_of_operators(path: Path) -> bool:
     """Return whether a file is a CSV of operators, by its first line; a file that cannot be read is none."""
-    try:
-        with path.open("rb") as file:
-            head = file.read(_MOST_BYTES_OF_HEAD)
-    except OSError:
-        return False
-    first = next(iter(head.decode("utf-8-sig", "replace").strip().splitlines()), "")
-    return _OP in {name.strip().strip('"').lower() for name in first.split(",")}
+    return _OP in names_in_first_line(path)
 
 
 def is_model(path: Path) -> bool:

@@ -5,6 +5,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 
+from kerncast.bounded_file import read_head
 from kerncast.errors import InputError
 from kerncast.gpu import GPU
 from kerncast.launch import Launch
@@ -81,9 +82,9 @@ def _read(
     of_tuner: Callable[[Sequence[TunedConfiguration], str], R],
 ) -> tuple[KernelProfile, ...] | R:
     where = str(path)
-    if path.is_file() and starts_with(path, SIGNATURE):  # a pipe can be read only once
+    if starts_with(path, SIGNATURE):
         return profiles_of(read_ncu_report(path), source_gpu, where, selection)
-    if path.is_file() and path.suffix == REPORT_SUFFIX and not _is_text(path):
+    if path.suffix == REPORT_SUFFIX and not is_text_or_packed(read_head(path, _MOST_BYTES_OF_HEAD)):
         raise headless_report(where)
     text = read_text(path)
     if text.lstrip()[:1] in {"{", "["}:
@@ -95,12 +96,6 @@ def _read(
     if kind == "nvprof":
         return nvprof_profiles(read_nvprof(lines_of(text), where), source_gpu, where, selection)
     raise InputError("it holds no profile", where=where, cure=_KNOWN)
-
-
-def _is_text(path: Path) -> bool:
-    """Return whether a file begins with text, or with what packs text."""
-    with path.open("rb") as file:
-        return is_text_or_packed(file.read(_MOST_BYTES_OF_HEAD))
 
 
 def read_tuned(text: str, where: str) -> Sequence[TunedConfiguration]:

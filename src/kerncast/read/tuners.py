@@ -279,12 +279,16 @@ def read_t4(table: Table, where: str) -> tuple[TunedConfiguration, ...]:
     return tuple(found)
 
 
+def _is_named(measurement: object) -> bool:
+    return isinstance(measurement, Mapping) and isinstance(measurement.get("name"), str)
+
+
 def _t4_configuration(result: Table, metadata: Table, place: str, name: str) -> TunedConfiguration | None:
     parameters = result.get("configuration")
     measurements = result.get("measurements")
     if not isinstance(parameters, Mapping) or not isinstance(measurements, list):
         raise InputError("configuration or measurements are missing", where=place, cure="The file was changed.")
-    named = {each["name"]: each for each in measurements if isinstance(each, Mapping) and "name" in each}
+    named = {each["name"]: each for each in measurements if _is_named(each)}
     time = named.get("time", {})
     value = time.get("value")
     if isinstance(value, float) and value >= _FAILED:
@@ -294,7 +298,7 @@ def _t4_configuration(result: Table, metadata: Table, place: str, name: str) -> 
     compiled = compiled if isinstance(compiled, Mapping) else {}
     block = _sizes(compiled.get("local_size"), MAX_BLOCK) or _block(parameters)
     threads = metadata.get("compute_api") == "OpenCL"
-    values = {key: each.get("value") for key, each in named.items() if isinstance(key, str)}
+    values = {key: each.get("value") for key, each in named.items()}
     counters, legacy = split_counters(values, place)
     return TunedConfiguration(
         kernel=name,
@@ -424,7 +428,7 @@ def read_ktt(table: Table, where: str) -> tuple[TunedConfiguration, ...]:
     metadata, results = table.get("Metadata"), table.get("Results")
     if not isinstance(metadata, Mapping) or not isinstance(results, list) or len(results) > MOST_CONFIGURATIONS:
         raise InputError("Metadata or Results are missing or too large", where=where, cure="Give a result of KTT.")
-    if metadata.get("ComputeApi") not in {"CUDA", "OpenCL"}:
+    if metadata.get("ComputeApi") not in ("CUDA", "OpenCL"):  # a list has no place in a set
         raise InputError(f"ComputeApi is {shown(metadata.get('ComputeApi'))}", where=where, cure=_WRONG_API)
     text_of(metadata.get("Device"), "Device", where)
     found: list[TunedConfiguration] = []

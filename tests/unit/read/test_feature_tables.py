@@ -282,7 +282,7 @@ def test_files_that_cannot_be_joined_are_told(tmp_path: Path) -> None:
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no named pipes in folders")
 def test_a_pipe_is_an_error(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(InputError, match="is not a file"):
+    with pytest.raises(InputError, match="it is a pipe"):
         read_feature_table([tmp_path / "pipe"])
 
 

@@ -181,6 +181,13 @@ def test_results_without_a_grid_are_known_by_their_times() -> None:
     assert kinds(found.caveats) == [CaveatKind.TUNED_WITH]
 
 
+def test_a_measurement_whose_name_is_no_text_is_none() -> None:
+    table = json.loads(T4)
+    expected = read_t4(json.loads(T4), "t4.json")
+    table["results"][0]["measurements"].append({"name": {"a": 1}, "value": 1, "unit": ""})
+    assert read_t4(table, "t4.json") == expected
+
+
 def test_a_grid_that_is_missing_beside_counters_is_asked_for() -> None:
     table = json.loads(T4)
     table["results"][0]["measurements"].append({"name": "dram__bytes_read.sum", "value": 1e6, "unit": ""})

@@ -130,6 +130,7 @@ def test_a_measured_configuration_of_a_2080_ti() -> None:
     [
         (lambda d: d["Metadata"].update(TimeUnit="Days"), "unit of the time"),
         (lambda d: d["Metadata"].update(ComputeApi="Vulkan"), "ComputeApi is 'Vulkan'"),
+        (lambda d: d["Metadata"].update(ComputeApi=["CUDA"]), "ComputeApi is a list|ComputeApi is"),
         (lambda d: d["Metadata"].update(Device=None), "Device is missing"),
         (lambda d: d.update(Results={}), "Results are missing"),
         (lambda d: first_run(d).update(Duration=-1), "the time is a int|the time is"),

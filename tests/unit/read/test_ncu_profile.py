@@ -360,7 +360,7 @@ def test_a_launch_without_geometry_is_refused() -> None:
 
 def test_a_name_of_a_kernel_controls_no_terminal() -> None:
     (found,) = profiles_of([NcuRow(0, "k\x1b[2J\u202e(int)", (1, 1, 1), (32, 1, 1), None, ())], V100)
-    assert found.kernel == "k?[2J?(int)"
+    assert found.kernel == r"k\x1b[2J\u202e(int)"
 
 
 NAMES = st.sampled_from([

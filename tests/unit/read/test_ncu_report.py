@@ -145,6 +145,16 @@ def test_a_reader_that_hangs_is_ended(reader: Path, monkeypatch: pytest.MonkeyPa
         read_ncu_report(report(reader, "hang"))
 
 
+@pytest.mark.parametrize("value", ["1e999", "-1e999", "1e308", "NaN", "1" + "0" * 400])
+def test_a_child_that_was_taken_over_sends_no_number(
+    value: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = {"name": "k", "device": None, "metrics": [["gpu__time_duration.sum", json.loads(value), "us"]]}
+    monkeypatch.setattr(ncu_reader, "_exchange", lambda _: {"rows": [row]})
+    with pytest.raises(InputError, match="cannot make sense of it"):
+        read_ncu_report(report(tmp_path, []))
+
+
 def test_without_the_extra_the_cure_is_named(reader: Path) -> None:
     (reader / "ncu_report.py").write_text("raise ImportError", encoding="utf-8")
     with pytest.raises(InputError, match=r"is not installed\. .*pip install 'kerncast\[ncu\]'.* --csv --page raw"):

@@ -1,30 +1,22 @@
 """Tables of launches: which column is what, and how tables are put together."""
 
 import csv
-import hashlib
 import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from kerncast.errors import InputError
 from kerncast.gpu import normalise
-from kerncast.read.bounded_text import MOST_BYTES
 from kerncast.read.features.columns import Roles, roles_of
-from kerncast.units import GIB
 
 #: Rows by columns: 200,000 launches with 250 counters each; in memory 400 MB.
 MOST_CELLS = 50_000_000
-#: Parquet packs well: what it unpacks to is bounded too.
-_MOST_UNPACKED_BYTES = 2 * GIB
 #: ncu has some 3,000 metrics.
 MOST_COLUMNS = 8192
-_MOST_CHARS = 4096
 _ABSENT = frozenset({"", "nan", "na", "n/a", "none", "null", "-", "inf", "-inf", "<na>"})
 _TRUTH = {"true": 1.0, "false": 0.0}
 
@@ -58,16 +50,6 @@ class Columns:
         return isinstance(self.cells[self.names.index(name)], tuple)
 
 
-def sha256_of(path: Path) -> str:
-    """Return the SHA-256 of a file in hexadecimal; raises InputError where it cannot be read."""
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "no such path"
-        raise InputError(f"cannot be read ({reason})", where=str(path), cure="Name an existing file.") from None
-
-
 def csv_columns(text: str, where: str) -> Columns:
     """Return the columns of a CSV with one header; raises InputError that names the line."""
     if text.count(",") > MOST_CELLS:
@@ -76,7 +58,7 @@ def csv_columns(text: str, where: str) -> Columns:
     rows = []
     try:
         header = [cell.strip() for cell in next(lines, [])]
-        _check_header(header, where)
+        check_header(header, where)
         for row in lines:
             if row and len(row) != len(header):
                 raise InputError(
@@ -95,38 +77,14 @@ def csv_columns(text: str, where: str) -> Columns:
     return Columns(tuple(header), tuple(cells), len(rows), where)
 
 
-def parquet_columns(path: Path) -> Columns:
-    """Return the columns of a Parquet file; raises InputError for one that is damaged or too large."""
-    import pyarrow as pa  # noqa: PLC0415  only who reads Parquet needs it
-    from pyarrow import parquet  # noqa: PLC0415
-
-    where = str(path)
-    try:
-        if path.stat().st_size > MOST_BYTES:
-            raise too_large(where)
-        with parquet.ParquetFile(path) as file:
-            unpacked = sum(file.metadata.row_group(group).total_byte_size for group in range(file.num_row_groups))
-            if file.metadata.num_rows * file.metadata.num_columns > MOST_CELLS or unpacked > _MOST_UNPACKED_BYTES:
-                raise too_large(where)
-            table = file.read()
-        _check_header(table.column_names, where)
-        cells = [_arrow_cells(table.column(index)) for index in range(table.num_columns)]
-    except InputError:
-        raise
-    except (pa.ArrowException, OSError, ValueError, TypeError, NotImplementedError) as error:
-        reason = ascii(str(error).splitlines()[0] if str(error) else type(error).__name__)[1:-1][:120]
-        cure = "The file is cut off or damaged: write or copy it again."
-        raise InputError(f"not a Parquet table ({reason})", where=where, cure=cure) from None
-    return Columns(tuple(table.column_names), tuple(cells), table.num_rows, where)
-
-
 def too_large(where: str) -> InputError:
     """Return the error for a table that does not fit into memory."""
     cure = "Give fewer launches, or fewer columns."
     return InputError(f"it holds more than {MOST_CELLS:,} values", where=where, cure=cure)
 
 
-def _check_header(names: Sequence[str], where: str) -> None:
+def check_header(names: Sequence[str], where: str) -> None:
+    """Raise InputError for no name, too many, or one that stands twice."""
     if not any(names):
         raise InputError("it is empty", where=where, cure="Give a table with a header and a row per launch.")
     if len(names) > MOST_COLUMNS:
@@ -164,23 +122,6 @@ def _number(text: str) -> float | None:
     except ValueError:
         return None
     return value if value is None or math.isfinite(value) else math.nan
-
-
-def _arrow_cells(column: Any) -> Column:
-    """Return an Arrow column as numbers, or as texts; of another type, as its type's name in each row."""
-    import pyarrow as pa  # noqa: PLC0415
-
-    kind = column.type
-    if pa.types.is_null(kind):
-        return np.full(len(column), np.nan)
-    if pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind):
-        values = np.asarray(column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False), np.float64)
-        return np.where(np.isfinite(values), values, np.nan)
-    if pa.types.is_dictionary(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        encoded = (column if pa.types.is_dictionary(kind) else column.dictionary_encode()).combine_chunks()
-        words = [str(word)[:_MOST_CHARS] for word in encoded.dictionary.to_pylist()]
-        return tuple("" if index is None else words[index] for index in encoded.indices.to_pylist())
-    return (str(kind)[:_MOST_CHARS],) * len(column)
 
 
 Key = tuple[str, ...]

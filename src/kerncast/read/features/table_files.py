@@ -4,16 +4,17 @@ Several files are put together. Those without times (``kerncast profile --featur
 times, on the columns that name a launch in both: kernel, GPU, launch, grid and so on.
 """
 
-import stat
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
+from kerncast.bounded_file import Bound, sha256_of
 from kerncast.errors import InputError
 from kerncast.measurements.feature_table import Floats
-from kerncast.read.bounded_text import printable, read_text, starts_with
+from kerncast.printable import printable
+from kerncast.read.bounded_text import read_text, starts_with
 from kerncast.read.features.cleaning import (
     UNNAMED,
     CleaningRules,
@@ -25,12 +26,16 @@ from kerncast.read.features.cleaning import (
     clean,
 )
 from kerncast.read.features.columns import Roles, roles_of
-from kerncast.read.features.launches import Columns, csv_columns, joined, parquet_columns, sha256_of, stacked
+from kerncast.read.features.launches import Columns, csv_columns, joined, stacked
 from kerncast.read.features.measured import measurement_columns, tuned_columns
+from kerncast.read.features.parquet_files import parquet_columns
 from kerncast.read.features.profiled import profiled_columns, report_columns
 from kerncast.read.ncu.report import SIGNATURE
+from kerncast.units import GIB
 
 _PARQUET = b"PAR1"
+#: As large as a report of Nsight Compute may be; a digest reads it piece by piece.
+_ANY_TABLE = Bound(1 * GIB, cure="Name a table of launches.")
 #: What kerncast measure writes.
 MEASURED = ".jsonl"
 _TIME_CURE = "Name the time with its unit: time_us, time_us_median, seconds; or give its file beside this one."
@@ -107,7 +112,7 @@ def _tables(paths: Sequence[Path]) -> list[Columns]:
 
 
 def _files(paths: Sequence[Path]) -> tuple[DataFile, ...]:
-    return tuple(DataFile(path.name, sha256_of(path)) for path in paths)
+    return tuple(DataFile(path.name, sha256_of(path, _ANY_TABLE)) for path in paths)
 
 
 def _of_other_names(tables: Sequence[Columns], times: Sequence[str]) -> InputError:
@@ -121,7 +126,6 @@ def _of_other_names(tables: Sequence[Columns], times: Sequence[str]) -> InputErr
 
 
 def _columns(path: Path) -> Columns:
-    _check_kind(path)
     if starts_with(path, _PARQUET):
         return parquet_columns(path)
     if starts_with(path, SIGNATURE):
@@ -132,17 +136,6 @@ def _columns(path: Path) -> Columns:
     if text.lstrip()[:1] in {"{", "["}:
         return tuned_columns(text, str(path))
     return profiled_columns(text, str(path)) or csv_columns(text, str(path))
-
-
-def _check_kind(path: Path) -> None:
-    """Raise InputError for a folder, and for a pipe, which waits for ever or can be read once only."""
-    try:
-        mode = path.stat().st_mode
-    except (OSError, ValueError):
-        return  # who reads it says why that fails
-    if not stat.S_ISREG(mode):
-        what = "is a folder" if stat.S_ISDIR(mode) else "is not a file"
-        raise InputError(what, where=str(path), cure="Name a table of launches.")
 
 
 def _printable(table: Columns) -> Columns:

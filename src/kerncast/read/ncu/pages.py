@@ -4,12 +4,12 @@ Sources: Nsight Compute CLI documentation, output pages; files that versions 202
 change the columns before the metrics, the spelling of units and the separators of numbers.
 """
 
-import csv
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 
+from kerncast.bounded_file import our_rows
 from kerncast.errors import InputError
 from kerncast.gpu import DATA
 from kerncast.read.ncu.rows import (
@@ -185,8 +185,7 @@ def _unit(unit: str) -> tuple[float, str]:
 
 @cache
 def _labels() -> dict[tuple[str, str], str]:
-    with (DATA / "ncu_labels.csv").open(encoding="utf-8", newline="") as file:
-        return {(row["label"].casefold(), row["unit"]): row["metric"] for row in csv.DictReader(file)}
+    return {(row["label"].casefold(), row["unit"]): row["metric"] for row in our_rows(DATA / "ncu_labels.csv")}
 
 
 __all__ = ["NcuMetric", "NcuRow", "base_unit", "read_ncu_csv", "read_raw_page"]

@@ -10,6 +10,7 @@ from kerncast.errors import GPUError, InputError
 from kerncast.gpu import GPU, find_id, list_gpus, load_gpu, normalise
 from kerncast.launch import Extent, check_geometry
 from kerncast.prediction import Timing
+from kerncast.printable import printable
 from kerncast.profiles import Count, Counts, FloatMix, KernelProfile, MachineMix, Origin, Resources, SourceRun
 from kerncast.profiles.counts import CONTROL_OPS, DRAM_BYTES, FLOPS, INTEGER_OPS, LOCAL_BYTES_REQUESTED
 from kerncast.read.ncu.counts import NcuCounts, atomic_requests, dram_bytes, instruction_counts, memory_counts
@@ -163,7 +164,7 @@ def _profile(row: NcuRow, index: int, source_gpu: GPU | None, where: str) -> Ker
     dram = dram_bytes(counts, gpu)
     memory = memory_counts(counts, dram)
     profile = KernelProfile(
-        kernel=_printable(row.kernel),
+        kernel=printable(row.kernel),
         index=index,
         grid=grid,
         block=block,
@@ -179,10 +180,6 @@ def _profile(row: NcuRow, index: int, source_gpu: GPU | None, where: str) -> Ker
     notes += counts.notes
     notes += _remarks(counts, mixes, run, memory)
     return replace(profile, caveats=tuple(dict.fromkeys(notes)))
-
-
-def _printable(name: str) -> str:
-    return name if name.isprintable() else "".join(each if each.isprintable() else "?" for each in name)
 
 
 def _geometry(row: NcuRow, counts: NcuCounts, where: str) -> tuple[Extent, Extent]:

@@ -7,15 +7,17 @@ or hangs it ends the child, and is an error here.
 from pathlib import Path
 from typing import Any
 
+from kerncast.bounded_file import Bound, opened
 from kerncast.child_process import ask
 from kerncast.errors import InputError
-from kerncast.read.ncu.rows import NcuMetric, NcuRow, base_unit, extent_of
-from kerncast.units import GIB, MIB
+from kerncast.read.ncu.rows import MOST_VALUE, NcuMetric, NcuRow, base_unit, extent_of
+from kerncast.units import GIB
 
 #: What such a file starts with.
 SIGNATURE = b"NVR\0"
 REPORT_SUFFIX = ".ncu-rep"
-_MOST_BYTES = 1 * GIB
+_FEWER = "Profile fewer launches (ncu -k NAME --launch-count N) or fewer sections."
+_REPORT = Bound(1 * GIB, cure_if_larger=_FEWER)
 #: The library maps 60 MB of itself, and holds a report in memory several times over.
 _MEMORY_BYTES = 6 * GIB
 _SECONDS = 120.0
@@ -38,28 +40,17 @@ def headless_report(where: str) -> InputError:
 def read_ncu_report(path: Path) -> tuple[NcuRow, ...]:
     """Read the launches of a report, in order; raises InputError with a cure, for a missing extra too."""
     where = str(path)
-    try:
-        size = path.stat().st_size
-        with path.open("rb") as stream:
-            head = stream.read(len(SIGNATURE))
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "no such path"
-        raise InputError(f"cannot be read ({reason})", where=where, cure="Name an existing file.") from None
+    with opened(path, _REPORT) as stream:
+        head = stream.read(len(SIGNATURE))
     if not is_report(head):
         raise InputError("it is not a report of Nsight Compute", where=where, cure="Give a .ncu-rep file or ncu's CSV.")
-    if size > _MOST_BYTES:
-        raise InputError(
-            f"it has more than {_MOST_BYTES // MIB} MiB",
-            where=where,
-            cure="Profile fewer launches (ncu -k NAME --launch-count N) or fewer sections.",
-        )
     reply = _exchange(path)
     if "error" in reply:
         what, cure = str(reply["error"])[:300], _INSTALL if reply.get("is_missing") else _DAMAGED
         raise InputError(what, where=where, cure=cure)
     try:
         rows = tuple(_row(number, each) for number, each in enumerate(reply["rows"]))
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
         raise InputError("NVIDIA's reader cannot make sense of it", where=where, cure=_DAMAGED) from None
     if not rows:
         raise InputError("it holds no profiled kernel", where=where, cure=_DAMAGED)
@@ -70,9 +61,10 @@ def read_ncu_report(path: Path) -> tuple[NcuRow, ...]:
 
 
 def _exchange(path: Path) -> dict[str, Any]:
-    request = {"path": str(path.resolve()), "memory_bytes": _MEMORY_BYTES, "seconds": _SECONDS}
+    whole = path.resolve()
+    request = {"path": str(whole), "memory_bytes": _MEMORY_BYTES, "seconds": _SECONDS}
     try:
-        ended = ask("kerncast.read.ncu.report_worker", request, grace_seconds=_GRACE_SECONDS)
+        ended = ask("kerncast.read.ncu.report_worker", request, reads=[whole], grace_seconds=_GRACE_SECONDS)
     except TimeoutError:
         raise InputError(f"NVIDIA's reader did not end within {_SECONDS:g} s", where=str(path), cure=_DAMAGED) from None
     if ended.reply is None:
@@ -85,7 +77,10 @@ def _row(number: int, reply: dict[str, Any]) -> NcuRow:
     metrics = []
     for name, value, unit in reply["metrics"]:
         factor, base = base_unit(str(unit))
-        metrics.append(NcuMetric(str(name), float(value) * factor, base))
+        number_of_base = float(value) * factor
+        if not abs(number_of_base) < MOST_VALUE:
+            raise ValueError(f"{name} is no number")
+        metrics.append(NcuMetric(str(name), number_of_base, base))
     return NcuRow(
         number=number,
         kernel=str(reply["name"]),
