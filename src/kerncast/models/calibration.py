@@ -16,10 +16,8 @@ Source: Lei, G'Sell, Rinaldo, Tibshirani, Wasserman, "Distribution-free predicti
 weight). Fails when: a kernel is unlike all that were measured, or what limits it is not what the model takes it for.
 """
 
-import csv
 import math
 import sys
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -31,6 +29,7 @@ from typing import Any
 import numpy as np
 
 import kerncast
+from kerncast.bounded_file import our_rows, our_table
 from kerncast.errors import InputError
 from kerncast.gpu import GPU
 from kerncast.units import PERCENT
@@ -148,7 +147,7 @@ def calibration_of(model: str) -> Calibration | None:
 def read_calibration(path: Path) -> Calibration:
     """Read a file of factors; raises InputError that names its first fault."""
     try:
-        found = tomllib.loads(path.read_text(encoding="utf-8"))
+        found = our_table(path)
     except (OSError, ValueError, RecursionError) as error:
         raise _faulty(path, f"no readable TOML file ({str(error)[:200]})") from None
     fault = _fault(found)
@@ -276,8 +275,7 @@ def coverage_of(model: str) -> tuple[Coverage, ...]:
     >>> [(found.set, found.cases) for found in coverage_of("ceilings")][0]
     ('rodinia', 1916)
     """
-    with (_FOLDER / "coverage.csv").open(encoding="utf-8", newline="") as file:
-        rows = [row for row in csv.DictReader(file) if row["model"] == model]
+    rows = [row for row in our_rows(_FOLDER / "coverage.csv") if row["model"] == model]
     return tuple(Coverage(row["set"], int(row["cases"]), float(row["held"])) for row in rows)
 
 

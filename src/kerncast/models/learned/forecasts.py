@@ -21,7 +21,7 @@ from kerncast.models.base import Question
 from kerncast.models.learned.model_files import ModelFile
 from kerncast.models.learned.reach import MOST_LOG_ERROR, SplitErrors, assumed_log_error
 from kerncast.prediction import Prediction, Term
-from kerncast.read.bounded_text import MOST_SECONDS
+from kerncast.read.bounded_text import MOST_SECONDS, listed
 from kerncast.units import format_seconds
 
 LIMITER = "learned"
@@ -136,8 +136,8 @@ class LearnedModel:
             header.name,
             launches=header.learned_from,
             kernels=len(header.kernels),
-            gpus=_listed(header.gpus),
-            data=_listed([each.name for each in header.data]),
+            gpus=listed(header.gpus, _MOST_NAMES),
+            data=listed([each.name for each in header.data], _MOST_NAMES),
         )
 
     def _knows(self, gpu: GPU) -> bool:
@@ -200,7 +200,7 @@ class LearnedModel:
         names = self.file.header.features
         farthest = [names[column] for column in np.argsort(-logs, kind="stable") if logs[column] > 0]
         count, factor = len(farthest), math.exp(float(logs.max()))
-        return (Caveat.of(CaveatKind.LEARNED_OUTSIDE, _listed(farthest), features=count, factor=factor),)
+        return (Caveat.of(CaveatKind.LEARNED_OUTSIDE, listed(farthest, _MOST_NAMES), features=count, factor=factor),)
 
 
 def is_called(gpu: GPU, name: str) -> bool:
@@ -211,8 +211,3 @@ def is_called(gpu: GPU, name: str) -> bool:
         return find_id(name)[0] == gpu.id
     except GPUError:
         return False
-
-
-def _listed(names: Sequence[str]) -> str:
-    shown = ", ".join(names[:_MOST_NAMES])
-    return shown if len(names) <= _MOST_NAMES else f"{shown} and {len(names) - _MOST_NAMES} more"

@@ -3,12 +3,12 @@
 What a profiler counts is executed or simulated here, so that its errors come to those of the model.
 """
 
-import csv
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
+from kerncast.bounded_file import our_rows
 from kerncast.gpu import DATA, GPU
 from kerncast.launch import Launch
 from kerncast.metrics import FEATURES, feature_row, metrics_of, vocabulary
@@ -158,17 +158,16 @@ def _rule(name: str, number: int) -> _Rule | None:
 
 @cache
 def _rules() -> tuple[_Rule, ...]:
-    with (DATA / "executed_features.csv").open(encoding="utf-8", newline="") as file:
-        return tuple(
-            _Rule(
-                names=(row["name"], *row["also"].split()),
-                first=_architecture(row["from"] or "0.0"),
-                last=_architecture(row["to"] or "99.9"),
-                formula=row["formula"],
-                is_near=row["kind"] == "near",
-            )
-            for row in csv.DictReader(file)
+    return tuple(
+        _Rule(
+            names=(row["name"], *row["also"].split()),
+            first=_architecture(row["from"] or "0.0"),
+            last=_architecture(row["to"] or "99.9"),
+            formula=row["formula"],
+            is_near=row["kind"] == "near",
         )
+        for row in our_rows(DATA / "executed_features.csv")
+    )
 
 
 def _architecture(text: str) -> int:

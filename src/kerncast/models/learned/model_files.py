@@ -23,8 +23,9 @@ from kerncast.models.learned.reach import MOST_LOG_ERROR, Reach, SplitErrors
 from kerncast.models.learned.regressors import Linear, Perceptron, RadialBasis, Regressor, Scaling, Trained
 from kerncast.models.learned.trees import BoostedTrees, Forest, Trees
 from kerncast.models.learned.tuning import Setting, Settings, Tried, Tuning
-from kerncast.read.bounded_text import printable
+from kerncast.printable import printable
 from kerncast.read.features.cleaning import DataFile
+from kerncast.replaced_file import replacing
 from kerncast.units import MIB
 
 FORMAT = "kerncast model"
@@ -308,11 +309,8 @@ def write_model(path: Path, model: ModelFile) -> None:
             raw = io.BytesIO()
             np.lib.format.write_array(raw, array, allow_pickle=False)
             _add(archive, f"{name}.npy", raw.getvalue())
-    try:
-        path.write_bytes(packed.getvalue())
-    except OSError as error:
-        cure = "Choose another place."
-        raise InputError(f"cannot be written ({error.strerror})", where=str(path), cure=cure) from None
+    with replacing(path) as place:
+        place.write_bytes(packed.getvalue())
 
 
 def read_model(path: Path) -> ModelFile:

@@ -111,7 +111,7 @@ def _rounded_down(thresholds: Floats, kind: np.dtype[Any]) -> npt.NDArray[np.flo
 
 
 def prepare() -> None:
-    """Compile the walk of many rows, once per machine: numba keeps it beside its file or in the user's cache folder."""
+    """Compile the walk of many rows, once per machine: the cache keeps it (``jit_cache``)."""
     root = np.zeros(1, np.int32)
     for kind in (np.float32, np.float64):
         nodes = np.zeros(1, np.dtype([("threshold", kind), ("right", np.uint32), ("feature", np.uint32)]))
@@ -120,14 +120,10 @@ def prepare() -> None:
 
 @cache
 def _walk() -> Any:
-    from numba import njit  # noqa: PLC0415  it takes a third of a second
-
+    from kerncast.models.jit_cache import jitted  # noqa: PLC0415  numba takes a third of a second
     from kerncast.models.learned.tree_walk import add_leaves  # noqa: PLC0415
 
-    try:
-        return njit(cache=True, nogil=True, error_model="numpy")(add_leaves)
-    except RuntimeError:  # no folder to keep it in
-        return njit(nogil=True, error_model="numpy")(add_leaves)
+    return jitted(add_leaves, nogil=True, error_model="numpy")
 
 
 @dataclass(frozen=True)

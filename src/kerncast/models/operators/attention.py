@@ -14,7 +14,7 @@ generation brings other kernels: in the study, a GPU that was left out erred by 
 """
 
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -109,7 +109,28 @@ class ArchitectureConstants:
 
 
 @dataclass(frozen=True, slots=True)
-class PrefillConstants:
+class _FromFile:
+    """Constants of attention that a data file gives."""
+
+    file: ClassVar[str]
+    priors: ClassVar[tuple[Prior, ...]]
+
+    @classmethod
+    def read(cls) -> Self:
+        """Return the constants of the data file."""
+        kind: Any = cls
+        found: Self = read_constants(kind, cls.file)
+        return found
+
+    @classmethod
+    def prior(cls) -> Self:
+        """Return the constants before any fit: where a fit that must not have seen a GPU begins."""
+        values: Any = {each.name: each.value for each in cls.priors}
+        return replace(cls.read(), **values)
+
+
+@dataclass(frozen=True, slots=True)
+class PrefillConstants(_FromFile):
     """The constants of prefill; those of the typical library, and ratios of single ones to it."""
 
     floor_cycles: float
@@ -185,22 +206,12 @@ class PrefillConstants:
     architectures: tuple[ArchitectureConstants, ...]
     """what is known of single compute capabilities"""
 
-    @classmethod
-    def read(cls) -> "PrefillConstants":
-        """Return the constants of the data file."""
-        kind: Any = cls
-        found: PrefillConstants = read_constants(kind, "prefill")
-        return found
-
-    @classmethod
-    def prior(cls) -> "PrefillConstants":
-        """Return the constants before any fit: where a fit that must not have seen a GPU begins."""
-        values: Any = {each.name: each.value for each in PREFILL_PRIORS}
-        return replace(cls.read(), **values)
+    file = "prefill"
+    priors = PREFILL_PRIORS
 
 
 @dataclass(frozen=True, slots=True)
-class DecodeConstants:
+class DecodeConstants(_FromFile):
     """The constants of decode; those of the typical library, and ratios of single ones to it."""
 
     floor_cycles: float
@@ -262,18 +273,8 @@ class DecodeConstants:
     sharpness: float
     """p of the norm that joins what overlaps"""
 
-    @classmethod
-    def read(cls) -> "DecodeConstants":
-        """Return the constants of the data file."""
-        kind: Any = cls
-        found: DecodeConstants = read_constants(kind, "decode")
-        return found
-
-    @classmethod
-    def prior(cls) -> "DecodeConstants":
-        """Return the constants before any fit: where a fit that must not have seen a GPU begins."""
-        values: Any = {each.name: each.value for each in DECODE_PRIORS}
-        return replace(cls.read(), **values)
+    file = "decode"
+    priors = DECODE_PRIORS
 
 
 @dataclass(frozen=True)

@@ -5,19 +5,20 @@ the file gives as a list of tables.
 """
 
 import math
-import tomllib
 from dataclasses import fields
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
 import kerncast
+from kerncast.bounded_file import our_table
 from kerncast.errors import InputError
 from kerncast.typed_json import from_json
 
 T = TypeVar("T")
 
-_FOLDER = Path(kerncast.__path__[0]) / "data" / "operators"
+#: Where the constants and the residuals of operators' models lie.
+FOLDER = Path(kerncast.__path__[0]) / "data" / "operators"
 
 
 @cache
@@ -30,13 +31,13 @@ def read_constants(kind: type[T], name: str) -> T:
         ...
     kerncast.errors.InputError: ...softmax.toml: these constants are faulty: softness is missing. Install ...
     """
-    return constants_from(kind, _FOLDER / f"{name}.toml")
+    return constants_from(kind, FOLDER / f"{name}.toml")
 
 
 def constants_from(kind: type[T], path: Path) -> T:
     """Return the constants of a file as the dataclass ``kind``; raises InputError that names its first fault."""
     try:
-        found = tomllib.loads(path.read_text(encoding="utf-8")).get("constants")
+        found = our_table(path).get("constants")
     except (OSError, ValueError, RecursionError) as error:
         raise _faulty(path, f"no readable TOML file ({str(error)[:200]})") from None
     if not isinstance(found, dict):

@@ -143,21 +143,9 @@ class Elementwise:
     """
 
     constants: Constants = field(default_factory=lambda: read_constants(Constants, "elementwise"))
-
-    @property
-    def name(self) -> str:
-        """Name of the model."""
-        return "operators-elementwise"
-
-    @property
-    def timing(self) -> Timing:
-        """How NeuSight timed: one eager call between events."""
-        return Timing.SINGLE
-
-    @property
-    def features(self) -> tuple[str, ...]:
-        """Names of the features; a residual learned from more was worse on a GPU that was left out."""
-        return _FEATURES
+    name = "operators-elementwise"
+    timing = Timing.SINGLE  # NeuSight timed one eager call between events
+    features = _FEATURES  # a residual learned from more was worse on a GPU that was left out
 
     def work(self, batch: OperatorBatch, gpu: GPU, timing: Timing) -> OperatorWork:
         """Return the physical forecast; raises MissingEvidenceError for a GPU without a needed fact."""

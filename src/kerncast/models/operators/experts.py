@@ -29,11 +29,13 @@ from kerncast.models.operators.operator_work import (
     OperatorBatch,
     OperatorWork,
     Resource,
+    joined,
     library_features,
     log_of,
     peak_flops_per_s,
     products_per_clock,
     sustained_clock_hz,
+    where_better,
 )
 from kerncast.models.operators.routing import TILE_ROWS, BusiestGPU, Routing
 from kerncast.operators import LIBRARIES, NumberFormat
@@ -267,6 +269,10 @@ class Parts:
     tile_rows: Floats
     tile_efficiency: Floats
 
+    def chosen(self, some: npt.NDArray[np.intp]) -> "Parts":
+        """Return the parts of some of the layers, in this order."""
+        return Parts(*(getattr(self, name)[some] for name in Parts.__slots__))
+
 
 @dataclass(frozen=True)
 class Experts:
@@ -285,8 +291,7 @@ class Experts:
             task = _Task(constants, machine_of(gpu, batch.dtype, constants), batch.dtype, timing)
             places.append(chosen)
             found.append(task.parts(layer.chosen(chosen)))
-        order = np.argsort(np.concatenate(places))
-        parts = Parts(*(np.concatenate([getattr(each, name) for each in found])[order] for name in Parts.__slots__))
+        parts = joined(found).chosen(np.argsort(np.concatenate(places)))
         return OperatorWork(
             parts.seconds,
             (
@@ -366,7 +371,7 @@ class _Task:
                     continue
                 found = self._tiling(layer, place, columns)
                 score = (found.busy**p + found.chain**p) ** (1 / p)
-                best = found if best is None else best.where(score < least, found)
+                best = found if best is None else where_better(score < least, found, best)
                 least = np.minimum(least, score)
         assert best is not None
         return best
@@ -407,13 +412,6 @@ class _Tiling:
     tiles: Floats
     tile_rows: Floats
     padded_rows: Floats
-
-    def where(self, is_better: npt.NDArray[np.bool_], other: "_Tiling") -> "_Tiling":
-        """Return another tiling where it is better, and this one elsewhere."""
-        if not is_better.any():
-            return self
-        names = _Tiling.__slots__
-        return _Tiling(*(np.where(is_better, getattr(other, name), getattr(self, name)) for name in names))
 
 
 def _features(layer: Layer, parts: Parts, batch: OperatorBatch, gpu: GPU) -> Floats:

@@ -25,7 +25,6 @@ are bmm's tiles after Ampere.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from itertools import product
-from typing import TypeVar
 
 import numpy as np
 
@@ -39,7 +38,7 @@ from kerncast.models.operators.elementwise import (
     needed_fact,
     stream_bytes_per_s,
 )
-from kerncast.models.operators.operator_work import Floats, OperatorBatch, OperatorWork, Resource, log_of
+from kerncast.models.operators.operator_work import Floats, OperatorBatch, OperatorWork, Resource, joined, log_of
 from kerncast.prediction import Timing
 
 #: Constants that a fit may move.
@@ -386,6 +385,8 @@ class Fp32Products:
 
     has_weights: bool = False
     constants: Constants = field(default_factory=lambda: read_constants(Constants, "bmm-fp32"))
+    timing = Timing.SINGLE  # NeuSight timed one eager call between events
+    features = _FEATURES  # those that tell one GPU from all others were worse on a GPU that was left out
 
     @classmethod
     def with_weights(cls) -> "Fp32Products":
@@ -397,23 +398,13 @@ class Fp32Products:
         """Name of the model."""
         return "operators-linear-fp32" if self.has_weights else "operators-bmm-fp32"
 
-    @property
-    def timing(self) -> Timing:
-        """How NeuSight timed: one eager call between events."""
-        return Timing.SINGLE
-
-    @property
-    def features(self) -> tuple[str, ...]:
-        """Names of the features; those that tell one GPU from all others were worse on a GPU that was left out."""
-        return _FEATURES
-
     def work(self, batch: OperatorBatch, gpu: GPU, timing: Timing) -> OperatorWork:
         """Return the physical forecast; raises MissingEvidenceError for a GPU without a needed fact."""
         machine, products = _machine_of(gpu, self.constants), products_of(batch)
         tasks = [_Task(products.some(part), machine, self.constants) for part in _parts(len(batch))]
         launches = [task.best(self._candidates(gpu)) for task in tasks]
-        times = _joined([task.times(launch) for task, launch in zip(tasks, launches, strict=True)])
-        launch = _joined(launches)
+        times = joined([task.times(launch) for task, launch in zip(tasks, launches, strict=True)])
+        launch = joined(launches)
         body = times.kernel * (self.constants.missed_tile if self.has_weights else 1.0)
         eager_s = self.constants.launch_linear_s if self.has_weights else self.constants.launch_bmm_s
         added = launch_of(eager_s, gpu, timing, body)
@@ -439,14 +430,6 @@ class Fp32Products:
 
 def _parts(products: int) -> Iterator[slice]:
     yield from (slice(first, first + _AT_ONCE) for first in range(0, max(products, 1), _AT_ONCE))
-
-
-_Arrays = TypeVar("_Arrays", _Launch, _Times)
-
-
-def _joined(parts: list[_Arrays]) -> _Arrays:
-    names = [each.name for each in fields(parts[0])]
-    return type(parts[0])(*(np.concatenate([getattr(each, name) for each in parts]) for name in names))
 
 
 def _features(task: _Task, launch: _Launch, times: _Times) -> Iterator[Floats]:

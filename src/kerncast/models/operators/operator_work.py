@@ -2,8 +2,8 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -13,8 +13,13 @@ from kerncast.gpu import GPU
 from kerncast.operators import LIBRARIES, Kind, NumberFormat, Operator
 from kerncast.prediction import Timing
 
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
 Floats = npt.NDArray[np.float64]
 Names = npt.NDArray[np.str_]
+#: A frozen dataclass whose every field is an array, with one number for each operator.
+Arrays = TypeVar("Arrays", bound="DataclassInstance")
 #: Products per clock over those of FP16, by format: the same on all tensor cores that have the format.
 _OVER_FP16 = {"tf32": 0.5, "fp16": 1.0, "fp8": 2.0, "int8": 2.0}
 #: First compute capability whose tensor cores have the format.
@@ -110,6 +115,23 @@ def batches_of(operators: Sequence[Operator]) -> list[tuple[OperatorBatch, tuple
         batch = OperatorBatch(first.kind, first.dtype, first.cache_dtype, sizes, libraries, kernels)
         found.append((batch, tuple(places)))
     return found
+
+
+def joined(parts: Sequence[Arrays]) -> Arrays:
+    """Return the arrays of some operators after those of others."""
+    return type(parts[0])(*(np.concatenate([getattr(each, name) for each in parts]) for name in _names_of(parts[0])))
+
+
+def where_better(is_better: npt.NDArray[np.bool_], better: Arrays, other: Arrays) -> Arrays:
+    """Return the arrays of one choice where it is better, and those of the other elsewhere."""
+    if not is_better.any():
+        return other
+    names = _names_of(other)
+    return type(other)(*(np.where(is_better, getattr(better, name), getattr(other, name)) for name in names))
+
+
+def _names_of(arrays: Arrays) -> tuple[str, ...]:
+    return tuple(each.name for each in fields(arrays))
 
 
 #: Multiply-adds of FP16 per clock and SM of a whole chip, by compute capability, where boards for games have half:

@@ -14,13 +14,12 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-import kerncast
 from kerncast.gpu import GPU
 from kerncast.models.learned.model_files import ModelFile, read_model
 from kerncast.models.learned.reach import Reach
+from kerncast.models.operators.constants import FOLDER
 from kerncast.models.operators.operator_work import Floats, Names, OperatorModel
 
-FOLDER = Path(kerncast.__path__[0]) / "data" / "operators"
 #: Part of a feature's measured range beyond which nothing is believed.
 _FADES_WITHIN = 0.1
 #: What lies outside by rounding alone is inside.

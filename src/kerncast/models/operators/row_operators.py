@@ -16,6 +16,7 @@ numbers: 0.62 of the time). A root-mean-square norm as one kernel is a layer nor
 was measured.
 """
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -115,20 +116,25 @@ class _Rows:
         return np.where(self.is_short > 0, of_warps, np.minimum(room / self.threads, _MOST_BLOCKS))
 
 
-def _softmax_rows(count: Floats, length: Floats) -> _Rows:
-    """Return the division of softmax: half a thread per vector, as a power of two between one warp and 1024."""
-    is_short = length <= _LONGEST_OF_A_WARP
-    vectors = np.maximum(np.floor(np.floor(length / _VECTOR) / 2), WARP_SIZE)
-    block = np.minimum(2.0 ** np.ceil(np.log2(vectors)), _MOST_THREADS)
-    return _Rows(count, length, is_short.astype(np.float64), np.where(is_short, float(WARP_SIZE), block), passes=3)
+@dataclass(frozen=True, slots=True)
+class _OverRows(ABC):
+    """An operator that passes over rows; what sets one apart is how it divides them among threads."""
 
+    constants: Constants
+    timing = Timing.SINGLE  # NeuSight timed one eager call between events
+    features = _FEATURES  # others were worse on a GPU that was left out
 
-def _norm_rows(count: Floats, length: Floats) -> _Rows:
-    return _Rows(count, length, np.zeros(len(length)), np.full(len(length), _NORM_THREADS), passes=2)
+    @abstractmethod
+    def rows(self, count: Floats, length: Floats) -> _Rows:
+        """Return how rows of so many numbers are divided among threads."""
+
+    def work(self, batch: OperatorBatch, gpu: GPU, timing: Timing) -> OperatorWork:
+        """Return the physical forecast; raises MissingEvidenceError for a GPU without a needed fact."""
+        return _work(self.rows(batch.size("B"), batch.size("H")), self.constants, gpu, timing)
 
 
 @dataclass(frozen=True, slots=True)
-class Softmax:
+class Softmax(_OverRows):
     """Softmax of each row.
 
     A row of 1e6 numbers on an A100 PCIe 40 GB, by round constants: the chain of one wave, 600 + 800 x ceil(1e6 / 4096)
@@ -149,29 +155,19 @@ class Softmax:
     """
 
     constants: Constants = field(default_factory=lambda: read_constants(Constants, "softmax"))
+    name = "operators-softmax"
 
-    @property
-    def name(self) -> str:
-        """Name of the model."""
-        return "operators-softmax"
-
-    @property
-    def timing(self) -> Timing:
-        """How NeuSight timed: one eager call between events."""
-        return Timing.SINGLE
-
-    @property
-    def features(self) -> tuple[str, ...]:
-        """Names of the features: others were worse on a GPU that was left out."""
-        return _FEATURES
-
-    def work(self, batch: OperatorBatch, gpu: GPU, timing: Timing) -> OperatorWork:
-        """Return the physical forecast; raises MissingEvidenceError for a GPU without a needed fact."""
-        return _work(_softmax_rows(batch.size("B"), batch.size("H")), self.constants, gpu, timing)
+    def rows(self, count: Floats, length: Floats) -> _Rows:
+        """Return the division of softmax: half a thread per vector, as a power of two between one warp and 1024."""
+        is_short = length <= _LONGEST_OF_A_WARP
+        vectors = np.maximum(np.floor(np.floor(length / _VECTOR) / 2), WARP_SIZE)
+        block = np.minimum(2.0 ** np.ceil(np.log2(vectors)), _MOST_THREADS)
+        threads = np.where(is_short, float(WARP_SIZE), block)
+        return _Rows(count, length, is_short.astype(np.float64), threads, passes=3)
 
 
 @dataclass(frozen=True, slots=True)
-class Norm:
+class Norm(_OverRows):
     """Layer norm of each row, and the root-mean-square norm that one kernel does, as if it were one.
 
     1e6 rows of 128 numbers on a V100 with 80 SMs at 1.38 GHz, by round constants: 1e6 / (80 x 16) waves of
@@ -191,25 +187,11 @@ class Norm:
     """
 
     constants: Constants = field(default_factory=lambda: read_constants(Constants, "norm"))
+    name = "operators-norm"
 
-    @property
-    def name(self) -> str:
-        """Name of the model."""
-        return "operators-norm"
-
-    @property
-    def timing(self) -> Timing:
-        """How NeuSight timed: one eager call between events."""
-        return Timing.SINGLE
-
-    @property
-    def features(self) -> tuple[str, ...]:
-        """Names of the features: others were worse on a GPU that was left out."""
-        return _FEATURES
-
-    def work(self, batch: OperatorBatch, gpu: GPU, timing: Timing) -> OperatorWork:
-        """Return the physical forecast; raises MissingEvidenceError for a GPU without a needed fact."""
-        return _work(_norm_rows(batch.size("B"), batch.size("H")), self.constants, gpu, timing)
+    def rows(self, count: Floats, length: Floats) -> _Rows:
+        """Return the division of layer norm: a block of as many threads for every row."""
+        return _Rows(count, length, np.zeros(len(length)), np.full(len(length), _NORM_THREADS), passes=2)
 
 
 def _work(rows: _Rows, constants: Constants, gpu: GPU, timing: Timing) -> OperatorWork:

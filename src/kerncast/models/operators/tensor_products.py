@@ -26,11 +26,13 @@ from kerncast.models.operators.operator_work import (
     OperatorWork,
     Resource,
     alignment,
+    joined,
     library_features,
     log_of,
     products_per_clock,
     sustained_clock_hz,
     tensor_load,
+    where_better,
 )
 from kerncast.operators import NumberFormat
 from kerncast.prediction import Timing
@@ -230,7 +232,7 @@ class TensorProducts:
         """Return the physical forecast of products; raises MissingEvidenceError where a fact is unknown."""
         shape, machine = shape_of(batch), machine_of(gpu, batch.dtype, self.constants)
         task = _Task(self.constants, machine, batch.dtype, timing)
-        parts = _joined([task.parts(shape.rows(some)) for some in _slices(len(batch))])
+        parts = joined([task.parts(shape.rows(some)) for some in _slices(len(batch))])
         return OperatorWork(
             parts.seconds,
             (
@@ -259,10 +261,6 @@ def _moved_bytes(shape: Shape, dtype: NumberFormat) -> Floats:
 
 def _slices(rows: int) -> Iterator[slice]:
     yield from (slice(first, first + _AT_ONCE) for first in range(0, max(rows, 1), _AT_ONCE))
-
-
-def _joined(parts: list[Parts]) -> Parts:
-    return Parts(*(np.concatenate([getattr(each, name) for each in parts]) for name in Parts.__slots__))
 
 
 @dataclass(frozen=True)
@@ -346,7 +344,7 @@ class _Task:
                 score = _overlapped(found.busy, dram, found.chain) + found.added
                 if split > 1 or is_small:
                     score = np.where(can_split, score, np.inf)
-                best = found if best is None else best.where(score < least, found)
+                best = found if best is None else where_better(score < least, found, best)
                 least = np.minimum(least, score)
         assert best is not None
         return best
@@ -403,20 +401,11 @@ class _Tiling:
     split: Floats
     efficiency: Floats
 
-    def where(self, is_better: np.ndarray[tuple[int], np.dtype[np.bool_]], other: "_Tiling") -> "_Tiling":
-        """Return another tiling where it is better, and this one elsewhere."""
-        if not is_better.any():
-            return self
-        names = _Tiling.__slots__
-        return _Tiling(*(np.where(is_better, getattr(other, name), getattr(self, name)) for name in names))
-
 
 def _features(shape: Shape, parts: Parts, machine: Machine, batch: OperatorBatch, gpu: GPU) -> Floats:
     """Return the features of the residual: ratios, and what the library may choose by."""
     dtype, seconds = batch.dtype, parts.seconds
-    moved = shape.batch * (
-        shape.n * shape.k * dtype.weight_bytes + shape.m * (shape.k * dtype.nbytes + shape.n * _HALF)
-    )
+    moved = _moved_bytes(shape, dtype)
     ridge = machine.peak_flops_per_s / machine.dram_bytes_per_s
     one = np.ones(len(seconds))
     columns = (

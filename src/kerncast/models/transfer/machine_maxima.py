@@ -5,13 +5,13 @@ measured maxima; where the target has none, its data-sheet peak times the source
 Fails when: the two GPUs do not reach the same share of their peaks.
 """
 
-import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from pathlib import Path
 
 import kerncast
+from kerncast.bounded_file import our_table
 from kerncast.caveats import Caveat, CaveatKind
 from kerncast.errors import InputError, MissingEvidenceError
 from kerncast.gpu import GPU
@@ -79,7 +79,7 @@ def published_machine(name: str) -> MachineMaxima:
 
 @cache
 def _published() -> tuple[MachineMaxima, ...]:
-    rows = tomllib.loads(_TABLE.read_text(encoding="utf-8"))["machine"]
+    rows = our_table(_TABLE)["machine"]
     return tuple(
         MachineMaxima(
             name=row["name"],

@@ -15,7 +15,6 @@ little is carried over for this reason.
 """
 
 import math
-import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -26,9 +25,11 @@ import numpy as np
 import numpy.typing as npt
 
 import kerncast
+from kerncast.bounded_file import our_table
 from kerncast.errors import InputError
 from kerncast.models.base import Estimate
 from kerncast.models.clock import blame_of
+from kerncast.prediction import Prediction
 
 Floats = npt.NDArray[np.float64]
 
@@ -179,7 +180,7 @@ class Posterior:
         return Correction(float(weights @ self._errors), width, tuple(moved))
 
 
-def shares_of(estimate: Estimate) -> tuple[tuple[str, float], ...]:
+def shares_of(estimate: Estimate | Prediction) -> tuple[tuple[str, float], ...]:
     """Return by which resources a simulated time is limited; what no resource explains is latency.
 
     >>> from kerncast.prediction import Term
@@ -236,7 +237,7 @@ def _overlap(one: Subject, other: Subject) -> float:
 def read_effects(path: Path = _FILE) -> Effects:
     """Read the variances of the effects; raises InputError for a faulty file."""
     try:
-        found: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
+        found: dict[str, Any] = our_table(path)
         if (version := found["version"]) != VERSION:
             raise _faulty(path, f"version is {version!r:.40}, not {VERSION}")
         effects = Effects(**{name: float(value) for name, value in found["effects"].items()})

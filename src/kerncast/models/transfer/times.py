@@ -23,7 +23,6 @@ fit the larger L2; the code differs, as where a library chooses by GPU; tensor c
 """
 
 import math
-import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -35,6 +34,7 @@ import numpy as np
 import numpy.typing as npt
 
 import kerncast
+from kerncast.bounded_file import our_table
 from kerncast.caveats import Caveat, CaveatKind
 from kerncast.errors import InputError, MissingEvidenceError
 from kerncast.gpu import GPU, WARP_SIZE, launch_overhead_s
@@ -489,7 +489,7 @@ def _caveats(
 def read_priors(path: Path = _FILE) -> Priors:
     """Read the priors and variances; raises InputError for a faulty file."""
     try:
-        found: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
+        found: dict[str, Any] = our_table(path)
         if (version := found["version"]) != VERSION:
             raise _faulty(path, f"version is {version!r:.40}, not {VERSION}")
         numbers = {name: float(value) for part in ("priors", "variances") for name, value in found[part].items()}

@@ -31,11 +31,11 @@ extern "C" __global__ void transpose(float *y, const float *x) {
 """
 
 
-def touched(places: list[int], pieces: int = 4 * PIECES_PER_REGION) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Return truth values of sectors of which these are touched."""
+def touched(places: list[int], pieces: int = 4 * PIECES_PER_REGION) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """Return the pieces in which these sectors lie."""
     found = np.zeros(pieces * SECTORS_PER_PIECE, np.bool_)
     found[places] = True
-    return found
+    return np.flatnonzero(found.reshape(-1, SECTORS_PER_PIECE).any(axis=1))
 
 
 def curve(

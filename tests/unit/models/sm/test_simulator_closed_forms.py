@@ -1,7 +1,6 @@
 """The simulation of an SM against what can be worked out by hand, and against common sense."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,7 +8,7 @@ import pytest
 from kerncast.errors import LaunchError
 from kerncast.models.sm.micro_ops import Memory, Pipe, Program
 from kerncast.models.sm.results import Simulated, Stall, slope
-from kerncast.models.sm.simulate import is_prepared, prepare, simulate, simulator
+from kerncast.models.sm.simulate import is_prepared, prepare, simulate
 from kerncast.traces import PASSES_SHIFT, Operation
 from tests.helpers.sm_programs import WHOLE_LINE, Op, Step, program_of, sm_of, trace_of
 
@@ -367,14 +366,3 @@ def test_more_warps_than_an_sm_holds_are_refused() -> None:
 def test_it_says_whether_it_is_compiled() -> None:
     prepare()
     assert is_prepared()
-
-
-def test_what_is_compiled_is_compiled_again_when_any_of_its_files_changes() -> None:
-    folder = Path(simulator.__file__).parent
-    found = set(simulator.made_of(folder / "sm_loop.py"))
-    assert set(folder.glob("*.py")) - {folder / "__init__.py", folder / "simulator.py"} <= found
-    assert {
-        folder.parent / "micro_ops.py",
-        folder.parent / "results.py",
-        folder.parents[2] / "traces" / "execution.py",
-    } <= found

@@ -1,12 +1,12 @@
 """Memory accesses of PTX instructions: their places, and which of them become one machine instruction."""
 
-import csv
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
 
 import kerncast
+from kerncast.bounded_file import our_rows
 from kerncast.machine.joined_loads import joined_loads
 from kerncast.models.sm.micro_ops import Memory
 from kerncast.ptx import (
@@ -139,10 +139,9 @@ def _joining(case: str, architecture: int) -> Joining | None:
 def _table() -> dict[str, list[tuple[int, Joining]]]:
     """Return by case, oldest first, since which architecture atomics are joined how."""
     found: dict[str, list[tuple[int, Joining]]] = {}
-    with _FILE.open(encoding="utf-8", newline="") as file:
-        for row in csv.DictReader(file):
-            joining = Joining(row["lanes"] == "all", tuple(row["opcodes"].split()))
-            found.setdefault(row["case"], []).append((int(row["from"]), joining))
+    for row in our_rows(_FILE):
+        joining = Joining(row["lanes"] == "all", tuple(row["opcodes"].split()))
+        found.setdefault(row["case"], []).append((int(row["from"]), joining))
     return {case: sorted(rows, key=lambda row: row[0]) for case, rows in found.items()}
 
 

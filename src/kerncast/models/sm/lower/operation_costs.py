@@ -1,6 +1,5 @@
 """The cost of one operation in micro-ops, with whole numbers made of average ones."""
 
-import csv
 import math
 from collections import defaultdict
 from collections.abc import Iterable
@@ -9,6 +8,7 @@ from functools import cache
 from pathlib import Path
 
 import kerncast
+from kerncast.bounded_file import our_rows
 from kerncast.machine.instruction_set import UNKNOWN, kind_of
 from kerncast.models.sm.micro_ops import FULL_WEIGHT, Pipe
 from kerncast.ptx import TYPE_BITS, Flow, Instruction
@@ -88,10 +88,9 @@ def _special(opcode: str, modifier: str, architecture: int) -> _Row | None:
 @cache
 def _table() -> dict[str, list[_Row]]:
     rows: dict[str, list[_Row]] = {}
-    with _FILE.open(encoding="utf-8", newline="") as file:
-        for row in csv.DictReader(file):
-            costs = float(row["cycles"] or 0), float(row["latency"] or 0)
-            rows.setdefault(row["opcode"], []).append(_Row(row["modifier"], int(row["from"] or 0), row["pipe"], *costs))
+    for row in our_rows(_FILE):
+        costs = float(row["cycles"] or 0), float(row["latency"] or 0)
+        rows.setdefault(row["opcode"], []).append(_Row(row["modifier"], int(row["from"] or 0), row["pipe"], *costs))
     return rows
 
 

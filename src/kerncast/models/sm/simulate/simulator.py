@@ -5,21 +5,19 @@ L1 with the time of each fill, and this SM's share of L2 and DRAM as queues. Fai
 is more than a smaller share (camped channels, atomics of all SMs on one address), or instructions miss their cache.
 """
 
-import hashlib
 import importlib.util
-import re
 import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-import kerncast
-from kerncast.errors import LaunchError
+from kerncast.compile.cache import Store
+from kerncast.errors import LaunchError, MachineLimitError
+from kerncast.models.jit_cache import hand_on, is_ready, jitted
 from kerncast.models.sm.micro_ops import FULL_WEIGHT, MOST_DESTINATIONS, MOST_SOURCES, Pipe, Program
 from kerncast.models.sm.multiprocessor import SM
 from kerncast.models.sm.results import Simulated
@@ -59,7 +57,6 @@ def _is_alone() -> bool:
     )
 
 
-_IMPORTED = re.compile(r"^\s*from (kerncast\.[\w.]+) import", re.MULTILINE)
 #: Warps of one sub-partition that its masks have a bit for; none has more than 16 today.
 MOST_WARPS = layout.WHEEL
 
@@ -70,6 +67,7 @@ def simulate(program: Program, trace: SMTrace, sm: SM, resident: int) -> Simulat
     The first ones start together at cycle 0; each block that ends is replaced by the next. A micro-op of a weight
     below FULL_WEIGHT runs by the count of its block's executions by its warp, which begins at the warp's number among
     all warps of the trace: so that blocks which every warp executes once have their share, too.
+    Raises LaunchError for blocks that the SM cannot hold, MachineLimitError where memory for its tables is not free.
     """
     rows = len(trace.block_ids)
     resident = max(1, min(resident, rows))
@@ -78,8 +76,11 @@ def simulate(program: Program, trace: SMTrace, sm: SM, resident: int) -> Simulat
             f"{resident} resident blocks of {trace.warps} warps are more than the simulated SM can hold: "
             "give fewer resident blocks"
         )
-    code = layout.code_of(program, trace, sm)
-    state = layout.state_of(code, program, rows, resident)
+    try:
+        code = layout.code_of(program, trace, sm)
+        state = layout.state_of(code, program, rows, resident)
+    except MemoryError:
+        raise MachineLimitError("the simulation needs more memory than is free", cure="Use --model roofline.") from None
     # The loop changes the state in place; it knows nothing of Python objects and holds no lock.
     with without_blas():
         _loop()(code, state)
@@ -87,61 +88,30 @@ def simulate(program: Program, trace: SMTrace, sm: SM, resident: int) -> Simulat
 
 
 def prepare() -> None:
-    """Compile the simulation, once per machine: numba keeps it beside this file or in the user's cache folder."""
-    simulate(_NOTHING, _ONE_WARP, _ANY_SM, 1)
+    """Compile the simulation, once per machine: the cache keeps it (``jit_cache``)."""
+    simulate(_NOTHING, _ONE_WARP, ANY_SM, 1)
 
 
 def is_prepared() -> bool:
     """Tell whether the compiled simulation is loaded or kept on this machine."""
-    folder = kept_in()
-    name = f"{Path(__file__).with_name('sm_loop').name}.{_name()}-*.nbi"
-    return bool(_loop().signatures) or (folder is not None and any(folder.glob(name)))
+    return is_ready(_loop(), _any_arguments())
 
 
-def kept_in() -> Path | None:
-    """Return the folder in which numba keeps the compiled simulation; None where it can write to none."""
-    folder = getattr(_loop().stats, "cache_path", None)
-    return None if folder is None else Path(folder)
+def hand_on_machine_code(store: Store) -> None:
+    """Copy the compiled simulation into another store, where it is kept."""
+    hand_on(_loop(), _any_arguments(), store)
 
 
-@cache
-def _name() -> str:
-    """Return a name for the compiled function that changes with any of the files that it is made of.
-
-    numba looks for changes in a function's own file only.
-    """
-    digest = hashlib.sha256()
-    for source in made_of(Path(__file__).with_name("sm_loop.py")):
-        digest.update(source.read_bytes())
-    return f"run_{digest.hexdigest()[:12]}"
-
-
-def made_of(file: Path) -> list[Path]:
-    """Return a file of this package and all files of it that its import statements lead to, however far."""
-    root = Path(kerncast.__path__[0]).parent
-    found, left = {file}, [file]
-    while left:
-        for name in _IMPORTED.findall(left.pop().read_text(encoding="utf-8")):
-            place = root.joinpath(*name.split("."))
-            for each in (place.with_suffix(".py"), place / "__init__.py"):
-                if each not in found and each.is_file():
-                    found.add(each)
-                    left.append(each)
-    return sorted(found)
+def _any_arguments() -> tuple[layout.Code, layout.State]:
+    code = layout.code_of(_NOTHING, _ONE_WARP, ANY_SM)
+    return code, layout.state_of(code, _NOTHING, 1, 1)
 
 
 @cache
 def _loop() -> Any:
-    from numba import njit  # noqa: PLC0415  it takes a third of a second
+    from kerncast.models.sm.simulate.sm_loop import run  # noqa: PLC0415  all of it compiles, or none
 
-    from kerncast.models.sm.simulate.sm_loop import run  # noqa: PLC0415
-    from kerncast.models.sm.simulate.state import OPTIONS  # noqa: PLC0415
-
-    run.__qualname__ = _name()
-    try:
-        return njit(cache=True, nogil=True, **OPTIONS)(run)
-    except RuntimeError:  # no folder to keep it in
-        return njit(nogil=True, **OPTIONS)(run)
+    return jitted(run, nogil=True, **layout.OPTIONS)
 
 
 def _simulated(state: layout.State) -> Simulated:
@@ -180,7 +150,7 @@ _NOTHING = Program(
 _ONE_WARP = SMTrace(
     np.zeros(1, np.int64), warps=1, local_lines=0, events=np.zeros(0, np.uint64), chains=np.zeros(2, np.int64)
 )
-_ANY_SM = SM(
+ANY_SM = SM(
     sub_partitions=1, issue_width=1, is_oldest_first=False,
     pipe_cycles=(1.0,) * len(Pipe), pipe_latency=(1.0,) * len(Pipe),
     fma_cycles=(0.0,) * len(Pipe), lsu_cycles=1.0, wavefront_cycles=1.0, replay_cycles=1.0, l1_tag_cycles=1.0,
