@@ -8,7 +8,10 @@
     │   ├── GPUError                 an unknown GPU or a faulty GPU file
     │   ├── CompileError             the user's source does not compile, or names no such kernel
     │   └── PTXSyntaxError           text that is not PTX
+    ├── Interrupted                  the user has ended the work: exit status 130
     └── Refusal (RuntimeError)       understood, but not forecast: exit status 3 when nothing else is left
+        ├── DoesNotCompileError      the source compiles for other architectures, not for this one
+        ├── DoesNotFitError          a launch that needs more than a GPU has
         ├── UnsupportedError         an instruction or a feature that is not covered
         ├── KernelFault              the user's kernel traps or reads outside its buffers
         │   └── DeviceLostError      a GPU that gave up while a kernel ran: it answers this process no more
@@ -39,6 +42,12 @@ class KerncastError(Exception):
         return f"{place}{self.what}{stop}" + (f" {self.cure}" if self.cure else "")
 
 
+class Interrupted(KerncastError):  # noqa: N818  no fault of anything
+    """The user has ended the work; what was found until then is told."""
+
+    exit_status = 130
+
+
 class InputError(KerncastError, ValueError):
     """Bad usage or bad input."""
 
@@ -65,6 +74,14 @@ class Refusal(KerncastError, RuntimeError):  # noqa: N818  a refusal is an answe
     """A launch that was understood but is not forecast."""
 
     exit_status = 3
+
+
+class DoesNotCompileError(Refusal):
+    """Source that compiles for other architectures, not for this one."""
+
+
+class DoesNotFitError(Refusal):
+    """A launch that needs more than a GPU has."""
 
 
 class UnsupportedError(Refusal):

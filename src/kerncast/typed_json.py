@@ -16,7 +16,7 @@ T = TypeVar("T")
 def to_json(value: Any) -> Any:
     """Return a value as JSON holds it: dataclasses as objects, tuples as lists, bytes in base64, paths as texts.
 
-    Raises TypeError for what has no form here.
+    A class is its name. Raises TypeError for what has no form here.
     """
     if is_dataclass(value):
         return {field.name: to_json(getattr(value, field.name)) for field in fields(value)}
@@ -31,6 +31,8 @@ def _plain(value: Any) -> Any:
     """Return a value without parts."""
     if isinstance(value, Enum):
         return value.value
+    if isinstance(value, type):
+        return value.__name__
     if isinstance(value, Path | bytes):
         return base64.b64encode(value).decode() if isinstance(value, bytes) else str(value)
     if value is None or isinstance(value, bool | int | float | str):
@@ -80,7 +82,20 @@ def _read_one_of(kinds: tuple[Any, ...], data: Any) -> Any:
     raise ValueError(f"a {type(data).__name__} is none of {kinds}")
 
 
+def _read_kind(base: type, data: Any) -> type:
+    """Return the class of this name, which is ``base`` or made from it."""
+    waiting = [base]
+    while waiting:
+        found = waiting.pop()
+        if found.__name__ == data:
+            return found
+        waiting += found.__subclasses__()
+    raise ValueError(f"no {base.__name__} is called so")
+
+
 def _read_several(origin: Any, kinds: tuple[Any, ...], data: Any) -> Any:
+    if origin is type:
+        return _read_kind(kinds[0], data)
     if not isinstance(data, list):
         raise ValueError(f"a {type(data).__name__} stands where a list should")  # noqa: TRY004  as the others
     if origin is tuple:

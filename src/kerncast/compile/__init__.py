@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from kerncast.compile.compiler import compile_request, compile_source, request_for
     from kerncast.compile.nouns import (
+        SOURCE_FILE,
         CompiledKernel,
         CompiledSource,
         CompileRequest,
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
     from kerncast.compile.targets import Target, architecture_for
 
 __all__ = [
-    "CompileRequest", "CompiledKernel", "CompiledSource", "DeviceVariable", "HostCopy", "KernelSignature",
-    "Limits", "Parameter", "Target", "ToolStatus", "architecture_for", "compile_request",
+    "SOURCE_FILE", "CompileRequest", "CompiledKernel", "CompiledSource", "DeviceVariable", "HostCopy",
+    "KernelSignature", "Limits", "Parameter", "Target", "ToolStatus", "architecture_for", "compile_request",
     "compile_source", "request_for",
 ]  # fmt: skip
 

@@ -12,14 +12,17 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from kerncast.bounded_file import Bound, is_file, read_bytes, read_head
 from kerncast.caveats import Caveat, CaveatKind
 from kerncast.compile.headers import header_folders, stand_ins
 from kerncast.compile.nouns import CompileRequest
+from kerncast.errors import InputError
+from kerncast.units import MIB
 
 _NAMES = ("GNUmakefile", "makefile", "Makefile")
 #: The source may lie in a folder of the one that is built.
 _MOST_PARENTS = 2
-_MOST_BYTES = 2**20
+_MAKEFILE = Bound(MIB)
 #: Letters of a variable, and of a text whose variables are replaced.
 _MOST_EXPANSIONS = 2**16
 #: Letters that all replacements of one file may make together: real files need some thousands.
@@ -63,7 +66,7 @@ def build_options(source: Path) -> BuildOptions | None:
         if level and _all_may_write(folder):  # such as /tmp: what lies there may be anybody's
             return None
         for name in _NAMES:
-            if (folder / name).is_file():
+            if is_file(folder / name):
                 return _read(BuildOptions(folder / name, "../" * level + name))
         folder = folder / ".."
     return None
@@ -133,32 +136,20 @@ def macros_caveats(options: BuildOptions, macros: Sequence[tuple[str, str]]) -> 
 
 def _included(file: Path) -> list[str]:
     try:
-        if not file.is_file():  # a pipe would be waited for
-            return []
-        with file.open("rb") as stream:
-            text = stream.read(_MOST_SCANNED_BYTES)
-    except OSError:
+        text = read_head(file, _MOST_SCANNED_BYTES)
+    except InputError:
         return []
     return [match[1].decode(errors="replace") for match in _INCLUDE.finditer(text)]
 
 
 def _first_with(name: str, folders: Iterable[Path]) -> Path | None:
-    for folder in folders:
-        try:
-            if (folder / name).is_file():
-                return folder
-        except (OSError, ValueError):  # a name that no file system takes
-            return None
-    return None
+    return next((folder for folder in folders if is_file(folder / name)), None)
 
 
 def _read(found: BuildOptions) -> BuildOptions | None:
     try:
-        with found.file.open("rb") as stream:
-            raw = stream.read(_MOST_BYTES + 1)
-    except OSError:
-        return None
-    if len(raw) > _MOST_BYTES:
+        raw = read_bytes(found.file, _MAKEFILE)
+    except InputError:
         return None
     variables = _Variables({}, [])
     variables.read(raw.decode(errors="replace"))

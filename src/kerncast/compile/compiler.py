@@ -4,11 +4,12 @@ import re
 import signal
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
+from kerncast.bounded_file import opened, read_head
 from kerncast.caveats import Caveat
 from kerncast.child_process import Ended, ask
 from kerncast.compile.build_file import (
@@ -20,9 +21,10 @@ from kerncast.compile.build_file import (
     macros_not_given,
 )
 from kerncast.compile.cache import recall
-from kerncast.compile.nouns import CompiledSource, CompileReply, CompileRequest, KernelReply, Limits
+from kerncast.compile.nouns import SOURCE_FILE, CompiledSource, CompileReply, CompileRequest, KernelReply, Limits
 from kerncast.compile.targets import CompileJob, Target, architecture_for
-from kerncast.errors import CompileError
+from kerncast.confinement import include_places, source_places
+from kerncast.errors import CompileError, InputError
 from kerncast.launch import Launch
 from kerncast.typed_json import from_json, to_json
 
@@ -63,11 +65,8 @@ def _files_beside(source: Path) -> Iterator[Path]:
 
 def _holds(file: Path, pattern: re.Pattern[bytes]) -> bool:
     try:
-        if not file.is_file():  # a pipe would be waited for
-            return False
-        with file.open("rb") as stream:
-            text = stream.read(_MOST_BYTES)
-    except OSError:
+        text = read_head(file, _MOST_BYTES)
+    except InputError:
         return False
     kernels = islice(_KERNEL.finditer(text), _MOST_KERNELS)
     return any(pattern.match(text, kernel.start()) for kernel in kernels)
@@ -76,25 +75,17 @@ def _holds(file: Path, pattern: re.Pattern[bytes]) -> bool:
 #: With more architectures than this, two children share them: NVRTC compiles one at a time in a process.
 _MOST_IN_ONE_CHILD = 2
 
-#: Variables by which a toolkit or a C compiler elsewhere on the machine could change what is compiled, and PWD, from
-#: which NVRTC takes the names of links in the path: the cache knows the folder by its own name.
-FOREIGN = (
-    "PWD",
-    "EDG_",
-    "LLVM_",
-    "CUDA",
-    "NVCC",
-    "NVRTC",
-    "CPATH",
-    "C_INCLUDE_PATH",
-    "CPLUS_INCLUDE_PATH",
-    "LIBCLANG",
-    "CCC_",
-    "CLANG",
-)
 
+@dataclass(frozen=True, slots=True)
+class ChildTask:
+    """A task, and the module that does it in a child process."""
+
+    module: str
+    name: str
+
+
+_COMPILER = ChildTask("kerncast.compile.worker", "compile")
 #: Time beyond the limit for the child to start and to report.
-WORKER = "kerncast.compile.worker"
 GRACE_SECONDS = 2.0
 
 Reply = TypeVar("Reply")
@@ -185,22 +176,24 @@ def _compile_remembered(request: CompileRequest, *, use_cache: bool) -> Compiled
     return CompiledSource(request.source, tuple(each.kernel for each in compiled), tuple(log))
 
 
-def run_task(task: str, request: CompileRequest, job: Any, reply: type[Reply], *, worker: str = WORKER) -> Reply:
-    """Have a child process, the module ``worker``, do one task on the source of a request; raises CompileError.
+def run_task(
+    task: ChildTask, request: CompileRequest, job: Any, reply: type[Reply], *, reads: Sequence[Path] = ()
+) -> Reply:
+    """Have a child process do one task on the source of a request; raises CompileError.
 
-    ``job`` is what the task is about, and ``reply`` the type of its answer.
+    ``job`` is what the task is about, ``reply`` the type of its answer, and ``reads`` what it reads beside the source,
+    its headers and its folders of headers.
     """
-    if not request.source.is_file():
-        what = "is not a file" if request.source.exists() else "no such file"
-        raise CompileError(what, where=str(request.source), cure="Check the path.")
+    with opened(request.source, SOURCE_FILE):
+        pass  # no child is started for what is no source
     message = {
-        "task": task,
+        "task": task.name,
         "source": str(request.source),
         "job": to_json(job),
         "memory_bytes": request.limits.memory_bytes,
         "seconds": request.limits.seconds,
     }
-    answer = _exchange(worker, message, request)
+    answer = _exchange(task.module, message, request, (*_read_by(request), *reads))
     try:
         if "error" not in answer:
             return from_json(reply, answer["result"])
@@ -208,6 +201,11 @@ def run_task(task: str, request: CompileRequest, job: Any, reply: type[Reply], *
     except (ValueError, KeyError, TypeError):
         raise _senseless(request) from None
     raise CompileError(what, where=where, cure=cure)
+
+
+def _read_by(request: CompileRequest) -> tuple[Path, ...]:
+    folders = (place for each in request.include_dirs for place in include_places(each))
+    return (*source_places(request.source), *folders)
 
 
 def _compile_all(request: CompileRequest, targets: Sequence[Target]) -> dict[Target, KernelReply]:
@@ -221,15 +219,15 @@ def _compile_all(request: CompileRequest, targets: Sequence[Target]) -> dict[Tar
 
 
 def _compile(request: CompileRequest, targets: Sequence[Target]) -> dict[Target, KernelReply]:
-    found = run_task("compile", request, CompileJob(request, tuple(targets)), CompileReply)
+    found = run_task(_COMPILER, request, CompileJob(request, tuple(targets)), CompileReply)
     if len(found.kernels) != len(targets):
         raise _senseless(request)
     return dict(zip(targets, found.kernels, strict=True))
 
 
-def _exchange(worker: str, message: dict[str, Any], request: CompileRequest) -> dict[str, Any]:
+def _exchange(module: str, message: dict[str, Any], request: CompileRequest, reads: Sequence[Path]) -> dict[str, Any]:
     try:
-        ended = ask(worker, message, grace_seconds=GRACE_SECONDS, foreign=FOREIGN, reads_stderr=True)
+        ended = ask(module, message, reads=reads, grace_seconds=GRACE_SECONDS, reads_stderr=True)
     except TimeoutError:
         raise _too_slow(request) from None
     if ended.reply is None:

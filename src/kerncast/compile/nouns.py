@@ -3,9 +3,15 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from kerncast.bounded_file import Bound
 from kerncast.caveats import Caveat
+from kerncast.errors import CompileError
 from kerncast.launch import DEFAULT_STANDARD
 from kerncast.profiles import Resources
+from kerncast.units import MIB
+
+#: Generated kernels of 100,000 lines have some 5 MiB.
+SOURCE_FILE = Bound(16 * MIB, cure="Check the path.", cure_if_larger="Split it.", error=CompileError)
 
 GIB = 2**30
 

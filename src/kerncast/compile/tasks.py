@@ -8,11 +8,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from kerncast.bounded_file import read_bytes
 from kerncast.caveats import Caveat, CaveatKind
 from kerncast.compile import diagnostics, nvrtc, selection
 from kerncast.compile.cubin import read_resources
 from kerncast.compile.headers import PRELUDE_NAME, header_folders, memory_headers, wheel_of_header
 from kerncast.compile.nouns import (
+    SOURCE_FILE,
     CompiledKernel,
     CompileReply,
     CompileRequest,
@@ -265,10 +267,7 @@ def _analyse(request: CompileRequest, architecture: int, text: bytes) -> _Analys
 
 
 def _read(source: str) -> bytes:
-    with Path(source).open("rb") as stream:
-        text = stream.read(_MOST_BYTES + 1)
-    if len(text) > _MOST_BYTES:
-        raise CompileError(f"the file is larger than {_MOST_BYTES // 2**20} MiB", where=source)
+    text = read_bytes(source, SOURCE_FILE)
     if text.startswith(codecs.BOM_UTF8):
         text = b"   " + text[3:]
     if b"\0" in text:

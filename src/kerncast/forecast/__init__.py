@@ -1,5 +1,6 @@
 """ENTRY forecast: evidence and GPUs become forecasts."""
 
+from kerncast.forecast.asked import Forecast, Options, timing_named
 from kerncast.forecast.cases import (
     Choices,
     LaunchCases,
@@ -18,11 +19,12 @@ from kerncast.forecast.evidence import (
     read_evidence,
     resolve_gpus,
 )
-from kerncast.forecast.forecast import Forecast, Options, forecast_all, predict, timing_named
+from kerncast.forecast.forecast import forecast_all, predict
+from kerncast.forecast.gathered import in_limits, room_of
 from kerncast.forecast.profiling import profile
 
 __all__ = [
     "Choices", "Forecast", "LaunchCases", "Means", "Options", "ProfileCases", "Progress", "Reading", "compile_launch",
-    "filled", "forecast_all", "launch_of", "matched", "measured_of", "observations", "predict", "profile",
-    "read_evidence", "resolve_gpus", "timing_named", "with_missing_counts", "without_launch",
+    "filled", "forecast_all", "in_limits", "launch_of", "matched", "measured_of", "observations", "predict", "profile",
+    "read_evidence", "resolve_gpus", "room_of", "timing_named", "with_missing_counts", "without_launch",
 ]  # fmt: skip

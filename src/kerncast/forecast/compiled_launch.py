@@ -9,6 +9,7 @@ from kerncast.compile import CompiledKernel, CompiledSource, compile_request, re
 from kerncast.errors import (
     BudgetExceededError,
     CompileError,
+    DoesNotCompileError,
     KernelFault,
     LaunchError,
     MachineLimitError,
@@ -44,6 +45,8 @@ class Means:
     progress: Progress | None = None
     results: Results = field(default_factory=Results)
     """results of this forecast and of earlier ones"""
+    apart: bool = False
+    """whether launches run in a process of their own, as far as somebody asks ``gathered`` for one"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +214,7 @@ def _compile(launch: Launch, architectures: Sequence[str]) -> tuple[list[Compile
         raise first_error
     kernel = compiled[0].kernel
     failures = [
-        Failure(kernel, name, Refusal(f"the source does not compile for {name}: {error}"))
+        Failure(kernel, name, DoesNotCompileError(f"the source does not compile for {name}: {error}"))
         for name, error in errors.items()
     ]
     return compiled, failures
@@ -228,10 +231,13 @@ class Source:
     case: Case | None = None
     """the launch as compiled for the GPU, where the forecast's case is a profile's; None: the forecast's case"""
 
-    def estimate(self, model: Model, case: Case, timing: Timing) -> Estimate:
+    def estimate(
+        self, model: Model, case: Case, timing: Timing, gather: Callable[[], Execution] | None = None
+    ) -> Estimate:
         """Return what a model's equations give, with what it needs gathered; raises Refusal.
 
         Simulations are remembered: they depend on the execution, the profile, the GPU and the disassembler alone.
+        ``gather`` returns what a simulation of this very case would gather itself, where the caller keeps that.
         """
         if model.needs is Needs.COUNTS:
             return model.estimate(case, timing)
@@ -242,7 +248,10 @@ class Source:
 
         def simulate() -> Estimate:
             self.launch.run.begin_machine_code()
-            execution = gathered(case.profile, case.gpu, self.launch.recorder(), means.progress)
+            if gather is None:
+                execution = gathered(case.profile, case.gpu, self.launch.recorder(), means.progress)
+            else:
+                execution = gather()
             return model.estimate(replace(case, execution=execution), timing)
 
         key = simulation_key(self.launch.key, model.name, timing, case.gpu, self.launch.kernel.resources)

@@ -3,25 +3,19 @@
 Each kernel is compiled for every architecture asked for, executed once per distinct PTX, and timed per GPU.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kerncast.caveats import Caveat, CaveatKind
-from kerncast.errors import BudgetExceededError, InputError, MissingEvidenceError, Refusal
-from kerncast.execute import Budget
+from kerncast.errors import BudgetExceededError, InputError, Refusal
+from kerncast.forecast.asked import Forecast, GPUsNoted, Options, timing_named
 from kerncast.forecast.cases import Choices, by_times, cases_of, launch_of, observation_of
-from kerncast.forecast.compiled_launch import (
-    Failure,
-    Means,
-    Progress,
-    Source,
-)
+from kerncast.forecast.compiled_launch import Means, Progress, Source
 from kerncast.forecast.evidence import (
     Evidence,
     GPUs,
-    Reading,
     Subject,
     matched,
     measured_of,
@@ -30,7 +24,7 @@ from kerncast.forecast.evidence import (
     read_evidence,
     resolve_gpus,
 )
-from kerncast.gpu import GPU
+from kerncast.forecast.gathered import Gathered, gather, no_memory, noted
 from kerncast.launch import Launch
 from kerncast.models import (
     DEFAULT_MODEL,
@@ -38,21 +32,19 @@ from kerncast.models import (
     DEFAULT_MODEL_OF_PROFILES,
     MODEL_OF_TIMES_ALONE,
     Case,
-    FeatureCase,
     Question,
     TimedCase,
     is_model_file,
     model_named,
 )
 from kerncast.occupancy import check_fits
-from kerncast.prediction import Prediction, Refused, Timing
+from kerncast.prediction import Prediction
 from kerncast.profiles import KernelProfile, Origin
 
 if TYPE_CHECKING:
+    from kerncast.forecast.learned import Found
     from kerncast.forecast.observed import Observed
-    from kerncast.models.operators.operator_work import OperatorCase
     from kerncast.observation import Observation
-    from kerncast.read.operator_files import OperatorTable
 
 #: Simulations of one launch that may come to nothing: each takes seconds, and on further GPUs the next one would, too.
 _MOST_LOST = 4
@@ -60,58 +52,6 @@ _NOT_TRIED = (
     f"on {_MOST_LOST} other GPUs it did not end within its budget, so that it was not tried on this one;"
     " naming this GPU alone may give another forecast"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """Options of a forecast."""
-
-    model: str | None = None
-    timing: Timing = Timing.SERIES
-    level: float = 0.9
-    clock: str | float | None = None
-    """base, boost, default or hertz; None: the GPU's default, as one of the clocks that it may have"""
-    force: bool = False
-    """whether to forecast even launches that the GPU cannot run"""
-    budget: Budget | None = None
-    measured: tuple["Observation", ...] = ()
-    """measured times of these launches on other GPUs"""
-    reading: Reading = field(default_factory=Reading)
-    """how a profile is read"""
-    operator_timing: Timing | None = None
-    """how operators are timed; None: as the data that their model was made from"""
-    features: tuple[tuple[str, float], ...] = ()
-    """features of a trained model that no execution tells, by name"""
-
-    def __post_init__(self) -> None:
-        if not 0.001 <= self.level <= 0.9999:
-            raise InputError(f"level is {self.level}", cure="Give a share from 0.001 to 0.9999, such as 0.9.")
-
-    @property
-    def simulates(self) -> bool:
-        """Whether the simulation may be asked."""
-        return self.model in {None, DEFAULT_MODEL}
-
-    @property
-    def fuses(self) -> bool:
-        """Whether a model may be asked that all measured times move."""
-        return self.model in {None, DEFAULT_MODEL, DEFAULT_MODEL_OF_PROFILES}
-
-
-@dataclass(frozen=True, slots=True)
-class Forecast:
-    """All that came of some evidence and some GPUs."""
-
-    predictions: tuple[Prediction, ...]
-    refused: tuple[Refused, ...]
-    cases: "tuple[Case | TimedCase | FeatureCase | OperatorCase, ...]"
-    """case behind each prediction, in the same order"""
-    first_refusal: Refusal | None = None
-
-    @property
-    def profiled(self) -> tuple[Case, ...]:
-        """Cases with a profile: all but those of kernels of which only times are known."""
-        return tuple(case for case in self.cases if isinstance(case, Case))
 
 
 def predict(
@@ -134,79 +74,65 @@ def predict(
         options["timing"] = options["operator_timing"] = timing_named(str(options["timing"]))
     chosen = Options(None if model is None else str(model), measured=observations(measured), **options)  # type: ignore[arg-type]
     own = not gpu and model is not None and is_model_file(str(model))  # rows of a table may name their GPUs
-    forecast = forecast_all(evidence, [] if own else resolve_gpus(gpu), chosen)
+    forecast = forecast_all(evidence, [] if own else resolve_gpus(gpu), chosen).whole()
     if not forecast.predictions and forecast.first_refusal:
         raise forecast.first_refusal
     return list(forecast.predictions)
 
 
-def timing_named(text: str) -> Timing:
-    """Return the timing of this name; raises InputError listing the known ones."""
-    try:
-        return Timing(text)
-    except ValueError:
-        raise InputError(f"no timing is called {text[:40]!r}", cure=f"Known: {', '.join(Timing)}.") from None
-
-
-def forecast_all(
-    evidence: Evidence, gpus: list[tuple[GPU, tuple[Caveat, ...]]], options: Options, progress: Progress | None = None
-) -> Forecast:
+def forecast_all(evidence: Evidence, gpus: GPUsNoted, options: Options, progress: Progress | None = None) -> Forecast:
     """Forecast every launch or operator of the evidence on every GPU."""
     operators = operators_of(evidence, options.reading.selection)
     if operators is not None:
-        return _of_operators(operators, gpus, options, progress)
+        from kerncast.forecast.operators import forecast_operators  # noqa: PLC0415  most forecasts do without
+
+        return forecast_operators(operators, gpus, options, progress)
     if options.model is not None and is_model_file(options.model):
         return _by_model_file(evidence, gpus, options, progress)
     model = None if options.model is None else model_named(options.model)
     subjects = read_evidence(evidence, options.reading)
     options = replace(options, measured=matched(options.measured, subjects))
-    gathered = _Gathered()
-    means = Means(options.budget, progress)
-    observed = _observed(subjects, options, means)
     uses_caches = model is not None and model.uses_caches
-    choices = Choices(options.timing, uses_caches, options.simulates, means, options.reading.sources)
-    for subject in subjects:
-        cases = cases_of(subject, [gpu for gpu, _ in gpus], measured_of(options.measured, subject.index), choices)
-        timer = _Timer(options, observed, progress)
-        for failure in cases.failures:
-            gathered.fail(failure, subject.index, gpus)
-        for number, (gpu, assumed) in enumerate(gpus):
+
+    def work(subjects: Sequence[Subject], gathered: Gathered, progress: Progress | None) -> None:
+        means = Means(options.budget, progress)
+        observed = _observed(subjects, options, means)
+        choices = Choices(options.timing, uses_caches, options.simulates, means, options.reading.sources)
+        for subject in gathered.each(subjects):
             try:
-                case = cases.on(gpu if options.clock is None else gpu.at_clock(options.clock))
-                if case is None:
-                    continue
-                prediction = timer.forecast(case, cases.source_on(case.gpu), (number, len(gpus)))
-            except Refusal as refusal:
-                gathered.refuse(refusal, cases.kernel, subject.index, gpu.name)
+                _forecast_subject(subject, gpus, choices, _Timer(options, observed, progress), gathered)
+            except MemoryError:  # the other launches have their answers
+                gathered.refuse(no_memory(), subject.kernel or "", subject.index, None)
+
+    return gather(subjects, work, options, progress)
+
+
+def _forecast_subject(subject: Subject, gpus: GPUsNoted, choices: Choices, timer: "_Timer", gathered: Gathered) -> None:
+    """Forecast one launch on every GPU; what it takes of memory ends with it."""
+    options = timer.options
+    cases = cases_of(subject, [gpu for gpu, _ in gpus], measured_of(options.measured, subject.index), choices)
+    for failure in cases.failures:
+        gathered.fail(failure, subject.index, gpus)
+    for number, (gpu, assumed) in enumerate(gpus):
+        try:
+            case = cases.on(gpu if options.clock is None else gpu.at_clock(options.clock))
+            if case is None:
                 continue
-            gathered.add(prediction, case, assumed)
-    return gathered.forecast()
+            prediction = timer.forecast(case, cases.source_on(case.gpu), (number, len(gpus)))
+        except Refusal as refusal:
+            gathered.refuse(refusal, cases.kernel, subject.index, gpu)
+            continue
+        gathered.add(noted(prediction, before=assumed), case)
 
 
-def _of_operators(
-    table: "OperatorTable", gpus: list[tuple[GPU, tuple[Caveat, ...]]], options: Options, progress: Progress | None
-) -> Forecast:
-    from kerncast.forecast.operators import OPERATORS_MODEL, OperatorOptions, forecast_operators  # noqa: PLC0415
-
-    if options.model not in {None, OPERATORS_MODEL}:
-        raise InputError(f"--model {options.model} times no operators", cure="Leave it out.")
-    if options.measured:
-        cure = "Leave --measured out, or give the kernel's source or times alone."
-        raise InputError("measured times do not move forecasts of operators", cure=cure)
-    for name, value in (("--source-gpu", options.reading.source_gpu), ("--source", options.reading.sources)):
-        if value:
-            raise InputError(f"forecasts of operators make no use of {name}", cure="Leave it out.")
-    timing = options.operator_timing or (Timing.SERIES if table.is_model else None)
-    found = forecast_operators(table.operators, gpus, OperatorOptions(timing, options.level, options.clock), progress)
-    first = MissingEvidenceError(table.refused[0].reason) if table.refused else found.first_refusal
-    return Forecast(found.predictions, (*table.refused, *found.refused), found.cases, first)
-
-
-def _by_model_file(
-    evidence: Evidence, gpus: list[tuple[GPU, tuple[Caveat, ...]]], options: Options, progress: Progress | None
-) -> Forecast:
+def _by_model_file(evidence: Evidence, gpus: GPUsNoted, options: Options, progress: Progress | None) -> Forecast:
     """Forecast by a trained model: raises InputError for options that it cannot use."""
-    from kerncast.forecast.learned import Asked, learned_forecasts  # noqa: PLC0415  most forecasts do without
+    from kerncast.forecast.learned import (  # noqa: PLC0415  most forecasts do without
+        Asked,
+        is_table,
+        learned_forecasts,
+        table_forecasts,
+    )
 
     unused = {
         "--measured": (options.measured, "Leave it out, or leave --model out: measured times move the simulation."),
@@ -218,14 +144,26 @@ def _by_model_file(
         if value:
             raise InputError(f"a trained model makes no use of {name}", where=options.model, cure=cure)
     question = Question(options.timing, options.level)
-    asked = Asked(Path(str(options.model)), question, options.reading.selection, options.features, options.force)
-    gathered = _Gathered()
-    for found in learned_forecasts(evidence, gpus, asked, progress):
-        if isinstance(found.outcome, Refusal):
-            gathered.refuse(found.outcome, found.kernel, found.launch, found.gpu)
-        elif found.case is not None:
-            gathered.add(found.outcome, found.case, ())
-    return gathered.forecast()
+    selection, force = options.reading.selection, bool(options.force)
+    asked = Asked(Path(str(options.model)), question, selection, options.features, force)
+
+    if is_table(evidence):
+        gathered = Gathered()
+        _take(table_forecasts(Path(str(evidence)), gpus, asked, progress), gathered)
+        return gathered.forecast()
+
+    def work(subjects: Sequence[Subject], gathered: Gathered, progress: Progress | None) -> None:
+        _take(learned_forecasts(gathered.each(subjects), gpus, asked, progress), gathered)
+
+    return gather(read_evidence(evidence), work, options, progress)
+
+
+def _take(found: Iterable["Found"], gathered: Gathered) -> None:
+    for each in found:
+        if isinstance(each.outcome, Refusal):
+            gathered.refuse(each.outcome, each.kernel, each.launch, each.gpu)
+        elif each.case is not None:
+            gathered.add(each.outcome, each.case)
 
 
 def _observed(subjects: Sequence[Subject], options: Options, means: Means) -> "Observed | None":
@@ -257,13 +195,13 @@ class _Timer:
     """Forecasts one launch on one GPU after the other."""
 
     def __init__(self, options: Options, observed: "Observed | None", progress: Progress | None) -> None:
-        self._options, self._observed, self._progress = options, observed, progress
+        self.options, self._observed, self._progress = options, observed, progress
         self._lost = 0
         """number of simulations that did not end within their budget"""
 
     def forecast(self, case: Case | TimedCase, source: Source | None, place: tuple[int, int]) -> Prediction:
         """Return the forecast of one case, the number ``place[0]`` of ``place[1]``; raises Refusal."""
-        options = self._options
+        options = self.options
         if isinstance(case, TimedCase):
             return by_times(case, options.model, Question(options.timing, options.level))
         impossible = check_fits(case.profile, case.gpu, force=options.force)
@@ -271,7 +209,7 @@ class _Timer:
         if DEFAULT_MODEL in names and self._progress:
             self._progress(f"timing {case.profile.kernel} on {case.gpu.name}", *place)
         prediction = self._first_of(names, case, source)
-        return _noted(prediction, before=impossible, after=_unused_time(case, prediction))
+        return noted(prediction, before=impossible, after=_unused_time(case, prediction))
 
     def _first_of(self, names: Sequence[str], case: Case, source: Source | None) -> Prediction:
         """Return the forecast of the first model that gives one, with the reason why it is not the first."""
@@ -283,14 +221,14 @@ class _Timer:
                 reasons.append((name, refusal))
                 continue
             notes = tuple(_instead(name, other, why) for other, why in reasons)
-            return _noted(found, after=notes)
+            return noted(found, after=notes)
         raise reasons[0][1]
 
     def _predict(self, name: str, case: Case, source: Source | None) -> Prediction:
         if name == DEFAULT_MODEL and self._lost >= _MOST_LOST:
             raise BudgetExceededError(_NOT_TRIED)
         model = model_named(name)
-        question = Question(self._options.timing, self._options.level)
+        question = Question(self.options.timing, self.options.level)
         if name == DEFAULT_MODEL_OF_PROFILES and self._observed is not None:
             return self._observed.projected(model, case, question)
         if source is None or (source.case is not None and name != DEFAULT_MODEL):
@@ -306,13 +244,6 @@ class _Timer:
         if name != DEFAULT_MODEL or self._observed is None:
             return found
         return self._observed.moved(found, case, estimate)
-
-
-def _noted(prediction: Prediction, before: tuple[Caveat, ...] = (), after: tuple[Caveat, ...] = ()) -> Prediction:
-    """Return a forecast with more caveats."""
-    if not before and not after:
-        return prediction
-    return replace(prediction, caveats=(*before, *prediction.caveats, *after))
 
 
 def _models_for(case: Case, source: Source | None) -> tuple[str, ...]:
@@ -336,32 +267,3 @@ def _unused_time(case: Case, prediction: Prediction) -> tuple[Caveat, ...]:
     if case.source is None or prediction.model == DEFAULT_MODEL or model_named(prediction.model).uses_measured_run:
         return ()
     return (Caveat.of(CaveatKind.MEASURED_TIME_UNUSED, prediction.model),)
-
-
-class _Gathered:
-    """Collects what comes of each launch."""
-
-    def __init__(self) -> None:
-        self.predictions: list[Prediction] = []
-        self.cases: list[Case | TimedCase | FeatureCase] = []
-        self.refused: list[Refused] = []
-        self.first_refusal: Refusal | None = None
-
-    def forecast(self) -> Forecast:
-        return Forecast(tuple(self.predictions), tuple(self.refused), tuple(self.cases), self.first_refusal)
-
-    def add(self, prediction: Prediction, case: Case | TimedCase | FeatureCase, assumed: tuple[Caveat, ...]) -> None:
-        self.predictions.append(_noted(prediction, before=assumed))
-        self.cases.append(case)
-
-    def refuse(self, refusal: Refusal, kernel: str, launch: int, gpu: str | None) -> None:
-        self.first_refusal = self.first_refusal or refusal
-        self.refused.append(Refused(kernel, launch, gpu, str(refusal)))
-
-    def fail(self, failure: Failure, launch: int, gpus: list[tuple[GPU, tuple[Caveat, ...]]]) -> None:
-        """Refuse a launch for all GPUs, or for those of one architecture."""
-        if failure.architecture is None:
-            self.refuse(failure.refusal, failure.kernel, launch, None)
-        for gpu, _ in gpus:
-            if gpu.architecture.code_name == failure.architecture:
-                self.refuse(failure.refusal, failure.kernel, launch, gpu.name)

@@ -1,7 +1,7 @@
 """Forecasts by a trained model's file: launches are executed for their features, tables are taken row by row."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -10,7 +10,7 @@ import numpy as np
 from kerncast.caveats import Caveat, CaveatKind
 from kerncast.errors import GPUError, InputError, MissingEvidenceError, Refusal
 from kerncast.forecast.compiled_launch import Progress, Source, compile_and_count
-from kerncast.forecast.evidence import Evidence, read_evidence
+from kerncast.forecast.evidence import Evidence, Subject
 from kerncast.forecast.profiling import profile
 from kerncast.gpu import GPU, find_id, resolve_gpu
 from kerncast.launch import Launch
@@ -24,14 +24,14 @@ from kerncast.models.learned.residual import SimulatedLaunch, residual_values
 from kerncast.observation import TimedKernel
 from kerncast.occupancy import check_fits
 from kerncast.prediction import Prediction, Timing
+from kerncast.printable import printable
 from kerncast.profiles import KernelProfile
-from kerncast.read.bounded_text import printable
+from kerncast.read.bounded_text import listed
 from kerncast.read.features.cleaning import UNNAMED, LaunchRows, check_magnitudes
 from kerncast.read.features.table_files import read_launches
 from kerncast.read.selection import Selection
 
 Resolved = Sequence[tuple[GPU, tuple[Caveat, ...]]]
-_MOST_NAMES = 12
 #: These are launches or declared counts; every other file is a table, or what a profiler or a tuner wrote.
 _LAUNCHES = frozenset({".toml", ".cu", ".cuh", ".cpp", ".cc", ".cxx"})
 
@@ -60,22 +60,13 @@ class Found:
 
 
 def learned_forecasts(
-    evidence: Evidence, gpus: Resolved, asked: Asked, progress: Progress | None = None
+    subjects: Iterable[Subject], gpus: Resolved, asked: Asked, progress: Progress | None = None
 ) -> Iterator[Found]:
-    """Yield the forecast of each launch, or each row of a table, on each GPU; raises InputError.
-
-    A row of a table that names its GPU is forecast for that one alone; without any GPU each row is for its own.
-    """
-    if progress:
-        progress(f"reading {asked.model.name}", 0, 0)
-    model = LearnedModel(read_model(asked.model), printable(asked.model.name), asked.question)
-    is_path = isinstance(evidence, str | Path)
-    if is_path and Path(str(evidence)).suffix.lower() not in _LAUNCHES:
-        yield from _of_table(Path(str(evidence)), gpus, model, asked)
-        return
+    """Yield the forecast of each launch on each GPU; raises InputError."""
     if not gpus:
         raise InputError("no GPU is named", cure='Add --gpu "TITAN V" (kerncast gpus lists them), or --gpu all.')
-    for subject in read_evidence(evidence):
+    model = _model_of(asked, progress)
+    for subject in subjects:
         if isinstance(subject, TimedKernel):
             reason = f"only times of {subject.kernel} are known, and a trained model needs its features"
             yield Found(subject.kernel, subject.index, None, MissingEvidenceError(reason))
@@ -84,6 +75,17 @@ def learned_forecasts(
             if progress:
                 progress(f"features of {subject.kernel or 'the kernel'} on {gpu.name}", number, len(gpus))
             yield _of_launch(subject, (gpu, assumed), model, asked)
+
+
+def _model_of(asked: Asked, progress: Progress | None) -> LearnedModel:
+    if progress:
+        progress(f"reading {asked.model.name}", 0, 0)
+    return LearnedModel(read_model(asked.model), printable(asked.model.name), asked.question)
+
+
+def is_table(evidence: Evidence) -> bool:
+    """Whether evidence is a table of features, of which nothing runs."""
+    return isinstance(evidence, str | Path) and Path(str(evidence)).suffix.lower() not in _LAUNCHES
 
 
 def simulated(launch: Launch, gpu: GPU, timing: Timing) -> tuple[Case, Estimate]:
@@ -157,7 +159,7 @@ def _scaled(found: Prediction, factor: float) -> Prediction:
 
 def _untold(missing: Sequence[str], kernel: str, asked: Asked) -> MissingEvidenceError:
     return MissingEvidenceError(
-        f"no execution tells these features of {kernel}: {_listed(missing)}",
+        f"no execution tells these features of {kernel}: {listed(missing)}",
         where=printable(asked.model.name),
         cure=f"Give each, such as --feature {missing[0]}=1, or train with --features executed, which leaves them out.",
     )
@@ -172,9 +174,9 @@ def _simulation_error(level: float) -> float:
 def _said(found: LaunchFeatures, simulated: float) -> tuple[Caveat, ...]:
     caveats = [Caveat.of(CaveatKind.LEARNED_COUNTERS_EXECUTED, features=len(found.values))]
     if found.near:
-        caveats.append(Caveat.of(CaveatKind.LEARNED_COUNTERS_NEAR, _listed(found.near), factor=NEAR_FACTOR))
+        caveats.append(Caveat.of(CaveatKind.LEARNED_COUNTERS_NEAR, listed(found.near), factor=NEAR_FACTOR))
     if found.simulated:
-        names = _listed(found.simulated)
+        names = listed(found.simulated)
         caveats.append(Caveat.of(CaveatKind.LEARNED_TIME_SIMULATED, names, factor=math.exp(simulated)))
     return tuple(caveats)
 
@@ -182,7 +184,12 @@ def _said(found: LaunchFeatures, simulated: float) -> tuple[Caveat, ...]:
 # Tables: each row is a launch whose features are known.
 
 
-def _of_table(path: Path, gpus: Resolved, model: LearnedModel, asked: Asked) -> Iterator[Found]:
+def table_forecasts(path: Path, gpus: Resolved, asked: Asked, progress: Progress | None = None) -> Iterator[Found]:
+    """Yield the forecast of each row of a table of features; raises InputError.
+
+    A row that names its GPU is forecast for that one alone; without any GPU each row is for its own.
+    """
+    model = _model_of(asked, progress)
     table = read_launches([path])
     check_magnitudes(table)
     chosen = asked.selection.chosen(table.kernels)
@@ -190,9 +197,9 @@ def _of_table(path: Path, gpus: Resolved, model: LearnedModel, asked: Asked) -> 
     meant = {name: _meant(name, gpus, table) for name in dict.fromkeys(table.gpus[row] for row in chosen)}
     if not any(meant.values()):
         raise InputError(
-            f"no row is of {_listed([gpu.name for gpu, _ in gpus])}",
+            f"no row is of {listed([gpu.name for gpu, _ in gpus])}",
             where=table.source,
-            cure=f"Its GPUs are {_listed(list(meant))}.",
+            cure=f"Its GPUs are {listed(list(meant))}.",
         )
     on = [(row, each) for row in chosen for each in meant[table.gpus[row]]]
     values = _values(table, model.file.header.features, asked, {row: each[0] for row, each in on})
@@ -250,9 +257,9 @@ def _values(table: LaunchRows, names: Sequence[str], asked: Asked, gpus: dict[in
                 missing.append(name)
     if missing:
         raise InputError(
-            f"it lacks features that {printable(asked.model.name)} learned from: {_listed(missing)}",
+            f"it lacks features that {printable(asked.model.name)} learned from: {listed(missing)}",
             where=table.source,
-            cure=f"Add them as columns, or give them by --feature {missing[0]}=1. It has {_listed(table.names)}.",
+            cure=f"Add them as columns, or give them by --feature {missing[0]}=1. It has {listed(table.names)}.",
         )
     return np.column_stack(columns)
 
@@ -276,10 +283,5 @@ def _told(table: LaunchRows, name: str, gpus: dict[int, GPU]) -> Floats:
 
 def _lacking(table: LaunchRows, row: int, gpu: GPU, is_missing: Floats, model: LearnedModel) -> Found:
     names = [name for name, each in zip(model.file.header.features, is_missing, strict=True) if each]
-    reason = MissingEvidenceError(f"row {row + 1} has no value of {_listed(names)}", where=table.source)
+    reason = MissingEvidenceError(f"row {row + 1} has no value of {listed(names)}", where=table.source)
     return Found(table.kernels[row], row, gpu.name, reason)
-
-
-def _listed(names: Sequence[str]) -> str:
-    shown = ", ".join(printable(name) for name in names[:_MOST_NAMES])
-    return shown if len(names) <= _MOST_NAMES else f"{shown} and {len(names) - _MOST_NAMES} more"

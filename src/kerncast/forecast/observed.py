@@ -269,7 +269,7 @@ def _projected(observation: Observation, model: Model, profile: KernelProfile, a
     return _Simulated(observation, profile.kernel, subject, estimate, estimate.seconds)
 
 
-def _subject_of_profile(profile: KernelProfile, gpu: GPU, estimate: Estimate) -> Subject:
+def _subject_of_profile(profile: KernelProfile, gpu: GPU, estimate: Estimate | Prediction) -> Subject:
     """Return a profiled launch on a GPU as the posterior asks for it."""
     return Subject(
         kernel=profile.kernel,
@@ -282,7 +282,14 @@ def _subject_of_profile(profile: KernelProfile, gpu: GPU, estimate: Estimate) ->
     )
 
 
-def _subject(launch: Launch, case: Case, estimate: Estimate) -> Subject:
+def subject_of(case: Case, found: Estimate | Prediction) -> Subject:
+    """Return a launch on a GPU as the posterior asks for it, by what was found of its time."""
+    if case.launch is None:
+        return _subject_of_profile(case.profile, case.gpu, found)
+    return _subject(case.launch, case, found)
+
+
+def _subject(launch: Launch, case: Case, estimate: Estimate | Prediction) -> Subject:
     """Return a launch on a GPU as the posterior asks for it; another build is another kernel.
 
     A build that spills registers is one of its architecture alone: another one spills more, less or nothing.

@@ -17,12 +17,13 @@ from typing import Any, TypeVar
 import numpy as np
 
 import kerncast
+from kerncast.bounded_file import sha256_of
 from kerncast.compile import CompiledKernel
 from kerncast.compile.cache import Store, cache_place
 from kerncast.compile.cache.store import packed, unpacked
-from kerncast.errors import BudgetExceededError, KernelFault, Refusal, UnsupportedError
+from kerncast.errors import BudgetExceededError, InputError, KernelFault, Refusal, UnsupportedError
 from kerncast.execute import Budget
-from kerncast.launch import Buffer, Launch
+from kerncast.launch import FILL_FILE, Buffer, Launch
 from kerncast.machine.listing import disassembler
 from kerncast.typed_json import from_json, to_json
 from kerncast.version import __version__
@@ -129,9 +130,8 @@ def _files_of(launch: Launch) -> Iterator[Path]:
 def _file_digest(path: Path) -> str:
     """Return the digest of a file's content; one that cannot be read is refused when it is filled from."""
     try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError:
+        return sha256_of(path, FILL_FILE)
+    except InputError:
         return ""
 
 

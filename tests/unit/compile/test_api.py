@@ -260,7 +260,7 @@ def test_device_function_of_another_file(write: Writer) -> None:
 
 def test_no_such_file(tmp_path: Path) -> None:
     assert "no such file" in failure(tmp_path / "none.cu")
-    assert "is not a file" in failure(tmp_path)
+    assert "it is a folder" in failure(tmp_path)
 
 
 def test_defines_reach_the_parser_and_the_compiler(write: Writer) -> None:

@@ -236,6 +236,12 @@ def test_a_link_in_the_place_of_the_folder_is_not_used(store: Store, tmp_path: P
     assert store.why_unusable() == "it is not a folder"
 
 
+def test_a_question_makes_no_folder(tmp_path: Path) -> None:
+    store = Store(tmp_path / "new" / "compiled", 2**20)
+    assert store.why_unusable() is None
+    assert not (tmp_path / "new").exists()
+
+
 @posix
 def test_a_folder_of_another_user_is_unsafe(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     store.save(key_of(1), b"one")

@@ -65,6 +65,11 @@ def test_a_folder_that_is_none_is_an_error(name: str, what: str, tmp_path: Path)
         load_launches(write(tmp_path, f'include = ["{name}"]'))
 
 
+def test_a_folder_whose_name_no_system_takes_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(LaunchError, match=r"k\.toml: include folder .* does not exist\. Check the path"):
+        load_launches(write(tmp_path, f'include = ["{"9" * 300}"]'))
+
+
 def test_an_unset_variable_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HEADERS", raising=False)
     with pytest.raises(LaunchError, match="HEADERS"):

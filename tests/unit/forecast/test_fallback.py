@@ -1,5 +1,6 @@
 """What cannot be simulated is forecast by the roofline, with the reason; only who asks for a simulation is refused."""
 
+import os
 import subprocess
 import sys
 from dataclasses import replace
@@ -22,7 +23,9 @@ from kerncast.execute import recording, run_launch
 from kerncast.execute.native import TooLargeError
 from kerncast.forecast import Options, forecast, forecast_all, profiling, resolve_gpus
 from kerncast.models.sm import simulate as simulator
+from kerncast.models.sm.simulate import prepare
 from kerncast.prediction import Prediction
+from tests.helpers.caches import new_cache
 from tests.helpers.caveats import kinds, only
 from tests.helpers.places import ROOT
 
@@ -48,8 +51,10 @@ args = { go = "i32[1] zeros", x = "i32[65536] zeros" }
 
 
 @pytest.fixture(autouse=True)
-def _nothing_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+def _nothing_is_remembered(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """What was simulated before would hide what a test breaks."""
+    prepare()  # here, where its machine code is kept
+    new_cache(tmp_path / "of a child")
     monkeypatch.setenv("KERNCAST_CACHE", "off")
 
 
@@ -163,13 +168,14 @@ def test_progress_says_that_the_simulator_is_compiled_once(monkeypatch: pytest.M
     assert "compiling the simulator (once)" not in said
 
 
-def test_a_simulated_forecast_imports_no_library_of_other_tasks() -> None:
+def test_a_simulated_forecast_imports_no_library_of_other_tasks(tmp_path: Path) -> None:
     code = (
         f"import sys, kerncast; (found,) = kerncast.predict({str(SAXPY)!r}, 'TITAN V');"
         "assert found.model == 'simulation', found;"
         "print(sorted({'sklearn', 'pandas', 'matplotlib', 'pyarrow'} & set(sys.modules)))"
     )
-    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    environment = {**os.environ, "KERNCAST_CACHE": str(tmp_path / "of a child")}
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, env=environment)
     assert done.stdout == "[]\n"
 
 

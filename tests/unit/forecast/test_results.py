@@ -20,7 +20,9 @@ from kerncast.execute.on_gpu import with_caches
 from kerncast.forecast import compile_launch, compiled_launch
 from kerncast.forecast.results import Results, execution_key
 from kerncast.launch import Argument, Buffer, Fill, Launch
+from kerncast.models.sm.simulate import prepare
 from kerncast.prediction import Term
+from tests.helpers.caches import new_cache
 from tests.helpers.caveats import only
 from tests.helpers.places import ROOT
 
@@ -30,6 +32,8 @@ SOURCE = 'extern "C" __global__ void copy(float *y, const float *x) { y[threadId
 
 @pytest.fixture(autouse=True)
 def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    prepare()  # here, where its machine code is kept
+    new_cache(tmp_path / "killed")
     monkeypatch.setenv("KERNCAST_CACHE", str(tmp_path / "cache"))
 
 

@@ -14,12 +14,15 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from kerncast.bounded_file import OUR_DATA, Bound, read_bytes
 from kerncast.compile.cache.store import Store, cache_place, packed, unpacked
 from kerncast.compile.headers import HEADER_WHEELS, header_folders, package_folders, stand_ins
 from kerncast.compile.nouns import CompileRequest, KernelReply
 from kerncast.compile.nvrtc import library_paths, wheel
 from kerncast.compile.targets import Target
+from kerncast.errors import InputError
 from kerncast.typed_json import from_json, to_json
+from kerncast.units import MIB
 from kerncast.version import __version__
 
 # Which files a text may include, found without a preprocessor: more than it includes, never fewer.
@@ -102,10 +105,9 @@ def _questions(text: bytes) -> set[str]:
 #: More than this is read and looked for only by what is not worth remembering.
 _MOST_PLACES = 50_000
 _MOST_TEXT_BYTES = 64 * 2**20
-_LARGEST_FILE = 16 * 2**20
+_INPUT = Bound(16 * MIB)
 #: What the headers of the wheels ask for with __has_include, and what none of them brings.
 _ASKED_FOR_BY_WHEELS = ("__config", "ext/random")
-_READ_FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
 
 class Inputs:
@@ -176,13 +178,9 @@ class Inputs:
             return None
         if stat.S_ISDIR(found.st_mode):
             return None
-        if not stat.S_ISREG(found.st_mode) or found.st_size > _LARGEST_FILE:
-            raise UnknowableError
         try:
-            descriptor = os.open(place, _READ_FLAGS)
-            with open(descriptor, "rb") as stream:  # noqa: PTH123  of a descriptor
-                text = stream.read(_LARGEST_FILE + 1)
-        except OSError:
+            text = read_bytes(place, _INPUT)
+        except InputError:
             raise UnknowableError from None
         self._bytes += len(text)
         if self._bytes > _MOST_TEXT_BYTES:
@@ -260,7 +258,7 @@ def _code_digest() -> str:
     """Digest our own code and headers that compile, so that a change of them needs no thought of the cache."""
     digest = hashlib.sha256()
     for path in sorted(path for path in _COMPILE.rglob("*") if path.is_file() and path.suffix != ".pyc"):
-        digest.update(path.read_bytes())
+        digest.update(read_bytes(path, OUR_DATA))
     return digest.hexdigest()
 
 

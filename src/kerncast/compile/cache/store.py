@@ -54,6 +54,11 @@ def cache_place() -> Place:
     return Place(root / _INSIDE, most_bytes)
 
 
+def store_in(root: Path) -> "Store":
+    """Return the cache of a process for which ``KERNCAST_CACHE`` names this folder."""
+    return Store(root / _INSIDE, _most_bytes())
+
+
 def unsafe(folder: Path) -> str | None:
     """Say why a folder must not be used: others could put code of theirs into it."""
     try:
@@ -64,9 +69,13 @@ def unsafe(folder: Path) -> str | None:
         return "it is not a folder"
     if is_foreign(found):
         return "it belongs to somebody else"
-    if hasattr(os, "geteuid") and found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+    if _others_may_write(found):
         return "others may write to it"
     return None
+
+
+def _others_may_write(found: os.stat_result) -> bool:
+    return hasattr(os, "geteuid") and bool(found.st_mode & (stat.S_IWGRP | stat.S_IWOTH))
 
 
 def is_foreign(found: os.stat_result) -> bool:
@@ -158,13 +167,17 @@ class Store:
             os.utime(path)
         return payload
 
+    def holds(self, key: str) -> bool:
+        """Tell whether something stands in the place of an entry, sound or not."""
+        return unsafe(self.folder) is None and self._path(key).exists()
+
     def save(self, key: str, payload: bytes) -> None:
         """Keep an entry, where that is possible."""
         content = _MAGIC + _digest(key, payload) + payload
         if len(content) > self._part_bytes:
             return
         with suppress(OSError):
-            self._prepare()
+            self.prepare()
             path = self._path(key)
             path.parent.mkdir(mode=0o700, exist_ok=True)
             _write(path, content)
@@ -204,14 +217,21 @@ class Store:
         return removed
 
     def why_unusable(self) -> str | None:
-        """Say why nothing can be kept here; None where it can, and then the folder is made."""
+        """Say why nothing can be kept here; None where it can. What is made to try it is removed again."""
+        absent = [each for each in (self.folder, *self.folder.parents) if not each.exists()]
         try:
-            self._prepare()
+            self.prepare()
             trial = self.folder / f"{'0' * 64}.{secrets.token_hex(8)}.part"
             os.close(os.open(trial, _WRITE, 0o600))
             trial.unlink()
         except OSError as error:
             return error.strerror or str(error)
+        finally:
+            with suppress(OSError):
+                if absent:
+                    (self.folder / _TAG_NAME).unlink(missing_ok=True)
+                for each in absent:
+                    each.rmdir()
         return None
 
     def is_there(self) -> bool:
@@ -239,7 +259,7 @@ class Store:
     def _path(self, key: str) -> Path:
         return self.folder / key[0] / f"{key}.entry"
 
-    def _prepare(self) -> None:
+    def prepare(self) -> None:
         """Make the folder; raises OSError where it cannot be made, or is not ours."""
         self.folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.folder.mkdir(mode=0o700, exist_ok=True)
@@ -296,8 +316,8 @@ def _read(path: Path, most_bytes: int) -> bytes:
     with open(descriptor, "rb") as stream:  # noqa: PTH123  of a descriptor
         found = os.fstat(descriptor)
         # Whoever may write to a folder above can put one of theirs in its place, after it was looked at.
-        if not stat.S_ISREG(found.st_mode) or is_foreign(found):
-            raise OSError("not a regular file of this user")
+        if not stat.S_ISREG(found.st_mode) or is_foreign(found) or _others_may_write(found):
+            raise OSError("not a regular file of this user, to which nobody else may write")
         return stream.read(most_bytes + 1)
 
 

@@ -8,6 +8,7 @@ import importlib.util
 from functools import cache
 from pathlib import Path
 
+from kerncast.bounded_file import OUR_DATA, read_text
 from kerncast.compile.wheels import cure_for_missing
 
 _FOLDER = Path(__file__).parent
@@ -15,7 +16,7 @@ _STAND_INS = _FOLDER / "stand_ins"
 
 PRELUDE_NAME = "kerncast_prelude.h"
 #: The header that every source gets first.
-PRELUDE = (_FOLDER / PRELUDE_NAME).read_text(encoding="utf-8")
+PRELUDE = read_text(_FOLDER / PRELUDE_NAME, OUR_DATA)
 
 #: The headers of Thrust that do not compile under NVRTC, beside host_vector.
 _THRUST = (
@@ -114,7 +115,7 @@ def header_folders() -> tuple[Path, ...]:
 def stand_ins() -> dict[str, str]:
     """Return the stand-in headers by name."""
     files = (path for path in sorted(_STAND_INS.rglob("*")) if path.is_file())
-    found = {path.relative_to(_STAND_INS).as_posix(): path.read_text(encoding="utf-8") for path in files}
+    found = {path.relative_to(_STAND_INS).as_posix(): read_text(path, OUR_DATA) for path in files}
     for first, aliases in _ALIASES.items():
         # An alias includes the first name: NVRTC applies "#pragma once" to names, not to contents.
         found |= dict.fromkeys(aliases.split(), f'#pragma once\n#include "{first}"\n')
