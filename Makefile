@@ -4,9 +4,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 GPUS := --gpu "GTX TITAN Black" --gpu "GTX TITAN X" --gpu "TITAN V" --gpu "RTX 2080 Ti" --gpu "RTX 4070"
 JOBS ?= 2
+FUZZ_SECONDS ?= 600
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint format docs eval eval-full bench lock clean
+.PHONY: help install demo test fuzz lint format docs eval eval-full bench lock clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -40,6 +41,9 @@ test: install  ## run the tests
 	env -u CUDA_HOME -u CUDA_PATH -u PYTHONDONTWRITEBYTECODE \
 		$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder -q
 
+fuzz: install  ## give damaged files to every reader, for ten minutes or FUZZ_SECONDS
+	$(BIN)/python -m tests.fuzz --seconds $(FUZZ_SECONDS) --jobs $(JOBS)
+
 lint: install  ## check format, style and types
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -57,18 +61,23 @@ eval: install  ## score the models on measured times, with baselines; samples of
 	@mkdir -p out
 	$(BIN)/python benchmarks/score_timing.py --jobs $(JOBS) --json out/timing.json
 	$(BIN)/python benchmarks/score_evidence.py out/timing.json
+	$(BIN)/python benchmarks/score_pairs.py out/timing.json --picture out/compare-reliability.svg
+	$(BIN)/python benchmarks/score_energy.py
+	$(BIN)/python benchmarks/changed_gpus.py
 	$(BIN)/python benchmarks/score_times.py
 	$(BIN)/python benchmarks/score_projection.py --jobs $(JOBS)
 	$(BIN)/python benchmarks/score_failures.py out/timing.json --jobs $(JOBS)
 	$(BIN)/python benchmarks/score_counters.py
-	$(BIN)/python benchmarks/score_convolution.py --jobs $(JOBS) --pictures out
+	$(BIN)/kerncast study convolution --out out/convolution.md
 	$(BIN)/python benchmarks/score_measurements.py
 	$(BIN)/python benchmarks/score_average_case.py
 	$(BIN)/python benchmarks/score_operators.py
+	$(BIN)/python benchmarks/score_advice.py
 	$(BIN)/python benchmarks/score_kernelbench.py
 	$(BIN)/python benchmarks/score_bounds.py --pictures out/bounds
 	$(BIN)/python benchmarks/score_partition_errors.py out/timing.json
 	$(BIN)/python benchmarks/product_ladder.py --jobs $(JOBS)
+	$(BIN)/python benchmarks/score_sweeps.py --sample 24 --jobs $(JOBS)
 
 eval-full: install  ## score the models on every measured time: hours
 	$(BIN)/python benchmarks/score_timing.py --jobs $(JOBS) --full
@@ -82,6 +91,7 @@ bench: install  ## measure the speed of the executor, of projecting a profile an
 	$(BIN)/python benchmarks/projection_speed.py
 	$(BIN)/python benchmarks/cache_speed.py
 	$(BIN)/python benchmarks/operator_speed.py
+	$(BIN)/python benchmarks/sweep_speed.py --share 0.1 --jobs $(JOBS)
 
 lock:  ## pin the newest versions of everything
 	rm -rf $(VENV)-lock && $(PYTHON) -m venv $(VENV)-lock
