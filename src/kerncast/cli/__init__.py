@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 _OLDEST_PYTHON = (3, 11)
 #: A command makes many values that live until it ends: looking for garbage among them is a fifth of its time.
-_OBJECTS_BETWEEN_COLLECTIONS = 2_000_000
+_OBJECTS_BETWEEN_COLLECTIONS = 200_000
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -55,6 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _unexpected(error: Exception) -> tuple[str, int]:
     """Return what to say, and the exit status: which packages to install, where one of them is to blame."""
+    from kerncast.child_process import DefectError  # noqa: PLC0415
     from kerncast.compile.wheels import cure_for_broken  # noqa: PLC0415  of almost no command
     from kerncast.requirements import install_command, missing_for, package_at_fault  # noqa: PLC0415
 
@@ -64,10 +65,12 @@ def _unexpected(error: Exception) -> tuple[str, int]:
         return f"needed, and not installed: {names}. Install with: {install_command(missing)}", 2
     if isinstance(error, ImportError) and (package := package_at_fault(error)):
         return f"{package} cannot be loaded ({error}). {cure_for_broken(package)}", 2
-    said = f"{type(error).__name__}: {error}"
+    said = str(error) if isinstance(error, DefectError) else f"{type(error).__name__}: {error}"
     return f"a defect of kerncast: {said}. Set KERNCAST_DEBUG=1 to see where, and report it.", 1
 
 
 def _complain(text: str, status: int) -> int:
-    sys.stderr.write(f"kerncast: {text}\n")
+    from kerncast.printable import message  # noqa: PLC0415  needs nothing that could be missing
+
+    sys.stderr.write(f"{message(text)}\n")
     return status

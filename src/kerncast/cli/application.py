@@ -9,16 +9,20 @@ from typer.exceptions import TyperException
 from kerncast.errors import InputError
 from kerncast.version import __version__
 
-#: The commands in the order of --help, each a module of this folder.
-COMMANDS = (
-    "init", "predict", "profile", "bound", "gpus", "occupancy", "measure", "collect", "train", "evaluate", "study",
-    "cache", "doctor",
-)  # fmt: skip
+#: The folder of each command, in the order of --help.
+COMMANDS = {
+    "init": "of_kernels", "predict": "of_kernels", "profile": "of_kernels", "compare": "of_kernels",
+    "sensitivity": "of_kernels", "sweep": "of_kernels", "bound": "of_kernels", "gpus": "of_machine",
+    "occupancy": "of_kernels", "measure": "of_machine", "collect": "of_machine", "train": "of_studies",
+    "evaluate": "of_studies", "study": "of_studies", "cache": "of_machine", "doctor": "of_machine",
+}  # fmt: skip
 
 
 def _show_version(asked: bool) -> None:
     if asked:
-        typer.echo(f"kerncast {__version__}")
+        from kerncast.cli.shared.output import emit_text  # noqa: PLC0415  the help does without
+
+        emit_text(f"kerncast {__version__}\n", None)
         raise typer.Exit
 
 
@@ -29,7 +33,7 @@ def options(
     del version
 
 
-def application(names: Sequence[str] = COMMANDS) -> typer.Typer:
+def application(names: Sequence[str] = tuple(COMMANDS)) -> typer.Typer:
     """Return the command line with these commands; only their modules are imported."""
     app = typer.Typer(
         name="kerncast",
@@ -41,7 +45,7 @@ def application(names: Sequence[str] = COMMANDS) -> typer.Typer:
     for name in names:
         # What follows the name of an application that is profiled is its own, options too.
         settings = {"allow_interspersed_args": False} if name == "collect" else {}
-        app.command(name, context_settings=settings)(import_module(f"kerncast.cli.{name}").command)
+        app.command(name, context_settings=settings)(import_module(f"kerncast.cli.{COMMANDS[name]}.{name}").command)
     app.callback()(options)
     return app
 
@@ -50,7 +54,7 @@ def run(arguments: list[str]) -> int:
     """Run one command; returns its exit status, raises InputError for bad usage."""
     try:
         asked = [each for each in arguments[:1] if each in COMMANDS]
-        app = application(asked or COMMANDS)
+        app = application(asked or tuple(COMMANDS))
         result = app(arguments or ["--help"], standalone_mode=False, prog_name="kerncast")
     except TyperException as error:
         raise InputError(error.format_message(), cure="See kerncast --help.") from None

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kerncast.bounded_file import place_of, read_head
 from kerncast.errors import InputError
 
 if TYPE_CHECKING:
     from kerncast.caveats import Caveat
+    from kerncast.execute import Budget
     from kerncast.gpu import GPU
     from kerncast.launch import Argument, Launch
 
@@ -31,6 +33,11 @@ Globals = Annotated[
 GPUName = Annotated[str | None, typer.Option(help="Only launches on this GPU, by its name in the data.")]
 TimeColumn = Annotated[str | None, typer.Option(help="Column of the times, where there are several.")]
 KeepOutliers = Annotated[bool, typer.Option("--keep-outliers", help="Keep outliers among repeats.")]
+
+# What executing blocks may take.
+Memory = Annotated[
+    str | None, typer.Option(help="Memory for the buffers' values and what blocks touch, such as 8GiB. Default: 4GiB.")
+]
 
 # What is printed, and where it goes.
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -106,13 +113,10 @@ def checked_folders(folders: Sequence[Path]) -> tuple[Path, ...]:
 def checked_sources(source: Path, hosts: Sequence[Path]) -> tuple[Path, ...]:
     """Return further sources of a program, each once; raises InputError for one that is not there."""
     for host in hosts:
-        if not host.is_file():
-            what = "is not a file" if host.exists() else "no such file"
-            raise InputError(f"--host {host}: {what}", cure="Check the path.")
         try:
-            host.open("rb").close()
-        except OSError as error:
-            raise InputError(f"--host {host}: {error.strerror}", cure="Check its permissions.") from None
+            read_head(host, 1)
+        except InputError as error:
+            raise InputError(f"--host {place_of(host)}: {error.what}", cure="Check the path.") from None
     if len(hosts) > _MOST_HOSTS:
         raise InputError(f"--host is given {len(hosts)} times", cure=f"Give at most {_MOST_HOSTS} sources.")
     once = {host.resolve(): host for host in hosts}
@@ -167,6 +171,39 @@ def one_gpu(names: list[str] | None, cure: str) -> "tuple[GPU, tuple[Caveat, ...
     if len(resolved) > 1:
         raise InputError(f"--gpu names {len(resolved)} GPUs", cure=cure)
     return resolved[0]
+
+
+def clock_of(text: str | None) -> str | float | None:
+    """Return the clock that --clock means, in hertz or by its name; raises InputError."""
+    from kerncast.units import parse_megahertz  # noqa: PLC0415
+
+    if text is None or text in {"base", "boost", "default"}:
+        return text
+    try:
+        return parse_megahertz(text)
+    except ValueError:
+        cure = "Give base, boost, default or a number of MHz."
+        raise InputError(f"--clock {text[:40]!r} is not a clock", cure=cure) from None
+
+
+def budget_of(memory: str | None) -> "Budget | None":
+    """Return the budget with the memory that --memory means, None where it is not given; raises InputError."""
+    if memory is None:
+        return None
+    from kerncast.execute import Budget  # noqa: PLC0415  LLVM and NumPy load late
+
+    return Budget(memory_bytes=memory_of(memory))
+
+
+def memory_of(text: str) -> int:
+    """Return the bytes that --memory means; raises InputError."""
+    from kerncast.units import parse_bytes  # noqa: PLC0415
+
+    try:
+        return parse_bytes(text)
+    except ValueError:
+        cure = "Give a number of bytes with its unit, such as 8GiB or 500MB."
+        raise InputError(f"--memory {text[:40]!r} is not a size of memory", cure=cure) from None
 
 
 def counts_of_tpcs(text: str | None, gpu: "GPU") -> tuple[int, ...]:

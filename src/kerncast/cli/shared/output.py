@@ -5,16 +5,20 @@ import json
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
+from rich.segment import Segment
+from rich.text import Text
 
 from kerncast.errors import InputError
 from kerncast.prediction import Timing
+from kerncast.printable import json_escaped, message, printable, printable_lines
+from kerncast.replaced_file import replacing
 
 if TYPE_CHECKING:
     from kerncast.forecast import Forecast
@@ -27,15 +31,32 @@ _INDENTED = json.JSONEncoder(indent=2, ensure_ascii=False, allow_nan=False)
 _LINE = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
 
 
+class SafeConsole(Console):
+    """A console whose texts steer no terminal: controls are written out, and ``:x:`` stays what it is."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(emoji=False, **settings)
+
+    def render_str(self, text: str, **settings: Any) -> Text:
+        """Return a text to be laid out; its width is that of what is shown."""
+        return super().render_str(printable_lines(text), **settings)
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
+        """Yield the segments of anything; what moves the cursor of a bar is rich's own."""
+        for segment in super().render(renderable, options):
+            is_plain = segment.control is not None or segment.text == "\n" or segment.text.isprintable()
+            yield segment if is_plain else Segment(printable_lines(segment.text), segment.style)
+
+
 @contextmanager
 def progress_on_stderr(*, quiet: bool) -> Iterator[Callable[[str, int, int], None] | None]:
     """Yield a function that shows progress once the work has lasted a second."""
     if quiet:
         yield None
         return
-    console = Console(stderr=True)
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[detail]}"))
-    bar = Progress(*columns, console=console, transient=True)
+    console = SafeConsole(stderr=True)
+    label, count = (TextColumn(form, markup=False) for form in ("{task.description}", "{task.fields[detail]}"))
+    bar = Progress(SpinnerColumn(), label, BarColumn(), count, console=console, transient=True)
     task = bar.add_task("", total=None, detail="")
     begun = time.monotonic()
     last_line = current = ""
@@ -46,7 +67,7 @@ def progress_on_stderr(*, quiet: bool) -> Iterator[Callable[[str, int, int], Non
 
     def show(what: str, done: int, total: int) -> None:
         nonlocal last_line, current
-        current = what
+        what = current = printable(what)
         if time.monotonic() - begun < _PATIENCE_SECONDS:
             return
         detail = f"{done}/{total}" if total else ""
@@ -54,7 +75,7 @@ def progress_on_stderr(*, quiet: bool) -> Iterator[Callable[[str, int, int], Non
             bar.start()
             bar.update(task, description=what, completed=done, total=total or None, detail=detail)
         elif what != last_line:
-            console.print(what, highlight=False)
+            console.print(what, highlight=False, markup=False)
             last_line = what
 
     timer = threading.Timer(_PATIENCE_SECONDS + 0.05, remind)
@@ -66,6 +87,13 @@ def progress_on_stderr(*, quiet: bool) -> Iterator[Callable[[str, int, int], Non
         timer.cancel()
         if bar.live.is_started:
             bar.stop()
+
+
+def check_place(path: Path, endings: Sequence[str]) -> None:
+    """Raise InputError for a name that does not end so, or lies in no folder: before the work, not after it."""
+    if path.suffix.lower() not in endings or not path.parent.is_dir():
+        cure = f"End it in {', '.join(endings)}, in a folder that is there."
+        raise InputError(f"{path} is no place for this output", cure=cure)
 
 
 def emit_forecast(forecast: "Forecast", timing: Timing, *, as_json: bool, out: Path | None) -> None:
@@ -86,11 +114,22 @@ def emit_json(table: dict[str, Any], out: Path | None = None) -> None:
 
 
 def emit_text(text: str, out: Path | None) -> None:
-    """Print a text as it is, or write it to a file."""
+    """Print a text, or write it to a file."""
     if out is None:
-        sys.stdout.write(text)
+        sys.stdout.write(printable_lines(text))
+        sys.stdout.flush()
     else:
         write_text(out, text)
+
+
+def tell(text: str) -> None:
+    """Say on stderr what is no part of the answer."""
+    sys.stderr.write(f"{message(text)}\n")
+
+
+def tell_plainly(text: str) -> None:
+    """Say something on stderr, of several lines or one, without the name of the program before it."""
+    sys.stderr.write(f"{printable_lines(text)}\n")
 
 
 def json_text(table: dict[str, Any]) -> str:
@@ -104,7 +143,7 @@ def json_text(table: dict[str, Any]) -> str:
     }
     """
     fields = ",\n".join(f"  {_LINE.encode(key)}: {_json_value(value)}" for key, value in table.items())
-    return f"{{\n{fields}\n}}\n" if fields else "{}\n"
+    return json_escaped(f"{{\n{fields}\n}}\n" if fields else "{}\n")
 
 
 def _json_value(value: Any) -> str:
@@ -116,7 +155,7 @@ def _json_value(value: Any) -> str:
 
 def stdout_console() -> Console:
     """Return the console of stdout: as wide as the terminal, and wide enough for tables where there is none."""
-    return Console() if sys.stdout.isatty() else Console(width=_FILE_COLUMNS)
+    return SafeConsole() if sys.stdout.isatty() else SafeConsole(width=_FILE_COLUMNS)
 
 
 @contextmanager
@@ -125,16 +164,12 @@ def console_of(out: Path | None) -> Iterator[Console]:
     if out is None:
         yield stdout_console()
         return
-    console = Console(record=True, width=_FILE_COLUMNS, file=io.StringIO(), no_color=True)
+    console = SafeConsole(record=True, width=_FILE_COLUMNS, file=io.StringIO(), no_color=True)
     yield console
     write_text(out, console.export_text())
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a file; raises InputError where that is not possible."""
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise InputError(
-            f"cannot be written ({error.strerror})", where=str(path), cure="Choose another place."
-        ) from None
+    """Write a file whole, or leave it as it was; raises InputError where that is not possible."""
+    with replacing(path) as place:
+        place.write_text(text, encoding="utf-8", errors="backslashreplace")

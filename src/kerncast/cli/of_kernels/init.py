@@ -1,14 +1,13 @@
 """kerncast init: list the kernels of a source and write a launch file from its host code."""
 
 import shlex
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from kerncast.cli.shared.options import AsJson, Defines, IncludeFolders, checked_folders, checked_sources, split_define
-from kerncast.cli.shared.output import emit_json, progress_on_stderr, stdout_console, write_text
+from kerncast.cli.shared.output import emit_json, emit_text, progress_on_stderr, stdout_console, write_text
 from kerncast.errors import InputError
 
 if TYPE_CHECKING:
@@ -61,7 +60,7 @@ def command(  # noqa: PLR0913  each parameter is one option
     if json_:
         emit_json(skeleton_object(program))
     elif out is None:
-        sys.stdout.write(text)
+        emit_text(text, None)
     else:
         _print_summary(program, out)
     return 0

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kerncast.cli.shared.options import AsJson, Quiet
-from kerncast.cli.shared.output import emit_json, progress_on_stderr, stdout_console
+from kerncast.cli.shared.output import emit_json, progress_on_stderr, stdout_console, tell
 from kerncast.errors import DeviceLostError, InputError, KerncastError
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ def _measure(choices: "Choices", run: _Run) -> "tuple[Measurement, KerncastError
                 error = lost
             found = recorder.measurement
     rest = f"; {left} launches are left: run it again" if left else "; run it again for the rest" if error else ""
-    typer.echo(f"kerncast: written to {path}{rest}", err=True)
+    tell(f"written to {path}{rest}")
     return found, error
 
 
@@ -239,7 +239,7 @@ class _Afterwards:
             console.print(f"{measurement.machine.gpu_name}, driver {measurement.machine.driver}", highlight=False)
             print_table(summary_table(measurement), console)
         for sentence in remarks(measurement):
-            typer.echo(f"kerncast: {sentence}", err=True)
+            tell(sentence)
         if self.gpu_file is not None:
             from kerncast.bench.ceilings.sustained import write_gpu_file  # noqa: PLC0415
 
@@ -252,7 +252,7 @@ def _recorded(path: Path) -> "Measurement":
 
     found, said = read_with_remarks(path)
     for sentence in said:
-        typer.echo(f"kerncast: {sentence}", err=True)
+        tell(sentence)
     return found
 
 

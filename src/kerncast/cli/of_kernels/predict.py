@@ -1,6 +1,5 @@
 """kerncast predict: forecast launches on GPUs."""
 
-import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,14 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kerncast.cli.shared import options as option
-from kerncast.cli.shared.output import emit_forecast, progress_on_stderr, write_text
+from kerncast.cli.shared.output import emit_forecast, progress_on_stderr, tell, write_text
 from kerncast.errors import InputError
 from kerncast.prediction import Prediction
-from kerncast.units import format_seconds, parse_seconds
+from kerncast.units import MIB, format_seconds, parse_seconds
 
 if TYPE_CHECKING:
     from kerncast.forecast import Forecast, Reading
     from kerncast.read.selection import Selection
+
+#: A forecast has 2 kB: those of 10,000 launches on ten GPUs.
+_MOST_BYTES_OF_BASELINE = 256 * MIB
 
 Key = tuple[str, int, str]
 Baseline = Mapping[Key, tuple[float, float]]
@@ -36,14 +38,21 @@ def parse_limit(text: str | None) -> float | None:
 
 def read_baseline(path: Path) -> Baseline:
     """Read the forecasts of an earlier ``--json`` output; raises InputError for anything else."""
+    from kerncast.read.bounded_text import parse_json, read_text  # noqa: PLC0415  only of who compares
+
     try:
-        table = json.loads(path.read_text(encoding="utf-8"))
+        text = read_text(path, _MOST_BYTES_OF_BASELINE)
+    except InputError as error:
+        raise InputError(f"--compare-to {error.what}", where=error.where, cure=error.cure) from None
+    try:
+        table: Any = parse_json(text, str(path))
         return {_key(row): (_seconds(row, "low"), _seconds(row, "high")) for row in table["predictions"]}
-    except OSError as error:
-        raise InputError(f"--compare-to cannot be read ({error.strerror})", where=str(path)) from None
-    except (ValueError, KeyError, TypeError, RecursionError, OverflowError) as error:
+    except (ValueError, KeyError, TypeError, OverflowError) as error:
+        reason = error.what if isinstance(error, InputError) else f"{type(error).__name__}: {error}"[:200]
         raise InputError(
-            f"--compare-to is no output of kerncast predict --json ({type(error).__name__}: {error})", where=str(path)
+            f"--compare-to is no output of kerncast predict --json ({reason})",
+            where=error.where if isinstance(error, InputError) else str(path),
+            cure="Give what kerncast predict --json --out FILE has written.",
         ) from None
 
 
@@ -205,6 +214,7 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
     timing: Annotated[
         str | None, typer.Option(help="Kind of time: series (default), single, cold or profiler.")
     ] = None,
+    memory: option.Memory = None,
     force: Annotated[bool, typer.Option("--force", help="Forecast launches that the GPU could not run.")] = False,
     json_: option.AsJson = False,
     out: option.Out = None,
@@ -242,12 +252,14 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
         model,
         timing_named(timing or "series"),
         level,
-        _clock(clock),
+        option.clock_of(clock),
         force,
         measured=observations(measured or ()),
         reading=reading,
+        budget=option.budget_of(memory),
         operator_timing=None if timing is None else timing_named(timing),
         features=_features(feature or (), model),
+        apart=True,
     )
     subject = _subject(evidence, op, inline)
     with progress_on_stderr(quiet=quiet) as progress:
@@ -259,17 +271,18 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
         _write_report(report, forecast)
     if forecast.predictions:
         for reason in pictures.draw(forecast):
-            typer.echo(f"kerncast: {reason}", err=True)
+            tell(reason)
     if not forecast.predictions:
         for refused in forecast.refused:
-            typer.echo(f"kerncast: {refused.kernel} (launch {refused.launch}) refused: {refused.reason}", err=True)
+            tell(f"{refused.kernel} (launch {refused.launch}) refused: {refused.reason}")
         return _REFUSED_STATUS
+    forecast.whole()
     if baseline is not None and compare_to is not None:
         for sentence in without_baseline(forecast.predictions, baseline, compare_to):
-            typer.echo(f"kerncast: {sentence}", err=True)
+            tell(sentence)
     slower = slower_than(forecast.predictions, limit_seconds, baseline)
     for sentence in slower:
-        typer.echo(f"kerncast: {sentence}", err=True)
+        tell(sentence)
     return _SLOWER_STATUS if slower else 0
 
 
@@ -323,19 +336,6 @@ def _features(texts: Sequence[str], model: str | None) -> tuple[tuple[str, float
     if len(found) < len(pairs) or not all(name and math.isfinite(value) for name, value in found):
         raise InputError("--feature is not NAME=NUMBER", cure="Write --feature input_size=4096.")
     return found
-
-
-def _clock(text: str | None) -> str | float | None:
-    from kerncast.units import parse_megahertz  # noqa: PLC0415
-
-    if text is None or text in {"base", "boost", "default"}:
-        return text
-    try:
-        return parse_megahertz(text)
-    except ValueError:
-        raise InputError(
-            f"--clock {text[:40]!r} is not a clock", cure="Give base, boost, default or a number of MHz."
-        ) from None
 
 
 def _reading(selection: "Selection", source_gpu: str | None, source: Path | None) -> "Reading":

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kerncast.cli.shared.options import AsJson
-from kerncast.cli.shared.output import emit_json, stdout_console
+from kerncast.cli.shared.output import emit_json, emit_text, stdout_console, tell
 from kerncast.errors import GPUError, InputError
 
 if TYPE_CHECKING:
@@ -37,7 +37,8 @@ def add_gpu(name: str, like: str | None, device: int | None, out: Path | None, *
         emit_json({"schema_version": SCHEMA_VERSION, **table})
         return 0
     rest = f"Every model needs {', '.join(lacking)} as well. " if lacking else ""
-    typer.echo(f"Written: {path}, {len(given)} values given. {rest}kerncast gpus {_as_argument(path)} checks it.")
+    checked = f"{rest}kerncast gpus {_as_argument(path)} checks it."
+    emit_text(f"Written: {path}, {len(given)} values given. {checked}\n", None)
     return 0
 
 
@@ -68,9 +69,7 @@ def _asked_of_driver(device: int) -> "tuple[Architecture, tuple[Fact, ...]]":
         opened.close()
     nearest, capability = nearest_architecture(machine.compute_capability), machine.compute_capability
     if nearest.compute_capability != capability:
-        typer.echo(
-            f"kerncast: no file describes compute capability {capability}; {nearest.id} is the nearest", err=True
-        )
+        tell(f"no file describes compute capability {capability}; {nearest.id} is the nearest")
     return nearest, driver_facts(machine)
 
 
@@ -102,7 +101,7 @@ def _found(name: str) -> "GPU | IncompleteGPU":
         return load_incomplete(incomplete_id)
     gpu, caveats = resolve_gpu(name)
     for caveat in caveats:
-        typer.echo(f"kerncast: {describe_caveat(caveat)}", err=True)
+        tell(describe_caveat(caveat))
     return gpu
 
 

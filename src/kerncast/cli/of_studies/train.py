@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kerncast.cli.shared.options import AsJson, GPUName, KeepOutliers, Quiet, TimeColumn
-from kerncast.cli.shared.output import emit_json, progress_on_stderr, stdout_console, write_text
+from kerncast.cli.shared.output import emit_json, progress_on_stderr, stdout_console, tell, write_text
 from kerncast.errors import InputError
 
 if TYPE_CHECKING:
@@ -180,4 +180,4 @@ def _print(study: "Study", clean: "CleanTable", written: Sequence[Path], *, as_j
         print_table(table, console)
     print_notes(notes, console)
     for path in written:
-        typer.echo(f"kerncast: written to {path}", err=True)
+        tell(f"written to {path}")

@@ -1,7 +1,7 @@
 """kerncast collect: the command that profiles an application for the models."""
 
+import re
 import shlex
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kerncast.cli.shared.options import AsJson
-from kerncast.cli.shared.output import emit_json
+from kerncast.cli.shared.output import emit_json, emit_text, tell_plainly
 from kerncast.errors import InputError
 
 if TYPE_CHECKING:
@@ -77,9 +77,9 @@ def command(  # noqa: PLR0913  each parameter is one option
             }
         )
         return 0
-    sys.stdout.write(line + "\n")
-    sys.stdout.flush()
-    sys.stderr.write("".join(f"{note}\n" for note in notes))
+    emit_text(line + "\n", None)
+    for note in notes:
+        tell_plainly(note)
     return 0
 
 
@@ -144,6 +144,10 @@ def _check(options: CollectOptions) -> None:
         )
     if options.kernel == "":
         raise InputError("the regular expression is empty", where="--kernel", cure="Leave it out, or name a kernel.")
+    try:
+        re.compile(options.kernel or "")
+    except (re.error, RecursionError, OverflowError) as error:
+        raise InputError(f"the regular expression is none: {error}", where="--kernel", cure="Mend it.") from None
 
 
 def _metric_object(metric: "Metric", *, nvprof: bool) -> dict[str, object]:

@@ -8,29 +8,44 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kerncast.cli.shared.options import AsJson, Quiet, counts_of_tpcs, one_gpu
-from kerncast.cli.shared.output import emit_json, progress_on_stderr, stdout_console
+from kerncast.cli.shared.output import emit_json, progress_on_stderr, stdout_console, tell
 from kerncast.errors import InputError
 
 if TYPE_CHECKING:
     from kerncast.read.partition_files import MeasurementFile
     from kerncast.studies.partitions import Parts
 
-_STUDIES = ("partitions", "zero-shot")
+_STUDIES = ("partitions", "zero-shot", "convolution")
 _SUITE = "suite"
 _MOST_RUNS = 1000
 _TABLES = (".csv", ".parquet")
+#: The GPU that the published convolution layer was measured on.
+_OF_LAYER = "TITAN V"
 
 
 def command(  # noqa: PLR0913  each parameter is one option
-    name: Annotated[str, typer.Argument(help="The study: partitions, or zero-shot.")],
+    name: Annotated[str, typer.Argument(help="The study: partitions, zero-shot, or convolution.")],
     what: Annotated[
-        list[str],
+        list[str] | None,
         typer.Argument(
             help="partitions: a launch file, a folder of them, or suite; zero-shot: measured cases (.json, or .jsonl of"
-            " measure)."
+            " measure); convolution: nothing."
         ),
-    ],
-    gpu: Annotated[list[str] | None, typer.Option(help="partitions: one GPU (name, id or TOML file).")] = None,
+    ] = None,
+    gpu: Annotated[
+        list[str] | None,
+        typer.Option(help="partitions: one GPU (name, id or TOML file); convolution: the same, TITAN V without it."),
+    ] = None,
+    sweep: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="convolution: block, channels, kernel or size, or NAME=VALUES such as size=28,56; repeatable.",
+            metavar="NAME[=VALUES]",
+        ),
+    ] = None,
+    given: Annotated[
+        Path | None, typer.Option(help="convolution: measured values of one's own (.csv; docs/convolution.md).")
+    ] = None,
     tpcs: Annotated[str, typer.Option(help="partitions: TPC counts, such as 1-7.")] = "1-7",
     times: Annotated[
         Path | None, typer.Option(help="partitions: measured times (.jsonl of measure partition).")
@@ -42,7 +57,10 @@ def command(  # noqa: PLR0913  each parameter is one option
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(help="partitions: data set (.csv, .parquet); zero-shot: page (.md), or folder for it."),
+        typer.Option(
+            help="partitions: data set (.csv, .parquet); zero-shot: page (.md), or folder for it; convolution: table"
+            " (.csv), page (.md) or picture (.png, .svg, .pdf)."
+        ),
     ] = None,
     rows: Annotated[
         Path | None, typer.Option(help="zero-shot: launches with features (.csv, .parquet), as train reads them.")
@@ -50,12 +68,19 @@ def command(  # noqa: PLR0913  each parameter is one option
     json_: AsJson = False,
     quiet: Quiet = False,
 ) -> int:
-    """Run a study: bounds on parts of a GPU (partitions), or forecasts for what was left out (zero-shot)."""
+    """Run a study: bounds on parts of a GPU, forecasts for what was left out, or sweeps of a convolution layer."""
     if name not in _STUDIES:
         raise InputError(f"no study is called {name[:40]!r}", cure=f"Known: {', '.join(_STUDIES)}.")
+    outputs = _Outputs(out, rows, json_, quiet)
+    if name == "convolution":
+        _check_unused({"WHAT": what, "--times": times, "--hold-out": hold_out, "--rows": rows}, name)
+        return _convolution(_Sweeps(sweep or (), gpu or [_OF_LAYER], given), outputs)
+    _check_unused({"--sweep": sweep, "--given": given}, name)
+    if not what:
+        raise InputError(f"the study {name} is of nothing", cure=f"kerncast study {name} --help says what to name.")
     if name == "zero-shot":
         _check_unused({"--gpu": gpu, "--times": times, "--hold-out": hold_out}, name)
-        return _zero_shot([Path(each) for each in what], _Outputs(out, rows, json_, quiet))
+        return _zero_shot([Path(each) for each in what], outputs)
     _check_unused({"--rows": rows}, name)
     if len(what) > 1:
         raise InputError(f"{len(what)} names are given", where=what[1], cure="Name one launch file, or one folder.")
@@ -63,7 +88,7 @@ def command(  # noqa: PLR0913  each parameter is one option
         raise InputError(f"--runs is {runs}", cure=f"Give 1 to {_MOST_RUNS}.")
     chosen, _ = one_gpu(gpu, "Name one.")
     asked = _Partitions(what[0], (chosen, counts_of_tpcs(tpcs, chosen)), times, runs, tuple(hold_out or ()))
-    return _partitions(asked, _Outputs(out, None, json_, quiet))
+    return _partitions(asked, outputs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +110,15 @@ class _Partitions:
     times: Path | None
     runs: int
     hold_out: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Sweeps:
+    """What the study of the convolution layer is asked."""
+
+    sweeps: Sequence[str]
+    gpus: Sequence[str]
+    given: Path | None
 
 
 def _check_unused(options: Mapping[str, object], name: str) -> None:
@@ -147,7 +181,7 @@ def _zero_shot(paths: Sequence[Path], outputs: _Outputs) -> int:
             found = simulate_measured(measured, progress)
             known = (*known, *found.cases)
             for reason in found.refused:
-                typer.echo(f"kerncast: left out: {reason}", err=True)
+                tell(f"left out: {reason}")
         study = study_zero_shot(study_cases(known), progress)
     written: tuple[Path, ...] = ()
     if outputs.out is not None:
@@ -161,8 +195,39 @@ def _zero_shot(paths: Sequence[Path], outputs: _Outputs) -> int:
     else:
         print_study(study, stdout_console())
     for path in written:
-        typer.echo(f"kerncast: written to {path}", err=True)
+        tell(f"written to {path}")
     return 0
+
+
+def _convolution(asked: _Sweeps, outputs: _Outputs) -> int:
+    from kerncast.report.convolution.sweep_tables import print_sweeps, sweeps_object, write_study  # noqa: PLC0415
+    from kerncast.report.pictures.picture_files import FORMATS  # noqa: PLC0415
+    from kerncast.studies.convolution import published_sweeps, study_convolution, sweep_of  # noqa: PLC0415  LLVM
+
+    if len(asked.gpus) > 1:
+        raise InputError(f"{len(asked.gpus)} GPUs are named", where="--gpu", cure="Name one.")
+    endings = (".csv", ".md", *FORMATS)
+    if outputs.out is not None and (outputs.out.suffix not in endings or not outputs.out.parent.is_dir()):
+        raise InputError(
+            f"{outputs.out} is no place for a study",
+            where="--out",
+            cure=f"End it in {', '.join(endings)}, in a folder that is there.",
+        )
+    sweeps = [sweep_of(each) for each in asked.sweeps] or published_sweeps()
+    with progress_on_stderr(quiet=outputs.quiet) as progress:
+        study = study_convolution(sweeps, asked.gpus[0], asked.given, progress)
+    if outputs.out is not None:
+        chosen = "".join(f" --sweep {each}" for each in asked.sweeps)
+        for path in write_study(study, outputs.out, f"kerncast study convolution{chosen} --out {outputs.out.name}"):
+            tell(f"written to {path}")
+    if outputs.json:
+        emit_json(sweeps_object(study), None)
+    else:
+        print_sweeps(study, stdout_console())
+    if any(point.predicted.flops or point.simulated.flops for each in study.sweeps for point in each.points):
+        return 0
+    tell(f"nothing was forecast: {' '.join(study.refused)}")
+    return 3
 
 
 def _folder(what: str) -> Path:

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kerncast.cli.shared.options import SOURCES, AsJson, Out, Quiet, counts_of_tpcs, one_gpu
+from kerncast.cli.shared.options import SOURCES, AsJson, Memory, Out, Quiet, budget_of, counts_of_tpcs, one_gpu
 from kerncast.cli.shared.output import console_of, emit_json, progress_on_stderr
 from kerncast.errors import InputError, Refusal
 
 if TYPE_CHECKING:
     from kerncast.caveats import Caveat
-    from kerncast.forecast import Progress
+    from kerncast.forecast import Means
     from kerncast.gpu import GPU
     from kerncast.measurements import PartitionTimes
     from kerncast.measurements.feature_table import FeatureTable
@@ -80,12 +80,14 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
         str | None,
         typer.Option(help="How the times were taken: series, single, cold or profiler.", show_default="series"),
     ] = None,
+    memory: Memory = None,
     json_: AsJson = False,
     out: Out = None,
     picture: Annotated[list[Path] | None, typer.Option(help="Draw the curves: .png, .svg or .pdf; repeatable.")] = None,
     quiet: Quiet = False,
 ) -> int:
     """Bound the time of a kernel on some of a GPU's TPCs."""
+    from kerncast.forecast import Means  # noqa: PLC0415
     from kerncast.report.pictures.picture_files import check_picture  # noqa: PLC0415
     from kerncast.studies.bounding import BoundOptions, bound_launch, bound_times  # noqa: PLC0415
     from kerncast.studies.bounds import kind_named  # noqa: PLC0415
@@ -109,10 +111,11 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
     with progress_on_stderr(quiet=quiet) as progress, _refusal_as_json(as_json=json_, out=out):
         if progress:
             progress("bounding", 0, 0)
+        means = Means(budget_of(memory), progress, apart=True)
         if table is not None and is_launch and options.training is not None:
-            table = _with_features(table, evidence, options, (chosen, counts), progress)
+            table = _with_features(table, evidence, options, (chosen, counts), means)
         if is_launch and options.training is None:
-            found = bound_launch(evidence, table, chosen, (counts, options), progress)
+            found = bound_launch(evidence, table, chosen, (counts, options), means)
         else:
             assert table is not None
             found = bound_times(table, chosen, counts, options)
@@ -142,7 +145,7 @@ def _check_usage(*, is_launch: bool, times: Path | None, of_tables: Sequence[obj
 
 def _with_features(
     table: "PartitionTimes", launch: Path, options: "BoundOptions", on: "tuple[GPU, tuple[int, ...]]",
-    progress: "Progress | None",
+    means: "Means",
 ) -> "PartitionTimes":  # fmt: skip
     """Return the times with the features of the launch on all counts, for a method that learns from other launches."""
     from kerncast.studies.bounding import check_method  # noqa: PLC0415
@@ -152,7 +155,7 @@ def _with_features(
     assert options.training is not None
     gpu, counts = on
     known = tuple(sorted({*counts, *table.counts}))
-    return with_executed_features(table, launch, options.training, (gpu, known), progress)
+    return with_executed_features(table, launch, options.training, (gpu, known), means)
 
 
 @contextmanager

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kerncast.cli.shared import options as option
-from kerncast.cli.shared.output import console_of, emit_json, emit_text, progress_on_stderr
+from kerncast.cli.shared.output import console_of, emit_json, emit_text, progress_on_stderr, tell
 from kerncast.errors import InputError, Refusal
 from kerncast.units import parse_seconds
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from kerncast.caveats import Caveat
     from kerncast.execute import Budget
     from kerncast.forecast import Progress
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from kerncast.launch import Launch
     from kerncast.prediction import Refused
     from kerncast.profiles import ProfiledLaunch
+    from kerncast.studies.sensitivity.lifting import Advice
 
 _REFUSED_STATUS = 3
 #: More is a slip of the keyboard.
@@ -36,6 +39,7 @@ class Form:
     as_json: bool = False
     as_csv: bool = False
     lines: bool = False
+    advice: bool = False
     out: Path | None = None
     features: Path | None = None
 
@@ -44,6 +48,8 @@ class Form:
             raise InputError("--json and --csv are both given", cure="Give one of them.")
         if self.as_csv and self.lines:
             raise InputError("the raw page of --csv has no place for --lines", cure="Use --json --lines.")
+        if self.as_csv and self.advice:
+            raise InputError("the raw page of --csv has no place for --advice", cure="Use --json --advice.")
         if self.out is not None and self.out == self.features:
             raise InputError(f"--out and --features both name {self.out}", cure="Give each its own file.")
 
@@ -64,10 +70,14 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
     use_fast_math: option.FastMath = False,
     global_: option.Globals = None,
     lines: Annotated[bool, typer.Option("--lines", help="Annotate the source, line by line.")] = False,
+    advice: Annotated[
+        bool, typer.Option("--advice", help="Tell what lifting each limit of the kernel would gain; needs --gpu.")
+    ] = False,
     exact: Annotated[bool, typer.Option("--exact", help="Run the whole grid, whatever the time.")] = False,
     budget: Annotated[
         str | None, typer.Option(help="Time for the sample of blocks, such as 2s or 500ms.", show_default="2s")
     ] = None,
+    memory: option.Memory = None,
     json_: option.AsJson = False,
     csv: Annotated[bool, typer.Option("--csv", help="Print Nsight Compute's raw page.")] = False,
     out: option.Out = None,
@@ -75,21 +85,25 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
     quiet: option.Quiet = False,
 ) -> int:
     """Count what each launch does, as Nsight Compute would: instructions, memory traffic, conflicts, hot spots."""
-    form = Form(json_, csv, lines, out, features)
+    form = Form(json_, csv, lines, advice, out, features)
     inline = option.InlineLaunch(kernel, grid, block, shared, arg, define, include, global_, std, use_fast_math)
     limits = _budget(budget, exact=exact)
+    limits = limits if memory is None else replace(limits, memory_bytes=option.memory_of(memory))
     if features is not None:
         from kerncast.report.profile.export import check_feature_path  # noqa: PLC0415  heavy imports wait
 
         check_feature_path(features)
     chosen, assumed = _gpu(gpu)
+    if advice and chosen is None:
+        raise InputError("--advice needs a GPU", cure="Name one with --gpu.")
     launches = [inline.build(evidence)] if inline.applies_to(evidence) else _launches(evidence)
 
     with progress_on_stderr(quiet=quiet) as progress:
         found, refused = _profile_all(launches, chosen, limits, progress)
-    _emit(tuple(replace(each, assumed=assumed) for each in found), refused, form)
+        lifted = _advice(launches, chosen, found, (option.budget_of(memory), progress)) if advice and chosen else ()
+    _emit(tuple(replace(each, assumed=assumed) for each in found), refused, form, lifted)
     for each in refused:
-        typer.echo(f"kerncast: {each.kernel} (launch {each.launch}) refused: {each.reason}", err=True)
+        tell(f"{each.kernel} (launch {each.launch}) refused: {each.reason}")
     return 0 if found else _REFUSED_STATUS
 
 
@@ -139,17 +153,23 @@ def _launches(evidence: Path) -> "Sequence[Launch]":
 def _profile_all(
     launches: "Sequence[Launch]", gpu: "GPU | None", budget: "Budget", progress: "Progress | None"
 ) -> "tuple[list[ProfiledLaunch], list[Refused]]":
-    from kerncast.forecast import profile  # noqa: PLC0415
+    from kerncast.forecast import Means, in_limits, profile  # noqa: PLC0415
     from kerncast.prediction import Refused  # noqa: PLC0415
-    from kerncast.profiles import ProfiledLaunch  # noqa: PLC0415
+    from kerncast.profiles import KernelProfile, ProfiledLaunch  # noqa: PLC0415
     from kerncast.report.profile.source import read_sources  # noqa: PLC0415
 
     found, refused = [], []
+    means = Means(budget, progress, apart=True)
     for launch in launches:
         if progress:
             progress(f"profiling {launch.label}", 0, 0)
         try:
-            counted = profile(launch, gpu, budget, progress)
+            counted = in_limits(
+                KernelProfile,
+                lambda inside: profile(launch, gpu, inside.budget, inside.progress),  # noqa: B023  done when it returns
+                [launch],
+                means,
+            )
         except Refusal as refusal:
             name = launch.kernel or launch.source.stem
             refused.append(Refused(name, launch.index, gpu.name if gpu else None, str(refusal)))
@@ -158,12 +178,32 @@ def _profile_all(
     return found, refused
 
 
-def _emit(found: "Sequence[ProfiledLaunch]", refused: "Sequence[Refused]", form: Form) -> None:
+def _advice(
+    launches: "Sequence[Launch]",
+    gpu: "GPU",
+    found: "Sequence[ProfiledLaunch]",
+    means: "tuple[Budget | None, Progress | None]",
+) -> "tuple[Advice, ...]":
+    """Return the advice on each profiled launch; one that cannot be simulated is told on stderr."""
+    from kerncast.cli.of_kernels.sensitivity import advice_on  # noqa: PLC0415
+    from kerncast.forecast import Means  # noqa: PLC0415
+    from kerncast.models import Question  # noqa: PLC0415
+
+    profiled = {each.profile.index for each in found}
+    asked = [each for each in launches if each.index in profiled]
+    return advice_on(asked, gpu, Question(), Means(*means, apart=True))
+
+
+def _emit(
+    found: "Sequence[ProfiledLaunch]", refused: "Sequence[Refused]", form: Form, advice: "Sequence[Advice]"
+) -> None:
     """Print the profiles, or write them to a file; then write the feature table."""
     from kerncast.report.profile.export import profile_object, raw_page, write_features  # noqa: PLC0415
 
     if form.as_json:
-        emit_json(profile_object(found, refused, lines=form.lines), form.out)
+        from kerncast.report.what_if.advice import with_advice  # noqa: PLC0415
+
+        emit_json(with_advice(profile_object(found, refused, lines=form.lines), advice), form.out)
     elif form.as_csv:
         emit_text(raw_page(found), form.out)
     elif found:
@@ -171,5 +211,13 @@ def _emit(found: "Sequence[ProfiledLaunch]", refused: "Sequence[Refused]", form:
 
         with console_of(form.out) as console:
             print_profiles(found, console, lines=form.lines)
+            _print_advice(advice, console)
     if form.features is not None and found:
         write_features(found, form.features)
+
+
+def _print_advice(advice: "Sequence[Advice]", console: "Console") -> None:
+    from kerncast.report.what_if.advice import print_advice  # noqa: PLC0415
+
+    for each in advice:
+        print_advice(each, console)

@@ -1,0 +1,1 @@
+"""Commands that take a kernel and say something of its time."""

@@ -1,0 +1,136 @@
+"""kerncast sensitivity: what of a GPU, and of a kernel, decides the time."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kerncast.cli.shared import options as option
+from kerncast.cli.shared.output import check_place, console_of, emit_json, progress_on_stderr, tell, write_text
+from kerncast.errors import InputError, Refusal
+
+if TYPE_CHECKING:
+    from kerncast.forecast import Means
+    from kerncast.gpu import GPU
+    from kerncast.launch import Launch
+    from kerncast.models import Question
+    from kerncast.studies.sensitivity.elasticities import Study
+    from kerncast.studies.sensitivity.lifting import Advice
+
+_PAGES = (".html", ".md")
+_REFUSED_STATUS = 3
+
+
+def command(  # noqa: PLR0913  each parameter is one option
+    launches: Annotated[list[Path], typer.Argument(help="Launch files (.toml).", metavar="LAUNCH…")],
+    gpu: Annotated[list[str] | None, typer.Option(help="One GPU: name, id or TOML file.")] = None,
+    parameter: Annotated[
+        list[str] | None, typer.Option(help="Parameter to change, such as dram_bandwidth; repeatable; else all.")
+    ] = None,
+    advice: Annotated[
+        bool, typer.Option("--advice/--no-advice", help="Whether to lift the kernel's own limits, too.")
+    ] = True,
+    level: Annotated[float, typer.Option(help="Share of measured times that the interval should hold.")] = 0.9,
+    clock: Annotated[str | None, typer.Option(help="Clock: base, boost, default or a number of MHz.")] = None,
+    timing: Annotated[str, typer.Option(help="Kind of time: series, single, cold or profiler.")] = "series",
+    memory: option.Memory = None,
+    tornado: Annotated[Path | None, typer.Option(help="Draw the changes at half and double: .png, .svg, .pdf.")] = None,
+    report: Annotated[Path | None, typer.Option(help="Write a page: .html or .md.")] = None,
+    json_: option.AsJson = False,
+    out: option.Out = None,
+    quiet: option.Quiet = False,
+) -> int:
+    """Tell how the time changes with each parameter of a GPU, and what lifting each limit of the kernel gains."""
+    from kerncast.forecast import Means, Options, in_limits, timing_named  # noqa: PLC0415
+    from kerncast.models import Question  # noqa: PLC0415
+    from kerncast.studies.sensitivity.elasticities import Study, parameters_named, sensitivity_of  # noqa: PLC0415
+
+    _check_files(tornado, report)
+    chosen, assumed = option.one_gpu(gpu, "Name one: elasticities are those of one GPU.")
+    at_clock = option.clock_of(clock)
+    chosen = chosen if at_clock is None else chosen.at_clock(at_clock)
+    question = Question(timing_named(timing), Options(level=level).level)
+    wanted = parameters_named(parameter or ())
+    asked = read_launches(launches)
+    with progress_on_stderr(quiet=quiet) as progress:
+        means = Means(option.budget_of(memory), progress, apart=True)
+        study = in_limits(Study, lambda inside: sensitivity_of(asked, chosen, question, wanted, inside), asked, means)
+        known = {number for each in study.found for number in each.launches}
+        forecast = [launch for launch in asked if launch.index in known]
+        lifted = advice_on(forecast, chosen, question, means) if advice else ()
+    study = replace(study, found=tuple(replace(each, assumed=assumed) for each in study.found))
+    _emit(study, lifted, chosen, as_json=json_, out=out)
+    for each in study.refused:
+        tell(f"{each.kernel} (launch {each.launch}) refused: {each.reason}")
+    if not study.found:
+        return _REFUSED_STATUS
+    _write(study, lifted, tornado, report)
+    return 0
+
+
+def read_launches(files: Sequence[Path]) -> "list[Launch]":
+    """Return the launches of some files, numbered through; raises InputError for a file without a source."""
+    from kerncast.forecast import read_evidence  # noqa: PLC0415
+    from kerncast.launch import Launch  # noqa: PLC0415
+
+    found: list[Launch] = []
+    for file in files:
+        subjects = read_evidence(file)
+        if not all(isinstance(each, Launch) for each in subjects):
+            raise InputError("it holds no launch with a source", where=str(file), cure="Give a launch file (.toml).")
+        found += [replace(each, index=len(found) + n) for n, each in enumerate(subjects) if isinstance(each, Launch)]
+    return found
+
+
+def _check_files(tornado: Path | None, report: Path | None) -> None:
+    """Raise InputError for a file that could not be written in the end."""
+    if tornado is not None:
+        from kerncast.report.pictures.picture_files import FORMATS  # noqa: PLC0415
+
+        check_place(tornado, FORMATS)
+    if report is not None:
+        check_place(report, _PAGES)
+
+
+def advice_on(launches: "Sequence[Launch]", gpu: "GPU", question: "Question", means: "Means") -> "tuple[Advice, ...]":
+    """Return the advice on each launch that can be simulated; the others have a caveat of their own."""
+    from kerncast.forecast import in_limits  # noqa: PLC0415
+    from kerncast.studies.sensitivity.lifting import Advice, advise  # noqa: PLC0415
+
+    found = []
+    for launch in launches:
+        try:
+            advice = in_limits(Advice, lambda inside: advise(launch, gpu, question, inside), [launch], means)  # noqa: B023  done when it returns
+            found.append(advice)
+        except Refusal as refusal:
+            tell(f"no advice on launch {launch.index}: {refusal}")
+    return tuple(found)
+
+
+def _emit(study: "Study", advice: "Sequence[Advice]", gpu: "GPU", *, as_json: bool, out: Path | None) -> None:
+    from kerncast.report.what_if.sensitivity import print_sensitivity, sensitivity_object  # noqa: PLC0415
+
+    if as_json:
+        emit_json(sensitivity_object(study, advice, gpu), out)
+        return
+    with console_of(out) as console:
+        print_sensitivity(study, advice, console)
+
+
+def _write(study: "Study", advice: "Sequence[Advice]", tornado: Path | None, report: Path | None) -> None:
+    if tornado is None and report is None:
+        return
+    from kerncast.report.forecast.document import render_html, render_markdown  # noqa: PLC0415
+    from kerncast.report.pictures.picture_files import save_picture, svg_text  # noqa: PLC0415
+    from kerncast.report.what_if.sensitivity import sensitivity_document  # noqa: PLC0415
+    from kerncast.report.what_if.tornado import draw_tornado  # noqa: PLC0415
+
+    figure = draw_tornado(study.found)
+    if tornado is not None:
+        save_picture(figure, tornado)
+    if report is not None:
+        document = sensitivity_document(study, advice)
+        is_html = report.suffix == ".html"
+        write_text(report, render_html(document, [svg_text(figure)]) if is_html else render_markdown(document))

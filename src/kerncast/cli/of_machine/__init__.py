@@ -1,0 +1,1 @@
+"""Commands about GPUs, this machine and what it has installed."""

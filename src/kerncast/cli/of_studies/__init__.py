@@ -1,0 +1,1 @@
+"""Commands that learn from tables of measurements, and publish studies."""
