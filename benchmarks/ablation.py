@@ -20,6 +20,7 @@ from kerncast.compile.cache.store import FOLDER_VARIABLE
 from kerncast.execute.recording import LaunchRecorder
 from kerncast.gpu import GPU
 from kerncast.models import DEFAULT_MODEL
+from kerncast.models.sm.simulate import prepare
 from kerncast.traces import NO_MACHINE_CODE
 
 #: Sets of many kernels on GPUs of several generations, and launches of each.
@@ -98,6 +99,7 @@ def _lines(effect: Effect, cases: list[Case], jobs: int) -> Iterator[str]:
 
 def _without_machine_code(unit: Unit, plan: Plan) -> list[Scored]:
     """Forecast as ``forecast_unit`` does, by the table of averages; what is remembered is of the whole model."""
+    prepare()  # here, where its machine code is kept
     with (
         patch.object(LaunchRecorder, "machine_code", lambda _self: NO_MACHINE_CODE),
         patch.dict(os.environ, {FOLDER_VARIABLE: "off"}),

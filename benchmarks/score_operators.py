@@ -45,9 +45,10 @@ from kerncast.models.operators import (
     row_operators,
     tensor_products,
 )
+from kerncast.models.operators.constants import FOLDER
 from kerncast.models.operators.forecasts import blame_in, model_of
 from kerncast.models.operators.operator_work import Floats, OperatorModel, OperatorWork
-from kerncast.models.operators.residuals import FOLDER, file_of
+from kerncast.models.operators.residuals import file_of
 from kerncast.operators import Family as OperatorFamily
 from kerncast.read.features.cleaning import DataFile
 from kerncast.studies.learning.training import regressor_of

@@ -1,6 +1,5 @@
 """The sets with many configurations of one kernel: convolutions that tuners ran, a Coulomb sum, a convolution layer."""
 
-import csv
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -12,7 +11,6 @@ from timing_cases import (
     Measured,
     Row,
     launch_of,
-    random_values,
     read_rows,
     rodinia,
     seconds_of,
@@ -28,18 +26,17 @@ from timing_rajaperf import rajaperf
 from timing_sixteen import sixteen
 from timing_streams import streams
 
-from kerncast.launch import Launch, Value
+from kerncast.launch import Launch
 from kerncast.prediction import Timing
-from kerncast.units import MILLISECOND
+from kerncast.read.given_layers import read_given
+from kerncast.studies.convolution import MEASURED_LAYERS, layer_launch
 
 KERNELS = FOLDER / "kernels"
 CONVOLUTION_2023 = DATA / "kernel_tuner_hub" / "convolution_kt2023.parquet"
 CONVOLUTION_2025 = DATA / "kernel_tuner_hub" / "convolution_milo.parquet"
-LAYER = FOLDER / "layer_convolution.csv"
 
 _IMAGE, _FILTER = 4096, 15
 _SWITCHES = ("read_only", "use_padding", "use_shmem")
-_LAYER_WIDTH, _LAYER_FILTER = 32, 3
 
 
 def convolution_2023(count: int | None) -> list[Case]:
@@ -153,32 +150,13 @@ def _ktt_size(row: Row) -> str:
 
 def layer(count: int | None) -> list[Case]:
     """Return the convolution layer of a published model on a TITAN V: 32 x 32 outputs, 3 x 3 filter."""
-    with LAYER.open(encoding="utf-8", newline="") as text:
-        rows = list(csv.DictReader(text))
     return [
-        Case("layer", "convolution_layer", f"{row['channels']} channels, blocks of {row['block']} x {row['block']}",
-             "titan-v", Timing.PROFILER, layer_launch(int(row["channels"]), int(row["block"])),
-             float(row["milliseconds"]) * MILLISECOND)
-        for row in rows[:count]
+        Case("layer", "convolution_layer",
+             f"{row.sizes.channels} channels, blocks of {row.sizes.block} x {row.sizes.block}",
+             "titan-v", Timing.PROFILER, layer_launch(row.sizes), row.seconds)
+        for row in read_given(MEASURED_LAYERS)[:count]
+        if row.seconds is not None
     ]  # fmt: skip
-
-
-def layer_launch(channels: int, block: int) -> Launch:
-    """Return our equivalent of the layer."""
-    blocks = -(-_LAYER_WIDTH // block)
-    held = _LAYER_WIDTH + _LAYER_FILTER - 1
-    values: dict[str, Value] = {
-        "synapse": random_values(channels, channels, _LAYER_FILTER, _LAYER_FILTER),
-        "neuron_i": random_values(channels, held, held),
-        "neuron_n": zeros(channels, _LAYER_WIDTH, _LAYER_WIDTH),
-    }
-    macros = {
-        "NI": channels, "NN": channels, "NX": _LAYER_WIDTH, "NY": _LAYER_WIDTH, "K": _LAYER_FILTER,
-        "BLOCK_X": block, "BLOCK_Y": block,
-    }  # fmt: skip
-    defines = tuple((name, str(value)) for name, value in macros.items())
-    shape = (blocks, blocks, channels), (block, block, 1)
-    return launch_of(KERNELS / "layer_convolution.cu", "convolution_layer", shape, values, defines)
 
 
 #: Every set with the launches that a sample of it takes, and that its full run takes (None: all).

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from kerncast.cli import main
+from tests.helpers.caches import new_cache
 
 # A machine that is busy with something else must not fail a property test.
 settings.register_profile("kerncast", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -28,9 +29,11 @@ _OWN_CACHE = pytest.StashKey[str]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Let no test use the user's cache: all processes of one session share a new one."""
+    """Let no test use the user's cache: all processes of one session share a new one, with the simulator in it."""
     if not hasattr(config, "workerinput"):
-        config.stash[_OWN_CACHE] = os.environ[_CACHE] = tempfile.mkdtemp(prefix="kerncast-test-cache-")
+        config.stash[_OWN_CACHE] = folder = tempfile.mkdtemp(prefix="kerncast-test-cache-")
+        new_cache(Path(folder))
+        os.environ[_CACHE] = folder
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -50,6 +53,8 @@ def kerncast(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Run]:
     threshold = gc.get_threshold()
     # A command that takes long says so on stderr; how long it takes is up to the machine.
     monkeypatch.setattr("kerncast.cli.shared.output._PATIENCE_SECONDS", 1e6)
+    # To fork a process of all tests' memory takes longer than the work; what starts a new process forks as users' do.
+    monkeypatch.setattr("kerncast.child_process.is_possible", lambda: False)
 
     def run(*arguments: object) -> subprocess.CompletedProcess[str]:
         command = [str(each) for each in arguments]

@@ -184,6 +184,10 @@ class CaveatKind(StrEnum):
     """The forecast is the measured time itself; subject: the GPU."""
     CLOCK_UNKNOWN = "clock-unknown"
     """A clock is assumed, and the interval holds the others that such boards run at; subject: the GPU."""
+    POWER_LIMITED = "power-limited"
+    """The estimated power is beyond the board's limit, and the clock is lowered until it fits; subject: the GPU."""
+    ENERGY_UNKNOWN = "energy-unknown"
+    """No energy is estimated, because a number is unknown; subject: the GPU."""
     TIME_AT_OTHER_CLOCK = "time-at-other-clock"
     """The time was measured on the same GPU at another clock; subject: the GPU."""
 

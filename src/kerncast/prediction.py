@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from kerncast.caveats import Caveat
+from kerncast.errors import Refusal
 
 
 class Timing(StrEnum):
@@ -146,3 +147,7 @@ class Refused:
     gpu: str | None
     """name of the GPU; None where the launch is refused for every GPU"""
     reason: str
+    refusal: type[Refusal] = Refusal
+    """kind of the reason"""
+    gpu_id: str | None = None
+    """id of the GPU; two may have one name"""

@@ -12,7 +12,8 @@ A GPU or a profile is large: comparing or hashing one takes longer than most of 
 #   it with equal values made anew computes again.
 # - ``cached_property``: what a value works out of its own fields alone. Never what runs a kernel or reads a file.
 # - The store on disk (``compile/cache``): what takes seconds and must outlive the process. Its key is a digest of
-#   everything that decides the result, our own code among it.
+#   everything that decides the result, our own code among it. What numba compiles lies there, too (``jit_cache``):
+#   never ``njit(cache=True)``.
 #
 # Nothing else: a dict in a module or in a class would have no bound and no rule of what makes two keys equal.
 

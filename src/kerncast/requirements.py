@@ -91,11 +91,12 @@ def package_at_fault(error: ImportError) -> str | None:
     A library that refuses to work, or finds another one missing, may not say its own name: then it is where it gave up.
     """
     asked = {each.name for each in requirements()}
-    names = (error.name or "", _innermost_module(error))
+    names = (error.name or "", innermost_module(error))
     return next((package for name in names if (package := package_of(name)) in asked), None)
 
 
-def _innermost_module(error: ImportError) -> str:
+def innermost_module(error: ImportError) -> str:
+    """Return the module that gave up."""
     import traceback  # noqa: PLC0415  of almost no command
 
     frames = [frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(error.__traceback__)]

@@ -9,10 +9,17 @@ import re
 KILO, MEGA, GIGA, TERA = 1e3, 1e6, 1e9, 1e12
 KIB, MIB, GIB = 2**10, 2**20, 2**30
 MILLISECOND, MICROSECOND, NANOSECOND = 1e-3, 1e-6, 1e-9
+PICOJOULE = 1e-12
+SECONDS_PER_HOUR = 3600
 PERCENT = 1e-2
 BITS_PER_BYTE = 8
 
 _SECONDS_PER_UNIT = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ns": 1e-9}
+_BYTES_PER_UNIT = {
+    "": 1, "b": 1, "kb": KILO, "mb": MEGA, "gb": GIGA, "tb": TERA, "kib": KIB, "mib": MIB, "gib": GIB, "tib": 2**40,
+}  # fmt: skip
+#: No machine has more memory.
+_MOST_BYTES = 2**60
 _QUANTITY = re.compile(r"\s*([0-9]*\.?[0-9]+(?:[eE][+-]?[0-9]+)?)\s*([a-zA-Zµμ]*)\s*")
 #: No SM runs at 10 GHz.
 _HIGHEST_MEGAHERTZ = 10_000
@@ -45,6 +52,22 @@ def parse_seconds(text: str) -> float:
     return seconds
 
 
+def parse_bytes(text: str) -> int:
+    """Return the bytes that a text such as ``8GiB``, ``500 MB`` or ``4096`` means; MB is 10^6 bytes, MiB is 2^20.
+
+    >>> parse_bytes("8GiB"), parse_bytes("1.5 kB")
+    (8589934592, 1500)
+    """
+    match = _QUANTITY.fullmatch(text)
+    unit = None if match is None else _BYTES_PER_UNIT.get(match[2].lower())
+    if match is None or unit is None:
+        raise ValueError(f"{text!r} is not a size such as 8GiB or 500MB")
+    size = float(match[1]) * unit
+    if not 1 <= size <= _MOST_BYTES:
+        raise ValueError(f"{text!r} is not a size of a memory")
+    return int(size)
+
+
 def format_seconds(seconds: float, digits: int = 4) -> str:
     """Format a time with a fitting unit.
 
@@ -55,6 +78,18 @@ def format_seconds(seconds: float, digits: int = 4) -> str:
         if seconds >= size:
             return f"{_significant(seconds / size, digits)} {unit}"
     return f"{_significant(seconds / 1e-9, digits)} ns" if seconds else "0 s"
+
+
+def format_joules(joules: float, digits: int = 3) -> str:
+    """Format an energy with a fitting unit.
+
+    >>> format_joules(0.00251), format_joules(7.2e-7), format_joules(0)
+    ('2.51 mJ', '0.72 µJ', '0 J')
+    """
+    for unit, size in (("kJ", KILO), ("J", 1.0), ("mJ", 1e-3)):
+        if joules >= size:
+            return f"{_significant(joules / size, digits)} {unit}"
+    return f"{_significant(joules / 1e-6, digits)} µJ" if joules else "0 J"
 
 
 def format_bytes(size: float) -> str:

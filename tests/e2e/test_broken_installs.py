@@ -12,6 +12,7 @@ import pytest
 
 import kerncast
 from kerncast.compile.headers import package_folders
+from tests.helpers.caches import new_cache
 from tests.helpers.places import ROOT
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="makes a broken install of links")
@@ -53,7 +54,7 @@ def overlay(folder: Path, broken: Sequence[str]) -> None:
 def run(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
     root = str(Path(kerncast.__path__[0]).parent)
     path = os.pathsep.join([str(folder), root])
-    environment = {**os.environ, "PYTHONPATH": path, "KERNCAST_CACHE": "off"}
+    environment = {**os.environ, "PYTHONPATH": path, "KERNCAST_CACHE": str(new_cache(folder / "cache"))}
     return subprocess.run(
         [sys.executable, *command], env=environment, capture_output=True, text=True, timeout=300, check=False
     )

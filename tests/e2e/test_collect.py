@@ -101,3 +101,9 @@ def test_bad_usage(kerncast: Run, arguments: tuple[str, ...], message: str) -> N
     assert done.stdout == ""
     assert message in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_pattern_that_is_none_is_refused(kerncast: Run) -> None:
+    done = kerncast("collect", "-k", "(", "--", "./app")
+    assert done.returncode == 2
+    assert "--kernel: the regular expression is none" in done.stderr

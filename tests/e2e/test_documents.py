@@ -14,13 +14,21 @@ import pytest
 from kerncast.gpu import list_gpus
 from tests.helpers.places import ROOT
 
-DOCUMENTS = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+DOCUMENTS = [
+    *(ROOT / name for name in ("README.md", "CHANGELOG.md", "SECURITY.md")),
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 def test_links_lead_somewhere(document: Path) -> None:
     for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", document.read_text(encoding="utf-8")):
         assert target.startswith("https://") or (document.parent / target).exists(), target
+
+
+def test_the_tests_that_trust_names_exist() -> None:
+    named = re.findall(r"`(tests/[^`]+)`", (ROOT / "docs" / "trust.md").read_text(encoding="utf-8"))
+    assert [each for each in named if not (ROOT / each).exists()] == []
 
 
 def test_the_readme_shows_what_the_command_prints() -> None:
@@ -59,7 +67,8 @@ def test_documents_show_what_commands_print(command: str, shown: str, kerncast: 
     """An ellipsis stands for what is left out; how lines are broken is up to the terminal."""
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
     shutil.copytree(ROOT / "examples", tmp_path, dirs_exist_ok=True)
-    (tmp_path / "benchmarks").symlink_to(ROOT / "benchmarks")
+    for folder in ("benchmarks", "src"):
+        (tmp_path / folder).symlink_to(ROOT / folder)
     if "times.csv" in command:
         (tmp_path / "times.csv").write_text(bound_times(), encoding="utf-8")
     done = kerncast(*shlex.split(command.replace("\\\n", " "))[1:])

@@ -212,8 +212,8 @@ def test_what_another_source_passes(kerncast: Run, write: Write, tmp_path: Path)
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (("worker.cu", "--host", "none.c"), "--host none.c: no such file. Check the path."),
-        (("worker.cu", "--host", "."), "--host .: is not a file. Check the path."),
+        (("worker.cu", "--host", "none.c"), "--host none.c: cannot be read (no such file). Check the path."),
+        (("worker.cu", "--host", "."), "--host .: cannot be read (it is a folder). Check the path."),
         (("worker.cu", *("--host", "main.c") * 33), "--host is given 33 times. Give at most 32 sources."),
         (("main.c", "--host", "worker.cu"), "such as worker.cu, and this one with --host."),
     ],

@@ -72,6 +72,7 @@ Predict = Callable[..., Done]
 def predict(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Predict:
     """Forecast from a file in this process and return what was printed."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("kerncast.child_process.is_possible", lambda: False)  # as the fixture kerncast does
 
     def run(*arguments: object) -> Done:
         with pytest.raises(SystemExit) as left:

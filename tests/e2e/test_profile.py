@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kerncast.cli.application import run
-from kerncast.cli.profile import _budget
+from kerncast.cli.of_kernels.profile import _budget
 from kerncast.errors import GPUError, InputError
 from kerncast.metrics import vocabulary, word
 from kerncast.read.ncu import read_raw_page

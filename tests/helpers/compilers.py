@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 import traceback
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
 from typing import IO, Any, NoReturn
@@ -39,15 +40,16 @@ class Compilers:
         module: str,
         request: dict[str, Any],
         *,
+        reads: Sequence[Path],
         grace_seconds: float,
-        foreign: tuple[str, ...] = (),
         reads_stderr: bool = False,
     ) -> Ended:
         """Answer as ``kerncast.child_process.ask`` does."""
         del reads_stderr
-        asked = [module, str(Path.cwd()), request["seconds"] + grace_seconds, json.dumps(request)]
+        whole = request | {"reads": [str(path) for path in reads]}
+        asked = [module, str(Path.cwd()), request["seconds"] + grace_seconds, json.dumps(whole)]
         with self._lock:
-            server = self._started(foreign)
+            server = self._started()
             assert server.stdin
             assert server.stdout
             server.stdin.write(json.dumps(asked) + "\n")
@@ -67,12 +69,12 @@ class Compilers:
         if self._server is not None:
             self._server.communicate()
 
-    def _started(self, foreign: tuple[str, ...]) -> subprocess.Popen[str]:
+    def _started(self) -> subprocess.Popen[str]:
         if self._server is None:
             self._server = subprocess.Popen(
                 [sys.executable, "-m", __name__],
                 cwd=ROOT,
-                env=_environment(foreign),
+                env=_environment(),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 text=True,
@@ -107,7 +109,7 @@ def load() -> None:
 def answer(module: str, folder: str, seconds: float, request: str) -> tuple[int, str, str] | None:
     """Run a worker in a fork; returns its exit status and what it wrote, or None where it took too long."""
     with TemporaryFile("w+", encoding="utf-8") as given, TemporaryFile("w+") as out, TemporaryFile("w+") as said:
-        given.write(request)
+        given.write(json.dumps(json.loads(request) | {"parent": os.getpid()}))
         given.seek(0)
         pid = os.fork()
         if pid == 0:

@@ -1,6 +1,7 @@
 """Any measurement is read as it was written; any mangled file is a measurement or a readable error."""
 
 import csv
+import io
 import json
 import os
 import tempfile
@@ -34,6 +35,7 @@ from kerncast.measurements import (
     read_with_remarks,
     summarise,
 )
+from kerncast.printable import write_csv
 
 texts = st.text(st.characters(codec="utf-8"), max_size=8)
 wholes = st.integers(0, 2**63 - 1)
@@ -157,7 +159,12 @@ def test_both_tables_hold_the_same_cells(measurement: Measurement) -> None:
 
 
 def as_text(cell: object) -> str:
-    return {None: "", True: "true", False: "false"}[cell] if cell is None or isinstance(cell, bool) else str(cell)
+    """Return a cell as CSV has it: texts show signs that steer, and begin no formula."""
+    if cell is None or isinstance(cell, bool):
+        return {None: "", True: "true", False: "false"}[cell]
+    stream = io.StringIO(newline="")
+    write_csv(stream, [(cell, "")])
+    return next(csv.reader([stream.getvalue()]))[0]
 
 
 def grouped(measurement: Measurement) -> list[list[Trial]]:

@@ -14,7 +14,20 @@ from tests.helpers.places import FILES, PACKAGE, nodes_of
 
 #: From the bottom to the top; rooms of one layer may import one another, verbs may not.
 LAYERS = (
-    {"errors", "units", "version", "remembered", "child_process", "requirements", "caveats", "typed_json"},
+    {
+        "errors",
+        "units",
+        "version",
+        "remembered",
+        "child_process",
+        "confinement",
+        "requirements",
+        "caveats",
+        "typed_json",
+        "replaced_file",
+        "printable",
+        "bounded_file",
+    },
     {"gpu", "launch", "operators", "ptx", "traces", "profiles", "measurements", "observation", "prediction"},
     {"occupancy", "metrics"},
     {"compile"},

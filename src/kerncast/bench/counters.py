@@ -3,7 +3,6 @@
 ``data/ncu_metrics.csv`` lists the metrics and the models that need them.
 """
 
-import csv
 import difflib
 import os
 import re
@@ -16,6 +15,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from kerncast.bounded_file import our_rows
 from kerncast.errors import BudgetExceededError, InputError
 from kerncast.gpu import DATA
 from kerncast.measurements import Configuration, Counters
@@ -51,19 +51,18 @@ class Metric:
 @cache
 def all_metrics() -> tuple[Metric, ...]:
     """Return every metric that a model needs, in the order of the data file."""
-    with (DATA / "ncu_metrics.csv").open(encoding="utf-8", newline="") as file:
-        return tuple(
-            Metric(
-                name=row["name"],
-                unit=row["unit"],
-                first=_capability(row["from"]),
-                last=_capability(row["to"]) if row["to"] else None,
-                nvprof=row["nvprof"] or None,
-                models=tuple(row["needed_by"].split()),
-                meaning=row["meaning"],
-            )
-            for row in csv.DictReader(file)
+    return tuple(
+        Metric(
+            name=row["name"],
+            unit=row["unit"],
+            first=_capability(row["from"]),
+            last=_capability(row["to"]) if row["to"] else None,
+            nvprof=row["nvprof"] or None,
+            models=tuple(row["needed_by"].split()),
+            meaning=row["meaning"],
         )
+        for row in our_rows(DATA / "ncu_metrics.csv")
+    )
 
 
 def metrics_needed(models: Iterable[str] = (), compute_capability: str | None = None) -> tuple[Metric, ...]:

@@ -1,7 +1,6 @@
 """The subjects of a measurement: launches of the suite or of a launch file, ceilings, launches on parts of the GPU."""
 
 import hashlib
-import tomllib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -11,6 +10,7 @@ from typing import Any
 from kerncast.bench import KERNELS
 from kerncast.bench.ceilings import Ceiling, ceilings_for
 from kerncast.bench.workspace import sets_to_rotate
+from kerncast.bounded_file import OUR_DATA, our_table, read_bytes
 from kerncast.errors import InputError
 from kerncast.launch import DEFAULT_STANDARD, Launch, load_launches
 from kerncast.measurements import Configuration, Machine, Method, Protocol, parse_tpcs
@@ -203,16 +203,16 @@ def _partitioned(name: str) -> Subject:
 
 @cache
 def _table() -> dict[str, Any]:
-    return tomllib.loads((KERNELS / "suite.toml").read_text(encoding="utf-8"))
+    return our_table(KERNELS / "suite.toml")
 
 
 @cache
 def _launches(stem: str) -> tuple[Launch, ...]:
     path = SUITE / f"{stem}.toml"
-    table = tomllib.loads(path.read_text(encoding="utf-8"))
+    table = our_table(path)
     return () if "declared" in table else load_launches(path)
 
 
 @cache
 def _source_bytes(path: Path) -> bytes:
-    return path.read_bytes()
+    return read_bytes(path, OUR_DATA)

@@ -87,7 +87,7 @@ def stages_for(what: str, site: Site, choices: Choices) -> tuple[Stage, ...]:
 
 def expected_seconds(subject: Subject, gpu: GPU) -> float:
     """Forecast how long a subject takes on a GPU; at most that, where a launch cannot be forecast."""
-    found = forecast_all(subject.launch, [(gpu, ())], Options()).predictions if subject.ceiling is None else ()
+    found = forecast_all(subject.launch, [(gpu, ())], Options()).whole().predictions if subject.ceiling is None else ()
     return subject.expected_seconds(found[0].seconds, gpu.sm_count) if found else subject.most_seconds
 
 

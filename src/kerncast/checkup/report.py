@@ -4,6 +4,7 @@ import importlib.metadata
 import json
 import os
 import platform
+import socket
 import subprocess
 import sys
 import tempfile
@@ -15,9 +16,10 @@ from pathlib import Path
 
 import kerncast
 from kerncast.checkup.toolchain import toolchain_report
+from kerncast.child_process import EndedError, Room, alone, is_possible
 from kerncast.compile import ToolStatus
-from kerncast.compile.cache import cache_report
-from kerncast.compile.cache.store import FOLDER_VARIABLE
+from kerncast.compile.cache import cache_place, cache_report
+from kerncast.compile.cache.store import FOLDER_VARIABLE, store_in
 from kerncast.errors import KerncastError
 from kerncast.requirements import (
     Requirement,
@@ -121,22 +123,46 @@ _NAME, _NEEDED_FOR = "simulator", "the model simulation"
 
 
 def simulator_status() -> ToolStatus:
-    """Say whether numba has compiled the simulator, and whether it can keep it."""
+    """Say whether numba has compiled the simulator, and whether the cache can keep it."""
     try:
-        from kerncast.models.sm.simulate import is_prepared, kept_in  # noqa: PLC0415  numba may be missing
+        from kerncast.models.sm.simulate import is_prepared  # noqa: PLC0415  numba may be missing
 
-        prepared, folder = is_prepared(), kept_in()
+        cache, is_off = cache_status(), cache_place().folder is None
+        prepared = cache.found and is_prepared()
     except (ImportError, OSError, KerncastError) as error:
         package = (package_at_fault(error) if isinstance(error, ImportError) else None) or "numba"
         command = f"{how_to_install(package)} --force-reinstall"
         cure = f"Install {package} anew: {command}"
         return ToolStatus(_NAME, None, False, _NEEDED_FOR, cure, trouble=str(error), command=command)
-    if folder is None:
-        trouble = "numba finds no folder to keep it in, so that every forecast compiles it, some 10 s long"
-        cure = "Name a folder that you can write to: export NUMBA_CACHE_DIR=FOLDER"
-        return ToolStatus(_NAME, None, False, _NEEDED_FOR, cure, is_optional=True, trouble=trouble)
-    said = "compiled" if prepared else "not compiled yet: the first forecast does it, once, some 10 s long"
+    if not cache.found:
+        trouble = "it cannot be kept, so that every forecast compiles it, some 10 s long"
+        return ToolStatus(_NAME, None, False, _NEEDED_FOR, cache.cure, is_optional=True, trouble=trouble)
+    said = "compiled" if prepared else _COMPILED_EACH_TIME if is_off else _COMPILED_NOW
     return ToolStatus(_NAME, said, True, _NEEDED_FOR, None, is_optional=True)
+
+
+_COMPILED_NOW = "compiled now, once"
+_COMPILED_EACH_TIME = "compiled by every forecast, some 10 s long, for nothing is remembered"
+#: What is kept was checked when it was read: a wrong answer is numba's, LLVM's or the CPU's.
+_CLEAR = "kerncast cache --clear"
+_KNOWN_CASE = "import sys; from kerncast.models.sm.simulate import wrong_answer; sys.exit(wrong_answer())"
+
+
+def tried(simulator: ToolStatus) -> ToolStatus:
+    """Let the simulator simulate what has a known result, in a process of its own: code that is wrong may end it."""
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            done = _child(folder, "-c", _KNOWN_CASE)
+    except subprocess.TimeoutExpired:
+        trouble = f"a small simulation did not end within {_MOST_SECONDS:.0f} s"
+    else:
+        if done.returncode == 0:
+            said = f"{simulator.version}, and right where the result is known"
+            return replace(simulator, version=said) if simulator.found else simulator
+        said = done.stderr.strip() or f"it ended with status {done.returncode}"
+        trouble = f"a simulation whose result is known failed: {said.splitlines()[-1]}"
+    cure = f"Remove what is kept, so that it is compiled anew: {_CLEAR}"
+    return ToolStatus(_NAME, None, False, _NEEDED_FOR, cure, trouble=trouble, command=_CLEAR)
 
 
 _GPU = "TITAN V"
@@ -173,21 +199,31 @@ def forecast_status() -> ToolStatus:
 
 
 def _run() -> subprocess.CompletedProcess[str]:
+    """Forecast with an empty cache, but for the simulator's machine code."""
+    from kerncast.models.sm.simulate import hand_on_machine_code  # noqa: PLC0415  numba may be missing
+
+    with tempfile.TemporaryDirectory() as folder:
+        source, cache = Path(folder) / "saxpy.cu", Path(folder) / "cache"
+        source.write_text(_SOURCE, encoding="utf-8")
+        with suppress(KerncastError):
+            hand_on_machine_code(store_in(cache))
+        return _child(folder, "-m", "kerncast", "predict", str(source), *_ARGUMENTS, cache=str(cache))
+
+
+def _child(folder: str, *arguments: str, cache: str | None = None) -> subprocess.CompletedProcess[str]:
+    """Run this Python with this kerncast in a folder that holds nothing of the user's."""
     root = str(Path(kerncast.__path__[0]).parent)
     path = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
-    with tempfile.TemporaryDirectory() as folder:
-        source = Path(folder) / "saxpy.cu"
-        source.write_text(_SOURCE, encoding="utf-8")
-        return subprocess.run(  # noqa: S603  our own command line
-            [sys.executable, "-m", "kerncast", "predict", str(source), *_ARGUMENTS],
-            cwd=folder,
-            env={**os.environ, "PYTHONPATH": path, FOLDER_VARIABLE: "off"},
-            capture_output=True,
-            text=True,
-            encoding="utf-8",
-            timeout=_MOST_SECONDS,
-            check=False,
-        )
+    return subprocess.run(  # noqa: S603  our own code
+        [sys.executable, *arguments],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": path, **({FOLDER_VARIABLE: cache} if cache else {})},
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        timeout=_MOST_SECONDS,
+        check=False,
+    )
 
 
 def measuring_report() -> tuple[ToolStatus, ...]:
@@ -221,6 +257,56 @@ def _ncu() -> ToolStatus:
     except KerncastError as error:
         return ToolStatus(name, None, found=False, needed_for=needed_for, cure=error.cure, is_optional=True)
     return ToolStatus(name, path, found=True, needed_for=needed_for, cure=None, is_optional=True)
+
+
+# The limits under which kernels are compiled, executed and simulated: tried, not assumed.
+
+_LIMITS, _STRANGERS = "limits", "kernels of people whom you do not trust"
+_ELSEWHERE = "Forecast strangers' kernels on Linux 5.13 or newer with Landlock, outside of old containers."
+
+
+def limits_status() -> ToolStatus:
+    """Say what a process that works on a kernel cannot do here, after it has tried."""
+    if not is_possible():
+        trouble = "kernels are executed and simulated in kerncast's own process: only Linux has a process with limits"
+        return ToolStatus(_LIMITS, None, False, _STRANGERS, _ELSEWHERE, is_optional=True, trouble=trouble)
+    with tempfile.NamedTemporaryFile() as file:
+        try:
+            held = alone(dict[str, bool], lambda _: _tried(Path(file.name)), Room())
+        except EndedError as ended:
+            return ToolStatus(
+                _LIMITS, None, False, _STRANGERS, _ELSEWHERE, is_optional=True, trouble=f"it ended {ended.how}"
+            )
+    lacking = [name for name, holds in held.items() if not holds]
+    said = "a kernel has no {}".format(", ".join(name for name, holds in held.items() if holds))
+    if not lacking:
+        return ToolStatus(_LIMITS, said, True, _STRANGERS, None, is_optional=True)
+    trouble = f"{said}; but it has {', '.join(lacking)}"
+    return ToolStatus(_LIMITS, None, False, _STRANGERS, _ELSEWHERE, is_optional=True, trouble=trouble)
+
+
+def _tried(outside: Path) -> dict[str, bool]:
+    """Return what was refused, by what it would have been."""
+    import resource  # noqa: PLC0415  Windows has none
+
+    actions: dict[str, Callable[[], object]] = {
+        "other files": outside.read_bytes,
+        "network": socket.socket,
+        "other programs": lambda: subprocess.run(["/bin/true"], check=False),
+    }
+    limit = resource.getrlimit(resource.RLIMIT_AS)[1]
+    return {
+        **{name: _is_refused(action) for name, action in actions.items()},
+        "endless memory": 0 < limit < sys.maxsize,
+    }
+
+
+def _is_refused(action: Callable[[], object]) -> bool:
+    try:
+        action()
+    except OSError:
+        return True
+    return False
 
 
 Progress = Callable[[str, int, int], None]
@@ -267,22 +353,17 @@ def check_up(progress: Progress | None = None) -> Checkup:
     compiler = tuple(each for each in tools if not each.is_optional)
     packages = (python_status(), *package_statuses({each.name for each in tools}))
     simulator = simulator_status()
-    here = [machine_status(), cache_status(), simulator]
+    if _works((*packages, simulator)):
+        if progress:
+            progress("simulating a case whose result is known", 0, 0)
+        simulator = tried(simulator)
+    here = [machine_status(), limits_status(), cache_status(), simulator]
     if _works((*packages, *compiler, simulator)):
         if progress:
             progress("forecasting a kernel", 0, 0)
-        here = _forecast(here)
+        here.append(forecast_status())
     optional = (*(each for each in tools if each.is_optional), *_measuring())
     return Checkup(packages, compiler, optional, tuple(here))
-
-
-def _forecast(here: Sequence[ToolStatus]) -> list[ToolStatus]:
-    """Return what is here after one forecast, which compiles the simulator where that has not been done yet."""
-    *others, before = here
-    forecast, after = forecast_status(), simulator_status()
-    if forecast.found and after.version != before.version:
-        forecast = replace(forecast, version=f"{forecast.version}, most of it to compile the simulator, once")
-    return [*others, after, forecast]
 
 
 def _measuring() -> tuple[ToolStatus, ...]:

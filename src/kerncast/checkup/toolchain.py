@@ -6,7 +6,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from kerncast.child_process import ask
-from kerncast.compile.compiler import FOREIGN, GRACE_SECONDS, compile_request
+from kerncast.compile.compiler import GRACE_SECONDS, compile_request
 from kerncast.compile.headers import package_folders
 from kerncast.compile.nouns import CompileRequest, Limits, ToolStatus
 from kerncast.compile.nvrtc import PARSER, library_paths, wheel
@@ -100,7 +100,7 @@ def _loaded(status: ToolStatus, part: str) -> ToolStatus:
         "memory_bytes": limits.memory_bytes,
     }
     try:
-        ended = ask("kerncast.compile.worker", request, grace_seconds=GRACE_SECONDS, foreign=FOREIGN, reads_stderr=True)
+        ended = ask("kerncast.compile.worker", request, reads=(), grace_seconds=GRACE_SECONDS, reads_stderr=True)
     except TimeoutError:
         trouble = f"it did not load within {limits.seconds:g} s"
     else:

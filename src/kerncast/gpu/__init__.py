@@ -32,11 +32,12 @@ from kerncast.gpu.gpu import (
     parse_carveout,
     preferred_bytes,
     resolve_gpu,
+    varied,
 )
 
 __all__ = [
     "DATA", "GPU", "GPU_FOLDER", "WARP_SIZE", "Architecture", "CarveoutWish", "Cycles", "Fact", "IncompleteGPU",
     "Rate", "Rule", "Status", "Value", "default_bytes", "find_id", "find_incomplete", "granted_bytes",
     "launch_overhead_s", "list_gpus", "list_incomplete", "load_architecture", "load_gpu", "load_incomplete",
-    "normalise", "parse_carveout", "preferred_bytes", "read_names", "resolve_gpu", "rules",
+    "normalise", "parse_carveout", "preferred_bytes", "read_names", "resolve_gpu", "rules", "varied",
 ]  # fmt: skip

@@ -16,6 +16,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from kerncast import bounded_file
+from kerncast.bounded_file import NOT_TOML, OUR_DATA, Bound, place_of, read_text
 from kerncast.caveats import Caveat, CaveatKind
 from kerncast.errors import GPUError
 from kerncast.units import KIB
@@ -104,10 +106,7 @@ DATA = Path(__file__).parent.parent / "data"
 
 _LONGEST_TEXT = 100
 #: Largest size of a GPU's file; none here has a tenth of it.
-_MOST_BYTES = 256 * KIB
-#: Time and memory of the parser grow with the square of a key's parts.
-_MOST_DOTS = 20
-_DEEP_KEY = re.compile(rf"(?:[\w\"'-]+[ \t]*\.[ \t]*){{{_MOST_DOTS}}}")
+GPU_FILE = Bound(256 * KIB, error=GPUError)
 
 
 class Status(StrEnum):
@@ -147,6 +146,8 @@ class Sheet:
     facts: Mapping[str, Fact]
     changes: Path | None = None
     """file of the GPU that a hypothetical one changes; None for every other"""
+    caveats: tuple[Caveat, ...] = ()
+    """what is to be known of a GPU made from another"""
 
 
 @cache
@@ -189,31 +190,13 @@ def _schema() -> dict[str, Any]:
 def read_toml(path: Path) -> dict[str, Any]:
     """Parse a TOML file; whatever keeps it from being read is a GPUError."""
     try:
-        return tomllib.loads(_text_of(path))
-    except (OSError, ValueError, RecursionError) as error:
-        # ValueError covers bad TOML, bytes that are not UTF-8, and paths with a null character.
-        reason = getattr(error, "strerror", None) or f"{error}"[:200] or type(error).__name__
+        return bounded_file.read_toml(path, GPU_FILE)
+    except GPUError as error:
         raise GPUError(
-            f"this is not a readable TOML file ({reason})",
-            where=_place(path),
+            f"this is not a readable TOML file: {error.what.removeprefix(NOT_TOML)}",
+            where=place_of(path),
             cure="Name an existing file; kerncast gpus --add writes one in which every key is explained.",
         ) from None
-
-
-def _text_of(path: Path) -> str:
-    """Return the text of a file that can be parsed in a moment; raises ValueError for others."""
-    if path.exists() and not (path.is_file() or path.is_dir()):
-        # Opening a pipe waits for its writer, and a device never ends.
-        raise ValueError("it is a pipe or a device")
-    with path.open("rb") as file:
-        raw = file.read(_MOST_BYTES + 1)
-    if len(raw) > _MOST_BYTES:
-        raise ValueError(f"it holds more than {_MOST_BYTES // KIB} KiB")
-    text = raw.decode("utf-8-sig")  # some editors begin a file with a byte order mark
-    # A key stands in one line; few lines have so many dots.
-    if any(line.count(".") >= _MOST_DOTS and _DEEP_KEY.search(line) for line in text.split("\n")):
-        raise ValueError("a key has twenty dots or more")
-    return text
 
 
 def read_sheet(path: Path, kind: str, *, may_lack: bool = False) -> Sheet:
@@ -226,8 +209,8 @@ def read_sheet(path: Path, kind: str, *, may_lack: bool = False) -> Sheet:
     reader = _Reader(table, path, rules(kind) if changes is None else rules_of_changes())
     sheet = replace(reader.sheet(), changes=changes)
     is_whole = kind != "architecture" and not may_lack and changes is None
-    missing = unknown_to_all(sheet) if kind == "gpu" else lacking(sheet.facts, kind)
-    faults = reader.faults + (_missing(missing) if is_whole else [])
+    missing = missing_of_all(sheet) if kind == "gpu" else missing_faults(sheet.facts, kind)
+    faults = reader.faults + (missing if is_whole else [])
     if kind == "gpu" and "from" not in reader.table:
         faults.insert(0, 'from is missing (name the architecture, such as from = "sm_86")')
     raise_faults(faults, path)
@@ -277,7 +260,7 @@ def raise_faults(faults: Iterable[str], path: Path) -> None:
     if found:
         count = "1 fault" if len(found) == 1 else f"{len(found)} faults"
         cure = "docs/adding.md says what a file holds; kerncast gpus --add begins one, with every key explained."
-        raise GPUError(f"{count}: {'; '.join(found)}", where=_place(path), cure=cure)
+        raise GPUError(f"{count}: {'; '.join(found)}", where=place_of(path), cure=cure)
 
 
 def missing_of_all(sheet: Sheet) -> list[str]:
@@ -456,11 +439,6 @@ class _Reader:
         self.faults.append(f"{place[:60]} {what} ({cure})")
 
 
-def _place(path: Path) -> str:
-    """Return a path for a message: short, and printable even where its bytes are no text."""
-    return f"{path}".encode(errors="replace").decode()[-200:]
-
-
 def _is_line(value: Any) -> bool:
     """Whether a value is a text that a terminal shows as it is."""
     return isinstance(value, str) and bool(value.strip()) and value.isprintable()
@@ -538,7 +516,7 @@ def known_ids() -> tuple[str, ...]:
 
 def read_names(path: Path) -> tuple[str, ...]:
     """Return marketing name and aliases of a GPU file, parsing only what stands above its first section."""
-    head = re.split(r"^\[", path.read_text(encoding="utf-8"), maxsplit=1, flags=re.MULTILINE)[0]
+    head = re.split(r"^\[", read_text(path, OUR_DATA), maxsplit=1, flags=re.MULTILINE)[0]
     table = tomllib.loads(head)
     return (table["name"], *table.get("aliases", []))
 

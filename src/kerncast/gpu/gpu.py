@@ -636,18 +636,9 @@ def resolve_gpu(name_or_path: str | Path) -> tuple[GPU, tuple[Caveat, ...]]:
     """Load a GPU and say what had to be assumed to know which one is meant."""
     if is_path(name_or_path):
         sheet = _whole_sheet(Path(name_or_path))
-        return _gpu_of(sheet), _changes_of(sheet)
+        return _gpu_of(sheet), sheet.caveats
     gpu_id, caveats = find_id(str(name_or_path))
     return _shipped_gpu(gpu_id), caveats
-
-
-def _changes_of(sheet: Sheet) -> tuple[Caveat, ...]:
-    """Return what is to be known of a GPU that a file made from another."""
-    if sheet.changes is None:
-        return ()
-    own = ", ".join(read_sheet(sheet.path, "gpu").facts) or "nothing"
-    other = read_sheet(sheet.changes, "gpu").name or sheet.changes.stem
-    return (Caveat.of(CaveatKind.GPU_IS_HYPOTHETICAL, other, changed=own),)
 
 
 def list_gpus() -> tuple[GPU, ...]:
@@ -693,7 +684,9 @@ def _whole_sheet(path: Path, seen: tuple[Path, ...] = ()) -> Sheet:
     )
     of_file = other.parent is not None and other.parent.endswith(".toml")
     parent = f"{(other.path.parent / str(other.parent)).resolve()}" if of_file else other.parent
-    whole = replace(sheet, parent=parent, facts=facts)
+    own = ", ".join(sheet.facts) or "nothing"
+    caveat = Caveat.of(CaveatKind.GPU_IS_HYPOTHETICAL, other.name or other.path.stem, changed=own)
+    whole = replace(sheet, parent=parent, facts=facts, caveats=(caveat,))
     raise_faults(missing_of_all(whole), path)
     return whole
 
@@ -898,3 +891,45 @@ def load_incomplete(gpu_id: str) -> IncompleteGPU:
 def list_incomplete() -> tuple[IncompleteGPU, ...]:
     """Load all of them, sorted by id."""
     return tuple(load_incomplete(gpu_id) for gpu_id in incomplete_ids())
+
+
+# A GPU that does not exist, from one in memory: what a file with ``from`` says, without a file.
+
+
+def varied(gpu: GPU, values: Mapping[str, float]) -> GPU:
+    """Return a GPU with other values of these keys, in the units of data files, and with what follows from them.
+
+    It keeps its name and id, and a clock that ``at_clock`` chose keeps its part of the default clock. Raises GPUError
+    for values that cannot be true. Equations and where they fail: ``gpu/hypothetical.py``.
+
+    >>> varied(load_gpu("TITAN V"), {"peak.dram_gb_per_s": 1305.6}).sustained_dram_bytes_per_s / 1e9
+    1219.8
+    """
+    own = {key: _told(key, value) for key, value in values.items()}
+    inherited = {fact.key: fact for fact in gpu.facts}
+    facts = changed_facts(own, inherited, {fact.key: fact for fact in gpu.architecture.facts}, gpu.name)
+    fields = si_fields({key: fact for key, fact in facts.items() if not is_of_architecture(key)}, "gpu")
+    lost = {
+        rule.field: None for key, rule in rules("gpu").items() if rule.field and key in inherited.keys() - facts.keys()
+    }
+    architecture = _varied_architecture(gpu.architecture, facts)
+    new = replace(gpu, architecture=architecture, facts=tuple(facts.values()), **(lost | fields))
+    found = replace(new, clock_hz=new.default_clock_hz)
+    raise_faults(_contradictions(found, facts), Path(gpu.name))
+    part = gpu.clock_hz / gpu.default_clock_hz
+    return found if part == 1 and gpu.clock_range_hz else found.at_clock(found.default_clock_hz * part)
+
+
+def _told(key: str, value: float) -> Fact:
+    rule = rules_of_changes()[key]
+    whole = rule.kind == "whole"
+    return Fact(key, round(value) if whole else value, rule.unit, ("given",), Status.SINGLE_SOURCE)
+
+
+def _varied_architecture(a: Architecture, facts: Mapping[str, Fact]) -> Architecture:
+    own = {key: fact for key, fact in facts.items() if is_of_architecture(key)}
+    every = {fact.key: fact for fact in a.facts} | own
+    fields = si_fields(own, "architecture")
+    cycles = {name.removeprefix("cycles."): fields.pop(name) for name in list(fields) if name.startswith("cycles.")}
+    raise_faults(_limit_contradictions(si_fields(every, "architecture")), Path(a.id))
+    return replace(a, cycles=replace(a.cycles, **cycles), facts=tuple(every.values()), **fields)

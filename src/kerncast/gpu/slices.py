@@ -1,11 +1,11 @@
 """Parts of a GPU as GPUs of their own: some of its SMs, and slices of Multi-Instance GPU."""
 
 import re
-import tomllib
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
+from kerncast.bounded_file import our_table
 from kerncast.errors import GPUError
 from kerncast.gpu.files import DATA
 from kerncast.gpu.gpu import GPU
@@ -88,7 +88,7 @@ def slices_of(gpu: GPU) -> tuple[Slice, ...]:
 
 @cache
 def _table() -> tuple[dict[str, Any], ...]:
-    return tuple(tomllib.loads(_FILE.read_text(encoding="utf-8"))["slices"])
+    return tuple(our_table(_FILE)["slices"])
 
 
 def _share(value: float | None, share: float) -> float | None:

@@ -4,7 +4,6 @@ import re
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from clang.cindex import Cursor, CursorKind, TemplateArgumentKind, Type, TypeKind, conf
@@ -14,7 +13,7 @@ from kerncast.compile.source.parsing import qualified_name
 from kerncast.compile.source.signatures import parameter_of
 from kerncast.hostcode.arithmetic import converted, is_whole
 from kerncast.hostcode.nouns import UNDECIDED, HostArgument, HostLaunch, HostResult, HostValue, Undecided
-from kerncast.hostcode.parsing import is_declared_here, overloaded, overloads, parameter_types, written_at
+from kerncast.hostcode.parsing import is_declared_here, overloaded, overloads, parameter_types, text_of, written_at
 from kerncast.hostcode.paths import OF_FIRST_ROUND, Conditions, Reached
 from kerncast.hostcode.program import POINTEE, Call, Node, Program, Step, last_statement, parts_of_if, place_of
 from kerncast.hostcode.values import OF_FIRST_CALL, Function, Memory, Values
@@ -668,10 +667,7 @@ class Launches:
         if not node.file:
             return ""
         if node.file not in self._texts:
-            try:
-                self._texts[node.file] = Path(node.file).read_bytes()
-            except OSError:
-                self._texts[node.file] = b""
+            self._texts[node.file] = text_of(node.file)
         text = " ".join(self._texts[node.file][start:end].decode(errors="replace").split())
         return text if len(text) <= _LONGEST_TEXT else text[: _LONGEST_TEXT - 1] + "…"
 

@@ -27,8 +27,11 @@ from clang.cindex import (
     conf,
 )
 
+from kerncast.bounded_file import read_bytes
 from kerncast.compile.headers import PRELUDE, stand_ins
+from kerncast.compile.nouns import SOURCE_FILE
 from kerncast.compile.source.parsing import DEVICE_DECLARATIONS, KEEP_GOING, SHIM_FOLDER, TOOLKIT_SHIMS, ParseOptions
+from kerncast.errors import CompileError
 
 # Half and bfloat16 as host code sees them: numbers that convert from and to others, so that templates over them hold.
 #
@@ -644,8 +647,8 @@ def _rejoined(source: Path) -> list[tuple[str, str]]:
     nvcc takes ``k << <1, 32>> >(x)``, clang does not.
     """
     try:
-        text = source.read_bytes().decode()
-    except (OSError, UnicodeDecodeError):
+        text = text_of(source).decode()
+    except UnicodeDecodeError:
         return []
     joined = _OPENED.sub(r"<<<\1\2", text)
     if joined == text:
@@ -734,11 +737,16 @@ def _members(diagnostic: Diagnostic, name: str, texts: dict[str, bytes]) -> list
 
 def _text(name: str, texts: dict[str, bytes]) -> bytes:
     if name not in texts:
-        try:
-            texts[name] = Path(name).read_bytes()
-        except OSError:
-            texts[name] = b""
+        texts[name] = text_of(name)
     return texts[name]
+
+
+def text_of(name: Path | str) -> bytes:
+    """Return what a source or header holds; nothing where it cannot be read."""
+    try:
+        return read_bytes(name, SOURCE_FILE)
+    except CompileError:
+        return b""
 
 
 def _declared(missing: _Missing) -> str:

@@ -7,12 +7,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from kerncast.bounded_file import is_file, read_head
 from kerncast.compile.build_file import build_options, folders_of_missing_headers, headers_of, macros_not_given
-from kerncast.compile.compiler import run_task
+from kerncast.compile.compiler import ChildTask, run_task
 from kerncast.compile.nouns import CompileRequest, KernelSignature, Parameter
+from kerncast.confinement import source_places
 from kerncast.errors import CompileError, InputError
 from kerncast.hostcode.nouns import UNDECIDED, HostArgument, HostJob, HostLaunch, HostProgram, HostReply, HostValue
 
+_READER = ChildTask("kerncast.hostcode.worker", "launches")
 _SUFFIXES = {".c", ".cc", ".cpp", ".cxx", ".cu"}
 #: Files that are looked into, and bytes of one.
 _MOST_FILES = 200
@@ -66,7 +69,7 @@ def _nearby(source: Path) -> Iterable[Path]:
 def _sources_below(folder: Path) -> Iterator[Path]:
     try:
         for file in sorted(folder.glob("*")) + sorted(folder.glob("*/*")):
-            if file.suffix in _SUFFIXES and file.is_file():
+            if file.suffix in _SUFFIXES and is_file(file):
                 yield file
     except OSError:
         return
@@ -74,9 +77,8 @@ def _sources_below(folder: Path) -> Iterator[Path]:
 
 def _text(file: Path) -> bytes:
     try:
-        with file.open("rb") as stream:
-            return stream.read(_MOST_BYTES)
-    except OSError:
+        return read_head(file, _MOST_BYTES)
+    except InputError:
         return b""
 
 
@@ -100,7 +102,8 @@ def read_host_code(
     whole = replace(request, include_dirs=folders[request.source], defines=(*request.defines, *macros))
     given = None if arguments is None else tuple(arguments)
     job = HostJob(whole, given, tuple((host, folders[host]) for host in hosts))
-    reply = run_task("launches", whole, job, HostReply, worker="kerncast.hostcode.worker")
+    reads = [place for source, found in folders.items() for place in (*source_places(source), *found)]
+    reply = run_task(_READER, whole, job, HostReply, reads=reads)
     signatures = reply.kernels
     launches = tuple(_told_apart(each, signatures) for each in reply.launches)
     if hosts:  # they may launch kernels of their own
@@ -153,7 +156,7 @@ def _folders(request: CompileRequest, source: Path) -> tuple[Path, ...]:
 
 def _named(macros: Sequence[tuple[str, str]], sources: Iterable[Path]) -> tuple[tuple[str, str], ...]:
     """Return the macros that one of several sources names."""
-    text = b"\n".join(each.read_bytes() for each in sources if each.is_file())
+    text = b"\n".join(map(_text, sources))
     return tuple(
         (name, value) for name, value in macros if re.search(rb"\b" + name.encode() + rb"\b", text) is not None
     )

@@ -4,8 +4,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kerncast.bounded_file import read_bytes
 from kerncast.compile.headers import header_folders
-from kerncast.compile.nouns import CompileRequest
+from kerncast.compile.nouns import SOURCE_FILE, CompileRequest
 from kerncast.errors import CompileError
 from kerncast.hostcode.nouns import HostJob, HostReply
 
@@ -33,7 +34,7 @@ def host_launches(job: HostJob) -> HostReply:
     try:
         from kerncast.compile.source import parsing as device  # noqa: PLC0415
         from kerncast.compile.source import signatures, variables  # noqa: PLC0415
-        from kerncast.hostcode import launches, program  # noqa: PLC0415  needs libclang
+        from kerncast.hostcode import launches, parsing, program  # noqa: PLC0415  needs libclang
     except ImportError:
         raise CompileError("libclang is not installed", cure="Install libclang.") from None
     sys.setrecursionlimit(_DEEPEST)
@@ -44,10 +45,10 @@ def host_launches(job: HostJob) -> HostReply:
         raise _unparsed(path)
     sources = [(path, request.include_dirs), *job.hosts]
     units = [_host_unit(request, *each) for each in sources]
-    texts = {str(each): each.read_bytes() for each, _ in sources}
+    texts = {str(each): read_bytes(each, SOURCE_FILE) for each, _ in sources}
     declared = [cursor for unit in units for cursor in _own_declarations(unit)]
     nodes = program.Tree(sorted(declared, key=lambda cursor: not _may_launch(cursor, texts)))
-    texts |= {name: Path(name).read_bytes() for name in {each.file for each in nodes.functions.values()} - set(texts)}
+    texts |= {name: parsing.text_of(name) for name in {each.file for each in nodes.functions.values()} - set(texts)}
     left_out = _left_out(texts, units)
     read = program.Program(nodes, left_out)
     _check_one_program([each.file for each in read.mains])

@@ -4,9 +4,11 @@ from kerncast.launch.launch import (
     BLOCK_PARAMETERS,
     DEFAULT_STANDARD,
     ELEMENT_BYTES,
+    FILL_FILE,
     MAX_BLOCK,
     MAX_GRID,
     MAX_THREADS_PER_BLOCK,
+    STANDARDS,
     Argument,
     Buffer,
     Extent,
@@ -23,13 +25,14 @@ from kerncast.launch.launch import (
     is_tuned_so,
     load_launches,
     parse_extent,
+    parse_launches,
     parse_value,
     read_toml,
 )
 
 __all__ = [
-    "BLOCK_PARAMETERS", "DEFAULT_STANDARD", "ELEMENT_BYTES", "MAX_BLOCK", "MAX_GRID", "MAX_THREADS_PER_BLOCK",
-    "Argument", "Buffer", "Extent", "Fill", "Launch", "Reference", "Settings", "Struct", "Value", "base_name",
-    "check_geometry", "check_standard", "do_same", "is_tuned_so", "load_launches", "parse_extent",
-    "parse_value", "read_toml",
+    "BLOCK_PARAMETERS", "DEFAULT_STANDARD", "ELEMENT_BYTES", "FILL_FILE", "MAX_BLOCK", "MAX_GRID",
+    "MAX_THREADS_PER_BLOCK", "STANDARDS", "Argument", "Buffer", "Extent", "Fill", "Launch", "Reference", "Settings",
+    "Struct", "Value", "base_name", "check_geometry", "check_standard", "do_same", "is_tuned_so", "load_launches",
+    "parse_extent", "parse_launches", "parse_value", "read_toml",
 ]  # fmt: skip

@@ -6,13 +6,15 @@ The format is described in ``docs/launch-file.md``. A launch file is TOML; each 
 import math
 import os
 import re
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from kerncast import bounded_file
+from kerncast.bounded_file import Bound, is_file, is_folder, place_of, read_text
 from kerncast.errors import LaunchError
+from kerncast.units import GIB, MIB
 
 #: Bytes of one element, by the type names of launch files.
 ELEMENT_BYTES = {
@@ -21,10 +23,15 @@ ELEMENT_BYTES = {
 
 _BUFFER = re.compile(r"\s*([a-z]+\d+)\s*\[([^\]]*)\]\s*(.*?)\s*", re.DOTALL)
 _FILL = re.compile(r"(zeros|ones|random|iota|randint|file)\s*(?:\((.*)\))?", re.DOTALL)
-_STRUCT = re.compile(r"\s*bytes\(\s*((?:[0-9a-fA-F]{2}\s*)+)\)\s*")
+#: bytes.fromhex passes over spaces of ASCII alone.
+_STRUCT = re.compile(r"\s*bytes\(\s*((?:[0-9a-fA-F]{2}\s*)+)\)\s*", re.ASCII)
 _REFERENCE = re.compile(r"\s*&\s*([A-Za-z_]\w*)\s*(?:\[\s*(\d{1,18})\s*\]\s*)?")
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 _NAME = re.compile(r"[A-Za-z_]\w*")
+#: No GPU holds a larger buffer.
+FILL_FILE = Bound(1024 * GIB, error=LaunchError)
+#: 40,000 launches of 200 characters each.
+_LAUNCH_FILE = Bound(8 * MIB, cure="Check the path.", cure_if_larger="Write fewer launches into it.", error=LaunchError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +148,7 @@ def _parse_fill(text: str, where: str, folder: Path) -> Fill:
     if match is None or (match[2] is None) == (match[1] in {"randint", "file"}):
         raise LaunchError(f"{text!r} is not a fill", where=where, cure=_ARGUMENT_CURE)
     if match[1] == "file":
-        return Fill("file", path=folder / expand_variables(match[2].strip().strip("'\""), where))
+        return Fill("file", path=expanded_path(folder, match[2].strip().strip("'\""), where))
     if match[1] == "randint":
         try:
             low, high = (int(part) for part in match[2].split(","))
@@ -162,21 +169,36 @@ def _parse_number(text: str, where: str) -> int | float:
     raise LaunchError(f"{text!r} is not an argument", where=where, cure=_ARGUMENT_CURE)
 
 
-def expand_variables(text: str, where: str) -> str:
-    """Replace each ``${VAR}`` by its value in the environment; an unset one is an error."""
+def expanded_path(folder: Path, text: str, where: str) -> Path:
+    """Return the path below a folder with each ``${VAR}`` replaced by its value in the environment.
+
+    An unset one is an error. So is a path that is not there, told as it was written: a stranger's launch file must not
+    print a secret. Without variables the path may be missing.
+    """
 
     def value(match: re.Match[str]) -> str:
         if match[1] not in os.environ:
             raise LaunchError(f"${{{match[1]}}} is not set in the environment", where=where, cure=f"Set {match[1]}.")
         return os.environ[match[1]]
 
-    return _VARIABLE.sub(value, text)
+    expanded = _VARIABLE.sub(value, text)
+    path = folder / expanded
+    if expanded != text and not _is_there(path):
+        raise LaunchError(f"{text}: no such file or folder", where=where, cure="Check the path and the environment.")
+    return path
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        return path.exists()
+    except (OSError, ValueError):
+        return False
 
 
 __all__ = [
-    "DEFAULT_STANDARD", "ELEMENT_BYTES", "MAX_BLOCK", "MAX_GRID", "MAX_THREADS_PER_BLOCK", "STANDARDS", "Argument",
-    "Buffer", "Extent", "Fill", "Launch", "Reference", "Struct", "Value", "check_geometry", "check_standard",
-    "expand_variables", "load_launches", "parse_extent", "parse_value", "read_toml",
+    "DEFAULT_STANDARD", "ELEMENT_BYTES", "FILL_FILE", "MAX_BLOCK", "MAX_GRID", "MAX_THREADS_PER_BLOCK", "STANDARDS",
+    "Argument", "Buffer", "Extent", "Fill", "Launch", "Reference", "Struct", "Value", "check_geometry",
+    "check_standard", "expanded_path", "load_launches", "parse_extent", "parse_launches", "parse_value", "read_toml",
 ]  # fmt: skip
 
 Extent = tuple[int, int, int]
@@ -188,6 +210,8 @@ _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f]")
 MAX_GRID: Extent = (2**31 - 1, 65535, 65535)
 MAX_BLOCK: Extent = (1024, 1024, 64)
 MAX_THREADS_PER_BLOCK = 1024
+#: What cuLaunchKernel takes; what fits is the GPU's to say.
+MAX_SHARED_BYTES = 2**32 - 1
 
 #: Versions of C++ that both the compiler and the parser know.
 STANDARDS = ("c++11", "c++14", "c++17", "c++20")
@@ -223,6 +247,9 @@ class Launch:
         check_geometry(self.grid, self.block, self.label)
         if self.shared_bytes < 0:
             raise LaunchError(f"shared_bytes is {self.shared_bytes}, below zero", where=self.label)
+        if self.shared_bytes > MAX_SHARED_BYTES:
+            what = f"shared_bytes is {self.shared_bytes}, and CUDA takes a number of 32 bits"
+            raise LaunchError(what, where=self.label, cure="Give the bytes of one block: no GPU has 256 KiB of them.")
         check_standard(self.standard, self.label)
 
     @property
@@ -273,6 +300,14 @@ def load_launches(path: str | os.PathLike[str]) -> tuple[Launch, ...]:
     """Read a launch file; raises LaunchError with place and cure for anything that it cannot mean."""
     file = Path(path)
     table = read_toml(file)
+    rows = table.get("launch")
+    if isinstance(rows, list) and all(isinstance(row, dict) for row in rows):
+        refuse_undecided(rows, file)
+    return parse_launches(table, file)
+
+
+def parse_launches(table: Mapping[str, Any], file: Path) -> tuple[Launch, ...]:
+    """Return the launches of a launch file's table; paths are relative to the file. Raises LaunchError."""
     _refuse_unknown(table, {"source", "include", "defines", "std", "fast_math", "seed", "launch"}, str(file))
     source = table.get("source")
     if not isinstance(source, str) or not source:
@@ -280,9 +315,8 @@ def load_launches(path: str | os.PathLike[str]) -> tuple[Launch, ...]:
     rows = table.get("launch")
     if not isinstance(rows, list) or not rows or not all(isinstance(row, dict) for row in rows):
         raise LaunchError("no [[launch]] found", where=str(file), cure="Add one per kernel launch.")
-    refuse_undecided(rows, file)
     shared = Launch(
-        source=file.parent / expand_variables(source, str(file)),
+        source=expanded_path(file.parent, source, str(file)),
         kernel=None,
         grid=(1, 1, 1),
         block=(1, 1, 1),
@@ -309,8 +343,8 @@ def _parse_row(row: Mapping[str, Any], shared: Launch, file: Path) -> Launch:
     where = f"{file} launch {shared.index}"
     _refuse_unknown(row, {"kernel", "grid", "block", "shared_bytes", "args", "globals"}, where)
     kernel = row.get("kernel")
-    if kernel is not None and not isinstance(kernel, str):
-        raise LaunchError("kernel is not a text", where=where)
+    if kernel is not None and not (isinstance(kernel, str) and kernel.isprintable()):
+        raise LaunchError("kernel is not a printable text", where=where)
     for name in ("grid", "block"):
         if name not in row:
             raise LaunchError(f"{name} is missing", where=where, cure=f"Add: {name} = [256]")
@@ -338,14 +372,7 @@ def _parse_values(row: Mapping[str, Any], words: tuple[str, str], where: str, fo
 
 def read_toml(file: Path) -> dict[str, Any]:
     """Return the table of a TOML file; raises LaunchError where it cannot be read."""
-    try:
-        return tomllib.loads(file.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise LaunchError("no such file", where=str(file), cure="Check the path.") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise LaunchError(f"cannot be read ({error})", where=str(file)) from None
-    except (tomllib.TOMLDecodeError, RecursionError, ValueError) as error:
-        raise LaunchError(f"is not valid TOML: {error}", where=str(file), cure="Mend the line named.") from None
+    return bounded_file.read_toml(file, _LAUNCH_FILE)
 
 
 def _parse_defines(table: object, where: str) -> tuple[tuple[str, str], ...]:
@@ -368,12 +395,12 @@ def _parse_defines(table: object, where: str) -> tuple[tuple[str, str], ...]:
 def _parse_include(folders: object, file: Path) -> tuple[Path, ...]:
     if not isinstance(folders, list) or not all(isinstance(folder, str) and folder for folder in folders):
         raise LaunchError("include is not a list of folders", where=str(file), cure='Write include = ["../common"].')
-    found = tuple(file.parent / expand_variables(folder, str(file)) for folder in folders)
+    found = tuple(expanded_path(file.parent, folder, str(file)) for folder in folders)
     for folder in found:
-        if not folder.is_dir():
-            what = "is not a folder" if folder.exists() else "does not exist"
+        if not is_folder(folder):
+            what = "is not a folder" if is_file(folder) else "does not exist"
             raise LaunchError(
-                f"include folder {folder} {what}",
+                f"include folder {place_of(folder)} {what}",
                 where=str(file),
                 cure="Check the path: it is relative to this file.",
             )
@@ -496,7 +523,7 @@ def refuse_undecided(rows: Sequence[Mapping[str, Any]], file: Path) -> None:
     found = [each for index, row in enumerate(rows) for each in _undecided(index, row)]
     if not found:
         return
-    lines = file.read_text(encoding="utf-8").splitlines()
+    lines = read_text(file, _LAUNCH_FILE).splitlines()
     what = "; ".join(_described(each, rows[each.launch], lines) for each in found)
     number = "1 value is" if len(found) == 1 else f"{len(found)} values are"
     raise LaunchError(f"{number} not decided: {what}", where=str(file), cure='Write a value in the place of each "?".')

@@ -7,7 +7,8 @@ from functools import cached_property
 
 from kerncast.machine.listing import MachineInstruction, MachineRoutine
 from kerncast.machine.ptx_counts import UnmatchedError
-from kerncast.ptx import TYPE_BITS, Instruction, LoopNest, Vector, dominators, find_loops
+from kerncast.ptx import Instruction, LoopNest, dominators, find_loops
+from kerncast.units import BITS_PER_BYTE
 
 # Which machine instructions do exactly what one PTX instruction does, so that they count its executions.
 #
@@ -41,7 +42,7 @@ def is_anchor(machine: MachineInstruction, ptx: Instruction) -> bool:
         is_same = ptx.is_load if opcode in _LOADS else ptx.is_store
         # A register that is spilled bears the line of the instruction that wants it, or of one nearby.
         is_spill = opcode in _LOCAL and ptx.space not in {"local", "generic"}
-        return is_same and not is_spill and bits_of(machine.modifiers) == _access_bits(ptx)
+        return is_same and not is_spill and bits_of(machine.modifiers) == ptx.access_bytes * BITS_PER_BYTE
     if opcode in _UPDATES:
         return ptx.is_update
     if opcode in _WHOLE:
@@ -57,11 +58,6 @@ def stays_in_place(machine: MachineInstruction) -> bool:
 def bits_of(modifiers: Iterable[str]) -> int:
     """Return how many bits of each thread an access with such modifiers moves."""
     return next((_WIDE[m] for m in modifiers if m in _WIDE), _WORD)
-
-
-def _access_bits(ptx: Instruction) -> int:
-    data = next((o for o in ptx.operands if isinstance(o, Vector)), None)
-    return TYPE_BITS.get(ptx.type, 0) * (len(data.elements) if data else 1)
 
 
 _JUMPS = {"BRA", "BRX", "JMP", "JMX", "BRXU", "JMXU"}

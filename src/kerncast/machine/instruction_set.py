@@ -1,12 +1,12 @@
 """The class and the pipe of machine instructions, from ``data/instructions/machine_opcodes.csv``."""
 
-import csv
 from collections import defaultdict
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 import kerncast
+from kerncast.bounded_file import our_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +67,9 @@ def kind_of(opcode: str, modifiers: tuple[str, ...], architecture: int) -> Kind:
 @cache
 def _table() -> dict[str, list[_Row]]:
     rows: dict[str, list[_Row]] = {}
-    with _FILE.open(encoding="utf-8", newline="") as file:
-        for row in csv.DictReader(file):
-            one = _Row(row["modifier"], int(row["from"] or 0), Kind(row["work"], row["pipe"]))
-            rows.setdefault(row["opcode"], []).append(one)
+    for row in our_rows(_FILE):
+        one = _Row(row["modifier"], int(row["from"] or 0), Kind(row["work"], row["pipe"]))
+        rows.setdefault(row["opcode"], []).append(one)
     return rows
 
 
@@ -116,10 +115,9 @@ def _column(architecture: int) -> str:
 def _lowering_table() -> dict[str, dict[str, Lowered]]:
     """Return by column and form; a form whose rows are empty becomes nothing."""
     found: dict[str, dict[str, list[tuple[str, float]]]] = defaultdict(lambda: defaultdict(list))
-    with _LOWERING_FILE.open(encoding="utf-8", newline="") as file:
-        for row in csv.DictReader(file):
-            for column in row.keys() - set(_KEYS):
-                operations = found[column][row["form"]]
-                if row[column]:
-                    operations.append((row["opcode"], float(row[column])))
+    for row in our_rows(_LOWERING_FILE):
+        for column in row.keys() - set(_KEYS):
+            operations = found[column][row["form"]]
+            if row[column]:
+                operations.append((row["opcode"], float(row[column])))
     return {column: {form: tuple(ops) for form, ops in forms.items()} for column, forms in found.items()}

@@ -5,7 +5,8 @@ size together, are one load of 8 or 16 bytes. Stores are left out: the compiler 
 code of ptxas 12.9 for the suite; fails when: the compiler knows more of an address than that.
 """
 
-from collections import defaultdict
+from bisect import bisect_left
+from collections import defaultdict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -26,6 +27,8 @@ from kerncast.ptx import (
 from kerncast.remembered import remembered
 
 _WIDEST = 16
+#: Bytes of the loads that are joined.
+_WORDS = (4, 8)
 #: Loads that are made as they are written.
 _ORDERED = {"volatile", "relaxed", "acquire", "mmio"}
 #: log2 of the widest load, 16 bytes.
@@ -57,7 +60,7 @@ def joined_loads(function: Function, cfg: ControlFlowGraph) -> dict[int, JoinedL
     """Return the joined loads by each of their instructions."""
     if not _has_neighbours(function.instructions):
         return {}
-    zeros = _low_zero_bits(_laid_out(function))
+    zeros, code = _low_zero_bits(_laid_out(function)), _Code.of(function.instructions)
     found: dict[int, JoinedLoad] = {}
     for block in cfg.blocks:
         places: dict[tuple[str, int], Places] = defaultdict(dict)
@@ -67,13 +70,13 @@ def joined_loads(function: Function, cfg: ControlFlowGraph) -> dict[int, JoinedL
             if isinstance(address, Address) and isinstance(address.base, Register | Symbol):
                 places[address.base.name, _word_bytes(ins)].setdefault(address.offset, number)
             elif _ends_joining(ins):
-                found |= _joined(function.instructions, places, zeros)
+                found |= _joined(code, places, zeros)
                 places.clear()
             # Of a base that is written, later loads lie elsewhere.
-            written = {register.name for register in results_of(ins)}
-            gone = {key: places.pop(key) for key in list(places) if key[0] in written}
-            found |= _joined(function.instructions, gone, zeros)
-        found |= _joined(function.instructions, places, zeros)
+            written = ((register.name, nbytes) for register in results_of(ins) for nbytes in _WORDS)
+            gone = {key: places.pop(key) for key in written if key in places}
+            found |= _joined(code, gone, zeros)
+        found |= _joined(code, places, zeros)
     return found
 
 
@@ -87,7 +90,7 @@ def _has_neighbours(code: Sequence[Instruction]) -> bool:
 def _is_of_a_word(ins: Instruction) -> bool:
     is_load = ins.root == "ld" and ins.space == "shared" and len(ins.operands) > 1
     is_free = _ORDERED.isdisjoint(ins.modifiers)
-    return is_load and is_free and isinstance(ins.operands[0], Register) and _word_bytes(ins) in {4, 8}
+    return is_load and is_free and isinstance(ins.operands[0], Register) and _word_bytes(ins) in _WORDS
 
 
 def _word_bytes(ins: Instruction) -> int:
@@ -101,9 +104,39 @@ def _ends_joining(ins: Instruction) -> bool:
     return ins.is_barrier or is_access or is_ordered or ins.opcode.has(Trait.FENCE)
 
 
-def _joined(
-    code: Sequence[Instruction], places: dict[tuple[str, int], Places], zeros: dict[str, int]
-) -> dict[int, JoinedLoad]:
+@dataclass(frozen=True, slots=True)
+class _Code:
+    """The instructions of a kernel, and in order of the program those that write and read each register."""
+
+    instructions: Sequence[Instruction]
+    writers: dict[str, list[int]]
+    readers: dict[str, list[int]]
+
+    @classmethod
+    def of(cls, instructions: Sequence[Instruction]) -> "_Code":
+        code = cls(instructions, defaultdict(list), defaultdict(list))
+        for number, ins in enumerate(instructions):
+            for register in results_of(ins):
+                code.writers[register.name].append(number)
+            for register in sources_of(ins):
+                code.readers[register.name].append(number)
+        return code
+
+    def is_moved_freely(self, number: int, first: int) -> bool:
+        """Return whether an instruction can stand where an earlier one does, for all registers written and read."""
+        own = {register.name for register in results_of(self.instructions[number])}
+        used = own | {register.name for register in sources_of(self.instructions[number])}
+        between = range(first, number)
+        is_written = any(_is_any(self.writers[name], between) for name in used & self.writers.keys())
+        return not is_written and not any(_is_any(self.readers[name], between) for name in own & self.readers.keys())
+
+
+def _is_any(numbers: Sequence[int], wanted: range) -> bool:
+    """Return whether one of these numbers, which rise, lies in a range."""
+    return bisect_left(numbers, wanted.start) < bisect_left(numbers, wanted.stop)
+
+
+def _joined(code: _Code, places: dict[tuple[str, int], Places], zeros: dict[str, int]) -> dict[int, JoinedLoad]:
     found: dict[int, JoinedLoad] = {}
     for (base, word), offsets in places.items():
         left = dict(offsets)
@@ -124,19 +157,12 @@ def _joined(
     return found
 
 
-def _can_be_one(code: Sequence[Instruction], members: Sequence[int]) -> bool:
+def _can_be_one(code: _Code, members: Sequence[int]) -> bool:
     """Return whether all loads of a group can stand where the first one does."""
-    first = min(members)
     # One machine instruction has one predicate.
-    if len({(code[number].guard, code[number].guard_negated) for number in members}) > 1:
+    if len({(code.instructions[number].guard, code.instructions[number].guard_negated) for number in members}) > 1:
         return False
-    for number in members:
-        own = {r.name for r in results_of(code[number])}
-        used = {r.name for r in sources_of(code[number])} | own
-        for ins in code[first:number]:
-            if used & {r.name for r in results_of(ins)} or own & {r.name for r in sources_of(ins)}:
-                return False
-    return True
+    return all(code.is_moved_freely(number, min(members)) for number in members)
 
 
 def _laid_out(function: Function) -> Function:
@@ -157,19 +183,22 @@ def _low_zero_bits(function: Function) -> dict[str, int]:
     code = [ins for ins in function.instructions if ins.operands and isinstance(ins.operands[0], Register)]
     known = dict.fromkeys((ins.operands[0].name for ins in code if isinstance(ins.operands[0], Register)), _LARGEST)
     others = (ins for ins in function.instructions if ins.operands and not isinstance(ins.operands[0], Register))
-    unknown = {register.name for ins in others for register in results_of(ins)}
-    known |= dict.fromkeys(unknown, 0)
-    # From all bits down: each round takes some away, until none is wrong.
-    while True:
-        new, before = {name: 0 if name in unknown else _LARGEST for name in known}, known | found
-        for ins in code:
-            assert isinstance(ins.operands[0], Register)
-            name = ins.operands[0].name
-            new[name] = min(new[name], _result(ins, before))
-        if new == known:
-            break
-        known = new
-    return known | found
+    known |= {register.name: 0 for ins in others for register in results_of(ins)}
+    known |= found
+    readers: dict[str, list[Instruction]] = defaultdict(list)
+    for ins in code:
+        for register in dict.fromkeys(each for each in ins.operands[1:] if isinstance(each, Register)):
+            readers[register.name].append(ins)
+    # From all bits down, until none is wrong: a register loses four at most, and so its readers are seen few times.
+    waiting = deque(code)
+    while waiting:
+        ins = waiting.popleft()
+        assert isinstance(ins.operands[0], Register)
+        name, bits = ins.operands[0].name, _result(ins, known)
+        if bits < known[name] and name not in found:
+            known[name] = bits
+            waiting.extend(readers[name])
+    return known
 
 
 def _result(ins: Instruction, known: dict[str, int]) -> int:

@@ -14,6 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from kerncast.compile.headers import package_folders
+from kerncast.confinement import Confinement, confine
 
 # The text that nvdisasm prints to machine instructions, each with the line of the PTX that it comes from.
 #
@@ -23,7 +24,7 @@ from kerncast.compile.headers import package_folders
 
 
 _SECTION = re.compile(r"\.text\.(\S+):")
-_PTX_LINE = re.compile(r'//## File "\.nv_debug_ptx_txt(?:\.\d+)?", line (\d+)')
+_PTX_LINE = re.compile(r'//## File "\.nv_debug_ptx_txt(?:\.\d+)?", line (\d{1,18})')
 _LABEL = re.compile(r"(\.L_\w+|\$\S+):")
 _INSTRUCTION = re.compile(
     r"/\*[0-9a-f]{4,}\*/\s+(?:@(!?)(U?P\w+)\s+)?([A-Z][A-Z0-9]*)((?:\.[A-Za-z0-9_]+)*)\s*([^;]*);?"
@@ -110,6 +111,7 @@ _SECONDS = 300.0
 #: The largest program of the suite has 0.1 MiB; a listing is about 20 times as long.
 _MOST_BYTES = 8 * 2**20
 _MOST_TEXT = 256 * 2**20
+_MOST_MEMORY = 4 * 2**30
 _LONGEST_REASON = 200
 _LISTING = "listing"
 
@@ -173,8 +175,10 @@ class _Reading:
 
 
 def _started(program: Path, cubin: bytes, folder: Path) -> "subprocess.Popen[str]":
-    """Start nvdisasm on a file of its own; ``-gp`` asks for the lines of the PTX."""
+    """Start nvdisasm on a file of its own, confined; ``-gp`` asks for the lines of the PTX."""
     code = folder / "code.cubin"
+    rules = Confinement(_MOST_MEMORY, _SECONDS, (folder, program), file_bytes=_MOST_TEXT, starts_processes=True)
+    own = os.getpid()
     code.write_bytes(cubin)
     with (folder / _LISTING).open("wb") as out:
         return subprocess.Popen(  # noqa: S603  the program of a wheel, on a file of ours
@@ -185,6 +189,7 @@ def _started(program: Path, cubin: bytes, folder: Path) -> "subprocess.Popen[str
             text=True,
             errors="replace",
             env={name: value for name, value in os.environ.items() if name in {"SYSTEMROOT", "TEMP", "TMP", "TMPDIR"}},
+            preexec_fn=(lambda: confine(rules, parent=own)) if os.name == "posix" else None,  # noqa: PLW1509  takes no lock
         )
 
 

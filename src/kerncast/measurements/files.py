@@ -4,11 +4,11 @@ The format is described in ``docs/measurement-file.md``. What has been added sur
 process leaves half written is cut off when the file is resumed.
 """
 
+import codecs
 import io
 import json
 import os
 import re
-import stat
 from collections.abc import Mapping
 from dataclasses import MISSING, asdict, dataclass, fields, is_dataclass
 from enum import StrEnum
@@ -17,6 +17,7 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, BinaryIO, Self, get_args, get_origin, get_type_hints
 
+from kerncast.bounded_file import Bound, opened, place_of
 from kerncast.errors import InputError
 from kerncast.measurements.measurement import (
     LARGEST_NUMBER,
@@ -256,6 +257,7 @@ MAX_LINE_BYTES = 16 * MIB
 _LONGEST_HEADER = 64 * KIB
 
 _OTHER_FILE = "Name another file with --out."
+_MEASUREMENT = Bound(MAX_FILE_BYTES, cure="Name a measurement file.", cure_if_larger="Split it.")
 
 
 def read_measurement(path: str | os.PathLike[str]) -> Measurement:
@@ -266,12 +268,8 @@ def read_measurement(path: str | os.PathLike[str]) -> Measurement:
 def read_with_remarks(path: str | os.PathLike[str]) -> tuple[Measurement, tuple[str, ...]]:
     """Read a measurement file, and say what of it was skipped: a torn last line, or what a newer version has added."""
     file = Path(path)
-    _refuse_other_than_file(file)
-    try:
-        with file.open("rb") as stream:
-            contents = _read(stream, file)
-    except OSError as error:
-        raise InputError(f"cannot be read ({error.strerror})", where=str(file)) from None
+    with opened(file, _MEASUREMENT) as stream:
+        contents = _read(stream, file)
     return contents.collected.measurement(), contents.remarks
 
 
@@ -316,6 +314,8 @@ class Recorder:
 
     @classmethod
     def _resume(cls, file: Path, stream: io.FileIO, machine: Machine) -> Self:
+        if os.fstat(stream.fileno()).st_size > MAX_FILE_BYTES:
+            raise InputError(f"is larger than {MAX_FILE_BYTES // MIB} MiB", where=str(file), cure=_OTHER_FILE)
         stream.seek(0)
         buffered = io.BufferedReader(stream)
         contents = _read(buffered, file)
@@ -439,20 +439,13 @@ def _identity(trial: Trial) -> tuple[str, Method, int]:
 
 
 def _refuse_other_than_file(file: Path) -> None:
-    try:
-        mode = file.stat().st_mode
-    except FileNotFoundError:
-        raise InputError("no such file", where=str(file), cure="Check the path.") from None
-    except (OSError, ValueError) as error:
-        raise InputError(f"cannot be read ({error})", where=repr(str(file))) from None
-    if not stat.S_ISREG(mode):
-        raise InputError("is not a file", where=str(file), cure="Name a measurement file.")
+    if file.exists() and not file.is_file():  # a pipe would be waited for
+        raise InputError("is not a file", where=place_of(file), cure=_OTHER_FILE)
 
 
 def _open_locked(file: Path) -> io.FileIO:
     try:
-        if file.exists():
-            _refuse_other_than_file(file)
+        _refuse_other_than_file(file)
         stream = io.FileIO(file, "a+")
     except InputError:
         raise
@@ -461,7 +454,7 @@ def _open_locked(file: Path) -> io.FileIO:
         raise InputError(f"there is no folder {file.parent}", where=str(file), cure=cure) from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise InputError(f"cannot be written ({reason})", where=repr(str(file)), cure=_OTHER_FILE) from None
+        raise InputError(f"cannot be written ({reason})", where=place_of(file), cure=_OTHER_FILE) from None
     try:
         _lock(stream)
     except BlockingIOError:
@@ -504,8 +497,6 @@ class _Contents:
 
 
 def _read(stream: BinaryIO, file: Path) -> _Contents:
-    if os.fstat(stream.fileno()).st_size > MAX_FILE_BYTES:
-        raise InputError(f"is larger than {MAX_FILE_BYTES // MIB} MiB", where=str(file), cure="Split it.")
     decoder = Decoder()
     torn: tuple[str, ...] = ()
     collected: _Collected | None = None
@@ -513,7 +504,7 @@ def _read(stream: BinaryIO, file: Path) -> _Contents:
     for number, line in enumerate(iter(lambda: stream.readline(MAX_LINE_BYTES + 1), b""), start=1):
         is_ended = line.endswith(b"\n")
         try:
-            value = _parse(line)
+            value = _parse(line.removeprefix(codecs.BOM_UTF8) if number == 1 else line)
         except ValueError as error:
             if is_ended or collected is None or len(line) > MAX_LINE_BYTES:
                 raise _fault(error, file, number) from None

@@ -1,14 +1,13 @@
 """Tables for other programs, as CSV or Parquet; what is unknown is empty in CSV and null in Parquet."""
 
-import csv
-import os
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
 from kerncast.errors import InputError
+from kerncast.printable import write_csv
+from kerncast.replaced_file import replacing
 from kerncast.requirements import how_to_install
 
 Cell = str | int | float | bool | None
@@ -20,27 +19,22 @@ _ROWS_PER_GROUP = 65536
 
 def write_table(path: Path, columns: Columns, rows: Iterable[Sequence[Cell]]) -> None:
     """Write rows in the format that the name ends in; the file is there whole, or as it was before."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    write = _write_parquet if path.suffix == ".parquet" else _write_csv
     try:
-        (_write_parquet if path.suffix == ".parquet" else _write_csv)(partial, columns, rows)
-        partial.replace(path)
+        with replacing(path) as place:
+            write(place, columns, rows)
     except InputError:
         raise
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        cure = "Name a file in a folder that you may write to."
-        raise InputError(f"cannot be written ({reason})", where=str(path), cure=cure) from None
-    finally:
-        with suppress(OSError, ValueError):  # what kept it from being written has been reported
-            partial.unlink(missing_ok=True)
+    except ValueError as error:  # what a format cannot hold
+        cure = "Name a file in another format."
+        raise InputError(f"cannot be written ({error})", where=str(path), cure=cure) from None
 
 
 def _write_csv(file: Path, columns: Columns, rows: Iterable[Sequence[Cell]]) -> None:
     """Write as RFC 4180 says: lines end in CR LF, and a cell with a comma, a quote or a line break is quoted."""
     with file.open("w", encoding="utf-8", newline="") as stream:
-        writer = csv.writer(stream)
-        writer.writerow(columns)
-        writer.writerows([_text(cell) for cell in row] for row in rows)
+        cells = ([_text(cell) for cell in row] for row in rows)
+        write_csv(stream, chain([tuple(columns)], cells), end="\r\n")
 
 
 def _text(cell: Cell) -> str:

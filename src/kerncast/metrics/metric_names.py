@@ -1,11 +1,11 @@
 """The names that ``kerncast profile`` prints, with unit and meaning: ``data/vocabulary.csv``."""
 
-import csv
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 
+from kerncast.bounded_file import our_rows
 from kerncast.gpu import DATA
 from kerncast.profiles import Count, Origin
 from kerncast.units import PERCENT
@@ -76,13 +76,12 @@ class Metric:
 @cache
 def vocabulary() -> tuple[Word, ...]:
     """Return every name, in the order in which they are printed."""
-    with (DATA / "vocabulary.csv").open(encoding="utf-8", newline="") as file:
-        return tuple(
-            Word(
-                row["name"], row["unit"], row["kind"], row["gpu_needed"] == "yes", row["source"], row["meaning"]
-            )
-            for row in csv.DictReader(file)
-        )  # fmt: skip
+    return tuple(
+        Word(
+            row["name"], row["unit"], row["kind"], row["gpu_needed"] == "yes", row["source"], row["meaning"]
+        )
+        for row in our_rows(DATA / "vocabulary.csv")
+    )  # fmt: skip
 
 
 @cache

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from kerncast.caveats import Caveat, CaveatKind
-from kerncast.errors import LaunchError, MissingEvidenceError, Refusal
+from kerncast.errors import DoesNotFitError, LaunchError, MissingEvidenceError
 from kerncast.gpu import GPU, WARP_SIZE, Architecture, default_bytes, granted_bytes
 from kerncast.launch import Extent, Launch
 from kerncast.profiles import KernelProfile, Resources
@@ -238,15 +238,18 @@ def _round_up(number: int, unit: int) -> int:
 
 
 def check_can_run(launch: Launch, resources: Resources, gpu: GPU) -> None:
-    """Raise Refusal for a launch that a GPU cannot run, with the limit by name."""
+    """Raise DoesNotFitError for a launch that a GPU cannot run, with the limit by name."""
     request = block_request(launch.threads_per_block, resources, launch.shared_bytes)
     reason = _undeclared(launch.grid, launch.block, resources) or _why_not(request, resources, gpu)
     if reason is not None:
-        raise Refusal(f"this launch cannot run on {gpu.name}: {reason}", cure="Change the launch.")
+        raise DoesNotFitError(f"this launch cannot run on {gpu.name}: {reason}", cure="Change the launch.")
 
 
-def check_fits(found: KernelProfile, gpu: GPU, *, force: bool) -> tuple[Caveat, ...]:
-    """Raise Refusal for a launch that a GPU cannot run; where it is forced, return that as a caveat instead."""
+def check_fits(found: KernelProfile, gpu: GPU, *, force: bool | None) -> tuple[Caveat, ...]:
+    """Raise DoesNotFitError for a launch that a GPU cannot run; where it is forced, return that as a caveat instead.
+
+    ``force`` is None where nobody can ask for that.
+    """
     request, resources = block_request_of(found), found.resources
     if request is None or resources is None:
         return ()
@@ -254,7 +257,8 @@ def check_fits(found: KernelProfile, gpu: GPU, *, force: bool) -> tuple[Caveat, 
     if reason is None:
         return ()
     if not force:
-        raise Refusal(f"this launch cannot run on {gpu.name}: {reason}", cure="Change the launch, or use --force.")
+        cure = "Change the launch." if force is None else "Change the launch, or use --force."
+        raise DoesNotFitError(f"this launch cannot run on {gpu.name}: {reason}", cure=cure)
     return (Caveat.of(CaveatKind.FORCED, gpu.name, reason=reason),)
 
 

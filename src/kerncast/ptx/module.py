@@ -185,6 +185,12 @@ class Instruction:
         return Negated(self.guard) if self.guard is not None and self.guard_negated else self.guard
 
     @property
+    def access_bytes(self) -> int:
+        """Bytes that one thread loads or stores with a memory instruction."""
+        data = next((each for each in self.operands if isinstance(each, Vector)), None)
+        return TYPE_BITS.get(self.type, 0) // 8 * (len(data.elements) if data else 1)
+
+    @property
     def is_load(self) -> bool:
         """Whether it reads memory and does nothing else to it."""
         return self.opcode.access is MemoryAccess.LOAD

@@ -1,14 +1,16 @@
 """A table of texts, and how a terminal shows it."""
 
-import csv
 import io
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from rich import box
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table as RichTable
+
+from kerncast.printable import markdown_text, printable, write_csv
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,19 +63,30 @@ def print_rows(table: Table, console: Console) -> None:
     console.out("")
 
 
+def markdown(table: Table) -> str:
+    r"""Return a table in Markdown.
+
+    >>> print(markdown(Table((TextColumn("GPU"), "n"), (("T4 | L4", "2"),))))
+    | GPU | n |
+    | --- | --: |
+    | T4 \| L4 | 2 |
+    """
+    rule = ["---" if isinstance(column, TextColumn) else "--:" for column in table.columns]
+    rows = [[markdown_text(cell) for cell in row] for row in (table.heading, *table.rows)]
+    return "\n".join(f"| {' | '.join(row)} |" for row in (rows[0], rule, *rows[1:]))
+
+
 def csv_text(heading: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """Return rows as CSV; None is an empty cell."""
     text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(heading)
-    writer.writerows(rows)
+    write_csv(text, chain([heading], rows))
     return text.getvalue()
 
 
 def print_notes(notes: Iterable[str], console: Console) -> None:
     """Print caveats as dim lines."""
     for note in notes:
-        console.print(f"[dim]* {escape(note)}[/dim]", highlight=False)
+        console.print(f"[dim]* {escape(printable(note))}[/dim]", highlight=False)
 
 
 @dataclass(frozen=True, slots=True)

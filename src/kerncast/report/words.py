@@ -512,6 +512,11 @@ WORDS: dict[CaveatKind, str] = {
         " {high_hz:mhz}, where the time would be / {faster:.2f} to x {slower:.2f}. The interval counts that as a"
         " further error; --clock leaves it out."
     ),
+    CaveatKind.POWER_LIMITED: (
+        "{subject} would draw an estimated {watts:.0f} W of at most {limit:.0f} W at {from_hz:mhz}. Its clock is"
+        " lowered to {to_hz:mhz}, where the power fits, or below which no such board was seen."
+    ),
+    CaveatKind.ENERGY_UNKNOWN: "No energy is estimated for {subject}: {reason:open}.",
     CaveatKind.TIME_AT_OTHER_CLOCK: (
         "The run was on {subject} itself at {run_hz:mhz}; the forecast is for {gpu_hz:mhz}. The interval reaches from"
         " the same time to one in proportion to the clock."

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kerncast.caveats import OF_INTERVALS, Caveat
 from kerncast.errors import InputError, Refusal
-from kerncast.forecast import Progress
+from kerncast.forecast import Means
 from kerncast.gpu import GPU
 from kerncast.measurements import CountFeatures, PartitionTimes
 from kerncast.measurements.feature_table import FeatureTable
@@ -124,20 +124,20 @@ def bound_times(times: PartitionTimes, gpu: GPU, tpcs: Sequence[int], options: B
 
 def bound_launch(
     path: Path, times: PartitionTimes | None, gpu: GPU, question: tuple[Sequence[int], BoundOptions],
-    progress: Progress | None = None,
+    means: Means | None = None,
 ) -> KernelBounds:  # fmt: skip
     """Bound the only launch of a file by its simulation and by measured times, if any.
 
     Raises Refusal where it cannot be simulated. A method that needs neither the simulation nor the grid does without.
     """
     tpcs, options = question
-    alone = _bound_alone(path, times, gpu, (tpcs, replace(options, beside=None)), progress)
-    return alone if options.beside is None else _slowed(path, alone, options.beside, options.timing, progress)
+    alone = _bound_alone(path, times, gpu, (tpcs, replace(options, beside=None)), means)
+    return alone if options.beside is None else _slowed(path, alone, options.beside, options.timing, means)
 
 
 def _bound_alone(
     path: Path, times: PartitionTimes | None, gpu: GPU, question: tuple[Sequence[int], BoundOptions],
-    progress: Progress | None,
+    means: Means | None,
 ) -> KernelBounds:  # fmt: skip
     from kerncast.studies.partitions import (  # noqa: PLC0415  LLVM loads late
         most_tpcs,
@@ -157,13 +157,13 @@ def _bound_alone(
     level = _level(method, options, times)
     anchors = () if times is None else _anchors(times, method, options.anchors)
     parts = gpu, tuple(sorted({*tpcs, *(times.counts if times else ())}))
-    found = simulated_partitions(path, parts, min(level, _MOST_LEVEL_OF_OTHERS), options.timing, progress)
+    found = simulated_partitions(path, parts, min(level, _MOST_LEVEL_OF_OTHERS), options.timing, means)
     asked = BoundQuestion(
         times, anchors, tuple(tpcs), most_tpcs(gpu), level,
         regressors=regressors_of_curve("simulation", found.curve.seconds) if method.has_base_model else None,
         blocks=options.blocks or (found.blocks if method.name == _BY_BLOCKS else None),
         simulated=found.curve,
-        worst=worst_paths(path, parts, options.timing, progress) if method.name == _BY_WORST_PATH else None,
+        worst=worst_paths(path, parts, options.timing, means) if method.name == _BY_WORST_PATH else None,
     )  # fmt: skip
     is_interval = times is None and method.kind is Kind.CONFORMAL
     caveats = tuple(each for each in found.caveats if is_interval or each.kind not in OF_INTERVALS)
@@ -173,13 +173,11 @@ def _bound_alone(
     return alone
 
 
-def _slowed(
-    path: Path, alone: KernelBounds, beside: "Beside", timing: Timing, progress: Progress | None
-) -> KernelBounds:
+def _slowed(path: Path, alone: KernelBounds, beside: "Beside", timing: Timing, means: Means | None) -> KernelBounds:
     """Return the bounds beside another kernel."""
     from kerncast.studies.interference import slowdowns  # noqa: PLC0415  LLVM loads late
 
-    found, answer = slowdowns(path, beside, (alone.gpu, alone.tpcs), timing, progress), alone.answer
+    found, answer = slowdowns(path, beside, (alone.gpu, alone.tpcs), timing, means), alone.answer
     bound = (time * each.bound for time, each in zip(answer.bound, found, strict=True))
     expected = (time * each.expected for time, each in zip(answer.expected, found, strict=True))
     slower = replace(answer, expected=never_rising(tuple(expected)), bound=never_rising(tuple(bound)))

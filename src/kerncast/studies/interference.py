@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kerncast.errors import InputError
-from kerncast.forecast import Options, Progress
+from kerncast.forecast import Means, Options
 from kerncast.gpu import GPU
 from kerncast.launch import Launch
 from kerncast.models import DEFAULT_MODEL
@@ -66,7 +66,7 @@ class _Load:
 
 
 def slowdowns(
-    path: Path, beside: Beside, parts: Parts, timing: Timing, progress: Progress | None = None
+    path: Path, beside: Beside, parts: Parts, timing: Timing, means: Means | None = None
 ) -> tuple[Slowdown, ...]:
     """Return the slowdown of the only launch of a file on each number of TPCs; raises InputError and Refusal.
 
@@ -75,8 +75,8 @@ def slowdowns(
     gpu, tpcs = parts
     launch, other = only_launch(path), only_launch(beside.path)
     others = tuple(_tpcs_beside(beside, gpu, count) for count in tpcs)
-    own = _loads(launch, gpu, tpcs, timing, progress)
-    theirs = _loads(other, gpu, tuple(sorted(set(others) - {0})), timing, progress)
+    own = _loads(launch, gpu, tpcs, timing, means)
+    theirs = _loads(other, gpu, tuple(sorted(set(others) - {0})), timing, means)
     pairs = [(own[count], theirs.get(number)) for count, number in zip(tpcs, others, strict=True)]
     left = [
         (_left(part, one, two), _left_at_worst(part, (one, two), number / (part_tpcs + number)))
@@ -84,8 +84,8 @@ def slowdowns(
             tpcs, (part_of(gpu, count) for count in tpcs), others, pairs, strict=True
         )
     ]
-    expected = _seconds(launch, [each for each, _ in left], timing, progress)
-    worst = _seconds(launch, [each for _, each in left], timing, progress)
+    expected = _seconds(launch, [each for each, _ in left], timing, means)
+    worst = _seconds(launch, [each for _, each in left], timing, means)
     found = []
     for place, (count, number) in enumerate(zip(tpcs, others, strict=True)):
         one, two = pairs[place]
@@ -108,10 +108,8 @@ def _tpcs_beside(beside: Beside, gpu: GPU, count: int) -> int:
     return wanted
 
 
-def _loads(
-    launch: Launch, gpu: GPU, counts: tuple[int, ...], timing: Timing, progress: Progress | None
-) -> dict[int, _Load]:
-    found = _seconds(launch, [part_of(gpu, count) for count in counts], timing, progress)
+def _loads(launch: Launch, gpu: GPU, counts: tuple[int, ...], timing: Timing, means: Means | None) -> dict[int, _Load]:
+    found = _seconds(launch, [part_of(gpu, count) for count in counts], timing, means)
     nbytes = sum(buffer.nbytes for _, buffer in launch.buffers)
     return {count: _load(each, nbytes) for count, each in zip(counts, found, strict=True)}
 
@@ -123,8 +121,8 @@ def _load(alone: Prediction, nbytes: int) -> _Load:
     )
 
 
-def _seconds(launch: Launch, gpus: list[GPU], timing: Timing, progress: Progress | None) -> tuple[Prediction, ...]:
-    return forecast_on(launch, gpus, Options(DEFAULT_MODEL, timing), progress).predictions if gpus else ()
+def _seconds(launch: Launch, gpus: list[GPU], timing: Timing, means: Means | None) -> tuple[Prediction, ...]:
+    return forecast_on(launch, gpus, Options(DEFAULT_MODEL, timing), means).predictions if gpus else ()
 
 
 def _left(part: GPU, own: _Load, other: _Load | None) -> GPU:

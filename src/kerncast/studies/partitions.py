@@ -7,8 +7,9 @@ from pathlib import Path
 
 from kerncast.caveats import Caveat
 from kerncast.errors import InputError, Refusal
-from kerncast.forecast import Forecast, Options, Progress, forecast_all, profile
-from kerncast.forecast.compiled_launch import Means, Source, compile_and_count
+from kerncast.forecast import Forecast, Means, Options, forecast_all, profile
+from kerncast.forecast.compiled_launch import Source, compile_and_count
+from kerncast.forecast.gathered import in_limits
 from kerncast.gpu import GPU
 from kerncast.gpu.slices import with_sms
 from kerncast.launch import Launch, load_launches
@@ -19,6 +20,7 @@ from kerncast.models import Case
 from kerncast.models.sm.worst_path import WorstPath
 from kerncast.occupancy import block_request_of, occupancy
 from kerncast.prediction import Timing
+from kerncast.profiles import KernelProfile
 from kerncast.studies.bounds import Blocks
 from kerncast.studies.bounds.base import Curve
 from kerncast.studies.bounds.published.forms import Selected, selected_features
@@ -73,13 +75,13 @@ def only_launch(path: Path) -> Launch:
 
 
 def simulated_partitions(
-    path: Path, parts: Parts, level: float, timing: Timing, progress: Progress | None = None
+    path: Path, parts: Parts, level: float, timing: Timing, means: Means | None = None
 ) -> SimulatedPartitions:
     """Forecast the only launch of a file on each number of TPCs; raises Refusal where one is not simulated."""
     launch, (gpu, tpcs) = only_launch(path), parts
     # Of a GPU that lacks facts for the simulation, the roofline is the curve.
     options = Options(None, timing, level=level)
-    forecast = forecast_on(launch, [part_of(gpu, count) for count in tpcs], options, progress)
+    forecast = forecast_on(launch, [part_of(gpu, count) for count in tpcs], options, means)
     found = forecast.predictions
     return SimulatedPartitions(
         simulated_curve(tpcs, found, level),
@@ -89,28 +91,35 @@ def simulated_partitions(
     )
 
 
-def forecast_on(launch: Launch, gpus: Sequence[GPU], options: Options, progress: Progress | None = None) -> Forecast:
+def forecast_on(launch: Launch, gpus: Sequence[GPU], options: Options, means: Means | None = None) -> Forecast:
     """Forecast one launch on each of some GPUs; raises Refusal where one of them is refused."""
-    forecast = forecast_all(launch, [(each, ()) for each in gpus], options, progress)
+    means = means or Means()
+    options = replace(options, budget=means.budget, apart=means.apart)
+    forecast = forecast_all(launch, [(each, ()) for each in gpus], options, means.progress).whole()
     if len(forecast.predictions) < len(gpus):
         first = forecast.refused[0]
         raise forecast.first_refusal or Refusal(f"{first.kernel} on {first.gpu}: {first.reason}")
     return forecast
 
 
-def worst_paths(path: Path, parts: Parts, timing: Timing, progress: Progress | None = None) -> Curve:
+def worst_paths(path: Path, parts: Parts, timing: Timing, means: Means | None = None) -> Curve:
     """Return how long the only launch of a file takes at most on each number of TPCs, at the GPU's base clock."""
-    launch, (gpu, tpcs) = only_launch(path), parts
+    launch = only_launch(path)
+    return in_limits(Curve, lambda inside: _worst_paths(launch, parts, timing, inside), [launch], means or Means())
+
+
+def _worst_paths(launch: Launch, parts: Parts, timing: Timing, means: Means) -> Curve:
+    gpu, tpcs = parts
     name = gpu.architecture.code_name
-    compiled = compile_and_count(launch, [name], Means(progress=progress))
+    compiled = compile_and_count(launch, [name], means)
     known = compiled.on(name)
     if known is None:
         raise compiled.failures[0].refusal
     seconds = []
     for number, count in enumerate(tpcs):
         part = part_of(gpu, count)
-        if progress:
-            progress(f"worst path of {known.profile.kernel} on {part.name}", number, len(tpcs))
+        if means.progress:
+            means.progress(f"worst path of {known.profile.kernel} on {part.name}", number, len(tpcs))
         case = Case(known.profile, part if gpu.clock_base_hz is None else part.at_clock("base"), launch=launch)
         seconds.append(Source(known).estimate(WorstPath(), case, timing).seconds)
     return Curve(tpcs, tuple(seconds)).never_rising()
@@ -126,7 +135,7 @@ def _blocks(forecast: Forecast, gpu: GPU) -> Blocks | None:
 
 
 def with_executed_features(
-    times: PartitionTimes, path: Path, training: FeatureTable, on: tuple[GPU, Sequence[int]], progress: Progress | None
+    times: PartitionTimes, path: Path, training: FeatureTable, on: tuple[GPU, Sequence[int]], means: Means | None
 ) -> PartitionTimes:
     """Return measured times with the features of the only launch of a file on each number of TPCs.
 
@@ -136,7 +145,7 @@ def with_executed_features(
     gpu, tpcs = on
     launch = only_launch(path)
     names = selected_features([training.names])
-    found = [executed_features(launch, part_of(gpu, count), gpu, progress) for count in tpcs]
+    found = [executed_features(launch, part_of(gpu, count), gpu, means) for count in tpcs]
     rows = tuple(
         CountFeatures(count, tuple(row[each.value[0]] for each in names))
         for count, row in zip(tpcs, found, strict=True)
@@ -144,13 +153,18 @@ def with_executed_features(
     return replace(times, feature_names=tuple(names.values()), features=rows)
 
 
-def executed_features(launch: Launch, part: GPU, gpu: GPU, progress: Progress | None = None) -> dict[str, float]:
+def executed_features(launch: Launch, part: GPU, gpu: GPU, means: Means | None = None) -> dict[str, float]:
     """Return every metric of a launch on a part of a GPU by its name, the five of section 3.2 among them.
 
     All SMs that have blocks are taken to be as long busy as the busiest one. Cycles elapse on all SMs of the GPU, as a
     profiler counts them where a kernel is kept from some. Raises Refusal where the launch cannot be simulated.
     """
-    found = profile(launch, part, progress=progress)
+    found = in_limits(
+        KernelProfile,
+        lambda inside: profile(launch, part, inside.budget, inside.progress),
+        [launch],
+        means or Means(),
+    )
     metrics = {metric.name: float(metric.count.value) for metric in metrics_of(found, part)}
     if found.warp_states is None:
         raise Refusal(f"{found.kernel} is not simulated on {part.name}, so that its cycles are unknown")

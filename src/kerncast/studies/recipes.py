@@ -1,12 +1,12 @@
 """NOUN Recipe: models with their settings as a paper gives them, from a data file, so that they can be made again."""
 
 import itertools
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from kerncast.bounded_file import our_table
 from kerncast.errors import InputError
 from kerncast.gpu import DATA
 from kerncast.models.learned.tuning import Setting, Settings
@@ -95,7 +95,7 @@ def load_recipe(name: str) -> Recipe:
     """Return a recipe by its name; raises InputError for one that is not known."""
     if name not in known_recipes():
         raise InputError(f"no recipe is called {name[:40]!r}", cure=f"Known are {', '.join(known_recipes())}.")
-    table = tomllib.loads((_FOLDER / f"{name}.toml").read_text(encoding="utf-8"))
+    table = our_table(_FOLDER / f"{name}.toml")
     return Recipe(
         name=name,
         title=table["title"],

@@ -4,7 +4,6 @@ Source: ten runs each of launches of Rodinia on a Tesla K40 (gpuperfpredict, Ama
 ``tools/sample_repeats.py`` keeps the least and the longest of 400. What lies between them is drawn.
 """
 
-import csv
 from functools import cache
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 import kerncast
+from kerncast.bounded_file import our_rows
 from kerncast.errors import InputError
 
 REPEATS_FILE = Path(kerncast.__path__[0]) / "data" / "calibration" / "run_repeats.csv"
@@ -23,7 +23,7 @@ Floats = npt.NDArray[np.float64]
 def _measured() -> tuple[tuple[str, ...], Floats]:
     """Return the kernel of each measured launch, and [launches, 2] its least and its longest run over the median."""
     try:
-        rows = list(csv.DictReader(REPEATS_FILE.read_text(encoding="utf-8").splitlines()))
+        rows = our_rows(REPEATS_FILE)
         ratios = np.array([[float(row["least"]), float(row["longest"])] for row in rows])
         kernels = tuple(row["kernel"] for row in rows)
     except (OSError, ValueError, KeyError, TypeError) as error:

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from kerncast import checkup, cli, requirements
+from kerncast import checkup, cli, confinement, requirements
 from kerncast.checkup import Checkup, report, toolchain
 from kerncast.compile import ToolStatus, wheels
 from kerncast.report.as_json import doctor_object
@@ -220,13 +220,37 @@ def test_a_simulator_that_is_not_compiled_or_not_kept(monkeypatch: Patch, tmp_pa
     import kerncast.models.sm.simulate as module
 
     monkeypatch.setattr(module, "is_prepared", lambda: False)
-    monkeypatch.setattr(module, "kept_in", lambda: tmp_path)
-    assert str(report.simulator_status().version).startswith("not compiled yet: the first forecast does it, once")
-    monkeypatch.setattr(module, "kept_in", lambda: None)
-    assert "NUMBA_CACHE_DIR=FOLDER" in str(report.simulator_status().cure)
+    monkeypatch.setenv("KERNCAST_CACHE", str(tmp_path))
+    assert report.simulator_status().version == "compiled now, once"
+    monkeypatch.setenv("KERNCAST_CACHE", "off")
+    assert str(report.simulator_status().version).startswith("compiled by every forecast, some 10 s long")
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("KERNCAST_CACHE", str(tmp_path / "file"))
+    found = report.simulator_status()
+    assert "KERNCAST_CACHE=FOLDER" in str(found.cure)
+    assert (found.found, found.is_optional) == (False, True)
     monkeypatch.setitem(sys.modules, "kerncast.models.sm.simulate", None)
     found = report.simulator_status()
     assert (found.found, found.is_optional) == (False, False)
+
+
+def test_a_simulation_whose_result_is_known_is_computed() -> None:
+    assert report.tried(good("simulator")).version == "1.0, and right where the result is known"
+
+
+@pytest.mark.parametrize(
+    ("code", "trouble"),
+    [
+        ("import sys; sys.exit('Answer(1) in place of Answer(2)')", "failed: Answer(1) in place of Answer(2)"),
+        ("import os; os.abort()", "failed: it ended with status -6"),
+    ],
+)
+def test_a_simulator_that_is_wrong_is_not_ready(monkeypatch: Patch, code: str, trouble: str) -> None:
+    monkeypatch.setattr(report, "_KNOWN_CASE", code)
+    found = report.tried(good("simulator"))
+    assert (found.found, found.is_optional, found.command) == (False, False, "kerncast cache --clear")
+    assert str(found.trouble).endswith(trouble)
+    assert not patched(monkeypatch, (good("libclang"),), found).is_healthy
 
 
 @pytest.mark.parametrize(
@@ -243,6 +267,7 @@ def patched(monkeypatch: Patch, tools: tuple[ToolStatus, ...], simulation: ToolS
     monkeypatch.setattr(report, "toolchain_report", lambda: tools)
     monkeypatch.setattr(report, "package_statuses", lambda _known: ())
     monkeypatch.setattr(report, "simulator_status", lambda: simulation)
+    monkeypatch.setattr(report, "tried", lambda simulator: simulator)
     monkeypatch.setattr(report, "forecast_status", lambda: good("forecast"))
     return checkup.check_up()
 
@@ -255,17 +280,6 @@ def test_a_forecast_is_tried_only_where_it_can_succeed(monkeypatch: Patch) -> No
     assert found.here[-1].name == "simulator"
     found = patched(monkeypatch, (good("libclang"),), bad("simulator"))
     assert (found.is_healthy, found.counts_work, found.here[-1].name) == (False, True, "simulator")
-
-
-def test_a_forecast_that_compiled_the_simulator_says_so(monkeypatch: Patch) -> None:
-    states = iter(["not compiled yet", "compiled"])
-    monkeypatch.setattr(report, "toolchain_report", lambda: (good("libclang"),))
-    monkeypatch.setattr(report, "package_statuses", lambda _known: ())
-    monkeypatch.setattr(report, "simulator_status", lambda: replace(good("simulator"), version=next(states)))
-    monkeypatch.setattr(report, "forecast_status", lambda: replace(good("forecast"), version="22 µs, made in 12 s"))
-    *_others, simulation, forecast = checkup.check_up().here
-    assert simulation.version == "compiled"
-    assert forecast.version == "22 µs, made in 12 s, most of it to compile the simulator, once"
 
 
 @pytest.mark.parametrize(
@@ -306,3 +320,15 @@ def test_a_failing_import_of_ours_is_a_defect() -> None:
     with pytest.raises(ImportError) as caught:
         from kerncast.units import nothing  # type: ignore[attr-defined]  # noqa: F401
     assert package_at_fault(caught.value) is None
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has the process with limits")
+def test_limits_that_do_not_hold_are_named(monkeypatch: Patch) -> None:
+    assert not report.limits_status().trouble or "it has other files" in str(report.limits_status().trouble)
+    monkeypatch.setattr(confinement, "_see_only", lambda *_: None)
+    found = report.limits_status()
+    assert not found.found
+    assert found.is_optional
+    assert str(found.trouble).endswith("but it has other files, other programs")
+    monkeypatch.setattr(report, "is_possible", lambda: False)
+    assert "kerncast's own process" in str(report.limits_status().trouble)

@@ -2,6 +2,7 @@
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -58,6 +59,10 @@ def test_any_text_is_read_without_an_error(text: str) -> None:
     parse_listing(".text.k:\n" + text)
 
 
+def test_a_line_number_without_end_is_read_without_an_error() -> None:
+    parse_listing('.text.k:\n//## File ".nv_debug_ptx_txt", line ' + "9" * 5000)
+
+
 def script_of(folder: Path, program: str) -> Path:
     script = folder / "nvdisasm"
     script.write_text(f"#!{sys.executable}\n{program}\n", encoding="utf-8")
@@ -110,19 +115,35 @@ def test_the_real_disassembler(architecture: str) -> None:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a script is no program there")
 def test_a_disassembler_that_was_begun_runs_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It notes each of its runs; one that has ended is not begun again."""
-    notes = tmp_path / "notes"
-    program = f"open({str(notes)!r}, 'a').write('x')\nprint('.text.k:')\nprint('/*0010*/ EXIT ;')"
-    script = script_of(tmp_path, program)
+    """One that has ended is not begun again."""
+    script = script_of(tmp_path, "print('.text.k:')\nprint('/*0010*/ EXIT ;')")
     monkeypatch.setattr(module, "disassembler", lambda: script)
+    start, runs = module._started, []
+
+    def started(*how: Any) -> Any:
+        runs.append(how)
+        return start(*how)
+
+    monkeypatch.setattr(module, "_started", started)
     cubin = b"begun before it is asked for"
     for _ in range(2):
         begin(cubin, "sm_75")
         assert [ins.opcode for ins in disassemble(cubin, "sm_75").routines["k"].instructions] == ["EXIT"]
-    assert notes.read_text() == "x"
+    assert len(runs) == 1
     disassemble.cache_clear()
     assert disassemble(cubin, "sm_75").routines
-    assert notes.read_text() == "xx"
+    assert len(runs) == 2
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux confines processes")
+def test_a_disassembler_reads_and_writes_no_file_but_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("hunter2", encoding="utf-8")
+    for attack in (f"open({str(secret)!r}).read()", f"open({str(tmp_path / 'new')!r}, 'w')"):
+        told = f"import sys\ntry:\n    {attack}\nexcept OSError as error:\n    sys.exit(repr(error))"
+        script = script_of(tmp_path, told)
+        monkeypatch.setattr(module, "disassembler", lambda script=script: script)
+        assert "PermissionError" in disassemble(attack.encode(), "sm_75").problem
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a script is no program there")

@@ -358,7 +358,7 @@ def test_a_line_that_cannot_be_meant(path: Path, line: bytes, message: str) -> N
 
 def test_what_is_no_measurement_file(path: Path, tmp_path: Path) -> None:
     assert "no such file" in refusal(tmp_path / "none")
-    assert "is not a file" in refusal(tmp_path)
+    assert "it is a folder" in refusal(tmp_path)
     assert "cannot be read" in refusal(Path("a\0b"))
     path.touch()
     assert "is empty" in refusal(path)
@@ -375,8 +375,9 @@ def test_sizes_are_bounded(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(files, "MAX_FILE_BYTES", size)
         with pytest.raises(InputError, match="would exceed"):
             recorder.add(OTHERS[0])
-    monkeypatch.setattr(files, "MAX_FILE_BYTES", size - 1)
-    assert "is larger than" in refusal(path)
+    monkeypatch.undo()
+    os.truncate(path, files.MAX_FILE_BYTES + 1)
+    assert "it holds more than 256 MiB" in refusal(path)
 
 
 def with_version(path: Path, version: object) -> Path:
@@ -476,12 +477,12 @@ def test_tables_that_cannot_be_written(tmp_path: Path) -> None:
 
 
 def test_a_table_that_fails_leaves_the_old_one(tmp_path: Path) -> None:
-    table = tmp_path / "t.csv"
+    table = tmp_path / "t.parquet"
     table.write_text("old", encoding="utf-8")
     broken = Measurement(MACHINE, (SAXPY,), (replace(TRIAL, began="\ud800"),))
     with pytest.raises(InputError, match="cannot be written"):
         export(broken, table)
-    assert [(p.name, p.read_text(encoding="utf-8")) for p in tmp_path.iterdir()] == [("t.csv", "old")]
+    assert [(p.name, p.read_text(encoding="utf-8")) for p in tmp_path.iterdir()] == [("t.parquet", "old")]
 
 
 def test_parquet_without_pyarrow_names_the_cure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -170,6 +170,21 @@ def test_only_files_of_the_launch_are_read(tmp_path: Path) -> None:
     assert [(text.file, text.lines) for text in texts] == [("saxpy.cu", ("a", "\ufffd")), ("tile.cuh", ("b",))]
 
 
+def test_no_file_that_a_source_only_names_is_read(tmp_path: Path) -> None:
+    folder = tmp_path / "kernels"
+    folder.mkdir()
+    (folder / "saxpy.cu").write_text("a\n")
+    secret = tmp_path / "secret"
+    secret.write_text("hunter2\n")
+    (folder / "link.cuh").symlink_to(secret)
+    with (folder / "huge.cuh").open("wb") as file:
+        file.truncate(3 * 2**30)
+    launch = Launch(folder / "saxpy.cu", "saxpy", (1, 1, 1), (1, 1, 1))
+    files = ("saxpy.cu", str(secret), "../secret", "link.cuh", "huge.cuh", "/dev/zero")
+    texts = read_sources(replace(SAXPY, lines=tuple(replace(line(1, 1), file=file) for file in files)), launch)
+    assert [text.file for text in texts] == ["saxpy.cu"]
+
+
 def test_the_raw_page_reads_back() -> None:
     rows = read_raw_page(raw_page(LAUNCHES).splitlines())
     for row, launch in zip(rows, LAUNCHES, strict=True):

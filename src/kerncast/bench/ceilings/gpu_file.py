@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kerncast.bench.ceilings.ceiling import nearest_architecture, peak_dram_bytes_per_s
+from kerncast.bounded_file import OUR_DATA, read_text
 from kerncast.errors import GPUError, InputError
 from kerncast.gpu import GPU_FOLDER, Fact, Status, find_id, load_gpu, rules
 from kerncast.measurements import Machine, Measurement
@@ -142,7 +143,7 @@ def _catalogued(machine: Machine) -> str | None:
 
 def _catalogue_peak(gpu_id: str) -> list[str]:
     """Return [sources] and what is no measurement of a shipped file, as they stand there."""
-    text = (GPU_FOLDER / f"{gpu_id}.toml").read_text(encoding="utf-8")
+    text = read_text(GPU_FOLDER / f"{gpu_id}.toml", OUR_DATA)
     table = tomllib.loads(text)
     sections = [name for name in _CATALOGUED if name in table]
     named = [e.get("source", []) for section in sections for e in table[section].values()]

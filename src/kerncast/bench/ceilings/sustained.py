@@ -10,8 +10,10 @@ from pathlib import Path
 
 from kerncast.bench.ceilings.ceiling import name_of_key
 from kerncast.bench.ceilings.gpu_file import GPUFileText, Line, measured_text, new_gpu_text
+from kerncast.bounded_file import read_bytes
 from kerncast.errors import GPUError, InputError
 from kerncast.gpu import GPU, load_gpu
+from kerncast.gpu.files import GPU_FILE
 from kerncast.measurements import Configuration, Measurement, Method
 from kerncast.units import GIGA, MEGA, MICROSECOND
 
@@ -242,10 +244,10 @@ def _gpu_of(text: str, path: Path) -> GPU:
 
 
 def _read(path: Path) -> str:
+    raw = read_bytes(path, GPU_FILE)
     try:
-        with path.open(encoding="utf-8", newline="") as file:
-            return file.read()
-    except (OSError, ValueError) as error:
+        return raw.decode("utf-8")
+    except ValueError as error:
         raise GPUError(f"cannot be read ({error})", where=str(path), cure="Name a TOML file.") from None
 
 

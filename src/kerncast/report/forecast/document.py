@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
 from itertools import groupby
+from typing import Any
 
 from kerncast.caveats import Caveat
 from kerncast.errors import Refusal
@@ -15,6 +16,7 @@ from kerncast.models.operators.operator_work import OperatorCase
 from kerncast.models.roofline import Roofline
 from kerncast.occupancy import block_request_of, occupancy
 from kerncast.prediction import Figure, Prediction
+from kerncast.printable import markdown_text, printable_lines
 from kerncast.profiles import KernelProfile
 from kerncast.profiles import counts as named
 from kerncast.profiles.counts import dram_bytes_of_launch
@@ -465,33 +467,32 @@ def render_html(document: Document, pictures_svg: Sequence[str]) -> str:
     from jinja2 import Environment  # noqa: PLC0415  only reports need it
     from markupsafe import Markup  # noqa: PLC0415
 
-    environment = Environment(autoescape=True)
+    environment = Environment(autoescape=True, finalize=_shown)
     template = files("kerncast.report").joinpath("templates", "report.html").read_text(encoding="utf-8")
     # The pictures are made by us, from numbers and escaped names.
     pictures = [Markup(picture) for picture in pictures_svg]  # noqa: S704
     return environment.from_string(template).render(document=document, pictures=pictures)
 
 
+def _shown(value: Any) -> Any:
+    """Return what a page shows of a value; it is escaped after that, but for our pictures."""
+    return printable_lines(value) if type(value) is str else value
+
+
 def render_markdown(document: Document) -> str:
     """Return a report as Markdown text."""
-    parts = [f"# {_escape(document.title)}"]
+    parts = [f"# {markdown_text(document.title)}"]
     for section in document.sections:
         parts += _render_section(section)
     return "\n\n".join(parts) + "\n"
 
 
 def _render_section(section: Section) -> list[str]:
-    parts = [f"## {_escape(section.title)}"]
-    parts += [("- " if section.is_list else "") + _escape(paragraph) for paragraph in section.paragraphs]
+    parts = [f"## {markdown_text(section.title)}"]
+    parts += [("- " if section.is_list else "") + markdown_text(paragraph) for paragraph in section.paragraphs]
     return parts + [_render_table(table) for table in section.tables]
 
 
 def _render_table(table: Table) -> str:
     lines = [table.heading, tuple("---" for _ in table.heading), *table.rows]
-    return "\n".join("| " + " | ".join(_escape(cell) for cell in line) + " |" for line in lines)
-
-
-def _escape(text: str) -> str:
-    for mark in ("\\", "|", "<", "*", "_", "`"):
-        text = text.replace(mark, "\\" + mark if mark != "<" else "&lt;")
-    return text
+    return "\n".join("| " + " | ".join(markdown_text(cell) for cell in line) + " |" for line in lines)

@@ -16,6 +16,7 @@ from kerncast.occupancy.advice import (
     ResourceUse,
     Step,
 )
+from kerncast.read.bounded_text import listed
 from kerncast.report.as_json import fields_of
 from kerncast.report.tables import Table, TextColumn, csv_text
 from kerncast.report.words import describe_caveat
@@ -25,6 +26,8 @@ CURVE_COLUMNS = (
     "kernel", "launch", "gpu", "gpu_id", "parameter", "first", "last", "blocks_per_sm", "warps_per_sm", "occupancy",
     "limiter", "is_own",
 )  # fmt: skip
+#: GPUs that a sentence names.
+_MOST_GPUS = 3
 
 
 def occupancy_object(case: OccupancyCase, *, with_curves: bool = False) -> dict[str, Any]:
@@ -193,7 +196,8 @@ def occupancy_sentences(assumed: Sequence[Caveat], cases: Sequence[OccupancyCase
         for caveat in _caveats(case):
             said.setdefault(caveat, []).append(case.name)
     sentences = [(caveat, describe_caveat(caveat)) for caveat in assumed]
-    return sentences + [(caveat, f"{_names(names)}: {describe_caveat(caveat)}") for caveat, names in said.items()]
+    gpus = {caveat: listed(list(dict.fromkeys(names)), _MOST_GPUS) for caveat, names in said.items()}
+    return sentences + [(caveat, f"{names}: {describe_caveat(caveat)}") for caveat, names in gpus.items()]
 
 
 def label(case: OccupancyCase) -> str:
@@ -303,9 +307,3 @@ def _quantity(use: ResourceUse, number: int) -> str:
 
 def _blocks(number: int) -> str:
     return "1 block" if number == 1 else f"{number} blocks"
-
-
-def _names(names: Sequence[str]) -> str:
-    distinct = list(dict.fromkeys(names))
-    shown = ", ".join(distinct[:3])
-    return shown if len(distinct) <= 3 else f"{shown} and {len(distinct) - 3} more"

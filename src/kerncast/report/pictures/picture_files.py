@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kerncast.errors import InputError
+from kerncast.printable import printable_lines
+from kerncast.replaced_file import replacing
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -33,11 +35,8 @@ def save_picture(figure: "Figure", path: Path) -> None:
     check_picture(path)
     kind = path.suffix.lower().removeprefix(".")
     dates = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}.get(kind, {})
-    try:
-        with drawing():
-            figure.savefig(path, format=kind, dpi=_DOTS_PER_INCH, metadata=dates)
-    except OSError as error:
-        raise InputError(f"cannot be written ({error.strerror})", where=str(path)) from None
+    with replacing(path) as place, drawing():
+        figure.savefig(place, format=kind, dpi=_DOTS_PER_INCH, metadata=dates)
 
 
 def shown_name(kernel: str, longest: int) -> str:
@@ -69,5 +68,5 @@ def svg_text(figure: "Figure") -> str:
     text = io.StringIO()
     with drawing():
         figure.savefig(text, format="svg", metadata={"Date": None})
-    svg = text.getvalue()
+    svg = printable_lines(text.getvalue())
     return svg[svg.index("<svg") :]

@@ -1,6 +1,5 @@
 """A profile as JSON, as Nsight Compute's raw page, and as rows of features in CSV or Parquet."""
 
-import csv
 import io
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -10,6 +9,7 @@ from kerncast.errors import InputError
 from kerncast.measurements.table_files import arrow, write_table
 from kerncast.metrics import FEATURES, Metric, feature_row, metrics_of, occurring_accesses, place_of, word
 from kerncast.prediction import Refused
+from kerncast.printable import write_csv
 from kerncast.profiles import BasicBlockCount, Count, KernelProfile, LineCount, ProfiledLaunch, StateCycles, WarpStates
 from kerncast.profiles.counts import QUANTITIES, access_name
 from kerncast.report.as_json import SCHEMA_VERSION, fields_of, refused_launch
@@ -168,11 +168,10 @@ def raw_page(launches: Sequence[ProfiledLaunch]) -> str:
     found = [{each.name: each for each in metrics_of(launch.profile, launch.gpu)} for launch in launches]
     names = sorted({name for metrics in found for name in metrics}, key=place_of)
     text = io.StringIO()
-    writer = csv.writer(text, quoting=csv.QUOTE_ALL, lineterminator="\n")
-    writer.writerow((*_LAUNCH_COLUMNS, *names))
-    writer.writerow((*("" for _ in _LAUNCH_COLUMNS), *(word(name).unit for name in names)))
+    rows = [(*_LAUNCH_COLUMNS, *names), (*("" for _ in _LAUNCH_COLUMNS), *(word(name).unit for name in names))]
     for launch, metrics in zip(launches, found, strict=True):
-        writer.writerow((*_launch_cells(launch), *(_cell(metrics.get(name)) for name in names)))
+        rows.append((*_launch_cells(launch), *(_cell(metrics.get(name)) for name in names)))
+    write_csv(text, rows, quotes_all=True)
     return text.getvalue()
 
 

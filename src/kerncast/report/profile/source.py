@@ -1,17 +1,24 @@
 """Source lines with what they did."""
 
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
+from kerncast.bounded_file import is_file, read_bytes
+from kerncast.compile import SOURCE_FILE
+from kerncast.compile.headers import header_folders
+from kerncast.errors import InputError
 from kerncast.launch import Launch
 from kerncast.metrics import ratio, total
+from kerncast.printable import printable_lines
 from kerncast.profiles import Count, KernelProfile, LineCount, LineStates, SourceText
 from kerncast.report.profile.words import NOTHING, describe_ratio, describe_share
 from kerncast.units import format_count
 
 _MOST_HOT_LINES = 10
+#: No source is larger.
 #: Lines around those that ran which an annotated source shows.
 _CONTEXT = 3
 _TAB_COLUMNS = 4
@@ -29,22 +36,30 @@ class AnnotatedText:
 
 
 def read_sources(profile: KernelProfile, launch: Launch) -> tuple[SourceText, ...]:
-    """Read the source files that the profile names, those that lie where the launch says."""
+    """Read the source files that the profile names, those that lie where the launch says.
+
+    A source names files as it likes, as by ``#line 1 "/etc/passwd"``: read are only those below the folders of the
+    source, of its headers and of the packages' headers, and none that is larger than a source is.
+    """
+    roots = [os.path.realpath(folder) for folder in (*_folders(launch), *header_folders())]
     texts = []
     for file in dict.fromkeys(line.file for line in profile.lines):
         path = _place_of(file, launch)
         try:
-            text = path.read_text(encoding="utf-8", errors="replace") if path else None
-        except OSError:
+            text = _text(path, roots) if path else None
+        except InputError:
             continue
         if text is not None:
-            texts.append(SourceText(file, tuple(map(_without_controls, text.splitlines()))))
+            texts.append(SourceText(file, tuple(map(printable_lines, text.splitlines()))))
     return tuple(texts)
 
 
-def _without_controls(line: str) -> str:
-    """Return a line whose control characters are written out: a source must not steer the reader's terminal."""
-    return "".join(each if each.isprintable() or each == "\t" else repr(each)[1:-1] for each in line)
+def _text(path: Path, roots: Sequence[str]) -> str | None:
+    """Return the text of a file below one of some folders, links followed; None for another, or a large one."""
+    place = os.path.realpath(path)
+    if not any(Path(place).is_relative_to(root) for root in roots):
+        return None
+    return read_bytes(place, SOURCE_FILE).decode("utf-8", errors="replace")
 
 
 def hot_lines(profile: KernelProfile, sources: Sequence[SourceText]) -> AnnotatedText:
@@ -83,10 +98,14 @@ def _annotated(counts: dict[int, LineCount], text: Sequence[str] | None, everyth
         before = number
 
 
+def _folders(launch: Launch) -> tuple[Path, ...]:
+    return launch.source.parent, *launch.include_dirs
+
+
 def _place_of(file: str, launch: Launch) -> Path | None:
     """Return where a file that the compiler names lies; a path that is not absolute begins at the source or a -I."""
-    places = [folder / file for folder in (launch.source.parent, *launch.include_dirs)]
-    return next((place for place in places if place.is_file()), None)
+    places = [folder / file for folder in _folders(launch)]
+    return next(filter(is_file, places), None)
 
 
 def _shown(numbers: Sequence[int], length: int) -> list[int]:

@@ -9,6 +9,7 @@ from typing import Any
 from kerncast.measurements.scores import Scores
 from kerncast.models.learned.model_files import ModelHeader, header_object, tuning_object
 from kerncast.models.learned.tuning import Settings, Tried, Tuning
+from kerncast.read.bounded_text import listed
 from kerncast.read.features.cleaning import Cleaning, Why
 from kerncast.report.tables import Table, TextColumn, csv_text
 from kerncast.studies.average_case import Outcome, Study
@@ -116,7 +117,6 @@ _SPLIT = {
     Split.KERNELS: "each kernel held out once",
     Split.GPUS: "each GPU held out once",
 }
-_MOST_NAMES = 12
 #: Launches without times that a terminal shows.
 _MOST_ROWS = 40
 #: What rounding leaves is no error.
@@ -196,7 +196,7 @@ def study_notes(study: Study, cleaning: Cleaning) -> tuple[str, ...]:
     leaking = [name for name in cleaning.time_derived if name in used]
     notes = [_row_note(cleaning), *_column_notes(cleaning)]
     if leaking:
-        notes.append(f"{_listed(leaking)} follow from the time that is forecast; --features timeless leaves them out")
+        notes.append(f"{listed(leaking)} follow from the time that is forecast; --features timeless leaves them out")
     notes += _tuning_notes(study)
     return (*notes, *dict.fromkeys(caveat for each in study.outcomes for caveat in each.caveats))
 
@@ -217,7 +217,7 @@ def _row_note(cleaning: Cleaning) -> str:
 def _column_notes(cleaning: Cleaning) -> Iterator[str]:
     by_reason = sorted(cleaning.removed, key=lambda each: list(Why).index(each.why))
     for why, group in groupby(by_reason, key=lambda each: each.why):
-        yield f"left out, as {_WHY[why]}: {_listed([each.name for each in group])}"
+        yield f"left out, as {_WHY[why]}: {listed([each.name for each in group])}"
 
 
 def evaluation_table(found: Evaluation) -> Table:
@@ -328,7 +328,7 @@ def _unseen(header: ModelHeader, kernels: Sequence[str], gpus: Sequence[str]) ->
     for what, known, asked in (("GPUs", header.gpus, gpus), ("kernels", header.kernels, kernels)):
         unseen = sorted(set(asked) - set(known))
         if unseen:
-            yield f"the model learned from no launch of these {what}: {_listed(unseen)}"
+            yield f"the model learned from no launch of these {what}: {listed(unseen)}"
 
 
 def _counted(names: Sequence[str], what: str) -> str:
@@ -342,8 +342,3 @@ def _cells(scores: Scores) -> tuple[str, ...]:
     mse = f"{scores.mse / NANOSECOND**2 if scores.rmse > _LEAST_SECONDS else 0:.3g} ns²"
     r2 = "-" if math.isnan(scores.r2) else f"{scores.r2:.4f}" if scores.r2 > -_LARGE else f"{scores.r2:.2g}"
     return (str(scores.n), mae, max_ae, mse, rmse, r2, percent(scores.mape))
-
-
-def _listed(names: Sequence[str]) -> str:
-    shown = ", ".join(names[:_MOST_NAMES])
-    return shown if len(names) <= _MOST_NAMES else f"{shown} and {len(names) - _MOST_NAMES} more"

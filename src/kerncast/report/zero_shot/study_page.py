@@ -7,11 +7,11 @@ from typing import Any
 
 from rich.console import Console
 
-from kerncast.errors import InputError
 from kerncast.measurements.table_files import Columns, write_table
+from kerncast.replaced_file import replacing
 from kerncast.report.as_json import SCHEMA_VERSION
 from kerncast.report.pictures.picture_files import save_picture
-from kerncast.report.tables import Table, TextColumn, print_table
+from kerncast.report.tables import markdown, print_table
 from kerncast.report.zero_shot.scored_tables import TitledTable, tables_of
 from kerncast.report.zero_shot.study_pictures import draw_errors, draw_forecasts
 from kerncast.studies.zero_shot.outcomes import Outcome, score_of
@@ -34,12 +34,9 @@ def print_study(study: ZeroShotStudy, console: Console) -> None:
 def write_page(study: ZeroShotStudy, out: Path, command: str) -> tuple[Path, ...]:
     """Write the page and its pictures into a folder, or as a page with a folder of pictures beside it; return them."""
     page = out if out.suffix == ".md" else out / PAGE
-    try:
+    with replacing(page) as place:
         (page.parent / _FOLDER).mkdir(parents=True, exist_ok=True)
-        page.write_text(page_text(study, command), encoding="utf-8")
-    except OSError as error:
-        cure = "Choose another place."
-        raise InputError(f"cannot be written ({error.strerror})", where=str(page), cure=cure) from None
+        place.write_text(page_text(study, command), encoding="utf-8")
     pictures = [page.parent / _FOLDER / name for name in _PICTURES]
     save_picture(draw_forecasts(study), pictures[0])
     save_picture(draw_errors(study), pictures[1])
@@ -87,17 +84,7 @@ def _summary(study: ZeroShotStudy) -> str:
 
 
 def _section(each: TitledTable) -> str:
-    return f"## {each.title}\n\n{fill(each.note, _WIDTH)}\n\n{_markdown(each.table)}"
-
-
-def _markdown(table: Table) -> str:
-    heads = [_cell(head) for head in table.heading]
-    rule = ["---" if isinstance(column, TextColumn) else "--:" for column in table.columns]
-    return "\n".join(f"| {' | '.join(row)} |" for row in (heads, rule, *(tuple(map(_cell, r)) for r in table.rows)))
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|")
+    return f"## {each.title}\n\n{fill(each.note, _WIDTH)}\n\n{markdown(each.table)}"
 
 
 def study_object(study: ZeroShotStudy) -> dict[str, Any]:

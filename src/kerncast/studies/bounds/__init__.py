@@ -15,8 +15,7 @@ from kerncast.studies.bounds.equal_blocks import EqualBlocks
 from kerncast.studies.bounds.extreme_values import Tail
 from kerncast.studies.bounds.extremes import ExtremeBound
 from kerncast.studies.bounds.list_scheduling import ListScheduling
-from kerncast.studies.bounds.published.curve_fit import CurveFit
-from kerncast.studies.bounds.published.curve_fit_adaptive import CurveFitAdaptive
+from kerncast.studies.bounds.published.curve_fit import CurveFit, CurveFitAdaptive
 from kerncast.studies.bounds.published.curve_fit_offset import CurveFitOffset
 from kerncast.studies.bounds.published.linear_regression import LinearRegressionMargin
 from kerncast.studies.bounds.published.quantile_network import QuantileNetwork

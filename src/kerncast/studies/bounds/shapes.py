@@ -22,6 +22,7 @@ from pathlib import Path
 import numpy as np
 
 import kerncast
+from kerncast.bounded_file import OUR_DATA, read_text
 from kerncast.errors import InputError
 from kerncast.measurements import PartitionTimes
 from kerncast.studies.bounds.base import (
@@ -217,7 +218,7 @@ def read_shapes(path: Path = SHAPES_FILE) -> Shapes:
     Rows ``allowance,LEVEL,LN`` come first, then ``shape,KERNEL,GPU`` with ln(seconds) of each share, full GPU = 0.
     """
     try:
-        rows = list(csv.reader(path.read_text(encoding="utf-8").splitlines()))
+        rows = list(csv.reader(read_text(path, OUR_DATA).splitlines()))
         allowed = [(float(row[1]), float(row[2])) for row in rows if row[0] == "allowance"]
         found = [row for row in rows if row[0] == "shape"]
         logs = np.array([[float(cell) for cell in row[3:]] for row in found])

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from kerncast.errors import InputError, Refusal
-from kerncast.forecast import Progress, profile
+from kerncast.forecast import Means, Progress, in_limits, profile
 from kerncast.gpu import resolve_gpu
 from kerncast.launch import load_launches
 from kerncast.metrics import FEATURES, feature_row
-from kerncast.profiles import ProfiledLaunch
+from kerncast.profiles import KernelProfile, ProfiledLaunch
 from kerncast.read.features.launches import Column, Columns
 from kerncast.read.features.table_files import ExecutedFeatures
 
@@ -40,7 +40,8 @@ def execute_features(paths: Sequence[Path], gpus: Sequence[str], progress: Progr
         if progress:
             progress(f"executing {launch.label} for {gpu.name}", number, len(gpus) * len(launches))
         try:
-            cells = feature_row(ProfiledLaunch(profile(launch, gpu), gpu))
+            found = in_limits(KernelProfile, lambda _: profile(launch, gpu), [launch], Means(apart=True))  # noqa: B023  done when it returns
+            cells = feature_row(ProfiledLaunch(found, gpu))
         except Refusal as error:
             refusal = error
             continue

@@ -1,7 +1,6 @@
 """The cases of the study: measured launches beside their simulation, with features and with what they share."""
 
 import math
-import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -9,6 +8,7 @@ from functools import cache, cached_property
 import numpy as np
 import numpy.typing as npt
 
+from kerncast.bounded_file import our_table
 from kerncast.errors import InputError
 from kerncast.gpu import DATA, GPU, resolve_gpu
 from kerncast.measurements.feature_table import FeatureTable, Floats
@@ -59,7 +59,7 @@ class SetFacts:
 @cache
 def set_facts() -> SetFacts:
     """Return the facts of the sets, from their data file."""
-    table = tomllib.loads((DATA / "zero_shot.toml").read_text(encoding="utf-8"))
+    table = our_table(DATA / "zero_shot.toml")
     return SetFacts(
         frozenset(table["score_only"]),
         tuple(table["family"].items()),

@@ -131,6 +131,7 @@ def test_the_order_of_gpus() -> None:
         ("text", "no list of cases"),
         ([{"set": "a"}], "case 0"),
         ([case("k", "titan-v", 0.5, 0.0, measured_seconds=math.nan)], "a field is missing or wrong"),
+        ([case("k", "titan-v", 0.5, 0.0, registers=10**400)], "a field is missing or wrong"),
         ([case("k", "titan-v", 0.5, 0.0, forecasts={})], "no case with a forecast"),
         ([case("k", "titan-v", 0.5, 0.0)], "1 cases are left to learn from"),
     ],
