@@ -46,29 +46,29 @@ def confine(rules: Confinement, parent: int | None = None) -> None:
 
     ``parent`` is the process that has started this one, with which it ends. What a system lacks is left out.
     """
+    if sys.platform.startswith("linux"):
+        library = ctypes.CDLL(None, use_errno=True)
+        if parent is not None:
+            _end_with_parent(library, parent)
+        library.prctl(_SET_NO_NEW_PRIVILEGES, 1, 0, 0, 0)
+        _drop_capabilities(library)
+        if rules.reads is not None:
+            _see_only(library, rules)
+        _call_only(library, starts_processes=rules.starts_processes)
     _limit(rules)
-    if not sys.platform.startswith("linux"):
-        return
-    library = ctypes.CDLL(None, use_errno=True)
-    if parent is not None:
-        _end_with_parent(library, parent)
-    library.prctl(_SET_NO_NEW_PRIVILEGES, 1, 0, 0, 0)
-    _drop_capabilities(library)
-    if rules.reads is not None:
-        _see_only(library, rules)
-    _call_only(library, starts_processes=rules.starts_processes)
 
 
 def _limit(rules: Confinement) -> None:
+    """Set the limits, the address space last: between a fork and its program the parent's may be above it already."""
     try:
         import resource  # noqa: PLC0415  Windows has none
     except ImportError:
         return
     limits = {
-        resource.RLIMIT_AS: rules.memory_bytes,
         resource.RLIMIT_CPU: int(rules.seconds) + 1,
         resource.RLIMIT_FSIZE: rules.file_bytes,
         resource.RLIMIT_CORE: 0,
+        resource.RLIMIT_AS: rules.memory_bytes,
     }
     for kind, limit in limits.items():
         most = resource.getrlimit(kind)[1]

@@ -93,6 +93,7 @@ def test_a_launch_is_executed_and_forecast_with_an_interval(here: Run) -> None:
 
 def test_another_gpu_and_a_far_launch_have_wider_intervals_and_say_why(here: Run) -> None:
     done = here("predict", "one.toml", "--gpu", "TITAN V", "--gpu", "T4", "--model", "m.kcm", "--json")
+    assert done.returncode == 0, done.stderr
     known, other = json.loads(done.stdout)["predictions"]
     assert other["high"] / other["seconds"] == pytest.approx(10)  # assumed: the data hold one GPU
     assert other["high"] / other["seconds"] > known["high"] / known["seconds"]

@@ -147,13 +147,13 @@ class _Reading:
         self._is_done = False
 
     def start(self) -> None:
-        """Start it, unless it was; raises OSError."""
+        """Start it, unless it was; raises OSError, and SubprocessError where its limits cannot be set."""
         if self._process is not None or self._is_done:
             return
         self._folder = Path(tempfile.mkdtemp(prefix="kerncast-"))
         try:
             self._process = _started(self._program, self._cubin, self._folder)
-        except OSError:
+        except (OSError, subprocess.SubprocessError):
             shutil.rmtree(self._folder, ignore_errors=True)
             raise
         self._end = weakref.finalize(self, _end, self._process, self._folder)
@@ -221,7 +221,7 @@ def begin(cubin: bytes, architecture: str) -> None:
     """Start to disassemble beside other work what ``disassemble`` will be asked for, if that can be."""
     program = _program(cubin, architecture)
     if isinstance(program, Path):
-        with suppress(OSError):
+        with suppress(OSError, subprocess.SubprocessError):
             _reading(program, cubin).start()
 
 
@@ -235,7 +235,7 @@ def disassemble(cubin: bytes, architecture: str) -> Disassembly:
         routines = parse_listing(_reading(program, cubin).listing())
     except subprocess.TimeoutExpired:
         return Disassembly(problem=f"the disassembler did not end within {_SECONDS:g} s")
-    except (OSError, subprocess.CalledProcessError) as error:
+    except (OSError, subprocess.SubprocessError) as error:
         said = getattr(error, "stderr", None) or str(error)
         return Disassembly(problem=f"the disassembler failed: {said.strip()[:_LONGEST_REASON]}")
     return Disassembly(routines) if routines else Disassembly(problem="the disassembler's output holds no code")

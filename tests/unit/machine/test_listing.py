@@ -1,5 +1,6 @@
 """The disassembler's text, and the disassembler as a child process that may fail in any way."""
 
+import mmap
 import sys
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kerncast import confinement
 from kerncast.execute import WholeGrid, execute
 from kerncast.machine import listing as module
 from kerncast.machine.control_flow import machine_graph
@@ -144,6 +146,33 @@ def test_a_disassembler_reads_and_writes_no_file_but_its_own(tmp_path: Path, mon
         script = script_of(tmp_path, told)
         monkeypatch.setattr(module, "disassembler", lambda script=script: script)
         assert "PermissionError" in disassemble(attack.encode(), "sm_75").problem
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs addresses without memory")
+def test_a_process_larger_than_the_disassembler_may_be_starts_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = script_of(tmp_path, "print('.text.k:')\nprint('/*0010*/ EXIT ;')")
+    monkeypatch.setattr(module, "disassembler", lambda: script)
+    see_only = confinement._see_only
+
+    def needs_memory(*how: Any) -> None:
+        bytearray(2**27)  # more than the process may have kept for itself
+        see_only(*how)
+
+    monkeypatch.setattr(confinement, "_see_only", needs_memory)
+    with mmap.mmap(-1, 2 * module._MOST_MEMORY, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, prot=mmap.PROT_READ):
+        assert not disassemble(b"of a large process", "sm_75").problem
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a script is no program there")
+def test_limits_that_cannot_be_set_are_a_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def confined(*how: Any, **more: Any) -> None:
+        raise OSError(how, more)
+
+    monkeypatch.setattr(module, "disassembler", lambda: script_of(tmp_path, "print('.text.k:')"))
+    monkeypatch.setattr(module, "confine", confined)
+    assert "the disassembler failed" in disassemble(b"without limits", "sm_75").problem
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a script is no program there")
