@@ -20,6 +20,8 @@
         └── MissingEvidenceError     a model needs a value that is unknown
 """
 
+from typing import Self
+
 
 class KerncastError(Exception):
     """The root: says what is wrong, where, and how to mend it, in one paragraph.
@@ -40,6 +42,10 @@ class KerncastError(Exception):
         place = f"{self.where}: " if self.where else ""
         stop = "" if self.what.rstrip().endswith((".", "?", "!", ":")) else "."
         return f"{place}{self.what}{stop}" + (f" {self.cure}" if self.cure else "")
+
+    def copied(self) -> Self:
+        """Return the same error for keeping: the frames that raised this one hold the buffers of a launch."""
+        return type(self)(self.what, where=self.where, cure=self.cure)
 
 
 class Interrupted(KerncastError):  # noqa: N818  no fault of anything

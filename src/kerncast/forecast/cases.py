@@ -146,7 +146,7 @@ class ProfileCases:
         try:
             self._profile = with_missing_counts(profile, launch, choices.means)
         except Refusal as refusal:
-            self._profile, self.failures = None, (Failure(profile.kernel, None, refusal),)
+            self._profile, self.failures = None, (Failure(profile.kernel, None, refusal.copied()),)
 
     def on(self, gpu: GPU) -> Case | None:
         """Return the case of one GPU, None where the kernel's source, which was given, cannot be executed."""

@@ -125,7 +125,7 @@ def compile_and_count(launch: Launch, architectures: Sequence[str], means: Means
             found.append((kernel.architecture, _counted(kernel, run)))
         except Refusal as refusal:
             if run.kernel is kernel:  # told once for all architectures with this PTX
-                failures.append(Failure(kernel.kernel, None, refusal))
+                failures.append(Failure(kernel.kernel, None, refusal.copied()))
     return CompiledLaunches(tuple(found), tuple(failures))
 
 
@@ -163,9 +163,9 @@ class _Run:
             try:
                 self.done = LaunchRecorder.after(run_launch(self.kernel, self.launch, self.means.budget, self._report))
             except Refusal as refusal:
-                self.done = refusal
+                self.done = refusal.copied()
         if isinstance(self.done, Refusal):
-            raise self.done
+            raise self.done.copied()
         return self.done
 
     def begin_machine_code(self) -> None:

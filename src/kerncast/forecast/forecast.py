@@ -218,7 +218,7 @@ class _Timer:
             try:
                 found = self._predict(name, case, source)
             except Refusal as refusal:
-                reasons.append((name, refusal))
+                reasons.append((name, refusal.copied()))
                 continue
             notes = tuple(_instead(name, other, why) for other, why in reasons)
             return noted(found, after=notes)

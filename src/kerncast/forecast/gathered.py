@@ -67,7 +67,7 @@ class Gathered:
 
     def refuse(self, refusal: Refusal, kernel: str, launch: int, gpu: GPU | str | None) -> None:
         """Note a refusal for a GPU, for one of which only the name is known, or for all."""
-        self.first_refusal = self.first_refusal or refusal
+        self.first_refusal = self.first_refusal or refusal.copied()
         name, gpu_id = (gpu.name, gpu.id) if isinstance(gpu, GPU) else (gpu, None)
         self.refused.append(Refused(kernel, launch, name, str(refusal), type(refusal), gpu_id))
 

@@ -65,7 +65,7 @@ class Results:
         if len(self._known) > _MOST_IN_MEMORY:
             self._known.popitem(last=False)
         if isinstance(known, Refusal):
-            raise known
+            raise known.copied()
         found: T = known
         return found
 
@@ -118,7 +118,7 @@ def _outcome(make: Callable[[], T]) -> T | Refusal:
     try:
         return make()
     except Refusal as refusal:
-        return refusal
+        return refusal.copied()
 
 
 def _files_of(launch: Launch) -> Iterator[Path]:

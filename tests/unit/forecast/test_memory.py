@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from kerncast.errors import MachineLimitError
+from kerncast.errors import KernelFault, MachineLimitError
+from kerncast.execute import recording
 from kerncast.execute.setup.arena import Arena
 from kerncast.forecast import Options, cases, forecast, forecast_all, resolve_gpus
 from tests.helpers.caches import new_cache
@@ -39,12 +40,34 @@ def _no_collection() -> Iterator[None]:
     gc.enable()
 
 
+def arenas() -> set[int]:
+    return {id(each) for each in gc.get_objects() if type(each) is Arena}
+
+
 @pytest.mark.usefixtures("_no_collection")
 def test_memory_of_a_launch_ends_with_it_without_a_collection(three_launches: Path) -> None:
-    before = {id(each) for each in gc.get_objects() if type(each) is Arena}
+    before = arenas()
     found = forecast_all(three_launches, resolve_gpus(["titan-v"]), Options())
     assert [each.model for each in found.predictions] == ["simulation"] * 3
-    assert not [each for each in gc.get_objects() if type(each) is Arena and id(each) not in before]
+    assert arenas() <= before
+
+
+@pytest.mark.usefixtures("_no_collection")
+def test_memory_ends_with_a_launch_that_is_not_simulated(three_launches: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recording, "MOST_EVENTS", 1)
+    before = arenas()
+    found = forecast_all(three_launches, resolve_gpus(["titan-v"]), Options())
+    assert [each.model for each in found.predictions] == ["roofline"] * 3
+    assert arenas() <= before
+
+
+@pytest.mark.usefixtures("_no_collection")
+def test_memory_ends_with_a_launch_that_faults(three_launches: Path) -> None:
+    three_launches.write_text(three_launches.read_text().replace("n = 65536", "n = 70000"))
+    before = arenas()
+    found = forecast_all(three_launches, resolve_gpus(["titan-v"]), Options())
+    assert [each.refusal for each in found.refused] == [KernelFault] * 2
+    assert arenas() <= before
 
 
 def test_a_launch_without_memory_is_refused_alone(three_launches: Path, monkeypatch: pytest.MonkeyPatch) -> None:
