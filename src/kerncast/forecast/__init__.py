@@ -20,11 +20,12 @@ from kerncast.forecast.evidence import (
     resolve_gpus,
 )
 from kerncast.forecast.forecast import forecast_all, predict
-from kerncast.forecast.gathered import in_limits, room_of
+from kerncast.forecast.gathered import Job, each_in_limits, in_limits, room_of
 from kerncast.forecast.profiling import profile
 
 __all__ = [
-    "Choices", "Forecast", "LaunchCases", "Means", "Options", "ProfileCases", "Progress", "Reading", "compile_launch",
-    "filled", "forecast_all", "in_limits", "launch_of", "matched", "measured_of", "observations", "predict", "profile",
-    "read_evidence", "resolve_gpus", "room_of", "timing_named", "with_missing_counts", "without_launch",
+    "Choices", "Forecast", "Job", "LaunchCases", "Means", "Options", "ProfileCases", "Progress", "Reading",
+    "compile_launch", "each_in_limits", "filled", "forecast_all", "in_limits", "launch_of", "matched", "measured_of",
+    "observations", "predict", "profile", "read_evidence", "resolve_gpus", "room_of", "timing_named",
+    "with_missing_counts", "without_launch",
 ]  # fmt: skip

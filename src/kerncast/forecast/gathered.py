@@ -6,7 +6,7 @@ Launches of strangers are forecast in a process of its own with limits: its end 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from kerncast.caveats import Caveat
 from kerncast.child_process import EndedError, Progress, Room, Send, alone, apart
@@ -232,6 +232,23 @@ def _at(sent: Sequence[T], number: int) -> T:
 Work = Callable[[Sequence[Subject], Gathered, Progress | None], None]
 """forecasts launches one after the other, and says where it is"""
 
+
+@dataclass(frozen=True, slots=True)
+class Job(Generic[T]):
+    """Some work on a launch."""
+
+    launch: Launch
+    work: Callable[[Means], T]
+
+
+@dataclass(frozen=True, slots=True)
+class _SentReason:
+    kind: type[Refusal]
+    what: str
+    where: str | None
+    cure: str | None
+
+
 _CURE = "Use a smaller problem, or a machine with more memory; kerncast doctor checks what kerncast is made of."
 
 
@@ -273,6 +290,62 @@ def in_limits(kind: type[T], work: Callable[[Means], T], launches: Sequence[Laun
         raise _ended(launches[0], ended.how) from None
     except MemoryError:
         raise no_memory(launches[0].label) from None
+
+
+def each_in_limits(kind: type[T], jobs: Sequence[Job[T]], means: Means) -> Iterator[T | Refusal]:
+    """Yield what work on launches returns, or its refusal, one after the other in one process of their own.
+
+    As ``in_limits`` for each, but what one job has loaded, compiled and recorded serves the next; a job that ends the
+    process costs its own answer, and the next one begins another.
+    """
+    if not means.apart:
+        for job in jobs:
+            answer = _done(job, means)
+            yield answer
+        return
+    room, done = room_of([job.launch for job in jobs], means.budget), 0
+    while done < len(jobs):
+        rest = jobs[done:]
+        try:
+            for data in apart(lambda send, report: _send_each(rest, means, send, report), room, means.progress):  # noqa: B023  it has ended before the next
+                found = _received(kind, data)
+                done += 1
+                yield found
+            how = "too early"
+        except EndedError as ended:
+            how = ended.how
+        except MemoryError:
+            how = "without memory"
+        if done < len(jobs):
+            done += 1
+            yield _ended(jobs[done - 1].launch, how)
+
+
+def _done(job: Job[T], means: Means) -> T | Refusal:
+    try:
+        return job.work(means)
+    except Refusal as refusal:
+        return refusal.copied()
+
+
+def _send_each(jobs: Sequence[Job[T]], means: Means, send: Send, report: Progress) -> None:
+    for job in jobs:
+        found = _done(job, replace(means, progress=report, apart=False))
+        if isinstance(found, Refusal):
+            send({"refused": to_json(_SentReason(type(found), found.what, found.where, found.cure))})
+        else:
+            send({"found": to_json(found)})
+
+
+def _received(kind: type[T], data: Any) -> T | Refusal:
+    try:
+        ((name, value),) = data.items()
+        if name == "found":
+            return from_json(kind, value)
+        sent = from_json(_SentReason, value)
+    except (ValueError, TypeError, AttributeError, RecursionError):
+        raise EndedError("with an answer that makes no sense") from None
+    return sent.kind(sent.what, where=sent.where, cure=sent.cure)
 
 
 def no_memory(where: str | None = None) -> MachineLimitError:

@@ -6,13 +6,14 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from kerncast.child_process import Progress
 from kerncast.errors import CompileError, Interrupted, MachineLimitError, UnsupportedError
-from kerncast.forecast import Means, Options, forecast_all, in_limits, resolve_gpus
+from kerncast.forecast import Job, Means, Options, each_in_limits, forecast_all, in_limits, resolve_gpus
 from kerncast.forecast.evidence import Subject
 from kerncast.forecast.gathered import Gathered, gather, room_of
 from kerncast.launch import Launch, load_launches
@@ -137,6 +138,25 @@ def test_one_result_of_one_launch() -> None:
         in_limits(int, lambda _: os._exit(5), LAUNCHES, means)
     with pytest.raises(MachineLimitError, match="more memory than is free"):
         in_limits(int, lambda _: raised(MemoryError()), LAUNCHES, means)
+
+
+def test_results_of_each_launch_come_from_as_few_processes_as_can_be() -> None:
+    def work(launch: Launch, _: Means) -> int:
+        if launch.index == 1:
+            raise UnsupportedError("tex", where="saxpy.cu:3", cure="Use loads.")
+        return os._exit(5) if launch.index == 2 else os.getpid()
+
+    launches = [replace(LAUNCHES[0], index=number) for number in range(5)]
+    jobs = [Job(each, partial(work, each)) for each in launches]
+    first, refused, ended, *last = each_in_limits(int, jobs, Means(apart=True))
+    assert isinstance(refused, UnsupportedError)
+    assert (refused.what, refused.where, refused.cure) == ("tex", "saxpy.cu:3", "Use loads.")
+    assert isinstance(ended, MachineLimitError)
+    assert "launch 2 (saxpy): the process that worked on it ended with status 5" in str(ended)
+    assert last[0] == last[1]
+    assert len({first, last[0], os.getpid()}) == 3
+    (here,) = each_in_limits(int, jobs[:1], Means())
+    assert here == os.getpid()
 
 
 def raised(error: Exception) -> int:

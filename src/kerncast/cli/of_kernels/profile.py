@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
     from kerncast.caveats import Caveat
     from kerncast.execute import Budget
-    from kerncast.forecast import Progress
+    from kerncast.forecast import Job, Means, Progress
     from kerncast.gpu import GPU
     from kerncast.launch import Launch
     from kerncast.prediction import Refused
-    from kerncast.profiles import ProfiledLaunch
+    from kerncast.profiles import KernelProfile, ProfiledLaunch
     from kerncast.studies.sensitivity.lifting import Advice
 
 _REFUSED_STATUS = 3
@@ -153,29 +153,32 @@ def _launches(evidence: Path) -> "Sequence[Launch]":
 def _profile_all(
     launches: "Sequence[Launch]", gpu: "GPU | None", budget: "Budget", progress: "Progress | None"
 ) -> "tuple[list[ProfiledLaunch], list[Refused]]":
-    from kerncast.forecast import Means, in_limits, profile  # noqa: PLC0415
+    from kerncast.forecast import Means, each_in_limits  # noqa: PLC0415
     from kerncast.prediction import Refused  # noqa: PLC0415
     from kerncast.profiles import KernelProfile, ProfiledLaunch  # noqa: PLC0415
     from kerncast.report.profile.source import read_sources  # noqa: PLC0415
 
     found, refused = [], []
-    means = Means(budget, progress, apart=True)
-    for launch in launches:
-        if progress:
-            progress(f"profiling {launch.label}", 0, 0)
-        try:
-            counted = in_limits(
-                KernelProfile,
-                lambda inside: profile(launch, gpu, inside.budget, inside.progress),  # noqa: B023  done when it returns
-                [launch],
-                means,
-            )
-        except Refusal as refusal:
+    jobs = [_counting(launch, gpu) for launch in launches]
+    counted = each_in_limits(KernelProfile, jobs, Means(budget, progress, apart=True))
+    for launch, profile in zip(launches, counted, strict=True):
+        if isinstance(profile, Refusal):
             name = launch.kernel or launch.source.stem
-            refused.append(Refused(name, launch.index, gpu.name if gpu else None, str(refusal)))
-            continue
-        found.append(ProfiledLaunch(counted, gpu, (), read_sources(counted, launch)))
+            refused.append(Refused(name, launch.index, gpu.name if gpu else None, str(profile)))
+        else:
+            found.append(ProfiledLaunch(profile, gpu, (), read_sources(profile, launch)))
     return found, refused
+
+
+def _counting(launch: "Launch", gpu: "GPU | None") -> "Job[KernelProfile]":
+    from kerncast.forecast import Job, profile  # noqa: PLC0415
+
+    def work(means: "Means") -> "KernelProfile":
+        if means.progress:
+            means.progress(f"profiling {launch.label}", 0, 0)
+        return profile(launch, gpu, means.budget, means.progress)
+
+    return Job(launch, work)
 
 
 def _advice(

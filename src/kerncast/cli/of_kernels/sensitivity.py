@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -96,16 +97,17 @@ def _check_files(tornado: Path | None, report: Path | None) -> None:
 
 def advice_on(launches: "Sequence[Launch]", gpu: "GPU", question: "Question", means: "Means") -> "tuple[Advice, ...]":
     """Return the advice on each launch that can be simulated; the others have a caveat of their own."""
-    from kerncast.forecast import in_limits  # noqa: PLC0415
+    from kerncast.forecast import Job, each_in_limits  # noqa: PLC0415
     from kerncast.studies.sensitivity.lifting import Advice, advise  # noqa: PLC0415
 
+    jobs = [Job(launch, partial(advise, launch, gpu, question)) for launch in launches]
+    answers = each_in_limits(Advice, jobs, means)
     found = []
-    for launch in launches:
-        try:
-            advice = in_limits(Advice, lambda inside: advise(launch, gpu, question, inside), [launch], means)  # noqa: B023  done when it returns
+    for launch, advice in zip(launches, answers, strict=True):
+        if isinstance(advice, Refusal):
+            tell(f"no advice on launch {launch.index}: {advice}")
+        else:
             found.append(advice)
-        except Refusal as refusal:
-            tell(f"no advice on launch {launch.index}: {refusal}")
     return tuple(found)
 
 

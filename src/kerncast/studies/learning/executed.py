@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from kerncast.errors import InputError, Refusal
-from kerncast.forecast import Means, Progress, in_limits, profile
-from kerncast.gpu import resolve_gpu
-from kerncast.launch import load_launches
+from kerncast.forecast import Job, Means, Progress, each_in_limits, profile
+from kerncast.gpu import GPU, resolve_gpu
+from kerncast.launch import Launch, load_launches
 from kerncast.metrics import FEATURES, feature_row
 from kerncast.profiles import KernelProfile, ProfiledLaunch
 from kerncast.read.features.launches import Column, Columns
@@ -34,23 +34,30 @@ def execute_features(paths: Sequence[Path], gpus: Sequence[str], progress: Progr
     if not gpus:
         raise InputError("no table of times names the GPU of its launches", where=where, cure="Add a column gpu.")
     launches = [launch for path in paths for launch in load_launches(path)]
+    asked = [(name, resolve_gpu(name)[0], launch) for name in gpus for launch in launches]
+    jobs = [_executing(launch, gpu, (number, len(asked))) for number, (_, gpu, launch) in enumerate(asked)]
     rows, refusal = [], None
-    for number, (name, launch) in enumerate((name, launch) for name in gpus for launch in launches):
-        gpu = resolve_gpu(name)[0]
-        if progress:
-            progress(f"executing {launch.label} for {gpu.name}", number, len(gpus) * len(launches))
-        try:
-            found = in_limits(KernelProfile, lambda _: profile(launch, gpu), [launch], Means(apart=True))  # noqa: B023  done when it returns
-            cells = feature_row(ProfiledLaunch(found, gpu))
-        except Refusal as error:
-            refusal = error
+    found = each_in_limits(KernelProfile, jobs, Means(progress=progress, apart=True))
+    for (name, gpu, _), profiled in zip(asked, found, strict=True):
+        if isinstance(profiled, Refusal):
+            refusal = profiled
             continue
+        cells = feature_row(ProfiledLaunch(profiled, gpu))
         rows.append([name if each.name == "gpu" else cell for each, cell in zip(FEATURES, cells, strict=True)])
     if not rows:
         raise refusal or InputError("it holds no launch", where=where, cure="Give launches with their sources.")
     columns = zip(FEATURES, zip(*rows, strict=True), strict=True)
     cells_of = tuple(_column(list(cells), is_text=each.type is str) for each, cells in columns)
     return ExecutedFeatures(Columns(tuple(each.name for each in FEATURES), cells_of, len(rows), where), tuple(paths))
+
+
+def _executing(launch: Launch, gpu: GPU, place: tuple[int, int]) -> Job[KernelProfile]:
+    def work(means: Means) -> KernelProfile:
+        if means.progress:
+            means.progress(f"executing {launch.label} for {gpu.name}", *place)
+        return profile(launch, gpu)
+
+    return Job(launch, work)
 
 
 def _column(cells: Sequence[Any], *, is_text: bool) -> Column:
