@@ -123,6 +123,17 @@ def test_syncwarp_between_lanes_that_go_different_ways() -> None:
     assert found == [116 + i for i in range(16)] + list(range(16))
 
 
+def test_a_shared_address_of_32_bits_wraps_around() -> None:
+    kernel = ptx_kernel(
+        """.entry k(.param .u64 p) { .reg .b64 %rd<4>; .reg .b32 %r<9>; .shared .align 4 .b8 s[256];
+        ld.param.u64 %rd1, [p]; mov.u32 %r1, %tid.x; mul.lo.s32 %r2, %r1, 4; sub.s32 %r3, %r2, 64;
+        st.shared.u32 [%r3+64], %r1; bar.sync 0; ld.shared.u32 %r4, [%r3+64]; add.s32 %r5, %r2, 128;
+        atom.shared.add.u32 %r6, [%r5+-128], 1; mul.wide.u32 %rd2, %r1, 4; add.s64 %rd3, %rd1, %rd2;
+        st.global.u32 [%rd3], %r4; ret; }"""
+    )
+    assert run(kernel, launch(1, 32, p="u32[32]")).memory["p"].tolist() == list(range(32))
+
+
 def test_addresses_of_all_state_spaces_differ() -> None:
     kernel = ptx_kernel(
         HEAD

@@ -220,6 +220,9 @@ class Memory:
         base: AnyArray = np.zeros(1, np.uint64)
         if operand.base is not None:
             base = self.threads.value(operand.base, "u64", threads)
+            if isinstance(operand.base, Register) and TYPE_BITS[operand.base.type] == 32:  # the sum wraps, too
+                base = base + np.uint64(operand.offset % 2**32) & np.uint64(2**32 - 1)
+                return np.broadcast_to(base, threads.shape)
         return np.broadcast_to(base + np.uint64(operand.offset & (2**64 - 1)), threads.shape)
 
     def _resolve(self, ins: Instruction, addresses: npt.NDArray[np.uint64], threads: Index, size: int) -> list[Part]:

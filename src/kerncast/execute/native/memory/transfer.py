@@ -44,7 +44,7 @@ from kerncast.execute.native.memory.banks import (
     count_wavefronts,
 )
 from kerncast.execute.setup.arena import LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW
-from kerncast.ptx import TYPE_BITS, Address, Operand, Symbol, Vector, opcode_of
+from kerncast.ptx import TYPE_BITS, Address, Operand, Register, Symbol, Vector, opcode_of
 
 # Loads and stores of a warp, through functions that are written once per state space and size.
 #
@@ -511,6 +511,10 @@ def _address(o: Operation, operand: Address) -> Value:
     """Return the addresses of a memory operand, in the state space of the instruction."""
     if operand.base is None:
         return integer(I64, operand.offset)
+    if isinstance(operand.base, Register) and TYPE_BITS[operand.base.type] == 32:
+        # A shared address of 32 bits may be negative before its offset is added: the sum wraps within 32 bits.
+        near = o.emit.add(o.block.source(operand.base, "u32"), operand.offset % 2**32)
+        return o.emit.resize(near, "i64")
     base = o.block.source(operand.base, "u64")
     return o.emit.add(base, operand.offset) if operand.offset else base
 
