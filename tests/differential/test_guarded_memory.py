@@ -25,7 +25,7 @@ def test_all_of_it_can_be_touched(nbytes: int, *, at_end: bool) -> None:
 @pytest.mark.parametrize(("at_end", "beyond"), [(True, 256), (False, -1)])
 def test_what_lies_beside_it_ends_the_process(beyond: int, *, at_end: bool) -> None:
     with guarded_launches(at_end=at_end):
-        memory = Arena([("x", 100)]).data
+        memory = Arena.for_buffers([("x", 100)]).data
     place = memory.ctypes.data + (len(memory) - 256 if beyond > 0 else 0) + beyond
 
     def touch(_: object) -> int:

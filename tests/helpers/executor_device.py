@@ -58,7 +58,7 @@ class ExecutorDevice:
 
     def __post_init__(self) -> None:
         self._sizes: list[tuple[str, int]] = []
-        self._arena = Arena([])
+        self._arena = Arena.for_buffers([])
         self._is_cold = False
         self._timed = self._timed_launches = 0
 
@@ -76,7 +76,7 @@ class ExecutorDevice:
         if sum(self.live.values()) + nbytes > self.machine.memory_bytes:
             raise BudgetExceededError(f"{nbytes} bytes of device memory are not free")
         self._sizes.append((f"b{len(self._sizes)}", nbytes))
-        before, self._arena = self._arena, Arena(self._sizes)
+        before, self._arena = self._arena, Arena.for_buffers(self._sizes)
         self._arena.data[: len(before.data)] = before.data
         address = self._arena.allocations[-1].address
         self.live[address] = nbytes
@@ -134,7 +134,7 @@ class ExecutorDevice:
         linked = linked_program(kernel.ptx, kernel.mangled)
         launch = Launch(Path(kernel.kernel), None, call.grid, call.block, call.shared_bytes)
         variables = [(variable.name, variable.nbytes) for variable in linked.globals]
-        arena = Arena([*self._sizes, *variables])
+        arena = Arena.for_buffers([*self._sizes, *variables])
         arena.data[: len(self._arena.data)] = self._arena.data
         places = arena.allocations[len(self._sizes) :]
         program = replace(linked, addresses={**linked.addresses, **{place.name: place.address for place in places}})

@@ -3,7 +3,7 @@
 import pytest
 
 from kerncast.execute.setup import linked_program
-from kerncast.execute.setup.layout import blocks_are_independent
+from kerncast.execute.setup.dataflow import blocks_are_independent
 from tests.helpers.execute_helpers import compiled, launch, run
 
 SOURCE = """

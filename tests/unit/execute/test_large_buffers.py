@@ -205,7 +205,7 @@ def test_rows_do_not_depend_on_the_place(pieces: list[int], regions: int) -> Non
 def test_marks_are_counted_alike_in_small_and_large_memories(data: st.DataObject) -> None:
     """The same marks, in a memory that is looked through as a whole and in one whose touched pages are."""
     sizes = [("a", 5000), ("b", 40), ("c", 300_000)]
-    small, large = Touched(Arena(sizes)), Touched(Arena([*sizes, ("d", GIB)]))
+    small, large = Touched(Arena.for_buffers(sizes)), Touched(Arena.for_buffers([*sizes, ("d", GIB)]))
     places = data.draw(st.lists(st.integers(0, small.sectors - 1), max_size=50))
     stored = data.draw(st.lists(st.integers(0, 255), min_size=len(places), max_size=len(places)))
     for each in (small, large):

@@ -21,9 +21,10 @@ from kerncast.execute.native.jit import Host, Machine, compile_unit, run_until
 from kerncast.execute.native.scheduler import NOT_DONE, write_scheduler
 from kerncast.execute.native.warp import CounterPlan, Plans, plan_counters, printer_of, prints, write_warp
 from kerncast.execute.sampling.sample import endless, runaway
-from kerncast.execute.setup.arena import Room, check_room
+from kerncast.execute.setup.arena import Arena, Room, check_room
 from kerncast.execute.setup.arguments import own_buffers
-from kerncast.execute.setup.layout import Program, blocks_are_independent
+from kerncast.execute.setup.dataflow import blocks_are_independent
+from kerncast.execute.setup.layout import Program
 from kerncast.execute.setup.state import ACCESS_COUNTS, PRINTF, Console, Report, Setting, absent_lanes
 from kerncast.execute.setup.supported import unravel
 from kerncast.launch import Launch
@@ -99,19 +100,17 @@ class Run:
         self.compiled = compiled
         self.program = setting.program
         self.launch = setting.launch
-        self.arena = arena = setting.arena
+        self.arena = setting.arena
         self.budget = setting.budget
         self.touched = setting.touched
         self.deadline = math.inf
         """time at which to stop, by time.monotonic"""
+        self.goes_on = setting.goes_on
+        self.runs_here = False
+        """whether a single worker runs on the calling thread, whose stack has room for its frames"""
         self._counters = [np.zeros((0, compiled.counters.bytes // 8), np.int64)]
         self.remarks = np.zeros(len(setting.program.function.instructions) + 1, np.uint8)
-        self.starts = np.array([a.start for a in arena.allocations], np.int64)
-        self.ends = np.array([a.start + a.nbytes for a in arena.allocations], np.int64)
-        self.console = Console(setting.program, arena)
-        self._printer = printer_of(setting.program, self.console)
-        # A cast would make the function refer to itself, and the memory of the launch would outlive it.
-        self.printer_address = ctypes.c_void_p.from_buffer(self._printer).value or 0
+        self._place_allocations()
         self.workers: list[Worker] = []
 
     @property
@@ -129,16 +128,20 @@ class Run:
         """Drop the counters of the blocks that have run."""
         self._counters = [np.zeros((0, self.compiled.counters.bytes // 8), np.int64)]
 
-    def prepare(self, parameters: bytes, symbols: list[int], workers: int) -> None:
-        """Set up what the workers share; raises BudgetExceededError for too much shared or local memory."""
+    def prepare(self, parameters: bytes, symbols: list[int], workers: int, resident: int | None = None) -> None:
+        """Set up what the workers share; raises BudgetExceededError for too much shared or local memory.
+
+        ``resident`` is how many blocks each worker holds at once, where their number is not its own choice.
+        """
         shared = self.program.static_shared_bytes + self.launch.shared_bytes
         warps = self.launch.warps_per_block
         private = 32 * warps * self.program.private_bytes
         frames = warps * (workers * self.compiled.registers.frame_bytes + self.compiled.registers.start_bytes)
         room = Room(self.arena, self.budget.memory_bytes)
-        room.take(workers * shared, "shared memory needs")
-        room.take(workers * private, "local memory needs")
-        room.take(frames, "registers need")
+        slots = resident or 1
+        room.take(workers * slots * shared, "shared memory needs")
+        room.take(workers * slots * private, "local memory needs")
+        room.take(slots * frames, "registers need")
         if workers * (shared + private) + frames > _MOST_BYTES:
             what = f"shared and local memory need {format_bytes(workers * (shared + private))}"
             raise BudgetExceededError(f"{what}, which is no number of 32 bits", cure="Give a block less of them.")
@@ -147,7 +150,24 @@ class Run:
         self.parameter_bytes = len(parameters)
         self.symbols = np.array([*symbols, 0], np.uint64)
         self.template = _frame_template(self.compiled, self.program, self.launch)
-        self.workers = [Worker(self) for _ in range(workers)]
+        self.workers = [Worker(self, resident) for _ in range(workers)]
+
+    def renew(self, parameters: bytes, arena: Arena) -> None:
+        """Take the parameters of another launch of the same geometry, and the memory as it is now."""
+        self.parameters[_MARGIN_BYTES : _MARGIN_BYTES + len(parameters)] = np.frombuffer(parameters, np.uint8)
+        if arena is not self.arena:
+            self.arena = arena
+            self._place_allocations()
+            for worker in self.workers:
+                worker.see_allocations(self)
+
+    def _place_allocations(self) -> None:
+        self.starts = np.array([a.start for a in self.arena.allocations], np.int64)
+        self.ends = np.array([a.start + a.nbytes for a in self.arena.allocations], np.int64)
+        self.console = Console(self.program, self.arena)
+        self._printer = printer_of(self.program, self.console)
+        # A cast would make the function refer to itself, and the memory of the launch would outlive it.
+        self.printer_address = ctypes.c_void_p.from_buffer(self._printer).value or 0
 
     def run(self, blocks: npt.NDArray[np.int64], keep_going: Callable[[int], None]) -> list["Worker"]:
         """Run blocks, append their counters and return the workers that ran neighbouring parts of the list.
@@ -162,7 +182,10 @@ class Run:
         while True:
             for worker in running:
                 worker.state["patience"] = _PATIENCE
-            run_until(running, self.deadline, self.compiled.text_size)
+            if self.runs_here and len(running) == 1:
+                running[0].run()
+            else:
+                run_until(running, self.deadline, self.compiled.text_size)
             for worker in running:
                 check(worker, self)
             keep_going(sum(int(worker.state["finished"]) for worker in running))
@@ -196,7 +219,7 @@ def worker_count(program: Program, buffers: frozenset[str]) -> int:
 class Worker:
     """The memory of one thread of the CPU: its state, and resident blocks with their frames."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: Run, resident: int | None = None) -> None:
         self._run_function = run.compiled.machine.function("run_worker")
         self._keep: list[Bytes] = []
         self.unfinished = False
@@ -208,23 +231,24 @@ class Worker:
         frames = launch.warps_per_block * run.compiled.registers.frame_bytes
         private = launch.warps_per_block * 32 * program.private_bytes
         per_block = frames + private + shared_bytes
-        slots = max(1, min(_RESIDENT_BYTES // max(per_block, 1), 8))
+        slots = resident or max(1, min(_RESIDENT_BYTES // max(per_block, 1), 8))
         self.state["grid"][:3], self.state["block"][:3] = launch.grid, launch.block
         values = {
             "warps": launch.warps_per_block, "slots": slots, "shared_bytes": shared_bytes,
             "private_bytes": program.private_bytes, "parameter_bytes": run.parameter_bytes,
-            "dynamic_bytes": launch.shared_bytes, "quantum": _QUANTUM, "arena": run.arena.data.ctypes.data,
-            "starts": run.starts.ctypes.data, "ends": run.ends.ctypes.data, "allocations": len(run.starts),
+            "dynamic_bytes": launch.shared_bytes, "quantum": _QUANTUM,
             "parameters": run.parameters.ctypes.data + _MARGIN_BYTES, "symbols": run.symbols.ctypes.data,
             "read": run.touched.read.ctypes.data, "written": run.touched.written.ctypes.data,
             "pages": run.touched.pages.ctypes.data, "remarks": run.remarks.ctypes.data,
             "counter_bytes": run.compiled.counters.bytes, "frame_bytes": run.compiled.registers.frame_bytes,
             "frame_template": run.template.ctypes.data, "iteration_limit": run.budget.block_steps,
-            "windows": self._memory(16 * len(run.remarks)).ctypes.data, "printer": run.printer_address,
             "longest": run.compiled.counters.longest, "pairs_words": program.pairs_words,
         }  # fmt: skip
         for name, value in values.items():
             self.state[name] = value
+        self._windows = self._memory(16 * len(run.remarks))
+        self.state["windows"] = self._windows.ctypes.data
+        self.see_allocations(run)
         self._resident = self._memory(slots * BLOCK.itemsize).view(BLOCK)
         self.state["resident"] = self._resident.ctypes.data
         self._frames = []
@@ -233,6 +257,17 @@ class Worker:
             slot["private"] = self._memory(private + _ALIGNMENT).ctypes.data
             self._frames.append(self._memory(frames).reshape(launch.warps_per_block, -1))
             slot["warps"] = self._frames[-1].ctypes.data
+
+    def see_allocations(self, run: Run) -> None:
+        """Take the memory of a run, and forget which allocations were met last."""
+        self._windows[:] = 0
+        values = {
+            "arena": run.arena.data.ctypes.data, "starts": run.starts.ctypes.data, "ends": run.ends.ctypes.data,
+            "allocations": len(run.starts), "reach": len(run.arena.data) if run.goes_on else 0,
+            "printer": run.printer_address,
+        }  # fmt: skip
+        for name, value in values.items():
+            self.state[name] = value
 
     def begin(self, blocks: npt.NDArray[np.int64], counters: npt.NDArray[np.int64]) -> None:
         """Take a list of blocks to run."""
@@ -313,6 +348,16 @@ def check(worker: "Worker", run: "Run") -> None:
         raise endless(f"within {run.budget.block_steps} steps", where_stands(worker, run))
     if fault:
         raise _error(worker.state, run, worker.blocks)
+
+
+def stray_of(worker: "Worker", run: "Run") -> str | None:
+    """Return the first access outside all allocations that went on since this was asked last, in words."""
+    if not worker.state["strays"]:
+        return None
+    worker.state["strays"] = 0
+    ins = run.program.function.instructions[int(worker.state["fault_instruction"])]
+    what = _access("bounds", ins, _thread(worker.state, run, worker.blocks), worker.state, run)
+    return f"{ins.where}: {what}" if ins.where else what
 
 
 def where_stands(worker: "Worker", run: "Run") -> str:
@@ -396,7 +441,7 @@ class NativeEngine:
         self.launch_run = Run(compiled, setting)
         addresses = [setting.program.address_of(name) for name in compiled.symbols]
         buffers = own_buffers(setting.arguments)
-        self.launch_run.prepare(setting.parameters, addresses, workers or _workers(setting.linked, buffers))
+        self.launch_run.prepare(setting.parameters, addresses, workers or worker_count(setting.linked, buffers))
         self.launch_run.deadline = deadline
 
     @property
@@ -475,4 +520,3 @@ class NativeEngine:
 
 
 _compiled = remembered(32)(compile_program)
-_workers = remembered(32)(worker_count)

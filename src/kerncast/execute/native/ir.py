@@ -447,6 +447,8 @@ WORKER = np.dtype(
         ("fault_space", "u4"),
         ("fault_address", "i8"),
         ("fault_row", "i8"),
+        ("reach", "i8"),  # bytes of global memory in which accesses outside all allocations go on; 0: they are faults
+        ("strays", "u4"),  # not 0: one went on, and the fields of the fault tell which
         ("arena", "u8"),  # global memory
         ("starts", "u8"),  # of the allocations, as offsets in the arena
         ("ends", "u8"),

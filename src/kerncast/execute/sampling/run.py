@@ -12,7 +12,7 @@ from kerncast.execute.counting import Sums
 from kerncast.execute.sampling.sample import Budget, Sampler, nominal_seconds
 from kerncast.execute.setup.arena import Touched
 from kerncast.execute.setup.arguments import own_buffers
-from kerncast.execute.setup.layout import blocks_are_independent
+from kerncast.execute.setup.dataflow import blocks_are_independent
 from kerncast.execute.setup.prepare import contents, linked_program, prepare
 from kerncast.execute.setup.state import Engine, Progress, Setting
 from kerncast.launch import Launch

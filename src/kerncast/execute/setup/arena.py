@@ -1,7 +1,7 @@
 """The memory of a launch: where its buffers lie, and which sectors of it were touched."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -47,21 +47,29 @@ _CURE_OF_BLOCKS = (
 class Arena:
     """All of global memory of one launch, of which only what is touched costs memory."""
 
-    def __init__(self, sizes: list[tuple[str, int]]) -> None:
-        self.repeats = sum(nbytes for _, nbytes in sizes) > _WHOLE_BYTES
+    def __init__(self, data: Bytes, allocations: Sequence[Allocation]) -> None:
+        """Take memory with allocations in it, in the order of their addresses."""
+        self.data, self.allocations = data, tuple(allocations)
+        self.repeats = False
         """whether random values and the like repeat in large buffers"""
         self.kept_bytes = 0
         """memory that values take before any block runs"""
-        alignment = ALIGNMENT_BYTES if self.repeats else _ALIGNMENT
-        position = alignment if self.repeats else _GAP_BYTES
+        self._starts = np.array([a.start for a in allocations], np.int64)
+        self._ends = np.array([a.start + a.nbytes for a in allocations], np.int64)
+
+    @classmethod
+    def for_buffers(cls, sizes: Sequence[tuple[str, int]]) -> "Arena":
+        """Return zeroed memory with a buffer of each name and size."""
+        repeats = sum(nbytes for _, nbytes in sizes) > _WHOLE_BYTES
+        alignment = ALIGNMENT_BYTES if repeats else _ALIGNMENT
+        position = alignment if repeats else _GAP_BYTES
         allocations = []
         for name, nbytes in sizes:
             allocations.append(Allocation(name, GLOBAL_BASE + position, position, nbytes))
             position = -(-(position + nbytes + _GAP_BYTES) // alignment) * alignment
-        self.allocations = tuple(allocations)
-        self.data: Bytes = _addressable(position)
-        self._starts = np.array([a.start for a in allocations], np.int64)
-        self._ends = np.array([a.start + a.nbytes for a in allocations], np.int64)
+        arena = cls(_addressable(position), allocations)
+        arena.repeats = repeats
+        return arena
 
     def bytes_of(self, allocation: Allocation) -> Bytes:
         """Return the bytes of an allocation, as a view."""

@@ -81,7 +81,7 @@ def _prepare_memory(
     sizes = [(each.name, each.value.nbytes) for each in arguments if isinstance(each.value, Buffer)]
     sizes += [(source_name(variable.name), variable.nbytes) for variable in program.globals]
     sizes += [(each.given.name, pointee.nbytes) for each in values if (pointee := each.pointee)]
-    arena = Arena(sizes)
+    arena = Arena.for_buffers(sizes)
     given = [(each.name, each.value) for each in arguments if isinstance(each.value, Buffer)]
     given += [(each.given.name, each.given.value) for each in values if isinstance(each.given.value, Buffer)]
     arena.kept_bytes = _kept_bytes(given, launch, budget, repeats=arena.repeats)

@@ -57,6 +57,8 @@ class Setting:
     arguments: tuple[BoundArgument, ...]
     remarks: tuple[Caveat, ...] = ()
     """caveats on variables that the host would set"""
+    goes_on: bool = False
+    """whether an access outside all buffers goes on where memory is mapped, as on a GPU; it is noted"""
 
 
 class Engine(Protocol):
@@ -115,6 +117,11 @@ class Console:
     def text(self) -> str:
         """All that was printed."""
         return "".join(self._texts)
+
+    def take(self) -> str:
+        """Return what was printed since this was asked last, and make room for more."""
+        text, self._texts, self._room = self.text, [], LIMIT_BYTES
+        return text
 
     def print(self, call: Instruction, private: npt.NDArray[np.uint8]) -> None:
         """Run one thread's call of vprintf: its operands and its result lie in the thread's own memory."""

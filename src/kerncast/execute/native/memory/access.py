@@ -228,7 +228,11 @@ def _define_find_allocation(unit: Unit) -> None:
                 emit.store(integer("i32", 1), found)
         misaligned = emit.compare("ne", emit.and_(offset, emit.sub(_SIZE, 1)), 0)
         outside = emit.compare("eq", emit.load(found, "i32"), 0)
-        with emit.when(emit.or_(misaligned, outside)):
+        reached = emit.compare("ult", offset, get(emit, worker, WORKER, "reach"))
+        strays = emit.and_(emit.and_(outside, reached), emit.not_(misaligned))
+        with emit.when(strays):
+            _note_stray(emit, lane, emit.add(offset, GLOBAL_BASE))
+        with emit.when(emit.and_(emit.or_(misaligned, outside), emit.not_(strays))):
             note_fault(
                 emit, POINTERS, Fault(_code(emit, misaligned), SITE, lane, emit.add(offset, GLOBAL_BASE), _SPACE)
             )
@@ -236,6 +240,20 @@ def _define_find_allocation(unit: Unit) -> None:
             emit.store(emit.and_(emit.load(kept, "i32"), emit.not_(bit)), kept)
     emit.give(emit.load(kept, "i32"))
     emit.finish()
+
+
+def _note_stray(emit: Emitter, lane: Value, address: Value) -> None:
+    """Write the note of an access that goes on, if the worker has met neither another one nor a fault."""
+    worker, warp = POINTERS
+    seen = emit.or_(get(emit, worker, WORKER, "fault"), get(emit, worker, WORKER, "strays"))
+    with emit.when(emit.compare("eq", seen, 0)):
+        row = get(emit, get(emit, warp, WARP, "block"), BLOCK, "row")
+        values = {
+            "strays": integer("i32", 1), "fault_instruction": SITE, "fault_lane": lane, "fault_address": address,
+            "fault_space": _SPACE, "fault_warp": get(emit, warp, WARP, "number"), "fault_row": row,
+        }  # fmt: skip
+        for name, value in values.items():
+            put(emit, value, worker, WORKER, name)
 
 
 def _last_before(emit: Emitter, starts: Value, count: Value, offset: Value) -> Value:

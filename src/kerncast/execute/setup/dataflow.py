@@ -1,0 +1,190 @@
+"""What the text of a kernel tells of its data: which buffers it reads and writes, and which decide what it does.
+
+Told by what an address is made from: the parameters that hold a buffer, and the module's variables. Values that went
+through memory, and pointers that came out of it, may be anything.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from kerncast.execute.setup.layout import Program
+from kerncast.ptx import Address, Instruction, Register, Symbol, results_of, sources_of, symbols_of
+from kerncast.remembered import remembered
+
+Bases = frozenset[str]
+"""parameters and variables by their names in PTX"""
+
+_GLOBAL = frozenset({"global", "const", "generic"})
+#: A pointer that comes out of memory.
+UNKNOWN = "?"
+
+
+@dataclass(frozen=True)  # no slots: the bases are found once and kept
+class BufferUse:
+    """The buffers that a kernel may read and write."""
+
+    program: Program
+    buffers: Bases
+    """parameters that hold a buffer which no other one reaches"""
+
+    @cached_property
+    def read(self) -> Bases:
+        """Buffers that loads and updates may read; UNKNOWN among them: any."""
+        return _union(self.of(ins) for ins in self._accesses if ins.is_load or ins.is_update)
+
+    @cached_property
+    def written(self) -> Bases:
+        """Buffers that stores and updates may write; UNKNOWN among them: any."""
+        return _union(self.of(ins) for ins in self._accesses if ins.is_store or ins.is_update)
+
+    @cached_property
+    def updates(self) -> bool:
+        """Whether global memory is updated atomically."""
+        return any(ins.is_update for ins in self._accesses)
+
+    @cached_property
+    def deciding(self) -> Bases:
+        """Buffers whose values may decide which instructions run, or where they access memory.
+
+        What other buffers hold changes no count.
+        """
+        return _union(self.of(ins) for ins in _Deciding(self).loads)
+
+    @property
+    def are_disjoint(self) -> bool:
+        """Whether nothing that is written may be read."""
+        if self.updates:
+            return False
+        if not self.read or not self.written:
+            return True
+        return UNKNOWN not in self.read | self.written and not self.read & self.written
+
+    @cached_property
+    def _accesses(self) -> tuple[Instruction, ...]:
+        code = self.program.function.instructions
+        return tuple(ins for ins in code if ins.space in _GLOBAL and ins.opcode.access is not None)
+
+    @cached_property
+    def _bases(self) -> Mapping[str, Bases]:
+        return _bases_of_registers(self.program)
+
+    @cached_property
+    def _known(self) -> Bases:
+        return self.buffers | {variable.name for variable in self.program.globals}
+
+    def of(self, ins: Instruction) -> Bases:
+        """Return what the address of an access is made from.
+
+        What was loaded only counts as a pointer where there is no other.
+        """
+        address = _address_of(ins)
+        if isinstance(address.base, Symbol):
+            return frozenset({address.base.name})
+        found = self._bases.get(address.base.name, frozenset()) if address.base else frozenset()
+        return found & self._known or frozenset({UNKNOWN})
+
+
+@remembered(64)
+def use_of(program: Program, buffers: Bases) -> BufferUse:
+    """Return what a kernel reads and writes; ``buffers`` are the parameters that hold one of their own."""
+    return BufferUse(program, buffers)
+
+
+def blocks_are_independent(program: Program, buffers: Bases) -> bool:
+    """Return False if some block may read global memory that another one writes, or update it atomically.
+
+    Where blocks are not, one core runs them one after the other, so that equal input gives equal counts. ``buffers``
+    are the parameters that hold one. Two blocks that write one place are not told apart.
+    """
+    return use_of(program, buffers).are_disjoint
+
+
+def _address_of(ins: Instruction) -> Address:
+    return next(operand for operand in ins.operands if isinstance(operand, Address))
+
+
+def _bases_of_registers(program: Program) -> Mapping[str, Bases]:
+    """Return what each register may be made from, over all of the function."""
+    bases: dict[str, Bases] = {}
+    changed = True
+    while changed:
+        changed = False
+        for ins in program.function.instructions:
+            found = _result_bases(ins, program, bases)
+            for register in results_of(ins) if found else ():
+                before = bases.get(register.name, frozenset())
+                changed |= not found <= before
+                bases[register.name] = before | found
+    return bases
+
+
+def _result_bases(ins: Instruction, program: Program, bases: Mapping[str, Bases]) -> Bases:
+    if ins.is_load:
+        base = ins.operands[1].base if isinstance(ins.operands[1], Address) else None
+        is_parameter = isinstance(base, Symbol) and base.name in program.parameters
+        return frozenset({base.name if is_parameter and isinstance(base, Symbol) else UNKNOWN})
+    if ins.is_update:
+        return frozenset({UNKNOWN})
+    symbols = frozenset(name for operand in ins.operands for name in symbols_of(operand))
+    return _union([symbols, *(bases.get(register.name, frozenset()) for register in sources_of(ins))])
+
+
+def _union(sets: Iterable[Bases]) -> Bases:
+    return frozenset(name for each in sets for name in each)
+
+
+class _Deciding:
+    """Finds the loads of global memory whose results may reach a guard, a branch or an address.
+
+    Backwards from these: what a deciding register is made from decides, too. Of each state space but the global one,
+    either no load decides or all that is stored there does; in global memory, what is stored to a buffer that decides.
+    """
+
+    def __init__(self, use: BufferUse) -> None:
+        self._use = use
+        self._code = use.program.function.instructions
+        self._registers: set[str] = set()
+        self._spaces: set[str] = set()
+        self._bases: Bases = frozenset()
+
+    @property
+    def loads(self) -> list[Instruction]:
+        """All of them, and the updates whose old value decides."""
+        while self._goes_on():
+            pass
+        return [ins for ins in self._code if ins.space in _GLOBAL and self._is_deciding_read(ins)]
+
+    def _goes_on(self) -> bool:
+        before = len(self._registers), len(self._spaces), self._bases
+        for ins in reversed(self._code):
+            self._registers.update(register.name for register in self._asked(ins))
+            if self._is_deciding_read(ins):
+                self._spaces.add(ins.space)
+                if ins.space in _GLOBAL:
+                    self._bases |= self._use.of(ins)
+        return (len(self._registers), len(self._spaces), self._bases) != before
+
+    def _asked(self, ins: Instruction) -> Iterator[Register]:
+        """Yield the registers that decide, by what is known so far."""
+        if ins.guard is not None:
+            yield ins.guard
+        if ins.opcode.access is not None:
+            yield from (o.base for o in ins.operands if isinstance(o, Address) and isinstance(o.base, Register))
+            if not ins.is_load and self._holds_deciding(ins):
+                yield from sources_of(ins)
+        elif ins.is_jump or ins.is_barrier or any(r.name in self._registers for r in results_of(ins)):
+            yield from sources_of(ins)
+
+    def _is_deciding_read(self, ins: Instruction) -> bool:
+        reads = ins.is_load or ins.is_update
+        return reads and any(register.name in self._registers for register in results_of(ins))
+
+    def _holds_deciding(self, ins: Instruction) -> bool:
+        """Whether what an instruction stores may be read by a load that decides."""
+        if ins.space not in _GLOBAL:
+            return bool(self._spaces & {ins.space, "generic"})
+        if "generic" in {ins.space} & self._spaces or (ins.space == "generic" and self._spaces - _GLOBAL):
+            return True
+        found = self._use.of(ins)
+        return bool(found & self._bases) or (bool(self._bases) and UNKNOWN in found | self._bases)
