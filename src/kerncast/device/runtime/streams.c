@@ -1,0 +1,229 @@
+/* Streams, events, and the clock that they show.
+ *
+ * All work is done when its call returns; what streams and events tell is when a GPU would have done it. */
+#define _GNU_SOURCE
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "inside.h"
+
+struct kc_stream {
+  uint32_t number; /* 0: the default one */
+  unsigned flags;
+  int priority;
+  double free_at; /* when all of its work will have been done */
+  struct kc_stream *next;
+};
+
+struct kc_event {
+  uint32_t number;
+  unsigned flags;
+  bool recorded;
+  double at;
+};
+
+enum { NON_BLOCKING = 1, NO_TIMING = 2 };
+
+static struct kc_stream first;
+static struct kc_stream *streams = &first;
+static uint32_t stream_count, event_count;
+/* Seconds that the program spent inside the virtual GPU, and those that its work would have taken. */
+static double inside, virtual_seconds;
+static double entered_at;
+static int depth;
+
+/* The machine's clock: not clock_gettime, which may be ours. */
+static double machine_now(void) {
+  struct timespec now;
+  syscall(SYS_clock_gettime, CLOCK_MONOTONIC, &now);
+  return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+void kc_stop_clock(void) {
+  if (!depth++) entered_at = machine_now();
+}
+
+void kc_start_clock(void) {
+  if (!--depth) inside += machine_now() - entered_at;
+}
+
+double kc_host_now(void) { return (depth ? entered_at : machine_now()) - inside; }
+
+double kc_now(void) { return kc_host_now() + virtual_seconds; }
+
+double kc_clock_shift(void) { return kc_device()->virtual_clock ? virtual_seconds - inside : 0; }
+
+static kc_stream *of(kc_stream *stream) { return (uintptr_t)stream <= 2 ? &first : stream; }
+
+static const kc_stream *of_const(const kc_stream *stream) { return (uintptr_t)stream <= 2 ? &first : stream; }
+
+/* With a virtual clock time passes as forecast; without one, as the machine's clock saw it pass inside. */
+static double passed(double forecast) {
+  return kc_device()->virtual_clock ? forecast : machine_now() - entered_at;
+}
+
+static double later(double a, double b) { return a > b ? a : b; }
+
+/* Work of the default stream begins when all other streams have done theirs, and they wait for it. */
+static double begins_at(const kc_stream *stream) {
+  double at = later(kc_now(), stream->free_at);
+  if (stream->flags & NON_BLOCKING) return at;
+  if (stream != &first) return later(at, first.free_at);
+  for (const kc_stream *each = streams; each; each = each->next)
+    if (!(each->flags & NON_BLOCKING)) at = later(at, each->free_at);
+  return at;
+}
+
+void kc_add_work(kc_stream *stream, double seconds, double call_seconds) {
+  kc_stream *own = of(stream);
+  double begin = begins_at(own);
+  if (kc_device()->virtual_clock) virtual_seconds += call_seconds;
+  own->free_at = later(begin, kc_now()) + passed(seconds);
+}
+
+static void wait_until(double at) {
+  double now = kc_now();
+  if (at > now) virtual_seconds += at - now;
+}
+
+void kc_catch_up(const kc_stream *stream) { wait_until(of_const(stream)->free_at); }
+
+uint32_t kc_stream_number(const kc_stream *stream) { return of_const(stream)->number; }
+
+bool kc_is_stream(const kc_stream *stream) {
+  if ((uintptr_t)stream <= 2) return true;
+  for (const kc_stream *each = streams; each; each = each->next)
+    if (each == stream) return true;
+  return false;
+}
+
+kc_stream *kc_new_stream(unsigned flags, int priority) {
+  kc_stream *stream = calloc(1, sizeof *stream);
+  kc_enter();
+  stream->number = ++stream_count;
+  stream->flags = flags;
+  stream->priority = priority;
+  stream->next = first.next;
+  first.next = stream;
+  uint32_t fields[2] = {stream->number, flags};
+  int32_t level = priority;
+  kc_head(KC_STREAM, 12);
+  kc_put(fields, 8);
+  kc_put(&level, 4);
+  kc_leave();
+  return stream;
+}
+
+int kc_end_stream(kc_stream *stream) {
+  if ((uintptr_t)stream <= 2) return KC_INVALID_HANDLE;
+  kc_enter();
+  kc_stream *before = streams;
+  while (before && before->next != stream) before = before->next;
+  if (before) {
+    before->next = stream->next;
+    /* What it still has to do is waited for with the device. */
+    first.free_at = later(first.free_at, stream->free_at);
+    free(stream);
+  }
+  kc_leave();
+  return before ? KC_OK : KC_INVALID_HANDLE;
+}
+
+unsigned kc_stream_flags(const kc_stream *stream) { return of_const(stream)->flags; }
+
+int kc_stream_priority(const kc_stream *stream) { return of_const(stream)->priority; }
+
+kc_event *kc_new_event(unsigned flags) {
+  kc_event *event = calloc(1, sizeof *event);
+  kc_enter();
+  event->number = ++event_count;
+  event->flags = flags;
+  kc_leave();
+  return event;
+}
+
+int kc_end_event(kc_event *event) {
+  if (!event) return KC_INVALID_HANDLE;
+  free(event);
+  return KC_OK;
+}
+
+static void say_two(uint32_t kind, uint32_t one, uint32_t two) {
+  double at = kc_host_now();
+  uint32_t fields[2] = {one, two};
+  kc_head(kind, 16);
+  kc_put(&at, 8);
+  kc_put(fields, 8);
+}
+
+int kc_record(kc_event *event, kc_stream *stream) {
+  if (!event || !kc_is_stream(stream)) return KC_INVALID_HANDLE;
+  kc_enter();
+  event->recorded = true;
+  event->at = begins_at(of(stream));
+  say_two(KC_RECORD, event->number, kc_stream_number(stream));
+  kc_leave();
+  return KC_OK;
+}
+
+int kc_depend(kc_stream *stream, kc_event *event) {
+  if (!event || !kc_is_stream(stream)) return KC_INVALID_HANDLE;
+  kc_enter();
+  kc_stream *own = of(stream);
+  own->free_at = later(own->free_at, event->at);
+  say_two(KC_DEPEND, own->number, event->number);
+  kc_leave();
+  return KC_OK;
+}
+
+int kc_wait_device(void) {
+  kc_enter();
+  double at = 0;
+  for (const kc_stream *each = streams; each; each = each->next) at = later(at, each->free_at);
+  say_two(KC_WAIT, KC_WHOLE_DEVICE, 0);
+  wait_until(at);
+  kc_leave();
+  return kc_lasting_error();
+}
+
+int kc_wait_stream(kc_stream *stream) {
+  if (!kc_is_stream(stream)) return KC_INVALID_HANDLE;
+  kc_enter();
+  say_two(KC_WAIT, KC_ONE_STREAM, kc_stream_number(stream));
+  wait_until(begins_at(of(stream)));
+  kc_leave();
+  return kc_lasting_error();
+}
+
+int kc_wait_event(kc_event *event) {
+  if (!event) return KC_INVALID_HANDLE;
+  kc_enter();
+  say_two(KC_WAIT, KC_ONE_EVENT, event->number);
+  wait_until(event->at);
+  kc_leave();
+  return kc_lasting_error();
+}
+
+/* A program that asks again and again gets on: each question takes a microsecond of the virtual clock. */
+static int is_done(double at) {
+  kc_enter();
+  bool done = at <= kc_now();
+  if (!done) virtual_seconds += 1e-6;
+  kc_leave();
+  return done ? kc_lasting_error() : KC_NOT_READY;
+}
+
+int kc_query_stream(kc_stream *stream) {
+  return kc_is_stream(stream) ? is_done(of(stream)->free_at) : KC_INVALID_HANDLE;
+}
+
+int kc_query_event(kc_event *event) { return event ? is_done(event->at) : KC_INVALID_HANDLE; }
+
+int kc_elapsed_ms(const kc_event *first_event, const kc_event *last_event, float *ms) {
+  if (!first_event || !last_event || !first_event->recorded || !last_event->recorded) return KC_INVALID_HANDLE;
+  if ((first_event->flags | last_event->flags) & NO_TIMING) return KC_INVALID_HANDLE;
+  *ms = (float)(1e3 * (last_event->at - first_event->at));
+  return KC_OK;
+}
