@@ -140,7 +140,7 @@ class ExecutorDevice:
         program = replace(linked, addresses={**linked.addresses, **{place.name: place.address for place in places}})
         for variable, place in zip(program.globals, places, strict=True):
             initialise(arena.bytes_of(place), variable, program)
-        setting = Setting(linked, program, launch, arena, call.parameters, WholeGrid(), Touched(arena), ())
+        setting = Setting(linked, program, launch, arena, call.parameters, WholeGrid(), Touched(arena), (), frozenset())
         engine = NativeEngine(setting, workers=1)
         try:
             engine.run(list(range(launch.blocks)), None)

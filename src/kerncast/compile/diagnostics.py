@@ -27,6 +27,8 @@ _TEXTURE_REFERENCE = re.compile(r"\b(?:texture|surface) is not a template")
 _SHARED = re.compile(r"Entry function '([^']+)' uses too much shared data \((0x[0-9a-f]+) bytes, (0x[0-9a-f]+) max\)")
 _FIXED_WIDTH = re.compile(r"\bu?int64_t\b")
 _LONG = re.compile(r'"(?:const )?(?:unsigned )?long\b(?! long)')
+#: How NVRTC says that several functions have the name of a kernel.
+OVERLOADED = "which instance of overloaded function"
 #: The file in which NVRTC looks up name expressions.
 _NAME_MAP = "__nv_name_map"
 HOST_CODE = "not allowed in JIT mode"

@@ -6,7 +6,7 @@ Of overloaded kernels the types of the parameters tell: ``add(float *, int)``, a
 import difflib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kerncast.compile.nouns import KernelSignature
 from kerncast.errors import CompileError
@@ -136,6 +136,14 @@ def _expression(signature: KernelSignature, wanted: _Name, *, is_overloaded: boo
     if not is_overloaded or types is None:
         return signature.name + instance
     return f"(void (*)({', '.join(types)})){signature.name}{instance}"
+
+
+def told_by_type(choice: Choice) -> Choice | None:
+    """Return a plain kernel told from other functions of its name, such as those of headers; None for a template."""
+    signature = choice.signature
+    if signature is None or signature.is_template or choice.expression != signature.name:
+        return None
+    return replace(choice, expression=_expression(signature, _Name(signature.name, None, None), is_overloaded=True))
 
 
 def entry(choice: Choice, lowered: Mapping[str, str], entries: Sequence[str], source: str) -> str:

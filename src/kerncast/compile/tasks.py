@@ -123,8 +123,9 @@ def _compile(request: CompileRequest, target: Target, analysis: _Analysis, choic
     if compiler is None:
         wheel = nvrtc.wheel(target.toolkit)
         raise CompileError("the CUDA compiler NVRTC is not installed", cure=cure_for_missing(wheel))
+    options = _options(request, target)
     try:
-        image, emptied = _image(compiler, analysis, _options(request, target), choice)
+        choice, (image, emptied) = _chosen_image(compiler, analysis, options, choice)
     except nvrtc.NvrtcError as error:
         raise diagnostics.compile_error(error, source, choice) from None
     if len(image.ptx) > _MOST_BYTES:
@@ -148,6 +149,19 @@ def _compile(request: CompileRequest, target: Target, analysis: _Analysis, choic
         variables=analysis.variables,
     )
     return KernelReply(compiled, tuple(diagnostics.warnings(image.log)), emptied)
+
+
+def _chosen_image(
+    compiler: nvrtc.Nvrtc, analysis: _Analysis, options: list[str], choice: Choice
+) -> tuple[Choice, tuple[nvrtc.Image, tuple[str, ...]]]:
+    """Compile; a kernel whose name a function of the headers has, too, is named by its type."""
+    try:
+        return choice, _image(compiler, analysis, options, choice)
+    except nvrtc.NvrtcError as error:
+        other = selection.told_by_type(choice) if diagnostics.OVERLOADED in error.log else None
+        if other is None:
+            raise
+    return other, _image(compiler, analysis, options, other)
 
 
 def _image(

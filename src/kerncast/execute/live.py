@@ -21,7 +21,7 @@ from kerncast.execute.native.engine import Compiled, Run, compile_program, stray
 from kerncast.execute.native.jit import TooLargeError
 from kerncast.execute.sampling.sample import Budget
 from kerncast.execute.setup.arena import GLOBAL_BASE, Arena, Touched
-from kerncast.execute.setup.dataflow import UNKNOWN, BufferUse, use_of
+from kerncast.execute.setup.dataflow import UNKNOWN, BufferUse, own_pointers, use_of
 from kerncast.execute.setup.layout import Program
 from kerncast.execute.setup.state import Setting
 from kerncast.execute.setup.supported import check_operands, check_supported
@@ -196,7 +196,7 @@ class LiveKernel:
         launch = Launch(Path(self.linked.function.name), None, call.grid, call.block, call.shared_bytes)
         budget = Budget(block_steps=_BLOCK_STEPS, seconds=rules.seconds, memory_bytes=_MEMORY_BYTES)
         touched = Touched(_NOTHING)
-        setting = Setting(self.linked, self.program, launch, memory.arena, parameters, budget, touched, ())
+        setting = Setting(self.linked, self.program, launch, memory.arena, parameters, budget, touched, (), frozenset())
         run = Run(self._compile(), replace(setting, goes_on=rules.goes_on))
         run.runs_here = True
         return run
@@ -220,22 +220,6 @@ class LiveKernel:
 
 #: What is touched is not noted.
 _NOTHING = Arena.for_buffers([("nothing", 1)])
-
-
-def own_pointers(program: Program, parameters: bytes, memory: LiveMemory) -> Mapping[str, Allocation]:
-    """Return the parameters that point into an allocation which no other parameter reaches, by their names."""
-    found: dict[str, Allocation] = {}
-    reached: dict[int, int] = {}
-    for parameter in program.function.parameters:
-        start = program.parameters[parameter.name]
-        words = range(start, start + parameter.nbytes - 7, 8)
-        for at in words:
-            allocation = memory.find(int.from_bytes(parameters[at : at + 8], "little"))
-            if allocation is not None:
-                reached[allocation.start] = reached.get(allocation.start, 0) + 1
-                if parameter.nbytes == 8:
-                    found[parameter.name] = allocation
-    return {name: each for name, each in found.items() if reached[each.start] == 1}
 
 
 def reached_allocations(bases: frozenset[str], call: Call, kernel: LiveKernel, memory: LiveMemory) -> set[int] | None:

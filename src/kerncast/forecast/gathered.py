@@ -18,7 +18,7 @@ from kerncast.forecast.asked import Forecast, GPUsNoted, Options
 from kerncast.forecast.compiled_launch import Failure, Means
 from kerncast.forecast.evidence import Subject
 from kerncast.gpu import GPU
-from kerncast.launch import Buffer, Launch
+from kerncast.launch import Buffer, Launch, Memory
 from kerncast.models import Case, FeatureCase, TimedCase
 from kerncast.observation import Observation, TimedKernel
 from kerncast.prediction import Prediction, Refused
@@ -359,8 +359,10 @@ def room_of(subjects: Sequence[object], budget: Budget | None = None) -> Room:
     launches = [each for each in subjects if isinstance(each, Launch)]
     sources = dict.fromkeys((each.source, each.include_dirs) for each in launches)
     fills = (buffer.fill.path for each in launches for buffer in _buffers_of(each))
-    reads = dict.fromkeys((*(path for each in sources for path in _read_by(*each)), *filter(None, fills)))
+    recordings = (each.memory.file for each in launches if each.memory)
+    reads = dict.fromkeys((*(path for each in sources for path in _read_by(*each)), *filter(None, fills), *recordings))
     largest = max((sum(buffer.nbytes for buffer in _buffers_of(each)) for each in launches), default=0)
+    largest = max((largest, *(region_bytes(each.memory) for each in launches if each.memory)))
     cache = _cache()
     reads |= dict.fromkeys(cache)
     return Room(tuple(reads), cache, largest + (budget or Budget()).memory_bytes)
@@ -381,6 +383,12 @@ def _cache() -> tuple[Path, ...]:
 def _read_by(source: Path, include_dirs: Sequence[Path]) -> list[Path]:
     headers = [path for folder in include_dirs for path in include_places(folder)]
     return [*source_places(source), *headers]
+
+
+def region_bytes(memory: Memory) -> int:
+    """Return the address space that the memory of a recorded launch takes."""
+    places = [each.address for each in memory.regions]
+    return max((each.address + each.nbytes for each in memory.regions), default=0) - min(places, default=0)
 
 
 def _buffers_of(launch: Launch) -> list[Buffer]:

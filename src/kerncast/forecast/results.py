@@ -10,6 +10,7 @@ import sys
 import zlib
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
@@ -103,6 +104,7 @@ def execution_key(kernel: CompiledKernel, launch: Launch, budget: Budget) -> str
         kernel.mangled,
         repr((kernel.resources, kernel.signature, kernel.variables)),
         repr((launch.grid, launch.block, launch.shared_bytes, launch.arguments, launch.globals, launch.seed)),
+        repr(launch.memory and replace(launch.memory, file=Path())),  # chunks are told by their digests
         repr([_file_digest(path) for path in _files_of(launch)]),
         repr((budget.sample_seconds, budget.block_steps, budget.memory_bytes)),
     )

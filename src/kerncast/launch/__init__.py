@@ -29,10 +29,11 @@ from kerncast.launch.launch import (
     parse_value,
     read_toml,
 )
+from kerncast.launch.memory import Memory, Region
 
 __all__ = [
     "BLOCK_PARAMETERS", "DEFAULT_STANDARD", "ELEMENT_BYTES", "FILL_FILE", "MAX_BLOCK", "MAX_GRID",
-    "MAX_THREADS_PER_BLOCK", "STANDARDS", "Argument", "Buffer", "Extent", "Fill", "Launch", "Reference", "Settings",
-    "Struct", "Value", "base_name", "check_geometry", "check_standard", "do_same", "is_tuned_so", "load_launches",
-    "parse_extent", "parse_launches", "parse_value", "read_toml",
+    "MAX_THREADS_PER_BLOCK", "STANDARDS", "Argument", "Buffer", "Extent", "Fill", "Launch", "Memory", "Reference",
+    "Region", "Settings", "Struct", "Value", "base_name", "check_geometry", "check_standard", "do_same",
+    "is_tuned_so", "load_launches", "parse_extent", "parse_launches", "parse_value", "read_toml",
 ]  # fmt: skip

@@ -14,6 +14,7 @@ from typing import Any
 from kerncast import bounded_file
 from kerncast.bounded_file import Bound, is_file, is_folder, place_of, read_text
 from kerncast.errors import LaunchError
+from kerncast.launch.memory import Memory
 from kerncast.units import GIB, MIB
 
 #: Bytes of one element, by the type names of launch files.
@@ -242,6 +243,10 @@ class Launch:
     """whether the compiler uses its fast, less exact mathematics, as with -use_fast_math"""
     globals: tuple[Argument, ...] = ()
     """values of constant and global variables when the kernel starts; others keep their initial values"""
+    memory: Memory | None = None
+    """memory and raw parameters of a launch that a running program made, instead of arguments and globals"""
+    count: int = 1
+    """how many launches of a program this one stands for"""
 
     def __post_init__(self) -> None:
         check_geometry(self.grid, self.block, self.label)

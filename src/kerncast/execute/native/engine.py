@@ -22,7 +22,6 @@ from kerncast.execute.native.scheduler import NOT_DONE, write_scheduler
 from kerncast.execute.native.warp import CounterPlan, Plans, plan_counters, printer_of, prints, write_warp
 from kerncast.execute.sampling.sample import endless, runaway
 from kerncast.execute.setup.arena import Arena, Room, check_room
-from kerncast.execute.setup.arguments import own_buffers
 from kerncast.execute.setup.dataflow import blocks_are_independent
 from kerncast.execute.setup.layout import Program
 from kerncast.execute.setup.state import ACCESS_COUNTS, PRINTF, Console, Report, Setting, absent_lanes
@@ -440,8 +439,7 @@ class NativeEngine:
         self._plan = compiled.counters
         self.launch_run = Run(compiled, setting)
         addresses = [setting.program.address_of(name) for name in compiled.symbols]
-        buffers = own_buffers(setting.arguments)
-        self.launch_run.prepare(setting.parameters, addresses, workers or worker_count(setting.linked, buffers))
+        self.launch_run.prepare(setting.parameters, addresses, workers or worker_count(setting.linked, setting.buffers))
         self.launch_run.deadline = deadline
 
     @property

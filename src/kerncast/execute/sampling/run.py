@@ -11,7 +11,6 @@ from kerncast.errors import BudgetExceededError, MachineLimitError, UnsupportedE
 from kerncast.execute.counting import Sums
 from kerncast.execute.sampling.sample import Budget, Sampler, nominal_seconds
 from kerncast.execute.setup.arena import Touched
-from kerncast.execute.setup.arguments import own_buffers
 from kerncast.execute.setup.dataflow import blocks_are_independent
 from kerncast.execute.setup.prepare import contents, linked_program, prepare
 from kerncast.execute.setup.state import Engine, Progress, Setting
@@ -183,7 +182,7 @@ def _run(kernel: CompiledKernel, setting: Setting, progress: Progress | None, en
         remarks=(*doubts, *setting.remarks, *runner.remarks),
         printed=runner.printed,
     )
-    independent = blocks_are_independent(setting.program, own_buffers(setting.arguments))
+    independent = blocks_are_independent(setting.program, setting.buffers)
     return Executed(kernel, setting, trace, portions.sampler, independent)
 
 

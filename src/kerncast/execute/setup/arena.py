@@ -67,13 +67,19 @@ class Arena:
         for name, nbytes in sizes:
             allocations.append(Allocation(name, GLOBAL_BASE + position, position, nbytes))
             position = -(-(position + nbytes + _GAP_BYTES) // alignment) * alignment
-        arena = cls(_addressable(position), allocations)
+        arena = cls(addressable(position), allocations)
         arena.repeats = repeats
         return arena
 
     def bytes_of(self, allocation: Allocation) -> Bytes:
         """Return the bytes of an allocation, as a view."""
         return self.data[allocation.start : allocation.start + allocation.nbytes]
+
+    def find(self, address: int) -> Allocation | None:
+        """Return the allocation that an address lies in, or at the end of."""
+        offset = address - GLOBAL_BASE
+        number = int(np.searchsorted(self._starts, offset, side="right")) - 1
+        return self.allocations[number] if number >= 0 and offset <= self._ends[number] else None
 
     def outside(self, offsets: Offsets, size: int) -> npt.NDArray[np.intp]:
         """Return which accesses of ``size`` bytes do not lie inside one allocation."""
@@ -101,7 +107,7 @@ class Arena:
         return "no buffer is near"
 
 
-def _addressable(nbytes: int) -> Bytes:
+def addressable(nbytes: int) -> Bytes:
     """Return zeroed memory for all buffers; raises BudgetExceededError, MachineLimitError where the system refuses."""
     if nbytes > _MOST_BYTES:
         most = format_bytes(_MOST_BYTES)

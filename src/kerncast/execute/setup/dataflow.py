@@ -7,10 +7,12 @@ through memory, and pointers that came out of it, may be anything.
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Protocol
 
 from kerncast.execute.setup.layout import Program
 from kerncast.ptx import Address, Instruction, Register, Symbol, results_of, sources_of, symbols_of
 from kerncast.remembered import remembered
+from kerncast.traces import Allocation
 
 Bases = frozenset[str]
 """parameters and variables by their names in PTX"""
@@ -98,6 +100,29 @@ def blocks_are_independent(program: Program, buffers: Bases) -> bool:
     are the parameters that hold one. Two blocks that write one place are not told apart.
     """
     return use_of(program, buffers).are_disjoint
+
+
+class Finder(Protocol):
+    """Memory that tells where an address lies."""
+
+    def find(self, address: int) -> Allocation | None:
+        """Return the allocation that an address lies in, or at the end of."""
+
+
+def own_pointers(program: Program, parameters: bytes, memory: Finder) -> Mapping[str, Allocation]:
+    """Return the parameters that point into an allocation which no other parameter reaches, by their names."""
+    found: dict[str, Allocation] = {}
+    reached: dict[int, int] = {}
+    for parameter in program.function.parameters:
+        start = program.parameters[parameter.name]
+        words = range(start, start + parameter.nbytes - 7, 8)
+        for at in words:
+            allocation = memory.find(int.from_bytes(parameters[at : at + 8], "little"))
+            if allocation is not None:
+                reached[allocation.start] = reached.get(allocation.start, 0) + 1
+                if parameter.nbytes == 8:
+                    found[parameter.name] = allocation
+    return {name: each for name, each in found.items() if reached[each.start] == 1}
 
 
 def _address_of(ins: Instruction) -> Address:

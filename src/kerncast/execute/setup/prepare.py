@@ -3,15 +3,15 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from kerncast.compile import CompiledKernel
-from kerncast.errors import BudgetExceededError, MachineLimitError
+from kerncast.errors import BudgetExceededError, InputError, MachineLimitError
 from kerncast.execute.sampling.sample import Budget
-from kerncast.execute.setup.arena import Arena, Touched
+from kerncast.execute.setup.arena import GLOBAL_BASE, Arena, Touched, addressable, check_room
 from kerncast.execute.setup.arguments import (
     ELEMENT_DTYPES,
     BoundArgument,
@@ -21,15 +21,20 @@ from kerncast.execute.setup.arguments import (
     fill_argument,
     kept_bytes_of,
     match_globals,
+    own_buffers,
     pack_parameters,
     unset_remarks,
 )
+from kerncast.execute.setup.dataflow import own_pointers
 from kerncast.execute.setup.layout import Program, link
 from kerncast.execute.setup.paged import is_free
 from kerncast.execute.setup.state import Setting
 from kerncast.execute.setup.supported import check_operands, check_supported
-from kerncast.launch import Buffer, Launch
+from kerncast.launch import Buffer, Launch, Memory
 from kerncast.ptx import Variable, parse_ptx, source_name
+from kerncast.recording.contents import CHUNK_BYTES, joined
+from kerncast.recording.files import contents_of
+from kerncast.traces import Allocation
 from kerncast.units import GIB, format_bytes
 
 
@@ -40,16 +45,19 @@ def prepare(kernel: CompiledKernel, launch: Launch, budget: Budget) -> Setting:
     BudgetExceededError for buffers that are too large.
     """
     linked = linked_program(kernel.ptx, kernel.mangled)
-    bound = bind_arguments(launch, linked.function.parameters, kernel.signature)
     check_supported(linked.function)
     check_operands(linked.function)
+    if launch.memory is not None:
+        return _as_recorded(linked, launch, launch.memory, budget)
+    bound = bind_arguments(launch, linked.function.parameters, kernel.signature)
     values = match_globals(launch, linked.globals, kernel.variables)
     program, arena = _prepare_memory(linked, bound, launch, values, budget)
     for name, data in copied_data(values, linked.globals, kernel.variables).items():
         _write(arena, program.addresses[name], np.frombuffer(data, np.uint8))
     parameters = pack_parameters(bound, [a.address for a in arena.allocations], list(program.parameters.values()))
     remarks = unset_remarks(values, linked.globals, kernel.variables)
-    return Setting(linked, program, launch, arena, parameters, budget, Touched(arena), bound, remarks)
+    touched = Touched(arena)
+    return Setting(linked, program, launch, arena, parameters, budget, touched, bound, own_buffers(bound), remarks)
 
 
 @lru_cache(maxsize=32)
@@ -124,12 +132,69 @@ def _kept_bytes(buffers: list[tuple[str, Buffer]], launch: Launch, budget: Budge
     raise MachineLimitError(f"{what}, more than is free", where=where, cure=f"{cheaper}, or use a smaller problem.")
 
 
+#: Variables that the recorded code did not have lie behind all allocations.
+_GAP_BYTES = 512
+
+
+def _as_recorded(linked: Program, launch: Launch, memory: Memory, budget: Budget) -> Setting:
+    """Return a launch of a running program, ready to run on the memory that it saw."""
+    places = [Allocation(each.name, each.address, each.address - GLOBAL_BASE, each.nbytes) for each in memory.regions]
+    known = dict(memory.variables)
+    end = max((each.start + each.nbytes for each in places), default=0)
+    new = []
+    for variable in linked.globals:
+        if variable.name not in known:
+            end = -(-(end + _GAP_BYTES) // _GAP_BYTES) * _GAP_BYTES
+            known[variable.name] = GLOBAL_BASE + end
+            new.append((variable, Allocation(source_name(variable.name), GLOBAL_BASE + end, end, variable.nbytes)))
+            end += variable.nbytes
+    _check_order(places, launch)
+    arena = Arena(addressable(end + _GAP_BYTES), [*places, *(place for _, place in new)])
+    arena.kept_bytes = _write_chunks(arena, memory, launch, budget)
+    program = replace(linked, addresses={**linked.addresses, **known})
+    kept = {each.address for each in memory.regions if each.chunks}
+    for variable in linked.globals:
+        if known[variable.name] not in kept:
+            place = next(each for each in arena.allocations if each.address == known[variable.name])
+            initialise(arena.bytes_of(place), variable, program)
+    parameters = memory.parameters[: linked.parameter_bytes].ljust(linked.parameter_bytes, b"\0")
+    buffers = frozenset(own_pointers(linked, parameters, arena))
+    return Setting(linked, program, launch, arena, parameters, budget, Touched(arena), (), buffers)
+
+
+def _check_order(places: Sequence[Allocation], launch: Launch) -> None:
+    """Raise InputError where a recording's allocations overlap, or lie nowhere."""
+    ends = [0, *(each.start + max(1, each.nbytes) for each in places)]
+    if any(each.start < end or each.nbytes < 0 for each, end in zip(places, ends, strict=False)):
+        raise InputError("the recorded allocations overlap", where=launch.label, cure="Record the program again.")
+
+
+def _write_chunks(arena: Arena, memory: Memory, launch: Launch, budget: Budget) -> int:
+    """Write what the launch saw into memory, and return how many bytes that were."""
+    wanted = [digest for region in memory.regions for digest in region.chunks if digest]
+    nbytes = len(wanted) * CHUNK_BYTES
+    check_room(nbytes, budget.memory_bytes, f"{launch.label}: what the launch saw of memory needs")
+    contents = contents_of(memory.file, set(wanted)) if wanted else {}
+    for region, place in zip(memory.regions, arena.allocations, strict=False):
+        if len(region.chunks) * CHUNK_BYTES >= region.nbytes + CHUNK_BYTES:
+            raise InputError("it holds more of an allocation than there is", where=str(memory.file))
+        joined(region.chunks, contents, arena.bytes_of(place))
+    return nbytes
+
+
 def _write(arena: Arena, address: int, data: npt.NDArray[np.uint8]) -> None:
     place = next(each for each in arena.allocations if each.address == address)
     arena.bytes_of(place)[:] = data
 
 
-def initialise(data: npt.NDArray[np.uint8], variable: Variable, program: Program) -> None:
+class Addresses(Protocol):
+    """Something that knows where variables and functions lie."""
+
+    def address_of(self, name: str) -> int:
+        """Return the address of one, by its name in PTX; raises UnsupportedError where it has none."""
+
+
+def initialise(data: npt.NDArray[np.uint8], variable: Variable, program: Addresses) -> None:
     """Write a module variable's initial value into its zeroed memory."""
     data[: len(variable.initial)] = np.frombuffer(variable.initial, np.uint8)
     for relocation in variable.relocations:

@@ -55,6 +55,9 @@ class Setting:
     budget: Budget
     touched: Touched
     arguments: tuple[BoundArgument, ...]
+    """arguments of a launch file; none where the parameters were recorded"""
+    buffers: frozenset[str]
+    """parameters that point to a buffer which no other one reaches"""
     remarks: tuple[Caveat, ...] = ()
     """caveats on variables that the host would set"""
     goes_on: bool = False

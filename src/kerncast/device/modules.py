@@ -1,0 +1,304 @@
+"""The code of a running program: modules in the forms in which it brings them become kernels that can be executed."""
+
+import ctypes
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from kerncast.compile import CompiledKernel, CompileRequest, compile_request
+from kerncast.compile.cache.remembered import Inputs, UnknowableError
+from kerncast.device.fatbin import ptx_of
+from kerncast.device.wire import Form, FunctionFacts
+from kerncast.errors import CompileError, InputError, LaunchError, Refusal, UnsupportedError
+from kerncast.execute.live import LiveKernel, LiveMemory
+from kerncast.execute.setup import linked_program
+from kerncast.execute.setup.layout import Program
+from kerncast.execute.setup.prepare import initialise
+from kerncast.gpu import GPU
+from kerncast.launch import DEFAULT_STANDARD
+from kerncast.ptx import Variable, parse_ptx, source_name
+
+SOURCE_TAG = "KERNCAST SOURCE "
+"""How the text begins that our build puts in the place of a fatbin."""
+_SOURCE_KEYS = ("source", "defines", "include_dirs", "standard", "fast_math")
+#: Where the server places variables that the program has no place for: below all allocations of the program.
+_OWN_BYTES = 64 * 2**20
+_ALIGNMENT = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where the code of a module is from."""
+
+    request: CompileRequest | None
+    """request for its source, without a kernel; None where the program brought PTX"""
+    ptx: str = ""
+
+
+@dataclass(slots=True)
+class Module:
+    """A module of a program."""
+
+    origin: Origin
+    refusal: Refusal | None = None
+    """why it cannot be executed"""
+    variables: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """address and bytes of each variable that has a place, by its name in PTX"""
+    ready: set[str] = field(default_factory=set)
+    """variables that hold their initial values, or what the host has written"""
+
+
+@dataclass(slots=True)
+class Function:
+    """A kernel of a program."""
+
+    module: int
+    mangled: str
+    name: str
+    """name for the compiler and for people"""
+    kernel: LiveKernel | None = None
+    compiled: CompiledKernel | None = None
+    refusal: Refusal | None = None
+
+
+def read_module(form: int, code: bytes, gpu: GPU) -> Module:
+    """Return the module that a program has loaded; what cannot be executed is refused when it is launched."""
+    try:
+        return Module(_origin(form, code, gpu))
+    except Refusal as refusal:
+        return Module(Origin(None), refusal.copied())
+
+
+def _origin(form: int, code: bytes, gpu: GPU) -> Origin:
+    if form == Form.SOURCE:
+        return Origin(_request(code, gpu))
+    if form == Form.FATBIN:
+        return Origin(None, ptx_of(code, gpu.architecture.number))
+    if form == Form.PTX:
+        return Origin(None, code.split(b"\0", 1)[0].decode("utf-8", "replace"))
+    raise UnsupportedError("a module holds machine code only", cure="Build the program with PTX of its kernels.")
+
+
+def _request(code: bytes, gpu: GPU) -> CompileRequest:
+    text = code.split(b"\0", 1)[0].decode("utf-8", "replace").removeprefix(SOURCE_TAG)
+    try:
+        table = json.loads(text)
+        source, defines, include_dirs, standard, fast_math = (table[name] for name in _SOURCE_KEYS)
+        return CompileRequest(
+            Path(str(source)),
+            (gpu.architecture.code_name,),
+            defines=tuple((str(name), str(value)) for name, value in defines),
+            include_dirs=tuple(Path(str(each)) for each in include_dirs),
+            standard=str(standard or DEFAULT_STANDARD),
+            fast_math=bool(fast_math),
+        )
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise UnsupportedError("the program names no source of its kernels", cure="Build it again.") from None
+
+
+class Modules:
+    """All modules and kernels of one process."""
+
+    def __init__(self, gpu: GPU, memory: LiveMemory, base: int, report: Callable[[str], None]) -> None:
+        self._gpu, self._memory, self._base, self._report = gpu, memory, base, report
+        self._modules: dict[int, Module] = {}
+        self.functions: dict[int, Function] = {}
+        self._own = _ALIGNMENT
+
+    def load(self, number: int, form: int, code: bytes) -> None:
+        """Take a module."""
+        self._modules[number] = read_module(form, code, self._gpu)
+
+    def module(self, number: int) -> Module:
+        """Return a module; raises LaunchError for one that was never loaded."""
+        if number not in self._modules:
+            raise LaunchError(f"module {number} was never loaded")
+        return self._modules[number]
+
+    def place(self, number: int, name: str, address: int, nbytes: int) -> None:
+        """Take the place that the program has for a variable."""
+        self.module(number).variables[name] = address, nbytes
+
+    def written_by_host(self, address: int) -> None:
+        """Note that the host has written a variable: its initial value comes too late."""
+        for module in self._modules.values():
+            module.ready |= {name for name, (at, size) in module.variables.items() if at <= address < at + size}
+
+    def symbol(self, number: int, name: str) -> tuple[int, int]:
+        """Return address and bytes of a variable; zeros where there is none."""
+        module = self.module(number)
+        if module.refusal is None and module.origin.ptx:
+            for variable in parse_ptx(module.origin.ptx).variables:
+                if variable.name == name and variable.space in {"global", "const"}:
+                    self._prepare(module, (variable,))
+        return module.variables.get(name, (0, 0))
+
+    def function(self, number: int, module: int, mangled: str) -> Function:
+        """Return a kernel, compiled; its refusal says why there is none."""
+        found = self.functions[number] = Function(module, mangled, plain_name(mangled))
+        try:
+            self._make(found)
+        except Refusal as refusal:
+            found.refusal = refusal.copied()
+        except InputError as error:  # a source that does not compile, PTX that cannot be read
+            found.refusal = UnsupportedError(error.what, where=error.where, cure=error.cure)
+        return found
+
+    def _make(self, function: Function) -> None:
+        module = self.module(function.module)
+        if module.refusal is not None:
+            raise module.refusal.copied()
+        if module.origin.request is None:
+            linked = linked_program(module.origin.ptx, function.mangled)
+        else:
+            self._report(f"compiling {function.name}")
+            function.compiled = compiled_from(module.origin.request, function)
+            linked = linked_program(function.compiled.ptx, function.compiled.mangled)
+        self._prepare(module, linked.globals)
+        addresses = {each.name: module.variables[each.name][0] for each in linked.globals}
+        function.kernel = LiveKernel(linked, addresses)
+
+    def _prepare(self, module: Module, variables: tuple[Variable, ...]) -> None:
+        """Give variables places, and their initial values unless the host has written them."""
+        for each in variables:
+            if each.name not in module.variables:
+                module.variables[each.name] = self._new_place(each), each.nbytes
+        places = _Places({name: at for name, (at, _) in module.variables.items()})
+        for each in variables:
+            if each.name not in module.ready:
+                module.ready.add(each.name)
+                address, nbytes = module.variables[each.name]
+                if nbytes >= each.nbytes and (each.initial or each.relocations):
+                    initialise(self._memory.bytes_at(address, each.nbytes), each, places)
+
+    def _new_place(self, variable: Variable) -> int:
+        address = self._base + self._own
+        self._own = -(-(self._own + variable.nbytes + _ALIGNMENT) // _ALIGNMENT) * _ALIGNMENT
+        if self._own > _OWN_BYTES:
+            raise UnsupportedError(f"the variables of its modules take more than {_OWN_BYTES // 2**20} MiB")
+        self._memory.add(address, variable.nbytes, source_name(variable.name))
+        return address
+
+
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """Addresses of variables, as initial values ask for them."""
+
+    addresses: dict[str, int]
+
+    def address_of(self, name: str) -> int:
+        if name not in self.addresses:
+            raise UnsupportedError(f"the address of {name} is not known")
+        return self.addresses[name]
+
+
+def compiled_from(request: CompileRequest, function: Function) -> CompiledKernel:
+    """Return a kernel of a source, compiled for the GPU's architecture; raises CompileError."""
+    found = compile_request(replace(request, kernel=function.name)).kernels[0]
+    if found.mangled != function.mangled:
+        raise CompileError(
+            f"the kernel {function.name} of the program is another one in its source",
+            where=str(request.source),
+            cure="Build the program again.",
+        )
+    return found
+
+
+def facts_of(function: Function, gpu: GPU) -> FunctionFacts:
+    """Return what the program may ask of a kernel."""
+    assert function.kernel is not None
+    linked = function.kernel.linked
+    places = [(linked.parameters[each.name], each.nbytes) for each in linked.function.parameters]
+    number = gpu.architecture.number
+    resources = function.compiled.resources if function.compiled else None
+    return FunctionFacts(
+        tuple(places),
+        resources.registers_per_thread if resources else 32,
+        linked.static_shared_bytes,
+        resources.local_bytes_per_thread if resources else linked.private_bytes,
+        0,
+        (resources and resources.max_threads_per_block) or gpu.architecture.max_threads_per_block,
+        number,
+        number,
+    )
+
+
+def files_of(request: CompileRequest) -> tuple[Path, ...]:
+    """Return the files of the user's that a kernel is compiled from, the source first."""
+    try:
+        return tuple(map(Path, Inputs(request).files))
+    except (UnknowableError, OSError):
+        return (request.source,)
+
+
+@cache
+def _demangler() -> Any:
+    """Return the function of the C++ library that takes names apart; None where there is none."""
+    for name in ("libstdc++.so.6", "libc++abi.so.1", "libc++.so.1"):
+        try:
+            function = getattr(ctypes.CDLL(name), "__cxa_demangle")
+        except (OSError, AttributeError):
+            continue
+        function.restype = ctypes.c_void_p
+        function.argtypes = (ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.POINTER(ctypes.c_int))
+        return function
+    return None
+
+
+def plain_name(mangled: str) -> str:
+    """Return the name of a kernel as its source has it, without return type and parameters.
+
+    >>> plain_name("_Z6reduceIfLj256EEvPKT_PS0_i"), plain_name("saxpy")
+    ('reduce<float, 256u>', 'saxpy')
+    """
+    text = _demangled(mangled)
+    if text is None:
+        return mangled
+    end = _parameters_at(text)
+    start = _name_at(text[:end])
+    return text[start:end]
+
+
+def _demangled(mangled: str) -> str | None:
+    function = _demangler() if mangled.startswith("_Z") else None
+    if function is None:
+        return None
+    status = ctypes.c_int()
+    place = function(mangled.encode(), None, None, ctypes.byref(status))
+    if not place:
+        return None
+    text = ctypes.string_at(place).decode()
+    free = ctypes.CDLL(None).free
+    free.argtypes = (ctypes.c_void_p,)
+    free(place)
+    return text
+
+
+def _parameters_at(text: str) -> int:
+    """Return where the list of parameters begins: at the last bracket that nothing encloses."""
+    depth = 0
+    for place in range(len(text) - 1, -1, -1):
+        depth += (text[place] in ")>]") - (text[place] in "(<[")
+        if depth == 0 and text[place] == "(" and not text[place:].startswith("(anonymous namespace)"):
+            return place
+    return len(text)
+
+
+def _name_at(text: str) -> int:
+    """Return where the name begins, behind the type that a template's instance returns."""
+    depth = 0
+    for place in range(len(text) - 1, -1, -1):
+        depth += (text[place] in ")>]") - (text[place] in "(<[")
+        if depth == 0 and text[place] == " ":
+            return place + 1
+    return 0
+
+
+def program_of(function: Function) -> Program:
+    """Return the program of a kernel that can be executed; raises its refusal."""
+    if function.kernel is None:
+        raise (function.refusal or UnsupportedError(f"{function.name} is not there")).copied()
+    return function.kernel.linked

@@ -1,0 +1,242 @@
+"""Runs a program: starts the server in a process with limits, the program beside it, and takes what was recorded."""
+
+import ctypes
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from kerncast.child_process import EndedError, Progress, Room, Send, apart
+from kerncast.compile.cache import Store, cache_place
+from kerncast.confinement import source_places
+from kerncast.device.capture import Capture
+from kerncast.device.modules import Origin, files_of
+from kerncast.device.server import Clock, Settings, Shared, serve
+from kerncast.errors import InputError, MachineLimitError
+from kerncast.execute.live import on_large_stack
+from kerncast.recording import Code, ContentsWriter, Recording, SourceFile, write_recording
+from kerncast.units import GIB, MIB
+
+_SET_PARENT_DEATH_SIGNAL = 1
+#: A program that does not end by SIGTERM is ended by SIGKILL.
+_PATIENCE_SECONDS = 3.0
+#: Address space beside the memory of the GPU: memory of the host that is pinned or managed.
+_HOST_BYTES = 64 * GIB
+#: Sources and headers of kernels are kept in a recording as far as they are not huge.
+_MOST_SOURCE_BYTES = 16 * MIB
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A program to run."""
+
+    command: tuple[str, ...]
+    settings: Settings
+    libraries: Path
+    """folder of the runtime's libraries"""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """variables beside those of this process"""
+    reads: tuple[Path, ...] = ()
+    """sources and folders that kernels may be compiled from"""
+    seconds: float | None = None
+    """wall time after which the program is ended; None: never"""
+    kept_bytes: int = 256 * MIB
+    """most that is kept of what memory held"""
+    stdout: int | None = None
+    """descriptor for what the program prints; None: that of this process"""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A program that has run."""
+
+    status: int
+    """exit status; negative: the signal that ended it"""
+    skipped: int
+    """launches that repeated others on unchanged memory"""
+
+    @property
+    def how(self) -> str:
+        """Way in which it ended, such as ``with status 0``."""
+        status = self.status
+        return f"by signal {signal.Signals(-status).name}" if status < 0 else f"with status {status}"
+
+
+MakeClock = Callable[[Shared], Clock]
+
+
+def run_program(run: Run, out: Path, make_clock: MakeClock | None = None, progress: Progress | None = None) -> Ended:
+    """Run a program on the virtual GPU and write its recording; what had run is kept, however the program ends.
+
+    Raises InputError where the program cannot be started, and MachineLimitError where the server was ended.
+    """
+    if sys.platform != "linux":
+        raise InputError("programs run on Linux only", cure="On Windows, run kerncast in WSL.")
+    name = f"kerncast-{os.getpid()}-{secrets.token_hex(8)}"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+        listener.bind(f"\0{name}")
+        listener.listen()
+        over, ends = os.pipe()
+        try:
+            return _serve_and_run(run, _Meeting(name, listener, over, ends), out, (make_clock, progress))
+        finally:
+            for each in (over, ends):
+                with suppress(OSError):
+                    os.close(each)
+
+
+@dataclass(frozen=True, slots=True)
+class _Meeting:
+    """Where the program and its server meet."""
+
+    name: str
+    listener: socket.socket
+    over: int
+    """can be read when the program has ended"""
+    ends: int
+    """is closed when the program has ended"""
+
+
+def _serve_and_run(run: Run, meeting: _Meeting, out: Path, options: tuple[MakeClock | None, Progress | None]) -> Ended:
+    make_clock, progress = options
+
+    def work(send: Send, report: Progress) -> None:
+        os.close(meeting.ends)
+        on_large_stack(lambda: _serve(run, meeting, make_clock, (send, report)))
+
+    answers = apart(work, _room(run), progress)
+    try:
+        next(answers)  # the server is there
+        process = _started(run, meeting.name)
+        status = _waited(process, run, meeting)
+        answer = next(answers)
+        shutil.copyfile(answer["recording"], out)
+        return replace(Ended(status, int(answer["skipped"])))
+    except EndedError as ended:
+        what = f"the server of the virtual GPU ended {ended.how}"
+        raise MachineLimitError(
+            what, cure="Use a smaller problem; kerncast doctor checks what kerncast is made of."
+        ) from None
+    finally:
+        answers.close()  # type: ignore[attr-defined]
+
+
+def _room(run: Run) -> Room:
+    cache: tuple[Path, ...] = ()
+    place = cache_place()
+    if place.folder is not None:
+        with suppress(OSError):
+            Store(place.folder, place.most_bytes).prepare()
+            cache = (place.folder,)
+    return Room((*run.reads, *cache), cache, run.settings.room_bytes + _HOST_BYTES)
+
+
+# In the process of the server
+
+
+def _serve(run: Run, meeting: _Meeting, make_clock: MakeClock | None, tell: tuple[Send, Progress]) -> None:
+    send, report = tell
+    folder = Path(tempfile.gettempdir())
+    contents = ContentsWriter(folder / "contents", run.kept_bytes)
+    shared = Shared(run.settings, Capture(contents), lambda what: report(what, 0, 0))
+    if make_clock is not None:
+        shared.clock = make_clock(shared)
+    send({"ready": True})
+    serve(meeting.listener, meeting.over, shared)
+    codes = tuple(_code_of(each, contents) for each in shared.origins)
+    contents.close()
+    write_recording(folder / "recording.kc", _recording(run, shared, codes), contents.path)
+    send({"recording": str(folder / "recording.kc"), "skipped": shared.skipped})
+
+
+def _recording(run: Run, shared: Shared, codes: tuple[Code, ...]) -> Recording:
+    capture = shared.capture
+    return Recording(
+        run.command, run.settings.gpu.id, "", codes, tuple(shared.kernels), tuple(capture.groups), capture.kept(),
+        capture.launches.rows, capture.events.rows, tuple(shared.operators), shared.remarks.texts, None,
+        shared.processes, shared.host_seconds,
+    )  # fmt: skip
+
+
+def _code_of(origin: Origin, contents: ContentsWriter) -> Code:
+    """Return where kernels are from, with what their files hold, so that they can be compiled elsewhere."""
+    if origin.request is None:
+        return Code(ptx=contents.keep(origin.ptx.encode()) or "")
+    request, files = origin.request, []
+    for path in files_of(request):
+        with suppress(OSError):
+            if path.stat().st_size <= _MOST_SOURCE_BYTES:
+                digest = contents.keep(path.read_bytes())
+                if digest:
+                    files.append(SourceFile(str(path), digest))
+    folders = tuple(map(str, request.include_dirs))
+    return Code(str(request.source), request.defines, folders, request.standard, request.fast_math, tuple(files))
+
+
+# The program
+
+
+def _started(run: Run, name: str) -> "subprocess.Popen[bytes]":
+    paths = [str(run.libraries), *filter(None, [os.environ.get("LD_LIBRARY_PATH")])]
+    preload = [str(run.libraries / "libkerncast_device.so"), *filter(None, [os.environ.get("LD_PRELOAD")])]
+    environment = {
+        **os.environ, **run.environment, "KERNCAST_SERVER": name, "KERNCAST_ROOM": str(run.settings.room_bytes),
+        "LD_LIBRARY_PATH": os.pathsep.join(paths), "LD_PRELOAD": os.pathsep.join(preload),
+    }  # fmt: skip
+    parent = os.getpid()
+    library = ctypes.CDLL(None)
+
+    def end_with_parent() -> None:
+        library.prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
+        if os.getppid() != parent:
+            os._exit(1)
+
+    try:
+        return subprocess.Popen(run.command, env=environment, stdout=run.stdout, preexec_fn=end_with_parent)  # noqa: S603, PLW1509  the user's own program
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        cure = "Name a program that can be run, such as ./app."
+        raise InputError(f"cannot be run ({reason})", where=run.command[0], cure=cure) from None
+
+
+def _waited(process: "subprocess.Popen[bytes]", run: Run, meeting: _Meeting) -> int:
+    """Return the status of the program when it has ended, by itself, by the user or by the limit of time."""
+    try:
+        return process.wait(run.seconds)
+    except subprocess.TimeoutExpired:
+        return _ended(process)
+    except KeyboardInterrupt:  # the program was interrupted, too
+        with suppress(subprocess.TimeoutExpired):
+            return process.wait(_PATIENCE_SECONDS)
+        return _ended(process)
+    except BaseException:
+        process.kill()
+        raise
+    finally:
+        os.close(meeting.ends)
+
+
+def _ended(process: "subprocess.Popen[bytes]") -> int:
+    process.terminate()
+    try:
+        return process.wait(_PATIENCE_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        return process.wait()
+
+
+def places_of(command: Sequence[str], sources: Sequence[Path]) -> tuple[Path, ...]:
+    """Return the folders that kernels of a program may be compiled from: those of its sources, and where it is run."""
+    found = dict.fromkeys(place for source in sources for place in source_places(source))
+    program = shutil.which(command[0])
+    here = [Path.cwd() / "program"] + ([Path(program).resolve()] if program else [])
+    found |= dict.fromkeys(place for each in here for place in source_places(each) if place.is_dir())
+    return tuple(found)
