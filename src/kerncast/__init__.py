@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from kerncast.forecast.forecast import predict
     from kerncast.forecast.profiling import profile
     from kerncast.gpu.gpu import GPU, list_gpus, load_gpu
-    from kerncast.launch.launch import Launch, load_launches
+    from kerncast.launch.launch import Launch
     from kerncast.prediction import Prediction, Timing
     from kerncast.profiles.kernel_profile import KernelProfile
 
@@ -31,7 +31,7 @@ _HOME = {
     "Timing": "kerncast.prediction",
     "list_gpus": "kerncast.gpu",
     "load_gpu": "kerncast.gpu",
-    "load_launches": "kerncast.launch",
+    "load_launches": "kerncast.read.launches",
     "predict": "kerncast.forecast",
     "profile": "kerncast.forecast",
 }

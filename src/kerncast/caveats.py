@@ -62,6 +62,8 @@ class CaveatKind(StrEnum):
     """The host sets a variable that is zero here; subject: the variable."""
     INITIAL_VALUE_REPLACED = "initial-value-replaced"
     """The host replaces the initial value that a variable has here; subject: the variable."""
+    MEMORY_NOT_KEPT = "memory-not-kept"
+    """A recording had no room for what a launch saw of memory: zeros stand for it."""
     CONSTANT_NEVER_SET = "constant-never-set"
     """Nothing sets a __constant__ variable; subject: the variable."""
     CACHES_NOT_SIMULATED = "caches-not-simulated"

@@ -162,6 +162,18 @@ def entry(choice: Choice, lowered: Mapping[str, str], entries: Sequence[str], so
     raise CompileError(f"several kernels: {', '.join(entries)}", where=source, cure="Name one of them.")
 
 
+def entry_named(kernel: str | None, names: Sequence[str], source: str) -> str:
+    """Return the kernel of a text of PTX that is meant: by its name there, or the only one. Raises CompileError."""
+    if kernel is None and len(names) == 1:
+        return names[0]
+    if kernel is not None and kernel in names:
+        return kernel
+    listed = "".join(f"\n  {name}" for name in names) or " none."
+    if kernel is None:
+        raise CompileError("several kernels, and none is named", where=source, cure=f"Name one of these:{listed}")
+    raise CompileError(f"no kernel {kernel!r}", where=source, cure=f"There are:{listed}")
+
+
 def _only(signatures: Sequence[KernelSignature], source: str) -> Choice:
     if len(signatures) > 1:  # a template beside a plain kernel may be the one that is meant
         raise CompileError(

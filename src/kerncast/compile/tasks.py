@@ -10,7 +10,7 @@ from typing import Any
 
 from kerncast.bounded_file import read_bytes
 from kerncast.caveats import Caveat, CaveatKind
-from kerncast.compile import diagnostics, nvrtc, selection
+from kerncast.compile import assembler, diagnostics, nvrtc, selection
 from kerncast.compile.cubin import read_resources
 from kerncast.compile.headers import PRELUDE_NAME, header_folders, memory_headers, wheel_of_header
 from kerncast.compile.nouns import (
@@ -107,6 +107,8 @@ def compile_targets(job: CompileJob) -> CompileReply:
     request = job.request
     source = str(request.source)
     text = _read(source)
+    if request.source.suffix == PTX_SUFFIX:
+        return CompileReply(tuple(_assemble(request, target, text) for target in job.targets))
     analysis: _Analysis | None = None
     kernels = []
     for target in job.targets:
@@ -149,6 +151,26 @@ def _compile(request: CompileRequest, target: Target, analysis: _Analysis, choic
         variables=analysis.variables,
     )
     return KernelReply(compiled, tuple(diagnostics.warnings(image.log)), emptied)
+
+
+#: How the names of sources end that are PTX already.
+PTX_SUFFIX = ".ptx"
+
+
+def _assemble(request: CompileRequest, target: Target, text: bytes) -> KernelReply:
+    """Make machine code of one kernel of a source in PTX."""
+    source, ptx = str(request.source), text.split(b"\0", 1)[0].decode("utf-8", "replace")
+    names = assembler.entries_of(ptx)
+    mangled = selection.entry_named(request.kernel, names, source)
+    assembled = assembler.assemble(ptx.encode(), target.compiled_for, source)
+    resources = read_resources(assembled.cubin, assembled.log, target.compiled_for)
+    if mangled not in resources:
+        raise CompileError(f"the assembler made no code of {mangled}", where=source)
+    compiled = CompiledKernel(
+        kernel=request.kernel or mangled, mangled=mangled, architecture=target.architecture, ptx=ptx,
+        resources=resources[mangled], signature=None, caveats=target.caveats, cubin=assembled.cubin,
+    )  # fmt: skip
+    return KernelReply(compiled, (), ())
 
 
 def _chosen_image(

@@ -20,7 +20,7 @@ from kerncast.models import Case
 from kerncast.models.application import Durations, Link, Timeline, timeline
 from kerncast.occupancy import block_request_of, occupancy
 from kerncast.prediction import Prediction, Refused, Timing
-from kerncast.read.recordings import launches_of
+from kerncast.read.launches import launches_of
 from kerncast.recording import Recording
 
 Floats = npt.NDArray[np.float64]

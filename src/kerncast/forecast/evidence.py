@@ -9,12 +9,14 @@ from kerncast.errors import GPUError, InputError
 from kerncast.gpu import GPU, list_gpus, resolve_gpu
 from kerncast.gpu.files import is_path
 from kerncast.gpu.slices import name_of_slice, slice_of
-from kerncast.launch import Launch, base_name, do_same, load_launches, read_toml
+from kerncast.launch import Launch, base_name, do_same, read_toml
 from kerncast.observation import Observation, TimedKernel
 from kerncast.operators import Operator
 from kerncast.profiles import KernelProfile
+from kerncast.read.launches import load_launches
 from kerncast.read.operator_files import OperatorTable, is_model, is_table_of_operators, read_operators
 from kerncast.read.selection import Selection
+from kerncast.recording.files import SUFFIX
 
 Subject = Launch | KernelProfile | TimedKernel
 _Launches = Sequence[Launch] | Sequence[KernelProfile] | Sequence[TimedKernel]
@@ -136,8 +138,9 @@ def read_evidence(evidence: Evidence, reading: Reading | None = None) -> list[Su
             )
         return several
     path = Path(evidence)
-    if path.suffix.lower() == ".toml":
-        return list(_read_declared(path) if "declared" in read_toml(path) else load_launches(path))
+    if path.suffix.lower() in {".toml", SUFFIX}:
+        is_declared = path.suffix != SUFFIX and "declared" in read_toml(path)
+        return list(_read_declared(path) if is_declared else load_launches(path))
     if path.suffix in {".cu", ".cuh", ".cpp", ".cc"}:
         raise InputError(
             f"{path} is a source without a launch",

@@ -122,6 +122,8 @@ def _forecast_subject(subject: Subject, gpus: GPUsNoted, choices: Choices, timer
         except Refusal as refusal:
             gathered.refuse(refusal, cases.kernel, subject.index, gpu)
             continue
+        if isinstance(subject, Launch) and subject.count > 1:
+            prediction = replace(prediction, count=subject.count)
         gathered.add(noted(prediction, before=assumed), case)
 
 

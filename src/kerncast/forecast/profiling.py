@@ -9,9 +9,10 @@ from kerncast.execute import Budget, Executed, profile_of, run_launch
 from kerncast.forecast.compiled_launch import Progress, compile_launch, gathered, with_compiler_caveats
 from kerncast.forecast.evidence import resolve_gpus
 from kerncast.gpu import GPU
-from kerncast.launch import Launch, load_launches
+from kerncast.launch import Launch
 from kerncast.occupancy import check_can_run
 from kerncast.profiles import KernelProfile
+from kerncast.read.launches import load_launches
 
 _DEFAULT_ARCHITECTURE = "sm_70"
 

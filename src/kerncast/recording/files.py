@@ -55,7 +55,9 @@ class _Header:
 
 def write_recording(path: Path, recording: Recording, contents: Path | None) -> None:
     """Write a recording, with what memory held from a file of chunks; raises InputError where it cannot be written."""
-    header = _Header(**{name: getattr(recording, name) for name in _Header.__dataclass_fields__})
+    # Where the contents lie is known when the file is read.
+    kept = tuple(replace(each, memory=replace(each.memory, file=Path())) for each in recording.kept)
+    header = _header_of(replace(recording, kept=kept))
     text = json.dumps({"format": FORMAT, "format_version": FORMAT_VERSION, **to_json(header)}, allow_nan=False)
     with replacing(path) as place, zipfile.ZipFile(place, "w", allowZip64=True) as archive:
         for name, data in (
@@ -69,6 +71,10 @@ def write_recording(path: Path, recording: Recording, contents: Path | None) -> 
                 with contents.open("rb") as source:
                     while part := source.read(_COPY_BYTES):
                         target.write(part)
+
+
+def _header_of(recording: Recording) -> _Header:
+    return _Header(**{name: getattr(recording, name) for name in _Header.__dataclass_fields__})
 
 
 def read_recording(path: Path) -> Recording:

@@ -347,6 +347,10 @@ WORDS: dict[CaveatKind, str] = {
     CaveatKind.INITIAL_VALUE_REPLACED: (
         "{subject} has its initial value here, but the host sets it ({places}). Write globals = {{ {key} = … }}."
     ),
+    CaveatKind.MEMORY_NOT_KEPT: (
+        "The recording had no room for what this launch saw of memory: zeros stand for it, and what depends on them may"
+        " be wrong. Record the program with a larger --keep."
+    ),
     CaveatKind.CONSTANT_NEVER_SET: (
         "{subject} is zero here: it is __constant__, and nothing in the source sets it. Write globals = {{ {key} = …"
         " }}."

@@ -14,12 +14,13 @@ import numpy as np
 from kerncast.errors import InputError, Refusal
 from kerncast.forecast import Options, Progress
 from kerncast.gpu import GPU
-from kerncast.launch import Launch, load_launches
+from kerncast.launch import Launch
 from kerncast.measurements import CountFeatures, PartitionTimes
 from kerncast.measurements.feature_table import FeatureTable
 from kerncast.measurements.scores import Scores, scores_of
 from kerncast.models import DEFAULT_MODEL
 from kerncast.prediction import Timing
+from kerncast.read.launches import load_launches
 from kerncast.read.partition_files import MeasurementFile, partitions_of
 from kerncast.studies.bounding import BoundOptions, bound_times
 from kerncast.studies.bounds import METHODS, Kind

@@ -12,7 +12,7 @@ from kerncast.forecast.compiled_launch import Source, compile_and_count
 from kerncast.forecast.gathered import in_limits
 from kerncast.gpu import GPU
 from kerncast.gpu.slices import with_sms
-from kerncast.launch import Launch, load_launches
+from kerncast.launch import Launch
 from kerncast.measurements import CountFeatures, PartitionTimes
 from kerncast.measurements.feature_table import FeatureTable
 from kerncast.metrics import metrics_of
@@ -21,6 +21,7 @@ from kerncast.models.sm.worst_path import WorstPath
 from kerncast.occupancy import block_request_of, occupancy
 from kerncast.prediction import Timing
 from kerncast.profiles import KernelProfile
+from kerncast.read.launches import load_launches
 from kerncast.studies.bounds import Blocks
 from kerncast.studies.bounds.base import Curve
 from kerncast.studies.bounds.published.forms import Selected, selected_features

@@ -192,8 +192,8 @@ def _from_launches(
     path: Path, given: Given, targets: "list[OccupancyCase]", progress: Callable[[str, int, int], None] | None
 ) -> "list[OccupancyCase]":
     from kerncast.forecast import compile_launch  # noqa: PLC0415
-    from kerncast.launch import load_launches  # noqa: PLC0415
     from kerncast.occupancy import block_request  # noqa: PLC0415
+    from kerncast.read.launches import load_launches  # noqa: PLC0415
 
     if path.suffix.lower() in SOURCES:
         raise InputError(

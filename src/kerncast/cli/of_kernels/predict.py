@@ -341,7 +341,7 @@ def _features(texts: Sequence[str], model: str | None) -> tuple[tuple[str, float
 def _reading(selection: "Selection", source_gpu: str | None, source: Path | None) -> "Reading":
     from kerncast.forecast import Reading  # noqa: PLC0415
     from kerncast.gpu import resolve_gpu  # noqa: PLC0415
-    from kerncast.launch import load_launches  # noqa: PLC0415
+    from kerncast.read.launches import load_launches  # noqa: PLC0415
 
     gpu, caveats = resolve_gpu(source_gpu) if source_gpu else (None, ())
     return Reading(selection, gpu, tuple(load_launches(source)) if source else (), caveats)

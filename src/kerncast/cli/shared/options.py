@@ -44,7 +44,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Out = Annotated[Path | None, typer.Option(help="Write the output to a file.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
 
-SOURCES = {".cu", ".cuh", ".cpp", ".cc", ".cxx"}
+SOURCES = {".cu", ".cuh", ".cpp", ".cc", ".cxx", ".ptx"}
 _LAUNCH_FILE = ".toml"
 #: Further sources of a program that are read for one launch file: each is parsed.
 _MOST_HOSTS = 32

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from kerncast.caveats import Caveat, CaveatKind
 from kerncast.compile import CompiledKernel
 from kerncast.errors import BudgetExceededError, InputError, MachineLimitError
 from kerncast.execute.sampling.sample import Budget
@@ -159,7 +160,8 @@ def _as_recorded(linked: Program, launch: Launch, memory: Memory, budget: Budget
             initialise(arena.bytes_of(place), variable, program)
     parameters = memory.parameters[: linked.parameter_bytes].ljust(linked.parameter_bytes, b"\0")
     buffers = frozenset(own_pointers(linked, parameters, arena))
-    return Setting(linked, program, launch, arena, parameters, budget, Touched(arena), (), buffers)
+    remarks = () if memory.is_whole else (Caveat(CaveatKind.MEMORY_NOT_KEPT),)
+    return Setting(linked, program, launch, arena, parameters, budget, Touched(arena), (), buffers, remarks)
 
 
 def _check_order(places: Sequence[Allocation], launch: Launch) -> None:

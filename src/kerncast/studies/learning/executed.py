@@ -10,11 +10,12 @@ import numpy as np
 from kerncast.errors import InputError, Refusal
 from kerncast.forecast import Job, Means, Progress, each_in_limits, profile
 from kerncast.gpu import GPU, resolve_gpu
-from kerncast.launch import Launch, load_launches
+from kerncast.launch import Launch
 from kerncast.metrics import FEATURES, feature_row
 from kerncast.profiles import KernelProfile, ProfiledLaunch
 from kerncast.read.features.launches import Column, Columns
 from kerncast.read.features.table_files import ExecutedFeatures
+from kerncast.read.launches import load_launches
 
 _LAUNCH_FILE = ".toml"
 

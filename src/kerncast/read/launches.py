@@ -1,10 +1,13 @@
-"""Launches of a recording, ready to be compiled and executed: with the sources that the program was built from.
+"""Launches of a file: those that a launch file states, or those that a recording keeps.
+
+A recorded launch is ready to be compiled and executed, with the sources that the program was built from.
 
 Where the program's own files are as they were, they are compiled where they lie; else what the recording holds of them
 is written into the cache, under the digest of what they held.
 """
 
 import hashlib
+import os
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -16,9 +19,10 @@ from kerncast.bounded_file import Bound, read_bytes
 from kerncast.compile.cache import cache_place
 from kerncast.errors import InputError
 from kerncast.launch import Launch
+from kerncast.launch import load_launches as load_launch_file
 from kerncast.recording import Code, Recording, read_recording
 from kerncast.recording.contents import digest_of
-from kerncast.recording.files import contents_of
+from kerncast.recording.files import SUFFIX, contents_of
 from kerncast.replaced_file import replacing
 from kerncast.units import MIB
 
@@ -26,13 +30,19 @@ _SOURCE = Bound(16 * MIB)
 _CURE = "Give a folder for the cache: KERNCAST_CACHE=/path."
 
 
-def read_launches(path: Path) -> tuple[Launch, ...]:
-    """Return the launches that a recording keeps, each with how many launches it stands for; raises InputError."""
-    return launches_of(read_recording(path))
+def load_launches(path: str | os.PathLike[str]) -> tuple[Launch, ...]:
+    """Return the launches of a launch file, or those that a recording (.kc) keeps; raises InputError."""
+    file = Path(path)
+    if file.suffix == SUFFIX:
+        return launches_of(read_recording(file))
+    return load_launch_file(file)
 
 
 def launches_of(recording: Recording) -> tuple[Launch, ...]:
-    """Return the launches that a recording keeps, in the order in which the program asked for them."""
+    """Return the launches that a recording keeps, in the order in which the program asked for them.
+
+    Each has how many launches it stands for; one that stands for none, because another one does as much, is left out.
+    """
     if not recording.kept:
         cure = "Record a program that launches kernels which can be executed."
         raise InputError("it holds no launch", where=str(recording.file or "the recording"), cure=cure)
@@ -41,13 +51,13 @@ def launches_of(recording: Recording) -> tuple[Launch, ...]:
     found = []
     for index, (kept, group) in enumerate(zip(recording.kept, recording.group_of_kept, strict=True)):
         kernel = recording.kernels[group.kernel]
-        launch = replace(
+        template = replace(
             sources[kernel.code], kernel=kernel.name if recording.codes[kernel.code].source else kernel.mangled,
             grid=group.grid, block=group.block, shared_bytes=group.shared_bytes, index=index, memory=kept.memory,
             count=counts[index],
         )  # fmt: skip
-        found.append(launch)
-    return tuple(found)
+        found.append(template)
+    return tuple(each for each in found if each.count)
 
 
 def nearest_kept(recording: Recording) -> npt.NDArray[np.int64]:

@@ -1,0 +1,122 @@
+"""PTX to machine code by nvJitLink, for kernels that come as PTX: its assembler is that of the compiler.
+
+Source of the interface: nvJitLink 12.9 API reference. The log is that of ptxas, which tells of spills.
+"""
+
+import ctypes
+import re
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from kerncast.compile.headers import package_folders
+from kerncast.compile.wheels import cure_for_missing
+from kerncast.errors import CompileError
+
+WHEEL = "nvidia-nvjitlink-cu12"
+_NAMES = ("lib/libnvJitLink.so.12", "bin/nvJitLink_120_0.dll")
+_VERSION = "12_9"
+_PTX_INPUT = 2
+_ERROR = re.compile(r"ptxas [^\n]*?, line (\d+); (?:error|fatal)\s*: ([^\n]+)")
+_FAULT = re.compile(r"(?:ptxas fatal|error)\s*:\s*([^\n]+)")
+_ENTRY = re.compile(r"^\s*(?:\.(?:visible|weak)\s+)*\.entry\s+([\w$.@]+)", re.MULTILINE)
+_LONGEST = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Assembled:
+    """Machine code, and what the assembler said."""
+
+    cubin: bytes
+    log: str
+
+
+def library_path() -> Path | None:
+    """Return the path of nvJitLink, or None where its wheel is not installed."""
+    for folder in package_folders("nvidia.nvjitlink"):
+        for name in _NAMES:
+            if (folder / name).is_file():
+                return folder / name
+    return None
+
+
+def entries_of(ptx: str) -> tuple[str, ...]:
+    """Return the names of the kernels in a text of PTX.
+
+    >>> entries_of(".visible .entry saxpy(.param .u64 x) { ret; }")
+    ('saxpy',)
+    """
+    return tuple(_ENTRY.findall(ptx))
+
+
+def assemble(ptx: bytes, architecture: str, source: str) -> Assembled:
+    """Return the machine code of PTX for an architecture such as sm_90; raises CompileError."""
+    library = _library()
+    if library is None:
+        raise CompileError("nvJitLink, which assembles PTX, is not installed", cure=cure_for_missing(WHEEL))
+    handle = ctypes.c_void_p()
+    options = (ctypes.c_char_p * 3)(f"-arch={architecture}".encode(), b"-verbose", b"-Xptxas=-v")
+    status = library.create(ctypes.byref(handle), len(options), options)
+    if status:
+        raise CompileError(f"no code can be made for {architecture}", where=source, cure="Choose another GPU.")
+    try:
+        failed = library.add(handle, _PTX_INPUT, ptx, len(ptx), b"kernel.ptx") or library.complete(handle)
+        if failed:
+            raise _error(library.read(handle, "ErrorLog"), architecture, source)
+        return Assembled(library.read(handle, "LinkedCubin"), library.read(handle, "InfoLog").decode(errors="replace"))
+    finally:
+        library.destroy(ctypes.byref(handle))
+
+
+class _Library:
+    """The functions of nvJitLink."""
+
+    def __init__(self, path: Path) -> None:
+        self._library = ctypes.CDLL(str(path))
+        self.create = self._function("Create", ctypes.POINTER(ctypes.c_void_p), ctypes.c_uint32, ctypes.c_void_p)
+        self.add = self._function(
+            "AddData", ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_char_p
+        )
+        self.complete = self._function("Complete", ctypes.c_void_p)
+        self.destroy = self._function("Destroy", ctypes.POINTER(ctypes.c_void_p))
+
+    def read(self, handle: ctypes.c_void_p, what: str) -> bytes:
+        """Return a log or the machine code."""
+        size = ctypes.c_size_t()
+        ask = self._function(f"Get{what}Size", ctypes.c_void_p, ctypes.POINTER(ctypes.c_size_t))
+        get = self._function(f"Get{what}", ctypes.c_void_p, ctypes.c_char_p)
+        if ask(handle, ctypes.byref(size)):
+            return b""
+        room = ctypes.create_string_buffer(max(size.value, 1))
+        get(handle, room)
+        return room.raw[: size.value] if what == "LinkedCubin" else room.raw.rstrip(b"\0")
+
+    def _function(self, name: str, *arguments: object) -> Any:
+        function = getattr(self._library, f"__nvJitLink{name}_{_VERSION}")
+        function.argtypes, function.restype = list(arguments), ctypes.c_int
+        return function
+
+
+@cache
+def _library() -> _Library | None:
+    path = library_path()
+    if path is None:
+        return None
+    try:
+        return _Library(path)
+    except (OSError, AttributeError) as error:
+        raise CompileError(f"nvJitLink cannot be loaded ({error})", cure=cure_for_missing(WHEEL)) from None
+
+
+def _error(log: bytes, architecture: str, source: str) -> CompileError:
+    text = log.decode(errors="replace")
+    found = _ERROR.search(text)
+    if found:
+        return CompileError(found[2][:_LONGEST], where=f"{source}:{found[1]}", cure="Mend the PTX.")
+    fault = _FAULT.search(text)
+    what = fault[1][:_LONGEST] if fault else "the assembler refuses it"
+    cure = (
+        f"PTX runs on the architecture it was made for and newer ones: choose another GPU than one of {architecture}."
+    )
+    return CompileError(what, where=source, cure=cure)

@@ -1,0 +1,85 @@
+"""The clock of a program that shows forecasts: launches that differ are forecast when they first come up."""
+
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from kerncast.device.modules import Origin
+from kerncast.device.server import Shared
+from kerncast.errors import KerncastError
+from kerncast.execute.live import Work
+from kerncast.forecast import Options, forecast_all
+from kerncast.gpu import GPU
+from kerncast.launch import Launch, Memory
+from kerncast.prediction import Timing
+from kerncast.recording import Group, KeptLaunch
+
+#: A launch of more work than any that is kept takes as much longer, up to this factor.
+_MOST_SCALED = 64.0
+
+
+class ForecastClock:
+    """Forecasts the launches that are kept of each group; all others lie between them."""
+
+    def __init__(self, gpu: GPU, shared: Shared) -> None:
+        self._gpu, self._shared = gpu, shared
+        self._known: dict[tuple[Group, int], float] = {}
+        """seconds of each kept launch, by its group and number"""
+        self._files: dict[int, Path] = {}
+        """file of the PTX of each code that brought its own"""
+
+    def seconds(self, group: Group, work: Work) -> float:
+        """Return the duration of a launch on the GPU; 0 for one that cannot be forecast."""
+        kept = self._shared.capture.kept_of(group)
+        points = sorted((self._work_of(each), self._forecast(group, each)) for each in kept)
+        points = [each for each in points if each[1] > 0]
+        if not points:
+            return 0.0
+        places, times = np.log(np.array(points)).T
+        own = float(np.log(max(1, work.thread_instructions)))
+        beyond = max(0.0, own - places[-1]) - max(0.0, places[0] - own)
+        limit = float(np.log(_MOST_SCALED))
+        return float(np.exp(np.interp(own, places, times) + min(limit, max(-limit, beyond))))
+
+    def _work_of(self, kept: KeptLaunch) -> float:
+        return max(1.0, float(self._shared.capture.launches.rows["instructions"][kept.launch]))
+
+    def _forecast(self, group: Group, kept: KeptLaunch) -> float:
+        key = group, kept.launch
+        if key not in self._known:
+            self._known[key] = self._simulated(self._launch_of(group, kept.memory))
+        return self._known[key]
+
+    def _simulated(self, launch: Launch) -> float:
+        try:
+            found = forecast_all([launch], [(self._gpu, ())], Options(timing=Timing.PROFILER))
+        except KerncastError as error:
+            self._shared.remarks.add(f"{launch.kernel} takes no time on the program's clock: {error}")
+            return 0.0
+        if not found.predictions:
+            self._shared.remarks.add(f"{launch.kernel} takes no time on the program's clock: {found.refused[0].reason}")
+            return 0.0
+        return found.predictions[0].seconds
+
+    def _launch_of(self, group: Group, memory: Memory) -> Launch:
+        kernel = self._shared.kernels[group.kernel]
+        origin = self._shared.origins[kernel.code]
+        self._shared.capture.flush()
+        template = Launch(self._source(kernel.code, origin), None, group.grid, group.block, group.shared_bytes)
+        if origin.request is None:
+            return replace(template, kernel=kernel.mangled, memory=memory)
+        request = origin.request
+        return replace(
+            template, kernel=kernel.name, memory=memory, defines=request.defines, include_dirs=request.include_dirs,
+            standard=request.standard, fast_math=request.fast_math,
+        )  # fmt: skip
+
+    def _source(self, code: int, origin: Origin) -> Path:
+        if origin.request is not None:
+            return origin.request.source
+        if code not in self._files:
+            self._files[code] = Path(tempfile.gettempdir()) / f"code{code}.ptx"
+            self._files[code].write_text(origin.ptx, encoding="utf-8")
+        return self._files[code]

@@ -1,0 +1,1 @@
+"""Reports of whole applications: where their time goes on each GPU."""

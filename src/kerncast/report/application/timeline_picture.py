@@ -1,0 +1,95 @@
+"""The timeline of an application: a row per stream and for copies, a colour per kernel."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from kerncast.forecast.application import Application
+from kerncast.recording import EventKind, Recording
+from kerncast.report.application.trace import name_of
+from kerncast.report.pictures.picture_files import drawing, shown_name
+from kerncast.units import format_seconds
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+#: Colours that the colour-blind tell apart (Okabe and Ito); the last is for all others.
+_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#999999")
+_COPY_COLOUR = "#444444"
+_MOST_PANELS, _MOST_ROWS = 6, 10
+#: A picture has fewer columns than this; spans between two of them are drawn as one.
+_COLUMNS = 4000
+_LONGEST_NAME = 40
+
+
+def draw_timeline(recording: Recording, found: Sequence[Application]) -> "Figure":
+    """Return a panel per GPU, the fastest first, all on one axis of time."""
+    from matplotlib.figure import Figure  # noqa: PLC0415  heavy, and only pictures need it
+
+    shown = sorted(found, key=lambda one: one.timeline.seconds)[:_MOST_PANELS]
+    colours = _colours(recording, shown)
+    with drawing():
+        figure = Figure(figsize=(10, 0.9 + 1.6 * len(shown)), layout="constrained")
+        panels = figure.subplots(len(shown), 1, squeeze=False, sharex=True)[:, 0]
+        for panel, each in zip(panels, shown, strict=True):
+            _draw(panel, recording, each, colours)
+        panels[-1].set_xlabel("milliseconds since the program's start", fontsize=8)
+        handles = [panels[0].barh([0], [0], color=colour) for colour in colours.values()]
+        names = [shown_name(name, _LONGEST_NAME) for name in colours]
+        handles.append(panels[0].barh([0], [0], color=_COPY_COLOUR))
+        figure.legend(
+            handles, [*names, "copies and fills"], loc="outside lower center", ncols=4, frameon=False, fontsize=8
+        )
+    return figure
+
+
+def _colours(recording: Recording, shown: Sequence[Application]) -> dict[str, str]:
+    sums: dict[str, float] = {}
+    for each in shown:
+        for kernel in each.kernels:
+            sums[kernel.kernel] = sums.get(kernel.kernel, 0.0) + kernel.seconds
+    most = sorted(sums, key=lambda name: -sums[name])[: len(_COLOURS) - 1]
+    found = dict(zip(most, _COLOURS, strict=False))
+    return found | ({"other kernels": _COLOURS[-1]} if len(sums) > len(most) or recording.operators else {})
+
+
+def _draw(panel: "Axes", recording: Recording, found: Application, colours: dict[str, str]) -> None:
+    line = found.timeline
+    rows: dict[tuple[bool, int, int], list[Any]] = {}
+    for span in line.spans:
+        is_copy = int(span["kind"]) in {EventKind.COPY, EventKind.FILL}
+        rows.setdefault((is_copy, int(span["process"]), int(span["stream"])), []).append(span)
+    labels = []
+    for place, (key, spans) in enumerate(sorted(rows.items())[:_MOST_ROWS]):
+        is_copy, _, stream = key
+        labels.append(
+            f"{'copies of ' if is_copy else ''}stream {stream}" if stream else "copies" if is_copy else "kernels"
+        )
+        for colour, bars in _bars(recording, spans, colours, line.seconds).items():
+            panel.broken_barh(bars, (place - 0.4, 0.8), facecolors=_COPY_COLOUR if is_copy else colour, linewidth=0)
+    panel.set_yticks(range(len(labels)), labels, fontsize=8)
+    panel.invert_yaxis()
+    panel.set_title(f"{found.gpu}: {format_seconds(line.seconds, 3)}", fontsize=9, loc="left")
+    panel.tick_params(axis="x", labelsize=8)
+    panel.spines[["top", "right"]].set_visible(False)
+    panel.axvline(1e3 * line.seconds, color="black", linewidth=0.8, linestyle=":")
+    panel.set_xlim(left=0)
+
+
+def _bars(
+    recording: Recording, spans: Sequence[Any], colours: dict[str, str], seconds: float
+) -> dict[str, list[tuple[float, float]]]:
+    """Return begin and length of bars in milliseconds, by colour; neighbours of one colour become one."""
+    found: dict[str, list[tuple[float, float]]] = {}
+    step = 1e3 * seconds / _COLUMNS
+    for span in spans:
+        colour = colours.get(name_of(recording, span), _COLOURS[-1])
+        begin, end = 1e3 * float(span["begin"]), 1e3 * float(span["end"])
+        bars = found.setdefault(colour, [])
+        if bars and begin - sum(bars[-1]) < step:
+            bars[-1] = bars[-1][0], max(sum(bars[-1]), end) - bars[-1][0]
+        else:
+            bars.append((begin, float(np.maximum(end - begin, step / 2))))
+    return found
