@@ -308,6 +308,8 @@ class _Process:
     def end(self) -> None:
         """End it, where it has not ended."""
         os.close(self._pipe)
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._pid, signal.SIGKILL)  # with all that it has started
         if self._status is None:
             with suppress(ProcessLookupError):
                 os.kill(self._pid, signal.SIGKILL)
@@ -353,6 +355,9 @@ def _told(work: Callable[[Send, Progress], None], send: "_Sender") -> int:
 def settle(room: Room, parent: int) -> None:
     """Put the limits upon this process, which a process of this number has started and whose end ends it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent is interrupted, and ends us
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    os.setpgid(0, 0)  # whatever it starts ends with it
+    _be_silent()
     for name in [name for name in os.environ if not is_passed_on(name)]:
         del os.environ[name]
     writes = room.writes
@@ -362,6 +367,14 @@ def settle(room: Room, parent: int) -> None:
     memory_bytes = room.buffer_bytes + _OWN_BYTES + _address_space_bytes()
     rules = Confinement(memory_bytes, _CPU_SECONDS, room.reads, writes, _FILE_BYTES, starts_processes=True)
     confine(rules, parent=parent)
+
+
+def _be_silent() -> None:
+    """Leave the terminal to the parent: nothing is read from it, and nothing written to it."""
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for descriptor in (0, 1) if os.environ.get("KERNCAST_DEBUG") else (0, 1, 2):
+        os.dup2(nowhere, descriptor)
+    os.close(nowhere)
 
 
 def _address_space_bytes() -> int:

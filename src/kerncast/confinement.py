@@ -20,7 +20,9 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-__all__ = ["Confinement", "confine", "include_places", "package_places", "source_places"]
+__all__ = [
+    "Confinement", "confine", "include_places", "is_hidden", "is_source", "package_places", "source_places",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +141,8 @@ def _see_only(library: ctypes.CDLL, rules: Confinement) -> None:
     try:
         for path in (*map(Path, _SYSTEM), *package_places(), *(rules.reads or ())):
             _allow(library, ruleset, path, _READING & rights)
+        for folder in _whole_folders(rules.reads or ()):
+            _allow(library, ruleset, folder, _READ_FOLDER & rights)
         for path in rules.writes:
             _allow(library, ruleset, path, rights)
         if Path("/dev/null").exists():
@@ -147,6 +151,14 @@ def _see_only(library: ctypes.CDLL, rules: Confinement) -> None:
             raise OSError(ctypes.get_errno(), "Landlock does not hold")
     finally:
         os.close(ruleset)
+
+
+def _whole_folders(reads: Sequence[Path]) -> Iterator[Path]:
+    """Yield folders of which all but the hidden may be read: compilers list them on the way to what lies there."""
+    known = set(reads)
+    for folder in dict.fromkeys(path.parent for path in reads):
+        if not _is_shared(folder) and set(_shown_in(folder, folder)) <= known:
+            yield folder
 
 
 def _allow(library: ctypes.CDLL, ruleset: int, path: Path, rights: int) -> None:
@@ -177,7 +189,9 @@ _SHARED = frozenset(
 _HOMES = frozenset(map(Path, ("/home", "/Users", "/etc", "/proc", "/sys", "/dev", "/run")))
 _SIGNS_OF_A_PROJECT = (".git", ".hg", ".svn")
 _MOST_UP = 2
-_SUFFIXES = frozenset({".c", ".cc", ".cl", ".cpp", ".cu", ".cuh", ".cxx", ".h", ".hh", ".hpp", ".hxx", ".inc", ".inl"})
+_SUFFIXES = frozenset(
+    {".c", ".cc", ".cl", ".cpp", ".cu", ".cuh", ".cxx", ".h", ".hh", ".hpp", ".hxx", ".inc", ".inl", ".ptx"}
+)
 _MOST_FILES = 10_000
 
 
@@ -185,29 +199,68 @@ def source_places(source: Path) -> tuple[Path, ...]:
     """Return what is read for a source: itself, and the folder below which its own headers may lie.
 
     That folder is the nearest one with a version control's, else two above the source's, but none that holds the files
-    of many, such as ``/tmp`` or a home; in such a one, the headers beside the source are read.
+    of many, such as ``/tmp`` or a home; in such a one, the headers beside the source are read. What is hidden in it is
+    not.
     """
     folder = source.resolve().parent
     if _is_shared(folder):
         return source, *_headers_in(folder)
+    return source, *_shown_in(_project_of(folder), folder)
+
+
+def _project_of(folder: Path) -> Path:
     own = [folder]
     for each in folder.parents:
         if _is_shared(each):
             break
         own.append(each)
     project = (each for each in own if any((each / sign).exists() for sign in _SIGNS_OF_A_PROJECT))
-    return source, next(project, own[: _MOST_UP + 1][-1])
+    return next(project, own[: _MOST_UP + 1][-1])
+
+
+def _shown_in(project: Path, folder: Path) -> Iterator[Path]:
+    """Yield what lies in a project, but for what is hidden in it, such as the tokens in ``.git`` and ``.env``.
+
+    ``folder`` is that of the source, which may be hidden itself.
+    """
+    if project == folder or not is_hidden(folder, project):
+        with suppress(OSError), os.scandir(project) as found:
+            # A link could lead anywhere; what it leads to in the project is there by its own name.
+            shown = (each for each in islice(found, _MOST_FILES) if not each.name.startswith("."))
+            yield from [Path(each.path) for each in shown if not each.is_symlink()]
+    if project != folder and is_hidden(folder, project):
+        yield folder
 
 
 def include_places(folder: Path) -> tuple[Path, ...]:
-    """Return what is read of a folder of headers: all of it, but of one that holds the files of many its headers."""
-    return tuple(_headers_in(folder)) if _is_shared(folder.resolve()) else (folder,)
+    """Return what is read of a folder of headers: all of it; of a hidden one, or one of many's files, its headers."""
+    own = folder.resolve()
+    return tuple(_headers_in(folder)) if _is_shared(own) or is_hidden(own, Path(own.anchor)) else (folder,)
+
+
+#: Hidden folders that hold programs and their headers.
+_OF_SOFTWARE = frozenset({".local", ".venv", ".cache", ".conda", ".pyenv", ".nix-profile", ".linuxbrew", ".spack"})
+
+
+def is_hidden(path: Path, below: Path) -> bool:
+    """Whether a path leads through something hidden below a folder: settings, keys and tokens lie there.
+
+    >>> is_hidden(Path("/home/a/.ssh/keys"), Path("/home")), is_hidden(Path("/p/.git/x"), Path("/p/.git"))
+    (True, False)
+    """
+    parts = path.relative_to(below).parts if path.is_relative_to(below) else path.parts
+    return any(part.startswith(".") and part not in {"..", *_OF_SOFTWARE} for part in parts)
+
+
+def is_source(path: Path) -> bool:
+    """Whether a file is a source or a header, by the ending of its name."""
+    return path.suffix.lower() in _SUFFIXES
 
 
 def _headers_in(folder: Path) -> Iterator[Path]:
     with suppress(OSError), os.scandir(folder) as found:
-        files = (Path(each.path) for each in islice(found, _MOST_FILES) if each.is_file())
-        yield from [each for each in files if each.suffix.lower() in _SUFFIXES]
+        files = (Path(each.path) for each in islice(found, _MOST_FILES) if each.is_file(follow_symlinks=False))
+        yield from filter(is_source, files)
 
 
 def _is_shared(folder: Path) -> bool:
@@ -235,7 +288,8 @@ class _Calls:
     denied: tuple[int, ...]
     """socket, socketpair, ptrace, process_vm_readv, process_vm_writev, mount, umount2, pivot_root, chroot, setns,
     unshare, bpf, perf_event_open, userfaultfd, keyctl, add_key, request_key, init_module, finit_module, kexec_load,
-    io_uring_setup
+    io_uring_setup; setsid, setpgid; chmod, fchmod, chown, fchown, lchown, fchownat, fchmodat, fchmodat2, setxattr,
+    lsetxattr, fsetxattr, removexattr, lremovexattr, fremovexattr
     """
     starting: tuple[int, ...]
     """fork, vfork, execve, execveat"""
@@ -246,12 +300,14 @@ class _Calls:
 _CALLS = {
     "x86_64": _Calls(
         0xC000003E,
-        (41, 53, 101, 310, 311, 165, 166, 155, 161, 308, 272, 321, 298, 323, 250, 248, 249, 175, 313, 246, 425),
+        (41, 53, 101, 310, 311, 165, 166, 155, 161, 308, 272, 321, 298, 323, 250, 248, 249, 175, 313, 246, 425,
+         112, 109, 90, 91, 92, 93, 94, 260, 268, 452, 188, 189, 190, 197, 198, 199),
         (57, 58, 59, 322), 56, 435,
     ),
     "aarch64": _Calls(
         0xC00000B7,
-        (198, 199, 117, 270, 271, 40, 39, 41, 51, 268, 97, 280, 241, 282, 219, 217, 218, 105, 273, 104, 425),
+        (198, 199, 117, 270, 271, 40, 39, 41, 51, 268, 97, 280, 241, 282, 219, 217, 218, 105, 273, 104, 425,
+         157, 154, 52, 55, 54, 53, 452, 5, 6, 7, 14, 15, 16),
         (221, 281), 220, 435,
     ),
 }  # fmt: skip

@@ -57,7 +57,7 @@ def markdown_text(text: str) -> str:
     ('!\\[x\\](https:\\//a.b/c)', 'a&lt;b> \\| c\\_d &amp; #1')
     """
     plain = _MARKS.sub(r"\\\g<0>", printable(text)).replace("&", "&amp;").replace("<", "&lt;")
-    return _OPENING.sub(r"\\", plain).replace("://", ":\\//")
+    return _OPENING.sub(r"\\", plain).replace("://", ":\\//").replace("www.", "www\\.")
 
 
 def json_escaped(text: str) -> str:

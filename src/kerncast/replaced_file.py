@@ -9,6 +9,7 @@ from pathlib import Path
 
 from kerncast.errors import InputError
 
+#: Bytes of a name that a file system takes are 255 or more.
 _LONGEST_STEM = 80
 
 
@@ -20,9 +21,11 @@ def replacing(path: Path) -> Iterator[Path]:
     Raises InputError for an OSError, within the block too.
     """
     try:
-        target = Path(os.path.realpath(path))
-        is_whole = target.is_file() or not target.exists()
-        partial = target.with_name(f".{target.name[:_LONGEST_STEM]}.{secrets.token_hex(8)}.partial")
+        is_whole = path.is_file() or not path.exists()
+        # A pipe behind /dev/stdout has no place that its links lead to.
+        target = Path(os.path.realpath(path)) if is_whole else path
+        stem = os.fsdecode(os.fsencode(target.name)[:_LONGEST_STEM])
+        partial = target.with_name(f".{stem}.{secrets.token_hex(8)}.partial")
     except (OSError, ValueError) as error:  # a name with a null character, links in a circle
         raise _unwritable(path, error) from None
     try:

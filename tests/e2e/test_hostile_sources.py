@@ -52,6 +52,44 @@ def test_headers_of_the_project_are_read(project: Path) -> None:
     assert kerncast("predict", source, *INLINE, "--arg", "x=f32[32] zeros").returncode == 0
 
 
+@LINUX
+def test_no_token_of_the_version_control_is_shown(project: Path) -> None:
+    (project / ".git" / "config").write_text(f"extraheader = {SECRET}\n", encoding="utf-8")
+    source = project / "k.cu"
+    source.write_text('#include ".git/config"\n__global__ void k() {}\n', encoding="utf-8")
+    found = kerncast("predict", source, *INLINE)
+    assert found.returncode == 2
+    assert SECRET not in found.stdout + found.stderr
+
+
+@LINUX
+@pytest.mark.parametrize(
+    "head",
+    [
+        'source = "k.cu"\ninclude = ["{hidden}"]', 'source = "{hidden}/credentials"', 'source = "link.cu"',
+        'source = ".git/config"',
+    ],
+)  # fmt: skip
+def test_a_launch_file_shows_no_settings_or_keys(project: Path, tmp_path: Path, head: str) -> None:
+    hidden = tmp_path / ".aws"
+    hidden.mkdir()
+    for file in (hidden / "credentials", project / ".git" / "config"):
+        file.write_text(f"key = {SECRET}\n", encoding="utf-8")
+    (project / "link.cu").symlink_to(hidden / "credentials")
+    text = '__global__ void k(float *x) {\n#include "credentials"\n#line 1 "%s/credentials"\nx[0] = 1; }\n'
+    (project / "k.cu").write_text(text % hidden, encoding="utf-8")
+    launch = project / "k.toml"
+    launch.write_text(
+        f'{head.format(hidden=hidden)}\n[[launch]]\nkernel = "k"\ngrid = [1]\nblock = [32]\n'
+        'args = { x = "f32[32] zeros" }\n',
+        encoding="utf-8",
+    )
+    for command in (("predict", launch, "--gpu", "t4"), ("profile", launch, "--lines")):
+        found = kerncast(*command)
+        assert found.returncode == 2
+        assert SECRET not in found.stdout + found.stderr
+
+
 def test_no_variable_of_the_environment_is_shown(project: Path) -> None:
     launch = project / "k.toml"
     for text in ('source = "${SECRET}.cu"\n', 'source = "k.cu"\ninclude = ["${SECRET}"]\n'):

@@ -124,3 +124,16 @@ def test_shared_memory_that_cuda_does_not_take_is_bad_input(kerncast: Run, sourc
     answer = kerncast("predict", source, *SCATTER, "--shared", 2**63)
     assert answer.returncode == 2
     assert "shared_bytes is 9223372036854775808, and CUDA takes a number of 32 bits" in answer.stderr
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has a process with limits")
+def test_large_buffers_are_simulated_in_the_process_with_limits(kerncast_process: Run, source: Path) -> None:
+    elements = 2**33
+    launch = ("--kernel", "axpy", "--grid", elements // 256, "--block", "256", "--arg", f"y=f32[{elements}] zeros",
+              "--arg", f"x=f32[{elements}] zeros", "--arg", f"n={elements}")  # fmt: skip
+    found = kerncast_process("predict", source, *launch, "--gpu", "h200", "--json", "-q")
+    (forecast,) = json.loads(found.stdout)["predictions"]
+    assert forecast["model"] == "simulation"
+    rate = load_gpu("h200").dram_rate
+    assert rate is not None
+    assert forecast["seconds"] == pytest.approx(12 * elements / rate.bytes_per_s, rel=0.1)

@@ -235,3 +235,27 @@ def test_elsewhere_it_works_here(monkeypatch: pytest.MonkeyPatch) -> None:
     assert next(answers) == 1
     with pytest.raises(CompileError, match="no kernel"):
         next(answers)
+
+
+def test_it_says_nothing_and_hears_nothing(capfd: pytest.CaptureFixture[str]) -> None:
+    def work(send: Send, _: Progress) -> None:
+        os.write(1, b"\x1b]0;PWN\x07")
+        os.write(2, b"\x1b[2J")
+        send(os.read(0, 10).decode())
+
+    assert next(apart(work, Room())) == ""
+    assert capfd.readouterr() == ("", "")
+
+
+def test_what_it_has_started_ends_with_it() -> None:
+    def work(send: Send, _: Progress) -> None:
+        child = os.fork()
+        if child == 0:
+            time.sleep(600)
+        send(child)
+
+    (child,) = apart(work, Room())
+    begun = time.monotonic()
+    while Path(f"/proc/{child}/stat").exists() and Path(f"/proc/{child}/stat").read_text().split()[2] != "Z":
+        assert time.monotonic() < begun + 30
+        time.sleep(0.02)

@@ -72,6 +72,8 @@ HOSTILE = {
     "fill the memory": "bytearray(2**31); print('filled')",
     "change its limits": "import resource; resource.setrlimit(resource.RLIMIT_AS, (2**40, 2**40)); print('changed')",
     "trace another process": "assert ctypes.CDLL(None).ptrace(16, os.getppid(), 0, 0) == -1; raise PermissionError",
+    "leave the group of its process": "os.setsid(); print('left')",
+    "open its memory to others": "os.chmod('secret', 0o777); print('opened')",
     "become a user of its own": "os.setuid(65534); os.setuid(0); print('root')",
 }
 
@@ -117,11 +119,20 @@ def test_it_ends_with_its_parent(tmp_path: Path) -> None:
 
 
 def test_headers_of_a_project_may_be_read_but_no_shared_folder(tmp_path: Path) -> None:
-    for name in ("cuda/bfs/bfs.cu", "common/own.h", ".git/HEAD"):
+    for name in ("cuda/bfs/bfs.cu", "common/own.h", ".git/HEAD", ".env", "cuda/.hidden/k.cu"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
     source = tmp_path / "cuda" / "bfs" / "bfs.cu"
-    assert source_places(source) == (source, tmp_path)
+    (tmp_path / "secrets").symlink_to("/etc")
+    assert source_places(source)[0] == source
+    assert set(source_places(source)[1:]) == {tmp_path / "cuda", tmp_path / "common"}
+    hidden = tmp_path / "cuda" / ".hidden" / "k.cu"
+    assert hidden.parent in source_places(hidden)
+    (tmp_path / ".aws").mkdir()
+    for name in ("credentials", "own.h"):
+        (tmp_path / ".aws" / name).touch()
+    (tmp_path / ".aws" / "link.h").symlink_to(tmp_path / ".aws" / "credentials")
+    assert include_places(tmp_path / ".aws") == (tmp_path / ".aws" / "own.h",)
     assert source_places(Path("/etc/passwd")) == (Path("/etc/passwd"),)
     assert include_places(tmp_path) == (tmp_path,)
     assert all(each.is_file() for each in include_places(Path("/etc")))

@@ -89,3 +89,19 @@ def test_a_full_disk_leaves_the_old_baseline(tmp_path: Path, options: tuple[str,
     assert "cannot be written (File too large)" in done.stderr
     assert file.read_text() == "what was there before"
     assert names_in(tmp_path) == [file.name]
+
+
+def test_a_pipe_is_written_to_as_it_is() -> None:
+    reads, writes = os.pipe()
+    with replacing(Path(f"/dev/fd/{writes}")) as place:
+        place.write_text("through", encoding="utf-8")
+    os.close(writes)
+    assert os.read(reads, 100) == b"through"
+    os.close(reads)
+
+
+def test_names_of_many_bytes_are_names(tmp_path: Path) -> None:
+    path = tmp_path / ("名" * 80 + ".json")
+    with replacing(path) as place:
+        place.write_text("x", encoding="utf-8")
+    assert [each.name for each in tmp_path.iterdir()] == [path.name]

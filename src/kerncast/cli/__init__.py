@@ -5,8 +5,10 @@ Exit status: 0 done; 1 a defect of ours; 2 bad usage or bad input; 3 everything 
 
 import gc
 import os
+import signal
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 
 _OLDEST_PYTHON = (3, 11)
 #: A command makes many values that live until it ends: looking for garbage among them is a fifth of its time.
@@ -29,6 +31,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(_complain(*_unexpected(error)))
     gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
     sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]  # a terminal may not know µ
+    with suppress(ValueError):  # not in the main thread
+        signal.signal(signal.SIGTERM, _terminated)
     try:
         status = run(list(sys.argv[1:] if arguments is None else arguments))
         sys.stdout.flush()
@@ -39,6 +43,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except BrokenPipeError:  # the reader of our output has gone: say nothing more
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = 0
+    except _TerminatedError:
+        status = _complain("terminated", 143)
     except SystemExit:  # rich leaves so when the reader of our output has gone
         status = 0
     except OSError as error:  # such as a full disk behind stdout
@@ -51,6 +57,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
             raise
         status = _complain(*_unexpected(error))
     sys.exit(status)
+
+
+class _TerminatedError(BaseException):
+    """Somebody asked this process to end: what it made for a time is removed on the way out."""
+
+
+def _terminated(number: int, frame: object) -> None:
+    del number, frame
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    raise _TerminatedError
 
 
 def _unexpected(error: Exception) -> tuple[str, int]:

@@ -354,6 +354,11 @@ def no_memory(where: str | None = None) -> MachineLimitError:
     return MachineLimitError(what, where=where, cure="Use a smaller problem, or a machine with more memory.")
 
 
+#: Address space of a launch, in sizes of its buffers: they are made anew for blocks that cannot run twice on what they
+#: left, and each has maps of what was touched, two sixteenths of it.
+_ARENAS = 4
+
+
 def room_of(subjects: Sequence[object], budget: Budget | None = None) -> Room:
     """Return what executing some launches asks for: their sources, headers, fills and memory, and the cache."""
     launches = [each for each in subjects if isinstance(each, Launch)]
@@ -365,7 +370,7 @@ def room_of(subjects: Sequence[object], budget: Budget | None = None) -> Room:
     largest = max((largest, *(region_bytes(each.memory) for each in launches if each.memory)))
     cache = _cache()
     reads |= dict.fromkeys(cache)
-    return Room(tuple(reads), cache, largest + (budget or Budget()).memory_bytes)
+    return Room(tuple(reads), cache, _ARENAS * largest + (budget or Budget()).memory_bytes)
 
 
 def _cache() -> tuple[Path, ...]:

@@ -13,6 +13,7 @@ from typing import Any
 
 from kerncast import bounded_file
 from kerncast.bounded_file import Bound, is_file, is_folder, place_of, read_text
+from kerncast.confinement import is_hidden, is_source
 from kerncast.errors import LaunchError
 from kerncast.launch.memory import Memory
 from kerncast.units import GIB, MIB
@@ -321,7 +322,7 @@ def parse_launches(table: Mapping[str, Any], file: Path) -> tuple[Launch, ...]:
     if not isinstance(rows, list) or not rows or not all(isinstance(row, dict) for row in rows):
         raise LaunchError("no [[launch]] found", where=str(file), cure="Add one per kernel launch.")
     shared = Launch(
-        source=expanded_path(file.parent, source, str(file)),
+        source=_parse_source(source, file),
         kernel=None,
         grid=(1, 1, 1),
         block=(1, 1, 1),
@@ -395,6 +396,16 @@ def _parse_defines(table: object, where: str) -> tuple[tuple[str, str], ...]:
             )
         defines.append((name, str(int(value)) if isinstance(value, bool) else str(value)))
     return tuple(defines)
+
+
+def _parse_source(text: str, file: Path) -> Path:
+    """Return the path of the source: one of these files may be a stranger's, and name what it wants to see."""
+    path = expanded_path(file.parent, text, str(file))
+    place, own = path.resolve(), file.parent.resolve()
+    if is_source(place) or (place.is_relative_to(own) and not is_hidden(place, own)):
+        return path
+    what = f"source {text[:200]!r} is not a source by its name, and does not lie beside the launch file"
+    raise LaunchError(what, where=str(file), cure="Name a file that ends in .cu, .cuh or .ptx.")
 
 
 def _parse_include(folders: object, file: Path) -> tuple[Path, ...]:

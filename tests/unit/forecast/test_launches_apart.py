@@ -173,7 +173,7 @@ def test_the_room_of_launches(tmp_path: Path) -> None:
     assert tmp_path / "k.cu" in room.reads
     assert any(path.name == "x.npy" for path in room.reads)
     assert not any(path == Path("/") or path == Path.home() for path in room.reads)
-    assert room.buffer_bytes == 4000 + 4 * 2**30
+    assert room.buffer_bytes == 4 * 4000 + 4 * 2**30
 
 
 CASE = next(each for each in forecast_all(SAXPY, [(TITAN_V, ())], Options(model="roofline")).profiled)

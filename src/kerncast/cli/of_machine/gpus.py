@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kerncast.cli.shared.options import AsJson
-from kerncast.cli.shared.output import emit_json, emit_text, stdout_console, tell
+from kerncast.cli.shared.output import emit_json, emit_text, stdout_console, tell, write_text
 from kerncast.errors import GPUError, InputError
 
 if TYPE_CHECKING:
@@ -119,18 +119,10 @@ def _as_argument(path: Path) -> str:
 
 def _write_new(path: Path, text: str) -> None:
     """Write a file that must not be there yet: what a user wrote is not lost."""
-    try:
-        with path.open("x", encoding="utf-8") as file:
-            file.write(text)
-    except FileExistsError:
-        raise InputError(
-            "the file exists already", where=str(path), cure="Name another with -o, or remove it first."
-        ) from None
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise InputError(
-            f"cannot be written ({reason})", where=str(path)[-200:], cure="Name another with -o."
-        ) from None
+    if path.exists() or path.is_symlink():
+        cure = "Name another with -o, or remove it first."
+        raise InputError("the file exists already", where=str(path), cure=cure)
+    write_text(path, text)
 
 
 def command(  # noqa: PLR0913  each parameter is one option

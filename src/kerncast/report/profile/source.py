@@ -9,6 +9,7 @@ from pathlib import Path
 from kerncast.bounded_file import is_file, read_bytes
 from kerncast.compile import SOURCE_FILE
 from kerncast.compile.headers import header_folders
+from kerncast.confinement import is_hidden, is_source
 from kerncast.errors import InputError
 from kerncast.launch import Launch
 from kerncast.metrics import ratio, total
@@ -58,6 +59,8 @@ def _text(path: Path, roots: Sequence[str]) -> str | None:
     """Return the text of a file below one of some folders, links followed; None for another, or a large one."""
     place = os.path.realpath(path)
     if not any(Path(place).is_relative_to(root) for root in roots):
+        return None
+    if is_hidden(Path(place), Path(place).parents[-1]) and not is_source(Path(place)):  # settings, keys, tokens
         return None
     return read_bytes(place, SOURCE_FILE).decode("utf-8", errors="replace")
 
