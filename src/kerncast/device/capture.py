@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from kerncast.execute.live import Call, LiveKernel, LiveMemory, Work, reached_allocations
+from kerncast.execute.live import Call, LiveKernel, LiveMemory, Work
 from kerncast.execute.setup.arena import GLOBAL_BASE
 from kerncast.execute.setup.dataflow import UNKNOWN
 from kerncast.launch import Extent, Memory, Region
@@ -145,7 +145,7 @@ class Capture:
     def _memory_of(self, call: Call, kernel: LiveKernel, memory: LiveMemory) -> Memory:
         use = kernel.use(call.parameters, memory)
         variables = {kernel.addresses[each.name] - GLOBAL_BASE: each for each in kernel.linked.globals}
-        deciding = reached_allocations(use.deciding, call, kernel, memory)
+        deciding = kernel.reaches(use.deciding, call.parameters, memory)
         chosen = _chosen(memory.allocations, call, set(variables), is_known=UNKNOWN not in use.read | use.written)
         is_whole, regions = True, []
         for each in chosen:

@@ -38,7 +38,7 @@ from kerncast.device.wire import (
     unpack,
 )
 from kerncast.errors import KernelFault, LaunchError, MachineLimitError, Refusal
-from kerncast.execute.live import Call, LiveMemory, Rules, Work, reached_allocations
+from kerncast.execute.live import Call, LiveMemory, Rules, Work
 from kerncast.execute.native.warp import prints
 from kerncast.execute.setup.arena import GLOBAL_BASE
 from kerncast.execute.setup.dataflow import UNKNOWN
@@ -330,10 +330,10 @@ class Client:
         kernel = function.kernel
         assert kernel is not None
         use = kernel.use(call.parameters, self._memory)
-        written = reached_allocations(use.written, call, kernel, self._memory)
+        written = kernel.reaches(use.written, call.parameters, self._memory)
         self._changed(written)
         self._repeats.pop(key, None)
-        read = reached_allocations(use.read, call, kernel, self._memory)
+        read = kernel.reaches(use.read, call.parameters, self._memory)
         if written is None or read is None or not use.are_disjoint or prints(kernel.linked):
             return
         if (read | written) & self._unseen or UNKNOWN in use.read | use.written:
@@ -449,6 +449,8 @@ def _accept(listener: socket.socket, waiting: select.poll, clients: dict[int, Cl
 def _is_served(client: Client, shared: Shared) -> bool:
     try:
         return client.serve()
-    except (WireError, LaunchError, ConnectionError) as error:
+    except ConnectionError:  # it is gone
+        return False
+    except (WireError, LaunchError) as error:
         shared.remarks.add(f"a process of the program was cut off: it sent {error}")
         return False

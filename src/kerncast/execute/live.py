@@ -147,6 +147,8 @@ class LiveKernel:
     compiled: Compiled | None = None
     _runs: dict[tuple[Extent, Extent, int, int], Run] = field(default_factory=dict)
     """what is kept, by geometry and number of workers"""
+    _own: "tuple[bytes, Arena, Mapping[str, Allocation]] | None" = None
+    """parameters that point to a buffer of their own, as they were asked for last"""
 
     @property
     def program(self) -> Program:
@@ -170,7 +172,28 @@ class LiveKernel:
 
     def use(self, parameters: bytes, memory: LiveMemory) -> BufferUse:
         """Return what the kernel reads and writes, given which parameters are pointers into which allocations."""
-        return use_of(self.linked, frozenset(own_pointers(self.linked, parameters, memory)))
+        return use_of(self.linked, frozenset(self._pointers(parameters, memory)))
+
+    def reaches(self, bases: frozenset[str], parameters: bytes, memory: LiveMemory) -> set[int] | None:
+        """Return the starts of the allocations that some bases mean; None where it may be any."""
+        if UNKNOWN in bases:
+            return None
+        own = self._pointers(parameters, memory)
+        found = set()
+        for name in bases:
+            if name in own:
+                found.add(own[name].start)
+            elif name in self.addresses:
+                found.add(self.addresses[name] - GLOBAL_BASE)
+            else:
+                return None
+        return found
+
+    def _pointers(self, parameters: bytes, memory: LiveMemory) -> Mapping[str, Allocation]:
+        """Return the parameters that point to a buffer of their own: asked several times for each launch."""
+        if self._own is None or self._own[0] != parameters or self._own[1] is not memory.arena:
+            self._own = parameters, memory.arena, own_pointers(self.linked, parameters, memory)
+        return self._own[2]
 
     def _ready(self, call: Call, memory: LiveMemory, rules: Rules) -> Run:
         parameters = call.parameters[: self.linked.parameter_bytes].ljust(self.linked.parameter_bytes, b"\0")
@@ -205,7 +228,7 @@ class LiveKernel:
         """Return how many cores run blocks: one where these could see what others write."""
         if math.prod(call.grid) * math.prod(call.block) < _FEW_THREADS:
             return 1
-        return worker_count(self.linked, frozenset(own_pointers(self.linked, parameters, memory)))
+        return worker_count(self.linked, frozenset(self._pointers(parameters, memory)))
 
     def _compile(self) -> Compiled:
         if self.compiled is None:
@@ -220,22 +243,6 @@ class LiveKernel:
 
 #: What is touched is not noted.
 _NOTHING = Arena.for_buffers([("nothing", 1)])
-
-
-def reached_allocations(bases: frozenset[str], call: Call, kernel: LiveKernel, memory: LiveMemory) -> set[int] | None:
-    """Return the starts of the allocations that some bases mean; None where it may be any."""
-    if UNKNOWN in bases:
-        return None
-    own = own_pointers(kernel.linked, call.parameters, memory)
-    found = set()
-    for name in bases:
-        if name in own:
-            found.add(own[name].start)
-        elif name in kernel.addresses:
-            found.add(kernel.addresses[name] - GLOBAL_BASE)
-        else:
-            return None
-    return found
 
 
 def _whole_grid(run: Run, deadline: float, seconds: float) -> Work:

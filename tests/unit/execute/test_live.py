@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pytest
 
 from kerncast.errors import KernelFault, LaunchError, MachineLimitError
-from kerncast.execute.live import Call, LiveKernel, LiveMemory, Rules, Work, on_large_stack, reached_allocations
+from kerncast.execute.live import Call, LiveKernel, LiveMemory, Rules, Work, on_large_stack
 from kerncast.execute.setup import linked_program
 from kerncast.execute.setup.arena import GLOBAL_BASE
 from kerncast.execute.setup.paged import zeroed
@@ -170,10 +170,10 @@ def test_which_allocations_a_launch_reaches(gpu: GPU) -> None:
     kernel = gpu.kernels["square"]
     call = Call((1, 1, 1), (32, 1, 1), 0, x.to_bytes(8, "little") + y.to_bytes(8, "little") + bytes([32, 0, 0, 0]))
     use = kernel.use(call.parameters, gpu.memory)
-    assert reached_allocations(use.read, call, kernel, gpu.memory) == {x - GLOBAL_BASE}
-    assert reached_allocations(use.written, call, kernel, gpu.memory) == {y - GLOBAL_BASE}
+    assert kernel.reaches(use.read, call.parameters, gpu.memory) == {x - GLOBAL_BASE}
+    assert kernel.reaches(use.written, call.parameters, gpu.memory) == {y - GLOBAL_BASE}
     same = Call(call.grid, call.block, 0, x.to_bytes(8, "little") * 2 + bytes([32, 0, 0, 0]))
-    assert reached_allocations(kernel.use(same.parameters, gpu.memory).read, same, kernel, gpu.memory) is None
+    assert kernel.reaches(kernel.use(same.parameters, gpu.memory).read, same.parameters, gpu.memory) is None
 
 
 def test_allocations_that_overlap_or_lie_outside_are_refused(gpu: GPU) -> None:
