@@ -133,6 +133,10 @@ class Capture:
         found = (KeptLaunch(each.launch, each.memory) for state in self._states.values() for each in state.kept)
         return tuple(sorted(found, key=lambda each: each.launch))
 
+    def close(self) -> None:
+        """End the file of contents."""
+        self._contents.close()
+
     def flush(self) -> None:
         """Let readers of the contents see all that was kept."""
         self._contents.flush()
