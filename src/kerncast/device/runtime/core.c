@@ -1,4 +1,5 @@
-/* The connection to the server, the memory of the device, modules and kernels. */
+/* The connection to the server, modules and kernels. Part of libkerncast_device.so, as every file here whose name does
+ * not begin with that of another library: cudart, driver, cublas, cufft or curand. */
 #define _GNU_SOURCE
 #include "core.h"
 
@@ -27,7 +28,19 @@ static int lasting_error;
 static unsigned char outgoing[1 << 16];
 static size_t outgoing_bytes;
 
+static void make_lock(void) {
+  pthread_mutexattr_t kind;
+  pthread_mutexattr_init(&kind);
+  pthread_mutexattr_settype(&kind, PTHREAD_MUTEX_RECURSIVE);
+  pthread_mutex_init(&lock, &kind);
+  pthread_mutexattr_destroy(&kind);
+}
+
 static void in_the_child(void) {
+  /* Another thread of the parent may have been inside, which is not here to leave. */
+  make_lock();
+  kc_reset_clock();
+  outgoing_bytes = 0;
   /* What the parent has said and heard is its own: as with CUDA, a fork cannot go on with its device. */
   if (state == CONNECTED) {
     close(server);
@@ -35,24 +48,26 @@ static void in_the_child(void) {
   }
 }
 
-static void make_lock(void) {
-  pthread_mutexattr_t kind;
-  pthread_mutexattr_init(&kind);
-  pthread_mutexattr_settype(&kind, PTHREAD_MUTEX_RECURSIVE);
-  pthread_mutex_init(&lock, &kind);
-  pthread_mutexattr_destroy(&kind);
+static void prepare_lock(void) {
+  make_lock();
   pthread_atfork(NULL, NULL, in_the_child);
 }
 
-void kc_enter(void) {
-  pthread_once(&locked_once, make_lock);
+void kc_lock(void) {
+  pthread_once(&locked_once, prepare_lock);
   pthread_mutex_lock(&lock);
+}
+
+void kc_unlock(void) { pthread_mutex_unlock(&lock); }
+
+void kc_enter(void) {
+  kc_lock();
   kc_stop_clock();
 }
 
 void kc_leave(void) {
   kc_start_clock();
-  pthread_mutex_unlock(&lock);
+  kc_unlock();
 }
 
 /* Without its server a program has no GPU; it must not outlive kerncast either. */
@@ -187,6 +202,8 @@ int kc_begin(void) {
   return state == CONNECTED ? KC_OK : state == FORKED ? KC_NOT_INITIALIZED : KC_NO_DEVICE;
 }
 
+bool kc_has_begun(void) { return state == CONNECTED; }
+
 const struct kc_device *kc_device(void) { return &device; }
 
 int kc_memory_file(void) { return memory_file; }
@@ -228,21 +245,15 @@ int kc_missing(const char *name) {
 struct kc_function {
   int number, module;
   char *name;
-  int known; /* 0: not asked yet, 1: there, -1: not there */
+  _Atomic int known; /* 0: not asked yet, 1: there, -1: not there */
   int dynamic_shared; /* the most that the program allowed */
   struct kc_function_head head;
   struct kc_parameter *parameters;
 };
 
-struct variable {
-  const void *host;
-  uint64_t address;
-  size_t bytes;
-};
-static struct variable *variables;
-static int variable_count, variable_room;
-
-static int module_count, function_count;
+static int module_count;
+static kc_function **functions;
+static int function_count, function_room;
 
 static uint16_t word16(const unsigned char *at) {
   uint16_t value;
@@ -297,39 +308,19 @@ int kc_load_module(const void *image, int *module) {
   return KC_OK;
 }
 
-int kc_place_variable(int module, const void *host, const char *name, size_t bytes, uint64_t *address) {
-  int error = kc_allocate(bytes ? bytes : 1, KC_VARIABLE_MEMORY, address);
+int kc_place_variable(int module, const char *name, size_t bytes, bool is_managed, uint64_t *address) {
+  int error = kc_allocate_variable(bytes, is_managed, address);
   if (error) return error;
-  kc_enter();
-  if (variable_count == variable_room) {
-    variable_room = variable_room ? 2 * variable_room : 64;
-    variables = realloc(variables, (size_t)variable_room * sizeof *variables);
-  }
-  variables[variable_count++] = (struct variable){host, *address, bytes};
   size_t length = strlen(name);
   int32_t number = module;
   uint64_t fields[2] = {*address, bytes};
+  kc_enter();
   kc_head(KC_VARIABLE, 20 + length);
   kc_put(&number, 4);
   kc_put(fields, 16);
   kc_put(name, length);
   kc_leave();
   return KC_OK;
-}
-
-int kc_find_symbol(const void *host, uint64_t *address, size_t *bytes) {
-  int error = kc_begin();
-  if (error) return error;
-  kc_enter();
-  error = KC_INVALID_SYMBOL;
-  for (int i = 0; i < variable_count && error; i++) {
-    if (variables[i].host != host) continue;
-    *address = variables[i].address;
-    *bytes = variables[i].bytes;
-    error = KC_OK;
-  }
-  kc_leave();
-  return error;
 }
 
 int kc_ask_symbol(int module, const char *name, uint64_t *address, size_t *bytes) {
@@ -346,22 +337,37 @@ int kc_ask_symbol(int module, const char *name, uint64_t *address, size_t *bytes
   kc_leave();
   *address = found[0];
   *bytes = found[1];
-  return found[0] ? KC_OK : KC_SYMBOL_NOT_FOUND;
+  if (!found[0]) return KC_SYMBOL_NOT_FOUND;
+  kc_know(found[0], found[1]);
+  return KC_OK;
 }
 
 kc_function *kc_new_function(int module, const char *name) {
   kc_function *function = calloc(1, sizeof *function);
-  kc_enter();
-  function->number = function_count++;
-  kc_leave();
   function->module = module;
   function->name = strdup(name);
+  kc_enter();
+  if (function_count == function_room) {
+    function_room = function_room ? 2 * function_room : 64;
+    functions = realloc(functions, (size_t)function_room * sizeof *functions);
+  }
+  function->number = function_count;
+  functions[function_count++] = function;
+  kc_leave();
   return function;
+}
+
+bool kc_is_function(const void *pointer) {
+  bool found = false;
+  kc_lock();
+  for (int i = 0; i < function_count && !found; i++) found = functions[i] == pointer;
+  kc_unlock();
+  return found;
 }
 
 int kc_describe(kc_function *function) {
   int error = kc_begin();
-  if (error) return error;
+  if (error || function->known > 0) return error;
   kc_enter();
   if (!function->known) {
     int32_t numbers[2] = {function->number, function->module};
@@ -371,11 +377,12 @@ int kc_describe(kc_function *function) {
     kc_flush();
     kc_take(&function->head, sizeof function->head);
     int count = function->head.parameters;
-    function->known = count < 0 ? -1 : 1;
     if (count > 0) {
       function->parameters = calloc((size_t)count, sizeof *function->parameters);
       kc_take(function->parameters, (size_t)count * sizeof *function->parameters);
     }
+    /* Last, since others look at this without the lock. */
+    function->known = count < 0 ? -1 : 1;
   }
   kc_leave();
   return function->known < 0 ? KC_INVALID_DEVICE_FUNCTION : KC_OK;
@@ -417,13 +424,27 @@ int kc_resident_blocks(kc_function *function, int threads, size_t dynamic_shared
   return shared ? smaller(blocks, device.shared_per_multiprocessor / shared) : blocks;
 }
 
+uint64_t kc_most_cooperative_blocks(kc_function *function, int threads, size_t dynamic_shared) {
+  return (uint64_t)kc_resident_blocks(function, threads, dynamic_shared) * (uint64_t)device.multiprocessors;
+}
+
 /* --- launches and calls --- */
 
-/* Writes the parameters as the kernel finds them, and returns how many bytes they take. */
-static uint32_t pack(const struct kc_launch *launch, unsigned char *to, size_t room) {
+size_t kc_parameter_bytes(const kc_function *function) {
+  size_t bytes = 0;
+  for (int i = 0; i < function->head.parameters; i++) {
+    size_t end = (size_t)function->parameters[i].offset + (size_t)function->parameters[i].bytes;
+    if (end > bytes) bytes = end;
+  }
+  return bytes;
+}
+
+uint32_t kc_pack(const struct kc_launch *launch, unsigned char *to, size_t room) {
   const kc_function *function = launch->function;
   uint32_t bytes = 0;
   if (launch->buffer) {
+    /* A structure may have room behind the last parameter. */
+    if (room > kc_parameter_bytes(function)) room = kc_parameter_bytes(function);
     bytes = (uint32_t)(launch->buffer_bytes < room ? launch->buffer_bytes : room);
     memcpy(to, launch->buffer, bytes);
     return bytes;
@@ -446,13 +467,17 @@ static int check(const struct kc_launch *launch) {
   uint64_t threads = 1;
   for (int axis = 0; axis < 3; axis++) {
     uint32_t grid = launch->grid[axis], block = launch->block[axis];
-    if (!grid || grid > most_grid[axis] || !block || block > most_block[axis]) return 9; /* invalid configuration */
+    if (!grid || grid > most_grid[axis] || !block || block > most_block[axis]) return KC_INVALID_CONFIGURATION;
     threads *= block;
   }
-  if (threads > 1024) return 9;
+  if (threads > 1024) return KC_INVALID_CONFIGURATION;
   if (threads > (uint64_t)launch->function->head.most_threads) return KC_TOO_MANY_RESOURCES;
   if ((int64_t)launch->shared_bytes > kc_dynamic_shared(launch->function)) return KC_INVALID_VALUE;
-  return KC_OK;
+  if (launch->function->head.parameters > 0 && !launch->arguments && !launch->buffer) return KC_INVALID_VALUE;
+  if (!(launch->flags & KC_COOPERATIVE)) return KC_OK;
+  uint64_t most = kc_most_cooperative_blocks(launch->function, (int)threads, launch->shared_bytes);
+  uint64_t blocks = (uint64_t)launch->grid[0] * launch->grid[1] * launch->grid[2];
+  return blocks > most ? KC_COOPERATIVE_TOO_LARGE : KC_OK;
 }
 
 /* What a kernel printed comes before what the host prints next. */
@@ -464,13 +489,18 @@ static void print_text(uint32_t bytes) {
   free(text);
 }
 
-static int finish(kc_stream *stream) {
+/* After some errors nothing can be asked of the device any more: bad accesses, assertions, endless kernels. */
+static bool lasts(int status) {
+  return status == KC_ILLEGAL_ADDRESS || status == 702 || status == 710 || (status >= 714 && status <= 719);
+}
+
+static int finish(kc_stream *stream, double call_seconds) {
   struct kc_done done;
   kc_flush();
   kc_take(&done, sizeof done);
   print_text(done.text_bytes);
-  kc_add_work(stream, done.seconds, device.launch_s);
-  if (done.status == KC_ILLEGAL_ADDRESS || (done.status >= 714 && done.status <= 719)) lasting_error = done.status;
+  kc_add_work(stream, done.seconds, call_seconds);
+  if (lasts(done.status)) lasting_error = done.status;
   return done.status;
 }
 
@@ -479,10 +509,11 @@ int kc_launch(const struct kc_launch *launch) {
   if (!error) error = lasting_error;
   if (!error) error = check(launch);
   if (error) return error;
-  if (kc_take_launch(launch)) return KC_OK;
+  if (kc_take_launch(launch, &error)) return error;
   unsigned char parameters[1 << 15];
   kc_enter();
-  uint32_t bytes = pack(launch, parameters, sizeof parameters);
+  uint32_t bytes = kc_pack(launch, parameters, sizeof parameters);
+  kc_translate(parameters, bytes);
   double at = kc_host_now();
   int32_t number = launch->function->number;
   uint32_t rest[3] = {launch->shared_bytes, kc_stream_number(launch->stream), launch->flags};
@@ -493,7 +524,8 @@ int kc_launch(const struct kc_launch *launch) {
   kc_put(launch->block, 12);
   kc_put(rest, 12);
   kc_put(parameters, bytes);
-  error = finish(launch->stream);
+  /* The launch of a graph has been paid for as a whole. */
+  error = finish(launch->stream, launch->flags & KC_FROM_GRAPH ? 0 : device.launch_s);
   kc_leave();
   return error;
 }
@@ -510,7 +542,7 @@ int kc_library(const char *name, const void *operands, size_t bytes, kc_stream *
   kc_put(fields, 8);
   kc_put(name, fields[1]);
   kc_put(operands, bytes);
-  error = finish(stream);
+  error = finish(stream, device.launch_s);
   kc_leave();
   return error;
 }

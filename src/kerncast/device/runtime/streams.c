@@ -2,6 +2,7 @@
  *
  * All work is done when its call returns; what streams and events tell is when a GPU would have done it. */
 #define _GNU_SOURCE
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -29,31 +30,77 @@ enum { NON_BLOCKING = 1, NO_TIMING = 2 };
 static struct kc_stream first;
 static struct kc_stream *streams = &first;
 static uint32_t stream_count, event_count;
-/* Seconds that the program spent inside the virtual GPU, and those that its work would have taken. */
-static double inside, virtual_seconds;
-static double entered_at;
-static int depth;
+/* Seconds that the program spent inside the virtual GPU, of which some took the processor, and those that its work
+ * would have taken. They are written by the thread that is inside, and read by any, even by a handler of signals:
+ * readers take no lock, but read again while the turn is odd or another one. (Sums are written out, since += on these
+ * would ask for a library of atomic operations.) */
+static _Atomic double inside, processor_inside, virtual_seconds;
+static _Atomic double entered_at, processor_entered_at;
+static _Atomic int depth;
+static _Atomic unsigned turn;
 
-/* The machine's clock: not clock_gettime, which may be ours. */
-static double machine_now(void) {
+/* The machine's clocks: not clock_gettime, which is ours. */
+static double machine_clock(clockid_t clock) {
   struct timespec now;
-  syscall(SYS_clock_gettime, CLOCK_MONOTONIC, &now);
+  syscall(SYS_clock_gettime, clock, &now);
   return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
+static double machine_now(void) { return machine_clock(CLOCK_MONOTONIC); }
+
 void kc_stop_clock(void) {
-  if (!depth++) entered_at = machine_now();
+  if (depth) {
+    depth++;
+    return;
+  }
+  turn++;
+  entered_at = machine_now();
+  processor_entered_at = kc_device()->virtual_clock ? machine_clock(CLOCK_THREAD_CPUTIME_ID) : -1;
+  depth = 1;
+  turn++;
 }
 
 void kc_start_clock(void) {
-  if (!--depth) inside += machine_now() - entered_at;
+  if (depth > 1) {
+    depth--;
+    return;
+  }
+  turn++;
+  inside = inside + (machine_now() - entered_at);
+  double processor_at = processor_entered_at < 0 ? 0 : machine_clock(CLOCK_THREAD_CPUTIME_ID) - processor_entered_at;
+  processor_inside = processor_inside + processor_at;
+  depth = 0;
+  turn++;
 }
 
-double kc_host_now(void) { return (depth ? entered_at : machine_now()) - inside; }
+void kc_reset_clock(void) {
+  depth = 0;
+  turn = 0;
+}
+
+/* All times are seconds since this library was loaded, which is as early as a program can be seen. */
+static double started;
+
+__attribute__((constructor)) static void note_start(void) { started = machine_now(); }
+
+double kc_host_now(void) { return (depth ? entered_at : machine_now()) - inside - started; }
 
 double kc_now(void) { return kc_host_now() + virtual_seconds; }
 
-double kc_clock_shift(void) { return kc_device()->virtual_clock ? virtual_seconds - inside : 0; }
+double kc_clock_shift(void) {
+  double shift = 0;
+  if (!kc_device()->virtual_clock) return 0;
+  /* A handler of signals may have stopped the very thread that would end the turn. */
+  for (int tries = 0; tries < 1000; tries++) {
+    unsigned before = turn;
+    shift = virtual_seconds - inside;
+    if (depth) shift -= machine_now() - entered_at;
+    if (!(before & 1) && before == turn) break;
+  }
+  return shift;
+}
+
+double kc_processor_shift(void) { return kc_device()->virtual_clock ? virtual_seconds - processor_inside : 0; }
 
 static kc_stream *of(kc_stream *stream) { return (uintptr_t)stream <= 2 ? &first : stream; }
 
@@ -79,13 +126,13 @@ static double begins_at(const kc_stream *stream) {
 void kc_add_work(kc_stream *stream, double seconds, double call_seconds) {
   kc_stream *own = of(stream);
   double begin = begins_at(own);
-  if (kc_device()->virtual_clock) virtual_seconds += call_seconds;
+  if (kc_device()->virtual_clock) virtual_seconds = virtual_seconds + call_seconds;
   own->free_at = later(begin, kc_now()) + passed(seconds);
 }
 
 static void wait_until(double at) {
   double now = kc_now();
-  if (at > now) virtual_seconds += at - now;
+  if (at > now) virtual_seconds = virtual_seconds + (at - now);
 }
 
 void kc_catch_up(const kc_stream *stream) { wait_until(of_const(stream)->free_at); }
@@ -94,9 +141,11 @@ uint32_t kc_stream_number(const kc_stream *stream) { return of_const(stream)->nu
 
 bool kc_is_stream(const kc_stream *stream) {
   if ((uintptr_t)stream <= 2) return true;
-  for (const kc_stream *each = streams; each; each = each->next)
-    if (each == stream) return true;
-  return false;
+  bool found = false;
+  kc_lock();
+  for (const kc_stream *each = streams; each && !found; each = each->next) found = each == stream;
+  kc_unlock();
+  return found;
 }
 
 kc_stream *kc_new_stream(unsigned flags, int priority) {
@@ -146,6 +195,7 @@ kc_event *kc_new_event(unsigned flags) {
 
 int kc_end_event(kc_event *event) {
   if (!event) return KC_INVALID_HANDLE;
+  kc_forget_event(event);
   free(event);
   return KC_OK;
 }
@@ -159,7 +209,9 @@ static void say_two(uint32_t kind, uint32_t one, uint32_t two) {
 }
 
 int kc_record(kc_event *event, kc_stream *stream) {
+  int error;
   if (!event || !kc_is_stream(stream)) return KC_INVALID_HANDLE;
+  if (kc_take_record(event, stream, &error)) return error;
   kc_enter();
   event->recorded = true;
   event->at = begins_at(of(stream));
@@ -169,7 +221,10 @@ int kc_record(kc_event *event, kc_stream *stream) {
 }
 
 int kc_depend(kc_stream *stream, kc_event *event) {
+  int error;
   if (!event || !kc_is_stream(stream)) return KC_INVALID_HANDLE;
+  if (kc_take_depend(stream, event, &error)) return error;
+  if (!event->recorded) return KC_OK;
   kc_enter();
   kc_stream *own = of(stream);
   own->free_at = later(own->free_at, event->at);
@@ -179,6 +234,8 @@ int kc_depend(kc_stream *stream, kc_event *event) {
 }
 
 int kc_wait_device(void) {
+  int error = kc_check_wait_device();
+  if (error) return error;
   kc_enter();
   double at = 0;
   for (const kc_stream *each = streams; each; each = each->next) at = later(at, each->free_at);
@@ -190,6 +247,8 @@ int kc_wait_device(void) {
 
 int kc_wait_stream(kc_stream *stream) {
   if (!kc_is_stream(stream)) return KC_INVALID_HANDLE;
+  int error = kc_check_wait_stream(stream);
+  if (error) return error;
   kc_enter();
   say_two(KC_WAIT, KC_ONE_STREAM, kc_stream_number(stream));
   wait_until(begins_at(of(stream)));
@@ -199,6 +258,8 @@ int kc_wait_stream(kc_stream *stream) {
 
 int kc_wait_event(kc_event *event) {
   if (!event) return KC_INVALID_HANDLE;
+  int error = kc_check_wait_event(event);
+  if (error) return error;
   kc_enter();
   say_two(KC_WAIT, KC_ONE_EVENT, event->number);
   wait_until(event->at);
@@ -210,20 +271,27 @@ int kc_wait_event(kc_event *event) {
 static int is_done(double at) {
   kc_enter();
   bool done = at <= kc_now();
-  if (!done) virtual_seconds += 1e-6;
+  if (!done) virtual_seconds = virtual_seconds + 1e-6;
   kc_leave();
   return done ? kc_lasting_error() : KC_NOT_READY;
 }
 
 int kc_query_stream(kc_stream *stream) {
-  return kc_is_stream(stream) ? is_done(of(stream)->free_at) : KC_INVALID_HANDLE;
+  if (!kc_is_stream(stream)) return KC_INVALID_HANDLE;
+  int error = kc_check_wait_stream(stream);
+  return error ? error : is_done(of(stream)->free_at);
 }
 
-int kc_query_event(kc_event *event) { return event ? is_done(event->at) : KC_INVALID_HANDLE; }
+int kc_query_event(kc_event *event) {
+  if (!event) return KC_INVALID_HANDLE;
+  int error = kc_check_wait_event(event);
+  return error ? error : is_done(event->at);
+}
 
 int kc_elapsed_ms(const kc_event *first_event, const kc_event *last_event, float *ms) {
   if (!first_event || !last_event || !first_event->recorded || !last_event->recorded) return KC_INVALID_HANDLE;
   if ((first_event->flags | last_event->flags) & NO_TIMING) return KC_INVALID_HANDLE;
+  if (later(first_event->at, last_event->at) > kc_now()) return KC_NOT_READY;
   *ms = (float)(1e3 * (last_event->at - first_event->at));
   return KC_OK;
 }
