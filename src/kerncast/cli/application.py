@@ -11,11 +11,16 @@ from kerncast.version import __version__
 
 #: The folder of each command, in the order of --help.
 COMMANDS = {
-    "init": "of_kernels", "predict": "of_kernels", "profile": "of_kernels", "compare": "of_kernels",
-    "sensitivity": "of_kernels", "sweep": "of_kernels", "bound": "of_kernels", "gpus": "of_machine",
+    "init": "of_kernels", "run": "of_kernels", "predict": "of_kernels", "profile": "of_kernels",
+    "compare": "of_kernels", "sensitivity": "of_kernels", "sweep": "of_kernels", "bound": "of_kernels",
+    "gpus": "of_machine",
     "occupancy": "of_kernels", "measure": "of_machine", "collect": "of_machine", "train": "of_studies",
     "evaluate": "of_studies", "study": "of_studies", "cache": "of_machine", "doctor": "of_machine",
 }  # fmt: skip
+
+
+#: Stands between the arguments of ``kerncast run`` and those of the program that it runs.
+SEPARATOR = "\0--"
 
 
 def _show_version(asked: bool) -> None:
@@ -54,6 +59,9 @@ def run(arguments: list[str]) -> int:
     """Run one command; returns its exit status, raises InputError for bad usage."""
     try:
         asked = [each for each in arguments[:1] if each in COMMANDS]
+        if asked == ["run"] and "--" in arguments:  # what follows is the program's, whatever it looks like
+            place = arguments.index("--") + 1
+            arguments = [*arguments[:place], SEPARATOR, *arguments[place:]]
         app = application(asked or tuple(COMMANDS))
         result = app(arguments or ["--help"], standalone_mode=False, prog_name="kerncast")
     except TyperException as error:

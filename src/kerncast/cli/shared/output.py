@@ -158,6 +158,11 @@ def stdout_console() -> Console:
     return SafeConsole() if sys.stdout.isatty() else SafeConsole(width=_FILE_COLUMNS)
 
 
+def stderr_console() -> Console:
+    """Return the console of stderr, for what stands beside another program's output."""
+    return SafeConsole(stderr=True) if sys.stderr.isatty() else SafeConsole(stderr=True, width=_FILE_COLUMNS)
+
+
 @contextmanager
 def console_of(out: Path | None) -> Iterator[Console]:
     """Yield the console of stdout, or one whose plain text is written to a file in the end."""

@@ -100,6 +100,11 @@ def print_applications(recording: Recording, found: Applications, console: Conso
     print_notes(_notes(recording, found), console)
 
 
+def print_remarks(recording: Recording, console: Console) -> None:
+    """Print what is to be said of a run that was not forecast."""
+    print_notes(list(recording.remarks), console)
+
+
 def _notes(recording: Recording, found: Applications) -> list[str]:
     notes = [_EXPLANATION] if found.found else []
     missing = max((each.timeline.missing for each in found.found), default=0)

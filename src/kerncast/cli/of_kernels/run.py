@@ -1,0 +1,263 @@
+"""kerncast run: a whole CUDA program, unmodified, on a machine without a GPU; and how long it would take."""
+
+import shlex
+import shutil
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kerncast.cli.application import SEPARATOR
+from kerncast.cli.shared import options as option
+from kerncast.cli.shared.output import (
+    check_place,
+    emit_json,
+    json_text,
+    progress_on_stderr,
+    stderr_console,
+    tell,
+    write_text,
+)
+from kerncast.errors import InputError
+from kerncast.units import parse_bytes, parse_seconds
+
+if TYPE_CHECKING:
+    from kerncast.device.programs import Built, Wishes
+    from kerncast.device.session import Ended
+    from kerncast.forecast import Progress
+    from kerncast.forecast.application import Applications
+    from kerncast.forecast.asked import GPUsNoted
+    from kerncast.gpu import GPU
+    from kerncast.recording import Recording
+
+_SOURCES = {".cu", ".cpp", ".cc", ".cxx", ".c", ".o", ".a"}
+#: The GPU that a program is told of where nobody names one.
+_DEFAULT_GPU = "RTX 4090"
+_RECORDING = ".kc"
+_ENDINGS = {"out": (_RECORDING,), "report": (".html", ".md"), "trace": (".json",), "export": (".toml",)}
+
+
+def command(  # noqa: PLR0913  each parameter is one option of the contract
+    program: Annotated[
+        list[str], typer.Argument(help="Sources, or a program and its arguments.", metavar="PROGRAM… [-- ARGS]")
+    ],
+    gpu: Annotated[list[str] | None, typer.Option(help="GPU to forecast: name, id, TOML file, or all.")] = None,
+    build: Annotated[str | None, typer.Option(help='Builds the program with our nvcc, such as "make".')] = None,
+    clock: Annotated[str | None, typer.Option(help="GPU whose times the program's own timers show.")] = None,
+    out: Annotated[Path | None, typer.Option(help="File for the recording (.kc).")] = None,
+    report: Annotated[Path | None, typer.Option(help="Page with timeline: .html or .md.")] = None,
+    trace: Annotated[Path | None, typer.Option(help="Timeline for Perfetto: .json.")] = None,
+    include: option.IncludeFolders = None,
+    define: option.Defines = None,
+    compiler_options: Annotated[str, typer.Option(help='For the compiler, such as "-O3 -lm".')] = "",
+    on_fault: Annotated[str, typer.Option(help="stop, or warn: go on as a GPU does.")] = "stop",
+    launch_seconds: Annotated[float, typer.Option(help="Longest wall time of one launch.")] = 600.0,
+    timeout: Annotated[str | None, typer.Option(help="End the program after this, such as 60s.")] = None,
+    memory: Annotated[str | None, typer.Option(help="Most of this machine's memory for the GPU's.")] = None,
+    keep: Annotated[str, typer.Option(help="Most that is kept of what memory held.")] = "256MiB",
+    level: Annotated[float, typer.Option(help="Share of times that intervals hold.")] = 0.9,
+    json_: option.AsJson = False,
+    quiet: option.Quiet = False,
+) -> int:
+    """Run any CUDA program here, without a GPU, and forecast it on GPUs."""
+    from kerncast.device.programs import Wishes  # noqa: PLC0415
+    from kerncast.execute.live import Rules  # noqa: PLC0415
+    from kerncast.forecast import Options, resolve_gpus  # noqa: PLC0415
+
+    outputs = _Outputs(out, report, trace, as_json=json_)
+    outputs.check()
+    options = Options(level=level, apart=True)
+    gpus = resolve_gpus(gpu) if gpu else []
+    clock_gpu = resolve_gpus(clock)[0][0] if clock else None
+    rules = Rules(_positive(launch_seconds, "--launch-seconds"), goes_on=_goes_on(on_fault))
+    wishes = Wishes(
+        rules, parse_seconds(timeout) if timeout else None, parse_bytes(memory) if memory else None,
+        parse_bytes(keep), clock_gpu is not None, 2 if json_ else None,
+    )  # fmt: skip
+    asked = _asked(program, build, _compiler_options(compiler_options, include, define))
+    with tempfile.TemporaryDirectory(prefix="kerncast-run-") as folder, progress_on_stderr(quiet=quiet) as show:
+        shown = clock_gpu or (gpus[0][0] if gpus else _default_gpu())
+        built = _built(asked, Path(folder), show)
+        ended, recording = _run(built, wishes, (shown, clock_gpu), Path(folder), show)
+        applications = _forecast(recording, gpus, options, show) if gpus and recording.kept else None
+        _write(recording, applications, outputs)
+        _tell(recording, applications, ended, outputs)
+    return _status(ended, recording, applications, gpus)
+
+
+@dataclass(frozen=True, slots=True)
+class _Outputs:
+    out: Path | None
+    report: Path | None
+    trace: Path | None
+    as_json: bool
+
+    def check(self) -> None:
+        """Raise InputError for a name of no such output: before the program runs, not after."""
+        for name in ("out", "report", "trace"):
+            path = getattr(self, name)
+            if path is not None:
+                check_place(path, _ENDINGS[name])
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """The program that the words of the command line mean."""
+
+    sources: tuple[str, ...]
+    """sources to build, with options; none where the program is there, or a command builds it"""
+    command: tuple[str, ...]
+    """program and arguments; of sources, the arguments alone"""
+    build: str | None
+
+
+def _positive(number: float, name: str) -> float:
+    if not number > 0:
+        raise InputError(f"{name} is {number:g}", cure="Give a number above 0.")
+    return number
+
+
+def _goes_on(text: str) -> bool:
+    if text not in {"stop", "warn"}:
+        raise InputError(f"--on-fault is {text[:20]!r}", cure="Give stop or warn.")
+    return text == "warn"
+
+
+def _default_gpu() -> "GPU":
+    from kerncast.gpu import resolve_gpu  # noqa: PLC0415
+
+    return resolve_gpu(_DEFAULT_GPU)[0]
+
+
+def _compiler_options(text: str, include: list[Path] | None, define: list[str] | None) -> tuple[str, ...]:
+    try:
+        words = tuple(shlex.split(text))
+    except ValueError as error:
+        raise InputError(f"--compiler-options has an open quote ({error})", cure="Close it.") from None
+    return (*words, *(f"-I{folder}" for folder in include or ()), *(f"-D{name}" for name in define or ()))
+
+
+def _asked(words: Sequence[str], build: str | None, options: tuple[str, ...]) -> _Asked:
+    """Return what is to be run; raises InputError for words that name no program."""
+    is_parted = SEPARATOR in words
+    front = tuple(words[: words.index(SEPARATOR)]) if is_parted else tuple(words)
+    behind = tuple(words[words.index(SEPARATOR) + 1 :]) if is_parted else ()
+    if build is not None:
+        return _Asked((), (*front, *behind), build)
+    sources = tuple(word for word in front if Path(word).suffix.lower() in _SOURCES)
+    if sources and (is_parted or len(sources) == len(front)):
+        others = [word for word in front if word not in sources]
+        if others:
+            raise InputError(f"{others[0][:80]!r} stands among sources", cure="Write arguments behind --.")
+        return _Asked((*options, *sources), behind, None)
+    if sources and sources[0] == front[0]:
+        return _Asked((*options, front[0]), front[1:], None)
+    if options:
+        raise InputError("options for the compiler are given, and no source", cure="Name sources (.cu, .cpp, .c).")
+    return _Asked((), (*front, *behind), None)
+
+
+def _built(asked: _Asked, folder: Path, show: "Progress | None") -> "Built":
+    from kerncast.device.programs import built_by_command, built_of_sources, found  # noqa: PLC0415
+
+    if asked.sources:
+        return built_of_sources(asked.sources, asked.command, folder, show)
+    if not asked.command:
+        raise InputError("no program is named", cure='Write: kerncast run --build "make" -- ./app ARGS')
+    if asked.build is not None:
+        return built_by_command(asked.build, asked.command, show)
+    return found(asked.command, show)
+
+
+def _run(
+    built: "Built", wishes: "Wishes", gpus: "tuple[GPU, GPU | None]", folder: Path, show: "Progress | None"
+) -> "tuple[Ended, Recording]":
+    """Run the program; returns how it ended, and its recording."""
+    from kerncast.device.programs import run_of  # noqa: PLC0415
+    from kerncast.device.session import run_program  # noqa: PLC0415
+    from kerncast.recording import read_recording  # noqa: PLC0415
+
+    for remark in built.remarks:
+        tell(remark)
+    tell(f"{Path(built.command[0]).name} runs natively, as you: only its kernels are confined")
+    shown, clock = gpus
+    make_clock = None
+    if clock is not None:
+        from kerncast.device.clock import ForecastClock  # noqa: PLC0415
+
+        make_clock = lambda shared: ForecastClock(clock, shared)  # noqa: E731
+    place = folder / f"run{_RECORDING}"
+    ended = run_program(run_of(built, shown, wishes), place, make_clock, show)
+    return ended, read_recording(place)
+
+
+def _forecast(recording: "Recording", gpus: "GPUsNoted", options: object, show: "Progress | None") -> "Applications":
+    from kerncast.forecast import Options  # noqa: PLC0415
+    from kerncast.forecast.application import forecast_application  # noqa: PLC0415
+
+    assert isinstance(options, Options)
+    return forecast_application(recording, gpus, options, show)
+
+
+def _write(recording: "Recording", applications: "Applications | None", outputs: _Outputs) -> None:
+    from kerncast.replaced_file import replacing  # noqa: PLC0415
+
+    if outputs.out is not None and recording.file is not None:
+        with replacing(outputs.out) as place:
+            shutil.copyfile(recording.file, place)
+    if applications is None or not applications.found:
+        return
+    best = min(applications.found, key=lambda each: each.timeline.seconds)
+    if outputs.trace is not None:
+        from kerncast.report.application.trace import trace_object  # noqa: PLC0415
+
+        write_text(outputs.trace, json_text(trace_object(recording, best)))
+    if outputs.report is not None:
+        write_text(outputs.report, _page(recording, applications, is_html=outputs.report.suffix == ".html"))
+
+
+def _page(recording: "Recording", applications: "Applications", *, is_html: bool) -> str:
+    from kerncast.report.application.application_tables import application_document  # noqa: PLC0415
+    from kerncast.report.application.timeline_picture import draw_timeline  # noqa: PLC0415
+    from kerncast.report.forecast.document import render_html, render_markdown  # noqa: PLC0415
+    from kerncast.report.pictures.picture_files import svg_text  # noqa: PLC0415
+
+    document = application_document(recording, applications)
+    if not is_html:
+        return render_markdown(document)
+    return render_html(document, [svg_text(draw_timeline(recording, applications.found))])
+
+
+def _tell(recording: "Recording", applications: "Applications | None", ended: "Ended", outputs: _Outputs) -> None:
+    from kerncast.report.application.application_tables import (  # noqa: PLC0415
+        counted,
+        print_applications,
+        print_remarks,
+        run_object,
+    )
+
+    if outputs.as_json:
+        emit_json(run_object(recording, applications, ended.status))
+        return
+    console = stderr_console()
+    skipped = f"; {ended.skipped:,} of them repeated others, and were not run again" if ended.skipped else ""
+    tell(f"{counted(recording)}{skipped}")
+    if ended.status:
+        tell(f"the program ended {ended.how}")
+    if applications is None:
+        print_remarks(recording, console)
+    else:
+        print_applications(recording, applications, console)
+    if outputs.out is not None:
+        tell(f"recorded: {outputs.out} (predict, profile, occupancy, sensitivity and bound read it)")
+
+
+def _status(ended: "Ended", recording: "Recording", applications: "Applications | None", gpus: "GPUsNoted") -> int:
+    """Return the program's own status; that of a refusal where it ended well and nothing could be forecast."""
+    if ended.status:
+        return ended.status if ended.status > 0 else 128 - ended.status
+    refused = 3
+    return refused if gpus and len(recording.launches) and not (applications and applications.found) else 0
