@@ -14,6 +14,8 @@
         ├── DoesNotFitError          a launch that needs more than a GPU has
         ├── UnsupportedError         an instruction or a feature that is not covered
         ├── KernelFault              the user's kernel traps or reads outside its buffers
+        │   ├── IllegalAddress       it reads or writes where it must not
+        │   ├── AssertionFailed      a check of its own has failed
         │   └── DeviceLostError      a GPU that gave up while a kernel ran: it answers this process no more
         ├── BudgetExceededError      the kernel did not end within its budget of steps or memory
         │   └── MachineLimitError    this machine's clock or memory ended it: another one may get further
@@ -96,6 +98,14 @@ class UnsupportedError(Refusal):
 
 class KernelFault(Refusal):
     """The user's kernel traps, or accesses memory that it does not own."""
+
+
+class IllegalAddress(KernelFault):
+    """A kernel that reads or writes where it must not."""
+
+
+class AssertionFailed(KernelFault):
+    """A kernel whose own check has failed."""
 
 
 class DeviceLostError(KernelFault):

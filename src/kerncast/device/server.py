@@ -37,7 +37,7 @@ from kerncast.device.wire import (
     text_of,
     unpack,
 )
-from kerncast.errors import KernelFault, LaunchError, MachineLimitError, Refusal
+from kerncast.errors import AssertionFailed, IllegalAddress, KernelFault, LaunchError, MachineLimitError, Refusal
 from kerncast.execute.live import Call, LiveMemory, Rules, Work
 from kerncast.execute.native.warp import prints
 from kerncast.execute.setup.arena import GLOBAL_BASE
@@ -46,8 +46,11 @@ from kerncast.gpu import GPU
 from kerncast.recording import EventKind, Group, Kernel
 from kerncast.recording.recording import HOST_WAITS
 
-#: Errors of cudaError_t: an illegal address, a launch that takes too long, one that ends otherwise, what is not there.
-_ILLEGAL_ADDRESS, _TIMEOUT, _LAUNCH_FAILURE, _NOT_SUPPORTED = 700, 702, 719, 801
+#: Errors of cudaError_t, by what ended a launch.
+_STATUS: tuple[tuple[type[Refusal], int], ...] = (
+    (IllegalAddress, 700), (AssertionFailed, 710), (KernelFault, 719), (MachineLimitError, 702),
+)  # fmt: skip
+_NOT_SUPPORTED = 801
 _MOST_RECEIVED = 1 << 20
 _MOST_REMARKS = 200
 #: Launches whose results may still stand when they are asked for again.
@@ -379,12 +382,7 @@ _NAMES = {int(MemoryKind.PINNED): "pinned buffer", int(MemoryKind.MANAGED): "man
 
 def _status_of(refusal: Refusal) -> int:
     """Return the error that the program sees."""
-    if isinstance(refusal, KernelFault):
-        is_address = "out of bounds" in refusal.what or "null" in refusal.what or "misaligned" in refusal.what
-        return _ILLEGAL_ADDRESS if is_address else _LAUNCH_FAILURE
-    if isinstance(refusal, MachineLimitError):
-        return _TIMEOUT
-    return _NOT_SUPPORTED
+    return next((status for kind, status in _STATUS if isinstance(refusal, kind)), _NOT_SUPPORTED)
 
 
 def _mapped(ancillary: list[tuple[int, int, bytes]], room: int) -> npt.NDArray[np.uint8]:

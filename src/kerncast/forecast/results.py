@@ -22,7 +22,15 @@ from kerncast.bounded_file import sha256_of
 from kerncast.compile import CompiledKernel
 from kerncast.compile.cache import Store, cache_place
 from kerncast.compile.cache.store import packed, unpacked
-from kerncast.errors import BudgetExceededError, InputError, KernelFault, Refusal, UnsupportedError
+from kerncast.errors import (
+    AssertionFailed,
+    BudgetExceededError,
+    IllegalAddress,
+    InputError,
+    KernelFault,
+    Refusal,
+    UnsupportedError,
+)
 from kerncast.execute import Budget
 from kerncast.launch import FILL_FILE, Buffer, Launch
 from kerncast.machine.listing import disassembler
@@ -37,7 +45,8 @@ _MOST_IN_MEMORY = 256
 _MOST_BYTES = 64 * 2**20
 _LEVEL = 1
 _REFUSALS: dict[str, type[Refusal]] = {
-    each.__name__: each for each in (UnsupportedError, KernelFault, BudgetExceededError)
+    each.__name__: each
+    for each in (UnsupportedError, KernelFault, IllegalAddress, AssertionFailed, BudgetExceededError)
 }
 
 

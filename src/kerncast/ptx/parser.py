@@ -263,7 +263,8 @@ def parse_operand(cursor: Cursor, scope: Scope, depth: int = 0) -> Operand:
     if cursor.accept("{"):
         if depth == _DEEPEST_OPERAND:
             raise cursor.error("braces are nested too deeply")
-        return Vector(parse_list(cursor, scope, "}", depth + 1))
+        elements = parse_list(cursor, scope, "}", depth + 1)
+        return elements[0] if len(elements) == 1 else Vector(elements)  # Triton writes single registers so
     if cursor.accept("["):
         return _parse_address(cursor, scope)
     if cursor.accept("!"):

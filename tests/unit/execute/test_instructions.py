@@ -134,6 +134,14 @@ def test_a_shared_address_of_32_bits_wraps_around() -> None:
     assert run(kernel, launch(1, 32, p="u32[32]")).memory["p"].tolist() == list(range(32))
 
 
+def test_a_vector_of_one_element_is_that_element() -> None:
+    kernel = ptx_kernel(
+        """.entry k(.param .u64 p) { .reg .b64 %rd<4>; .reg .b32 %r<9>; ld.param.u64 %rd1, [p];
+        mov.u32 %r1, 0; ld.global.b32 { %r1 }, [%rd1+4]; st.global.b32 [%rd1], { %r1 }; ret; }"""
+    )
+    assert run(kernel, launch(1, 1, p="u32[2] iota")).memory["p"].tolist() == [1, 1]
+
+
 def test_addresses_of_all_state_spaces_differ() -> None:
     kernel = ptx_kernel(
         HEAD

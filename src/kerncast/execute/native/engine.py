@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kerncast.caveats import Caveat
-from kerncast.errors import BudgetExceededError, KernelFault
+from kerncast.errors import AssertionFailed, BudgetExceededError, IllegalAddress, KernelFault
 from kerncast.execute.native.arithmetic import bitwise, conversion, floats, integers
 from kerncast.execute.native.block import RegisterPlan, plan_registers
 from kerncast.execute.native.ir import BLOCK, FAULTS, SPACES, WARP, WORKER, Unit
@@ -378,10 +378,11 @@ def _error(state: Any, run: "Run", blocks: npt.NDArray[np.int64]) -> KernelFault
     address = int(state["fault_address"]) & (1 << 64) - 1
     match name:
         case "bounds" | "misaligned" | "constant" | "atomic":
-            return KernelFault(_access(name, ins, thread, state, run), where=where, cure=_GEOMETRY)
-        case "trap" | "assertion":
-            what = "the kernel traps" if name == "trap" else "an assertion failed"
-            return KernelFault(f"{what} in {thread}", where=where, cure=_ARGUMENTS)
+            return IllegalAddress(_access(name, ins, thread, state, run), where=where, cure=_GEOMETRY)
+        case "trap":
+            return KernelFault(f"the kernel traps in {thread}", where=where, cure=_ARGUMENTS)
+        case "assertion":
+            return AssertionFailed(f"an assertion failed in {thread}", where=where, cure=_ARGUMENTS)
         case "table":
             return KernelFault("a branch table is used with an index past its end", where=where)
         case "barrier":

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kerncast.caveats import Caveat
-from kerncast.errors import BudgetExceededError, KernelFault
+from kerncast.errors import AssertionFailed, BudgetExceededError, KernelFault
 from kerncast.execute.reference import arithmetic, bits, compare, crosslane
 from kerncast.execute.reference.arithmetic import ARITHMETIC
 from kerncast.execute.reference.barriers import Barriers
@@ -143,8 +143,10 @@ class Batch:
             for thread in active.tolist():
                 self.console.print(ins, self.memory.private_of(thread))
             return
-        failed = "an assertion failed" if ins.root == "call" else "the kernel traps"
-        raise KernelFault(
+        kind, failed = (
+            (AssertionFailed, "an assertion failed") if ins.root == "call" else (KernelFault, "the kernel traps")
+        )
+        raise kind(
             f"{failed} in {self.threads.describe(int(active[0]))}",
             where=ins.where or self.program.function.name,
             cure="Check the arguments and the launch geometry.",

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from kerncast.errors import KernelFault
+from kerncast.errors import IllegalAddress
 from kerncast.execute.reference import floats
 from kerncast.execute.reference.threads import Index, Threads
 from kerncast.execute.setup.arena import (
@@ -276,13 +276,13 @@ class Memory:
         inside = addresses.astype(np.int64)
         return Part(space, data, inside if start is None else inside + start[threads], threads, which, inside, size)
 
-    def _out_of_bounds(self, ins: Instruction, thread: np.intp, address: int, size: int) -> KernelFault:
+    def _out_of_bounds(self, ins: Instruction, thread: np.intp, address: int, size: int) -> IllegalAddress:
         what = f"is out of bounds: {size} bytes at {address:#x}, {self.arena.describe(address)}"
         return self._fault(ins, thread, what)
 
-    def _fault(self, ins: Instruction, thread: np.intp, what: str) -> KernelFault:
+    def _fault(self, ins: Instruction, thread: np.intp, what: str) -> IllegalAddress:
         verb = "atomic" if ins.opcode.access is None or ins.is_update else ins.opcode.access.value
-        return KernelFault(
+        return IllegalAddress(
             f"a {ins.space} {verb} by {self.threads.describe(int(thread))} {what}",
             where=ins.where or self.threads.program.function.name,
             cure="Check the index, the sizes of the buffers and the launch geometry.",
