@@ -21,6 +21,10 @@ _PTX_INPUT = 2
 _ERROR = re.compile(r"ptxas [^\n]*?, line (\d+); (?:error|fatal)\s*: ([^\n]+)")
 _FAULT = re.compile(r"(?:ptxas fatal|error)\s*:\s*([^\n]+)")
 _ENTRY = re.compile(r"^\s*(?:\.(?:visible|weak)\s+)*\.entry\s+([\w$.@]+)", re.MULTILINE)
+#: The newest version of PTX that this assembler reads. Text of a newer compiler mostly uses nothing newer: what it does
+#: use is then refused by name.
+_NEWEST = (8, 8)
+_PTX_VERSION = re.compile(rb"^(\s*\.version\s+)(\d+)\.(\d+)", re.MULTILINE)
 _LONGEST = 300
 
 
@@ -61,12 +65,23 @@ def assemble(ptx: bytes, architecture: str, source: str) -> Assembled:
     if status:
         raise CompileError(f"no code can be made for {architecture}", where=source, cure="Choose another GPU.")
     try:
+        ptx = _readable(ptx)
         failed = library.add(handle, _PTX_INPUT, ptx, len(ptx), b"kernel.ptx") or library.complete(handle)
         if failed:
             raise _error(library.read(handle, "ErrorLog"), architecture, source)
         return Assembled(library.read(handle, "LinkedCubin"), library.read(handle, "InfoLog").decode(errors="replace"))
     finally:
         library.destroy(ctypes.byref(handle))
+
+
+def _readable(ptx: bytes) -> bytes:
+    """Return PTX that calls itself no newer than the assembler is."""
+
+    def lowered(match: re.Match[bytes]) -> bytes:
+        version = min(_NEWEST, (int(match[2]), int(match[3])))
+        return match[1] + b"%d.%d" % version
+
+    return _PTX_VERSION.sub(lowered, ptx, count=1)
 
 
 class _Library:

@@ -11,10 +11,11 @@ from kerncast.device.server import Shared
 from kerncast.errors import KerncastError
 from kerncast.execute.live import Work
 from kerncast.forecast import Options, forecast_all
+from kerncast.forecast.library_calls import forecast_library_calls
 from kerncast.gpu import GPU
 from kerncast.launch import Launch, Memory
 from kerncast.prediction import Timing
-from kerncast.recording import Group, KeptLaunch
+from kerncast.recording import Group, KeptLaunch, LibraryCall
 
 #: A launch of more work than any that is kept takes as much longer, up to this factor.
 _MOST_SCALED = 64.0
@@ -29,6 +30,7 @@ class ForecastClock:
         """seconds of each kept launch, by its group and number"""
         self._files: dict[int, Path] = {}
         """file of the PTX of each code that brought its own"""
+        self._called: dict[LibraryCall, float] = {}
 
     def seconds(self, group: Group, work: Work) -> float:
         """Return the duration of a launch on the GPU; 0 for one that cannot be forecast."""
@@ -42,6 +44,12 @@ class ForecastClock:
         beyond = max(0.0, own - places[-1]) - max(0.0, places[0] - own)
         limit = float(np.log(_MOST_SCALED))
         return float(np.exp(np.interp(own, places, times) + min(limit, max(-limit, beyond))))
+
+    def library_seconds(self, call: LibraryCall) -> float:
+        """Return the duration of a call of a library."""
+        if call not in self._called:
+            self._called[call] = forecast_library_calls([call], self._gpu, Options())[0].seconds
+        return self._called[call]
 
     def _work_of(self, kept: KeptLaunch) -> float:
         return max(1.0, float(self._shared.capture.launches.rows["instructions"][kept.launch]))

@@ -43,7 +43,7 @@ from kerncast.execute.native.warp import prints
 from kerncast.execute.setup.arena import GLOBAL_BASE
 from kerncast.execute.setup.dataflow import UNKNOWN
 from kerncast.gpu import GPU
-from kerncast.recording import EventKind, Group, Kernel
+from kerncast.recording import EventKind, Group, Kernel, LibraryCall
 from kerncast.recording.recording import HOST_WAITS
 
 #: Errors of cudaError_t, by what ended a launch.
@@ -63,6 +63,9 @@ class Clock(Protocol):
 
     def seconds(self, group: Group, work: Work) -> float:
         """Return the duration of a launch on the GPU."""
+
+    def library_seconds(self, call: LibraryCall) -> float:
+        """Return the duration of a call of a library."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +108,8 @@ class Shared:
     kernels: list[Kernel] = field(default_factory=list)
     origins: list[Origin] = field(default_factory=list)
     """where the code of the kernels is from, by the number of it"""
-    operators: list[str] = field(default_factory=list)
+    library_calls: dict[LibraryCall, int] = field(default_factory=dict)
+    """calls that differ, and their numbers"""
     processes: int = 0
     host_seconds: float = 0.0
     skipped: int = 0
@@ -355,12 +359,11 @@ class Client:
             self.shared.remarks.add(f"{name}: {refusal}")
             return done(_status_of(refusal))
         self._changed(None)
-        if found.operator:
-            if found.operator not in self.shared.operators:
-                self.shared.operators.append(found.operator)
-            number = self.shared.operators.index(found.operator)
+        if found.work is not None:
+            number = self.shared.library_calls.setdefault(found.work, len(self.shared.library_calls))
             self._event(EventKind.LIBRARY, at, stream=int(stream), value=number)
-        return done(found.status)
+        clock = self.shared.clock
+        return done(found.status, clock.library_seconds(found.work) if clock and found.work else 0.0)
 
     # Words
 

@@ -9,8 +9,8 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -25,11 +25,12 @@ from kerncast.execute.live import on_large_stack
 from kerncast.recording import Code, ContentsWriter, Recording, SourceFile, write_recording
 from kerncast.units import GIB, MIB
 
-_SET_PARENT_DEATH_SIGNAL = 1
+_SET_PARENT_DEATH_SIGNAL, _SET_CHILD_SUBREAPER = 1, 36
 #: A program that does not end by SIGTERM is ended by SIGKILL.
 _PATIENCE_SECONDS = 3.0
 #: Address space beside the memory of the GPU: memory of the host that is pinned or managed.
 _HOST_BYTES = 64 * GIB
+_MOST_HOW_BYTES = 200
 #: Sources and headers of kernels are kept in a recording as far as they are not huge.
 _MOST_SOURCE_BYTES = 16 * MIB
 
@@ -60,14 +61,23 @@ class Ended:
 
     status: int
     """exit status; negative: the signal that ended it"""
-    skipped: int
+    skipped: int = 0
     """launches that repeated others on unchanged memory"""
+    is_timed_out: bool = False
 
     @property
     def how(self) -> str:
         """Way in which it ended, such as ``with status 0``."""
         status = self.status
-        return f"by signal {signal.Signals(-status).name}" if status < 0 else f"with status {status}"
+        how = f"by signal {_signal_name(-status)}" if status < 0 else f"with status {status}"
+        return f"{how}, as its time was over" if self.is_timed_out else how
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # one of those for real time
+        return str(number)
 
 
 MakeClock = Callable[[Shared], Clock]
@@ -102,7 +112,7 @@ class _Meeting:
     over: int
     """can be read when the program has ended"""
     ends: int
-    """is closed when the program has ended"""
+    """takes in what way the program ended"""
 
 
 def _serve_and_run(run: Run, meeting: _Meeting, out: Path, options: tuple[MakeClock | None, Progress | None]) -> Ended:
@@ -115,13 +125,13 @@ def _serve_and_run(run: Run, meeting: _Meeting, out: Path, options: tuple[MakeCl
     answers = apart(work, _room(run), progress)
     try:
         next(answers)  # the server is there
-        process = _started(run, meeting.name)
-        status = _waited(process, run, meeting)
+        with _all_children_ended():
+            ended = _waited(_started(run, meeting.name), run, meeting)
         answer = next(answers)
         shutil.copyfile(answer["recording"], out)
-        return replace(Ended(status, int(answer["skipped"])))
-    except EndedError as ended:
-        what = f"the server of the virtual GPU ended {ended.how}"
+        return replace(ended, skipped=int(answer["skipped"]))
+    except EndedError as error:
+        what = f"the server of the virtual GPU ended {error.how}"
         raise MachineLimitError(
             what, cure="Use a smaller problem; kerncast doctor checks what kerncast is made of."
         ) from None
@@ -151,17 +161,18 @@ def _serve(run: Run, meeting: _Meeting, make_clock: MakeClock | None, tell: tupl
         shared.clock = make_clock(shared)
     send({"ready": True})
     serve(meeting.listener, meeting.over, shared)
+    how = os.read(meeting.over, _MOST_HOW_BYTES).decode(errors="replace")
     codes = tuple(_code_of(each, contents) for each in shared.origins)
     contents.close()
-    write_recording(folder / "recording.kc", _recording(run, shared, codes), contents.path)
+    write_recording(folder / "recording.kc", _recording(run, shared, codes, how), contents.path)
     send({"recording": str(folder / "recording.kc"), "skipped": shared.skipped})
 
 
-def _recording(run: Run, shared: Shared, codes: tuple[Code, ...]) -> Recording:
+def _recording(run: Run, shared: Shared, codes: tuple[Code, ...], how: str) -> Recording:
     capture = shared.capture
     return Recording(
-        run.command, run.settings.gpu.id, "", codes, tuple(shared.kernels), tuple(capture.groups), capture.kept(),
-        capture.launches.rows, capture.events.rows, tuple(shared.operators), shared.remarks.texts, None,
+        run.command, run.settings.gpu.id, how, codes, tuple(shared.kernels), tuple(capture.groups), capture.kept(),
+        capture.launches.rows, capture.events.rows, tuple(shared.library_calls), shared.remarks.texts, None,
         shared.processes, shared.host_seconds,
     )  # fmt: skip
 
@@ -207,30 +218,60 @@ def _started(run: Run, name: str) -> "subprocess.Popen[bytes]":
         raise InputError(f"cannot be run ({reason})", where=run.command[0], cure=cure) from None
 
 
-def _waited(process: "subprocess.Popen[bytes]", run: Run, meeting: _Meeting) -> int:
-    """Return the status of the program when it has ended, by itself, by the user or by the limit of time."""
+def _waited(process: "subprocess.Popen[bytes]", run: Run, meeting: _Meeting) -> Ended:
+    """Return how the program has ended, by itself, by the user or by the limit of time."""
     try:
-        return process.wait(run.seconds)
+        ended = Ended(process.wait(run.seconds))
     except subprocess.TimeoutExpired:
-        return _ended(process)
+        ended = Ended(_ended(process), is_timed_out=True)
     except KeyboardInterrupt:  # the program was interrupted, too
-        with suppress(subprocess.TimeoutExpired):
-            return process.wait(_PATIENCE_SECONDS)
-        return _ended(process)
+        ended = Ended(_ended(process, waits=True))
     except BaseException:
         process.kill()
         raise
-    finally:
-        os.close(meeting.ends)
+    os.write(meeting.ends, ended.how.encode())
+    return ended
 
 
-def _ended(process: "subprocess.Popen[bytes]") -> int:
+def _ended(process: "subprocess.Popen[bytes]", *, waits: bool = False) -> int:
+    if waits:
+        with suppress(subprocess.TimeoutExpired):
+            return process.wait(_PATIENCE_SECONDS)
     process.terminate()
     try:
         return process.wait(_PATIENCE_SECONDS)
     except subprocess.TimeoutExpired:
         process.kill()
         return process.wait()
+
+
+@contextmanager
+def _all_children_ended() -> Iterator[None]:
+    """End what the program has started and left: such processes become children of this one."""
+    library, before = ctypes.CDLL(None), _children()
+    library.prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    try:
+        yield
+    finally:
+        while left := _children() - before:
+            for each in left:
+                with suppress(ProcessLookupError):
+                    os.kill(each, signal.SIGKILL)
+                with suppress(ChildProcessError):
+                    os.waitpid(each, 0)
+        library.prctl(_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
+
+
+def _children() -> set[int]:
+    """Return the processes whose parent is this one."""
+    found = set()
+    for entry in os.scandir("/proc"):
+        with suppress(OSError, ValueError):
+            # Name in parentheses, which may hold anything; state; parent.
+            text = Path(entry.path, "stat").read_text(errors="replace") if entry.name.isdigit() else ""
+            if text and int(text.rpartition(")")[2].split()[1]) == os.getpid():
+                found.add(int(entry.name))
+    return found
 
 
 def places_of(command: Sequence[str], sources: Sequence[Path]) -> tuple[Path, ...]:

@@ -15,13 +15,14 @@ from kerncast.bounded_file import our_table
 from kerncast.forecast.asked import Forecast, GPUsNoted, Options
 from kerncast.forecast.compiled_launch import Progress
 from kerncast.forecast.forecast import forecast_all
+from kerncast.forecast.library_calls import forecast_library_calls
 from kerncast.gpu import GPU, launch_overhead_s
 from kerncast.models import Case
 from kerncast.models.application import Durations, Link, Timeline, timeline
 from kerncast.occupancy import block_request_of, occupancy
 from kerncast.prediction import Prediction, Refused, Timing
 from kerncast.read.launches import launches_of
-from kerncast.recording import Recording
+from kerncast.recording import EventKind, Recording
 
 Floats = npt.NDArray[np.float64]
 
@@ -73,25 +74,33 @@ def forecast_application(
     by_gpu: dict[str, list[tuple[Prediction, object]]] = defaultdict(list)
     for prediction, case in zip(forecast.predictions, forecast.cases, strict=True):
         by_gpu[prediction.gpu_id].append((prediction, case))
-    found = tuple(_on_gpu(recording, gpu, by_gpu[gpu.id], forecast) for gpu, _ in gpus if by_gpu[gpu.id])
+    found = tuple(
+        _on_gpu(recording, (gpu, options), by_gpu[gpu.id], forecast)
+        for gpu, _ in gpus
+        if by_gpu[gpu.id] or (recording.library_calls and not launches)
+    )
     return Applications(found, forecast)
 
 
 def _on_gpu(
-    recording: Recording, gpu: GPU, kept: Sequence[tuple[Prediction, object]], forecast: Forecast
+    recording: Recording, asked: tuple[GPU, Options], kept: Sequence[tuple[Prediction, object]], forecast: Forecast
 ) -> Application:
+    gpu, options = asked
     shares = {p.launch: _share(case, gpu) for p, case in kept}
     middle, low, high = (
         between(recording, {p.launch: getattr(p, name) for p, _ in kept}) for name in ("seconds", "low", "high")
     )
     own = between(recording, shares, scales=False)
-    link, operators = link_of(gpu), np.zeros(len(recording.operators))
-    first, *ends = (timeline(recording, Durations(each, own, operators, link)) for each in (middle, low, high))
+    link, called = link_of(gpu), forecast_library_calls(recording.library_calls, gpu, options)
+    first, *ends = (
+        timeline(recording, Durations(each, own, np.array([getattr(p, name) for p in called]), link))
+        for each, name in ((middle, "seconds"), (low, "low"), (high, "high"))
+    )
     predictions = [p for p, _ in kept]
     refused = tuple(each for each in forecast.refused if each.gpu in {None, gpu.name})
     return Application(
-        gpu.name, gpu.id, first, ends[0].seconds, ends[1].seconds, predictions[0].level,
-        kernel_times(recording, middle, predictions), refused,
+        gpu.name, gpu.id, first, ends[0].seconds, ends[1].seconds, options.level,
+        _longest_first(kernel_times(recording, middle, predictions) + _called_times(recording, called)), refused,
     )  # fmt: skip
 
 
@@ -128,7 +137,7 @@ def between(recording: Recording, values: dict[int, float], *, scales: bool = Tr
 
 
 def kernel_times(recording: Recording, seconds: Floats, predictions: Sequence[Prediction]) -> tuple[KernelTime, ...]:
-    """Return the time of each kernel, the longest first."""
+    """Return the time of each kernel."""
     names = [recording.kernels[group.kernel].name for group in recording.groups]
     limiters: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
     for each in predictions:
@@ -140,8 +149,27 @@ def kernel_times(recording: Recording, seconds: Floats, predictions: Sequence[Pr
         sums[name] += float(np.nansum(of_group))
         counts[name] += len(of_group)
     worst = {name: max(limits, key=lambda each: limits[each]) for name, limits in limiters.items()}
-    found = [KernelTime(name, counts[name], sums[name], worst.get(name, "")) for name in sums]
-    return tuple(sorted(found, key=lambda each: -each.seconds))
+    return tuple(KernelTime(name, counts[name], sums[name], worst.get(name, "")) for name in sums)
+
+
+def _called_times(recording: Recording, called: Sequence[Prediction]) -> tuple[KernelTime, ...]:
+    """Return the time of each function of a library."""
+    events = recording.events
+    counts = np.bincount(events["value"][events["kind"] == EventKind.LIBRARY].astype(np.int64), minlength=len(called))
+    by_name: dict[str, list[int]] = defaultdict(list)
+    for number, each in enumerate(called):
+        by_name[each.kernel].append(number)
+    return tuple(
+        KernelTime(
+            name, int(counts[numbers].sum()), sum(called[n].seconds * int(counts[n]) for n in numbers),
+            max((called[n] for n in numbers), key=lambda each: each.seconds).limiter,
+        )
+        for name, numbers in by_name.items()
+    )  # fmt: skip
+
+
+def _longest_first(times: Sequence[KernelTime]) -> tuple[KernelTime, ...]:
+    return tuple(sorted(times, key=lambda each: -each.seconds))
 
 
 def link_of(gpu: GPU) -> Link:

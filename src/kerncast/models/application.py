@@ -60,8 +60,8 @@ class Durations:
     """[launches] of the recording; NaN for one that has no forecast"""
     shares: Floats
     """[launches] part of the SMs that the blocks of a launch fill, at most 1"""
-    operators: Floats
-    """[operators] of the recording"""
+    library_calls: Floats
+    """[library calls that differ]"""
     link: Link
 
 
@@ -119,7 +119,7 @@ def timeline(recording: Recording, durations: Durations) -> Timeline:
             begin = _run(process, stream, (seconds, float(durations.shares[value])), durations.link)
             spans.append((kind, number, stream, begin, begin + seconds, value))
         elif kind == EventKind.LIBRARY:
-            seconds = float(durations.operators[value])
+            seconds = float(durations.library_calls[value])
             begin = _run(process, stream, (seconds, 1.0), durations.link)
             spans.append((kind, number, stream, begin, begin + seconds, value))
         elif kind in {EventKind.COPY, EventKind.FILL}:

@@ -11,6 +11,7 @@ from kerncast.recording.recording import (
     Group,
     KeptLaunch,
     Kernel,
+    LibraryCall,
     Recording,
     SourceFile,
     Waited,
@@ -18,5 +19,6 @@ from kerncast.recording.recording import (
 
 __all__ = [
     "CHUNK_BYTES", "EVENT", "LAUNCH", "Code", "ContentsWriter", "Direction", "EventKind", "Group", "KeptLaunch",
-    "Kernel", "Recording", "SourceFile", "Waited", "chunks_of", "read_contents", "read_recording", "write_recording",
+    "Kernel", "LibraryCall", "Recording", "SourceFile", "Waited", "chunks_of", "read_contents", "read_recording",
+    "write_recording",
 ]  # fmt: skip

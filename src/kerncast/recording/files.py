@@ -18,7 +18,17 @@ import numpy.typing as npt
 from kerncast.bounded_file import Bound, opened
 from kerncast.errors import InputError
 from kerncast.recording.contents import read_contents
-from kerncast.recording.recording import EVENT, LAUNCH, Code, Group, KeptLaunch, Kernel, Recording
+from kerncast.recording.recording import (
+    EVENT,
+    LAUNCH,
+    Code,
+    EventKind,
+    Group,
+    KeptLaunch,
+    Kernel,
+    LibraryCall,
+    Recording,
+)
 from kerncast.replaced_file import replacing
 from kerncast.typed_json import from_json, to_json
 from kerncast.units import GIB, MIB
@@ -34,6 +44,8 @@ _MOST_BYTES = {_HEADER: 128 * MIB, _LAUNCHES: 512 * MIB, _EVENTS: 512 * MIB}
 #: The date of each entry: the same run gives the same bytes.
 _DATE = (1980, 1, 1, 0, 0, 0)
 _COPY_BYTES = MIB
+#: No call of a library does more operations, or moves more bytes.
+_MOST_WORK = 1e24
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +59,7 @@ class _Header:
     kernels: tuple[Kernel, ...]
     groups: tuple[Group, ...]
     kept: tuple[KeptLaunch, ...]
-    operators: tuple[str, ...]
+    library_calls: tuple[LibraryCall, ...]
     remarks: tuple[str, ...]
     processes: int
     host_seconds: float
@@ -159,8 +171,13 @@ def _check(found: Recording, where: str) -> None:
         *((each.launch, launches) for each in found.kept),
     )
     groups = int(found.launches["group"].max(initial=0)) if launches else -1
-    times = found.events["at"]
-    if any(not 0 <= number < count for number, count in named) or groups >= len(found.groups):
+    events = found.events
+    asked = ((EventKind.LAUNCH, launches), (EventKind.LIBRARY, len(found.library_calls)))
+    is_beyond = any((events["value"][events["kind"] == kind] >= count).any() for kind, count in asked)
+    if any(not 0 <= number < count for number, count in named) or groups >= len(found.groups) or is_beyond:
         raise InputError("a part of it names another one that is not there", where=where, cure=_CURE)
-    if not np.isfinite(times).all() or not np.isfinite(found.host_seconds):
+    amounts = [amount for each in found.library_calls for amount in (each.operations, each.nbytes)]
+    if any(not 0 <= amount <= _MOST_WORK for amount in amounts):
+        raise InputError("a call of a library in it does no such work", where=where, cure=_CURE)
+    if not np.isfinite(events["at"]).all() or not np.isfinite(found.host_seconds):
         raise InputError("a time in it is not finite", where=where, cure=_CURE)

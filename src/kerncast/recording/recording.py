@@ -40,7 +40,7 @@ class EventKind(IntEnum):
     DEPEND = 6
     """number of the event that the stream waits for"""
     LIBRARY = 7
-    """number of the operator"""
+    """number of the call, among those that are told apart"""
     ALLOCATE = 8
     """bytes"""
     FREE = 9
@@ -124,6 +124,22 @@ class KeptLaunch:
     memory: Memory
 
 
+@dataclass(frozen=True, slots=True)
+class LibraryCall:
+    """A call of a library of CUDA's, which does work on the GPU."""
+
+    function: str
+    """as the library names it, such as ``cublasSgemm_v2``"""
+    operator: str = ""
+    """the work as ``kerncast predict --op`` takes it; empty where no operator is like it"""
+    operations: float = 0.0
+    """floating-point operations"""
+    nbytes: float = 0.0
+    """bytes that are read and written at least"""
+    double: bool = False
+    """its numbers have 64 bits"""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Recording:
     """One run of a program."""
@@ -141,8 +157,8 @@ class Recording:
     """[launches] of type LAUNCH, in the order in which they were asked for"""
     events: Events
     """[events] of type EVENT"""
-    operators: tuple[str, ...] = ()
-    """calls of libraries as ``kerncast predict --op`` takes them"""
+    library_calls: tuple[LibraryCall, ...] = ()
+    """calls of libraries that differ"""
     remarks: tuple[str, ...] = ()
     file: Path | None = None
     """the file that it was read from"""

@@ -22,6 +22,7 @@ from kerncast.recording import (
     Group,
     KeptLaunch,
     Kernel,
+    LibraryCall,
     Recording,
     SourceFile,
     read_contents,
@@ -47,7 +48,7 @@ def sample(contents: ContentsWriter) -> Recording:
         (Kernel("k<float>", "_Z1kIfEvv", 0),), (Group(0, (2, 1, 1), (32, 1, 1), 16),), (KeptLaunch(0, memory),),
         np.array([(0, 100, 5), (0, 200, 6)], LAUNCH),
         np.array([(EventKind.LAUNCH, 0, 1, 0.5, 0, 0), (EventKind.END, 0, 0, 1.5, 0, 0)], EVENT),
-        ("gemm(M=1)",), ("a remark",), None, 1, 1.5,
+        (LibraryCall("cublasSgemm_v2", "gemm(M=1, N=1, K=1)", 2.0, 12.0),), ("a remark",), None, 1, 1.5,
     )  # fmt: skip
 
 
@@ -67,7 +68,7 @@ def test_what_is_read_is_what_was_written(written: Path, tmp_path: Path) -> None
     assert found.file == written
     assert (found.launches == expected.launches).all()
     assert (found.events == expected.events).all()
-    for name in ("command", "gpu", "ended", "codes", "kernels", "groups", "operators", "remarks", "host_seconds"):
+    for name in ("command", "gpu", "ended", "codes", "kernels", "groups", "library_calls", "remarks", "host_seconds"):
         assert getattr(found, name) == getattr(expected, name)
     (kept,) = found.kept
     assert kept.memory == replace(expected.kept[0].memory, file=written)
@@ -128,6 +129,11 @@ def changed(path: Path, **fields: object) -> Path:
         ({"kernels": [{"name": "k", "mangled": "k", "code": 7}]}, "names another one that is not there"),
         ({"kept": []}, None),
         ({"groups": []}, "names another one that is not there"),
+        ({"library_calls": []}, None),
+        (
+            {"library_calls": [{"function": "f", "operator": "", "operations": 1e300, "nbytes": 0, "double": False}]},
+            "no such work",
+        ),
         ({"groups": "x"}, "lacks what every recording's has"),
         ({"news": [1, 2]}, None),
     ],

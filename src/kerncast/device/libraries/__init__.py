@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from kerncast.errors import UnsupportedError
 from kerncast.execute.live import LiveMemory
+from kerncast.recording import LibraryCall
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,8 +13,8 @@ class Called:
 
     status: int = 0
     """status of the library's own kind"""
-    operator: str = ""
-    """the work, as ``kerncast predict --op`` takes it; empty where there was none"""
+    work: LibraryCall | None = None
+    """the work that a GPU would have done; None where there was none"""
 
 
 def call_library(name: str, operands: bytes, memory: LiveMemory) -> Called:

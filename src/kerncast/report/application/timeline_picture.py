@@ -52,7 +52,7 @@ def _colours(recording: Recording, shown: Sequence[Application]) -> dict[str, st
             sums[kernel.kernel] = sums.get(kernel.kernel, 0.0) + kernel.seconds
     most = sorted(sums, key=lambda name: -sums[name])[: len(_COLOURS) - 1]
     found = dict(zip(most, _COLOURS, strict=False))
-    return found | ({"other kernels": _COLOURS[-1]} if len(sums) > len(most) or recording.operators else {})
+    return found | ({"other kernels": _COLOURS[-1]} if len(sums) > len(most) or recording.library_calls else {})
 
 
 def _draw(panel: "Axes", recording: Recording, found: Application, colours: dict[str, str]) -> None:

@@ -43,7 +43,7 @@ def name_of(recording: Recording, span: Any) -> str:
         group = recording.groups[int(recording.launches["group"][value])]
         return recording.kernels[group.kernel].name
     if kind == EventKind.LIBRARY:
-        return recording.operators[value]
+        return recording.library_calls[value].function
     return "fill" if kind == EventKind.FILL else "copy"
 
 
