@@ -195,9 +195,9 @@ def describe_interval(prediction: Prediction) -> str:
     return describe_range(prediction.low, prediction.high)
 
 
-def describe_range(low: float, high: float) -> str:
+def describe_range(low: float, high: float, digits: int = 2) -> str:
     """Return two times as a range."""
-    return f"{format_seconds(low, 2)} to {format_seconds(high, 2)}"
+    return f"{format_seconds(low, digits)} to {format_seconds(high, digits)}"
 
 
 def describe_count(count: Count | None, unit: str = "") -> str:

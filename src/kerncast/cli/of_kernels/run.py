@@ -3,7 +3,7 @@
 import shlex
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -37,12 +37,15 @@ _SOURCES = {".cu", ".cpp", ".cc", ".cxx", ".c", ".o", ".a"}
 #: The GPU that a program is told of where nobody names one.
 _DEFAULT_GPU = "RTX 4090"
 _RECORDING = ".kc"
+#: How a program ends that has nothing to complain of.
+_WELL = "with status 0"
 _ENDINGS = {"out": (_RECORDING,), "report": (".html", ".md"), "trace": (".json",), "export": (".toml",)}
 
 
 def command(  # noqa: PLR0913  each parameter is one option of the contract
     program: Annotated[
-        list[str], typer.Argument(help="Sources, or a program and its arguments.", metavar="PROGRAM… [-- ARGS]")
+        list[str],
+        typer.Argument(help="Sources, a program and its arguments, or a recording.", metavar="PROGRAM… [-- ARGS]"),
     ],
     gpu: Annotated[list[str] | None, typer.Option(help="GPU to forecast: name, id, TOML file, or all.")] = None,
     build: Annotated[str | None, typer.Option(help='Builds the program with our nvcc, such as "make".')] = None,
@@ -50,6 +53,7 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
     out: Annotated[Path | None, typer.Option(help="File for the recording (.kc).")] = None,
     report: Annotated[Path | None, typer.Option(help="Page with timeline: .html or .md.")] = None,
     trace: Annotated[Path | None, typer.Option(help="Timeline for Perfetto: .json.")] = None,
+    export: Annotated[Path | None, typer.Option(help="Launch file for the launches: .toml.")] = None,
     include: option.IncludeFolders = None,
     define: option.Defines = None,
     compiler_options: Annotated[str, typer.Option(help='For the compiler, such as "-O3 -lm".')] = "",
@@ -67,7 +71,7 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
     from kerncast.execute.live import Rules  # noqa: PLC0415
     from kerncast.forecast import Options, resolve_gpus  # noqa: PLC0415
 
-    outputs = _Outputs(out, report, trace, as_json=json_)
+    outputs = _Outputs(out, report, trace, export, as_json=json_)
     outputs.check()
     options = Options(level=level, apart=True)
     gpus = resolve_gpus(gpu) if gpu else []
@@ -80,10 +84,15 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
     asked = _asked(program, build, _compiler_options(compiler_options, include, define))
     with tempfile.TemporaryDirectory(prefix="kerncast-run-") as folder, progress_on_stderr(quiet=quiet) as show:
         shown = clock_gpu or (gpus[0][0] if gpus else _default_gpu())
-        built = _built(asked, Path(folder), show)
-        ended, recording = _run(built, wishes, (shown, clock_gpu), Path(folder), show)
+        if asked.recording is not None:
+            ended, recording = _read(asked.recording, needless={"--build": build, "--clock": clock, "--out": out})
+        else:
+            built = _built(asked, Path(folder), show)
+            ended, recording = _run(built, wishes, (shown, clock_gpu), Path(folder), show)
         applications = _forecast(recording, gpus, options, show) if gpus and recording.kept else None
         _write(recording, applications, outputs)
+        if export is not None:
+            _export(recording, shown, export)
         _tell(recording, applications, ended, outputs)
     return _status(ended, recording, applications, gpus)
 
@@ -93,14 +102,15 @@ class _Outputs:
     out: Path | None
     report: Path | None
     trace: Path | None
+    export: Path | None
     as_json: bool
 
     def check(self) -> None:
         """Raise InputError for a name of no such output: before the program runs, not after."""
-        for name in ("out", "report", "trace"):
+        for name, endings in _ENDINGS.items():
             path = getattr(self, name)
             if path is not None:
-                check_place(path, _ENDINGS[name])
+                check_place(path, endings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +122,12 @@ class _Asked:
     command: tuple[str, ...]
     """program and arguments; of sources, the arguments alone"""
     build: str | None
+
+    @property
+    def recording(self) -> Path | None:
+        """The recording that is named instead of a program."""
+        is_recording = not self.sources and len(self.command) == 1 and self.command[0].endswith(_RECORDING)
+        return Path(self.command[0]) if is_recording else None
 
 
 def _positive(number: float, name: str) -> float:
@@ -194,6 +210,27 @@ def _run(
     return ended, read_recording(place)
 
 
+def _read(path: Path, needless: "Mapping[str, object]") -> "tuple[Ended | None, Recording]":
+    """Return a recording; nothing is run."""
+    from kerncast.recording import read_recording  # noqa: PLC0415
+
+    for name, given in needless.items():
+        if given is not None:
+            raise InputError(f"{name} is of no use for a recording", where=str(path), cure="Leave it out.")
+    return None, read_recording(path)
+
+
+def _export(recording: "Recording", gpu: "GPU", target: Path) -> None:
+    from kerncast.read.launches import launches_of  # noqa: PLC0415
+    from kerncast.report.files.recorded_launches import export_launches  # noqa: PLC0415
+
+    found = export_launches(launches_of(recording), gpu, target)
+    for each in found.left_out:
+        tell(f"not exported: {each}")
+    names = ", ".join(map(str, found.files)) or "nothing"
+    tell(f"{found.launches} of {found.launches + len(found.left_out)} kept launches exported: {names}")
+
+
 def _forecast(recording: "Recording", gpus: "GPUsNoted", options: object, show: "Progress | None") -> "Applications":
     from kerncast.forecast import Options  # noqa: PLC0415
     from kerncast.forecast.application import forecast_application  # noqa: PLC0415
@@ -231,7 +268,9 @@ def _page(recording: "Recording", applications: "Applications", *, is_html: bool
     return render_html(document, [svg_text(draw_timeline(recording, applications.found))])
 
 
-def _tell(recording: "Recording", applications: "Applications | None", ended: "Ended", outputs: _Outputs) -> None:
+def _tell(
+    recording: "Recording", applications: "Applications | None", ended: "Ended | None", outputs: _Outputs
+) -> None:
     from kerncast.report.application.application_tables import (  # noqa: PLC0415
         counted,
         print_applications,
@@ -240,13 +279,14 @@ def _tell(recording: "Recording", applications: "Applications | None", ended: "E
     )
 
     if outputs.as_json:
-        emit_json(run_object(recording, applications, ended.status))
+        emit_json(run_object(recording, applications, ended.status if ended else None))
         return
     console = stderr_console()
-    skipped = f"; {ended.skipped:,} of them repeated others, and were not run again" if ended.skipped else ""
-    tell(f"{counted(recording)}{skipped}")
-    if ended.status:
-        tell(f"the program ended {ended.how}")
+    skipped = ended.skipped if ended else 0
+    repeated = f"; {skipped:,} of them repeated others, and were not run again" if skipped else ""
+    tell(f"{counted(recording)}{repeated}")
+    if recording.ended not in {"", _WELL}:
+        tell(f"the program ended {recording.ended}")
     if applications is None:
         print_remarks(recording, console)
     else:
@@ -255,9 +295,11 @@ def _tell(recording: "Recording", applications: "Applications | None", ended: "E
         tell(f"recorded: {outputs.out} (predict, profile, occupancy, sensitivity and bound read it)")
 
 
-def _status(ended: "Ended", recording: "Recording", applications: "Applications | None", gpus: "GPUsNoted") -> int:
+def _status(
+    ended: "Ended | None", recording: "Recording", applications: "Applications | None", gpus: "GPUsNoted"
+) -> int:
     """Return the program's own status; that of a refusal where it ended well and nothing could be forecast."""
-    if ended.status:
+    if ended is not None and ended.status:
         return ended.status if ended.status > 0 else 128 - ended.status
     refused = 3
     return refused if gpus and len(recording.launches) and not (applications and applications.found) else 0

@@ -35,7 +35,7 @@ def applications_table(found: Sequence[Application]) -> Table:
         longest = each.kernels[0] if each.kernels else None
         share = longest.seconds / line.kernels if longest and line.kernels else 0.0
         rows.append((
-            each.gpu, format_seconds(line.seconds, 3), describe_range(each.low, each.high),
+            each.gpu, format_seconds(line.seconds, 3), describe_range(each.low, each.high, 3),
             format_seconds(line.kernels, 3), format_seconds(line.copies, 3), format_seconds(line.host, 3),
             describe_percent(line.idle / line.seconds if line.seconds else 0.0),
             f"{longest.kernel}, {describe_percent(share)} of kernels" if longest else "–",
@@ -115,8 +115,8 @@ def _notes(recording: Recording, found: Applications) -> list[str]:
     return [*notes, *recording.remarks]
 
 
-def run_object(recording: Recording, found: Applications | None, status: int) -> dict[str, Any]:
-    """Return the object that ``kerncast run --json`` prints; times in seconds."""
+def run_object(recording: Recording, found: Applications | None, status: int | None) -> dict[str, Any]:
+    """Return the object that ``kerncast run --json`` prints; times in seconds, no status where nothing was run."""
     applications = found.found if found else ()
     return {
         "schema_version": SCHEMA_VERSION,
