@@ -42,7 +42,7 @@ LAYERS = (
     },
     {"occupancy", "metrics"},
     {"compile"},
-    {"machine", "read"},
+    {"machine", "read", "hostbuild"},
     {"hostcode", "execute"},
     {"models"},
     {"forecast"},
@@ -53,7 +53,7 @@ LAYERS = (
     {"report"},
     {"cli"},
 )
-VERBS = {"compile", "machine", "read", "hostcode", "execute"}
+VERBS = {"compile", "machine", "read", "hostbuild", "hostcode", "execute"}
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
 
 

@@ -19,7 +19,7 @@ from kerncast.errors import InputError
 from kerncast.execute.live import Rules
 from kerncast.forecast.application import link_of
 from kerncast.gpu import GPU
-from kerncast.hostbuild.options import parse_command_line
+from kerncast.hostbuild.nvcc_options import parse_command_line
 from kerncast.hostbuild.program import BuildRequest, build_program
 from kerncast.hostbuild.runtime import runtime_libraries
 from kerncast.hostbuild.toolkit import toolkit_environment

@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kerncast.cli.shared.options import SOURCES, AsJson, Memory, Out, Quiet, budget_of, counts_of_tpcs, one_gpu
+from kerncast.cli.shared.options import (
+    RECORDING,
+    SOURCES,
+    AsJson,
+    Memory,
+    Out,
+    Quiet,
+    budget_of,
+    counts_of_tpcs,
+    one_gpu,
+)
 from kerncast.cli.shared.output import console_of, emit_json, progress_on_stderr
 from kerncast.errors import InputError, Refusal
 
@@ -130,7 +140,7 @@ def _is_launch(evidence: Path) -> bool:
         raise InputError(
             f"{evidence} is a source without a launch", cure="Write a launch file: kerncast bound LAUNCH.toml."
         )
-    return evidence.suffix.lower() == ".toml"
+    return evidence.suffix.lower() in {".toml", RECORDING}
 
 
 def _check_usage(*, is_launch: bool, times: Path | None, of_tables: Sequence[object]) -> None:

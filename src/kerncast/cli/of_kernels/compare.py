@@ -132,8 +132,10 @@ def _evidence(paths: Sequence[Path]) -> "list[Launch] | list[KernelProfile]":
     from kerncast.profiles import KernelProfile  # noqa: PLC0415
 
     for path in paths:
-        if path.suffix.lower() != ".toml":
-            cure = "Give launch files, or counts that are declared in a .toml; kerncast predict reads others."
+        if path.suffix.lower() not in {".toml", option.RECORDING}:
+            cure = (
+                "Give launch files, recordings, or counts that are declared in a .toml; kerncast predict reads others."
+            )
             raise InputError(f"{path} is no launch file", cure=cure)
     found = [each for path in paths for each in read_evidence(path)]
     launches = [replace(each, index=n) for n, each in enumerate(found) if isinstance(each, Launch)]

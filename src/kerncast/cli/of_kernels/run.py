@@ -22,7 +22,7 @@ from kerncast.cli.shared.output import (
     write_text,
 )
 from kerncast.errors import InputError
-from kerncast.units import parse_bytes, parse_seconds
+from kerncast.units import parse_seconds
 
 if TYPE_CHECKING:
     from kerncast.device.programs import Built, Wishes
@@ -36,10 +36,9 @@ if TYPE_CHECKING:
 _SOURCES = {".cu", ".cpp", ".cc", ".cxx", ".c", ".o", ".a"}
 #: The GPU that a program is told of where nobody names one.
 _DEFAULT_GPU = "RTX 4090"
-_RECORDING = ".kc"
 #: How a program ends that has nothing to complain of.
 _WELL = "with status 0"
-_ENDINGS = {"out": (_RECORDING,), "report": (".html", ".md"), "trace": (".json",), "export": (".toml",)}
+_ENDINGS = {"out": (option.RECORDING,), "report": (".html", ".md"), "trace": (".json",), "export": (".toml",)}
 
 
 def command(  # noqa: PLR0913  each parameter is one option of the contract
@@ -78,8 +77,8 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
     clock_gpu = resolve_gpus(clock)[0][0] if clock else None
     rules = Rules(_positive(launch_seconds, "--launch-seconds"), goes_on=_goes_on(on_fault))
     wishes = Wishes(
-        rules, parse_seconds(timeout) if timeout else None, parse_bytes(memory) if memory else None,
-        parse_bytes(keep), clock_gpu is not None, 2 if json_ else None,
+        rules, _seconds_of(timeout), option.memory_of(memory) if memory else None,
+        option.memory_of(keep, "--keep"), clock_gpu is not None, 2 if json_ else None,
     )  # fmt: skip
     asked = _asked(program, build, _compiler_options(compiler_options, include, define))
     with tempfile.TemporaryDirectory(prefix="kerncast-run-") as folder, progress_on_stderr(quiet=quiet) as show:
@@ -126,7 +125,7 @@ class _Asked:
     @property
     def recording(self) -> Path | None:
         """The recording that is named instead of a program."""
-        is_recording = not self.sources and len(self.command) == 1 and self.command[0].endswith(_RECORDING)
+        is_recording = not self.sources and len(self.command) == 1 and self.command[0].endswith(option.RECORDING)
         return Path(self.command[0]) if is_recording else None
 
 
@@ -134,6 +133,13 @@ def _positive(number: float, name: str) -> float:
     if not number > 0:
         raise InputError(f"{name} is {number:g}", cure="Give a number above 0.")
     return number
+
+
+def _seconds_of(timeout: str | None) -> float | None:
+    try:
+        return None if timeout is None else parse_seconds(timeout)
+    except ValueError as error:
+        raise InputError(f"--timeout {error}", cure="Give a time with its unit, such as 60s.") from None
 
 
 def _goes_on(text: str) -> bool:
@@ -205,7 +211,7 @@ def _run(
         from kerncast.device.clock import ForecastClock  # noqa: PLC0415
 
         make_clock = lambda shared: ForecastClock(clock, shared)  # noqa: E731
-    place = folder / f"run{_RECORDING}"
+    place = folder / f"run{option.RECORDING}"
     ended = run_program(run_of(built, shown, wishes), place, make_clock, show)
     return ended, read_recording(place)
 

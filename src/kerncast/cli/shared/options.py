@@ -45,6 +45,7 @@ Out = Annotated[Path | None, typer.Option(help="Write the output to a file.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
 
 SOURCES = {".cu", ".cuh", ".cpp", ".cc", ".cxx", ".ptx"}
+RECORDING = ".kc"
 _LAUNCH_FILE = ".toml"
 #: Further sources of a program that are read for one launch file: each is parsed.
 _MOST_HOSTS = 32
@@ -195,15 +196,15 @@ def budget_of(memory: str | None) -> "Budget | None":
     return Budget(memory_bytes=memory_of(memory))
 
 
-def memory_of(text: str) -> int:
-    """Return the bytes that --memory means; raises InputError."""
+def memory_of(text: str, name: str = "--memory") -> int:
+    """Return the bytes that --memory means, or another option; raises InputError."""
     from kerncast.units import parse_bytes  # noqa: PLC0415
 
     try:
         return parse_bytes(text)
     except ValueError:
         cure = "Give a number of bytes with its unit, such as 8GiB or 500MB."
-        raise InputError(f"--memory {text[:40]!r} is not a size of memory", cure=cure) from None
+        raise InputError(f"{name} {text[:40]!r} is not a size of memory", cure=cure) from None
 
 
 def counts_of_tpcs(text: str | None, gpu: "GPU") -> tuple[int, ...]:

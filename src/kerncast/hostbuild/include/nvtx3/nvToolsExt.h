@@ -1,0 +1,2 @@
+/* Where NVTX 3 has it. */
+#include "../nvToolsExt.h"

@@ -1,0 +1,2 @@
+/* Names of streams and events for a profiler: there is none. */
+#include "../nvToolsExt.h"
