@@ -23,6 +23,7 @@ from kerncast.occupancy import block_request_of, occupancy
 from kerncast.prediction import Prediction, Refused, Timing
 from kerncast.read.launches import launches_of
 from kerncast.recording import EventKind, Recording
+from kerncast.units import GIGA, MICROSECOND
 
 Floats = npt.NDArray[np.float64]
 
@@ -178,10 +179,10 @@ def link_of(gpu: GPU) -> Link:
     capability = tuple(map(int, gpu.architecture.compute_capability.split(".")))
     since = {tuple(map(int, key.split("."))): generation for key, generation in facts["since"].items()}
     generation = since[max(key for key in since if key <= capability)]
-    rate = 1e9 * facts["generation"][str(generation)]["gb_per_s"] * facts["copy"]["share"]["value"]
+    rate = GIGA * facts["generation"][str(generation)]["gb_per_s"] * facts["copy"]["share"]["value"]
     interval = gpu.launch_interval_s if gpu.launch_interval_s is not None else launch_overhead_s(Timing.SERIES)
     copies = facts["copy"]
-    call_s, launch_s = (1e-6 * copies[name]["value"] for name in ("call_us", "launch_us"))
+    call_s, launch_s = (copies[name]["value"] * MICROSECOND for name in ("call_us", "launch_us"))
     return Link(call_s, launch_s, rate, rate, gpu.dram_bytes_per_s, interval)
 
 
