@@ -18,7 +18,7 @@ from kerncast.forecast.forecast import forecast_all
 from kerncast.forecast.library_calls import forecast_library_calls
 from kerncast.gpu import GPU, launch_overhead_s
 from kerncast.models import Case
-from kerncast.models.application import Durations, Link, Timeline, timeline
+from kerncast.models.timeline import Durations, Link, Timeline, timeline
 from kerncast.occupancy import block_request_of, occupancy
 from kerncast.prediction import Prediction, Refused, Timing
 from kerncast.read.launches import launches_of

@@ -22,7 +22,7 @@ from kerncast.launch import Launch
 from kerncast.launch import load_launches as load_launch_file
 from kerncast.recording import Code, Recording, read_recording
 from kerncast.recording.contents import digest_of
-from kerncast.recording.files import SUFFIX, contents_of
+from kerncast.recording.recording_files import SUFFIX, contents_of
 from kerncast.replaced_file import replacing
 from kerncast.units import MIB
 

@@ -6,7 +6,7 @@ Source: Google, Trace Event Format; times in microseconds.
 from typing import Any
 
 from kerncast.forecast.application import Application
-from kerncast.models.application import Spans
+from kerncast.models.timeline import Spans
 from kerncast.recording import Direction, EventKind, Recording
 from kerncast.units import MEGA
 
