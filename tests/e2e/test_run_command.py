@@ -129,7 +129,7 @@ def test_a_program_is_built_run_and_forecast(built: Path) -> None:
     assert "runs natively, as you" in (built / "run.err").read_text()
     assert (built / "run.err").read_text().count("PASS") == 1  # stdout is for the JSON alone
     found = json.loads((built / "run.out").read_text())
-    assert found["status"] == 0
+    assert (found["ended"], found["status"]) == ("with status 0", 0)
     assert found["launches"] == 10
     assert {each["name"] for each in found["kernels"]} == {"add", "scale"}
     assert [each["gpu_id"] for each in found["applications"]] == ["t4", "h100-sxm"]

@@ -121,6 +121,7 @@ def run_object(recording: Recording, found: Applications | None, status: int | N
     return {
         "schema_version": SCHEMA_VERSION,
         "command": list(recording.command),
+        "ended": recording.ended,
         "status": status,
         "launches": len(recording.launches),
         "distinct": len(recording.kept),
