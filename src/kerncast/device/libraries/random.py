@@ -27,7 +27,7 @@ from kerncast.device.libraries.operands import (
 )
 
 _TYPE_ERROR, _OUT_OF_RANGE, _LENGTH_NOT_MULTIPLE = 103, 104, 105
-_FIRST_QUASI, _SOBOL64 = 200, {203, 204}
+_KINDS, _FIRST_QUASI, _SOBOL64 = {101, 121, 141, 142, 161, 201, 202, 203, 204}, 200, {203, 204}
 _SCRAMBLED = {202, 204}
 #: Numbers that are made at a time.
 _AT_ONCE = 2**20
@@ -36,6 +36,7 @@ _WORD_BITS, _HALF_BITS, _REAL_BITS = 64, 32, 52
 #: Poisson numbers lie within so many deviations of their mean, to 1e-30.
 _DEVIATIONS = 12.0
 _MOST_MEAN = 2.0**31
+_MOST_DIMENSIONS = 20_000
 
 Words = npt.NDArray[np.uint64]
 
@@ -65,7 +66,8 @@ class _Generator:
 
         bits = _WORD_BITS if self.kind in _SOBOL64 else _HALF_BITS
         source = qmc.Sobol(self.dimensions, scramble=False, bits=bits)
-        source.fast_forward(self.offset)
+        if self.offset:  # SciPy's cannot go on by nothing
+            source.fast_forward(self.offset)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of counts that are no power of 2
             found = source.random(count)
@@ -156,9 +158,10 @@ class _Distribution:
 
     def _check(self, generator: _Generator, count: int, mean: float) -> None:
         is_long = self.form is UINT64
+        require(generator.kind in _KINDS, status=_TYPE_ERROR)
         if self.form in {UINT32, UINT64} and not self.is_poisson:
             require(is_long == (generator.kind in _SOBOL64), status=_TYPE_ERROR)
-        require(generator.dimensions >= 1, count >= 0, status=_OUT_OF_RANGE)
+        require(1 <= generator.dimensions <= _MOST_DIMENSIONS, count >= 0, status=_OUT_OF_RANGE)
         require(count % generator.dimensions == 0, status=_LENGTH_NOT_MULTIPLE)
         require(not self.in_pairs or generator.is_quasi or count % 2 == 0, status=_LENGTH_NOT_MULTIPLE)
         require(not self.is_poisson or 0 < mean < _MOST_MEAN, status=_OUT_OF_RANGE)
