@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from kerncast.compile.nouns import WrittenLaunch
-from kerncast.compile.source.launches import written_launches
+from kerncast.compile.source.written_launches import written_launches
 from kerncast.compile.source.parsing import ParseOptions
 
 KERNELS = """#include <cstdio>
