@@ -50,7 +50,9 @@ def test_a_file_that_is_filled_in_is_forecast(kerncast: Run, write: Write, tmp_p
     text = (tmp_path / "out" / "launch.toml").read_text(encoding="utf-8")
     assert 'source = "../k.cu"' in text
     assert "grid = [4]" in text
-    write("out/launch.toml", text.replace('"?"', "5").replace('x = "?"', 'x = "f32[8]"').replace("x = 5", 'x = "f32[8]"'))
+    write(
+        "out/launch.toml", text.replace('"?"', "5").replace('x = "?"', 'x = "f32[8]"').replace("x = 5", 'x = "f32[8]"')
+    )
     forecast = kerncast("predict", "out/launch.toml", "--gpu", "t4", "--model", "roofline", "--json")
     assert forecast.returncode == 0, forecast.stderr
     assert json.loads(forecast.stdout)["predictions"][0]["kernel"] == "fill<float>"
@@ -122,7 +124,8 @@ def test_macros_of_a_makefile_that_the_source_or_a_header_names(kerncast: Run, w
          (), 0, ""),
         ("__global__ void k(int n) {}\nint main() { k<<<1, 1>>>((((", (), 0, ""),
         ("__global__ void k(int n) {}\nint main() {" + "{" * 5000 + "k<<<1, 1>>>(1);" + "}" * 5000 + "}", (), None, ""),
-        ("__global__ void k(int n) {}\nint main() { k<<<" + "(" * 5000 + "1" + ")" * 5000 + ", 1>>>(1); }", (), None, ""),
+        ("__global__ void k(int n) {}\nint main() { k<<<" + "(" * 5000 + "1" + ")" * 5000 + ", 1>>>(1); }",
+         (), None, ""),
     ],
 )  # fmt: skip
 def test_odd_and_hostile_sources(  # noqa: PLR0913, PLR0917  one row of the table, and two fixtures
