@@ -311,7 +311,7 @@ def list_kernels(request: CompileRequest) -> SourceListing:
     """Return the kernels of a source and the launches that its text writes."""
     if importlib.util.find_spec("clang") is None:
         raise CompileError("libclang is not installed", cure=cure_for_missing("libclang"))
-    from kerncast.compile.source import host_code, launches, parsing, signatures  # noqa: PLC0415
+    from kerncast.compile.source import host_code, parsing, signatures, written_launches  # noqa: PLC0415
 
     path = request.source
     text = _read(str(path))
@@ -321,7 +321,7 @@ def list_kernels(request: CompileRequest) -> SourceListing:
         raise _unparsed(path)
     headers = [name for name in host_code.user_headers(parsed, header_folders()) if name != str(path)]
     texts = {str(path): text} | {name: _read(name) for name in headers}
-    return SourceListing(signatures.kernel_signatures(parsed), launches.written_launches(options, texts))
+    return SourceListing(signatures.kernel_signatures(parsed), written_launches.written_launches(options, texts))
 
 
 def _unparsed(path: Path) -> CompileError:

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from kerncast.compile.nouns import WrittenLaunch
-from kerncast.compile.source.launches import written_launches
 from kerncast.compile.source.parsing import ParseOptions
+from kerncast.compile.source.written_launches import written_launches
 
 KERNELS = """#include <cstdio>
 #define TILE 16
@@ -95,7 +95,8 @@ def test_commas_in_angle_brackets_leave_all_open(tmp_path: Path) -> None:
 def test_names_have_the_scopes_of_cpp(tmp_path: Path) -> None:
     text = (
         "void a() { dim3 b(8, 8); k<<<1, b>>>(0); }\nvoid c() { { dim3 b(32); k<<<1, b>>>(0); } }\n"
-        "struct S { static const int M = 3; void f() { k<<<M, 1>>>(0); } };\nnamespace x { void g() { k<<<N, 1>>>(0); } }\n"
+        "struct S { static const int M = 3; void f() { k<<<M, 1>>>(0); } };\n"
+        "namespace x { void g() { k<<<N, 1>>>(0); } }\n"
     )
     found = launches(text, tmp_path)
     assert [each.block.extents for each in found] == [(8, 8), (32,), (1,), (1,)]

@@ -85,7 +85,10 @@ def test_every_mark_is_found_when_the_file_is_read(tmp_path: Path) -> None:
     ]  # fmt: skip
     with pytest.raises(LaunchError, match=r"7 values are not decided: launch 0 \(k\) grid, line \d+ \(grid\)"):
         load_launches(file)
-    assert unknown_notes(found) == ["launch 0 (k, k.cu:9): grid, args.x, args.n", "launch 1 (t<?>): kernel, grid, block, args.n"]
+    assert unknown_notes(found) == [
+        "launch 0 (k, k.cu:9): grid, args.x, args.n",
+        "launch 1 (t<?>): kernel, grid, block, args.n",
+    ]
 
 
 @pytest.mark.parametrize("name", ['a"b', "a\\b", "a\nb", "a\x1bb", "a]b = 1 #", "ü", "\u202e"])
