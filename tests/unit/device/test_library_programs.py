@@ -26,6 +26,7 @@ def preprocessed(header: str) -> str:
 
 @pytest.mark.parametrize(("header", "library", "prefix"), [
     ("cublas_v2.h", LIBRARIES[0], "cublas"), ("cublas.h", LIBRARIES[0], "cublas"), ("cufft.h", LIBRARIES[1], "cufft"),
+    ("cufftXt.h", LIBRARIES[1], "cufft"),
     ("curand.h", LIBRARIES[2], "curand"),
 ])  # fmt: skip
 def test_all_that_the_headers_declare_is_there_and_nothing_else(header: str, library: str, prefix: str) -> None:

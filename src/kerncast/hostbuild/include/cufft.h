@@ -1,6 +1,8 @@
 /* The interface of cuFFT, as far as it is computed here. Source: cuFFT API Reference 12. */
 #ifndef KERNCAST_CUFFT_H
 #define KERNCAST_CUFFT_H
+/* By this name programs ask whether they know cuFFT. */
+#define _CUFFT_H_
 
 #include <cuComplex.h>
 #include <cuda_runtime_api.h>
