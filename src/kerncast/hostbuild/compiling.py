@@ -275,7 +275,7 @@ _GONE = re.compile(r"no template named '(?:texture|surface)'|unknown (?:template
 #: Libraries of which no header is there, by the beginning of its name.
 _NO_LIBRARY = {
     "cusparse": "cuSPARSE", "cusolver": "cuSOLVER", "cudnn": "cuDNN", "nccl": "NCCL", "npp": "NPP", "nvjpeg": "nvJPEG",
-    "cutensor": "cuTENSOR", "cupti": "CUPTI", "nvml": "NVML", "cublasLt": "cuBLASLt", "cufftXt": "cuFFT on many GPUs",
+    "cutensor": "cuTENSOR", "cupti": "CUPTI", "nvml": "NVML", "cublasLt": "cuBLASLt", "cublasXt": "cuBLASXt",
     "nvrtc": "NVRTC", "nvvm": "NVVM", "cudla": "cuDLA", "nvsci": "NvSci", "optix": "OptiX",
 }  # fmt: skip
 

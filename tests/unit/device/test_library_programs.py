@@ -26,6 +26,7 @@ def preprocessed(header: str) -> str:
 
 @pytest.mark.parametrize(("header", "library", "prefix"), [
     ("cublas_v2.h", LIBRARIES[0], "cublas"), ("cublas.h", LIBRARIES[0], "cublas"), ("cufft.h", LIBRARIES[1], "cufft"),
+    ("cufftXt.h", LIBRARIES[1], "cufft"),
     ("curand.h", LIBRARIES[2], "curand"),
 ])  # fmt: skip
 def test_all_that_the_headers_declare_is_there_and_nothing_else(header: str, library: str, prefix: str) -> None:
@@ -307,3 +308,51 @@ def test_a_program_draws_numbers(tmp_path: Path) -> None:
     assert [(each.function, each.nbytes) for each in shared.library_calls] == [
         ("curandGenerateUniform", 2000), ("curandGenerateNormal", 4000)
     ]  # fmt: skip
+
+
+GRAPH = (
+    SHOW
+    + r"""
+#include <cublas_v2.h>
+int main(void) {
+  double x[4] = {1, 2, 3, 4}, *dx, alpha = 2, norm;
+  MUST(cudaMalloc((void **)&dx, sizeof x));
+  MUST(cudaMemcpy(dx, x, sizeof x, cudaMemcpyHostToDevice));
+  cublasHandle_t handle;
+  cudaStream_t stream;
+  cudaGraph_t graph;
+  cudaGraphExec_t executable;
+  cudaGraphNode_t nodes[2];
+  enum cudaGraphNodeType type;
+  size_t count = 2;
+  MUST(cudaStreamCreate(&stream));
+  MUST(cublasCreate(&handle));
+  MUST(cublasSetStream(handle, stream));
+  MUST(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+  MUST(cublasDscal(handle, 4, &alpha, dx, 1));
+  MUST(cublasDscal(handle, 2, &alpha, dx, 1));
+  MUST(cudaStreamEndCapture(stream, &graph));
+  alpha = 99; /* factors of the host are those of the call */
+  MUST(cudaGraphGetNodes(graph, nodes, &count));
+  MUST(cudaGraphNodeGetType(nodes[0], &type));
+  MUST(cudaGraphInstantiate(&executable, graph, 0));
+  MUST(cudaGraphDestroy(graph));
+  cudaMemcpy(x, dx, sizeof x, cudaMemcpyDeviceToHost);
+  SHOW(x, 4);
+  MUST(cudaGraphLaunch(executable, stream));
+  MUST(cudaGraphLaunch(executable, stream));
+  MUST(cudaStreamSynchronize(stream));
+  cudaMemcpy(x, dx, sizeof x, cudaMemcpyDeviceToHost);
+  SHOW(x, 4);
+  MUST(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
+  double told[] = {count, type, cublasDnrm2(handle, 4, dx, 1, &norm) != 0};
+  SHOW(told, 3);
+}
+"""
+)
+
+
+def test_calls_of_a_captured_stream_are_done_when_their_graph_is_launched(tmp_path: Path) -> None:
+    said, shared = run_served(program(tmp_path, GRAPH, also=LIBRARIES), tmp_path)
+    assert arrays(said) == [[1, 2, 3, 4], [16, 32, 12, 16], [2, 0, 1]]
+    assert (shared.capture.events.rows["kind"] == EventKind.LIBRARY).sum() == 4

@@ -138,6 +138,11 @@ bool kc_take_launch(const struct kc_launch *launch, int *error) {
   return capture_count && kc_take_work(&work, launch->stream, error);
 }
 
+bool kc_take_library(const struct kc_library_call *call, kc_stream *stream, int *error) {
+  struct kc_work work = {.kind = KC_LIBRARY_NODE, .library = *call};
+  return capture_count && kc_take_work(&work, stream, error);
+}
+
 bool kc_take_copy(void *to, const void *from, struct kc_rows rows, kc_stream *stream, int *error) {
   struct kc_work work = {.kind = KC_COPY_NODE, .copy = {to, from, rows}};
   return capture_count && kc_take_work(&work, stream, error);

@@ -531,18 +531,24 @@ int kc_launch(const struct kc_launch *launch) {
 }
 
 int kc_library(const char *name, const void *operands, size_t bytes, kc_stream *stream) {
+  struct kc_library_call call = {name, operands, bytes};
   int error = kc_begin();
   if (!error) error = lasting_error;
   if (error) return error;
+  return kc_take_library(&call, stream, &error) ? error : kc_call_library(&call, stream, false);
+}
+
+int kc_call_library(const struct kc_library_call *call, kc_stream *stream, bool from_graph) {
+  if (lasting_error) return lasting_error;
   kc_enter();
   double at = kc_host_now();
-  uint32_t fields[2] = {kc_stream_number(stream), (uint32_t)strlen(name)};
-  kc_head(KC_LIBRARY, 16 + fields[1] + bytes);
+  uint32_t fields[2] = {kc_stream_number(stream), (uint32_t)strlen(call->name)};
+  kc_head(KC_LIBRARY, 16 + fields[1] + call->bytes);
   kc_put(&at, 8);
   kc_put(fields, 8);
-  kc_put(name, fields[1]);
-  kc_put(operands, bytes);
-  error = finish(stream, device.launch_s);
+  kc_put(call->name, fields[1]);
+  kc_put(call->operands, call->bytes);
+  int error = finish(stream, from_graph ? 0 : device.launch_s);
   kc_leave();
   return error;
 }

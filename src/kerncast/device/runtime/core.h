@@ -136,6 +136,11 @@ int kc_launch(const struct kc_launch *launch);
 /* The most blocks that a cooperative launch may have: all of them are resident. */
 uint64_t kc_most_cooperative_blocks(kc_function *function, int threads, size_t dynamic_shared);
 /* A call of a library whose work the server does: the name, and operands as the server unpacks them. */
+struct kc_library_call {
+  const char *name;
+  const void *operands;
+  size_t bytes;
+};
 int kc_library(const char *name, const void *operands, size_t bytes, kc_stream *stream);
 
 /* --- streams, events, the clock --- */

@@ -222,13 +222,15 @@ static void add_all(struct call *call, const char *form, va_list given) {
   }
 }
 
-static void take_results(const struct call *call) {
-  if (!call->result_count) return;
-  kc_wait_stream(call->handle->stream);
+static int take_results(const struct call *call) {
+  if (!call->result_count) return KC_OK;
+  int error = kc_wait_stream(call->handle->stream); /* a captured one has no results yet */
+  if (error) return error;
   for (int i = 0; i < call->result_count; i++) {
     struct result each = call->results[i];
     if (each.to) memcpy(each.to, (const void *)(uintptr_t)each.from, each.bytes);
   }
+  return KC_OK;
 }
 
 cublasStatus_t kc_blas(cublasHandle_t handle, const char *name, const char *form, ...) {
@@ -242,7 +244,7 @@ cublasStatus_t kc_blas(cublasHandle_t handle, const char *name, const char *form
   cublasStatus_t status = (cublasStatus_t)call.error;
   if (!status)
     status = status_of(kc_library(name, call.operands, (size_t)call.count * sizeof *call.operands, handle->stream));
-  if (!status) take_results(&call);
+  if (!status) status = status_of(take_results(&call));
   kc_unlock();
   return status;
 }

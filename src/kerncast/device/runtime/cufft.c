@@ -1,5 +1,5 @@
 /* cuFFT: plans are kept here, transforms are done by the server. Part of libcufft.so. */
-#include <cufft.h>
+#include <cufftXt.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -289,4 +289,49 @@ cufftResult cufftExecC2C(cufftHandle plan, cufftComplex *from, cufftComplex *to,
 }
 cufftResult cufftExecZ2Z(cufftHandle plan, cufftDoubleComplex *from, cufftDoubleComplex *to, int direction) {
   return transform(plan, (struct transform){"cufftExecZ2Z", CUFFT_Z2Z, direction, from, to});
+}
+
+/* --- the second interface: plans by formats --- */
+
+static int64_t type_of(cudaDataType from, cudaDataType to) {
+  if (from == CUDA_C_32F) return to == CUDA_C_32F ? CUFFT_C2C : to == CUDA_R_32F ? CUFFT_C2R : 0;
+  if (from == CUDA_C_64F) return to == CUDA_C_64F ? CUFFT_Z2Z : to == CUDA_R_64F ? CUFFT_Z2D : 0;
+  if (from == CUDA_R_32F && to == CUDA_C_32F) return CUFFT_R2C;
+  return from == CUDA_R_64F && to == CUDA_C_64F ? CUFFT_D2Z : 0;
+}
+
+cufftResult cufftXtMakePlanMany(cufftHandle plan, int rank, long long *n, long long *inembed, long long istride,
+                                long long idist, cudaDataType from, long long *onembed, long long ostride,
+                                long long odist, cudaDataType to, long long batch, size_t *bytes,
+                                cudaDataType computed) {
+  struct plan wanted = {.type = type_of(from, to), .rank = rank, .batch = batch};
+  (void)computed;
+  if (!wanted.type) return CUFFT_NOT_SUPPORTED;
+  LAYOUTS(wanted);
+  return make(plan, &wanted, bytes);
+}
+
+cufftResult cufftXtGetSizeMany(cufftHandle plan, int rank, long long *n, long long *inembed, long long istride,
+                               long long idist, cudaDataType from, long long *onembed, long long ostride,
+                               long long odist, cudaDataType to, long long batch, size_t *bytes,
+                               cudaDataType computed) {
+  struct plan wanted = {.type = type_of(from, to), .rank = rank, .batch = batch};
+  (void)computed;
+  if (!plan_of(plan)) return CUFFT_INVALID_PLAN;
+  if (!wanted.type) return CUFFT_NOT_SUPPORTED;
+  LAYOUTS(wanted);
+  return estimate(&wanted, bytes);
+}
+
+cufftResult cufftXtExec(cufftHandle number, void *from, void *to, int direction) {
+  const struct plan *plan = plan_of(number);
+  if (!plan || !plan->is_made) return CUFFT_INVALID_PLAN;
+  switch (plan->type) {
+    case CUFFT_C2C: return cufftExecC2C(number, from, to, direction);
+    case CUFFT_Z2Z: return cufftExecZ2Z(number, from, to, direction);
+    case CUFFT_R2C: return cufftExecR2C(number, from, to);
+    case CUFFT_D2Z: return cufftExecD2Z(number, from, to);
+    case CUFFT_C2R: return cufftExecC2R(number, from, to);
+    default: return cufftExecZ2D(number, from, to);
+  }
 }

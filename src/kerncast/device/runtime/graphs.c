@@ -1,4 +1,5 @@
 /* Graphs of operations, and launches of them. Part of libkerncast_device.so. */
+#define _GNU_SOURCE
 #include "graphs.h"
 
 #include <stdio.h>
@@ -97,10 +98,19 @@ static int keep_launch(struct kc_launch *own) {
   return KC_OK;
 }
 
+static int keep_library(struct kc_library_call *own) {
+  void *operands = malloc(own->bytes + 1);
+  if (own->bytes) memcpy(operands, own->operands, own->bytes);
+  own->operands = operands;
+  own->name = strdup(own->name);
+  return KC_OK;
+}
+
 static int keep_work(struct kc_work *own, const struct kc_work *given) {
   *own = *given;
   switch (own->kind) {
     case KC_KERNEL_NODE: return own->launch.function ? keep_launch(&own->launch) : KC_INVALID_DEVICE_FUNCTION;
+    case KC_LIBRARY_NODE: return keep_library(&own->library);
     case KC_CHILD_NODE:
       if (!given->child) return KC_INVALID_VALUE;
       own->child = kc_copy_graph(given->child);
@@ -117,6 +127,10 @@ static void drop_work(struct kc_work *work) {
   if (work->kind == KC_KERNEL_NODE) {
     free((void *)work->launch.buffer);
     free(work->launch.arguments);
+  }
+  if (work->kind == KC_LIBRARY_NODE) {
+    free((void *)work->library.name);
+    free((void *)work->library.operands);
   }
   if (work->kind == KC_CHILD_NODE) kc_end_graph(work->child);
   if (work->kind == KC_ALLOCATE_NODE) let_go(work->memory.address);
@@ -321,6 +335,7 @@ kc_node *kc_find_in_copy(const kc_node *node, const kc_graph *copy) {
 static const char *label_of(const struct kc_work *work) {
   static const char *names[] = {"kernel", "memcpy", "memset", "host", "child graph", "empty", "event wait",
                                 "event record", "", "", "allocation", "free"};
+  if (work->kind == KC_LIBRARY_NODE) return work->library.name;
   return work->kind == KC_KERNEL_NODE ? kc_function_name(work->launch.function) : names[work->kind];
 }
 
@@ -512,6 +527,7 @@ static int run_step(const struct step *step, kc_stream *stream) {
       launch.stream = stream;
       launch.flags |= KC_FROM_GRAPH;
       return kc_launch(&launch);
+    case KC_LIBRARY_NODE: return kc_call_library(&work->library, stream, true);
     case KC_COPY_NODE: return kc_copy_rows(work->copy.to, work->copy.from, work->copy.rows, stream, false);
     case KC_FILL_NODE: return kc_fill_rows(work->fill.to, work->fill.pattern, stream, false);
     case KC_HOST_NODE: return kc_call_host(work->host.function, work->host.data, stream);

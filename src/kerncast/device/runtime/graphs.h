@@ -23,6 +23,8 @@ enum kc_node_kind {
   KC_RECORD_NODE = 7,
   KC_ALLOCATE_NODE = 10,
   KC_FREE_NODE = 11,
+  /* A call of a library, which CUDA has no kind for: programs are told that it is a kernel, which it is there. */
+  KC_LIBRARY_NODE = 64,
 };
 
 typedef void kc_callback(void *data);
@@ -51,6 +53,7 @@ struct kc_work {
       uint64_t address;
       size_t bytes;
     } memory;
+    struct kc_library_call library;
   };
 };
 

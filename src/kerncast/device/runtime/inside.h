@@ -17,6 +17,9 @@ size_t kc_parameter_bytes(const kc_function *function);
 /* Writes the parameters of a launch as its kernel finds them, and returns how many bytes they take. */
 uint32_t kc_pack(const struct kc_launch *launch, unsigned char *to, size_t room);
 
+/* Does a call at once; one that a graph launches has been paid for with it. */
+int kc_call_library(const struct kc_library_call *call, kc_stream *stream, bool from_graph);
+
 /* memory.c: bytes of address space. */
 void kc_room(uint64_t bytes);
 int kc_allocate_variable(size_t bytes, bool is_managed, uint64_t *address);
@@ -40,6 +43,7 @@ void kc_catch_up(const kc_stream *stream);
 /* capture.c: whether a captured stream takes an operation as a node; *error tells whether it could. */
 bool kc_take_launch(const struct kc_launch *launch, int *error);
 bool kc_take_copy(void *to, const void *from, struct kc_rows rows, kc_stream *stream, int *error);
+bool kc_take_library(const struct kc_library_call *call, kc_stream *stream, int *error);
 bool kc_take_fill(void *to, struct kc_pattern pattern, kc_stream *stream, int *error);
 bool kc_take_record(kc_event *event, kc_stream *stream, int *error);
 bool kc_take_depend(kc_stream *stream, kc_event *event, int *error);

@@ -99,6 +99,7 @@ int kc_change_event(kc_node *node, enum kc_node_kind kind, kc_event *event) {
 int kc_tell_kind(const kc_node *node, int *kind) {
   if (!node || !kind) return KC_INVALID_VALUE;
   *kind = (int)kc_node_work(node)->kind;
+  if (*kind == KC_LIBRARY_NODE) *kind = KC_KERNEL_NODE;
   return KC_OK;
 }
 

@@ -1,6 +1,8 @@
 /* The interface of cuFFT, as far as it is computed here. Source: cuFFT API Reference 12. */
 #ifndef KERNCAST_CUFFT_H
 #define KERNCAST_CUFFT_H
+/* By this name programs ask whether they know cuFFT. */
+#define _CUFFT_H_
 
 #include <cuComplex.h>
 #include <cuda_runtime_api.h>
@@ -31,7 +33,11 @@ typedef enum cufftResult_t {
   CUFFT_NO_WORKSPACE = 13,
   CUFFT_NOT_IMPLEMENTED = 14,
   CUFFT_LICENSE_ERROR = 15,
-  CUFFT_NOT_SUPPORTED = 16
+  CUFFT_NOT_SUPPORTED = 16,
+  CUFFT_MISSING_DEPENDENCY = 17,
+  CUFFT_NVRTC_FAILURE = 18,
+  CUFFT_NVJITLINK_FAILURE = 19,
+  CUFFT_NVSHMEM_FAILURE = 20
 } cufftResult;
 
 typedef enum cufftType_t {

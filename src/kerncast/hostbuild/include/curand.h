@@ -1,6 +1,8 @@
 /* The host interface of cuRAND, as far as it is computed here. Source: cuRAND Library 12, "Host API". */
 #ifndef KERNCAST_CURAND_H
 #define KERNCAST_CURAND_H
+/* By this name programs ask whether they know cuRAND. */
+#define CURAND_H_
 
 #include <cuda_runtime_api.h>
 #include <library_types.h>
