@@ -19,4 +19,7 @@ def examples(count: int) -> int:
 
 def sampled(cases: Iterable[Any], usual: Collection[Any]) -> list[Any]:
     """Return all cases as parameters, of which the usual ones run every time."""
-    return [case if case in usual else pytest.param(case, marks=thorough) for case in cases]
+    return [
+        case if case in usual else pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=thorough)
+        for case in cases
+    ]
