@@ -7,7 +7,7 @@ JOBS ?= 2
 FUZZ_SECONDS ?= 600
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test wheels fuzz lint format docs eval eval-full bench lock clean
+.PHONY: help install demo test test-thorough wheels fuzz lint format docs eval eval-full bench lock clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -39,6 +39,10 @@ demo: install  ## forecast three kernels on five GPUs, from source to report, wi
 # Where Python may not keep bytecode, each of 200 processes would compile all modules anew.
 test: install  ## run the tests
 	env -u CUDA_HOME -u CUDA_PATH -u PYTHONDONTWRITEBYTECODE \
+		$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder -q
+
+test-thorough: install  ## run the tests with every combination and all examples of the properties
+	env -u CUDA_HOME -u CUDA_PATH -u PYTHONDONTWRITEBYTECODE KERNCAST_TESTS=thorough \
 		$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder -q
 
 # The first link by zig builds the library of C++: a minute and a half.

@@ -16,9 +16,12 @@ from hypothesis import HealthCheck, settings
 
 from kerncast.cli import main
 from tests.helpers.caches import new_cache
+from tests.helpers.thorough import THOROUGH, examples
 
 # A machine that is busy with something else must not fail a property test.
-settings.register_profile("kerncast", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "kerncast", max_examples=examples(100), deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("kerncast")
 
 ROOT = Path(__file__).parent.parent
@@ -34,6 +37,18 @@ def pytest_configure(config: pytest.Config) -> None:
         config.stash[_OWN_CACHE] = folder = tempfile.mkdtemp(prefix="kerncast-test-cache-")
         new_cache(Path(folder))
         os.environ[_CACHE] = folder
+        # The workers have all processors busy: threads of linear algebra would wait for one another.
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what only a thorough run tries, unless it is asked for by its name or its marker."""
+    if THOROUGH or config.option.markexpr or any("::" in argument for argument in config.args):
+        return
+    left_out = [item for item in items if item.get_closest_marker("thorough")]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if not item.get_closest_marker("thorough")]
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

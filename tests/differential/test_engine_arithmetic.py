@@ -13,6 +13,7 @@ from kerncast.execute.setup import check_supported
 from kerncast.execute.setup.layout import as_type, raw_dtype
 from kerncast.ptx import Function, Instruction, Register
 from tests.helpers.scalar_arithmetic import WIDTHS, evaluate
+from tests.helpers.thorough import examples
 
 EDGES = [
     0, 1, 2, 0x7F, 0x80, 0xFF, 0x100, 0x7FFF, 0x8000, 0xFFFF, 0x10000, 0x3C00, 0x7C00, 0x7C01, 0xFC00, 0x03FF, 0x0400,
@@ -183,7 +184,7 @@ def test_approximate_instruction(family: str) -> None:
     """Computed in double precision by both: a unit in the last place apart at most."""
     opcodes = expand(family)
 
-    @settings(max_examples=24, deadline=None, database=None)
+    @settings(max_examples=examples(24), deadline=None, database=None)
     @given(st.data())
     def check(data: st.DataObject) -> None:
         opcode = data.draw(st.sampled_from(opcodes))

@@ -25,9 +25,10 @@ from tests.differential.test_engine_arithmetic import (
 )
 from tests.differential.test_engine_arithmetic import result_type as type_of
 from tests.helpers.scalar_arithmetic import WIDTHS, evaluate
+from tests.helpers.thorough import THOROUGH
 
 HEAD = ".version 8.8\n.target sm_100\n.address_size 64\n"
-LANES = 64
+LANES = 64 if THOROUGH else 32
 REGISTER_WIDTHS = (16, 32, 64)
 ENGINES: tuple[EngineName, ...] = ("native", "reference")
 WITH_PREDICATE = {

@@ -13,10 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from kerncast.compile import CompiledKernel, CompiledSource, compile_source, nvrtc
-from kerncast.execute.setup import ELEMENT_DTYPES, BoundArgument, bind_arguments, fill_argument, link
+from kerncast.execute.setup import ELEMENT_DTYPES, BoundArgument, bind_arguments, fill_argument, linked_program
 from kerncast.gpu import DATA
 from kerncast.launch import Buffer, Launch, Struct, load_launches, read_toml
-from kerncast.ptx import parse_ptx
 from tests.helpers.places import ROOT
 
 EXAMPLES = ROOT / "examples"
@@ -77,7 +76,7 @@ def _compiled(
 
 def bound_arguments(kernel: CompiledKernel, launch: Launch) -> tuple[BoundArgument, ...]:
     """Match a launch's arguments with the kernel's parameters."""
-    return bind_arguments(launch, link(parse_ptx(kernel.ptx), kernel.mangled).function.parameters, kernel.signature)
+    return bind_arguments(launch, linked_program(kernel.ptx, kernel.mangled).function.parameters, kernel.signature)
 
 
 def arguments_before(kernel: CompiledKernel, launch: Launch) -> dict[str, Any]:

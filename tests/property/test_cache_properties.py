@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from kerncast.compile import CompileRequest
 from kerncast.compile.cache.remembered import Inputs, UnknowableError
+from tests.helpers.thorough import examples
 
 FOLDERS = ("", "one", "two", "one/deep")
 NAMES = ("a.h", "b.h", "deep/a.h", "../b.h", "deep/../c.h", "c")
@@ -72,7 +73,7 @@ def inputs_of(root: Path) -> Inputs | None:
         return None
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(st.randoms(use_true_random=False))
 def test_libclang_reads_nothing_that_the_digest_does_not_cover(choose: random.Random) -> None:
     with tree(choose) as root:

@@ -13,6 +13,7 @@ from kerncast.compile import CompiledKernel
 from kerncast.errors import KerncastError
 from kerncast.execute import Budget, execute
 from kerncast.launch import Argument, Buffer, Fill, Launch, Struct
+from tests.helpers.thorough import examples
 
 PTX = """.version 8.8
 .target sm_70
@@ -130,13 +131,13 @@ def damage(text: str, choose: random.Random) -> str:
     return text
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.randoms(use_true_random=False))
 def test_damaged_text(choose: random.Random) -> None:
     assert attempt(damage(PTX, choose)) in OUTCOMES
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.lists(st.sampled_from(SOUP), max_size=40), st.sampled_from([".entry k() {", ".global .b8 x =", ".func", ""]))
 def test_word_soup(words: list[str], start: str) -> None:
     assert attempt(".version 8.8 " + start + " ".join(words)) in OUTCOMES

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from kerncast.execute.reference.crosslane import WarpPlaces
 from kerncast.ptx import arrange
 from tests.helpers.graphs import Graph, reachable
+from tests.helpers.thorough import examples
 
 
 def meeting_point(graph: Graph, node: int) -> int:
@@ -98,7 +99,7 @@ def walk(graph: Graph, lanes: int, choose: random.Random) -> list[tuple[int, fro
     return log
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(structured(), st.integers(2, 8), st.randoms(use_true_random=False))
 def test_split_lanes_meet_at_the_post_dominator(graph: Graph, lanes: int, choose: random.Random) -> None:
     log = walk(graph, lanes, choose)
@@ -112,7 +113,7 @@ def test_split_lanes_meet_at_the_post_dominator(graph: Graph, lanes: int, choose
         assert later is None or together <= later, (graph, here, meeting)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(structured(), st.randoms(use_true_random=False))
 def test_every_lane_takes_a_path_of_the_graph(graph: Graph, choose: random.Random) -> None:
     log = walk(graph, 6, choose)
@@ -127,7 +128,7 @@ graphs = st.integers(1, 12).flatmap(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(graphs)
 def test_order_of_any_graph(graph: Sequence[Sequence[int]]) -> None:
     """Irreducible and unreachable code included: every block has a place, and only turns are behind loops."""

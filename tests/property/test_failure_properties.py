@@ -24,9 +24,10 @@ from kerncast.models.transfer.machine_maxima import MachineMaxima, Maximum
 from kerncast.prediction import Prediction, Timing
 from kerncast.profiles import Count, FloatMix, KernelProfile, Resources
 from tests.helpers.places import ROOT
+from tests.helpers.thorough import THOROUGH
 
 EXAMPLES = ROOT / "examples" / "failures"
-few = settings(max_examples=5, deadline=None)
+few = settings(max_examples=5 if THOROUGH else 3, deadline=None)
 rates = st.floats(1e9, 1e14)
 amounts = st.floats(1.0, 1e15)
 MASKED = """

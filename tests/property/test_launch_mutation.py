@@ -13,6 +13,7 @@ from kerncast.errors import KerncastError
 from kerncast.execute import Budget, execute
 from kerncast.launch import load_launches
 from tests.helpers.places import ROOT
+from tests.helpers.thorough import examples
 
 FOLDER = ROOT / "examples" / "kernels"
 TEXTS = [(FOLDER / f"{name}.toml").read_text(encoding="utf-8") for name in ("saxpy", "spmv_csr", "bfs", "docking")]
@@ -73,7 +74,7 @@ def test_the_undamaged_texts_run(tmp_path: Path) -> None:
     assert {attempt(text, tmp_path) for text in TEXTS} <= {"ran", "BudgetExceededError"}
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.sampled_from(TEXTS), st.randoms(use_true_random=False))
 def test_damaged_text(tmp_path: Path, text: str, choose: random.Random) -> None:
     outcomes = {"ran", "LaunchError", "KernelFault", "BudgetExceededError", "UnsupportedError"}

@@ -36,6 +36,7 @@ from kerncast.measurements import (
     summarise,
 )
 from kerncast.printable import write_csv
+from tests.helpers.thorough import examples
 
 texts = st.text(st.characters(codec="utf-8"), max_size=8)
 wholes = st.integers(0, 2**63 - 1)
@@ -129,7 +130,7 @@ def write(measurement: Measurement, path: Path) -> None:
 
 
 @given(measurements())
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_what_is_written_is_read(measurement: Measurement) -> None:
     with empty_folder() as folder:
         write(measurement, folder / "m.jsonl")
@@ -139,7 +140,7 @@ def test_what_is_written_is_read(measurement: Measurement) -> None:
 
 
 @given(measurements())
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_both_tables_hold_the_same_cells(measurement: Measurement) -> None:
     with empty_folder() as folder:
         for kind in ("", ".counters"):
@@ -178,7 +179,7 @@ edits = st.lists(st.tuples(st.floats(0, 1), st.integers(0, 4), st.binary(min_siz
 
 
 @given(measurements(), edits)
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 def test_a_mangled_file_is_a_measurement_or_a_readable_error(
     measurement: Measurement, changes: list[tuple[float, int, bytes]]
 ) -> None:
@@ -201,7 +202,7 @@ json_values = st.recursive(
 
 
 @given(measurements(), st.integers(0, 1000), st.integers(0, 1000), json_values)
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 def test_any_value_of_a_wrong_type_is_refused_or_read(
     measurement: Measurement, line: int, field: int, value: object
 ) -> None:

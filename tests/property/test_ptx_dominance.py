@@ -17,6 +17,7 @@ from kerncast.ptx import (
     reversed_graph,
 )
 from tests.helpers.graphs import Graph, reachable
+from tests.helpers.thorough import examples
 
 graphs = st.integers(1, 12).flatmap(lambda n: st.lists(st.lists(st.integers(0, n), max_size=3), min_size=n, max_size=n))
 
@@ -34,7 +35,7 @@ def check_tree(tree: DominatorTree, graph: Graph, root: int) -> None:
         assert tree.parents[b] == next(iter(nearest), None)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(graphs)
 def test_dominators_of_any_graph(graph: Graph) -> None:
     check_tree(dominators(graph), [*graph, []], 0)
@@ -46,7 +47,7 @@ def has_cycle(graph: Graph, members: set[int]) -> bool:
     return any(node in reachable(inside, successor) for node in members for successor in inside[node])
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(graphs)
 def test_loops_of_any_graph(graph: Graph) -> None:
     whole = [*graph, []]
@@ -148,7 +149,7 @@ def walk(graph: ControlFlowGraph, lanes: int, choose: random.Random) -> list[tup
 seeds = st.randoms(use_true_random=False)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(seeds)
 def test_structured_programs_are_reducible(choose: random.Random) -> None:
     graph = structured(choose)
@@ -158,7 +159,7 @@ def test_structured_programs_are_reducible(choose: random.Random) -> None:
         assert loop.exits, "every loop of such a program can end"
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(seeds, st.integers(2, 8))
 def test_lanes_of_structured_programs_meet_at_the_post_dominator(choose: random.Random, lanes: int) -> None:
     """Lanes that a branch parts are together again when the first of them runs the immediate post-dominator."""
@@ -172,7 +173,7 @@ def test_lanes_of_structured_programs_meet_at_the_post_dominator(choose: random.
         assert later is None or together <= later, (here, meeting)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(seeds)
 def test_lanes_pass_what_dominates(choose: random.Random) -> None:
     graph = structured(choose)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from kerncast.errors import KerncastError
 from kerncast.ptx import build_cfg, inline, inline_calls, parse_ptx, taken_functions
+from tests.helpers.thorough import examples
 
 PTX = """//
 .version 8.8
@@ -149,7 +150,7 @@ def test_the_text_itself_is_good() -> None:
     assert len(build_cfg(inline_calls(parse_ptx(PTX), "k")).loops.loops) == 2
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(300), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.randoms(use_true_random=False))
 def test_damaged_text(choose: random.Random) -> None:
     try:

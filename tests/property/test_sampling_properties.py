@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from kerncast.execute.sampling.sample import Sampler, strata_of
 from kerncast.ptx import Instruction, Register, dependences
+from tests.helpers.thorough import examples
 
 GRIDS = st.tuples(st.integers(1, 60), st.integers(1, 12), st.integers(1, 6))
 TOTALS = st.lists(st.integers(1, 3000), max_size=4)
@@ -79,7 +80,7 @@ def instruction(result: int, sources: list[int], is_guarded: bool) -> Instructio
     return Instruction("add", ("u32",), registers, guard, guard_negated=False, location=None)
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(CODE)
 def test_dependences_against_a_search_from_the_definition(code: list[tuple[int, list[int], bool]]) -> None:
     """An instruction waits for the last one before it that writes a register it reads, or keeps where it is off."""

@@ -11,6 +11,7 @@ from kerncast.compile.source.variables import symbol_copies
 from kerncast.launch import Argument, Launch, Reference, Struct, load_launches, parse_value
 from kerncast.ptx import source_name
 from tests.helpers.launch_files import dump_launches
+from tests.helpers.thorough import examples
 
 NAMES = st.from_regex(r"[a-z][a-z0-9_]{0,8}", fullmatch=True)
 
@@ -30,7 +31,7 @@ def test_literal_integers_come_back(numbers: list[int], more: int) -> None:
     assert [copy.data for copy in symbol_copies(text.encode())] == [struct.pack(f"<{count}i", *numbers, *[0] * more)]
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=examples(30))
 @given(st.binary(max_size=300))
 def test_any_bytes_are_read_without_a_fault(text: bytes) -> None:
     symbol_copies(b"cudaMemcpyToSymbol(c, h, 4); " + text + b" cudaGetSymbolAddress(")
@@ -41,7 +42,7 @@ def test_values_come_back(value: Reference | Struct) -> None:
     assert parse_value(str(value), "", Path()) == value
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=examples(30))
 @given(st.dictionaries(st.sampled_from(["n", "a::b", "x y", '"', "é"]), st.integers(-5, 5)), st.booleans())
 def test_variables_in_launch_files_come_back(values: dict[str, int], fast: bool) -> None:
     given_values = tuple(Argument(name, value) for name, value in values.items())

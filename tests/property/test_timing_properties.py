@@ -21,12 +21,13 @@ from kerncast.models import Case, Question, model_named
 from kerncast.prediction import Prediction, Timing
 from kerncast.profiles import KernelProfile
 from tests.helpers.places import ROOT
+from tests.helpers.thorough import THOROUGH
 
 KERNELS = ROOT / "examples" / "kernels"
 MODEL = model_named("simulation")
 #: So much longer a launch may take on what is better.
 GRANULARITY = 1.05
-few = settings(max_examples=6, deadline=None)
+few = settings(max_examples=6 if THOROUGH else 3, deadline=None)
 gpus = st.sampled_from(["titan-v", "t4"])
 #: Streaming, loads that L1 serves, shared memory and barriers, little work in few blocks.
 kernels = st.sampled_from([("vector_add", 0), ("matmul_naive", 0), ("shared_transpose", 1), ("reduce_sum", 0)])

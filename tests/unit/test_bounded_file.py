@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from kerncast.bounded_file import Bound, check_depth, place_of, read_bytes, read_head, read_text, read_toml, sha256_of
 from kerncast.errors import LaunchError
 from tests.helpers.places import FILES, PACKAGE, nodes_of
+from tests.helpers.thorough import examples
 
 SMALL = Bound(1024, error=LaunchError)
 pytestmark = pytest.mark.timeout(60)  # a hang is a failure
@@ -95,7 +96,7 @@ def test_dots_in_texts_comments_and_numbers_are_no_depth() -> None:
 
 
 @given(st.text(alphabet="ab.\"'\\#=[]{}\n ,1", max_size=200))
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_no_valid_table_hides_a_deep_key(text: str) -> None:
     """Whatever TOML takes before a deep key does not keep the key from being seen."""
     try:
@@ -107,7 +108,7 @@ def test_no_valid_table_hides_a_deep_key(text: str) -> None:
 
 
 @given(raw=st.binary(max_size=300))
-@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(200), suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_bytes_are_a_table_or_an_error(raw: bytes, tmp_path: Path) -> None:
     path = tmp_path / "any.toml"
     path.write_bytes(raw)

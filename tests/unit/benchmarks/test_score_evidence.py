@@ -81,7 +81,7 @@ def test_one_time_never_makes_measured_kernels_worse(scripts: Any, evidence: Any
     gpus, _ = runs.known_gpus(cases)
     work = runs.units(cases, gpus, scripts("timing_cases").read_clocks())
     found = [
-        scored for unit in work for scored in runs.forecast_unit(unit, runs.Plan("simulation", sample_seconds=0.1))
+        scored for unit in work for scored in runs.forecast_unit(unit, runs.Plan("simulation", sample_seconds=0.02))
     ]
     rows = json.loads(json.dumps([scores._record(each) for each in found]))
     known = list(evidence.read_timed(rows))

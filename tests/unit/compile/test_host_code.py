@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kerncast.compile.source import host_code, parsing
+from tests.helpers.thorough import examples
 
 OPTIONS = parsing.ParseOptions(70, "c++17", (), ())
 
@@ -94,7 +95,7 @@ def test_host_code_is_taken_out(text: str, tmp_path: Path) -> None:
     assert code.text.count(b"\n") == text.count("\n") + 4
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.lists(st.sampled_from([(True, t) for t in DEVICE] + [(False, t) for t in HOST]), unique=True, max_size=12))
 def test_any_mixture_keeps_device_code_and_every_line(
     tmp_path_factory: pytest.TempPathFactory, parts: list[tuple[bool, str]]

@@ -11,6 +11,7 @@ from kerncast.occupancy import CacheGeometry
 from kerncast.traces import LINE_BYTES, Operation, Recording
 from tests.helpers import cache_oracle
 from tests.helpers.recordings import each, random_recording, recorded
+from tests.helpers.thorough import examples
 
 PLAIN = CacheGeometry(
     l1_bytes=16 * LINE_BYTES, l2_bytes=64 * LINE_BYTES, caches_global=True, caches_read_only=True, caches_local=True,
@@ -31,7 +32,7 @@ def by_oracle(recording: Recording, g: CacheGeometry) -> tuple[CacheCounts, int]
     return CacheCounts(**{NAMES.get(name, name): value for name, value in found.items()}), left
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(
     st.integers(0, 2**32), st.integers(1, 12), st.integers(1, 5), st.integers(1, 4), st.integers(1, 6),
     st.sampled_from([0, 1, 5, 16, 48]), st.sampled_from([4, 16, 32, 160]), st.tuples(*[st.booleans()] * 4),

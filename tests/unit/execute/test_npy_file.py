@@ -15,6 +15,7 @@ from kerncast.bounded_file import Bound, opened
 from kerncast.errors import InputError
 from kerncast.execute.setup import ELEMENT_DTYPES
 from kerncast.execute.setup.npy_file import read_npy
+from tests.helpers.thorough import examples
 
 pytestmark = pytest.mark.timeout(60)  # a hang is a failure
 
@@ -123,7 +124,7 @@ def test_an_array_of_objects_is_not_unpickled(tmp_path: Path) -> None:
 
 
 @given(data=st.data())
-@settings(parent=SHARED_FOLDER, max_examples=300)
+@settings(parent=SHARED_FOLDER, max_examples=examples(300))
 def test_any_change_of_a_file_is_an_array_or_an_error(data: st.DataObject, tmp_path: Path) -> None:
     raw = bytearray(saved(np.arange(12, dtype=np.float32).reshape(3, 4)))
     for _ in range(data.draw(st.integers(1, 3))):

@@ -34,6 +34,7 @@ from kerncast.prediction import Term
 from kerncast.studies.error_classes import CLASSES, estimate, shares_of_classes
 from tests.helpers.caveats import kinds
 from tests.helpers.places import ROOT
+from tests.helpers.thorough import THOROUGH
 from tests.helpers.transfers import case, profiled
 
 TOOLS = ROOT / "tools"
@@ -312,7 +313,7 @@ def test_left_out_families_worked_by_hand(tool: ModuleType) -> None:
 def test_factors_of_half_of_exchangeable_families_cover_the_other_half(tool: ModuleType) -> None:
     draw = np.random.default_rng(7)
     held = []
-    for _ in range(25):
+    for _ in range(25 if THOROUGH else 8):
         scales = draw.lognormal(-2.0, 0.5, 40)
         families = {str(number): list(np.abs(draw.normal(0, scale, 12))) for number, scale in enumerate(scales)}
         seen: Any = left_out(tool, rows_of(tool, families), 0.9)

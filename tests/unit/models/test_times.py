@@ -28,6 +28,7 @@ from kerncast.models.transfer.times import (
 )
 from kerncast.prediction import Prediction, Timing
 from tests.helpers.caveats import kinds, only
+from tests.helpers.thorough import examples
 
 GPUS = [gpu for gpu in list_gpus() if np.isfinite(log_rates(gpu)).all()]
 PRIORS = read_priors()
@@ -117,7 +118,7 @@ def test_half_of_a_mixture_lies_below_its_median() -> None:
 
 
 @given(st.lists(times_of, min_size=1, max_size=5), names, st.integers(1, 4))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_the_order_of_times_does_not_matter(times: list[Time], gpu: str, turn: int) -> None:
     known = [observed(each) for each in times]
     one = forecast(known, load_gpu(gpu))
@@ -129,7 +130,7 @@ def test_the_order_of_times_does_not_matter(times: list[Time], gpu: str, turn: i
 
 
 @given(st.lists(times_of, min_size=1, max_size=5), times_of, names)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_a_further_time_never_widens(times: list[Time], further: Time, gpu: str) -> None:
     def width(known: Sequence[Time]) -> float:
         bodies = [body(name, milliseconds / 1e3) for name, milliseconds, _ in known]
@@ -139,7 +140,7 @@ def test_a_further_time_never_widens(times: list[Time], further: Time, gpu: str)
 
 
 @given(times_of, st.lists(times_of, max_size=3))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_a_gpu_that_was_measured_gets_its_time(own: Time, others: list[Time]) -> None:
     elsewhere = [observed(each) for each in others if each[0] != own[0]]
     time = observed(own)
@@ -151,7 +152,7 @@ def test_a_gpu_that_was_measured_gets_its_time(own: Time, others: list[Time]) ->
 
 
 @given(times_of, names)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_there_and_back_is_the_time(own: Time, gpu: str) -> None:
     """Up to the prior of latency, which depends on how large a kernel is."""
     time = observed(own)
@@ -161,7 +162,7 @@ def test_there_and_back_is_the_time(own: Time, gpu: str) -> None:
 
 
 @given(times_of, names, st.floats(1.0, 3.0))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_a_faster_gpu_is_never_slower(own: Time, name: str, factor: float) -> None:
     gpu = replace(load_gpu(name), id="another")
     faster = replace(
@@ -172,7 +173,7 @@ def test_a_faster_gpu_is_never_slower(own: Time, name: str, factor: float) -> No
 
 
 @given(times_of, names, names)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_of_two_gpus_the_one_with_higher_rates_is_not_slower(own: Time, one: str, other: str) -> None:
     gpus = load_gpu(one), load_gpu(other)
     if (log_rates(gpus[0]) >= log_rates(gpus[1])).all() and own[0] not in {one, other}:

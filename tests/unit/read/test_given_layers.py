@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from kerncast.errors import InputError
 from kerncast.read.given_layers import GivenLayer, LayerSizes, read_given
 from tests.helpers.places import PACKAGE
+from tests.helpers.thorough import examples
 
 Write = Callable[[str], Path]
 
@@ -52,7 +53,7 @@ def text_of(rows: list[GivenLayer], order: list[str]) -> str:
     return text.getvalue()
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(_ROWS, min_size=1, max_size=6), st.permutations(_COLUMNS))
 def test_what_was_written_is_read(write: Write, rows: list[GivenLayer], order: list[str]) -> None:
     found = read_given(write(text_of(rows, order)))
@@ -63,7 +64,7 @@ def test_what_was_written_is_read(write: Write, rows: list[GivenLayer], order: l
         assert back.seconds == (None if own.seconds is None else pytest.approx(own.seconds, rel=1e-14))
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.text(max_size=80), st.booleans())
 def test_any_text_is_read_or_is_an_input_error(write: Write, text: str, with_header: bool) -> None:
     content = ("size,flops,milliseconds\n" if with_header else "") + text

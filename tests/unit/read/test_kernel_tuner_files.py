@@ -32,6 +32,7 @@ from kerncast.read.tuners import (
 )
 from tests.helpers.caveats import kinds
 from tests.helpers.places import TESTS
+from tests.helpers.thorough import examples
 
 GOLDEN = TESTS / "golden" / "tuners"
 CACHE = (GOLDEN / "blur_cache.json").read_text(encoding="utf-8")
@@ -287,7 +288,7 @@ def test_equal_counters_are_read_once_and_say_the_same() -> None:
         assert profile == alone
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(data=st.data())
 def test_a_mutated_file_never_ends_in_another_error(data: st.DataObject) -> None:
     text = data.draw(st.sampled_from((CACHE, T4, (GOLDEN / "coulomb_ktt_t4.json").read_text(encoding="utf-8"))))

@@ -18,6 +18,7 @@ from kerncast.read.profile_files import read_profile, read_tuned
 from kerncast.read.tuners import read_ktt, tuned_profiles
 from tests.helpers.caveats import kinds
 from tests.helpers.places import ROOT
+from tests.helpers.thorough import examples
 
 GOLDEN = ROOT / "tests" / "golden" / "tuners" / "transpose_ktt.json"
 MEASURED = ROOT.parent / "shared" / "data" / "ktt_counters" / "measurements.parquet"
@@ -153,7 +154,7 @@ def test_faults_name_their_place_and_cure(change: Any, what: str) -> None:
     assert caught.value.cure
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(data=st.data())
 def test_a_mutated_file_never_ends_in_another_error(data: st.DataObject) -> None:
     start = data.draw(st.integers(0, len(TEXT) - 1))

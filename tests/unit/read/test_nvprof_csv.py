@@ -41,6 +41,7 @@ from kerncast.read.nvprof import (
 )
 from tests.helpers.caveats import kinds
 from tests.helpers.places import ROOT
+from tests.helpers.thorough import examples
 
 GOLDEN = ROOT / "tests" / "golden" / "nvprof"
 MEASURED = ROOT.parent / "shared" / "data" / "gpuperfpredict" / "vecmat_counters.parquet"
@@ -332,7 +333,7 @@ def test_a_header_is_known() -> None:
     assert not is_nvprof_header('"Device","Ker')
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(data=st.data())
 def test_a_mutated_file_never_ends_in_another_error(data: st.DataObject) -> None:
     text = data.draw(st.sampled_from((TRACE, LAUNCHES)))

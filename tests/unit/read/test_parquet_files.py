@@ -18,6 +18,7 @@ from kerncast.errors import InputError
 from kerncast.read.features import parquet_files
 from kerncast.read.features.parquet_files import parquet_columns
 from kerncast.units import KIB, MIB
+from tests.helpers.thorough import examples
 
 pytestmark = pytest.mark.timeout(60)  # a hang is a failure
 
@@ -174,7 +175,7 @@ def test_a_place_outside_of_the_dictionary_is_an_error(tmp_path: Path) -> None:
 
 
 @given(data=st.data())
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(300), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_change_of_a_file_is_a_table_or_an_error(data: st.DataObject, tmp_path: Path) -> None:
     compression = data.draw(st.sampled_from(["none", "snappy"]))
     names = data.draw(st.sampled_from([["count", "gpu"], ["kernel", "seconds"], ["struct", "list", "gpu.name"]]))

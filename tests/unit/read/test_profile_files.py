@@ -17,6 +17,7 @@ from kerncast.read import Selection
 from kerncast.read.bounded_text import number, parse_json, read_text
 from kerncast.read.profile_files import read_profile
 from tests.helpers.places import TESTS
+from tests.helpers.thorough import examples
 
 GOLDEN = TESTS / "golden"
 FILES = {
@@ -184,7 +185,7 @@ def test_the_line_of_a_fault_in_json() -> None:
         parse_json('{\n"a": 1,\n"b": oh\n}', "f.json")
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(content=st.one_of(st.binary(max_size=200), st.text(max_size=200).map(str.encode)))
 def test_random_bytes_never_end_in_another_error(content: bytes, tmp_path_factory: pytest.TempPathFactory) -> None:
     path = written(tmp_path_factory.getbasetemp(), content, "random")

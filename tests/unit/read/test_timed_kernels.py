@@ -12,6 +12,7 @@ from kerncast.forecast import read_evidence
 from kerncast.measurements import TimedKernel
 from kerncast.read import Selection
 from kerncast.read.observations import MOST_OBSERVATIONS, is_table_of_times, read_timed_kernels
+from tests.helpers.thorough import examples
 
 
 def table(folder: Path, text: str, name: str = "times.csv") -> Path:
@@ -79,7 +80,7 @@ def test_a_table_is_evidence(tmp_path: Path) -> None:
 
 
 @given(st.text(max_size=300))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_any_text_is_read_or_refused(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
     file = tmp_path_factory.getbasetemp() / "hostile.csv"
     file.write_bytes(b"gpu,seconds,launch,kernel\nt4,1,0," + text.encode("utf-8", "surrogatepass"))

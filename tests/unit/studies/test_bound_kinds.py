@@ -24,6 +24,7 @@ from kerncast.studies.bounds.simulation import SimulatedCurve, SimulationBound, 
 from kerncast.studies.partitions import simulated_partitions, worst_paths
 from kerncast.studies.worst_case import worst_case_of
 from tests.helpers.places import ROOT
+from tests.helpers.thorough import examples
 
 GPU = load_gpu("TITAN V")
 SAXPY = ROOT / "examples" / "saxpy.toml"
@@ -61,7 +62,7 @@ METHODS: dict[str, Callable[[], tuple[BoundMethod, SimulatedCurve | None]]] = {
 RUNS = st.lists(st.tuples(st.sampled_from(COUNTS), st.floats(0.8, 1.6)), min_size=1, max_size=12)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(st.sampled_from(sorted(METHODS)), RUNS, st.floats(0.3, 1.0))
 def test_a_run_below_its_bound_raises_no_bound(name: str, runs: list[tuple[int, float]], below: float) -> None:
     """A further run of a count that was measured, anywhere below the bound: all bounds fall, or stay."""

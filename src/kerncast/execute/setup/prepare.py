@@ -32,7 +32,7 @@ from kerncast.execute.setup.paged import is_free
 from kerncast.execute.setup.state import Setting
 from kerncast.execute.setup.supported import check_operands, check_supported
 from kerncast.launch import Buffer, Launch, Memory
-from kerncast.ptx import Variable, parse_ptx, source_name
+from kerncast.ptx import Module, Variable, parse_ptx, source_name
 from kerncast.recording.contents import CHUNK_BYTES, joined
 from kerncast.recording.recording_files import contents_of
 from kerncast.traces import Allocation
@@ -64,7 +64,13 @@ def prepare(kernel: CompiledKernel, launch: Launch, budget: Budget) -> Setting:
 @lru_cache(maxsize=32)
 def linked_program(ptx: str, mangled: str) -> Program:
     """Return the program of a kernel; equal texts give the same object, because launches repeat."""
-    return link(parse_ptx(ptx), mangled)
+    return link(_parsed(ptx), mangled)
+
+
+@lru_cache(maxsize=2)
+def _parsed(ptx: str) -> Module:
+    """Return a text, parsed: the kernels of one source come one after the other."""
+    return parse_ptx(ptx)
 
 
 def contents(setting: Setting) -> dict[str, npt.NDArray[Any]]:

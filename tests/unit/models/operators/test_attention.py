@@ -24,6 +24,7 @@ from kerncast.models.operators.attention_work import callers_of, soft_maximum
 from kerncast.models.operators.operator_work import OperatorBatch, OperatorWork, batches_of
 from kerncast.operators import parse_operator
 from kerncast.prediction import Timing
+from tests.helpers.thorough import examples
 
 A100, L40S, H100 = (load_gpu(name) for name in ("A100 SXM 80GB", "L40S", "H100 SXM"))
 FITTED = (Prefill(), Decode())
@@ -243,7 +244,7 @@ def test_nothing_asked_nothing_timed() -> None:
     assert Prefill().work(empty, A100, Timing.SERIES).features.shape == (0, len(Prefill().features))
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(st.integers(1, 64), st.integers(1, 64), st.integers(1, 8), callers, gpus)
 def test_more_tiles_of_queries_take_longer(batch: int, tiles: int, times: int, caller: str, gpu: GPU) -> None:
     text = "context_attention(B={},S={},H=32,KV=8" + caller + ")"
@@ -252,7 +253,7 @@ def test_more_tiles_of_queries_take_longer(batch: int, tiles: int, times: int, c
     assert least <= seconds(text.format(batch * times, tiles * 128), gpu)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(st.integers(1, 256), st.integers(0, 2000), st.integers(0, 64), callers, gpus)
 def test_more_cached_keys_take_longer(batch: int, tiles: int, more: int, caller: str, gpu: GPU) -> None:
     text = "generation_attention(B={},S={},H=32,KV=8" + caller + ")"
@@ -268,7 +269,7 @@ def faster(gpu: GPU) -> list[GPU]:
     ]  # fmt: skip
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(
     st.sampled_from(("context_attention", "encoder_attention", "generation_attention")),
     st.tuples(st.integers(1, 300), st.integers(1, 20_000), st.sampled_from((64, 96, 128, 192, 256))), callers, gpus,

@@ -12,6 +12,7 @@ from kerncast.models.operators.operator_work import OperatorBatch, batches_of
 from kerncast.operators import KINDS, parse_operator
 from kerncast.operators.kinds import Family
 from kerncast.prediction import Timing
+from tests.helpers.thorough import examples
 
 MODEL = Elementwise()
 T4, V100, P100, H100 = (load_gpu(name) for name in ("t4", "v100-pcie-32gb", "p100-pcie", "h100-sxm"))
@@ -68,7 +69,7 @@ def test_a_series_is_no_faster_than_the_gpu_launches() -> None:
     assert seconds("relu(B=1,H=1)", gpu, Timing.SERIES) == pytest.approx(5e-6)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(rows=SIDES, columns=SIDES, faster=st.floats(1, 10))
 def test_more_bandwidth_is_never_slower_and_more_work_never_faster(rows: int, columns: int, faster: float) -> None:
     text, more = f"mul(B={rows},H={columns})", f"mul(B={min(2 * rows, 2**40)},H={columns})"

@@ -16,6 +16,7 @@ from kerncast.models.operators.operator_work import OperatorBatch, OperatorWork,
 from kerncast.models.operators.routing import TILE_ROWS, BusiestGPU, Routing
 from kerncast.operators import parse_operator
 from kerncast.prediction import Timing
+from tests.helpers.thorough import examples
 
 A100, L40S, H100 = (load_gpu(name) for name in ("A100 SXM 80GB", "L40S", "H100 SXM"))
 TINY, HUGE = 1, 2**40
@@ -155,7 +156,7 @@ def test_features_tell_the_routing() -> None:
     assert feature("routing_exponent", text.format(120)) == pytest.approx(1.2)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(layers, gpus)
 def test_a_faster_gpu_is_never_slower(text: str, gpu: GPU) -> None:
     assert gpu.l2_rate is not None
@@ -169,7 +170,7 @@ def test_a_faster_gpu_is_never_slower(text: str, gpu: GPU) -> None:
         assert seconds(text, faster) <= seconds(text, slow) * (1 + 1e-12)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(layers, gpus, st.sampled_from(("T", "H", "F", "topk")))
 def test_twice_as_much_work_is_never_faster(text: str, gpu: GPU, size: str) -> None:
     balanced = parse_operator(text.replace("routing=101", "routing=0").replace("routing=120", "routing=0"))
@@ -244,7 +245,7 @@ def test_a_law_draws_as_its_formula_says() -> None:
     assert found.rows == 4096
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(
     st.integers(1, 2**20), st.sampled_from((1, 2, 8)), st.sampled_from((8, 60, 384)), st.sampled_from((1, 4, 7)),
     st.floats(0, 2),

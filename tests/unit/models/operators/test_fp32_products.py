@@ -14,6 +14,7 @@ from kerncast.models.operators.fp32_products import FITTED, FITTED_OF_BMM, FITTE
 from kerncast.models.operators.operator_work import OperatorBatch, OperatorWork, batches_of
 from kerncast.operators import parse_operator
 from kerncast.prediction import Timing
+from tests.helpers.thorough import examples
 
 P4, P100, V100, T4, A100, H100, RTX = (
     load_gpu(name) for name in ("p4", "p100-pcie", "v100-pcie-32gb", "t4", "a100-pcie-40gb", "h100-sxm", "rtx-4090")
@@ -107,7 +108,7 @@ def test_another_timing_exchanges_the_launch() -> None:
     assert times[Timing.SERIES] == pytest.approx(times[Timing.SINGLE] - LINEAR.constants.launch_linear_s + 1.6e-6)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(
     kind=st.sampled_from(("bmm", "linear")), sides=st.tuples(SIDES, SIDES, SIDES, SIDES), faster=st.floats(1, 8),
     gpu=GPUS,
@@ -129,7 +130,7 @@ def test_a_faster_gpu_is_never_slower(kind: str, sides: tuple[int, int, int, int
         assert seconds(text, better) <= work.seconds[0] * (1 + 1e-12)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(tiles=st.tuples(*[st.integers(1, 200)] * 3), batch=st.integers(1, 500), gpu=GPUS, name=st.sampled_from("BMNK"))
 def test_more_whole_tiles_are_never_faster(tiles: tuple[int, int, int], batch: int, gpu: GPU, name: str) -> None:
     sizes = {"B": batch, "M": 128 * tiles[0], "N": 128 * tiles[1], "K": 128 * tiles[2]}

@@ -12,6 +12,7 @@ from kerncast.models.operators.operator_work import OperatorBatch, OperatorModel
 from kerncast.models.operators.row_operators import FITTED, Norm, Softmax
 from kerncast.operators import parse_operator
 from kerncast.prediction import Timing
+from tests.helpers.thorough import examples
 
 P4, T4, A100, H100 = (load_gpu(name) for name in ("p4", "t4", "a100-pcie-40gb", "h100-sxm"))
 MODELS: dict[str, OperatorModel] = {"softmax": Softmax(), "ln": Norm(), "rmsnorm": Norm()}
@@ -89,7 +90,7 @@ def test_another_timing_exchanges_the_launch() -> None:
     assert times[Timing.SERIES] == pytest.approx(times[Timing.SINGLE] - Softmax().constants.launch_s + 1.6e-6)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(kind=KINDS, rows=SIDES, length=SIDES, faster=st.floats(1, 8), gpu=st.sampled_from((P4, T4, A100, H100)))
 def test_a_faster_gpu_is_never_slower(kind: str, rows: int, length: int, faster: float, gpu: GPU) -> None:
     text = f"{kind}(B={rows},H={length})"
@@ -105,7 +106,7 @@ def test_a_faster_gpu_is_never_slower(kind: str, rows: int, length: int, faster:
         assert seconds(text, better) <= usual * (1 + 1e-12)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(kind=KINDS, rows=st.integers(1, 2**20), length=st.integers(1, 2**20))
 def test_more_rows_and_longer_ones_are_never_faster(kind: str, rows: int, length: int) -> None:
     usual = seconds(f"{kind}(B={rows},H={length})") * (1 - 1e-12)

@@ -15,6 +15,7 @@ from kerncast.models.operators.operator_work import OperatorWork, batches_of, te
 from kerncast.models.operators.tensor_products import FITTED, TensorProducts, shape_of
 from kerncast.operators import parse_operator
 from kerncast.prediction import Timing
+from tests.helpers.thorough import examples
 
 A100, L40S, H100, RTX, B200, V100 = (
     load_gpu(name) for name in ("a100-sxm-80gb", "l40s", "h100-sxm", "rtx-4090", "b200", "v100-sxm2-16gb")
@@ -101,7 +102,7 @@ def test_sixteen_bits_run_where_bfloat_does_not() -> None:
     assert seconds("gemm(M=4096,N=4096,K=4096,dtype=fp16)", V100) > 2 * 4096**3 / 125.4e12
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(st.tuples(SIZES, SIZES, SIZES), st.sampled_from(("bf16", "fp8", "int4_wo")), st.sampled_from((L40S, H100, B200)))
 def test_a_better_gpu_is_never_slower(sizes: tuple[int, int, int], dtype: str, gpu: GPU) -> None:
     text = "gemm(M={},N={},K={},dtype={})".format(*sizes, dtype)
@@ -117,7 +118,7 @@ def test_a_better_gpu_is_never_slower(sizes: tuple[int, int, int], dtype: str, g
         assert seconds(text, better) <= before * (1 + 1e-12)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(
     st.tuples(SIZES, SIZES, SIZES),
     st.sampled_from(("bf16", "fp8", "int8_wo")),

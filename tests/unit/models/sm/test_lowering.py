@@ -26,6 +26,7 @@ from kerncast.models.sm.micro_ops import FULL_WEIGHT, Memory, Pipe, Program
 from kerncast.ptx import Address, Instruction
 from kerncast.traces import Trace
 from tests.helpers.execute_helpers import PTX_HEAD
+from tests.helpers.thorough import examples
 
 SHARED = ".shared .align 4 .b8 held[1024];"
 ARCHITECTURES = ["sm_35", "sm_52", "sm_70", "sm_75", "sm_86", "sm_90", "sm_120"]
@@ -219,7 +220,7 @@ def texts(lines: list[str]) -> st.SearchStrategy[str]:
     return st.lists(filled, min_size=1, max_size=24).map(lambda each: " ".join([SHARED, *each]))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(texts(ARITHMETIC), st.sampled_from(ARCHITECTURES))
 def test_expected_counts_are_those_of_the_table(body: str, architecture: str) -> None:
     program = lowered_ptx(body, architecture)
@@ -233,7 +234,7 @@ def test_expected_counts_are_those_of_the_table(body: str, architecture: str) ->
         assert expected == pytest.approx(table[name], abs=tolerance)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(texts(ARITHMETIC + ACCESSES), st.sampled_from(ARCHITECTURES))
 def test_the_order_of_issue_keeps_every_dependence(body: str, architecture: str) -> None:
     program = lowered_ptx(body, architecture)
@@ -273,7 +274,7 @@ def may_swap(one: Instruction, other: Instruction) -> bool:
     return places[0].base == places[1].base and places[0].offset != places[1].offset
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(texts(ARITHMETIC + ACCESSES), st.sampled_from(ARCHITECTURES))
 def test_every_access_appears_once(body: str, architecture: str) -> None:
     program = lowered_ptx(body, architecture)

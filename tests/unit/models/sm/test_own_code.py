@@ -29,6 +29,7 @@ from kerncast.prediction import Prediction
 from kerncast.profiles import Counts, KernelProfile, Origin
 from kerncast.traces import Trace
 from tests.helpers.execute_helpers import launch
+from tests.helpers.thorough import sampled
 
 needs_disassembler = pytest.mark.skipif(disassembler() is None, reason="nvidia-cuda-nvdisasm is not installed")
 #: One straight line of code, without a branch that not all threads take.
@@ -85,7 +86,9 @@ def printed(kernel: CompiledKernel, folder: Path) -> Counter[str]:
 
 
 @needs_disassembler
-@pytest.mark.parametrize("architecture", ["sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_120"])
+@pytest.mark.parametrize(
+    "architecture", sampled(["sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_120"], ["sm_75", "sm_80", "sm_120"])
+)
 def test_a_straight_line_becomes_what_the_disassembler_prints(architecture: str, tmp_path: Path) -> None:
     kernel = compiled(STRAIGHT, "straight", tmp_path, architecture)
     arguments = {"out": "f32[8192] zeros", "in": "f32[8192] random", "sums": "f64[8192] random"}

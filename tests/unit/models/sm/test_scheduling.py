@@ -12,6 +12,7 @@ from kerncast.models.sm.lower.accesses import Place
 from kerncast.models.sm.lower.operation_costs import Cost, Diffusion, Share
 from kerncast.models.sm.lower.scheduling import MicroOp, scheduled
 from kerncast.models.sm.micro_ops import FULL_WEIGHT, Memory, Pipe
+from tests.helpers.thorough import examples
 
 LATENCY = {Memory.NONE: 4.0, Memory.LOAD: 200.0, Memory.STORE: 4.0, Memory.ATOMIC: 200.0}
 WINDOW = 24
@@ -102,7 +103,7 @@ def test_nothing_passes_a_fence_or_an_atomic() -> None:
         assert order_of(ops) == [0, 1, 2, 3]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.randoms(use_true_random=False), st.integers(1, 60))
 def test_an_order_has_each_micro_op_once_and_keeps_true_dependences(choose: random.Random, count: int) -> None:
     ops = []
@@ -142,7 +143,7 @@ def runs(share: Share, execution: int) -> bool:
     return (execution * share.weight + share.phase) % FULL_WEIGHT < share.weight
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(AVERAGES)
 def test_over_all_executions_each_kind_runs_as_often_as_the_averages_say(block: list[list[tuple[Cost, int]]]) -> None:
     averages = [tuple((cost, hundredths / 100) for cost, hundredths in each) for each in block]

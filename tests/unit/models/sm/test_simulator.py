@@ -8,10 +8,11 @@ from hypothesis import strategies as st
 from kerncast.models.sm.simulate import simulate
 from tests.helpers.sm_cases import random_case, random_sm
 from tests.helpers.sm_oracle import Oracle
+from tests.helpers.thorough import examples
 
 
 @given(st.integers(0, 2**32))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_it_agrees_with_a_simulation_cycle_by_cycle(seed: int) -> None:
     random = Random(seed)  # noqa: S311  reproducible
     program, trace, resident = random_case(random)

@@ -19,6 +19,7 @@ from kerncast.models.sm.simulate import simulate
 from kerncast.traces import Operation
 from tests.helpers.sm_cases import random_access, random_op
 from tests.helpers.sm_programs import WHOLE_LINE, Op, Step, program_of, sm_of, trace_of
+from tests.helpers.thorough import examples
 from tests.unit.models.sm.test_lowering import linked, lowered_ptx, registers, values_read
 
 HEAD = """.shared .align 4 .b8 held[4096]; mov.u32 %r9, %tid.x; mov.u32 %r8, held; shl.b32 %r7, %r9, 2;
@@ -114,7 +115,7 @@ def guarded_code(draw: st.DrawFn) -> str:
     return " ".join(found)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(guarded_code())
 def test_every_block_once_and_nobody_enters_in_the_middle(body: str) -> None:
     found = linked(body)
@@ -137,7 +138,7 @@ def unmerged(body: str, architecture: str, monkeypatch: pytest.MonkeyPatch) -> P
         return lowered_ptx(body, architecture)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(guarded_code(), st.sampled_from(["sm_52", "sm_75", "sm_86"]))
 def test_only_branches_disappear(body: str, architecture: str) -> None:
     with pytest.MonkeyPatch.context() as monkeypatch:
@@ -157,7 +158,7 @@ def test_only_branches_disappear(body: str, architecture: str) -> None:
     assert not sizes[merged.leader != np.arange(len(merged.leader))].any()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(guarded_code(), st.sampled_from(["sm_52", "sm_75", "sm_86"]))
 def test_the_order_keeps_values_guards_and_memory(body: str, architecture: str) -> None:
     program = lowered_ptx(body, architecture)
@@ -276,7 +277,7 @@ def random_blocks(random: Random) -> list[list[Op]]:
     return [[random_op(random, 100 * b + 4 * i) for i in range(random.randint(1, 4))] for b in range(3)]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.integers(0, 2**32))
 def test_blocks_in_a_line_are_one_block_of_which_some_accesses_are_off(seed: int) -> None:
     random = Random(seed)  # noqa: S311  reproducible
