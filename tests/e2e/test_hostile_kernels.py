@@ -67,7 +67,7 @@ class Attack:
 
 
 def outside(name: str, body: str, **more: Any) -> Attack:
-    return Attack(name, body, "KernelFault", "is out of bounds", **more)
+    return Attack(name, body, "IllegalAddress", "is out of bounds", **more)
 
 
 def endless(name: str, body: str, **more: Any) -> Attack:
@@ -101,7 +101,7 @@ ADDRESSES = [
     outside("a parameter before the first", "ld.param.u64 %d2, [x+-8];"),
     Attack("a bad parameter that no thread loads", "setp.gt.u32 %p1, %r1, 99; @%p1 ld.param.u64 %d2, [x+-8];"),
     outside("a store to a parameter", "st.param.u64 [x], %d1;"),
-    Attack("an atomic on a parameter", "red.param.add.u32 [x], %r1;", "KernelFault", "param memory"),
+    Attack("an atomic on a parameter", "red.param.add.u32 [x], %r1;", "IllegalAddress", "param memory"),
     outside("the end of all addresses", "mov.u64 %d2, -16; ld.global.v4.u32 {%r1, %r2, %r3, %r4}, [%d2];"),
     outside("just before the first buffer", "mov.u64 %d2, 17592186044416; ld.global.u8 %r2, [%d2];"),
     outside("a null pointer and no buffer", "ld.global.u32 %r2, [%d1];", x=0),

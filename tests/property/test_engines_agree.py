@@ -96,7 +96,7 @@ FAULTS = [
 
 @pytest.mark.parametrize(("before", "bad", "kind"), FAULTS)
 def test_faults_that_differed(before: str, bad: str, kind: str) -> None:
-    assert compare(program(before + bad + STORE)) == (f"KernelFault {kind}", None)
+    assert compare(program(before + bad + STORE)) == (f"IllegalAddress {kind}", None)
     assert compare(program(f"{before} setp.ne.u32 %p2, 0, 0; @%p2 {bad} {STORE}")) == ("ran", None)
 
 

@@ -25,7 +25,8 @@ _WAYS_OUT: dict[str, set[str]] = {
     "sys.stdout.write": _EDGES,
     "sys.stderr.write": _EDGES,
     "csv.writer": {"printable.py"},
-    **{call: set() for call in ("print", "typer.echo", "typer.secho", "csv.DictWriter", "os.write")},
+    **{call: set() for call in ("print", "typer.echo", "typer.secho", "csv.DictWriter")},
+    "os.write": {"device/session.py"},  # a pipe of ours
     **{call: set() for call in ("rich.console.Console", "rich.print", "rich.get_console", "rich.traceback.install")},
 }
 #: C0 and C1 controls, marks of the direction of writing, line separators and halves of a pair.

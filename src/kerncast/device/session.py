@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from kerncast.bounded_file import Bound, read_bytes
 from kerncast.child_process import EndedError, Progress, Room, Send, apart
 from kerncast.compile.cache import Store, cache_place
 from kerncast.confinement import source_places
@@ -32,7 +33,7 @@ _PATIENCE_SECONDS = 3.0
 _HOST_BYTES = 64 * GIB
 _MOST_HOW_BYTES = 200
 #: Sources and headers of kernels are kept in a recording as far as they are not huge.
-_MOST_SOURCE_BYTES = 16 * MIB
+_SOURCE = Bound(16 * MIB)
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,11 +184,10 @@ def _code_of(origin: Origin, contents: ContentsWriter) -> Code:
         return Code(ptx=contents.keep(origin.ptx.encode()) or "")
     request, files = origin.request, []
     for path in files_of(request):
-        with suppress(OSError):
-            if path.stat().st_size <= _MOST_SOURCE_BYTES:
-                digest = contents.keep(path.read_bytes())
-                if digest:
-                    files.append(SourceFile(str(path), digest))
+        with suppress(InputError):
+            digest = contents.keep(read_bytes(path, _SOURCE))
+            if digest:
+                files.append(SourceFile(str(path), digest))
     folders = tuple(map(str, request.include_dirs))
     return Code(str(request.source), request.defines, folders, request.standard, request.fast_math, tuple(files))
 

@@ -17,12 +17,14 @@ from kerncast.forecast.compiled_launch import Progress
 from kerncast.forecast.forecast import forecast_all
 from kerncast.forecast.library_calls import forecast_library_calls
 from kerncast.gpu import GPU, launch_overhead_s
+from kerncast.launch import Launch
 from kerncast.models import Case
-from kerncast.models.application import Durations, Link, Timeline, timeline
+from kerncast.models.timeline import Durations, Link, Timeline, timeline
 from kerncast.occupancy import block_request_of, occupancy
 from kerncast.prediction import Prediction, Refused, Timing
 from kerncast.read.launches import launches_of
 from kerncast.recording import EventKind, Recording
+from kerncast.units import GIGA, MICROSECOND
 
 Floats = npt.NDArray[np.float64]
 
@@ -69,8 +71,11 @@ def forecast_application(
     recording: Recording, gpus: GPUsNoted, options: Options, progress: Progress | None = None
 ) -> Applications:
     """Forecast a program's run on GPUs: each launch that is kept is executed and simulated once."""
-    launches = launches_of(recording)
-    forecast = forecast_all(launches, gpus, replace(options, timing=Timing.PROFILER), progress)
+    launches: tuple[Launch, ...] = ()
+    forecast = Forecast((), (), ())
+    if recording.kept:
+        launches = launches_of(recording)
+        forecast = forecast_all(launches, gpus, replace(options, timing=Timing.PROFILER), progress)
     by_gpu: dict[str, list[tuple[Prediction, object]]] = defaultdict(list)
     for prediction, case in zip(forecast.predictions, forecast.cases, strict=True):
         by_gpu[prediction.gpu_id].append((prediction, case))
@@ -91,9 +96,9 @@ def _on_gpu(
         between(recording, {p.launch: getattr(p, name) for p, _ in kept}) for name in ("seconds", "low", "high")
     )
     own = between(recording, shares, scales=False)
-    link, called = link_of(gpu), forecast_library_calls(recording.library_calls, gpu, options)
+    called = forecast_library_calls(recording.library_calls, gpu, options)
     first, *ends = (
-        timeline(recording, Durations(each, own, np.array([getattr(p, name) for p in called]), link))
+        timeline(recording, Durations(each, own, np.array([getattr(p, name) for p in called]), link_of(gpu, name)))
         for each, name in ((middle, "seconds"), (low, "low"), (high, "high"))
     )
     predictions = [p for p, _ in kept]
@@ -172,16 +177,21 @@ def _longest_first(times: Sequence[KernelTime]) -> tuple[KernelTime, ...]:
     return tuple(sorted(times, key=lambda each: -each.seconds))
 
 
-def link_of(gpu: GPU) -> Link:
-    """Return the times of copies and calls with a GPU, by the generation of its link."""
+def link_of(gpu: GPU, end: str = "seconds") -> Link:
+    """Return the times of copies and calls with a GPU, by the generation of its link.
+
+    ``end`` is which time of an interval they are for: its low one, its high one, or the seconds between.
+    """
     facts = _link_facts()
     capability = tuple(map(int, gpu.architecture.compute_capability.split(".")))
     since = {tuple(map(int, key.split("."))): generation for key, generation in facts["since"].items()}
     generation = since[max(key for key in since if key <= capability)]
-    rate = 1e9 * facts["generation"][str(generation)]["gb_per_s"] * facts["copy"]["share"]["value"]
+    name = {"low": "low", "high": "high"}.get(end, "value")
+    share = facts["copy"]["share"][{"low": "high", "high": "low"}.get(end, "value")]
+    rate = GIGA * facts["generation"][str(generation)]["gb_per_s"] * share
     interval = gpu.launch_interval_s if gpu.launch_interval_s is not None else launch_overhead_s(Timing.SERIES)
     copies = facts["copy"]
-    call_s, launch_s = (1e-6 * copies[name]["value"] for name in ("call_us", "launch_us"))
+    call_s, launch_s = (copies[each][name] * MICROSECOND for each in ("call_us", "launch_us"))
     return Link(call_s, launch_s, rate, rate, gpu.dram_bytes_per_s, interval)
 
 

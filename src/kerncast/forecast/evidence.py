@@ -16,7 +16,7 @@ from kerncast.profiles import KernelProfile
 from kerncast.read.launches import load_launches
 from kerncast.read.operator_files import OperatorTable, is_model, is_table_of_operators, read_operators
 from kerncast.read.selection import Selection
-from kerncast.recording.files import SUFFIX
+from kerncast.recording.recording_files import SUFFIX
 
 Subject = Launch | KernelProfile | TimedKernel
 _Launches = Sequence[Launch] | Sequence[KernelProfile] | Sequence[TimedKernel]

@@ -14,8 +14,14 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
 
+from kerncast.bounded_file import Bound, sha256_of
 from kerncast.compile.cache.store import Store, cache_place, unsafe
+from kerncast.errors import InputError
+from kerncast.units import GIB
 from kerncast.version import __version__
+
+#: No header, object or library is larger.
+_FILE = Bound(GIB)
 
 #: Another number makes all entries of before worthless.
 _VERSION = 1
@@ -57,15 +63,14 @@ def file_digest(path: str) -> str | None:
     try:
         found = os.stat(path)  # noqa: PTH116  hundreds of headers for each source: Path takes ten times longer
         return _digest(path, found.st_mtime_ns, found.st_size)
-    except OSError:
+    except (OSError, InputError):
         return None
 
 
 @lru_cache(maxsize=65536)
 def _digest(path: str, modified_ns: int, size: int) -> str:
     del modified_ns, size  # told apart by them
-    with open(path, "rb") as stream:  # noqa: PTH123  as above
-        return hashlib.sha256(stream.read()).hexdigest()
+    return sha256_of(Path(path), _FILE)
 
 
 def _store() -> Store | None:

@@ -29,7 +29,7 @@ from kerncast.launch.launch import (
     parse_value,
     read_toml,
 )
-from kerncast.launch.memory import Memory, Region
+from kerncast.launch.seen_memory import Memory, Region
 
 __all__ = [
     "BLOCK_PARAMETERS", "DEFAULT_STANDARD", "ELEMENT_BYTES", "FILL_FILE", "MAX_BLOCK", "MAX_GRID",

@@ -15,7 +15,7 @@ from kerncast import bounded_file
 from kerncast.bounded_file import Bound, is_file, is_folder, place_of, read_text
 from kerncast.confinement import is_hidden, is_source
 from kerncast.errors import LaunchError
-from kerncast.launch.memory import Memory
+from kerncast.launch.seen_memory import Memory
 from kerncast.units import GIB, MIB
 
 #: Bytes of one element, by the type names of launch files.

@@ -22,11 +22,12 @@ from kerncast.launch import Launch
 from kerncast.launch import load_launches as load_launch_file
 from kerncast.recording import Code, Recording, read_recording
 from kerncast.recording.contents import digest_of
-from kerncast.recording.files import SUFFIX, contents_of
+from kerncast.recording.recording_files import SUFFIX, contents_of
 from kerncast.replaced_file import replacing
 from kerncast.units import MIB
 
 _SOURCE = Bound(16 * MIB)
+_MOST_NAMED = 8
 _CURE = "Give a folder for the cache: KERNCAST_CACHE=/path."
 
 
@@ -36,6 +37,22 @@ def load_launches(path: str | os.PathLike[str]) -> tuple[Launch, ...]:
     if file.suffix == SUFFIX:
         return launches_of(read_recording(file))
     return load_launch_file(file)
+
+
+def only_launch(path: str | os.PathLike[str], kernel: str | None = None) -> Launch:
+    """Return the launch of a file; raises InputError where it has several, and ``kernel`` names none of them alone.
+
+    ``kernel`` is the name of a kernel, or the number of a launch, from 0.
+    """
+    every = load_launches(path)
+    found = [each for each in every if kernel in {None, each.kernel, str(each.index)}]
+    if len(found) == 1:
+        return found[0]
+    kernels = ", ".join(f"{each.index} ({each.kernel or 'unnamed'})" for each in (found or every)[:_MOST_NAMED])
+    more = ", …" if len(found or every) > _MOST_NAMED else ""
+    of_it = "" if kernel is None else f" of {kernel[:80]!r}"
+    cure = f"Name one by its number: --kernel {(found or every)[0].index}."
+    raise InputError(f"it has {len(found) or 'no'} launches{of_it}: {kernels}{more}", where=str(path), cure=cure)
 
 
 def launches_of(recording: Recording) -> tuple[Launch, ...]:

@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kerncast.caveats import OF_INTERVALS, Caveat
 from kerncast.errors import InputError, Refusal
 from kerncast.forecast import Means
 from kerncast.gpu import GPU
+from kerncast.launch import Launch
 from kerncast.measurements import CountFeatures, PartitionTimes
 from kerncast.measurements.feature_table import FeatureTable
 from kerncast.models import DEFAULT_MODEL
@@ -123,25 +123,24 @@ def bound_times(times: PartitionTimes, gpu: GPU, tpcs: Sequence[int], options: B
 
 
 def bound_launch(
-    path: Path, times: PartitionTimes | None, gpu: GPU, question: tuple[Sequence[int], BoundOptions],
+    launch: Launch, times: PartitionTimes | None, gpu: GPU, question: tuple[Sequence[int], BoundOptions],
     means: Means | None = None,
 ) -> KernelBounds:  # fmt: skip
-    """Bound the only launch of a file by its simulation and by measured times, if any.
+    """Bound a launch by its simulation and by measured times, if any.
 
     Raises Refusal where it cannot be simulated. A method that needs neither the simulation nor the grid does without.
     """
     tpcs, options = question
-    alone = _bound_alone(path, times, gpu, (tpcs, replace(options, beside=None)), means)
-    return alone if options.beside is None else _slowed(path, alone, options.beside, options.timing, means)
+    alone = _bound_alone(launch, times, gpu, (tpcs, replace(options, beside=None)), means)
+    return alone if options.beside is None else _slowed(launch, alone, options.beside, options.timing, means)
 
 
 def _bound_alone(
-    path: Path, times: PartitionTimes | None, gpu: GPU, question: tuple[Sequence[int], BoundOptions],
+    launch: Launch, times: PartitionTimes | None, gpu: GPU, question: tuple[Sequence[int], BoundOptions],
     means: Means | None,
 ) -> KernelBounds:  # fmt: skip
     from kerncast.studies.partitions import (  # noqa: PLC0415  LLVM loads late
         most_tpcs,
-        only_launch,
         simulated_partitions,
         worst_paths,
     )
@@ -151,19 +150,18 @@ def _bound_alone(
     _check_times(method, times)
     _check_used(method, times, options)
     if method.name == _BY_PER_TPC or (method.name == _BY_BLOCKS and options.blocks):
-        only_launch(path)
         assert times is not None
         return bound_times(times, gpu, tpcs, options)
     level = _level(method, options, times)
     anchors = () if times is None else _anchors(times, method, options.anchors)
     parts = gpu, tuple(sorted({*tpcs, *(times.counts if times else ())}))
-    found = simulated_partitions(path, parts, min(level, _MOST_LEVEL_OF_OTHERS), options.timing, means)
+    found = simulated_partitions(launch, parts, min(level, _MOST_LEVEL_OF_OTHERS), options.timing, means)
     asked = BoundQuestion(
         times, anchors, tuple(tpcs), most_tpcs(gpu), level,
         regressors=regressors_of_curve("simulation", found.curve.seconds) if method.has_base_model else None,
         blocks=options.blocks or (found.blocks if method.name == _BY_BLOCKS else None),
         simulated=found.curve,
-        worst=worst_paths(path, parts, options.timing, means) if method.name == _BY_WORST_PATH else None,
+        worst=worst_paths(launch, parts, options.timing, means) if method.name == _BY_WORST_PATH else None,
     )  # fmt: skip
     is_interval = times is None and method.kind is Kind.CONFORMAL
     caveats = tuple(each for each in found.caveats if is_interval or each.kind not in OF_INTERVALS)
@@ -173,11 +171,11 @@ def _bound_alone(
     return alone
 
 
-def _slowed(path: Path, alone: KernelBounds, beside: "Beside", timing: Timing, means: Means | None) -> KernelBounds:
+def _slowed(launch: Launch, alone: KernelBounds, beside: "Beside", timing: Timing, means: Means | None) -> KernelBounds:
     """Return the bounds beside another kernel."""
     from kerncast.studies.interference import slowdowns  # noqa: PLC0415  LLVM loads late
 
-    found, answer = slowdowns(path, beside, (alone.gpu, alone.tpcs), timing, means), alone.answer
+    found, answer = slowdowns(launch, beside, (alone.gpu, alone.tpcs), timing, means), alone.answer
     bound = (time * each.bound for time, each in zip(answer.bound, found, strict=True))
     expected = (time * each.expected for time, each in zip(answer.expected, found, strict=True))
     slower = replace(answer, expected=never_rising(tuple(expected)), bound=never_rising(tuple(bound)))

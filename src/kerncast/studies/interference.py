@@ -16,7 +16,6 @@ both share TPCs.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from kerncast.errors import InputError
 from kerncast.forecast import Means, Options
@@ -24,7 +23,7 @@ from kerncast.gpu import GPU
 from kerncast.launch import Launch
 from kerncast.models import DEFAULT_MODEL
 from kerncast.prediction import Prediction, Timing
-from kerncast.studies.partitions import Parts, forecast_on, most_tpcs, only_launch, part_of
+from kerncast.studies.partitions import Parts, forecast_on, most_tpcs, part_of
 
 _SHARED = ("l2", "dram")
 #: Terms that no other kernel and no clock changes.
@@ -35,9 +34,9 @@ _LEAST_SHARE = 0.01
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """The other kernel: the only launch of a file, on so many TPCs."""
+    """The other kernel, on so many TPCs."""
 
-    path: Path
+    launch: Launch
     tpcs: int | None = None
     """None: all that the kernel leaves free"""
 
@@ -66,17 +65,16 @@ class _Load:
 
 
 def slowdowns(
-    path: Path, beside: Beside, parts: Parts, timing: Timing, means: Means | None = None
+    launch: Launch, beside: Beside, parts: Parts, timing: Timing, means: Means | None = None
 ) -> tuple[Slowdown, ...]:
-    """Return the slowdown of the only launch of a file on each number of TPCs; raises InputError and Refusal.
+    """Return the slowdown of a launch on each number of TPCs; raises InputError and Refusal.
 
     Swapping both kernels with their TPCs swaps their slowdowns; without a load beside, both factors are 1.
     """
     gpu, tpcs = parts
-    launch, other = only_launch(path), only_launch(beside.path)
     others = tuple(_tpcs_beside(beside, gpu, count) for count in tpcs)
     own = _loads(launch, gpu, tpcs, timing, means)
-    theirs = _loads(other, gpu, tuple(sorted(set(others) - {0})), timing, means)
+    theirs = _loads(beside.launch, gpu, tuple(sorted(set(others) - {0})), timing, means)
     pairs = [(own[count], theirs.get(number)) for count, number in zip(tpcs, others, strict=True)]
     left = [
         (_left(part, one, two), _left_at_worst(part, (one, two), number / (part_tpcs + number)))

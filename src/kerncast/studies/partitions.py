@@ -3,10 +3,9 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from kerncast.caveats import Caveat
-from kerncast.errors import InputError, Refusal
+from kerncast.errors import Refusal
 from kerncast.forecast import Forecast, Means, Options, forecast_all, profile
 from kerncast.forecast.compiled_launch import Source, compile_and_count
 from kerncast.forecast.gathered import in_limits
@@ -21,7 +20,6 @@ from kerncast.models.sm.worst_path import WorstPath
 from kerncast.occupancy import block_request_of, occupancy
 from kerncast.prediction import Timing
 from kerncast.profiles import KernelProfile
-from kerncast.read.launches import load_launches
 from kerncast.studies.bounds import Blocks
 from kerncast.studies.bounds.base import Curve
 from kerncast.studies.bounds.published.forms import Selected, selected_features
@@ -65,21 +63,11 @@ def most_tpcs(gpu: GPU) -> int:
     return gpu.tpc_count or gpu.sm_count
 
 
-def only_launch(path: Path) -> Launch:
-    """Return the launch of a file; raises InputError where it has another number of them."""
-    launches = load_launches(path)
-    if len(launches) != 1:
-        raise InputError(
-            f"it has {len(launches)} launches", where=str(path), cure="Bound one: keep it alone in a file."
-        )
-    return launches[0]
-
-
 def simulated_partitions(
-    path: Path, parts: Parts, level: float, timing: Timing, means: Means | None = None
+    launch: Launch, parts: Parts, level: float, timing: Timing, means: Means | None = None
 ) -> SimulatedPartitions:
-    """Forecast the only launch of a file on each number of TPCs; raises Refusal where one is not simulated."""
-    launch, (gpu, tpcs) = only_launch(path), parts
+    """Forecast a launch on each number of TPCs; raises Refusal where one is not simulated."""
+    gpu, tpcs = parts
     # Of a GPU that lacks facts for the simulation, the roofline is the curve.
     options = Options(None, timing, level=level)
     forecast = forecast_on(launch, [part_of(gpu, count) for count in tpcs], options, means)
@@ -103,9 +91,8 @@ def forecast_on(launch: Launch, gpus: Sequence[GPU], options: Options, means: Me
     return forecast
 
 
-def worst_paths(path: Path, parts: Parts, timing: Timing, means: Means | None = None) -> Curve:
-    """Return how long the only launch of a file takes at most on each number of TPCs, at the GPU's base clock."""
-    launch = only_launch(path)
+def worst_paths(launch: Launch, parts: Parts, timing: Timing, means: Means | None = None) -> Curve:
+    """Return how long a launch takes at most on each number of TPCs, at the GPU's base clock."""
     return in_limits(Curve, lambda inside: _worst_paths(launch, parts, timing, inside), [launch], means or Means())
 
 
@@ -136,15 +123,14 @@ def _blocks(forecast: Forecast, gpu: GPU) -> Blocks | None:
 
 
 def with_executed_features(
-    times: PartitionTimes, path: Path, training: FeatureTable, on: tuple[GPU, Sequence[int]], means: Means | None
+    times: PartitionTimes, launch: Launch, training: FeatureTable, on: tuple[GPU, Sequence[int]], means: Means | None
 ) -> PartitionTimes:
-    """Return measured times with the features of the only launch of a file on each number of TPCs.
+    """Return measured times with the features of a launch on each number of TPCs.
 
     ``on`` is the GPU and the counts. The features are those of section 3.2 that the training table has. Raises Refusal
-    where the launch cannot be simulated, InputError where it is not the only one.
+    where the launch cannot be simulated.
     """
     gpu, tpcs = on
-    launch = only_launch(path)
     names = selected_features([training.names])
     found = [executed_features(launch, part_of(gpu, count), gpu, means) for count in tpcs]
     rows = tuple(

@@ -102,6 +102,14 @@ def test_a_kernel_in_a_namespace_without_a_name(lowered: dict[str, str]) -> None
     assert "8nameless" in lowered["nameless"]
 
 
+def test_a_kernel_is_told_from_functions_of_headers_by_its_type(tmp_path: Path) -> None:
+    """NVIDIA's headers have a norm and a rotate, which a program need not know of."""
+    path = tmp_path / "k.cu"
+    path.write_text("__global__ void norm(const float *x, int n, double *out) { *out = x[n]; }", encoding="utf-8")
+    kernel = compile_source(path, architectures=["sm_70"], kernel="norm").kernels[0]
+    assert kernel.mangled == "_Z4normPKfiPd"
+
+
 def test_an_overload_has_its_own_signature(source: Path) -> None:
     kernel = compile_source(source, architectures=["sm_70"], kernel="over<double>(double *, double)").kernels[0]
     assert kernel.mangled == "_Z4overIdEvPT_S0_"

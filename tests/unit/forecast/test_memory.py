@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kerncast.errors import KernelFault, MachineLimitError
+from kerncast.errors import IllegalAddress, MachineLimitError
 from kerncast.execute import recording
 from kerncast.execute.setup.arena import Arena
 from kerncast.forecast import Options, cases, forecast, forecast_all, resolve_gpus
@@ -66,7 +66,7 @@ def test_memory_ends_with_a_launch_that_faults(three_launches: Path) -> None:
     three_launches.write_text(three_launches.read_text().replace("n = 65536", "n = 70000"))
     before = arenas()
     found = forecast_all(three_launches, resolve_gpus(["titan-v"]), Options())
-    assert [each.refusal for each in found.refused] == [KernelFault] * 2
+    assert [each.refusal for each in found.refused] == [IllegalAddress] * 2
     assert arenas() <= before
 
 

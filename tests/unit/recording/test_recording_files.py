@@ -30,7 +30,7 @@ from kerncast.recording import (
     write_recording,
 )
 from kerncast.recording.contents import ZEROS, joined
-from kerncast.recording.files import contents_of
+from kerncast.recording.recording_files import contents_of
 
 
 def sample(contents: ContentsWriter) -> Recording:

@@ -13,6 +13,7 @@ from kerncast.errors import InputError, Refusal
 from kerncast.gpu import load_gpu
 from kerncast.measurements import PartitionTimes
 from kerncast.prediction import Prediction, Term, Timing
+from kerncast.read.launches import only_launch
 from kerncast.report.bounds.bounds_table import bound_object, caveats_of, guarantee_of
 from kerncast.studies.bounding import BoundOptions, KernelBounds, bound_launch, bound_times
 from kerncast.studies.bounds import Blocks, BoundMethod, BoundQuestion, Kind, bound_method
@@ -223,8 +224,8 @@ def first_launch(name: str, folder: Path) -> Path:
 def test_the_worst_path_is_above_the_simulation_on_every_part(name: str, tmp_path: Path) -> None:
     parts = GPU, (1, 8, 40)
     launch = first_launch(name, tmp_path)
-    worst = worst_paths(launch, parts, Timing.SERIES)
-    expected = simulated_partitions(launch, parts, 0.9, Timing.SERIES).curve.seconds
+    worst = worst_paths(only_launch(launch), parts, Timing.SERIES)
+    expected = simulated_partitions(only_launch(launch), parts, 0.9, Timing.SERIES).curve.seconds
     for bound, time in zip(worst.seconds, expected.seconds, strict=True):
         assert time < bound < 100 * time
 
@@ -240,7 +241,7 @@ def test_a_chain_of_dependent_loads_takes_one_latency_each_at_worst(tmp_path: Pa
     file.write_text(
         f'source = "k.cu"\n[[launch]]\nkernel = "chase"\ngrid = [1]\nblock = [1]\n{arguments}\n', encoding="utf-8"
     )
-    (seconds,) = worst_paths(file, (GPU, (40,)), Timing.PROFILER).seconds
+    (seconds,) = worst_paths(only_launch(file), (GPU, (40,)), Timing.PROFILER).seconds
     base = GPU.at_clock("base")
     assert base.dram_latency is not None
     least = 64 * base.dram_latency / base.clock_hz
@@ -250,7 +251,7 @@ def test_a_chain_of_dependent_loads_takes_one_latency_each_at_worst(tmp_path: Pa
 def test_a_time_above_the_worst_path_raises_it_and_is_told() -> None:
     times = PartitionTimes((40,), (1.0,))
     options = BoundOptions(kind=Kind.ANALYTICAL)
-    found = bound_launch(SAXPY, times, GPU, ((1, 40), options))
+    found = bound_launch(only_launch(SAXPY), times, GPU, ((1, 40), options))
     assert found.answer.bound == (1.0, 1.0)
     assert "time-above-worst-path" in [each.kind.value for each in caveats_of(found)]
     assert "no load hits L1" in guarantee_of(found, found.tpcs[-1])
@@ -272,14 +273,14 @@ def test_many_runs_of_one_count_have_a_tail_and_other_counts_take_it() -> None:
     with pytest.raises(Refusal, match="runs"):
         bound_times(times.first(50), GPU, COUNTS, BoundOptions(kind=Kind.EXTREME))
     with pytest.raises(Refusal, match="nothing was measured"):
-        bound_launch(SAXPY, None, GPU, ((1,), BoundOptions(kind=Kind.EXTREME)))
+        bound_launch(only_launch(SAXPY), None, GPU, ((1,), BoundOptions(kind=Kind.EXTREME)))
 
 
 def test_where_the_roofline_stands_in_nothing_is_promised() -> None:
-    found = bound_launch(SAXPY, None, load_gpu("jetson-agx-xavier"), ((1, 4), BoundOptions()))
+    found = bound_launch(only_launch(SAXPY), None, load_gpu("jetson-agx-xavier"), ((1, 4), BoundOptions()))
     assert (found.method, found.kind) == ("roofline", Kind.MARGIN)
     assert guarantee_of(found, found.tpcs[-1]).startswith("none: the roofline stands in")
-    orin = bound_launch(SAXPY, None, load_gpu("jetson-agx-orin-64gb"), ((1, 8), BoundOptions()))
+    orin = bound_launch(only_launch(SAXPY), None, load_gpu("jetson-agx-orin-64gb"), ((1, 8), BoundOptions()))
     assert (orin.method, orin.kind) == ("simulation", Kind.CONFORMAL)
     assert orin.answer.bound[0] > 2 * orin.answer.bound[1]
 

@@ -10,6 +10,7 @@ from kerncast.errors import InputError
 from kerncast.gpu import load_gpu
 from kerncast.measurements import PartitionTimes
 from kerncast.prediction import Timing
+from kerncast.read.launches import only_launch
 from kerncast.studies.bounding import BoundOptions, bound_launch, bound_times
 from kerncast.studies.interference import Beside, Slowdown, slowdowns
 
@@ -51,7 +52,9 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 def slowed(files: dict[str, Path], one: str, other: str, tpcs: int, beside: int) -> Slowdown:
-    (found,) = slowdowns(files[one], Beside(files[other], beside), (GPU, (tpcs,)), Timing.PROFILER)
+    (found,) = slowdowns(
+        only_launch(files[one]), Beside(only_launch(files[other]), beside), (GPU, (tpcs,)), Timing.PROFILER
+    )
     return found
 
 
@@ -85,8 +88,10 @@ def test_more_tpcs_beside_never_make_it_faster(files: dict[str, Path]) -> None:
 
 def test_bounds_beside_another_kernel_are_those_alone_times_the_slowdown(files: dict[str, Path]) -> None:
     options = BoundOptions(timing=Timing.PROFILER)
-    alone = bound_launch(files["copy"], None, GPU, ((4, 20), options))
-    beside = bound_launch(files["copy"], None, GPU, ((4, 20), replace(options, beside=Beside(files["copy"]))))
+    alone = bound_launch(only_launch(files["copy"]), None, GPU, ((4, 20), options))
+    beside = bound_launch(
+        only_launch(files["copy"]), None, GPU, ((4, 20), replace(options, beside=Beside(only_launch(files["copy"]))))
+    )
     assert [each.beside_tpcs for each in beside.slowdowns] == [36, 20]
     for place, each in enumerate(beside.slowdowns):
         assert beside.answer.bound[place] >= alone.answer.bound[place] * each.bound * (1 - 1e-9)
@@ -97,4 +102,4 @@ def test_what_does_not_fit_beside_is_told(files: dict[str, Path]) -> None:
     with pytest.raises(InputError, match="30 TPCs and 20 beside"):
         slowed(files, "copy", "copy", 30, 20)
     with pytest.raises(InputError, match="--beside needs a launch"):
-        bound_times(PartitionTimes((1,), (1.0,)), GPU, (1,), BoundOptions(beside=Beside(files["copy"])))
+        bound_times(PartitionTimes((1,), (1.0,)), GPU, (1,), BoundOptions(beside=Beside(only_launch(files["copy"]))))

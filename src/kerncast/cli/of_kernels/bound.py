@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from kerncast.caveats import Caveat
     from kerncast.forecast import Means
     from kerncast.gpu import GPU
+    from kerncast.launch import Launch
     from kerncast.measurements import PartitionTimes
     from kerncast.measurements.feature_table import FeatureTable
     from kerncast.prediction import Timing
@@ -58,7 +59,7 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
         str | None, typer.Option(help="Measured counts to use; published methods: the fewest and the most TPCs.")
     ] = None,
     times: Annotated[Path | None, typer.Option(help="Times of a launch on parts of the GPU.")] = None,
-    kernel: Annotated[str | None, typer.Option(help="Kernel of a measurement file (.jsonl).")] = None,
+    kernel: Annotated[str | None, typer.Option(help="Kernel of a file that has several, or its number.")] = None,
     form: Annotated[
         str | None,
         typer.Option(help="Curve of published methods: suite, inverse, affine or staircase.", show_default="suite"),
@@ -110,7 +111,8 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
         raise InputError("--anchors belongs to measured times", cure="Leave it out, or add --times.")
     chosen, assumed = one_gpu(gpu, "Name the one that the times are of.")
     counts = counts_of_tpcs(tpcs, chosen)
-    table = _times(times if is_launch else evidence, chosen, kernel)
+    launch = _launch(evidence, kernel, times) if is_launch else None
+    table = _times(times if is_launch else evidence, chosen, kernel, is_launch=is_launch)
     options = BoundOptions(
         method, _anchors(anchors), form, _blocks(blocks, blocks_per_tpc), _training(train), _level(level),
         None if kind is None else kind_named(kind), _timing(timing, times), _steps(plan),
@@ -122,10 +124,10 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
         if progress:
             progress("bounding", 0, 0)
         means = Means(budget_of(memory), progress, apart=True)
-        if table is not None and is_launch and options.training is not None:
-            table = _with_features(table, evidence, options, (chosen, counts), means)
-        if is_launch and options.training is None:
-            found = bound_launch(evidence, table, chosen, (counts, options), means)
+        if table is not None and launch is not None and options.training is not None:
+            table = _with_features(table, launch, options, (chosen, counts), means)
+        if launch is not None and options.training is None:
+            found = bound_launch(launch, table, chosen, (counts, options), means)
         else:
             assert table is not None
             found = bound_times(table, chosen, counts, options)
@@ -143,6 +145,14 @@ def _is_launch(evidence: Path) -> bool:
     return evidence.suffix.lower() in {".toml", RECORDING}
 
 
+def _launch(path: Path, kernel: str | None, times: Path | None) -> "Launch":
+    """Return the launch to bound: the file's only one, or the one that is named."""
+    from kerncast.read.launches import load_launches, only_launch  # noqa: PLC0415
+
+    is_of_times = times is not None and times.suffix.lower() == _MEASUREMENT and len(load_launches(path)) == 1
+    return only_launch(path, None if is_of_times else kernel)
+
+
 def _check_usage(*, is_launch: bool, times: Path | None, of_tables: Sequence[object]) -> None:
     if times is not None and not is_launch:
         raise InputError("--times belongs to a launch file", cure="Give one file of times, and no other.")
@@ -154,7 +164,7 @@ def _check_usage(*, is_launch: bool, times: Path | None, of_tables: Sequence[obj
 
 
 def _with_features(
-    table: "PartitionTimes", launch: Path, options: "BoundOptions", on: "tuple[GPU, tuple[int, ...]]",
+    table: "PartitionTimes", launch: "Launch", options: "BoundOptions", on: "tuple[GPU, tuple[int, ...]]",
     means: "Means",
 ) -> "PartitionTimes":  # fmt: skip
     """Return the times with the features of the launch on all counts, for a method that learns from other launches."""
@@ -181,14 +191,14 @@ def _refusal_as_json(*, as_json: bool, out: Path | None) -> Iterator[None]:
         raise
 
 
-def _times(path: Path | None, gpu: "GPU", kernel: str | None) -> "PartitionTimes | None":
+def _times(path: Path | None, gpu: "GPU", kernel: str | None, *, is_launch: bool) -> "PartitionTimes | None":
     """Return the measured times; raises InputError for more TPCs than there are."""
     from kerncast.read.partition_files import read_measured_partitions, read_partition_times  # noqa: PLC0415
     from kerncast.studies.partitions import most_tpcs  # noqa: PLC0415
 
     is_measurement = path is not None and path.suffix.lower() == _MEASUREMENT
-    if kernel is not None and not is_measurement:
-        raise InputError("--kernel belongs to a measurement file (.jsonl)", cure="Leave it out.")
+    if kernel is not None and not is_measurement and not is_launch:
+        raise InputError("--kernel belongs to launches, or to a measurement file (.jsonl)", cure="Leave it out.")
     if path is None:
         return None
     times = read_measured_partitions(path, gpu, kernel) if is_measurement else read_partition_times(path)
@@ -255,9 +265,10 @@ def _beside(path: Path | None, tpcs: int | None) -> "Beside | None":
         if tpcs is not None:
             raise InputError("--beside-tpcs needs --beside", cure="Add --beside OTHER.toml.")
         return None
+    from kerncast.read.launches import only_launch  # noqa: PLC0415
     from kerncast.studies.interference import Beside  # noqa: PLC0415  LLVM loads late
 
-    return Beside(path, tpcs)
+    return Beside(only_launch(path), tpcs)
 
 
 def _level(level: float | None) -> float | None:

@@ -88,7 +88,7 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
         else:
             built = _built(asked, Path(folder), show)
             ended, recording = _run(built, wishes, (shown, clock_gpu), Path(folder), show)
-        applications = _forecast(recording, gpus, options, show) if gpus and recording.kept else None
+        applications = _forecast(recording, gpus, options, show) if gpus and _has_work(recording) else None
         _write(recording, applications, outputs)
         if export is not None:
             _export(recording, shown, export)
@@ -224,6 +224,10 @@ def _read(path: Path, needless: "Mapping[str, object]") -> "tuple[Ended | None, 
         if given is not None:
             raise InputError(f"{name} is of no use for a recording", where=str(path), cure="Leave it out.")
     return None, read_recording(path)
+
+
+def _has_work(recording: "Recording") -> bool:
+    return bool(recording.kept or recording.library_calls)
 
 
 def _export(recording: "Recording", gpu: "GPU", target: Path) -> None:

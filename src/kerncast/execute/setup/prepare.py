@@ -34,7 +34,7 @@ from kerncast.execute.setup.supported import check_operands, check_supported
 from kerncast.launch import Buffer, Launch, Memory
 from kerncast.ptx import Variable, parse_ptx, source_name
 from kerncast.recording.contents import CHUNK_BYTES, joined
-from kerncast.recording.files import contents_of
+from kerncast.recording.recording_files import contents_of
 from kerncast.traces import Allocation
 from kerncast.units import GIB, format_bytes
 

@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from kerncast.forecast.application import Application, Applications
-from kerncast.models.application import Timeline
+from kerncast.models.timeline import Timeline
 from kerncast.recording import Recording
 from kerncast.report.as_json import SCHEMA_VERSION, fields_of, refused_launch
 from kerncast.report.forecast.document import Document, Section
@@ -121,6 +121,7 @@ def run_object(recording: Recording, found: Applications | None, status: int | N
     return {
         "schema_version": SCHEMA_VERSION,
         "command": list(recording.command),
+        "ended": recording.ended,
         "status": status,
         "launches": len(recording.launches),
         "distinct": len(recording.kept),

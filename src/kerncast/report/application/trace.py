@@ -6,8 +6,9 @@ Source: Google, Trace Event Format; times in microseconds.
 from typing import Any
 
 from kerncast.forecast.application import Application
-from kerncast.models.application import Spans
+from kerncast.models.timeline import Spans
 from kerncast.recording import Direction, EventKind, Recording
+from kerncast.units import MEGA
 
 #: Viewers get slow with more.
 _MOST_EVENTS = 200_000
@@ -31,8 +32,8 @@ def trace_object(recording: Recording, found: Application) -> dict[str, Any]:
 def _event(recording: Recording, span: Any) -> dict[str, Any]:
     return {
         "ph": "X", "name": name_of(recording, span), "cat": EventKind(int(span["kind"])).name.lower(),
-        "pid": int(span["process"]), "tid": int(span["stream"]), "ts": 1e6 * float(span["begin"]),
-        "dur": 1e6 * float(span["end"] - span["begin"]), "args": {"value": int(span["value"])},
+        "pid": int(span["process"]), "tid": int(span["stream"]), "ts": MEGA * float(span["begin"]),
+        "dur": MEGA * float(span["end"] - span["begin"]), "args": {"value": int(span["value"])},
     }  # fmt: skip
 
 

@@ -19,7 +19,7 @@ from kerncast.gpu import GPU
 from kerncast.launch import DEFAULT_STANDARD, ELEMENT_BYTES, Launch, Memory, Region
 from kerncast.ptx import source_name
 from kerncast.recording.contents import CHUNK_BYTES, joined
-from kerncast.recording.files import contents_of
+from kerncast.recording.recording_files import contents_of
 from kerncast.replaced_file import replacing
 from kerncast.report.files.toml_text import toml_key, toml_path, toml_text
 

@@ -19,6 +19,8 @@ from kerncast.recording import Direction, EventKind, Recording, Waited
 from kerncast.recording.recording import HOST_WAITS
 
 Floats = npt.NDArray[np.float64]
+#: Shares that fill the SMs add up to one but for this.
+_ROUNDING = 2**-30
 
 #: One piece of work: what it is, its stream, begin and end in seconds, and the number of the launch or the bytes.
 SPAN = np.dtype(
@@ -153,7 +155,7 @@ def _with_room(process: _Process, begin: float, share: float) -> float:
     process.running = sorted(each for each in process.running if each[0] > begin)
     taken = sum(each[1] for each in process.running)
     for end, other in process.running:
-        if taken + share <= 1.0 + 1e-9:
+        if taken + share <= 1.0 + _ROUNDING:
             break
         begin, taken = end, taken - other
     return begin

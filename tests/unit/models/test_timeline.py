@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kerncast.models.application import SPAN, Durations, Link, Timeline, busy_seconds, timeline
+from kerncast.models.timeline import SPAN, Durations, Link, Timeline, busy_seconds, timeline
 from kerncast.recording import EVENT, LAUNCH, Direction, EventKind, Group, Kernel, Recording, Waited
 from kerncast.recording.recording import HOST_WAITS
 
