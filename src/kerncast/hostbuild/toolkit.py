@@ -30,6 +30,8 @@ from kerncast.hostbuild.objects import key_of
 
 TOOLKIT_VARIABLE = "KERNCAST_TOOLKIT"
 """Names the folder to our nvcc."""
+ARCHITECTURE_VARIABLE = "KERNCAST_ARCHITECTURE"
+"""Tells our nvcc the number of the GPU's architecture."""
 
 #: Variables by which builds are told where CUDA lies.
 _OF_TOOLKITS = ("CUDA_HOME", "CUDA_PATH", "CUDA_ROOT", "CUDA_DIR", "CUDA_INSTALL_PATH", "CUDAToolkit_ROOT")
