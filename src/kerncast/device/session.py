@@ -3,6 +3,7 @@
 import ctypes
 import os
 import secrets
+import select
 import shutil
 import signal
 import socket
@@ -157,7 +158,8 @@ def _serve(run: Run, meeting: _Meeting, make_clock: MakeClock | None, tell: tupl
     send, report = tell
     folder = Path(tempfile.gettempdir())
     contents = ContentsWriter(folder / "contents", run.kept_bytes)
-    shared = Shared(run.settings, Capture(contents), lambda what: report(what, 0, 0))
+    rules = replace(run.settings.rules, is_over=_can_be_read(meeting.over))
+    shared = Shared(replace(run.settings, rules=rules), Capture(contents), lambda what: report(what, 0, 0))
     if make_clock is not None:
         shared.clock = make_clock(shared)
     send({"ready": True})
@@ -167,6 +169,12 @@ def _serve(run: Run, meeting: _Meeting, make_clock: MakeClock | None, tell: tupl
     contents.close()
     write_recording(folder / "recording.kc", _recording(run, shared, codes, how), contents.path)
     send({"recording": str(folder / "recording.kc"), "skipped": shared.skipped})
+
+
+def _can_be_read(descriptor: int) -> Callable[[], bool]:
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    return lambda: bool(poll.poll(0))
 
 
 def _recording(run: Run, shared: Shared, codes: tuple[Code, ...], how: str) -> Recording:
@@ -181,13 +189,11 @@ def _recording(run: Run, shared: Shared, codes: tuple[Code, ...], how: str) -> R
 def _code_of(origin: Origin, contents: ContentsWriter) -> Code:
     """Return where kernels are from, with what their files hold, so that they can be compiled elsewhere."""
     if origin.request is None:
-        return Code(ptx=contents.keep(origin.ptx.encode()) or "")
+        return Code(ptx=contents.keep_code(origin.ptx.encode()))
     request, files = origin.request, []
     for path in files_of(request):
         with suppress(InputError):
-            digest = contents.keep(read_bytes(path, _SOURCE))
-            if digest:
-                files.append(SourceFile(str(path), digest))
+            files.append(SourceFile(str(path), contents.keep_code(read_bytes(path, _SOURCE))))
     folders = tuple(map(str, request.include_dirs))
     return Code(str(request.source), request.defines, folders, request.standard, request.fast_math, tuple(files))
 

@@ -73,10 +73,14 @@ class Stream:
 
     def __init__(self) -> None:
         self._data = bytearray()
+        self._wanted = 0
+        """bytes of the message that has begun to arrive"""
 
     def messages(self, received: bytes) -> Iterator[tuple[Message, memoryview]]:
         """Yield each message that is complete; raises WireError for one of no known kind, or far too large."""
         self._data += received
+        if len(self._data) < self._wanted:
+            return  # not even looked at: a module comes in thousands of pieces
         position = 0
         data = bytes(self._data)
         view = memoryview(data)
@@ -86,13 +90,14 @@ class Stream:
                 raise WireError(f"a message of {nbytes} bytes")
             end = position + _HEAD.size + nbytes
             if end > len(data):
+                self._wanted = end - position
                 break
             try:
                 kind = Message(number)
             except ValueError:
                 raise WireError(f"a message of kind {number}") from None
             yield kind, view[position + _HEAD.size : end]
-            position = end
+            position, self._wanted = end, 0
         del self._data[:position]
 
 

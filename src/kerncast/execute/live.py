@@ -123,6 +123,8 @@ class Rules:
     """wall time of one launch"""
     goes_on: bool = False
     """whether an access outside all allocations goes on, as on a GPU, where memory is mapped"""
+    is_over: Callable[[], bool] = lambda: False
+    """tells that the program has ended, and a launch of it with it"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,9 +165,9 @@ class LiveKernel:
         """
         deadline = time.monotonic() + rules.seconds
         run = self._ready(call, memory, rules)
-        run.deadline = deadline
+        run.deadline, run.is_over = deadline, rules.is_over
         try:
-            return _whole_grid(run, deadline, rules.seconds)
+            return _whole_grid(run, deadline, rules)
         except BaseException:  # its blocks stand somewhere in their middle
             self._runs.clear()
             raise
@@ -245,14 +247,16 @@ class LiveKernel:
 _NOTHING = Arena.for_buffers([("nothing", 1)])
 
 
-def _whole_grid(run: Run, deadline: float, seconds: float) -> Work:
+def _whole_grid(run: Run, deadline: float, rules: Rules) -> Work:
     blocks = run.launch.blocks
     sums = np.zeros(run.compiled.counters.bytes // 8, np.int64)
 
     def keep_going(_: int) -> None:
+        if rules.is_over():
+            raise MachineLimitError("the launch was stopped with its program", where=run.program.function.name)
         if time.monotonic() > deadline:
             raise MachineLimitError(
-                f"the launch was stopped after {seconds:g} s",
+                f"the launch was stopped after {rules.seconds:g} s",
                 where=run.program.function.name,
                 cure="Use a smaller problem, or allow more time: --launch-seconds.",
             )

@@ -95,9 +95,7 @@ def nearest_kept(recording: Recording) -> npt.NDArray[np.int64]:
 
 def _template(code: Code, recording: Recording) -> Launch:
     """Return a launch of some code, to which kernel, geometry and memory are added."""
-    source, folders = (
-        (Path(code.source), tuple(map(Path, code.include_dirs))) if _is_unchanged(code) else _restored(code, recording)
-    )
+    source, folders = (Path(code.source), _own_folders(code)) if _is_unchanged(code) else _restored(code, recording)
     return Launch(
         source, None, (1, 1, 1), (1, 1, 1), defines=code.defines, include_dirs=folders, standard=code.standard,
         fast_math=code.fast_math,
@@ -106,7 +104,7 @@ def _template(code: Code, recording: Recording) -> Launch:
 
 def _is_unchanged(code: Code) -> bool:
     """Whether the files that the program was built from are there, as they were."""
-    if not code.source or not code.files:
+    if code.source not in {each.path for each in code.files}:
         return False
     try:
         return all(digest_of(read_bytes(each.path, _SOURCE)) == each.digest for each in code.files)
@@ -114,19 +112,36 @@ def _is_unchanged(code: Code) -> bool:
         return False
 
 
+def _own_folders(code: Code) -> tuple[Path, ...]:
+    """Return the folders of headers that hold some of the code's files: a stranger may have written down others."""
+    places = {parent for each in code.files for parent in Path(each.path).parents}
+    return tuple(each for each in map(Path, code.include_dirs) if each in places)
+
+
 def _restored(code: Code, recording: Recording) -> tuple[Path, tuple[Path, ...]]:
     """Write the files of some code into the cache; returns the source and the folders of headers there."""
-    files = [(each.path, each.digest) for each in code.files] or [("/kernel.ptx", code.ptx)]
     assert recording.file is not None
+    files = [(each.path, each.digest) for each in code.files] or [("/kernel.ptx", code.ptx)]
+    if not all(digest for _, digest in files):
+        cure = "Record the program again, where its sources are."
+        raise InputError("it holds no source of a kernel", where=str(recording.file), cure=cure)
     contents = contents_of(recording.file, {digest for _, digest in files})
     root = _folder_for(files)
     for path, digest in files:
         place = _inside(root, path)
         if not place.is_file():
-            place.parent.mkdir(parents=True, exist_ok=True)
-            with replacing(place) as partial:
-                partial.write_bytes(contents[digest])
+            _write(place, contents[digest], recording.file)
     return _inside(root, code.source or "/kernel.ptx"), tuple(_inside(root, each) for each in code.include_dirs)
+
+
+def _write(place: Path, content: bytes, recording: Path) -> None:
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(place) as partial:
+            partial.write_bytes(content)
+    except (OSError, ValueError, InputError) as error:
+        what = f"a source in it cannot be kept here ({error})"
+        raise InputError(what, where=str(recording), cure=_CURE) from None
 
 
 def _folder_for(files: list[tuple[str, str]]) -> Path:

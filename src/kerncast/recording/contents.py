@@ -69,7 +69,15 @@ class ContentsWriter:
         packed = zlib.compress(data, _LEVEL)
         if _HEAD.size + len(packed) > self.left_bytes:
             return None
-        self._file.write(_HEAD.pack(bytes.fromhex(digest), len(packed), len(data)))
+        return self._write(digest, packed, len(data))
+
+    def keep_code(self, data: bytes) -> str:
+        """Return the digest of code, which is written whatever room there is: without it no launch is of use."""
+        digest = digest_of(data)
+        return digest if digest in self._known else self._write(digest, zlib.compress(data, _LEVEL), len(data))
+
+    def _write(self, digest: str, packed: bytes, nbytes: int) -> str:
+        self._file.write(_HEAD.pack(bytes.fromhex(digest), len(packed), nbytes))
         self._file.write(packed)
         self.left_bytes -= _HEAD.size + len(packed)
         self._known.add(digest)

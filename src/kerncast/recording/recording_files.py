@@ -6,11 +6,12 @@ refused; what a later version adds is passed over.
 
 import io
 import json
+import re
 import zipfile
 import zlib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import numpy as np
 import numpy.typing as npt
@@ -46,6 +47,9 @@ _DATE = (1980, 1, 1, 0, 0, 0)
 _COPY_BYTES = MIB
 #: No call of a library does more operations, or moves more bytes.
 _MOST_WORK = 1e24
+#: No program ran for thirty years.
+_LONGEST_SECONDS = 1e9
+_DIGEST = re.compile(r"[0-9a-f]{32}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,5 +183,27 @@ def _check(found: Recording, where: str) -> None:
     amounts = [amount for each in found.library_calls for amount in (each.operations, each.nbytes)]
     if any(not 0 <= amount <= _MOST_WORK for amount in amounts):
         raise InputError("a call of a library in it does no such work", where=where, cure=_CURE)
-    if not np.isfinite(events["at"]).all() or not np.isfinite(found.host_seconds):
-        raise InputError("a time in it is not finite", where=where, cure=_CURE)
+    times = np.append(events["at"], found.host_seconds)
+    if not ((times >= 0) & (times <= _LONGEST_SECONDS)).all():
+        raise InputError("a time in it is none", where=where, cure=_CURE)
+    if not np.isin(events["kind"], list(EventKind)).all():
+        raise InputError("an event in it is of no known kind", where=where, cure=_CURE)
+    if len({each.launch for each in found.kept}) < len(found.kept):
+        raise InputError("a launch in it is kept twice", where=where, cure=_CURE)
+    for code in found.codes:
+        _check_code(code, where)
+
+
+def _check_code(code: Code, where: str) -> None:
+    """Raise InputError for files that cannot lie beside one another, or that the source is none of."""
+    digests = [each.digest for each in code.files] + ([code.ptx] if code.ptx else [])
+    paths = [PurePosixPath(each.path) for each in code.files]
+    parents = {parent for path in paths for parent in path.parents}
+    are_fit = len(set(paths)) == len(paths) and not parents & set(paths) and all(map(_is_fit, paths))
+    if not all(map(_DIGEST.fullmatch, digests)) or not are_fit or (paths and PurePosixPath(code.source) not in paths):
+        raise InputError("the files of a kernel in it are no such files", where=where, cure=_CURE)
+
+
+def _is_fit(path: PurePosixPath) -> bool:
+    """Whether a file can have this name in a folder of ours."""
+    return bool(path.name) and "\0" not in str(path)

@@ -31,6 +31,7 @@ from kerncast.recording import (
 )
 from kerncast.recording.contents import ZEROS, joined
 from kerncast.recording.recording_files import contents_of
+from kerncast.typed_json import to_json
 
 
 def sample(contents: ContentsWriter) -> Recording:
@@ -109,6 +110,11 @@ def test_no_damage_is_read_as_something_else(data: st.DataObject) -> None:
         assert all(held[digest][:4] == b"\7\7\7\7" for digest in region.chunks if digest)
 
 
+def code(source: str, digest: str, *paths: str) -> object:
+    """Return a source and its files as a header holds them."""
+    return to_json(Code(source, files=tuple(SourceFile(path, digest) for path in paths)))
+
+
 def changed(path: Path, **fields: object) -> Path:
     """Write a recording again with other fields in its header."""
     with zipfile.ZipFile(path) as archive:
@@ -135,6 +141,11 @@ def changed(path: Path, **fields: object) -> Path:
             "no such work",
         ),
         ({"groups": "x"}, "lacks what every recording's has"),
+        ({"host_seconds": -1e300}, "a time in it is none"),
+        ({"codes": [code("/a/k.cu", "", "/a/k.cu")]}, "no such files"),
+        ({"codes": [code("/etc/passwd", "0" * 32, "/a/k.cu")]}, "no such files"),
+        ({"codes": [code("/", "0" * 32, "/")]}, "no such files"),
+        ({"codes": [code("/a", "0" * 32, "/a", "/a/b")]}, "no such files"),
         ({"news": [1, 2]}, None),
     ],
 )

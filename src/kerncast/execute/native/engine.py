@@ -104,6 +104,8 @@ class Run:
         self.touched = setting.touched
         self.deadline = math.inf
         """time at which to stop, by time.monotonic"""
+        self.is_over: Callable[[], bool] = lambda: False
+        """tells that nobody waits for the launch any more"""
         self.goes_on = setting.goes_on
         self.runs_here = False
         """whether a single worker runs on the calling thread, whose stack has room for its frames"""
@@ -184,7 +186,7 @@ class Run:
             if self.runs_here and len(running) == 1:
                 running[0].run()
             else:
-                run_until(running, self.deadline, self.compiled.text_size)
+                run_until(running, self.deadline, self.compiled.text_size, self.is_over)
             for worker in running:
                 check(worker, self)
             keep_going(sum(int(worker.state["finished"]) for worker in running))

@@ -117,8 +117,10 @@ class Stoppable(Protocol):
         """Let ``run`` return soon; called from another thread."""
 
 
-def run_until(workers: Sequence[Stoppable], deadline: float, text_size: int) -> None:
-    """Run each worker on a thread of its own, and stop them all at the deadline or when the user interrupts.
+def run_until(
+    workers: Sequence[Stoppable], deadline: float, text_size: int, is_over: Callable[[], bool] = lambda: False
+) -> None:
+    """Run each worker on a thread of its own; stop them all at the deadline, when it is over, or at an interrupt.
 
     Generated code does not return to Python by itself, so that the main thread has to stay free for that.
     """
@@ -126,7 +128,7 @@ def run_until(workers: Sequence[Stoppable], deadline: float, text_size: int) -> 
     try:
         threads.extend(_start(worker.run, text_size) for worker in workers)
         for thread in threads:
-            while thread.is_alive() and time.monotonic() < deadline:
+            while thread.is_alive() and time.monotonic() < deadline and not is_over():
                 thread.join(min(_GLANCE_SECONDS, max(0.0, deadline - time.monotonic())))
     finally:
         if any(thread.is_alive() for thread in threads):
