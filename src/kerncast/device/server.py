@@ -311,8 +311,8 @@ class Client:
         return done(0, seconds, work.printed)
 
     def _run(self, group: Group, call: Call, function: Function) -> tuple[Work, float, int]:
-        assert function.kernel is not None
-        kernel, capture = function.kernel, self.shared.capture
+        kernel, capture = function.kernel_for(call), self.shared.capture
+        assert kernel is not None
         memory = capture.begin(group, call, kernel, self._memory)
         key = (group, call.parameters)
         work = self._still_stands(key)
@@ -334,7 +334,7 @@ class Client:
 
     def _note_repeat(self, key: tuple[object, ...], call: Call, function: Function, work: Work) -> None:
         """Note which allocations a launch has changed, and whether it would only do the same again."""
-        kernel = function.kernel
+        kernel = function.kernel_for(call)
         assert kernel is not None
         use = kernel.use(call.parameters, self._memory)
         written = kernel.reaches(use.written, call.parameters, self._memory)
