@@ -21,6 +21,7 @@ from kerncast.gpu import load_gpu
 from kerncast.recording import ContentsWriter
 
 ROOM = 2**26
+_DONE = struct.Struct("<iIdd")
 ENVIRONMENT = Environment(
     has_clock=False, budget_bytes=2**30, launch_s=2e-6, copy_s=6e-6, to_device_bytes_per_s=2e10,
     to_host_bytes_per_s=2e10,
@@ -106,8 +107,8 @@ class Program:
         """Launch a kernel; returns the status and what it printed."""
         head = struct.pack("<di3I3IIII", self.at, function, grid, 1, 1, block, 1, 1, 0, stream, 0)
         answer = self.say(Message.LAUNCH, head, parameters, answers=True)
-        status, length, _ = struct.unpack_from("<iId", answer)
-        return status, answer[16 : 16 + length].decode()
+        status, length, *_ = _DONE.unpack_from(answer)
+        return status, answer[_DONE.size : _DONE.size + length].decode()
 
     def end(self) -> None:
         """End the process as one ends that has said all."""

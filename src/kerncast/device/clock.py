@@ -11,6 +11,7 @@ from kerncast.device.server import Shared
 from kerncast.errors import KerncastError
 from kerncast.execute.live import Work
 from kerncast.forecast import Options, forecast_all
+from kerncast.forecast.application import share_of
 from kerncast.forecast.library_calls import forecast_library_calls
 from kerncast.gpu import GPU
 from kerncast.launch import Launch, Memory
@@ -30,6 +31,7 @@ class ForecastClock:
         """seconds of each kept launch, by its group and number"""
         self._files: dict[int, Path] = {}
         """file of the PTX of each code that brought its own"""
+        self._shares: dict[Group, float] = {}
         self._called: dict[LibraryCall, float] = {}
 
     def seconds(self, group: Group, work: Work) -> float:
@@ -45,6 +47,10 @@ class ForecastClock:
         limit = float(np.log(_MOST_SCALED))
         return float(np.exp(np.interp(own, places, times) + min(limit, max(-limit, beyond))))
 
+    def share(self, group: Group) -> float:
+        """Return which part of the SMs a launch fills; all of them where that is not known."""
+        return self._shares.get(group, 1.0)
+
     def library_seconds(self, call: LibraryCall) -> float:
         """Return the duration of a call of a library."""
         if call not in self._called:
@@ -57,19 +63,20 @@ class ForecastClock:
     def _forecast(self, group: Group, kept: KeptLaunch) -> float:
         key = group, kept.launch
         if key not in self._known:
-            self._known[key] = self._simulated(self._launch_of(group, kept.memory))
+            self._known[key], self._shares[group] = self._simulated(self._launch_of(group, kept.memory))
         return self._known[key]
 
-    def _simulated(self, launch: Launch) -> float:
+    def _simulated(self, launch: Launch) -> tuple[float, float]:
+        """Return the duration of a launch, and which part of the SMs it fills."""
         try:
             found = forecast_all([launch], [(self._gpu, ())], Options(timing=Timing.PROFILER))
         except KerncastError as error:
             self._shared.remarks.add(f"{launch.kernel} takes no time on the program's clock: {error}")
-            return 0.0
+            return 0.0, 1.0
         if not found.predictions:
             self._shared.remarks.add(f"{launch.kernel} takes no time on the program's clock: {found.refused[0].reason}")
-            return 0.0
-        return found.predictions[0].seconds
+            return 0.0, 1.0
+        return found.predictions[0].seconds, share_of(found.cases[0], self._gpu)
 
     def _launch_of(self, group: Group, memory: Memory) -> Launch:
         kernel = self._shared.kernels[group.kernel]

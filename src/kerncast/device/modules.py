@@ -14,7 +14,7 @@ from kerncast.compile.cache.remembered import Inputs, UnknowableError
 from kerncast.device.fatbin import ptx_of
 from kerncast.device.wire import Form, FunctionFacts
 from kerncast.errors import CompileError, InputError, LaunchError, Refusal, UnsupportedError
-from kerncast.execute.live import LiveKernel, LiveMemory
+from kerncast.execute.live import Call, LiveKernel, LiveMemory
 from kerncast.execute.setup import linked_program
 from kerncast.execute.setup.layout import Program
 from kerncast.execute.setup.prepare import initialise
@@ -28,6 +28,10 @@ _SOURCE_KEYS = ("source", "defines", "include_dirs", "standard", "fast_math")
 #: Where the server places variables that the program has no place for: below all allocations of the program.
 _OWN_BYTES = 64 * 2**20
 _ALIGNMENT = 512
+#: Registers that hold the address of a grid's workspace: of CUDA's cooperative groups, a size and a barrier.
+#: Source: cooperative_groups/details/driver_abi.h of CUDA 12.9.
+_OF_WORKSPACE = re.compile(r"%envreg([12])\b")
+_WORKSPACE_BYTES = 8
 _UNNAMED = "(anonymous namespace)::"
 #: The namespace into which NVRTC puts variables that only one source sees.
 _OF_ONE_SOURCE = re.compile(r"\b_INTERNAL_[0-9a-f]+_\d+_\w+::")
@@ -68,8 +72,14 @@ class Function:
     name: str
     """name for the compiler and for people"""
     kernel: LiveKernel | None = None
+    cooperative: LiveKernel | None = None
+    """the kernel whose blocks may wait for one another, where they can"""
     compiled: CompiledKernel | None = None
     refusal: Refusal | None = None
+
+    def kernel_for(self, call: Call) -> LiveKernel | None:
+        """Return the kernel for one kind of launch; None where it cannot be executed."""
+        return self.cooperative if call.is_cooperative and self.cooperative is not None else self.kernel
 
 
 def read_module(form: int, code: bytes, gpu: GPU) -> Module:
@@ -115,6 +125,7 @@ class Modules:
         self._modules: dict[int, Module] = {}
         self.functions: dict[int, Function] = {}
         self._own = _ALIGNMENT
+        self._workspace = 0
 
     def load(self, number: int, form: int, code: bytes) -> None:
         """Take a module."""
@@ -160,21 +171,33 @@ class Modules:
         module = self.module(function.module)
         if module.refusal is not None:
             raise module.refusal.copied()
-        if module.origin.request is None:
-            linked = linked_program(module.origin.ptx, function.mangled)
-        else:
+        ptx, name = module.origin.ptx, function.mangled
+        if module.origin.request is not None:
             self._report(f"compiling {function.name}")
             function.compiled = compiled_from(module.origin.request, function)
-            linked = linked_program(function.compiled.ptx, function.compiled.mangled)
+            ptx, name = function.compiled.ptx, function.compiled.mangled
+        function.kernel = self._live(module, with_workspace(ptx, 0), name)
+        if has_workspace(ptx):
+            function.cooperative = self._live(module, with_workspace(ptx, self._workspace_of_grids()), name)
+
+    def _live(self, module: Module, ptx: str, name: str) -> LiveKernel:
+        linked = linked_program(ptx, name)
         self._prepare(module, linked.globals)
-        addresses = {each.name: module.variables[module.key(each.name)][0] for each in linked.globals}
-        function.kernel = LiveKernel(linked, addresses)
+        return LiveKernel(linked, {each.name: module.variables[module.key(each.name)][0] for each in linked.globals})
+
+    def _workspace_of_grids(self) -> int:
+        if not self._workspace:
+            self._workspace = self._new_place("workspace of grids", _WORKSPACE_BYTES)
+        return self._workspace
 
     def _prepare(self, module: Module, variables: tuple[Variable, ...]) -> None:
         """Give variables places, and their initial values unless the host has written them."""
         for each in variables:
             if module.key(each.name) not in module.variables:
-                module.variables[module.key(each.name)] = self._new_place(each), each.nbytes
+                module.variables[module.key(each.name)] = (
+                    self._new_place(source_name(each.name), each.nbytes),
+                    each.nbytes,
+                )
         places = _Places(module)
         for each in variables:
             key = module.key(each.name)
@@ -184,13 +207,24 @@ class Modules:
                 if nbytes >= each.nbytes and (each.initial or each.relocations):
                     initialise(self._memory.bytes_at(address, each.nbytes), each, places)
 
-    def _new_place(self, variable: Variable) -> int:
+    def _new_place(self, name: str, nbytes: int) -> int:
         address = self._base + self._own
-        self._own = -(-(self._own + variable.nbytes + _ALIGNMENT) // _ALIGNMENT) * _ALIGNMENT
+        self._own = -(-(self._own + nbytes + _ALIGNMENT) // _ALIGNMENT) * _ALIGNMENT
         if self._own > _OWN_BYTES:
             raise UnsupportedError(f"the variables of its modules take more than {_OWN_BYTES // 2**20} MiB")
-        self._memory.add(address, variable.nbytes, source_name(variable.name))
+        self._memory.add(address, nbytes, name)
         return address
+
+
+def has_workspace(ptx: str) -> bool:
+    """Whether PTX asks where blocks of a grid wait for one another."""
+    return _OF_WORKSPACE.search(ptx) is not None
+
+
+def with_workspace(ptx: str, address: int) -> str:
+    """Return PTX with the address of the workspace; 0 for a launch that is not cooperative, which has none."""
+    halves = {"1": address >> 32, "2": address & 0xFFFFFFFF}
+    return _OF_WORKSPACE.sub(lambda found: str(halves[found[1]]), ptx)
 
 
 @dataclass(frozen=True, slots=True)

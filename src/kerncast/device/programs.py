@@ -141,7 +141,13 @@ def run_of(built: Built, gpu: GPU, wishes: Wishes) -> Run:
     link = link_of(gpu)
     budget = wishes.memory_bytes if wishes.memory_bytes is not None else int(_SHARE_OF_FREE * _free_bytes())
     environment = Environment(
-        wishes.has_clock, budget, link.launch_s, link.call_s, link.to_device_bytes_per_s, link.to_host_bytes_per_s
+        wishes.has_clock,
+        budget,
+        link.launch_s,
+        link.call_s,
+        link.to_device_bytes_per_s,
+        link.to_host_bytes_per_s,
+        link.pageable,
     )
     room = -(-(gpu.memory_bytes or _UNKNOWN_MEMORY_BYTES) // MIB) * MIB + _ROOM_FOR_HOST_BYTES
     return Run(

@@ -6,6 +6,7 @@ anything.
 
 import array
 import fcntl
+import gc
 import math
 import mmap
 import os
@@ -44,7 +45,7 @@ from kerncast.execute.setup.arena import GLOBAL_BASE
 from kerncast.execute.setup.dataflow import UNKNOWN
 from kerncast.gpu import GPU
 from kerncast.recording import EventKind, Group, Kernel, LibraryCall
-from kerncast.recording.recording import HOST_WAITS
+from kerncast.recording.recording import HOST_WAITS, PAGEABLE
 
 #: Errors of cudaError_t, by what ended a launch.
 _STATUS: tuple[tuple[type[Refusal], int], ...] = (
@@ -63,6 +64,9 @@ class Clock(Protocol):
 
     def seconds(self, group: Group, work: Work) -> float:
         """Return the duration of a launch on the GPU."""
+
+    def share(self, group: Group) -> float:
+        """Return which part of the SMs a launch fills whose duration was asked for."""
 
     def library_seconds(self, call: LibraryCall) -> float:
         """Return the duration of a call of a library."""
@@ -112,6 +116,8 @@ class Shared:
     """calls that differ, and their numbers"""
     processes: int = 0
     host_seconds: float = 0.0
+    last_ended: int | None = None
+    """number of the process that ended last"""
     skipped: int = 0
     """launches that repeated others on unchanged memory"""
 
@@ -159,7 +165,7 @@ class Client:
             Message.RECORD: self._record, Message.DEPEND: self._depend, Message.FUNCTION: self._function,
             Message.LAUNCH: self._launch, Message.SYMBOL: self._symbol, Message.LIBRARY: self._library,
             Message.MISSING: self._missing, Message.NOTE: self._note, Message.GOODBYE: self._goodbye,
-            Message.STREAM: lambda _: None,
+            Message.STREAM: self._new_stream,
         }  # fmt: skip
 
     def serve(self) -> bool:
@@ -180,10 +186,16 @@ class Client:
         return bool(received)
 
     def end(self) -> None:
-        """Note the end of the process."""
+        """Note the end of the process, and let go of its memory."""
         self.shared.host_seconds += self._last_at
         self._event(EventKind.END, self._last_at)
+        self.shared.last_ended = self.number
         self.connection.close()
+        # What answers refers to the process, and kernels that are kept to its memory: no other one could be mapped.
+        self._answers, self._modules = {}, None
+        self._memory = LiveMemory(np.zeros(0, np.uint8))
+        self._repeats.clear()
+        gc.collect()
 
     # The beginning
 
@@ -198,6 +210,8 @@ class Client:
         self._memory = LiveMemory(base)
         self._modules = Modules(settings.gpu, self._memory, GLOBAL_BASE, self.shared.report)
         self.connection.sendall(device_facts(settings.gpu, settings.environment))
+        before = self.shared.last_ended
+        self._event(EventKind.BEGIN, 0.0, value=0 if before is None else before + 1)
 
     @property
     def modules(self) -> Modules:
@@ -227,7 +241,7 @@ class Client:
     def _copy(self, data: memoryview) -> None:
         at, to, _, nbytes, way, stream, waits = unpack(struct.Struct("<dQQQIII"), data)
         self._written(int(to))
-        extra = (int(way) & 3) + (HOST_WAITS if waits else 0)
+        extra = (int(way) & 3) + (HOST_WAITS if int(waits) & 1 else 0) + (PAGEABLE if int(waits) & 2 else 0)
         self._event(EventKind.COPY, at, stream=int(stream), value=int(nbytes), extra=extra)
 
     def _fill(self, data: memoryview) -> None:
@@ -252,6 +266,10 @@ class Client:
     def _wait(self, data: memoryview) -> None:
         at, what, number = unpack(struct.Struct("<dII"), data)
         self._event(EventKind.WAIT, at, value=int(number), extra=int(what))
+
+    def _new_stream(self, data: memoryview) -> None:
+        number, flags = unpack(struct.Struct("<II"), data)
+        self._event(EventKind.STREAM, self._last_at, stream=int(number), value=int(flags))
 
     def _record(self, data: memoryview) -> None:
         at, event, stream = unpack(struct.Struct("<dII"), data)
@@ -301,18 +319,18 @@ class Client:
         group = Group(self._numbers[asked.function], asked.grid, asked.block, asked.shared_bytes)
         call = Call(asked.grid, asked.block, asked.shared_bytes, asked.parameters, asked.is_cooperative)
         try:
-            work, seconds, number = self._run(group, call, function)
+            work, (seconds, share), number = self._run(group, call, function)
         except Refusal as refusal:
             self.shared.remarks.add(f"{function.name}: {refusal}")
             return done(_status_of(refusal))
         self._event(EventKind.LAUNCH, asked.at, stream=asked.stream, value=number)
         if work.stray:
             self.shared.remarks.add(f"{function.name} went on, as on a GPU: {work.stray}")
-        return done(0, seconds, work.printed)
+        return done(0, seconds, work.printed, share)
 
-    def _run(self, group: Group, call: Call, function: Function) -> tuple[Work, float, int]:
-        assert function.kernel is not None
-        kernel, capture = function.kernel, self.shared.capture
+    def _run(self, group: Group, call: Call, function: Function) -> tuple[Work, tuple[float, float], int]:
+        kernel, capture = function.kernel_for(call), self.shared.capture
+        assert kernel is not None
         memory = capture.begin(group, call, kernel, self._memory)
         key = (group, call.parameters)
         work = self._still_stands(key)
@@ -323,7 +341,8 @@ class Client:
             self.shared.skipped += 1
         number = capture.end(group, call, work, memory)
         clock = self.shared.clock
-        return work, clock.seconds(group, work) if clock else 0.0, number
+        lasting = (clock.seconds(group, work), clock.share(group)) if clock else (0.0, 0.0)
+        return work, lasting, number
 
     def _still_stands(self, key: tuple[object, ...]) -> Work | None:
         """Return what a launch would do again, where nothing that it reads or writes has changed since."""
@@ -334,7 +353,7 @@ class Client:
 
     def _note_repeat(self, key: tuple[object, ...], call: Call, function: Function, work: Work) -> None:
         """Note which allocations a launch has changed, and whether it would only do the same again."""
-        kernel = function.kernel
+        kernel = function.kernel_for(call)
         assert kernel is not None
         use = kernel.use(call.parameters, self._memory)
         written = kernel.reaches(use.written, call.parameters, self._memory)
@@ -363,7 +382,8 @@ class Client:
             number = self.shared.library_calls.setdefault(found.work, len(self.shared.library_calls))
             self._event(EventKind.LIBRARY, at, stream=int(stream), value=number)
         clock = self.shared.clock
-        return done(found.status, clock.library_seconds(found.work) if clock and found.work else 0.0)
+        seconds = clock.library_seconds(found.work) if clock and found.work else 0.0
+        return done(found.status, seconds, share=1.0 if seconds else 0.0)
 
     # Words
 

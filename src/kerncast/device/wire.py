@@ -13,7 +13,7 @@ from kerncast.gpu import GPU
 from kerncast.launch import Extent
 from kerncast.units import GIB, MIB
 
-PROTOCOL = 1
+PROTOCOL = 2
 _HEAD = struct.Struct("<II")
 #: A module's code is the largest message: fatbins of libraries have some hundred MiB.
 _MOST_BYTES = 1 * GIB
@@ -152,9 +152,11 @@ class Environment:
     copy_s: float
     to_device_bytes_per_s: float
     to_host_bytes_per_s: float
+    pageable: float = 1.0
+    """rate of copies of memory that is not pinned, as a part of the others'"""
 
 
-_DEVICE = struct.Struct("<256s16s16iQQ5d")
+_DEVICE = struct.Struct("<256s16s16iQQ6d")
 #: Where a GPU's file does not know its bus.
 _BUS_BITS = 256
 
@@ -174,7 +176,7 @@ def device_facts(gpu: GPU, environment: Environment) -> bytes:
     )  # fmt: skip
     times = (
         environment.launch_s, environment.copy_s, environment.to_device_bytes_per_s, environment.to_host_bytes_per_s,
-        gpu.dram_bytes_per_s,
+        gpu.dram_bytes_per_s, environment.pageable,
     )  # fmt: skip
     name = f"NVIDIA {gpu.name}".encode()[:255]
     uuid = gpu.id.encode()[:16].ljust(16, b"\0")
@@ -183,7 +185,7 @@ def device_facts(gpu: GPU, environment: Environment) -> bytes:
 
 _FUNCTION = struct.Struct("<8i")
 _PARAMETER = struct.Struct("<2i")
-_DONE = struct.Struct("<iId")
+_DONE = struct.Struct("<iIdd")
 #: A kernel that is not there.
 NO_FUNCTION = _FUNCTION.pack(-1, 0, 0, 0, 0, 0, 0, 0)
 
@@ -212,7 +214,7 @@ class FunctionFacts:
         return head + b"".join(_PARAMETER.pack(*each) for each in self.parameters)
 
 
-def done(status: int, seconds: float = 0.0, text: str = "") -> bytes:
-    """Return the answer to a launch or a call of a library."""
+def done(status: int, seconds: float = 0.0, text: str = "", share: float = 0.0) -> bytes:
+    """Return the answer to a launch or a call of a library, which fills a share of the SMs."""
     printed = text.encode("utf-8", "surrogateescape")[: 16 * MIB]
-    return _DONE.pack(status, len(printed), seconds) + printed
+    return _DONE.pack(status, len(printed), seconds, share) + printed

@@ -91,7 +91,7 @@ def _on_gpu(
     recording: Recording, asked: tuple[GPU, Options], kept: Sequence[tuple[Prediction, object]], forecast: Forecast
 ) -> Application:
     gpu, options = asked
-    shares = {p.launch: _share(case, gpu) for p, case in kept}
+    shares = {p.launch: share_of(case, gpu) for p, case in kept}
     middle, low, high = (
         between(recording, {p.launch: getattr(p, name) for p, _ in kept}) for name in ("seconds", "low", "high")
     )
@@ -109,7 +109,7 @@ def _on_gpu(
     )  # fmt: skip
 
 
-def _share(case: object, gpu: GPU) -> float:
+def share_of(case: object, gpu: GPU) -> float:
     """Return which part of the SMs the blocks of a launch fill."""
     request = block_request_of(case.profile) if isinstance(case, Case) else None
     if request is None or not isinstance(case, Case):
@@ -192,7 +192,8 @@ def link_of(gpu: GPU, end: str = "seconds") -> Link:
     interval = gpu.launch_interval_s if gpu.launch_interval_s is not None else launch_overhead_s(Timing.SERIES)
     copies = facts["copy"]
     call_s, launch_s = (copies[each][name] * MICROSECOND for each in ("call_us", "launch_us"))
-    return Link(call_s, launch_s, rate, rate, gpu.dram_bytes_per_s, interval)
+    pageable = copies["pageable_share"]["value"] / copies["share"]["value"]
+    return Link(call_s, launch_s, rate, rate, gpu.dram_bytes_per_s, interval, pageable)
 
 
 @cache

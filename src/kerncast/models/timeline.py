@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kerncast.recording import Direction, EventKind, Recording, Waited
-from kerncast.recording.recording import HOST_WAITS
+from kerncast.recording.recording import HOST_WAITS, NON_BLOCKING, PAGEABLE
 
 Floats = npt.NDArray[np.float64]
 #: Shares that fill the SMs add up to one but for this.
@@ -43,15 +43,17 @@ class Link:
     """bytes read and written"""
     interval_s: float
     """shortest time between two kernels of one stream"""
+    pageable: float = 1.0
+    """rate of copies whose memory of the host is not pinned, as a part of the others'"""
 
-    def copy_seconds(self, way: int, nbytes: int) -> float:
+    def copy_seconds(self, way: int, nbytes: int, *, is_pageable: bool = False) -> float:
         """Return how long the bytes of a copy take on the device."""
         rate = {
             Direction.HOST_TO_DEVICE: self.to_device_bytes_per_s,
             Direction.DEVICE_TO_HOST: self.to_host_bytes_per_s,
             Direction.DEVICE_TO_DEVICE: self.on_device_bytes_per_s / 2,
         }.get(Direction(way))
-        return nbytes / rate if rate else 0.0
+        return nbytes / rate / (self.pageable if is_pageable else 1.0) if rate else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +102,13 @@ class _Process:
     running: list[tuple[float, float]] = field(default_factory=list)
     """end and share of the kernels that may still run"""
     host: float = 0.0
+    apart: set[int] = field(default_factory=set)
+    """streams that do not wait for the default one, nor it for them"""
+
+    @property
+    def end(self) -> float:
+        """When all that has been asked for is done."""
+        return max([self.now, *self.streams.values()])
 
 
 def timeline(recording: Recording, durations: Durations) -> Timeline:
@@ -113,6 +122,8 @@ def timeline(recording: Recording, durations: Durations) -> Timeline:
         process.last_at = at
         process.now += gap
         process.host += gap
+        if kind == EventKind.BEGIN and value:  # a script that runs one program after another
+            process.now += processes[value - 1].end
         if kind == EventKind.LAUNCH:
             seconds = float(durations.launches[value])
             if np.isnan(seconds):
@@ -133,10 +144,11 @@ def timeline(recording: Recording, durations: Durations) -> Timeline:
 
 
 def _begins(process: _Process, stream: int) -> float:
-    """Return when new work of a stream may begin; the default one (0) waits for all, and all wait for it."""
+    """Return when new work of a stream may begin; the default one (0) waits for all that wait for it."""
     if stream == 0:
-        return max([process.now, *process.streams.values()])
-    return max(process.now, process.streams[stream], process.streams[0])
+        return max([process.now, *(end for each, end in process.streams.items() if each not in process.apart)])
+    own = max(process.now, process.streams[stream])
+    return own if stream in process.apart else max(own, process.streams[0])
 
 
 def _run(process: _Process, stream: int, work: tuple[float, float], link: Link) -> float:
@@ -165,10 +177,11 @@ def _copy(process: _Process, event: tuple[int, int, int, int], link: Link) -> tu
     """Put a copy or a fill into a stream; the host waits for its end where it asked for that."""
     kind, stream, nbytes, extra = event
     way = Direction.DEVICE_TO_DEVICE if kind == EventKind.FILL else Direction(extra % HOST_WAITS % len(Direction))
+    is_pageable = kind == EventKind.COPY and way != Direction.DEVICE_TO_DEVICE and bool(extra & PAGEABLE)
     process.now += link.call_s
     process.host += link.call_s
     begin = max(_begins(process, stream), process.copying[way])
-    end = begin + link.copy_seconds(way, nbytes)
+    end = begin + link.copy_seconds(way, nbytes, is_pageable=is_pageable)
     process.copying[way] = process.streams[stream] = end
     if extra & HOST_WAITS:
         process.now = max(process.now, end)
@@ -181,7 +194,7 @@ def _order(process: _Process, event: tuple[int, int, int, int]) -> None:
     if kind == EventKind.WAIT:
         until = {
             Waited.DEVICE: lambda: max([0.0, *process.streams.values()]),
-            Waited.STREAM: lambda: max(process.streams[value], process.streams[0]),
+            Waited.STREAM: lambda: process.streams[value] if value else _begins(process, 0),
             Waited.EVENT: lambda: process.events.get(value, 0.0),
         }.get(Waited(extra % len(Waited)))
         process.now = max(process.now, until() if until else 0.0)
@@ -189,12 +202,14 @@ def _order(process: _Process, event: tuple[int, int, int, int]) -> None:
         process.events[value] = _begins(process, stream)
     elif kind == EventKind.DEPEND:
         process.streams[stream] = max(process.streams[stream], process.events.get(value, 0.0))
+    elif kind == EventKind.STREAM and value & NON_BLOCKING:
+        process.apart.add(stream)
     elif kind == EventKind.END:
-        process.now = max([process.now, *process.streams.values()])
+        process.now = process.end
 
 
 def _summed(recording: Recording, processes: dict[int, _Process], spans: Spans, missing: int) -> Timeline:
-    ends = [max([each.now, *each.streams.values()]) for each in processes.values()]
+    ends = [each.end for each in processes.values()]
     is_copy = np.isin(spans["kind"], (EventKind.COPY, EventKind.FILL))
     lengths = spans["end"] - spans["begin"]
     total = max(ends, default=recording.host_seconds)

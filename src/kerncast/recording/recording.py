@@ -30,7 +30,7 @@ class EventKind(IntEnum):
     LAUNCH = 1
     """number of the launch"""
     COPY = 2
-    """bytes; Direction, and 256 where the host waits"""
+    """bytes; Direction, and 256 where the host waits, 512 where the host's memory is not pinned"""
     FILL = 3
     """bytes; 256 where the host waits"""
     WAIT = 4
@@ -46,6 +46,10 @@ class EventKind(IntEnum):
     FREE = 9
     END = 10
     """the process ends"""
+    BEGIN = 11
+    """the process begins; 1 + the number of the process that had ended before, or 0"""
+    STREAM = 12
+    """a stream is made; its flags, of which 1 is that it does not wait for the default stream"""
 
 
 class Direction(IntEnum):
@@ -59,6 +63,10 @@ class Direction(IntEnum):
 
 #: Added to the second number of a copy for which the host waits.
 HOST_WAITS = 256
+#: Added where the host's side of a copy is not pinned.
+PAGEABLE = 512
+#: Flag of a stream that does not wait for the default one.
+NON_BLOCKING = 1
 
 
 class Waited(IntEnum):

@@ -1,13 +1,16 @@
 """Kernels and variables of a source are found by the names that the program registers."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from kerncast.compile import compile_source
 from kerncast.device.modules import Function, Modules, common_name, plain_name
 from kerncast.device.wire import Form
+from kerncast.errors import KernelFault
 from kerncast.execute.live import Call, LiveMemory, Rules
 from kerncast.execute.setup.arena import GLOBAL_BASE
 from kerncast.gpu import resolve_gpu
@@ -52,6 +55,43 @@ def launched(function: Function, memory: LiveMemory) -> list[int]:
     function.kernel.launch(Call((1, 1, 1), (1, 1, 1), 0, pointer), memory, Rules())
     found: list[int] = memory.bytes_at(GLOBAL_BASE + PLACE + 1024, 12).view(np.int32).tolist()
     return found
+
+
+GRID = """
+#include <cooperative_groups.h>
+extern "C" __global__ void turns(int *p, int *q) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x, n = gridDim.x * blockDim.x;
+    for (int round = 0; round < 3; round++) {
+        p[i] = i + round;
+        cooperative_groups::this_grid().sync();
+        q[i] += p[n - 1 - i];
+        cooperative_groups::this_grid().sync();
+    }
+}
+"""
+
+
+def test_blocks_of_a_cooperative_launch_wait_for_one_another(tmp_path: Path) -> None:
+    (tmp_path / "grid.cu").write_text(GRID, encoding="utf-8")
+    ptx = compile_source(tmp_path / "grid.cu", architectures=["sm_75"]).kernels[0].ptx
+    memory = LiveMemory(np.zeros(PLACE + 8192, np.uint8))
+    p, q = GLOBAL_BASE + PLACE, GLOBAL_BASE + PLACE + 4096
+    memory.add(p, 1024, "p")
+    memory.add(q, 1024, "q")
+    modules = Modules(resolve_gpu("T4")[0], memory, GLOBAL_BASE, lambda _: None)
+    modules.load(1, Form.PTX, ptx.encode() + b"\0")
+    call = Call((8, 1, 1), (32, 1, 1), 0, p.to_bytes(8, "little") + q.to_bytes(8, "little"), is_cooperative=True)
+    turns = modules.function(1, 1, "turns")
+    for _ in range(2):
+        kernel = turns.kernel_for(call)
+        assert kernel is not None
+        kernel.launch(call, memory, Rules(60.0))
+    others = 255 - np.arange(256)
+    assert (memory.bytes_at(q, 1024).view(np.int32) == 2 * (3 * others + 3)).all()
+    plain = turns.kernel_for(replace(call, is_cooperative=False))
+    assert plain is not None
+    with pytest.raises(KernelFault):  # as CUDA's own headers end a launch that is not cooperative
+        plain.launch(replace(call, is_cooperative=False), memory, Rules(60.0))
 
 
 def test_names_of_two_sources_stay_apart() -> None:

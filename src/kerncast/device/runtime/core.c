@@ -499,7 +499,7 @@ static int finish(kc_stream *stream, double call_seconds) {
   kc_flush();
   kc_take(&done, sizeof done);
   print_text(done.text_bytes);
-  kc_add_work(stream, done.seconds, call_seconds);
+  kc_add_kernel(stream, done.seconds, done.share, call_seconds);
   if (lasts(done.status)) lasting_error = done.status;
   return done.status;
 }

@@ -37,6 +37,10 @@ void kc_reset_clock(void);
 double kc_host_now(void);
 /* Work that a call has put into a stream, and what the call itself takes of the processor. */
 void kc_add_work(kc_stream *stream, double seconds, double call_seconds);
+/* A copy that a call has put into a stream: one of each way at a time. */
+void kc_add_copy(kc_stream *stream, uint32_t way, double seconds);
+/* A kernel, which fills a share of the device's SMs. */
+void kc_add_kernel(kc_stream *stream, double seconds, double share, double call_seconds);
 /* Lets the host wait until a stream has done its work. */
 void kc_catch_up(const kc_stream *stream);
 

@@ -102,7 +102,7 @@ static int insert(uint64_t bytes, uint64_t alignment, struct kinds kinds, uint64
 void kc_know(uint64_t address, uint64_t bytes) {
   kc_enter();
   size_t place = place_of(address);
-  if (!place || ranges[place - 1].address != address) {
+  if (!place || (ranges[place - 1].address != address && address >= ranges[place - 1].address + ranges[place - 1].bytes)) {
     put_range(place, (struct kc_range){address, bytes, KC_VARIABLE_MEMORY});
     hint_place = hint_bytes = 0;
     device_bytes += bytes;
@@ -308,10 +308,12 @@ static uint32_t direction(const void *to, const void *from) {
   return from_device ? KC_DEVICE_TO_HOST : KC_HOST_TO_HOST;
 }
 
-static double copy_seconds(uint32_t way, uint64_t bytes) {
+/* Memory of the host that is not pinned goes through a buffer of the driver's. */
+static double copy_seconds(uint32_t way, bool is_pageable, uint64_t bytes) {
   const struct kc_device *device = kc_device();
   double rates[4] = {0, device->to_device_bytes_per_s, device->to_host_bytes_per_s, device->on_device_bytes_per_s / 2};
-  return rates[way] > 0 ? device->copy_s + (double)bytes / rates[way] : 0;
+  double rate = rates[way] * (is_pageable ? device->pageable : 1);
+  return rate > 0 ? device->copy_s + (double)bytes / rate : 0;
 }
 
 static void note_copy(void *to, const void *from, uint64_t bytes, kc_stream *stream, bool waits) {
@@ -321,12 +323,14 @@ static void note_copy(void *to, const void *from, uint64_t bytes, kc_stream *str
   /* The host never waits for a copy within the device, and always for one to pages that are not pinned. */
   if (way == KC_DEVICE_TO_DEVICE) waits = false;
   if (way == KC_DEVICE_TO_HOST && !kc_device_address(to)) waits = true;
-  uint32_t rest[3] = {way, kc_stream_number(stream), waits};
+  bool is_pageable = (way == KC_HOST_TO_DEVICE && !kc_device_address(from)) ||
+                     (way == KC_DEVICE_TO_HOST && !kc_device_address(to));
+  uint32_t rest[3] = {way, kc_stream_number(stream), waits | (is_pageable ? 2u : 0u)};
   kc_head(KC_COPY, 44);
   kc_put(&at, 8);
   kc_put(places, 24);
   kc_put(rest, 12);
-  kc_add_work(stream, copy_seconds(way, bytes), 0);
+  kc_add_copy(stream, way, copy_seconds(way, is_pageable, bytes));
   if (waits) kc_catch_up(stream);
 }
 
@@ -391,7 +395,7 @@ int kc_fill_rows(void *to, struct kc_pattern pattern, kc_stream *stream, bool wa
   kc_put(&at, 8);
   kc_put(places, 16);
   kc_put(rest, 8);
-  kc_add_work(stream, copy_seconds(KC_DEVICE_TO_DEVICE, bytes), 0);
+  kc_add_copy(stream, KC_DEVICE_TO_DEVICE, copy_seconds(KC_DEVICE_TO_DEVICE, false, bytes));
   if (waits) kc_catch_up(stream);
   kc_leave();
   return KC_OK;

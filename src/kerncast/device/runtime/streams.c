@@ -180,6 +180,54 @@ void kc_add_work(kc_stream *stream, double seconds, double call_seconds) {
   own->free_at = later(begin, kc_now()) + passed(seconds);
 }
 
+/* When the engine of each way of a copy will be free. */
+static double copying[4];
+
+void kc_add_copy(kc_stream *stream, uint32_t way, double seconds) {
+  kc_stream *own = of(stream);
+  if (kc_device()->virtual_clock) own->free_at = later(own->free_at, copying[way]);
+  kc_add_work(stream, seconds, 0);
+  copying[way] = own->free_at;
+}
+
+/* Kernels that may still run; of more than these the earliest is forgotten. */
+enum { MOST_RUNNING = 128 };
+static struct running {
+  double end, share;
+} running[MOST_RUNNING];
+static int running_count;
+
+/* The first moment from one on when the SMs have room for a kernel of this share. */
+static double with_room(double begin, double share) {
+  double taken = 0;
+  int count = 0;
+  for (int i = 0; i < running_count; i++)
+    if (running[i].end > begin) taken += (running[count++] = running[i]).share;
+  running_count = count;
+  for (int i = 0; i < count && taken + share > 1 + 1e-9; i++) {
+    begin = running[i].end;
+    taken -= running[i].share;
+  }
+  return begin;
+}
+
+/* They stay in the order of their ends. */
+static void note_running(double end, double share) {
+  if (running_count == MOST_RUNNING)
+    for (int i = 1; i < running_count--; i++) running[i - 1] = running[i];
+  int place = running_count++;
+  for (; place && running[place - 1].end > end; place--) running[place] = running[place - 1];
+  running[place] = (struct running){end, share};
+}
+
+void kc_add_kernel(kc_stream *stream, double seconds, double share, double call_seconds) {
+  kc_stream *own = of(stream);
+  bool is_shared = kc_device()->virtual_clock && share > 0;
+  if (is_shared) own->free_at = later(own->free_at, with_room(begins_at(own), share));
+  kc_add_work(stream, seconds, call_seconds);
+  if (is_shared) note_running(own->free_at, share);
+}
+
 static void wait_until(double at) {
   double now = kc_now();
   if (at > now) virtual_seconds = virtual_seconds + (at - now);
@@ -301,7 +349,7 @@ int kc_wait_stream(kc_stream *stream) {
   if (error) return error;
   kc_enter();
   say_two(KC_WAIT, KC_ONE_STREAM, kc_stream_number(stream));
-  wait_until(begins_at(of(stream)));
+  wait_until(of(stream) == &first ? begins_at(&first) : of(stream)->free_at);
   kc_leave();
   return kc_lasting_error();
 }

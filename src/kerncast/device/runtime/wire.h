@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-#define KC_PROTOCOL 1
+#define KC_PROTOCOL 2
 
 enum kc_message {
   KC_HELLO = 1,      /* u32 protocol, u32 process; with the memory's file. Reply: struct kc_device */
@@ -52,6 +52,7 @@ struct kc_device {
   double launch_s;       /* of the processor, for one launch */
   double copy_s;         /* of any copy, beside what its bytes take */
   double to_device_bytes_per_s, to_host_bytes_per_s, on_device_bytes_per_s;
+  double pageable; /* rate of copies of memory that is not pinned, as a part of the others' */
 };
 
 struct kc_function_head {
@@ -67,6 +68,7 @@ struct kc_done {
   int32_t status; /* of cudaError_t */
   uint32_t text_bytes;
   double seconds; /* forecast of the duration on the device; 0 without a clock */
+  double share;   /* part of the SMs that it fills; 0 where that is not known */
 };
 
 #endif
