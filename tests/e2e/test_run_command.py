@@ -33,7 +33,7 @@ __global__ void add(Pair pair, const float *other, float factor) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i < pair.count) pair.values[i] += factor * other[i];
 }
-__global__ void scale(float *values, int count, double factor, const float *from) {
+static __global__ void scale(float *values, int count, double factor, const float *from) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i < count) values[i] = factor * from[i];
 }

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 from scipy.stats import qmc
 
-from kerncast.errors import IllegalAddress
+from kerncast.errors import IllegalAddress, UnsupportedError
 from tests.helpers.library_calls import At, Device
 
 Array = npt.NDArray[Any]
@@ -133,6 +133,13 @@ def test_what_cannot_be_made_is_told(name: str, numbers: tuple[int, int, int, fl
     kind, count, dimensions, mean = numbers
     operands = (kind, 1, 0, dimensions, 0, place, count, np.float64(mean), np.float64(1))
     assert device.call(f"curandGenerate{name}", *operands).status == status
+
+
+def test_a_sequence_that_has_ended_is_refused() -> None:
+    device = Device()
+    place = device.allocate(256)
+    with pytest.raises(UnsupportedError, match="cannot be computed"):
+        device.call("curandGenerateUniform", SOBOL32, 1, 2**62, 1, 0, place, 64, np.float64(0), np.float64(0))
 
 
 def test_pointers_that_lead_nowhere_are_illegal() -> None:

@@ -167,7 +167,7 @@ def test_events_are_kept_in_order(program: Program, shared: Shared) -> None:
     program.say(Message.WAIT, struct.pack("<dII", 2.0, 1, 3))
     kinds = [EventKind(int(row["kind"])) for row in shared.capture.events.rows]
     assert kinds == [EventKind.BEGIN, EventKind.ALLOCATE, EventKind.COPY, EventKind.LAUNCH, EventKind.WAIT]
-    launch = shared.capture.events.rows[2]
+    launch = shared.capture.events.rows[3]
     assert (launch["at"], launch["stream"], launch["value"]) == (1.5, 3, 0)
     assert shared.capture.events.rows.dtype == EVENT
 

@@ -4,7 +4,7 @@ import numpy as np
 
 from kerncast.device.libraries import blas, fft, random
 from kerncast.device.libraries.operands import Arguments, Called, StatusError
-from kerncast.errors import MachineLimitError, UnsupportedError
+from kerncast.errors import KerncastError, MachineLimitError, UnsupportedError
 from kerncast.execute.live import LiveMemory
 from kerncast.recording import LibraryCall
 
@@ -31,6 +31,10 @@ def call_library(name: str, operands: bytes, memory: LiveMemory) -> Called:
         return Called(error.status)
     except MemoryError:
         raise MachineLimitError("the call needs more memory than there is", cure="Use a smaller problem.") from None
+    except KerncastError:
+        raise
+    except Exception as error:  # noqa: BLE001  no operands of a stranger's may end the server
+        raise UnsupportedError(f"these operands cannot be computed with: {str(error)[:200]}") from None
     if work is None:
         return Called()
     return Called(0, LibraryCall(name, work.operator, work.operations, work.nbytes, work.double))

@@ -40,10 +40,13 @@ from kerncast.device.libraries.operands import (
     Work,
     require,
 )
+from kerncast.errors import MachineLimitError
 
 _NOT_SUPPORTED = 15
 #: Columns are computed in groups of about so many operations, between which a call may be stopped.
 _OPERATIONS_AT_ONCE = 2e10
+#: Products of a batch take some 20 us each, however small.
+_MOST_BATCH = 2**22
 _RIGHT = 1
 #: Formats by the numbers of cudaDataType.
 FORMATS: Mapping[int, Format] = {
@@ -158,6 +161,8 @@ def _each(call: Arguments, product: _Product, batch: int, *, by_pointers: bool) 
     """Compute all products of a batch."""
     product.check()
     check_sizes(batch)
+    if batch > _MOST_BATCH:
+        raise MachineLimitError(f"a batch of {batch} products", cure="Use a smaller problem.")
     m, n, _ = product.sizes
     if not m or not n or not batch:
         return None
