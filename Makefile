@@ -5,6 +5,8 @@ BIN := $(VENV)/bin
 GPUS := --gpu "GTX TITAN Black" --gpu "GTX TITAN X" --gpu "TITAN V" --gpu "RTX 2080 Ti" --gpu "RTX 4070"
 JOBS ?= 2
 FUZZ_SECONDS ?= 600
+# Folder with checkouts of gpu-rodinia, HeCBench and cuda-samples.
+PROGRAMS ?= programs
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo test test-thorough wheels fuzz lint format docs eval eval-full bench lock clean
@@ -90,6 +92,9 @@ eval: install  ## score the models on measured times, with baselines; samples of
 	$(BIN)/python benchmarks/score_partition_errors.py out/timing.json
 	$(BIN)/python benchmarks/product_ladder.py --jobs $(JOBS)
 	$(BIN)/python benchmarks/score_sweeps.py --sample 24 --jobs $(JOBS)
+	@test -d "$(PROGRAMS)" || echo "Whole programs are left out: PROGRAMS names no folder with checkouts (docs/whole-programs.md)"
+	@test ! -d "$(PROGRAMS)" || $(BIN)/python benchmarks/score_whole_programs.py --reduced \
+		--rodinia $(PROGRAMS)/gpu-rodinia --hecbench $(PROGRAMS)/HeCBench --samples $(PROGRAMS)/cuda-samples
 
 eval-full: install  ## score the models on every measured time: hours
 	$(BIN)/python benchmarks/score_timing.py --jobs $(JOBS) --full

@@ -356,15 +356,14 @@ def main() -> int:
     if chosen.logs:
         chosen.logs.mkdir(parents=True, exist_ok=True)
     limits = Limits(chosen.seconds, chosen.forecast_seconds, chosen.logs, chosen.reduced)
-    before = _known(chosen.json)
-    outcomes: list[Outcome] = []
+    found = _known(chosen.json)
     for program in programs:
-        outcomes.append(run_program(program, checkouts[program.suite], limits))
-        print(table_row(outcomes[-1]), flush=True)
+        outcome = run_program(program, checkouts[program.suite], limits)
+        print(table_row(outcome), flush=True)
+        found = merged(_known(chosen.json) or found, [outcome], everything)
         if chosen.json:
-            text = json.dumps([asdict(each) for each in merged(before, outcomes, everything)], indent=1)
+            text = json.dumps([asdict(each) for each in found], indent=1)
             chosen.json.write_text(text + "\n", encoding="utf-8")
-    found = merged(before, outcomes, everything)
     print("\n".join(("", *totals(found), "", *targets(found))))
     if chosen.page:
         write_page(chosen.page, found)
