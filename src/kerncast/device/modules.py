@@ -2,6 +2,7 @@
 
 import ctypes
 import json
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -27,6 +28,9 @@ _SOURCE_KEYS = ("source", "defines", "include_dirs", "standard", "fast_math")
 #: Where the server places variables that the program has no place for: below all allocations of the program.
 _OWN_BYTES = 64 * 2**20
 _ALIGNMENT = 512
+_UNNAMED = "(anonymous namespace)::"
+#: The namespace into which NVRTC puts variables that only one source sees.
+_OF_ONE_SOURCE = re.compile(r"\b_INTERNAL_[0-9a-f]+_\d+_\w+::")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +50,13 @@ class Module:
     refusal: Refusal | None = None
     """why it cannot be executed"""
     variables: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """address and bytes of each variable that has a place, by its name in PTX"""
+    """address and bytes of each variable that has a place, by what ``key`` gives for its name"""
     ready: set[str] = field(default_factory=set)
     """variables that hold their initial values, or what the host has written"""
+
+    def key(self, name: str) -> str:
+        """Return what a variable's name in PTX and the one that the program registers have in common."""
+        return name if self.origin.request is None else common_name(name)
 
 
 @dataclass(slots=True)
@@ -120,7 +128,8 @@ class Modules:
 
     def place(self, number: int, name: str, address: int, nbytes: int) -> None:
         """Take the place that the program has for a variable."""
-        self.module(number).variables[name] = address, nbytes
+        module = self.module(number)
+        module.variables[module.key(name)] = address, nbytes
 
     def written_by_host(self, address: int) -> None:
         """Note that the host has written a variable: its initial value comes too late."""
@@ -134,7 +143,7 @@ class Modules:
             for variable in parse_ptx(module.origin.ptx).variables:
                 if variable.name == name and variable.space in {"global", "const"}:
                     self._prepare(module, (variable,))
-        return module.variables.get(name, (0, 0))
+        return module.variables.get(module.key(name), (0, 0))
 
     def function(self, number: int, module: int, mangled: str) -> Function:
         """Return a kernel, compiled; its refusal says why there is none."""
@@ -158,19 +167,20 @@ class Modules:
             function.compiled = compiled_from(module.origin.request, function)
             linked = linked_program(function.compiled.ptx, function.compiled.mangled)
         self._prepare(module, linked.globals)
-        addresses = {each.name: module.variables[each.name][0] for each in linked.globals}
+        addresses = {each.name: module.variables[module.key(each.name)][0] for each in linked.globals}
         function.kernel = LiveKernel(linked, addresses)
 
     def _prepare(self, module: Module, variables: tuple[Variable, ...]) -> None:
         """Give variables places, and their initial values unless the host has written them."""
         for each in variables:
-            if each.name not in module.variables:
-                module.variables[each.name] = self._new_place(each), each.nbytes
-        places = _Places({name: at for name, (at, _) in module.variables.items()})
+            if module.key(each.name) not in module.variables:
+                module.variables[module.key(each.name)] = self._new_place(each), each.nbytes
+        places = _Places(module)
         for each in variables:
-            if each.name not in module.ready:
-                module.ready.add(each.name)
-                address, nbytes = module.variables[each.name]
+            key = module.key(each.name)
+            if key not in module.ready:
+                module.ready.add(key)
+                address, nbytes = module.variables[key]
                 if nbytes >= each.nbytes and (each.initial or each.relocations):
                     initialise(self._memory.bytes_at(address, each.nbytes), each, places)
 
@@ -187,18 +197,19 @@ class Modules:
 class _Places:
     """Addresses of variables, as initial values ask for them."""
 
-    addresses: dict[str, int]
+    module: Module
 
     def address_of(self, name: str) -> int:
-        if name not in self.addresses:
+        key = self.module.key(name)
+        if key not in self.module.variables:
             raise UnsupportedError(f"the address of {name} is not known")
-        return self.addresses[name]
+        return self.module.variables[key][0]
 
 
 def compiled_from(request: CompileRequest, function: Function) -> CompiledKernel:
     """Return a kernel of a source, compiled for the GPU's architecture; raises CompileError."""
     found = compile_request(replace(request, kernel=function.name)).kernels[0]
-    if found.mangled != function.mangled:
+    if found.mangled != function.mangled and common_name(found.mangled) != common_name(function.mangled):
         raise CompileError(
             f"the kernel {function.name} of the program is another one in its source",
             where=str(request.source),
@@ -257,9 +268,20 @@ def plain_name(mangled: str) -> str:
     text = _demangled(mangled)
     if text is None:
         return mangled
+    text = text.replace(_UNNAMED, "")  # its members are found without it, and with it no source can name them
     end = _parameters_at(text)
     start = _name_at(text[:end])
     return text[start:end]
+
+
+def common_name(mangled: str) -> str:
+    """Return a name without what a compiler adds for what only one source sees.
+
+    >>> common_name("_ZL1c"), common_name("_ZN27_INTERNAL_00000000_4_a_cu_f02ns1cE"), common_name("_ZN2nsL1cE")
+    ('c', 'ns::c', 'ns::c')
+    """
+    text = _demangled(mangled)
+    return mangled if text is None else _OF_ONE_SOURCE.sub("", text)
 
 
 def _demangled(mangled: str) -> str | None:

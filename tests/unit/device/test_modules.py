@@ -1,0 +1,59 @@
+"""Kernels and variables of a source are found by the names that the program registers."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from kerncast.device.modules import Function, Modules, common_name, plain_name
+from kerncast.device.wire import Form
+from kerncast.execute.live import Call, LiveMemory, Rules
+from kerncast.execute.setup.arena import GLOBAL_BASE
+from kerncast.gpu import resolve_gpu
+
+#: What only one source sees has one name in the program, by clang, and another one in PTX, by NVRTC.
+SOURCE = """
+static __constant__ int c[2];
+namespace { __device__ int g = 9; struct Five { static constexpr int value = 5; };
+template <class T> __global__ void hidden(int *p) { p[0] = c[1]; p[1] = g; p[2] = T::value; g = 10; } }
+static __global__ void plain(int *p) { p[0] = g; }
+"""
+HIDDEN = "_ZN12_GLOBAL__N_16hiddenINS_4FiveEEEvPi"
+PLACE = 1 << 27
+
+
+@pytest.fixture
+def memory() -> LiveMemory:
+    found = LiveMemory(np.zeros(PLACE + 4096, np.uint8))
+    for at, name in ((0, "c"), (512, "g"), (1024, "p")):
+        found.add(GLOBAL_BASE + PLACE + at, 16, name)
+    return found
+
+
+def test_what_only_one_source_sees_is_found(tmp_path: Path, memory: LiveMemory) -> None:
+    source = tmp_path / "one.cu"
+    source.write_text(SOURCE, encoding="utf-8")
+    told = {"source": str(source), "defines": [], "include_dirs": [], "standard": "c++17", "fast_math": False}
+    modules = Modules(resolve_gpu("T4")[0], memory, GLOBAL_BASE, lambda _: None)
+    modules.load(1, Form.SOURCE, b"KERNCAST SOURCE " + json.dumps(told).encode() + b"\0")
+    modules.place(1, "_ZL1c", GLOBAL_BASE + PLACE, 8)
+    modules.place(1, "_ZN12_GLOBAL__N_11gE", GLOBAL_BASE + PLACE + 512, 4)
+    memory.bytes_at(GLOBAL_BASE + PLACE, 8)[:] = np.array([3, 4], np.int32).view(np.uint8)
+    modules.written_by_host(GLOBAL_BASE + PLACE)
+    assert launched(modules.function(1, 1, HIDDEN), memory) == [4, 9, 5]
+    assert launched(modules.function(2, 1, "_ZL5plainPi"), memory) == [10, 9, 5]
+
+
+def launched(function: Function, memory: LiveMemory) -> list[int]:
+    assert function.kernel is not None, function.refusal
+    pointer = (GLOBAL_BASE + PLACE + 1024).to_bytes(8, "little")
+    function.kernel.launch(Call((1, 1, 1), (1, 1, 1), 0, pointer), memory, Rules())
+    found: list[int] = memory.bytes_at(GLOBAL_BASE + PLACE + 1024, 12).view(np.int32).tolist()
+    return found
+
+
+def test_names_of_two_sources_stay_apart() -> None:
+    assert common_name("_ZN1a1cE") != common_name("_ZN1b1cE")
+    assert common_name("_ZN12_GLOBAL__N_11cE") != common_name("c")
+    assert plain_name(HIDDEN) == "hidden<Five>"
