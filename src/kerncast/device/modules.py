@@ -25,6 +25,8 @@ from kerncast.ptx import Variable, parse_ptx, source_name
 SOURCE_TAG = "KERNCAST SOURCE "
 """How the text begins that our build puts in the place of a fatbin."""
 _SOURCE_KEYS = ("source", "defines", "include_dirs", "standard", "fast_math")
+#: Host code takes the 64-bit integers of stdint.h for long: a source that adds functions for those relies on it.
+_AS_HOST = ("KERNCAST_INT64_IS_LONG", "1")
 #: Where the server places variables that the program has no place for: below all allocations of the program.
 _OWN_BYTES = 64 * 2**20
 _ALIGNMENT = 512
@@ -98,7 +100,7 @@ def _request(code: bytes, gpu: GPU) -> CompileRequest:
         return CompileRequest(
             Path(str(source)),
             (gpu.architecture.code_name,),
-            defines=tuple((str(name), str(value)) for name, value in defines),
+            defines=(*((str(name), str(value)) for name, value in defines), _AS_HOST),
             include_dirs=tuple(Path(str(each)) for each in include_dirs),
             standard=str(standard or DEFAULT_STANDARD),
             fast_math=bool(fast_math),

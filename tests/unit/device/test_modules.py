@@ -32,17 +32,37 @@ def memory() -> LiveMemory:
 
 
 def test_what_only_one_source_sees_is_found(tmp_path: Path, memory: LiveMemory) -> None:
-    source = tmp_path / "one.cu"
-    source.write_text(SOURCE, encoding="utf-8")
-    told = {"source": str(source), "defines": [], "include_dirs": [], "standard": "c++17", "fast_math": False}
-    modules = Modules(resolve_gpu("T4")[0], memory, GLOBAL_BASE, lambda _: None)
-    modules.load(1, Form.SOURCE, b"KERNCAST SOURCE " + json.dumps(told).encode() + b"\0")
+    modules = loaded(tmp_path, SOURCE, memory)
     modules.place(1, "_ZL1c", GLOBAL_BASE + PLACE, 8)
     modules.place(1, "_ZN12_GLOBAL__N_11gE", GLOBAL_BASE + PLACE + 512, 4)
     memory.bytes_at(GLOBAL_BASE + PLACE, 8)[:] = np.array([3, 4], np.int32).view(np.uint8)
     modules.written_by_host(GLOBAL_BASE + PLACE)
     assert launched(modules.function(1, 1, HIDDEN), memory) == [4, 9, 5]
     assert launched(modules.function(2, 1, "_ZL5plainPi"), memory) == [10, 9, 5]
+
+
+#: To nvcc on Linux, uint64_t is unsigned long, for which CUDA has no atomicAdd.
+ADDS = """
+#include <cstdint>
+static inline __device__ uint64_t atomicAdd(uint64_t *at, uint64_t value) {
+  return ::atomicAdd(reinterpret_cast<unsigned long long *>(at), value);
+}
+__global__ void count(uint64_t *p) { ::atomicAdd(p, uint64_t(1)); }
+"""
+
+
+def test_64_bit_integers_are_those_of_host_code(tmp_path: Path, memory: LiveMemory) -> None:
+    modules = loaded(tmp_path, ADDS, memory)
+    assert launched(modules.function(1, 1, "_Z5countPm"), memory)[0] == 1
+
+
+def loaded(folder: Path, text: str, memory: LiveMemory) -> Modules:
+    source = folder / "one.cu"
+    source.write_text(text, encoding="utf-8")
+    told = {"source": str(source), "defines": [], "include_dirs": [], "standard": "c++17", "fast_math": False}
+    modules = Modules(resolve_gpu("T4")[0], memory, GLOBAL_BASE, lambda _: None)
+    modules.load(1, Form.SOURCE, b"KERNCAST SOURCE " + json.dumps(told).encode() + b"\0")
+    return modules
 
 
 def launched(function: Function, memory: LiveMemory) -> list[int]:
