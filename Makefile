@@ -7,7 +7,7 @@ JOBS ?= 2
 FUZZ_SECONDS ?= 600
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test fuzz lint format docs eval eval-full bench lock clean
+.PHONY: help install demo test wheels fuzz lint format docs eval eval-full bench lock clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -40,6 +40,14 @@ demo: install  ## forecast three kernels on five GPUs, from source to report, wi
 test: install  ## run the tests
 	env -u CUDA_HOME -u CUDA_PATH -u PYTHONDONTWRITEBYTECODE \
 		$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder -q
+
+# The first link by zig builds the library of C++: a minute and a half.
+wheels: install  ## run a whole program where there is no compiler: nothing but the packages is on the path
+	rm -rf out/wheels && mkdir -p out
+	env -i PATH=$(CURDIR)/$(BIN) KERNCAST_CACHE=$(CURDIR)/out/wheels \
+		$(BIN)/kerncast run examples/programs/heat.cu --gpu t4 -q -- 20000 40 > out/wheels.txt
+	@grep PASS out/wheels.txt
+	rm -rf out/wheels
 
 fuzz: install  ## give damaged files to every reader, for ten minutes or FUZZ_SECONDS
 	$(BIN)/python -m tests.fuzz --seconds $(FUZZ_SECONDS) --jobs $(JOBS)

@@ -130,9 +130,8 @@ def _called(words: Sequence[str], folder: Path, log: Any, seconds: float) -> str
 
 
 def _time(seconds: float) -> str:
-    for unit, scale in (("s", 1.0), ("ms", 1e3), ("µs", 1e6)):
-        if seconds * scale >= 1:
-            break
+    units = (("s", 1.0), ("ms", 1e3), ("µs", 1e6))
+    unit, scale = next((each for each in units if seconds * each[1] >= 1), units[-1])
     return f"{float(f'{seconds * scale:.3g}'):g} {unit}"
 
 
@@ -170,7 +169,7 @@ def times_table(runs: Sequence[Ran]) -> Iterator[str]:
 
 def kernels_table(runs: Sequence[Ran]) -> Iterator[str]:
     """Yield the kernels that take longest, with their mean time per launch on each GPU."""
-    yield "| program | kernel | launches | share, V100 | per launch: V100 | A100-40 | A100-80 | H100 | limited by, V100 |"
+    yield "| program | kernel | launches | share, V100 | one on V100 | A100-40 | A100-80 | H100 | limited by, V100 |"
     yield "|---|---|---|---|---|---|---|---|---|"
     for each in runs:
         by_id = {one["gpu_id"]: one for one in each.found["applications"]}

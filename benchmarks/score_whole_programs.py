@@ -1,13 +1,14 @@
 """Build and run whole programs of three suites, as they are, on the virtual GPU of ``kerncast run``.
 
     python benchmarks/score_whole_programs.py --rodinia FOLDER --hecbench FOLDER --samples FOLDER
-        [--only NAME]… [--seconds 120] [--forecast-seconds 120] [--logs FOLDER] [--json FILE]
+        [--only NAME]… [--seconds 120] [--forecast-seconds 0] [--reduced] [--logs FOLDER] [--json FILE] [--page FILE]
 
 FOLDER is a checkout of yuhc/gpu-rodinia, zjin-lcf/HeCBench or NVIDIA/cuda-samples; each stays as it is: a program is
-copied, with links to what lies beside it. ``whole_programs.csv`` names the programs (those of ``front_end_programs.csv``
-and 22 samples, chosen before any was run, and ours), the command that builds each, its command line as its Makefile or
-run script gives it, a reduced one for where that takes more than the seconds, and the words by which its own check
-tells success. What a checkout lacks, ``whole_program_inputs.py`` makes: "own input" in the table.
+copied, with links to what lies beside it. ``whole_programs.csv`` names the programs (those of
+``front_end_programs.csv`` and 22 samples, chosen before any was run, and ours), the command that builds each, its
+command line as its Makefile or run script gives it, a reduced one for where that takes more than the seconds, and the
+words by which its own check tells success. What a checkout lacks, ``whole_program_inputs.py`` makes: "own input" in
+the table. Outcomes in ``--json FILE`` stay where their programs are not run again; ``--page FILE`` takes the tables.
 A program runs whole where it ends with the status of success within the seconds, every launch was executed, and its
 own check, if it has one, told success.
 """
@@ -23,7 +24,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -36,10 +37,12 @@ GPU = "T4"
 _BUILD_SECONDS = 900.0
 _LONGEST_REASON = 160
 _OUTCOMES = ("ran whole", "wrong", "failed", "does not build", "too long")
-_HEADS = (
-    "| suite | program | arguments | launches | distinct | check | build s | run s | outcome | forecast | reason |",
-    "|---|---|---|---|---|---|---|---|---|---|---|",
-)
+_HEADS = ("suite", "program", "arguments", "launches", "distinct", "check", "build s", "run s", "outcome", "forecast",
+          "reason")  # fmt: skip
+#: Programs that are to run whole and right: of which suites, how many, and of how many.
+_TARGETS = ((("rodinia", "hecbench"), 70, 83), (("samples",), 18, 22), (("own",), 1, 1))
+#: The tables of a page stand between these lines.
+_BEGIN, _END = "<!-- begin: score_whole_programs.py -->\n", "<!-- end -->\n"
 _STARTED = "runs natively, as you: only its kernels are confined"
 #: What a run may remark without anything being amiss.
 _HARMLESS = re.compile(r"went on, as on a GPU|was not registered|was left out when PTX was linked")
@@ -132,6 +135,8 @@ class Limits:
     seconds: float
     forecast_seconds: float
     logs: Path | None
+    is_reduced: bool
+    """take reduced command lines at once"""
 
 
 def load_programs(path: Path = PROGRAMS) -> list[Program]:
@@ -145,7 +150,7 @@ def run_program(program: Program, checkout: Path, limits: Limits) -> Outcome:
     with tempfile.TemporaryDirectory(prefix="kerncast-whole-") as temporary:
         folder = mirrored(checkout, program.folder, Path(temporary))
         own = make_inputs(program.inputs, folder, Path(temporary))
-        if not program.why:
+        if not program.reduced or not (program.why or limits.is_reduced):
             outcome = _attempt(program, (program.build, program.command), folder, limits)
             if outcome.outcome != "too long" or not program.reduced:
                 return _told(outcome, "full", own=own)
@@ -272,7 +277,46 @@ def table_row(each: Outcome) -> str:
         each.suite, each.name, each.arguments, f"{each.launches:,}", f"{each.distinct:,}", each.check,
         f"{each.build_seconds:.0f}", f"{each.run_seconds:.0f}", each.outcome, each.forecast, each.reason,
     )  # fmt: skip
-    return "| " + " | ".join(map(_cell, cells)) + " |"
+    return _row(map(_cell, cells))
+
+
+def _row(cells: Iterable[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+def tables(outcomes: Sequence[Outcome]) -> str:
+    """Return the tables of a page: how many programs got how far, the targets, and each program."""
+    rows = [_row(_HEADS), "|---" * len(_HEADS) + "|", *map(table_row, outcomes)]
+    return "\n".join([*totals(outcomes), "", *targets(outcomes), "", *rows, ""])
+
+
+def write_page(page: Path, outcomes: Sequence[Outcome]) -> None:
+    """Put the tables between the lines of a page that mark their place."""
+    before, begin, rest = page.read_text(encoding="utf-8").partition(_BEGIN)
+    _, end, after = rest.partition(_END)
+    if not begin or not end:
+        raise SystemExit(f"{page} has no lines {_BEGIN.strip()} and {_END.strip()}")
+    page.write_text(before + begin + "\n" + tables(outcomes) + "\n" + end + after, encoding="utf-8")
+
+
+def merged(before: Sequence[Outcome], now: Sequence[Outcome], programs: Sequence[Program]) -> list[Outcome]:
+    """Return the newest outcome of each program, in the order of the list."""
+    newest = {(each.suite, each.name): each for each in (*before, *now)}
+    return [newest[key] for each in programs if (key := (each.suite, each.name)) in newest]
+
+
+def targets(outcomes: Sequence[Outcome]) -> Iterator[str]:
+    """Yield a table of how many programs ran whole and right, and how many are to."""
+    yield "| suites | programs | run whole and right | target |"
+    yield "|---|---|---|---|"
+    for suites, least, count in _TARGETS:
+        found: dict[tuple[str, str], bool] = {}
+        for each in outcomes:
+            if each.suite in suites:
+                key = each.suite, each.program
+                found[key] = found.get(key, True) and each.outcome == "ran whole"
+        if found:
+            yield f"| {', '.join(suites)} | {len(found)} of {count} tried | {sum(found.values())} | {least} |"
 
 
 def totals(outcomes: Sequence[Outcome]) -> Iterator[str]:
@@ -298,27 +342,39 @@ def main() -> int:
         parser.add_argument(f"--{suite}", type=Path, help="checkout of this suite; without one it is left out")
     parser.add_argument("--only", action="append", metavar="NAME", help="program; repeatable")
     parser.add_argument("--seconds", type=float, default=120.0, help="limit of one run, without its build")
-    parser.add_argument("--forecast-seconds", type=float, default=120.0, help="limit of one forecast; 0: none is made")
+    parser.add_argument("--forecast-seconds", type=float, default=0.0, help="limit of one forecast; 0: none is made")
+    parser.add_argument("--reduced", action="store_true", help="take reduced command lines at once")
     parser.add_argument("--logs", type=Path, metavar="FOLDER", help="keep what each program said")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write each outcome")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write each outcome; others in it stay")
+    parser.add_argument("--page", type=Path, metavar="FILE", help="write the tables into this Markdown page")
     chosen = parser.parse_args()
     checkouts = {suite: getattr(chosen, suite) for suite in SUITES[:-1] if getattr(chosen, suite)}
     checkouts["own"] = Path(__file__).parent
-    programs = [each for each in load_programs()
+    everything = load_programs()
+    programs = [each for each in everything
                 if each.suite in checkouts and (not chosen.only or each.program in chosen.only)]  # fmt: skip
     if chosen.logs:
         chosen.logs.mkdir(parents=True, exist_ok=True)
-    limits = Limits(chosen.seconds, chosen.forecast_seconds, chosen.logs)
-    print("\n".join(_HEADS), flush=True)
-    outcomes = []
+    limits = Limits(chosen.seconds, chosen.forecast_seconds, chosen.logs, chosen.reduced)
+    before = _known(chosen.json)
+    outcomes: list[Outcome] = []
     for program in programs:
         outcomes.append(run_program(program, checkouts[program.suite], limits))
         print(table_row(outcomes[-1]), flush=True)
         if chosen.json:
-            text = json.dumps([asdict(each) for each in outcomes], indent=1)
+            text = json.dumps([asdict(each) for each in merged(before, outcomes, everything)], indent=1)
             chosen.json.write_text(text + "\n", encoding="utf-8")
-    print("\n".join(("", *totals(outcomes))))
-    return int(any(each.outcome == "wrong" for each in outcomes))
+    found = merged(before, outcomes, everything)
+    print("\n".join(("", *totals(found), "", *targets(found))))
+    if chosen.page:
+        write_page(chosen.page, found)
+    return int(any(each.outcome == "wrong" for each in found))
+
+
+def _known(path: Path | None) -> list[Outcome]:
+    if path is None or not path.exists():
+        return []
+    return [Outcome(**each) for each in json.loads(path.read_text(encoding="utf-8"))]
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Makes input files that the suites of ``score_whole_programs.py`` do not hold: deterministic, in the documented formats.
+"""Makes input files that the suites of ``score_whole_programs.py`` lack: deterministic, in the documented formats.
 
     make_inputs("graph ../../data/bfs/graph65536.txt 65536 6; …", folder, tree)
 
@@ -66,7 +66,7 @@ def _lines(rows: Sequence[object]) -> bytes:
 
 
 def _graph(numbers: Sequence[str]) -> bytes:
-    """Rodinia's bfs: nodes with first edge and count; source; edges with cost. Numbers: nodes, edges of each at most."""
+    """Rodinia's bfs: nodes with first edge and count; source; edges with cost. Numbers: nodes, most edges of each."""
     nodes, most = int(numbers[0]), int(numbers[1])
     random = _random()
     counts = random.integers(1, most + 1, nodes)
@@ -111,6 +111,31 @@ def _records(numbers: Sequence[str]) -> bytes:
         rows.append(f"{year:4d} {month:2d} {day:2d} {6 * hour:2d} {number:2d} {'ALBERTO':<9s} {latitude:5.1f} "
                     f"{longitude:5.1f} {speed:4d} {pressure:4d}")  # fmt: skip
     return _lines(rows)
+
+
+def _features(numbers: Sequence[str]) -> bytes:
+    """Rodinia's kmeans: number and features of an object a line, in five clusters. Numbers: objects, features."""
+    count, features = int(numbers[0]), int(numbers[1])
+    random = _random()
+    centres = random.uniform(0, 100, (5, features))
+    values = centres[random.integers(0, 5, count)] + random.normal(0, 1, (count, features))
+    text = io.StringIO()
+    np.savetxt(text, np.column_stack((np.arange(count), values)), ["%d", *["%.2f"] * features])
+    return text.getvalue().encode()
+
+
+def _genome(numbers: Sequence[str]) -> bytes:
+    """FASTA: one sequence, or pieces of the same one. Numbers: bases, sequences, length of each."""
+    bases, count, length = map(int, numbers)
+    random = _random()
+    genome = "".join(random.choice(list("ACGT"), bases))
+    starts = random.integers(0, bases - length + 1, count)
+    return "".join(f">piece{n}\n{genome[at : at + length]}\n" for n, at in enumerate(starts)).encode()
+
+
+def _bases(numbers: Sequence[str]) -> bytes:
+    """HeCBench's frna: a sequence of RNA as .seq file of RNAstructure. Number: bases."""
+    return f";\nown\n{''.join(_random().choice(list('ACGU'), int(numbers[0])))}1\n".encode()
 
 
 def _mesh(numbers: Sequence[str]) -> bytes:
@@ -212,5 +237,5 @@ def _list(name: bytes, data: bytes) -> bytes:
 KINDS: dict[str, Callable[[Sequence[str]], bytes]] = {
     "graph": _graph, "numbers": _numbers, "keys": _keys, "text": _text, "records": _records, "mesh": _mesh,
     "bytes": _bytes, "pgm": _pgm, "pairs": _pairs, "trajectory": _trajectory, "points": _points, "lower": _lower,
-    "avi": _avi,
+    "avi": _avi, "features": _features, "genome": _genome, "bases": _bases,
 }  # fmt: skip

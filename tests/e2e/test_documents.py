@@ -44,7 +44,6 @@ def test_the_readme_shows_what_the_command_prints() -> None:
 #: Commands that no test can repeat: they show this machine, or files of the reader's own.
 NOT_REPEATED = {
     "kerncast cache", "kerncast cache --clear", "kerncast doctor", "kerncast gpus ./my-card.toml",
-    "kerncast init worker.cu -o launch.toml", 'kerncast init blur.cu --argv "1920 1080" -o launch.toml',
 }  # fmt: skip
 
 

@@ -16,14 +16,16 @@ import pytest
 from tests.helpers.places import PACKAGE
 
 SOURCES = PACKAGE / "device" / "runtime"
+HEADERS = PACKAGE / "hostbuild" / "include"
 #: File of the library, its linker script, and how the names of its sources begin.
 LIBRARIES = {
     "libkerncast_device.so": ("device.map", ""),
     "libcudart.so.12": ("cudart-12.map", "cudart"),
     "libcuda.so.1": ("driver.map", "driver"),
+    "libcublas.so.12": ("cublas.map", "cublas"),
+    "libcufft.so.11": ("cufft.map", "cufft"),
+    "libcurand.so.10": ("curand.map", "curand"),
 }
-#: Other libraries are built on top of the core too.
-_OF_OTHERS = ("cublas", "cufft", "curand")
 OTHER_MAJORS = {"libcudart.so.11.0": 11, "libcudart.so.13": 13}
 
 PRELUDE = r"""
@@ -80,8 +82,9 @@ def includes() -> list[str]:
     found = find_spec("nvidia")
     assert found is not None
     roots = [Path(each) for each in found.submodule_search_locations or ()]
-    folders = ("cuda_runtime/include", "cu13/include")
-    return [f"-isystem{root / folder}" for root in roots for folder in folders if (root / folder).is_dir()]
+    folders = ("cuda_runtime/include", "cuda_cccl/include", "cu13/include")
+    found_folders = [root / folder for root in roots for folder in folders if (root / folder).is_dir()]
+    return [f"-isystem{each}" for each in (*found_folders, HEADERS)]
 
 
 def compiler() -> str:
@@ -110,7 +113,7 @@ def link(output: Path, script: str, sources: list[Path], *options: str) -> None:
 
 def sources_of(prefix: str) -> list[Path]:
     """Return the files of a library, by how their names begin; the core has all that belong to no other."""
-    others = (*(name for _, name in LIBRARIES.values() if name), *_OF_OTHERS)
+    others = tuple(name for _, name in LIBRARIES.values() if name)
     files = sorted(SOURCES.glob("*.c"))
     return [each for each in files if (each.name.startswith(prefix) if prefix else not each.name.startswith(others))]
 
@@ -119,7 +122,7 @@ def sources_of(prefix: str) -> list[Path]:
 def libraries() -> Path:
     """Return the folder of the libraries, built once for all processes that test."""
     digest = hashlib.sha256()
-    for path in (*sorted(SOURCES.iterdir()), Path(__file__)):
+    for path in (*sorted(SOURCES.iterdir()), *sorted(HEADERS.glob("*.h")), Path(__file__)):
         digest.update(path.read_bytes())
     folder = Path(tempfile.gettempdir()) / f"kerncast-runtime-{os.getuid()}-{digest.hexdigest()[:16]}"
     folder.mkdir(mode=0o700, exist_ok=True)
@@ -132,11 +135,16 @@ def libraries() -> Path:
     return folder
 
 
-def program(folder: Path, body: str, runtime: Path | None = None) -> Path:
-    """Compile a C program behind the prelude, linked to a runtime and to the driver; returns its path."""
+def program(folder: Path, body: str, runtime: Path | None = None, also: tuple[str, ...] = ()) -> Path:
+    """Compile a C program behind the prelude, linked to a runtime, the driver and more; returns its path."""
     source, output = folder / "program.c", folder / "program"
     source.write_text(PRELUDE + body, encoding="utf-8")
     found = libraries()
-    names: list[str | Path] = [runtime or found / "libcudart.so.12", found / "libcuda.so.1", f"-Wl,-rpath-link,{found}"]
+    names: list[str | Path] = [
+        runtime or found / "libcudart.so.12",
+        found / "libcuda.so.1",
+        *(found / each for each in also),
+        f"-Wl,-rpath-link,{found}",
+    ]
     _run(compiler(), "-std=c11", "-O1", "-w", *includes(), source, "-o", output, *names, "-lpthread")
     return output

@@ -43,7 +43,7 @@ LAYERS = (
     {"occupancy", "metrics"},
     {"compile"},
     {"machine", "read", "hostbuild"},
-    {"hostcode", "execute"},
+    {"execute"},
     {"models"},
     {"forecast"},
     {"bench"},
@@ -53,7 +53,7 @@ LAYERS = (
     {"report"},
     {"cli"},
 )
-VERBS = {"compile", "machine", "read", "hostbuild", "hostcode", "execute"}
+VERBS = {"compile", "machine", "read", "hostbuild", "execute"}
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
 
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kerncast.compile import CompileRequest, DeviceVariable, HostCopy, Limits
-from kerncast.hostcode import HostValue
+from kerncast.compile.nouns import Geometry
 from kerncast.typed_json import from_json, to_json
 
 
@@ -94,7 +94,7 @@ VALUES = [
     DeviceVariable(
         "w", True, "int[2]", "i32", 8, False, 3, (HostCopy("k.cu", 9, b"\0\xff"), HostCopy("k.cu", 9, None))
     ),
-    *(HostValue("n", "k.cu:1", value) for value in (None, True, 1, 1.0, "f32[4] zeros", (1, None))),
+    *(Geometry("n", extents) for extents in ((1,), (1, None), (2**63, 2, 3))),
 ]
 
 

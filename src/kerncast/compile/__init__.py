@@ -15,14 +15,15 @@ if TYPE_CHECKING:
         KernelSignature,
         Limits,
         Parameter,
+        SourceListing,
         ToolStatus,
     )
     from kerncast.compile.targets import Target, architecture_for
 
 __all__ = [
     "SOURCE_FILE", "CompileRequest", "CompiledKernel", "CompiledSource", "DeviceVariable", "HostCopy",
-    "KernelSignature", "Limits", "Parameter", "Target", "ToolStatus", "architecture_for", "compile_request",
-    "compile_source", "request_for",
+    "KernelSignature", "Limits", "Parameter", "SourceListing", "Target", "ToolStatus", "architecture_for",
+    "compile_request", "compile_source", "request_for",
 ]  # fmt: skip
 
 # Where names live that are not in `nouns`. Each is imported when it is first used: the worker needs few of them,

@@ -182,6 +182,45 @@ class CompileReply:
 
 
 @dataclass(frozen=True, slots=True)
+class Geometry:
+    """One part of a launch's configuration, as a source writes it."""
+
+    expression: str
+    """text of the source; empty where it has none"""
+    extents: tuple[int | None, ...]
+    """one number per dimension (blocks or threads; bytes for shared memory); None where the text has no constant"""
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenLaunch:
+    """One ``<<<…>>>`` in the text of a source."""
+
+    written: str
+    """name of what is launched, without arguments of a template"""
+    template: str
+    """arguments of the template as written; empty where there are none"""
+    is_instance: bool
+    """whether these arguments mean the same outside the function that launches"""
+    place: str
+    """file and line"""
+    grid: Geometry
+    block: Geometry
+    shared_bytes: Geometry
+    arguments: tuple[str, ...]
+    """texts of what is passed to the kernel"""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceListing:
+    """What the text of a source says of its kernels and of their launches."""
+
+    kernels: tuple[KernelSignature, ...]
+    launches: tuple[WrittenLaunch, ...]
+    defines: tuple[tuple[str, str], ...] = ()
+    """macros of a Makefile that the source names and the user does not give"""
+
+
+@dataclass(frozen=True, slots=True)
 class ToolStatus:
     """Whether one part that kerncast uses is there and works, for ``kerncast doctor``."""
 

@@ -22,6 +22,7 @@ from kerncast.compile.nouns import (
     KernelReply,
     KernelSignature,
     Parameter,
+    SourceListing,
 )
 from kerncast.compile.nvrtc import load_part
 from kerncast.compile.selection import Choice
@@ -95,10 +96,12 @@ class _Analysis:
     variables: tuple[DeviceVariable, ...] = ()
 
 
-def do(task: str, job: Any) -> CompileReply | str:
-    """Do one task of the parent's: compile or load."""
+def do(task: str, job: Any) -> CompileReply | SourceListing | str:
+    """Do one task of the parent's: compile, list or load."""
     if task == "compile":
         return compile_targets(from_json(CompileJob, job))
+    if task == "list":
+        return list_kernels(from_json(CompileRequest, job))
     return load_part(job)
 
 
@@ -281,9 +284,7 @@ def _analyse(request: CompileRequest, architecture: int, text: bytes) -> _Analys
     options = parsing.ParseOptions(architecture, request.standard, request.defines, folders)
     parsed = parsing.parse(path, options)
     if parsed is None:
-        raise CompileError(
-            "libclang cannot parse this file", where=str(path), cure="Look for an #include or a macro without end."
-        )
+        raise _unparsed(path)
     headers = host_code.user_headers(parsed, header_folders())
     texts = {name: _read(name) for name in headers} | {str(path): text}
     found = parsing.by_file(parsed)
@@ -304,6 +305,33 @@ def _analyse(request: CompileRequest, architecture: int, text: bytes) -> _Analys
             parsing.parse(path, options, signatures.instance_text(name)), template
         ),
         variables=variables.device_variables(found, texts),
+    )
+
+
+#: Decides which kernels #if __CUDA_ARCH__ lets through where no GPU is asked for.
+_LISTED_FOR = 80
+
+
+def list_kernels(request: CompileRequest) -> SourceListing:
+    """Return the kernels of a source and the launches that its text writes."""
+    if importlib.util.find_spec("clang") is None:
+        raise CompileError("libclang is not installed", cure=cure_for_missing("libclang"))
+    from kerncast.compile.source import host_code, parsing, signatures, written_launches  # noqa: PLC0415
+
+    path = request.source
+    text = _read(str(path))
+    options = parsing.ParseOptions(_LISTED_FOR, request.standard, request.defines, (path.parent, *request.include_dirs))
+    parsed = parsing.parse(path, options)
+    if parsed is None:
+        raise _unparsed(path)
+    headers = [name for name in host_code.user_headers(parsed, header_folders()) if name != str(path)]
+    texts = {str(path): text} | {name: _read(name) for name in headers}
+    return SourceListing(signatures.kernel_signatures(parsed), written_launches.written_launches(options, texts))
+
+
+def _unparsed(path: Path) -> CompileError:
+    return CompileError(
+        "libclang cannot parse this file", where=str(path), cure="Look for an #include or a macro without end."
     )
 
 

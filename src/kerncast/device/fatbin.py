@@ -80,7 +80,9 @@ def _unpacked_zstd(data: bytes, size: int) -> bytes:
     except ImportError:
         raise UnsupportedError("its PTX is packed by zstd", cure=_ZSTD_CURE) from None
     try:
-        return bytes(zstandard.ZstdDecompressor().decompress(data, max_output_size=size))
+        # A frame may state any size of its own.
+        with zstandard.ZstdDecompressor(max_window_size=_MOST_BYTES).stream_reader(data) as reader:
+            return bytes(reader.read(size))
     except zstandard.ZstdError:
         raise UnsupportedError("its PTX cannot be unpacked") from None
 

@@ -277,13 +277,14 @@ def plain_name(mangled: str) -> str:
 
 
 def common_name(mangled: str) -> str:
-    """Return a name without what a compiler adds for what only one source sees.
+    """Return what the names that clang and NVRTC give to one thing have in common.
 
     >>> common_name("_ZL1c"), common_name("_ZN27_INTERNAL_00000000_4_a_cu_f02ns1cE"), common_name("_ZN2nsL1cE")
     ('c', 'ns::c', 'ns::c')
     """
     text = _demangled(mangled)
-    return mangled if text is None else _OF_ONE_SOURCE.sub("", text)
+    # int64_t is long for the program, and long long in the headers of libcu++ under NVRTC.
+    return mangled if text is None else _OF_ONE_SOURCE.sub("", text).replace("long long", "long")
 
 
 def _demangled(mangled: str) -> str | None:

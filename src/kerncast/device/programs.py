@@ -7,7 +7,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from kerncast.bounded_file import Bound, read_bytes
@@ -22,7 +22,7 @@ from kerncast.gpu import GPU
 from kerncast.hostbuild.nvcc_options import parse_command_line
 from kerncast.hostbuild.program import BuildRequest, build_program
 from kerncast.hostbuild.runtime import runtime_libraries
-from kerncast.hostbuild.toolkit import toolkit_environment
+from kerncast.hostbuild.toolkit import ARCHITECTURE_VARIABLE, toolkit_environment
 from kerncast.units import GIB, MIB
 
 #: Beside the memory of the GPU: what the host pins and manages.
@@ -51,6 +51,14 @@ class Built:
 
 
 @dataclass(frozen=True, slots=True)
+class Place:
+    """Where a program is built, and who is told of it."""
+
+    folder: Path
+    show: Progress | None
+
+
+@dataclass(frozen=True, slots=True)
 class Wishes:
     """How a program is to be run."""
 
@@ -63,20 +71,21 @@ class Wishes:
     stdout: int | None = None
 
 
-def built_of_sources(words: Sequence[str], arguments: Sequence[str], folder: Path, show: Progress | None) -> Built:
-    """Build a program of sources, given as nvcc would take them; raises CompileError, InputError."""
-    libraries = runtime_libraries(progress=show).folder
+def built_of_sources(words: Sequence[str], arguments: Sequence[str], gpu: GPU, place: Place) -> Built:
+    """Build a program of sources for a GPU, given as nvcc would take them; raises CompileError, InputError."""
+    libraries = runtime_libraries(progress=place.show).folder
     line = parse_command_line(words)
+    line = replace(line, code=replace(line.code, architecture=gpu.architecture.number))
     name = line.inputs[0].path.stem if line.inputs else "program"
-    program = build_program(BuildRequest.of(line, folder / name, libraries), show)
+    program = build_program(BuildRequest.of(line, place.folder / name, libraries), place.show)
     reads = _read_by(program.path, program.sources)
     return Built((str(program.path), *arguments), libraries, reads, remarks=(*line.remarks, *program.remarks))
 
 
-def built_by_command(build: str, command: Sequence[str], show: Progress | None) -> Built:
+def built_by_command(build: str, command: Sequence[str], gpu: GPU, show: Progress | None) -> Built:
     """Let a command of the user's build a program with our nvcc; raises InputError where it fails."""
     libraries = runtime_libraries(progress=show).folder
-    environment = toolkit_environment(libraries)
+    environment = toolkit_environment(libraries) | {ARCHITECTURE_VARIABLE: str(gpu.architecture.number)}
     # What it prints is no part of the program's own output.
     ended = subprocess.run(build, shell=True, check=False, env={**os.environ, **environment}, stdout=2)  # noqa: S602  the user's own command
     if ended.returncode:

@@ -18,6 +18,7 @@ from kerncast.bounded_file import Bound, read_bytes
 from kerncast.child_process import Progress
 from kerncast.compile.headers import cure_for_header, wheel_of_header
 from kerncast.errors import CompileError
+from kerncast.hostbuild.device_code import device_command, needs_clang
 from kerncast.hostbuild.host_compilers import Toolchain, folder_variables, run_tool
 from kerncast.hostbuild.nvcc_options import CodeOptions, Input, Language
 from kerncast.hostbuild.objects import Kept, Search, content_of, digest_of, keep, key_of, recall
@@ -128,17 +129,32 @@ def _work_on(unit: Unit, tools: Toolchain) -> _Work:
 def _compile(work: _Work) -> Compiled:
     started_ns = time.time_ns()
     with tempfile.TemporaryDirectory(prefix="kerncast-") as folder:
-        made, read, tag = (Path(folder) / name for name in ("object.o", "object.d", "tag"))
+        made, read, code = (Path(folder) / name for name in ("object.o", "object.d", "code"))
         outputs = ["-c", "-o", str(made), "-MD", "-MF", str(read), "-MT", "object"]
-        if work.unit.source.language == Language.CUDA:
+        is_cuda = work.unit.source.language == Language.CUDA
+        if is_cuda:
             # What reads the text ends at the zero; clang adds none.
-            tag.write_bytes(work.tag.encode() + b"\0")
-            outputs += ["-Xclang", "-fcuda-include-gpubinary", "-Xclang", str(tag)]
+            code.write_bytes(work.tag.encode() + b"\0")
+            outputs += ["-Xclang", "-fcuda-include-gpubinary", "-Xclang", str(code)]
         _run_compiler(work, outputs, Path(folder))
         content = read_bytes(made, OUTPUT)
+        if is_cuda and needs_clang(content) and (ptx := _compiled_by_clang(work, Path(folder))) is not None:
+            code.write_bytes(ptx + b"\0")
+            _run_compiler(work, outputs, Path(folder))
+            content = read_bytes(made, OUTPUT)
         files = [each for each in _dependencies(read) if not each.startswith(folder)]
         kept = keep(work.key, files, content, started_ns)
     return Compiled(kept, content)
+
+
+def _compiled_by_clang(work: _Work, folder: Path) -> bytes | None:
+    """Return PTX of the kernels of a source; None where clang does not compile them either."""
+    made = folder / "kernels.ptx"
+    try:
+        _run_compiler(work, ["-o", str(made)], folder, for_device=True)
+    except CompileError:
+        return None
+    return read_bytes(made, OUTPUT)
 
 
 def preprocessed(unit: Unit, tools: Toolchain) -> str:
@@ -147,11 +163,12 @@ def preprocessed(unit: Unit, tools: Toolchain) -> str:
         return _run_compiler(_work_on(unit, tools), ["-E"], Path(folder))
 
 
-def _run_compiler(work: _Work, outputs: Sequence[str], folder: Path) -> str:
+def _run_compiler(work: _Work, outputs: Sequence[str], folder: Path, *, for_device: bool = False) -> str:
     """Run the compiler, a second time where a launch is written as clang does not read it; returns what it printed."""
     macros = folder / "macros.h"
     macros.write_text(_own_macros(work.unit), encoding="utf-8")
-    words = [*compile_command(work.unit, work.tools, macros), *outputs]
+    command = compile_command(work.unit, work.tools, macros)
+    words = [*(device_command(command, work.unit.code.architecture) if for_device else command), *outputs]
     finished = run_tool(words)
     overlay = _without_gaps(finished.said, folder) if finished.status else None
     if overlay is not None:
@@ -202,6 +219,7 @@ def compile_command(unit: Unit, tools: Toolchain, macros: Path | None = None) ->
     is_clang = is_cuda or tools.cxx is None
     words = [*base, *(["-include", str(macros)] if macros is not None and is_cuda else [])]
     words += [f"-O{code.optimization or 1}", *_standard(unit)]
+    words += [f"-D__CUDA_ARCH_LIST__={code.architecture}0"] if is_cuda else []
     words += [f"-D{name}={value}" for name, value in code.defines if not is_cuda or _OF_HEADERS.match(name)]
     words += [f"-U{name}" for name in code.undefined if not is_cuda or _OF_HEADERS.match(name)]
     words += [word for each in own_folders(code.include_dirs) for word in ("-I", str(each))]

@@ -127,7 +127,7 @@ class CCompiler:
 
 def c_compilers() -> list[CCompiler]:
     """Return the system's compiler of C, and zig; raises InputError where there is neither."""
-    cc = _on_path(("cc", "gcc", "clang"), os.environ.get("PATH", ""), str(standins_folder()))
+    cc = program_on_path(("cc", "gcc", "clang"), os.environ.get("PATH", ""), str(standins_folder()))
     found = [CCompiler((str(cc),), _identity(cc))] if cc is not None else []
     zig = _zig()
     if zig is not None:
@@ -154,8 +154,8 @@ def standins_folder() -> Path:
 def _toolchain(path: str, standins: str) -> Toolchain:
     zig, clang_headers = _wheels()
     target = f"{_machine()}-linux-gnu"
-    cxx = _on_path(("c++", "g++", "clang++"), path, standins)
-    cc = _on_path(("cc", "gcc", "clang"), path, standins)
+    cxx = program_on_path(("c++", "g++", "clang++"), path, standins)
+    cc = program_on_path(("cc", "gcc", "clang"), path, standins)
     folders = _folders_of_system(cxx) if cxx is not None else None
     if folders is None or cc is None:
         cxx = cc = folders = None
@@ -186,7 +186,7 @@ def _wheels() -> tuple[Path, Path]:
     return zig, headers
 
 
-def _on_path(names: Sequence[str], path: str, standins: str) -> Path | None:
+def program_on_path(names: Sequence[str], path: str, standins: str) -> Path | None:
     """Return the first program of these names that is no stand-in of ours."""
     folders = [each for each in path.split(os.pathsep) if each and not Path(each).resolve().is_relative_to(standins)]
     found = (shutil.which(name, path=os.pathsep.join(folders)) for name in names)

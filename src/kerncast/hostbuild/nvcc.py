@@ -30,10 +30,17 @@ from kerncast.hostbuild.compiling import (
     remarks_on,
 )
 from kerncast.hostbuild.host_compilers import CUDA_RELEASE, CUDA_VERSION, Toolchain, run_tool, toolchain
-from kerncast.hostbuild.nvcc_options import CommandLine, DependencyOptions, Language, Phase, parse_command_line
+from kerncast.hostbuild.nvcc_options import (
+    DEFAULT_ARCHITECTURE,
+    CommandLine,
+    DependencyOptions,
+    Language,
+    Phase,
+    parse_command_line,
+)
 from kerncast.hostbuild.program import BuildRequest, build_program, is_first_link
 from kerncast.hostbuild.runtime import runtime_libraries
-from kerncast.hostbuild.toolkit import TOOLKIT_VARIABLE, toolkit_folder
+from kerncast.hostbuild.toolkit import ARCHITECTURE_VARIABLE, TOOLKIT_VARIABLE, toolkit_folder
 from kerncast.launch import DEFAULT_STANDARD
 from kerncast.printable import printable_lines
 from kerncast.replaced_file import replacing
@@ -98,7 +105,13 @@ def _run(words: Sequence[str]) -> int:
         _tell(_steps(line, tools, toolkit))
     if "dryrun" in line.shows:
         return 0
-    return _do(line, tools, toolkit)
+    return _do(replace(line, code=replace(line.code, architecture=_architecture())), tools, toolkit)
+
+
+def _architecture() -> int:
+    """Return the architecture of the GPU that the program is built for, whatever its Makefile says."""
+    named = os.environ.get(ARCHITECTURE_VARIABLE, "")
+    return int(named) if named.isdecimal() else DEFAULT_ARCHITECTURE
 
 
 def _toolkit() -> Path:

@@ -47,6 +47,10 @@ class Input:
     language: Language
 
 
+DEFAULT_ARCHITECTURE = 75
+"""Architecture that host code is made for where no GPU is named."""
+
+
 @dataclass(frozen=True, slots=True)
 class CodeOptions:
     """Options that change what a source becomes."""
@@ -68,6 +72,8 @@ class CodeOptions:
     """options for the host's compiler alone"""
     is_relocatable: bool = False
     """whether kernels may call device functions of other sources"""
+    architecture: int = DEFAULT_ARCHITECTURE
+    """number of the GPU's, such as 89: CUB and Thrust choose what they launch by it"""
 
 
 @dataclass(frozen=True, slots=True)

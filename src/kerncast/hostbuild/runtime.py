@@ -23,6 +23,8 @@ from kerncast.hostbuild.objects import digest_of, file_digest, key_of, workplace
 from kerncast.printable import printable_lines
 
 _SOURCES = Path(__file__).parents[1] / "device" / "runtime"
+#: Interfaces of CUDA's libraries that no wheel brings.
+_HEADERS = Path(__file__).with_name("include")
 _CONTENTS = "contents.json"
 _LIMITS = Limits(seconds=600.0)
 _FLAGS = ("-std=c11", "-O1", "-fPIC", "-shared", "-w")
@@ -74,6 +76,7 @@ def runtime_libraries(folder: Path | None = None, progress: Progress | None = No
     compilers = c_compilers()
     names = sorted(each.name for each in _SOURCES.iterdir() if each.suffix in {".c", ".h", ".map"})
     sources = {name: digest_of(read_bytes(_SOURCES / name, OUR_DATA)) for name in names}
+    sources |= {f"include/{each.name}": digest_of(read_bytes(each, OUR_DATA)) for each in sorted(_HEADERS.glob("*.h"))}
     # Headers of CUDA are pinned, and named by the folders of their wheels.
     key = key_of("runtime", sources, compilers[0].identity, _FLAGS, _LINKING, list(map(str, header_folders())))
     place = (folder or workplace() / "runtime") / key[:32]
@@ -155,7 +158,7 @@ def _build_with(compiler: CCompiler, folder: Path, names: Sequence[str]) -> Fini
 def _words(library: _Library, sources: Sequence[str], folder: Path) -> list[str]:
     """Return the options that compile and link a library."""
     words = [*_FLAGS, *library.macros]
-    words += [word for each in header_folders() for word in ("-isystem", str(each))]
+    words += [word for each in (*header_folders(), _HEADERS) for word in ("-isystem", str(each))]
     words += [str(_SOURCES / name) for name in sources]
     words += ["-o", str(folder / library.file), f"-Wl,-soname,{library.file}"]
     exported = _SOURCES / f"{library.symbols or library.prefix}.map"

@@ -1,7 +1,7 @@
 """A folder that looks like a CUDA toolkit, for Makefiles and CMake: links to headers and libraries, and small scripts.
 
-``nvcc`` there is our own (``kerncast.hostbuild.nvcc``). Where the system has no C++ compiler, ``cc``, ``c++`` and
-``ar`` stand beside it and lead to zig.
+``nvcc`` there is our own (``kerncast.hostbuild.nvcc``). ``cc`` and ``c++`` beside it lead to the system's compilers,
+or with ``ar`` to zig where there are none.
 """
 
 import os
@@ -22,6 +22,7 @@ from kerncast.hostbuild.host_compilers import (
     CUDA_ONLY_HEADERS,
     OWN_HEADERS,
     Toolchain,
+    program_on_path,
     standins_folder,
     toolchain,
     zig_environment,
@@ -30,6 +31,8 @@ from kerncast.hostbuild.objects import key_of
 
 TOOLKIT_VARIABLE = "KERNCAST_TOOLKIT"
 """Names the folder to our nvcc."""
+ARCHITECTURE_VARIABLE = "KERNCAST_ARCHITECTURE"
+"""Tells our nvcc the number of the GPU's architecture."""
 
 #: Variables by which builds are told where CUDA lies.
 _OF_TOOLKITS = ("CUDA_HOME", "CUDA_PATH", "CUDA_ROOT", "CUDA_DIR", "CUDA_INSTALL_PATH", "CUDAToolkit_ROOT")
@@ -94,6 +97,7 @@ def _scripts(tools: Toolchain) -> Iterator[_Script]:
         f'exec {python} -P -m kerncast.hostbuild.nvcc "$@"\n',
     )
     if tools.cxx is not None:
+        yield from _compilers_of_system()
         return
     variables = " ".join(f"{name}={shlex.quote(value)}" for name, value in zig_environment().items())
     zig = f"{variables} exec {shlex.quote(str(tools.zig))}"
@@ -105,6 +109,15 @@ def _scripts(tools: Toolchain) -> Iterator[_Script]:
         yield _Script(name, f'#!/bin/sh\n{zig} {"c++" if "+" in name else "cc"} {plain} "$@" {after}\n')
     for name in ("ar", "ranlib"):
         yield _Script(name, f'#!/bin/sh\n{zig} {name} "$@"\n')
+
+
+def _compilers_of_system() -> Iterator[_Script]:
+    """Yield the system's compilers, with our libraries before those of a toolkit that a Makefile names by its path."""
+    for name in _COMPILERS:
+        found = program_on_path((name,), os.environ.get("PATH", ""), str(standins_folder()))
+        if found is not None:
+            libraries = '-L"${0%/*}/../lib64" -L"${0%/*}/../lib64/stubs"'
+            yield _Script(name, f'#!/bin/sh\nexec {shlex.quote(str(found))} {libraries} "$@"\n')
 
 
 def _is_whole(folder: Path, scripts: tuple[_Script, ...]) -> bool:
@@ -151,6 +164,6 @@ def _fill(folder: Path, runtime: Path, scripts: tuple[_Script, ...]) -> None:
     for name in _RUNTIME_NAMES:
         # A text for the linker, which names the library to take.
         (folder / "lib64" / name).write_text(f"INPUT({runtime / 'libcudart.so.12'})\n", encoding="utf-8")
-    if any(script.name == "c++" for script in scripts):
+    if any(script.name == "ar" for script in scripts):
         (folder / "lib64" / "libgomp.a").write_bytes(b"!<arch>\n")  # functions of OpenMP are those of its header
     (folder / "lib").symlink_to("lib64")

@@ -564,7 +564,7 @@ def _described(found: _Undecided, row: Mapping[str, Any], lines: Sequence[str]) 
     if line is None:
         return f"{name} {found.key}"
     comment = _COMMENT.search(lines[line])
-    words = comment[1].strip().removeprefix("decide: ") if comment else ""
+    words = comment[1].strip().removeprefix("fill in").removeprefix(": ") if comment else ""
     return f"{name} {found.key}, line {line + 1}" + (f" ({words})" if words else "")
 
 

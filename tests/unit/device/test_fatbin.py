@@ -3,13 +3,14 @@
 import struct
 
 import pytest
+import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kerncast.device.fatbin import ptx_of, unpacked_lz4
 from kerncast.errors import UnsupportedError
 
-LZ4 = 0x2000
+LZ4, ZSTD = 0x2000, 0x8000
 
 
 def literal_lz4(data: bytes) -> bytes:
@@ -23,7 +24,7 @@ def literal_lz4(data: bytes) -> bytes:
 
 
 def entry(text: bytes, number: int, *, kind: int = 1, flags: int = 0) -> bytes:
-    packed = literal_lz4(text) if flags & LZ4 else text
+    packed = literal_lz4(text) if flags & LZ4 else zstandard.compress(text) if flags & ZSTD else text
     head = bytearray(64)
     struct.pack_into("<HHIQI", head, 0, kind, 257, 64, len(packed), len(packed))
     struct.pack_into("<I", head, 28, number)
@@ -39,7 +40,7 @@ def fatbin(*entries: bytes) -> bytes:
 TEXTS = {52: b".target sm_52\0", 75: b".target sm_75\0", 90: b".target sm_90\0"}
 
 
-@pytest.mark.parametrize("flags", [0, LZ4])
+@pytest.mark.parametrize("flags", [0, LZ4, ZSTD])
 @pytest.mark.parametrize(("wanted", "chosen"), [(75, 75), (86, 75), (90, 90), (120, 90), (35, 52)])
 def test_the_newest_that_is_not_newer_is_chosen(flags: int, wanted: int, chosen: int) -> None:
     found = ptx_of(fatbin(*(entry(text, number, flags=flags) for number, text in TEXTS.items())), wanted)
@@ -50,6 +51,14 @@ def test_machine_code_alone_is_refused() -> None:
     for data in (fatbin(entry(b"code", 75, kind=2)), b"", b"x" * 100, fatbin()):
         with pytest.raises(UnsupportedError, match="machine code only"):
             ptx_of(data, 75)
+
+
+def test_a_frame_that_grows_is_cut_at_its_stated_size() -> None:
+    whole = entry(b"." * 10**6, 75, flags=ZSTD)
+    stated = whole[:56] + struct.pack("<Q", 100) + whole[64:]
+    assert ptx_of(fatbin(stated), 75) == "." * 100
+    with pytest.raises(UnsupportedError, match="cannot be unpacked"):
+        ptx_of(fatbin(whole[:64] + b"x" + whole[65:]), 75)
 
 
 def test_matches_repeat_what_came_before() -> None:

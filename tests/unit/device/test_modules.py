@@ -12,12 +12,13 @@ from kerncast.execute.live import Call, LiveMemory, Rules
 from kerncast.execute.setup.arena import GLOBAL_BASE
 from kerncast.gpu import resolve_gpu
 
-#: What only one source sees has one name in the program, by clang, and another one in PTX, by NVRTC.
+#: What only one source sees, and int64_t, have one name in the program, by clang, and another one in PTX, by NVRTC.
 SOURCE = """
 static __constant__ int c[2];
 namespace { __device__ int g = 9; struct Five { static constexpr int value = 5; };
 template <class T> __global__ void hidden(int *p) { p[0] = c[1]; p[1] = g; p[2] = T::value; g = 10; } }
-static __global__ void plain(int *p) { p[0] = g; }
+#include <cstdint>
+static __global__ void plain(int64_t *p) { *(int *)p = g; }
 """
 HIDDEN = "_ZN12_GLOBAL__N_16hiddenINS_4FiveEEEvPi"
 PLACE = 1 << 27
@@ -38,7 +39,7 @@ def test_what_only_one_source_sees_is_found(tmp_path: Path, memory: LiveMemory) 
     memory.bytes_at(GLOBAL_BASE + PLACE, 8)[:] = np.array([3, 4], np.int32).view(np.uint8)
     modules.written_by_host(GLOBAL_BASE + PLACE)
     assert launched(modules.function(1, 1, HIDDEN), memory) == [4, 9, 5]
-    assert launched(modules.function(2, 1, "_ZL5plainPi"), memory) == [10, 9, 5]
+    assert launched(modules.function(2, 1, "_ZL5plainPl"), memory) == [10, 9, 5]
 
 
 #: To nvcc on Linux, uint64_t is unsigned long, for which CUDA has no atomicAdd.

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kerncast.hostbuild.nvcc import main
-from kerncast.hostbuild.toolkit import TOOLKIT_VARIABLE, toolkit_environment, toolkit_folder
+from kerncast.hostbuild.toolkit import ARCHITECTURE_VARIABLE, TOOLKIT_VARIABLE, toolkit_environment, toolkit_folder
 from tests.helpers.host_builds import make_runtime, needs_system, needs_wheels
 
 pytestmark = [needs_wheels, needs_system]
@@ -55,6 +55,13 @@ def test_its_version_is_that_of_the_headers(nvcc: Run, option: str) -> None:
     assert status == 0
     assert out.startswith("nvcc: NVIDIA (R) Cuda compiler driver")  # what CMake looks for
     assert "release 12.9, V12.9.86" in out
+
+
+def test_host_code_is_made_for_the_gpu_of_the_run(nvcc: Run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As NVRTC's __CUDA_ARCH_LIST__ for its kernels: CUB has it in their names."""
+    (folder / "list.cu").write_text("int made_for[] = {__CUDA_ARCH_LIST__};\n", encoding="utf-8")
+    monkeypatch.setenv(ARCHITECTURE_VARIABLE, "89")
+    assert "int made_for[] = {890};" in nvcc("-arch=sm_60 -E list.cu")[1]
 
 
 def test_cmake_finds_the_toolkit_by_an_input_that_is_none(nvcc: Run) -> None:

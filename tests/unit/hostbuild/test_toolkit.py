@@ -64,7 +64,18 @@ def test_variables_lead_to_it(runtime: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert found["CPLUS_INCLUDE_PATH"].split(os.pathsep)[0] == f"{folder}/include"
     assert found["MAKEFLAGS"].startswith("k CUDA_HOME=")
     assert "CXX" not in found
-    assert not Path(folder, "bin", "c++").exists()
+
+
+@needs_system
+def test_its_runtime_comes_before_that_of_a_toolkit_whose_path_a_makefile_names(runtime: Path, tmp_path: Path) -> None:
+    (tmp_path / "a.c").write_text("int main(void) { return 0; }\n", encoding="utf-8")
+    environment = {**os.environ, **toolkit_environment(runtime)}
+    words = ["gcc", f"-L{tmp_path}", "a.c", "-lcudart", "-o", "a", "-Wl,--trace"]
+    (tmp_path / "libcudart.so").write_text("of another toolkit", encoding="utf-8")
+    (runtime / "libcudart.so").write_text("/* nothing */", encoding="utf-8")
+    done = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "lib64/libcudart.so" in done.stdout
 
 
 def test_make_takes_it_for_the_one_that_a_makefile_names(runtime: Path, tmp_path: Path) -> None:

@@ -86,7 +86,7 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
         if asked.recording is not None:
             ended, recording = _read(asked.recording, needless={"--build": build, "--clock": clock, "--out": out})
         else:
-            built = _built(asked, Path(folder), show)
+            built = _built(asked, shown, Path(folder), show)
             ended, recording = _run(built, wishes, (shown, clock_gpu), Path(folder), show)
         _keep(recording, out)  # forecasts may take long, or be interrupted
         applications = _forecast(recording, gpus, options, show) if gpus and _has_work(recording) else None
@@ -183,15 +183,15 @@ def _asked(words: Sequence[str], build: str | None, options: tuple[str, ...]) ->
     return _Asked((), (*front, *behind), None)
 
 
-def _built(asked: _Asked, folder: Path, show: "Progress | None") -> "Built":
-    from kerncast.device.programs import built_by_command, built_of_sources, found  # noqa: PLC0415
+def _built(asked: _Asked, gpu: "GPU", folder: Path, show: "Progress | None") -> "Built":
+    from kerncast.device.programs import Place, built_by_command, built_of_sources, found  # noqa: PLC0415
 
     if asked.sources:
-        return built_of_sources(asked.sources, asked.command, folder, show)
+        return built_of_sources(asked.sources, asked.command, gpu, Place(folder, show))
     if not asked.command:
         raise InputError("no program is named", cure='Write: kerncast run --build "make" -- ./app ARGS')
     if asked.build is not None:
-        return built_by_command(asked.build, asked.command, show)
+        return built_by_command(asked.build, asked.command, gpu, show)
     return found(asked.command, show)
 
 

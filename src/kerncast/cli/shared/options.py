@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kerncast.bounded_file import place_of, read_head
 from kerncast.errors import InputError
 
 if TYPE_CHECKING:
@@ -47,8 +46,6 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
 SOURCES = {".cu", ".cuh", ".cpp", ".cc", ".cxx", ".ptx"}
 RECORDING = ".kc"
 _LAUNCH_FILE = ".toml"
-#: Further sources of a program that are read for one launch file: each is parsed.
-_MOST_HOSTS = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,19 +106,6 @@ def checked_folders(folders: Sequence[Path]) -> tuple[Path, ...]:
         if not folder.is_dir():
             raise InputError(f"--include {folder}: no such folder", cure="Check the path.")
     return tuple(folders)
-
-
-def checked_sources(source: Path, hosts: Sequence[Path]) -> tuple[Path, ...]:
-    """Return further sources of a program, each once; raises InputError for one that is not there."""
-    for host in hosts:
-        try:
-            read_head(host, 1)
-        except InputError as error:
-            raise InputError(f"--host {place_of(host)}: {error.what}", cure="Check the path.") from None
-    if len(hosts) > _MOST_HOSTS:
-        raise InputError(f"--host is given {len(hosts)} times", cure=f"Give at most {_MOST_HOSTS} sources.")
-    once = {host.resolve(): host for host in hosts}
-    return tuple(host for path, host in once.items() if path != source.resolve())
 
 
 def _values(texts: Sequence[str], option: str, what: str) -> "tuple[Argument, ...]":

@@ -264,6 +264,11 @@ def _merged(spans: Iterable[_Span]) -> Iterator[_Span]:
         yield current
 
 
+def code_alone(text: bytes) -> bytes:
+    """Return a text with spaces for comments, for what stands in quotes, and for preprocessor directives."""
+    return _LEXEMES.sub(lambda match: _VISIBLE.sub(b" ", match[0]), text)
+
+
 def _blank(text: bytes) -> bytes:
     """Replace what is visible by spaces, save preprocessor directives that text elsewhere may depend on."""
     parts = []

@@ -3,7 +3,7 @@
 The result is used for names, types and extents of declarations only; expressions may well stay unresolved.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +15,8 @@ from kerncast.errors import CompileError
 
 # CXTranslationUnit_KeepGoing: a missing header does not end the parse (clang-c/Index.h; not named in cindex).
 KEEP_GOING = 0x200
+# CXTranslationUnit_DetailedPreprocessingRecord: which text the preprocessor leaves out.
+_SKIPPED_RANGES = 0x01
 
 #: A folder that exists only in the tables of the parser.
 SHIM_FOLDER = "/kerncast-shims"
@@ -196,6 +198,20 @@ def parse(source: Path, options: ParseOptions, extra: str | None = None) -> Tran
         return None
 
 
+def parse_host(options: ParseOptions, texts: Mapping[str, str], declared: str) -> TranslationUnit | None:
+    """Parse a source as the host's compiler sees it; None where libclang gives up.
+
+    ``texts`` stand in the place of the source, which is the first, and of its headers; ``declared`` is C++ before it.
+    """
+    main = next(iter(texts))
+    files = [(f"{SHIM_FOLDER}/{name}", text) for name, text in (stand_ins() | TOOLKIT_SHIMS).items()]
+    files += [(_DECLARATIONS, DEVICE_DECLARATIONS + PRELUDE + declared), *texts.items()]
+    try:
+        return new_index().parse(main, _host_arguments(options), files, options=KEEP_GOING | _SKIPPED_RANGES)
+    except TranslationUnitLoadError:
+        return None
+
+
 def new_index() -> Index:
     """Return a new index of libclang; raises CompileError where the library cannot be loaded."""
     try:
@@ -236,13 +252,25 @@ def qualified_name(cursor: Cursor) -> str:
 
 def _arguments(options: ParseOptions) -> list[str]:
     defines = {"__CUDA_ARCH__": f"{options.architecture}0", "__CUDACC_RTC__": "1", "__CUDACC__": "1", "__NVCC__": "1"}
-    defines |= {"__CUDACC_VER_MAJOR__": "12", "__CUDACC_VER_MINOR__": "9"} | dict(options.defines)
     return [
-        "-x", "cuda", "--cuda-device-only", "-nostdinc", "-nostdinc++",
+        "--cuda-device-only",
+        *(f"-U{name}" for name in _UNDEFINED),
+        *(f"-D{name}={value}" for name, value in defines.items()),
+        *_common_arguments(options),
+    ]
+
+
+def _host_arguments(options: ParseOptions) -> list[str]:
+    return ["--cuda-host-only", "-target", "x86_64-unknown-linux-gnu", "-D__CUDACC__=1", *_common_arguments(options)]
+
+
+def _common_arguments(options: ParseOptions) -> list[str]:
+    defines = {"__CUDACC_VER_MAJOR__": "12", "__CUDACC_VER_MINOR__": "9"} | dict(options.defines)
+    return [
+        "-x", "cuda", "-nostdinc", "-nostdinc++",
         # An empty path, so that clang looks for no toolkit on the machine.
         "-nocudainc", "-nocudalib", f"--cuda-path={SHIM_FOLDER}",
         f"-std={options.standard}", "-ferror-limit=0", "-w",
-        *(f"-U{name}" for name in _UNDEFINED),
         *(f"-D{name}={value}" for name, value in defines.items()),
         "-include", _DECLARATIONS,
         *(f"-I{folder}" for folder in options.include_dirs),

@@ -1,6 +1,8 @@
 /* The interface of cuBLAS, as far as it is computed here. Source: cuBLAS Library User's Guide 12.9. */
 #ifndef KERNCAST_CUBLAS_V2_H
 #define KERNCAST_CUBLAS_V2_H
+/* By this name other headers ask whether the types of cuBLAS are there. */
+#define CUBLAS_API_H_
 
 #include <cuComplex.h>
 #include <cuda_bf16.h>

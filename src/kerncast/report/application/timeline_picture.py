@@ -19,9 +19,11 @@ if TYPE_CHECKING:
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#999999")
 _COPY_COLOUR = "#444444"
 _MOST_PANELS, _MOST_ROWS = 6, 10
-#: A picture has fewer columns than this; spans between two of them are drawn as one.
-_COLUMNS = 4000
+#: About as many columns has a picture: nothing is narrower than one, and spans that lie closer are drawn as one.
+_COLUMNS = 1500
 _LONGEST_NAME = 40
+#: The axis goes on behind the longest end.
+_MARGIN = 1.03
 
 
 def draw_timeline(recording: Recording, found: Sequence[Application]) -> "Figure":
@@ -35,6 +37,7 @@ def draw_timeline(recording: Recording, found: Sequence[Application]) -> "Figure
         panels = figure.subplots(len(shown), 1, squeeze=False, sharex=True)[:, 0]
         for panel, each in zip(panels, shown, strict=True):
             _draw(panel, recording, each, colours)
+        panels[-1].set_xlim(0, 1e3 * _MARGIN * max((each.timeline.seconds for each in shown), default=1.0))
         panels[-1].set_xlabel("milliseconds since the program's start", fontsize=8)
         handles = [panels[0].barh([0], [0], color=colour) for colour in colours.values()]
         names = [shown_name(name, _LONGEST_NAME) for name in colours]
@@ -75,7 +78,6 @@ def _draw(panel: "Axes", recording: Recording, found: Application, colours: dict
     panel.tick_params(axis="x", labelsize=8)
     panel.spines[["top", "right"]].set_visible(False)
     panel.axvline(1e3 * line.seconds, color="black", linewidth=0.8, linestyle=":")
-    panel.set_xlim(left=0)
 
 
 def _bars(
@@ -91,5 +93,5 @@ def _bars(
         if bars and begin - sum(bars[-1]) < step:
             bars[-1] = bars[-1][0], max(sum(bars[-1]), end) - bars[-1][0]
         else:
-            bars.append((begin, float(np.maximum(end - begin, step / 2))))
+            bars.append((begin, float(np.maximum(end - begin, step))))
     return found

@@ -8,6 +8,8 @@
 
 #include <__clang_cuda_runtime_wrapper.h>
 
+#include "kerncast_cuda_device.h"
+
 /* nvcc's implicit header includes these, and sources rely on it. */
 #include <assert.h>
 #include <math.h>
