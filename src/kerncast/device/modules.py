@@ -30,6 +30,8 @@ _AS_HOST = ("KERNCAST_INT64_IS_LONG", "1")
 #: Where the server places variables that the program has no place for: below all allocations of the program.
 _OWN_BYTES = 64 * 2**20
 _ALIGNMENT = 512
+#: Kernels of CUB and Thrust, and instances for a lambda, are in clang's PTX alone.
+_OF_CLANG = re.compile(r"^_ZN(?:3cub|6thrust)|Ul\w*E\d*_")
 _UNNAMED = "(anonymous namespace)::"
 #: The namespace into which NVRTC puts variables that only one source sees.
 _OF_ONE_SOURCE = re.compile(r"\b_INTERNAL_[0-9a-f]+_\d+_\w+::")
@@ -40,8 +42,9 @@ class Origin:
     """Where the code of a module is from."""
 
     request: CompileRequest | None
-    """request for its source, without a kernel; None where the program brought PTX"""
+    """request for its source, without a kernel; None where the program brought PTX alone"""
     ptx: str = ""
+    """of kernels that the source's compiler does not find, where there is a source"""
 
 
 @dataclass(slots=True)
@@ -88,7 +91,9 @@ def _origin(form: int, code: bytes, gpu: GPU) -> Origin:
     if form == Form.FATBIN:
         return Origin(None, ptx_of(code, gpu.architecture.number))
     if form == Form.PTX:
-        return Origin(None, code.split(b"\0", 1)[0].decode("utf-8", "replace"))
+        ptx = code.split(b"\0", 1)[0].decode("utf-8", "replace")
+        first = ptx.partition("\n")[0].removeprefix("// ")
+        return Origin(_request(first.encode(), gpu) if first.startswith(SOURCE_TAG) else None, ptx)
     raise UnsupportedError("a module holds machine code only", cure="Build the program with PTX of its kernels.")
 
 
@@ -162,15 +167,33 @@ class Modules:
         module = self.module(function.module)
         if module.refusal is not None:
             raise module.refusal.copied()
-        if module.origin.request is None:
+        self._compile(module.origin, function)
+        if function.compiled is None:
             linked = linked_program(module.origin.ptx, function.mangled)
         else:
-            self._report(f"compiling {function.name}")
-            function.compiled = compiled_from(module.origin.request, function)
             linked = linked_program(function.compiled.ptx, function.compiled.mangled)
         self._prepare(module, linked.globals)
         addresses = {each.name: module.variables[module.key(each.name)][0] for each in linked.globals}
         function.kernel = LiveKernel(linked, addresses)
+
+    def _compile(self, origin: Origin, function: Function) -> None:
+        """Compile a kernel from its source, unless there is PTX of it alone."""
+        if origin.request is None or (origin.ptx and _OF_CLANG.search(function.mangled)):
+            return
+        self._report(f"compiling {function.name}")
+        try:
+            function.compiled = compiled_from(origin.request, function)
+        except CompileError:
+            if not origin.ptx:
+                raise
+
+    def origin_of(self, function: Function) -> Origin:
+        """Return what a kernel was made from: the source of its module, or its PTX."""
+        origin = self.module(function.module).origin
+        if function.compiled is None and origin.ptx:
+            # Other kernels of clang's may call functions of math that no file here has.
+            return Origin(None, with_one_entry(origin.ptx, function.mangled) if origin.request else origin.ptx)
+        return Origin(origin.request)
 
     def _prepare(self, module: Module, variables: tuple[Variable, ...]) -> None:
         """Give variables places, and their initial values unless the host has written them."""
@@ -218,6 +241,26 @@ def compiled_from(request: CompileRequest, function: Function) -> CompiledKernel
             cure="Build the program again.",
         )
     return found
+
+
+_ENTRY = re.compile(r"^(?:\.(?:visible|weak)\s+)*\.entry\s+([\w$]+)", re.MULTILINE)
+
+
+def with_one_entry(ptx: str, name: str) -> str:
+    """Return PTX without the kernels of other names."""
+    kept, done = [], 0
+    for each in _ENTRY.finditer(ptx):
+        kept.append(ptx[done : each.start()])
+        done, depth = ptx.index("{", each.end()) + 1, 1
+        while depth:
+            closing = ptx.find("}", done)
+            if closing < 0:
+                return ptx
+            depth += ptx.count("{", done, closing) - 1
+            done = closing + 1
+        if each[1] == name:
+            kept.append(ptx[each.start() : done])
+    return "".join([*kept, ptx[done:]])
 
 
 def facts_of(function: Function, gpu: GPU) -> FunctionFacts:
