@@ -79,7 +79,7 @@ _MOST_EMPTIED = 32
 #: Makes functions without annotation device functions.
 _DEFAULT_DEVICE = "-default-device"
 #: Makes int64_t a long, which the headers of libcu++ do not allow.
-_INT64_IS_LONG = "-DKERNCAST_INT64_IS_LONG"
+_INT64_IS_LONG = "-DKERNCAST_INT64_IS_LONG=1"
 _UNKNOWN_TO_CUDA11 = "c++20"
 
 
@@ -219,6 +219,11 @@ def _is_own(header: str, text: bytes) -> bool:
 def _compile_unit(compiler: nvrtc.Nvrtc, analysis: _Analysis, options: list[str], choice: Choice) -> nvrtc.Image:
     names = [choice.expression] if choice.expression else []
     first = [*options, *analysis.options]
+    if _INT64_IS_LONG in first:  # asked for, so that kernels see what host code sees; the next best is the default
+        try:
+            return compiler.compile(analysis.unit, first, names)
+        except nvrtc.NvrtcError:
+            first = [each for each in first if each != _INT64_IS_LONG]
     try:
         return compiler.compile(analysis.unit, first, names)
     except nvrtc.NvrtcError as error:

@@ -25,6 +25,8 @@ from kerncast.ptx import Variable, parse_ptx, source_name
 SOURCE_TAG = "KERNCAST SOURCE "
 """How the text begins that our build puts in the place of a fatbin."""
 _SOURCE_KEYS = ("source", "defines", "include_dirs", "standard", "fast_math")
+#: Host code takes the 64-bit integers of stdint.h for long: a source that adds functions for those relies on it.
+_AS_HOST = ("KERNCAST_INT64_IS_LONG", "1")
 #: Where the server places variables that the program has no place for: below all allocations of the program.
 _OWN_BYTES = 64 * 2**20
 _ALIGNMENT = 512
@@ -32,6 +34,8 @@ _ALIGNMENT = 512
 #: Source: cooperative_groups/details/driver_abi.h of CUDA 12.9.
 _OF_WORKSPACE = re.compile(r"%envreg([12])\b")
 _WORKSPACE_BYTES = 8
+#: Kernels of CUB and Thrust, and instances for a lambda, are in clang's PTX alone.
+_OF_CLANG = re.compile(r"^_ZN(?:3cub|6thrust)|Ul\w*E\d*_")
 _UNNAMED = "(anonymous namespace)::"
 #: The namespace into which NVRTC puts variables that only one source sees.
 _OF_ONE_SOURCE = re.compile(r"\b_INTERNAL_[0-9a-f]+_\d+_\w+::")
@@ -42,8 +46,9 @@ class Origin:
     """Where the code of a module is from."""
 
     request: CompileRequest | None
-    """request for its source, without a kernel; None where the program brought PTX"""
+    """request for its source, without a kernel; None where the program brought PTX alone"""
     ptx: str = ""
+    """of kernels that the source's compiler does not find, where there is a source"""
 
 
 @dataclass(slots=True)
@@ -96,7 +101,9 @@ def _origin(form: int, code: bytes, gpu: GPU) -> Origin:
     if form == Form.FATBIN:
         return Origin(None, ptx_of(code, gpu.architecture.number))
     if form == Form.PTX:
-        return Origin(None, code.split(b"\0", 1)[0].decode("utf-8", "replace"))
+        ptx = code.split(b"\0", 1)[0].decode("utf-8", "replace")
+        first = ptx.partition("\n")[0].removeprefix("// ")
+        return Origin(_request(first.encode(), gpu) if first.startswith(SOURCE_TAG) else None, ptx)
     raise UnsupportedError("a module holds machine code only", cure="Build the program with PTX of its kernels.")
 
 
@@ -108,7 +115,7 @@ def _request(code: bytes, gpu: GPU) -> CompileRequest:
         return CompileRequest(
             Path(str(source)),
             (gpu.architecture.code_name,),
-            defines=tuple((str(name), str(value)) for name, value in defines),
+            defines=(*((str(name), str(value)) for name, value in defines), _AS_HOST),
             include_dirs=tuple(Path(str(each)) for each in include_dirs),
             standard=str(standard or DEFAULT_STANDARD),
             fast_math=bool(fast_math),
@@ -171,10 +178,9 @@ class Modules:
         module = self.module(function.module)
         if module.refusal is not None:
             raise module.refusal.copied()
+        self._compile(module.origin, function)
         ptx, name = module.origin.ptx, function.mangled
-        if module.origin.request is not None:
-            self._report(f"compiling {function.name}")
-            function.compiled = compiled_from(module.origin.request, function)
+        if function.compiled is not None:
             ptx, name = function.compiled.ptx, function.compiled.mangled
         function.kernel = self._live(module, with_workspace(ptx, 0), name)
         if has_workspace(ptx):
@@ -189,6 +195,25 @@ class Modules:
         if not self._workspace:
             self._workspace = self._new_place("workspace of grids", _WORKSPACE_BYTES)
         return self._workspace
+
+    def _compile(self, origin: Origin, function: Function) -> None:
+        """Compile a kernel from its source, unless there is PTX of it alone."""
+        if origin.request is None or (origin.ptx and _OF_CLANG.search(function.mangled)):
+            return
+        self._report(f"compiling {function.name}")
+        try:
+            function.compiled = compiled_from(origin.request, function)
+        except CompileError:
+            if not origin.ptx:
+                raise
+
+    def origin_of(self, function: Function) -> Origin:
+        """Return what a kernel was made from: the source of its module, or its PTX."""
+        origin = self.module(function.module).origin
+        if function.compiled is None and origin.ptx:
+            # Other kernels of clang's may call functions of math that no file here has.
+            return Origin(None, with_one_entry(origin.ptx, function.mangled) if origin.request else origin.ptx)
+        return Origin(origin.request)
 
     def _prepare(self, module: Module, variables: tuple[Variable, ...]) -> None:
         """Give variables places, and their initial values unless the host has written them."""
@@ -250,6 +275,26 @@ def compiled_from(request: CompileRequest, function: Function) -> CompiledKernel
             cure="Build the program again.",
         )
     return found
+
+
+_ENTRY = re.compile(r"^(?:\.(?:visible|weak)\s+)*\.entry\s+([\w$]+)", re.MULTILINE)
+
+
+def with_one_entry(ptx: str, name: str) -> str:
+    """Return PTX without the kernels of other names."""
+    kept, done = [], 0
+    for each in _ENTRY.finditer(ptx):
+        kept.append(ptx[done : each.start()])
+        done, depth = ptx.index("{", each.end()) + 1, 1
+        while depth:
+            closing = ptx.find("}", done)
+            if closing < 0:
+                return ptx
+            depth += ptx.count("{", done, closing) - 1
+            done = closing + 1
+        if each[1] == name:
+            kept.append(ptx[each.start() : done])
+    return "".join([*kept, ptx[done:]])
 
 
 def facts_of(function: Function, gpu: GPU) -> FunctionFacts:

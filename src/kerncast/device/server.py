@@ -305,7 +305,7 @@ class Client:
         if function.kernel is None:
             self.shared.remarks.add(f"{function.name} cannot be executed: {function.refusal}")
             return NO_FUNCTION
-        origin = self.modules.module(function.module).origin
+        origin = self.modules.origin_of(function)
         self._numbers[int(number)] = self.shared.kernel_number(function, origin)
         return facts_of(function, self.shared.settings.gpu).packed()
 

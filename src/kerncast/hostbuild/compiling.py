@@ -139,7 +139,8 @@ def _compile(work: _Work) -> Compiled:
         _run_compiler(work, outputs, Path(folder))
         content = read_bytes(made, OUTPUT)
         if is_cuda and needs_clang(content) and (ptx := _compiled_by_clang(work, Path(folder))) is not None:
-            code.write_bytes(ptx + b"\0")
+            # A comment of PTX: kernels that NVRTC can compile are compiled from the source all the same.
+            code.write_bytes(b"// " + work.tag.encode() + b"\n" + ptx + b"\0")
             _run_compiler(work, outputs, Path(folder))
             content = read_bytes(made, OUTPUT)
         files = [each for each in _dependencies(read) if not each.startswith(folder)]

@@ -1,6 +1,8 @@
 """What nvcc takes and NVRTC does not: its own macro, GNU's spellings, prototypes, folders of a build file."""
 
 import os
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -61,6 +63,48 @@ __device__ void next(unsigned long *seed) { *seed += 1; }
 __global__ void k(float *out) { uint64_t seed = 41; next(&seed); out[0] = seed; }
 """
     assert result(compiled(tmp_path, text))[0] == 42
+
+
+def test_formats_of_inttypes(tmp_path: Path) -> None:
+    text = """#include <cinttypes>
+__global__ void k(float *out) { printf("%" PRId8 " %" PRIu64 " %" PRIxPTR, int8_t(1), uint64_t(2), uintptr_t(3)); }
+"""
+    assert "vprintf" in compiled(tmp_path, text).ptx
+
+
+#: Types of the C++ library that structs of host code hold, with types for their parameters.
+HOST_TYPES = """
+string string_view vector<int> map<int,int> multimap<int,int> unordered_map<int,int> unordered_multimap<int,int>
+set<int> multiset<int> unordered_set<int> list<int> deque<int> queue<int> priority_queue<int> stack<int> unique_ptr<int>
+shared_ptr<int> weak_ptr<int> allocator<int> function<void()> thread mutex condition_variable future<int> ostream
+istream iostream ofstream ifstream fstream stringstream ostringstream istringstream mt19937 mt19937_64 random_device
+default_random_engine complex<float> complex<double> atomic<int> atomic<long>
+chrono::high_resolution_clock::time_point chrono::steady_clock::duration
+"""
+HOST_HEADERS = """
+string string_view vector map unordered_map set unordered_set list deque queue stack memory functional thread mutex
+condition_variable future iostream fstream sstream random complex atomic chrono
+"""
+COMPILER = shutil.which("g++")
+
+
+@pytest.mark.skipif(COMPILER is None, reason="the sizes are those of libstdc++")
+def test_types_of_host_code_leave_the_room_that_they_take_there(tmp_path: Path) -> None:
+    assert COMPILER is not None
+    includes = "".join(f"#include <{each}>\n" for each in HOST_HEADERS.split())
+    host = tmp_path / "sizes.cpp"
+    listed = ", ".join(f"sizeof(std::{each})" for each in HOST_TYPES.split())
+    host.write_text(
+        f'{includes}#include <cstdio>\nint main() {{ for (auto n : {{{listed}}}) std::printf("%zu ", n); }}'
+    )
+    subprocess.run([COMPILER, "-std=c++17", "-o", tmp_path / "sizes", host], check=True)
+    sizes = subprocess.run([tmp_path / "sizes"], check=True, stdout=subprocess.PIPE, text=True).stdout.split()
+    text = "".join(
+        f"struct S{number} {{ std::{each} own; double behind; }};\n"
+        f'static_assert(sizeof(std::{each}) == {size}, "{each}");\n'
+        for number, (each, size) in enumerate(zip(HOST_TYPES.split(), sizes, strict=True))
+    )
+    compiled(tmp_path, f"{includes}{text}__global__ void k(float *out) {{ out[0] = sizeof(S2); }}\n")
 
 
 TRAITS = """

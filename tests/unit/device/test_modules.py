@@ -36,17 +36,62 @@ def memory() -> LiveMemory:
 
 
 def test_what_only_one_source_sees_is_found(tmp_path: Path, memory: LiveMemory) -> None:
-    source = tmp_path / "one.cu"
-    source.write_text(SOURCE, encoding="utf-8")
-    told = {"source": str(source), "defines": [], "include_dirs": [], "standard": "c++17", "fast_math": False}
-    modules = Modules(resolve_gpu("T4")[0], memory, GLOBAL_BASE, lambda _: None)
-    modules.load(1, Form.SOURCE, b"KERNCAST SOURCE " + json.dumps(told).encode() + b"\0")
+    modules = loaded(tmp_path, SOURCE, memory)
     modules.place(1, "_ZL1c", GLOBAL_BASE + PLACE, 8)
     modules.place(1, "_ZN12_GLOBAL__N_11gE", GLOBAL_BASE + PLACE + 512, 4)
     memory.bytes_at(GLOBAL_BASE + PLACE, 8)[:] = np.array([3, 4], np.int32).view(np.uint8)
     modules.written_by_host(GLOBAL_BASE + PLACE)
     assert launched(modules.function(1, 1, HIDDEN), memory) == [4, 9, 5]
     assert launched(modules.function(2, 1, "_ZL5plainPl"), memory) == [10, 9, 5]
+
+
+#: To nvcc on Linux, uint64_t is unsigned long, for which CUDA has no atomicAdd.
+ADDS = """
+#include <cstdint>
+static inline __device__ uint64_t atomicAdd(uint64_t *at, uint64_t value) {
+  return ::atomicAdd(reinterpret_cast<unsigned long long *>(at), value);
+}
+__global__ void count(uint64_t *p) { ::atomicAdd(p, uint64_t(1)); }
+"""
+
+
+def test_64_bit_integers_are_those_of_host_code(tmp_path: Path, memory: LiveMemory) -> None:
+    modules = loaded(tmp_path, ADDS, memory)
+    assert launched(modules.function(1, 1, "_Z5countPm"), memory)[0] == 1
+
+
+#: Clang's PTX stands behind the source, for kernels that NVRTC cannot find there.
+BOTH = """
+.version 7.0
+.target sm_75
+.address_size 64
+.extern .func (.param .b64 r) __nv_cbrt (.param .b64 x);
+.visible .entry _Z4ownsPi(.param .u64 p) { .param .b64 r; .param .b64 x; call (r), __nv_cbrt, (x); ret; }
+.visible .entry _ZN3cub4hersEPi(.param .u64 p) {
+  .reg .b64 %a; ld.param.u64 %a, [p]; st.global.u32 [%a], 6; ret;
+}
+"""
+
+
+def test_kernels_are_compiled_from_the_source_where_they_can_be(tmp_path: Path, memory: LiveMemory) -> None:
+    modules = loaded(tmp_path, "__global__ void owns(int *p) { *p = cbrt(125.0); }", memory, BOTH)
+    own, hers = modules.function(1, 1, "_Z4ownsPi"), modules.function(2, 1, "_ZN3cub4hersEPi")
+    assert launched(own, memory)[0] == 5
+    assert launched(hers, memory)[0] == 6
+    assert modules.origin_of(own).request is not None
+    # What is recorded of it links: no other kernel of the text is in it.
+    assert modules.origin_of(hers).ptx.count(".entry") == 1
+
+
+def loaded(folder: Path, text: str, memory: LiveMemory, ptx: str = "") -> Modules:
+    source = folder / "one.cu"
+    source.write_text(text, encoding="utf-8")
+    told = {"source": str(source), "defines": [], "include_dirs": [], "standard": "c++17", "fast_math": False}
+    modules = Modules(resolve_gpu("T4")[0], memory, GLOBAL_BASE, lambda _: None)
+    tag = f"KERNCAST SOURCE {json.dumps(told)}"
+    form, code = (Form.PTX, f"// {tag}\n{ptx}") if ptx else (Form.SOURCE, tag)
+    modules.load(1, form, code.encode() + b"\0")
+    return modules
 
 
 def launched(function: Function, memory: LiveMemory) -> list[int]:

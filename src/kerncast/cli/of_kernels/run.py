@@ -88,6 +88,7 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
         else:
             built = _built(asked, shown, Path(folder), show)
             ended, recording = _run(built, wishes, (shown, clock_gpu), Path(folder), show)
+        _keep(recording, out)  # forecasts may take long, or be interrupted
         applications = _forecast(recording, gpus, options, show) if gpus and _has_work(recording) else None
         _write(recording, applications, outputs)
         if export is not None:
@@ -249,12 +250,15 @@ def _forecast(recording: "Recording", gpus: "GPUsNoted", options: object, show: 
     return forecast_application(recording, gpus, options, show)
 
 
-def _write(recording: "Recording", applications: "Applications | None", outputs: _Outputs) -> None:
+def _keep(recording: "Recording", out: Path | None) -> None:
     from kerncast.replaced_file import replacing  # noqa: PLC0415
 
-    if outputs.out is not None and recording.file is not None:
-        with replacing(outputs.out) as place:
+    if out is not None and recording.file is not None:
+        with replacing(out) as place:
             shutil.copyfile(recording.file, place)
+
+
+def _write(recording: "Recording", applications: "Applications | None", outputs: _Outputs) -> None:
     if applications is None or not applications.found:
         return
     best = min(applications.found, key=lambda each: each.timeline.seconds)

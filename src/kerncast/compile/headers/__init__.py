@@ -32,8 +32,7 @@ _THRUST = (
 
 #: A stand-in, and the other headers that it stands for.
 _ALIASES = {
-    "stdint.h": "inttypes.h sys/types.h",
-    "cstdint": "cinttypes",
+    "stdint.h": "sys/types.h",
     "float.h": "cfloat",
     "stddef.h": "cstddef",
     "math.h": "cmath",

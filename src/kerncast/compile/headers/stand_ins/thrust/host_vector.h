@@ -2,11 +2,11 @@
 #pragma once
 #include "kerncast_opaque.h"
 namespace thrust {
-KERNCAST_OPAQUE_TEMPLATE(host_vector)
-KERNCAST_OPAQUE_TEMPLATE(device_vector)
-KERNCAST_OPAQUE_TEMPLATE(universal_vector)
-KERNCAST_OPAQUE_TEMPLATE(device_ptr)
-KERNCAST_OPAQUE_TEMPLATE(universal_ptr)
-KERNCAST_OPAQUE_TEMPLATE(device_allocator)
-KERNCAST_OPAQUE_TEMPLATE(device_reference)
+KERNCAST_EMPTY_TEMPLATE(host_vector)
+KERNCAST_EMPTY_TEMPLATE(device_vector)
+KERNCAST_EMPTY_TEMPLATE(universal_vector)
+KERNCAST_EMPTY_TEMPLATE(device_ptr)
+KERNCAST_EMPTY_TEMPLATE(universal_ptr)
+KERNCAST_EMPTY_TEMPLATE(device_allocator)
+KERNCAST_EMPTY_TEMPLATE(device_reference)
 }
