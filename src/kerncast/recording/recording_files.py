@@ -48,7 +48,7 @@ _COPY_BYTES = MIB
 #: No call of a library does more operations, or moves more bytes.
 _MOST_WORK = 1e24
 #: No program ran for thirty years.
-_LONGEST_SECONDS = 1e9
+_LONGEST_SECONDS = 2.0**30
 _DIGEST = re.compile(r"[0-9a-f]{32}")
 
 
