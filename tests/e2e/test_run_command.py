@@ -37,6 +37,7 @@ static __global__ void scale(float *values, int count, double factor, const floa
   int i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i < count) values[i] = factor * from[i];
 }
+__global__ void endless(volatile int *values) { while (values[0] != 1) values[1]++; }
 __global__ void outside(int *values) { values[1 << 28] = 1; }
 int main(int count, char **words) {
   std::string how = count > 1 ? words[1] : "";
@@ -60,6 +61,7 @@ int main(int count, char **words) {
   if (how == "crash") *(volatile int *)8 = 1;
   if (how == "abort") abort();
   if (how == "hang") while (true) pause();
+  if (how == "endless") endless<<<1, 1>>>((int *)a);
   if (how == "fork" && !fork()) while (true) pause();
   if (how == "outside") {
     outside<<<1, 1>>>((int *)a);
@@ -72,6 +74,23 @@ int main(int count, char **words) {
     for (char *p; (error = cudaMalloc(&p, size)) == cudaSuccess && blocks < 4096; blocks++) cudaMemset(p, 1, size);
     printf("%d: %s\\n", blocks, cudaGetErrorString(error));
   }
+}
+"""
+
+#: Host and kernels name the same variables; the host reads them before it calls anything.
+MANAGED = """
+#include <cstdio>
+__device__ __managed__ int starts = 3;
+__managed__ int ends[2] = {1, 2};
+__constant__ int table[2] = {40, 50};
+__global__ void bump(int *first) { starts += *first; ends[threadIdx.x] += table[threadIdx.x]; }
+int main() {
+  int read[2], before = starts + ends[1];
+  starts = 5;
+  cudaMemcpyFromSymbol(read, table, sizeof read);
+  bump<<<1, 2>>>(&starts);
+  cudaDeviceSynchronize();
+  printf("%d %d %d %d %d\\n", before, read[1], starts, ends[0], ends[1]);
 }
 """
 
@@ -245,12 +264,25 @@ def test_what_had_run_is_kept_however_a_program_ends(
     assert len(load_launches(tmp_path / "run.kc")) == 2
 
 
-def test_a_program_that_hangs_is_ended_by_its_time(built: Path, tmp_path: Path, left: dict[str, str]) -> None:
+@pytest.mark.parametrize("how", ["hang", "endless"])
+def test_a_program_that_hangs_is_ended_by_its_time(built: Path, tmp_path: Path, left: dict[str, str], how: str) -> None:
     program = built / "behaves.cu"
-    done = kerncast_in(tmp_path, "run", program, "--out", "run.kc", "--timeout", "3s", "-q", "--", "hang", **left)
+    done = kerncast_in(tmp_path, "run", program, "--out", "run.kc", "--timeout", "3s", "-q", "--", how, **left)
     assert done.returncode == 143
     assert "as its time was over" in done.stderr
     assert launches_in(read_recording(tmp_path / "run.kc")) == 10
+
+
+def test_processes_of_a_script_share_the_gpu_and_managed_variables_are_one(
+    tmp_path: Path, left: dict[str, str]
+) -> None:
+    (tmp_path / "managed.cu").write_text(MANAGED, encoding="utf-8")
+    (tmp_path / "script").write_text("./managed; ./managed & ./managed; wait", encoding="utf-8")
+    build = ("--build", "nvcc managed.cu -o managed")
+    done = kerncast_in(tmp_path, "run", *build, "--out", "run.kc", "-q", "--", "sh", "script", **left)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "5 50 10 41 52\n" * 3
+    assert read_recording(tmp_path / "run.kc").processes == 3
 
 
 def test_a_program_that_fills_memory_is_told_so(built: Path, tmp_path: Path, left: dict[str, str]) -> None:

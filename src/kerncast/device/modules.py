@@ -4,6 +4,7 @@ import ctypes
 import json
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -19,6 +20,7 @@ from kerncast.execute.setup import linked_program
 from kerncast.execute.setup.layout import Program
 from kerncast.execute.setup.prepare import initialise
 from kerncast.gpu import GPU
+from kerncast.hostbuild.source_code import ptx_of_source
 from kerncast.launch import DEFAULT_STANDARD
 from kerncast.ptx import Variable, parse_ptx, source_name
 
@@ -62,6 +64,8 @@ class Module:
     """address and bytes of each variable that has a place, by what ``key`` gives for its name"""
     ready: set[str] = field(default_factory=set)
     """variables that hold their initial values, or what the host has written"""
+    declared: tuple[Variable, ...] | None = None
+    """all of its variables, where somebody has asked for one"""
 
     def key(self, name: str) -> str:
         """Return what a variable's name in PTX and the one that the program registers have in common."""
@@ -157,11 +161,23 @@ class Modules:
     def symbol(self, number: int, name: str) -> tuple[int, int]:
         """Return address and bytes of a variable; zeros where there is none."""
         module = self.module(number)
-        if module.refusal is None and module.origin.ptx:
-            for variable in parse_ptx(module.origin.ptx).variables:
-                if variable.name == name and variable.space in {"global", "const"}:
+        key = module.key(name)
+        if module.refusal is None and key not in module.ready:
+            for variable in self._variables_of(module):
+                if module.key(variable.name) == key and variable.space in {"global", "const"}:
                     self._prepare(module, (variable,))
-        return module.variables.get(module.key(name), (0, 0))
+        return module.variables.get(key, (0, 0))
+
+    def _variables_of(self, module: Module) -> tuple[Variable, ...]:
+        """Return all variables of a module; none of a source that has no kernel which can be compiled."""
+        if module.declared is None:
+            ptx, request = module.origin.ptx, module.origin.request
+            with suppress(InputError, Refusal):
+                if request is not None and not ptx:
+                    self._report(f"compiling {request.source.name}")
+                    ptx = ptx_of_source(request)
+            module.declared = parse_ptx(ptx).variables if ptx else ()
+        return module.declared
 
     def function(self, number: int, module: int, mangled: str) -> Function:
         """Return a kernel, compiled; its refusal says why there is none."""

@@ -33,6 +33,8 @@ _PATIENCE_SECONDS = 3.0
 #: Address space beside the memory of the GPU: memory of the host that is pinned or managed.
 _HOST_BYTES = 64 * GIB
 _MOST_HOW_BYTES = 200
+#: Processes whose memory can be mapped at a time.
+_MOST_AT_ONCE = 8
 #: Sources and headers of kernels are kept in a recording as far as they are not huge.
 _SOURCE = Bound(16 * MIB)
 
@@ -148,7 +150,7 @@ def _room(run: Run) -> Room:
         with suppress(OSError):
             Store(place.folder, place.most_bytes).prepare()
             cache = (place.folder,)
-    return Room((*run.reads, *cache), cache, run.settings.room_bytes + _HOST_BYTES)
+    return Room((*run.reads, *cache), cache, _MOST_AT_ONCE * run.settings.room_bytes + _HOST_BYTES)
 
 
 # In the process of the server

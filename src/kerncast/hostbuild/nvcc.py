@@ -5,20 +5,17 @@ Source of its outputs: NVIDIA CUDA Compiler Driver NVCC 12.9, and what CMake's m
 """
 
 import os
-import re
 import shlex
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from kerncast.bounded_file import read_bytes
 from kerncast.errors import CompileError, InputError, KerncastError
 from kerncast.hostbuild.compiling import (
     OUTPUT,
-    SOURCE,
     Compiled,
     Unit,
     absolute,
@@ -45,9 +42,6 @@ from kerncast.launch import DEFAULT_STANDARD
 from kerncast.printable import printable_lines
 from kerncast.replaced_file import replacing
 
-if TYPE_CHECKING:
-    from kerncast.compile import CompileRequest
-
 _VERSION = f"""\
 nvcc: NVIDIA (R) Cuda compiler driver, played by kerncast: host code is compiled now, kernels at their first launch
 Cuda compilation tools, release {CUDA_VERSION}, V{CUDA_RELEASE}
@@ -56,8 +50,6 @@ _HELP = f"Options are those of nvcc {CUDA_VERSION}: see NVIDIA's documentation.\
 #: What nvcc compiles for where a command line names no architecture.
 _DEFAULT_ARCHITECTURE = "52"
 _PRINTS = frozenset({"-v", "--verbose", "-dryrun", "--dryrun"})
-_KERNEL = re.compile(r"__global__\b[^;{}()]*?(?:__launch_bounds__\s*\([^)]*\)[^;{}()]*?)?\b(\w+)\s*\(")
-_MOST_KERNELS = 20
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -230,6 +222,7 @@ def _preprocess(line: CommandLine, tools: Toolchain) -> None:
 def _compile_kernels(line: CommandLine) -> None:
     """Write PTX of a source, for programs that load it: the virtual GPU takes nothing else."""
     from kerncast.compile import CompileRequest  # noqa: PLC0415  of almost no command line
+    from kerncast.hostbuild.source_code import ptx_of_source  # noqa: PLC0415  as above
 
     _check_one_output(line)
     for unit in _units(line):
@@ -242,21 +235,7 @@ def _compile_kernels(line: CommandLine) -> None:
             standard=code.standard or DEFAULT_STANDARD,
             fast_math=code.fast_math,
         )
-        _write(_place_of(line, unit, ".ptx"), _ptx_of(request).encode())
-
-
-def _ptx_of(request: "CompileRequest") -> str:
-    """Return the PTX of a source: that of any kernel holds all others that are no templates."""
-    from kerncast.compile import compile_request  # noqa: PLC0415  as above
-
-    text = read_bytes(request.source, SOURCE).decode("utf-8", "replace")
-    error = CompileError("no kernel is in it", where=str(request.source), cure="-ptx compiles kernels.")
-    for name in list(dict.fromkeys(_KERNEL.findall(text)))[:_MOST_KERNELS]:
-        try:
-            return compile_request(replace(request, kernel=name)).kernels[0].ptx
-        except CompileError as found:
-            error = found
-    raise error
+        _write(_place_of(line, unit, ".ptx"), ptx_of_source(request).encode())
 
 
 # What make is told of headers

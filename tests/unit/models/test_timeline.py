@@ -1,5 +1,7 @@
 """Timelines of applications against times reckoned by hand."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -7,7 +9,7 @@ from hypothesis import strategies as st
 
 from kerncast.models.timeline import SPAN, Durations, Link, Timeline, busy_seconds, timeline
 from kerncast.recording import EVENT, LAUNCH, Direction, EventKind, Group, Kernel, Recording, Waited
-from kerncast.recording.recording import HOST_WAITS
+from kerncast.recording.recording import HOST_WAITS, PAGEABLE
 
 CALL, LAUNCHING, INTERVAL = 0.1, 0.01, 0.02
 LINK = Link(CALL, LAUNCHING, to_device_bytes_per_s=10.0, to_host_bytes_per_s=5.0, on_device_bytes_per_s=200.0,
@@ -31,13 +33,13 @@ def end(at: float) -> Row:
     return (EventKind.END, 0, 0, at, 0, 0)
 
 
-def run(rows: list[Row], seconds: list[float], shares: list[float] | None = None) -> Timeline:
+def run(rows: list[Row], seconds: list[float], shares: list[float] | None = None, link: Link = LINK) -> Timeline:
     count = len(seconds)
     recording = Recording(
         ("app",), "t4", "", (), (Kernel("k", "k", 0),), (Group(0, (1, 1, 1), (1, 1, 1), 0),), (),
         np.array([(0, 1, 0)] * count, LAUNCH), np.array(rows, EVENT),
     )  # fmt: skip
-    return timeline(recording, Durations(np.array(seconds), np.array(shares or [1.0] * count), np.zeros(0), LINK))
+    return timeline(recording, Durations(np.array(seconds), np.array(shares or [1.0] * count), np.zeros(0), link))
 
 
 def test_kernels_of_one_stream_follow_one_another_while_the_host_goes_on() -> None:
@@ -59,6 +61,34 @@ def test_a_copy_that_waits_comes_after_the_kernels_of_its_stream() -> None:
     found = run([launch(0.0), copy(0.0, 10, Direction.DEVICE_TO_HOST), end(0.0)], [3.0])
     assert found.seconds == pytest.approx(LAUNCHING + 3.0 + 10 / 5.0)
     assert found.copies == pytest.approx(2.0)
+
+
+def test_a_wait_for_a_stream_is_none_for_later_work_of_the_default_one() -> None:
+    rows = [launch(0.0, 0, 1), launch(0.0, 1, 0), wait(0.0, Waited.STREAM, 1), end(5.0)]
+    found = run(rows, [1.0, 4.0])
+    # The host works for five seconds from 1.01 on; the second kernel ends at 5.01.
+    assert found.seconds == pytest.approx(1.0 + LAUNCHING + 5.0)
+
+
+def test_streams_that_do_not_block_pass_the_default_one_by() -> None:
+    made = (EventKind.STREAM, 0, 1, 0.0, 1, 0)
+    rows = [launch(0.0, 0, 0), launch(0.0, 1, 1), wait(0.0), end(0.0)]
+    half = [0.5, 0.5]
+    assert run(rows, [3.0, 3.0], half).seconds == pytest.approx(LAUNCHING + 6.0)
+    assert run([made, *rows], [3.0, 3.0], half).seconds == pytest.approx(2 * LAUNCHING + 3.0)
+
+
+def test_processes_that_follow_one_another_add_up() -> None:
+    first = [launch(0.0), wait(0.0), end(1.0)]
+    second = [(EventKind.BEGIN, 1, 0, 0.0, 1, 0), *((row[0], 1, *row[2:]) for row in first)]
+    assert run([*first, *second], [2.0]).seconds == pytest.approx(2 * (LAUNCHING + 2.0 + 1.0))
+
+
+def test_memory_that_is_not_pinned_takes_longer() -> None:
+    row = copy(0.0, 10, Direction.HOST_TO_DEVICE)
+    slow = (*row[:5], row[5] + PAGEABLE)
+    link = replace(LINK, pageable=0.5)
+    assert [run([each, end(0.0)], [], link=link).seconds for each in (row, slow)] == [CALL + 1.0, CALL + 2.0]
 
 
 def test_copies_of_both_ways_overlap_and_those_of_one_way_do_not() -> None:

@@ -81,6 +81,14 @@ def test_what_is_read_is_what_was_written(written: Path, tmp_path: Path) -> None
     assert memory.sum() == 28
 
 
+def test_code_is_kept_where_memory_has_taken_all_room(tmp_path: Path) -> None:
+    contents = ContentsWriter(tmp_path / "contents", 0)
+    assert contents.keep(b"values") is None
+    digest = contents.keep_code(b"code")
+    contents.close()
+    assert read_contents(tmp_path / "contents", {digest}) == {digest: b"code"}
+
+
 def test_the_same_run_gives_the_same_bytes(written: Path, tmp_path: Path) -> None:
     write_recording(tmp_path / "other.kc", read_recording(written), tmp_path / "contents")
     assert (tmp_path / "other.kc").read_bytes() == written.read_bytes()

@@ -310,17 +310,20 @@ int kc_load_module(const void *image, int *module) {
 
 int kc_place_variable(int module, const char *name, size_t bytes, bool is_managed, uint64_t *address) {
   int error = kc_allocate_variable(bytes, is_managed, address);
-  if (error) return error;
+  if (!error) kc_tell_variable(module, name, bytes, *address);
+  return error;
+}
+
+void kc_tell_variable(int module, const char *name, size_t bytes, uint64_t address) {
   size_t length = strlen(name);
   int32_t number = module;
-  uint64_t fields[2] = {*address, bytes};
+  uint64_t fields[2] = {address, bytes};
   kc_enter();
   kc_head(KC_VARIABLE, 20 + length);
   kc_put(&number, 4);
   kc_put(fields, 16);
   kc_put(name, length);
   kc_leave();
-  return KC_OK;
 }
 
 int kc_ask_symbol(int module, const char *name, uint64_t *address, size_t *bytes) {

@@ -109,6 +109,8 @@ int kc_fill(void *to, uint32_t value, int element_bytes, size_t count, kc_stream
 int kc_load_module(const void *image, int *module);
 /* Places a variable of a module, which is managed where the host may use it too. */
 int kc_place_variable(int module, const char *name, size_t bytes, bool is_managed, uint64_t *address);
+/* The same for one whose memory is there. */
+void kc_tell_variable(int module, const char *name, size_t bytes, uint64_t address);
 /* Finds a variable. Once it has been asked for, its memory holds what it begins with. */
 int kc_ask_symbol(int module, const char *name, uint64_t *address, size_t *bytes);
 kc_function *kc_new_function(int module, const char *name);

@@ -16,6 +16,7 @@ struct variable {
   const char *name;
   size_t bytes;
   bool is_managed, is_asked_for;
+  bool lies_here; /* host and device see the same memory, which is the program's own */
   uint64_t address;
   struct variable *next;
 };
@@ -53,7 +54,6 @@ void **__cudaRegisterFatBinary(void *code) {
   return (void **)image;
 }
 
-void __cudaRegisterFatBinaryEnd(void **handle) { (void)handle; }
 
 void __cudaRegisterFunction(void **handle, const char *host, char *device, const char *name, int most_threads,
                             uint3 *thread, uint3 *block, dim3 *block_size, dim3 *grid_size, int *warp_size) {
@@ -75,10 +75,18 @@ static void register_variable(void **handle, const void *host, const char *name,
   kc_unlock();
 }
 
+/* Managed variables of programs that clang has compiled: host code names the variable itself, so that its pages become
+ * the device's where they lie. Called for each source before its code is registered. */
+void __kerncastManagedVariables(void *first, size_t bytes) {
+  int error = kc_register_host(first, bytes);
+  if (error && error != KC_ALREADY_REGISTERED) kc_note("managed variables have no memory that the GPU sees");
+}
+
 void __cudaRegisterVar(void **handle, char *host, char *device, const char *name, int is_extern, size_t bytes,
                        int is_constant, int is_global) {
   (void)device, (void)is_extern, (void)is_constant, (void)is_global;
   register_variable(handle, host, name, bytes, false);
+  ((struct image *)handle)->variables->lies_here = kc_device_address(host) != 0;
 }
 
 void __cudaRegisterManagedVar(void **handle, void **host, char *device, const char *name, int is_extern, size_t bytes,
@@ -142,7 +150,10 @@ static int place(const struct image *image, struct variable *variable) {
   const struct variable *same = placed_before(image, variable);
   int error = KC_OK;
   if (same) variable->address = same->address;
-  else error = kc_place_variable(image->module, variable->name, variable->bytes, variable->is_managed,
+  else if (variable->lies_here) {
+    variable->address = kc_device_address(variable->host);
+    kc_tell_variable(image->module, variable->name, variable->bytes, variable->address);
+  } else error = kc_place_variable(image->module, variable->name, variable->bytes, variable->is_managed,
                                  &variable->address);
   if (!error && variable->is_managed) *(void **)(uintptr_t)variable->host = (void *)(uintptr_t)variable->address;
   return error;
@@ -166,10 +177,18 @@ static int load(struct image *image) {
     image->is_loaded = !error;
     for (struct variable *each = image->variables; each && !error; each = each->next) error = place(image, each);
     for (struct variable *each = image->variables; each && !error; each = each->next)
-      if (each->is_managed) ask_for(image, each);
+      if (each->is_managed || each->lies_here) ask_for(image, each);
   }
   kc_unlock();
   return error;
+}
+
+/* The host may read a variable that lies here before it calls anything. */
+void __cudaRegisterFatBinaryEnd(void **handle) {
+  struct image *image = (struct image *)handle;
+  bool is_read = false;
+  for (const struct variable *each = image->variables; each; each = each->next) is_read |= each->lies_here;
+  if (is_read) load(image);
 }
 
 char __cudaInitModule(void **handle) { return (char)!load((struct image *)handle); }

@@ -117,7 +117,7 @@ __attribute__((device)) void __nv_atomic_thread_fence(int order, int scope = __N
  * takes such a variable for one of the device; all of them lie in a section of their own, which the runtime is told
  * when the program begins. */
 #undef __managed__
-#define __managed__ __attribute__((section("kerncast_managed")))
+#define __managed__ __attribute__((device)) __attribute__((section("kerncast_managed")))
 
 extern "C" {
 extern char __start_kerncast_managed[] __attribute__((weak, visibility("hidden")));
