@@ -304,6 +304,7 @@ class Client:
         function = self.modules.function(int(number), int(module), text_of(data[8:]))
         if function.kernel is None:
             self.shared.remarks.add(f"{function.name} cannot be executed: {function.refusal}")
+            self.shared.report(f"{function.name} is refused: {function.refusal.what if function.refusal else ''}")
             return NO_FUNCTION
         origin = self.modules.origin_of(function)
         self._numbers[int(number)] = self.shared.kernel_number(function, origin)
@@ -322,6 +323,7 @@ class Client:
             work, (seconds, share), number = self._run(group, call, function)
         except Refusal as refusal:
             self.shared.remarks.add(f"{function.name}: {refusal}")
+            self.shared.report(f"{function.name} is refused: {refusal.what}")
             return done(_status_of(refusal))
         self._event(EventKind.LAUNCH, asked.at, stream=asked.stream, value=number)
         if work.stray:

@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,7 +18,6 @@ from pathlib import Path
 from kerncast.bounded_file import Bound, read_bytes
 from kerncast.child_process import EndedError, Progress, Room, Send, apart
 from kerncast.compile.cache import Store, cache_place
-from kerncast.confinement import source_places
 from kerncast.device.capture import Capture
 from kerncast.device.modules import Origin, files_of
 from kerncast.device.server import Clock, Settings, Shared, serve
@@ -280,12 +279,3 @@ def _children() -> set[int]:
             if text and int(text.rpartition(")")[2].split()[1]) == os.getpid():
                 found.add(int(entry.name))
     return found
-
-
-def places_of(command: Sequence[str], sources: Sequence[Path]) -> tuple[Path, ...]:
-    """Return the folders that kernels of a program may be compiled from: those of its sources, and where it is run."""
-    found = dict.fromkeys(place for source in sources for place in source_places(source))
-    program = shutil.which(command[0])
-    here = [Path.cwd() / "program"] + ([Path(program).resolve()] if program else [])
-    found |= dict.fromkeys(place for each in here for place in source_places(each) if place.is_dir())
-    return tuple(found)

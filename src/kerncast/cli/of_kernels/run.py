@@ -316,4 +316,4 @@ def _status(
     if ended is not None and ended.status:
         return ended.status if ended.status > 0 else 128 - ended.status
     refused = 3
-    return refused if gpus and len(recording.launches) and not (applications and applications.found) else 0
+    return refused if gpus and not (applications and applications.found) else 0
