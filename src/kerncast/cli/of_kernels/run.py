@@ -94,7 +94,7 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
         if export is not None:
             _export(recording, shown, export)
         _tell(recording, applications, ended, outputs)
-    return _status(ended, recording, applications, gpus)
+    return _status(ended, applications, gpus)
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,9 +309,7 @@ def _tell(
         tell(f"recorded: {outputs.out} (predict, profile, occupancy, sensitivity and bound read it)")
 
 
-def _status(
-    ended: "Ended | None", recording: "Recording", applications: "Applications | None", gpus: "GPUsNoted"
-) -> int:
+def _status(ended: "Ended | None", applications: "Applications | None", gpus: "GPUsNoted") -> int:
     """Return the program's own status; that of a refusal where it ended well and nothing could be forecast."""
     if ended is not None and ended.status:
         return ended.status if ended.status > 0 else 128 - ended.status
