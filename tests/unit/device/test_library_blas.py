@@ -1,5 +1,6 @@
 """cuBLAS's functions against NumPy's dense products, for matrices and vectors of any layout."""
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -392,6 +393,20 @@ def test_sizes_that_do_not_fit_are_told(operands: tuple[Any, ...]) -> None:
     found = device.call("cublasDgemm_v2", opa, opb, m, n, k, alpha, a, lda, a, ldb, beta, a, ldc)
     assert found.status == INVALID
     assert found.work is None
+
+
+@pytest.mark.parametrize("scale", [math.inf, math.nan, -math.inf, 5e-324, 1.7e308])
+def test_a_modified_rotation_of_any_numbers_ends(scale: float) -> None:
+    device = Device()
+    places = [device.put(np.array([value])) for value in (scale, 2.0, 3.0)]
+    assert device.call("cublasDrotmg_v2", *places, np.float64(scale), device.put(np.zeros(5))).status == 0
+
+
+def test_bytes_that_are_read_for_hours_are_refused() -> None:
+    device = Device()
+    x = device.put(np.ones(4))
+    with pytest.raises(MachineLimitError, match="times over"):
+        device.call("cublasDdot_v2", 2**40, x, 0, x, 0, device.put(np.zeros(1)))
 
 
 def test_pointers_that_lead_nowhere_are_illegal() -> None:

@@ -4,6 +4,7 @@ The bytes are those of ``runtime/operands.h``: they come from a program that may
 for what it says it is, and each address is looked up among the program's allocations.
 """
 
+import math
 import struct
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -28,6 +29,8 @@ _MOST_OPERANDS = 64
 _MOST_SECONDS = 600.0
 _MOST_OPERATIONS = 5e13
 _MOST_BYTES = 2**36
+#: By a step of zero a few bytes would be read for hours.
+_MOST_REPEATED_BYTES = 2**28
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +130,9 @@ class DeviceMemory:
             return np.zeros(shape, form.stored)
         first, last = sum(min(0, each) for each in reach), sum(max(0, each) for each in reach)
         nbytes = (last - first + 1) * form.nbytes
+        if math.prod(shape) * form.nbytes > max(nbytes, _MOST_REPEATED_BYTES):
+            what = f"an operand reads {nbytes} bytes {math.prod(shape)} times over"
+            raise MachineLimitError(what, cure="Give steps between numbers that are not zero.")
         found = self._bytes(address + first * form.nbytes, nbytes)
         strides = tuple(step * form.nbytes for step in steps)
         return np.ndarray(tuple(shape), form.stored, found.data, -first * form.nbytes, strides)

@@ -222,11 +222,11 @@ def _rescaled(
     """Bring the scales into their range, and tell of the matrix what the flag does not."""
     (d1, d2, x1), (h11, h21, h12, h22) = scales, matrix
     square = _GAMMA * _GAMMA
-    while d1 and not 1 / square < d1 < square:
+    while 0 < d1 <= 1 / square or square <= d1 < math.inf:
         up = d1 <= 1 / square
         d1, factor = (d1 * square, 1 / _GAMMA) if up else (d1 / square, _GAMMA)
         x1, h11, h12, flag = x1 * factor, h11 * factor, h12 * factor, -1.0
-    while d2 and not 1 / square < abs(d2) < square:
+    while 0 < abs(d2) <= 1 / square or square <= abs(d2) < math.inf:
         up = abs(d2) <= 1 / square
         d2, factor = (d2 * square, 1 / _GAMMA) if up else (d2 / square, _GAMMA)
         h21, h22, flag = h21 * factor, h22 * factor, -1.0
