@@ -63,7 +63,10 @@ def _product(ins: Instruction, product: Product, a: AnyArray, b: AnyArray, c: An
         else:
             total = np.matmul(a, b)
         total = total + c
-        return np.clip(total, _LEAST, _MOST).astype(np.int32) if _SATFINITE in ins.modifiers else total.astype(np.int32)
+        if _SATFINITE in ins.modifiers:
+            total = np.clip(total, _LEAST, _MOST)
+        whole: AnyArray = total.astype(np.int32)
+        return whole
     total = c if product.total == "f64" else c.astype(np.float32)
     shape = total.shape
     for k in range(product.k):
@@ -73,7 +76,8 @@ def _product(ins: Instruction, product: Product, a: AnyArray, b: AnyArray, c: An
             total = floats.fma64(left, right, total.ravel()).reshape(shape)
         else:
             total = floats.fma32(left, right, total.ravel(), "rn").reshape(shape)
-    return total.astype(np.float16) if product.total == "f16" else total
+    sums: AnyArray = total.astype(np.float16) if product.total == "f16" else total
+    return sums
 
 
 def decoded(name: str, raw: AnyArray) -> AnyArray:
@@ -88,11 +92,12 @@ def decoded(name: str, raw: AnyArray) -> AnyArray:
     shifts = np.arange(0, 32, width, dtype=np.uint32)
     parts = (raw[..., None] >> shifts) & np.uint32((1 << width) - 1)
     if name == "f16":
-        return parts.astype(np.uint16).view(np.float16).astype(np.float32)
+        values = parts.astype(np.uint16).view(np.float16)
+        return values.astype(np.float32)
     if name == "bf16":
-        return (parts << np.uint32(16)).view(np.float32)
+        return np.asarray((parts << np.uint32(16)).view(np.float32))
     if name.startswith("e"):
-        return _bytes(name)[parts]
+        return np.asarray(_bytes(name)[parts])
     numbers = parts.astype(np.int64)
     return np.where(numbers >> (width - 1), numbers - (1 << width), numbers) if name.startswith("s") else numbers
 

@@ -204,9 +204,9 @@ def _parts(emit: Emitter, name: str, register: Value) -> Iterator[Value]:
             yield _from_byte(emit, name, emit.and_(emit.lshr(register, shift), 0xFF))
     else:
         width = int(name[1:])
-        shift = emit.ashr if name.startswith("s") else emit.lshr
+        right = emit.ashr if name.startswith("s") else emit.lshr
         for part in range(32 // width):
-            yield shift(emit.shl(register, 32 - width * (part + 1)), 32 - width)
+            yield right(emit.shl(register, 32 - width * (part + 1)), 32 - width)
 
 
 def _from_half(emit: Emitter, bits: Value) -> Value:
