@@ -16,6 +16,7 @@ from kerncast.ptx.cfg import (
 from kerncast.ptx.inline import INTRINSICS, inline_calls, taken_functions
 from kerncast.ptx.module import (
     CARRY,
+    MATRIX_ROW_BYTES,
     TYPE_BITS,
     Address,
     Function,
@@ -50,10 +51,10 @@ from kerncast.ptx.opcodes import COMBINATIONS, Flow, MemoryAccess, Opcode, Trait
 from kerncast.ptx.parser import parse_ptx
 
 __all__ = [
-    "CARRY", "COMBINATIONS", "INTRINSICS", "TYPE_BITS", "Address", "BasicBlock", "ControlFlowGraph", "DominatorTree",
-    "Flow", "Function", "Immediate", "Instruction", "Label", "Location", "LoopNest", "MemoryAccess", "Module",
-    "Negated", "Opaque", "Opcode", "Operand", "Order", "Prototype", "Register", "Relocation", "Sink", "Special",
-    "Symbol", "Trait", "Variable", "Vector", "WorkKind", "arrange", "build_cfg", "classify", "dependences",
+    "CARRY", "COMBINATIONS", "INTRINSICS", "MATRIX_ROW_BYTES", "TYPE_BITS", "Address", "BasicBlock", "ControlFlowGraph",
+    "DominatorTree", "Flow", "Function", "Immediate", "Instruction", "Label", "Location", "LoopNest", "MemoryAccess",
+    "Module", "Negated", "Opaque", "Opcode", "Operand", "Order", "Prototype", "Register", "Relocation", "Sink",
+    "Special", "Symbol", "Trait", "Variable", "Vector", "WorkKind", "arrange", "build_cfg", "classify", "dependences",
     "dominators", "find_loops", "inline_calls", "kept_by", "kind_name", "opcode_of", "parse_ptx", "post_dominators",
     "result_count", "results_of", "reversed_graph", "source_name", "sources_of", "symbols_of", "taken_functions",
 ]  # fmt: skip

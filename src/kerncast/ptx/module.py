@@ -42,8 +42,11 @@ def source_name(name: str) -> str:
 TYPE_BITS = {
     "pred": 1, "b8": 8, "u8": 8, "s8": 8, "b16": 16, "u16": 16, "s16": 16, "f16": 16, "bf16": 16,
     "b32": 32, "u32": 32, "s32": 32, "f32": 32, "f16x2": 32, "bf16x2": 32, "tf32": 32, "b64": 64, "u64": 64, "s64": 64,
-    "f64": 64, "b128": 128, "f32x2": 64, "u16x2": 32, "s16x2": 32,
+    "f64": 64, "b128": 128, "b1": 1, "s4": 4, "u4": 4, "e4m3": 8, "e5m2": 8, "f32x2": 64, "u16x2": 32, "s16x2": 32,
 }  # fmt: skip
+
+#: Bytes of a row of the matrices that ldmatrix loads; one lane has the address of each.
+MATRIX_ROW_BYTES = 16
 
 _UPDATES = frozenset({MemoryAccess.ATOMIC, MemoryAccess.REDUCTION})
 _JUMPS = frozenset({Flow.BRANCH, Flow.LEAVE})
@@ -187,6 +190,8 @@ class Instruction:
     @property
     def access_bytes(self) -> int:
         """Bytes that one thread loads or stores with a memory instruction."""
+        if self.root == "ldmatrix":
+            return MATRIX_ROW_BYTES
         data = next((each for each in self.operands if isinstance(each, Vector)), None)
         return TYPE_BITS.get(self.type, 0) // 8 * (len(data.elements) if data else 1)
 

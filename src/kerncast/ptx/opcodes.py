@@ -113,6 +113,8 @@ class Form:
     """position of the memory operand; None without one"""
     label: int | None = None
     """position of the branch target; None without one"""
+    takes_vectors: bool = False
+    """whether registers may stand in braces though it accesses no memory"""
     takes_negated: bool = False
     """whether a predicate among its operands may have an exclamation mark"""
 
@@ -183,9 +185,11 @@ nanosleep            | -       | -       | inert pipe=branch results=0
 prefetch prefetchu   | -       | -       | inert pipe=lsu results=0
 pmevent              | -       | -       | inert results=0
 griddepcontrol       | control | -       | inert results=0
-mma wmma             | -       | -       | lane pipe=tensor
+mma                  | -       | -       | cross_lane lane pipe=tensor
+movmatrix            | -       | -       | cross_lane lane pipe=lsu
+wmma                 | -       | -       | lane pipe=tensor
 wgmma                | -       | -       | pipe=tensor
-ldmatrix             | -       | -       | lane
+ldmatrix             | memory  | -       | access=load lane
 """
 
 _INT = "u16 s16 u32 s32 u64 s64"
@@ -199,6 +203,8 @@ _CACHE = (
     " L2::evict_last L2::evict_normal L2::evict_first L2::64B L2::128B L2::256B"
 )
 _ANY = f"b8 u8 s8 b16 b32 b64 f32 f64 f16 bf16 f16x2 bf16x2 {_INT}"
+_TILES = "m8n8k4 m8n8k16 m8n8k32 m8n8k128 m16n8k4 m16n8k8 m16n8k16 m16n8k32 m16n8k64 m16n8k128 m16n8k256"
+_FACTOR = "f16 bf16 tf32 f64 e4m3 e5m2"
 _NUMBER = f"u8 s8 f16 bf16 f32 f64 {_INT}"
 
 # Columns: opcodes | types | other modifiers, optional but for those with ``!`` | number of operands | kinds of operands
@@ -306,6 +312,13 @@ vote              | pred b32                      | all any uni ballot          
 vote              | pred b32                      | sync! all any uni ballot            | 3 | negated
 match             | b32 b64                       | sync! any                           | 3
 match             | b32 b64                       | sync! all                           | 3 4
+mma               | f16 f32 f64 > {_FACTOR} > {_FACTOR} > f16 f32 f64 | sync! aligned! row! col! {_TILES} | 4 | vectors
+mma               | s32 > s8 u8 s4 u4 > s8 u8 s4 u4 > s32 | sync! aligned! row! col! satfinite {_TILES} | 4 | vectors
+mma               | s32 > b1 > b1 > s32           | sync! aligned! row! col! popc! and! {_TILES} | 4 | vectors
+mma               | s32 > b1 > b1 > s32           | sync! aligned! row! col! popc! xor! {_TILES} | 4 | vectors
+movmatrix         | b16                           | sync! aligned! trans! m8n8!         | 2
+ldmatrix          | b16                           | sync! aligned! m8n8! shared! trans x1 x2 x4 | 2 | address 1
+ldmatrix          | b16                           | sync! aligned! m8n8! shared::cta! trans x1 x2 x4 | 2 | address 1
 activemask        | b32                           |                                     | 1
 elect             |                               | sync!                               | 3
 redux             | u32 s32                       | sync! add min max                   | 3
@@ -331,7 +344,7 @@ griddepcontrol    |                               | wait launch_dependents      
 
 # What is refused by name, and why: opcodes, some with the modifier that is refused | what the user is told.
 _REFUSED = """
-mma wmma wgmma ldmatrix stmatrix movmatrix tcgen05 | Tensor-core instructions are not executed yet.
+wmma wgmma stmatrix tcgen05 mma.sp | Tensor-core instructions are not executed yet.
 cp mbarrier tensormap | Asynchronous copies are not executed yet.
 tex tld4 txq suld sust sured suq istypep | Textures and surfaces are not executed yet.
 mapa getctarank clusterlaunchcontrol multimem barrier.cluster | Clusters of blocks are not executed yet.
@@ -370,6 +383,7 @@ def _form(types: str, modifiers: str, operands: str, kinds: str = "") -> Form:
         operands=frozenset(int(count) for count in operands.split()),
         address=int(place) if kind == "address" else None,
         label=int(place) if kind == "label" else None,
+        takes_vectors=kind == "vectors",
         takes_negated=kind == "negated",
     )
 

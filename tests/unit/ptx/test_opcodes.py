@@ -74,11 +74,11 @@ def test_every_opcode_has_one_row() -> None:
 def test_facts_of_the_isa() -> None:
     """As chapter 9 of the PTX ISA describes them."""
     assert {name for name, each in OPCODES.items() if each.flow is Flow.BARRIER} == {"bar", "barrier"}
-    assert {name for name, each in OPCODES.items() if each.access is MemoryAccess.LOAD} == {"ld", "ldu"}
+    assert {name for name, each in OPCODES.items() if each.access is MemoryAccess.LOAD} == {"ld", "ldu", "ldmatrix"}
     assert {name for name, each in OPCODES.items() if each.has(Trait.CARRY)} == {"addc", "subc", "madc"}
     assert {name for name, each in OPCODES.items() if each.has(Trait.FENCE)} == {"membar", "fence"}
     exchanging = {name for name, each in OPCODES.items() if each.has(Trait.CROSS_LANE)}
-    assert exchanging == {"shfl", "vote", "match", "activemask", "elect", "redux"}
+    assert exchanging == {"shfl", "vote", "match", "activemask", "elect", "redux", "mma", "movmatrix"}
     assert opcode_of("fma").flops == opcode_of("mad").flops == 2
     assert opcode_of("red").access is MemoryAccess.REDUCTION
     assert not opcode_of("red").has_result

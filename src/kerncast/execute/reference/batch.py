@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from kerncast.caveats import Caveat
 from kerncast.errors import AssertionFailed, BudgetExceededError, KernelFault
-from kerncast.execute.reference import arithmetic, bits, compare, crosslane
+from kerncast.execute.reference import arithmetic, bits, compare, crosslane, matrix_products
 from kerncast.execute.reference.arithmetic import ARITHMETIC
 from kerncast.execute.reference.barriers import Barriers
 from kerncast.execute.reference.crosslane import WarpPlaces
@@ -202,7 +202,8 @@ class Batch:
 
 _CROSS_LANE: dict[str, Callable[[Threads, Instruction, Index], None]] = {
     "shfl": crosslane.shuffle, "vote": crosslane.vote, "match": crosslane.match, "activemask": crosslane.active_mask,
-    "elect": crosslane.elect, "redux": crosslane.reduce_warp,
+    "elect": crosslane.elect, "redux": crosslane.reduce_warp, "mma": matrix_products.multiply,
+    "movmatrix": matrix_products.transpose,
 }  # fmt: skip
 _MOVES: dict[str, Callable[[Threads, Instruction, Index], None]] = {
     "mov": compare.move, "cvta": compare.convert_address, "isspacep": compare.is_space,

@@ -190,7 +190,7 @@ def reduce_warp(threads: Threads, ins: Instruction, active: Index) -> None:
 
 def members(threads: Threads, ins: Instruction, active: Index) -> npt.NDArray[np.uint32]:
     """Return the member mask of each active thread; of an instruction without .sync that is every lane."""
-    if "sync" not in ins.modifiers and "warp" not in ins.modifiers:
+    if ("sync" not in ins.modifiers and "warp" not in ins.modifiers) or "aligned" in ins.modifiers:
         return np.full(len(active), 0xFFFFFFFF, np.uint32)
     return threads.values(ins.operands[-1], "u32", active)
 

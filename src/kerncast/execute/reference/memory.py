@@ -143,6 +143,8 @@ class Memory:
 
     def load(self, ins: Instruction, threads: Index) -> list[Part]:
         """Run a load; returns what it touched."""
+        if ins.root == "ldmatrix":
+            return self._load_matrices(ins, threads)
         target, source = ins.operands
         assert isinstance(source, Address)
         elements = target.elements if isinstance(target, Vector) else (target,)
@@ -161,6 +163,26 @@ class Memory:
                 value[part.which] = view[first + position]
         for element, value in zip(elements, values, strict=True):
             self.threads.write(element, as_type(value, ins.type), threads)
+        return parts
+
+    def _load_matrices(self, ins: Instruction, threads: Index) -> list[Part]:
+        """Run ldmatrix: each lane gives the address of a row of 16 bytes."""
+        target, source = ins.operands
+        assert isinstance(source, Address)
+        elements = _listed(target)
+        lanes, warps = self.threads.lane, self.threads.warp
+        asking = threads[lanes[threads] < 8 * len(elements)]
+        parts = self._resolve(ins, self._addresses(source, asking), asking, ins.access_bytes)
+        rows = np.zeros((self.threads.warps, 32, ins.access_bytes), np.uint8)
+        for part in parts:
+            places = part.offsets[:, None] + np.arange(part.size)
+            rows[warps[part.threads], lanes[part.threads]] = part.data[places]
+        for position, element in enumerate(elements):
+            matrix = rows[:, 8 * position : 8 * position + 8].view(np.uint16)
+            if "trans" in ins.modifiers:
+                matrix = np.ascontiguousarray(matrix.swapaxes(1, 2))
+            words = np.ascontiguousarray(matrix).view(np.uint32).reshape(-1, 32)
+            self.threads.write(element, words[warps[threads], lanes[threads]], threads)
         return parts
 
     def store(self, ins: Instruction, threads: Index) -> list[Part]:

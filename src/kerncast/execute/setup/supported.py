@@ -25,6 +25,7 @@ from kerncast.ptx import (
     Trait,
     Vector,
 )
+from kerncast.ptx.fragments import product_of
 from kerncast.ptx.opcodes import FORMS, WHY_REFUSED, Form
 
 AnyArray = npt.NDArray[Any]
@@ -90,7 +91,7 @@ _FLOATS = {"f16", "bf16", "f16x2", "bf16x2", "f32", "f64"}
 def check_operands(function: Function) -> None:
     """Raise UnsupportedError for the first instruction that cannot be meant."""
     for ins in function.instructions:
-        if not (_names_one(ins) and _compares(ins) and _reduces_into(ins)):
+        if not (_names_one(ins) and _compares(ins) and _reduces_into(ins) and _has_fragments(ins)):
             what = f"PTX instruction {ins.name} with these operands is not supported"
             raise UnsupportedError(what, where=ins.where or function.name)
 
@@ -109,6 +110,18 @@ def _compares(ins: Instruction) -> bool:
     results, most = len(ins.operands) - 2 - combinations, 1 if ins.opcode.fewest_sources is None else 2
     ordered = ins.type in _FLOATS or {"num", "nan"}.isdisjoint(ins.modifiers)
     return combinations < 2 and ordered and 1 <= results <= most
+
+
+def _has_fragments(ins: Instruction) -> bool:
+    """Return whether an mma has a shape for its types, and as many registers as its fragments need."""
+    if ins.root != "mma":
+        return True
+    product = product_of(ins.modifiers, ins.types)
+    lists = [o.elements if isinstance(o, Vector) else (o,) for o in ins.operands]
+    if product is None:
+        return False
+    in_a, in_b, in_total = product.registers
+    return [len(each) for each in lists] == [in_total, in_a, in_b, in_total]
 
 
 def _reduces_into(ins: Instruction) -> bool:
@@ -157,7 +170,7 @@ def _is_operand(ins: Instruction, form: Form, position: int) -> bool:
     if isinstance(operand, Label) or position == form.label:
         return isinstance(operand, Label) and position == form.label
     if isinstance(operand, Vector):
-        return (ins.root == "mov" or form.address is not None) and _is_vector(ins, operand)
+        return (ins.root == "mov" or form.address is not None or form.takes_vectors) and _is_vector(ins, operand)
     if isinstance(operand, Negated):
         return form.takes_negated
     width = next((int(m[1]) for m in ins.modifiers if m in {"v2", "v4", "v8"}), 1)
@@ -168,6 +181,10 @@ def _is_vector(ins: Instruction, vector: Vector) -> bool:
     count = len(vector.elements)
     if any(isinstance(element, Vector | Address | Opaque | Label) for element in vector.elements):
         return False
+    if ins.root == "mma":
+        return True
+    if ins.root == "ldmatrix":
+        return f"x{count}" in ins.modifiers
     if ins.root != "mov":
         return f"v{count}" in ins.modifiers
     both = sum(isinstance(operand, Vector) for operand in ins.operands)

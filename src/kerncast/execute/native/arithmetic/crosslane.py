@@ -5,6 +5,7 @@ is in its member mask; a shuffle from a lane that does not execute it gives the 
 one instruction with different masks are groups of their own, as tiles of a warp are.
 """
 
+from kerncast.execute.native.arithmetic import matrix_products
 from kerncast.execute.native.block import I32, I64, Operation
 from kerncast.execute.native.ir import WARP, WORKER, Emitter, Unit, Value, bits, element, field, get, integer
 from kerncast.execute.setup.arena import GLOBAL_BASE, LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW, WINDOW_BYTES
@@ -195,7 +196,7 @@ def _define_reduce(unit: Unit, operation: str, neutral: int) -> None:
 
 def members(o: Operation) -> Value:
     """Return the member mask of each lane; of an instruction without .sync that is every lane."""
-    if not (o.has("sync") or o.has("warp")):
+    if not (o.has("sync") or o.has("warp")) or o.has("aligned"):
         return integer(I32, -1)
     return o.block.source(o.ins.operands[-1], "u32")
 
@@ -227,4 +228,5 @@ def remark_absent(o: Operation, number: int) -> None:
 
 
 CROSS_LANE = {"shfl": shuffle, "vote": vote, "match": match, "activemask": active_mask, "elect": elect,
-              "redux": reduce_warp}  # fmt: skip
+              "redux": reduce_warp, "mma": matrix_products.multiply,
+              "movmatrix": matrix_products.transpose}  # fmt: skip

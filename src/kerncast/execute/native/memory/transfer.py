@@ -8,6 +8,7 @@ from itertools import accumulate
 from kerncast import traces
 from kerncast.execute.native.arithmetic import conversion
 from kerncast.execute.native.arithmetic.crosslane import lies_in
+from kerncast.execute.native.arithmetic.matrix_products import TRANSPOSED
 from kerncast.execute.native.block import I64, BlockCode, Operation
 from kerncast.execute.native.ir import (
     FAULTS,
@@ -44,7 +45,7 @@ from kerncast.execute.native.memory.banks import (
     count_wavefronts,
 )
 from kerncast.execute.setup.arena import LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW
-from kerncast.ptx import TYPE_BITS, Address, Operand, Register, Symbol, Vector, opcode_of
+from kerncast.ptx import MATRIX_ROW_BYTES, TYPE_BITS, Address, Operand, Register, Symbol, Vector, opcode_of
 
 # Loads and stores of a warp, through functions that are written once per state space and size.
 #
@@ -567,4 +568,20 @@ def _indices(numbers: "range | list[int]") -> str:
     return f"<{len(numbers)} x i32> <" + ", ".join(f"i32 {n}" for n in numbers) + ">"
 
 
-ACCESSES = {"ld": load, "ldu": load, "st": store, "atom": update, "red": update}
+def load_matrices(o: Operation, number: int, counters: Value, operation: traces.Operation | None) -> None:
+    """Write ldmatrix: of 8 lanes, each gives the address of a row of 16 bytes."""
+    emit, (target, source) = o.emit, o.ins.operands
+    assert isinstance(source, Address)
+    elements = target.elements if isinstance(target, Vector) else (target,)
+    mask = emit.and_(o.block.executing, (1 << 8 * len(elements)) - 1)
+    pointers = (o.block.pointers.worker, o.block.pointers.warp)
+    name = loader(emit.unit, "shared", MATRIX_ROW_BYTES, operation)
+    found = emit.call(name, "ptr", *pointers, counters, integer("i32", number), mask, _address(o, source))
+    for position, each in enumerate(elements):
+        halves = emit.load(emit.at(found, 4 * LANES * position), "<64 x i16>", 2)
+        if o.has("trans"):
+            halves = emit.op(f"shufflevector {halves.typed}, <64 x i16> poison, {_indices(TRANSPOSED)}", "<64 x i16>")
+        o.block.write(each, emit.op(f"bitcast {halves.typed} to {vector('i32')}", vector("i32")))
+
+
+ACCESSES = {"ldmatrix": load_matrices, "ld": load, "ldu": load, "st": store, "atom": update, "red": update}

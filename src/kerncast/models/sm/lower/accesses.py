@@ -231,6 +231,8 @@ def _place(ins: Instruction, versions: dict[str, int]) -> Place:
     address = next((o for o in ins.operands if isinstance(o, Address)), None)
     data = next((o for o in ins.operands if isinstance(o, Vector)), None)
     nbytes = TYPE_BITS.get(ins.type, 64) // 8 * (len(data.elements) if data else 1)
+    if ins.root == "ldmatrix":
+        nbytes = ins.access_bytes
     base = address.base if address is not None else None
     name = base.name if base is not None else ""
     start = address.offset if address is not None else 0

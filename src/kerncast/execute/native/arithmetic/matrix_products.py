@@ -1,0 +1,247 @@
+"""Products of matrices by tensor cores: ``mma`` and ``movmatrix``.
+
+Sums are taken in the order of k, by fused multiply-adds of FP32 or FP64; of FP16 they are rounded once, at the end.
+Fails when: the last places of the hardware's sums are asked for, whose order and truncation are not documented.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from kerncast.execute.native.block import I32, Operation
+from kerncast.execute.native.ir import LANES, WORKER, Emitter, Unit, Value, element, field, integer, vector
+from kerncast.ptx import Operand, Vector
+from kerncast.ptx.fragments import Product, product_of
+
+_GROUP = 8
+_STEPS = 4
+_TF32_MASK = -(1 << 13)
+_NAN_BYTE = 0x7F
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """How a product is computed."""
+
+    product: Product
+    mode: str
+    """sat, and, xor, or nothing"""
+
+    @property
+    def element(self) -> str:
+        """Type of a sum."""
+        if self.product.total == "s32":
+            return "i32"
+        return "double" if self.product.total == "f64" else "float"
+
+    @property
+    def size(self) -> int:
+        """Bytes of a sum."""
+        return 8 if self.element == "double" else 4
+
+    @property
+    def parts(self) -> int:
+        """Numbers that a register holds; 32 bits are one."""
+        return 1 if self.product.a == "b1" else self.product.per_register
+
+    @property
+    def steps(self) -> int:
+        """Multiply-adds of one sum."""
+        return self.product.k // 32 if self.product.a == "b1" else self.product.k
+
+    @property
+    def name(self) -> str:
+        """Name of the function."""
+        p = self.product
+        return f"mma_{p.m}_{p.k}_{p.a}_{p.b}_{p.total}_{self.mode}"
+
+
+def multiply(o: Operation) -> None:
+    """Write mma.sync."""
+    emit, block = o.emit, o.block
+    product = product_of(o.ins.modifiers, o.ins.types)
+    assert product is not None, o.ins.name
+    mode = next((m for m in ("satfinite", "and", "xor") if o.has(m)), "")
+    kind = _Kind(product, mode)
+    emit.unit.borrow(kind.name, lambda unit: _define(unit, kind))
+    wide = "b64" if product.total == "f64" else "b32"
+    lists = [_listed(operand) for operand in o.ins.operands]
+    sources = [block.source(each, wide) for elements in lists[1:] for each in elements]
+    merged = field(emit, block.pointers.worker, WORKER, "merged")
+    emit.call_void(kind.name, merged, *sources)
+    for number, each in enumerate(lists[0]):
+        size = LANES * kind.size
+        block.write(each, emit.load(emit.at(merged, size * number), vector(f"i{8 * kind.size}"), 64))
+
+
+def _listed(operand: Operand) -> tuple[Operand, ...]:
+    return operand.elements if isinstance(operand, Vector) else (operand,)
+
+
+def _define(unit: Unit, kind: _Kind) -> None:
+    """Write the function for a product: it takes the registers of A, B and C, and stores those of D."""
+    out, wide = Value("%out", "ptr"), vector(f"i{8 * kind.size}")
+    in_a, in_b, in_c = kind.product.registers
+    registers = [Value(f"%r{n}", wide) for n in range(in_a + in_b + in_c)]
+    emit = Emitter(unit, kind.name, "void", [out, *registers])
+    halves = kind.product.m // _GROUP
+    block = LANES * kind.size
+    left = emit.allocate(f"[{block * kind.steps // _STEPS * halves} x i8]")
+    right = emit.allocate(f"[{block * kind.steps // _STEPS} x i8]")
+    for number, register in enumerate(registers[:in_a]):
+        for part, value in enumerate(_parts(emit, kind.product.a, register)):
+            step = number // halves * kind.parts + part
+            emit.store(value, emit.at(left, block * (step * halves + number % halves)), 64)
+    for number, register in enumerate(registers[in_a : in_a + in_b]):
+        for part, value in enumerate(_parts(emit, kind.product.b, register)):
+            turned = _shuffled(emit, value, [_STEPS * (n % _GROUP) + n // _GROUP for n in range(LANES)])
+            emit.store(turned, emit.at(right, block * (number * kind.parts + part)), 64)
+    before = _totals(emit, kind, registers[in_a + in_b :])
+    rows = [emit.allocate(f"<{_GROUP} x {kind.element}>") for _ in range(kind.product.m)]
+    _start(emit, kind, rows, before)
+    _sum_up(emit, kind, rows, (left, right))
+    _finish(emit, kind, rows, before)
+    emit.give()
+    emit.finish(public=True)
+
+
+def _start(emit: Emitter, kind: _Kind, rows: list[Value], before: Value) -> None:
+    """Begin with C; integers with 0, because C is added at the end, where it may saturate."""
+    row = f"<{_GROUP} x {kind.element}>"
+    for number, place in enumerate(rows):
+        if kind.element == "i32":
+            emit.store(Value("zeroinitializer", row), place, 64)
+        else:
+            emit.store(emit.load(emit.at(before, number * _GROUP * kind.size), row, 4), place, 64)
+
+
+def _sum_up(emit: Emitter, kind: _Kind, rows: list[Value], matrices: tuple[Value, Value]) -> None:
+    """Write the loop over k: a row of B times each element of a column of A."""
+    left, right = matrices
+    halves, row = len(rows) // _GROUP, f"<{_GROUP} x {kind.element}>"
+    block = LANES * kind.size
+    with emit.count_up(integer("i64", kind.steps)) as k:
+        per = kind.parts.bit_length() - 1
+        step = emit.add(emit.shl(emit.lshr(k, per + 2), per), emit.and_(k, kind.parts - 1))
+        lane = emit.and_(emit.lshr(k, per), _STEPS - 1)
+        at = emit.add(emit.mul(step, block), emit.mul(lane, _GROUP * kind.size))
+        b = emit.load(emit.at(right, at), row, 4)
+        start = emit.at(left, emit.add(emit.mul(step, block * halves), emit.mul(lane, kind.size)))
+        for number, place in enumerate(rows):
+            offset = block * (number // _GROUP) + _STEPS * kind.size * (number % _GROUP)
+            one = emit.load(emit.at(start, offset), kind.element)
+            first = emit.op(f"insertelement {row} poison, {one.typed}, i64 0", row)
+            a = emit.op(f"shufflevector {first.typed}, {row} poison, <{_GROUP} x i32> zeroinitializer", row)
+            emit.store(_accumulated(emit, kind, a, b, emit.load(place, row, 64)), place, 64)
+
+
+def _accumulated(emit: Emitter, kind: _Kind, a: Value, b: Value, total: Value) -> Value:
+    if kind.element != "i32":
+        letter = "f64" if kind.element == "double" else "f32"
+        return emit.call(f"llvm.fma.v{_GROUP}{letter}", a.type, a, b, total)
+    if kind.product.a == "b1":
+        both = emit.binary(kind.mode, a, b)
+        return emit.add(total, emit.call(f"llvm.ctpop.v{_GROUP}i32", a.type, both))
+    return emit.binary("add", total, emit.binary("mul", a, b))
+
+
+def _totals(emit: Emitter, kind: _Kind, registers: list[Value]) -> Value:
+    """Return where C lies, row after row."""
+    before = emit.allocate(f"[{kind.product.m * _GROUP * kind.size} x i8]")
+    wide = f"<{2 * LANES} x {kind.element}>"
+    if kind.product.total == "f16":
+        for half, register in enumerate(registers):
+            halves = emit.op(f"bitcast {register.typed} to <64 x half>", "<64 x half>")
+            values = emit.op(f"fpext {halves.typed} to {wide}", wide)
+            emit.store(values, emit.at(before, half * 2 * LANES * kind.size), 64)
+        return before
+    order = [n // 2 + LANES * (n % 2) for n in range(2 * LANES)]
+    for half in range(len(registers) // 2):
+        even, odd = (emit.cast("bitcast", r, vector(kind.element)) for r in registers[2 * half : 2 * half + 2])
+        values = emit.op(f"shufflevector {even.typed}, {odd.typed}, {_indices(order)}", wide)
+        emit.store(values, emit.at(before, half * 2 * LANES * kind.size), 64)
+    return before
+
+
+def _finish(emit: Emitter, kind: _Kind, rows: list[Value], before: Value) -> None:
+    """Write the registers of D."""
+    row, wide = f"<{_GROUP} x {kind.element}>", f"<{2 * LANES} x {kind.element}>"
+    out = Value("%out", "ptr")
+    for number, place in enumerate(rows):
+        total = emit.load(place, row, 64)
+        at = emit.at(before, number * _GROUP * kind.size)
+        if kind.element == "i32":
+            old = emit.load(at, row, 4)
+            is_kept = kind.mode == "satfinite"
+            total = emit.call(f"llvm.sadd.sat.v{_GROUP}i32", row, old, total) if is_kept else emit.add(old, total)
+        emit.store(total, at, 4)
+    for half in range(len(rows) // _GROUP):
+        values = emit.load(emit.at(before, half * 2 * LANES * kind.size), wide, 64)
+        if kind.product.total == "f16":
+            rounded = emit.op(f"fptrunc {values.typed} to <64 x half>", "<64 x half>")
+            emit.store(rounded, emit.at(out, half * LANES * kind.size), 64)
+            continue
+        for odd in range(2):
+            part = _shuffled(emit, values, list(range(odd, 2 * LANES, 2)))
+            emit.store(part, emit.at(out, (2 * half + odd) * LANES * kind.size), 64)
+
+
+def _parts(emit: Emitter, name: str, register: Value) -> Iterator[Value]:
+    """Give the numbers of a register, each for all lanes, as they are multiplied."""
+    if name == "f64":
+        yield emit.cast("bitcast", register, vector("double"))
+    elif name == "b1":
+        yield register
+    elif name == "tf32":
+        yield emit.cast("bitcast", emit.and_(register, _TF32_MASK), vector("float"))
+    elif name == "bf16":
+        for bits in (emit.shl(register, 16), emit.and_(register, -(1 << 16))):
+            yield emit.cast("bitcast", bits, vector("float"))
+    elif name == "f16":
+        for shift in (0, 16):
+            yield _from_half(emit, emit.lshr(register, shift))
+    elif name.startswith("e"):
+        for shift in range(0, 32, 8):
+            yield _from_byte(emit, name, emit.and_(emit.lshr(register, shift), 0xFF))
+    else:
+        width = int(name[1:])
+        right = emit.ashr if name.startswith("s") else emit.lshr
+        for part in range(32 // width):
+            yield right(emit.shl(register, 32 - width * (part + 1)), 32 - width)
+
+
+def _from_half(emit: Emitter, bits: Value) -> Value:
+    half = emit.cast("bitcast", emit.cast("trunc", bits, "i16"), vector("half"))
+    return emit.cast("fpext", half, "float")
+
+
+def _from_byte(emit: Emitter, name: str, bits: Value) -> Value:
+    """Return 8-bit floats as FP32, by way of FP16, of which E5M2 is the upper half."""
+    if name == "e5m2":
+        return _from_half(emit, emit.shl(bits, 8))
+    low = emit.and_(bits, _NAN_BYTE)
+    moved = emit.or_(emit.shl(emit.and_(bits, 0x80), 8), emit.shl(low, 7))
+    # The exponent of FP16 is biased by 8 more.
+    scaled = emit.binary("fmul", _from_half(emit, moved), Value("splat (float 2.560000e+02)", vector("float")))
+    nan = emit.cast("bitcast", integer(I32, 0x7FFFFFFF), vector("float"))
+    return emit.select(emit.compare("eq", low, _NAN_BYTE), nan, scaled)
+
+
+def transpose(o: Operation) -> None:
+    """Write movmatrix: a matrix of 8 x 8 elements of 16 bits is transposed."""
+    emit = o.emit
+    halves = emit.op(f"bitcast {o.source(0, 'b32').typed} to <64 x i16>", "<64 x i16>")
+    turned = _shuffled(emit, halves, TRANSPOSED)
+    o.block.write(o.ins.operands[0], emit.op(f"bitcast {turned.typed} to {I32}", I32))
+
+
+#: Place in an 8 x 8 matrix of each element of its transpose, row after row.
+TRANSPOSED = [_GROUP * (n % _GROUP) + n // _GROUP for n in range(_GROUP * _GROUP)]
+
+
+def _shuffled(emit: Emitter, value: Value, order: list[int]) -> Value:
+    kind = f"<{len(order)} x {element(value.type)}>"
+    return emit.op(f"shufflevector {value.typed}, {value.type} poison, {_indices(order)}", kind)
+
+
+def _indices(numbers: list[int]) -> str:
+    return f"<{len(numbers)} x i32> <" + ", ".join(f"i32 {n}" for n in numbers) + ">"

@@ -1,0 +1,89 @@
+"""Layouts of the fragments of ``mma``: which lane holds which element of the matrices.
+
+A lane is 4 g + t. Registers of 32 bits hold as many neighbours of one row as fit; one of 64 bits holds one element.
+Source: NVIDIA, Parallel Thread Execution ISA 8.8, section 9.7.14.5 (Matrix Fragments for mma).
+"""
+
+import re
+from dataclasses import dataclass
+
+_LANES = 32
+_GROUP = 8
+_BITS = {
+    "b1": 1, "s4": 4, "u4": 4, "s8": 8, "u8": 8, "e4m3": 8, "e5m2": 8, "f16": 16, "bf16": 16, "tf32": 32, "f32": 32,
+    "s32": 32, "f64": 64,
+}  # fmt: skip
+_SHAPE = re.compile(r"m(\d+)n(\d+)k(\d+)")
+
+# Columns: type of A and B, in pairs of one line any may meet any | types of C and D | shapes.
+_PRODUCTS = """
+f64       | f64     | m8n8k4 m16n8k4 m16n8k8 m16n8k16
+f16       | f16 f32 | m16n8k8 m16n8k16
+bf16      | f32     | m16n8k8 m16n8k16
+tf32      | f32     | m16n8k4 m16n8k8
+e4m3 e5m2 | f16 f32 | m16n8k16 m16n8k32
+s8 u8     | s32     | m8n8k16 m16n8k16 m16n8k32
+s4 u4     | s32     | m8n8k32 m16n8k32 m16n8k64
+b1        | s32     | m8n8k128 m16n8k128 m16n8k256
+"""
+_ROWS = [[frozenset(cell.split()) for cell in line.split("|")] for line in _PRODUCTS.strip().splitlines()]
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """The product of one mma: D = A B + C with A of m x k, B of k x n."""
+
+    m: int
+    n: int
+    k: int
+    a: str
+    """type of the elements of A"""
+    b: str
+    total: str
+    """type of the elements of C and D"""
+
+    @property
+    def per_register(self) -> int:
+        """Elements of A or B in one register."""
+        return max(1, 32 // _BITS[self.a])
+
+    @property
+    def per_total(self) -> int:
+        """Elements of C or D in one register."""
+        return 2 if self.total == "f16" else 1
+
+    @property
+    def registers(self) -> tuple[int, int, int]:
+        """Registers of one lane for A, for B, and for C or D."""
+        in_a, in_total = _LANES * self.per_register, _LANES * self.per_total
+        return self.m * self.k // in_a, self.n * self.k // in_a, self.m * self.n // in_total
+
+    def place_in_a(self, lane: int, register: int, element: int) -> tuple[int, int]:
+        """Return row and column of an element of A.
+
+        >>> product_of(("m16n8k16",), ("f32", "f16", "f16", "f32")).place_in_a(5, 3, 1)
+        (9, 11)
+        """
+        halves, per = self.m // _GROUP, self.per_register
+        return lane // 4 + _GROUP * (register % halves), per * (lane % 4 + 4 * (register // halves)) + element
+
+    def place_in_b(self, lane: int, register: int, element: int) -> tuple[int, int]:
+        """Return row and column of an element of B."""
+        return self.per_register * (lane % 4 + 4 * register) + element, lane // 4
+
+    def place_in_total(self, lane: int, register: int, element: int) -> tuple[int, int]:
+        """Return row and column of an element of C or D."""
+        number = register * self.per_total + element
+        return lane // 4 + _GROUP * (number // 2), 2 * (lane % 4) + number % 2
+
+
+def product_of(modifiers: tuple[str, ...], types: tuple[str, ...]) -> Product | None:
+    """Return what an mma with these modifiers and types (of D, A, B, C) computes; None where it is not known."""
+    shape = next((m for m in modifiers if _SHAPE.fullmatch(m)), "")
+    if len(types) != len("DABC") or types[0] != types[-1]:
+        return None
+    for inputs, totals, shapes in _ROWS:
+        if inputs.issuperset(types[1:3]) and types[0] in totals and shape in shapes:
+            m, n, k = map(int, re.findall(r"\d+", shape))
+            return Product(m, n, k, types[1], types[2], types[0])
+    return None
