@@ -3,6 +3,7 @@
 from typing import ClassVar
 
 from kerncast.caveats import Caveat, CaveatKind
+from kerncast.errors import MissingEvidenceError
 from kerncast.gpu import GPU
 from kerncast.models.base import Case, Estimate, Model, launch_s, lost_from_l2, needed
 from kerncast.prediction import Term, Timing
@@ -49,6 +50,11 @@ class Roofline(Model):
     def estimate(self, case: Case, timing: Timing) -> Estimate:
         """Return the slowest resource's time plus what the launch adds."""
         profile, gpu = case.profile, case.gpu
+        if profile.mix is not None and any(each.kind.startswith("mma") for each in profile.mix.kinds):
+            cure = "Only products of 16 x 8 x 16 numbers of 16 bits, or as many bits, are simulated."
+            raise MissingEvidenceError(
+                f"{profile.kernel} uses tensor cores, which the roofline does not know", cure=cure
+            )
         caveats: list[Caveat] = []
         times = self._sm_times(profile, gpu, caveats)
         times |= self._memory_times(profile, gpu, timing, caveats)

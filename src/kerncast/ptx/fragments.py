@@ -48,6 +48,11 @@ class Product:
         return max(1, 32 // _BITS[self.a])
 
     @property
+    def bits_of_a(self) -> int:
+        """Bits of all elements of A."""
+        return self.m * self.k * _BITS[self.a]
+
+    @property
     def per_total(self) -> int:
         """Elements of C or D in one register."""
         return 2 if self.total == "f16" else 1

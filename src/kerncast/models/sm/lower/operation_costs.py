@@ -9,9 +9,11 @@ from pathlib import Path
 
 import kerncast
 from kerncast.bounded_file import our_rows
+from kerncast.errors import MissingEvidenceError
 from kerncast.machine.instruction_set import UNKNOWN, kind_of
 from kerncast.models.sm.micro_ops import FULL_WEIGHT, Pipe
 from kerncast.ptx import TYPE_BITS, Flow, Instruction
+from kerncast.ptx.fragments import product_of
 
 _FILE = Path(kerncast.__path__[0]) / "data" / "instructions" / "opcode_cycles.csv"
 _PIPES = {
@@ -23,6 +25,8 @@ _JUMPS = {"BRA", "BRX", "BRK", "CONT", "CAL", "CALL", "EXIT", "JMP", "JMX", "KIL
 _GOES_ON_ELSEWHERE = {Flow.BRANCH, Flow.LEAVE, Flow.CALL, Flow.TRAP}
 _NO_JUMP_CYCLES = 1.0
 _WIDE_BITS = 64
+#: Of the product that cycles.tensor is of.
+_BITS_OF_A = 16 * 16 * 16
 #: Modifiers in the table of costs: a conversion to or from 64 bits, a comparison that decides what runs.
 _WIDE, _GUARD = "64", "guard"
 _PIPE_OF_TYPE = {"f64": Pipe.FP64, "f32": Pipe.FMA, "f16": Pipe.FP16, "f16x2": Pipe.FP16, "bf16x2": Pipe.FP16}
@@ -61,8 +65,24 @@ def cost_of(
         pipe = Pipe.IMAD
     if row is not None:
         return Cost(pipe, row.cycles, row.latency)
+    if pipe is Pipe.TENSOR:
+        _check_product(ins)
     is_jump = opcode in _JUMPS and ins.opcode.flow in _GOES_ON_ELSEWHERE
     return Cost(pipe, latency=_NO_JUMP_CYCLES if pipe is Pipe.BRANCH and not is_jump else 0.0)
+
+
+def _check_product(ins: Instruction) -> None:
+    """Raise MissingEvidenceError for a product whose rate is not that of 16 x 8 x 16 numbers of 16 bits.
+
+    Data sheets of Ampere, Ada and Hopper state the same rate for as many bits: TF32 half of FP16, integers of 8 bits
+    twice as much. Of shorter products and of FP64 nothing is known here.
+    """
+    product = product_of(ins.modifiers, ins.types)
+    if product is None or product.a == "f64" or product.bits_of_a != _BITS_OF_A:
+        raise MissingEvidenceError(
+            f"{ins.name} is a product of tensor cores whose rate is unknown",
+            cure="Known are those of 16 x 8 x 16 numbers of 16 bits, and of as many bits.",
+        )
 
 
 @dataclass(frozen=True, slots=True)
