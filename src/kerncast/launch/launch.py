@@ -401,7 +401,11 @@ def _parse_defines(table: object, where: str) -> tuple[tuple[str, str], ...]:
 def _parse_source(text: str, file: Path) -> Path:
     """Return the path of the source: one of these files may be a stranger's, and name what it wants to see."""
     path = expanded_path(file.parent, text, str(file))
-    place, own = path.resolve(), file.parent.resolve()
+    try:
+        place, own = path.resolve(), file.parent.resolve()
+    except (OSError, ValueError, RuntimeError):  # halves of a pair, a null character, links in a circle
+        what = f"source {text[:200]!r} is no name of a file"
+        raise LaunchError(what, where=str(file), cure="Name an existing source.") from None
     if is_source(place) or (place.is_relative_to(own) and not is_hidden(place, own)):
         return path
     what = f"source {text[:200]!r} is not a source by its name, and does not lie beside the launch file"

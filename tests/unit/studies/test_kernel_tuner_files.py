@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from kerncast.errors import InputError
+from kerncast.errors import InputError, LaunchError
 from kerncast.forecast import Options, resolve_gpus
+from kerncast.launch import parse_launches
 from kerncast.studies.sweeps.kernel_tuner import cache_text, problem_space, t4_text
 from kerncast.studies.sweeps.point_results import Infeasible, Job, Outcome, PointResult
 from kerncast.studies.sweeps.space import Space
@@ -180,3 +181,10 @@ def test_the_tuner_searches_a_sweep(problem: Path, tmp_path: Path, strategy: str
     if strategy == "brute_force":
         assert len(results) == len(found.results)
         assert min(times) == min(each for each in known if isinstance(each, float))
+
+
+def test_a_source_whose_name_no_file_can_have_is_told(tmp_path: Path) -> None:
+    """JSON can spell half of a pair; found by the fuzzer."""
+    file = tmp_path / "half.toml"
+    with pytest.raises(LaunchError, match="is no name of a file"):
+        parse_launches({"source": "k\ud800.cu", "launch": [{"kernel": "k", "grid": [1], "block": [1]}]}, file)
