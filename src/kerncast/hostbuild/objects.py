@@ -8,8 +8,11 @@ import atexit
 import hashlib
 import json
 import os
+import secrets
+import shutil
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
@@ -71,6 +74,24 @@ def file_digest(path: str) -> str | None:
 def _digest(path: str, modified_ns: int, size: int) -> str:
     del modified_ns, size  # told apart by them
     return sha256_of(Path(path), _FILE)
+
+
+@contextmanager
+def replacing_folder(place: Path) -> Iterator[Path]:
+    """Yield where to make a folder; at the end of the block it takes the place of what is there.
+
+    Another process that was faster keeps the place.
+    """
+    place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".", dir=place.parent, ignore_cleanup_errors=True) as temporary:
+        made = Path(temporary) / "made"
+        yield made
+        damaged = place.with_name(f".{place.name}.{secrets.token_hex(8)}")
+        with suppress(OSError):
+            place.rename(damaged)
+        with suppress(OSError):
+            made.rename(place)
+        shutil.rmtree(damaged, ignore_errors=True)
 
 
 def _store() -> Store | None:

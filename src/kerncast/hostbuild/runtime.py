@@ -5,12 +5,9 @@ They are C, compiled once by the system's C compiler, or by zig, and kept by the
 
 import json
 import os
-import secrets
 import shutil
-import tempfile
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,7 +16,7 @@ from kerncast.child_process import Progress
 from kerncast.compile.headers import header_folders
 from kerncast.errors import CompileError, InputError
 from kerncast.hostbuild.host_compilers import CCompiler, Finished, Limits, c_compilers, run_tool
-from kerncast.hostbuild.objects import digest_of, file_digest, key_of, workplace
+from kerncast.hostbuild.objects import digest_of, file_digest, key_of, replacing_folder, workplace
 from kerncast.printable import printable_lines
 
 _SOURCES = Path(__file__).parents[1] / "device" / "runtime"
@@ -108,16 +105,8 @@ def _is_whole(place: Path) -> bool:
 
 def _replace(place: Path, compilers: Sequence[CCompiler], names: Sequence[str]) -> None:
     """Compile into a new folder, and put it in the place of what is there."""
-    place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".", dir=place.parent, ignore_cleanup_errors=True) as temporary:
-        made = Path(temporary) / "made"
+    with replacing_folder(place) as made:
         _build(made, compilers, names)
-        damaged = place.with_name(f".{place.name}.{secrets.token_hex(8)}")
-        with suppress(OSError):
-            place.rename(damaged)
-        with suppress(OSError):  # another process was faster
-            made.rename(place)
-        shutil.rmtree(damaged, ignore_errors=True)
     if not _is_whole(place):
         raise CompileError("the runtime cannot be kept", where=str(place), cure="Remove what lies there.")
 

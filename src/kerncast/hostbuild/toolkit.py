@@ -5,13 +5,9 @@ or with ``ar`` to zig where there are none.
 """
 
 import os
-import secrets
 import shlex
-import shutil
 import sys
-import tempfile
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,7 +23,7 @@ from kerncast.hostbuild.host_compilers import (
     toolchain,
     zig_environment,
 )
-from kerncast.hostbuild.objects import key_of
+from kerncast.hostbuild.objects import key_of, replacing_folder
 
 TOOLKIT_VARIABLE = "KERNCAST_TOOLKIT"
 """Names the folder to our nvcc."""
@@ -130,16 +126,8 @@ def _is_whole(folder: Path, scripts: tuple[_Script, ...]) -> bool:
 def _make(folder: Path, runtime: Path, scripts: tuple[_Script, ...]) -> None:
     """Make the folder beside its place, and move it there."""
     try:
-        folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".", dir=folder.parent, ignore_cleanup_errors=True) as temporary:
-            made = Path(temporary) / "made"
+        with replacing_folder(folder) as made:
             _fill(made, runtime, scripts)
-            damaged = folder.with_name(f".{folder.name}.{secrets.token_hex(8)}")
-            with suppress(OSError):
-                folder.rename(damaged)
-            with suppress(OSError):  # another process was faster
-                made.rename(folder)
-            shutil.rmtree(damaged, ignore_errors=True)
     except OSError as error:
         cure = "Name another folder for the cache by KERNCAST_CACHE."
         raise InputError(f"cannot be written ({error.strerror})", where=str(folder), cure=cure) from None
