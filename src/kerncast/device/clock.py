@@ -1,5 +1,6 @@
 """The clock of a program that shows forecasts: launches that differ are forecast when they first come up."""
 
+import math
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -11,15 +12,12 @@ from kerncast.device.server import Shared
 from kerncast.errors import KerncastError
 from kerncast.execute.live import Work
 from kerncast.forecast import Options, forecast_all
-from kerncast.forecast.application import share_of
+from kerncast.forecast.application import at_work, share_of
 from kerncast.forecast.library_calls import forecast_library_calls
 from kerncast.gpu import GPU
 from kerncast.launch import Launch, Memory
 from kerncast.prediction import Timing
 from kerncast.recording import Group, KeptLaunch, LibraryCall
-
-#: A launch of more work than any that is kept takes as much longer, up to this factor.
-_MOST_SCALED = 64.0
 
 
 class ForecastClock:
@@ -37,15 +35,11 @@ class ForecastClock:
     def seconds(self, group: Group, work: Work) -> float:
         """Return the duration of a launch on the GPU; 0 for one that cannot be forecast."""
         kept = self._shared.capture.kept_of(group)
-        points = sorted((self._work_of(each), self._forecast(group, each)) for each in kept)
-        points = [each for each in points if each[1] > 0]
+        points = [(self._work_of(each), self._forecast(group, each)) for each in kept]
+        points = [(math.log(done), math.log(seconds)) for done, seconds in points if seconds > 0]
         if not points:
             return 0.0
-        places, times = np.log(np.array(points)).T
-        own = float(np.log(max(1, work.thread_instructions)))
-        beyond = max(0.0, own - places[-1]) - max(0.0, places[0] - own)
-        limit = float(np.log(_MOST_SCALED))
-        return float(np.exp(np.interp(own, places, times) + min(limit, max(-limit, beyond))))
+        return float(at_work(points, np.array([math.log(max(1, work.thread_instructions))]))[0])
 
     def share(self, group: Group) -> float:
         """Return which part of the SMs a launch fills; all of them where that is not known."""

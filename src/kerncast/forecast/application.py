@@ -132,12 +132,18 @@ def between(recording: Recording, values: dict[int, float], *, scales: bool = Tr
         known[int(groups[launch])].append((float(work[launch]), float(np.log(max(value, 1e-12)))))
     for group, points in known.items():
         members = np.flatnonzero(groups == group)
-        places, logarithms = np.array(sorted(points)).T
-        logs = np.interp(work[members], places, logarithms)
-        if scales:
-            limit = np.log(_MOST_SCALED)
-            logs += np.clip(work[members] - places[-1], 0, limit) - np.clip(places[0] - work[members], 0, limit)
-        found[members] = np.exp(logs)
+        found[members] = at_work(points, work[members], scales=scales)
+    return found
+
+
+def at_work(points: Sequence[tuple[float, float]], work: Floats, *, scales: bool = True) -> Floats:
+    """Return values at some work, given pairs of work and value: all but the result are logarithms."""
+    places, logarithms = np.array(sorted(points)).T
+    logs = np.interp(work, places, logarithms)
+    if scales:
+        limit = np.log(_MOST_SCALED)
+        logs += np.clip(work - places[-1], 0, limit) - np.clip(places[0] - work, 0, limit)
+    found: Floats = np.exp(logs)
     return found
 
 
