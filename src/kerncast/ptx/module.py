@@ -165,7 +165,12 @@ class Instruction:
     @cached_property
     def opcode(self) -> Opcode:
         """Row of the opcode table."""
-        return opcode_of(self.root)
+        return opcode_of(self.name)
+
+    @cached_property
+    def details(self) -> tuple[str, ...]:
+        """The modifiers behind the opcode that are no types, in order."""
+        return tuple(m for m in self.modifiers[self.opcode.name.count(".") :] if m not in TYPE_BITS)
 
     @cached_property
     def types(self) -> tuple[str, ...]:
@@ -450,7 +455,7 @@ def classify(ins: Instruction) -> WorkKind:
 def kind_name(ins: Instruction) -> str:
     """Return the opcode with its type, or with its state space for memory: fma.f32, ld.global, bar.sync."""
     if ins.opcode.access is not None:
-        return f"{ins.root}.{ins.space}"
+        return f"{ins.opcode.name}.{ins.space}"
     if ins.opcode.has(Trait.MODE):
         return ".".join((ins.root, *ins.modifiers[:2]))
-    return f"{ins.root}.{ins.type}" if ins.type else ins.root
+    return f"{ins.opcode.name}.{ins.type}" if ins.type else ins.opcode.name

@@ -69,9 +69,10 @@ class Trait(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Opcode:
-    """One opcode, the part of an instruction's name before the first dot."""
+    """One opcode: an instruction's name before the first dot, or as many parts of it as tell what it does."""
 
     name: str
+    """ld; with several parts where the first alone says little, as in cp.async.bulk"""
     work: str = "move"
     """class of work where it is not that of floats: integer, control, memory or move"""
     flops: int = 0
@@ -109,8 +110,8 @@ class Form:
     """modifiers that it must have"""
     operands: frozenset[int]
     """allowed numbers of operands"""
-    address: int | None = None
-    """position of the memory operand; None without one"""
+    addresses: frozenset[int] = frozenset()
+    """positions of the memory operands"""
     label: int | None = None
     """position of the branch target; None without one"""
     takes_vectors: bool = False
@@ -381,7 +382,7 @@ def _form(types: str, modifiers: str, operands: str, kinds: str = "") -> Form:
         modifiers=frozenset(modifiers.replace("!", "").split()),
         needed=frozenset(word.removesuffix("!") for word in modifiers.split() if word.endswith("!")),
         operands=frozenset(int(count) for count in operands.split()),
-        address=int(place) if kind == "address" else None,
+        addresses=frozenset(int(number) for number in place.split()) if kind == "address" else frozenset(),
         label=int(place) if kind == "label" else None,
         takes_vectors=kind == "vectors",
         takes_negated=kind == "negated",
@@ -398,6 +399,7 @@ def _forms() -> dict[str, tuple[Form, ...]]:
 
 #: What is known, by name; an opcode that is not listed is refused wherever it matters.
 OPCODES = {name: _opcode(name, *cells) for names, *cells in _rows(_OPCODES) for name in names.split()}
+_MOST_PARTS = max(name.count(".") for name in OPCODES)
 #: The forms that are executed, by name of the opcode.
 FORMS = _forms()
 #: Opcode, or opcode and modifier: why it is refused.
@@ -407,9 +409,16 @@ COMBINATIONS = frozenset({"and", "or", "xor"})
 
 
 def opcode_of(name: str) -> Opcode:
-    """Return what is known of an opcode.
+    """Return what is known of an opcode, or of an instruction by its whole name: the longest opcode that begins it.
 
     >>> opcode_of("fma").flops, opcode_of("atom").access, opcode_of("newer").work
     (2, <MemoryAccess.ATOMIC: 'atomic'>, 'move')
+    >>> opcode_of("fma.rn.f32").name
+    'fma'
     """
-    return OPCODES.get(name) or Opcode(name)
+    root, *parts = name.split(".")
+    for count in range(min(len(parts), _MOST_PARTS), -1, -1):
+        found = OPCODES.get(".".join((root, *parts[:count])))
+        if found is not None:
+            return found
+    return Opcode(root)

@@ -295,10 +295,10 @@ class WarpWriter:
         if ins.opcode.access is not None:
             counters = self.emit.at(_COUNTERS, self.plans.counters.memory[position])
             what = operation_of(ins, self.program.read) if self.plans.counts_memory else None
-            transfer.ACCESSES[ins.root](operation, position, counters, what)
+            transfer.ACCESSES[ins.opcode.name](operation, position, counters, what)
         elif ins.opcode.has(Trait.CROSS_LANE):
             crosslane.remark_absent(operation, position)
-            crosslane.CROSS_LANE[ins.root](operation)
+            crosslane.CROSS_LANE[ins.opcode.name](operation)
         elif ins.opcode.flow in _STOPS:
             self._trap(code, ins, position)
         elif not (ins.is_barrier or ins.opcode.has(Trait.INERT)):
@@ -308,10 +308,10 @@ class WarpWriter:
         ins = operation.ins
         if uses_carry(operation):
             with_carry(operation)
-        elif ins.root in _MOVES:
-            _MOVES[ins.root](operation)
-        elif ins.root in LOWERINGS:
-            value = LOWERINGS[ins.root](operation)
+        elif ins.opcode.name in _MOVES:
+            _MOVES[ins.opcode.name](operation)
+        elif ins.opcode.name in LOWERINGS:
+            value = LOWERINGS[ins.opcode.name](operation)
             signed = bool(ins.types) and ins.types[0].startswith("s")
             operation.block.write(ins.operands[0], value, signed=signed)
         else:

@@ -112,7 +112,7 @@ class Batch:
                 self._execute(number, ins, executing)
 
     def _execute(self, number: int, ins: Instruction, active: Index) -> None:
-        root = ins.root
+        root = ins.opcode.name
         if bits.uses_carry(ins):
             bits.compute(self.threads, ins, active)
         elif root in ARITHMETIC:

@@ -134,7 +134,7 @@ def _reduces_into(ins: Instruction) -> bool:
 def check_supported(function: Function) -> None:
     """Raise UnsupportedError for the first instruction that the engine does not cover."""
     for instruction in function.instructions:
-        if not any(_fits(instruction, form) for form in FORMS.get(instruction.root, ())):
+        if not any(_fits(instruction, form) for form in FORMS.get(instruction.opcode.name, ())):
             raise UnsupportedError(
                 f"PTX instruction {instruction.name} is not supported",
                 where=instruction.where or function.name,
@@ -148,7 +148,7 @@ def _cure(ins: Instruction) -> str | None:
 
 
 def _fits(ins: Instruction, form: Form) -> bool:
-    others = [m for m in ins.modifiers if m not in TYPE_BITS]
+    others = ins.details
     return (
         len(ins.types) == len(form.types)
         and all(given in allowed for given, allowed in zip(ins.types, form.types, strict=True))
@@ -165,12 +165,12 @@ def _fits(ins: Instruction, form: Form) -> bool:
 def _is_operand(ins: Instruction, form: Form, position: int) -> bool:
     """Return whether an operand is of a kind that the instruction takes at this position."""
     operand = ins.operands[position]
-    if position == form.address:
+    if position in form.addresses:
         return isinstance(operand, Address)
     if isinstance(operand, Label) or position == form.label:
         return isinstance(operand, Label) and position == form.label
     if isinstance(operand, Vector):
-        return (ins.root == "mov" or form.address is not None or form.takes_vectors) and _is_vector(ins, operand)
+        return (ins.root == "mov" or bool(form.addresses) or form.takes_vectors) and _is_vector(ins, operand)
     if isinstance(operand, Negated):
         return form.takes_negated
     width = next((int(m[1]) for m in ins.modifiers if m in {"v2", "v4", "v8"}), 1)
