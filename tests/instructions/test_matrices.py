@@ -1,123 +1,142 @@
 """Products of tensor cores and the moves of their fragments, as PTX on both engines against NumPy."""
 
+import re
+from itertools import pairwise
+from itertools import product as pairs
 from typing import Any
 
 import numpy as np
 import pytest
 
 from kerncast.errors import UnsupportedError
-from kerncast.ptx.fragments import product_of
+from tests.helpers.matrix_layouts import BITS, Matrix, drawn, fragments, numbers
+from tests.helpers.thorough import sampled
 from tests.instructions.test_wide_memory import ENGINES, run
 
-PRODUCTS = [
-    ("m8n8k4", "f64 f64 f64 f64", ""), ("m16n8k4", "f64 f64 f64 f64", ""), ("m16n8k16", "f64 f64 f64 f64", ""),
-    ("m16n8k8", "f32 f16 f16 f32", ""), ("m16n8k16", "f32 f16 f16 f32", ""), ("m16n8k16", "f16 f16 f16 f16", ""),
-    ("m16n8k16", "f32 bf16 bf16 f32", ""), ("m16n8k4", "f32 tf32 tf32 f32", ""), ("m16n8k8", "f32 tf32 tf32 f32", ""),
-    ("m16n8k32", "f32 e4m3 e5m2 f32", ""), ("m16n8k16", "f16 e5m2 e4m3 f16", ""), ("m8n8k16", "s32 s8 s8 s32", ""),
-    ("m16n8k16", "s32 u8 s8 s32", ".satfinite"), ("m16n8k32", "s32 s8 u8 s32", ""), ("m8n8k32", "s32 s4 u4 s32", ""),
-    ("m16n8k64", "s32 u4 s4 s32", ""), ("m8n8k128", "s32 b1 b1 s32", ".xor.popc"),
-    ("m16n8k256", "s32 b1 b1 s32", ".and.popc"),
-]  # fmt: skip
-#: Bits of 0, 1, 2 … in each type of floats.
-SMALL = {
-    "f64": np.arange(4.0).view("u8"), "tf32": np.arange(4, dtype="f4").view("u4"),
-    "bf16": np.arange(4, dtype="f4").view("u4") >> 16, "f16": np.arange(4, dtype="f2").view("u2"),
-    "e4m3": np.array([0, 0x38, 0x40, 0x44]), "e5m2": np.array([0, 0x3C, 0x40, 0x42]),
-}  # fmt: skip
+_TABLE = {
+    "f64": ("m8n8k4 m16n8k4 m16n8k8 m16n8k16", ["f64 f64 f64 f64"]),
+    "f16": ("m16n8k8 m16n8k16", ["f32 f16 f16 f32", "f16 f16 f16 f16"]),
+    "bf16": ("m16n8k8 m16n8k16", ["f32 bf16 bf16 f32"]),
+    "tf32": ("m16n8k4 m16n8k8", ["f32 tf32 tf32 f32"]),
+    "f8": ("m16n8k16 m16n8k32", [f"{d} {a} {b} {d}" for d, a, b in pairs(("f32", "f16"), *[("e4m3", "e5m2")] * 2)]),
+    "i8": ("m8n8k16 m16n8k16 m16n8k32", [f"s32 {a} {b} s32" for a, b in pairs(*[("s8", "u8")] * 2)]),
+    "i4": ("m8n8k32 m16n8k32 m16n8k64", [f"s32 {a} {b} s32" for a, b in pairs(*[("s4", "u4")] * 2)]),
+}
+_MIXED = {"f32 e4m3 e5m2 f32", "f16 e5m2 e4m3 f16", "s32 s8 u8 s32", "s32 u4 s4 s32"}
+_ALL = [(shape, types, "") for shapes, kinds in _TABLE.values() for shape in shapes.split() for types in kinds]
+_USUAL = [case for case in _ALL if case[1] in _MIXED or case[1].split()[1] in {"f64", "f16", "bf16", "tf32"}]
+_MODES = [("m16n8k32", "s32 u8 s8 s32", ".satfinite"), ("m16n8k32", "s32 u4 u4 s32", ".satfinite")]
+_MODES += [
+    (shape, "s32 b1 b1 s32", mode)
+    for shape, mode in pairs(("m8n8k128", "m16n8k128", "m16n8k256"), (".xor.popc", ".and.popc"))
+]
+
+
+def executed(engine: str, name: str, factors: tuple[Matrix, ...], kind: str, results: int) -> Matrix:
+    """Return [lanes, registers] what an instruction makes of registers; each matrix is [lanes, registers]."""
+    words = np.concatenate([np.asarray(each, np.uint64) for each in factors], axis=1)
+    count, size = words.shape[1], 8 if kind == "b64" else 4
+    names = [f"%x{n}" for n in range(count + results)]
+    ends = np.cumsum([0, *(each.shape[1] for each in factors)])
+    lists = [names[count:], *(names[a:b] for a, b in pairwise(ends))]
+    values = ", ".join(str(int(word)) for word in words.ravel())
+    lines = [
+        f".reg .{kind} %x<{len(names)}>; .reg .b64 %data; mov.u64 %data, data; mul.wide.u32 %at, %t, {size * count};",
+        "add.s64 %data, %data, %at;",
+        *(f"ld.global.{kind} {each}, [%data+{size * n}];" for n, each in enumerate(names[:count])),
+        f"{name} "
+        + ", ".join((f"{{{', '.join(each)}}}" if name.startswith("mma") else each[0]) for each in lists)
+        + ";",
+        f"mul.wide.u32 %at, %t, {size * results}; add.s64 %b, %b, %at;",
+        *(f"st.global.{kind} [%b+{size * n}], {each};" for n, each in enumerate(lists[0])),
+    ]
+    variable = f".global .align 16 .{kind} data[{words.size}] = {{{values}}};"
+    trace = run("\n".join(lines), engine, "u32[1] zeros", f"u{8 * size}[{32 * results}] zeros", variable)
+    return np.asarray(trace.memory["b"]).reshape(32, results)
 
 
 @ENGINES
-@pytest.mark.parametrize(("shape", "types", "mode"), PRODUCTS)
+@pytest.mark.parametrize(("shape", "types", "mode"), [*sampled(_ALL, _USUAL), *_MODES])
 def test_products(engine: str, shape: str, types: str, mode: str) -> None:
-    product = product_of((shape,), tuple(types.split()))
-    assert product is not None
-    wide = 64 if product.a == "f64" else 32
-    registers = product.registers
-    count = sum(registers)
-    rng = np.random.default_rng(1)
-    bits = wide // product.per_register
-    a, b = rng.integers(0, 2, (product.m, product.k)), rng.integers(0, 2, (product.k, product.n))
-    names = [f"%x{n}" for n in range(count + registers[2])]
-    kind = f"b{wide}"
-    lines = [f".reg .{kind} %x<{len(names)}>; .reg .{kind} %one;"]
-    places = [(product.place_in_a, a, product.a), (product.place_in_b, b, product.b)]
-    number = 0
-    for (place, matrix, name), of in zip(places, registers, strict=False):
-        one = int(SMALL[name][1]) if name in SMALL else 1
-        for register in range(of):
-            words = []
-            for lane in range(32):
-                word = 0
-                for element in range(wide // bits):
-                    word |= (one * int(matrix[place(lane, register, element)])) << bits * element
-                words.append(word)
-            lines.append(f"mov.{kind} %x{number}, 0;")
-            lines += [
-                f"setp.eq.u32 %p0, %t, {lane}; @%p0 mov.{kind} %x{number}, {word};" for lane, word in enumerate(words)
-            ]
-            number += 1
-    lines += [f"mov.{kind} %x{n}, 0;" for n in range(number, count)]
-    lists = [names[count:], names[: registers[0]], names[registers[0] : number], names[number:count]]
-    operands = ", ".join("{" + ", ".join(each) + "}" for each in lists)
-    ending = ".".join(types.split())
-    end, popc = (mode, "") if mode != ".satfinite" else ("", mode)
-    full = f"mma.sync.aligned.{shape}.row.col{popc}.{ending}{end} {operands};"
-    size = wide // 8
-    lines.append(f"{full} mul.wide.u32 %at, %t, {size * registers[2]}; add.s64 %b, %b, %at;")
-    lines += [f"st.global.{kind} [%b+{size * n}], {each};" for n, each in enumerate(lists[0])]
-    found = run("\n".join(lines), engine, "u32[1] zeros", f"u{wide}[{32 * registers[2]}] zeros").memory["b"]
-    values = found.view({"f64": "f8", "f32": "f4", "f16": "f2", "s32": "i4"}[product.total])
-    values = values.reshape(32, registers[2], product.per_total)
-    expected: Any = a @ b if ".xor" not in mode else (a[:, :, None] ^ b[None]).sum(axis=1)
-    for lane in range(32):
-        for register in range(registers[2]):
-            for element in range(product.per_total):
-                row, column = product.place_in_total(lane, register, element)
-                assert values[lane, register, element] == expected[row, column]
+    total, left, right, _ = types.split()
+    m, n, k = map(int, re.findall(r"\d+", shape))
+    in_a, in_b, in_total = fragments((m, n, k), left, total)
+    rng = np.random.default_rng(m * n * k)
+    a, b, c = drawn(rng, left, in_a.shape), drawn(rng, right, in_b.shape), drawn(rng, total, in_total.shape)
+    end, early = ("", mode) if mode == ".satfinite" else (mode, "")
+    name = f"mma.sync.aligned.{shape}.row.col{early}.{'.'.join(types.split())}{end}"
+    kind = "b64" if total == "f64" else "b32"
+    registers = in_total.elements * BITS[total] // in_total.word
+    found = executed(engine, name, (in_a.words(a), in_b.words(b), in_total.words(c)), kind, registers)
+    result = numbers(total, in_total.codes(found))
+    x, y, z = numbers(left, a), numbers(right, b), numbers(total, c)
+    if total != "s32":
+        precision = 2.0**-52 if total == "f64" else 2.0**-23
+        size = np.abs(x) @ np.abs(y) + np.abs(z)
+        rounding = np.abs(x @ y + z) * 2.0**-11 + 2.0**-25 if total == "f16" else 0.0
+        assert np.all(np.abs(result - (x @ y + z)) <= size * precision * k + rounding)
+        return
+    both: Any = (x[:, :, None] ^ y[None]).sum(axis=1) if ".xor" in mode else x @ y
+    exact = both + z
+    wrapped = np.clip(exact, -(2**31), 2**31 - 1) if mode == ".satfinite" else (exact + 2**31) % 2**32 - 2**31
+    assert result.tolist() == wrapped.tolist()
 
 
-def test_layouts_as_published() -> None:
-    half = product_of(("m16n8k16",), ("f32", "f16", "f16", "f32"))
-    byte = product_of(("m16n8k32",), ("s32", "s8", "s8", "s32"))
-    tf32 = product_of(("m16n8k8",), ("f32", "tf32", "tf32", "f32"))
-    assert half is not None
-    assert byte is not None
-    assert tf32 is not None
-    for lane in range(32):
-        g, t = lane // 4, lane % 4
-        for i in range(8):  # the numbering of the elements of A in the document
-            row, column = g + (8 if i in {2, 3, 6, 7} else 0), 2 * t + i % 2 + (8 if i >= 4 else 0)
-            assert half.place_in_a(lane, i // 2, i % 2) == (row, column)
-        for i in range(16):
-            row, column = g + (8 if 4 <= i < 8 or i >= 12 else 0), 4 * t + i % 4 + (16 if i >= 8 else 0)
-            assert byte.place_in_a(lane, i // 4, i % 4) == (row, column)
-        assert [half.place_in_b(lane, i // 2, i % 2) for i in range(4)] == [
-            (2 * t + i % 2 + 8 * (i // 2), g) for i in range(4)
-        ]
-        assert [tf32.place_in_a(lane, i, 0) for i in range(4)] == [(g, t), (g + 8, t), (g, t + 4), (g + 8, t + 4)]
-        assert [half.place_in_total(lane, i, 0) for i in range(4)] == [
-            (g + 8 * (i // 2), 2 * t + i % 2) for i in range(4)
-        ]
+@ENGINES
+def test_sums_that_saturate(engine: str) -> None:
+    in_a, in_b, in_total = fragments((8, 8, 16), "s8", "s32")
+    most = np.full((8, 8), 2**31 - 5)
+    factors = in_a.words(np.ones((8, 16), int)), in_b.words(np.ones((16, 8), int)), in_total.words(most)
+    name = "mma.sync.aligned.m8n8k16.row.col{}.s32.s8.s8.s32"
+    kept = executed(engine, name.format(".satfinite"), factors, "b32", 2)
+    wrapped = executed(engine, name.format(""), factors, "b32", 2)
+    assert set(kept.ravel().tolist()) == {2**31 - 1}
+    assert set(wrapped.ravel().tolist()) == {2**31 - 5 + 16}
+
+
+@ENGINES
+def test_lanes_that_are_missing_are_told(engine: str) -> None:
+    # The PTX ISA: all threads of the warp must execute mma.sync, else the result is undefined.
+    body = """
+setp.lt.u32 %p0, %t, 16; mov.b32 %w0, 0; mov.f32 %f0, 0f00000000;
+@%p0 bra there;
+mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%f0,%f1,%f2,%f3},{%w0,%w0},{%w0},{%f0,%f0,%f0,%f0};
+there: st.global.f32 [%b], %f0;
+"""
+    remarks = [remark.kind for remark in run(body, engine, "u32[1] zeros", "f32[1] zeros").remarks]
+    assert [str(kind.value) for kind in remarks] == ["lanes-absent"]
 
 
 @ENGINES
 @pytest.mark.parametrize("turned", [False, True])
-def test_matrices_from_shared_memory(engine: str, turned: bool) -> None:
+@pytest.mark.parametrize("count", [1, 2, 4])
+def test_matrices_from_shared_memory(engine: str, count: int, turned: bool) -> None:
     trans = ".trans" if turned else ""
+    listed = ", ".join(["%w4", "%w5", "%w6", "%w7"][:count])
+    # Lane 5 l + 3 modulo 32 has row l; lanes without a matrix have addresses outside, which are ignored.
     body = f"""
 .reg .b32 %s; mov.u32 %s, here; mad.lo.u32 %s, %t, 16, %s; mul.wide.u32 %at, %t, 16; add.s64 %a, %a, %at;
 add.s64 %b, %b, %at; ld.global.v4.b32 {{%w0, %w1, %w2, %w3}}, [%a]; st.shared.v4.b32 [%s], {{%w0, %w1, %w2, %w3}};
-bar.sync 0; ldmatrix.sync.aligned.m8n8.x4{trans}.shared.b16 {{%w4, %w5, %w6, %w7}}, [%s];
-movmatrix.sync.aligned.m8n8.trans.b16 %w7, %w7; st.global.v4.b32 [%b], {{%w4, %w5, %w6, %w7}};
+bar.sync 0; mov.u32 %s, here; mad.lo.u32 %w8, %t, 5, 3; and.b32 %w8, %w8, 31; mad.lo.u32 %s, %w8, 16, %s;
+setp.ge.u32 %p0, %t, {8 * count}; @%p0 mov.u32 %s, 0xFFFF0000; mov.b32 %w5, 0; mov.b32 %w6, 0; mov.b32 %w7, 0;
+ldmatrix.sync.aligned.m8n8.x{count}{trans}.shared.b16 {{{listed}}}, [%s];
+st.global.v4.b32 [%b], {{%w4, %w5, %w6, %w7}};
 """
     trace = run(body, engine, "u16[256] iota", "u16[256] zeros")
-    expected = np.arange(256).reshape(4, 8, 8)
-    expected = expected.swapaxes(1, 2).copy() if turned else expected.copy()
-    expected[3] = expected[3].T.copy()
-    wanted = expected.reshape(4, 32, 2).swapaxes(0, 1)
-    assert trace.memory["b"].reshape(32, 4, 2).tolist() == wanted.tolist()
+    rows = np.arange(256).reshape(32, 8)[(5 * np.arange(32) + 3) % 32].reshape(4, 8, 8)
+    expected = (rows.swapaxes(1, 2) if turned else rows).copy()
+    expected[count:] = 0
+    # The lane 4 g + t of a register has the elements (g, 2 t) and (g, 2 t + 1) of its matrix.
+    assert trace.memory["b"].reshape(32, 4, 2).tolist() == expected.reshape(4, 32, 2).swapaxes(0, 1).tolist()
     loads = trace.counts.shared_wavefronts.sum(axis=0)
-    assert loads.tolist()[-2] == 4  # as a load of 16 bytes per lane without conflicts
+    assert loads.tolist()[-2] == count  # as a load of 16 bytes per lane without conflicts
+
+
+@ENGINES
+def test_a_transposed_matrix_in_registers(engine: str) -> None:
+    words = np.arange(64).reshape(8, 8).astype(np.uint16).view(np.uint32).reshape(32, 1)
+    found = executed(engine, "movmatrix.sync.aligned.m8n8.trans.b16", (words,), "b32", 1)
+    assert found.astype(np.uint32).view(np.uint16).reshape(8, 8).tolist() == np.arange(64).reshape(8, 8).T.tolist()
 
 
 def test_unknown_shapes_are_refused() -> None:

@@ -11,9 +11,8 @@ from kerncast.execute import WholeGrid, execute
 from kerncast.launch import Argument, Launch, parse_value
 from kerncast.traces import Trace
 
-HEAD = """.version 8.8
-.target sm_100
-.address_size 64
+TARGET = ".version 8.8\n.target sm_100\n.address_size 64\n"
+HEAD = """
 .visible .entry k(.param .u64 a, .param .u64 b) {
 .reg .b64 %a, %b, %at, %d<8>; .reg .b32 %t, %w<10>; .reg .b16 %h<10>; .reg .f32 %f<10>; .reg .b128 %q<4>;
 .reg .pred %p<3>; .shared .align 16 .b8 here[512];
@@ -23,8 +22,8 @@ ENGINES = pytest.mark.parametrize("engine", ["native", "reference"])
 LANE = np.arange(32)
 
 
-def run(body: str, engine: Any, a: str, b: str) -> Trace:
-    kernel = CompiledKernel("k", "k", "sm_100", f"{HEAD}{body} ret; }}", cast("Any", None), None)
+def run(body: str, engine: Any, a: str, b: str, variables: str = "") -> Trace:
+    kernel = CompiledKernel("k", "k", "sm_100", f"{TARGET}{variables}{HEAD}{body} ret; }}", cast("Any", None), None)
     arguments = tuple(Argument(name, parse_value(text, name, Path())) for name, text in {"a": a, "b": b}.items())
     return execute(kernel, Launch(Path("k.ptx"), "k", (1, 1, 1), (32, 1, 1), 0, arguments), WholeGrid(), engine=engine)[
         0
