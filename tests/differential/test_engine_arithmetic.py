@@ -46,6 +46,7 @@ def expand(text: str) -> list[str]:
 INTS = "{u16,s16,u32,s32,u64,s64}"
 COMPARE_INT = "{eq,ne,lt,le,gt,ge}"
 COMPARE_FLOAT = "{eq,ne,lt,le,gt,ge,equ,neu,ltu,leu,gtu,geu,num,nan}"
+PAIRS = "{e4m3x2,e5m2x2,e2m3x2,e3m2x2,e2m1x2}"
 #: opcode: number of sources (with the widths of those that have their own)
 FAMILIES = {
     f"{{add,sub,div,rem,min,max}}.{INTS}": 2,
@@ -88,7 +89,12 @@ FAMILIES = {
     "cvt.{rni,rzi,rmi,rpi}.{f16.f16,f32.f32,f64.f64,bf16.bf16}": 1, "cvt.{,rzi}.{,ftz}.{,sat}.f32.f32": 1,
     "cvt.{rn,rz,rm,rp}.{,ftz}.{,sat}.f32.f64": 1, "cvt.{,ftz}.{,sat}.f64.f32": 1,
     "cvt.{rn,rz,rm,rp}.{,relu}.{f16,bf16}.f32": 1, "cvt.{rn,rz,rm,rp}.{f16,bf16}.f64": 1,
-    "cvt.{f32,f64}.{f16,bf16}": 1, "cvt.{rn,rz}.{,relu}.{f16x2,bf16x2}.f32": 2,
+    "cvt.{f32,f64}.{f16,bf16}": 1, "cvt.{rn,rz}.{,relu}.{,satfinite}.{f16x2,bf16x2}.f32": 2,
+    "cvt.rn.satfinite.{,relu}.{f16,bf16}.f32": 1, "cvt.{rna,rn,rz}.{,satfinite}.tf32.f32": 1,
+    "cvt.{rn,rz}.relu.tf32.f32": 1, f"cvt.rn.satfinite.{{,relu}}.{PAIRS}.f32": 2,
+    f"cvt.rn.satfinite.{{,relu}}.{PAIRS}.{{f16x2,bf16x2}}": 1, f"cvt.rn.{{,relu}}.{{f16x2,bf16x2}}.{PAIRS}": 1,
+    "cvt.{rz,rp}.{,satfinite}.ue8m0x2.f32": 2, "cvt.{rz,rp}.{,satfinite}.ue8m0x2.bf16x2": 1, "cvt.rn.bf16x2.ue8m0x2": 1,
+    "cvt.pack.sat.{u16,s16}.s32": 2, "cvt.pack.sat.{u2,s2,u4,s4,u8,s8}.s32.b32": 3,
 }  # fmt: skip
 OPCODES = [(opcode, count) for family, count in FAMILIES.items() for opcode in expand(family)]
 #: Sources that are not of the instruction's type: opcode and position to width.
@@ -130,13 +136,15 @@ def run(opcode: str, sources: list[list[int]]) -> list[int]:
         return as_type(arrays[position], type_name or instruction.type)
 
     with np.errstate(all="ignore"):
-        result = np.broadcast_to(ARITHMETIC[root](instruction, source), (len(sources[0]),))
+        result = np.broadcast_to(ARITHMETIC[instruction.opcode.name](instruction, source), (len(sources[0]),))
     raw = np.ascontiguousarray(result)
     return [int(x) for x in (raw if raw.dtype.kind == "b" else raw.view(f"u{raw.dtype.itemsize}"))]
 
 
 def result_type(opcode: str) -> str:
     types = [m for m in opcode.split(".") if m in WIDTHS]
+    if opcode.startswith("cvt.pack"):
+        return "b32"
     return types[0] if opcode.startswith(("cvt", "set.", "slct")) else types[-1]
 
 

@@ -68,6 +68,14 @@ sqrt rcp | f64 | {_ROUND} | t t
 rcp rsqrt | f64 | approx, ftz | t t
 rsqrt | f32 | approx, - ftz | t t
 testp | f32 f64 | finite infinite number notanumber normal subnormal | pred t
+cvt | e4m3x2.f32 e5m2x2.f32 e2m3x2.f32 e3m2x2.f32 e2m1x2.f32 | rn, satfinite, - relu | b16 f32 f32
+cvt | e4m3x2.f16x2 e5m2x2.f16x2 | rn, satfinite, - relu | b16 f16x2
+cvt | f16x2.e4m3x2 f16x2.e5m2x2 f16x2.e2m3x2 f16x2.e3m2x2 f16x2.e2m1x2 | rn, - relu | f16x2 b16
+cvt | ue8m0x2.f32 | rz rp, - satfinite | b16 f32 f32
+cvt | bf16x2.ue8m0x2 | rn | bf16x2 b16
+cvt | tf32.f32 | rna rn rz, - satfinite | b32 f32
+cvt | u16.s32 s16.s32 | pack, sat | b32 s32 s32
+cvt | u2.s32.b32 s4.s32.b32 u8.s32.b32 | pack, sat | b32 s32 s32 b32
 mov | pred b16 b32 b64 {_INT} f32 f64 | - | t t
 """
 _APPROXIMATE = """

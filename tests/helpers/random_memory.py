@@ -245,6 +245,7 @@ def _texts(code: Code, word: str, predicate: str) -> list[str]:
         f"match.all.sync.{kind} {word}, {any_value}",
         f"redux.sync.{choose(('add', 'min', 'max'))}.{choose(('u32', 's32'))} {word}, {value}",
         f"redux.sync.{choose(('and', 'or', 'xor'))}.b32 {word}, {value}",
+        f"redux.sync.{choose(('min', 'max'))}{choose(('', '.abs'))}{choose(('', '.NaN'))}.f32 {word}, {value}",
         f"elect.sync {word}|{predicate}",
     ]
 

@@ -15,9 +15,17 @@ FLOATS = {"f16": (5, 10), "bf16": (8, 7), "f32": (8, 23), "f64": (11, 52)}
 WIDTHS = {
     "pred": 1, "b8": 8, "u8": 8, "s8": 8, "b16": 16, "u16": 16, "s16": 16, "f16": 16, "bf16": 16, "b32": 32, "u32": 32,
     "s32": 32, "f32": 32, "f16x2": 32, "bf16x2": 32, "b64": 64, "u64": 64, "s64": 64, "f64": 64,
-    "u16x2": 32, "s16x2": 32, "f32x2": 64,
+    "u16x2": 32, "s16x2": 32, "f32x2": 64, "tf32": 32, "u2": 2, "s2": 2, "u4": 4, "s4": 4,
+    "e4m3x2": 16, "e5m2x2": 16, "e2m3x2": 16, "e3m2x2": 16, "e2m1x2": 8, "ue8m0x2": 16,
 }  # fmt: skip
 _NAN = {"f16": 0x7FFF, "bf16": 0x7FFF, "f32": 0x7FFFFFFF, "f64": 0x7FF8000000000000}
+#: Small floating-point type: bits of the exponent, bits of the fraction, bias, largest number, what NaN becomes.
+SMALL = {
+    "e4m3": (4, 3, 7, Fraction(448), 0x7F), "e5m2": (5, 2, 15, Fraction(57344), 0x7F),
+    "e2m3": (2, 3, 1, Fraction(15, 2), 0x1F), "e3m2": (3, 2, 3, Fraction(28), 0x1F),
+    "e2m1": (2, 1, 1, Fraction(6), 0x7),
+}  # fmt: skip
+_PAIRS = {"f16x2", "bf16x2", "ue8m0x2", *(f"{name}x2" for name in SMALL)}
 _WIDER = {"u16": "u32", "s16": "s32", "u32": "u64", "s32": "s64"}
 
 
@@ -360,13 +368,15 @@ def _select(root: str, modifiers: list[str], types: list[str], sources: list[int
     return sources[0 if chosen else 1] & mask
 
 
-def _convert(modifiers: list[str], types: list[str], sources: list[int]) -> int:
+def _convert(modifiers: list[str], types: list[str], sources: list[int]) -> int:  # noqa: PLR0911  one for each kind
+    if "pack" in modifiers:
+        return _pack(types, sources)
     target, source = types
     mode = next((m for m in modifiers if m in {"rn", "rz", "rm", "rp"}), "rn")
-    if target.endswith("x2"):
-        half = target.removesuffix("x2")
-        high, low = (_to_float(decode(s, source), modifiers, half, mode) for s in sources)
-        return low | high << 16
+    if target in _PAIRS:
+        return _convert_pair(modifiers, types, sources)
+    if target == "tf32":
+        return _to_tf32(decode(sources[0], source), modifiers)
     bits = sources[0] & ((1 << WIDTHS[source]) - 1)
     if source not in FLOATS:
         value = read(bits, source)
@@ -386,8 +396,106 @@ def _convert(modifiers: list[str], types: list[str], sources: list[int]) -> int:
     return _to_integer(number, target, source)
 
 
+def _pack(types: list[str], sources: list[int]) -> int:
+    """Return two saturated integers, the second in the lowest bits, and above them the low bits of a third."""
+    width = WIDTHS[types[0]]
+    low, high = 0, (1 << width) - 1
+    if types[0].startswith("s"):
+        low, high = -(1 << (width - 1)), (1 << (width - 1)) - 1
+    a, b = (min(max(signed(s, 32), low), high) & ((1 << width) - 1) for s in sources[:2])
+    return (sum(sources[2:]) << 2 * width | a << width | b) & 0xFFFFFFFF
+
+
+def _convert_pair(modifiers: list[str], types: list[str], sources: list[int]) -> int:
+    target, source = (kind.removesuffix("x2") for kind in types)
+    if source == "f32":
+        high, low = (decode(s, source) for s in sources)
+    else:
+        width = WIDTHS[types[1]] // 2
+        low, high = (decode_any(sources[0] >> shift & ((1 << width) - 1), source) for shift in (0, width))
+    width = WIDTHS[types[0]] // 2
+    return _encode_any(low, modifiers, target) | _encode_any(high, modifiers, target) << width
+
+
+def decode_any(bits: int, kind: str) -> Number:
+    """Return the value of a pattern of a float of any size."""
+    if kind in FLOATS:
+        return decode(bits, kind)
+    if kind == "ue8m0":
+        return NAN if bits == 0xFF else finite(Fraction(2) ** (bits - 127))
+    exponent_bits, fraction_bits, bias, largest, _ = SMALL[kind]
+    bits &= (2 << (exponent_bits + fraction_bits)) - 1
+    negative = bool(bits >> (exponent_bits + fraction_bits))
+    exponent = bits >> fraction_bits & ((1 << exponent_bits) - 1)
+    significand = bits % (1 << fraction_bits) + ((1 << fraction_bits) if exponent else 0)
+    magnitude = Fraction(2) ** (max(exponent, 1) - bias - fraction_bits) * significand
+    if magnitude <= largest:
+        return Number("finite", negative, magnitude)
+    return Number("inf", negative) if kind == "e5m2" and bits % 4 == 0 else NAN
+
+
+def _encode_any(number: Number, modifiers: list[str], kind: str) -> int:
+    """Round a number to a float of any size; of small ones what is too large becomes the largest."""
+    mode = next((m for m in modifiers if m in {"rn", "rz", "rm", "rp"}), "rn")
+    if kind in FLOATS:
+        return _to_float(number, modifiers, kind, mode)
+    if kind == "ue8m0":
+        return _to_power(number, mode, 0xFE if "satfinite" in modifiers else 0xFF)
+    exponent_bits, fraction_bits, _, largest, nan = SMALL[kind]
+    if number.kind == "nan":
+        return nan
+    if number.negative and "relu" in modifiers:
+        return 0
+    size = largest if number.kind == "inf" else min(number.magnitude, largest)
+    distance = _distances(kind, size)
+    near = [code for code, far in distance.items() if far == min(distance.values())]
+    return min(near, key=lambda code: code % 2) | int(number.negative) << (exponent_bits + fraction_bits)
+
+
+def _distances(kind: str, size: Fraction) -> dict[int, Fraction]:
+    """Return how far each positive number of a format is from a number."""
+    codes = range(1 << sum(SMALL[kind][:2]))
+    numbers = {code: decode_any(code, kind) for code in codes}
+    return {code: abs(n.magnitude - size) for code, n in numbers.items() if n.kind == "finite"}
+
+
+def _to_power(number: Number, mode: str, most: int) -> int:
+    """Return the code of a power of two below or above the magnitude."""
+    if number.kind == "nan":
+        return 0xFF
+    if number.kind == "inf":
+        return most
+    if not number.magnitude:
+        return 0
+    power = _floor_log2(number.magnitude)
+    power += mode == "rp" and Fraction(2) ** power != number.magnitude
+    return min(max(power + 127, 0), most)
+
+
+def _to_tf32(number: Number, modifiers: list[str]) -> int:
+    """Round to 10 bits of fraction, in the upper bits of a single."""
+    if number.kind == "nan":
+        return _NAN["f32"]
+    if number.negative and "relu" in modifiers:
+        return 0
+    sign, infinity = int(number.negative) << 31, 0x7F800000
+    size = infinity
+    if number.kind == "finite":
+        unit = Fraction(2) ** (max(_floor_log2(number.magnitude) if number.magnitude else -126, -126) - 10)
+        steps = number.magnitude / unit
+        whole = math.floor(steps + Fraction(1, 2)) if "rna" in modifiers else round(steps)
+        whole = math.floor(steps) if "rz" in modifiers else whole
+        size = encode(finite(whole * unit), "f32")
+    if size == infinity and "satfinite" in modifiers:
+        size = 0x7F7FE000
+    return sign | size
+
+
 def _to_float(number: Number, modifiers: list[str], target: str, mode: str) -> int:
     bits = encode(number, target, mode)
+    infinity = ((1 << FLOATS[target][0]) - 1) << FLOATS[target][1]
+    if "satfinite" in modifiers and bits & ((1 << WIDTHS[target] - 1) - 1) == infinity:
+        bits -= 1
     if "sat" in modifiers:
         bits = _saturate(bits, target)
     if "relu" in modifiers and bits != _NAN[target] and bits >> (WIDTHS[target] - 1):

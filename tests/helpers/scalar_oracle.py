@@ -349,8 +349,20 @@ def _meet(group: dict[int, Meeting]) -> dict[int, list[int]]:  # noqa: PLR0911  
     raise Unknown(first.step.opcode)
 
 
+def reduce_singles(modifiers: list[str], values: list[int]) -> int:
+    """Return the smallest or largest of singles, as bits; NaN only where .NaN asks for it, or nothing else is there."""
+    sizes = [v & 0x7FFFFFFF if "abs" in modifiers else v for v in values]
+    numbers = [v for v in sizes if v & 0x7FFFFFFF <= 0x7F800000]
+    if not numbers or ("NaN" in modifiers and len(numbers) < len(sizes)):
+        return 0x7FFFFFFF
+    ranked = sorted(numbers, key=lambda v: v if v < 1 << 31 else -1 - (v & 0x7FFFFFFF))
+    return ranked[0] if "min" in modifiers else ranked[-1]
+
+
 def _reduce(modifiers: list[str], values: list[int]) -> int:
     kind = modifiers[-1]
+    if kind == "f32":
+        return reduce_singles(modifiers, values)
     numbers = [read(v, kind) for v in values]
     name = next(m for m in modifiers if m in {"add", "min", "max", "and", "or", "xor"})
     result = numbers[0]

@@ -1,6 +1,7 @@
 """Vectors of 256 bits, 128-bit values, atomics on vectors and elected lanes, as PTX on both engines against NumPy."""
 
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, cast
 
 import numpy as np
@@ -10,6 +11,7 @@ from kerncast.compile import CompiledKernel
 from kerncast.execute import WholeGrid, execute
 from kerncast.launch import Argument, Launch, parse_value
 from kerncast.traces import Trace
+from tests.helpers.scalar_oracle import reduce_singles
 
 TARGET = ".version 8.8\n.target sm_100\n.address_size 64\n"
 HEAD = """
@@ -129,3 +131,41 @@ st.global.u32 [%b+256], %w6; st.global.u32 [%b+384], %w7; st.global.u32 [%b+512]
     assert rows[3].tolist() == [sum(1 << lane for lane in group if lane > 12) for group in members]
     assert rows[4].tolist() == [int(min(group) > 12) for group in members]
     assert rows[5].tolist() == [sum(1 << x for x in group if x % 4 == own % 4) for own, group in enumerate(members)]
+
+
+@ENGINES
+def test_reductions_of_singles(engine: str) -> None:
+    """Of each quarter of the warp: numbers of both signs, zeros of both signs, one NaN, and nothing but NaN."""
+    rows = np.array(
+        [[3, -4, 0.5, 2, -1, 1, -3.5, 0], [0.0, -0.0] * 4, [2, np.nan, -5, 1, 1, 1, 1, 1], [np.nan] * 8], np.float32
+    )
+    kinds = ["min", "max", "min.abs", "max.abs", "min.NaN", "max.abs.NaN"]
+    code = "".join(
+        f"redux.sync.{kind}.f32 %w1, %w0, %w2; st.global.u32 [%b+{128 * n}], %w1;\n" for n, kind in enumerate(kinds)
+    )
+    body = f"""
+and.b32 %w2, %t, 24; shl.b32 %w2, 255, %w2; mul.wide.u32 %at, %t, 4; add.s64 %a, %a, %at; add.s64 %b, %b, %at;
+ld.global.u32 %w0, [%a]; {code}
+"""
+    with TemporaryDirectory() as folder:
+        np.save(Path(folder) / "a.npy", rows.ravel().view(np.uint32))
+        found = run(body, engine, f"u32[32] file({folder}/a.npy)", f"u32[{len(kinds)}, 32] zeros").memory["b"]
+    for kind, results in zip(kinds, found, strict=True):
+        for group in range(4):
+            expected = reduce_singles(kind.split("."), rows[group].view(np.uint32).tolist())
+            assert results[8 * group : 8 * group + 8].tolist() == [expected] * 8, (kind, group)
+    assert found[0].view(np.float32)[[0, 8, 16]].tolist() == [-4, 0, -5]
+    assert found[1].view(np.float32)[[0, 16]].tolist() == [3, 2]
+
+
+@ENGINES
+def test_cache_policies_change_nothing(engine: str) -> None:
+    body = """
+createpolicy.fractional.L2::evict_last.b64 %d0, 0f3F800000; createpolicy.range.L2::evict_last.b64 %d1, [%a], 64, 128;
+createpolicy.cvt.L2.b64 %d2, %d1; mul.wide.u32 %at, %t, 8; add.s64 %a, %a, %at; add.s64 %b, %b, %at;
+ld.global.L1::no_allocate.L2::cache_hint.v2.b32 {%w0, %w1}, [%a], %d0; add.u32 %w1, %w1, %w0;
+st.global.L2::cache_hint.v2.b32 [%b], {%w0, %w1}, %d1; atom.global.add.L2::cache_hint.u32 %w3, [%b], 5, %d2;
+"""
+    found = run(body, engine, "u32[64] iota", "u32[64] zeros").memory["b"]
+    assert found[0::2].tolist() == (2 * LANE + 5).tolist()
+    assert found[1::2].tolist() == (4 * LANE + 1).tolist()

@@ -5,6 +5,7 @@ from kerncast.launch.launch import (
     DEFAULT_STANDARD,
     ELEMENT_BYTES,
     FILL_FILE,
+    FLOAT_ELEMENTS,
     MAX_BLOCK,
     MAX_GRID,
     MAX_THREADS_PER_BLOCK,
@@ -32,7 +33,7 @@ from kerncast.launch.launch import (
 from kerncast.launch.seen_memory import Memory, Region
 
 __all__ = [
-    "BLOCK_PARAMETERS", "DEFAULT_STANDARD", "ELEMENT_BYTES", "FILL_FILE", "MAX_BLOCK", "MAX_GRID",
+    "BLOCK_PARAMETERS", "DEFAULT_STANDARD", "ELEMENT_BYTES", "FILL_FILE", "FLOAT_ELEMENTS", "MAX_BLOCK", "MAX_GRID",
     "MAX_THREADS_PER_BLOCK", "STANDARDS", "Argument", "Buffer", "Extent", "Fill", "Launch", "Memory", "Reference",
     "Region", "Settings", "Struct", "Value", "base_name", "check_geometry", "check_standard", "do_same",
     "is_tuned_so", "load_launches", "parse_extent", "parse_launches", "parse_value", "read_toml",

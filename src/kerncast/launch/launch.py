@@ -21,9 +21,13 @@ from kerncast.units import GIB, MIB
 #: Bytes of one element, by the type names of launch files.
 ELEMENT_BYTES = {
     "u8": 1, "i8": 1, "u16": 2, "i16": 2, "u32": 4, "i32": 4, "u64": 8, "i64": 8, "f16": 2, "f32": 4, "f64": 8,
+    "bf16": 2, "f8e4m3": 1, "f8e5m2": 1, "f8e8m0": 1, "f6e2m3": 1, "f6e3m2": 1, "f4e2m1x2": 1,
 }  # fmt: skip
 
-_BUFFER = re.compile(r"\s*([a-z]+\d+)\s*\[([^\]]*)\]\s*(.*?)\s*", re.DOTALL)
+#: Elements that are floating-point numbers; two of four bits lie in a byte.
+FLOAT_ELEMENTS = frozenset(name for name in ELEMENT_BYTES if name[0] in "fb")
+
+_BUFFER = re.compile(r"\s*([a-z][a-z0-9]*)\s*\[([^\]]*)\]\s*(.*?)\s*", re.DOTALL)
 _FILL = re.compile(r"(zeros|ones|random|iota|randint|file)\s*(?:\((.*)\))?", re.DOTALL)
 #: bytes.fromhex passes over spaces of ASCII alone.
 _STRUCT = re.compile(r"\s*bytes\(\s*((?:[0-9a-fA-F]{2}\s*)+)\)\s*", re.ASCII)
@@ -56,7 +60,7 @@ class Buffer:
     """An array in global memory that a pointer parameter points to."""
 
     element: str
-    """type of the elements: u8 i8 u16 i16 u32 i32 u64 i64 f16 f32 f64"""
+    """type of the elements, a name of ELEMENT_BYTES"""
     shape: tuple[int, ...]
     fill: Fill
 
@@ -64,6 +68,11 @@ class Buffer:
     def count(self) -> int:
         """Number of elements."""
         return math.prod(self.shape)
+
+    @property
+    def numbers_per_element(self) -> int:
+        """Numbers that lie in an element."""
+        return 2 if self.element.endswith("x2") else 1
 
     @property
     def nbytes(self) -> int:
@@ -126,7 +135,7 @@ def parse_value(value: object, where: str, folder: Path) -> Value:
 
 
 _ARGUMENT_CURE = (
-    'Write a number, a buffer such as "f32[1024] random" (u8 i8 … u64 i64 f16 f32 f64; zeros, ones, random, '
+    'Write a number, a buffer such as "f32[1024] random" (u8 i8 … u64 i64 f16 bf16 f32 f64; zeros, ones, random, '
     'iota, randint(lo, hi), file(path.npy)), a struct as "bytes(00ff…)", or "&x[128]" for a place '
     "in the buffer of argument x."
 )
@@ -198,9 +207,10 @@ def _is_there(path: Path) -> bool:
 
 
 __all__ = [
-    "DEFAULT_STANDARD", "ELEMENT_BYTES", "FILL_FILE", "MAX_BLOCK", "MAX_GRID", "MAX_THREADS_PER_BLOCK", "STANDARDS",
-    "Argument", "Buffer", "Extent", "Fill", "Launch", "Reference", "Struct", "Value", "check_geometry",
-    "check_standard", "expanded_path", "load_launches", "parse_extent", "parse_launches", "parse_value", "read_toml",
+    "DEFAULT_STANDARD", "ELEMENT_BYTES", "FILL_FILE", "FLOAT_ELEMENTS", "MAX_BLOCK", "MAX_GRID",
+    "MAX_THREADS_PER_BLOCK", "STANDARDS", "Argument", "Buffer", "Extent", "Fill", "Launch", "Reference", "Struct",
+    "Value", "check_geometry", "check_standard", "expanded_path", "load_launches", "parse_extent", "parse_launches",
+    "parse_value", "read_toml",
 ]  # fmt: skip
 
 Extent = tuple[int, int, int]

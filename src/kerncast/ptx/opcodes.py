@@ -159,8 +159,10 @@ set                  | integer | -       | compare | {_COMPARE}
 selp                 | -       | -       | halves
 slct                 | integer | -       |
 cvt                  | -       | -       | signed precise
+cvt.pack             | integer | -       |
 mov                  | -       | -       | halves free
 cvta                 | -       | -       | free
+createpolicy         | -       | -       |
 isspacep             | -       | -       |
 ld ldu               | memory  | -       | access=load
 st                   | memory  | -       | access=store results=0
@@ -203,9 +205,11 @@ _CACHE = (
     " L1::evict_normal L1::evict_unchanged L1::evict_first L1::evict_last L1::no_allocate"
     " L2::evict_last L2::evict_normal L2::evict_first L2::64B L2::128B L2::256B"
 )
+_EVICT = "L2::evict_last L2::evict_normal L2::evict_first L2::evict_unchanged"
 _ANY = f"b8 u8 s8 b16 b32 b64 f32 f64 f16 bf16 f16x2 bf16x2 {_INT}"
 _TILES = "m8n8k4 m8n8k16 m8n8k32 m8n8k128 m16n8k4 m16n8k8 m16n8k16 m16n8k32 m16n8k64 m16n8k128 m16n8k256"
 _FACTOR = "f16 bf16 tf32 f64 e4m3 e5m2"
+_SMALL = "e4m3x2 e5m2x2 e2m3x2 e3m2x2 e2m1x2"
 _NUMBER = f"u8 s8 f16 bf16 f32 f64 {_INT}"
 
 # Columns: opcodes | types | other modifiers, optional but for those with ``!`` | number of operands | kinds of operands
@@ -278,10 +282,27 @@ selp              | {_ANY}                        |                             
 slct              | {_ANY} > s32                  |                                     | 4
 slct              | {_ANY} > f32                  | ftz                                 | 4
 cvt               | {_NUMBER} > {_NUMBER}         | ftz sat relu rni rzi rmi rpi {_ROUND} | 2
-cvt               | f16x2 bf16x2 > f32            | relu {_ROUND}                       | 3
+cvt               | f16x2 bf16x2 > f32            | relu satfinite {_ROUND}             | 3
+cvt               | f16 bf16 > f32                | satfinite! relu {_ROUND}            | 2
+cvt               | tf32 > f32                    | rna! satfinite                      | 2
+cvt               | tf32 > f32                    | rn! satfinite relu                  | 2
+cvt               | tf32 > f32                    | rz! satfinite relu                  | 2
+cvt               | {_SMALL} > f32                | rn! satfinite! relu                 | 3
+cvt               | {_SMALL} > f16x2 bf16x2       | rn! satfinite! relu                 | 2
+cvt               | f16x2 bf16x2 > {_SMALL}       | rn! relu                            | 2
+cvt               | ue8m0x2 > f32                 | rz! satfinite                       | 3
+cvt               | ue8m0x2 > f32                 | rp! satfinite                       | 3
+cvt               | ue8m0x2 > bf16x2              | rz! satfinite                       | 2
+cvt               | ue8m0x2 > bf16x2              | rp! satfinite                       | 2
+cvt               | bf16x2 > ue8m0x2              | rn!                                 | 2
+cvt.pack          | u16 s16 > s32                 | sat!                                | 3
+cvt.pack          | u2 s2 u4 s4 u8 s8 > s32 > b32 | sat!                                | 4
 mov               | pred {_ANY} b128              |                                     | 2
 cvta              | u64                           | to {_SPACE}                         | 2
 isspacep          |                               | {_SPACE}                            | 2
+createpolicy      | b64                           | fractional! {_EVICT}                | 1 2
+createpolicy      | b64                           | range! global {_EVICT}              | 4 | address 1
+createpolicy      | b64                           | cvt! L2                             | 2
 ld                | {_ANY}                        | {_CACHE} {_SPACE} v2 v4             | 2 | address 1
 ld                | {_WORD}                       | {_CACHE} {_SPACE} v8                | 2 | address 1
 ld                | b128                          | {_CACHE} {_SPACE}                   | 2 | address 1
@@ -324,6 +345,7 @@ activemask        | b32                           |                             
 elect             |                               | sync!                               | 3
 redux             | u32 s32                       | sync! add min max                   | 3
 redux             | b32                           | sync! and or xor                    | 3
+redux             | f32                           | sync! min max abs NaN               | 3
 bar barrier       |                               | sync cta aligned                    | 1 2 | negated
 bar barrier       |                               | arrive cta aligned                  | 2 | negated
 bar barrier       | u32                           | red popc cta aligned                | 3 4 | negated
@@ -346,6 +368,7 @@ griddepcontrol    |                               | wait launch_dependents      
 # What is refused by name, and why: opcodes, some with the modifier that is refused | what the user is told.
 _REFUSED = """
 wmma wgmma stmatrix tcgen05 mma.sp | Tensor-core instructions are not executed yet.
+cvt.rs | It rounds stochastically; cvt.rn is executed.
 cp mbarrier tensormap | Asynchronous copies are not executed yet.
 tex tld4 txq suld sust sured suq istypep | Textures and surfaces are not executed yet.
 mapa getctarank clusterlaunchcontrol multimem barrier.cluster | Clusters of blocks are not executed yet.

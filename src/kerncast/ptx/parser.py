@@ -498,6 +498,7 @@ def _pack(literal: Immediate, size: int) -> bytes:
 
 
 _SPACES = {".local", ".shared", ".param", ".const", ".global"}
+_HAS_POLICY = "L2::cache_hint"
 _DEEPEST_SCOPE = 2500
 _TABLES = {".branchtargets", ".calltargets", ".callprototype"}
 
@@ -632,6 +633,10 @@ class BodyParser:
             raise cursor.error(f"{opcode!r} is not an instruction")
         root, *modifiers = opcode.split(".")
         operands = self._operands(root, scope)
+        if _HAS_POLICY in modifiers and len(operands) > 1 and isinstance(operands[-1], Register):
+            # What a cache is told to keep changes no value, and nothing here simulates it.
+            operands = operands[:-1]
+            modifiers = [m for m in modifiers if m != _HAS_POLICY]
         self._append(Instruction(root, tuple(modifiers), operands, guard, negated, self.location), scope)
 
     def _operands(self, root: str, scope: Scope) -> tuple[Operand, ...]:

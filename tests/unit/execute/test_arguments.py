@@ -11,6 +11,7 @@ from kerncast.compile import CompiledKernel
 from kerncast.errors import LaunchError
 from kerncast.launch import Argument, Buffer, Fill, Launch, Struct, Value, parse_value
 from tests.helpers.execute_helpers import compiled, launch, run
+from tests.helpers.scalar_arithmetic import decode_any
 
 SOURCE = """#include <cuda_fp16.h>
 #include <cuda_bf16.h>
@@ -176,6 +177,45 @@ def test_random_is_in_the_unit_interval_and_follows_the_seed(element: str) -> No
     assert abs(drawn.astype(np.float64).mean() - 0.5) < 0.02
     assert np.array_equal(drawn, contents(f"{element}[20000] random"))
     assert not np.array_equal(drawn, contents(f"{element}[20000] random", seed=1))
+
+
+#: Element: the numbers of codes, and what 0 to 7 and those of randint(3, 7) are rounded to.
+SHORT = {"bf16": "bf16", "f8e4m3": "e4m3", "f8e5m2": "e5m2", "f6e2m3": "e2m3", "f6e3m2": "e3m2", "f4e2m1x2": "e2m1"}
+
+
+def numbers_of(codes: Any, element: str) -> list[float]:
+    """Return what codes mean, the lower one of a pair first."""
+    shifts = (0, 4) if element == "f4e2m1x2" else (0,)
+    return [float(decode_any(int(code) >> s, SHORT[element]).exact) for code in codes.ravel() for s in shifts]
+
+
+@pytest.mark.parametrize("element", SHORT)
+def test_fills_of_short_floats(element: str, tmp_path: Path) -> None:
+    assert set(numbers_of(contents(f"{element}[3]"), element)) == {0.0}
+    assert set(numbers_of(contents(f"{element}[3] ones"), element)) == {1.0}
+    counted = numbers_of(contents(f"{element}[7] iota"), element)[:7]
+    assert counted == [0, 1, 2, 3, 4, {"f4e2m1x2": 4}.get(element, 5), 6]
+    assert set(numbers_of(contents(f"{element}[99] randint(3, 5)"), element)) == {3.0, 4.0}
+    drawn = numbers_of(contents(f"{element}[4000] random"), element)
+    assert min(drawn) >= 0
+    assert max(drawn) < 1
+    assert abs(np.mean(drawn) - 0.5) < (0.15 if element == "f4e2m1x2" else 0.04)
+    singles = np.array([0.0, 0.5, -1.5, 3.0] * 2, np.float32)
+    np.save(tmp_path / "x.npy", singles)
+    count = 4 if element == "f4e2m1x2" else 8
+    filled = run(only("simple"), file_buffer(tmp_path / "x.npy", element, count)).memory["x"]
+    assert numbers_of(filled, element) == singles.tolist()
+    np.save(tmp_path / "codes.npy", filled)
+    read = run(only("simple"), file_buffer(tmp_path / "codes.npy", element, count)).memory["x"]
+    assert read.tolist() == filled.tolist()
+    np.save(tmp_path / "wide.npy", singles.astype(np.float64))
+    with pytest.raises(LaunchError, match=r"it holds float64\[8\]\. Save numpy\.float32, which is rounded"):
+        run(only("simple"), file_buffer(tmp_path / "wide.npy", element, count))
+
+
+def test_powers_of_two() -> None:
+    assert contents("f8e8m0[3] ones").tolist() == [127] * 3
+    assert contents("f8e8m0[5] iota").tolist() == [0, 127, 128, 128, 129]
 
 
 def test_fills_that_cannot_be() -> None:

@@ -128,11 +128,32 @@ _FP8 = """#pragma once
 #include "cuda_bf16.h"
 struct __nv_fp8_e4m3 { unsigned char bits; };
 struct __nv_fp8_e5m2 { unsigned char bits; };
+struct __nv_fp8_e8m0 { unsigned char bits; };
 typedef unsigned char __nv_fp8_storage_t;
 typedef unsigned short __nv_fp8x2_storage_t;
 typedef unsigned int __nv_fp8x4_storage_t;
 enum __nv_fp8_interpretation_t { __NV_E4M3, __NV_E5M2 };
 enum __nv_saturation_t { __NV_NOSAT, __NV_SATFINITE };
+"""
+_FP6 = """#pragma once
+#define __CUDA_FP6_H__
+#include "cuda_fp8.h"
+struct __nv_fp6_e2m3 { unsigned char bits; };
+struct __nv_fp6_e3m2 { unsigned char bits; };
+typedef unsigned char __nv_fp6_storage_t;
+typedef unsigned short __nv_fp6x2_storage_t;
+typedef unsigned int __nv_fp6x4_storage_t;
+enum __nv_fp6_interpretation_t { __NV_E2M3, __NV_E3M2 };
+"""
+_FP4 = """#pragma once
+#define __CUDA_FP4_H__
+#include "cuda_fp6.h"
+struct __nv_fp4_e2m1 { unsigned char bits; };
+struct __nv_fp4x2_e2m1 { unsigned char bits; };
+typedef unsigned char __nv_fp4_storage_t;
+typedef unsigned char __nv_fp4x2_storage_t;
+typedef unsigned short __nv_fp4x4_storage_t;
+enum __nv_fp4_interpretation_t { __NV_E2M1 };
 """
 _COMPLEX = """#pragma once
 #define CU_COMPLEX_H_
@@ -158,6 +179,8 @@ TOOLKIT_SHIMS = {
     "cuda_fp16.h": _HALF,
     "cuda_bf16.h": _BFLOAT,
     "cuda_fp8.h": _FP8,
+    "cuda_fp6.h": _FP6,
+    "cuda_fp4.h": _FP4,
     "cuComplex.h": _COMPLEX,
     "curand_kernel.h": _CURAND,
     "cooperative_groups.h": _GROUPS,

@@ -23,6 +23,10 @@ _ALIASES = {CursorKind.TYPEDEF_DECL, CursorKind.TYPE_ALIAS_DECL}
 _ARRAYS = {TypeKind.CONSTANTARRAY, TypeKind.INCOMPLETEARRAY}
 _POINTER_BYTES = 8
 _HALF = "__half"
+_SMALL_FLOATS = {
+    "__nv_bfloat16": "bf16", "__nv_fp8_e4m3": "f8e4m3", "__nv_fp8_e5m2": "f8e5m2", "__nv_fp8_e8m0": "f8e8m0",
+    "__nv_fp6_e2m3": "f6e2m3", "__nv_fp6_e3m2": "f6e3m2", "__nv_fp4x2_e2m1": "f4e2m1x2",
+}  # fmt: skip
 
 #: The alias by which ``instance_signature`` asks the parser for the type of a template instance.
 _INSTANCE = "kerncast_instance"
@@ -105,7 +109,7 @@ def parameter_of(name: str, type_: Type) -> Parameter:
         is_pointer=kind == "pointer",
         is_const=value.is_const_qualified(),
         signed=value.kind in _SIGNED,
-        element=element_of(value),
+        element=element_of(value) or (_small_float(value) if pointee is not None else None),
         pointee_type=plain if pointee is not None else None,
         pointee_bytes=size_of(value) if pointee is not None else None,
         canonical_type=canonical.spelling,
@@ -175,6 +179,11 @@ def element_of(value: Type) -> str | None:
     if value.kind in _SIGNED:
         return f"i{size * 8}"
     return f"u{size * 8}" if value.kind in _UNSIGNED or value.kind == TypeKind.BOOL else None
+
+
+def _small_float(value: Type) -> str | None:
+    """Return the name that launch files give to what a pointer points to, where it is a short float of a header."""
+    return _SMALL_FLOATS.get(value.get_declaration().spelling) if value.kind == TypeKind.RECORD else None
 
 
 def _is_half(value: Type) -> bool:

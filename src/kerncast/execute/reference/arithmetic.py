@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from kerncast.errors import UnsupportedError
 from kerncast.execute.reference import floats
+from kerncast.execute.setup import small_floats
 from kerncast.execute.setup.layout import DTYPES
 from kerncast.ptx import TYPE_BITS, Instruction
 
@@ -286,10 +287,13 @@ _FLOAT_TYPES = {"f16", "bf16", "f32", "f64"}
 @handles("cvt")
 def _convert(ins: Instruction, src: Sources) -> AnyArray:
     target, source = ins.types
-    if target in {"f16x2", "bf16x2"}:  # two singles: the first becomes the upper half
-        high, low = (_to_float(ins, src(i, "f32").astype(np.float64), target.removesuffix("x2")) for i in (0, 1))
-        return floats.pack(low, high)
+    if target.endswith("x2"):
+        return _convert_pair(ins, src)
     value = src(0, source)
+    if target == "tf32":
+        value = np.where(value <= 0, np.float32(0), value) if "relu" in ins.modifiers else value
+        mode = "rna" if "rna" in ins.modifiers else rounding_of(ins)
+        return small_floats.to_tf32(value, mode, is_finite="satfinite" in ins.modifiers)
     if source not in _FLOAT_TYPES:
         return _from_integer(ins, value, target)
     if "ftz" in ins.modifiers and source == "f32":
@@ -299,6 +303,39 @@ def _convert(ins: Instruction, src: Sources) -> AnyArray:
         if name in ins.modifiers:
             exact = function(exact)
     return _to_float(ins, exact, target) if target in _FLOAT_TYPES else _to_integer(np.trunc(exact), target, source)
+
+
+def _convert_pair(ins: Instruction, src: Sources) -> AnyArray:
+    """Convert two values: two singles, of which the first becomes the upper part, or those of one register."""
+    target, source = ins.types
+    if source == "f32":
+        high, low = (src(i, "f32").astype(np.float64) for i in (0, 1))
+    elif source in small_floats.PAIRS:
+        low, high = small_floats.unpacked(src(0), source)
+    else:
+        low, high = (floats.to_f64(half, source) for half in floats.unpack(src(0)))
+    if target not in small_floats.PAIRS:
+        return floats.pack(*(_to_float(ins, value, target.removesuffix("x2")) for value in (low, high)))
+    if "relu" in ins.modifiers:
+        low, high = (np.where(value <= 0, 0.0, value) for value in (low, high))
+    return small_floats.packed(low, high, target, rounding_of(ins), is_finite="satfinite" in ins.modifiers)
+
+
+@handles("createpolicy")
+def _create_policy(ins: Instruction, src: Sources) -> AnyArray:
+    """Return a cache policy: nothing reads its bits."""
+    del ins, src
+    return np.zeros(1, np.uint64)
+
+
+@handles("cvt.pack")
+def _pack_integers(ins: Instruction, src: Sources) -> AnyArray:
+    """Saturate two integers; the second becomes the lowest bits, a third the highest."""
+    width, is_signed = TYPE_BITS[ins.types[0]], ins.types[0].startswith("s")
+    least, most = (-(1 << width - 1), (1 << width - 1) - 1) if is_signed else (0, (1 << width) - 1)
+    high, low = (np.clip(src(i, "s32"), least, most).astype(np.int64) % (1 << width) for i in (0, 1))
+    above = src(2, "b32").astype(np.int64) if len(ins.types) == 3 else np.int64(0)
+    return (low + (high << width) + (above << 2 * width)).astype(np.uint32)
 
 
 def _from_integer(ins: Instruction, value: AnyArray, target: str) -> AnyArray:
@@ -326,7 +363,8 @@ def _to_float(ins: Instruction, exact: AnyArray, target: str) -> AnyArray:
         return exact
     mode = rounding_of(ins)
     if target in _HALF_TYPES:
-        return floats.from_f64(exact, target, mode)
+        bits = floats.from_f64(exact, target, mode)
+        return floats.made_finite(bits, target) if "satfinite" in ins.modifiers else bits
     single = floats.canonical_nan(floats.round_to_f32(exact, mode))
     return floats.flush_subnormals(single) if "ftz" in ins.modifiers else single
 

@@ -102,7 +102,7 @@ def compute(threads: Threads, ins: Instruction, active: Index) -> None:
     def source(position: int, type_name: str | None = None) -> AnyArray:
         return threads.value(ins.operands[1 + position], type_name or ins.type, active)
 
-    threads.write(ins.operands[0], ARITHMETIC[ins.root](ins, source), active)
+    threads.write(ins.operands[0], ARITHMETIC[ins.opcode.name](ins, source), active)
 
 
 def _write_predicate(threads: Threads, ins: Instruction, active: Index) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from kerncast.execute.reference import floats
 from kerncast.execute.reference.threads import WARP_LANES, Index, Threads
 from kerncast.ptx import Instruction, Order
 
@@ -174,6 +175,9 @@ def elect(threads: Threads, ins: Instruction, active: Index) -> None:
 
 def reduce_warp(threads: Threads, ins: Instruction, active: Index) -> None:
     """Run redux.sync."""
+    if ins.type == "f32":
+        _reduce_singles(threads, ins, active)
+        return
     value = threads.values(ins.operands[1], ins.type, active)
     operations: dict[str, tuple[Any, int]] = {
         "add": (np.add, 0), "min": (np.minimum, int(np.iinfo(value.dtype).max)),
@@ -186,6 +190,21 @@ def reduce_warp(threads: Threads, ins: Instruction, active: Index) -> None:
     in_group = _group(threads, ins, active)[:, None] >> np.arange(WARP_LANES, dtype=np.uint32) & np.uint32(1) != 0
     kept = np.where(in_group, of_warp[threads.warp[active]], value.dtype.type(neutral))
     threads.write(ins.operands[0], operation.reduce(kept, axis=1, dtype=value.dtype), active)
+
+
+def _reduce_singles(threads: Threads, ins: Instruction, active: Index) -> None:
+    """Run redux.sync of singles: one lane after the other, NaN where a lane is not in the group."""
+    value = threads.values(ins.operands[1], ins.type, active)
+    of_warp = np.full((threads.warps, WARP_LANES), np.nan, np.float32)
+    of_warp.reshape(-1)[active] = np.abs(value) if "abs" in ins.modifiers else value
+    in_group = _group(threads, ins, active)[:, None] >> np.arange(WARP_LANES, dtype=np.uint32) & np.uint32(1) != 0
+    kept = np.where(in_group, of_warp[threads.warp[active]], np.float32(np.nan))
+    result = kept[:, 0]
+    for lane in range(1, WARP_LANES):
+        result = (floats.minimum if "min" in ins.modifiers else floats.maximum)(result, kept[:, lane])
+    if "NaN" in ins.modifiers:
+        result = np.where((np.isnan(kept) & in_group).any(axis=1), np.float32(np.nan), result)
+    threads.write(ins.operands[0], floats.canonical_nan(result), active)
 
 
 def members(threads: Threads, ins: Instruction, active: Index) -> npt.NDArray[np.uint32]:

@@ -300,6 +300,12 @@ def from_f64(values: Float64, kind: str, mode: str = "rn") -> AnyArray:
     return np.where(np.isnan(values), _CANONICAL_NAN, bits)
 
 
+def made_finite(bits: AnyArray, kind: str) -> AnyArray:
+    """Return patterns with infinity replaced by the largest number of its sign."""
+    infinity = np.uint16(_FORMATS[kind].infinity)
+    return np.where(bits & _SIZE == infinity, bits - np.uint16(1), bits)
+
+
 def from_integers(values: AnyArray, kind: str, mode: str) -> AnyArray:
     """Round integers to half or bfloat16 bit patterns."""
     return _rounded_to(kind, mode, values, 0)

@@ -5,6 +5,7 @@ import math
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
+from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
@@ -15,22 +16,25 @@ from kerncast.bounded_file import opened, place_of
 from kerncast.caveats import Caveat, CaveatKind
 from kerncast.compile import DeviceVariable, KernelSignature, Parameter
 from kerncast.errors import InputError, LaunchError
-from kerncast.execute.setup.npy_file import read_npy
+from kerncast.execute.setup.npy_file import read_header, read_npy
 from kerncast.execute.setup.paged import PERIOD_BYTES, kept_bytes, repeat
-from kerncast.launch import ELEMENT_BYTES, FILL_FILE, Argument, Buffer, Launch, Reference, Struct
+from kerncast.execute.setup.small_floats import KINDS, LARGEST_BELOW_ONE, codes_of
+from kerncast.launch import ELEMENT_BYTES, FILL_FILE, FLOAT_ELEMENTS, Argument, Buffer, Launch, Reference, Struct
 from kerncast.ptx import Variable, source_name
 
 Values = npt.NDArray[Any]
 
-#: NumPy types of the element types of launch files.
+#: NumPy types of the element types of launch files; floats that NumPy does not have are bit patterns.
 ELEMENT_DTYPES = {
     "u8": "u1", "i8": "i1", "u16": "u2", "i16": "i2", "u32": "u4", "i32": "i4", "u64": "u8", "i64": "i8", "f16": "f2",
-    "f32": "f4", "f64": "f8",
+    "f32": "f4", "f64": "f8", "bf16": "u2", **dict.fromkeys(KINDS, "u1"),
 }  # fmt: skip
+_BIT_PATTERNS = frozenset({"bf16", *KINDS})
 #: Integers that iota has counted through within what repeats.
 _WRAPPING = frozenset({"u8", "i8", "u16", "i16"})
 _CHUNK = 1 << 20  # elements filled at a time, so that filling takes little memory beside the buffer
-_BELOW_ONE = np.float16(1 - 2**-11)
+#: Largest number below 1 of each short format.
+_BELOW_ONE = {"f16": 1 - 2**-11, "bf16": 1 - 2**-8, **LARGEST_BELOW_ONE}
 
 
 def fill_argument(
@@ -72,12 +76,12 @@ def _fill_values(data: npt.NDArray[np.uint8], buffer: Buffer, generator: np.rand
     values: Values = data.view(ELEMENT_DTYPES[buffer.element])
     match buffer.fill.kind:
         case "ones":
-            values[:] = 1
+            values[:] = _encoded(np.ones(buffer.numbers_per_element), buffer)
         case "iota":
+            per = buffer.numbers_per_element
             for start in range(0, len(values), _CHUNK):
                 chunk = values[start : start + _CHUNK]
-                with np.errstate(over="ignore"):
-                    chunk[:] = np.arange(start, start + len(chunk)).astype(values.dtype)
+                chunk[:] = _encoded(np.arange(per * start, per * (start + len(chunk))), buffer)
         case "randint":
             _fill_integers(values, buffer, generator, where)
         case "random":
@@ -88,28 +92,38 @@ def _fill_values(data: npt.NDArray[np.uint8], buffer: Buffer, generator: np.rand
 
 def _fill_integers(values: Values, buffer: Buffer, generator: np.random.Generator, where: str) -> None:
     low, high = buffer.fill.low, buffer.fill.high
-    dtype = values.dtype if values.dtype.kind != "f" else np.dtype(np.int64)
+    dtype = np.dtype(np.int64) if buffer.element in FLOAT_ELEMENTS else values.dtype
     limits = np.iinfo(dtype)
     if low < limits.min or high - 1 > limits.max:
         raise LaunchError(f"randint({low}, {high}) does not fit {buffer.element}", where=where)
     for start in range(0, len(values), _CHUNK):
         chunk = values[start : start + _CHUNK]
-        with np.errstate(over="ignore"):
-            chunk[:] = generator.integers(low, high, len(chunk), dtype=dtype).astype(values.dtype)
+        chunk[:] = _encoded(generator.integers(low, high, len(chunk) * buffer.numbers_per_element, dtype=dtype), buffer)
+
+
+def _encoded(numbers: Values, buffer: Buffer) -> Values:
+    """Return numbers as the elements of a buffer hold them: rounded, wrapped around where an integer is too large."""
+    if buffer.element == "bf16":
+        raw = numbers.astype(np.float32).view(np.uint32)
+        return ((raw + np.uint32(0x7FFF) + (raw >> np.uint32(16) & np.uint32(1))) >> np.uint32(16)).astype(np.uint16)
+    if buffer.element in KINDS:
+        return codes_of(numbers.astype(np.float64), buffer.element)
+    with np.errstate(over="ignore"):
+        return numbers.astype(ELEMENT_DTYPES[buffer.element])
 
 
 def _fill_random(values: Values, buffer: Buffer, generator: np.random.Generator, where: str) -> None:
-    if values.dtype.kind != "f":
+    if buffer.element not in FLOAT_ELEMENTS:
         raise LaunchError(
             f"random is uniform in [0, 1), which is 0 for {buffer.element}", where=where, cure="Use randint(lo, hi)."
         )
-    if values.dtype.itemsize > 2:
+    if buffer.element in {"f32", "f64"}:
         generator.random(dtype=values.dtype.type, out=values)
         return
     for start in range(0, len(values), _CHUNK):
         chunk = values[start : start + _CHUNK]
-        drawn = generator.random(len(chunk), np.float32).astype(np.float16)
-        chunk[:] = np.minimum(drawn, _BELOW_ONE)  # rounding must not reach 1
+        drawn = generator.random(len(chunk) * buffer.numbers_per_element, np.float32)
+        chunk[:] = _encoded(np.minimum(drawn, _BELOW_ONE[buffer.element]), buffer)  # rounding must not reach 1
 
 
 def _fill_from_file(values: Values, buffer: Buffer, where: str) -> None:
@@ -117,9 +131,27 @@ def _fill_from_file(values: Values, buffer: Buffer, where: str) -> None:
     assert path is not None
     try:
         with opened(path, FILL_FILE) as stream:
-            read_npy(stream, values, buffer.shape)
+            if buffer.element in _BIT_PATTERNS:
+                _read_numbers(stream, values, buffer)
+            else:
+                read_npy(stream, values, buffer.shape)
     except InputError as error:
         raise LaunchError(f"{place_of(path)}: {error.what}", where=where, cure=error.cure) from None
+
+
+def _read_numbers(stream: BufferedReader, values: Values, buffer: Buffer) -> None:
+    """Read floats that NumPy does not have: singles, which are rounded, or patterns, as ml_dtypes saves them too."""
+    header = read_header(stream)
+    stream.seek(0)
+    if header.kind == np.float32:
+        numbers = np.empty(buffer.count * buffer.numbers_per_element, np.float32)
+        read_npy(stream, numbers, buffer.shape)
+        values[:] = _encoded(numbers, buffer)
+    elif header.kind == values.dtype or header.kind == np.dtype(f"V{values.dtype.itemsize}"):
+        read_npy(stream, values.view(header.kind), buffer.shape)
+    else:
+        cure = f"Save numpy.float32, which is rounded to {buffer.element}, or its patterns as numpy.{values.dtype}."
+        raise InputError(f"it holds {header}", cure=cure)
 
 
 @dataclass(frozen=True, slots=True)
@@ -487,7 +519,8 @@ def _check_element(value: GlobalValue, given: Buffer) -> None:
     """Refuse elements of another width, or floats for integers, where the source says what the variable holds."""
     element = value.declared.element if value.declared else None
     is_alike = element is None or (
-        ELEMENT_BYTES[element] == ELEMENT_BYTES[given.element] and (element[0] == "f") == (given.element[0] == "f")
+        ELEMENT_BYTES[element] == ELEMENT_BYTES[given.element]
+        and (element in FLOAT_ELEMENTS) == (given.element in FLOAT_ELEMENTS)
     )
     if not is_alike:
         raise LaunchError(

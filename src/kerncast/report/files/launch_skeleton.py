@@ -7,7 +7,7 @@ from typing import Any
 
 from kerncast.compile.listing import is_named
 from kerncast.compile.nouns import CompileRequest, Geometry, KernelSignature, Parameter, SourceListing, WrittenLaunch
-from kerncast.launch import DEFAULT_STANDARD
+from kerncast.launch import DEFAULT_STANDARD, FLOAT_ELEMENTS
 from kerncast.report.as_json import SCHEMA_VERSION
 from kerncast.report.files.toml_text import toml_key, toml_path, toml_text
 from kerncast.report.tables import Table, TextColumn
@@ -223,7 +223,7 @@ def _placeholder(parameter: Parameter) -> str | None:
         return f"bytes({_UNKNOWN})"
     if not parameter.is_pointer or parameter.element is None or "*" in (parameter.pointee_type or ""):
         return None
-    fill = "random" if parameter.element.startswith("f") else "zeros"
+    fill = "random" if parameter.element in FLOAT_ELEMENTS else "zeros"
     return f"{parameter.element}[{_UNKNOWN}] {fill}"
 
 

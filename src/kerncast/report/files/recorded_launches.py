@@ -16,7 +16,7 @@ from kerncast.compile import CompiledKernel, Parameter, compile_request, request
 from kerncast.errors import KerncastError, UnsupportedError
 from kerncast.execute.setup.prepare import linked_program
 from kerncast.gpu import GPU
-from kerncast.launch import DEFAULT_STANDARD, ELEMENT_BYTES, Launch, Memory, Region
+from kerncast.launch import DEFAULT_STANDARD, ELEMENT_BYTES, FLOAT_ELEMENTS, Launch, Memory, Region
 from kerncast.ptx import source_name
 from kerncast.recording.contents import CHUNK_BYTES, joined
 from kerncast.recording.recording_files import contents_of
@@ -216,7 +216,9 @@ class _Values:
         width = ELEMENT_BYTES[element]
         count = max(1, (region.nbytes - offset) // width)
         if not region.chunks:
-            return toml_text(f"{element}[{count}] {'random' if element[0] == 'f' else 'zeros'}") + "  # not kept"
+            return (
+                toml_text(f"{element}[{count}] {'random' if element in FLOAT_ELEMENTS else 'zeros'}") + "  # not kept"
+            )
         if not any(region.chunks):
             return toml_text(f"{element}[{count}] zeros")
         held = np.zeros(max(region.nbytes, len(region.chunks) * CHUNK_BYTES), np.uint8)

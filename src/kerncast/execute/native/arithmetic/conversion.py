@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 
-from kerncast.execute.native.arithmetic import floats
+from kerncast.execute.native.arithmetic import floats, small_floats
 from kerncast.execute.native.block import F32, F64, HALVES, I16, I32, I64, Operation, lowers
 from kerncast.execute.native.ir import Emitter, Value, integer, real, vector
 from kerncast.ptx import COMBINATIONS, TYPE_BITS
@@ -307,11 +307,11 @@ _FLOATS = {"f16", "bf16", "f32", "f64"}
 def _convert(o: Operation) -> Value:
     target, source = o.ins.types
     emit = o.emit
-    if target in {"f16x2", "bf16x2"}:  # two singles: the first becomes the upper half
-        kind = kind_of(target)
-        high, low = (_to_float(o, emit.cast("fpext", o.source(i, "f32"), "double"), kind) for i in (0, 1))
-        return pack(emit, low, high)
+    if target.endswith("x2"):
+        return _convert_pair(o)
     value = o.source(0, source)
+    if target == "tf32":
+        return small_floats.to_tf32(o, _relu(o, value) if o.has("relu") else value)
     if source not in _FLOATS:
         return _from_integer(o, value, target)
     if o.has("ftz") and source == "f32":
@@ -324,6 +324,37 @@ def _convert(o: Operation) -> Value:
     if target in _FLOATS:
         return _to_float(o, exact, target)
     return _to_integer(o, emit.intrinsic("trunc", exact), target, source)
+
+
+def _convert_pair(o: Operation) -> Value:
+    """Convert two values: two singles, of which the first becomes the upper part, or those of one register."""
+    target, source = o.ins.types
+    emit = o.emit
+    if source == "f32":
+        high, low = (emit.cast("fpext", o.source(i, "f32"), "double") for i in (0, 1))
+    elif source in small_floats.PAIRS:
+        low, high = small_floats.unpacked(emit, o.source(0), source)
+    else:
+        low, high = (to_f64(emit, half, kind_of(source)) for half in unpack(emit, o.source(0)))
+    if target in small_floats.PAIRS:
+        if o.has("relu"):
+            low, high = _relu(o, low), _relu(o, high)
+        mode = floats.rounding_of(o)
+        return small_floats.packed(emit, (low, high), target, mode, is_finite=o.has("satfinite"))
+    kind = kind_of(target)
+    return pack(emit, _to_float(o, low, kind), _to_float(o, high, kind))
+
+
+@lowers("createpolicy")
+def _create_policy(o: Operation) -> Value:
+    """Write a cache policy: nothing reads its bits."""
+    del o
+    return integer(I64, 0)
+
+
+@lowers("cvt.pack")
+def _pack_integers(o: Operation) -> Value:
+    return small_floats.pack_integers(o)
 
 
 def _same(o: Operation, value: Value) -> Value:
@@ -406,12 +437,20 @@ def _to_float(o: Operation, exact: Value, target: str) -> Value:
         return exact
     mode = floats.rounding_of(o)
     if target in _HALVES:
+        if o.has("satfinite"):
+            exact = _within(emit, exact, _FORMATS[target].largest)
         return from_f64(emit, exact, target, mode)
     if mode == "rn":
         single = emit.cast("fptrunc", exact, "float")
     else:
         single = floats.rounded(emit, "fptrunc", mode, "float", exact)
     return _flushed(o, floats.canonical(emit, single))
+
+
+def _within(emit: Emitter, value: Value, largest: float) -> Value:
+    """Return doubles with those beyond the largest number of a format replaced by it; NaN stays."""
+    limit = emit.intrinsic("copysign", real(F64, largest), value)
+    return emit.select(emit.compare("ogt", emit.intrinsic("fabs", value), real(F64, largest)), limit, value)
 
 
 def _to_integer(o: Operation, whole: Value, target: str, source: str) -> Value:

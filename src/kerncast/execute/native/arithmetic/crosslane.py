@@ -11,6 +11,7 @@ from kerncast.execute.native.ir import WARP, WORKER, Emitter, Unit, Value, bits,
 from kerncast.execute.setup.arena import GLOBAL_BASE, LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW, WINDOW_BYTES
 from kerncast.ptx import Vector
 
+_ALL_BUT_SIGN, _INFINITY = 0x7FFFFFFF, 0x7F800000
 _WINDOWS = {"shared": SHARED_WINDOW, "local": LOCAL_WINDOW, "param": PARAMETER_WINDOW}
 
 
@@ -167,6 +168,9 @@ def elect(o: Operation) -> None:
 def reduce_warp(o: Operation) -> None:
     """Write redux.sync."""
     operation = next(m for m in o.ins.modifiers if m in o.ins.opcode.one_of)
+    if o.type == "f32":
+        _reduce_singles(o, operation)
+        return
     letter = ("s" if o.is_signed else "u") if operation.startswith("m") else ""
     least, most = (-(1 << 31), (1 << 31) - 1) if o.is_signed else (0, (1 << 32) - 1)
     neutral = {"min": most, "max": least, "and": -1}.get(operation, 0)
@@ -174,6 +178,29 @@ def reduce_warp(o: Operation) -> None:
     if name not in o.emit.unit:
         _define_reduce(o.emit.unit, f"{letter}{operation}", neutral)
     o.block.write(o.ins.operands[0], o.emit.call(name, I32, o.source(0), _group(o), o.block.executing))
+
+
+def _reduce_singles(o: Operation, operation: str) -> None:
+    """Write redux.sync of singles, as integers in their order; those at both ends of the order stand for NaN."""
+    emit = o.emit
+    raw = emit.cast("bitcast", o.source(0), I32)
+    if o.has("abs"):
+        raw = emit.and_(raw, _ALL_BUT_SIGN)
+    least, most = integer(I32, -(1 << 31)), integer(I32, _ALL_BUT_SIGN)
+    wins, loses = (least, most) if operation == "min" else (most, least)
+    is_nan = emit.compare("ugt", emit.and_(raw, _ALL_BUT_SIGN), _INFINITY)
+    ordered = emit.select(is_nan, wins if o.has("NaN") else loses, _in_order(emit, raw))
+    name = f"reduce_s{operation}"
+    if name not in emit.unit:
+        _define_reduce(emit.unit, f"s{operation}", (1 << 31) - 1 if operation == "min" else -(1 << 31))
+    found = emit.call(name, I32, ordered, _group(o), o.block.executing)
+    is_number = emit.and_(emit.compare("ne", found, least), emit.compare("ne", found, most))
+    o.block.write(o.ins.operands[0], emit.select(is_number, _in_order(emit, found), integer(I32, _ALL_BUT_SIGN)))
+
+
+def _in_order(emit: Emitter, raw: Value) -> Value:
+    """Turn patterns of singles into integers in their order, or back: all bits but the sign, where that is set."""
+    return emit.xor(raw, emit.and_(emit.ashr(raw, 31), _ALL_BUT_SIGN))
 
 
 def _define_reduce(unit: Unit, operation: str, neutral: int) -> None:
