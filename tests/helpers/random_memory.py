@@ -147,6 +147,21 @@ def atomic(code: Code) -> None:
     code.add(f"{before} {code.guard()}atom{space}.{name}.{kind} {target}, {operand}, {values};")
 
 
+def copy(code: Code) -> None:
+    """Write a copy to shared memory of the thread's own, of which it may read a part or nothing."""
+    size = code.choose.choice([4, 8, 16])
+    cache = "cg" if size == 16 and code.chance(0.5) else "ca"
+    given = code.choose.choice(["", "", f", {size}", ", 0", f", {size // 2}", ", %t5", f", {code.register('pred')}"])
+    target = AREAS[code.choose.choice(["cells", "dynamic"])]
+    source = AREAS[code.choose.choice(["in", "own", "words"])]
+    text, constant = _offset(code, source.size, size)
+    place = code.choose.randrange(0, target.size, size)
+    code.add(
+        f"and.b32 %t5, {code.register('b32')}, 31; {target.base} mov.b64 %a3, %a0; {source.base}{text} {code.guard()}"
+        f"cp.async.{cache}.shared.global [%a3+{place}], [%a0+{constant}], {size}{given};"
+    )
+
+
 def add_floats(code: Code) -> None:
     """Write an atomic sum of floats that are no NaN, or one of several halves at once."""
     if code.chance(0.5):
@@ -269,5 +284,6 @@ def write_text(code: Code) -> None:
 
 #: What kernels do besides computing, with weights; device functions only use ``local``.
 MEMORY = {
-    load: 8, store: 6, atomic: 4, add_floats: 1, add_together: 1, shuffle: 3, cross_lane: 4, ask: 1, write_text: 0.3,
+    load: 8, store: 6, copy: 2, atomic: 4, add_floats: 1, add_together: 1, shuffle: 3, cross_lane: 4, ask: 1,
+    write_text: 0.3,
 }  # fmt: skip

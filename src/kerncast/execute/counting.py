@@ -227,14 +227,16 @@ def _accesses(totals: Totals) -> dict[str, Count]:
     """Return what was accessed, by state space and operation."""
     counts = totals.counts
     operations = _operations(totals.code, counts.accessing)
+    # Counters of copies are those of newer architectures: a kernel without a copy has none of them, not even zero.
+    shown = [name for name in OPERATIONS if name != "ldgsts" or any(ins.is_copy for ins in totals.code)]
     of_bytes = operations.times(_nbytes(totals.code, counts.accessing))
     found: dict[str, Count] = {}
     for space, columns in _by_space(counts).items():
         sums = {quantity: totals.accesses(column, operations) for quantity, column in columns.items()}
         sums["bytes"] = totals.accesses(columns["threads"], of_bytes)
         for quantity, row in sums.items():
-            names = (access_name(space, operation, quantity) for operation in OPERATIONS)
-            found |= dict(zip(names, row, strict=True))
+            by_operation = dict(zip(OPERATIONS, row, strict=True))
+            found |= {access_name(space, operation, quantity): by_operation[operation] for operation in shown}
     return found
 
 
@@ -293,7 +295,8 @@ def _operations(code: Sequence[Instruction], accessing: Sequence[int]) -> Weight
     read = frozenset(register.name for ins in code for register in sources_of(ins))
     groups = [-1] * len(code)
     for number in accessing:
-        groups[number] = OPERATIONS.index(_OPERATION_NAMES.get(operation_of(code[number], read), "ld"))
+        name = "ldgsts" if code[number].is_copy else _OPERATION_NAMES.get(operation_of(code[number], read), "ld")
+        groups[number] = OPERATIONS.index(name)
     return indicators(groups, len(OPERATIONS))
 
 

@@ -184,6 +184,8 @@ class _Forms:
     def _access(self, number: int, ins: Instruction) -> str:
         if ins.is_update:
             return ".".join((ins.root, ins.space, *(m for m in ins.modifiers if m in TYPE_BITS or len(m) <= 4)))
+        if ins.is_copy:
+            return f"{ins.opcode.name}.{8 * ins.access_bytes}"
         address = next((o for o in ins.operands if isinstance(o, Address)), None)
         data = next((o for o in ins.operands if isinstance(o, Vector)), None)
         bits = TYPE_BITS.get(ins.type, 32) * (len(data.elements) if data else 1)

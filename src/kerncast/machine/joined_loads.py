@@ -99,7 +99,7 @@ def _word_bytes(ins: Instruction) -> int:
 
 def _ends_joining(ins: Instruction) -> bool:
     """Return whether no load is joined with one behind this instruction; a reduction does not get in the way."""
-    is_access = ins.is_store or ins.opcode.access is MemoryAccess.ATOMIC
+    is_access = ins.is_store or ins.is_copy or ins.opcode.access is MemoryAccess.ATOMIC
     is_ordered = ins.opcode.access is not None and not _ORDERED.isdisjoint(ins.modifiers)
     return ins.is_barrier or is_access or is_ordered or ins.opcode.has(Trait.FENCE)
 

@@ -124,7 +124,7 @@ def dram_bracket(profile: KernelProfile) -> Count | None:
         return once
     loads, stores = (
         counts.total(access_name(space, each, "sectors") for space in ("global", "local") for each in operations)
-        for operations in (("ld", "atom", "red"), ("st", "atom", "red"))
+        for operations in (("ld", "ldgsts", "atom", "red"), ("st", "atom", "red"))
     )
     most = SECTOR_BYTES * (_SECTORS_PER_FETCH * loads.high + stores.high)
     return Count(once.value, min(touched.low, once.value), max(most, once.value))

@@ -63,10 +63,10 @@ def occurring_accesses(profile: KernelProfile) -> tuple[tuple[str, str, Accesses
 def memory_metrics(profile: KernelProfile) -> dict[str, Count | None]:
     """Return what follows from the accesses of an executed profile; what does not occur is zero."""
     values: dict[str, Count | None] = {}
-    for space, operations in (("global", OPERATIONS), ("local", ("ld", "st"))):
+    for space, operations in (("global", ("ld", "st", "atom", "red")), ("local", ("ld", "st"))):
         for operation in operations:
             values |= _sector_values(space, operation, accesses(profile.counts, space, {operation}))
-    values |= _shared_values(profile)
+    values |= _shared_values(profile) | _copy_values(profile.counts)
     for space in ("global", "shared"):
         atomics = accesses(profile.counts, space, _ATOMICS)
         values[f"kerncast__atomic_contention_{space}.ratio"] = ratio(atomics.contention, atomics.requests, _LANES)
@@ -87,6 +87,20 @@ def _sector_values(space: str, operation: str, found: Accesses) -> dict[str, Cou
         if operation not in _ATOMICS:
             values[f"kerncast__lines_per_request_global_{operation}.ratio"] = ratio(found.lines, found.requests)
     return values
+
+
+def _copy_values(counts: Counts) -> dict[str, Count | None]:
+    """Return what follows from copies from global to shared memory; GPUs before sm_80 have no such counters."""
+    read, written = (accesses(counts, space, {"ldgsts"}) for space in ("global", "shared"))
+    if not written.requests.value:
+        return {}
+    return {
+        "smsp__inst_executed_op_ldgsts.sum": written.requests,
+        "smsp__sass_average_data_bytes_per_sector_mem_global_op_ldgsts.ratio": ratio(read.nbytes, read.sectors),
+        "smsp__sass_average_data_bytes_per_wavefront_mem_shared_op_ldgsts.ratio": ratio(
+            written.nbytes, written.wavefronts
+        ),
+    }
 
 
 def is_disassembled(profile: KernelProfile) -> bool:

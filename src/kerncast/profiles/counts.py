@@ -204,8 +204,8 @@ def work_threads(work: str) -> str:
 
 SPACES = ("global", "shared", "local")
 """state spaces; global holds module variables in constant memory too"""
-OPERATIONS = ("ld", "st", "atom", "red")
-"""load, store, atomic whose result is read, atomic whose result is not"""
+OPERATIONS = ("ld", "st", "atom", "red", "ldgsts")
+"""load, store, atomic whose result is read, atomic whose result is not, copy from global to shared memory"""
 QUANTITIES = ("requests", "threads", "bytes", "sectors", "lines", "wavefronts", "conflicts", "contention")
 """quantities of accesses: warp instructions with at least one active thread; threads; bytes that the threads ask for;
 distinct 32-byte sectors per request, summed (local memory lies interleaved, shared memory has none); distinct 128-byte
@@ -228,7 +228,21 @@ _COUNTERS = {
     },
 }
 #: Operations that Nsight Compute counts under these names.
-_COUNTED_OPERATIONS = {"global": OPERATIONS, "local": ("ld", "st"), "shared": ("ld", "st")}
+_COUNTED_OPERATIONS = {"global": ("ld", "st", "atom", "red"), "local": ("ld", "st"), "shared": ("ld", "st")}
+#: Of copies from global to shared memory it counts these on all architectures that have them.
+_COPY_COUNTERS = {
+    "global": {
+        "requests": "smsp__sass_l1tex_t_requests_pipe_lsu",
+        "sectors": "smsp__sass_l1tex_t_sectors_pipe_lsu",
+        "bytes": "smsp__sass_data_bytes",
+    },
+    "shared": {
+        "wavefronts": "smsp__sass_l1tex_data_pipe_lsu_wavefronts",
+        "conflicts": "smsp__sass_l1tex_data_bank_conflicts_pipe_lsu",
+        "bytes": "smsp__sass_data_bytes",
+    },
+    "local": {},
+}
 
 
 def access_name(space: str, operation: str, quantity: str) -> str:
@@ -241,7 +255,10 @@ def access_name(space: str, operation: str, quantity: str) -> str:
     ('l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum', 'kerncast__wavefronts_mem_shared_op_red.sum')
     """
     own = f"kerncast__{quantity}"
-    counter = _COUNTERS[space].get(quantity, own) if operation in _COUNTED_OPERATIONS[space] else own
+    if operation == "ldgsts":
+        counter = _COPY_COUNTERS[space].get(quantity, own)
+    else:
+        counter = _COUNTERS[space].get(quantity, own) if operation in _COUNTED_OPERATIONS[space] else own
     return f"{counter}_mem_{space}_op_{operation}.sum"
 
 

@@ -185,8 +185,9 @@ class Instruction:
 
     @cached_property
     def space(self) -> str:
-        """State space of a memory instruction; generic when none is named."""
-        return next((m.split("::")[0] for m in self.modifiers if m.split("::")[0] in SPACES), "generic")
+        """State space of a memory instruction; generic when none is named. Of a copy it is the one that is read."""
+        named = [space for m in self.modifiers if (space := m.split("::")[0]) in SPACES]
+        return named[-1 if self.is_copy else 0] if named else "generic"
 
     @cached_property
     def condition(self) -> "Register | Negated | None":
@@ -198,6 +199,9 @@ class Instruction:
         """Bytes that one thread loads or stores with a memory instruction."""
         if self.root == "ldmatrix":
             return MATRIX_ROW_BYTES
+        if self.is_copy:
+            size = self.operands[2] if len(self.operands) > 2 else None
+            return size.value if isinstance(size, Immediate) else 0
         data = next((each for each in self.operands if isinstance(each, Vector)), None)
         return TYPE_BITS.get(self.type, 0) // 8 * (len(data.elements) if data else 1)
 
@@ -215,6 +219,11 @@ class Instruction:
     def is_update(self) -> bool:
         """Whether it updates memory atomically, with or without the old value for a result."""
         return self.opcode.access in _UPDATES
+
+    @property
+    def is_copy(self) -> bool:
+        """Whether it copies from one state space to another, without a register that holds the data."""
+        return self.opcode.access is MemoryAccess.COPY
 
     @property
     def is_barrier(self) -> bool:

@@ -18,6 +18,8 @@ class MemoryAccess(Enum):
     """update that gives the old value"""
     REDUCTION = "reduction"
     """update that gives nothing"""
+    COPY = "copy"
+    """reads one state space and writes another one; no register holds the data"""
 
 
 class Flow(Enum):
@@ -49,6 +51,10 @@ class Trait(Enum):
     """counted, and without effect on any value"""
     FENCE = auto()
     """orders memory accesses"""
+    COMMIT = auto()
+    """ends a group of asynchronous operations"""
+    AWAIT = auto()
+    """waits until groups of asynchronous operations are done"""
     MODE = auto()
     """the modifiers say what the instruction does, as in shfl.sync.bfly; its name in the counts has them"""
     LOGIC = auto()
@@ -193,6 +199,9 @@ movmatrix            | -       | -       | cross_lane lane pipe=lsu
 wmma                 | -       | -       | lane pipe=tensor
 wgmma                | -       | -       | pipe=tensor
 ldmatrix             | memory  | -       | access=load lane
+cp.async             | memory  | -       | access=copy results=0
+cp.async.commit_group | control | -      | inert commit results=0
+cp.async.wait_group cp.async.wait_all | control | - | inert await results=0
 """
 
 _INT = "u16 s16 u32 s32 u64 s64"
@@ -210,6 +219,7 @@ _ANY = f"b8 u8 s8 b16 b32 b64 f32 f64 f16 bf16 f16x2 bf16x2 {_INT}"
 _TILES = "m8n8k4 m8n8k16 m8n8k32 m8n8k128 m16n8k4 m16n8k8 m16n8k16 m16n8k32 m16n8k64 m16n8k128 m16n8k256"
 _FACTOR = "f16 bf16 tf32 f64 e4m3 e5m2"
 _SMALL = "e4m3x2 e5m2x2 e2m3x2 e3m2x2 e2m1x2"
+_AHEAD = "L2::64B L2::128B L2::256B"
 _NUMBER = f"u8 s8 f16 bf16 f32 f64 {_INT}"
 
 # Columns: opcodes | types | other modifiers, optional but for those with ``!`` | number of operands | kinds of operands
@@ -341,6 +351,12 @@ mma               | s32 > b1 > b1 > s32           | sync! aligned! row! col! pop
 movmatrix         | b16                           | sync! aligned! trans! m8n8!         | 2
 ldmatrix          | b16                           | sync! aligned! m8n8! shared! trans x1 x2 x4 | 2 | address 1
 ldmatrix          | b16                           | sync! aligned! m8n8! shared::cta! trans x1 x2 x4 | 2 | address 1
+cp.async          |                               | ca! shared! global! {_AHEAD}        | 3 4 | address 0 1
+cp.async          |                               | ca! shared::cta! global! {_AHEAD}   | 3 4 | address 0 1
+cp.async          |                               | cg! shared! global! {_AHEAD}        | 3 4 | address 0 1
+cp.async          |                               | cg! shared::cta! global! {_AHEAD}   | 3 4 | address 0 1
+cp.async.commit_group cp.async.wait_all |         |                                     | 0
+cp.async.wait_group |                             |                                     | 1
 activemask        | b32                           |                                     | 1
 elect             |                               | sync!                               | 3
 redux             | u32 s32                       | sync! add min max                   | 3
@@ -369,7 +385,7 @@ griddepcontrol    |                               | wait launch_dependents      
 _REFUSED = """
 wmma wgmma stmatrix tcgen05 mma.sp | Tensor-core instructions are not executed yet.
 cvt.rs | It rounds stochastically; cvt.rn is executed.
-cp mbarrier tensormap | Asynchronous copies are not executed yet.
+cp.async.bulk cp.async.mbarrier cp.reduce mbarrier tensormap | Asynchronous copies of this kind are not executed yet.
 tex tld4 txq suld sust sured suq istypep | Textures and surfaces are not executed yet.
 mapa getctarank clusterlaunchcontrol multimem barrier.cluster | Clusters of blocks are not executed yet.
 """

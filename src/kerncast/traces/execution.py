@@ -172,9 +172,12 @@ class Operation(IntEnum):
 
 
 def operation_of(ins: Instruction, read: frozenset[str]) -> Operation:
-    """Return what a recording says of an access to global memory; ``read`` are the registers that anything reads."""
+    """Return what a recording says of an access to global memory; ``read`` are the registers that anything reads.
+
+    A copy to shared memory loads from global memory first.
+    """
     modifiers = set(ins.modifiers)
-    if ins.is_load:
+    if ins.is_load or ins.is_copy:
         if "nc" in modifiers:
             return Operation.LOAD_READ_ONLY
         return Operation.LOAD_UNCACHED if modifiers & _PASSES_L1 else Operation.LOAD
@@ -457,6 +460,7 @@ class Execution:
         read = frozenset(register.name for ins in code for register in sources_of(ins))
         telling = {Operation.ATOMIC, Operation.LOAD_UNCACHED}
         accesses = (ins for ins in code if ins.opcode.access is not None and ins.space in {"global", "generic"})
+        accesses = (ins for ins in accesses if not ins.is_copy)  # these pass L1 for speed
         return not self.is_independent and any(operation_of(ins, read) in telling for ins in accesses)
 
     def mean(self, per_block: npt.NDArray[np.float64]) -> float:

@@ -56,7 +56,7 @@ def test_a_name_of_our_own_is_in_the_vocabulary_or_not_printed_under_another() -
 
 def test_accesses_have_a_name_each() -> None:
     found = {access_name(s, o, q) for s in SPACES for o in OPERATIONS for q in QUANTITIES}
-    assert len(found) == 3 * 4 * 8
+    assert len(found) == 3 * 5 * 8
 
 
 @pytest.mark.parametrize(

@@ -146,7 +146,7 @@ class _Scaled:
 
     def counts(self) -> dict[str, Count]:
         """Return the counts of the launch."""
-        loads, local = self._sectors(("global", "ld")), self._sectors(("local", "ld"))
+        loads, local = self._sectors(("global", "ld"), ("global", "ldgsts")), self._sectors(("local", "ld"))
         writes = self._sectors(("global", "st"), ("local", "st"))
         atomics = self._sectors(("global", "atom"), ("global", "red"))
         load_hits, local_hits = self._l1_share("load"), self._l1_share("local")

@@ -421,7 +421,7 @@ def _access(name: str, ins: Instruction, thread: str, state: Any, run: "Run") ->
                   "param": run.parameter_bytes}.get(space, program.private_bytes)  # fmt: skip
         what = f"is out of bounds: {size} bytes at {address:#x} of {length} bytes of {space} memory"
         what += " (static and dynamic)" if space == "shared" else ""
-    return f"a {ins.space} {verb} by {thread} {what}"
+    return f"a {'' if ins.is_copy else f'{ins.space} '}{verb} by {thread} {what}"
 
 
 def _thread(state: Any, run: "Run", blocks: npt.NDArray[np.int64]) -> str:

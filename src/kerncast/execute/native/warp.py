@@ -66,8 +66,9 @@ class CounterPlan:
     def columns(self, ins: Instruction, number: int, name: str) -> list[int]:
         """Return where in the row a memory instruction has a counter; more than one where it counts by space."""
         start = self.memory[number] // 8
-        spaces = COUNTERS if ins.space == "generic" else {ins.space: COUNTERS.get(ins.space, ())}
-        offsets = GENERIC_COUNTERS if ins.space == "generic" else {ins.space: 0}
+        has_all = _counts_every_space(ins)
+        spaces = COUNTERS if has_all else {ins.space: COUNTERS.get(ins.space, ())}
+        offsets = GENERIC_COUNTERS if has_all else {ins.space: 0}
         return [start + offsets[space] // 8 + names.index(name) for space, names in spaces.items() if name in names]
 
 
@@ -81,8 +82,13 @@ def plan_counters(function: Function, cfg: ControlFlowGraph) -> CounterPlan:
             position += 8
         if ins.opcode.access is not None:
             memory[number] = position
-            position += _GENERIC_BYTES if ins.space == "generic" else 8 * len(COUNTERS.get(ins.space, ()))
+            position += _GENERIC_BYTES if _counts_every_space(ins) else 8 * len(COUNTERS.get(ins.space, ()))
     return CounterPlan(guarded, memory, position, position + 8, position + 16)
+
+
+def _counts_every_space(ins: Instruction) -> bool:
+    """Return whether a memory instruction may access several state spaces, each of which is counted by itself."""
+    return ins.space == "generic" or ins.is_copy
 
 
 #: What generated code calls: with a warp, the lanes that print as bits, and the number of the instruction.

@@ -117,12 +117,8 @@ class Batch:
             bits.compute(self.threads, ins, active)
         elif root in ARITHMETIC:
             compare.compute(self.threads, ins, active)
-        elif ins.is_load:
-            self.tally.memory(number, ins, self.memory.load(ins, active))
-        elif ins.is_store:
-            self.tally.memory(number, ins, self.memory.store(ins, active))
-        elif ins.is_update:
-            self.tally.memory(number, ins, self.memory.atomic(ins, active))
+        elif ins.opcode.access is not None:
+            self.tally.memory(number, ins, self.memory.access(ins, active))
         elif ins.opcode.has(Trait.CROSS_LANE):
             if crosslane.absent(self.threads, ins, active, self.places.alive):
                 self.tally.remark(absent_lanes(ins))

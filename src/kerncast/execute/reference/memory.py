@@ -141,6 +141,14 @@ class Memory:
         start = thread * self.private_bytes
         return self.private[start : start + self.private_bytes]
 
+    def access(self, ins: Instruction, threads: Index) -> list[Part]:
+        """Run an instruction that accesses memory; returns what it touched."""
+        if ins.is_load:
+            return self.load(ins, threads)
+        if ins.is_store:
+            return self.store(ins, threads)
+        return self.copy(ins, threads) if ins.is_copy else self.atomic(ins, threads)
+
     def load(self, ins: Instruction, threads: Index) -> list[Part]:
         """Run a load; returns what it touched."""
         if ins.root == "ldmatrix":
@@ -202,6 +210,33 @@ class Memory:
                 view[first + position] = to_register(value, ins.type)
         return parts
 
+    def copy(self, ins: Instruction, threads: Index) -> list[Part]:
+        """Run a copy from global to shared memory; what a thread does not read of its bytes becomes zero."""
+        target, source, _, *given = ins.operands
+        assert isinstance(target, Address)
+        assert isinstance(source, Address)
+        size = ins.access_bytes
+        wanted = np.full(len(threads), size, np.int64)
+        if given and isinstance(given[0], Register) and given[0].type == "pred":
+            wanted = np.where(self.threads.values(given[0], "pred", threads), 0, size)
+        elif given:
+            wanted = np.minimum(self.threads.values(given[0], "u32", threads).astype(np.int64), size)
+        addresses = self._addresses(source, threads)
+        rows = np.zeros((len(threads), size), np.uint8)
+        reading = np.flatnonzero(wanted)
+        self._check_aligned(ins, addresses[reading], threads[reading], size)
+        for nbytes in np.unique(wanted[reading]).tolist():
+            which = np.flatnonzero(wanted == nbytes)
+            part = self._part(ins, "global", addresses[which], (threads[which], which), nbytes)
+            rows[which, :nbytes] = part.data[part.offsets[:, None] + np.arange(nbytes)]
+        offsets = (addresses[reading] - np.uint64(GLOBAL_BASE)).view(np.int64)
+        read = Part("global", self.arena.data, offsets, threads[reading], reading, offsets, size)
+        addresses = self._addresses(target, threads)
+        self._check_aligned(ins, addresses, threads, size)
+        written = self._part(ins, "shared", addresses, (threads, slice(None)), size)
+        written.data[written.offsets[:, None] + np.arange(size)] = rows
+        return [read, written] if len(reading) else [written]
+
     def atomic(self, ins: Instruction, threads: Index) -> list[Part]:
         """Run an atomic or a reduction, threads one after the other in lane order; returns what it touched."""
         operands = ins.operands if ins.root == "atom" else (Sink(), *ins.operands)
@@ -249,10 +284,7 @@ class Memory:
 
     def _resolve(self, ins: Instruction, addresses: npt.NDArray[np.uint64], threads: Index, size: int) -> list[Part]:
         """Split an access by state space, all checked."""
-        misaligned = np.flatnonzero(addresses & np.uint64(size - 1))
-        if len(misaligned):
-            bad = misaligned[0]
-            raise self._fault(ins, threads[bad], f"is misaligned: {size} bytes at address {int(addresses[bad]):#x}")
+        self._check_aligned(ins, addresses, threads, size)
         everyone = slice(None)
         if ins.space in {"global", "const", "shared", "local"}:
             return [self._part(ins, ins.space, addresses, (threads, everyone), size)]
@@ -266,6 +298,12 @@ class Memory:
                 inside = addresses[which] - np.uint64(_WINDOWS[actual])
                 parts.append(self._part(ins, actual, inside, (threads[which], which), size))
         return parts
+
+    def _check_aligned(self, ins: Instruction, addresses: npt.NDArray[np.uint64], threads: Index, size: int) -> None:
+        misaligned = np.flatnonzero(addresses & np.uint64(size - 1))
+        if len(misaligned):
+            bad = misaligned[0]
+            raise self._fault(ins, threads[bad], f"is misaligned: {size} bytes at address {int(addresses[bad]):#x}")
 
     def _part(
         self,
@@ -305,7 +343,7 @@ class Memory:
     def _fault(self, ins: Instruction, thread: np.intp, what: str) -> IllegalAddress:
         verb = "atomic" if ins.opcode.access is None or ins.is_update else ins.opcode.access.value
         return IllegalAddress(
-            f"a {ins.space} {verb} by {self.threads.describe(int(thread))} {what}",
+            f"a {'' if ins.is_copy else f'{ins.space} '}{verb} by {self.threads.describe(int(thread))} {what}",
             where=ins.where or self.threads.program.function.name,
             cure="Check the index, the sizes of the buffers and the launch geometry.",
         )

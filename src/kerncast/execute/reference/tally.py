@@ -278,7 +278,7 @@ class Tally:
         if not ins.is_store:
             self._touched.read[sectors] = True
             self._touched.pages[page] |= PAGE_BITS["read"]
-        if not ins.is_load:
+        if ins.is_store or ins.is_update:
             words = ((1 << max(1, part.size // _WORD_BYTES)) - 1 << word).astype(np.uint8)
             np.bitwise_or.at(self._touched.written, sectors, words)
             self._touched.pages[page] |= PAGE_BITS["written"]

@@ -33,7 +33,7 @@ class BufferUse:
     @cached_property
     def read(self) -> Bases:
         """Buffers that loads and updates may read; UNKNOWN among them: any."""
-        return _union(self.of(ins) for ins in self._accesses if ins.is_load or ins.is_update)
+        return _union(self.of(ins) for ins in self._accesses if not ins.is_store)
 
     @cached_property
     def written(self) -> Bases:
@@ -126,7 +126,9 @@ def own_pointers(program: Program, parameters: bytes, memory: Finder) -> Mapping
 
 
 def _address_of(ins: Instruction) -> Address:
-    return next(operand for operand in ins.operands if isinstance(operand, Address))
+    """Return the operand in global memory: of a copy, the last."""
+    addresses = [operand for operand in ins.operands if isinstance(operand, Address)]
+    return addresses[-1 if ins.is_copy else 0]
 
 
 def _bases_of_registers(program: Program) -> Mapping[str, Bases]:
@@ -196,12 +198,15 @@ class _Deciding:
             yield ins.guard
         if ins.opcode.access is not None:
             yield from (o.base for o in ins.operands if isinstance(o, Address) and isinstance(o.base, Register))
-            if not ins.is_load and self._holds_deciding(ins):
+            # How many bytes a copy reads is counted.
+            if ins.is_copy or (not ins.is_load and self._holds_deciding(ins)):
                 yield from sources_of(ins)
         elif ins.is_jump or ins.is_barrier or any(r.name in self._registers for r in results_of(ins)):
             yield from sources_of(ins)
 
     def _is_deciding_read(self, ins: Instruction) -> bool:
+        if ins.is_copy:
+            return bool(self._spaces & {"shared", "generic"})
         reads = ins.is_load or ins.is_update
         return reads and any(register.name in self._registers for register in results_of(ins))
 

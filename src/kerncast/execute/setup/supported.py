@@ -14,6 +14,7 @@ from kerncast.ptx import (
     TYPE_BITS,
     Address,
     Function,
+    Immediate,
     Instruction,
     Label,
     Negated,
@@ -91,7 +92,7 @@ _FLOATS = {"f16", "bf16", "f16x2", "bf16x2", "f32", "f64"}
 def check_operands(function: Function) -> None:
     """Raise UnsupportedError for the first instruction that cannot be meant."""
     for ins in function.instructions:
-        if not (_names_one(ins) and _compares(ins) and _reduces_into(ins) and _has_fragments(ins)):
+        if not all(check(ins) for check in (_names_one, _compares, _reduces_into, _has_fragments, _copies)):
             what = f"PTX instruction {ins.name} with these operands is not supported"
             raise UnsupportedError(what, where=ins.where or function.name)
 
@@ -122,6 +123,18 @@ def _has_fragments(ins: Instruction) -> bool:
         return False
     in_a, in_b, in_total = product.registers
     return [len(each) for each in lists] == [in_total, in_a, in_b, in_total]
+
+
+def _copies(ins: Instruction) -> bool:
+    """Return whether a copy has a size that there is, of which it reads a number or by a predicate; a wait a number."""
+    if ins.opcode.has(Trait.AWAIT):
+        return all(isinstance(operand, Immediate) and operand.value >= 0 for operand in ins.operands)
+    if ins.opcode.name != "cp.async":
+        return True
+    sizes = {16} if "cg" in ins.modifiers else {4, 8, 16}
+    given = ins.operands[3] if len(ins.operands) > 3 else None
+    is_word = isinstance(given, Register) and TYPE_BITS[given.type] in {1, 32}
+    return ins.access_bytes in sizes and (given is None or is_word or isinstance(given, Immediate))
 
 
 def _reduces_into(ins: Instruction) -> bool:

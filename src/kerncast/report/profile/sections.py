@@ -52,7 +52,7 @@ from kerncast.report.tables import Fact, Section, Table, TextColumn
 from kerncast.report.words import describe_limiter
 from kerncast.units import format_bytes, format_count, format_seconds
 
-_OPERATIONS = {"ld": "load", "st": "store", "atom": "atomic", "red": "red"}
+_OPERATIONS = {"ld": "load", "st": "store", "atom": "atomic", "red": "red", "ldgsts": "copy"}
 
 
 def memory_facts(profile: KernelProfile, gpu: GPU | None) -> Iterator[Fact]:

@@ -115,19 +115,36 @@ class Access:
 def checked(access: Access, nothing: Value | None) -> Access:
     """Write the check of an access, and its counts; without lanes left the function returns ``nothing``."""
     emit = access.emit
-    access = _CHECKS[access.space](access)
+    access = in_bounds(access)
     none, some = emit.fresh("none"), emit.fresh("some")
     emit.branch(emit.compare("eq", access.mask, 0), none, some)
     emit.label(none)
     emit.give(nothing)
     emit.label(some)
-    threads = emit.count_lanes(access.mask)
+    count_request(access)
+    return access
+
+
+def in_bounds(access: Access) -> Access:
+    """Write the check of an access; lanes that point outside take no part in what is returned."""
+    return _CHECKS[access.space](access)
+
+
+def count_request(access: Access) -> None:
+    """Count the request of a warp, and the lanes that take part."""
+    threads = access.emit.count_lanes(access.mask)
     access.count("accesses", threads)
     access.count("shared_accesses", threads)
     access.count("local_accesses", threads)
     for name in ("requests", "shared_requests", "local_requests"):
         access.count(name, integer("i64", 1))
-    return access
+
+
+def forget_window(emit: Emitter) -> None:
+    """Write that the next access by this instruction looks for its allocation again."""
+    window = emit.at(get(emit, POINTERS[0], WORKER, "windows"), emit.shl(emit.cast("zext", SITE, "i64"), 4))
+    for place in (0, 8):
+        emit.store(integer("i64", 0), emit.at(window, place))
 
 
 def lane_pointers(access: Access) -> Value:

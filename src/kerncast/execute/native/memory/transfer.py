@@ -32,6 +32,9 @@ from kerncast.execute.native.memory.access import (
     Access,
     Fault,
     checked,
+    count_request,
+    forget_window,
+    in_bounds,
     lane_pointers,
     note_fault,
 )
@@ -584,4 +587,121 @@ def load_matrices(o: Operation, number: int, counters: Value, operation: traces.
         o.block.write(each, emit.op(f"bitcast {halves.typed} to {vector('i32')}", vector("i32")))
 
 
-ACCESSES = {"ldmatrix": load_matrices, "ld": load, "ldu": load, "st": store, "atom": update, "red": update}
+# Copies from global to shared memory, which are done where they are issued.
+#
+# A program without races cannot tell: a copy may be done at any time between its issue and the wait for it. Its lanes'
+# data are gathered in the worker's ``merged`` area, of which lanes that read less than they write leave the rest zero.
+
+_TARGET, _GIVEN = Value("%target", I64), Value("%given", vector("i32"))
+
+
+def copier(unit: Unit, size: int, operation: traces.Operation | None) -> str:
+    """Return the name of the function that copies ``size`` bytes per lane, and write it if need be.
+
+    Behind the usual parameters it takes where each lane writes, and how many bytes it reads.
+    """
+    name = f"copy_{size}" + _suffix(operation)
+    if name not in unit:
+        reader, writer = _copy_reader(unit, size, operation), storer(unit, "shared", size, traces.Operation.STORE)
+        if operation is None:
+            writer = storer(unit, "shared", size, None)
+        emit = Emitter(unit, name, "void", (*PARAMETERS, _TARGET, _GIVEN))
+        merged, everything = field(emit, POINTERS[0], WORKER, "merged"), f"<{4 * size} x i64>"
+        emit.store(integer(everything, 0), merged, 64)
+        reads = emit.and_(emit.mask_bits(emit.compare("ne", _GIVEN, 0)), _MASK)
+        with emit.when(emit.compare("ne", reads, 0)):
+            emit.call_void(reader, *POINTERS, _COUNTERS, _SITE, reads, _ADDRESS, _GIVEN)
+        staged = field(emit, POINTERS[0], WORKER, "staged")
+        emit.store(emit.load(merged, everything, 64), staged, 64)
+        counters = emit.at(_COUNTERS, GENERIC_COUNTERS["shared"])
+        emit.call_void(writer, *POINTERS, counters, _SITE, _MASK, _TARGET)
+        emit.give()
+        emit.finish()
+    return name
+
+
+def _copy_reader(unit: Unit, size: int, operation: traces.Operation | None) -> str:
+    """Write the function that reads what lanes copy into the worker's ``merged`` area."""
+    name = f"copy_from_{size}" + _suffix(operation)
+    if name in unit:
+        return name
+    some = _copy_bytes(unit, size)
+    emit = Emitter(unit, name, "void", (*PARAMETERS, _GIVEN))
+    whole = emit.and_(emit.mask_bits(emit.compare("uge", _GIVEN, size)), _MASK)
+    part = emit.and_(_MASK, emit.not_(whole))
+    with emit.when(emit.compare("ne", part, 0)):
+        emit.call_void(some, *POINTERS, _COUNTERS, _SITE, part, _ADDRESS, _GIVEN)
+    access = in_bounds(Access(emit, "global", size, operation, mask=whole))
+    counted = replace(access, mask=emit.or_(access.mask, part))
+    count_request(counted)
+    merged = field(emit, POINTERS[0], WORKER, "merged")
+    first, run = _begin(access)
+    is_run = emit.binary("and", emit.compare("eq", access.mask, -1), access.agrees(run))
+    with _returns(emit, is_run):
+        count_run(access, first)
+        emit.store(emit.load(_pointer(emit, access, run), f"<{4 * size} x i64>", size), merged, 64)
+        emit.give()
+    count_scattered(counted)
+    table = lane_pointers(access)
+    with emit.each_bit(access.mask) as lane:
+        place = emit.cast("inttoptr", emit.load(emit.index(table, "i64", lane), "i64"), "ptr")
+        emit.store(emit.load(place, f"i{8 * size}", size), emit.index(merged, f"i{8 * size}", lane), size)
+    emit.give()
+    emit.finish()
+    return name
+
+
+def _copy_bytes(unit: Unit, size: int) -> str:
+    """Write the function for lanes that read some of their bytes: each byte by itself, the last may be the last."""
+    name, one = f"copy_bytes_{size}", "load_byte_uncounted"
+    if one not in unit:
+        _define_load(unit, one, "global", 1, None)
+    emit = Emitter(unit, name, "void", (*PARAMETERS, _GIVEN))
+    merged = field(emit, POINTERS[0], WORKER, "merged")
+    nowhere = field(emit, POINTERS[0], WORKER, "trash")
+    misaligned = emit.and_(emit.mask_bits(emit.compare("ne", emit.and_(_ADDRESS, size - 1), 0)), _MASK)
+    with emit.when(emit.compare("ne", misaligned, 0)):
+        lane = emit.first_lane(misaligned)
+        address = emit.op(f"extractelement {_ADDRESS.typed}, {lane.typed}", "i64")
+        note_fault(emit, POINTERS, Fault(integer("i32", FAULTS["misaligned"]), _SITE, lane, address))
+    with emit.count_up(integer("i64", size)) as number:
+        wanted = emit.compare("ugt", _GIVEN, emit.splat(emit.resize(number, "i32")))
+        mask = emit.and_(emit.mask_bits(wanted), _MASK)
+        address = emit.add(_ADDRESS, emit.splat(number))
+        with emit.when(emit.compare("ne", mask, 0)):
+            found = emit.call(one, "ptr", *POINTERS, nowhere, _SITE, mask, address)
+            with emit.each_bit(mask) as lane:
+                own = emit.cast("zext", lane, "i64")
+                byte = emit.load(emit.at(found, own), "i8")
+                emit.store(byte, emit.at(merged, emit.add(emit.mul(own, size), number)))
+    forget_window(emit)  # it was for single bytes
+    emit.give()
+    emit.finish()
+    return name
+
+
+def copy(o: Operation, number: int, counters: Value, operation: traces.Operation | None) -> None:
+    """Write a copy from global to shared memory; with a predicate it reads nothing where that holds."""
+    emit, (target, source, _, *given) = o.emit, o.ins.operands
+    assert isinstance(target, Address)
+    assert isinstance(source, Address)
+    size = o.ins.access_bytes
+    read = integer(vector("i32"), size)
+    if given and isinstance(given[0], Register) and given[0].type == "pred":
+        read = emit.select(o.block.source(given[0], "pred"), integer(vector("i32"), 0), read)
+    elif given:
+        read = o.block.source(given[0], "u32")
+    pointers = (o.block.pointers.worker, o.block.pointers.warp)
+    arguments = (counters, integer("i32", number), o.block.executing, _address(o, source), _address(o, target), read)
+    emit.call_void(copier(emit.unit, size, operation), *pointers, *arguments)
+
+
+ACCESSES = {
+    "cp.async": copy,
+    "ldmatrix": load_matrices,
+    "ld": load,
+    "ldu": load,
+    "st": store,
+    "atom": update,
+    "red": update,
+}

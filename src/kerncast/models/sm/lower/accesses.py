@@ -7,6 +7,7 @@ from pathlib import Path
 
 import kerncast
 from kerncast.bounded_file import our_rows
+from kerncast.errors import MissingEvidenceError
 from kerncast.machine.joined_loads import joined_loads
 from kerncast.models.sm.micro_ops import Memory
 from kerncast.ptx import (
@@ -207,6 +208,10 @@ class Accesses:
             return Memory.NONE if _ARRIVES_ONLY & set(ins.modifiers) else Memory.BARRIER
         if ins.opcode.access is None or ins.space in {"param", "const"}:
             return Memory.NONE
+        if ins.is_copy:
+            raise MissingEvidenceError(
+                f"the time of {ins.opcode.name} is not known", where=ins.where, cure="Use --model roofline."
+            )
         is_shared = ins.space == "shared"
         if ins.is_load:
             return Memory.SHARED_LOAD if is_shared else Memory.LOAD
