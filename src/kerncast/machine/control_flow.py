@@ -19,10 +19,12 @@ from kerncast.units import BITS_PER_BYTE
 _LOADS, _STORES = frozenset({"LDG", "LD", "LDS", "LDL"}), frozenset({"STG", "ST", "STS", "STL"})
 _LOCAL = frozenset({"LDL", "STL"})
 _UPDATES = frozenset({"ATOM", "ATOMG", "ATOMS", "RED", "REDG"})
+#: Accesses that are one instruction in PTX, too: matrices of shared memory, and copies to it.
+_ALIKE = frozenset({"LDSM", "STSM", "LDGSTS"})
 #: Opcodes of machine code that read, write or change global, shared or local memory.
-ACCESSES = _LOADS | _STORES | _UPDATES
+ACCESSES = _LOADS | _STORES | _UPDATES | _ALIKE
 #: Machine operations that the table of PTX opcodes names by their whole opcode.
-_WHOLE = frozenset({"BAR", "SHFL", "MUFU"})
+_WHOLE = _ALIKE | {"BAR", "SHFL", "MUFU"}
 #: Type by the first letter of FADD, DADD and the like; packed halves are left out, as they also load constants.
 _FLOATS = {"F": "f32", "D": "f64"}
 _WIDE = {"64": 64, "128": 128, "U8": 8, "S8": 8, "U16": 16, "S16": 16}

@@ -198,7 +198,7 @@ mma                  | -       | -       | cross_lane lane pipe=tensor
 movmatrix            | -       | -       | cross_lane lane pipe=lsu
 wmma                 | -       | -       | lane pipe=tensor
 wgmma                | -       | -       | pipe=tensor
-ldmatrix             | memory  | -       | access=load lane
+ldmatrix             | memory  | -       | access=load lane machine=LDSM
 cp.async             | memory  | -       | access=copy results=0
 cp.async.commit_group | control | -      | inert commit results=0
 cp.async.wait_group cp.async.wait_all | control | - | inert await results=0

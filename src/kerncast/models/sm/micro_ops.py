@@ -9,7 +9,7 @@ import numpy.typing as npt
 #: Weight of a micro-op that runs in every execution of its basic block; one of weight w runs in w of 256.
 FULL_WEIGHT = 256
 #: Registers that a micro-op names at most. Of more that it would wait for, the latest are kept: they arrive last.
-MOST_SOURCES, MOST_DESTINATIONS = 6, 4
+MOST_SOURCES, MOST_DESTINATIONS = 10, 4
 NO_REGISTER = -1
 
 Ints = npt.NDArray[np.int32]

@@ -24,7 +24,7 @@ from kerncast.machine.mix import estimated_steps
 from kerncast.models.sm.lower import lower
 from kerncast.models.sm.micro_ops import FULL_WEIGHT, Memory, Pipe, Program
 from kerncast.ptx import Address, Instruction
-from kerncast.traces import Trace
+from kerncast.traces import MachineCode, MachineOperation, Trace
 from tests.helpers.execute_helpers import PTX_HEAD
 from tests.helpers.thorough import examples
 
@@ -328,3 +328,30 @@ def test_shared_loads_are_joined_as_in_recorded_machine_code(name: str, wide: in
     found = lower(program.function, program.cfg, load_architecture("sm_75"))
     joined = (found.accesses[found.memory == Memory.SHARED_LOAD] >= 0).sum(axis=1)
     assert Counter(joined.tolist()) == +Counter({4: wide, 1: single})
+
+
+LOADS_AND_MULTIPLIES = """
+    ldmatrix.sync.aligned.x4.m8n8.shared.b16 {%r1, %r2, %r3, %r4}, [held];
+    ldmatrix.sync.aligned.x2.m8n8.shared.b16 {%r5, %r6}, [held + 512];
+    mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32
+      {%f1, %f2, %f3, %f4}, {%r1, %r2, %r3, %r4}, {%r5, %r6}, {%f5, %f6, %f7, %f8};
+"""
+
+
+def test_a_product_waits_for_both_of_its_factors() -> None:
+    body = SHARED + "".join(f"mov.f32 %f{n}, 0f00000000;" for n in range(5, 9)) + LOADS_AND_MULTIPLIES
+    program = lowered_ptx(body, "sm_86")
+    code = linked(body).function.instructions
+    first, second, product = (n for n, ins in enumerate(code) if ins.root in {"ldmatrix", "mma"})
+    (row,) = rows_of(program, product)
+    made = [registers(program.destinations[rows_of(program, each)[-1]]) for each in (first, second)]
+    assert all(registers(program.sources[row]) & each for each in made)
+
+
+def test_a_load_of_matrices_is_one_micro_op() -> None:
+    body = SHARED + LOADS_AND_MULTIPLIES
+    found = linked(body)
+    number = next(n for n, ins in enumerate(found.function.instructions) if ins.root == "ldmatrix")
+    machine = MachineCode((MachineOperation("LDSM", ("16", "M88", "4"), 0, number, 32.0),), (32.0,))
+    program = lower(found.function, found.cfg, load_architecture("sm_86"), machine)
+    assert [Memory(m) for m in program.memory[rows_of(program, number)]] == [Memory.SHARED_LOAD]

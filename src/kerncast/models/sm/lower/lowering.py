@@ -183,7 +183,8 @@ class _Lowering:
             alone = [_filler(share, block.start) for share in self._beside[member.block]]
             ops += [_predicated(op, guard) for op in alone] if member.guard else alone
             for number in range(block.start, block.stop):
-                own = self._operations(number, registers.read(number), places)
+                needed = self._registers.needed(registers.read(number))
+                own = self._operations(number, needed, places)
                 kept = [op for op in own if number != goes_on or not _is_branch(op)]
                 ops += [_predicated(op, guard) for op in kept] if member.guard else kept
                 registers.go_on(number, keeps_old=bool(member.guard or self._code[number].guard))

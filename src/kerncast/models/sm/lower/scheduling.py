@@ -39,6 +39,7 @@ class RegisterMap:
         for names, weight in zip(self._made, weights, strict=True):
             if weight:
                 self._number(names)
+        self._first = self._first_of_each()
         self._values = self._handed_on(weights)
 
     def made(self, instruction: int) -> Registers:
@@ -48,6 +49,20 @@ class RegisterMap:
     def along(self) -> "Line":
         """Return what the registers of the PTX stand for in one straight line, before its first instruction."""
         return Line(self._read, self._made, self._weights, self._own, self._values)
+
+    def needed(self, registers: Iterable[int]) -> Registers:
+        """Return the registers to wait for: of those that are always made together the first stands for all."""
+        return latest(self._first.get(each, each) for each in registers)
+
+    def _first_of_each(self) -> dict[int, int]:
+        """Return the first of the registers that the same instructions make, as the fragment of a matrix."""
+        makers: dict[int, list[int]] = {}
+        for instruction, names in enumerate(self._made):
+            for name in names:
+                if name in self._own:
+                    makers.setdefault(self._own[name], []).append(instruction)
+        first: dict[tuple[int, ...], int] = {}
+        return {number: first.setdefault(tuple(of), number) for number, of in sorted(makers.items())}
 
     def _number(self, names: Sequence[str]) -> None:
         """Give each name its register; a micro-op names so many, further ones share the last."""
@@ -103,8 +118,8 @@ class Line:
         return (*((self._own[name],) if name in self._own else ()), *self._handed_to(name))
 
     def read(self, instruction: int) -> Registers:
-        """Return the registers that an instruction waits for, the latest ones where there are too many."""
-        return latest(r for name in self._read[instruction] for r in self.of(name))
+        """Return the registers that an instruction reads."""
+        return tuple(r for name in self._read[instruction] for r in self.of(name))
 
     def go_on(self, instruction: int, *, keeps_old: bool) -> None:
         """Note what an instruction writes, everywhere or where a predicate is on."""
