@@ -344,7 +344,7 @@ def test_a_product_waits_for_both_of_its_factors() -> None:
     code = linked(body).function.instructions
     first, second, product = (n for n, ins in enumerate(code) if ins.root in {"ldmatrix", "mma"})
     (row,) = rows_of(program, product)
-    made = [registers(program.destinations[rows_of(program, each)[-1]]) for each in (first, second)]
+    made = [registers(program.destinations[rows_of(program, each)].ravel()) for each in (first, second)]
     assert all(registers(program.sources[row]) & each for each in made)
 
 
@@ -355,3 +355,8 @@ def test_a_load_of_matrices_is_one_micro_op() -> None:
     machine = MachineCode((MachineOperation("LDSM", ("16", "M88", "4"), 0, number, 32.0),), (32.0,))
     program = lower(found.function, found.cfg, load_architecture("sm_86"), machine)
     assert [Memory(m) for m in program.memory[rows_of(program, number)]] == [Memory.SHARED_LOAD]
+
+
+def test_a_load_that_the_table_lacks_is_one_micro_op() -> None:
+    program = lowered_ptx(SHARED + LOADS_AND_MULTIPLIES, "sm_86")
+    assert len(rows_of(program, 0)) == 1

@@ -116,7 +116,7 @@ class _Table:
             form = "atom" + key[0].removeprefix("red") if ins.root == "red" else key[0]
             found = lowered(form, self._architecture)
             if is_access:
-                found = tuple((opcode, times) for opcode, times in found if not _is_access(opcode))
+                found = tuple((opcode, times) for opcode, times in found if opcode and not _is_access(opcode))
             self._known[key] = _costs(found, ins, self._architecture, guards=key[2])
         return self._known[key]
 
