@@ -1,7 +1,9 @@
-"""Layouts of the fragments of ``mma``: which lane holds which element of the matrices.
+"""Layouts of the fragments of ``mma`` and ``wgmma``: which lane holds which element of the matrices.
 
 A lane is 4 g + t. Registers of 32 bits hold as many neighbours of one row as fit; one of 64 bits holds one element.
-Source: NVIDIA, Parallel Thread Execution ISA 8.8, section 9.7.14.5 (Matrix Fragments for mma).
+Of a product by four warps, each holds 16 rows of A and of the sums, and computes them alone.
+Source: NVIDIA, Parallel Thread Execution ISA 8.8, sections 9.7.14.5 (Matrix Fragments for mma) and 9.7.15.5 (Register
+Fragments and Shared Memory Matrix Layouts).
 """
 
 import re
@@ -26,7 +28,18 @@ s8 u8     | s32     | m8n8k16 m16n8k16 m16n8k32
 s4 u4     | s32     | m8n8k32 m16n8k32 m16n8k64
 b1        | s32     | m8n8k128 m16n8k128 m16n8k256
 """
+# Columns: the same of wgmma | types of D | numbers of one row of A.
+_GROUP_PRODUCTS = """
+f16       | f16 f32 | 16
+bf16      | f32     | 16
+tf32      | f32     | 8
+e4m3 e5m2 | f16 f32 | 32
+s8 u8     | s32     | 32
+b1        | s32     | 256
+"""
+_WARP_ROWS = 16
 _ROWS = [[frozenset(cell.split()) for cell in line.split("|")] for line in _PRODUCTS.strip().splitlines()]
+_GROUP_ROWS = [[frozenset(cell.split()) for cell in line.split("|")] for line in _GROUP_PRODUCTS.strip().splitlines()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +92,8 @@ class Product:
     def place_in_total(self, lane: int, register: int, element: int) -> tuple[int, int]:
         """Return row and column of an element of C or D."""
         number = register * self.per_total + element
-        return lane // 4 + _GROUP * (number // 2), 2 * (lane % 4) + number % 2
+        halves, pair = self.m // _GROUP, number // 2
+        return lane // 4 + _GROUP * (pair % halves), _GROUP * (pair // halves) + 2 * (lane % 4) + number % 2
 
 
 def product_of(modifiers: tuple[str, ...], types: tuple[str, ...]) -> Product | None:
@@ -91,4 +105,22 @@ def product_of(modifiers: tuple[str, ...], types: tuple[str, ...]) -> Product | 
         if inputs.issuperset(types[1:3]) and types[0] in totals and shape in shapes:
             m, n, k = map(int, re.findall(r"\d+", shape))
             return Product(m, n, k, types[1], types[2], types[0])
+    return None
+
+
+def group_product_of(modifiers: tuple[str, ...], types: tuple[str, ...]) -> Product | None:
+    """Return what one of the four warps of a wgmma computes, by its types (of D, A, B); None where it is not known.
+
+    >>> group_product_of(("m64n8k16",), ("f32", "f16", "f16")).registers
+    (4, 2, 4)
+    """
+    shape = next((m for m in modifiers if _SHAPE.fullmatch(m)), "")
+    if len(types) != len("DAB") or not shape:
+        return None
+    m, n, k = map(int, re.findall(r"\d+", shape))
+    if m != 4 * _WARP_ROWS or n not in range(_GROUP, 257, _GROUP) or (types[0] == "s32" and n > 24 and n % 16):
+        return None
+    for inputs, totals, length in _GROUP_ROWS:
+        if inputs.issuperset(types[1:]) and types[0] in totals and str(k) in length:
+            return Product(_WARP_ROWS, n, k, types[1], types[2], types[0])
     return None

@@ -353,7 +353,8 @@ def results_of(ins: Instruction) -> tuple[Register, ...]:
 def sources_of(ins: Instruction) -> tuple[Register, ...]:
     """Return the registers that an instruction reads, its guard among them."""
     count = result_count(ins)
-    addresses = (o for o in ins.operands[:count] if isinstance(o, Address))
+    reads_results = ins.opcode.has(Trait.ACCUMULATE)
+    addresses = (o for o in ins.operands[:count] if reads_results or isinstance(o, Address))
     guard = (ins.guard,) if ins.guard else ()
     carry = (CARRY,) if ins.opcode.has(Trait.CARRY) else ()
     return (*_registers((*ins.operands[count:], *addresses)), *guard, *carry)

@@ -71,6 +71,10 @@ class Trait(Enum):
     """is too long on floats for a block that the compiler predicates"""
     RARE = auto()
     """has machine code for rare operands, such as subnormal ones"""
+    ACCUMULATE = auto()
+    """reads its result, too"""
+    DESCRIBED = auto()
+    """reads shared memory where a descriptor in a register says"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +206,10 @@ ldmatrix             | memory  | -       | access=load lane machine=LDSM
 cp.async             | memory  | -       | access=copy results=0
 cp.async.commit_group | control | -      | inert commit results=0
 cp.async.wait_group cp.async.wait_all | control | - | inert await results=0
+wgmma.mma_async      | -       | -       | cross_lane lane accumulate described pipe=tensor
+wgmma.fence          | control | -       | inert pipe=branch results=0
+wgmma.commit_group wgmma.wait_group | control | - | inert pipe=branch results=0
+setmaxnreg           | control | -       | inert pipe=branch results=0 | inc dec
 """
 
 _INT = "u16 s16 u32 s32 u64 s64"
@@ -220,6 +228,7 @@ _TILES = "m8n8k4 m8n8k16 m8n8k32 m8n8k128 m16n8k4 m16n8k8 m16n8k16 m16n8k32 m16n
 _FACTOR = "f16 bf16 tf32 f64 e4m3 e5m2"
 _SMALL = "e4m3x2 e5m2x2 e2m3x2 e3m2x2 e2m1x2"
 _AHEAD = "L2::64B L2::128B L2::256B"
+_GROUP_TILES = " ".join(f"m64n{n}k{k}" for n in range(8, 257, 8) for k in (8, 16, 32, 256))
 _NUMBER = f"u8 s8 f16 bf16 f32 f64 {_INT}"
 
 # Columns: opcodes | types | other modifiers, optional but for those with ``!`` | number of operands | kinds of operands
@@ -348,6 +357,12 @@ mma               | f16 f32 f64 > {_FACTOR} > {_FACTOR} > f16 f32 f64 | sync! al
 mma               | s32 > s8 u8 s4 u4 > s8 u8 s4 u4 > s32 | sync! aligned! row! col! satfinite {_TILES} | 4 | vectors
 mma               | s32 > b1 > b1 > s32           | sync! aligned! row! col! popc! and! {_TILES} | 4 | vectors
 mma               | s32 > b1 > b1 > s32           | sync! aligned! row! col! popc! xor! {_TILES} | 4 | vectors
+wgmma.mma_async   | f16 f32 > {_FACTOR} > {_FACTOR} | sync! aligned! {_GROUP_TILES} | 6 7 8 | vectors
+wgmma.mma_async   | s32 > s8 u8 > s8 u8           | sync! aligned! satfinite {_GROUP_TILES} | 4 | vectors
+wgmma.mma_async   | s32 > b1 > b1                 | sync! aligned! and! popc! {_GROUP_TILES} | 4 | vectors
+wgmma.fence wgmma.commit_group |                  | sync! aligned!                      | 0
+wgmma.wait_group  |                               | sync! aligned!                      | 1
+setmaxnreg        | u32                           | inc dec sync! aligned!              | 1
 movmatrix         | b16                           | sync! aligned! trans! m8n8!         | 2
 ldmatrix          | b16                           | sync! aligned! m8n8! shared! trans x1 x2 x4 | 2 | address 1
 ldmatrix          | b16                           | sync! aligned! m8n8! shared::cta! trans x1 x2 x4 | 2 | address 1
@@ -383,9 +398,10 @@ griddepcontrol    |                               | wait launch_dependents      
 
 # What is refused by name, and why: opcodes, some with the modifier that is refused | what the user is told.
 _REFUSED = """
-wmma wgmma stmatrix tcgen05 mma.sp | Tensor-core instructions are not executed yet.
+wmma stmatrix tcgen05 mma.sp | Tensor-core instructions are not executed yet.
 cvt.rs | It rounds stochastically; cvt.rn is executed.
 cp.async.bulk cp.async.mbarrier cp.reduce mbarrier tensormap | Asynchronous copies of this kind are not executed yet.
+wgmma.mma_async.sp | Products of sparse matrices are not executed: take the dense form.
 tex tld4 txq suld sust sured suq istypep | Textures and surfaces are not executed yet.
 mapa getctarank clusterlaunchcontrol multimem barrier.cluster | Clusters of blocks are not executed yet.
 """

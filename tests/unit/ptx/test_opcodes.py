@@ -6,7 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from kerncast.ptx import Flow, Instruction, MemoryAccess, Register, Trait, opcode_of, opcodes, result_count
+from kerncast.ptx import (
+    Flow,
+    Instruction,
+    MemoryAccess,
+    Register,
+    Trait,
+    opcode_of,
+    opcodes,
+    result_count,
+    results_of,
+    sources_of,
+)
 from kerncast.ptx.opcodes import FORMS, OPCODES, WHY_REFUSED
 from tests.helpers.places import ROOT
 
@@ -78,7 +89,9 @@ def test_facts_of_the_isa() -> None:
     assert {name for name, each in OPCODES.items() if each.has(Trait.CARRY)} == {"addc", "subc", "madc"}
     assert {name for name, each in OPCODES.items() if each.has(Trait.FENCE)} == {"membar", "fence"}
     exchanging = {name for name, each in OPCODES.items() if each.has(Trait.CROSS_LANE)}
-    assert exchanging == {"shfl", "vote", "match", "activemask", "elect", "redux", "mma", "movmatrix"}
+    products = {"mma", "movmatrix", "wgmma.mma_async"}
+    assert exchanging == {"shfl", "vote", "match", "activemask", "elect", "redux"} | products
+    assert {name for name, each in OPCODES.items() if each.has(Trait.ACCUMULATE)} == {"wgmma.mma_async"}
     assert opcode_of("fma").flops == opcode_of("mad").flops == 2
     assert opcode_of("red").access is MemoryAccess.REDUCTION
     assert not opcode_of("red").has_result
@@ -87,6 +100,17 @@ def test_facts_of_the_isa() -> None:
 def test_an_unknown_opcode_is_known_for_nothing() -> None:
     unknown = opcode_of("newer")
     assert (unknown.work, unknown.access, unknown.flow, unknown.traits) == ("move", None, None, frozenset())
+
+
+def test_sums_are_read_and_written() -> None:
+    """As section 9.7.15.5 says of wgmma.mma_async: D = A * B + D."""
+    d, a, b, p = (
+        Register(f"%{name}", kind) for name, kind in (("d", "f32"), ("a", "b64"), ("b", "b64"), ("p", "pred"))
+    )
+    modifiers = ("mma_async", "sync", "aligned", "m64n8k16", "f32", "f16", "f16")
+    ins = Instruction("wgmma", modifiers, (d, a, b, p), None, False, None)
+    assert results_of(ins) == (d,)
+    assert set(sources_of(ins)) == {d, a, b, p}
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kerncast.caveats import Caveat
-from kerncast.errors import AssertionFailed, BudgetExceededError, IllegalAddress, KernelFault
+from kerncast.errors import AssertionFailed, BudgetExceededError, IllegalAddress, KerncastError, KernelFault
 from kerncast.execute.native.arithmetic import bitwise, conversion, floats, integers
 from kerncast.execute.native.block import RegisterPlan, plan_registers
 from kerncast.execute.native.ir import BLOCK, FAULTS, SPACES, WARP, WORKER, Unit
@@ -25,7 +25,7 @@ from kerncast.execute.setup.arena import Arena, Room, check_room
 from kerncast.execute.setup.dataflow import blocks_are_independent
 from kerncast.execute.setup.layout import Program
 from kerncast.execute.setup.state import ACCESS_COUNTS, PRINTF, Console, Report, Setting, absent_lanes
-from kerncast.execute.setup.supported import unravel
+from kerncast.execute.setup.supported import base_offset, tile_outside, unravel
 from kerncast.launch import Launch
 from kerncast.ptx import Instruction
 from kerncast.remembered import remembered
@@ -337,6 +337,7 @@ def _frame_template(compiled: Compiled, program: Program, launch: Launch) -> Byt
     return template
 
 
+_STOPPED = {"trap": (KernelFault, "the kernel traps"), "assertion": (AssertionFailed, "an assertion failed")}
 _NAMES = {number: name for name, number in FAULTS.items()}
 _GEOMETRY = "Check the index, the sizes of the buffers and the launch geometry."
 _ARGUMENTS = "Check the arguments and the launch geometry."
@@ -372,7 +373,7 @@ def where_stands(worker: "Worker", run: "Run") -> str:
     return next((line for line in lines if line), function.name)
 
 
-def _error(state: Any, run: "Run", blocks: npt.NDArray[np.int64]) -> KernelFault:
+def _error(state: Any, run: "Run", blocks: npt.NDArray[np.int64]) -> KerncastError:
     name = _NAMES[int(state["fault"])]
     ins = run.program.function.instructions[int(state["fault_instruction"])]
     where = ins.where or run.program.function.name
@@ -381,10 +382,16 @@ def _error(state: Any, run: "Run", blocks: npt.NDArray[np.int64]) -> KernelFault
     match name:
         case "bounds" | "misaligned" | "constant" | "atomic":
             return IllegalAddress(_access(name, ins, thread, state, run), where=where, cure=_GEOMETRY)
-        case "trap":
-            return KernelFault(f"the kernel traps in {thread}", where=where, cure=_ARGUMENTS)
-        case "assertion":
-            return AssertionFailed(f"an assertion failed in {thread}", where=where, cure=_ARGUMENTS)
+        case "tile" | "descriptor":
+            size = run.program.static_shared_bytes + run.launch.shared_bytes
+            return (
+                tile_outside(ins, (thread, where), address, size)
+                if name == "tile"
+                else base_offset(ins, (thread, where))
+            )
+        case "trap" | "assertion":
+            kind, what = _STOPPED[name]
+            return kind(f"{what} in {thread}", where=where, cure=_ARGUMENTS)
         case "table":
             return KernelFault("a branch table is used with an index past its end", where=where)
         case "barrier":

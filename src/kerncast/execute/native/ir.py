@@ -429,6 +429,7 @@ WORKER = np.dtype(
     [
         ("staged", "u1", 1024),  # what a load found, or a store is to write
         ("merged", "u1", 1024),  # what a load found in several state spaces
+        ("tile", "u1", 16896),  # registers of a product of four warps: up to 128 of its sums, and 4 of A
         ("offsets", "u8", 32),
         ("trash", "u1", 64),  # where lanes read and write that are switched off
         ("grid", "u4", 4),
@@ -487,7 +488,7 @@ WORKER = np.dtype(
     align=True,
 )
 FAULTS = {"bounds": 1, "misaligned": 2, "trap": 3, "assertion": 4, "table": 5, "barrier": 6, "stuck": 7, "endless": 8,
-          "constant": 9, "atomic": 10}  # fmt: skip
+          "constant": 9, "atomic": 10, "tile": 11, "descriptor": 12}  # fmt: skip
 SPACES = ("global", "shared", "local", "param", "const", "call")
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from kerncast import traces
 from kerncast.errors import UnsupportedError
-from kerncast.execute.native.arithmetic import crosslane
+from kerncast.execute.native.arithmetic import crosslane, group_products
 from kerncast.execute.native.arithmetic.conversion import set_predicate
 from kerncast.execute.native.arithmetic.integers import uses_carry, with_carry
 from kerncast.execute.native.block import I32, LOWERINGS, BlockCode, Operation, RegisterPlan
@@ -304,7 +304,10 @@ class WarpWriter:
             transfer.ACCESSES[ins.opcode.name](operation, position, counters, what)
         elif ins.opcode.has(Trait.CROSS_LANE):
             crosslane.remark_absent(operation, position)
-            crosslane.CROSS_LANE[ins.opcode.name](operation)
+            if ins.opcode.has(Trait.DESCRIBED):
+                group_products.multiply(operation, position)
+            else:
+                crosslane.CROSS_LANE[ins.opcode.name](operation)
         elif ins.opcode.flow in _STOPS:
             self._trap(code, ins, position)
         elif not (ins.is_barrier or ins.opcode.has(Trait.INERT)):

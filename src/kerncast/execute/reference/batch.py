@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from kerncast.caveats import Caveat
 from kerncast.errors import AssertionFailed, BudgetExceededError, KernelFault
-from kerncast.execute.reference import arithmetic, bits, compare, crosslane, matrix_products
+from kerncast.execute.reference import arithmetic, bits, compare, crosslane, group_products, matrix_products
 from kerncast.execute.reference.arithmetic import ARITHMETIC
 from kerncast.execute.reference.barriers import Barriers
 from kerncast.execute.reference.crosslane import WarpPlaces
@@ -120,9 +120,7 @@ class Batch:
         elif ins.opcode.access is not None:
             self.tally.memory(number, ins, self.memory.access(ins, active))
         elif ins.opcode.has(Trait.CROSS_LANE):
-            if crosslane.absent(self.threads, ins, active, self.places.alive):
-                self.tally.remark(absent_lanes(ins))
-            _CROSS_LANE[root](self.threads, ins, active)
+            self._exchange(ins, active)
         elif root in _MOVES:
             _MOVES[root](self.threads, ins, active)
         elif ins.is_barrier:
@@ -132,6 +130,14 @@ class Batch:
             self._trap(ins, active)
         else:
             assert ins.is_jump or ins.opcode.has(Trait.INERT), f"{ins.name} passed the check of supported instructions"
+
+    def _exchange(self, ins: Instruction, active: Index) -> None:
+        if crosslane.absent(self.threads, ins, active, self.places.alive):
+            self.tally.remark(absent_lanes(ins))
+        if ins.opcode.has(Trait.DESCRIBED):
+            group_products.multiply(self.memory, ins, active)
+        else:
+            _CROSS_LANE[ins.opcode.name](self.threads, ins, active)
 
     def _trap(self, ins: Instruction, active: Index) -> None:
         if "vprintf" in ins.modifiers:

@@ -1,5 +1,6 @@
 """Products of matrices by tensor cores, over whole matrices gathered from the registers of each warp."""
 
+from collections.abc import Callable
 from functools import cache
 from itertools import product as pairs
 from typing import Any
@@ -13,6 +14,8 @@ from kerncast.ptx import Instruction, Operand, Vector
 from kerncast.ptx.fragments import Product, product_of
 
 AnyArray = npt.NDArray[Any]
+Place = Callable[[int, int, int], tuple[int, int]]
+"""row and column of an element, by lane, register and element of the register"""
 
 _MOST, _LEAST = 2**31 - 1, -(2**31)
 _SATFINITE = "satfinite"
@@ -27,24 +30,39 @@ def multiply(threads: Threads, ins: Instruction, active: Index) -> None:
     shapes = {"a": (product.m, product.k), "b": (product.k, product.n), "c": (product.m, product.n)}
     types = {"a": product.a, "b": product.b, "c": product.total}
     warps = np.unique(threads.warp[active])
+    whole = {
+        name: gathered(threads, operand, warps, (types[name], shapes[name], per[name], places[name]))
+        for name, operand in zip("abc", ins.operands[1:], strict=True)
+    }
+    result = multiplied(ins, product, whole["a"], whole["b"], whole["c"])
+    spread(threads, ins.operands[0], (product, result), active)
+
+
+def gathered(
+    threads: Threads, operand: Operand, warps: Index, kind: "tuple[str, tuple[int, int], int, Place]"
+) -> AnyArray:
+    """Return [warps, rows, columns] a matrix that lies in registers; its kind is type, shape, numbers in one, place."""
+    name, shape, per, place_of = kind
     lanes = (warps[:, None] * WARP_LANES + np.arange(WARP_LANES)).ravel()
-    whole = {}
-    for name, operand in zip("abc", ins.operands[1:], strict=True):
-        wide = "b64" if types[name] == "f64" else "b32"
-        raw = np.stack([threads.values(r, wide, lanes) for r in _listed(operand)], axis=-1)
-        values = decoded(types[name], raw.reshape(len(warps), WARP_LANES, -1))
-        matrix = np.zeros((len(warps), *shapes[name]), values.dtype)
-        for place in pairs(range(WARP_LANES), range(values.shape[2]), range(per[name])):
-            lane, register, element = place
-            matrix[:, *places[name](*place)] = values[:, lane, register, element]
-        whole[name] = matrix
-    result = _product(ins, product, whole["a"], whole["b"], whole["c"])
-    position = np.searchsorted(warps, threads.warp[active])
-    for register, operand in enumerate(_listed(ins.operands[0])):
+    wide = "b64" if name == "f64" else "b32"
+    raw = np.stack([threads.values(r, wide, lanes) for r in _listed(operand)], axis=-1)
+    values = decoded(name, raw.reshape(len(warps), WARP_LANES, -1))
+    matrix = np.zeros((len(warps), *shape), values.dtype)
+    for place in pairs(range(WARP_LANES), range(values.shape[2]), range(per)):
+        lane, register, element = place
+        matrix[:, *place_of(*place)] = values[:, lane, register, element]
+    return matrix
+
+
+def spread(threads: Threads, operand: Operand, sums: tuple[Product, AnyArray], active: Index) -> None:
+    """Write the sums of a product to the registers of its lanes."""
+    product, result = sums
+    position = np.searchsorted(np.unique(threads.warp[active]), threads.warp[active])
+    for register, each in enumerate(_listed(operand)):
         row, column = np.moveaxis(_totals(product)[register], -1, 0)[..., threads.lane[active], :]
         found = np.ascontiguousarray(result[position[:, None], row, column])
         bits = found.view(np.uint64 if product.total == "f64" else np.uint32)
-        threads.write(operand, bits.ravel(), active)
+        threads.write(each, bits.ravel(), active)
 
 
 @cache
@@ -55,7 +73,8 @@ def _totals(product: Product) -> AnyArray:
     return np.array(found).reshape(*shape, 2)
 
 
-def _product(ins: Instruction, product: Product, a: AnyArray, b: AnyArray, c: AnyArray) -> AnyArray:
+def multiplied(ins: Instruction, product: Product, a: AnyArray, b: AnyArray, c: AnyArray) -> AnyArray:
+    """Return [warps, m, n] sums of the products of A and B, and C."""
     if product.total == "s32":
         if product.a == "b1":
             both = a[:, :, :, None] & b[:, None] if "and" in ins.modifiers else a[:, :, :, None] ^ b[:, None]

@@ -149,6 +149,11 @@ class Memory:
             return self.store(ins, threads)
         return self.copy(ins, threads) if ins.is_copy else self.atomic(ins, threads)
 
+    def shared_of(self, thread: int) -> npt.NDArray[np.uint8]:
+        """Return the shared memory of the block of a thread."""
+        start = int(self._shared_start[thread])
+        return self.shared[start : start + self.shared_bytes]
+
     def load(self, ins: Instruction, threads: Index) -> list[Part]:
         """Run a load; returns what it touched."""
         if ins.root == "ldmatrix":

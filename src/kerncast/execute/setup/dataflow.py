@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Protocol
 
 from kerncast.execute.setup.layout import Program
-from kerncast.ptx import Address, Instruction, Register, Symbol, results_of, sources_of, symbols_of
+from kerncast.ptx import Address, Instruction, Register, Symbol, Trait, results_of, sources_of, symbols_of
 from kerncast.remembered import remembered
 from kerncast.traces import Allocation
 
@@ -190,6 +190,8 @@ class _Deciding:
                 self._spaces.add(ins.space)
                 if ins.space in _GLOBAL:
                     self._bases |= self._use.of(ins)
+            if ins.opcode.has(Trait.DESCRIBED) and any(r.name in self._registers for r in results_of(ins)):
+                self._spaces.add("shared")
         return (len(self._registers), len(self._spaces), self._bases) != before
 
     def _asked(self, ins: Instruction) -> Iterator[Register]:

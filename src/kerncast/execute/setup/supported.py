@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kerncast.errors import UnsupportedError
+from kerncast.errors import IllegalAddress, UnsupportedError
 from kerncast.ptx import (
     COMBINATIONS,
     TYPE_BITS,
@@ -26,7 +26,7 @@ from kerncast.ptx import (
     Trait,
     Vector,
 )
-from kerncast.ptx.fragments import product_of
+from kerncast.ptx.fragments import group_product_of, product_of
 from kerncast.ptx.opcodes import FORMS, WHY_REFUSED, Form
 
 AnyArray = npt.NDArray[Any]
@@ -92,7 +92,9 @@ _FLOATS = {"f16", "bf16", "f16x2", "bf16x2", "f32", "f64"}
 def check_operands(function: Function) -> None:
     """Raise UnsupportedError for the first instruction that cannot be meant."""
     for ins in function.instructions:
-        if not all(check(ins) for check in (_names_one, _compares, _reduces_into, _has_fragments, _copies)):
+        if not all(
+            check(ins) for check in (_names_one, _compares, _reduces_into, _has_fragments, _copies, _describes_tiles)
+        ):
             what = f"PTX instruction {ins.name} with these operands is not supported"
             raise UnsupportedError(what, where=ins.where or function.name)
 
@@ -142,6 +144,57 @@ def _reduces_into(ins: Instruction) -> bool:
     if not ins.is_barrier or "red" not in ins.modifiers or not isinstance(ins.operands[0], Register):
         return True
     return TYPE_BITS[ins.operands[0].type] == (32 if "popc" in ins.modifiers else 1)
+
+
+def _describes_tiles(ins: Instruction) -> bool:
+    """Return whether a wgmma has registers and immediates of the right number and size, and setmaxnreg a number."""
+    if ins.root == "setmaxnreg":
+        count = ins.operands[0]
+        return isinstance(count, Immediate) and count.value in range(24, 257, 8)
+    if not ins.opcode.has(Trait.DESCRIBED):
+        return True
+    product = group_product_of(ins.modifiers, ins.types)
+    if product is None:
+        return False
+    totals, a, b, adds, *constants = ins.operands
+    in_a, _, in_total = product.registers
+    is_given = isinstance(a, Vector)
+    turns = (1 if is_given else 2) if TYPE_BITS[product.a] == 16 else 0
+    values = [each.value if isinstance(each, Immediate) else None for each in constants]
+    is_whole = product.total == "s32"
+    return (
+        isinstance(totals, Vector)
+        and _are_registers(totals.elements, 32, in_total)
+        and _are_registers(a.elements if isinstance(a, Vector) else (a,), *((32, in_a) if is_given else (64, 1)))
+        and _are_registers((b,), 64, 1)
+        and (isinstance(adds, Immediate) or _are_registers((adds,), 1, 1))
+        and len(values) == (0 if is_whole else 2 + turns)
+        and all(value in {1, -1, 2**32 - 1, 2**64 - 1} for value in values[:2])
+        and all(value in {0, 1} for value in values[2:])
+    )
+
+
+def _are_registers(operands: tuple[Operand, ...], bits: int, count: int) -> bool:
+    fit = (isinstance(each, Register) and TYPE_BITS[each.type] == bits for each in operands)
+    return len(operands) == count and all(fit)
+
+
+def tile_outside(ins: Instruction, place: tuple[str, str], address: int, size: int) -> IllegalAddress:
+    """Return the error of a descriptor that leads out of shared memory; the place is the thread and its line."""
+    thread, where = place
+    what = (
+        f"{ins.name} by {thread} reads a tile out of bounds: 16 bytes at {address:#x} of {size} bytes of shared memory"
+    )
+    cure = "Check the start address and the two distances of the descriptor, in units of 16 bytes."
+    return IllegalAddress(what, where=where, cure=cure)
+
+
+def base_offset(ins: Instruction, place: tuple[str, str]) -> UnsupportedError:
+    """Return the error of a descriptor that is not covered; the place is the thread and its line."""
+    thread, where = place
+    what = f"{ins.name} by {thread} has a descriptor with a base offset, which is not supported"
+    cure = "Let tiles begin where the pattern of their swizzle does: at multiples of 1024, 512 or 256 bytes."
+    return UnsupportedError(what, where=where, cure=cure)
 
 
 def check_supported(function: Function) -> None:
@@ -194,7 +247,7 @@ def _is_vector(ins: Instruction, vector: Vector) -> bool:
     count = len(vector.elements)
     if any(isinstance(element, Vector | Address | Opaque | Label) for element in vector.elements):
         return False
-    if ins.root == "mma":
+    if ins.root == "mma" or ins.opcode.has(Trait.DESCRIBED):
         return True
     if ins.root == "ldmatrix":
         return f"x{count}" in ins.modifiers

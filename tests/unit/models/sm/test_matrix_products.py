@@ -5,8 +5,10 @@ from pathlib import Path
 import pytest
 
 from kerncast import predict
-from kerncast.errors import Refusal
+from kerncast.errors import MissingEvidenceError, Refusal
 from kerncast.launch import Launch, load_launches
+from kerncast.models.sm.lower.operation_costs import cost_of
+from kerncast.ptx import parse_ptx
 
 SOURCE = """
 __global__ void k(float *d) {
@@ -36,6 +38,17 @@ def test_the_rate_is_that_of_the_data_sheet(tmp_path: Path) -> None:
     # NVIDIA's whitepaper on GA102: 71 TFLOP/s of FP16 with FP32 sums at 1695 MHz.
     assert found.limiter == "tensor"
     assert found.seconds == pytest.approx(820 * 8 * 1000 * 4096 / 71e12, rel=0.1)
+
+
+def test_a_product_of_four_warps_is_refused() -> None:
+    head = ".version 8.8\n.target sm_90a\n.address_size 64\n.visible .entry k() {\n.reg .b32 %d<4>; .reg .b64 %a;"
+    sums = "{%d0, %d1, %d2, %d3}"
+    text = f"{head} .shared .align 1024 .b8 t[4096]; mov.b64 %a, t; shr.u64 %a, %a, 4;"
+    text += f"wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {sums}, %a, %a, 1, 1, 1, 0, 0; ret; }}"
+    function = parse_ptx(text).functions["k"]
+    (product,) = (ins for ins in function.instructions if ins.root == "wgmma")
+    with pytest.raises(MissingEvidenceError, match=r"wgmma\..* is a product of tensor cores whose rate is unknown"):
+        cost_of("", product, 90)
 
 
 def test_a_product_of_unknown_rate_is_refused(tmp_path: Path) -> None:

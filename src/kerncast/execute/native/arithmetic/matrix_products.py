@@ -201,7 +201,7 @@ def _parts(emit: Emitter, name: str, register: Value) -> Iterator[Value]:
             yield _from_half(emit, emit.lshr(register, shift))
     elif name.startswith("e"):
         for shift in range(0, 32, 8):
-            yield _from_byte(emit, name, emit.and_(emit.lshr(register, shift), 0xFF))
+            yield from_byte(emit, name, emit.and_(emit.lshr(register, shift), 0xFF))
     else:
         width = int(name[1:])
         right = emit.ashr if name.startswith("s") else emit.lshr
@@ -214,7 +214,7 @@ def _from_half(emit: Emitter, bits: Value) -> Value:
     return emit.cast("fpext", half, "float")
 
 
-def _from_byte(emit: Emitter, name: str, bits: Value) -> Value:
+def from_byte(emit: Emitter, name: str, bits: Value) -> Value:
     """Return 8-bit floats as FP32, by way of FP16, of which E5M2 is the upper half."""
     if name == "e5m2":
         return _from_half(emit, emit.shl(bits, 8))

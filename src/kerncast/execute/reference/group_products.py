@@ -1,0 +1,91 @@
+"""Products of matrices by four warps, where each warp takes its 16 rows of A and all of B.
+
+The address of each byte of a tile is computed by itself.
+Source: NVIDIA, Parallel Thread Execution ISA 8.8, section 9.7.15.5.1 (Shared Memory Matrix Layout).
+"""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kerncast.execute.reference.matrix_products import decoded, gathered, multiplied, spread
+from kerncast.execute.reference.memory import Memory
+from kerncast.execute.reference.threads import Index
+from kerncast.execute.setup.supported import base_offset, tile_outside
+from kerncast.ptx import Immediate, Instruction, Operand, Vector
+from kerncast.ptx.fragments import group_product_of
+
+AnyArray = npt.NDArray[Any]
+
+_GROUP_WARPS, _WARP_ROWS, _ROW_BYTES = 4, 16, 32
+#: Bytes after which the pattern of a swizzle goes on one row further down, by the number in a descriptor.
+_WIDTHS = (16, 128, 64, 32)
+_MINUS_ONE = {-1, 2**32 - 1, 2**64 - 1}
+
+
+def multiply(memory: Memory, ins: Instruction, active: Index) -> None:
+    """Run wgmma.mma_async, which is done at once; sums are taken in the order of k."""
+    threads = memory.threads
+    product = group_product_of(ins.modifiers, ins.types)
+    assert product is not None, ins.name
+    totals, left, right, adds, *constants = ins.operands
+    warps, first = np.unique(threads.warp[active], return_index=True)
+    leaders = active[first]
+    signs, turns = _settings(constants)
+    if isinstance(left, Vector):
+        shape = (product.m, product.k)
+        a = gathered(threads, left, warps, (product.a, shape, product.per_register, product.place_in_a))
+        turns = [False, *turns]
+    else:
+        rows = threads.warp[leaders] % threads.warps_per_block % _GROUP_WARPS * _WARP_ROWS
+        a = _tiles(memory, (ins, left, product.a), leaders, [np.arange(r, r + _WARP_ROWS) for r in rows], turns[0])
+    b = _tiles(memory, (ins, right, product.b), leaders, [np.arange(product.n)] * len(leaders), turns[1])
+    shape = (product.m, product.n)
+    c = gathered(threads, totals, warps, (product.total, shape, product.per_total, product.place_in_total))
+    c = np.where(threads.values(adds, "pred", leaders)[:, None, None], c, np.zeros_like(c))
+    result = multiplied(ins, product, -a if signs[0] else a, (-b if signs[1] else b).swapaxes(1, 2), c)
+    spread(threads, totals, (product, result), active)
+
+
+def _settings(constants: list[Operand]) -> tuple[list[bool], list[bool]]:
+    """Return whether A and B are negated, and which matrices lie turned."""
+    values = [each.value for each in constants if isinstance(each, Immediate)]
+    signs = [value in _MINUS_ONE for value in values[:2]] or [False, False]
+    return signs, [bool(value) for value in values[2:]] or [False, False]
+
+
+def _tiles(
+    memory: Memory, what: tuple[Instruction, Operand, str], leaders: Index, rows: list[Index], is_turned: bool
+) -> AnyArray:
+    """Return [warps, rows, k] the numbers that the descriptors of the leading lanes describe."""
+    ins, operand, name = what
+    threads = memory.threads
+    descriptors = threads.values(operand, "u64", leaders)
+    found = []
+    for leader, descriptor, own in zip(leaders.tolist(), descriptors.tolist(), rows, strict=True):
+        place = threads.describe(leader), ins.where or threads.program.function.name
+        if descriptor >> 49 & 7:
+            raise base_offset(ins, place)
+        addresses = _addresses(descriptor, own, is_turned=is_turned)
+        if addresses.max() >= memory.shared_bytes:
+            raise tile_outside(ins, place, int(addresses.max()) & -16, memory.shared_bytes)
+        words = memory.shared_of(leader)[addresses].view(np.uint32)
+        found.append(decoded(name, words).reshape(len(own), -1))
+    return np.stack(found)
+
+
+def _addresses(descriptor: int, rows: Index, *, is_turned: bool) -> Index:
+    """Return [rows, 32] the address of each byte of these rows in shared memory."""
+    start, leading, stride = ((descriptor >> shift & 0x3FFF) * 16 for shift in (0, 16, 32))
+    width = _WIDTHS[descriptor >> 62]
+    row, byte = rows[:, None], np.arange(_ROW_BYTES)
+    if not is_turned:
+        along = byte % 16 + byte // 16 * leading if width == 16 else byte
+        plain = start + row // 8 * stride + row % 8 * width + along
+    else:
+        across, down = (stride, leading) if width == 16 else (leading, stride)
+        column, per = byte // 2, width // 2
+        plain = start + row // per * across + row % per * 2 + column // 8 * down + column % 8 * width + byte % 2
+    swizzled: Index = plain ^ (plain >> 7 & width // 16 - 1) << 4
+    return swizzled
