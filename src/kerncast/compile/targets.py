@@ -13,6 +13,8 @@ _CUDA12 = (50, 52, 53, 60, 61, 62, 70, 72, 75, 80, 86, 87, 89, 90, 100, 101, 103
 _CUDA11_ONLY = (35, 37)
 #: Thor's architecture was sm_101 before CUDA 13.
 _RENAMED = {110: 101}
+#: Architectures with instructions that only code for exactly them may hold, as for GPUs that are known it does.
+_SPECIFIC = (90, 100, 101, 103, 120, 121)
 _OLDEST = 30
 _FALLBACK = 50
 
@@ -68,10 +70,9 @@ def architecture_for(compute_capability: str) -> Target:
             f"{name} is older than Kepler, and no compiler that can be installed from a wheel makes code for it",
             cure=f"Choose sm_{_OLDEST} or newer.",
         )
-    if number in _CUDA12:
-        return Target(name, name, toolkit=12)
-    if number in _RENAMED:
-        return Target(name, f"sm_{_RENAMED[number]}{suffix}", toolkit=12)
+    if number in _CUDA12 or number in _RENAMED:
+        compiled = _RENAMED.get(number, number)
+        return Target(name, f"sm_{compiled}{suffix or 'a' * (compiled in _SPECIFIC)}", toolkit=12)
     return _kepler(number) if number < _FALLBACK else _nearest(number)
 
 

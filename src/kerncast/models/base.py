@@ -221,7 +221,7 @@ def _calibrated(calibration: Calibration, estimate: Estimate, level: float) -> t
 
 def is_foreign_code(architecture: str, gpu: GPU) -> bool:
     """Return whether code is for another generation of instruction set than the GPU's."""
-    return int(architecture.removeprefix("sm_")) // 10 != gpu.architecture.number // 10
+    return int(architecture.removeprefix("sm_").rstrip("af")) // 10 != gpu.architecture.number // 10
 
 
 def interval_factor(log_sigma: float, level: float) -> float:

@@ -22,8 +22,7 @@ from kerncast.profiles.counts import (
     SPECIAL_OPS,
     dram_bytes_of_launch,
 )
-
-_TENSOR_KINDS = ("mma", "wmma", "wgmma", "tcgen05")
+from kerncast.ptx import opcode_of
 
 
 class Roofline(Model):
@@ -52,7 +51,7 @@ class Roofline(Model):
     def estimate(self, case: Case, timing: Timing) -> Estimate:
         """Return the slowest resource's time plus what the launch adds."""
         profile, gpu = case.profile, case.gpu
-        if profile.mix is not None and any(each.kind.startswith(_TENSOR_KINDS) for each in profile.mix.kinds):
+        if profile.mix is not None and any(opcode_of(each.kind).pipe == "tensor" for each in profile.mix.kinds):
             cure = "Only products of 16 x 8 x 16 numbers of 16 bits, or as many bits, are simulated."
             raise MissingEvidenceError(
                 f"{profile.kernel} uses tensor cores, which the roofline does not know", cure=cure

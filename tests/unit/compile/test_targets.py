@@ -20,8 +20,6 @@ needs_kepler = pytest.mark.skipif(nvrtc.library_paths(11) is None, reason="the e
     [
         ("7.0", "sm_70"),
         ("sm_86", "sm_86"),
-        ("12.0", "sm_120"),
-        ("10.3", "sm_103"),
         ("sm_90a", "sm_90a"),
         ("89", "sm_89"),
     ],
@@ -32,9 +30,16 @@ def test_architectures_of_nvrtc_12(asked: str, compiled_for: str) -> None:
     assert target.caveats == ()
 
 
+@pytest.mark.parametrize(("asked", "compiled_for"), [("12.0", "sm_120a"), ("10.3", "sm_103a"), ("9.0", "sm_90a")])
+def test_code_for_exactly_this_architecture(asked: str, compiled_for: str) -> None:
+    """Instructions such as wgmma are in code for sm_90a only (PTX ISA 8.8, section 11.1.2)."""
+    target = architecture_for(asked)
+    assert (target.architecture, target.compiled_for) == (compiled_for.removesuffix("a"), compiled_for)
+
+
 def test_thor_has_two_numbers() -> None:
     target = architecture_for("11.0")
-    assert (target.architecture, target.compiled_for, target.caveats) == ("sm_110", "sm_101", ())
+    assert (target.architecture, target.compiled_for, target.caveats) == ("sm_110", "sm_101a", ())
 
 
 def test_the_lists_are_those_of_the_compilers() -> None:

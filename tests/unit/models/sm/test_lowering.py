@@ -131,7 +131,7 @@ def test_loads_that_the_compiler_joins_are_one_micro_op() -> None:
         ("mov.u32 %r1, %tid.x;", Pipe.LSU, 20), ("shfl.sync.bfly.b32 %r1, %r2, 1, 31, -1;", Pipe.LSU, 24),
         ("cvt.f64.f32 %g1, %f1;", Pipe.FP64, 0), ("max.f32 %f1, %f2, %f3;", Pipe.ALU, 0),
         ("ex2.approx.ftz.f32 %f1, %f2;", Pipe.XU, 0), ("fma.rn.f64 %g1, %g2, %g2, %g2;", Pipe.FP64, 0),
-        ("wmma.mma.unheard.f32 %f1, %f2, %f3;", Pipe.TENSOR, 0), ("unheard.f64 %g1, %g2;", Pipe.FP64, 0),
+        ("unheard.f64 %g1, %g2;", Pipe.FP64, 0),
     ],
 )  # fmt: skip
 def test_pipes_and_latencies_on_turing(text: str, pipe: Pipe, latency: float) -> None:

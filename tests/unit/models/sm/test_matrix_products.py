@@ -7,7 +7,7 @@ import pytest
 from kerncast import predict
 from kerncast.errors import MissingEvidenceError, Refusal
 from kerncast.launch import Launch, load_launches
-from kerncast.models.sm.lower.operation_costs import cost_of
+from kerncast.models.sm.lower.operation_costs import check_product
 from kerncast.ptx import parse_ptx
 
 SOURCE = """
@@ -48,7 +48,7 @@ def test_a_product_of_four_warps_is_refused() -> None:
     function = parse_ptx(text).functions["k"]
     (product,) = (ins for ins in function.instructions if ins.root == "wgmma")
     with pytest.raises(MissingEvidenceError, match=r"wgmma\..* is a product of tensor cores whose rate is unknown"):
-        cost_of("", product, 90)
+        check_product(product)
 
 
 def test_a_product_of_unknown_rate_is_refused(tmp_path: Path) -> None:

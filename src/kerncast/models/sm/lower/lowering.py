@@ -14,7 +14,7 @@ from kerncast.gpu import Architecture
 from kerncast.machine.forms import predicated_blocks
 from kerncast.models.sm.lower.accesses import Accesses, Place, joined_atomics
 from kerncast.models.sm.lower.averages import Code, by_machine_code, by_table, guards_of
-from kerncast.models.sm.lower.operation_costs import Cost, Diffusion, Share
+from kerncast.models.sm.lower.operation_costs import Cost, Diffusion, Share, check_product
 from kerncast.models.sm.lower.scheduling import MicroOp, RegisterMap, Registers, latest, scheduled
 from kerncast.models.sm.micro_ops import (
     FULL_WEIGHT,
@@ -193,6 +193,8 @@ class _Lowering:
     def _all_shares(self, own: MachineCode) -> tuple[list[list[Share]], list[list[Share]]]:
         """Return the micro-ops of each instruction, without the access that it makes, and those of blocks alone."""
         code = Code(self._function, self._cfg, self._memory, self._joined, guards_of(self._code))
+        for ins in self._code:  # machine code may not tell which instruction it comes from
+            check_product(ins)
         if own.operations:
             leader = {member.block: members[0].block for members in self._lines for member in members}
             found = by_machine_code(code, own, [leader[n] for n in sorted(leader)], self._architecture.number)

@@ -65,18 +65,18 @@ def cost_of(
         pipe = Pipe.IMAD
     if row is not None:
         return Cost(pipe, row.cycles, row.latency)
-    if pipe is Pipe.TENSOR:
-        _check_product(ins)
     is_jump = opcode in _JUMPS and ins.opcode.flow in _GOES_ON_ELSEWHERE
     return Cost(pipe, latency=_NO_JUMP_CYCLES if pipe is Pipe.BRANCH and not is_jump else 0.0)
 
 
-def _check_product(ins: Instruction) -> None:
-    """Raise MissingEvidenceError for a product whose rate is not that of 16 x 8 x 16 numbers of 16 bits.
+def check_product(ins: Instruction) -> None:
+    """Raise MissingEvidenceError for what tensor cores do, but for products as fast as 16 x 8 x 16 numbers of 16 bits.
 
     Data sheets of Ampere, Ada and Hopper state the same rate for as many bits: TF32 half of FP16, integers of 8 bits
     twice as much. Of shorter products and of FP64 nothing is known here.
     """
+    if ins.opcode.pipe != "tensor":
+        return
     product = product_of(ins.modifiers, ins.types)
     if product is None or product.a == "f64" or product.bits_of_a != _BITS_OF_A:
         raise MissingEvidenceError(
