@@ -13,6 +13,7 @@ from kerncast.execute.setup.dataflow import BufferUse
 from kerncast.launch import Launch
 from kerncast.traces import Trace
 from tests.helpers.execute_helpers import compiled, launch
+from tests.helpers.places import ROOT
 from tests.instructions.test_wide_memory import ENGINES, HEAD, LANE, TARGET, run
 
 SOURCE = (Path(__file__).parent / "copies.cu").read_text()
@@ -189,3 +190,16 @@ def test_what_a_copy_reads_and_decides() -> None:
 def test_refused(text: str) -> None:
     with pytest.raises(UnsupportedError, match=r"cp\.async"):
         run(f".reg .b32 %s; {text}", "native", "u8[1] zeros", "u8[1] zeros")
+
+
+def test_the_matrix_product_of_the_examples() -> None:
+    source = (ROOT / "examples" / "matmul_tensor.cu").read_text(encoding="utf-8")
+    m, n, k = 128, 256, 96
+    where = launch([n // 128, m // 128], 256, A=f"f16[{m}, {k}] random", B=f"f16[{n}, {k}] random",
+                   C=f"f32[{m}, {n}] zeros", m=m, n=n, k=k)  # fmt: skip
+    trace, _ = execute(compiled(source, "matmul_tensor", "sm_80"), where, WholeGrid())
+    a, b = (trace.memory[name].reshape(-1, k).astype(np.float64) for name in "AB")
+    assert np.ptp(a) > 0.5
+    np.testing.assert_allclose(trace.memory["C"].reshape(m, n), a @ b.T, rtol=1e-5)
+    shared = trace.counts.shared_conflicts.sum()
+    assert shared == 0
