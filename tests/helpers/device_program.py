@@ -13,7 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from kerncast.device.capture import Capture
-from kerncast.device.server import Client, Settings, Shared
+from kerncast.device.running import Settings, Shared
+from kerncast.device.server import Client
 from kerncast.device.wire import PROTOCOL, Environment, Form, MemoryKind, Message
 from kerncast.execute.live import Rules, on_large_stack
 from kerncast.execute.setup.arena import GLOBAL_BASE

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from kerncast.device.server import Shared, serve
+from kerncast.device.running import Shared
+from kerncast.device.server import serve
 from tests.helpers.device_program import shared_for
 from tests.helpers.runtime_libraries import libraries
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from kerncast.device.modules import Origin
-from kerncast.device.server import Shared
+from kerncast.device.running import Shared
 from kerncast.errors import KerncastError
 from kerncast.execute.live import Work
 from kerncast.forecast import Options, forecast_all

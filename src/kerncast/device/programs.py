@@ -136,7 +136,7 @@ def _noted_in(program: Path) -> Iterator[tuple[Path, list[Path]]]:
 
 def run_of(built: Built, gpu: GPU, wishes: Wishes) -> Run:
     """Return the run of a program that is told of a GPU."""
-    from kerncast.device.server import Settings  # noqa: PLC0415  starts the engine's imports
+    from kerncast.device.running import Settings  # noqa: PLC0415  starts the engine's imports
 
     link = link_of(gpu)
     budget = wishes.memory_bytes if wishes.memory_bytes is not None else int(_SHARE_OF_FREE * _free_bytes())

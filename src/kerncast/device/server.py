@@ -13,21 +13,17 @@ import os
 import select
 import socket
 import struct
-from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from kerncast.device.capture import Capture
 from kerncast.device.libraries import call_library
-from kerncast.device.modules import Function, Modules, Origin, facts_of
+from kerncast.device.modules import Modules, facts_of
+from kerncast.device.running import Launches, Shared, refused
 from kerncast.device.wire import (
     NO_FUNCTION,
     PROTOCOL,
-    Environment,
     MemoryKind,
     Message,
     Stream,
@@ -39,12 +35,9 @@ from kerncast.device.wire import (
     unpack,
 )
 from kerncast.errors import AssertionFailed, IllegalAddress, KernelFault, LaunchError, MachineLimitError, Refusal
-from kerncast.execute.live import Call, LiveMemory, Rules, Work
-from kerncast.execute.native.warp import prints
+from kerncast.execute.live import Call, LiveMemory
 from kerncast.execute.setup.arena import GLOBAL_BASE
-from kerncast.execute.setup.dataflow import UNKNOWN
-from kerncast.gpu import GPU
-from kerncast.recording import EventKind, Group, Kernel, LibraryCall
+from kerncast.recording import EventKind, Group
 from kerncast.recording.recording import HOST_WAITS, PAGEABLE
 
 #: Errors of cudaError_t, by what ended a launch.
@@ -53,91 +46,7 @@ _STATUS: tuple[tuple[type[Refusal], int], ...] = (
 )  # fmt: skip
 _NOT_SUPPORTED = 801
 _MOST_RECEIVED = 1 << 20
-_MOST_REMARKS = 200
-#: Launches whose results may still stand when they are asked for again.
-_MOST_REPEATS = 4096
 _MOST_PROCESSES = 256
-
-
-class Clock(Protocol):
-    """Tells how long launches take, where the program's clock shows forecasts."""
-
-    def seconds(self, group: Group, work: Work) -> float:
-        """Return the duration of a launch on the GPU."""
-
-    def share(self, group: Group) -> float:
-        """Return which part of the SMs a launch fills whose duration was asked for."""
-
-    def library_seconds(self, call: LibraryCall) -> float:
-        """Return the duration of a call of a library."""
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """What one run of a program is to be like."""
-
-    gpu: GPU
-    environment: Environment
-    room_bytes: int
-    """address space of one process for the GPU's memory"""
-    rules: Rules
-
-
-class Remarks:
-    """What the user is told at the end, each once, with how often."""
-
-    def __init__(self) -> None:
-        self._counts: dict[str, int] = {}
-
-    def add(self, text: str) -> None:
-        """Note something."""
-        if text in self._counts or len(self._counts) < _MOST_REMARKS:
-            self._counts[text] = self._counts.get(text, 0) + 1
-
-    @property
-    def texts(self) -> tuple[str, ...]:
-        """All of them, in the order in which they first came up."""
-        return tuple(text if n == 1 else f"{text} ({n} times)" for text, n in self._counts.items())
-
-
-@dataclass(slots=True)
-class Shared:
-    """What all processes of one run have in common."""
-
-    settings: Settings
-    capture: Capture
-    report: Callable[[str], None]
-    clock: Clock | None = None
-    remarks: Remarks = field(default_factory=Remarks)
-    kernels: list[Kernel] = field(default_factory=list)
-    origins: list[Origin] = field(default_factory=list)
-    """where the code of the kernels is from, by the number of it"""
-    library_calls: dict[LibraryCall, int] = field(default_factory=dict)
-    """calls that differ, and their numbers"""
-    processes: int = 0
-    host_seconds: float = 0.0
-    last_ended: int | None = None
-    """number of the process that ended last"""
-    skipped: int = 0
-    """launches that repeated others on unchanged memory"""
-
-    def kernel_number(self, function: Function, origin: Origin) -> int:
-        """Return the number of a kernel, which may be new."""
-        if origin not in self.origins:
-            self.origins.append(origin)
-        kernel = Kernel(function.name, function.mangled, self.origins.index(origin))
-        if kernel not in self.kernels:
-            self.kernels.append(kernel)
-        return self.kernels.index(kernel)
-
-
-@dataclass(frozen=True, slots=True)
-class _Done:
-    """A launch that could be skipped were it asked for again: what it read and wrote, as it left it."""
-
-    work: Work
-    versions: tuple[tuple[int, int], ...]
-    """start and version of each allocation"""
 
 
 class Client:
@@ -152,12 +61,8 @@ class Client:
         self._modules: Modules | None = None
         self._numbers: dict[int, int] = {}
         """number of the kernel of each function"""
-        self._versions: dict[int, int] = {}
-        """number of the last change of each allocation, by its start"""
-        self._changes = self._allocations = 0
-        self._unseen: set[int] = set()
-        """starts of the allocations that the host may write unseen"""
-        self._repeats: OrderedDict[tuple[object, ...], _Done] = OrderedDict()
+        self._launches = Launches(shared, self._memory)
+        self._allocations = 0
         self._last_at = 0.0
         self._answers: Mapping[Message, Callable[[memoryview], bytes | None]] = {
             Message.MODULE: self._module, Message.VARIABLE: self._variable, Message.ALLOCATE: self._allocate,
@@ -194,7 +99,7 @@ class Client:
         # What answers refers to the process, and kernels that are kept to its memory: no other one could be mapped.
         self._answers, self._modules = {}, None
         self._memory = LiveMemory(np.zeros(0, np.uint8))
-        self._repeats.clear()
+        self._launches.clear()
         gc.collect()
 
     # The beginning
@@ -208,6 +113,7 @@ class Client:
         settings = self.shared.settings
         base = _mapped(ancillary, settings.room_bytes)
         self._memory = LiveMemory(base)
+        self._launches = Launches(self.shared, self._memory)
         self._modules = Modules(settings.gpu, self._memory, GLOBAL_BASE, self.shared.report)
         self.connection.sendall(device_facts(settings.gpu, settings.environment))
         before = self.shared.last_ended
@@ -226,16 +132,15 @@ class Client:
         self._allocations += 1
         self._memory.add(int(address), int(nbytes), f"{_NAMES.get(int(kind), 'buffer')} {self._allocations}")
         start = int(address) - GLOBAL_BASE
-        self._changed({start})
+        self._launches.changed({start})
         if kind in {MemoryKind.PINNED, MemoryKind.MANAGED, MemoryKind.REGISTERED}:
-            self._unseen.add(start)
+            self._launches.unseen.add(start)
         self._event(EventKind.ALLOCATE, at, value=int(nbytes))
 
     def _free(self, data: memoryview) -> None:
         at, address = unpack(struct.Struct("<dQ"), data)
         self._memory.remove(int(address))
-        self._versions.pop(int(address) - GLOBAL_BASE, None)
-        self._unseen.discard(int(address) - GLOBAL_BASE)
+        self._launches.forget(int(address) - GLOBAL_BASE)
         self._event(EventKind.FREE, at)
 
     def _copy(self, data: memoryview) -> None:
@@ -253,13 +158,8 @@ class Client:
     def _written(self, address: int) -> None:
         found = self._memory.find(address)
         if found is not None:
-            self._changed({found.start})
+            self._launches.changed({found.start})
             self.modules.written_by_host(address)
-
-    def _changed(self, starts: set[int] | None) -> None:
-        """Note that some allocations, or all, may have changed."""
-        self._changes += 1
-        self._versions.update(dict.fromkeys(list(self._versions) if starts is None else starts, self._changes))
 
     # Streams and events
 
@@ -320,56 +220,15 @@ class Client:
         group = Group(self._numbers[asked.function], asked.grid, asked.block, asked.shared_bytes)
         call = Call(asked.grid, asked.block, asked.shared_bytes, asked.parameters, asked.is_cooperative)
         try:
-            work, (seconds, share), number = self._run(group, call, function)
+            work, number = self._launches.run(group, call, function)
         except Refusal as refusal:
-            self.shared.remarks.add(f"{function.name}: {refusal}")
-            self.shared.report(f"{function.name} is refused: {refusal.what}")
+            refused(refusal, function.name, self.shared)
             return done(_status_of(refusal))
+        seconds, share = self._launches.lasting(group, work)
         self._event(EventKind.LAUNCH, asked.at, stream=asked.stream, value=number)
         if work.stray:
             self.shared.remarks.add(f"{function.name} went on, as on a GPU: {work.stray}")
         return done(0, seconds, work.printed, share)
-
-    def _run(self, group: Group, call: Call, function: Function) -> tuple[Work, tuple[float, float], int]:
-        kernel, capture = function.kernel_for(call), self.shared.capture
-        assert kernel is not None
-        memory = capture.begin(group, call, kernel, self._memory)
-        key = (group, call.parameters)
-        work = self._still_stands(key)
-        if work is None:
-            work = kernel.launch(call, self._memory, self.shared.settings.rules)
-            self._note_repeat(key, call, function, work)
-        else:
-            self.shared.skipped += 1
-        number = capture.end(group, call, work, memory)
-        clock = self.shared.clock
-        lasting = (clock.seconds(group, work), clock.share(group)) if clock else (0.0, 0.0)
-        return work, lasting, number
-
-    def _still_stands(self, key: tuple[object, ...]) -> Work | None:
-        """Return what a launch would do again, where nothing that it reads or writes has changed since."""
-        found = self._repeats.get(key)
-        if found is None or any(self._versions.get(start) != version for start, version in found.versions):
-            return None
-        return found.work
-
-    def _note_repeat(self, key: tuple[object, ...], call: Call, function: Function, work: Work) -> None:
-        """Note which allocations a launch has changed, and whether it would only do the same again."""
-        kernel = function.kernel_for(call)
-        assert kernel is not None
-        use = kernel.use(call.parameters, self._memory)
-        written = kernel.reaches(use.written, call.parameters, self._memory)
-        self._changed(written)
-        self._repeats.pop(key, None)
-        read = kernel.reaches(use.read, call.parameters, self._memory)
-        if written is None or read is None or not use.are_disjoint or prints(kernel.linked):
-            return
-        if (read | written) & self._unseen or UNKNOWN in use.read | use.written:
-            return
-        versions = tuple((start, self._versions.get(start, 0)) for start in sorted(read | written))
-        self._repeats[key] = _Done(work, versions)
-        if len(self._repeats) > _MOST_REPEATS:
-            self._repeats.popitem(last=False)
 
     def _library(self, data: memoryview) -> bytes:
         at, stream, length = unpack(struct.Struct("<dII"), data)
@@ -379,7 +238,7 @@ class Client:
         except Refusal as refusal:
             self.shared.remarks.add(f"{name}: {refusal}")
             return done(_status_of(refusal))
-        self._changed(None)
+        self._launches.changed(None)
         if found.work is not None:
             number = self.shared.library_calls.setdefault(found.work, len(self.shared.library_calls))
             self._event(EventKind.LIBRARY, at, stream=int(stream), value=number)

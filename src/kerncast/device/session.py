@@ -20,7 +20,8 @@ from kerncast.child_process import EndedError, Progress, Room, Send, apart
 from kerncast.compile.cache import Store, cache_place
 from kerncast.device.capture import Capture
 from kerncast.device.modules import Origin, files_of
-from kerncast.device.server import Clock, Settings, Shared, serve
+from kerncast.device.running import Clock, Settings, Shared
+from kerncast.device.server import serve
 from kerncast.errors import InputError, MachineLimitError
 from kerncast.execute.live import on_large_stack
 from kerncast.recording import Code, ContentsWriter, Recording, SourceFile, write_recording
@@ -166,9 +167,7 @@ def _serve(run: Run, meeting: _Meeting, make_clock: MakeClock | None, tell: tupl
     send({"ready": True})
     serve(meeting.listener, meeting.over, shared)
     how = os.read(meeting.over, _MOST_HOW_BYTES).decode(errors="replace")
-    codes = tuple(_code_of(each, contents) for each in shared.origins)
-    contents.close()
-    write_recording(folder / "recording.kc", _recording(run, shared, codes, how), contents.path)
+    write_shared(shared, contents, Told(run.command, how), folder / "recording.kc")
     send({"recording": str(folder / "recording.kc"), "skipped": shared.skipped})
 
 
@@ -178,13 +177,26 @@ def _can_be_read(descriptor: int) -> Callable[[], bool]:
     return lambda: bool(poll.poll(0))
 
 
-def _recording(run: Run, shared: Shared, codes: tuple[Code, ...], how: str) -> Recording:
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a recording tells of its program."""
+
+    command: tuple[str, ...]
+    ended: str
+    """end of the program, such as ``with status 0``"""
+
+
+def write_shared(shared: Shared, contents: ContentsWriter, told: Told, place: Path) -> None:
+    """Write the recording of a run, with all that was kept; ends the file of contents."""
+    codes = tuple(_code_of(each, contents) for each in shared.origins)
+    contents.close()
     capture = shared.capture
-    return Recording(
-        run.command, run.settings.gpu.id, how, codes, tuple(shared.kernels), tuple(capture.groups), capture.kept(),
-        capture.launches.rows, capture.events.rows, tuple(shared.library_calls), shared.remarks.texts, None,
-        shared.processes, shared.host_seconds,
+    found = Recording(
+        told.command, shared.settings.gpu.id, told.ended, codes, tuple(shared.kernels), tuple(capture.groups),
+        capture.kept(), capture.launches.rows, capture.events.rows, tuple(shared.library_calls), shared.remarks.texts,
+        None, shared.processes, shared.host_seconds,
     )  # fmt: skip
+    write_recording(place, found, contents.path)
 
 
 def _code_of(origin: Origin, contents: ContentsWriter) -> Code:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kerncast.device.server import Shared
+from kerncast.device.running import Shared
 from kerncast.device.wire import Form, MemoryKind, Message, WireError
 from kerncast.errors import LaunchError
 from kerncast.execute.live import Rules
