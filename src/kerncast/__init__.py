@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from kerncast.launch.launch import Launch
     from kerncast.prediction import Prediction, Timing
     from kerncast.profiles.kernel_profile import KernelProfile
+    from kerncast.scripts.here import record
 
 # Where each public name lives: it is imported when it is first used, so that `import kerncast` costs nothing.
 _HOME = {
@@ -34,6 +35,7 @@ _HOME = {
     "load_launches": "kerncast.read.launches",
     "predict": "kerncast.forecast",
     "profile": "kerncast.forecast",
+    "record": "kerncast.scripts",
 }
 
 
@@ -51,5 +53,5 @@ def __dir__() -> list[str]:
 
 __all__ = [
     "GPU", "Budget", "KerncastError", "KernelProfile", "Launch", "Prediction", "Timing", "__version__",
-    "list_gpus", "load_gpu", "load_launches", "predict", "profile",
+    "list_gpus", "load_gpu", "load_launches", "predict", "profile", "record",
 ]  # fmt: skip

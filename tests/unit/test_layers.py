@@ -48,6 +48,7 @@ LAYERS = (
     {"forecast"},
     {"bench"},
     {"device"},
+    {"scripts"},
     {"checkup"},
     {"studies"},
     {"report"},

@@ -19,14 +19,15 @@ from kerncast.report.tables import Table, markdown, print_table
 from kerncast.report.tables import TextColumn as Words
 from tests.helpers.places import FILES, PACKAGE, nodes_of
 
-_EDGES = {"cli/shared/output.py", "cli/__init__.py", "hostbuild/nvcc.py"}
+_EDGES = {"cli/shared/output.py", "cli/__init__.py", "hostbuild/nvcc.py", "scripts/session.py"}
 #: Ways out of the program, and the files that may take them: the filter alone writes CSV.
 _WAYS_OUT: dict[str, set[str]] = {
     "sys.stdout.write": _EDGES,
     "sys.stderr.write": _EDGES,
     "csv.writer": {"printable.py"},
     **{call: set() for call in ("print", "typer.echo", "typer.secho", "csv.DictWriter")},
-    "os.write": {"device/session.py"},  # a pipe of ours
+    # A pipe of ours; what a script prints, with its controls written out.
+    "os.write": {"device/session.py", "scripts/session.py"},
     **{call: set() for call in ("rich.console.Console", "rich.print", "rich.get_console", "rich.traceback.install")},
 }
 #: C0 and C1 controls, marks of the direction of writing, line separators and halves of a pair.

@@ -24,6 +24,7 @@ _ENTRY = re.compile(r"^\s*(?:\.(?:visible|weak)\s+)*\.entry\s+([\w$.@]+)", re.MU
 #: The newest version of PTX that this assembler reads. Text of a newer compiler mostly uses nothing newer: what it does
 #: use is then refused by name.
 _NEWEST = (8, 8)
+_TARGET = re.compile(r"^\s*\.target\s+(sm_\d+[af]?)", re.MULTILINE)
 _PTX_VERSION = re.compile(rb"^(\s*\.version\s+)(\d+)\.(\d+)", re.MULTILINE)
 _LONGEST = 300
 
@@ -52,6 +53,16 @@ def entries_of(ptx: str) -> tuple[str, ...]:
     ('saxpy',)
     """
     return tuple(_ENTRY.findall(ptx))
+
+
+def variant_for(ptx: str, architecture: str) -> str:
+    """Return an architecture with the letter that PTX made for it has: what only this one can do is code for it alone.
+
+    >>> variant_for(".target sm_90a", "sm_90"), variant_for(".target sm_90a", "sm_100")
+    ('sm_90a', 'sm_100')
+    """
+    found = _TARGET.search(ptx)
+    return found[1] if found and found[1].rstrip("af") == architecture else architecture
 
 
 def assemble(ptx: bytes, architecture: str, source: str) -> Assembled:

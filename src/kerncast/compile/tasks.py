@@ -165,7 +165,7 @@ def _assemble(request: CompileRequest, target: Target, text: bytes) -> KernelRep
     source, ptx = str(request.source), text.split(b"\0", 1)[0].decode("utf-8", "replace")
     names = assembler.entries_of(ptx)
     mangled = selection.entry_named(request.kernel, names, source)
-    assembled = assembler.assemble(ptx.encode(), target.compiled_for, source)
+    assembled = assembler.assemble(ptx.encode(), assembler.variant_for(ptx, target.compiled_for), source)
     resources = read_resources(assembled.cubin, assembled.log, target.compiled_for)
     if mangled not in resources:
         raise CompileError(f"the assembler made no code of {mangled}", where=source)

@@ -5,6 +5,7 @@ and so on, and one whenever the work has moved away from all that are kept. Of t
 values may decide what the kernel does: what the others hold changes no count.
 """
 
+import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -107,11 +108,20 @@ class Capture:
 
     def begin(self, group: Group, call: Call, kernel: LiveKernel, memory: LiveMemory) -> Memory | None:
         """Note that a launch begins; returns its memory, where it may be one to keep."""
+        return self.memory_of(call, kernel, memory) if self._state_of(group).wants_memory() else None
+
+    def _state_of(self, group: Group) -> _State:
         state = self._states.get(group)
         if state is None:
             state = self._states[group] = _State(len(self.groups))
             self.groups.append(group)
-        return self._memory_of(call, kernel, memory) if state.wants_memory() else None
+        return state
+
+    def keep(self, group: Group, call: Call, memory: Memory) -> int:
+        """Note a launch that was not executed, with the memory that it would have seen; returns its number."""
+        self._state_of(group).count += 1
+        told = hashlib.blake2b(call.parameters, digest_size=8).digest()
+        return self.end(group, call, Work(1, told), memory)
 
     def end(self, group: Group, call: Call, work: Work, memory: Memory | None) -> int:
         """Note what a launch did, and return its number."""
@@ -120,7 +130,7 @@ class Capture:
         fingerprint = int.from_bytes(work.fingerprint, "little")
         self.launches.append((state.number, work.thread_instructions, fingerprint))
         if memory is not None:
-            same = work.fingerprint, _numbers(call, memory)
+            same = work.fingerprint, numbers_of(call, memory)
             state.keep(_Kept(number, work.thread_instructions, same, memory))
         return number
 
@@ -146,7 +156,10 @@ class Capture:
         if self.events.count < MOST_EVENTS:
             self.events.append(row)
 
-    def _memory_of(self, call: Call, kernel: LiveKernel, memory: LiveMemory) -> Memory:
+    def memory_of(self, call: Call, kernel: LiveKernel | None, memory: LiveMemory) -> Memory:
+        """Return the memory that a launch sees; all of it where nothing is known of its kernel."""
+        if kernel is None:
+            return self._whole(call, memory)
         use = kernel.use(call.parameters, memory)
         variables = {kernel.addresses[each.name] - GLOBAL_BASE: each for each in kernel.linked.globals}
         deciding = kernel.reaches(use.deciding, call.parameters, memory)
@@ -161,6 +174,14 @@ class Capture:
         self.lost_memory += not is_whole
         places = tuple((name, kernel.addresses[name]) for name in sorted(kernel.addresses))
         return Memory(self._contents.path, call.parameters, tuple(regions), places, is_whole)
+
+    def _whole(self, call: Call, memory: LiveMemory) -> Memory:
+        kept = [
+            (each, self._contents.keep_memory(memory.bytes_at(each.address, each.nbytes)))
+            for each in _chosen(memory.allocations, call, set(), is_known=True)
+        ]
+        regions = tuple(Region(each.name, each.address, each.nbytes, chunks or ()) for each, chunks in kept)
+        return Memory(self._contents.path, call.parameters, regions, (), all(chunks is not None for _, chunks in kept))
 
 
 def _is_constant(variable: Variable | None) -> bool:
@@ -184,7 +205,7 @@ def _chosen(all_of: Sequence[Allocation], call: Call, variables: set[int], *, is
     return [each for number, each in enumerate(all_of) if number in pointed or each.start in variables]
 
 
-def _numbers(call: Call, memory: Memory) -> bytes:
+def numbers_of(call: Call, memory: Memory) -> bytes:
     """Return the parameters without pointers into memory, of which only the size of what they point to counts."""
     starts = np.array([each.address for each in memory.regions], np.uint64)
     raw = bytearray(call.parameters)

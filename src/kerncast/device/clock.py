@@ -57,13 +57,14 @@ class ForecastClock:
     def _forecast(self, group: Group, kept: KeptLaunch) -> float:
         key = group, kept.launch
         if key not in self._known:
-            self._known[key], self._shares[group] = self._simulated(self._launch_of(group, kept.memory))
+            self._known[key], self._shares[group] = self.simulated(group, kept.memory, Timing.PROFILER)
         return self._known[key]
 
-    def _simulated(self, launch: Launch) -> tuple[float, float]:
-        """Return the duration of a launch, and which part of the SMs it fills."""
+    def simulated(self, group: Group, memory: Memory, timing: Timing) -> tuple[float, float]:
+        """Return the duration of a launch, and which part of the SMs it fills; 0 where it cannot be forecast."""
+        launch = self._launch_of(group, memory)
         try:
-            found = forecast_all([launch], [(self._gpu, ())], Options(timing=Timing.PROFILER))
+            found = forecast_all([launch], [(self._gpu, ())], Options(timing=timing))
         except KerncastError as error:
             self._shared.remarks.add(f"{launch.kernel} takes no time on the program's clock: {error}")
             return 0.0, 1.0

@@ -24,7 +24,7 @@ FIVE = ["GTX TITAN Black", "GTX TITAN X", "TITAN V", "RTX 2080 Ti", "RTX 4070"]
 def test_public_names() -> None:
     assert list(kerncast.__all__) == [
         "GPU", "Budget", "KerncastError", "KernelProfile", "Launch", "Prediction", "Timing", "__version__", "list_gpus",
-        "load_gpu", "load_launches", "predict", "profile",
+        "load_gpu", "load_launches", "predict", "profile", "record",
     ]  # fmt: skip
     assert all(getattr(kerncast, name) is not None for name in kerncast.__all__)
     assert set(dir(kerncast)) == set(kerncast.__all__)

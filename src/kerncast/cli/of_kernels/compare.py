@@ -2,12 +2,14 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from kerncast.cli.shared import options as option
 from kerncast.cli.shared.output import check_place, console_of, emit_json, progress_on_stderr, tell, write_text
+from kerncast.cli.shared.scripts import SCRIPT, is_script, launches_of_script
 from kerncast.errors import InputError
 
 if TYPE_CHECKING:
@@ -59,7 +61,9 @@ def command(  # noqa: PLR0913  each parameter is one option
     gpus = resolve_gpus(gpu or ())
     other = _against(against, [each for each, _ in gpus])
     prices = _prices(price, [each for each, _ in gpus])
-    compared = _compare(_evidence(launches), gpus, options, (key, prices, other), quiet=quiet)
+    with TemporaryDirectory(prefix="kerncast-") as folder:
+        evidence = _evidence(launches, gpus, Path(folder), quiet=quiet)
+        compared = _compare(evidence, gpus, options, (key, prices, other), quiet=quiet)
     _emit(compared, as_json=json_, out=out)
     if csv is not None:
         from kerncast.report.comparison.comparison_table import comparison_csv  # noqa: PLC0415
@@ -123,7 +127,9 @@ def _draw(path: Path, compared: "Compared") -> None:
     save_picture(figure, path)
 
 
-def _evidence(paths: Sequence[Path]) -> "list[Launch] | list[KernelProfile]":
+def _evidence(
+    paths: Sequence[Path], gpus: "Sequence[Resolved]", folder: Path, *, quiet: bool
+) -> "list[Launch] | list[KernelProfile]":
     """Return the launches of all files, numbered in their order, or declared counts; raises InputError."""
     from dataclasses import replace  # noqa: PLC0415
 
@@ -132,12 +138,20 @@ def _evidence(paths: Sequence[Path]) -> "list[Launch] | list[KernelProfile]":
     from kerncast.profiles import KernelProfile  # noqa: PLC0415
 
     for path in paths:
-        if path.suffix.lower() not in {".toml", option.RECORDING}:
+        if path.suffix.lower() not in {".toml", option.RECORDING, SCRIPT}:
             cure = (
                 "Give launch files, recordings, or counts that are declared in a .toml; kerncast predict reads others."
             )
             raise InputError(f"{path} is no launch file", cure=cure)
-    found = [each for path in paths for each in read_evidence(path)]
+    found: list[object] = []
+    for number, path in enumerate(paths):
+        if is_script(path):
+            own = folder / str(number)
+            own.mkdir()
+            with progress_on_stderr(quiet=quiet) as progress:
+                found += launches_of_script(path, list(gpus), own, progress)
+        else:
+            found += read_evidence(path)
     launches = [replace(each, index=n) for n, each in enumerate(found) if isinstance(each, Launch)]
     profiles = [replace(each, index=n) for n, each in enumerate(found) if isinstance(each, KernelProfile)]
     if launches and profiles:

@@ -10,6 +10,7 @@ import typer
 
 from kerncast.cli.shared import options as option
 from kerncast.cli.shared.output import emit_forecast, progress_on_stderr, tell, write_text
+from kerncast.cli.shared.scripts import SCRIPT, forecast_of_script, is_script
 from kerncast.errors import InputError
 from kerncast.prediction import Prediction
 from kerncast.units import MIB, format_seconds, parse_seconds
@@ -159,8 +160,8 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
     evidence: Annotated[
         Path | None,
         typer.Argument(
-            help="Launch file or declared counts (.toml), source (.cu), a profiler's or tuner's file, times or"
-            " operators (.csv), or a model (.json)."
+            help="Launch file or declared counts (.toml), source (.cu), script (.py), recording (.kc), a profiler's or"
+            " tuner's file, times or operators (.csv), or a model (.json)."
         ),
     ] = None,
     op: Annotated[
@@ -265,7 +266,10 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
     with progress_on_stderr(quiet=quiet) as progress:
         # The rows of a table of features may name their own GPUs.
         gpus = resolve_gpus(gpu or ()) if gpu or not is_model_file(model or "") else []
-        forecast = forecast_all(subject, gpus, options, progress)
+        if is_script(subject):
+            forecast = forecast_of_script(subject, gpus, options, progress)
+        else:
+            forecast = forecast_all(subject, gpus, options, progress)
     emit_forecast(forecast, options.timing, as_json=json_, out=out)
     if report is not None and forecast.predictions:
         _write_report(report, forecast)
@@ -350,7 +354,7 @@ def _reading(selection: "Selection", source_gpu: str | None, source: Path | None
 def _check_options_of_profiles(
     evidence: Path, selects_launches: object, source_gpu: str | None, source: Path | None
 ) -> None:
-    is_profile = evidence.suffix.lower() not in {".toml", *option.SOURCES}
+    is_profile = evidence.suffix.lower() not in {".toml", SCRIPT, *option.SOURCES}
     if not is_profile and (selects_launches or source_gpu or source):
         raise InputError(
             f"--launch-skip, --launch-count, --source and --source-gpu need a profile, not {evidence}",

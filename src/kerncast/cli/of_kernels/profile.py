@@ -5,12 +5,14 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from kerncast.cli.shared import options as option
 from kerncast.cli.shared.output import console_of, emit_json, emit_text, progress_on_stderr, tell
+from kerncast.cli.shared.scripts import is_script, launches_of_script
 from kerncast.errors import InputError, Refusal
 from kerncast.units import parse_seconds
 
@@ -96,9 +98,13 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
     chosen, assumed = _gpu(gpu)
     if advice and chosen is None:
         raise InputError("--advice needs a GPU", cure="Name one with --gpu.")
-    launches = [inline.build(evidence)] if inline.applies_to(evidence) else _launches(evidence)
-
-    with progress_on_stderr(quiet=quiet) as progress:
+    is_source = inline.applies_to(evidence)
+    with TemporaryDirectory(prefix="kerncast-") as folder, progress_on_stderr(quiet=quiet) as progress:
+        if is_script(evidence):
+            gpus = [] if chosen is None else [(chosen, assumed)]
+            launches = launches_of_script(evidence, gpus, Path(folder), progress)
+        else:
+            launches = [inline.build(evidence)] if is_source else _launches(evidence)
         found, refused = _profile_all(launches, chosen, limits, progress)
         lifted = _advice(launches, chosen, found, (option.budget_of(memory), progress)) if advice and chosen else ()
     _emit(tuple(replace(each, assumed=assumed) for each in found), refused, form, lifted)

@@ -1,0 +1,58 @@
+"""Scripts in the place of evidence: they are run, and what was recorded is worked on."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kerncast.cli.shared.output import stderr_console, tell
+from kerncast.errors import InputError
+
+if TYPE_CHECKING:
+    from kerncast.child_process import Progress
+    from kerncast.forecast.asked import Forecast, GPUsNoted, Options
+    from kerncast.launch import Launch
+    from kerncast.scripts.benchmarks import Tuning
+
+SCRIPT = ".py"
+
+
+def is_script(evidence: object) -> bool:
+    """Whether evidence is a script in Python."""
+    return isinstance(evidence, Path) and evidence.suffix == SCRIPT
+
+
+def forecast_of_script(path: Path, gpus: "GPUsNoted", options: "Options", progress: "Progress | None") -> "Forecast":
+    """Run a script for each architecture and forecast what it launches; tells what it tuned on stderr."""
+    from kerncast.scripts.script_forecasts import forecast_script  # noqa: PLC0415  few forecasts need it
+    from kerncast.scripts.session import Script  # noqa: PLC0415  same
+
+    found = forecast_script(Script(path), gpus, options, progress)
+    tell_remarks(found.remarks, found.tunings)
+    return found.forecast
+
+
+def launches_of_script(path: Path, gpus: "GPUsNoted", folder: Path, progress: "Progress | None") -> "Sequence[Launch]":
+    """Run a script for one architecture and return what it launches; raises InputError for GPUs of several."""
+    from kerncast.scripts.script_forecasts import launches_for  # noqa: PLC0415  few commands need it
+    from kerncast.scripts.session import Script  # noqa: PLC0415  same
+
+    if not gpus:
+        cure = "Name one with --gpu."
+        raise InputError("a script is compiled for a GPU, and none is named", where=str(path), cure=cure)
+    if len({gpu.architecture.number for gpu, _ in gpus}) > 1:
+        cure = "Name GPUs of one architecture, or ask kerncast predict, which compiles for each."
+        raise InputError(
+            "a script is compiled for one architecture, and the GPUs have several", where=str(path), cure=cure
+        )
+    return launches_for(Script(path), gpus, folder, progress)
+
+
+def tell_remarks(remarks: Sequence[str], tunings: "Sequence[Tuning]") -> None:
+    """Tell on stderr what came up while a script ran, and what its autotuner chose by forecast."""
+    from kerncast.report.scripts import tuning_table  # noqa: PLC0415
+    from kerncast.report.tables import print_table  # noqa: PLC0415
+
+    for remark in remarks:
+        tell(remark)
+    for tuning in tunings:
+        print_table(tuning_table(tuning), stderr_console())

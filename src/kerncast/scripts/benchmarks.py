@@ -1,0 +1,154 @@
+"""Times for scripts that measure: an autotuner and a benchmark get the forecast's, of the GPU that is asked about."""
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from kerncast.device.capture import numbers_of
+from kerncast.device.clock import ForecastClock
+from kerncast.prediction import Timing
+from kerncast.scripts.recorder import Benchmarked, Recorder
+from kerncast.units import MILLISECOND
+
+#: Wall time for all that a script tunes, and for all that it measures: scripts measure dozens of sizes for a picture.
+TUNING_SECONDS, MEASURING_SECONDS = 600.0, 60.0
+_MOST_ROWS = 1000
+_POSITIONAL = ("warmup", "rep", "grad_to_none", "quantiles", "fast_flush", "return_mode")
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """One configuration of a kernel, and its forecast time."""
+
+    config: str
+    seconds: float | None
+    """None: it does not run on this GPU, or could not be forecast"""
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """What an autotuner has tried, by forecast."""
+
+    kernel: str
+    gpu: str
+    tried: tuple[Tried, ...]
+
+    @property
+    def chosen(self) -> Tried | None:
+        """The fastest configuration."""
+        known = [each for each in self.tried if each.seconds is not None]
+        return min(known, key=lambda each: each.seconds or 0.0, default=None)
+
+
+@dataclass(slots=True)
+class Benchmarks:
+    """Stands in the place of what measures."""
+
+    recorder: Recorder
+    tuned: dict[tuple[str, int], list[Tried]] = field(default_factory=dict)
+    _clock: ForecastClock = field(init=False)
+    _known: dict[object, float] = field(default_factory=dict)
+    _left: dict[bool, float] = field(default_factory=lambda: {True: TUNING_SECONDS, False: MEASURING_SECONDS})
+    has_answered: bool = False
+    """whether the script was told times of this GPU"""
+    _tuning: bool = False
+    _before: list[tuple[Any, str, Any]] = field(default_factory=list)
+    """what stood where this stands now"""
+
+    def __post_init__(self) -> None:
+        shared = self.recorder.shared
+        self._clock = ForecastClock(shared.settings.gpu, shared)
+
+    def do_bench(self, fn: Callable[[], Any], *told: Any, **named: Any) -> Any:
+        """Return what Triton's do_bench returns, in milliseconds: every quantile is the forecast."""
+        named = dict(zip(_POSITIONAL, told, strict=False)) | named
+        seconds = self._seconds_of(fn)
+        if self._tuning and not seconds < math.inf:
+            seconds = math.inf
+        quantiles = named.get("quantiles")
+        if quantiles:
+            return [seconds / MILLISECOND] * len(quantiles) if len(quantiles) > 1 else seconds / MILLISECOND
+        return [seconds / MILLISECOND] if named.get("return_mode") == "all" else seconds / MILLISECOND
+
+    def _seconds_of(self, fn: Callable[[], Any]) -> float:
+        """Return the time of what a function launches; NaN where that is not known."""
+        begun, remarks = time.monotonic(), self.recorder.shared.remarks
+        if self._left[self._tuning] <= 0:
+            what = "tunes" if self._tuning else "measures"
+            limit = TUNING_SECONDS if self._tuning else MEASURING_SECONDS
+            remarks.add(f"not all that the script {what} was forecast: {limit:g} s were over")
+            return math.nan
+        self.has_answered = True
+        launches = self.recorder.benchmark = []
+        try:
+            fn()
+        finally:
+            self.recorder.benchmark = None
+        try:
+            if not launches:
+                remarks.add(
+                    "what the script measures beside kernels that are recorded, such as torch's own, has no time"
+                )
+                return math.nan
+            return sum(self._forecast(each) for each in launches)
+        finally:
+            self._left[self._tuning] -= time.monotonic() - begun
+
+    def _forecast(self, launch: Benchmarked) -> float:
+        # Where the arrays lie changes no time, as far as the forecast knows.
+        key = launch.group, tuple(each.chunks for each in launch.memory.regions), numbers_of(launch.call, launch.memory)
+        if key not in self._known:
+            shared = self.recorder.shared
+            shared.report(f"forecasting {shared.kernels[launch.group.kernel].name}")
+            seconds = self._clock.simulated(launch.group, launch.memory, Timing.COLD)[0]
+            self._known[key] = seconds or math.nan
+        return self._known[key]
+
+    @property
+    def tunings(self) -> tuple[Tuning, ...]:
+        """What was tuned, in the order in which it was."""
+        gpu = self.recorder.shared.settings.gpu.name
+        return tuple(Tuning(name, gpu, tuple(tried)) for (name, _), tried in self.tuned.items())
+
+    def take_over(self, triton: Any) -> None:
+        """Stand in the place of Triton's benchmarks, and note what its autotuner tries."""
+        for name in ("do_bench", "do_bench_cudagraph", "do_bench_proton", "do_bench_cudagraph_proton"):
+            if hasattr(triton.testing, name):
+                self._put(triton.testing, name, self.do_bench)
+        autotuner = triton.runtime.autotuner.Autotuner
+        bench, whole = autotuner._bench, autotuner.run  # noqa: SLF001  there is no other place to see a configuration
+
+        def noted(own: Any, *arguments: Any, config: Any, **meta: Any) -> Any:
+            self._tuning = True
+            try:
+                found = bench(own, *arguments, config=config, **meta)
+            finally:
+                self._tuning = False
+            self._note(own, str(config), found)
+            return found
+
+        def run(own: Any, *arguments: Any, **meta: Any) -> Any:
+            own.cache_results = False  # times of another GPU may lie there
+            own.tuned = getattr(own, "tuned", 0) + 1
+            return whole(own, *arguments, **meta)
+
+        self._put(autotuner, "_bench", noted)
+        self._put(autotuner, "run", run)
+
+    def give_back(self) -> None:
+        """Put back what stood there before."""
+        while self._before:
+            setattr(*self._before.pop())
+
+    def _put(self, owner: Any, name: str, value: Any) -> None:
+        self._before.append((owner, name, getattr(owner, name)))
+        setattr(owner, name, value)
+
+    def _note(self, own: Any, config: str, found: Any) -> None:
+        milliseconds = float(found[0] if isinstance(found, list | tuple) else found)
+        tried = Tried(config, milliseconds * MILLISECOND if milliseconds < math.inf else None)
+        rows = self.tuned.setdefault((own.base_fn.__name__, own.tuned), [])
+        if sum(map(len, self.tuned.values())) < _MOST_ROWS:
+            rows.append(tried)

@@ -1,0 +1,46 @@
+"""The compilers of kernels in Python that are here: each is told of the recorder before a script begins."""
+
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from importlib.util import find_spec
+
+from kerncast.errors import InputError
+from kerncast.scripts.benchmarks import Benchmarks
+from kerncast.scripts.recorder import Recorder
+
+_IMPORTS = re.compile(r"^[ \t]*(?:import|from)[ \t]+([A-Za-z_]\w*)", re.MULTILINE)
+_CURES = {
+    "triton": "Install it: pip install 'kerncast[triton]'.",
+    "torch": "Install it: pip install torch; its CPU build is enough.",
+}
+#: A script that imports only these needs no torch.
+_WITHOUT_TORCH = frozenset({"triton", "numba", "numpy", "math", "sys", "os", "time", "functools", "itertools"})
+
+
+def install(text: str, recorder: Recorder, benchmarks: Benchmarks) -> None:
+    """Make the recorder the GPU of all front ends that a script may use; raises InputError for one that is not here."""
+    named = set(_IMPORTS.findall(text))
+    for name, cure in _CURES.items():
+        if name in named and find_spec(name) is None:
+            raise InputError(f"the script imports {name}, which is not installed", cure=cure)
+    if named - _WITHOUT_TORCH and find_spec("torch") is not None:
+        from kerncast.scripts.cuda_face import wear  # noqa: PLC0415  loads torch
+
+        wear(recorder.shared.settings.gpu, recorder.note_asked)
+    if named - {"numba", "numpy"} and find_spec("triton") is not None:
+        from kerncast.scripts.triton_driver import activate  # noqa: PLC0415  loads Triton
+
+        activate(recorder, benchmarks)
+
+
+@contextmanager
+def installed(recorder: Recorder, benchmarks: Benchmarks) -> Iterator[None]:
+    """Make the recorder the GPU of the front ends that the program has loaded, for a time."""
+    with ExitStack() as stack:
+        if "triton" in sys.modules:
+            from kerncast.scripts.triton_driver import activated  # noqa: PLC0415  loads Triton
+
+            stack.enter_context(activated(recorder, benchmarks))
+        yield
