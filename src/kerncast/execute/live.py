@@ -24,8 +24,8 @@ from kerncast.execute.setup.arena import GLOBAL_BASE, Arena, Touched
 from kerncast.execute.setup.dataflow import UNKNOWN, BufferUse, own_pointers, use_of
 from kerncast.execute.setup.layout import Program
 from kerncast.execute.setup.state import Setting
-from kerncast.execute.setup.supported import check_operands, check_supported
-from kerncast.launch import Extent, Launch
+from kerncast.execute.setup.supported import check_operands, check_supported, in_clusters
+from kerncast.launch import NO_CLUSTER, Extent, Launch, blocks_of_clusters
 from kerncast.traces import Allocation
 
 Bytes = npt.NDArray[np.uint8]
@@ -113,6 +113,8 @@ class Call:
     parameters: bytes
     is_cooperative: bool = False
     """whether all blocks have to be resident, because they wait for one another"""
+    cluster: Extent | None = None
+    """blocks of a cluster, where the launch names them"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +149,7 @@ class LiveKernel:
     addresses: Mapping[str, int]
     """address of each module variable that the kernel reaches"""
     compiled: Compiled | None = None
-    _runs: dict[tuple[Extent, Extent, int, int], Run] = field(default_factory=dict)
+    _runs: dict[tuple[Extent, Extent, Extent | None, int, int], Run] = field(default_factory=dict)
     """what is kept, by geometry and number of workers"""
     _own: "tuple[bytes, Arena, Mapping[str, Allocation]] | None" = None
     """parameters that point to a buffer of their own, as they were asked for last"""
@@ -200,7 +202,7 @@ class LiveKernel:
     def _ready(self, call: Call, memory: LiveMemory, rules: Rules) -> Run:
         parameters = call.parameters[: self.linked.parameter_bytes].ljust(self.linked.parameter_bytes, b"\0")
         workers = 0 if call.is_cooperative else self._workers(call, parameters, memory)
-        geometry = call.grid, call.block, call.shared_bytes, workers
+        geometry = call.grid, call.block, call.cluster, call.shared_bytes, workers
         run = self._runs.get(geometry)
         if run is not None:
             run.renew(parameters, memory.arena)
@@ -218,7 +220,9 @@ class LiveKernel:
         return run
 
     def _new_run(self, call: Call, parameters: bytes, memory: LiveMemory, rules: Rules) -> Run:
-        launch = Launch(Path(self.linked.function.name), None, call.grid, call.block, call.shared_bytes)
+        function = self.linked.function
+        launch = Launch(Path(function.name), None, call.grid, call.block, call.shared_bytes, cluster=call.cluster)
+        launch = in_clusters(launch, function, self.linked.target)
         budget = Budget(block_steps=_BLOCK_STEPS, seconds=rules.seconds, memory_bytes=_MEMORY_BYTES)
         touched = Touched(_NOTHING)
         setting = Setting(self.linked, self.program, launch, memory.arena, parameters, budget, touched, (), frozenset())
@@ -262,8 +266,13 @@ def _whole_grid(run: Run, deadline: float, rules: Rules) -> Work:
             )
 
     strays = None
-    for start in range(0, blocks, _BLOCKS_AT_ONCE):
-        workers = run.run(np.arange(start, min(blocks, start + _BLOCKS_AT_ONCE), dtype=np.int64), keep_going)
+    launch, together = run.launch, run.launch.cluster_blocks
+    at_once = _BLOCKS_AT_ONCE // together
+    for start in range(0, blocks // together, at_once):
+        chosen = np.arange(start, min(blocks // together, start + at_once), dtype=np.int64)
+        if together > 1:
+            chosen = blocks_of_clusters(chosen, launch.grid, launch.cluster or NO_CLUSTER)
+        workers = run.run(chosen, keep_going)
         sums += run.counters.sum(axis=0)
         run.forget()
         strays = strays or next(filter(None, (stray_of(each, run) for each in workers)), None)

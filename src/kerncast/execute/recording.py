@@ -71,13 +71,14 @@ class Recorder:
         self._event_count = self._segment_count = self._rows = 0
 
     def run(self, blocks: npt.NDArray[np.int64], report: Callable[[int], None] | None = None) -> bool:
-        """Run blocks in their order; returns whether all of them were recorded, within the limit of events.
+        """Run blocks of whole clusters in their order; returns whether all were recorded, within the limit of events.
 
         A chunk whose accesses do not fit into the logs is run once more, in halves, or ends the recording.
         """
+        together = self._setting.launch.cluster_blocks
         position, size = 0, self._affordable()
         while position < len(blocks) and size:
-            chunk = blocks[position : position + size]
+            chunk = blocks[position : position + -(-size // together) * together]
             self._engine.check_room(len(chunk))
             if self._keep(self._engine.run_parts(chunk)):
                 self._blocks.append(chunk)
@@ -86,7 +87,7 @@ class Recorder:
                 if report:
                     report(self._rows)
             else:
-                size = len(chunk) // 2 if self._plan.may_repeat else 0
+                size = len(chunk) // 2 // together * together if self._plan.may_repeat else 0
         return position == len(blocks) and not self._is_full
 
     def recording(self) -> Recording:
@@ -186,6 +187,7 @@ def record_window(executed: Executed, wave: int, progress: Progress | None = Non
 
     Raises what running blocks raises.
     """
+    wave = max(1, wave // executed.sampler.together) * executed.sampler.together
     blocks = _window(executed, wave)
     setting = executed.fresh()
     recorder = Recorder(setting, _plan(executed))
@@ -207,8 +209,34 @@ def record_chain(executed: Executed, sms: int, resident: int) -> Recording:
     grid = executed.sampler.blocks
     count = max(1, min(_CHAIN_WAVES * resident, grid // sms))
     recorder = Recorder(executed.fresh(), _plan(executed))
-    recorder.run(chain_of(grid, sms, count, (grid - sms + 1) / 2))  # what the first SM of a round gets
-    return recorded_by(recorder, executed)
+    places = chain_of(grid, sms, count, (grid - sms + 1) / 2)  # what the first SM of a round gets
+    return _recorded_alone(recorder, executed, _of_one_sm(executed, places))
+
+
+def _of_one_sm(executed: Executed, places: Blocks) -> Blocks:
+    """Return the blocks at some places of the order in which blocks begin.
+
+    The blocks of a cluster lie on SMs of their own; one SM gets blocks of every rank.
+    """
+    sampler = executed.sampler
+    if sampler.together == 1:
+        return places
+    clusters = np.unique(places // sampler.together)
+    ranks = np.arange(len(clusters)) % sampler.together
+    return sampler.members(clusters).reshape(-1, sampler.together)[np.arange(len(clusters)), ranks]
+
+
+def _recorded_alone(recorder: Recorder, executed: Executed, blocks: Blocks) -> Recording:
+    """Run blocks with all others of their clusters, and return what they alone did."""
+    sampler = executed.sampler
+    if sampler.together == 1:
+        recorder.run(blocks)
+        return recorded_by(recorder, executed)
+    recorder.run(sampler.members(np.unique(sampler.clusters_of(blocks))))
+    found = recorded_by(recorder, executed).only(blocks)
+    if not len(found.block_ids):
+        raise BudgetExceededError("one cluster makes more accesses than can be recorded", cure="Use a smaller problem.")
+    return found
 
 
 def chain_of(grid: int, sms: int, count: int, middle: float) -> Blocks:
@@ -244,8 +272,19 @@ def _window(executed: Executed, wave: int) -> Blocks:
     events = max(_EVENTS_PER_SEGMENT * warps, executed.sampler.scale(lines).value / grid)
     affordable = int(min(grid, _SHARE * budget.sample_seconds / seconds, _MOST_EVENTS / events))
     count = affordable - affordable % wave if grid > affordable > wave else max(1, affordable)
+    together = executed.sampler.together
+    if together > 1:
+        return executed.sampler.members(_middle_clusters(executed, max(1, count // together)))
     start = min(max(0, middle_of(executed) - count // 2), grid - count)
     start -= start % row if count + row <= grid else 0
+    return np.arange(start, start + count, dtype=np.int64)
+
+
+def _middle_clusters(executed: Executed, count: int) -> Blocks:
+    """Return so many neighbouring clusters around the middle of what the grid does."""
+    sampler = executed.sampler
+    middle = int(sampler.clusters_of(np.array([middle_of(executed)]))[0])
+    start = min(max(0, middle - count // 2), sampler.blocks // sampler.together - count)
     return np.arange(start, start + count, dtype=np.int64)
 
 
@@ -271,7 +310,8 @@ def record_sm(executed: Executed, sms: int, blocks: int, most_events: int) -> SM
     """
     grid = executed.sampler.blocks
     count = max(1, min(blocks, -(-grid // sms)))
-    return record_blocks(executed, chain_of(grid, sms, count, _middle(executed)), most_events)
+    places = chain_of(grid, sms, count, _middle(executed))
+    return record_blocks(executed, _of_one_sm(executed, places), most_events)
 
 
 def record_blocks(executed: Executed, blocks: Blocks, most_events: int) -> SMTrace:
@@ -279,8 +319,7 @@ def record_blocks(executed: Executed, blocks: Blocks, most_events: int) -> SMTra
     _check_length(executed)
     plan = Plan(most_events, _most_events_of_a_block(executed), executed.is_independent, in_detail=True)
     recorder = Recorder(executed.fresh(), plan)
-    recorder.run(blocks)
-    return _within(trace_of(recorded_by(recorder, executed)), most_events)
+    return _within(trace_of(_recorded_alone(recorder, executed, blocks)), most_events)
 
 
 def trace_of(recording: Recording) -> SMTrace:
@@ -347,29 +386,31 @@ _MOST_AT_ONCE = 2**14
 def footprint_curve(executed: Executed, most_seconds: float, progress: Progress | None = None) -> FootprintCurve:
     """Count the sectors that 1, 2, 3, 5, … neighbouring blocks touch, as far as so many nominal seconds pay for them.
 
-    Blocks that cost more than the mean of the sample end it sooner. Raises what running blocks raises, which ends by
-    the clock what takes far longer than reckoned, and native.TooLargeError for a kernel that only the interpreter runs.
+    Clusters run whole. Blocks that cost more than the mean of the sample end it sooner. Raises what running blocks
+    raises, which ends by the clock what takes far longer than reckoned, and native.TooLargeError for a kernel that only
+    the interpreter runs.
     """
-    most = _affordable(executed, most_seconds)
+    sampler, together = executed.sampler, executed.sampler.together
+    most = -(-_affordable(executed, most_seconds) // together)
     spent, lines = 0.0, [0.0]
     setting, found, rows = executed.fresh(), list[Footprint](), list[tuple[float, float]]()
     engine = NativeEngine(setting)
-    before = start = _start(executed, most)
+    before = start = int(sampler.clusters_of(np.array([_start(executed, most * together)]))[0])
     stop = start
     for count in _counts(most):
-        first = max(0, min(start, executed.sampler.blocks - count))
+        first = max(0, min(start, sampler.blocks // together - count))
         new = np.concatenate([np.arange(first, before), np.arange(stop, first + count)])
         before, stop = first, first + count
-        seconds, asked = _run(engine, new, executed.trace.cfg.lengths)
+        seconds, asked = _run(engine, sampler.members(new), executed.trace.cfg.lengths)
         spent += seconds
         lines.append(lines[-1] + asked)
-        found.append(setting.touched.footprint(count))
+        found.append(setting.touched.footprint(count * together))
         rows.append(setting.touched.rows())
         if progress:
-            progress(count, most)
+            progress(count * together, most * together)
         # A part of the curve is better than none.
-        fitting = setting.touched.blocks_within(setting.budget.memory_bytes, count)
-        if spent > most_seconds or fitting < _GROWTH * (count + 1):
+        fitting = setting.touched.blocks_within(setting.budget.memory_bytes, count * together)
+        if spent > most_seconds or fitting < _GROWTH * (count + 1) * together:
             break
     mean = executed.sampler.scale(lines_of(executed)).value / executed.sampler.blocks
     curve = _curve(executed, setting, found)
@@ -395,8 +436,10 @@ def _curve(executed: Executed, setting: Setting, found: list[Footprint]) -> Foot
 def _run(engine: NativeEngine, blocks: Blocks, lengths: tuple[int, ...]) -> tuple[float, float]:
     """Run blocks; returns the nominal seconds that they cost, and the lines that they ask for."""
     spent = lines = 0.0
-    for start in range(0, len(blocks), _MOST_AT_ONCE):
-        engine.run_parts(blocks[start : start + _MOST_AT_ONCE])
+    together = engine.launch_run.launch.cluster_blocks
+    at_once = _MOST_AT_ONCE // together * together
+    for start in range(0, len(blocks), at_once):
+        engine.run_parts(blocks[start : start + at_once])
         counts = engine.counts()
         spent += float(nominal_seconds(counts, lengths).sum())
         lines += float(counts.lines.sum() + counts.local_lines.sum())

@@ -15,6 +15,7 @@ from kerncast import bounded_file
 from kerncast.bounded_file import Bound, is_file, is_folder, place_of, read_text
 from kerncast.confinement import is_hidden, is_source
 from kerncast.errors import LaunchError
+from kerncast.launch.clusters import NO_CLUSTER, check_cluster
 from kerncast.launch.seen_memory import Memory
 from kerncast.units import GIB, MIB
 
@@ -258,6 +259,8 @@ class Launch:
     """memory and raw parameters of a launch that a running program made, instead of arguments and globals"""
     count: int = 1
     """how many launches of a program this one stands for"""
+    cluster: Extent | None = None
+    """blocks of a cluster in x, y and z; None: as the kernel declares, and no clusters where it declares none"""
 
     def __post_init__(self) -> None:
         check_geometry(self.grid, self.block, self.label)
@@ -267,6 +270,8 @@ class Launch:
             what = f"shared_bytes is {self.shared_bytes}, and CUDA takes a number of 32 bits"
             raise LaunchError(what, where=self.label, cure="Give the bytes of one block: no GPU has 256 KiB of them.")
         check_standard(self.standard, self.label)
+        if self.cluster is not None:
+            check_cluster(self.cluster, self.grid, self.label)
 
     @property
     def label(self) -> str:
@@ -282,6 +287,11 @@ class Launch:
     def blocks(self) -> int:
         """Number of blocks of the grid."""
         return math.prod(self.grid)
+
+    @property
+    def cluster_blocks(self) -> int:
+        """Number of blocks of a cluster; 1 without clusters."""
+        return math.prod(self.cluster or NO_CLUSTER)
 
     @property
     def threads_per_block(self) -> int:
@@ -308,7 +318,9 @@ def base_name(kernel: str) -> str:
 def do_same(one: Launch, other: Launch) -> bool:
     """Whether two launches of a kernel do the same, wherever their sources lie."""
     names = {base_name(each.kernel or each.source.stem) for each in (one, other)}
-    same = [(each.grid, each.block, each.shared_bytes, each.arguments, each.globals) for each in (one, other)]
+    same = [
+        (each.grid, each.block, each.cluster, each.shared_bytes, each.arguments, each.globals) for each in (one, other)
+    ]
     return len(names) == 1 and same[0] == same[1]
 
 
@@ -357,7 +369,7 @@ def parse_extent(value: object, name: str, where: str) -> Extent:
 
 def _parse_row(row: Mapping[str, Any], shared: Launch, file: Path) -> Launch:
     where = f"{file} launch {shared.index}"
-    _refuse_unknown(row, {"kernel", "grid", "block", "shared_bytes", "args", "globals"}, where)
+    _refuse_unknown(row, {"kernel", "grid", "block", "cluster", "shared_bytes", "args", "globals"}, where)
     kernel = row.get("kernel")
     if kernel is not None and not (isinstance(kernel, str) and kernel.isprintable()):
         raise LaunchError("kernel is not a printable text", where=where)
@@ -369,6 +381,7 @@ def _parse_row(row: Mapping[str, Any], shared: Launch, file: Path) -> Launch:
         kernel=kernel,
         grid=parse_extent(row["grid"], "grid", where),
         block=parse_extent(row["block"], "block", where),
+        cluster=parse_extent(row["cluster"], "cluster", where) if "cluster" in row else None,
         shared_bytes=_whole_number(row.get("shared_bytes", 0), "shared_bytes", where),
         arguments=_parse_values(row, ("args", "argument"), where, file.parent),
         globals=_parse_values(row, ("globals", "global"), where, file.parent),

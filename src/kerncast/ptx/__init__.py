@@ -19,6 +19,7 @@ from kerncast.ptx.module import (
     MATRIX_ROW_BYTES,
     TYPE_BITS,
     Address,
+    ClusterRule,
     Function,
     Immediate,
     Instruction,
@@ -51,10 +52,11 @@ from kerncast.ptx.opcodes import COMBINATIONS, Flow, MemoryAccess, Opcode, Trait
 from kerncast.ptx.parser import parse_ptx
 
 __all__ = [
-    "CARRY", "COMBINATIONS", "INTRINSICS", "MATRIX_ROW_BYTES", "TYPE_BITS", "Address", "BasicBlock", "ControlFlowGraph",
-    "DominatorTree", "Flow", "Function", "Immediate", "Instruction", "Label", "Location", "LoopNest", "MemoryAccess",
-    "Module", "Negated", "Opaque", "Opcode", "Operand", "Order", "Prototype", "Register", "Relocation", "Sink",
-    "Special", "Symbol", "Trait", "Variable", "Vector", "WorkKind", "arrange", "build_cfg", "classify", "dependences",
-    "dominators", "find_loops", "inline_calls", "kept_by", "kind_name", "opcode_of", "parse_ptx", "post_dominators",
-    "result_count", "results_of", "reversed_graph", "source_name", "sources_of", "symbols_of", "taken_functions",
+    "CARRY", "COMBINATIONS", "INTRINSICS", "MATRIX_ROW_BYTES", "TYPE_BITS", "Address", "BasicBlock", "ClusterRule",
+    "ControlFlowGraph", "DominatorTree", "Flow", "Function", "Immediate", "Instruction", "Label", "Location",
+    "LoopNest", "MemoryAccess", "Module", "Negated", "Opaque", "Opcode", "Operand", "Order", "Prototype", "Register",
+    "Relocation", "Sink", "Special", "Symbol", "Trait", "Variable", "Vector", "WorkKind", "arrange", "build_cfg",
+    "classify", "dependences", "dominators", "find_loops", "inline_calls", "kept_by", "kind_name", "opcode_of",
+    "parse_ptx", "post_dominators", "result_count", "results_of", "reversed_graph", "source_name", "sources_of",
+    "symbols_of", "taken_functions",
 ]  # fmt: skip

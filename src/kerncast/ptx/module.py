@@ -189,6 +189,11 @@ class Instruction:
         named = [space for m in self.modifiers if (space := m.split("::")[0]) in SPACES]
         return named[-1 if self.is_copy else 0] if named else "generic"
 
+    @property
+    def is_cluster_wide(self) -> bool:
+        """Whether it may reach the shared memory of other blocks of the cluster by its state space."""
+        return "shared::cluster" in self.modifiers
+
     @cached_property
     def condition(self) -> "Register | Negated | None":
         """The guard as an operand."""
@@ -229,6 +234,11 @@ class Instruction:
     def is_barrier(self) -> bool:
         """Whether threads wait for one another here: of the block, or of the warp (bar.warp.sync)."""
         return self.opcode.flow is Flow.BARRIER
+
+    @property
+    def is_cluster_barrier(self) -> bool:
+        """Whether threads wait here for those of all blocks of the cluster."""
+        return self.opcode.name == "barrier.cluster.wait"
 
     @property
     def is_branch(self) -> bool:
@@ -294,6 +304,19 @@ class Prototype:
 
 
 @dataclass(frozen=True, slots=True)
+class ClusterRule:
+    """What a kernel declares of the clusters of blocks that it is launched in (PTX ISA 8.8, section 11.6)."""
+
+    blocks: tuple[int, int, int] | None = None
+    """blocks of a cluster in x, y and z, which every launch has; None: the launch says"""
+    is_explicit: bool = False
+    """whether a launch has to be in clusters"""
+    most_blocks: int | None = None
+    counts_clusters: bool = False
+    """whether the grid of a launch counts clusters, not blocks"""
+
+
+@dataclass(frozen=True, slots=True)
 class Function:
     """A kernel (.entry) or a device function (.func)."""
 
@@ -310,6 +333,7 @@ class Function:
     """labels of each branch table of brx.idx, or functions that a call through a pointer can mean"""
     prototypes: Mapping[str, Prototype] = field(default_factory=dict)
     """prototypes of calls through pointers"""
+    cluster: ClusterRule = field(default_factory=ClusterRule)
 
 
 @dataclass(frozen=True, slots=True)

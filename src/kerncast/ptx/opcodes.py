@@ -69,6 +69,8 @@ class Trait(Enum):
     """becomes other machine code for each rounding and precision"""
     LONG = auto()
     """is too long on floats for a block that the compiler predicates"""
+    CLUSTER = auto()
+    """concerns other blocks of the cluster"""
     RARE = auto()
     """has machine code for rare operands, such as subnormal ones"""
     ACCUMULATE = auto()
@@ -185,6 +187,9 @@ activemask           | control | -       | cross_lane lane
 elect                | control | -       | cross_lane lane sources=0
 redux                | -       | -       | cross_lane pipe=lsu | add min max and or xor
 bar barrier          | control | -       | flow=barrier mode machine=BAR | sync arrive popc and or
+barrier.cluster.arrive | control | -     | fence cluster pipe=branch results=0
+barrier.cluster.wait | control | -       | flow=barrier fence cluster pipe=branch results=0
+mapa getctarank      | integer | -       | cluster
 membar               | -       | -       | inert fence results=0
 fence                | -       | -       | inert fence pipe=lsu results=0
 bra                  | control | -       | flow=branch free results=0
@@ -216,7 +221,7 @@ _INT = "u16 s16 u32 s32 u64 s64"
 _ROUND = "rn rz rm rp"
 _HALF = "f16 bf16 f16x2 bf16x2"
 _WORD = "b32 u32 s32 f32"
-_SPACE = "global shared local param const shared::cta param::entry param::func"
+_SPACE = "global shared local param const shared::cta shared::cluster param::entry param::func"
 _CACHE = (
     "ca cg cs cv lu wb wt nc volatile relaxed acquire release weak cta gpu sys cluster acq_rel mmio unified"
     " L1::evict_normal L1::evict_unchanged L1::evict_first L1::evict_last L1::no_allocate"
@@ -382,6 +387,10 @@ bar barrier       |                               | arrive cta aligned          
 bar barrier       | u32                           | red popc cta aligned                | 3 4 | negated
 bar barrier       | pred                          | red and or cta aligned              | 3 4 | negated
 bar               |                               | warp sync                           | 1 | negated
+barrier.cluster.arrive |                          | release relaxed aligned             | 0
+barrier.cluster.wait |                            | acquire aligned                     | 0
+mapa              | u32 u64                       | shared::cluster                     | 3
+getctarank        | u32 u64                       | shared::cluster                     | 2
 membar            |                               | gl cta sys                          | 0
 fence             |                               | sc acq_rel acquire release cta gpu sys cluster | 0
 bra               |                               | uni                                 | 1 | label 0
@@ -403,7 +412,7 @@ cvt.rs | It rounds stochastically; cvt.rn is executed.
 cp.async.bulk cp.async.mbarrier cp.reduce mbarrier tensormap | Asynchronous copies of this kind are not executed yet.
 wgmma.mma_async.sp | Products of sparse matrices are not executed: take the dense form.
 tex tld4 txq suld sust sured suq istypep | Textures and surfaces are not executed yet.
-mapa getctarank clusterlaunchcontrol multimem barrier.cluster | Clusters of blocks are not executed yet.
+clusterlaunchcontrol multimem | Clusters that take work from others, and memory of several GPUs: not executed yet.
 """
 
 

@@ -11,6 +11,7 @@ from kerncast.errors import PTXSyntaxError
 from kerncast.ptx.module import (
     TYPE_BITS,
     Address,
+    ClusterRule,
     Function,
     Immediate,
     Instruction,
@@ -760,8 +761,7 @@ class _ModuleParser:
         returns = self._parameters() if cursor.peek() == "(" else ()
         name = cursor.next()
         parameters = self._parameters() if cursor.peek() == "(" else ()
-        while cursor.peek() not in {"{", ";"}:  # .maxntid, .minnctapersm, .noreturn …: limits that the cubin also tells
-            cursor.next()
+        rule = self._cluster_rule()
         if cursor.accept(";"):
             return
         body = BodyParser(cursor, self.files).parse()
@@ -775,7 +775,37 @@ class _ModuleParser:
             body.labels,
             body.tables,
             body.prototypes,
+            rule,
         )
+
+    def _cluster_rule(self) -> ClusterRule:
+        """Read what stands between the head and the body of a function: the limits of blocks the cubin tells, too."""
+        rule = ClusterRule()
+        while self.cursor.peek() not in {"{", ";"}:
+            match self.cursor.next():
+                case ".reqnctapercluster":
+                    numbers = self._numbers()
+                    x, y, z = (*numbers, 1, 1, 1)[:3]
+                    rule = replace(rule, blocks=(x, y, z))
+                case ".maxclusterrank":
+                    rule = replace(rule, most_blocks=self._numbers()[0])
+                case ".explicitcluster":
+                    rule = replace(rule, is_explicit=True)
+                case ".blocksareclusters":
+                    rule = replace(rule, counts_clusters=True)
+        return rule
+
+    def _numbers(self) -> list[int]:
+        """Read numbers with commas between them: at least one, and none below one."""
+        numbers = []
+        while True:
+            word = self.cursor.next()
+            found = parse_literal(word)
+            if found is None or found.value < 1:
+                raise self.cursor.error(f"expected a number, found {word!r}")
+            numbers.append(found.value)
+            if not self.cursor.accept(","):
+                return numbers
 
     def _parameters(self) -> tuple[Variable, ...]:
         self.cursor.expect("(")

@@ -222,6 +222,17 @@ class Recording:
         kept = self.segments[self.segments["row"] < blocks]
         return replace(self, block_ids=self.block_ids[:blocks], segments=kept)
 
+    def only(self, blocks: npt.NDArray[np.int64]) -> "Recording":
+        """Return these blocks alone, in this order, as far as they were recorded."""
+        wanted = blocks[np.isin(blocks, self.block_ids)]
+        order = np.argsort(self.block_ids, kind="stable")
+        rows = order[np.searchsorted(self.block_ids[order], wanted)]
+        place = np.full(len(self.block_ids), -1, np.int64)
+        place[rows] = np.arange(len(rows))
+        kept = self.segments[place[self.segments["row"]] >= 0].copy()
+        kept["row"] = place[kept["row"]]
+        return replace(self, block_ids=wanted, segments=kept)
+
     def without_local(self) -> "Recording":
         """Return it without accesses to local memory, for a kernel whose arrays the compiler holds in registers."""
         operation = self.events >> np.uint64(OPERATION_SHIFT) & np.uint64(OPERATION_MASK)

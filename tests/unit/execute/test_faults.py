@@ -375,9 +375,9 @@ cvt.rn.satfinite.e4m3x2.f32 %r1, %f1, %f2
 min.xorsign.abs.f32 %f1, %f2, %f3
 ld.global.v8.f64 {%f1,%f1,%f1,%f1,%f1,%f1,%f1,%f1}, [%rd1]
 ld.global.L2::cache_hint.f32 %f1, [%rd1], %rd2
-barrier.cluster.arrive
+barrier.cluster.sync
 atom.global.add.noftz.v2.f32 {%f1,%f2}, [%rd1], {%f1,%f2}
-mov.u32 %r1, %cluster_ctarank
+mov.u32 %r1, %clusterid
 mov.u32 %r1, %envreg3
 elect %r1|%p1, -1
 setp.lt.f32 %p1, %f1

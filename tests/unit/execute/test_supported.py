@@ -47,8 +47,9 @@ def test_both_engines_know_what_is_executed() -> None:
     computing = {name for name in FORMS if not (OPCODES[name].flow or OPCODES[name].has(Trait.INERT))}
     with_carry = {name for name in FORMS if OPCODES[name].has(Trait.CARRY)}
     accessing = {name for name in FORMS if OPCODES[name].access}
-    assert {*LOWERINGS, *CROSS_LANE, *ACCESSES, *warp._MOVES, *with_carry} == computing
-    assert {*ARITHMETIC, *batch._CROSS_LANE, *batch._MOVES, *accessing, *with_carry} == computing
+    arriving = {"barrier.cluster.arrive"}
+    assert {*LOWERINGS, *CROSS_LANE, *ACCESSES, *warp._MOVES, *with_carry, *arriving} == computing
+    assert {*ARITHMETIC, *batch._CROSS_LANE, *batch._MOVES, *accessing, *with_carry, *arriving} == computing
     assert set(ACCESSES) == accessing
 
 

@@ -84,10 +84,16 @@ def test_every_opcode_has_one_row() -> None:
 
 def test_facts_of_the_isa() -> None:
     """As chapter 9 of the PTX ISA describes them."""
-    assert {name for name, each in OPCODES.items() if each.flow is Flow.BARRIER} == {"bar", "barrier"}
+    assert {name for name, each in OPCODES.items() if each.flow is Flow.BARRIER} == {
+        "bar",
+        "barrier",
+        "barrier.cluster.wait",
+    }
     assert {name for name, each in OPCODES.items() if each.access is MemoryAccess.LOAD} == {"ld", "ldu", "ldmatrix"}
     assert {name for name, each in OPCODES.items() if each.has(Trait.CARRY)} == {"addc", "subc", "madc"}
-    assert {name for name, each in OPCODES.items() if each.has(Trait.FENCE)} == {"membar", "fence"}
+    assert {name for name, each in OPCODES.items() if each.has(Trait.FENCE)} == {
+        "membar", "fence", "barrier.cluster.arrive", "barrier.cluster.wait"
+    }  # fmt: skip
     exchanging = {name for name, each in OPCODES.items() if each.has(Trait.CROSS_LANE)}
     products = {"mma", "movmatrix", "wgmma.mma_async"}
     assert exchanging == {"shfl", "vote", "match", "activemask", "elect", "redux"} | products

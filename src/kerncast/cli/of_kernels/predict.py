@@ -180,6 +180,7 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
     grid: option.Grid = None,
     block: option.Block = None,
     shared: option.SharedBytes = 0,
+    cluster: option.Cluster = None,
     arg: option.Arguments = None,
     define: option.Defines = None,
     include: option.IncludeFolders = None,
@@ -247,7 +248,9 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
     pictures.check()
     if evidence is not None:
         _check_options_of_profiles(evidence, launch_skip or launch_count is not None, source_gpu, source)
-    inline = option.InlineLaunch(kernel, grid, block, shared, arg, define, include, global_, std, use_fast_math)
+    inline = option.InlineLaunch(
+        kernel, grid, block, shared, arg, define, include, global_, std, use_fast_math, cluster
+    )
     reading = _reading(Selection(kernel, launch_skip, launch_count), source_gpu, source)
     options = Options(
         model,
@@ -312,7 +315,7 @@ def _subject(evidence: Path | None, op: list[str] | None, inline: option.InlineL
 def _options_of_launches(inline: option.InlineLaunch) -> tuple[str, ...]:
     """Return the options of a source's launch that are given; -k chooses operators, too."""
     given = {
-        "--grid": inline.grid, "--block": inline.block, "--shared": inline.shared_bytes,
+        "--grid": inline.grid, "--block": inline.block, "--cluster": inline.cluster, "--shared": inline.shared_bytes,
         "--arg": inline.arguments, "--define": inline.defines, "--include": inline.include_dirs,
         "--global": inline.globals, "--std": inline.standard, "--use-fast-math": inline.fast_math,
     }  # fmt: skip

@@ -65,6 +65,7 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
     grid: option.Grid = None,
     block: option.Block = None,
     shared: option.SharedBytes = 0,
+    cluster: option.Cluster = None,
     arg: option.Arguments = None,
     define: option.Defines = None,
     include: option.IncludeFolders = None,
@@ -88,7 +89,9 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
 ) -> int:
     """Count what each launch does, as Nsight Compute would: instructions, memory traffic, conflicts, hot spots."""
     form = Form(json_, csv, lines, advice, out, features)
-    inline = option.InlineLaunch(kernel, grid, block, shared, arg, define, include, global_, std, use_fast_math)
+    inline = option.InlineLaunch(
+        kernel, grid, block, shared, arg, define, include, global_, std, use_fast_math, cluster
+    )
     limits = _budget(budget, exact=exact)
     limits = limits if memory is None else replace(limits, memory_bytes=option.memory_of(memory))
     if features is not None:

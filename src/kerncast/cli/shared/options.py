@@ -13,12 +13,13 @@ if TYPE_CHECKING:
     from kerncast.caveats import Caveat
     from kerncast.execute import Budget
     from kerncast.gpu import GPU
-    from kerncast.launch import Argument, Launch
+    from kerncast.launch import Argument, Extent, Launch
 
 # The launch of a source, and how it is compiled.
 Grid = Annotated[str | None, typer.Option(help="Blocks of a .cu's launch: X[,Y[,Z]].")]
 Block = Annotated[str | None, typer.Option(help="Threads per block: X[,Y[,Z]].")]
 SharedBytes = Annotated[int, typer.Option(help="Dynamic shared memory in bytes.")]
+Cluster = Annotated[str | None, typer.Option(help="Blocks of a cluster, such as 2 or 2,1,1.")]
 Arguments = Annotated[list[str] | None, typer.Option(help="NAME=VALUE, in the order of the parameters.")]
 Defines = Annotated[list[str] | None, typer.Option("--define", "-D", help="NAME=VALUE macro.")]
 IncludeFolders = Annotated[list[Path] | None, typer.Option("--include", "-I", help="Folder of headers.")]
@@ -62,6 +63,7 @@ class InlineLaunch:
     globals: list[str] | None
     standard: str | None
     fast_math: bool
+    cluster: str | None = None
 
     def applies_to(self, evidence: Path) -> bool:
         """Whether the evidence is a source; the options mean nothing for other evidence."""
@@ -71,25 +73,26 @@ class InlineLaunch:
         kernel = self.kernel if evidence.suffix == _LAUNCH_FILE else None
         if evidence.suffix in SOURCES:
             return True
-        if kernel or self.grid or self.block or several or compiling or self.shared_bytes:
+        if kernel or self.grid or self.block or several or compiling or self.shared_bytes or self.cluster:
             raise InputError(
-                "--kernel, --grid, --block, --shared, --arg, --global, --define, --include, --std and --use-fast-math"
-                f" need a source, not {evidence}",
+                "--kernel, --grid, --block, --cluster, --shared, --arg, --global, --define, --include, --std and"
+                f" --use-fast-math need a source, not {evidence}",
                 cure="Put them into the launch file.",
             )
         return False
 
     def build(self, source: Path) -> "Launch":
         """Return the launch; raises InputError where an option is missing."""
-        from kerncast.launch import DEFAULT_STANDARD, Launch, check_standard, parse_extent  # noqa: PLC0415
+        from kerncast.launch import DEFAULT_STANDARD, Launch, check_standard  # noqa: PLC0415
 
         if self.grid is None or self.block is None:
             raise InputError(f"{source} is a source: its launch is missing", cure="Add --grid and --block.")
         return Launch(
             source=source,
             kernel=self.kernel,
-            grid=parse_extent(_numbers(self.grid, "grid"), "grid", "--grid"),
-            block=parse_extent(_numbers(self.block, "block"), "block", "--block"),
+            grid=_extent(self.grid, "grid"),
+            block=_extent(self.block, "block"),
+            cluster=None if self.cluster is None else _extent(self.cluster, "cluster"),
             shared_bytes=self.shared_bytes,
             arguments=_values(self.arguments or (), "arg", "parameter"),
             defines=tuple(split_define(text) for text in self.defines or ()),
@@ -98,6 +101,12 @@ class InlineLaunch:
             fast_math=self.fast_math,
             globals=_values(self.globals or (), "global", "variable"),
         )
+
+
+def _extent(text: str, name: str) -> "Extent":
+    from kerncast.launch import parse_extent  # noqa: PLC0415
+
+    return parse_extent(_numbers(text, name), name, f"--{name}")
 
 
 def checked_folders(folders: Sequence[Path]) -> tuple[Path, ...]:

@@ -4,8 +4,21 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from kerncast.errors import UnsupportedError
-from kerncast.execute.native.ir import WARP, WORKER, Emitter, Value, bits, each_lane, get, integer, offset_of, vector
+from kerncast.execute.native.ir import (
+    BLOCK,
+    WARP,
+    WORKER,
+    Emitter,
+    Value,
+    bits,
+    each_lane,
+    get,
+    integer,
+    offset_of,
+    vector,
+)
 from kerncast.execute.native.jit import TooLargeError
+from kerncast.execute.setup.cluster_addresses import RANK_SHIFT
 from kerncast.execute.setup.layout import Program, immediate
 from kerncast.ptx import (
     TYPE_BITS,
@@ -262,9 +275,20 @@ class BlockCode:
     def _address_of(self, name: str) -> Value:
         """Return the address of a variable, in its own state space."""
         if name not in self.symbols:
-            return integer(I64, self.program.address_of(name))
+            address = integer(I64, self.program.address_of(name))
+            return self.emit.add(self.own_window(), address) if name in self.program.shared else address
         table = get(self.emit, self.pointers.worker, WORKER, "symbols")
         return self.emit.splat(self.emit.load(self.emit.at(table, 8 * self.symbols[name]), "i64"))
+
+    def own_window(self) -> Value:
+        """Return where the block's own shared memory begins among that of its cluster."""
+        if not self.program.sees_cluster:
+            return integer(I64, 0)
+        rank = self.emit.cast("zext", self._rank(), "i64")
+        return self.emit.splat(self.emit.shl(rank, RANK_SHIFT))
+
+    def _rank(self) -> Value:
+        return get(self.emit, get(self.emit, self.pointers.warp, WARP, "block"), BLOCK, "rank")
 
     def _special(self, name: str) -> Value:
         root, _, axis = name.removeprefix("%").partition(".")
@@ -281,16 +305,28 @@ class BlockCode:
         emit, warp = self.emit, self.pointers.warp
         if root == "tid":
             return emit.load(emit.at(warp, offset_of(WARP, "tid") + 32 * at), I32, LINE)
+        extents = {"ntid": "block", "nctaid": "grid", "cluster_nctaid": "cluster"}
+        if root in extents:
+            return emit.splat(self._extent(extents[root], at))
+        if root == "nclusterid":
+            return emit.splat(emit.binary("udiv", self._extent("grid", at), self._extent("cluster", at)))
+        index = emit.load(emit.at(get(emit, warp, WARP, "block"), at), "i32")
         if root == "ctaid":
-            return emit.splat(emit.load(emit.at(get(emit, warp, WARP, "block"), at), "i32"))
-        place = offset_of(WORKER, "block" if root == "ntid" else "grid") + at
-        return emit.splat(emit.load(emit.at(self.pointers.worker, place), "i32"))
+            return emit.splat(index)
+        operation = "udiv" if root == "clusterid" else "urem"
+        return emit.splat(emit.binary(operation, index, self._extent("cluster", at)))
+
+    def _extent(self, name: str, at: int) -> Value:
+        return self.emit.load(self.emit.at(self.pointers.worker, offset_of(WORKER, name) + at), "i32")
 
     def _count(self, root: str) -> Value:
         emit = self.emit
         if root == "warpid":
             return emit.splat(get(emit, self.pointers.warp, WARP, "number"))
-        fields = {"nwarpid": "warps", "dynamic_smem_size": "dynamic_bytes", "total_smem_size": "shared_bytes"}
+        if root == "cluster_ctarank":
+            return emit.splat(self._rank())
+        fields = {"cluster_nctarank": "cluster_blocks", "is_explicit_cluster": "explicit_cluster", "nwarpid": "warps",
+                  "dynamic_smem_size": "dynamic_bytes", "total_smem_size": "shared_bytes"}  # fmt: skip
         if root in fields:
             return emit.splat(get(emit, self.pointers.worker, WORKER, fields[root]))
         return integer(I32, {"smid": 0, "nsmid": 1, "gridid": 1}[root])

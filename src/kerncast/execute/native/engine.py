@@ -22,11 +22,12 @@ from kerncast.execute.native.scheduler import NOT_DONE, write_scheduler
 from kerncast.execute.native.warp import CounterPlan, Plans, plan_counters, printer_of, prints, write_warp
 from kerncast.execute.sampling.sample import endless, runaway
 from kerncast.execute.setup.arena import Arena, Room, check_room
+from kerncast.execute.setup.cluster_addresses import cluster_fault, outside_of_cluster
 from kerncast.execute.setup.dataflow import blocks_are_independent
 from kerncast.execute.setup.layout import Program
 from kerncast.execute.setup.state import ACCESS_COUNTS, PRINTF, Console, Report, Setting, absent_lanes
 from kerncast.execute.setup.supported import base_offset, tile_outside, unravel
-from kerncast.launch import Launch
+from kerncast.launch import NO_CLUSTER, Launch
 from kerncast.ptx import Instruction
 from kerncast.remembered import remembered
 from kerncast.traces import SEGMENT, BlockCounts, Counts
@@ -42,6 +43,7 @@ _PATIENCE = 100_000
 _WORKERS = 2
 _QUANTUM = 256
 _RESIDENT_BYTES = 2**19
+_STRIDE_UNIT = 256  # so that equal offsets lie in equal banks, whichever block's
 _MOST_BYTES = 2**32 - 1  # sizes of memories are numbers of 32 bits
 Bytes = npt.NDArray[np.uint8]
 
@@ -75,7 +77,7 @@ def write_module(
     unit = Unit()
     numbers = {name: number for number, name in enumerate(symbols)}
     write_warp(unit, Plans(program, registers, counters, numbers, counts_memory))
-    write_scheduler(unit, registers.start_bytes)
+    write_scheduler(unit, registers.start_bytes, sees_cluster=program.sees_cluster)
     return unit, registers, counters, symbols
 
 
@@ -139,7 +141,7 @@ class Run:
         private = 32 * warps * self.program.private_bytes
         frames = warps * (workers * self.compiled.registers.frame_bytes + self.compiled.registers.start_bytes)
         room = Room(self.arena, self.budget.memory_bytes)
-        slots = resident or 1
+        slots = resident or self.launch.cluster_blocks
         room.take(workers * slots * shared, "shared memory needs")
         room.take(workers * slots * private, "local memory needs")
         room.take(slots * frames, "registers need")
@@ -201,8 +203,9 @@ class Run:
             worker.record_into(log, in_detail=in_detail)
 
     def _shares(self, blocks: int) -> list[slice]:
-        """Cut blocks into neighbouring parts, one for each worker."""
-        bounds = [blocks * n // len(self.workers) for n in range(len(self.workers) + 1)]
+        """Cut blocks into neighbouring parts, one for each worker; a cluster is in one part."""
+        size = self.launch.cluster_blocks
+        bounds = [blocks // size * n // len(self.workers) * size for n in range(len(self.workers) + 1)]
         return [slice(a, b) for a, b in pairwise(bounds) if b > a]
 
 
@@ -232,8 +235,11 @@ class Worker:
         frames = launch.warps_per_block * run.compiled.registers.frame_bytes
         private = launch.warps_per_block * 32 * program.private_bytes
         per_block = frames + private + shared_bytes
-        slots = resident or max(1, min(_RESIDENT_BYTES // max(per_block, 1), 8))
+        together = launch.cluster_blocks
+        slots = resident or together * max(1, min(_RESIDENT_BYTES // max(per_block, 1), 8) // together)
+        stride = -(-(shared_bytes + 2 * _MARGIN_BYTES) // _STRIDE_UNIT) * _STRIDE_UNIT
         self.state["grid"][:3], self.state["block"][:3] = launch.grid, launch.block
+        self.state["cluster"][:3] = launch.cluster or NO_CLUSTER
         values = {
             "warps": launch.warps_per_block, "slots": slots, "shared_bytes": shared_bytes,
             "private_bytes": program.private_bytes, "parameter_bytes": run.parameter_bytes,
@@ -244,6 +250,7 @@ class Worker:
             "counter_bytes": run.compiled.counters.bytes, "frame_bytes": run.compiled.registers.frame_bytes,
             "frame_template": run.template.ctypes.data, "iteration_limit": run.budget.block_steps,
             "longest": run.compiled.counters.longest, "pairs_words": program.pairs_words,
+            "cluster_blocks": together, "explicit_cluster": launch.cluster is not None, "shared_stride": stride,
         }  # fmt: skip
         for name, value in values.items():
             self.state[name] = value
@@ -253,8 +260,9 @@ class Worker:
         self._resident = self._memory(slots * BLOCK.itemsize).view(BLOCK)
         self.state["resident"] = self._resident.ctypes.data
         self._frames = []
-        for slot in self._resident:
-            slot["shared"] = self._memory(shared_bytes + 2 * _MARGIN_BYTES).ctypes.data + _MARGIN_BYTES
+        shared = self._memory(slots * stride).ctypes.data + _MARGIN_BYTES
+        for number, slot in enumerate(self._resident):
+            slot["shared"] = shared + number * stride
             slot["private"] = self._memory(private + _ALIGNMENT).ctypes.data
             self._frames.append(self._memory(frames).reshape(launch.warps_per_block, -1))
             slot["warps"] = self._frames[-1].ctypes.data
@@ -271,7 +279,8 @@ class Worker:
             self.state[name] = value
 
     def begin(self, blocks: npt.NDArray[np.int64], counters: npt.NDArray[np.int64]) -> None:
-        """Take a list of blocks to run."""
+        """Take a list of blocks to run: of whole clusters, the blocks of each by rank."""
+        assert len(blocks) % int(self.state["cluster_blocks"]) == 0
         self.blocks = np.ascontiguousarray(blocks)
         self.state["blocks"], self.state["block_count"] = self.blocks.ctypes.data, len(blocks)
         self.state["next_row"] = self.state["finished"] = 0
@@ -400,12 +409,8 @@ def _error(state: Any, run: "Run", blocks: npt.NDArray[np.int64]) -> KerncastErr
                 where=where,
                 cure="Barriers are numbered 0 to 15, and wait for a multiple of 32 threads.",
             )
-        case "stuck":
-            return KernelFault(
-                f"threads wait at a barrier that the others never reach, such as {thread}",
-                where=where,
-                cure="Let every thread of the block reach the same barrier.",
-            )
+        case "stuck" | "cluster" | "gone":
+            return cluster_fault(name, ins, (thread, where), address)
     raise AssertionError(name)
 
 
@@ -420,6 +425,9 @@ def _access(name: str, ins: Instruction, thread: str, state: Any, run: "Run") ->
         what = f"points to {space} memory, which has no atomics"
     elif name == "misaligned":
         what = f"is misaligned: {size} bytes at address {address:#x}"
+    elif space == "cluster":
+        shared_bytes = run.program.static_shared_bytes + run.launch.shared_bytes
+        what = outside_of_cluster(size, address, shared_bytes, run.launch.cluster_blocks)
     elif space in {"global", "const"}:
         what = f"is out of bounds: {size} bytes at {address:#x}, {run.arena.describe(address)}"
     else:

@@ -400,6 +400,8 @@ WARP = np.dtype(
         ("reduces", "u4"),  # 0 no, 1 counts, 2 and, 3 or
         ("result", "u4"),  # offset of the register that takes the result; 0 if nothing reads it
         ("instruction", "u4"),  # of the barrier, for messages
+        ("arrived_in_cluster", "u4"),  # lanes that have arrived at the cluster's barrier, which is not complete
+        ("owes_wait", "u4"),  # lanes that have arrived there, and have not waited since
         ("pad", "u4", 1),
         ("issued", "i8"),  # instructions since the block began
         ("private", "u8"),  # memory of the warp's threads, one after the other
@@ -414,7 +416,9 @@ BLOCK = np.dtype(
     [
         ("index", "u4", 4),  # %ctaid
         ("busy", "u4"),
-        ("pad", "u4"),
+        ("rank", "u4"),  # of the block in its cluster
+        ("gone", "u4"),  # blocks of the cluster that have ended, one bit for each rank
+        ("idle", "u4"),  # whether none of its warps could go on at its last turn
         ("iterations", "i8"),  # loop iterations that its warps have done
         ("passed", "u4", 16),  # threads that went by each barrier without waiting
         ("shared", "u8"),
@@ -434,6 +438,10 @@ WORKER = np.dtype(
         ("trash", "u1", 64),  # where lanes read and write that are switched off
         ("grid", "u4", 4),
         ("block", "u4", 4),
+        ("cluster", "u4", 4),  # blocks of a cluster in x, y and z
+        ("cluster_blocks", "u4"),
+        ("explicit_cluster", "u4"),  # whether the launch or the kernel names a cluster
+        ("shared_stride", "i8"),  # bytes from the shared memory of one block to that of the next of its cluster
         ("warps", "u4"),  # per block
         ("slots", "u4"),  # resident blocks
         ("shared_bytes", "u4"),
@@ -488,8 +496,8 @@ WORKER = np.dtype(
     align=True,
 )
 FAULTS = {"bounds": 1, "misaligned": 2, "trap": 3, "assertion": 4, "table": 5, "barrier": 6, "stuck": 7, "endless": 8,
-          "constant": 9, "atomic": 10, "tile": 11, "descriptor": 12}  # fmt: skip
-SPACES = ("global", "shared", "local", "param", "const", "call")
+          "constant": 9, "atomic": 10, "tile": 11, "descriptor": 12, "gone": 13, "cluster": 14}  # fmt: skip
+SPACES = ("global", "shared", "local", "param", "const", "call", "cluster")
 
 
 def offset_of(frame: "np.dtype[np.void]", name: str) -> int:

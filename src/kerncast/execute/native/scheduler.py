@@ -1,5 +1,6 @@
 """Writes the functions that start blocks, give their warps turns, and let them pass barriers."""
 
+from kerncast.execute.native.cluster_barrier import write_cluster
 from kerncast.execute.native.ir import (
     BLOCK,
     FAULTS,
@@ -24,11 +25,14 @@ _PREDICATE_RESULT = 2  # kinds of reduction from here on give a predicate
 DONE, NOT_DONE = 0, 1
 
 
-def write_scheduler(unit: Unit, start_bytes: int) -> None:
+def write_scheduler(unit: Unit, start_bytes: int, *, sees_cluster: bool) -> None:
     """Add ``run_worker`` and what it calls; ``start_bytes`` of each frame are set when a block begins."""
     _start_block(unit, start_bytes)
-    _write_release(unit)
-    _turn_block(unit)
+    _start_cluster(unit)
+    if sees_cluster:
+        write_cluster(unit)
+    _write_release(unit, sees_cluster=sees_cluster)
+    _turn_block(unit, sees_cluster=sees_cluster)
     _run_worker(unit)
 
 
@@ -45,11 +49,12 @@ def _run_worker(unit: Unit) -> None:
     with emit.count_up(get(emit, _WORKER, WORKER, "slots")) as slot:
         place = emit.mul(emit.cast("zext", slot, "i64"), size)
         block = emit.at(get(emit, _WORKER, WORKER, "resident"), place)
-        is_free = emit.compare("eq", get(emit, block, BLOCK, "busy"), 0)
+        rank = emit.binary("urem", slot, get(emit, _WORKER, WORKER, "cluster_blocks"))
+        is_first = emit.compare("eq", rank, 0)
         left = emit.compare("slt", get(emit, _WORKER, WORKER, "next_row"), get(emit, _WORKER, WORKER, "block_count"))
         goes_on = emit.compare("eq", get(emit, _WORKER, WORKER, "stop"), 0)  # clearing a block's memory takes time too
-        with emit.when(emit.and_(emit.and_(is_free, left), goes_on)):
-            emit.call_void("start_block", _WORKER, block)
+        with emit.when(emit.and_(emit.and_(is_first, left), goes_on)):
+            emit.call_void("start_cluster", _WORKER, block)
         with emit.when(emit.compare("ne", get(emit, block, BLOCK, "busy"), 0)):
             emit.store(integer("i32", 1), busy)
             emit.call_void("turn_block", _WORKER, block)
@@ -63,6 +68,25 @@ def _run_worker(unit: Unit) -> None:
     emit.label("pause")
     emit.give(integer("i32", NOT_DONE))
     emit.finish(public=True)
+
+
+def _start_cluster(unit: Unit) -> None:
+    """Write the start of the blocks of a cluster, in slots one after the other, once all of these are free."""
+    emit = Emitter(unit, "start_cluster", "void", [_WORKER, _BLOCK])
+    size, busy = get(emit, _WORKER, WORKER, "cluster_blocks"), emit.allocate("i32")
+    emit.store(integer("i32", 0), busy)
+    bytes_each = integer("i64", BLOCK.itemsize)
+    with emit.count_up(size) as rank:
+        block = emit.at(_BLOCK, emit.mul(emit.cast("zext", rank, "i64"), bytes_each))
+        emit.increase(busy, get(emit, block, BLOCK, "busy"))
+    with emit.when(emit.compare("eq", emit.load(busy, "i32"), 0)), emit.count_up(size) as rank:
+        block = emit.at(_BLOCK, emit.mul(emit.cast("zext", rank, "i64"), bytes_each))
+        put(emit, rank, block, BLOCK, "rank")
+        for name in ("gone", "idle"):
+            put(emit, integer("i32", 0), block, BLOCK, name)
+        emit.call_void("start_block", _WORKER, block)
+    emit.give()
+    emit.finish()
 
 
 def _start_block(unit: Unit, start_bytes: int) -> None:
@@ -117,7 +141,7 @@ def _warp(emit: Emitter, number: Value) -> Value:
     return emit.at(get(emit, _BLOCK, BLOCK, "warps"), emit.mul(number, frame))
 
 
-def _turn_block(unit: Unit) -> None:
+def _turn_block(unit: Unit, *, sees_cluster: bool) -> None:
     """Write one turn of a block: each warp that can runs until its iterations are used up."""
     emit = Emitter(unit, "turn_block", "void", [_WORKER, _BLOCK])
     ran, ended = emit.allocate("i32"), emit.allocate("i32")
@@ -146,16 +170,27 @@ def _turn_block(unit: Unit) -> None:
     over = emit.compare("sgt", get(emit, _BLOCK, BLOCK, "iterations"), get(emit, _WORKER, WORKER, "iteration_limit"))
     with emit.when(over):
         _note(emit, "endless", _warp(emit, integer("i64", 0)), integer("i32", 0))
-    with emit.when(emit.compare("eq", emit.load(ran, "i32"), 0)):
+    nothing = emit.compare("eq", emit.load(ran, "i32"), 0)
+    with emit.when(nothing):
         is_over = emit.compare("eq", emit.load(ended, "i32"), warps)
         with emit.when(is_over):
-            put(emit, integer("i32", 0), _BLOCK, BLOCK, "busy")
-            emit.increase(field(emit, _WORKER, WORKER, "finished"), integer("i64", 1))
-            _note_longest(emit, warps)
+            _end_block(emit, warps, sees_cluster=sees_cluster)
         with emit.when(emit.not_(is_over)):
             emit.call_void("release", _WORKER, _BLOCK)
+    if sees_cluster:  # warps that wait here may have to do something before those that ran can end
+        with emit.when(emit.not_(nothing)):
+            put(emit, integer("i32", 0), _BLOCK, BLOCK, "idle")
+            emit.call("release_cluster", "i32", _WORKER, _BLOCK)
     emit.give()
     emit.finish()
+
+
+def _end_block(emit: Emitter, warps: Value, *, sees_cluster: bool) -> None:
+    put(emit, integer("i32", 0), _BLOCK, BLOCK, "busy")
+    emit.increase(field(emit, _WORKER, WORKER, "finished"), integer("i64", 1))
+    _note_longest(emit, warps)
+    if sees_cluster:
+        emit.call_void("leave_cluster", _WORKER, _BLOCK)
 
 
 def _note_longest(emit: Emitter, warps: Value) -> None:
@@ -201,7 +236,7 @@ def _note(emit: Emitter, name: str, warp: Value, instruction: Value) -> None:
     note_fault(emit, (_WORKER, warp), Fault(integer("i32", FAULTS[name]), instruction, lane))
 
 
-def _write_release(unit: Unit) -> None:
+def _write_release(unit: Unit, *, sees_cluster: bool) -> None:
     """Write what happens when no warp of a block can run: barriers that are complete open, or the block is stuck.
 
     A barrier counts whole warps, as hardware did before Volta; threads that have left are not waited for.
@@ -212,6 +247,17 @@ def _write_release(unit: Unit) -> None:
     emit.store(Value("null", "ptr"), stuck)
     with emit.count_up(integer("i32", _BARRIERS)) as barrier:
         _release_one(emit, barrier, released, stuck)
+    if sees_cluster:
+        free = emit.call("release_cluster", "i32", _WORKER, _BLOCK)
+        emit.store(emit.or_(emit.load(released, "i32"), free), released)
+        on = emit.compare("ne", emit.load(released, "i32"), 0)
+        with emit.when(on):
+            put(emit, integer("i32", 0), _BLOCK, BLOCK, "idle")
+        with emit.when(emit.not_(on)):
+            emit.call_void("rest_in_cluster", _WORKER, _BLOCK)
+        emit.give()
+        emit.finish()
+        return
     with emit.when(emit.compare("eq", emit.load(released, "i32"), 0)):
         found = emit.load(stuck, "ptr")
         nowhere = emit.compare("eq", found, Value("null", "ptr"))

@@ -17,6 +17,7 @@ from kerncast.execute.native.arithmetic import crosslane, group_products
 from kerncast.execute.native.arithmetic.conversion import set_predicate
 from kerncast.execute.native.arithmetic.integers import uses_carry, with_carry
 from kerncast.execute.native.block import I32, LOWERINGS, BlockCode, Operation, RegisterPlan
+from kerncast.execute.native.cluster_barrier import CLUSTER_BARRIER, arrive_in_cluster, take_turn
 from kerncast.execute.native.ir import (
     BLOCK,
     FAULTS,
@@ -130,6 +131,7 @@ _WORKER, _WARP, _COUNTERS = Value("%worker", "ptr"), Value("%warp", "ptr"), Valu
 _REDUCES = {"popc": 1, "and": 2, "or": 3}
 _MOVES = {
     "mov": crosslane.move, "cvta": crosslane.convert_address, "isspacep": crosslane.is_space, "setp": set_predicate,
+    "mapa": crosslane.map_to_rank, "getctarank": crosslane.rank_of_address,
 }  # fmt: skip
 _ANYWHERE = integer("i32", 0)
 #: Characters of LLVM text of a kernel; this much takes seconds to compile and some hundred MB of memory.
@@ -308,6 +310,8 @@ class WarpWriter:
                 group_products.multiply(operation, position)
             else:
                 crosslane.CROSS_LANE[ins.opcode.name](operation)
+        elif ins.opcode.name == "barrier.cluster.arrive":
+            arrive_in_cluster(code, position)
         elif ins.opcode.flow in _STOPS:
             self._trap(code, ins, position)
         elif not (ins.is_barrier or ins.opcode.has(Trait.INERT)):
@@ -349,6 +353,9 @@ class WarpWriter:
         targets = self.order.targets[number]
         if last.root == "brx":
             self._branch_table(code, number, block.stop - 1)
+            return
+        if last.is_cluster_barrier:
+            self._wait_for_cluster(code, number, block.stop - 1)
             return
         if last.is_barrier:
             self._barrier(code, number, block.stop - 1)
@@ -453,6 +460,25 @@ class WarpWriter:
             self._stand(code.active, integer(I32, place))
             emit.give()
         emit.label(skip)
+        self._go(place, code.active)
+
+    def _wait_for_cluster(self, code: BlockCode, number: int, position: int) -> None:
+        """Write barrier.cluster.wait: lanes go on at once if the phase at which they arrived is over."""
+        emit = self.emit
+        place = self.order.targets[number][0]
+        take_turn(code, position, is_arrival=False)
+        pending = emit.and_(get(emit, _WARP, WARP, "arrived_in_cluster"), code.executing)
+        code.flush(number)
+        over, wait = emit.fresh("over"), emit.fresh("wait")
+        emit.branch(emit.compare("eq", pending, 0), over, wait)
+        emit.label(wait)
+        numbers = {"arrived": pending, "result": integer("i32", 0), "instruction": integer("i32", position),
+                   "barrier": integer("i32", CLUSTER_BARRIER)}  # fmt: skip
+        for name, value in numbers.items():
+            put(emit, value, _WARP, WARP, name)
+        self._stand(code.active, integer(I32, place))
+        emit.give()
+        emit.label(over)
         self._go(place, code.active)
 
     def _passed(self, block: Value, barrier: Value) -> Value:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from kerncast.errors import KernelFault
 from kerncast.execute.reference.threads import WARP_LANES, Index, Threads
+from kerncast.execute.setup.cluster_addresses import disordered, stuck
 from kerncast.ptx import Instruction
 
 Mask = npt.NDArray[np.bool_]
@@ -83,11 +84,8 @@ class Barriers:
         """Return the error for warps that wait in vain."""
         warp = int(np.flatnonzero(self.waiting)[0])
         thread = warp * WARP_LANES + int(np.flatnonzero(self._lanes[warp])[0])
-        return KernelFault(
-            f"threads wait at a barrier that the others never reach, such as {self._threads.describe(thread)}",
-            where=self._instruction[warp].where or self._threads.program.function.name,
-            cure="Let every thread of the block reach the same barrier.",
-        )
+        ins = self._instruction[warp]
+        return stuck(ins, self._threads.describe(thread), ins.where or self._threads.program.function.name)
 
     def _operands(self, ins: Instruction, active: Index, first: Index) -> tuple[Index, Index]:
         operands = ins.operands[1:-1] if "red" in ins.modifiers else ins.operands
@@ -118,3 +116,56 @@ class Barriers:
                 threads = warp * WARP_LANES + np.flatnonzero(self._lanes[warp])
                 result = next(value for name, value in results.items() if name in ins.modifiers)
                 self._threads.write(ins.operands[0], np.full(len(threads), result), threads)
+
+
+class ClusterBarrier:
+    """The barriers of the clusters of a batch.
+
+    A phase is over when every thread of the cluster that has not left has arrived. Threads arrive and wait by turns.
+    """
+
+    def __init__(self, threads: Threads) -> None:
+        self._threads = threads
+        self._per_cluster = threads.warps_per_block * threads.launch.cluster_blocks
+        self._arrived = np.zeros(threads.count, np.bool_)
+        """[threads] whether the thread has arrived in the phase that is not over"""
+        self._owes = np.zeros(threads.count, np.bool_)
+        """[threads] whether it has arrived and not waited since"""
+        self.waiting: Mask = np.zeros(threads.warps, np.bool_)
+        """[warps] whether some lane of the warp waits"""
+        self._at: dict[int, tuple[Instruction, int]] = {}
+        """by warp: where it waits, and its first thread that does"""
+
+    def arrive(self, ins: Instruction, active: Index) -> None:
+        """Let these threads arrive."""
+        self._check(ins, active[self._owes[active]])
+        self._arrived[active] = self._owes[active] = True
+
+    def wait(self, ins: Instruction, active: Index) -> Index:
+        """Let these threads wait; returns the warps that cannot go on yet."""
+        self._check(ins, active[~self._owes[active]])
+        self._owes[active] = False
+        pending = active[self._arrived[active]]
+        warps, first = np.unique(self._threads.warp[pending], return_index=True)
+        self.waiting[warps] = True
+        self._at |= {w: (ins, int(pending[f])) for w, f in zip(warps.tolist(), first.tolist(), strict=True)}
+        return warps
+
+    def release(self, alive: Mask) -> bool:
+        """End the phases that are over, by which lanes [warps, 32] have not left; returns whether any was."""
+        arrived = self._arrived.reshape(-1, self._per_cluster * WARP_LANES)
+        missing = alive.reshape(arrived.shape) & ~arrived
+        over = ~missing.any(axis=1) & arrived.any(axis=1)
+        arrived[over] = False
+        self.waiting.reshape(-1, self._per_cluster)[over] = False
+        return bool(over.any())
+
+    def stuck(self) -> KernelFault:
+        """Return the error for warps that wait in vain."""
+        ins, thread = self._at[int(np.flatnonzero(self.waiting)[0])]
+        return stuck(ins, self._threads.describe(thread), ins.where or self._threads.program.function.name)
+
+    def _check(self, ins: Instruction, wrong: Index) -> None:
+        if len(wrong):
+            where = ins.where or self._threads.program.function.name
+            raise disordered(ins, self._threads.describe(int(wrong[0])), where)

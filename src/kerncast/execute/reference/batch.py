@@ -16,7 +16,7 @@ from kerncast.caveats import Caveat
 from kerncast.errors import AssertionFailed, BudgetExceededError, KernelFault
 from kerncast.execute.reference import arithmetic, bits, compare, crosslane, group_products, matrix_products
 from kerncast.execute.reference.arithmetic import ARITHMETIC
-from kerncast.execute.reference.barriers import Barriers
+from kerncast.execute.reference.barriers import Barriers, ClusterBarrier
 from kerncast.execute.reference.crosslane import WarpPlaces
 from kerncast.execute.reference.memory import Memory
 from kerncast.execute.reference.tally import Tally
@@ -57,13 +57,18 @@ class Batch:
         self.memory = Memory(self.threads, self.arena, self.parameters, self.budget.memory_bytes)
         self.places = WarpPlaces(self.threads.exist, self.program.cfg.order)
         self.barriers = Barriers(self.threads)
+        self.cluster_barrier = ClusterBarrier(self.threads)
+        self.memory.departed = self._departed
         self.tally = tally
         self.deadline = deadline
         tally.start(self.threads)
         last_run = np.zeros(self.threads.warps, np.int64)
         with np.errstate(all="ignore"):
             for step in range(self.budget.block_steps + 1):
-                ready = np.flatnonzero((self.places.current < self.places.end) & ~self.barriers.waiting)
+                waiting = self.barriers.waiting | self.cluster_barrier.waiting
+                if self.cluster_barrier.waiting.any() and self.cluster_barrier.release(self.places.alive):
+                    continue
+                ready = np.flatnonzero((self.places.current < self.places.end) & ~waiting)
                 if not len(ready):
                     if self.places.ended.all():
                         tally.end()
@@ -123,9 +128,8 @@ class Batch:
             self._exchange(ins, active)
         elif root in _MOVES:
             _MOVES[root](self.threads, ins, active)
-        elif ins.is_barrier:
-            if "warp" not in ins.modifiers:
-                self.tally.wait(self.barriers.arrive(ins, active))
+        elif ins.is_barrier or root == "barrier.cluster.arrive":
+            self._meet(ins, active)
         elif ins.opcode.flow in _STOPS:
             self._trap(ins, active)
         else:
@@ -138,6 +142,15 @@ class Batch:
             group_products.multiply(self.memory, ins, active)
         else:
             _CROSS_LANE[ins.opcode.name](self.threads, ins, active)
+
+    def _meet(self, ins: Instruction, active: Index) -> None:
+        """Run a barrier; that of a warp is run where its block ends."""
+        if ins.is_cluster_barrier:
+            self.tally.wait(self.cluster_barrier.wait(ins, active))
+        elif not ins.is_barrier:
+            self.cluster_barrier.arrive(ins, active)
+        elif "warp" not in ins.modifiers:
+            self.tally.wait(self.barriers.arrive(ins, active))
 
     def _trap(self, ins: Instruction, active: Index) -> None:
         if "vprintf" in ins.modifiers:
@@ -192,8 +205,15 @@ class Batch:
         """Let warps go on that wait; raises KernelFault when none can."""
         everyone = np.arange(self.threads.warps)
         # Lanes that are parked wait for lanes at a barrier, if they cannot go on.
-        if not self.places.release(everyone) and not self.barriers.release(self.places.ended):
-            raise self.barriers.stuck()
+        if self.places.release(everyone) or self.barriers.release(self.places.ended):
+            return
+        if not self.cluster_barrier.release(self.places.alive):
+            raise (self.barriers if self.barriers.waiting.any() else self.cluster_barrier).stuck()
+
+    def _departed(self, rows: Index) -> Lanes:
+        """Return which of some blocks, by their position in the batch, have ended."""
+        ended = np.asarray(self.places.ended.reshape(self.threads.blocks, -1).all(axis=1))
+        return np.asarray(ended[rows], np.bool_)
 
     def _endless(self, place: int) -> BudgetExceededError:
         block = self.program.cfg.blocks[self.program.cfg.order.block_at[place]]
@@ -208,7 +228,8 @@ _CROSS_LANE: dict[str, Callable[[Threads, Instruction, Index], None]] = {
     "movmatrix": matrix_products.transpose,
 }  # fmt: skip
 _MOVES: dict[str, Callable[[Threads, Instruction, Index], None]] = {
-    "mov": compare.move, "cvta": compare.convert_address, "isspacep": compare.is_space,
+    "mov": compare.move, "cvta": compare.convert_address, "isspacep": compare.is_space, "mapa": compare.map_to_rank,
+    "getctarank": compare.rank_of_address,
 }  # fmt: skip
 
 
@@ -233,7 +254,11 @@ class ReferenceEngine:
         threads = launch.warps_per_block * WARP_LANES
         shared = program.static_shared_bytes + launch.shared_bytes
         per_block = shared + threads * (program.private_bytes + program.register_bytes)
-        self._batch_blocks = max(1, min(_BATCH_THREADS // threads, _BATCH_MEMORY_BYTES // max(per_block, 1)))
+        together, fitting = (
+            launch.cluster_blocks,
+            min(_BATCH_THREADS // threads, _BATCH_MEMORY_BYTES // max(per_block, 1)),
+        )
+        self._batch_blocks = together * max(1, fitting // together)
 
     @property
     def remarks(self) -> tuple[Caveat, ...]:

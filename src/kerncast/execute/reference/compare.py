@@ -8,7 +8,8 @@ from kerncast.execute.reference import floats
 from kerncast.execute.reference.arithmetic import ARITHMETIC, AnyArray, Sources, handles
 from kerncast.execute.reference.threads import Index, Threads
 from kerncast.execute.setup.arena import GLOBAL_BASE, LOCAL_WINDOW, SHARED_WINDOW, window_of
-from kerncast.execute.setup.layout import DTYPES
+from kerncast.execute.setup.cluster_addresses import RANK_MASK, RANK_SHIFT
+from kerncast.execute.setup.layout import DTYPES, as_type
 from kerncast.ptx import TYPE_BITS, Instruction, Vector
 
 # What each comparison and selection instruction computes.
@@ -169,10 +170,30 @@ def convert_address(threads: Threads, ins: Instruction, active: Index) -> None:
     threads.write(ins.operands[0], address - base if "to" in ins.modifiers else address + base, active)
 
 
+def map_to_rank(threads: Threads, ins: Instruction, active: Index) -> None:
+    """Run mapa: the address of the same place in another block of the cluster."""
+    address = threads.values(ins.operands[1], ins.type, active).astype(np.uint64)
+    # A rank that an address has no room for becomes one that no cluster has.
+    rank = np.minimum(threads.values(ins.operands[2], "u32", active), np.uint32(RANK_MASK)).astype(np.uint64)
+    found = address & ~np.uint64(RANK_MASK << RANK_SHIFT) | rank << np.uint64(RANK_SHIFT)
+    threads.write(ins.operands[0], as_type(found, ins.type), active)
+
+
+def rank_of_address(threads: Threads, ins: Instruction, active: Index) -> None:
+    """Run getctarank: the rank of the block that an address in the cluster belongs to."""
+    address = threads.values(ins.operands[1], ins.type, active).astype(np.uint64)
+    rank = address >> np.uint64(RANK_SHIFT) & np.uint64(RANK_MASK)
+    threads.write(ins.operands[0], rank.astype(np.uint32), active)
+
+
 def is_space(threads: Threads, ins: Instruction, active: Index) -> None:
     """Run isspacep."""
     address = threads.values(ins.operands[1], "u64", active)
     kinds = window_of(address)
     wanted = {"shared": 1, "local": 2, "param": 3}.get(ins.space, 0)
     result = (kinds == wanted) & ((wanted != 0) | (address >= np.uint64(GLOBAL_BASE)))
+    if ins.space == "shared" and threads.program.sees_cluster:
+        rank = (address - np.uint64(SHARED_WINDOW)) >> np.uint64(RANK_SHIFT)
+        blocks = np.uint64(threads.launch.cluster_blocks)
+        result &= rank < blocks if ins.is_cluster_wide else rank == threads.rank[active].astype(np.uint64)
     threads.write(ins.operands[0], result, active)

@@ -20,6 +20,7 @@ from kerncast.execute.setup.arena import (
     Room,
     window_of,
 )
+from kerncast.execute.setup.cluster_addresses import OFFSET_MASK, RANK_SHIFT, departed, outside_of_cluster
 from kerncast.execute.setup.layout import DTYPES, as_type, raw_dtype, to_register
 from kerncast.ptx import TYPE_BITS, Address, Instruction, Operand, Register, Sink, Symbol, Vector
 
@@ -99,7 +100,8 @@ _SINGLE: dict[str, Callable[[AnyArray, list[AnyArray]], AnyArray]] = {
 
 
 _SPACE_OF_WINDOW = ("global", "shared", "local", "param")
-_WINDOWS = {"global": 0, "call": 0, "shared": SHARED_WINDOW, "local": LOCAL_WINDOW, "param": PARAMETER_WINDOW}
+_WINDOWS = {"global": 0, "call": 0, "shared": SHARED_WINDOW, "local": LOCAL_WINDOW, "param": PARAMETER_WINDOW,
+            "cluster": SHARED_WINDOW}  # fmt: skip
 
 
 class Part(NamedTuple):
@@ -133,7 +135,11 @@ class Memory:
         room = Room(arena, limit_bytes)
         self.shared = room.allocate(stride * threads.blocks, "shared memory needs")
         self.private = room.allocate(self.private_bytes * threads.count, "local memory needs")
+        self._stride = stride
         self._shared_start = threads.row * stride
+        self._cluster_start = (threads.row - threads.rank) * stride
+        self.departed: Callable[[Index], npt.NDArray[np.bool_]] = lambda rows: np.zeros(len(rows), np.bool_)
+        """tells which of some blocks, by their position in the batch, have ended"""
         self._private_start = threads.all * self.private_bytes
 
     def private_of(self, thread: int) -> npt.NDArray[np.uint8]:
@@ -236,7 +242,7 @@ class Memory:
             rows[which, :nbytes] = part.data[part.offsets[:, None] + np.arange(nbytes)]
         offsets = (addresses[reading] - np.uint64(GLOBAL_BASE)).view(np.int64)
         read = Part("global", self.arena.data, offsets, threads[reading], reading, offsets, size)
-        addresses = self._addresses(target, threads)
+        addresses = self._in_own_shared(self._addresses(target, threads), threads)
         self._check_aligned(ins, addresses, threads, size)
         written = self._part(ins, "shared", addresses, (threads, slice(None)), size)
         written.data[written.offsets[:, None] + np.arange(size)] = rows
@@ -291,6 +297,11 @@ class Memory:
         """Split an access by state space, all checked."""
         self._check_aligned(ins, addresses, threads, size)
         everyone = slice(None)
+        sees_cluster = self.threads.program.sees_cluster
+        if ins.is_cluster_wide:
+            return [self._in_cluster(ins, addresses, (threads, everyone), size)]
+        if ins.space == "shared":
+            addresses = self._in_own_shared(addresses, threads)
         if ins.space in {"global", "const", "shared", "local"}:
             return [self._part(ins, ins.space, addresses, (threads, everyone), size)]
         kinds = window_of(addresses)
@@ -301,14 +312,50 @@ class Memory:
                 # A call parameter lies in the thread's own memory, without a window; a kernel parameter has one.
                 actual = "call" if ins.space == "param" and space != "param" else space
                 inside = addresses[which] - np.uint64(_WINDOWS[actual])
+                if space == "shared" and sees_cluster:
+                    parts.append(self._in_cluster(ins, inside, (threads[which], which), size))
+                    continue
                 parts.append(self._part(ins, actual, inside, (threads[which], which), size))
         return parts
+
+    def _in_own_shared(self, addresses: npt.NDArray[np.uint64], threads: Index) -> npt.NDArray[np.uint64]:
+        """Return offsets in each block's own shared memory, by addresses in shared::cta, which hold its rank."""
+        if not self.threads.program.sees_cluster:
+            return addresses
+        return addresses - (self.threads.rank[threads].astype(np.uint64) << np.uint64(RANK_SHIFT))
 
     def _check_aligned(self, ins: Instruction, addresses: npt.NDArray[np.uint64], threads: Index, size: int) -> None:
         misaligned = np.flatnonzero(addresses & np.uint64(size - 1))
         if len(misaligned):
             bad = misaligned[0]
             raise self._fault(ins, threads[bad], f"is misaligned: {size} bytes at address {int(addresses[bad]):#x}")
+
+    def _in_cluster(
+        self,
+        ins: Instruction,
+        addresses: npt.NDArray[np.uint64],
+        chosen: "tuple[Index, Index | slice]",
+        size: int,
+    ) -> Part:
+        """Check accesses to shared memory of some block of the cluster."""
+        threads, which = chosen
+        rank = (addresses >> np.uint64(RANK_SHIFT)).astype(np.int64)
+        inside = (addresses & np.uint64(OFFSET_MASK)).astype(np.int64)
+        blocks = self.threads.launch.cluster_blocks
+        outside = np.flatnonzero((rank < 0) | (rank >= blocks) | (inside > self.shared_bytes - size))
+        if len(outside):
+            bad = outside[0]
+            what = outside_of_cluster(size, int(addresses[bad]), self.shared_bytes, blocks)
+            raise self._fault(ins, threads[bad], what)
+        rows = self.threads.row[threads] - self.threads.rank[threads] + rank
+        gone = np.flatnonzero(self.departed(rows))
+        if len(gone):
+            bad = gone[0]
+            where = ins.where or self.threads.program.function.name
+            raise departed(ins, int(rank[bad]), self.threads.describe(int(threads[bad])), where)
+        offsets = self._cluster_start[threads] + rank * self._stride + inside
+        # Banks are told by the low bits; places of two blocks are two places.
+        return Part("shared", self.shared, offsets, threads, which, addresses.astype(np.int64), size)
 
     def _part(
         self,

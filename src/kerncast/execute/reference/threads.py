@@ -6,9 +6,10 @@ import numpy as np
 import numpy.typing as npt
 
 from kerncast.errors import UnsupportedError
+from kerncast.execute.setup.cluster_addresses import RANK_SHIFT
 from kerncast.execute.setup.layout import Program, as_type, immediate, raw_dtype, to_register
 from kerncast.execute.setup.supported import clock_value, constant_special, is_clock, lane_special, unravel
-from kerncast.launch import Launch
+from kerncast.launch import NO_CLUSTER, Launch, cluster_grid
 from kerncast.ptx import Immediate, Negated, Operand, Register, Sink, Special, Symbol
 
 AnyArray = npt.NDArray[Any]
@@ -34,6 +35,8 @@ class Threads:
         self.lane: Index = self.all % WARP_LANES
         self.row: Index = self.warp // self.warps_per_block
         """position of the thread's block in ``block_ids``"""
+        self.rank: Index = self.row % launch.cluster_blocks
+        """rank of the thread's block in its cluster, whose blocks lie one after the other"""
         self.in_block: Index = self.all % (self.warps_per_block * WARP_LANES)
         self._registers: dict[str, AnyArray] = {}
         self._specials: dict[str, AnyArray] = {}
@@ -60,9 +63,17 @@ class Threads:
             case Negated(register):
                 return ~self._of(self._array(register), threads)
             case Symbol(name, offset):
-                address = self.program.address_of(name) + offset
-                return immediate(address, "int", type_name)
+                return self._address(name, offset, type_name, threads)
         raise UnsupportedError(f"operand {operand} cannot be read as a value")
+
+    def _address(self, name: str, offset: int, type_name: str, threads: Index) -> AnyArray:
+        """Return the address of a variable; in a cluster, that of a shared one is another in each block."""
+        address = immediate(self.program.address_of(name) + offset, "int", type_name)
+        if not self.program.sees_cluster or name not in self.program.shared:
+            return address
+        ranks = self._of(self.rank, threads).astype(address.dtype)
+        found: AnyArray = address + (ranks << address.dtype.type(RANK_SHIFT))
+        return found
 
     def values(self, operand: Operand, type_name: str, threads: Index) -> AnyArray:
         """Return an operand of these threads, one element for each."""
@@ -107,13 +118,23 @@ class Threads:
             sizes = self.launch.block if root == "tid" else self.launch.grid
             part: AnyArray = unravel(index, sizes)["xyz".index(axis)]
             return part.astype(np.uint32)
-        if axis and root in {"ntid", "nctaid"}:
-            sizes = self.launch.block if root == "ntid" else self.launch.grid
+        cluster = self.launch.cluster or NO_CLUSTER
+        if axis and root in {"clusterid", "cluster_ctaid"}:
+            size = cluster["xyz".index(axis)]
+            own = self._special(f"%ctaid.{axis}")
+            return own // size if root == "clusterid" else own % size
+        if axis:
+            sizes = {"ntid": self.launch.block, "nctaid": self.launch.grid, "cluster_nctaid": cluster,
+                     "nclusterid": cluster_grid(self.launch.grid, cluster)}[root]  # fmt: skip
             return np.full(self.count, sizes["xyz".index(axis)], np.uint32)
+        if name == "%cluster_ctarank":
+            return self.rank.astype(np.uint32)
         if name == "%warpid":
             return (self.warp % self.warps_per_block).astype(np.uint32)
         dynamic = self.launch.shared_bytes
         sizes_by_name = {
+            "%cluster_nctarank": self.launch.cluster_blocks,
+            "%is_explicit_cluster": int(self.launch.cluster is not None),
             "%nwarpid": self.warps_per_block, "%dynamic_smem_size": dynamic,
             "%total_smem_size": self.program.static_shared_bytes + dynamic,
         }  # fmt: skip

@@ -14,7 +14,7 @@ from kerncast.execute.setup.arena import Touched
 from kerncast.execute.setup.dataflow import blocks_are_independent
 from kerncast.execute.setup.prepare import contents, linked_program, prepare
 from kerncast.execute.setup.state import Engine, Progress, Setting
-from kerncast.launch import Launch
+from kerncast.launch import NO_CLUSTER, Launch
 from kerncast.traces import BlockCounts, Footprint, Trace
 
 
@@ -60,7 +60,7 @@ class Portions:
     """The blocks that have run so far."""
 
     def __init__(self, engine: Engine, setting: Setting, progress: Progress | None) -> None:
-        self.sampler = Sampler(setting.launch.grid)
+        self.sampler = Sampler(setting.launch.grid, setting.launch.cluster or NO_CLUSTER)
         self.footprints: list[Footprint] = []
         self._engine = engine
         self._setting = setting

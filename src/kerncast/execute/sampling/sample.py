@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kerncast.errors import BudgetExceededError, MachineLimitError
-from kerncast.launch import Extent
+from kerncast.launch import NO_CLUSTER, Extent, blocks_of_clusters, cluster_grid, clusters_of_blocks
 from kerncast.profiles import Count
 from kerncast.traces import BlockCounts
 from kerncast.units import GIB
@@ -134,10 +134,14 @@ def strata_of(grid: Extent) -> tuple[Stratum, ...]:
 class Sampler:
     """Chooses blocks in a fixed order, so that equal launches give equal samples."""
 
-    def __init__(self, grid: Extent) -> None:
+    def __init__(self, grid: Extent, cluster: Extent = NO_CLUSTER) -> None:
         self.grid = grid
         self.blocks = math.prod(grid)
-        self.strata = strata_of(grid)
+        self.cluster = cluster
+        self.together = math.prod(cluster)
+        """blocks of a cluster: one is chosen with all of them, one after the other by rank"""
+        self._clusters = cluster_grid(grid, cluster)
+        self.strata = strata_of(self._clusters)
         self.chosen: list[int] = []
         """blocks in the order in which they run"""
         self._stratum_of: list[int] = []
@@ -158,23 +162,34 @@ class Sampler:
     def extend(self, total: int) -> list[int]:
         """Choose further blocks until about ``total`` are chosen, in proportion to the strata's sizes."""
         more: list[int] = []
-        for number, stratum in enumerate(self.strata):
+        for number, stratum in enumerate(self.strata):  # of clusters, of which one block is chosen with the others
             share = math.ceil(stratum.size * min(1.0, total / self.blocks))
             more += self._take(number, max(0, share - len(self._taken[number])))
         return more
+
+    def members(self, clusters: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Return the blocks of some clusters, by rank in each; without clusters every block is one."""
+        return clusters if self.together == 1 else blocks_of_clusters(clusters, self.grid, self.cluster)
+
+    def clusters_of(self, blocks: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Return [n] the cluster of each block; without clusters every block is one."""
+        return blocks if self.together == 1 else clusters_of_blocks(blocks, self.grid, self.cluster)
 
     def weights(self) -> npt.NDArray[np.float64]:
         """Return [chosen blocks] for how many blocks of the grid each stands."""
         number = np.array(self._stratum_of)
         sizes = np.array([stratum.size for stratum in self.strata], np.float64)
-        return np.asarray(sizes[number] / np.bincount(number, minlength=len(sizes))[number])
+        weights = sizes[number] / np.bincount(number, minlength=len(sizes))[number]
+        return np.repeat(np.asarray(weights), self.together)
 
     def scale(self, per_block: npt.NDArray[np.float64]) -> Count:
         """Scale values [chosen blocks] to the whole grid, with an interval of about 95 %."""
         return self.scale_columns(per_block[:, np.newaxis])[0]
 
     def scale_columns(self, per_block: npt.NDArray[np.float64]) -> tuple[Count, ...]:
-        """Scale each column of values [chosen blocks, columns] to the whole grid."""
+        """Scale each column of values [chosen blocks, columns] to the whole grid; clusters are what is sampled."""
+        if self.together > 1:
+            per_block = per_block.reshape(-1, self.together, per_block.shape[1]).sum(axis=1)
         total, variance, third = np.zeros((3, per_block.shape[1]))
         number = np.array(self._stratum_of)
         for index, stratum in enumerate(self.strata):
@@ -206,9 +221,10 @@ class Sampler:
             taken.add(index)
             new.append(index)
         taken.update(new)
-        blocks = sorted(self.strata[stratum].block(index, self.grid) for index in new)
+        chosen = sorted(self.strata[stratum].block(index, self._clusters) for index in new)
+        self._stratum_of += [stratum] * len(chosen)
+        blocks: list[int] = self.members(np.array(chosen, np.int64)).tolist()
         self.chosen += blocks
-        self._stratum_of += [stratum] * len(blocks)
         return blocks
 
 

@@ -15,10 +15,13 @@ from kerncast.ptx import (
     Address,
     ControlFlowGraph,
     Function,
+    Instruction,
     Module,
     Negated,
     Operand,
     Register,
+    Special,
+    Trait,
     Variable,
     Vector,
     build_cfg,
@@ -116,6 +119,12 @@ class Program:
     """whether banks of shared memory are 8 bytes wide, as on compute capability 3.x"""
     joined: Mapping[int, JoinedLoad]
     """loads from shared memory that the compiler makes one, by each of their instructions"""
+    shared: frozenset[str]
+    """variables in shared memory"""
+    sees_cluster: bool
+    """whether it may reach shared memory of other blocks of its cluster, so that addresses tell which block's it is"""
+    target: str
+    """architecture that the PTX was written for, such as sm_90a"""
 
     def address_of(self, name: str) -> int:
         """Return the address of a variable in its own state space."""
@@ -146,8 +155,18 @@ def link(module: Module, kernel: str) -> Program:
     return Program(
         function, cfg, module_variables, parameters, parameter_bytes, static_bytes,
         _aligned(private_bytes, 16), addresses, _register_bytes(function), _read_registers(function),
-        module.target.startswith("sm_3"), joined_loads(function, cfg),
+        module.target.startswith("sm_3"), joined_loads(function, cfg), frozenset(shared),
+        any(map(_sees_cluster, function.instructions)), module.target,
     )  # fmt: skip
+
+
+def _sees_cluster(ins: Instruction) -> bool:
+    ranks = any(isinstance(o, Special) and o.name in _RANKS for o in ins.operands)
+    return ranks or ins.is_cluster_wide or ins.opcode.has(Trait.CLUSTER)
+
+
+#: Special registers from which a kernel may make addresses in the shared memory of another block.
+_RANKS = {"%cluster_ctarank", "%cluster_nctarank"}
 
 
 def _read_registers(function: Function) -> frozenset[str]:

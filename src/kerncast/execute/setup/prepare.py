@@ -30,7 +30,7 @@ from kerncast.execute.setup.dataflow import own_pointers
 from kerncast.execute.setup.layout import Program, link
 from kerncast.execute.setup.paged import is_free
 from kerncast.execute.setup.state import Setting
-from kerncast.execute.setup.supported import check_operands, check_supported
+from kerncast.execute.setup.supported import check_operands, check_supported, in_clusters
 from kerncast.launch import Buffer, Launch, Memory
 from kerncast.ptx import Module, Variable, parse_ptx, source_name
 from kerncast.recording.contents import CHUNK_BYTES, joined
@@ -48,6 +48,7 @@ def prepare(kernel: CompiledKernel, launch: Launch, budget: Budget) -> Setting:
     linked = linked_program(kernel.ptx, kernel.mangled)
     check_supported(linked.function)
     check_operands(linked.function)
+    launch = in_clusters(launch, linked.function, linked.target)
     if launch.memory is not None:
         return _as_recorded(linked, launch, launch.memory, budget)
     bound = bind_arguments(launch, linked.function.parameters, kernel.signature)

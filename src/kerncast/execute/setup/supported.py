@@ -3,12 +3,15 @@
 A modifier that is not listed for its opcode is refused too, so that none is silently ignored.
 """
 
+import re
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from kerncast.errors import IllegalAddress, UnsupportedError
+from kerncast.errors import IllegalAddress, LaunchError, UnsupportedError
+from kerncast.launch import NO_CLUSTER, Launch, check_cluster
 from kerncast.ptx import (
     COMBINATIONS,
     TYPE_BITS,
@@ -29,6 +32,7 @@ from kerncast.ptx import (
 from kerncast.ptx.fragments import group_product_of, product_of
 from kerncast.ptx.opcodes import FORMS, WHY_REFUSED, Form
 
+_DIGITS = re.compile(r"\d+")
 AnyArray = npt.NDArray[Any]
 Extent = tuple[int, int, int]
 
@@ -40,6 +44,8 @@ _CLOCKS = ("%clock", "%globaltimer")
 SPECIALS = frozenset(
     {f"%{root}.{axis}" for root in ("tid", "ntid", "ctaid", "nctaid") for axis in "xyz"}
     | {f"%{name}" for name in (*_LANE_MASKS, *_CONSTANT, "laneid", "warpid", "nwarpid", "total_smem_size")}
+    | {f"%{root}.{axis}" for root in ("clusterid", "nclusterid", "cluster_ctaid", "cluster_nctaid") for axis in "xyz"}
+    | {"%cluster_ctarank", "%cluster_nctarank", "%is_explicit_cluster"}
     | {"%dynamic_smem_size", "%clock", "%clock_hi", "%clock64", "%globaltimer", "%globaltimer_lo", "%globaltimer_hi"}
 )
 
@@ -278,3 +284,42 @@ def _check_specials(instruction: Instruction, function: Function) -> None:
                 if is_grid_wide
                 else None,
             )
+
+
+# Which clusters a launch runs in: what it asks for and what its kernel declares have to agree.
+
+
+_FIRST_WITH_CLUSTERS = 90
+
+
+def in_clusters(launch: Launch, function: Function, target: str) -> Launch:
+    """Return the launch with the clusters that its kernel declares; raises LaunchError for clusters that cannot be.
+
+    ``target`` is the architecture that the PTX is for.
+    """
+    rule = function.cluster
+    if rule.blocks is not None and launch.cluster not in {None, rule.blocks}:
+        what = f"the cluster is {list(launch.cluster or ())}, and the kernel declares {list(rule.blocks)}"
+        raise LaunchError(what, where=launch.label, cure="Leave the cluster out, or change __cluster_dims__.")
+    cluster = launch.cluster or rule.blocks
+    if cluster is None:
+        if rule.is_explicit:
+            cure = "Add cluster = [2] to the launch, or --cluster 2."
+            raise LaunchError("the kernel has to be launched in clusters", where=launch.label, cure=cure)
+        return launch
+    if rule.counts_clusters and cluster != NO_CLUSTER:
+        raise UnsupportedError(
+            "a grid that counts clusters (__block_size__ with a cluster) is not supported",
+            where=launch.label,
+            cure="Declare the cluster with __cluster_dims__ and let the grid count blocks.",
+        )
+    check_cluster(cluster, launch.grid, launch.label)
+    found = replace(launch, cluster=cluster)
+    if rule.most_blocks is not None and found.cluster_blocks > rule.most_blocks:
+        what = f"the cluster {list(cluster)} has more blocks than the {rule.most_blocks} that the kernel declares"
+        raise LaunchError(what, where=launch.label, cure="Use a smaller cluster.")
+    version = _DIGITS.search(target)
+    if found.cluster_blocks > 1 and version is not None and int(version[0]) < _FIRST_WITH_CLUSTERS:
+        what = f"clusters of blocks need sm_{_FIRST_WITH_CLUSTERS} or newer, and the kernel is compiled for {target}"
+        raise LaunchError(what, where=launch.label, cure="Use --gpu with a GPU of compute capability 9.0 or newer.")
+    return found

@@ -9,10 +9,11 @@ from kerncast.execute.native.arithmetic import matrix_products
 from kerncast.execute.native.block import I32, I64, Operation
 from kerncast.execute.native.ir import WARP, WORKER, Emitter, Unit, Value, bits, element, field, get, integer
 from kerncast.execute.setup.arena import GLOBAL_BASE, LOCAL_WINDOW, PARAMETER_WINDOW, SHARED_WINDOW, WINDOW_BYTES
+from kerncast.execute.setup.cluster_addresses import RANK_MASK, RANK_SHIFT
 from kerncast.ptx import Vector
 
 _ALL_BUT_SIGN, _INFINITY = 0x7FFFFFFF, 0x7F800000
-_WINDOWS = {"shared": SHARED_WINDOW, "local": LOCAL_WINDOW, "param": PARAMETER_WINDOW}
+_WINDOWS = {"shared": SHARED_WINDOW, "cluster": SHARED_WINDOW, "local": LOCAL_WINDOW, "param": PARAMETER_WINDOW}
 
 
 def move(o: Operation) -> None:
@@ -45,7 +46,34 @@ def convert_address(o: Operation) -> None:
 def is_space(o: Operation) -> None:
     """Write isspacep."""
     address = o.source(0, "u64")
-    o.block.write(o.ins.operands[0], lies_in(o.emit, address, o.ins.space))
+    found = lies_in(o.emit, address, o.ins.space)
+    if o.ins.space == "shared" and o.block.program.sees_cluster:
+        inside = o.emit.sub(address, SHARED_WINDOW)
+        blocks = o.emit.cast("zext", get(o.emit, o.block.pointers.worker, WORKER, "cluster_blocks"), "i64")
+        least, room = o.block.own_window(), integer(I64, 1 << RANK_SHIFT)
+        if o.ins.is_cluster_wide:
+            least, room = integer(I64, 0), o.emit.splat(o.emit.shl(blocks, RANK_SHIFT))
+        found = o.emit.compare("ult", o.emit.sub(inside, least), room)
+    o.block.write(o.ins.operands[0], found)
+
+
+def map_to_rank(o: Operation) -> None:
+    """Write mapa: the address of the same place in another block of the cluster."""
+    emit, kind = o.emit, o.type
+    window = emit.and_(o.source(0, kind), ~_RANK_BITS)
+    rank = emit.resize(o.source(1, "u32"), f"i{o.width}")
+    # A rank of more bits than an address has room for is made one that no cluster has.
+    rank = emit.select(emit.compare("ult", rank, RANK_MASK), rank, RANK_MASK)
+    o.block.write(o.ins.operands[0], emit.or_(window, emit.shl(rank, RANK_SHIFT)))
+
+
+def rank_of_address(o: Operation) -> None:
+    """Write getctarank: the rank of the block that an address in the cluster belongs to."""
+    address = o.source(0, o.type)
+    o.block.write(o.ins.operands[0], o.emit.and_(o.emit.lshr(address, RANK_SHIFT), RANK_MASK))
+
+
+_RANK_BITS = RANK_MASK << RANK_SHIFT
 
 
 def lies_in(emit: Emitter, address: Value, space: str) -> Value:

@@ -25,6 +25,7 @@ from kerncast.execute.native.ir import (
     put,
 )
 from kerncast.execute.setup.arena import GLOBAL_BASE
+from kerncast.execute.setup.cluster_addresses import OFFSET_MASK, RANK_SHIFT
 from kerncast.traces import Operation
 
 POINTERS = (Value("%worker", "ptr"), Value("%warp", "ptr"))
@@ -52,7 +53,8 @@ class Access:
 
     emit: Emitter
     space: str
-    """global, const, shared, local, call (parameters of an inlined function) or param (of the kernel)"""
+    """global, const, shared, cluster (shared memory of any of its blocks), local, call (parameters of an inlined
+    function) or param (of the kernel)"""
     size: int
     """bytes per lane"""
     operation: Operation | None
@@ -171,6 +173,39 @@ def _check_global(access: Access) -> Access:
 
 def _check_shared(access: Access) -> Access:
     return _check_room(access, "shared_bytes", get(access.emit, POINTERS[1], WARP, "shared"))
+
+
+def _check_cluster(access: Access) -> Access:
+    """Write the check of addresses in the cluster; what is accessed counts as shared memory."""
+    emit, (worker, warp) = access.emit, POINTERS
+    block = get(emit, warp, WARP, "block")
+    rank, offset = emit.lshr(access.offset, RANK_SHIFT), emit.and_(access.offset, OFFSET_MASK)
+    blocks = emit.cast("zext", get(emit, worker, WORKER, "cluster_blocks"), "i64")
+    size = emit.cast("zext", get(emit, worker, WORKER, "shared_bytes"), "i64")
+    places = emit.select(emit.compare("uge", size, access.size), emit.sub(size, access.size - 1), integer("i64", 0))
+    bad = emit.or_(emit.compare("uge", offset, emit.splat(places)), emit.compare("uge", rank, emit.splat(blocks)))
+    mask = _mended(access, _with_misaligned(access, bad, offset), access.offset, "reject")
+    mask = _without_departed(access, mask, rank, get(emit, block, BLOCK, "gone"))
+    stride = get(emit, worker, WORKER, "shared_stride")
+    own = emit.mul(emit.cast("zext", get(emit, block, BLOCK, "rank"), "i64"), stride)
+    start = emit.sub(emit.cast("ptrtoint", get(emit, warp, WARP, "shared"), "i64"), own)
+    offset = emit.add(offset, emit.mul(rank, emit.splat(stride)))
+    return replace(access, space="shared", mask=mask, offset=offset, start=start)
+
+
+def _without_departed(access: Access, mask: Value, rank: Value, gone: Value) -> Value:
+    """Return the lanes whose block is still there; that one is not is noted as a fault."""
+    emit = access.emit
+    bits = emit.splat(emit.cast("zext", gone, "i64"))
+    left = emit.and_(emit.lshr(bits, emit.and_(rank, 31)), 1)
+    failed = emit.and_(emit.mask_bits(emit.compare("ne", left, 0)), mask)
+    with emit.when(emit.compare("ne", failed, 0)):
+        offsets = field(emit, POINTERS[0], WORKER, "offsets")
+        emit.store(access.offset, offsets, 64)
+        lane = emit.first_lane(failed)
+        address = emit.load(emit.index(offsets, "i64", lane), "i64")
+        note_fault(emit, POINTERS, Fault(integer("i32", FAULTS["gone"]), SITE, lane, address))
+    return emit.and_(mask, emit.not_(failed))
 
 
 def _check_parameter(access: Access) -> Access:
@@ -355,4 +390,4 @@ def _define_note_fault(unit: Unit) -> None:
 
 
 _CHECKS = {"global": _check_global, "const": _check_global, "shared": _check_shared, "local": _check_local,
-           "call": _check_local, "param": _check_parameter}  # fmt: skip
+           "cluster": _check_cluster, "call": _check_local, "param": _check_parameter}  # fmt: skip

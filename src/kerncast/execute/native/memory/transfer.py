@@ -57,26 +57,37 @@ from kerncast.ptx import MATRIX_ROW_BYTES, TYPE_BITS, Address, Operand, Register
 
 
 _COUNTERS, _SITE, _MASK, _ADDRESS = PARAMETERS[2:]
-_WINDOWS = {"global": 0, "shared": SHARED_WINDOW, "local": LOCAL_WINDOW, "param": PARAMETER_WINDOW, "call": 0}
+_WINDOWS = {
+    "global": 0,
+    "shared": SHARED_WINDOW,
+    "cluster": SHARED_WINDOW,
+    "local": LOCAL_WINDOW,
+    "param": PARAMETER_WINDOW,
+    "call": 0,
+}
 #: Most bytes per lane that neighbouring lanes access at once; as much room lies before and behind each memory.
 _MOST_BYTES_AT_ONCE = 16
 _LOADS_AND_STORES = {
     "local": (traces.Operation.LOCAL_LOAD, traces.Operation.LOCAL_STORE),
     "shared": (traces.Operation.SHARED_LOAD, traces.Operation.SHARED_STORE),
+    "cluster": (traces.Operation.SHARED_LOAD, traces.Operation.SHARED_STORE),
 }
 Lanes = tuple[str, Value]
 """state space, and the lanes that point to it"""
 #: Where the counters of each state space begin, for an instruction with a generic address.
 _ENDS = list(accumulate((8 * len(names) for names in COUNTERS.values()), initial=0))
 GENERIC_COUNTERS = dict(zip(COUNTERS, _ENDS[:-1], strict=True)) | dict.fromkeys(("param", "call"), _ENDS[-1])
+GENERIC_COUNTERS["cluster"] = GENERIC_COUNTERS["shared"]
+#: Ways to read a generic address: where no other block's shared memory can be meant, and where it can.
+_GENERIC = ("generic", "generic_cluster")
 
 
 def loader(unit: Unit, space: str, size: int, operation: traces.Operation | None) -> str:
     """Return the name of the function that loads ``size`` bytes per lane, and write it if need be."""
     name = f"load_{space}_{size}" + _suffix(operation)
     if name not in unit:
-        if space == "generic":
-            _define_merged_load(unit, name, size, _spaces, operation)
+        if space in _GENERIC:
+            _define_merged_load(unit, name, size, _spaces_of(space), operation)
         elif space == "argument":
             _define_merged_load(unit, name, size, _parameter_spaces, operation)
         else:
@@ -112,12 +123,12 @@ def storer(unit: Unit, space: str, size: int, operation: traces.Operation | None
     """Return the name of the function that stores ``size`` bytes per lane, and write it if need be."""
     name = f"store_{space}_{size}"
     if name not in unit:
-        if space == "generic":
+        if space in _GENERIC:
 
             def inner(part: str) -> str:
                 return storer(unit, part, size, operation)
 
-            define_generic(unit, name, inner)
+            define_generic(unit, name, space, inner)
         elif space == "param":
             define_refusal(unit, name, space, "constant")
         else:
@@ -237,10 +248,10 @@ def _returns(emit: Emitter, condition: Value) -> Iterator[None]:
     emit.label(on)
 
 
-def define_generic(unit: Unit, name: str, inner: Callable[[str], str]) -> None:
+def define_generic(unit: Unit, name: str, way: str, inner: Callable[[str], str]) -> None:
     """Write an access by generic addresses, without a result: one call for each state space that lanes point to."""
     emit = Emitter(unit, name, "void", PARAMETERS)
-    for space, mask in _spaces(emit):
+    for space, mask in _spaces_of(way)(emit):
         with emit.when(emit.compare("ne", mask, 0)):
             emit.call_void(inner(space), *_arguments(emit, space, mask))
     emit.give()
@@ -289,15 +300,21 @@ def _parameter_spaces(emit: Emitter) -> "Iterator[Lanes]":
     yield "call", emit.and_(_MASK, emit.not_(mask))
 
 
-def _spaces(emit: Emitter) -> "Iterator[Lanes]":
-    """Give each state space with the lanes that point to it; a bad pointer counts as one to global memory."""
-    rest = _MASK
-    found = []
-    for space in ("shared", "local", "param"):
-        mask = emit.and_(emit.mask_bits(lies_in(emit, _ADDRESS, space)), _MASK)
-        rest = emit.and_(rest, emit.not_(mask))
-        found.append((space, mask))
-    yield from [("global", rest), *found]
+def _spaces_of(way: str) -> "Callable[[Emitter], Iterator[Lanes]]":
+    """Return how the state spaces of generic addresses are told apart."""
+    names = ("shared" if way == "generic" else "cluster", "local", "param")
+
+    def spaces(emit: Emitter) -> "Iterator[Lanes]":
+        """Give each state space with the lanes that point to it; a bad pointer counts as one to global memory."""
+        rest = _MASK
+        found = []
+        for space in names:
+            mask = emit.and_(emit.mask_bits(lies_in(emit, _ADDRESS, space)), _MASK)
+            rest = emit.and_(rest, emit.not_(mask))
+            found.append((space, mask))
+        yield from [("global", rest), *found]
+
+    return spaces
 
 
 def _arguments(emit: Emitter, space: str, mask: Value) -> list[Value]:
@@ -352,9 +369,9 @@ def updater(unit: Unit, update: Update, space: str, operation: traces.Operation 
     name += "_red" if operation is traces.Operation.REDUCTION else ""
     if name in unit:
         return name
-    if space == "generic":
-        define_generic(unit, name, lambda part: updater(unit, update, part, operation))
-    elif space not in {"global", "shared"}:
+    if space in _GENERIC:
+        define_generic(unit, name, space, lambda part: updater(unit, update, part, operation))
+    elif space not in {"global", "shared", "cluster"}:
         define_refusal(unit, name, "param" if space == "argument" else space, "atomic")
     else:
         _define(unit, name, update, space, operation)
@@ -441,7 +458,11 @@ def stage(block: BlockCode, values: list[Value]) -> None:
 
 
 def space_of(o: Operation, operand: Address) -> str:
-    """Return the state space that an instruction accesses; of a parameter, whose it is."""
+    """Return the state space that an instruction accesses; of a parameter and of shared memory, whose it may be."""
+    if o.ins.is_cluster_wide:
+        return "cluster"
+    if o.ins.space == "generic" and o.block.program.sees_cluster:
+        return "generic_cluster"
     if o.ins.space != "param":
         return o.ins.space
     is_own = isinstance(operand.base, Symbol) and operand.base.name not in o.block.program.parameters
@@ -512,7 +533,17 @@ def update(o: Operation, number: int, counters: Value, operation: traces.Operati
 
 
 def _address(o: Operation, operand: Address) -> Value:
-    """Return the addresses of a memory operand, in the state space of the instruction."""
+    """Return the addresses of a memory operand: in the state space of the instruction, from its beginning on."""
+    address = _given_address(o, operand)
+    return in_own_shared(o, address) if o.ins.space == "shared" and not o.ins.is_cluster_wide else address
+
+
+def in_own_shared(o: Operation, address: Value) -> Value:
+    """Return offsets in the block's own shared memory, by addresses in shared::cta: these hold the block's rank."""
+    return o.emit.sub(address, o.block.own_window()) if o.block.program.sees_cluster else address
+
+
+def _given_address(o: Operation, operand: Address) -> Value:
     if operand.base is None:
         return integer(I64, operand.offset)
     if isinstance(operand.base, Register) and TYPE_BITS[operand.base.type] == 32:
@@ -692,7 +723,8 @@ def copy(o: Operation, number: int, counters: Value, operation: traces.Operation
     elif given:
         read = o.block.source(given[0], "u32")
     pointers = (o.block.pointers.worker, o.block.pointers.warp)
-    arguments = (counters, integer("i32", number), o.block.executing, _address(o, source), _address(o, target), read)
+    places = (_address(o, source), in_own_shared(o, _address(o, target)))
+    arguments = (counters, integer("i32", number), o.block.executing, *places, read)
     emit.call_void(copier(emit.unit, size, operation), *pointers, *arguments)
 
 
