@@ -2,7 +2,7 @@
 
 from random import Random
 
-from kerncast.models.sm.micro_ops import FULL_WEIGHT, JOINED, Memory, Pipe, Program
+from kerncast.models.sm.micro_ops import FULL_WEIGHT, JOINED, Group, Memory, Pipe, Program
 from kerncast.models.sm.multiprocessor import SM
 from kerncast.traces import PASSES_SHIFT, Operation, SMTrace
 from tests.helpers.sm_programs import Op, Step, program_of, sm_of, trace_of
@@ -17,6 +17,7 @@ OPERATIONS = {
     Memory.SHARED_LOAD: (Operation.SHARED_LOAD,),
     Memory.SHARED_STORE: (Operation.SHARED_STORE,),
     Memory.SHARED_ATOMIC: (Operation.SHARED_ATOMIC,),
+    Memory.COPY: (Operation.LOAD, Operation.LOAD_UNCACHED),
 }
 OPERATIONS |= {joined: OPERATIONS[plain] for plain, both in JOINED.items() for joined in both}
 _SHARED_ATOMICS = {Memory.SHARED_ATOMIC, *JOINED[Memory.SHARED_ATOMIC]}
@@ -31,10 +32,10 @@ def quarters(random: Random, most: int = 24) -> float:
 
 
 def random_op(random: Random, instruction: int) -> Op:
-    memory = random.choice([Memory.NONE] * 5 + list(Memory))
+    memory = random.choice([Memory.NONE] * 5 + [Memory.COPY, Memory.AWAIT] + list(Memory))
     pipe = random.choice(list(Pipe))
     if memory != Memory.NONE:
-        pipe = Pipe.BRANCH if memory == Memory.BARRIER else Pipe.LSU
+        pipe = Pipe.BRANCH if memory in {Memory.BARRIER, Memory.AWAIT} else Pipe.LSU
     accesses: tuple[int, ...] = ()
     if memory in OPERATIONS:
         most = 3 if memory == Memory.SHARED_LOAD else 1
@@ -50,6 +51,8 @@ def random_op(random: Random, instruction: int) -> Op:
         latency=random.choice([0.0, 0.0, 6.5, 11.0]),
         weight=random.choice([FULL_WEIGHT] * 4 + [64, 100, 200]),
         phase=random.randrange(FULL_WEIGHT),
+        group=random.choice(list(Group)),
+        left=random.choice([0, 0, 1, 2, 5]),
     )
 
 
@@ -71,6 +74,8 @@ def random_access(random: Random, memory: Memory) -> Access:
         if operation == Operation.STORE:
             passes = random.randint(0, mask.bit_count()) << PASSES_SHIFT
         found.append((operation, line | passes, mask))
+    if memory == Memory.COPY:  # now and then all of it is zeros
+        found = [*found[: random.randint(0, 3)], (Operation.SHARED_STORE, few, 0)]
     if memory in _GLOBAL_ATOMICS:
         lanes = random.choice([few, 32])
         found.insert(0, (Operation.CONTENTION, lanes | random.randint(1, 8) << 8, 0))

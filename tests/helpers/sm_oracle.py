@@ -39,6 +39,8 @@ class Warp:
     lost_turns: int = 0
     stored: tuple[int, int] = (-1, 0)
     goes_on: bool = False
+    open: dict[int, list[tuple[int, Stall]]] = field(default_factory=dict)
+    ended: dict[int, list[tuple[int, Stall]]] = field(default_factory=dict)
 
 
 def decoded(event: int, before: int) -> Event:
@@ -111,6 +113,9 @@ class Oracle:
         needs = [warp.registers.get(int(r), (0, Stall.WAIT)) for r in (*p.sources[op], *p.destinations[op]) if r >= 0]
         if p.memory[op] == Memory.BARRIER:
             needs.append((warp.shared_done, Stall.SHORT_SCOREBOARD))
+        if p.memory[op] == Memory.AWAIT:
+            ended = warp.ended.get(int(p.group[op]), [])
+            needs += ended[: max(0, len(ended) - int(p.left[op]))]
         return max(needs, default=(0, Stall.WAIT))
 
     def group(self, warp: Warp) -> str:
@@ -119,7 +124,7 @@ class Oracle:
         if not accesses:
             if memory.name.startswith(("ATOMIC", "REDUCTION")):
                 return "atomic"
-            names = {Memory.LOAD: "load", Memory.STORE: "store"}
+            names = {Memory.LOAD: "load", Memory.COPY: "load", Memory.STORE: "store"}
             return "shared" if memory in SHARED_OPS else names.get(memory, "pipe")
         first = next((a[0][0] for a in accesses if a), None)
         if first is None:
@@ -234,7 +239,7 @@ class Oracle:
         self.issued += 1
         if group == "nothing":
             return
-        if memory not in {Memory.NONE, Memory.BARRIER}:
+        if memory not in {Memory.NONE, Memory.BARRIER, Memory.COMMIT, Memory.AWAIT}:
             pipe = Pipe.LSU
         self.after_last = part + 1 if pipe == Pipe.LSU else self.after_last
         cycles = float(self.program.cycles[op]) or self.sm.pipe_cycles[pipe]
@@ -247,9 +252,12 @@ class Oracle:
         if memory == Memory.BARRIER:
             warp.waits = True
             return
+        if memory in {Memory.COMMIT, Memory.AWAIT}:
+            self.group_ends(warp, int(self.program.group[op]), memory, now)
+            return
         if memory != Memory.NONE:
             done, kind = self.memory(warp, op, accesses, now)
-            self.hold(warp, memory, done, kind)
+            self.hold(warp, op, done, kind)
         elif pipe == Pipe.BRANCH:
             latency = latency or self.sm.branch_latency
             done = now + latency
@@ -266,9 +274,18 @@ class Oracle:
                 warp.registers[int(r)] = (math.ceil(done), kind)
                 warp.drained = max(warp.drained, (math.ceil(done), kind))
 
-    def hold(self, warp: Warp, memory: Memory, done: float, kind: Stall) -> None:
-        """Note what barriers wait for, and the end of the warp."""
-        if kind == Stall.SHORT_SCOREBOARD:
+    def group_ends(self, warp: Warp, kind: int, memory: Memory, now: int) -> None:
+        if memory == Memory.COMMIT:
+            self.lsu = max(now, self.lsu) + self.sm.lsu_cycles
+            warp.ended.setdefault(kind, []).append(max(warp.open.pop(kind, []), default=(0, Stall.WAIT)))
+
+    def hold(self, warp: Warp, op: int, done: float, kind: Stall) -> None:
+        """Note what barriers and groups wait for, and the end of the warp."""
+        memory = Memory(self.program.memory[op])
+        if memory == Memory.COPY:
+            warp.open.setdefault(int(self.program.group[op]), []).append((math.ceil(done), kind))
+            warp.drained = max(warp.drained, (math.ceil(done), kind))
+        elif kind == Stall.SHORT_SCOREBOARD:
             warp.shared_done = max(warp.shared_done, math.ceil(done))
         elif memory == Memory.STORE:
             warp.drained = max(warp.drained, (math.ceil(done + self.sm.store_latency), kind))
@@ -300,13 +317,17 @@ class Oracle:
         if sm.l1_pass_cycles and passes:
             moved = min(sectors * 32, passes * 128)
             data = max(passes * sm.l1_pass_cycles, moved / sm.l1_bytes_per_cycle)
-        work = max(len(loads) * sm.l1_tag_cycles, data)
+        tags = len(loads) * sm.l1_tag_cycles
+        work = max(tags, data)
         work += len(stores) * sm.store_line_cycles
         shared = max((self.shared_work(op, e) for e in to_shared), default=0.0)
+        if memory == Memory.COPY:
+            keeps = any(sm.l1_lines > 0 and sm.l1_operations >> e[0] & 1 for e in loads)
+            work = max(tags, data + shared if keeps else shared) - shared
         results = sum(d >= 0 for d in self.program.destinations[op])
         if shared > 0 and results > 1:
             shared = max(shared, results * sm.shared_word_cycles)
-        is_global = work > 0 or (shared == 0 and memory not in SHARED_OPS)
+        is_global = work > 0 or memory == Memory.COPY or (shared == 0 and memory not in SHARED_OPS)
         cost = max(sm.lsu_cycles, work + shared)
         start = max(now, self.lsu)
         self.lsu = start + (max(sm.lsu_cycles, shared) if sm.l1_is_apart else cost)
@@ -333,6 +354,7 @@ class Oracle:
                     warp.stored = (event[1], event[2])
                 done = max(done, self.line(warp, event, asked, hit))
                 asked += sm.l1_tag_cycles
+        done += shared if memory == Memory.COPY else 0.0
         return done, Stall.LONG_SCOREBOARD if is_global else Stall.SHORT_SCOREBOARD
 
     def conflicts(self, op: int, event: Event) -> int:

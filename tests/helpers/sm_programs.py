@@ -25,6 +25,8 @@ class Op:
     latency: float = 0.0
     weight: int = FULL_WEIGHT
     phase: int = 0
+    group: int = 0
+    left: int = 0
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,8 @@ def program_of(*blocks: Sequence[Op], leader: Sequence[int] | None = None) -> Pr
         sources=table([op.sources for op in ops], MOST_SOURCES),
         destinations=table([op.destinations for op in ops], MOST_DESTINATIONS),
         accesses=table([op.accesses for op in ops], MOST_DESTINATIONS),
+        group=np.array([op.group for op in ops], np.int32),
+        left=np.array([op.left for op in ops], np.int32),
         instruction=np.arange(len(ops), dtype=np.int32),
         registers=max(registers, default=-1) + 1,
     )

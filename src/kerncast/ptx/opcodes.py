@@ -102,6 +102,8 @@ class Opcode:
     pipe: str = ""
     """pipe that runs it where the machine code is not known; empty: the type decides"""
     traits: frozenset[Trait] = frozenset()
+    group: str = ""
+    """kind of the groups of asynchronous operations that it belongs to, ends or waits for; empty: none"""
     one_of: frozenset[str] = frozenset()
     """modifiers that say what it does, one of which it must have; empty: it needs none"""
 
@@ -208,9 +210,10 @@ movmatrix            | -       | -       | cross_lane lane pipe=lsu
 wmma                 | -       | -       | lane pipe=tensor
 wgmma                | -       | -       | pipe=tensor
 ldmatrix             | memory  | -       | access=load lane machine=LDSM
-cp.async             | memory  | -       | access=copy results=0
-cp.async.commit_group | control | -      | inert commit results=0
-cp.async.wait_group cp.async.wait_all | control | - | inert await results=0
+cp.async             | memory  | -       | access=copy group=copies machine=LDGSTS results=0
+cp.async.commit_group | control | -      | inert commit group=copies results=0
+cp.async.wait_group   | control | -      | inert await group=copies results=0
+cp.async.wait_all     | control | -      | inert commit await group=copies results=0
 wgmma.mma_async      | -       | -       | cross_lane lane accumulate described pipe=tensor
 wgmma.fence          | control | -       | inert pipe=branch results=0
 wgmma.commit_group wgmma.wait_group | control | - | inert pipe=branch results=0
@@ -434,6 +437,7 @@ def _opcode(name: str, work: str, on_floats: str, words: str, one_of: str = "") 
         fewest_sources=int(values["sources"]) if "sources" in values else None,
         machine=values.get("machine", ""),
         pipe=values.get("pipe", ""),
+        group=values.get("group", ""),
         traits=frozenset(Trait[word.upper()] for word in words.split() if "=" not in word),
         one_of=frozenset(one_of.split()),
     )

@@ -11,6 +11,8 @@ FULL_WEIGHT = 256
 #: Registers that a micro-op names at most. Of more that it would wait for, the latest are kept: they arrive last.
 MOST_SOURCES, MOST_DESTINATIONS = 10, 4
 NO_REGISTER = -1
+#: Groups of one kind that a warp remembers; a wait that lets more of them go on waits for the oldest of these.
+MOST_GROUPS = 16
 
 Ints = npt.NDArray[np.int32]
 
@@ -58,6 +60,18 @@ class Memory(IntEnum):
     ATOMIC_JOINED_BY_ALL = 12
     REDUCTION_JOINED = 13
     REDUCTION_JOINED_BY_ALL = 14
+    COPY = 15
+    """Copies from global to shared memory; no register waits for it, but a group does."""
+    COMMIT = 16
+    """Ends a group of asynchronous operations."""
+    AWAIT = 17
+    """Waits until all groups of asynchronous operations but the latest ones are done."""
+
+
+class Group(IntEnum):
+    """The kinds of groups of asynchronous operations; groups of one kind are waited for in their order."""
+
+    COPIES = 0
 
 
 #: By atomic, what it is where the compiler joins its lanes: any of them, or all 32 only.
@@ -94,6 +108,10 @@ class Program:
     """[n, MOST_DESTINATIONS] registers that it writes, or NO_REGISTER"""
     accesses: Ints
     """[n, MOST_DESTINATIONS] PTX instructions whose recorded access it makes; several where the compiler joins them"""
+    group: Ints
+    """[n] Group that it belongs to, ends or waits for"""
+    left: Ints
+    """[n] groups that it lets go on where it waits for the others"""
     instruction: Ints
     """[n] PTX instruction that it comes from"""
     registers: int

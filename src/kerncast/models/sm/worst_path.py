@@ -32,7 +32,7 @@ from kerncast.prediction import Term, Timing
 from kerncast.traces import INSTRUCTION_SHIFT, OPERATION_MASK, OPERATION_SHIFT, Execution, Operation, SMTrace
 
 _TO_GLOBAL = {
-    Memory.LOAD, Memory.ATOMIC, Memory.ATOMIC_JOINED, Memory.ATOMIC_JOINED_BY_ALL,
+    Memory.LOAD, Memory.ATOMIC, Memory.ATOMIC_JOINED, Memory.ATOMIC_JOINED_BY_ALL, Memory.COPY,
 }  # fmt: skip
 _TO_SHARED = {
     Memory.SHARED_LOAD, Memory.SHARED_STORE, Memory.SHARED_ATOMIC, Memory.SHARED_ATOMIC_JOINED,

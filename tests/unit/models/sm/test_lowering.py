@@ -360,3 +360,22 @@ def test_a_load_of_matrices_is_one_micro_op() -> None:
 def test_a_load_that_the_table_lacks_is_one_micro_op() -> None:
     program = lowered_ptx(SHARED + LOADS_AND_MULTIPLIES, "sm_86")
     assert len(rows_of(program, 1)) == 1  # instruction 0 has what the kernel begins with, too
+
+
+def test_copies_and_their_groups_keep_their_order() -> None:
+    body = """.reg .b32 %s<3>; ld.param.u64 %d0, [p]; mov.u32 %s0, held;
+cp.async.cg.shared.global [%s0], [%d0], 16; cp.async.ca.shared.global [%s0+16], [%d0+64], 4; cp.async.commit_group;
+cp.async.cg.shared.global [%s0+32], [%d0+32], 16; cp.async.commit_group; cp.async.wait_group 1;
+ld.shared.f32 %f1, [%s0]; st.global.f32 [%d0+512], %f1; cp.async.wait_all; ld.shared.f32 %f2, [%s0+32];
+st.global.f32 [%d0+516], %f2;"""
+    program = lowered_ptx(SHARED + body, "sm_86")
+    grouped = [
+        (Memory(memory), int(left))
+        for memory, left in zip(program.memory, program.left, strict=True)
+        if memory not in {Memory.NONE, Memory.STORE}
+    ]
+    copy, commit, load = (Memory.COPY, 0), (Memory.COMMIT, 0), (Memory.SHARED_LOAD, 0)
+    assert grouped == [copy, copy, commit, copy, commit, (Memory.AWAIT, 1), load, commit, (Memory.AWAIT, 0), load]
+    (first, *_) = np.flatnonzero(program.memory == Memory.COPY)
+    assert not registers(program.destinations[first])
+    assert set(program.accesses[first]) == {program.instruction[first], -1}

@@ -366,3 +366,71 @@ def test_more_warps_than_an_sm_holds_are_refused() -> None:
 def test_it_says_whether_it_is_compiled() -> None:
     prepare()
     assert is_prepared()
+
+
+COPY = Op(Pipe.LSU, Memory.COPY, accesses=(0,))
+COMMIT = Op(Pipe.LSU, Memory.COMMIT)
+
+
+def awaiting(left: int) -> Op:
+    return Op(Pipe.BRANCH, Memory.AWAIT, left=left)
+
+
+def copying(line: int, passes: int = 4, operation: Operation = Operation.LOAD_UNCACHED) -> Step:
+    """Return a step whose first access copies one line to shared memory in so many passes."""
+    return Step(0, {0: [(operation, line, WHOLE_LINE), (Operation.SHARED_STORE, passes, 0)]})
+
+
+@pytest.mark.parametrize("stages", [1, 2, 3, 4, 6])
+@pytest.mark.parametrize("work", [5, 60])
+def test_a_pipeline_of_copies_hides_as_much_as_its_stages_last(stages: int, work: int) -> None:
+    """A turn asks for the data of the one ``stages`` later: turn = max(work, (way + work) / stages)."""
+    program = program_of([awaiting(stages - 1), *[fma(0)] * work, COPY, COMMIT])
+    turns = 60
+    done = simulate(program, trace_of([[[copying(64 * n) for n in range(turns)]]]), sm_of(dram_read_share=0.0), 1)
+    in_turn = 4 * work + 3
+    way = 215 + LINE / 64 + 4
+    assert last(done) == pytest.approx(turns * max(in_turn, (way + in_turn) / stages), rel=0.03)
+    waited = done.stalls[0, Stall.LONG_SCOREBOARD]
+    assert waited == pytest.approx(max(0.0, last(done) - turns * in_turn), abs=way + 2 * turns)
+
+
+def test_a_wait_lets_the_latest_groups_go_on() -> None:
+    steps = [copying(64 * n) for n in range(3)]
+    ends = []
+    for left in (0, 1, 2, 3):
+        ops = [[COPY, COMMIT], [awaiting(left), Op(Pipe.FMA)]]
+        done = simulate(program_of(*ops), trace_of([[[*steps, Step(1)]]]), sm_of(l2_latency=1000.0), 1)
+        ends.append(int(done.stalls[2, Stall.LONG_SCOREBOARD]))
+    assert ends == sorted(ends, reverse=True)
+    assert ends[0] > ends[2] > 900
+    assert ends[3] == 0
+
+
+def test_what_no_group_holds_is_not_waited_for() -> None:
+    program = program_of([COPY], [awaiting(0), fma(0)], [COMMIT, awaiting(0), fma(0)])
+    for block, wait, waits in ((1, 1, False), (2, 4, True)):
+        done = simulate(program, trace_of([[[copying(0), Step(block)]]]), sm_of(), 1)
+        assert (done.stalls[wait, Stall.LONG_SCOREBOARD] > 400) == waits
+
+
+def test_a_block_stays_until_its_copies_are_there() -> None:
+    done = simulate(program_of([COPY]), trace_of([[[copying(0)]]]), sm_of(dram_read_share=0.0), 1)
+    assert last(done) == pytest.approx(215 + LINE / 64 + 4, abs=1)
+
+
+@pytest.mark.parametrize(
+    ("operation", "passes", "cycles"),
+    [
+        (Operation.LOAD_UNCACHED, 1, 1), (Operation.LOAD_UNCACHED, 4, 4), (Operation.LOAD_UNCACHED, 32, 32),
+        (Operation.LOAD, 1, 2), (Operation.LOAD, 4, 5),
+    ],
+)  # fmt: skip
+def test_a_copy_takes_its_passes_of_shared_memory(operation: Operation, passes: int, cycles: float) -> None:
+    """What passes L1 by is written as it comes; what L1 keeps is read from it first: one pass for a line."""
+    steps = [copying(n % 4, passes, operation) for n in range(200)]
+    sm = sm_of(dram_read_share=0.0, l2_bytes_per_cycle=1e6, l2_path_bytes_per_cycle=1e6)
+    done = simulate(program_of([COPY]), trace_of([[steps] * 8]), sm, 1)
+    assert last(done) == pytest.approx(200 * 8 * cycles, rel=0.2)
+    assert done.shared_cycles == 200 * 8 * passes
+    assert done.l1_cycles == 200 * 8 * (cycles - passes)

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import kerncast
 from kerncast.bounded_file import our_rows
-from kerncast.errors import MissingEvidenceError
 from kerncast.machine.joined_loads import joined_loads
 from kerncast.models.sm.micro_ops import Memory
 from kerncast.ptx import (
@@ -206,43 +205,45 @@ class Accesses:
         ins = self._code[number]
         if ins.is_barrier:
             return Memory.NONE if _ARRIVES_ONLY & set(ins.modifiers) else Memory.BARRIER
+        if ins.opcode.has(Trait.AWAIT) or ins.opcode.has(Trait.COMMIT):
+            return Memory.AWAIT if ins.opcode.has(Trait.AWAIT) else Memory.COMMIT
         if ins.opcode.access is None or ins.space in {"param", "const"}:
             return Memory.NONE
         if ins.is_copy:
-            raise MissingEvidenceError(
-                f"the time of {ins.opcode.name} is not known", where=ins.where, cure="Use --model roofline."
-            )
+            return Memory.COPY
         is_shared = ins.space == "shared"
-        if ins.is_load:
-            return Memory.SHARED_LOAD if is_shared else Memory.LOAD
-        if ins.is_store:
-            return Memory.SHARED_STORE if is_shared else Memory.STORE
-        return Memory.SHARED_ATOMIC if is_shared else _OF_OPERATION[operation_of(ins, self._is_read)]
+        if ins.is_update:
+            return Memory.SHARED_ATOMIC if is_shared else _OF_OPERATION[operation_of(ins, self._is_read)]
+        of_spaces = (Memory.LOAD, Memory.SHARED_LOAD) if ins.is_load else (Memory.STORE, Memory.SHARED_STORE)
+        return of_spaces[is_shared]
 
-    def places(self, blocks: Iterable[BasicBlock]) -> dict[int, Place]:
-        """Return what is known of each access of blocks that are issued one after the other."""
+    def places(self, blocks: Iterable[BasicBlock]) -> dict[int, tuple[Place, ...]]:
+        """Return what is known of each access of blocks that are issued one after the other; a copy has two places."""
         versions: dict[str, int] = {}
         found = {}
         for number in (number for block in blocks for number in range(block.start, block.stop)):
             ins = self._code[number]
             if ins.opcode.access is not None:
-                found[number] = _place(ins, versions)
+                addresses = [o for o in ins.operands if isinstance(o, Address)]
+                spaces = ("shared", ins.space) if ins.is_copy else (ins.space,)
+                found[number] = tuple(
+                    _place(ins, space, address, versions) for space, address in zip(spaces, addresses, strict=False)
+                )
             for register in results_of(ins):
                 versions[register.name] = versions.get(register.name, 0) + 1
         return found
 
 
-def _place(ins: Instruction, versions: dict[str, int]) -> Place:
-    address = next((o for o in ins.operands if isinstance(o, Address)), None)
+def _place(ins: Instruction, space: str, address: Address, versions: dict[str, int]) -> Place:
     data = next((o for o in ins.operands if isinstance(o, Vector)), None)
     nbytes = TYPE_BITS.get(ins.type, 64) // 8 * (len(data.elements) if data else 1)
-    if ins.root == "ldmatrix":
+    if ins.root == "ldmatrix" or ins.is_copy:
         nbytes = ins.access_bytes
-    base = address.base if address is not None else None
+    base = address.base
     name = base.name if base is not None else ""
-    start = address.offset if address is not None else 0
+    start = address.offset
     return Place(
-        space=ins.space,
+        space=space,
         base=name,
         is_variable=isinstance(base, Symbol),
         version=versions.get(name, 0),

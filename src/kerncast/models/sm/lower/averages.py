@@ -26,7 +26,9 @@ from kerncast.traces import Execution, MachineCode
 _ACCESS_OPCODES = ("LD", "ST", "ATOM", "RED", "BAR")
 _NO_ACCESS = {"LDGDEPBAR"}
 #: Opcodes of machine code that cost nothing here: the recording stands for them, accesses to spilled registers too.
-_RECORDED = ACCESSES | {"BAR", "NOP"}
+_RECORDED = ACCESSES | {"BAR", "NOP", "LDGDEPBAR"}
+#: Requests that are whole instructions of the machine code by themselves.
+_GROUPING = {Memory.COMMIT, Memory.AWAIT}
 #: Least part of the executed instructions of which a caveat tells that their machine code is not known, and how many
 #: forms it names.
 _TOLD_SHARE, _TOLD_FORMS = 0.02, 3
@@ -78,6 +80,8 @@ def by_machine_code(code: Code, own: MachineCode, leader: Sequence[int], archite
         ran = own.block_warps[leader[block]]
         if each.opcode in _RECORDED or not ran:
             continue
+        if number is not None and code.memory[number] is Memory.AWAIT:
+            continue
         ins = code.function.instructions[code.cfg.blocks[block].start if number is None else number]
         cost = cost_of(each.opcode, ins, architecture, each.modifiers, guards=code.decides(ins))
         if cost is not None:
@@ -109,7 +113,7 @@ class _Table:
     def _alone(self, number: int) -> Average:
         ins = self._code.function.instructions[number]
         is_access = self._code.memory[number] is not Memory.NONE
-        if is_access and ins.space == "local":
+        if self._code.memory[number] in _GROUPING or (is_access and ins.space == "local"):
             return ()
         key = (self._forms[number], ins.type, self._code.decides(ins))
         if key not in self._known:

@@ -20,8 +20,10 @@ from kerncast.models.sm.micro_ops import (
     FULL_WEIGHT,
     JOINED,
     MOST_DESTINATIONS,
+    MOST_GROUPS,
     MOST_SOURCES,
     NO_REGISTER,
+    Group,
     Ints,
     Memory,
     Pipe,
@@ -31,6 +33,7 @@ from kerncast.ptx import (
     BasicBlock,
     ControlFlowGraph,
     Function,
+    Immediate,
     Trait,
     reversed_graph,
 )
@@ -109,6 +112,10 @@ class _Growing:
         return block < after < self._cfg.exit and place_of[after] == place_of[block] + 1
 
 
+Places = dict[int, tuple[Place, ...]]
+"""what is known of the accesses of instructions, by number"""
+#: Groups by their names in the table of opcodes.
+_GROUPS = {group.name.lower(): group for group in Group}
 #: From so many micro-ops of an instruction on, one in three checks operands beside the chain that makes the result.
 _LONG_CHAIN, _OFF_CHAIN_PART = 4, 3
 #: Latencies in cycles by which instructions are ordered where the architecture's are unknown.
@@ -215,12 +222,14 @@ class _Lowering:
             return FULL_WEIGHT
         return max((share.weight for share in _split(self._shares[number])[0]), default=0)
 
-    def _operations(self, number: int, sources: Registers, places: dict[int, Place]) -> Iterator[MicroOp]:
+    def _operations(self, number: int, sources: Registers, places: Places) -> Iterator[MicroOp]:
         ins, memory = self._code[number], self._memory[number]
         results = self._registers.made(number)[:MOST_DESTINATIONS]
         if memory is not Memory.NONE:
             for share in self._shares[number]:
                 yield _filler(share, number, sources)
+            if memory is Memory.AWAIT and ins.opcode.has(Trait.COMMIT):
+                yield self._grouping(number, Memory.COMMIT)
             if number not in self._accesses.taken_in:
                 yield self._access(number, sources, places)
             return
@@ -240,14 +249,29 @@ class _Lowering:
             if share.weight == FULL_WEIGHT and not is_by_halves:
                 sources = ()
 
-    def _access(self, number: int, sources: Registers, places: dict[int, Place]) -> MicroOp:
+    def _access(self, number: int, sources: Registers, places: Places) -> MicroOp:
         memory = self._memory[number]
         if memory is Memory.BARRIER:
             return MicroOp(Cost(Pipe.BRANCH), memory, FULL_WEIGHT, 0, sources, (), (), number, is_fence=True)
+        if memory in {Memory.COMMIT, Memory.AWAIT}:
+            return self._grouping(number, memory)
+        kind = self._code[number].opcode.group
         group = self._accesses.joined.get(number, (number,))
         results = tuple(dict.fromkeys(r for each in group for r in self._registers.made(each)))[:MOST_DESTINATIONS]
-        found = tuple(places[each] for each in group)
-        return MicroOp(Cost(Pipe.LSU), memory, FULL_WEIGHT, 0, sources, results, group, number, found)
+        found = tuple(place for each in group for place in places[each])
+        return MicroOp(
+            Cost(Pipe.LSU), memory, FULL_WEIGHT, 0, sources, results, group, number, found, group=_GROUPS.get(kind, 0)
+        )
+
+    def _grouping(self, number: int, memory: Memory) -> MicroOp:
+        """Return the micro-op that ends a group of asynchronous operations, or waits for groups."""
+        ins = self._code[number]
+        awaits = memory is Memory.AWAIT
+        left = next((o.value for o in ins.operands if isinstance(o, Immediate)), 0)
+        return MicroOp(
+            Cost(Pipe.BRANCH if awaits else Pipe.LSU), memory, FULL_WEIGHT, 0, (), (), (), number,
+            is_fence=awaits, group=_GROUPS[ins.opcode.group], left=min(left, MOST_GROUPS - 1),
+        )  # fmt: skip
 
     def _ordered(self, ops: Sequence[MicroOp], block: BasicBlock) -> list[MicroOp]:
         """Return micro-ops in order of issue; what ends the last block stays last, the branch itself behind it."""
@@ -326,6 +350,8 @@ def _program(blocks: Sequence[Sequence[MicroOp]], leader: Ints, registers: int) 
         sources=_padded([op.sources for op in ops], MOST_SOURCES),
         destinations=_padded([op.destinations for op in ops], MOST_DESTINATIONS),
         accesses=_padded([op.accesses for op in ops], MOST_DESTINATIONS),
+        group=np.array([op.group for op in ops], np.int32),
+        left=np.array([op.left for op in ops], np.int32),
         instruction=np.array([op.instruction for op in ops], np.int32),
         registers=registers,
     )

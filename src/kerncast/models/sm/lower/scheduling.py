@@ -190,6 +190,10 @@ class MicroOp:
     """bytes that its accesses touch"""
     is_fence: bool = False
     """whether no access moves across it"""
+    group: int = 0
+    """Group that it belongs to, ends or waits for"""
+    left: int = 0
+    """groups that it lets go on where it waits for the others"""
     keeps_old: bool = False
     """whether its results keep their old values in threads where a predicate is off"""
 
@@ -318,7 +322,7 @@ def _followers(ops: Sequence[MicroOp]) -> Followers:
         for register in op.destinations:
             writer[register], readers[register] = number, []
         # Registers order what is computed; memory orders what may touch the same bytes.
-        if op.places or op.is_fence:
+        if op.places or op.is_fence or op.memory is Memory.COMMIT:  # which stays behind the copies of its group
             memory.add(number, op)
     return followers
 

@@ -1,9 +1,10 @@
 """A warp's way through its chain of events: which micro-op comes next, and when its operands let it issue."""
 
-from kerncast.models.sm.micro_ops import FULL_WEIGHT, Memory, Pipe
+from kerncast.models.sm.micro_ops import FULL_WEIGHT, MOST_GROUPS, Memory, Pipe
 from kerncast.models.sm.simulate.state import (
     KIND_BITS,
     KIND_MASK,
+    KINDS,
     TO_ATOMIC,
     TO_END,
     TO_LOAD,
@@ -11,6 +12,7 @@ from kerncast.models.sm.simulate.state import (
     TO_STORE,
     WHEEL,
     Code,
+    Groups,
     Op,
     State,
     Whole,
@@ -24,7 +26,7 @@ LOCAL_STORE = int(Operation.LOCAL_STORE)
 STORE, ATOMIC, REDUCTION = int(Operation.STORE), int(Operation.ATOMIC), int(Operation.REDUCTION)
 LOAD_UNCACHED = int(Operation.LOAD_UNCACHED)
 LOCAL_LOAD, CONTENTION = int(Operation.LOCAL_LOAD), int(Operation.CONTENTION)
-BARRIER = int(Memory.BARRIER)
+BARRIER, AWAIT = int(Memory.BARRIER), int(Memory.AWAIT)
 LSU = int(Pipe.LSU)
 
 
@@ -165,7 +167,25 @@ def _operands(state: State, x: Whole, op: Op) -> Whole:
         need = max(need, state.ready[x, op.waits[number]])
     if op.memory == BARRIER:
         need = max(need, state.warps[x].shared)
+    if op.memory == AWAIT:
+        need = max(need, _awaited(state.groups[x * KINDS + op.group], op.left))
     return need
+
+
+@inlined
+def _awaited(groups: Groups, left: Whole) -> Whole:
+    """Return when all groups but the latest ones are done, and which kind brings the last of them."""
+    number = groups.count - 1 - left
+    return groups.done[number & (MOST_GROUPS - 1)] if number >= 0 else 0
+
+
+@inlined
+def end_group(groups: Groups) -> None:
+    """End a group of asynchronous operations: it is done no sooner than those before it."""
+    before = groups.done[(groups.count - 1) & (MOST_GROUPS - 1)] if groups.count > 0 else 0
+    groups.done[groups.count & (MOST_GROUPS - 1)] = max(groups.open, before)
+    groups.count += 1
+    groups.open = 0
 
 
 @inlined

@@ -88,6 +88,8 @@ def program() -> Program:
         sources=_first_of(source, MOST_SOURCES),
         destinations=_first_of(destination, MOST_DESTINATIONS),
         accesses=_first_of(access, MOST_DESTINATIONS),
+        group=np.zeros(count, np.int32),
+        left=np.zeros(count, np.int32),
         instruction=np.arange(count, dtype=np.int32),
         registers=4,
     )

@@ -263,6 +263,7 @@ def _take(code: Code, state: State, tag: Whole) -> Whole:
 
 SHARED_ATOMIC, MIO = int(Operation.SHARED_ATOMIC), int(Stall.MIO_THROTTLE)
 SECTORS_PER_LINE = 4
+COPY = int(Memory.COPY)
 SHARED_FIRST, SHARED_LAST = int(Memory.SHARED_LOAD), int(Memory.SHARED_ATOMIC_JOINED_BY_ALL)
 ATOMIC_JOINED, ATOMIC_JOINED_BY_ALL = int(Memory.ATOMIC_JOINED), int(Memory.ATOMIC_JOINED_BY_ALL)
 REDUCTION_JOINED, REDUCTION_JOINED_BY_ALL = int(Memory.REDUCTION_JOINED), int(Memory.REDUCTION_JOINED_BY_ALL)
@@ -293,11 +294,15 @@ def request(code: Code, state: State, x: Whole, op: Op, now: Whole) -> tuple[Rea
     for each further wavefront, the warp issues nothing else meanwhile; that holds it longer than the queue is busy.
     """
     own, shared, replays = _work_of(code, state, x, op)
-    is_global = own > 0.0 or (shared == 0.0 and not SHARED_FIRST <= op.memory <= SHARED_LAST)
+    is_copy = op.memory == COPY
+    is_global = own > 0.0 or is_copy or (shared == 0.0 and not SHARED_FIRST <= op.memory <= SHARED_LAST)
     least = code.sm.lsu_cycles
     cost = max(least, own + shared)
     start = _begin(code, state, now, (own, shared))
-    if is_global:
+    if is_copy:
+        state.totals.l1_cycles += cost - shared
+        state.totals.shared_cycles += shared
+    elif is_global:
         state.totals.l1_cycles += cost
     else:
         state.totals.shared_cycles += cost
@@ -310,9 +315,10 @@ def request(code: Code, state: State, x: Whole, op: Op, now: Whole) -> tuple[Rea
         state.warps[x].gate_reason = MIO
     data = start + max(cost - least, reissued)
     done = data + latency if shared > 0.0 or own == 0.0 else data
-    if own > 0.0:
+    if own > 0.0 or is_copy:
         done = max(done, _lines(code, state, x, op, (start, data + latency)))
-    return done, is_global
+    # What is copied is written when it is there.
+    return done + shared if is_copy else done, is_global
 
 
 @inlined
@@ -343,7 +349,7 @@ def _is_of(code: Code, at: Whole, stop: Whole, instruction: Whole) -> bool:
 def _work_of(code: Code, state: State, x: Whole, op: Op) -> tuple[Real, Real, Whole]:
     """Return the cycles that a micro-op's lines and shared accesses take in the load/store queue, and its conflicts."""
     stop = state.warps[x].stop
-    lines, stored, sectors, passes, shared, replays = 0, 0, 0, 0, 0.0, 0
+    lines, stored, sectors, passes, shared, replays, is_kept = 0, 0, 0, 0, 0.0, 0, 0
     for number in range(op.slot_count):
         at = state.places[x, op.slots[number]]
         if at < 0:
@@ -356,6 +362,7 @@ def _work_of(code: Code, state: State, x: Whole, op: Op) -> tuple[Real, Real, Wh
                 stored += 1
             elif operation <= LOCAL_LOAD:
                 lines += 1
+                is_kept = code.derived.l1_operations >> operation & 1
                 sectors += sectors_of(event >> MASK_SHIFT & 0xF)
                 if operation <= LOAD_UNCACHED:
                     passes = max(passes, event >> PASSES_SHIFT & PASSES_MASK)
@@ -367,7 +374,11 @@ def _work_of(code: Code, state: State, x: Whole, op: Op) -> tuple[Real, Real, Wh
     if shared > 0 and op.result_count > 1:
         shared = max(shared, op.result_count * code.sm.shared_word_cycles)
     # L1 looks up one line at a time while the data of others leave it: the slower of the two decides.
-    loaded = max(lines * code.sm.l1_tag_cycles, _data_work(code, sectors, passes))
+    looked_up, data = lines * code.sm.l1_tag_cycles, _data_work(code, sectors, passes)
+    if op.memory == COPY:
+        # Data that pass L1 by are written to shared memory as they come, while the next lines are looked up.
+        return max(looked_up - shared, data if is_kept else 0.0), shared, replays
+    loaded = max(looked_up, data)
     return loaded + stored * code.sm.store_line_cycles, shared, replays
 
 

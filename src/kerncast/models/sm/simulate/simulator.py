@@ -145,7 +145,8 @@ _NOTHING = Program(
     memory=np.zeros(1, np.int32),
     cycles=np.zeros(1, np.float32), latency=np.zeros(1, np.float32), weight=_NONE, phase=np.zeros(1, np.int32),
     sources=np.full((1, MOST_SOURCES), -1, np.int32), destinations=np.full((1, MOST_DESTINATIONS), -1, np.int32),
-    accesses=np.full((1, MOST_DESTINATIONS), -1, np.int32), instruction=np.zeros(1, np.int32), registers=0,
+    accesses=np.full((1, MOST_DESTINATIONS), -1, np.int32), instruction=np.zeros(1, np.int32),
+    group=np.zeros(1, np.int32), left=np.zeros(1, np.int32), registers=0,
 )  # fmt: skip
 _ONE_WARP = SMTrace(
     np.zeros(1, np.int64), warps=1, local_lines=0, events=np.zeros(0, np.uint64), chains=np.zeros(2, np.int64)

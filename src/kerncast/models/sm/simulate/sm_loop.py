@@ -8,12 +8,13 @@ import numpy as np
 
 from kerncast.models.sm.micro_ops import Memory, Pipe
 from kerncast.models.sm.results import Stall
-from kerncast.models.sm.simulate.chains import prepare_next, sleep
+from kerncast.models.sm.simulate.chains import end_group, prepare_next, sleep
 from kerncast.models.sm.simulate.memory_system import exchange, request
 from kerncast.models.sm.simulate.state import (
     ARITHMETIC,
     FULL_WHEEL,
     KIND_BITS,
+    KINDS,
     LONG,
     NEVER,
     NO_LINE,
@@ -41,6 +42,7 @@ from kerncast.models.sm.simulate.state import (
 
 FMA, XU, LSU, BRANCH = int(Pipe.FMA), int(Pipe.XU), int(Pipe.LSU), int(Pipe.BRANCH)
 NO_MEMORY, BARRIER, STORED = int(Memory.NONE), int(Memory.BARRIER), int(Memory.STORE)
+COPY, COMMIT, AWAIT = int(Memory.COPY), int(Memory.COMMIT), int(Memory.AWAIT)
 
 
 @inlined
@@ -92,15 +94,14 @@ def issue(code: Code, state: State, x: Whole, now: Whole) -> bool:
     _occupy_pipe(code, state, part, op, now)
     if op.memory == BARRIER:
         return True
+    if op.memory == AWAIT:
+        return False
+    if op.memory == COMMIT:
+        exchange(code, state, op, now)
+        end_group(state.groups[x * KINDS + op.group])
+        return False
     if op.memory != NO_MEMORY:
-        done, is_global = request(code, state, x, op, now)
-        ready = upward(done) << KIND_BITS | (LONG if is_global else SHORT)
-        # A block leaves when L2 has what it stored.
-        if op.memory == STORED and is_global:
-            warp.result = max(warp.result, upward(done + code.sm.store_latency) << KIND_BITS | LONG)
-        # What the next barrier waits for: other warps read the shared memory that this one wrote.
-        if not is_global:
-            warp.shared = max(warp.shared, ready)
+        ready = _access(code, state, x, op, now)
     elif op.pipe == LSU:
         ready = upward(exchange(code, state, op, now)) << KIND_BITS | SHORT
     else:
@@ -111,6 +112,26 @@ def issue(code: Code, state: State, x: Whole, now: Whole) -> bool:
             warp.gate_reason = BRANCH_RESOLVING
     _write_results(state, x, op, ready)
     return False
+
+
+@inlined
+def _access(code: Code, state: State, x: Whole, op: Op, now: Whole) -> Whole:
+    """Make a micro-op's accesses; returns when its data are there, and which kind brings them."""
+    warp = state.warps[x]
+    done, is_global = request(code, state, x, op, now)
+    ready = upward(done) << KIND_BITS | (LONG if is_global else SHORT)
+    if op.memory == COPY:
+        groups = state.groups[x * KINDS + op.group]
+        groups.open = max(groups.open, ready)
+        # Its block's shared memory is not given to another one before the data are there.
+        warp.result = max(warp.result, ready)
+    # A block leaves when L2 has what it stored.
+    if op.memory == STORED and is_global:
+        warp.result = max(warp.result, upward(done + code.sm.store_latency) << KIND_BITS | LONG)
+    # What the next barrier waits for: other warps read the shared memory that this one wrote.
+    if not is_global:
+        warp.shared = max(warp.shared, ready)
+    return ready
 
 
 @inlined
@@ -386,6 +407,8 @@ def _launch(code: Code, state: State, slot: Whole, start: Whole, now: Whole) -> 
         warp.since, warp.gate = start, start
         warp.shared = warp.result = warp.last_op = 0
         warp.stored = NO_LINE
+        for kind in range(KINDS):
+            state.groups[x * KINDS + kind].open = state.groups[x * KINDS + kind].count = 0
         # Counters start at the warp's number: micro-ops of blocks that run once are spread over the warps.
         for counter in range(state.counters.shape[1]):
             state.counters[x, counter] = serial

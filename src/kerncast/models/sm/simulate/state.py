@@ -17,8 +17,10 @@ from kerncast.models.sm.micro_ops import (
     FULL_WEIGHT,
     JOINED,
     MOST_DESTINATIONS,
+    MOST_GROUPS,
     MOST_SOURCES,
     NO_REGISTER,
+    Group,
     Memory,
     Pipe,
     Program,
@@ -44,6 +46,10 @@ TO_LOAD, TO_STORE, TO_ATOMIC = len(Pipe), len(Pipe) + 1, len(Pipe) + 2
 TO_NOTHING = len(Pipe) + 3
 TO_END = len(Pipe) + 4
 _UNITS = TO_NOTHING + 1
+
+#: Kinds of groups of asynchronous operations.
+KINDS = len(Group)
+_NO_ACCESS = [int(each) for each in (Memory.NONE, Memory.BARRIER, Memory.COMMIT, Memory.AWAIT)]
 
 #: Cycles that a turn of the wheel of wake times has, and bits of a mask of warps.
 WHEEL = 64
@@ -88,6 +94,10 @@ class Op:
     """accesses in ``slots``"""
     slots: Annotated[Any, np.int32, (MOST_DESTINATIONS,)]
     """its accesses, as columns of ``State.places``"""
+    group: _Int32
+    """Group that it belongs to, ends or waits for"""
+    left: _Int32
+    """groups that it lets go on where it waits for the others"""
     cycles: _Float
     """cycles that it occupies its pipe"""
     latency: _Float
@@ -166,6 +176,17 @@ class Warp:
     goes_on: _Flag
     """whether that store went on with the one before it"""
     is_at_barrier: _Flag
+
+
+class Groups:
+    """A warp's groups of asynchronous operations of one kind: when each will be done, with all before it."""
+
+    open: _Int64
+    """time and kind of what was issued since the last group ended"""
+    count: _Int64
+    """groups that have ended"""
+    done: Annotated[Any, np.int64, (MOST_GROUPS,)]
+    """[number modulo MOST_GROUPS] time and kind by which a group and all before it are done"""
 
 
 class SubPartition:
@@ -309,6 +330,8 @@ class State(NamedTuple):
     """[warp, access of its basic block] first event, or -1"""
     counters: Int64s
     """[warp, counter] executions of a basic block"""
+    groups: Table[Groups]
+    """groups of warp ``x`` of a kind, at ``x * KINDS + kind``"""
     parts: Table[SubPartition]
     queues: Queues
     tags: Int32s
@@ -396,6 +419,7 @@ def state_of(code: Code, program: Program, rows: int, resident: int) -> State:
         ready=np.zeros((warps, program.registers + 1), np.int64),
         places=np.full((warps, int(code.slots.max(initial=0)) + 1), -1, np.int64),
         counters=np.zeros((warps, int(code.counter_of.max(initial=-1)) + 2), np.int64),
+        groups=_table(Groups, warps * KINDS),
         parts=parts,
         queues=_record(Queues),
         tags=np.full(lines, NO_LINE, np.int32),
@@ -428,17 +452,20 @@ def _ops(program: Program, slot_of: Int32s, sm: SM) -> Table[Op]:
     ops = _table(Op, len(program.pipe))
     by_memory = np.full(len(Memory), Pipe.LSU, np.int32)
     by_memory[[Memory.NONE, Memory.LOAD, Memory.STORE]] = -1, TO_LOAD, TO_STORE
+    by_memory[[Memory.COMMIT, Memory.AWAIT]] = -1
+    by_memory[Memory.COPY] = TO_LOAD
     by_memory[Memory.BARRIER] = Pipe.BRANCH
     for plain in (Memory.ATOMIC, Memory.REDUCTION):
         by_memory[[plain, *JOINED[plain]]] = TO_ATOMIC
-    is_access = (program.memory != Memory.NONE) & (program.memory != Memory.BARRIER)
-    ops["unit"] = np.where(program.memory == Memory.NONE, program.pipe, by_memory[program.memory])
+    is_access = ~np.isin(program.memory, _NO_ACCESS)
+    ops["unit"] = np.where(by_memory[program.memory] < 0, program.pipe, by_memory[program.memory])
     ops["pipe"] = np.where(is_access, Pipe.LSU, ops["unit"])
     ops["memory"], ops["weight"], ops["phase"] = program.memory, program.weight, program.phase
     accesses = np.where(program.accesses >= 0, slot_of[program.accesses], NO_REGISTER)
     _pack(ops, "wait_count", "waits", np.concatenate([program.sources, program.destinations], axis=1))
     _pack(ops, "result_count", "results", program.destinations)
     _pack(ops, "slot_count", "slots", accesses)
+    ops["group"], ops["left"] = program.group, program.left
     ops["cycles"], ops["latency"] = _costs(program, sm)
     return cast("Table[Op]", ops)
 
@@ -452,7 +479,7 @@ def _pack(ops: npt.NDArray[Any], count: str, field: str, values: Int32s) -> None
 
 def _costs(program: Program, sm: SM) -> tuple[Floats, Floats]:
     """Return cycles and latency of each micro-op; an access has a latency of 0 where its memory decides it."""
-    pipe = np.where((program.memory == Memory.NONE) | (program.memory == Memory.BARRIER), program.pipe, Pipe.LSU)
+    pipe = np.where(np.isin(program.memory, _NO_ACCESS), program.pipe, Pipe.LSU)
     cycles = np.where(program.cycles > 0, program.cycles, np.array(sm.pipe_cycles)[pipe])
     by_pipe = np.array(sm.pipe_latency, float)
     by_pipe[Pipe.BRANCH] = sm.branch_latency
