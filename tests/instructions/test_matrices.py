@@ -133,15 +133,48 @@ st.global.v4.b32 [%b], {{%w4, %w5, %w6, %w7}};
 
 
 @ENGINES
+@pytest.mark.parametrize("space", [".shared", ""])
+@pytest.mark.parametrize(("count", "turned"), [(1, True), (2, False), (4, True), (4, False)])
+def test_matrices_to_shared_memory(engine: str, count: int, turned: bool, space: str) -> None:
+    trans = ".trans" if turned else ""
+    listed = ", ".join(["%w0", "%w1", "%w2", "%w3"][:count])
+    generic = "" if space else "cvta.shared.u64 %d0, %d0;"
+    body = f"""
+mul.wide.u32 %at, %t, 16; add.s64 %a, %a, %at; add.s64 %b, %b, %at; ld.global.v4.b32 {{%w0, %w1, %w2, %w3}}, [%a];
+mov.u64 %d1, here; add.s64 %d1, %d1, %at; mov.b32 %w4, 0xFFFFFFFF; st.shared.v4.b32 [%d1], {{%w4, %w4, %w4, %w4}};
+mad.lo.u32 %w8, %t, 5, 3; and.b32 %w8, %w8, 31; mul.wide.u32 %at, %w8, 16; mov.u64 %d0, here; add.s64 %d0, %d0, %at;
+{generic} setp.ge.u32 %p0, %t, {8 * count}; @%p0 mov.u64 %d0, 0xFFFF0000; bar.sync 0;
+stmatrix.sync.aligned.m8n8.x{count}{trans}{space}.b16 [%d0], {{{listed}}};
+bar.sync 0; ld.shared.v4.b32 {{%w0, %w1, %w2, %w3}}, [%d1]; st.global.v4.b32 [%b], {{%w0, %w1, %w2, %w3}};
+"""
+    trace = run(body, engine, "u16[256] iota", "u16[256] zeros")
+    # The registers of lane 4 g + t hold the elements (g, 2 t) and (g, 2 t + 1) of their matrices.
+    matrices = np.arange(256).reshape(32, 4, 2).swapaxes(0, 1).reshape(4, 8, 8)
+    rows = (matrices.swapaxes(1, 2) if turned else matrices).reshape(32, 8)
+    expected = np.full((32, 8), 0xFFFF)
+    lanes = np.arange(8 * count)
+    expected[(5 * lanes + 3) % 32] = rows[lanes]
+    assert trace.memory["b"].reshape(32, 8).tolist() == expected.tolist()
+    assert trace.counts.shared_wavefronts.sum(axis=0).tolist()[-3] == count
+
+
+@ENGINES
 def test_a_transposed_matrix_in_registers(engine: str) -> None:
     words = np.arange(64).reshape(8, 8).astype(np.uint16).view(np.uint32).reshape(32, 1)
     found = executed(engine, "movmatrix.sync.aligned.m8n8.trans.b16", (words,), "b32", 1)
     assert found.astype(np.uint32).view(np.uint16).reshape(8, 8).tolist() == np.arange(64).reshape(8, 8).T.tolist()
 
 
-def test_unknown_shapes_are_refused() -> None:
-    with pytest.raises(UnsupportedError, match="mma"):
-        run(
-            "mma.sync.aligned.m16n8k4.row.col.f32.f16.f16.f32 {%f0,%f1,%f2,%f3},{%w0},{%w1},{%f0,%f1,%f2,%f3};",
-            "native", "u32[1] zeros", "u32[1] zeros",
-        )  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "operands"),
+    [
+        ("mma.sync.aligned.m16n8k4.row.col.f32.f16.f16.f32", "{%f0,%f1,%f2,%f3},{%w0},{%w1},{%f0,%f1,%f2,%f3}"),
+        ("mma.sp.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16", "{%w0,%w1},{%w2,%w3},{%w4,%w5},{%w6,%w7},%w8,0"),
+        ("ldmatrix.sync.aligned.m16n16.x1.trans.shared.b8", "{%w0,%w1},[%at]"),
+        ("stmatrix.sync.aligned.m16n8.x1.trans.shared.b8", "[%at],{%w0}"),
+        ("ldmatrix.sync.aligned.m8n8.x4.shared.b16", "%w0,[%at]"),
+    ],
+)
+def test_others_are_refused_by_name(name: str, operands: str) -> None:
+    with pytest.raises(UnsupportedError, match=name.replace(".", r"\.")):
+        run(f"{name} {operands};", "native", "u32[1] zeros", "u32[1] zeros")

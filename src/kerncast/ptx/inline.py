@@ -29,6 +29,7 @@ from kerncast.ptx.module import (
     Vector,
     symbols_of,
 )
+from kerncast.ptx.warp_matrices import expanded, is_wmma
 
 #: Variables of which each call has its own. Static shared memory is one per block, however many calls there are.
 _OWN = {"local", "param"}
@@ -252,6 +253,8 @@ class _Expansion:
             elif instruction.root == "ret" and frame.end is not None:
                 jump = replace(instruction, root="bra", modifiers=("uni",), operands=(Label(frame.end),))
                 self.instructions.append(replace(jump, guard=frame.instruction(instruction).guard))
+            elif is_wmma(instruction):
+                self.instructions += expanded(frame.instruction(instruction), f"{frame.prefix}wmma#{len(position_of)}.")
             else:
                 self.instructions.append(frame.instruction(instruction))
             # Calls count too: functions without instructions may call one another without end.

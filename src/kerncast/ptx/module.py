@@ -46,7 +46,7 @@ TYPE_BITS = {
     "u2": 2, "s2": 2, "e4m3x2": 16, "e5m2x2": 16, "e2m3x2": 16, "e3m2x2": 16, "e2m1x2": 8, "ue8m0x2": 16,
 }  # fmt: skip
 
-#: Bytes of a row of the matrices that ldmatrix loads; one lane has the address of each.
+#: Bytes of a row of the matrices that ldmatrix and stmatrix move; one lane has the address of each.
 MATRIX_ROW_BYTES = 16
 
 _UPDATES = frozenset({MemoryAccess.ATOMIC, MemoryAccess.REDUCTION})
@@ -202,13 +202,18 @@ class Instruction:
     @property
     def access_bytes(self) -> int:
         """Bytes that one thread loads or stores with a memory instruction."""
-        if self.root == "ldmatrix":
+        if self.moves_matrices:
             return MATRIX_ROW_BYTES
         if self.is_copy:
             size = self.operands[2] if len(self.operands) > 2 else None
             return size.value if isinstance(size, Immediate) else 0
         data = next((each for each in self.operands if isinstance(each, Vector)), None)
         return TYPE_BITS.get(self.type, 0) // 8 * (len(data.elements) if data else 1)
+
+    @property
+    def moves_matrices(self) -> bool:
+        """Whether lanes give the addresses of rows, whose elements others hold."""
+        return self.opcode.access is not None and self.opcode.has(Trait.ROWS)
 
     @property
     def is_load(self) -> bool:

@@ -71,6 +71,8 @@ class Trait(Enum):
     """is too long on floats for a block that the compiler predicates"""
     CLUSTER = auto()
     """concerns other blocks of the cluster"""
+    ROWS = auto()
+    """moves matrices, whose rows lie where single lanes say"""
     RARE = auto()
     """has machine code for rare operands, such as subnormal ones"""
     ACCUMULATE = auto()
@@ -209,7 +211,8 @@ mma                  | -       | -       | cross_lane lane pipe=tensor
 movmatrix            | -       | -       | cross_lane lane pipe=lsu
 wmma                 | -       | -       | lane pipe=tensor
 wgmma                | -       | -       | pipe=tensor
-ldmatrix             | memory  | -       | access=load lane machine=LDSM
+ldmatrix             | memory  | -       | access=load lane rows machine=LDSM | x1 x2 x4
+stmatrix             | memory  | -       | access=store rows results=0 machine=STSM | x1 x2 x4
 cp.async             | memory  | -       | access=copy group=copies machine=LDGSTS results=0
 cp.async.commit_group | control | -      | inert commit group=copies results=0
 cp.async.wait_group   | control | -      | inert await group=copies results=0
@@ -233,6 +236,7 @@ _CACHE = (
 _EVICT = "L2::evict_last L2::evict_normal L2::evict_first L2::evict_unchanged"
 _ANY = f"b8 u8 s8 b16 b32 b64 f32 f64 f16 bf16 f16x2 bf16x2 {_INT}"
 _TILES = "m8n8k4 m8n8k16 m8n8k32 m8n8k128 m16n8k4 m16n8k8 m16n8k16 m16n8k32 m16n8k64 m16n8k128 m16n8k256"
+_ROWS_OF_8 = "sync! aligned! m8n8! shared shared::cta trans x1 x2 x4"
 _FACTOR = "f16 bf16 tf32 f64 e4m3 e5m2"
 _SMALL = "e4m3x2 e5m2x2 e2m3x2 e3m2x2 e2m1x2"
 _AHEAD = "L2::64B L2::128B L2::256B"
@@ -372,8 +376,8 @@ wgmma.fence wgmma.commit_group |                  | sync! aligned!              
 wgmma.wait_group  |                               | sync! aligned!                      | 1
 setmaxnreg        | u32                           | inc dec sync! aligned!              | 1
 movmatrix         | b16                           | sync! aligned! trans! m8n8!         | 2
-ldmatrix          | b16                           | sync! aligned! m8n8! shared! trans x1 x2 x4 | 2 | address 1
-ldmatrix          | b16                           | sync! aligned! m8n8! shared::cta! trans x1 x2 x4 | 2 | address 1
+ldmatrix          | b16                           | {_ROWS_OF_8}                        | 2 | address 1
+stmatrix          | b16                           | {_ROWS_OF_8}                        | 2 | address 0
 cp.async          |                               | ca! shared! global! {_AHEAD}        | 3 4 | address 0 1
 cp.async          |                               | ca! shared::cta! global! {_AHEAD}   | 3 4 | address 0 1
 cp.async          |                               | cg! shared! global! {_AHEAD}        | 3 4 | address 0 1
@@ -410,7 +414,10 @@ griddepcontrol    |                               | wait launch_dependents      
 
 # What is refused by name, and why: opcodes, some with the modifier that is refused | what the user is told.
 _REFUSED = """
-wmma stmatrix tcgen05 mma.sp | Tensor-core instructions are not executed yet.
+wmma | Of wmma the shapes and types of CUDA's mma.h are executed.
+tcgen05 | Tensor-core instructions are not executed yet.
+mma.sp | Products of sparse matrices are not executed.
+ldmatrix.sync.aligned.m16n16 ldmatrix.sync.aligned.m8n16 stmatrix.sync.aligned.m16n8 | Matrices of bytes are not moved.
 cvt.rs | It rounds stochastically; cvt.rn is executed.
 cp.async.bulk cp.async.mbarrier cp.reduce mbarrier tensormap | Asynchronous copies of this kind are not executed yet.
 wgmma.mma_async.sp | Products of sparse matrices are not executed: take the dense form.

@@ -204,8 +204,31 @@ class Memory:
             self.threads.write(element, words[warps[threads], lanes[threads]], threads)
         return parts
 
+    def _store_matrices(self, ins: Instruction, threads: Index) -> list[Part]:
+        """Run stmatrix: each lane gives the address of a row of 16 bytes."""
+        target, source = ins.operands
+        assert isinstance(target, Address)
+        elements = _listed(source)
+        lanes, warps = self.threads.lane, self.threads.warp
+        asking = threads[lanes[threads] < 8 * len(elements)]
+        parts = self._resolve(ins, self._addresses(target, asking), asking, ins.access_bytes)
+        words = np.zeros((len(elements), self.threads.warps, 32), np.uint32)
+        for position, element in enumerate(elements):
+            words[position, warps[threads], lanes[threads]] = self.threads.values(element, "b32", threads)
+        matrices = words.view(np.uint16).reshape(len(elements), -1, 8, 8)
+        if "trans" in ins.modifiers:
+            matrices = matrices.swapaxes(2, 3)
+        rows = np.ascontiguousarray(matrices).view(np.uint8)
+        for part in parts:
+            places = part.offsets[:, None] + np.arange(part.size)
+            lane = lanes[part.threads]
+            part.data[places] = rows[lane // 8, warps[part.threads], lane % 8]
+        return parts
+
     def store(self, ins: Instruction, threads: Index) -> list[Part]:
         """Run a store; of several threads that write one place the last wins. Returns what it touched."""
+        if ins.root == "stmatrix":
+            return self._store_matrices(ins, threads)
         target, source = ins.operands
         assert isinstance(target, Address)
         elements = source.elements if isinstance(source, Vector) else (source,)

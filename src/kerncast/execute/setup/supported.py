@@ -123,10 +123,15 @@ def _compares(ins: Instruction) -> bool:
 
 def _has_fragments(ins: Instruction) -> bool:
     """Return whether an mma has a shape for its types, and as many registers as its fragments need."""
+    lists = [o.elements if isinstance(o, Vector) else (o,) for o in ins.operands]
+    if ins.moves_matrices:
+        return all(
+            isinstance(o, Address) or f"x{len(each)}" in ins.modifiers
+            for o, each in zip(ins.operands, lists, strict=True)
+        )
     if ins.root != "mma":
         return True
     product = product_of(ins.modifiers, ins.types)
-    lists = [o.elements if isinstance(o, Vector) else (o,) for o in ins.operands]
     if product is None:
         return False
     in_a, in_b, in_total = product.registers
@@ -255,7 +260,7 @@ def _is_vector(ins: Instruction, vector: Vector) -> bool:
         return False
     if ins.root == "mma" or ins.opcode.has(Trait.DESCRIBED):
         return True
-    if ins.root == "ldmatrix":
+    if ins.moves_matrices:
         return f"x{count}" in ins.modifiers
     if ins.root != "mov":
         return f"v{count}" in ins.modifiers

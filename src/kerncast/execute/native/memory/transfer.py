@@ -609,13 +609,33 @@ def load_matrices(o: Operation, number: int, counters: Value, operation: traces.
     elements = target.elements if isinstance(target, Vector) else (target,)
     mask = emit.and_(o.block.executing, (1 << 8 * len(elements)) - 1)
     pointers = (o.block.pointers.worker, o.block.pointers.warp)
-    name = loader(emit.unit, "shared", MATRIX_ROW_BYTES, operation)
+    name = loader(emit.unit, o.ins.space, MATRIX_ROW_BYTES, operation)
     found = emit.call(name, "ptr", *pointers, counters, integer("i32", number), mask, _address(o, source))
     for position, each in enumerate(elements):
         halves = emit.load(emit.at(found, 4 * LANES * position), "<64 x i16>", 2)
         if o.has("trans"):
             halves = emit.op(f"shufflevector {halves.typed}, <64 x i16> poison, {_indices(TRANSPOSED)}", "<64 x i16>")
         o.block.write(each, emit.op(f"bitcast {halves.typed} to {vector('i32')}", vector("i32")))
+
+
+def store_matrices(o: Operation, number: int, counters: Value, operation: traces.Operation | None) -> None:
+    """Write stmatrix: of 8 lanes, each gives the address of a row of 16 bytes."""
+    emit, (target, source) = o.emit, o.ins.operands
+    assert isinstance(target, Address)
+    elements = source.elements if isinstance(source, Vector) else (source,)
+    mask = emit.and_(o.block.executing, (1 << 8 * len(elements)) - 1)
+    address = _address(o, target)
+    staged = field(emit, o.block.pointers.worker, WORKER, "staged")
+    for position, each in enumerate(elements):
+        words = o.block.source(each, "b32")
+        if o.has("trans"):
+            halves = emit.op(f"bitcast {words.typed} to <64 x i16>", "<64 x i16>")
+            turned = f"shufflevector {halves.typed}, <64 x i16> poison, {_indices(TRANSPOSED)}"
+            words = emit.op(turned, "<64 x i16>")
+        emit.store(words, emit.at(staged, 4 * LANES * position), 64)
+    name = storer(emit.unit, o.ins.space, MATRIX_ROW_BYTES, operation)
+    pointers = (o.block.pointers.worker, o.block.pointers.warp)
+    emit.call_void(name, *pointers, counters, integer("i32", number), mask, address)
 
 
 # Copies from global to shared memory, which are done where they are issued.
@@ -729,11 +749,6 @@ def copy(o: Operation, number: int, counters: Value, operation: traces.Operation
 
 
 ACCESSES = {
-    "cp.async": copy,
-    "ldmatrix": load_matrices,
-    "ld": load,
-    "ldu": load,
-    "st": store,
-    "atom": update,
-    "red": update,
-}
+    "cp.async": copy, "ldmatrix": load_matrices, "stmatrix": store_matrices, "ld": load, "ldu": load, "st": store,
+    "atom": update, "red": update,
+}  # fmt: skip

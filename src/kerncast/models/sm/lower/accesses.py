@@ -237,7 +237,7 @@ class Accesses:
 def _place(ins: Instruction, space: str, address: Address, versions: dict[str, int]) -> Place:
     data = next((o for o in ins.operands if isinstance(o, Vector)), None)
     nbytes = TYPE_BITS.get(ins.type, 64) // 8 * (len(data.elements) if data else 1)
-    if ins.root == "ldmatrix" or ins.is_copy:
+    if ins.moves_matrices or ins.is_copy:
         nbytes = ins.access_bytes
     base = address.base
     name = base.name if base is not None else ""
