@@ -66,6 +66,8 @@ class CaveatKind(StrEnum):
     """A recording had no room for what a launch saw of memory: zeros stand for it."""
     CONSTANT_NEVER_SET = "constant-never-set"
     """Nothing sets a __constant__ variable; subject: the variable."""
+    GRID_BARRIERS = "grid-barriers"
+    """Blocks wait for one another; subject: how often."""
     CACHES_NOT_SIMULATED = "caches-not-simulated"
     """The profile lacks the traffic of the caches."""
     WARP_STATES_NOT_SIMULATED = "warp-states-not-simulated"

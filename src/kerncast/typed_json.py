@@ -11,6 +11,8 @@ from types import UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 T = TypeVar("T")
+#: Key of a field's metadata that tells that older texts do not have it; it needs a default.
+LATER = "later"
 
 
 def to_json(value: Any) -> Any:
@@ -108,9 +110,15 @@ def _read_several(origin: Any, kinds: tuple[Any, ...], data: Any) -> Any:
 
 def _read_fields(kind: Any, data: Any) -> Any:
     types = _types_of(kind)
-    if not isinstance(data, dict) or data.keys() != types.keys():
+    if not isinstance(data, dict) or not types.keys() - _later(kind) <= data.keys() <= types.keys():
         raise ValueError(f"an object with {', '.join(types)} should stand here")
     return kind(**{name: _read(types[name], each) for name, each in data.items()})
+
+
+@cache
+def _later(kind: type) -> frozenset[str]:
+    """Return the fields that older texts do not have."""
+    return frozenset(each.name for each in fields(kind) if each.metadata.get(LATER))
 
 
 @cache

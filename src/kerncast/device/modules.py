@@ -18,7 +18,7 @@ from kerncast.errors import CompileError, InputError, LaunchError, Refusal, Unsu
 from kerncast.execute.live import Call, LiveKernel, LiveMemory
 from kerncast.execute.setup import linked_program
 from kerncast.execute.setup.layout import Program
-from kerncast.execute.setup.prepare import initialise
+from kerncast.execute.setup.prepare import WORKSPACE_BYTES, has_workspace, initialise, with_workspace
 from kerncast.gpu import GPU
 from kerncast.hostbuild.source_code import ptx_of_source
 from kerncast.launch import DEFAULT_STANDARD
@@ -32,10 +32,6 @@ _AS_HOST = ("KERNCAST_INT64_IS_LONG", "1")
 #: Where the server places variables that the program has no place for: below all allocations of the program.
 _OWN_BYTES = 64 * 2**20
 _ALIGNMENT = 512
-#: Registers that hold the address of a grid's workspace: of CUDA's cooperative groups, a size and a barrier.
-#: Source: cooperative_groups/details/driver_abi.h of CUDA 12.9.
-_OF_WORKSPACE = re.compile(r"%envreg([12])\b")
-_WORKSPACE_BYTES = 8
 #: Kernels of CUB and Thrust, and instances for a lambda, are in clang's PTX alone.
 _OF_CLANG = re.compile(r"^_ZN(?:3cub|6thrust)|Ul\w*E\d*_")
 _UNNAMED = "(anonymous namespace)::"
@@ -209,7 +205,7 @@ class Modules:
 
     def _workspace_of_grids(self) -> int:
         if not self._workspace:
-            self._workspace = self._new_place("workspace of grids", _WORKSPACE_BYTES)
+            self._workspace = self._new_place("workspace of grids", WORKSPACE_BYTES)
         return self._workspace
 
     def _compile(self, origin: Origin, function: Function) -> None:
@@ -255,17 +251,6 @@ class Modules:
             raise UnsupportedError(f"the variables of its modules take more than {_OWN_BYTES // 2**20} MiB")
         self._memory.add(address, nbytes, name)
         return address
-
-
-def has_workspace(ptx: str) -> bool:
-    """Whether PTX asks where blocks of a grid wait for one another."""
-    return _OF_WORKSPACE.search(ptx) is not None
-
-
-def with_workspace(ptx: str, address: int) -> str:
-    """Return PTX with the address of the workspace; 0 for a launch that is not cooperative, which has none."""
-    halves = {"1": address >> 32, "2": address & 0xFFFFFFFF}
-    return _OF_WORKSPACE.sub(lambda found: str(halves[found[1]]), ptx)
 
 
 @dataclass(frozen=True, slots=True)

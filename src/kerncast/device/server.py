@@ -217,7 +217,7 @@ class Client:
         function = self.modules.functions.get(asked.function)
         if function is None or function.kernel is None:
             return done(_NOT_SUPPORTED)
-        group = Group(self._numbers[asked.function], asked.grid, asked.block, asked.shared_bytes)
+        group = Group(self._numbers[asked.function], asked.grid, asked.block, asked.shared_bytes, asked.is_cooperative)
         call = Call(asked.grid, asked.block, asked.shared_bytes, asked.parameters, asked.is_cooperative)
         try:
             work, number = self._launches.run(group, call, function)

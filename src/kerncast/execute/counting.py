@@ -11,6 +11,7 @@ import numpy.typing as npt
 from kerncast.caveats import Caveat, CaveatKind
 from kerncast.compile import CompiledKernel
 from kerncast.execute.sampling.sample import Sampler
+from kerncast.execute.setup.dataflow import waiting_blocks
 from kerncast.launch import Launch
 from kerncast.profiles import (
     SECTOR_BYTES,
@@ -424,7 +425,18 @@ def profile_of(trace: Trace, sampler: Sampler, kernel: CompiledKernel, launch: L
         blocks=basic_blocks(totals),
         lines=source_lines(totals),
         balance=balance(trace, launch.warps_per_block),
+        grid_barriers=grid_barriers(trace) if launch.cooperative else None,
     )
+
+
+def grid_barriers(trace: Trace) -> int:
+    """Return how often a block waits for all others: how often it enters loops that wait for what others write."""
+    cfg, found = trace.cfg, np.zeros(len(trace.block_ids), np.int64)
+    for header in waiting_blocks(trace.function, cfg):
+        before = [n for n, block in enumerate(cfg.blocks) if header in cfg.successors[n] and n != header]
+        entering = [n for n in before if set(cfg.successors[n]) == {header}]
+        found += trace.counts.block_warps[:, entering if len(entering) == len(before) else [header]].sum(axis=1)
+    return int(found.max(initial=0))
 
 
 def _without_local(counts: BlockCounts) -> BlockCounts:

@@ -15,16 +15,21 @@ from kerncast.execute.native import NativeEngine, TooLargeError
 from kerncast.execute.native.engine import Log, Worker
 from kerncast.execute.sampling.run import Executed
 from kerncast.execute.sampling.sample import nominal_seconds
+from kerncast.execute.setup.dataflow import waiting_blocks
 from kerncast.execute.setup.state import Progress, Setting
 from kerncast.profiles import SECTOR_BYTES
 from kerncast.traces import (
+    INSTRUCTION_SHIFT,
     MOST_EVENTS,
     MOST_INSTRUCTIONS,
+    OPERATION_MASK,
+    OPERATION_SHIFT,
     End,
     Execution,
     Footprint,
     FootprintCurve,
     MachineCode,
+    Operation,
     Recording,
     SMTrace,
     Touches,
@@ -62,8 +67,11 @@ class Recorder:
         workers = self._engine.launch_run.workers
         # Memory that no event is written to costs nothing.
         room = min(max(_EVENTS_PER_LOG, math.ceil(plan.events_per_block / _FILL)), plan.most_events + 1)
-        self._room = (room * len(workers), _SEGMENTS_PER_LOG * len(workers))
-        logs = [Log.with_room(room, _SEGMENTS_PER_LOG) for _ in workers]
+        segments = _SEGMENTS_PER_LOG
+        if setting.launch.cooperative:  # all blocks are recorded at once
+            room, segments = plan.most_events + 1, _MOST_SEGMENTS
+        self._room = (room * len(workers), segments * len(workers))
+        logs = [Log.with_room(room, segments) for _ in workers]
         self._engine.launch_run.record_into(logs, in_detail=plan.in_detail)
         self._blocks: list[npt.NDArray[np.int64]] = []
         self._events: list[npt.NDArray[np.uint64]] = []
@@ -75,6 +83,8 @@ class Recorder:
 
         A chunk whose accesses do not fit into the logs is run once more, in halves, or ends the recording.
         """
+        if self._setting.launch.cooperative:
+            return not len(blocks) or self._run_together(blocks)
         together = self._setting.launch.cluster_blocks
         position, size = 0, self._affordable()
         while position < len(blocks) and size:
@@ -89,6 +99,23 @@ class Recorder:
             else:
                 size = len(chunk) // 2 // together * together if self._plan.may_repeat else 0
         return position == len(blocks) and not self._is_full
+
+    def _run_together(self, blocks: npt.NDArray[np.int64]) -> bool:
+        """Run the whole grid, whose blocks wait for one another, and keep some of its blocks."""
+        grid = np.arange(self._setting.launch.blocks)
+        self._engine.check_room(len(grid))
+        if not self._keep(self._engine.run_parts(grid)):
+            what = "the blocks of a cooperative launch make more accesses together than can be recorded"
+            raise BudgetExceededError(what, cure="Use a smaller problem, or --model roofline.")
+        row_of = np.full(len(grid), -1)
+        row_of[blocks] = np.arange(len(blocks))
+        for segments in self._segments:
+            segments["row"] = row_of[segments["row"]]
+        self._segments = [segments[segments["row"] >= 0] for segments in self._segments]
+        self._blocks, self._rows = [blocks], len(blocks)
+        lengths = (int((each["stop"] - each["start"]).sum()) for each in self._segments)
+        self._event_count, self._segment_count = sum(lengths), sum(map(len, self._segments))
+        return not self._is_full
 
     def recording(self) -> Recording:
         """Return everything so far that the limit has room for, at least one block.
@@ -187,7 +214,10 @@ def record_window(executed: Executed, wave: int, progress: Progress | None = Non
 
     Raises what running blocks raises.
     """
-    wave = max(1, wave // executed.sampler.together) * executed.sampler.together
+    if executed.setting.launch.cooperative:
+        wave = executed.sampler.blocks
+    else:
+        wave = max(1, wave // executed.sampler.together) * executed.sampler.together
     blocks = _window(executed, wave)
     setting = executed.fresh()
     recorder = Recorder(setting, _plan(executed))
@@ -267,6 +297,8 @@ def lines_of(executed: Executed) -> npt.NDArray[np.float64]:
 
 def _window(executed: Executed, wave: int) -> Blocks:
     grid, row = executed.sampler.blocks, executed.sampler.grid[0]
+    if executed.setting.launch.cooperative:
+        return np.arange(grid)
     budget, seconds = executed.setting.budget, executed.nominal_seconds / grid
     lines, warps = lines_of(executed), executed.setting.launch.warps_per_block
     events = max(_EVENTS_PER_SEGMENT * warps, executed.sampler.scale(lines).value / grid)
@@ -319,7 +351,22 @@ def record_blocks(executed: Executed, blocks: Blocks, most_events: int) -> SMTra
     _check_length(executed)
     plan = Plan(most_events, _most_events_of_a_block(executed), executed.is_independent, in_detail=True)
     recorder = Recorder(executed.fresh(), plan)
-    return _within(trace_of(_recorded_alone(recorder, executed, blocks)), most_events)
+    trace = trace_of(_recorded_alone(recorder, executed, blocks))
+    if executed.setting.launch.cooperative:
+        trace = without_waiting(trace, waiting_blocks(executed.trace.function, executed.trace.cfg))
+    return _within(trace, most_events)
+
+
+def without_waiting(trace: SMTrace, waiting: frozenset[int]) -> SMTrace:
+    """Return a trace without the turns of loops that wait for other blocks: their number says nothing of a GPU."""
+    operation = trace.events >> np.uint64(OPERATION_SHIFT) & np.uint64(OPERATION_MASK)
+    is_entry = operation == Operation.BASIC_BLOCK
+    number = np.where(is_entry, trace.events >> np.uint64(INSTRUCTION_SHIFT), 0).astype(np.int64)
+    # Each event belongs to the last block that was entered, and each chain begins by entering one.
+    last = np.maximum.accumulate(np.where(is_entry, np.arange(len(number)), 0))
+    kept = ~np.isin(number[last], list(waiting))
+    before = np.concatenate([[0], np.cumsum(kept)])
+    return replace(trace, events=trace.events[kept], chains=before[trace.chains])
 
 
 def trace_of(recording: Recording) -> SMTrace:
@@ -390,6 +437,8 @@ def footprint_curve(executed: Executed, most_seconds: float, progress: Progress 
     raises, which ends by the clock what takes far longer than reckoned, and native.TooLargeError for a kernel that only
     the interpreter runs.
     """
+    if executed.setting.launch.cooperative:
+        return _curve_of_whole(executed)
     sampler, together = executed.sampler, executed.sampler.together
     most = -(-_affordable(executed, most_seconds) // together)
     spent, lines = 0.0, [0.0]
@@ -416,6 +465,14 @@ def footprint_curve(executed: Executed, most_seconds: float, progress: Progress 
     curve = _curve(executed, setting, found)
     busier = np.array(lines[1:]) / curve.blocks / mean if mean else None
     return replace(curve, rows=np.array(rows), busier=busier)
+
+
+def _curve_of_whole(executed: Executed) -> FootprintCurve:
+    """Return the curve of a grid whose blocks only run together: each is taken to touch its share."""
+    last, grid = executed.trace.footprints[-1], executed.sampler.blocks
+    counts = ("read", "written", "either", "partly")
+    shares = Footprint(1, *(-(-getattr(last, name) // grid) for name in counts))
+    return _curve(executed, executed.setting, [shares, last] if grid > 1 else [last])
 
 
 def _curve(executed: Executed, setting: Setting, found: list[Footprint]) -> FootprintCurve:

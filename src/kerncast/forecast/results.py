@@ -118,6 +118,7 @@ def execution_key(kernel: CompiledKernel, launch: Launch, budget: Budget) -> str
                 launch.block,
                 launch.cluster,
                 launch.shared_bytes,
+                launch.cooperative,
                 launch.arguments,
                 launch.globals,
                 launch.seed,

@@ -261,9 +261,13 @@ class Launch:
     """how many launches of a program this one stands for"""
     cluster: Extent | None = None
     """blocks of a cluster in x, y and z; None: as the kernel declares, and no clusters where it declares none"""
+    cooperative: bool = False
+    """whether all blocks run at the same time, so that they may wait for one another, as cudaLaunchCooperativeKernel"""
 
     def __post_init__(self) -> None:
         check_geometry(self.grid, self.block, self.label)
+        if self.cooperative and self.cluster is not None:
+            raise LaunchError("clusters in a cooperative launch are not executed", where=self.label)
         if self.shared_bytes < 0:
             raise LaunchError(f"shared_bytes is {self.shared_bytes}, below zero", where=self.label)
         if self.shared_bytes > MAX_SHARED_BYTES:
@@ -319,7 +323,8 @@ def do_same(one: Launch, other: Launch) -> bool:
     """Whether two launches of a kernel do the same, wherever their sources lie."""
     names = {base_name(each.kernel or each.source.stem) for each in (one, other)}
     same = [
-        (each.grid, each.block, each.cluster, each.shared_bytes, each.arguments, each.globals) for each in (one, other)
+        (each.grid, each.block, each.cluster, each.shared_bytes, each.cooperative, each.arguments, each.globals)
+        for each in (one, other)
     ]
     return len(names) == 1 and same[0] == same[1]
 
@@ -369,7 +374,9 @@ def parse_extent(value: object, name: str, where: str) -> Extent:
 
 def _parse_row(row: Mapping[str, Any], shared: Launch, file: Path) -> Launch:
     where = f"{file} launch {shared.index}"
-    _refuse_unknown(row, {"kernel", "grid", "block", "cluster", "shared_bytes", "args", "globals"}, where)
+    _refuse_unknown(
+        row, {"kernel", "grid", "block", "cluster", "shared_bytes", "cooperative", "args", "globals"}, where
+    )
     kernel = row.get("kernel")
     if kernel is not None and not (isinstance(kernel, str) and kernel.isprintable()):
         raise LaunchError("kernel is not a printable text", where=where)
@@ -383,6 +390,7 @@ def _parse_row(row: Mapping[str, Any], shared: Launch, file: Path) -> Launch:
         block=parse_extent(row["block"], "block", where),
         cluster=parse_extent(row["cluster"], "cluster", where) if "cluster" in row else None,
         shared_bytes=_whole_number(row.get("shared_bytes", 0), "shared_bytes", where),
+        cooperative=_boolean(row.get("cooperative", False), "cooperative", where),
         arguments=_parse_values(row, ("args", "argument"), where, file.parent),
         globals=_parse_values(row, ("globals", "global"), where, file.parent),
     )

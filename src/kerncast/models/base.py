@@ -7,11 +7,12 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, ClassVar
 
 from kerncast.caveats import Caveat, CaveatKind
-from kerncast.errors import MissingEvidenceError
+from kerncast.errors import MissingEvidenceError, UnsupportedError
 from kerncast.gpu import GPU, launch_overhead_s
 from kerncast.launch import Launch
 from kerncast.models.calibration import Calibration, calibration_of, normal_deviations
 from kerncast.models.clock import UnknownClock, blame_of, unknown_clock
+from kerncast.occupancy import block_request_of, occupancy
 from kerncast.prediction import Prediction, Term, Timing, Transfer
 from kerncast.profiles import Count, KernelProfile
 from kerncast.traces import Execution
@@ -157,23 +158,28 @@ class Model(ABC):
     def forecast(self, case: Case, estimate: Estimate, question: Question) -> Prediction:
         """Return an estimate with its interval: the equations' bounds, widened by the model's error."""
         profile, gpu = case.profile, case.gpu
+        check_together(profile, gpu)
         factor, notes = self.error_factor(case, estimate, question.level)
         unknown = UnknownClock() if self.knows_clock(case) else unknown_clock(gpu, estimate.seconds, estimate.terms)
         below, above = (widened(factor, each, question.level) for each in (unknown.faster, unknown.slower))
+        barriers = profile.grid_barriers or 0
+        waiting = Term("grid_barriers", barriers * launch_overhead_s("grid_barrier"))
+        told = Caveat.of(CaveatKind.GRID_BARRIERS, str(barriers), seconds=launch_overhead_s("grid_barrier"))
         return Prediction(
             kernel=profile.kernel,
             launch=profile.index,
             gpu=gpu.name,
             gpu_id=gpu.id,
-            seconds=estimate.seconds,
-            low=estimate.low / below,
-            high=estimate.high * above,
+            seconds=estimate.seconds + waiting.seconds,
+            low=estimate.low / below + barriers * launch_overhead_s("grid_barrier_low"),
+            high=estimate.high * above + barriers * launch_overhead_s("grid_barrier_high"),
             level=question.level,
             timing=question.timing,
-            limiter=estimate.limiter,
-            terms=estimate.terms,
+            limiter=waiting.name if waiting.seconds > estimate.seconds else estimate.limiter,
+            terms=(*estimate.terms, waiting) if barriers else estimate.terms,
             caveats=(
-                *profile.caveats, *estimate.caveats, *notes, *unknown.caveats(gpu, below / factor, above / factor),
+                *profile.caveats, *estimate.caveats, *([told] if barriers else []), *notes,
+                *unknown.caveats(gpu, below / factor, above / factor),
             ),
             model=self.name,
             transfer=estimate.transfer,
@@ -186,6 +192,21 @@ class Model(ABC):
             measured.append(case.source.run.gpu)
         is_measured = any(gpu.id == case.gpu.id and gpu.clock_hz == case.gpu.clock_hz for gpu in measured)
         return is_measured or not self.follows_clock
+
+
+def check_together(profile: KernelProfile, gpu: GPU) -> None:
+    """Raise UnsupportedError for a cooperative launch of more blocks than the GPU holds at once."""
+    request = block_request_of(profile) if profile.grid_barriers is not None else None
+    if request is None:
+        return
+    most = gpu.sm_count * occupancy(request, gpu.architecture).blocks_per_sm
+    blocks = math.prod(profile.grid)
+    if blocks > most:
+        raise UnsupportedError(
+            f"{blocks} blocks of a cooperative launch do not fit on the GPU at once",
+            where=gpu.name,
+            cure=f"It holds {most} of them: launch at most so many.",
+        )
 
 
 def launch_s(gpu: GPU, timing: Timing, body_s: float) -> float:

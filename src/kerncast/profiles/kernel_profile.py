@@ -348,6 +348,8 @@ class KernelProfile:
     balance: Balance | None = None
     warp_states: WarpStates | None = None
     """simulated warp states; None where no GPU was named, or the launch could not be simulated"""
+    grid_barriers: int | None = None
+    """how often the blocks of a cooperative launch wait for one another; None for other launches"""
     run: SourceRun | None = None
     """measured run that other GPUs are forecast from; None without one"""
 

@@ -70,7 +70,8 @@ def launches_of(recording: Recording) -> tuple[Launch, ...]:
         kernel = recording.kernels[group.kernel]
         template = replace(
             sources[kernel.code], kernel=kernel.name if recording.codes[kernel.code].source else kernel.mangled,
-            grid=group.grid, block=group.block, shared_bytes=group.shared_bytes, index=index, memory=kept.memory,
+            grid=group.grid, block=group.block, shared_bytes=group.shared_bytes,
+            cooperative=group.cooperative, index=index, memory=kept.memory,
             count=counts[index],
         )  # fmt: skip
         found.append(template)

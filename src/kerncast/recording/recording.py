@@ -4,7 +4,7 @@ A launch is told from others by its kernel and geometry (its group) and by what 
 launches are kept whole, to be forecast; the others lie between them.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from pathlib import Path
 
@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kerncast.launch import DEFAULT_STANDARD, Extent, Memory
+from kerncast.typed_json import LATER
 
 #: One launch: its group, the threads' instructions, and a digest of its counts.
 LAUNCH = np.dtype([("group", "<u4"), ("instructions", "<u8"), ("fingerprint", "<u8")])
@@ -121,6 +122,8 @@ class Group:
     grid: Extent
     block: Extent
     shared_bytes: int
+    cooperative: bool = field(default=False, metadata={LATER: True})
+    """whether all blocks run at the same time"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,6 +40,7 @@ _LIMITERS = {
     "latency": "latency",
     "mixed": "FP32 among other instructions",
     "launch": "the launch overhead",
+    "grid_barriers": "barriers of the whole grid",
     "power": "the board's power limit",
     "learned": "resources that a trained model does not name",
 }
@@ -76,6 +77,7 @@ _ADVICE = {
     "blocks": "fewer, larger blocks: more threads in each, or more work per thread",
     "latency": "more warps per SM, or more independent work in each: no resource is busy for most of the time",
     "launch": "more work per launch, or CUDA graphs",
+    "grid_barriers": "more work between two barriers, or fewer of them",
 }
 
 #: The same for operators of a library, whose kernels are given.
@@ -354,6 +356,10 @@ WORDS: dict[CaveatKind, str] = {
     CaveatKind.CONSTANT_NEVER_SET: (
         "{subject} is zero here: it is __constant__, and nothing in the source sets it. Write globals = {{ {key} = …"
         " }}."
+    ),
+    CaveatKind.GRID_BARRIERS: (
+        "All blocks wait for one another {subject} times. Each barrier counts {seconds:seconds}, as was measured with"
+        " blocks that arrive together; how long they wait for the slowest block is not simulated."
     ),
     CaveatKind.CACHES_NOT_SIMULATED: "The caches were not simulated: {reason:open}.",
     CaveatKind.WARP_STATES_NOT_SIMULATED: "The states of the warps were not simulated: {reason:open}.",

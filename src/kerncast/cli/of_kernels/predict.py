@@ -186,6 +186,7 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
     include: option.IncludeFolders = None,
     std: option.Standard = None,
     use_fast_math: option.FastMath = False,
+    cooperative: option.Cooperative = False,
     global_: option.Globals = None,
     measured: Annotated[
         list[str] | None,
@@ -249,7 +250,7 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
     if evidence is not None:
         _check_options_of_profiles(evidence, launch_skip or launch_count is not None, source_gpu, source)
     inline = option.InlineLaunch(
-        kernel, grid, block, shared, arg, define, include, global_, std, use_fast_math, cluster
+        kernel, grid, block, shared, arg, define, include, global_, std, use_fast_math, cluster, cooperative
     )
     reading = _reading(Selection(kernel, launch_skip, launch_count), source_gpu, source)
     options = Options(
@@ -318,6 +319,7 @@ def _options_of_launches(inline: option.InlineLaunch) -> tuple[str, ...]:
         "--grid": inline.grid, "--block": inline.block, "--cluster": inline.cluster, "--shared": inline.shared_bytes,
         "--arg": inline.arguments, "--define": inline.defines, "--include": inline.include_dirs,
         "--global": inline.globals, "--std": inline.standard, "--use-fast-math": inline.fast_math,
+        "--cooperative": inline.cooperative,
     }  # fmt: skip
     return tuple(name for name, value in given.items() if value)
 

@@ -71,6 +71,7 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
     include: option.IncludeFolders = None,
     std: option.Standard = None,
     use_fast_math: option.FastMath = False,
+    cooperative: option.Cooperative = False,
     global_: option.Globals = None,
     lines: Annotated[bool, typer.Option("--lines", help="Annotate the source, line by line.")] = False,
     advice: Annotated[
@@ -90,7 +91,7 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
     """Count what each launch does, as Nsight Compute would: instructions, memory traffic, conflicts, hot spots."""
     form = Form(json_, csv, lines, advice, out, features)
     inline = option.InlineLaunch(
-        kernel, grid, block, shared, arg, define, include, global_, std, use_fast_math, cluster
+        kernel, grid, block, shared, arg, define, include, global_, std, use_fast_math, cluster, cooperative
     )
     limits = _budget(budget, exact=exact)
     limits = limits if memory is None else replace(limits, memory_bytes=option.memory_of(memory))

@@ -24,6 +24,9 @@ Arguments = Annotated[list[str] | None, typer.Option(help="NAME=VALUE, in the or
 Defines = Annotated[list[str] | None, typer.Option("--define", "-D", help="NAME=VALUE macro.")]
 IncludeFolders = Annotated[list[Path] | None, typer.Option("--include", "-I", help="Folder of headers.")]
 Standard = Annotated[str | None, typer.Option(help="Version of C++: c++11, c++14, c++17 (default) or c++20.")]
+Cooperative = Annotated[
+    bool, typer.Option("--cooperative", help="All blocks run at the same time, so that the grid can synchronise.")
+]
 FastMath = Annotated[bool, typer.Option("--use-fast-math", help="Compile with fast, less exact mathematics.")]
 Globals = Annotated[
     list[str] | None, typer.Option("--global", help="NAME=VALUE of a __constant__ or __device__ variable.")
@@ -64,6 +67,7 @@ class InlineLaunch:
     standard: str | None
     fast_math: bool
     cluster: str | None = None
+    cooperative: bool = False
 
     def applies_to(self, evidence: Path) -> bool:
         """Whether the evidence is a source; the options mean nothing for other evidence."""
@@ -73,10 +77,19 @@ class InlineLaunch:
         kernel = self.kernel if evidence.suffix == _LAUNCH_FILE else None
         if evidence.suffix in SOURCES:
             return True
-        if kernel or self.grid or self.block or several or compiling or self.shared_bytes or self.cluster:
+        if (
+            kernel
+            or self.grid
+            or self.block
+            or several
+            or compiling
+            or self.shared_bytes
+            or self.cluster
+            or self.cooperative
+        ):
             raise InputError(
-                "--kernel, --grid, --block, --cluster, --shared, --arg, --global, --define, --include, --std and"
-                f" --use-fast-math need a source, not {evidence}",
+                "--kernel, --grid, --block, --cluster, --shared, --cooperative, --arg, --global, --define, --include,"
+                f" --std and --use-fast-math need a source, not {evidence}",
                 cure="Put them into the launch file.",
             )
         return False
@@ -99,6 +112,7 @@ class InlineLaunch:
             include_dirs=checked_folders(self.include_dirs or ()),
             standard=DEFAULT_STANDARD if self.standard is None else check_standard(self.standard, "--std"),
             fast_math=self.fast_math,
+            cooperative=self.cooperative,
             globals=_values(self.globals or (), "global", "variable"),
         )
 

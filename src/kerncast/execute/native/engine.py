@@ -457,7 +457,9 @@ class NativeEngine:
         self._plan = compiled.counters
         self.launch_run = Run(compiled, setting)
         addresses = [setting.program.address_of(name) for name in compiled.symbols]
-        self.launch_run.prepare(setting.parameters, addresses, workers or worker_count(setting.linked, setting.buffers))
+        together = setting.launch.blocks if setting.launch.cooperative else None
+        workers = 1 if together else workers or worker_count(setting.linked, setting.buffers)
+        self.launch_run.prepare(setting.parameters, addresses, workers, together)
         self.launch_run.deadline = deadline
 
     @property

@@ -38,6 +38,7 @@ from kerncast.execute.native.memory import transfer
 from kerncast.execute.native.memory.access import COUNTERS, Fault, note_fault
 from kerncast.execute.native.memory.banks import record_detail
 from kerncast.execute.native.memory.transfer import GENERIC_COUNTERS
+from kerncast.execute.setup.dataflow import waiting_blocks
 from kerncast.execute.setup.layout import Program
 from kerncast.execute.setup.state import Console, is_switched
 from kerncast.ptx import ControlFlowGraph, Flow, Function, Immediate, Instruction, Trait, result_count
@@ -162,6 +163,7 @@ class WarpWriter:
         self.plans = plans
         self.program = plans.program
         self.order = plans.program.cfg.order
+        self.waiting = waiting_blocks(plans.program.function, plans.program.cfg)
         self.emit = Emitter(unit, "run_warp", "void", [_WORKER, _WARP, _COUNTERS])
         self.active = self.emit.allocate("i32")
         """lanes that run, while control goes from block to block"""
@@ -229,6 +231,9 @@ class WarpWriter:
         emit.store(left, fuel)
         out = emit.fresh("out")
         goes_on = emit.compare("eq", get(emit, _WORKER, WORKER, "stop"), 0)
+        if self.order.block_at[place] in self.waiting:  # nothing comes of it before others have had their turn
+            is_new = emit.compare("sge", left, emit.sub(get(emit, _WORKER, WORKER, "quantum"), 1))
+            goes_on = emit.and_(goes_on, is_new)
         emit.branch(emit.and_(emit.compare("sgt", left, 0), goes_on), f"block{self.order.block_at[place]}", out)
         emit.label(out)
         self._stand(emit.load(self.active, "i32"), integer(I32, place))

@@ -258,7 +258,7 @@ class ReferenceEngine:
             launch.cluster_blocks,
             min(_BATCH_THREADS // threads, _BATCH_MEMORY_BYTES // max(per_block, 1)),
         )
-        self._batch_blocks = together * max(1, fitting // together)
+        self._batch_blocks = launch.blocks if launch.cooperative else together * max(1, fitting // together)
 
     @property
     def remarks(self) -> tuple[Caveat, ...]:

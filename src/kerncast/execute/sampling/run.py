@@ -69,6 +69,10 @@ class Portions:
 
     def run(self) -> None:
         """Run blocks; how many is in ``sampler``."""
+        if self._setting.launch.cooperative:  # no block ends before all have begun
+            self._engine.check_room(self.sampler.blocks)
+            self._run(self.sampler.extend(self.sampler.blocks), self.sampler.blocks)
+            return
         if self._budget.is_whole_grid:
             self._engine.check_room(self.sampler.blocks)
         self._run(self.sampler.pilot(), len(self.sampler.chosen))

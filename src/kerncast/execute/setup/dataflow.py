@@ -10,7 +10,19 @@ from functools import cached_property
 from typing import Protocol
 
 from kerncast.execute.setup.layout import Program
-from kerncast.ptx import Address, Instruction, Register, Symbol, Trait, results_of, sources_of, symbols_of
+from kerncast.ptx import (
+    Address,
+    ControlFlowGraph,
+    Flow,
+    Function,
+    Instruction,
+    Register,
+    Symbol,
+    Trait,
+    results_of,
+    sources_of,
+    symbols_of,
+)
 from kerncast.remembered import remembered
 from kerncast.traces import Allocation
 
@@ -20,6 +32,35 @@ Bases = frozenset[str]
 _GLOBAL = frozenset({"global", "const", "generic"})
 #: A pointer that comes out of memory.
 UNKNOWN = "?"
+
+
+#: Modifiers of loads that may see what other threads have just written.
+_FRESH = frozenset({"volatile", "acquire", "relaxed", "mmio"})
+
+
+def waiting_blocks(function: Function, cfg: ControlFlowGraph) -> frozenset[int]:
+    """Return the basic blocks that are loops in which a thread waits until another one has written to memory.
+
+    Such a loop is one block that loads from one place, again and again, and does nothing else that others could see.
+    """
+    code, found = function.instructions, set()
+    for loop in cfg.loops.loops:
+        block = cfg.blocks[loop.header]
+        body = code[block.start : block.stop]
+        accesses = [ins for ins in body if ins.opcode.access is not None]
+        if loop.body == {loop.header} and len(accesses) == 1 and _may_wait(accesses[0], body):
+            found.add(loop.header)
+    return frozenset(found)
+
+
+def _may_wait(load: Instruction, body: tuple[Instruction, ...]) -> bool:
+    written = {register.name for ins in body for register in results_of(ins)}
+    bases = {o.base.name for o in load.operands if isinstance(o, Address) and isinstance(o.base, Register)}
+    does_more = any(ins.is_barrier or ins.opcode.flow in _DOES_MORE for ins in body)
+    return load.is_load and not _FRESH.isdisjoint(load.modifiers) and written.isdisjoint(bases) and not does_more
+
+
+_DOES_MORE = frozenset({Flow.CALL, Flow.TRAP, Flow.BREAKPOINT})
 
 
 @dataclass(frozen=True)  # no slots: the bases are found once and kept

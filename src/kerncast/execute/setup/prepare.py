@@ -1,5 +1,6 @@
 """Get a launch ready to run: the program linked, its memory laid out and filled, its parameters packed."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -45,12 +46,12 @@ def prepare(kernel: CompiledKernel, launch: Launch, budget: Budget) -> Setting:
     Raises LaunchError for arguments that do not fit, UnsupportedError for an instruction that is not covered and
     BudgetExceededError for buffers that are too large.
     """
-    linked = linked_program(kernel.ptx, kernel.mangled)
+    linked = program_of(kernel, launch)
     check_supported(linked.function)
     check_operands(linked.function)
     launch = in_clusters(launch, linked.function, linked.target)
     if launch.memory is not None:
-        return _as_recorded(linked, launch, launch.memory, budget)
+        return _with_workspace(kernel, _as_recorded(linked, launch, launch.memory, budget))
     bound = bind_arguments(launch, linked.function.parameters, kernel.signature)
     values = match_globals(launch, linked.globals, kernel.variables)
     program, arena = _prepare_memory(linked, bound, launch, values, budget)
@@ -59,7 +60,41 @@ def prepare(kernel: CompiledKernel, launch: Launch, budget: Budget) -> Setting:
     parameters = pack_parameters(bound, [a.address for a in arena.allocations], list(program.parameters.values()))
     remarks = unset_remarks(values, linked.globals, kernel.variables)
     touched = Touched(arena)
-    return Setting(linked, program, launch, arena, parameters, budget, touched, bound, own_buffers(bound), remarks)
+    buffers = own_buffers(bound)
+    setting = Setting(linked, program, launch, arena, parameters, budget, touched, bound, buffers, remarks)
+    return _with_workspace(kernel, setting)
+
+
+def program_of(kernel: CompiledKernel, launch: Launch) -> Program:
+    """Return the program of a kernel; that of a cooperative launch does not know yet where its blocks meet."""
+    return linked_program(with_workspace(kernel.ptx, 0) if launch.cooperative else kernel.ptx, kernel.mangled)
+
+
+def _with_workspace(kernel: CompiledKernel, setting: Setting) -> Setting:
+    """Return a setting whose program knows where the blocks of a cooperative launch meet: the last allocation."""
+    if not setting.launch.cooperative or not has_workspace(kernel.ptx):
+        return setting
+    place = setting.arena.allocations[-1]
+    linked = linked_program(with_workspace(kernel.ptx, place.address), kernel.mangled)
+    return replace(setting, linked=linked, program=replace(linked, addresses=setting.program.addresses))
+
+
+#: Registers that hold the address of a grid's workspace: of CUDA's cooperative groups, a size and a barrier.
+#: Source: cooperative_groups/details/driver_abi.h of CUDA 12.9.
+_OF_WORKSPACE = re.compile(r"%envreg([12])\b")
+WORKSPACE_BYTES = 8
+_WORKSPACE = "where blocks of the grid meet"
+
+
+def has_workspace(ptx: str) -> bool:
+    """Whether PTX asks where blocks of a grid wait for one another."""
+    return _OF_WORKSPACE.search(ptx) is not None
+
+
+def with_workspace(ptx: str, address: int) -> str:
+    """Return PTX with the address of the workspace; 0 for a launch that is not cooperative, which has none."""
+    halves = {"1": address >> 32, "2": address & 0xFFFFFFFF}
+    return _OF_WORKSPACE.sub(lambda found: str(halves[found[1]]), ptx)
 
 
 @lru_cache(maxsize=32)
@@ -97,6 +132,7 @@ def _prepare_memory(
     sizes = [(each.name, each.value.nbytes) for each in arguments if isinstance(each.value, Buffer)]
     sizes += [(source_name(variable.name), variable.nbytes) for variable in program.globals]
     sizes += [(each.given.name, pointee.nbytes) for each in values if (pointee := each.pointee)]
+    sizes += [(_WORKSPACE, WORKSPACE_BYTES)] * launch.cooperative
     arena = Arena.for_buffers(sizes)
     given = [(each.name, each.value) for each in arguments if isinstance(each.value, Buffer)]
     given += [(each.given.name, each.given.value) for each in values if isinstance(each.given.value, Buffer)]
@@ -149,15 +185,19 @@ def _as_recorded(linked: Program, launch: Launch, memory: Memory, budget: Budget
     places = [Allocation(each.name, each.address, each.address - GLOBAL_BASE, each.nbytes) for each in memory.regions]
     known = dict(memory.variables)
     end = max((each.start + each.nbytes for each in places), default=0)
-    new = []
+    new, meeting = [], list[Allocation]()
     for variable in linked.globals:
         if variable.name not in known:
             end = -(-(end + _GAP_BYTES) // _GAP_BYTES) * _GAP_BYTES
             known[variable.name] = GLOBAL_BASE + end
             new.append((variable, Allocation(source_name(variable.name), GLOBAL_BASE + end, end, variable.nbytes)))
             end += variable.nbytes
+    if launch.cooperative:
+        end = -(-(end + _GAP_BYTES) // _GAP_BYTES) * _GAP_BYTES
+        meeting = [Allocation(_WORKSPACE, GLOBAL_BASE + end, end, WORKSPACE_BYTES)]
+        end += WORKSPACE_BYTES
     _check_order(places, launch)
-    arena = Arena(addressable(end + _GAP_BYTES), [*places, *(place for _, place in new)])
+    arena = Arena(addressable(end + _GAP_BYTES), [*places, *(place for _, place in new), *meeting])
     arena.kept_bytes = _write_chunks(arena, memory, launch, budget)
     program = replace(linked, addresses={**linked.addresses, **known})
     kept = {each.address for each in memory.regions if each.chunks}

@@ -285,7 +285,7 @@ def _check_specials(instruction: Instruction, function: Function) -> None:
             raise UnsupportedError(
                 f"special register {operand.name} is not supported",
                 where=instruction.where or function.name,
-                cure="Barriers of the whole grid (cooperative groups, grid.sync()) are not executed."
+                cure="Blocks wait for one another in cooperative launches: cooperative = true, or --cooperative."
                 if is_grid_wide
                 else None,
             )
