@@ -78,6 +78,11 @@ def warnings(log: str) -> list[str]:
     return list(dict.fromkeys(lines))
 
 
+def count_errors(log: str) -> int:
+    """Return the number of errors in a log."""
+    return sum(message.is_error for message in read_messages(log))
+
+
 def missing_header(log: str) -> str | None:
     """Return the header that ended a compilation because it was not found."""
     found = _MISSING_HEADER.search(log)

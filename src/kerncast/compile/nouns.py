@@ -99,7 +99,7 @@ class DeviceVariable:
 class Limits:
     """Limits of one run of the compiler; beyond them it ends with a CompileError."""
 
-    seconds: float = 60.0
+    seconds: float = 300.0
     memory_bytes: int = 4 * GIB
     """most address space, on systems that can limit it"""
 

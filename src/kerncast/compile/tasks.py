@@ -94,6 +94,8 @@ class _Analysis:
     depends_on_architecture: bool
     instance: Callable[[str, KernelSignature], KernelSignature | None]
     variables: tuple[DeviceVariable, ...] = ()
+    as_written: nvrtc.Unit | None = None
+    """the source with its headers as they are in folders that know NVRTC, where there are such"""
 
 
 def do(task: str, job: Any) -> CompileReply | SourceListing | str:
@@ -130,7 +132,7 @@ def _compile(request: CompileRequest, target: Target, analysis: _Analysis, choic
         raise CompileError("the CUDA compiler NVRTC is not installed", cure=cure_for_missing(wheel))
     options = _options(request, target)
     try:
-        choice, (image, emptied) = _chosen_image(compiler, analysis, options, choice)
+        choice, (image, emptied) = _best_image(compiler, analysis, options, choice)
     except nvrtc.NvrtcError as error:
         raise diagnostics.compile_error(error, source, choice) from None
     if len(image.ptx) > _MOST_BYTES:
@@ -174,6 +176,24 @@ def _assemble(request: CompileRequest, target: Target, text: bytes) -> KernelRep
         resources=resources[mangled], signature=None, caveats=target.caveats, cubin=assembled.cubin,
     )  # fmt: skip
     return KernelReply(compiled, (), ())
+
+
+def _best_image(
+    compiler: nvrtc.Nvrtc, analysis: _Analysis, options: list[str], choice: Choice
+) -> tuple[Choice, tuple[nvrtc.Image, tuple[str, ...]]]:
+    """Compile with the headers as they are, where they know NVRTC, or else without their host code."""
+    if analysis.as_written is None:
+        return _chosen_image(compiler, analysis, options, choice)
+    # Such libraries include libcu++, whose integers of 64 bits are long long.
+    as_written = replace(analysis, unit=analysis.as_written)
+    try:
+        return _chosen_image(compiler, as_written, [each for each in options if each != _INT64_IS_LONG], choice)
+    except nvrtc.NvrtcError as error:
+        try:
+            return _chosen_image(compiler, analysis, options, choice)
+        except nvrtc.NvrtcError as other:
+            # Headers that must not lose their host code, or must, make many errors of their own.
+            raise min(error, other, key=lambda each: diagnostics.count_errors(each.log)) from None
 
 
 def _chosen_image(
@@ -296,6 +316,8 @@ def _analyse(request: CompileRequest, architecture: int, text: bytes) -> _Analys
     own = {spelling for spelling, _ in included}
     # A header of the user's goes before the stand-in of its name, on disk too.
     provided = {name: each for name, each in memory_headers().items() if name not in own}
+    kept = host_code.written_for_nvrtc(texts, headers, request.include_dirs)
+    kept_codes = {name: host_code.unchanged(texts[name]) if name in kept else codes[name] for name in headers}
     return _Analysis(
         unit=nvrtc.Unit(main.text, str(path), provided | in_memory),
         signatures=signatures.kernel_signatures(parsed),
@@ -305,6 +327,9 @@ def _analyse(request: CompileRequest, architecture: int, text: bytes) -> _Analys
             parsing.parse(path, options, signatures.instance_text(name)), template
         ),
         variables=variables.device_variables(found, texts),
+        as_written=nvrtc.Unit(main.text, str(path), provided | host_code.headers_in_memory(kept_codes, included))
+        if kept
+        else None,
     )
 
 

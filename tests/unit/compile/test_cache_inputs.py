@@ -27,7 +27,7 @@ def test_a_name_is_found_however_it_is_written(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "#include NAME", "# include MACRO(x)", "/* x */ #include NAME", "#include /* x */ <a.h>",
+        "#include NAME", "# include MACRO(x, y)", "/* x */ #include NAME", "#include /* x */ <a.h>",
         '#/* x */include "a.h"',
         "#if __has_include(NAME)", "#define ask __has_include", "#define ask(x) __has_include(x)", '??=include "a.h"',
         "const char *t = __TIME__;", "__DA\\\nTE__", "/*\n" + "x" * 500 + "*/ #include NAME", "// \\ \n#include NAME",
@@ -144,3 +144,35 @@ def test_a_folder_of_a_wheel_may_be_named(tmp_path: Path) -> None:
     lay(tmp_path, {"k.cu": "int x;\n"})
     inputs = Inputs(CompileRequest(tmp_path / "k.cu", ("sm_70",), include_dirs=(header_folders()[0],)))
     assert inputs.files == (str(tmp_path / "k.cu"),)
+
+
+@pytest.mark.parametrize(
+    ("definitions", "file"),
+    [
+        ("#define AT(name) <deep/name>", "deep/a.h"),
+        ('#define AT(n) "n"\n#define AT(n) <deep/n>', "deep/a.h"),
+        ("#define AT(n) <deep/n.h>", "deep/a.h.h"),
+    ],
+)
+def test_a_macro_that_makes_a_name_is_followed(tmp_path: Path, definitions: str, file: str) -> None:
+    (tmp_path / "deep").mkdir()
+    (tmp_path / file).write_text("int x;")
+    (tmp_path / "k.h").write_text(definitions)
+    (tmp_path / "k.cu").write_text('#include "k.h"\n#include AT(a.h) // made\n')
+    found = Inputs(CompileRequest(tmp_path / "k.cu", ("sm_70",))).files
+    assert [str(tmp_path / name) for name in ("k.cu", "k.h", file)] == sorted(found, key=lambda name: "deep" in name)
+
+
+@pytest.mark.parametrize(
+    "definitions", ["", "#define AT(n) PATH(n)", "#define AT ANOTHER", "#define AT(n) <n>\n#define AT(n) X"]
+)
+def test_a_macro_that_makes_something_else_is_not_guessed(tmp_path: Path, definitions: str) -> None:
+    (tmp_path / "k.cu").write_text(f"{definitions}\n#include AT(a.h)\n")
+    with pytest.raises(UnknowableError):
+        Inputs(CompileRequest(tmp_path / "k.cu", ("sm_70",)))
+
+
+def test_a_macro_of_the_command_line_makes_no_name(tmp_path: Path) -> None:
+    (tmp_path / "k.cu").write_text("#ifndef AT\n#define AT(n) <n>\n#endif\n#include AT(a.h)\n")
+    with pytest.raises(UnknowableError):
+        Inputs(CompileRequest(tmp_path / "k.cu", ("sm_70",), defines=(("AT(n)", "<b/n>"),)))

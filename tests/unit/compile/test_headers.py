@@ -68,6 +68,7 @@ STAND_INS = {
     "threads through a stream": "#include <iostream>\nstruct A { pthread_barrier_t *b; };",
     "atomics by their short names": "#include <atomic>\nstruct W { std::atomic_int *n; std::atomic_bool b; };",
     "allocators": "#include <memory>\ntemplate <class A> struct H { typename std::allocator_traits<A>::size_type n; };",
+    "files and networks": "#include <dirent.h>\n#include <arpa/inet.h>\n#include <nvtx3/nvToolsExtCudaRt.h>\n",
     "error.h": '#include <error.h>\nvoid fail() { error(1, 0, "x"); }',
     "Thrust": "#include <thrust/gather.h>\n#include <thrust/unique.h>\n#include <thrust/execution_policy.h>\n"
     "#include <thrust/binary_search.h>\n#include <thrust/tuple.h>\n#include <thrust/iterator/zip_iterator.h>\n"
@@ -238,3 +239,36 @@ def test_a_relative_path_is_completed_without_links(tmp_path: Path, monkeypatch:
     monkeypatch.setenv("PWD", str(link))
     ptx = compile_source(Path("k.cu"), architectures=["sm_70"]).kernels[0].ptx
     assert re.findall(r'\.file\t\d+ "(.*)"', ptx) == [str(folder.resolve() / "k.cu")]
+
+
+def test_a_library_that_knows_nvrtc_keeps_what_looks_like_host_code(tmp_path: Path) -> None:
+    library, tools = tmp_path / "library", tmp_path / "tools"
+    for folder in (library, tools):
+        folder.mkdir()
+    (library / "config.h").write_text("#ifdef __CUDACC_RTC__\n#define CONSTANT constexpr\n#endif\n")
+    # Under a macro, and never called: by itself it is host code, which the type needs.
+    (library / "pick.h").write_text(
+        '#include "config.h"\n'
+        "template <int N> CONSTANT auto pick() { if CONSTANT (N > 1) return 1.0f; else return 1; }\n"
+        "template <int N> struct Picked { using type = decltype(pick<N>()); };\n"
+    )
+    (tools / "clock.h").write_text("struct Clock { void start() { cudaEventRecord(event); } cudaEvent_t event; };\n")
+    path = tmp_path / "k.cu"
+    path.write_text(
+        '#include "pick.h"\n#include "clock.h"\nint main() { Clock c; c.start(); }\n'
+        "template <class T> __global__ void k(typename Picked<sizeof(T)>::type *x) { x[0] = 2.5; }\n"
+    )
+    request = CompileRequest(path, ("sm_80",), kernel="k<int>", include_dirs=(library, tools))
+    (kernel,) = compile_request(request).kernels
+    assert "1075838976" in kernel.ptx  # the bits of the float 2.5
+
+
+def test_types_of_the_driver_are_those_of_its_own_header(tmp_path: Path) -> None:
+    host = "#include <cuda.h>\n#include <cudaTypedefs.h>\nint main() { CUdevice d; return cuDeviceGet(&d, 0); }\n"
+    kernel = (
+        'extern "C" __global__ void k(const __grid_constant__ CUtensorMap m, CUdeviceptr *p) { *p = (CUdeviceptr)&m; }'
+    )
+    found = compile_text(tmp_path, f"{host}{kernel}\n", "sm_90")
+    assert ".param .align 64 .b8 k_param_0[128]" in found.ptx
+    assert found.signature is not None
+    assert [each.byte_size for each in found.signature.parameters] == [128, 8]

@@ -78,11 +78,60 @@ def _directives(text: bytes) -> set[str]:
     names = set()
     for match in _DIRECTIVE.finditer(text):
         name = match[1] or match[2]
-        if name is None and _may_begin_at(text, match.start()):
-            raise UnknowableError  # a macro, or a comment, stands where the name should
+        if name is None and _may_begin_at(text, match.start()) and not _MADE.match(text, match.end()):
+            raise UnknowableError  # a macro without an argument, or a comment, stands where the name should
         if name is not None:
             names.add(os.fsdecode(name))
     return names
+
+
+#: ``#include MACRO(name)``, behind the word, and what may define such a macro.
+_MADE = re.compile(rb"[ \t]+([A-Za-z_]\w*)\([ \t]*([\w./]+)[ \t]*\)[ \t\r]*(?:$|//)", re.MULTILINE)
+_MAKER = re.compile(
+    rb"(?:#|%:)[ \t]*define[ \t]+(\w+)(?:\([ \t]*(\w+)[ \t]*\)[ \t]*" + _NAME + rb"[ \t\r]*$)?", re.MULTILINE
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Maker:
+    """What a macro makes of its argument: the name of a header."""
+
+    parameter: bytes
+    name: bytes
+
+    def made(self, argument: bytes) -> str:
+        return os.fsdecode(re.sub(rb"\b" + self.parameter + rb"\b", lambda _: argument, self.name))
+
+
+class _MadeNames:
+    """The names of headers that macros make, by all definitions of these macros in all texts."""
+
+    def __init__(self, defines: Iterable[tuple[str, str]]) -> None:
+        self._makers: dict[bytes, set[_Maker | None]] = {name.partition("(")[0].encode(): {None} for name, _ in defines}
+        self._uses: set[tuple[bytes, bytes]] = set()
+
+    def read(self, text: bytes) -> None:
+        """Note the uses and the definitions in a text."""
+        for spliced in dict.fromkeys(splice.sub(b"", text) for splice in _SPLICES):
+            uses = (
+                _MADE.match(spliced, match.end())
+                for match in _DIRECTIVE.finditer(spliced)
+                if not match[0].endswith((b'"', b">"))
+            )
+            self._uses |= {(use[1], use[2]) for use in uses if use}
+            for match in _MAKER.finditer(spliced):
+                name = match[3] or match[4]
+                maker = _Maker(match[2], name) if name else None
+                self._makers.setdefault(match[1], set()).add(maker)
+
+    def names(self) -> Iterator[str]:
+        """Yield the names; raises UnknowableError where a macro is not defined, or makes something else."""
+        for macro, argument in self._uses:
+            makers = self._makers.get(macro, {None})
+            for each in makers:
+                if each is None:
+                    raise UnknowableError
+                yield each.made(argument)
 
 
 def _may_begin_at(text: bytes, start: int) -> bool:
@@ -119,6 +168,7 @@ class Inputs:
 
     def __init__(self, request: CompileRequest) -> None:
         self.names: set[str] = set()
+        self._made = _MadeNames(request.defines)
         self._states: dict[str, str] = {}
         self._twins: dict[tuple[int, int], str] = {}
         self._bytes = 0
@@ -154,7 +204,9 @@ class Inputs:
             for place in places:
                 self._look(place)
             if len(names) == len(self.names) and len(folders) == len(self._folders):
-                return
+                self.names.update(self._made.names())
+                if len(names) == len(self.names):
+                    return
 
     def _look(self, place: str) -> bytes | None:
         if place in self._states:
@@ -166,6 +218,7 @@ class Inputs:
             self._states[place] = ""
             return None
         self.names |= header_names(text)
+        self._made.read(text)
         for file in (place, os.path.realpath(place)):
             self._folders.setdefault(os.path.realpath(os.path.dirname(file)))  # noqa: PTH120  as above
         return text

@@ -5,6 +5,7 @@ source includes it; a header of the same content is an alias of the first.
 """
 
 import importlib.util
+import re
 from functools import cache
 from pathlib import Path
 
@@ -42,7 +43,8 @@ _ALIASES = {
     "time.h": "ctime sys/time.h sys/times.h sys/timeb.h sys/stat.h sys/resource.h",
     "assert.h": (
         "cassert limits.h climits stdbool.h cstdbool sys/mman.h unistd.h getopt.h errno.h cerrno signal.h csignal"
-        " ctype.h cctype stdarg.h cstdarg fcntl.h fenv.h omp.h mpi.h windows.h Windows.h err.h error.h"
+        " ctype.h cctype stdarg.h cstdarg fcntl.h dirent.h fenv.h omp.h mpi.h windows.h Windows.h err.h error.h"
+        " arpa/inet.h netinet/in.h sys/socket.h sys/wait.h glob.h"
     ),
     "iostream": "ostream istream fstream sstream",
     "string": "string_view",
@@ -54,9 +56,10 @@ _ALIASES = {
     "exception": "stdexcept",
     "filesystem": "regex bitset valarray ratio execution",
     "iomanip": "ios iosfwd iterator numeric new initializer_list typeinfo locale clocale cfenv",
-    "cuda.h": (
-        "cuda_profiler_api.h cudaProfiler.h nvToolsExt.h nvtx3/nvToolsExt.h cublas_v2.h cublas.h cublasLt.h cufft.h"
-        " cusparse.h cusparse_v2.h cusolverDn.h cudnn.h nccl.h curand.h nvml.h helper_cuda.h helper_functions.h"
+    "cublas_v2.h": (
+        "cuda_profiler_api.h cudaProfiler.h nvToolsExt.h nvtx3/nvToolsExt.h nvtx3/nvToolsExtCuda.h"
+        " nvtx3/nvToolsExtCudaRt.h cublas.h cublasLt.h cufft.h cusparse.h cusparse_v2.h"
+        " cusolverDn.h cudnn.h nccl.h curand.h nvml.h helper_cuda.h helper_functions.h"
         " helper_timer.h helper_string.h helper_image.h exception.h cuda_gl_interop.h cuda_egl_interop.h"
         " cuda_vdpau_interop.h cudaGL.h cudaEGL.h"
     ),
@@ -118,7 +121,18 @@ def stand_ins() -> dict[str, str]:
     for first, aliases in _ALIASES.items():
         # An alias includes the first name: NVRTC applies "#pragma once" to names, not to contents.
         found |= dict.fromkeys(aliases.split(), f'#pragma once\n#include "{first}"\n')
-    return found
+    return found | {_DRIVER: _types_of_the_driver() or '#pragma once\n#include "cublas_v2.h"\n'}
+
+
+_DRIVER = "cuda.h"
+_COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
+_CALL = re.compile(r"^(?:__CUDA_DEPRECATED\s+)?CUresult CUDAAPI\s+\w+\([^;{}]*\);", re.MULTILINE)
+
+
+def _types_of_the_driver() -> str | None:
+    """Return cuda.h of the wheel without its functions, which NVRTC takes for host code; None where there is none."""
+    file = next((each / _DRIVER for each in header_folders() if (each / _DRIVER).is_file()), None)
+    return _CALL.sub("", _COMMENT.sub("", read_text(file, OUR_DATA))) if file else None
 
 
 @cache

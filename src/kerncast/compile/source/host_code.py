@@ -299,6 +299,22 @@ def user_headers(unit: TranslationUnit, excluded: Sequence[Path]) -> tuple[str, 
     )
 
 
+#: A library whose headers name this macro was written for NVRTC, too: what its code needs of host code must stay.
+_NVRTC = b"__CUDACC_RTC__"
+
+
+def written_for_nvrtc(texts: Mapping[str, bytes], headers: Sequence[str], folders: Sequence[Path]) -> frozenset[str]:
+    """Return the headers of those folders of headers that hold one which knows NVRTC."""
+    homes = {name: next((each for each in folders if Path(name).is_relative_to(each)), None) for name in headers}
+    know = {home for name, home in homes.items() if home is not None and _NVRTC in texts[name]}
+    return frozenset(name for name, home in homes.items() if home in know)
+
+
+def unchanged(text: bytes) -> DeviceCode:
+    """Return a file of device code as it is."""
+    return DeviceCode(text, changed=False, has_unannotated=False)
+
+
 def included_headers(
     names: Sequence[str], including: Mapping[str, bytes], folders: Sequence[Path]
 ) -> list[tuple[str, str]]:
