@@ -77,7 +77,8 @@ class ForecastClock:
         kernel = self._shared.kernels[group.kernel]
         origin = self._shared.origins[kernel.code]
         self._shared.capture.flush()
-        template = Launch(self._source(kernel.code, origin), None, group.grid, group.block, group.shared_bytes)
+        source = self._source(kernel.code, origin)
+        template = Launch(source, None, group.grid, group.block, group.shared_bytes, cluster=group.cluster)
         if origin.request is None:
             return replace(template, kernel=kernel.mangled, memory=memory)
         request = origin.request

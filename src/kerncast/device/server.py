@@ -34,7 +34,15 @@ from kerncast.device.wire import (
     text_of,
     unpack,
 )
-from kerncast.errors import AssertionFailed, IllegalAddress, KernelFault, LaunchError, MachineLimitError, Refusal
+from kerncast.errors import (
+    AssertionFailed,
+    DoesNotFitError,
+    IllegalAddress,
+    KernelFault,
+    LaunchError,
+    MachineLimitError,
+    Refusal,
+)
 from kerncast.execute.live import Call, LiveMemory
 from kerncast.execute.setup.arena import GLOBAL_BASE
 from kerncast.recording import EventKind, Group
@@ -43,6 +51,7 @@ from kerncast.recording.recording import HOST_WAITS, PAGEABLE
 #: Errors of cudaError_t, by what ended a launch.
 _STATUS: tuple[tuple[type[Refusal], int], ...] = (
     (IllegalAddress, 700), (AssertionFailed, 710), (KernelFault, 719), (MachineLimitError, 702),
+    (DoesNotFitError, 912),
 )  # fmt: skip
 _NOT_SUPPORTED = 801
 _MOST_RECEIVED = 1 << 20
@@ -217,8 +226,11 @@ class Client:
         function = self.modules.functions.get(asked.function)
         if function is None or function.kernel is None:
             return done(_NOT_SUPPORTED)
-        group = Group(self._numbers[asked.function], asked.grid, asked.block, asked.shared_bytes, asked.is_cooperative)
-        call = Call(asked.grid, asked.block, asked.shared_bytes, asked.parameters, asked.is_cooperative)
+        group = Group(
+            self._numbers[asked.function], asked.grid, asked.block, asked.shared_bytes, asked.is_cooperative,
+            asked.cluster,
+        )  # fmt: skip
+        call = Call(asked.grid, asked.block, asked.shared_bytes, asked.parameters, asked.is_cooperative, asked.cluster)
         try:
             work, number = self._launches.run(group, call, function)
         except Refusal as refusal:

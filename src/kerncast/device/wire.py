@@ -62,6 +62,7 @@ class MemoryKind(IntEnum):
 
 
 COOPERATIVE = 1
+_CLUSTER_BITS, _CLUSTER_SHIFTS = 31, (8, 13, 18)
 
 
 class WireError(Exception):
@@ -128,15 +129,17 @@ class LaunchAsked:
     stream: int
     is_cooperative: bool
     parameters: bytes
+    cluster: Extent | None = None
 
 
 def launch_asked(data: memoryview) -> LaunchAsked:
     """Return a launch from its message; raises WireError."""
     at, function, *numbers = unpack(_LAUNCH, data)
     gx, gy, gz, bx, by, bz, shared, stream, flags = map(int, numbers)
+    x, y, z = (flags >> shift & _CLUSTER_BITS for shift in _CLUSTER_SHIFTS)
     return LaunchAsked(
         float(at), int(function), (gx, gy, gz), (bx, by, bz), shared, stream, bool(flags & COOPERATIVE),
-        bytes(data[_LAUNCH.size :]),
+        bytes(data[_LAUNCH.size :]), (x, y, z) if x and y and z else None,
     )  # fmt: skip
 
 

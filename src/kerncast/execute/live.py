@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from kerncast.errors import LaunchError, MachineLimitError, UnsupportedError
+from kerncast.errors import DoesNotFitError, LaunchError, MachineLimitError, UnsupportedError
 from kerncast.execute.native.engine import Compiled, Run, compile_program, stray_of, worker_count
 from kerncast.execute.native.jit import TooLargeError
 from kerncast.execute.sampling.sample import Budget
@@ -222,7 +222,10 @@ class LiveKernel:
     def _new_run(self, call: Call, parameters: bytes, memory: LiveMemory, rules: Rules) -> Run:
         function = self.linked.function
         launch = Launch(Path(function.name), None, call.grid, call.block, call.shared_bytes, cluster=call.cluster)
-        launch = in_clusters(launch, function, self.linked.target)
+        try:
+            launch = in_clusters(launch, function, self.linked.target)
+        except LaunchError as error:
+            raise DoesNotFitError(error.what, where=function.name, cure=error.cure) from None
         budget = Budget(block_steps=_BLOCK_STEPS, seconds=rules.seconds, memory_bytes=_MEMORY_BYTES)
         touched = Touched(_NOTHING)
         setting = Setting(self.linked, self.program, launch, memory.arena, parameters, budget, touched, (), frozenset())

@@ -71,7 +71,7 @@ def launches_of(recording: Recording) -> tuple[Launch, ...]:
         template = replace(
             sources[kernel.code], kernel=kernel.name if recording.codes[kernel.code].source else kernel.mangled,
             grid=group.grid, block=group.block, shared_bytes=group.shared_bytes,
-            cooperative=group.cooperative, index=index, memory=kept.memory,
+            cooperative=group.cooperative, cluster=group.cluster, index=index, memory=kept.memory,
             count=counts[index],
         )  # fmt: skip
         found.append(template)

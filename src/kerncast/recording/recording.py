@@ -124,6 +124,8 @@ class Group:
     shared_bytes: int
     cooperative: bool = field(default=False, metadata={LATER: True})
     """whether all blocks run at the same time"""
+    cluster: Extent | None = field(default=None, metadata={LATER: True})
+    """blocks of a cluster, where the launch named them"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,8 @@
 import struct
 from pathlib import Path
 
+import pytest
+
 from kerncast.device.wire import LaunchAsked, Message, done
 from tests.helpers.runtime_libraries import libraries, program
 from tests.helpers.stub_device import Kernel, Memory, StubDevice, run_on
@@ -153,3 +155,42 @@ def test_without_a_server_there_is_no_device(tmp_path: Path) -> None:
     ended = run_on(device, program(tmp_path, ERRORS), libraries())
     assert ended.stdout.splitlines()[0].endswith(" 100")
     assert "cannot be reached" in ended.stderr
+
+
+CLUSTERS = r"""
+int main(void) {
+  registered();
+  int *numbers, count = 1;
+  MUST(cudaMalloc((void **)&numbers, 16));
+  void *arguments[] = {&numbers, &count};
+  cudaLaunchAttribute size = {.id = cudaLaunchAttributeClusterDimension, .val = {.clusterDim = {2, 1, 1}}};
+  cudaLaunchConfig_t wish = {{8, 2, 1}, ONE, 0, 0, &size, 1};
+  SAY(cudaLaunchKernelExC(&wish, scale, arguments));
+  size.val.clusterDim.x = 4, size.val.clusterDim.y = 2;
+  SAY(cudaLaunchKernelExC(&wish, scale, arguments));
+  size.val.clusterDim.x = 8;
+  SAY(cudaLaunchKernelExC(&wish, scale, arguments));
+  SAY(cudaFuncSetAttribute(scale, cudaFuncAttributeNonPortableClusterSizeAllowed, 1));
+  SAY(cudaLaunchKernelExC(&wish, scale, arguments));
+  size.val.clusterDim.x = 3;
+  SAY(cudaLaunchKernelExC(&wish, scale, arguments));
+  size.val.clusterDim.x = 0;
+  SAY(cudaLaunchKernelExC(&wish, scale, arguments));
+  int has;
+  SAY(cudaDeviceGetAttribute(&has, cudaDevAttrClusterLaunch, 0));
+  SAY(has);
+  return 0;
+}
+"""
+
+
+@pytest.mark.parametrize(("gpu", "expected"), [
+    ("h100-sxm", ["0", "0", "912", "0", "0", "912", "912", "0", "1"]),
+    ("rtx-4090", ["801", "801", "912", "0", "801", "912", "912", "0", "0"]),
+])  # fmt: skip
+def test_launches_name_their_clusters(tmp_path: Path, gpu: str, expected: list[str]) -> None:
+    with StubDevice(kernels={"scale": SCALE}, gpu=gpu) as device:
+        ended = run_on(device, program(tmp_path, CLUSTERS), libraries())
+    assert [line.rsplit(" ", 1)[-1] for line in ended.stdout.splitlines() if "numbers" not in line] == expected
+    clusters = [(2, 1, 1), (4, 2, 1), (8, 2, 1)] if gpu == "h100-sxm" else []
+    assert [each.cluster for each in device.launches] == clusters

@@ -247,6 +247,7 @@ struct kc_function {
   char *name;
   _Atomic int known; /* 0: not asked yet, 1: there, -1: not there */
   int dynamic_shared; /* the most that the program allowed */
+  bool large_clusters;
   struct kc_function_head head;
   struct kc_parameter *parameters;
 };
@@ -408,6 +409,8 @@ int kc_allow_dynamic_shared(kc_function *function, int bytes) {
   return KC_OK;
 }
 
+void kc_allow_large_clusters(kc_function *function, bool allowed) { function->large_clusters = allowed; }
+
 static int smaller(int a, int b) { return a < b ? a : b; }
 
 static int up_to(int value, int step) { return (value + step - 1) / step * step; }
@@ -465,6 +468,19 @@ uint32_t kc_pack(const struct kc_launch *launch, unsigned char *to, size_t room)
   return bytes;
 }
 
+/* A launch without clusters is one with clusters of no size. */
+static int check_cluster(const struct kc_launch *launch) {
+  if (!(launch->flags & KC_CLUSTER_FLAGS)) return KC_OK;
+  uint32_t blocks = 1;
+  for (int axis = 0; axis < 3; axis++) {
+    uint32_t size = KC_CLUSTER(launch->flags, axis);
+    if (!size || launch->grid[axis] % size) return KC_INVALID_CLUSTER_SIZE;
+    blocks *= size;
+  }
+  if (blocks > (launch->function->large_clusters ? 16 : 8)) return KC_INVALID_CLUSTER_SIZE;
+  return blocks > 1 && device.major < 9 ? KC_NOT_SUPPORTED : KC_OK;
+}
+
 static int check(const struct kc_launch *launch) {
   static const uint32_t most_block[3] = {1024, 1024, 64}, most_grid[3] = {2147483647, 65535, 65535};
   uint64_t threads = 1;
@@ -477,7 +493,8 @@ static int check(const struct kc_launch *launch) {
   if (threads > (uint64_t)launch->function->head.most_threads) return KC_TOO_MANY_RESOURCES;
   if ((int64_t)launch->shared_bytes > kc_dynamic_shared(launch->function)) return KC_INVALID_VALUE;
   if (launch->function->head.parameters > 0 && !launch->arguments && !launch->buffer) return KC_INVALID_VALUE;
-  if (!(launch->flags & KC_COOPERATIVE)) return KC_OK;
+  int error = check_cluster(launch);
+  if (error || !(launch->flags & KC_COOPERATIVE)) return error;
   uint64_t most = kc_most_cooperative_blocks(launch->function, (int)threads, launch->shared_bytes);
   uint64_t blocks = (uint64_t)launch->grid[0] * launch->grid[1] * launch->grid[2];
   return blocks > most ? KC_COOPERATIVE_TOO_LARGE : KC_OK;

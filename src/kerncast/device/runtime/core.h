@@ -47,6 +47,7 @@ enum kc_error {
   KC_CAPTURED_EVENT = 907,
   KC_CAPTURE_WRONG_THREAD = 908,
   KC_GRAPH_UPDATE_FAILED = 910,
+  KC_INVALID_CLUSTER_SIZE = 912,
 };
 
 typedef struct kc_stream kc_stream;
@@ -123,6 +124,8 @@ const struct kc_function_head *kc_function_head(const kc_function *function);
 const struct kc_parameter *kc_function_parameters(const kc_function *function);
 int kc_dynamic_shared(const kc_function *function);
 int kc_allow_dynamic_shared(kc_function *function, int bytes);
+/* Lets clusters of a function have 16 blocks, which not every GPU with clusters runs, or 8 at most. */
+void kc_allow_large_clusters(kc_function *function, bool allowed);
 /* How many blocks of a geometry one multiprocessor holds. */
 int kc_resident_blocks(kc_function *function, int threads, size_t dynamic_shared);
 

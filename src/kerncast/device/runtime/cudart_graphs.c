@@ -538,7 +538,7 @@ cudaError_t cudaGraphExecNodeSetParams(cudaGraphExec_t executable, cudaGraphNode
   ANSWER(executable ? change_any(executable, node, given) : KC_INVALID_VALUE);
 }
 
-/* Attributes of a kernel's node are hints, but for clusters, which there are none of, and for cooperation. */
+/* Attributes of a kernel's node are hints, but for clusters and for cooperation. */
 static int set_node_attribute(cudaGraphNode_t node, cudaKernelNodeAttrID attribute,
                               const cudaKernelNodeAttrValue *value) {
   struct kc_launch_wish wish;
@@ -546,9 +546,10 @@ static int set_node_attribute(cudaGraphNode_t node, cudaKernelNodeAttrID attribu
   if (!work || !value) return KC_INVALID_VALUE;
   cudaLaunchAttribute given = {.id = attribute, .val = *value};
   int error = kc_read_launch_attributes(&given, 1, &wish);
-  if (error || attribute != cudaLaunchAttributeCooperative) return error;
+  uint32_t concerned = attribute == cudaLaunchAttributeCooperative ? KC_COOPERATIVE : attribute == cudaLaunchAttributeClusterDimension ? KC_CLUSTER_FLAGS : 0;
+  if (error || !concerned) return error;
   struct kc_work changed = *work;
-  changed.launch.flags = wish.flags;
+  changed.launch.flags = (changed.launch.flags & ~concerned) | wish.flags;
   return kc_set_node_work(node_of(node), &changed);
 }
 
@@ -561,7 +562,13 @@ static int node_attribute(cudaGraphNode_t node, cudaKernelNodeAttrID attribute, 
   const struct kc_work *work = kc_work_of_kind(node_of(node), KC_KERNEL_NODE);
   if (!work || !value) return KC_INVALID_VALUE;
   memset(value, 0, sizeof *value);
-  if (attribute == cudaLaunchAttributeCooperative) value->cooperative = !!(work->launch.flags & KC_COOPERATIVE);
+  uint32_t flags = work->launch.flags;
+  if (attribute == cudaLaunchAttributeCooperative) value->cooperative = !!(flags & KC_COOPERATIVE);
+  if (attribute == cudaLaunchAttributeClusterDimension) {
+    value->clusterDim.x = KC_CLUSTER(flags, 0);
+    value->clusterDim.y = KC_CLUSTER(flags, 1);
+    value->clusterDim.z = KC_CLUSTER(flags, 2);
+  }
   return KC_OK;
 }
 

@@ -123,6 +123,7 @@ int kc_attribute(int attribute, int *value) {
   /* Every attribute that CUDA 13 knows lies below: what this one does not know is not there. */
   if (!value || attribute < 1 || attribute > 200) return KC_INVALID_VALUE;
   *value = attribute == CU_DEVICE_ATTRIBUTE_SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO ? single_to_double() : 0;
+  if (attribute == CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH) *value = kc_device()->major >= 9;
   for (size_t i = 0; i < sizeof of_all / sizeof *of_all; i++)
     if (of_all[i].attribute == attribute) *value = of_all[i].value;
   for (size_t i = 0; i < sizeof of_this / sizeof *of_this; i++)

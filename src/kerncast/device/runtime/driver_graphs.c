@@ -428,16 +428,17 @@ CUresult cuGraphExecNodeSetParams(CUgraphExec executable, CUgraphNode node, CUgr
   ANSWER_ANYWHERE(executable ? change_any(executable, node, given) : KC_INVALID_VALUE);
 }
 
-/* Attributes of a kernel's node are hints, but for clusters, which there are none of, and for cooperation. */
+/* Attributes of a kernel's node are hints, but for clusters and for cooperation. */
 static int set_node_attribute(CUgraphNode node, CUkernelNodeAttrID attribute, const CUkernelNodeAttrValue *value) {
   struct kc_launch_wish wish;
   const struct kc_work *work = kc_work_of_kind(node_of(node), KC_KERNEL_NODE);
   if (!work || !value) return KC_INVALID_VALUE;
   CUlaunchAttribute given = {.id = attribute, .value = *value};
   int error = kc_read_launch_attributes(&given, 1, &wish);
-  if (error || attribute != CU_LAUNCH_ATTRIBUTE_COOPERATIVE) return error;
+  uint32_t concerned = attribute == CU_LAUNCH_ATTRIBUTE_COOPERATIVE ? KC_COOPERATIVE : attribute == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION ? KC_CLUSTER_FLAGS : 0;
+  if (error || !concerned) return error;
   struct kc_work changed = *work;
-  changed.launch.flags = wish.flags;
+  changed.launch.flags = (changed.launch.flags & ~concerned) | wish.flags;
   return kc_set_node_work(node_of(node), &changed);
 }
 
@@ -450,7 +451,13 @@ static int node_attribute(CUgraphNode node, CUkernelNodeAttrID attribute, CUkern
   const struct kc_work *work = kc_work_of_kind(node_of(node), KC_KERNEL_NODE);
   if (!work || !value) return KC_INVALID_VALUE;
   memset(value, 0, sizeof *value);
-  if (attribute == CU_LAUNCH_ATTRIBUTE_COOPERATIVE) value->cooperative = !!(work->launch.flags & KC_COOPERATIVE);
+  uint32_t flags = work->launch.flags;
+  if (attribute == CU_LAUNCH_ATTRIBUTE_COOPERATIVE) value->cooperative = !!(flags & KC_COOPERATIVE);
+  if (attribute == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION) {
+    value->clusterDim.x = KC_CLUSTER(flags, 0);
+    value->clusterDim.y = KC_CLUSTER(flags, 1);
+    value->clusterDim.z = KC_CLUSTER(flags, 2);
+  }
   return KC_OK;
 }
 

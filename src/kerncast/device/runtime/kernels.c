@@ -162,7 +162,7 @@ int kc_function_attribute(kc_function *function, int attribute, int *value) {
     case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES: *value = kc_dynamic_shared(function); break;
     case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT: *value = -1; break;
     default:
-      *value = 0; /* caches, and clusters, which there are none of */
+      *value = 0; /* caches, and clusters that the program has not set */
       return attribute >= 0 && attribute < CU_FUNC_ATTRIBUTE_MAX ? KC_OK : KC_INVALID_VALUE;
   }
   return KC_OK;
@@ -178,10 +178,12 @@ int kc_set_function_attribute(kc_function *function, int attribute, int value) {
     case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
       return value < -1 || value > 100 ? KC_INVALID_VALUE : KC_OK;
     case CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED:
+      kc_allow_large_clusters(function, value);
+      return KC_OK;
     case CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE: return KC_OK;
     case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH:
     case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT:
-    case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH: return kc_missing("clusters of blocks");
+    case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH: return kc_missing("clusters that an attribute of the function sets");
     default: return KC_INVALID_VALUE;
   }
 }
@@ -231,6 +233,14 @@ int kc_best_block(kc_function *function, struct kc_block_wish wish, int *blocks,
 
 /* --- attributes of launches --- */
 
+static int take_cluster(const uint32_t size[3], struct kc_launch_wish *wish) {
+  for (int axis = 0; axis < 3; axis++) {
+    if (!size[axis] || size[axis] > 16) return KC_INVALID_CLUSTER_SIZE;
+    wish->flags |= size[axis] << KC_CLUSTER_SHIFT(axis);
+  }
+  return KC_OK;
+}
+
 static int read_attribute(const CUlaunchAttribute *attribute, struct kc_launch_wish *wish) {
   const CUlaunchAttributeValue *value = &attribute->value;
   switch ((int)attribute->id) {
@@ -238,8 +248,7 @@ static int read_attribute(const CUlaunchAttribute *attribute, struct kc_launch_w
       if (value->cooperative) wish->flags |= KC_COOPERATIVE;
       return KC_OK;
     case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
-      if (value->clusterDim.x * value->clusterDim.y * value->clusterDim.z <= 1) return KC_OK;
-      return kc_missing("clusters of blocks");
+      return take_cluster((const uint32_t[3]){value->clusterDim.x, value->clusterDim.y, value->clusterDim.z}, wish);
     case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT: wish->event = (kc_event *)value->programmaticEvent.event; return KC_OK;
     case CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT:
       wish->event = (kc_event *)value->launchCompletionEvent.event;

@@ -23,6 +23,8 @@ enum kc_message {
   KC_DEPEND = 10,    /* f64 at, u32 stream, u32 event */
   KC_FUNCTION = 11,  /* i32 function, i32 module, name. Reply: struct kc_function_head, then its parameters */
   KC_LAUNCH = 12,    /* f64 at, i32 function, u32 grid[3], u32 block[3], u32 shared, u32 stream, u32 flags, parameters.
+                        The flags are those below, and the blocks of a cluster in x, y and z: 5 bits each from bit 8 on,
+                        0 where the launch names no cluster.
                         Reply: struct kc_done, then the text that the kernel printed */
   KC_SYMBOL = 13,    /* i32 module, name. Reply: u64 address, u64 bytes; 0 where there is none */
   KC_LIBRARY = 14,   /* f64 at, u32 stream, u32 bytes of the name, name, operands. Reply: struct kc_done */
@@ -37,6 +39,9 @@ enum kc_kind { KC_DEVICE_MEMORY = 0, KC_PINNED = 1, KC_MANAGED = 2, KC_VARIABLE_
 enum kc_direction { KC_HOST_TO_HOST = 0, KC_HOST_TO_DEVICE = 1, KC_DEVICE_TO_HOST = 2, KC_DEVICE_TO_DEVICE = 3 };
 enum kc_waited { KC_WHOLE_DEVICE = 0, KC_ONE_STREAM = 1, KC_ONE_EVENT = 2 };
 enum kc_launch_flag { KC_COOPERATIVE = 1, KC_FROM_GRAPH = 2 };
+#define KC_CLUSTER_SHIFT(axis) (8 + 5 * (axis))
+#define KC_CLUSTER(flags, axis) ((flags) >> KC_CLUSTER_SHIFT(axis) & 31)
+#define KC_CLUSTER_FLAGS (UINT32_C(0x7fff) << 8)
 
 /* First address of the device's memory: kerncast.execute.setup.arena.GLOBAL_BASE. */
 #define KC_BASE (UINT64_C(1) << 44)

@@ -94,6 +94,7 @@ def _launch_text(launch: Launch, gpu: GPU, folder: Path) -> str:
     lines = ["", f"[[launch]]  # launch {launch.index}, which stands for {launch.count} of the program's"]
     lines += [f"kernel = {toml_text(launch.kernel or compiled.kernel)}", f"grid = {list(launch.grid)}"]
     lines += [f"block = {list(launch.block)}"]
+    lines += [f"cluster = {list(launch.cluster)}"] if launch.cluster else []
     lines += [f"shared_bytes = {launch.shared_bytes}"] if launch.shared_bytes else []
     lines += ["cooperative = true"] if launch.cooperative else []
     arguments = list(_arguments(compiled, values))
