@@ -17,6 +17,7 @@ from kerncast.execute.sampling.run import Executed
 from kerncast.execute.sampling.sample import nominal_seconds
 from kerncast.execute.setup.dataflow import waiting_blocks
 from kerncast.execute.setup.state import Progress, Setting
+from kerncast.launch import NO_CLUSTER, blocks_of_clusters
 from kerncast.profiles import SECTOR_BYTES
 from kerncast.traces import (
     INSTRUCTION_SHIFT,
@@ -102,13 +103,18 @@ class Recorder:
 
     def _run_together(self, blocks: npt.NDArray[np.int64]) -> bool:
         """Run the whole grid, whose blocks wait for one another, and keep some of its blocks."""
-        grid = np.arange(self._setting.launch.blocks)
+        launch = self._setting.launch
+        grid = np.arange(launch.blocks)
+        if launch.cluster_blocks > 1:
+            clusters = np.arange(launch.blocks // launch.cluster_blocks)
+            grid = blocks_of_clusters(clusters, launch.grid, launch.cluster or NO_CLUSTER)
         self._engine.check_room(len(grid))
         if not self._keep(self._engine.run_parts(grid)):
             what = "the blocks of a cooperative launch make more accesses together than can be recorded"
             raise BudgetExceededError(what, cure="Use a smaller problem, or --model roofline.")
-        row_of = np.full(len(grid), -1)
-        row_of[blocks] = np.arange(len(blocks))
+        place = np.full(len(grid), -1)
+        place[blocks] = np.arange(len(blocks))
+        row_of = place[grid]
         for segments in self._segments:
             segments["row"] = row_of[segments["row"]]
         self._segments = [segments[segments["row"] >= 0] for segments in self._segments]
