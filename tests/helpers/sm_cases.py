@@ -32,10 +32,14 @@ def quarters(random: Random, most: int = 24) -> float:
 
 
 def random_op(random: Random, instruction: int) -> Op:
-    memory = random.choice([Memory.NONE] * 5 + [Memory.COPY, Memory.AWAIT] + list(Memory))
+    memory = random.choice([Memory.NONE] * 5 + [Memory.COPY, Memory.PRODUCT, Memory.AWAIT] + list(Memory))
     pipe = random.choice(list(Pipe))
     if memory != Memory.NONE:
-        pipe = Pipe.BRANCH if memory in {Memory.BARRIER, Memory.AWAIT} else Pipe.LSU
+        pipe = {Memory.BARRIER: Pipe.BRANCH, Memory.AWAIT: Pipe.BRANCH, Memory.PRODUCT: Pipe.TENSOR}.get(
+            memory, Pipe.LSU
+        )
+        if memory == Memory.COMMIT and random.random() < 0.5:
+            pipe = Pipe.BRANCH
     accesses: tuple[int, ...] = ()
     if memory in OPERATIONS:
         most = 3 if memory == Memory.SHARED_LOAD else 1

@@ -14,6 +14,7 @@ STORES, ATOMICS = {Operation.STORE, Operation.LOCAL_STORE}, {Operation.ATOMIC, O
 LOCAL = {Operation.LOCAL_LOAD, Operation.LOCAL_STORE}
 SHARED = {Operation.SHARED_LOAD, Operation.SHARED_STORE, Operation.SHARED_ATOMIC}
 SHARED_OPS = {memory for memory in Memory if memory.name.startswith("SHARED")}
+NO_RESULT = {Memory.BARRIER, Memory.COMMIT, Memory.AWAIT, Memory.PRODUCT}
 WAYS = 16
 SPREAD = 0x9E3779B1
 
@@ -124,7 +125,7 @@ class Oracle:
         if not accesses:
             if memory.name.startswith(("ATOMIC", "REDUCTION")):
                 return "atomic"
-            names = {Memory.LOAD: "load", Memory.COPY: "load", Memory.STORE: "store"}
+            names = {Memory.LOAD: "load", Memory.COPY: "load", Memory.STORE: "store", Memory.PRODUCT: "products"}
             return "shared" if memory in SHARED_OPS else names.get(memory, "pipe")
         first = next((a[0][0] for a in accesses if a), None)
         if first is None:
@@ -138,7 +139,7 @@ class Oracle:
     def has_room(self, warp: Warp, part: int, now: int) -> bool:
         group, pipes = self.group(warp), self.pipes[part]
         pipe = Pipe(self.program.pipe[warp.todo[0][0]])
-        if group == "nothing":
+        if group in {"nothing", "products"}:
             return True
         if group == "pipe":
             free = [pipes[pipe]]
@@ -239,7 +240,7 @@ class Oracle:
         self.issued += 1
         if group == "nothing":
             return
-        if memory not in {Memory.NONE, Memory.BARRIER, Memory.COMMIT, Memory.AWAIT}:
+        if memory not in NO_RESULT | {Memory.NONE}:
             pipe = Pipe.LSU
         self.after_last = part + 1 if pipe == Pipe.LSU else self.after_last
         cycles = float(self.program.cycles[op]) or self.sm.pipe_cycles[pipe]
@@ -249,11 +250,9 @@ class Oracle:
             pipes[Pipe.FMA] = max(now, pipes[Pipe.FMA]) + self.sm.fma_cycles[pipe]
         latency = float(self.program.latency[op])
         kind = Stall.WAIT
-        if memory == Memory.BARRIER:
-            warp.waits = True
-            return
-        if memory in {Memory.COMMIT, Memory.AWAIT}:
-            self.group_ends(warp, int(self.program.group[op]), memory, now)
+        if memory in NO_RESULT:
+            warp.waits = memory == Memory.BARRIER
+            self.group_goes_on(warp, op, now, pipes[pipe] + (latency or self.sm.pipe_latency[pipe]))
             return
         if memory != Memory.NONE:
             done, kind = self.memory(warp, op, accesses, now)
@@ -274,15 +273,20 @@ class Oracle:
                 warp.registers[int(r)] = (math.ceil(done), kind)
                 warp.drained = max(warp.drained, (math.ceil(done), kind))
 
-    def group_ends(self, warp: Warp, kind: int, memory: Memory, now: int) -> None:
-        if memory == Memory.COMMIT:
-            self.lsu = max(now, self.lsu) + self.sm.lsu_cycles
+    def group_goes_on(self, warp: Warp, op: int, now: int, done: float) -> None:
+        """Put a product that is done at a time into its group, or end a group."""
+        kind = int(self.program.group[op])
+        if self.program.memory[op] == Memory.PRODUCT:
+            self.hold(warp, op, done, Stall.WAIT)
+        if self.program.memory[op] == Memory.COMMIT:
+            if self.program.pipe[op] == Pipe.LSU:
+                self.lsu = max(now, self.lsu) + self.sm.lsu_cycles
             warp.ended.setdefault(kind, []).append(max(warp.open.pop(kind, []), default=(0, Stall.WAIT)))
 
     def hold(self, warp: Warp, op: int, done: float, kind: Stall) -> None:
         """Note what barriers and groups wait for, and the end of the warp."""
         memory = Memory(self.program.memory[op])
-        if memory == Memory.COPY:
+        if memory in {Memory.COPY, Memory.PRODUCT}:
             warp.open.setdefault(int(self.program.group[op]), []).append((math.ceil(done), kind))
             warp.drained = max(warp.drained, (math.ceil(done), kind))
         elif kind == Stall.SHORT_SCOREBOARD:

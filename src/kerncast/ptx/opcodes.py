@@ -217,9 +217,10 @@ cp.async             | memory  | -       | access=copy group=copies machine=LDGS
 cp.async.commit_group | control | -      | inert commit group=copies results=0
 cp.async.wait_group   | control | -      | inert await group=copies results=0
 cp.async.wait_all     | control | -      | inert commit await group=copies results=0
-wgmma.mma_async      | -       | -       | cross_lane lane accumulate described pipe=tensor
+wgmma.mma_async      | -       | -       | cross_lane lane accumulate described group=products pipe=tensor
 wgmma.fence          | control | -       | inert pipe=branch results=0
-wgmma.commit_group wgmma.wait_group | control | - | inert pipe=branch results=0
+wgmma.commit_group   | control | -       | inert commit group=products pipe=branch results=0
+wgmma.wait_group     | control | -       | inert await group=products pipe=branch results=0
 setmaxnreg           | control | -       | inert pipe=branch results=0 | inc dec
 """
 

@@ -66,12 +66,15 @@ class Memory(IntEnum):
     """Ends a group of asynchronous operations."""
     AWAIT = 17
     """Waits until all groups of asynchronous operations but the latest ones are done."""
+    PRODUCT = 18
+    """Its part of a product of matrices by four warps; it queues for its pipe, and a group waits for it."""
 
 
 class Group(IntEnum):
     """The kinds of groups of asynchronous operations; groups of one kind are waited for in their order."""
 
     COPIES = 0
+    PRODUCTS = 1
 
 
 #: By atomic, what it is where the compiler joins its lanes: any of them, or all 32 only.

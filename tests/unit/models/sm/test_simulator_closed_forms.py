@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from kerncast.errors import LaunchError
-from kerncast.models.sm.micro_ops import Memory, Pipe, Program
+from kerncast.models.sm.micro_ops import Group, Memory, Pipe, Program
 from kerncast.models.sm.results import Simulated, Stall, slope
 from kerncast.models.sm.simulate import is_prepared, prepare, simulate
 from kerncast.traces import PASSES_SHIFT, Operation
@@ -434,3 +434,24 @@ def test_a_copy_takes_its_passes_of_shared_memory(operation: Operation, passes: 
     assert last(done) == pytest.approx(200 * 8 * cycles, rel=0.2)
     assert done.shared_cycles == 200 * 8 * passes
     assert done.l1_cycles == 200 * 8 * (cycles - passes)
+
+
+PRODUCT = Op(Pipe.TENSOR, Memory.PRODUCT, group=Group.PRODUCTS, cycles=64.0)
+ENDS = Op(Pipe.BRANCH, Memory.COMMIT, group=Group.PRODUCTS)
+
+
+def test_products_queue_for_their_pipe_while_their_warp_goes_on() -> None:
+    program = program_of([PRODUCT] * 4 + [ENDS] + [fma(0)] * 20 + [awaiting(0), fma(1)])
+    program.group[-2] = Group.PRODUCTS
+    done = simulate(program, trace_of([[[Step(0)]]]), sm_of(), 1)
+    assert last(done) == 4 * 64 + 4 + 1 + 4
+    assert done.stalls[:4].sum() == 4  # none waits for the one before it
+    assert done.stalls[-2, Stall.WAIT] == pytest.approx(4 * 64 - 20 * 4, abs=4)
+
+
+def test_two_warps_of_a_sub_partition_share_its_tensor_pipe() -> None:
+    program = program_of([PRODUCT, ENDS, awaiting(1)])
+    program.group[-1] = Group.PRODUCTS
+    for warps, cycles in ((4, 64), (8, 128), (12, 192)):
+        done = simulate(program, trace_of([[[Step(0)] * 50 for _ in range(warps)]]), sm_of(), 1)
+        assert last(done) == pytest.approx(50 * cycles, rel=0.02)

@@ -208,7 +208,7 @@ class Accesses:
         if ins.opcode.has(Trait.AWAIT) or ins.opcode.has(Trait.COMMIT):
             return Memory.AWAIT if ins.opcode.has(Trait.AWAIT) else Memory.COMMIT
         if ins.opcode.access is None or ins.space in {"param", "const"}:
-            return Memory.NONE
+            return Memory.PRODUCT if ins.opcode.group else Memory.NONE
         if ins.is_copy:
             return Memory.COPY
         is_shared = ins.space == "shared"

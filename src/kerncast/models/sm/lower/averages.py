@@ -26,9 +26,9 @@ from kerncast.traces import Execution, MachineCode
 _ACCESS_OPCODES = ("LD", "ST", "ATOM", "RED", "BAR")
 _NO_ACCESS = {"LDGDEPBAR"}
 #: Opcodes of machine code that cost nothing here: the recording stands for them, accesses to spilled registers too.
-_RECORDED = ACCESSES | {"BAR", "NOP", "LDGDEPBAR"}
+_RECORDED = ACCESSES | {"BAR", "NOP", "LDGDEPBAR", "HGMMA", "IGMMA", "QGMMA"}
 #: Requests that are whole instructions of the machine code by themselves.
-_GROUPING = {Memory.COMMIT, Memory.AWAIT}
+_GROUPING = {Memory.COMMIT, Memory.AWAIT, Memory.PRODUCT}
 #: Least part of the executed instructions of which a caveat tells that their machine code is not known, and how many
 #: forms it names.
 _TOLD_SHARE, _TOLD_FORMS = 0.02, 3
@@ -80,7 +80,7 @@ def by_machine_code(code: Code, own: MachineCode, leader: Sequence[int], archite
         ran = own.block_warps[leader[block]]
         if each.opcode in _RECORDED or not ran:
             continue
-        if number is not None and code.memory[number] is Memory.AWAIT:
+        if number is not None and code.memory[number] in _GROUPING:
             continue
         ins = code.function.instructions[code.cfg.blocks[block].start if number is None else number]
         cost = cost_of(each.opcode, ins, architecture, each.modifiers, guards=code.decides(ins))

@@ -14,7 +14,7 @@ from kerncast.gpu import Architecture
 from kerncast.machine.forms import predicated_blocks
 from kerncast.models.sm.lower.accesses import Accesses, Place, joined_atomics
 from kerncast.models.sm.lower.averages import Code, by_machine_code, by_table, guards_of
-from kerncast.models.sm.lower.operation_costs import Cost, Diffusion, Share, check_product
+from kerncast.models.sm.lower.operation_costs import Cost, Diffusion, Share, check_product, cost_of_group_product
 from kerncast.models.sm.lower.scheduling import MicroOp, RegisterMap, Registers, latest, scheduled
 from kerncast.models.sm.micro_ops import (
     FULL_WEIGHT,
@@ -256,6 +256,10 @@ class _Lowering:
         if memory in {Memory.COMMIT, Memory.AWAIT}:
             return self._grouping(number, memory)
         kind = self._code[number].opcode.group
+        if memory is Memory.PRODUCT:
+            cost = cost_of_group_product(self._code[number], self._architecture)
+            waits = latest(sources)
+            return MicroOp(cost, memory, FULL_WEIGHT, 0, waits, (), (), number, group=_GROUPS[kind])
         group = self._accesses.joined.get(number, (number,))
         results = tuple(dict.fromkeys(r for each in group for r in self._registers.made(each)))[:MOST_DESTINATIONS]
         found = tuple(place for each in group for place in places[each])
@@ -268,18 +272,31 @@ class _Lowering:
         ins = self._code[number]
         awaits = memory is Memory.AWAIT
         left = next((o.value for o in ins.operands if isinstance(o, Immediate)), 0)
+        group = _GROUPS[ins.opcode.group]
+        pipe = Pipe.LSU if memory is Memory.COMMIT and group is Group.COPIES else Pipe.BRANCH
         return MicroOp(
-            Cost(Pipe.BRANCH if awaits else Pipe.LSU), memory, FULL_WEIGHT, 0, (), (), (), number,
-            is_fence=awaits, group=_GROUPS[ins.opcode.group], left=min(left, MOST_GROUPS - 1),
+            Cost(pipe), memory, FULL_WEIGHT, 0, (), (), (), number, is_fence=awaits, group=group,
+            left=min(left, MOST_GROUPS - 1),
         )  # fmt: skip
 
     def _ordered(self, ops: Sequence[MicroOp], block: BasicBlock) -> list[MicroOp]:
         """Return micro-ops in order of issue; what ends the last block stays last, the branch itself behind it."""
         last = block.stop - 1 if self._code[block.stop - 1].ends_block else -1
         moving = [op for op in ops if op.instruction != last]
-        order = scheduled(moving, [self._latency.of(op) for op in moving])
+        parts = _between_products(moving)
+        ordered = [part[n] for part in parts for n in scheduled(part, [self._latency.of(op) for op in part])]
         ending = sorted((op for op in ops if op.instruction == last), key=_is_branch)
-        return [*(moving[place] for place in order), *ending]
+        return [*ordered, *ending]
+
+
+def _between_products(ops: Sequence[MicroOp]) -> list[list[MicroOp]]:
+    """Return micro-ops up to each wait for products, and behind it: what reads their sums does not move before it."""
+    parts: list[list[MicroOp]] = [[]]
+    for op in ops:
+        parts[-1].append(op)
+        if op.memory is Memory.AWAIT and op.group == Group.PRODUCTS:
+            parts.append([])
+    return parts
 
 
 def _is_branch(op: MicroOp) -> bool:

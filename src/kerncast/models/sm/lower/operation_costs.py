@@ -10,10 +10,11 @@ from pathlib import Path
 import kerncast
 from kerncast.bounded_file import our_rows
 from kerncast.errors import MissingEvidenceError
+from kerncast.gpu import Architecture
 from kerncast.machine.instruction_set import UNKNOWN, kind_of
 from kerncast.models.sm.micro_ops import FULL_WEIGHT, Pipe
-from kerncast.ptx import TYPE_BITS, Flow, Instruction
-from kerncast.ptx.fragments import product_of
+from kerncast.ptx import TYPE_BITS, Flow, Instruction, Vector
+from kerncast.ptx.fragments import group_product_of, product_of
 
 _FILE = Path(kerncast.__path__[0]) / "data" / "instructions" / "opcode_cycles.csv"
 _PIPES = {
@@ -27,6 +28,8 @@ _NO_JUMP_CYCLES = 1.0
 _WIDE_BITS = 64
 #: Of the product that cycles.tensor is of.
 _BITS_OF_A = 16 * 16 * 16
+#: A wgmma: its warps, the bytes of a row of A or a column of B, those of a number of 16 bits, and of shared memory.
+_GROUP_WARPS, _ROW_BYTES, _HALF_BYTES, _SHARED_BYTES_PER_CLOCK = 4, 32, 2, 128
 #: Modifiers in the table of costs: a conversion to or from 64 bits, a comparison that decides what runs.
 _WIDE, _GUARD = "64", "guard"
 _PIPE_OF_TYPE = {"f64": Pipe.FP64, "f32": Pipe.FMA, "f16": Pipe.FP16, "f16x2": Pipe.FP16, "bf16x2": Pipe.FP16}
@@ -75,7 +78,7 @@ def check_product(ins: Instruction) -> None:
     Data sheets of Ampere, Ada and Hopper state the same rate for as many bits: TF32 half of FP16, integers of 8 bits
     twice as much. Of shorter products and of FP64 nothing is known here.
     """
-    if ins.opcode.pipe != "tensor":
+    if ins.opcode.pipe != "tensor" or ins.opcode.group:  # those of groups of warps have a rate of their own
         return
     product = product_of(ins.modifiers, ins.types)
     if product is None or product.a == "f64" or product.bits_of_a != _BITS_OF_A:
@@ -83,6 +86,27 @@ def check_product(ins: Instruction) -> None:
             f"{ins.name} is a product of tensor cores whose rate is unknown",
             cure="Known are those of 16 x 8 x 16 numbers of 16 bits, and of as many bits.",
         )
+
+
+def cost_of_group_product(ins: Instruction, architecture: Architecture) -> Cost:
+    """Return what a warp's 16 rows of a wgmma take; raises MissingEvidenceError where the rate is unknown.
+
+    A sub-partition does a quarter of the multiply-adds; of every type a row of A has 32 bytes, which take as long as
+    16 of 16 bits (data sheet: FP8 twice the rate of FP16, TF32 half of it). What lies in shared memory is read at
+    128 bytes per clock: A by each warp, B once for all four. So 64 x N x 16 take max(N / 2, N / 4 + 16) on Hopper.
+    Source: intervals of m64n64, n128 and n256 (arXiv 2402.13499). Fails when: other accesses want shared memory.
+    """
+    product = group_product_of(ins.modifiers, ins.types)
+    lanes = architecture.tensor_group_fp16_lanes_per_sm
+    if product is None or lanes is None or product.a == "b1":
+        raise MissingEvidenceError(
+            f"{ins.name} is a product of tensor cores whose rate is unknown",
+            where=ins.where, cure="Known are those of 16 or 8 bits and TF32 on Hopper.",
+        )  # fmt: skip
+    rows = _GROUP_WARPS * product.m
+    reads_a = not isinstance(ins.operands[1], Vector)
+    shared = _ROW_BYTES * (product.n + (rows if reads_a else 0)) / _SHARED_BYTES_PER_CLOCK
+    return Cost(Pipe.TENSOR, cycles=max(rows * product.n * _ROW_BYTES / _HALF_BYTES / lanes, shared))
 
 
 @dataclass(frozen=True, slots=True)

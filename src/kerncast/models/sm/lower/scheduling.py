@@ -163,6 +163,8 @@ _MOST_LOADED = 24
 #: Earlier accesses that are compared one by one, which takes quadratic time; with more, the latest one orders all.
 _MOST_COMPARED = 256
 _LOADS = {Memory.LOAD, Memory.SHARED_LOAD}
+#: What stays in order with copies and stores, whatever it touches.
+_GROUPED = {Memory.COMMIT, Memory.PRODUCT}
 
 #: [micro-op] numbers of those that must come after it, and whether they wait for its result.
 Followers = list[dict[int, bool]]
@@ -322,7 +324,7 @@ def _followers(ops: Sequence[MicroOp]) -> Followers:
         for register in op.destinations:
             writer[register], readers[register] = number, []
         # Registers order what is computed; memory orders what may touch the same bytes.
-        if op.places or op.is_fence or op.memory is Memory.COMMIT:  # which stays behind the copies of its group
+        if op.places or op.is_fence or op.memory in _GROUPED:
             memory.add(number, op)
     return followers
 

@@ -42,7 +42,7 @@ from kerncast.models.sm.simulate.state import (
 
 FMA, XU, LSU, BRANCH = int(Pipe.FMA), int(Pipe.XU), int(Pipe.LSU), int(Pipe.BRANCH)
 NO_MEMORY, BARRIER, STORED = int(Memory.NONE), int(Memory.BARRIER), int(Memory.STORE)
-COPY, COMMIT, AWAIT = int(Memory.COPY), int(Memory.COMMIT), int(Memory.AWAIT)
+COPY, COMMIT, AWAIT, PRODUCT = int(Memory.COPY), int(Memory.COMMIT), int(Memory.AWAIT), int(Memory.PRODUCT)
 
 
 @inlined
@@ -58,7 +58,7 @@ def free_at(code: Code, state: State, part: SubPartition, unit: Whole) -> Real:
         if code.sm.fma_cycles[unit] > 0.0:
             free = max(free, part.pipe_free[FMA])
         return free
-    if unit == TO_NOTHING:
+    if unit >= TO_NOTHING:
         return 0.0
     queues, sm = state.queues, code.sm
     free = max(part.pipe_free[LSU], queues.lsu - sm.lsu_queue_cycles)
@@ -97,8 +97,12 @@ def issue(code: Code, state: State, x: Whole, now: Whole) -> bool:
     if op.memory == AWAIT:
         return False
     if op.memory == COMMIT:
-        exchange(code, state, op, now)
+        if op.pipe == LSU:
+            exchange(code, state, op, now)
         end_group(state.groups[x * KINDS + op.group])
+        return False
+    if op.memory == PRODUCT:
+        _add_to_group(state, x, op, upward(part.pipe_free[op.pipe] + op.latency) << KIND_BITS | ARITHMETIC)
         return False
     if op.memory != NO_MEMORY:
         ready = _access(code, state, x, op, now)
@@ -121,10 +125,7 @@ def _access(code: Code, state: State, x: Whole, op: Op, now: Whole) -> Whole:
     done, is_global = request(code, state, x, op, now)
     ready = upward(done) << KIND_BITS | (LONG if is_global else SHORT)
     if op.memory == COPY:
-        groups = state.groups[x * KINDS + op.group]
-        groups.open = max(groups.open, ready)
-        # Its block's shared memory is not given to another one before the data are there.
-        warp.result = max(warp.result, ready)
+        _add_to_group(state, x, op, ready)
     # A block leaves when L2 has what it stored.
     if op.memory == STORED and is_global:
         warp.result = max(warp.result, upward(done + code.sm.store_latency) << KIND_BITS | LONG)
@@ -132,6 +133,14 @@ def _access(code: Code, state: State, x: Whole, op: Op, now: Whole) -> Whole:
     if not is_global:
         warp.shared = max(warp.shared, ready)
     return ready
+
+
+@inlined
+def _add_to_group(state: State, x: Whole, op: Op, ready: Whole) -> None:
+    """Note when an asynchronous operation is done; its block's shared memory is not given to another one before."""
+    groups, warp = state.groups[x * KINDS + op.group], state.warps[x]
+    groups.open = max(groups.open, ready)
+    warp.result = max(warp.result, ready)
 
 
 @inlined

@@ -44,12 +44,15 @@ NEVER = 2**62
 TO_LOAD, TO_STORE, TO_ATOMIC = len(Pipe), len(Pipe) + 1, len(Pipe) + 2
 #: A predicated-off access: it takes an issue slot and no unit.
 TO_NOTHING = len(Pipe) + 3
-TO_END = len(Pipe) + 4
-_UNITS = TO_NOTHING + 1
+#: A product of four warps: it waits for its pipe in a queue, and its warp goes on.
+TO_PRODUCTS = len(Pipe) + 4
+TO_END = len(Pipe) + 5
+_UNITS = TO_PRODUCTS + 1
 
 #: Kinds of groups of asynchronous operations.
 KINDS = len(Group)
-_NO_ACCESS = [int(each) for each in (Memory.NONE, Memory.BARRIER, Memory.COMMIT, Memory.AWAIT)]
+_NO_ACCESS = [int(each) for each in (Memory.NONE, Memory.BARRIER, Memory.COMMIT, Memory.AWAIT, Memory.PRODUCT)]
+_BY_PIPE = [int(each) for each in (Memory.NONE, Memory.PRODUCT)]
 
 #: Cycles that a turn of the wheel of wake times has, and bits of a mask of warps.
 WHEEL = 64
@@ -454,12 +457,12 @@ def _ops(program: Program, slot_of: Int32s, sm: SM) -> Table[Op]:
     by_memory[[Memory.NONE, Memory.LOAD, Memory.STORE]] = -1, TO_LOAD, TO_STORE
     by_memory[[Memory.COMMIT, Memory.AWAIT]] = -1
     by_memory[Memory.COPY] = TO_LOAD
-    by_memory[Memory.BARRIER] = Pipe.BRANCH
+    by_memory[Memory.BARRIER], by_memory[Memory.PRODUCT] = Pipe.BRANCH, TO_PRODUCTS
     for plain in (Memory.ATOMIC, Memory.REDUCTION):
         by_memory[[plain, *JOINED[plain]]] = TO_ATOMIC
     is_access = ~np.isin(program.memory, _NO_ACCESS)
     ops["unit"] = np.where(by_memory[program.memory] < 0, program.pipe, by_memory[program.memory])
-    ops["pipe"] = np.where(is_access, Pipe.LSU, ops["unit"])
+    ops["pipe"] = np.where(is_access, Pipe.LSU, np.where(ops["unit"] < len(Pipe), ops["unit"], program.pipe))
     ops["memory"], ops["weight"], ops["phase"] = program.memory, program.weight, program.phase
     accesses = np.where(program.accesses >= 0, slot_of[program.accesses], NO_REGISTER)
     _pack(ops, "wait_count", "waits", np.concatenate([program.sources, program.destinations], axis=1))
@@ -483,7 +486,7 @@ def _costs(program: Program, sm: SM) -> tuple[Floats, Floats]:
     cycles = np.where(program.cycles > 0, program.cycles, np.array(sm.pipe_cycles)[pipe])
     by_pipe = np.array(sm.pipe_latency, float)
     by_pipe[Pipe.BRANCH] = sm.branch_latency
-    unless_given = np.where(program.memory == Memory.NONE, by_pipe[pipe], 0.0)
+    unless_given = np.where(np.isin(program.memory, _BY_PIPE), by_pipe[pipe], 0.0)
     return cycles, np.where(program.latency > 0, program.latency, unless_given)
 
 
