@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from itertools import groupby
 from string import Formatter
 from typing import TYPE_CHECKING, Any
 
@@ -56,6 +55,8 @@ _ONE_PERCENT = 0.01
 _PROBABLE = re.compile(r"([a-z0-9]+) ([01]\.[0-9]+)")
 #: Measured times that a heading names.
 _MOST_TIMES = 6
+#: GPUs that a caveat names before it only counts them.
+MOST_GPUS = 4
 #: What makes a kernel faster that this limits. Source: CUDA C++ Best Practices Guide (recalled).
 _ADVICE = {
     "fp64": "FP32 where its precision suffices: several times as fast on most GPUs",
@@ -246,43 +247,18 @@ def describe_times(timed: "TimedKernel") -> str:
     return f"Only times are known: {', '.join(shown)}{f' and {more} more' if more else ''}."
 
 
-def conclude(predictions: Sequence[Prediction]) -> list[str]:
-    """Return the conclusion: per launch the fastest GPU, whether that is certain, and what limits."""
-    sentences = []
-    ordered = sorted(predictions, key=lambda p: p.launch)
-    for _, group in groupby(ordered, key=lambda p: p.launch):
-        ranked = sorted(group, key=lambda p: p.seconds)
-        sentences.append(_conclude_launch(ranked))
-    return sentences
+_CERTAIN = 0.995
 
 
-def _conclude_launch(ranked: list[Prediction]) -> str:
-    best, rest = ranked[0], ranked[1:]
-    is_guess = bool(best.evidence and best.evidence.limits)
-    limited = "perhaps limited" if is_guess else "limited"
-    reason = f"{limited} by {describe_limiter(best.limiter)}"
-    advice = "" if is_guess else advise_operator(best.limiter) if best.model == OPERATORS else advise(best.limiter)
-    advice = f" What would help: {advice}." if advice else ""
-    if not rest:
-        return f"{best.kernel} takes about {format_seconds(best.seconds, 3)} on {best.gpu}, {reason}.{advice}"
-    second, last = rest[0], rest[-1]
-    limiters = sorted({describe_limiter(p.limiter) for p in ranked})
-    if last.seconds < 1.1 * best.seconds:
-        head = f"{best.kernel} takes about the same time everywhere, {_span(best, last)}"
-    else:
-        head = f"{best.kernel} is fastest on {best.gpu} ({_span(best, last)})"
-    is_certain = best.high < second.low
-    sure = " The intervals do not overlap." if is_certain else " The intervals overlap, so the ranking is not certain."
-    if len({p.model for p in ranked}) > 1:
-        sure += " Forecasts of different models are compared."
-    limit = (
-        f"{limited} by {limiters[0]} on every GPU" if len(limiters) == 1 else f"{limited} by {' or '.join(limiters)}"
-    )
-    return f"{head}, {limit}.{sure}{advice if len(limiters) == 1 else ''}"
+def describe_probability(probability: float) -> str:
+    """Return a probability in percent; one of draws is never told as certain.
 
-
-def _span(best: Prediction, last: Prediction) -> str:
-    return f"{format_seconds(best.seconds, 3)} to {format_seconds(last.seconds, 3)}"
+    >>> describe_probability(0.6184), describe_probability(0.9999), describe_probability(0.0001)
+    ('62 %', '>99 %', '<1 %')
+    """
+    if probability < 1 - _CERTAIN:
+        return "<1 %"
+    return ">99 %" if probability >= _CERTAIN else describe_percent(probability)
 
 
 #: A template per kind. Its fields are the subject, the numbers and the texts of the caveat.
@@ -513,8 +489,7 @@ WORDS: dict[CaveatKind, str] = {
         " The interval is widened to / {factor:.2g} and x {factor:.2g} in all."
     ),
     CaveatKind.MICROARCHITECTURE_NOT_MEASURED: (
-        "{subject} is not among the GPUs that the interval was measured on."
-        " The interval is widened to / {factor:.2g} and x {factor:.2g} in all."
+        "The interval was not measured on {subject}. It is widened to / {factor:.2g} and x {factor:.2g} in all."
     ),
     CaveatKind.TIME_AS_MEASURED: "The time is the one measured on {subject}. How far runs differ is not known.",
     CaveatKind.CLOCK_UNKNOWN: (
@@ -805,13 +780,24 @@ def describe_caveats(caveats: Iterable[Caveat]) -> list[str]:
     return [describe_caveat(caveat) for caveat in caveats]
 
 
-def with_gpus(text: str, gpus: Iterable[str]) -> str:
-    """Return a sentence after the names of the GPUs that it is true of.
+def with_gpus(text: str, gpus: Sequence[str], most: int = MOST_GPUS) -> str:
+    """Return a sentence after the names of the GPUs that it is true of, of many the first ones.
 
     >>> with_gpus("It is slow.", ["T4", "A2"])
     'T4, A2: It is slow.'
     """
-    return f"{', '.join(gpus)}: {text}"
+    return f"{some_of(gpus, most)}: {text}"
+
+
+def some_of(names: Sequence[str], most: int) -> str:
+    """Return the first names, and how many others there are.
+
+    >>> some_of(["T4", "A2", "L4", "L40"], 2), some_of(["T4", "A2", "L4"], 2)
+    ('T4, A2 and 2 others', 'T4, A2, L4')
+    """
+    if len(names) <= most + 1:
+        return ", ".join(names)
+    return f"{', '.join(names[:most])} and {len(names) - most} others"
 
 
 def caveat_fields(caveats: Iterable[Caveat]) -> dict[str, Any]:

@@ -72,8 +72,8 @@ def test_a_sentence_is_said_once_with_its_gpus(field: Field) -> None:
     rows = [replace(row, contender=with_caveat(row.contender, caveat)) for row in ranking.rows[:2]]
     told = Compared(field, (replace(ranking, rows=(*rows, ranking.rows[2])),), has_prices=False)
     (_, named), (_, counted) = sentences_of(told)[0], sentences_of(told, 1)[0]
-    assert named.startswith("A100 SXM 80GB, TITAN V: Ada is not among")
-    assert counted.startswith("2 GPUs: Ada is not among")
+    assert named.startswith("A100 SXM 80GB, TITAN V: The interval was not measured on Ada.")
+    assert counted.startswith("2 GPUs: The interval was not measured on Ada.")
 
 
 def with_caveat(contender: Contender, caveat: Caveat) -> Contender:

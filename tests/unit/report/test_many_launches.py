@@ -13,7 +13,8 @@ from kerncast.gpu import load_gpu
 from kerncast.models import Case
 from kerncast.prediction import Prediction, Refused, Term, Timing
 from kerncast.read.declared import declared_profile
-from kerncast.report.forecast.terminal import MOST_TABLES, all_launches, common_notes, conclude_together, print_forecast
+from kerncast.report.forecast.terminal import MOST_TABLES, all_launches, common_notes, print_forecast
+from kerncast.report.forecast.verdict import verdict_together
 from kerncast.report.words import describe_caveat
 
 
@@ -65,14 +66,17 @@ def test_limits_are_shares_of_the_time_of_the_fastest_gpu() -> None:
         prediction(0, "t4", 3.0), prediction(1, "t4", 1.0, "fma"),
         prediction(0, "l4", 30.0, "fma"), prediction(1, "l4", 10.0),
     ]  # fmt: skip
-    first, second = conclude_together(found)
-    assert first == "All 2 launches take about 4 s on T4, the fastest of 2 GPUs; 40 s on L4."
+    first, second = verdict_together(forecast(found))
+    assert (
+        first
+        == "All 2 launches take 4 s (2 s to 8 s) on T4, the fastest of 2 GPUs with a probability of >99 %; 40 s on L4."
+    )
     assert second == "What limits them on T4, by time: DRAM bandwidth 75 %, the FMA pipe 25 %."
 
 
 def test_a_gpu_that_lacks_launches_is_not_the_fastest() -> None:
     found = [prediction(0, "t4", 3.0), prediction(1, "t4", 1.0), prediction(0, "l4", 0.1)]
-    assert conclude_together(found)[0] == "All 2 launches take about 4 s on T4."
+    assert verdict_together(forecast(found))[0] == "All 2 launches take 4 s (2 s to 8 s) on T4."
 
 
 def test_caveats_of_most_come_first_with_their_numbers() -> None:

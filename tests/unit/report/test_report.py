@@ -16,7 +16,7 @@ from kerncast.profiles import Count
 from kerncast.report.forecast.document import build_document, estimate_table, render_html, render_markdown, roof_tables
 from kerncast.report.forecast.picture import COLOURS, draw_forecast, pictures_svg
 from kerncast.report.pictures.picture_files import svg_text
-from kerncast.report.words import advise, conclude, describe_count, describe_limiter
+from kerncast.report.words import advise, describe_count, describe_limiter
 from kerncast.units import format_bytes, format_count, format_seconds, parse_seconds
 from tests.helpers.places import ROOT
 from tests.helpers.profiles import answered
@@ -24,13 +24,13 @@ from tests.helpers.profiles import answered
 KERNELS = ROOT / "examples" / "kernels"
 
 SECTIONS = [
+    "Verdict",
     "Parallelism and workload",
     "Operation counts",
     "Memory traffic",
     "GPU specifications used",
     "Time estimates",
     "Distance to each roof",
-    "Conclusion",
     "Caveats",
 ]
 
@@ -96,28 +96,6 @@ def one(gpu: str, seconds: float, factor: float = 1.1, limiter: str = "dram") ->
         (),
         "roofline",
     )
-
-
-@pytest.mark.parametrize(
-    ("predictions", "expected"),
-    [
-        ([one("A", 1e-3)], ["about 1 ms on A", "DRAM bandwidth"]),
-        ([one("A", 2e-3), one("B", 1e-3)], ["fastest on B", "do not overlap", "on every GPU"]),
-        ([one("A", 2e-3), one("B", 1e-3, 3.0)], ["fastest on B", "the ranking is not certain"]),
-        ([one("A", 1.05e-3), one("B", 1e-3)], ["about the same time everywhere"]),
-        ([one("A", 3e-3, limiter="l2"), one("B", 1e-3)], ["DRAM bandwidth or L2 bandwidth"]),
-    ],
-)
-def test_conclusions(predictions: list[Prediction], expected: list[str]) -> None:
-    (sentence,) = conclude(predictions)
-    for word in expected:
-        assert word in sentence
-
-
-def test_a_conclusion_says_that_different_models_are_compared() -> None:
-    alike, other = [one("A", 2e-3), one("B", 1e-3, 3.0)], replace(one("C", 3e-3), model="n")
-    assert "different models" not in conclude(alike)[0]
-    assert "the ranking is not certain. Forecasts of different models are compared." in conclude([*alike, other])[0]
 
 
 def test_every_limiter_of_the_simulation_has_words_a_colour_and_a_metric() -> None:

@@ -235,6 +235,7 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
     compare_to: Annotated[
         Path | None, typer.Option(help="Exit 4 if slower than this JSON beyond both intervals.")
     ] = None,
+    verbose: Annotated[bool, typer.Option("--verbose", help="Name every GPU that a caveat concerns.")] = False,
     quiet: option.Quiet = False,
 ) -> int:
     """Forecast how long each launch takes on each GPU."""
@@ -274,7 +275,7 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
             forecast = forecast_of_script(subject, gpus, options, progress)
         else:
             forecast = forecast_all(subject, gpus, options, progress)
-    emit_forecast(forecast, options.timing, as_json=json_, out=out)
+    emit_forecast(forecast, options.timing, as_json=json_, out=out, is_verbose=verbose)
     if report is not None and forecast.predictions:
         _write_report(report, forecast)
     if forecast.predictions:

@@ -96,7 +96,9 @@ def check_place(path: Path, endings: Sequence[str]) -> None:
         raise InputError(f"{path} is no place for this output", cure=cure)
 
 
-def emit_forecast(forecast: "Forecast", timing: Timing, *, as_json: bool, out: Path | None) -> None:
+def emit_forecast(
+    forecast: "Forecast", timing: Timing, *, as_json: bool, out: Path | None, is_verbose: bool = False
+) -> None:
     """Print a forecast, or write it to a file."""
     from kerncast.report.as_json import predict_object  # noqa: PLC0415  only forecasts need the executor
     from kerncast.report.forecast.terminal import print_forecast  # noqa: PLC0415
@@ -105,7 +107,7 @@ def emit_forecast(forecast: "Forecast", timing: Timing, *, as_json: bool, out: P
         emit_json(predict_object(forecast, timing), out)
         return
     with console_of(out) as console:
-        print_forecast(forecast, console)
+        print_forecast(forecast, console, is_verbose=is_verbose)
 
 
 def emit_json(table: dict[str, Any], out: Path | None = None) -> None:

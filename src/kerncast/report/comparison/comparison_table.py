@@ -8,7 +8,7 @@ from kerncast.caveats import Caveat, CaveatKind
 from kerncast.models import DEFAULT_MODEL
 from kerncast.report.as_json import SCHEMA_VERSION, fields_of
 from kerncast.report.tables import Table, TextColumn, csv_text
-from kerncast.report.words import describe_caveat, describe_percent, describe_range, sentence_fields, with_gpus
+from kerncast.report.words import describe_caveat, describe_probability, describe_range, sentence_fields, with_gpus
 from kerncast.studies.comparing.contenders import Contender, Field, SetApart
 from kerncast.studies.comparing.ranking import Key, Ranked, Ranking
 from kerncast.units import MEGA, format_joules, format_seconds
@@ -20,7 +20,6 @@ CSV_COLUMNS = (
 #: Runs that a cost is told for: one run of a kernel costs too little to read.
 _RUNS = MEGA
 _BEST = {Key.TIME: "the fastest", Key.COST: "the cheapest", Key.ENERGY: "the one that needs the least energy"}
-_CERTAIN = 0.995
 #: GPUs that a sentence names on a terminal.
 MOST_NAMES = 8
 #: Caveats of single forecasts that a comparison repeats.
@@ -67,17 +66,6 @@ def _told(row: Ranked, key: Key) -> str:
     if key is Key.COST and row.usd_per_run is not None:
         return f"${_usd(row.usd_per_run * _RUNS)} for a million runs of {time}"
     return time
-
-
-def describe_probability(probability: float) -> str:
-    """Return a probability in percent; one of draws is never told as certain.
-
-    >>> describe_probability(0.6184), describe_probability(0.9999), describe_probability(0.0001)
-    ('62 %', '>99 %', '<1 %')
-    """
-    if probability < 1 - _CERTAIN:
-        return "<1 %"
-    return ">99 %" if probability >= _CERTAIN else describe_percent(probability)
 
 
 def time_table(ranking: Ranking) -> Table:

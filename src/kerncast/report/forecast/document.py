@@ -7,7 +7,7 @@ from importlib.resources import files
 from itertools import groupby
 from typing import Any
 
-from kerncast.caveats import Caveat
+from kerncast.caveats import Caveat, CaveatKind
 from kerncast.errors import Refusal
 from kerncast.forecast import Forecast
 from kerncast.gpu import GPU
@@ -21,9 +21,10 @@ from kerncast.profiles import KernelProfile
 from kerncast.profiles import counts as named
 from kerncast.profiles.counts import dram_bytes_of_launch
 from kerncast.report.as_json import totals_of
+from kerncast.report.forecast.verdict import contests, verdicts
 from kerncast.report.tables import Table, TextColumn
 from kerncast.report.words import (
-    conclude,
+    MOST_GPUS,
     describe_caveat,
     describe_count,
     describe_interval,
@@ -202,7 +203,7 @@ class Document:
 def build_document(forecast: Forecast) -> Document:
     """Return the report of a forecast; it must hold at least one prediction."""
     kernels = list(dict.fromkeys(p.kernel for p in forecast.predictions))
-    sections: list[Section] = []
+    sections: list[Section] = [Section("Verdict", tuple(verdicts(forecast)), is_list=True)]
     for _, group in groupby(forecast.cases, key=index_of):
         cases = list(group)
         sections += _launch_sections([case for case in cases if isinstance(case, Case)])
@@ -212,11 +213,10 @@ def build_document(forecast: Forecast) -> Document:
     asked = tuple(_question(forecast.predictions))
     sections += [
         Section("GPU specifications used", tables=(_gpu_table([case.gpu for case in forecast.cases]),)),
-        Section("Time estimates", asked, _estimate_tables(forecast.predictions)),
+        Section("Time estimates", asked, _estimate_tables(forecast)),
         *_total_section(forecast),
         *_transfer_section(forecast.predictions),
         *_roof_section(forecast),
-        Section("Conclusion", tuple(conclude(forecast.predictions)), is_list=True),
         Section("Caveats", tuple(notes_of(forecast)), is_list=True),
     ]
     numbered = tuple(replace(section, title=f"{number}. {section.title}") for number, section in enumerate(sections, 1))
@@ -280,10 +280,10 @@ def _question(predictions: Sequence[Prediction]) -> Iterator[str]:
 
 
 def estimate_table(predictions: Sequence[Prediction]) -> Table:
-    """Return one row per GPU: time, interval, limiter and the largest terms with their shares."""
+    """Return one row per GPU, the fastest first: time, interval, limiter and the largest terms with their shares."""
     rows = tuple(
         (p.gpu, format_seconds(p.seconds), describe_interval(p), describe_limiter(p.limiter), _largest_terms(p))
-        for p in predictions
+        for p in sorted(predictions, key=lambda p: p.seconds)
     )
     is_guess = all(p.evidence and p.evidence.limits for p in predictions)
     return Table(("GPU", "time", head_interval(predictions), *(_GUESSED if is_guess else _LIMITED)), rows)
@@ -297,8 +297,9 @@ def _largest_terms(p: Prediction) -> str:
     return ", ".join(f"{term.name} {describe_part(term.seconds, p.seconds)}" for term in ranked)
 
 
-def _estimate_tables(predictions: Sequence[Prediction]) -> tuple[Table, ...]:
-    return tuple(estimate_table(list(group)) for _, group in groupby(predictions, key=lambda p: p.launch))
+def _estimate_tables(forecast: Forecast) -> tuple[Table, ...]:
+    """Return a table per launch, and one more for each further model: its forecasts are not compared with others."""
+    return tuple(estimate_table(contest.predictions) for found in contests(forecast) for contest in found)
 
 
 def index_of(case: Case | TimedCase | FeatureCase | OperatorCase) -> int:
@@ -442,24 +443,61 @@ def _gpu_row(gpu: GPU) -> tuple[str, ...]:
     )
 
 
-def notes_of(forecast: Forecast) -> list[str]:
-    """Return each caveat once, with the GPUs that it concerns unless it concerns all."""
-    everyone = list(dict.fromkeys(p.gpu for p in forecast.predictions))
-    notes: dict[Caveat, list[str]] = {}
+#: Caveats that are one sentence for several subjects.
+_OF_SEVERAL = {CaveatKind.MICROARCHITECTURE_NOT_MEASURED}
+#: Sentences of one kind that are printed; of more, the last one says how many there are.
+_MOST_OF_A_KIND = 3
+
+
+@dataclass(slots=True)
+class _Note:
+    """A caveat, and what it is true of."""
+
+    caveat: Caveat
+    gpus: dict[str, None]
+    subjects: dict[str, None]
+
+    def text(self, everyone: int, most: int | None) -> str:
+        """Return its sentence, behind the GPUs unless these are all; ``most``: GPUs that are named, None for all."""
+        text = describe_caveat(replace(self.caveat, subject=" and ".join(self.subjects)))
+        if len(self.gpus) == everyone:
+            return text
+        return with_gpus(text, tuple(self.gpus), len(self.gpus) if most is None else most)
+
+
+def notes_of(forecast: Forecast, *, names_all: bool = False) -> list[str]:
+    """Return each caveat once, with the GPUs that it concerns unless it concerns all.
+
+    Of many GPUs, and of many sentences of one kind, some are given; ``names_all`` gives all.
+    """
+    everyone = len({p.gpu for p in forecast.predictions})
+    notes: dict[str, _Note] = {}
     for p in forecast.predictions:
         for caveat in p.caveats:
-            gpus = notes.setdefault(caveat, [])
-            if p.gpu not in gpus:
-                gpus.append(p.gpu)
-    texts = [
-        describe_caveat(caveat) if len(gpus) == len(everyone) else with_gpus(describe_caveat(caveat), gpus)
-        for caveat, gpus in notes.items()
-    ]
+            is_shared = caveat.kind in _OF_SEVERAL
+            text = describe_caveat(replace(caveat, subject="") if is_shared else caveat)
+            note = notes.setdefault(text, _Note(caveat, {}, {}))
+            note.gpus[p.gpu] = None
+            note.subjects[caveat.subject] = None
+    by_kind: dict[CaveatKind, list[_Note]] = {}
+    for note in notes.values():
+        by_kind.setdefault(note.caveat.kind, []).append(note)
+    texts = [text for of_kind in by_kind.values() for text in _texts_of_kind(of_kind, everyone, names_all=names_all)]
     texts += [
         f"Refused: {r.kernel} (launch {r.launch}){f' on {r.gpu}' if r.gpu else ''}: {r.reason}"
         for r in forecast.refused
     ]
     return texts
+
+
+def _texts_of_kind(notes: Sequence[_Note], everyone: int, *, names_all: bool) -> list[str]:
+    if names_all or len(notes) <= _MOST_OF_A_KIND:
+        return [note.text(everyone, None if names_all else MOST_GPUS) for note in notes]
+    gpus = dict.fromkeys(gpu for note in notes[1:] for gpu in note.gpus)
+    others = (
+        f"{len(notes) - 1} more of this kind, with other numbers, for {len(gpus)} GPUs: --verbose or --json has them."
+    )
+    return [f"{notes[0].text(everyone, MOST_GPUS)} {others}"]
 
 
 def render_html(document: Document, pictures_svg: Sequence[str]) -> str:

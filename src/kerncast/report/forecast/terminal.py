@@ -1,8 +1,8 @@
 """A forecast on a terminal: a table per launch, or a row per launch where there are many."""
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from itertools import groupby, islice
+from itertools import islice
 
 from rich.console import Console
 from rich.markup import escape
@@ -25,9 +25,9 @@ from kerncast.report.forecast.document import (
     total_table,
     transfer_tables,
 )
+from kerncast.report.forecast.verdict import contests, verdict_together, verdicts
 from kerncast.report.tables import Table, TextColumn, print_notes, print_rows, print_table
 from kerncast.report.words import (
-    conclude,
     describe_caveat,
     describe_interval,
     describe_limiter,
@@ -79,29 +79,6 @@ def _shortened(name: str) -> str:
     return name if len(name) <= 2 * half else f"{name[: half - 2]}…{name[-half - 2 :]}"
 
 
-def conclude_together(predictions: Sequence[Prediction], *, is_partial: bool = False) -> list[str]:
-    """Return which GPU takes the least for all launches that all GPUs have, and what limits how much of its time.
-
-    ``is_partial``: some launches were refused.
-    """
-    everyone = totals(predictions)
-    most = max(row["launches"] for row in everyone)
-    whole = sorted((row for row in everyone if row["launches"] == most), key=lambda row: row["seconds"])
-    best = whole[0]
-    some = " that were forecast" if is_partial else ""
-    sentence = f"All {most} launches{some} take about {format_seconds(best['seconds'], 3)} on {best['gpu']}"
-    if len(whole) > 1:
-        last = whole[-1]
-        sentence += f", the fastest of {len(whole)} GPUs; {format_seconds(last['seconds'], 3)} on {last['gpu']}"
-    by_limiter: dict[str, float] = defaultdict(float)
-    for p in predictions:
-        if p.gpu_id == best["gpu_id"]:
-            by_limiter[p.limiter] += p.count * p.seconds
-    ranked = sorted(by_limiter.items(), key=lambda each: -each[1])
-    shares = ", ".join(f"{describe_limiter(name)} {describe_percent(s / best['seconds'])}" for name, s in ranked)
-    return [f"{sentence}.", f"What limits them on {best['gpu']}, by time: {shares}."]
-
-
 def origins(forecast: Forecast) -> Iterator[str]:
     """Yield how the counts came about, with the number of launches of each kind."""
     by_launch = {index_of(case): _origin(case) for case in forecast.cases}
@@ -143,20 +120,19 @@ def common_notes(forecast: Forecast) -> list[str]:
 _MOST_TRANSFERS = 3
 
 
-def print_forecast(forecast: Forecast, console: Console) -> None:
-    """Print the forecast: a table per launch, or one list of many; the total, the conclusion and the caveats."""
+def print_forecast(forecast: Forecast, console: Console, *, is_verbose: bool = False) -> None:
+    """Print the verdict, then a table per launch or one list of many, the total and the caveats.
+
+    ``is_verbose``: caveats name every GPU that they concern.
+    """
     launches = len({p.launch for p in forecast.predictions})
     is_repeated = launches > 1 and any(p.count > 1 for p in forecast.predictions)
     if launches > MOST_TABLES or is_repeated:
         _print_many(forecast, console)
         return
-    pairs = zip(forecast.predictions, forecast.cases, strict=True)
-    for _, group in groupby(pairs, key=lambda pair: pair[0].launch):
-        predictions, cases = zip(*group, strict=True)
-        console.print(f"[bold]{escape(predictions[0].kernel)}[/bold]  {escape(_heading(cases[0]))}", highlight=False)
-        print_table(estimate_table(predictions), console)
     if not forecast.predictions:
         return
+    _print_launches(forecast, console)
     if launches > 1 or is_sum_of_operators(forecast):
         _print_total(forecast, console)
     for table in islice(transfer_tables(forecast.predictions), _MOST_TRANSFERS):
@@ -166,7 +142,31 @@ def print_forecast(forecast: Forecast, console: Console) -> None:
         for table in islice(tables(forecast.predictions), _MOST_TRANSFERS):
             console.print(f"[bold]{heading}[/bold]")
             print_table(table, console)
-    _print_end(forecast, conclude(forecast.predictions), notes_of(forecast), console)
+    _print_end(forecast, notes_of(forecast, names_all=is_verbose), console)
+
+
+def _print_launches(forecast: Forecast, console: Console) -> None:
+    """Print the verdict over all, then each launch with its own verdict and tables."""
+    sentences, of_launches = verdicts(forecast), contests(forecast)
+    _print_verdict(sentences if len(sentences) == 1 else verdict_together(forecast), console)
+    cases = {p.launch: case for p, case in zip(forecast.predictions, forecast.cases, strict=True)}
+    for sentence, found in zip(sentences, of_launches, strict=True):
+        first = found[0].predictions[0]
+        heading = _heading(cases[first.launch])
+        console.print(f"[bold]{escape(first.kernel)}[/bold]  {escape(heading)}", highlight=False)
+        if len(sentences) > 1:
+            console.print(escape(sentence), highlight=False)
+        for number, contest in enumerate(found):
+            if number:
+                model = contest.predictions[0].model
+                console.print(f"Not compared with these: forecast by {escape(model)}", highlight=False)
+            print_table(estimate_table(contest.predictions), console)
+
+
+def _print_verdict(sentences: Sequence[str], console: Console) -> None:
+    for sentence in sentences:
+        console.print(f"[bold]{escape(sentence)}[/bold]", highlight=False)
+    console.print()
 
 
 def _heading(case: Case | TimedCase | FeatureCase | OperatorCase) -> str:
@@ -182,12 +182,12 @@ def _heading(case: Case | TimedCase | FeatureCase | OperatorCase) -> str:
 
 
 def _print_many(forecast: Forecast, console: Console) -> None:
+    _print_verdict(verdict_together(forecast, is_partial=lacks_launches(forecast)), console)
     for sentence in origins(forecast):
         console.print(escape(sentence), highlight=False)
     print_rows(all_launches(forecast.predictions), console)
     _print_total(forecast, console)
-    together = conclude_together(forecast.predictions, is_partial=lacks_launches(forecast))
-    _print_end(forecast, together, common_notes(forecast), console)
+    _print_end(forecast, common_notes(forecast), console)
 
 
 def _print_total(forecast: Forecast, console: Console) -> None:
@@ -196,10 +196,8 @@ def _print_total(forecast: Forecast, console: Console) -> None:
     print_table(total_table(forecast), console)
 
 
-def _print_end(forecast: Forecast, conclusion: Sequence[str], notes: Sequence[str], console: Console) -> None:
+def _print_end(forecast: Forecast, notes: Sequence[str], console: Console) -> None:
     timing = describe_timing(forecast.predictions[0].timing)
     models = " and ".join(dict.fromkeys(p.model for p in forecast.predictions))
     console.print(f"Timing: {timing}. Model: {models}.", highlight=False)
-    for sentence in conclusion:
-        console.print(escape(sentence), highlight=False)
     print_notes(notes, console)
