@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-GPUS := --gpu "GTX TITAN Black" --gpu "GTX TITAN X" --gpu "TITAN V" --gpu "RTX 2080 Ti" --gpu "RTX 4070"
+GPUS := --gpu a100-sxm-80gb --gpu h100-sxm --gpu l40s --gpu rtx-4090 --gpu b200
 JOBS ?= 2
 FUZZ_SECONDS ?= 600
 # Folder with checkouts of gpu-rodinia, HeCBench and cuda-samples.
