@@ -317,7 +317,9 @@ def _analyse(request: CompileRequest, architecture: int, text: bytes) -> _Analys
     # A header of the user's goes before the stand-in of its name, on disk too.
     provided = {name: each for name, each in memory_headers().items() if name not in own}
     kept = host_code.written_for_nvrtc(texts, headers, request.include_dirs)
-    kept_codes = {name: host_code.unchanged(texts[name]) if name in kept else codes[name] for name in headers}
+    others = {name: codes[name] for name in headers if name not in kept}
+    # Those that stay as they are stay on disk, too: there each finds its neighbours, whose names others may have.
+    beside = host_code.headers_in_memory(others, [each for each in included if each[1] in others])
     return _Analysis(
         unit=nvrtc.Unit(main.text, str(path), provided | in_memory),
         signatures=signatures.kernel_signatures(parsed),
@@ -327,9 +329,7 @@ def _analyse(request: CompileRequest, architecture: int, text: bytes) -> _Analys
             parsing.parse(path, options, signatures.instance_text(name)), template
         ),
         variables=variables.device_variables(found, texts),
-        as_written=nvrtc.Unit(main.text, str(path), provided | host_code.headers_in_memory(kept_codes, included))
-        if kept
-        else None,
+        as_written=nvrtc.Unit(main.text, str(path), provided | beside) if kept else None,
     )
 
 

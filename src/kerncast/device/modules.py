@@ -12,6 +12,7 @@ from typing import Any
 
 from kerncast.compile import CompiledKernel, CompileRequest, compile_request
 from kerncast.compile.cache.remembered import Inputs, UnknowableError
+from kerncast.device.demangling import function_name
 from kerncast.device.fatbin import ptx_of
 from kerncast.device.wire import Form, FunctionFacts
 from kerncast.errors import CompileError, InputError, LaunchError, Refusal, UnsupportedError
@@ -347,7 +348,7 @@ def plain_name(mangled: str) -> str:
     """
     text = _demangled(mangled)
     if text is None:
-        return mangled
+        return function_name(mangled) or mangled
     text = text.replace(_UNNAMED, "")  # its members are found without it, and with it no source can name them
     end = _parameters_at(text)
     start = _name_at(text[:end])

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 
 #: Symbols of an object, by which clang launches kernels of CUB and Thrust, or instances for a lambda.
-_LAUNCHES = re.compile(rb"_ZN(?:3cub|6thrust)\w*__device_stub__|__device_stub__\w*Ul\w*E\d*_")
+_LAUNCHES = re.compile(rb"_ZN(?:3cub|6thrust|7cutlass)\w*__device_stub__|__device_stub__\w*Ul\w*E\d*_")
 #: Architectures that clang 20 knows. Source: LLVM 20, "NVPTX Target Features".
 _KNOWN = (50, 52, 53, 60, 61, 62, 70, 72, 75, 80, 86, 87, 89, 90, 100, 101, 120)
 #: Version of PTX that has all of them.

@@ -286,7 +286,7 @@ def _blank(text: bytes) -> bytes:
 # known, and as soon as one header has lost its host code all of them have to be in memory.
 
 
-_INCLUDE = re.compile(rb'^[ \t]*#[ \t]*include[ \t]*[<"]([^>"\n]+)[>"]', re.MULTILINE)
+_INCLUDE = re.compile(rb'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"\n]+)[>"]', re.MULTILINE)
 
 
 def user_headers(unit: TranslationUnit, excluded: Sequence[Path]) -> tuple[str, ...]:
@@ -301,18 +301,19 @@ def user_headers(unit: TranslationUnit, excluded: Sequence[Path]) -> tuple[str, 
 
 #: A library whose headers name this macro was written for NVRTC, too: what its code needs of host code must stay.
 _NVRTC = b"__CUDACC_RTC__"
+#: Share of its headers from which a folder counts as such a library: in other folders a header may mention NVRTC.
+_LEAST_SHARE = 0.05
 
 
 def written_for_nvrtc(texts: Mapping[str, bytes], headers: Sequence[str], folders: Sequence[Path]) -> frozenset[str]:
-    """Return the headers of those folders of headers that hold one which knows NVRTC."""
-    homes = {name: next((each for each in folders if Path(name).is_relative_to(each)), None) for name in headers}
-    know = {home for name, home in homes.items() if home is not None and _NVRTC in texts[name]}
-    return frozenset(name for name, home in homes.items() if home in know)
-
-
-def unchanged(text: bytes) -> DeviceCode:
-    """Return a file of device code as it is."""
-    return DeviceCode(text, changed=False, has_unannotated=False)
+    """Return the headers of those folders of headers that know NVRTC."""
+    homes: dict[Path, list[str]] = {}
+    for name in headers:
+        home = next((each for each in folders if Path(name).is_relative_to(each)), None)
+        if home is not None:
+            homes.setdefault(home, []).append(name)
+    shares = {home: sum(_NVRTC in texts[name] for name in names) / len(names) for home, names in homes.items()}
+    return frozenset(name for home, names in homes.items() if shares[home] >= _LEAST_SHARE for name in names)
 
 
 def included_headers(
@@ -323,7 +324,7 @@ def included_headers(
     found = [
         (spelling, files[path])
         for name, text in including.items()
-        for spelling, path in _included(text, (Path(name).parent, *folders))
+        for spelling, path in _included(text, Path(name).parent, folders)
         if path in files
     ]
     return list(dict.fromkeys(found))
@@ -356,9 +357,10 @@ def _placed(text: bytes, file: str) -> bytes:
     return f'#line 1 "{name}"\n'.encode() + text
 
 
-def _included(text: bytes, folders: Sequence[Path]) -> Iterator[tuple[str, Path]]:
+def _included(text: bytes, own: Path, folders: Sequence[Path]) -> Iterator[tuple[str, Path]]:
     for match in _INCLUDE.finditer(text):
-        spelling = match[1].decode(errors="replace")
-        path = next((folder / spelling for folder in folders if (folder / spelling).is_file()), None)
+        spelling = match[2].decode(errors="replace")
+        searched = (own, *folders) if match[1] == b'"' else folders
+        path = next((folder / spelling for folder in searched if (folder / spelling).is_file()), None)
         if path is not None:
             yield spelling, path.resolve()
