@@ -25,7 +25,7 @@ _UNNAMED = "_GLOBAL__N_"
 _NUMBER = re.compile(r"[0-9]+")
 _VALUE = re.compile(r"n?[0-9]+")
 _SUBSTITUTION = re.compile(r"S([0-9A-Z]*)_")
-_MOST_DEEP = 200
+_MOST_DEEP = 100
 
 
 class _UnreadableError(Exception):

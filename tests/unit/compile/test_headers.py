@@ -272,3 +272,11 @@ def test_types_of_the_driver_are_those_of_its_own_header(tmp_path: Path) -> None
     assert ".param .align 64 .b8 k_param_0[128]" in found.ptx
     assert found.signature is not None
     assert [each.byte_size for each in found.signature.parameters] == [128, 8]
+
+
+def test_a_header_in_brackets_is_not_its_neighbour(tmp_path: Path) -> None:
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "deep" / "mma.h").write_text("struct Own {};\nvoid host() {}\n")
+    (tmp_path / "deep" / "both.h").write_text("#include <mma.h>\n")
+    kernel = 'extern "C" __global__ void k(float *x) { x[0] = nvcuda::wmma::mem_row_major; }\n'
+    compile_text(tmp_path, f'#include "deep/both.h"\nvoid other() {{}}\n{kernel}')

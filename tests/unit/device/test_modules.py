@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from kerncast.compile import compile_source
+from kerncast.device.demangling import function_name
 from kerncast.device.modules import Function, Modules, common_name, plain_name
 from kerncast.device.wire import Form
 from kerncast.errors import KernelFault
@@ -143,3 +144,28 @@ def test_names_of_two_sources_stay_apart() -> None:
     assert common_name("_ZN1a1cE") != common_name("_ZN1b1cE")
     assert common_name("_ZN12_GLOBAL__N_11cE") != common_name("c")
     assert plain_name(HIDDEN) == "hidden<Five>"
+
+
+@pytest.mark.parametrize(
+    "mangled",
+    [
+        "_ZN2ns6reduceIfLj256ELb1EEEvPT_", "_Z1fIPFivEA3_iLin5ELs3EEvT_", "_ZN12_GLOBAL__N_11aIiEEvT_",
+        "_Z1gISt4pairIiSaIcEEJifPKcEEvv", "_ZN7cutlassL6KernelIiEEvi", "_Z1fIN2ns1AILNS0_1EE2EEES2_EvT_",
+        "_Z1hILm7ELx9ERVKdOSsEvv", "_ZN1a1bIiE1cINS_1dIS1_EEEEvv",
+    ],
+)  # fmt: skip
+def test_names_are_taken_apart_as_by_the_library_of_c(mangled: str) -> None:
+    assert function_name(mangled) == plain_name(mangled).replace(" >", ">")
+
+
+def test_a_name_is_taken_apart_however_long_it_is() -> None:
+    mangled = "_Z1fI" + "3abc" * 1000 + "EvT_"
+    assert plain_name(mangled) == f"f<{', '.join(['abc'] * 1000)}>"
+
+
+@pytest.mark.parametrize(
+    "mangled",
+    ["main", "_Z", "_ZN1a", "_Z9f", "_Z1fIS9_EvT_", "_Z1fI" + "P" * 100000, "_Z1fIXadL_Z1gvEEEvv", "_Z1fIL_Z1gvEEvv"],
+)
+def test_what_is_no_name_has_none(mangled: str) -> None:
+    assert function_name(mangled) is None

@@ -60,6 +60,7 @@ def results(ptx: str, name: str, values: "np.ndarray[tuple[int], np.dtype[np.int
 def test_only_kernels_without_a_name_need_it() -> None:
     assert needs_clang(b"\0_ZN3cub17CUB_200802_SM_89031__device_stub__DeviceScanKernelINS0_\0")
     assert needs_clang(b"\0_Z20__device_stub__applyIZ4mainEUliE_EvPiT_\0")
+    assert needs_clang(b"\0_ZN7cutlassL21__device_stub__KernelINS_4gemm6kernel4GemmEEEvNT_6ParamsE\0")
     assert not needs_clang(b"\0_Z20__device_stub__scalePf\0_ZN3cub9BlockLoadE\0")
 
 

@@ -73,6 +73,13 @@ extern "C" inline __attribute__((device)) int __nv_ffsll(long long a) {
   return a ? __nv_clzll(__nv_brevll(a)) + 1 : 0;
 }
 
+extern "C" inline __attribute__((device)) int __nv_isnanf(float a) { return a != a; }
+extern "C" inline __attribute__((device)) int __nv_isnand(double a) { return a != a; }
+extern "C" inline __attribute__((device)) int __nv_isinff(float a) { return __nv_fabsf(a) == __builtin_inff(); }
+extern "C" inline __attribute__((device)) int __nv_isinfd(double a) { return __nv_fabs(a) == __builtin_inf(); }
+extern "C" inline __attribute__((device)) int __nv_finitef(float a) { return __nv_fabsf(a) < __builtin_inff(); }
+extern "C" inline __attribute__((device)) int __nv_isfinited(double a) { return __nv_fabs(a) < __builtin_inf(); }
+
 #undef KERNCAST_ONE
 #undef KERNCAST_TWO
 #undef KERNCAST_THREE
