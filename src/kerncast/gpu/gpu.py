@@ -112,6 +112,14 @@ class Cycles:
     dram_latency: float | None = None
     """cycles to data in DRAM, at dram_latency_clock_hz; GPU.dram_latency is at the GPU's clock"""
     barrier_latency: float | None = None
+    cluster_latency: float | None = None
+    """cycles to data in the shared memory of another block of the cluster"""
+    cluster_bytes: float | None = None
+    """bytes per cycle that an SM exchanges with others"""
+    cluster_barrier: float | None = None
+    """cycles from the last thread's arrival at the cluster's barrier; then the fewest and the most that it may take"""
+    cluster_barrier_least: float | None = None
+    cluster_barrier_most: float | None = None
     branch_latency: float | None = None
     block_launch: float | None = None
     """cycles from the end of a block to the first instruction of its successor"""
@@ -185,6 +193,10 @@ class Architecture:
     barriers_per_sm: int | None = None
     """barriers that resident blocks share; None where barriers never limit occupancy"""
     sms_per_tpc: int | None = None
+    sms_per_gpc: int | None = None
+    """most SMs of a graphics processing cluster; a cluster of blocks lies in one"""
+    gpcs: int | None = None
+    """graphics processing clusters of the whole chip"""
     shared_carveouts_bytes: tuple[int, ...] | None = None
     """carve-outs that the driver can choose; the rest of l1_and_shared_bytes serves as L1"""
     l1_and_shared_bytes: int | None = None

@@ -16,8 +16,10 @@ from kerncast.occupancy.resident_blocks import (
     sm_limits,
     why_not,
 )
+from kerncast.occupancy.resident_clusters import ResidentClusters, resident_clusters
 
 __all__ = [
-    "SECTOR_BYTES", "BlockRequest", "CacheGeometry", "Limiter", "Occupancy", "block_request", "block_request_of",
-    "cache_geometry", "check_can_run", "check_fits", "l1_operations", "occupancy", "sm_limits", "why_not",
+    "SECTOR_BYTES", "BlockRequest", "CacheGeometry", "Limiter", "Occupancy", "ResidentClusters", "block_request",
+    "block_request_of", "cache_geometry", "check_can_run", "check_fits", "l1_operations", "occupancy",
+    "resident_clusters", "sm_limits", "why_not",
 ]  # fmt: skip

@@ -15,6 +15,7 @@ from kerncast.occupancy.resident_blocks import (
     occupancy,
     why_not,
 )
+from kerncast.occupancy.resident_clusters import ResidentClusters, resident_clusters
 
 # What one would change so that an SM holds more of a kernel: one block more, another block size.
 #
@@ -317,6 +318,15 @@ class OccupancyCase:
     wish: CarveoutWish | None = None
     caveats: tuple[Caveat, ...] = ()
     """caveats on compiling the kernel for another architecture than this"""
+    cluster_blocks: int = 1
+    """blocks of a cluster; 1 without clusters"""
+
+    @property
+    def clusters(self) -> ResidentClusters | None:
+        """Clusters that the GPU holds at once; None without clusters, or without a GPU."""
+        if self.cluster_blocks == 1 or self.gpu is None:
+            return None
+        return resident_clusters(self.found.blocks_per_sm, self.cluster_blocks, self.gpu)
 
     @property
     def name(self) -> str:

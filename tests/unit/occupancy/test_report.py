@@ -48,8 +48,8 @@ def test_json_fields() -> None:
         "kernel", "launch", "gpu", "gpu_id", "compute_capability", "threads_per_block", "registers_per_thread",
         "shared_bytes_per_block", "static_shared_bytes_per_block", "dynamic_shared_bytes_per_block",
         "barriers_per_block", "max_threads_per_block", "blocks_per_sm", "warps_per_sm", "occupancy", "limiter",
-        "limits", "resources", "reason", "carveout", "one_more_block", "best_block_size", "smaller_block_size",
-        "larger_block_size",
+        "limits", "resources", "reason", "clusters", "carveout", "one_more_block", "best_block_size",
+        "smaller_block_size", "larger_block_size",
     ]  # fmt: skip
     assert (table["gpu_id"], table["compute_capability"], table["limiter"]) == ("titan-v", "7.0", "registers")
     assert table["resources"]["registers"] == {"per_block": 10_240, "per_sm": 65_536, "used": 61_440}

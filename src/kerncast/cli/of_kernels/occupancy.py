@@ -1,5 +1,6 @@
 """kerncast occupancy: how many blocks an SM holds, what limits them, and what would change that."""
 
+import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -8,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kerncast.cli.shared.options import SOURCES, AsJson, Quiet
+from kerncast.cli.shared.options import SOURCES, AsJson, Cluster, Quiet, extent
 from kerncast.cli.shared.output import emit_json, progress_on_stderr, stdout_console, write_text
 from kerncast.errors import InputError
 
@@ -34,6 +35,18 @@ class Given:
     shared: int | None
     static_shared: int | None
     barriers: int | None
+    cluster: str | None = None
+
+    @property
+    def cluster_blocks(self) -> int | None:
+        """Blocks of a cluster; raises InputError for one that no GPU runs."""
+        from kerncast.launch import check_cluster  # noqa: PLC0415
+
+        if self.cluster is None:
+            return None
+        cluster = extent(self.cluster, "cluster")
+        check_cluster(cluster, cluster, "--cluster")
+        return math.prod(cluster)
 
 
 def command(  # noqa: PLR0913  each parameter is one option
@@ -53,6 +66,7 @@ def command(  # noqa: PLR0913  each parameter is one option
         int | None, typer.Option(help="Static shared memory per block in bytes.", min=0, max=_MOST)
     ] = None,
     barriers: Annotated[int | None, typer.Option(help="Named barriers per block.", min=0, max=_MOST)] = None,
+    cluster: Cluster = None,
     carveout: Annotated[
         str | None,
         typer.Option(help="Shared memory that the program asks an SM to have: 50%, 64KiB, l1, equal or shared."),
@@ -69,7 +83,7 @@ def command(  # noqa: PLR0913  each parameter is one option
 
     _check_curves(curves)
     wish = None if carveout is None else parse_carveout(carveout)
-    given = Given(block, registers, shared, static_shared, barriers)
+    given = Given(block, registers, shared, static_shared, barriers, cluster)
     targets, caveats = _targets(gpu or ())
     with progress_on_stderr(quiet=quiet) as progress:
         cases = [replace(case, wish=wish) for case in _cases(launch, given, targets, progress)]
@@ -185,7 +199,7 @@ def _cases(
         raise InputError("neither a launch file nor --block and --registers are given", cure="Give one of them.")
     barriers = 1 if given.barriers is None else given.barriers
     request = BlockRequest(given.block, given.registers, given.static_shared or 0, given.shared or 0, barriers)
-    return [replace(target, request=request) for target in targets]
+    return [replace(target, request=request, cluster_blocks=given.cluster_blocks or 1) for target in targets]
 
 
 def _from_launches(
@@ -220,5 +234,6 @@ def _from_launches(
             request = replace(request, **{name: value for name, value in chosen.items() if value is not None})
             most = kernel.resources.max_threads_per_block
             named = replace(target, kernel=kernel.kernel, launch=launch.index, caveats=kernel.caveats)
-            cases.append(replace(named, request=request, most_threads=most))
+            together = given.cluster_blocks or math.prod(launch.cluster or kernel.resources.cluster_blocks or (1,))
+            cases.append(replace(named, request=request, most_threads=most, cluster_blocks=together))
     return cases

@@ -103,9 +103,9 @@ class InlineLaunch:
         return Launch(
             source=source,
             kernel=self.kernel,
-            grid=_extent(self.grid, "grid"),
-            block=_extent(self.block, "block"),
-            cluster=None if self.cluster is None else _extent(self.cluster, "cluster"),
+            grid=extent(self.grid, "grid"),
+            block=extent(self.block, "block"),
+            cluster=None if self.cluster is None else extent(self.cluster, "cluster"),
             shared_bytes=self.shared_bytes,
             arguments=_values(self.arguments or (), "arg", "parameter"),
             defines=tuple(split_define(text) for text in self.defines or ()),
@@ -117,7 +117,8 @@ class InlineLaunch:
         )
 
 
-def _extent(text: str, name: str) -> "Extent":
+def extent(text: str, name: str) -> "Extent":
+    """Return sizes in x, y and z from the text of an option."""
     from kerncast.launch import parse_extent  # noqa: PLC0415
 
     return parse_extent(_numbers(text, name), name, f"--{name}")

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from kerncast.caveats import Caveat, CaveatKind
-from kerncast.occupancy import Limiter, Occupancy
+from kerncast.occupancy import Limiter, Occupancy, ResidentClusters
 from kerncast.occupancy.advice import (
     BlockSize,
     Carveout,
@@ -50,6 +50,7 @@ def occupancy_object(case: OccupancyCase, *, with_curves: bool = False) -> dict[
         "limits": {limit.limiter.value: limit.blocks for limit in found.limits},
         "resources": {use.limiter.value: fields_of(use, "per_block", "per_sm", "used") for use in case.uses},
         "reason": case.reason,
+        "clusters": _clusters(case),
         "carveout": _carveout(case.carveout, case.preferred_bytes),
         "one_more_block": _one_more_json(case.one_more),
         "best_block_size": _best(case),
@@ -84,6 +85,13 @@ def _carveout(found: Carveout | None, preferred_bytes: int | None) -> dict[str, 
     if found is None:
         return None
     return {**fields_of(found, "shared_bytes", "l1_bytes"), "preferred_bytes": preferred_bytes}
+
+
+def _clusters(case: OccupancyCase) -> dict[str, Any] | None:
+    found = case.clusters
+    if found is None:
+        return None
+    return {"blocks_per_cluster": case.cluster_blocks, "resident_at_least": found.least, "resident_at_most": found.most}
 
 
 def _one_more_json(found: OneMore | None) -> dict[str, Any] | None:
@@ -258,6 +266,8 @@ def advice_notes(case: OccupancyCase) -> Iterator[str]:
             f"most threads are resident in blocks of {best.threads}: {_blocks(best.blocks_per_sm)},"
             f" {best.warps_per_sm} warps per SM{grid}"
         )
+    if (clusters := case.clusters) is not None:
+        yield _cluster_note(case, clusters)
     if (carveout := case.carveout) is not None:
         chosen = "beyond the wish, since one block needs more"
         if case.preferred_bytes is None:
@@ -266,6 +276,21 @@ def advice_notes(case: OccupancyCase) -> Iterator[str]:
             chosen = "as the program wishes"
         l1 = "" if carveout.l1_bytes is None else f", {describe_shared(carveout.l1_bytes)} for L1"
         yield f"carve-out, {chosen}: {describe_shared(carveout.shared_bytes)} of shared memory per SM{l1}"
+
+
+def _cluster_note(case: OccupancyCase, found: ResidentClusters) -> str:
+    """Return how many clusters are resident, and what limits them."""
+    held = f"clusters of {case.cluster_blocks} blocks: "
+    blocks = case.found.blocks_per_sm
+    limit = LIMITER_WORDS[case.found.limiter]
+    if found.least is None:
+        return (
+            f"{held}at most {found.most} at once, of {_blocks(blocks)} per SM ({limit}); the SMs of a GPC are unknown"
+        )
+    number = str(found.most) if found.least == found.most else f"{found.least} to {found.most}, by the board,"
+    idle = case.gpu.sm_count * blocks - found.most * case.cluster_blocks if case.gpu else 0
+    limit += f", and a cluster lies in one GPC: {_blocks(idle)} fewer than without" if idle else ""
+    return f"{held}{number} at once; limited by {limit}"
 
 
 def _one_more(case: OccupancyCase) -> str:
