@@ -16,6 +16,7 @@ from kerncast.bounded_file import Bound, is_file, is_folder, place_of, read_text
 from kerncast.confinement import is_hidden, is_source
 from kerncast.errors import LaunchError
 from kerncast.launch.clusters import NO_CLUSTER, check_cluster
+from kerncast.launch.sampling import Sampling, parse_sampling
 from kerncast.launch.seen_memory import Memory
 from kerncast.units import GIB, MIB
 
@@ -64,6 +65,8 @@ class Buffer:
     """type of the elements, a name of ELEMENT_BYTES"""
     shape: tuple[int, ...]
     fill: Fill
+    sampling: Sampling | None = None
+    """how the kernel reads it, where it gets a texture or a surface instead of a pointer"""
 
     @property
     def count(self) -> int:
@@ -81,7 +84,10 @@ class Buffer:
         return self.count * ELEMENT_BYTES[self.element]
 
     def __str__(self) -> str:
-        return f"{self.element}[{', '.join(map(str, self.shape))}] {self.fill}"
+        text = f"{self.element}[{', '.join(map(str, self.shape))}] {self.fill}"
+        if self.sampling is None:
+            return text
+        return f"{'surface' if self.sampling.is_surface else 'texture'}({text}, {self.sampling})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,9 +135,13 @@ def parse_value(value: object, where: str, folder: Path) -> Value:
     reference = _REFERENCE.fullmatch(value)
     if reference:
         return Reference(reference[1], int(reference[2] or 0))
-    match = _BUFFER.fullmatch(value)
+    sampled = parse_sampling(value, where)
+    match = _BUFFER.fullmatch(value if sampled is None else sampled[1])
     if match:
-        return Buffer(*_parse_buffer(match, where, folder))
+        element, shape, fill = _parse_buffer(match, where, folder)
+        if sampled is not None:
+            sampled[0].check(element, shape, where)
+        return Buffer(element, shape, fill, sampled and sampled[0])
     return _parse_number(value, where)
 
 

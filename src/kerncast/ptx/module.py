@@ -49,6 +49,9 @@ TYPE_BITS = {
 #: Bytes of a row of the matrices that ldmatrix and stmatrix move; one lane has the address of each.
 MATRIX_ROW_BYTES = 16
 
+#: What a request to a texture counts for each thread: the size of its texels is known when it runs alone.
+_TEXEL_BYTES = 4
+
 _UPDATES = frozenset({MemoryAccess.ATOMIC, MemoryAccess.REDUCTION})
 _JUMPS = frozenset({Flow.BRANCH, Flow.LEAVE})
 _ENDS = _JUMPS | {Flow.BARRIER, Flow.TRAP}
@@ -94,6 +97,8 @@ class Address:
 
     base: "Register | Symbol | None"
     offset: int = 0
+    coordinates: "tuple[Operand, ...]" = ()
+    """place in the texture or surface whose handle the base is"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +192,8 @@ class Instruction:
     def space(self) -> str:
         """State space of a memory instruction; generic when none is named. Of a copy it is the one that is read."""
         named = [space for m in self.modifiers if (space := m.split("::")[0]) in SPACES]
+        if self.opcode.has(Trait.SAMPLED):  # textures lie in global memory
+            return "global"
         return named[-1 if self.is_copy else 0] if named else "generic"
 
     @property
@@ -207,6 +214,8 @@ class Instruction:
         if self.is_copy:
             size = self.operands[2] if len(self.operands) > 2 else None
             return size.value if isinstance(size, Immediate) else 0
+        if self.root == "tex":
+            return _TEXEL_BYTES
         data = next((each for each in self.operands if isinstance(each, Vector)), None)
         return TYPE_BITS.get(self.type, 0) // 8 * (len(data.elements) if data else 1)
 
@@ -456,8 +465,10 @@ def _registers(operands: Iterable[Operand]) -> Iterator[Register]:
                 yield operand
             case Negated(register):
                 yield register
-            case Address(Register() as register):
-                yield register
+            case Address(base, _, coordinates):
+                if isinstance(base, Register):
+                    yield base
+                yield from _registers(coordinates)
             case Vector(elements):
                 yield from _registers(elements)
 

@@ -73,6 +73,8 @@ class Trait(Enum):
     """concerns other blocks of the cluster"""
     ROWS = auto()
     """moves matrices, whose rows lie where single lanes say"""
+    SAMPLED = auto()
+    """reads or writes through the object of a texture or a surface"""
     RARE = auto()
     """has machine code for rare operands, such as subnormal ones"""
     ACCUMULATE = auto()
@@ -182,6 +184,9 @@ createpolicy         | -       | -       |
 isspacep             | -       | -       |
 ld ldu               | memory  | -       | access=load
 st                   | memory  | -       | access=store results=0
+tex                  | memory  | -       | access=load sampled pipe=lsu machine=TEX | 1d 2d 3d a1d a2d
+suld                 | memory  | -       | access=load sampled pipe=lsu machine=SULD | 1d 2d 3d a1d a2d
+sust                 | memory  | -       | access=store sampled pipe=lsu machine=SUST results=0 | 1d 2d 3d a1d a2d
 atom                 | memory  | -       | access=atomic lane | add min max inc dec exch cas and or xor
 red                  | memory  | -       | access=reduction results=0 | add min max inc dec and or xor
 shfl                 | -       | -       | cross_lane lane mode sources=3 machine=SHFL | up down bfly idx
@@ -385,6 +390,11 @@ cp.async          |                               | cg! shared! global! {_AHEAD}
 cp.async          |                               | cg! shared::cta! global! {_AHEAD}   | 3 4 | address 0 1
 cp.async.commit_group cp.async.wait_all |         |                                     | 0
 cp.async.wait_group |                             |                                     | 1
+tex               | f32 s32 u32 > f32 s32         | v4! 1d 2d 3d a1d a2d                | 2 | address 1
+tex               | f32 s32 u32 > f32             | v4! level! 1d 2d 3d a1d a2d         | 3 | address 1
+tex               | f32 s32 u32 > f32             | v4! grad! 1d 2d 3d a1d a2d          | 4 | address 1
+suld              | b8 b16 b32 b64                | b! v2 v4 1d 2d 3d a1d a2d trap clamp zero | 2 | address 1
+sust              | b8 b16 b32 b64                | b! v2 v4 1d 2d 3d a1d a2d trap clamp zero | 2 | address 0
 activemask        | b32                           |                                     | 1
 elect             |                               | sync!                               | 3
 redux             | u32 s32                       | sync! add min max                   | 3
@@ -422,7 +432,7 @@ ldmatrix.sync.aligned.m16n16 ldmatrix.sync.aligned.m8n16 stmatrix.sync.aligned.m
 cvt.rs | It rounds stochastically; cvt.rn is executed.
 cp.async.bulk cp.async.mbarrier cp.reduce mbarrier tensormap | Asynchronous copies of this kind are not executed yet.
 wgmma.mma_async.sp | Products of sparse matrices are not executed: take the dense form.
-tex tld4 txq suld sust sured suq istypep | Textures and surfaces are not executed yet.
+tld4 txq sured suq istypep | Of textures and surfaces tex, suld.b and sust.b are executed.
 clusterlaunchcontrol multimem | Clusters that take work from others, and memory of several GPUs: not executed yet.
 """
 

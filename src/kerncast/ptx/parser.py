@@ -331,7 +331,12 @@ def _parse_address(cursor: Cursor, scope: Scope) -> Operand:
         if isinstance(base, Symbol) and word.startswith("%"):
             raise _undeclared(cursor, word)
     offset += cursor.offset()
-    return Address(base, offset) if cursor.accept("]") else _skip_brackets(cursor)
+    if cursor.accept("]"):
+        return Address(base, offset)
+    if not (cursor.accept(",") and cursor.accept("{")):
+        return _skip_brackets(cursor)
+    coordinates = parse_list(cursor, scope, "}", _DEEPEST_OPERAND)
+    return Address(base, offset, coordinates) if cursor.accept("]") else _skip_brackets(cursor)
 
 
 def _skip_brackets(cursor: Cursor) -> Opaque:

@@ -7,7 +7,6 @@ import pytest
 from kerncast.execute.native import engine, warp  # noqa: F401  importing the engine registers all instructions
 from kerncast.execute.native.arithmetic.crosslane import CROSS_LANE
 from kerncast.execute.native.block import LOWERINGS
-from kerncast.execute.native.memory.transfer import ACCESSES
 from kerncast.execute.reference import batch
 from kerncast.execute.reference.arithmetic import ARITHMETIC
 from kerncast.execute.setup.supported import SPECIALS
@@ -48,9 +47,9 @@ def test_both_engines_know_what_is_executed() -> None:
     with_carry = {name for name in FORMS if OPCODES[name].has(Trait.CARRY)}
     accessing = {name for name in FORMS if OPCODES[name].access}
     arriving = {"barrier.cluster.arrive"}
-    assert {*LOWERINGS, *CROSS_LANE, *ACCESSES, *warp._MOVES, *with_carry, *arriving} == computing
+    assert {*LOWERINGS, *CROSS_LANE, *warp._ACCESSES, *warp._MOVES, *with_carry, *arriving} == computing
     assert {*ARITHMETIC, *batch._CROSS_LANE, *batch._MOVES, *accessing, *with_carry, *arriving} == computing
-    assert set(ACCESSES) == accessing
+    assert set(warp._ACCESSES) == accessing
 
 
 @pytest.mark.parametrize("name", [name for name in names(REFUSED) if name not in {"call", "malloc", "free"}])

@@ -13,7 +13,6 @@ from kerncast.ptx import (
     Location,
     Module,
     Negated,
-    Opaque,
     Register,
     Relocation,
     Sink,
@@ -254,8 +253,9 @@ def test_instructions_that_the_engine_refuses_are_read() -> None:
         mov.u32 %r1, %cluster_ctaid.x;
         suld.b.1d.b32.trap {%r1}, [surface, {%r2}];"""
     )
-    assert isinstance(found.instructions[0].operands[1], Opaque)
-    assert isinstance(found.instructions[1].operands[1], Opaque)
+    place = found.instructions[0].operands[1]
+    assert isinstance(place, Address)
+    assert place.coordinates == (Register("%f5", "f32"), Register("%f6", "f32"))
     assert len(found.instructions) == 5
 
 

@@ -27,6 +27,7 @@ from kerncast.execute.setup.dataflow import blocks_are_independent
 from kerncast.execute.setup.layout import Program
 from kerncast.execute.setup.state import ACCESS_COUNTS, PRINTF, Console, Report, Setting, absent_lanes
 from kerncast.execute.setup.supported import base_offset, tile_outside, unravel
+from kerncast.execute.setup.textures import OBJECT_FAULTS, object_fault
 from kerncast.launch import NO_CLUSTER, Launch
 from kerncast.ptx import Instruction
 from kerncast.remembered import remembered
@@ -409,8 +410,9 @@ def _error(state: Any, run: "Run", blocks: npt.NDArray[np.int64]) -> KerncastErr
                 where=where,
                 cure="Barriers are numbered 0 to 15, and wait for a multiple of 32 threads.",
             )
-        case "stuck" | "cluster" | "gone":
-            return cluster_fault(name, ins, (thread, where), address)
+        case "stuck" | "cluster" | "gone" | "texture" | "surface":
+            of = object_fault if name in OBJECT_FAULTS else cluster_fault
+            return of(name, ins, (thread, where), address)
     raise AssertionError(name)
 
 

@@ -496,7 +496,8 @@ WORKER = np.dtype(
     align=True,
 )
 FAULTS = {"bounds": 1, "misaligned": 2, "trap": 3, "assertion": 4, "table": 5, "barrier": 6, "stuck": 7, "endless": 8,
-          "constant": 9, "atomic": 10, "tile": 11, "descriptor": 12, "gone": 13, "cluster": 14}  # fmt: skip
+          "constant": 9, "atomic": 10, "tile": 11, "descriptor": 12, "gone": 13, "cluster": 14,
+          "texture": 15, "surface": 16}  # fmt: skip
 SPACES = ("global", "shared", "local", "param", "const", "call", "cluster")
 
 

@@ -34,7 +34,7 @@ from kerncast.execute.native.ir import (
     put,
 )
 from kerncast.execute.native.jit import TooLargeError
-from kerncast.execute.native.memory import transfer
+from kerncast.execute.native.memory import textures, transfer
 from kerncast.execute.native.memory.access import COUNTERS, Fault, note_fault
 from kerncast.execute.native.memory.banks import record_detail
 from kerncast.execute.native.memory.transfer import GENERIC_COUNTERS
@@ -125,6 +125,7 @@ def prints(program: Program) -> bool:
     return any("vprintf" in instruction.modifiers for instruction in program.function.instructions)
 
 
+_ACCESSES = transfer.ACCESSES | textures.ACCESSES
 _BEHIND = 0x7FFFFFFF
 #: What ends the kernel, or calls a function of the driver: printf, or that for assertions that fail.
 _STOPS = frozenset({Flow.TRAP, Flow.BREAKPOINT, Flow.CALL})
@@ -308,7 +309,7 @@ class WarpWriter:
         if ins.opcode.access is not None:
             counters = self.emit.at(_COUNTERS, self.plans.counters.memory[position])
             what = operation_of(ins, self.program.read) if self.plans.counts_memory else None
-            transfer.ACCESSES[ins.opcode.name](operation, position, counters, what)
+            _ACCESSES[ins.opcode.name](operation, position, counters, what)
         elif ins.opcode.has(Trait.CROSS_LANE):
             crosslane.remark_absent(operation, position)
             if ins.opcode.has(Trait.DESCRIBED):

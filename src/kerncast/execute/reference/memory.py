@@ -1,7 +1,7 @@
 """Loads, stores and atomics of a batch of threads, checked for bounds and alignment in every state space."""
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kerncast.errors import IllegalAddress
-from kerncast.execute.reference import floats
+from kerncast.execute.reference import floats, texels
 from kerncast.execute.reference.threads import Index, Threads
 from kerncast.execute.setup.arena import (
     GLOBAL_BASE,
@@ -22,7 +22,8 @@ from kerncast.execute.setup.arena import (
 )
 from kerncast.execute.setup.cluster_addresses import OFFSET_MASK, RANK_SHIFT, departed, outside_of_cluster
 from kerncast.execute.setup.layout import DTYPES, as_type, raw_dtype, to_register
-from kerncast.ptx import TYPE_BITS, Address, Instruction, Operand, Register, Sink, Symbol, Vector
+from kerncast.execute.setup.textures import OBJECT_BYTES, TextureObject, object_fault
+from kerncast.ptx import TYPE_BITS, Address, Instruction, Operand, Register, Sink, Symbol, Trait, Vector
 
 # Atomic updates of memory: threads that meet at one address take turns in lane order.
 #
@@ -164,6 +165,8 @@ class Memory:
         """Run a load; returns what it touched."""
         if ins.root == "ldmatrix":
             return self._load_matrices(ins, threads)
+        if ins.opcode.has(Trait.SAMPLED):
+            return Objects(self).read(ins, threads)
         target, source = ins.operands
         assert isinstance(source, Address)
         elements = target.elements if isinstance(target, Vector) else (target,)
@@ -173,7 +176,7 @@ class Memory:
                 self._load_parameter(ins, at + source.offset, elements, threads)
                 return []
         size = TYPE_BITS[ins.type] // 8
-        parts = self._resolve(ins, self._addresses(source, threads), threads, size * len(elements))
+        parts = self.resolve(ins, self.addresses(source, threads), threads, size * len(elements))
         values = [np.empty(len(threads), raw_dtype(ins.type)) for _ in elements]
         for part in parts:
             view = _elements(part.data, raw_dtype(ins.type))
@@ -191,7 +194,7 @@ class Memory:
         elements = _listed(target)
         lanes, warps = self.threads.lane, self.threads.warp
         asking = threads[lanes[threads] < 8 * len(elements)]
-        parts = self._resolve(ins, self._addresses(source, asking), asking, ins.access_bytes)
+        parts = self.resolve(ins, self.addresses(source, asking), asking, ins.access_bytes)
         rows = np.zeros((self.threads.warps, 32, ins.access_bytes), np.uint8)
         for part in parts:
             places = part.offsets[:, None] + np.arange(part.size)
@@ -211,7 +214,7 @@ class Memory:
         elements = _listed(source)
         lanes, warps = self.threads.lane, self.threads.warp
         asking = threads[lanes[threads] < 8 * len(elements)]
-        parts = self._resolve(ins, self._addresses(target, asking), asking, ins.access_bytes)
+        parts = self.resolve(ins, self.addresses(target, asking), asking, ins.access_bytes)
         words = np.zeros((len(elements), self.threads.warps, 32), np.uint32)
         for position, element in enumerate(elements):
             words[position, warps[threads], lanes[threads]] = self.threads.values(element, "b32", threads)
@@ -227,13 +230,15 @@ class Memory:
 
     def store(self, ins: Instruction, threads: Index) -> list[Part]:
         """Run a store; of several threads that write one place the last wins. Returns what it touched."""
+        if ins.opcode.has(Trait.SAMPLED):
+            return Objects(self).write(ins, threads)
         if ins.root == "stmatrix":
             return self._store_matrices(ins, threads)
         target, source = ins.operands
         assert isinstance(target, Address)
         elements = source.elements if isinstance(source, Vector) else (source,)
         size = TYPE_BITS[ins.type] // 8
-        parts = self._resolve(ins, self._addresses(target, threads), threads, size * len(elements))
+        parts = self.resolve(ins, self.addresses(target, threads), threads, size * len(elements))
         for part in parts:
             if part.space == "param":
                 raise self._fault(ins, part.threads[0], "writes to a kernel parameter, which is constant")
@@ -255,7 +260,7 @@ class Memory:
             wanted = np.where(self.threads.values(given[0], "pred", threads), 0, size)
         elif given:
             wanted = np.minimum(self.threads.values(given[0], "u32", threads).astype(np.int64), size)
-        addresses = self._addresses(source, threads)
+        addresses = self.addresses(source, threads)
         rows = np.zeros((len(threads), size), np.uint8)
         reading = np.flatnonzero(wanted)
         self._check_aligned(ins, addresses[reading], threads[reading], size)
@@ -265,7 +270,7 @@ class Memory:
             rows[which, :nbytes] = part.data[part.offsets[:, None] + np.arange(nbytes)]
         offsets = (addresses[reading] - np.uint64(GLOBAL_BASE)).view(np.int64)
         read = Part("global", self.arena.data, offsets, threads[reading], reading, offsets, size)
-        addresses = self._in_own_shared(self._addresses(target, threads), threads)
+        addresses = self._in_own_shared(self.addresses(target, threads), threads)
         self._check_aligned(ins, addresses, threads, size)
         written = self._part(ins, "shared", addresses, (threads, slice(None)), size)
         written.data[written.offsets[:, None] + np.arange(size)] = rows
@@ -278,7 +283,7 @@ class Memory:
         assert isinstance(target, Address)
         dtype = DTYPES[ins.type]
         results, *lists = (_listed(operand) for operand in (destination, *sources))
-        parts = self._resolve(ins, self._addresses(target, threads), threads, dtype.itemsize * len(lists[0]))
+        parts = self.resolve(ins, self.addresses(target, threads), threads, dtype.itemsize * len(lists[0]))
         for part in parts:
             if part.space not in {"global", "shared"}:
                 what = f"points to {part.space} memory, which has no atomics"
@@ -306,7 +311,7 @@ class Memory:
             raw = np.frombuffer(self.parameters[start : start + size].tobytes(), raw_dtype(ins.type))
             self.threads.write(element, as_type(raw, ins.type), threads)
 
-    def _addresses(self, operand: Address, threads: Index) -> npt.NDArray[np.uint64]:
+    def addresses(self, operand: Address, threads: Index) -> npt.NDArray[np.uint64]:
         """Return the addresses of a memory operand, in the state space of the instruction."""
         base: AnyArray = np.zeros(1, np.uint64)
         if operand.base is not None:
@@ -316,7 +321,7 @@ class Memory:
                 return np.broadcast_to(base, threads.shape)
         return np.broadcast_to(base + np.uint64(operand.offset & (2**64 - 1)), threads.shape)
 
-    def _resolve(self, ins: Instruction, addresses: npt.NDArray[np.uint64], threads: Index, size: int) -> list[Part]:
+    def resolve(self, ins: Instruction, addresses: npt.NDArray[np.uint64], threads: Index, size: int) -> list[Part]:
         """Split an access by state space, all checked."""
         self._check_aligned(ins, addresses, threads, size)
         everyone = slice(None)
@@ -435,3 +440,115 @@ def _elements(data: npt.NDArray[np.uint8], dtype: np.dtype[Any]) -> AnyArray:
 
 def _shift(size: int) -> int:
     return size.bit_length() - 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Use:
+    """Threads that use one object, and where in it."""
+
+    ins: Instruction
+    found: TextureObject
+    which: Index
+    """their positions among the active threads"""
+    own: Index
+    coordinates: list[AnyArray]
+    layer: AnyArray | None
+
+
+class Objects:
+    """Runs tex, suld and sust, for the threads of one handle after the other."""
+
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
+        self._threads = memory.threads
+
+    def read(self, ins: Instruction, threads: Index) -> list[Part]:
+        """Run tex or suld; returns what it touched."""
+        elements = _listed(ins.operands[0])
+        kind = "u4" if ins.root == "tex" else f"u{TYPE_BITS[ins.type] // 8}"
+        results = np.zeros((len(elements), len(threads)), kind)
+        parts: list[Part] = []
+        for use in self._uses(ins, ins.operands[1], threads):
+            parts += self._fetch(use, results) if ins.root == "tex" else self._read_surface(use, results)
+        for element, value in zip(elements, results, strict=True):
+            self._threads.write(element, value, threads)
+        return parts
+
+    def _fetch(self, use: _Use, results: AnyArray) -> list[Part]:
+        parts: list[Part] = []
+
+        def load(address: AnyArray, valid: AnyArray, code: str, counts: bool) -> AnyArray:
+            size, values = int(code[1:]), np.zeros(int(valid.sum()), code)
+            for part in self._resolve(use, address[valid], use.own[valid], size):
+                values[part.which] = _elements(part.data, np.dtype(code))[part.offsets >> _shift(size)]
+                parts.extend([part] * counts)
+            return values
+
+        values = np.ascontiguousarray(texels.fetch(use.found, use.coordinates, use.layer, load)).view(np.uint32)
+        results[:, use.which] = values[: len(results)]
+        return parts
+
+    def _read_surface(self, use: _Use, results: AnyArray) -> list[Part]:
+        size = results.dtype.itemsize
+        address, valid = self._in_surface(use, size * len(results))
+        parts = self._resolve(use, address[valid], use.own[valid], size * len(results))
+        for part in parts:
+            view, first = _elements(part.data, results.dtype), part.offsets >> _shift(size)
+            for number in range(len(results)):
+                results[number, use.which[valid][part.which]] = view[first + number]
+        return parts
+
+    def write(self, ins: Instruction, threads: Index) -> list[Part]:
+        """Run sust; returns what it touched."""
+        elements, size = _listed(ins.operands[1]), TYPE_BITS[ins.type] // 8
+        parts: list[Part] = []
+        for use in self._uses(ins, ins.operands[0], threads):
+            address, valid = self._in_surface(use, size * len(elements))
+            inside = use.own[valid]
+            written = self._resolve(use, address[valid], inside, size * len(elements))
+            for part in written:
+                for number, element in enumerate(elements):
+                    value = self._threads.values(element, f"b{8 * size}", inside)
+                    _elements(part.data, value.dtype)[(part.offsets >> _shift(size)) + number] = value[part.which]
+            parts += written
+        return parts
+
+    def _resolve(self, use: _Use, address: AnyArray, threads: Index, size: int) -> list[Part]:
+        return self._memory.resolve(use.ins, address.astype(np.uint64), threads, size) if len(threads) else []
+
+    def _in_surface(self, use: _Use, size: int) -> tuple[AnyArray, AnyArray]:
+        mode = next((m for m in use.ins.modifiers if m in {"trap", "clamp", "zero"}), "trap")
+        address, valid = texels.place_in_surface(use.found, use.coordinates, use.layer, size, mode)
+        if mode == "trap" and not valid.all():
+            raise self._fault("surface", use.ins, int(use.own[~valid][0]), 0)
+        return address, valid
+
+    def _uses(self, ins: Instruction, place: Operand, threads: Index) -> Iterator[_Use]:
+        """Yield the objects that threads name."""
+        assert isinstance(place, Address)
+        dims, is_layered = texels.dimensions_of(next(m for m in ins.modifiers if m in ins.opcode.one_of))
+        kind = ins.type if ins.root == "tex" else "s32"
+        handles = self._memory.addresses(Address(place.base, place.offset), threads)
+        for handle in np.unique(handles).tolist():
+            which = np.flatnonzero(handles == np.uint64(handle))
+            own = threads[which]
+            given = [
+                np.broadcast_to(self._threads.value(each, kind if n or not is_layered else "s32", own), own.shape)
+                for n, each in enumerate(place.coordinates[: dims + is_layered])
+            ]
+            layer = given.pop(0) if is_layered else None
+            yield _Use(ins, self._object(ins, int(own[0]), handle), which, own, given, layer)
+
+    def _object(self, ins: Instruction, thread: int, handle: int) -> TextureObject:
+        arena, start = self._memory.arena, handle - GLOBAL_BASE
+        place = arena.find(handle)
+        found = None
+        if place is not None and place.start <= start <= place.start + place.nbytes - OBJECT_BYTES and handle % 8 == 0:
+            found = TextureObject.unpacked(arena.data[start : start + OBJECT_BYTES])
+        if found is None:
+            raise self._fault("texture", ins, thread, handle)
+        return found
+
+    def _fault(self, name: str, ins: Instruction, thread: int, handle: int) -> IllegalAddress:
+        where = ins.where or self._threads.program.function.name
+        return object_fault(name, ins, (self._threads.describe(thread), where), handle)

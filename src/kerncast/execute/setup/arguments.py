@@ -208,6 +208,8 @@ def _buffers(bound: tuple[BoundArgument, ...]) -> dict[str, Buffer]:
 def _check_reference(one: BoundArgument, value: Reference, buffers: dict[str, Buffer], where: str) -> None:
     if one.kind not in {"pointer", "unknown"} or one.parameter.nbytes != 8 or one.is_float:
         raise LaunchError(f"{value} is given for a parameter that is not a pointer", where=where, cure="Give a number.")
+    if value.name in buffers and buffers[value.name].sampling is not None:
+        raise LaunchError(f"{value.name} is a texture or surface, which has no elements", where=where)
     if value.name not in buffers:
         known = f"Arguments with a buffer: {', '.join(buffers)}." if buffers else "No argument has one."
         raise LaunchError(f"no argument {value.name} has a buffer", where=where, cure=known)
@@ -267,7 +269,11 @@ def _in_order(launch: Launch, names: list[str]) -> tuple[Argument, ...]:
 
 def _check_kind(one: BoundArgument, where: str) -> None:
     value, size = one.argument.value, one.parameter.nbytes
-    if isinstance(value, Buffer):
+    if isinstance(value, Buffer) and value.sampling is not None:
+        if one.kind not in {"integer", "unknown"} or size != 8 or one.is_float:
+            what = "a parameter that is no texture or surface object gets one"
+            raise LaunchError(what, where=where, cure="Give a number, or a buffer without texture(…).")
+    elif isinstance(value, Buffer):
         if one.kind not in {"pointer", "unknown"} or size != 8 or one.is_float:
             raise LaunchError(
                 "a parameter that is not a pointer gets a buffer", where=where, cure="Give a number or a struct."

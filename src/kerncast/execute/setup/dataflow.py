@@ -241,6 +241,8 @@ class _Deciding:
             yield ins.guard
         if ins.opcode.access is not None:
             yield from (o.base for o in ins.operands if isinstance(o, Address) and isinstance(o.base, Register))
+            places = (each for o in ins.operands if isinstance(o, Address) for each in o.coordinates)
+            yield from (each for each in places if isinstance(each, Register))
             # How many bytes a copy reads is counted.
             if ins.is_copy or (not ins.is_load and self._holds_deciding(ins)):
                 yield from sources_of(ins)

@@ -32,7 +32,8 @@ from kerncast.execute.setup.layout import Program, link
 from kerncast.execute.setup.paged import is_free
 from kerncast.execute.setup.state import Setting
 from kerncast.execute.setup.supported import check_operands, check_supported, in_clusters
-from kerncast.launch import Buffer, Launch, Memory
+from kerncast.execute.setup.textures import OBJECT_BYTES, object_of
+from kerncast.launch import Buffer, Launch, Memory, Value
 from kerncast.ptx import Module, Variable, parse_ptx, source_name
 from kerncast.recording.contents import CHUNK_BYTES, joined
 from kerncast.recording.recording_files import contents_of
@@ -54,10 +55,10 @@ def prepare(kernel: CompiledKernel, launch: Launch, budget: Budget) -> Setting:
         return _with_workspace(kernel, _as_recorded(linked, launch, launch.memory, budget))
     bound = bind_arguments(launch, linked.function.parameters, kernel.signature)
     values = match_globals(launch, linked.globals, kernel.variables)
-    program, arena = _prepare_memory(linked, bound, launch, values, budget)
+    program, arena, addresses = _prepare_memory(linked, bound, launch, values, budget)
     for name, data in copied_data(values, linked.globals, kernel.variables).items():
         _write(arena, program.addresses[name], np.frombuffer(data, np.uint8))
-    parameters = pack_parameters(bound, [a.address for a in arena.allocations], list(program.parameters.values()))
+    parameters = pack_parameters(bound, addresses, list(program.parameters.values()))
     remarks = unset_remarks(values, linked.globals, kernel.variables)
     touched = Touched(arena)
     buffers = own_buffers(bound)
@@ -126,12 +127,17 @@ def _prepare_memory(
     launch: Launch,
     values: Sequence[GlobalValue],
     budget: Budget,
-) -> tuple[Program, Arena]:
-    """Set up global memory: buffers in the order of the arguments, the module's variables, what these point to."""
+) -> tuple[Program, Arena, list[int]]:
+    """Set up global memory: buffers in the order of the arguments, the module's variables, what these point to.
+
+    Returns what the kernel gets for each buffer, too: its address, or that of the object of a texture.
+    """
     arguments = [one.argument for one in bound]
     sizes = [(each.name, each.value.nbytes) for each in arguments if isinstance(each.value, Buffer)]
     sizes += [(source_name(variable.name), variable.nbytes) for variable in program.globals]
     sizes += [(each.given.name, pointee.nbytes) for each in values if (pointee := each.pointee)]
+    sampled = [(each.name, each.value) for each in arguments if _is_sampled(each.value)]
+    sizes += [(f"object of {name}", OBJECT_BYTES) for name, _ in sampled]
     sizes += [(_WORKSPACE, WORKSPACE_BYTES)] * launch.cooperative
     arena = Arena.for_buffers(sizes)
     given = [(each.name, each.value) for each in arguments if isinstance(each.value, Buffer)]
@@ -152,7 +158,16 @@ def _prepare_memory(
             pointer, place = place, next(places)
             arena.bytes_of(pointer)[:] = np.frombuffer(place.address.to_bytes(8, "little"), np.uint8)
         value.write(arena.bytes_of(place), launch, repeats=arena.repeats)
-    return program, arena
+    addresses = {name: place.address for (name, _), place in zip(given, arena.allocations, strict=False)}
+    for (name, buffer), place in zip(sampled, places, strict=False):
+        assert isinstance(buffer, Buffer)
+        arena.bytes_of(place)[:] = np.frombuffer(object_of(buffer, addresses[name]).packed(), np.uint8)
+        addresses[name] = place.address
+    return program, arena, [addresses[each.name] for each in arguments if isinstance(each.value, Buffer)]
+
+
+def _is_sampled(value: Value) -> bool:
+    return isinstance(value, Buffer) and value.sampling is not None
 
 
 def _kept_bytes(buffers: list[tuple[str, Buffer]], launch: Launch, budget: Budget, *, repeats: bool) -> int:

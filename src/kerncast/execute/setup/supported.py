@@ -243,7 +243,9 @@ def _is_operand(ins: Instruction, form: Form, position: int) -> bool:
     """Return whether an operand is of a kind that the instruction takes at this position."""
     operand = ins.operands[position]
     if position in form.addresses:
-        return isinstance(operand, Address)
+        return isinstance(operand, Address) and _names_place(ins, operand)
+    if ins.opcode.has(Trait.SAMPLED) and position > 1:  # level of detail: these textures have one
+        return not isinstance(operand, Address | Opaque | Label)
     if isinstance(operand, Label) or position == form.label:
         return isinstance(operand, Label) and position == form.label
     if isinstance(operand, Vector):
@@ -252,6 +254,21 @@ def _is_operand(ins: Instruction, form: Form, position: int) -> bool:
         return form.takes_negated
     width = next((int(m[1]) for m in ins.modifiers if m in {"v2", "v4", "v8"}), 1)
     return not isinstance(operand, Address | Opaque) and (width == 1 or ins.root == "mov")
+
+
+def _names_place(ins: Instruction, operand: Address) -> bool:
+    """Return whether a memory operand has a handle and coordinates where the instruction takes them, and else none."""
+    if not ins.opcode.has(Trait.SAMPLED):
+        return not operand.coordinates
+    name = next(m for m in ins.modifiers if m in ins.opcode.one_of)
+    fewest = int(name[-2]) + name.startswith("a")
+    return (
+        isinstance(operand.base, Register)
+        and TYPE_BITS[operand.base.type] == 64
+        and fewest <= len(operand.coordinates) <= 4
+        and all(isinstance(each, Register | Immediate) for each in operand.coordinates)
+        and all(TYPE_BITS[each.type] == 32 for each in operand.coordinates if isinstance(each, Register))
+    )
 
 
 def _is_vector(ins: Instruction, vector: Vector) -> bool:

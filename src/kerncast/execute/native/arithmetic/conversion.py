@@ -71,12 +71,13 @@ def to_f64(emit: Emitter, half: Value, kind: str) -> Value:
     name = f"{kind}_to_f64"
     if name not in emit.unit:
         inner = Emitter(emit.unit, name, F64, [Value("%h", I16)])
-        inner.give(inner.cast("fpext", _to_f32(inner, Value("%h", I16), kind), "double"))
+        inner.give(inner.cast("fpext", to_f32(inner, Value("%h", I16), kind), "double"))
         inner.finish()
     return emit.call(name, F64, half)
 
 
-def _to_f32(emit: Emitter, half: Value, kind: str) -> Value:
+def to_f32(emit: Emitter, half: Value, kind: str) -> Value:
+    """Return half or bfloat16 bit patterns as singles."""
     wide = emit.resize(half, "i32")
     if kind == "bf16":
         return emit.cast("bitcast", emit.shl(wide, 16), F32)

@@ -119,6 +119,14 @@ def joined_loader(unit: Unit, size: int, operation: traces.Operation | None, wid
     return name
 
 
+def plain_loader(unit: Unit, size: int) -> str:
+    """Return the name of the function that loads from global memory what is not to be recorded."""
+    name = f"load_plain_{size}"
+    if name not in unit:
+        _define_load(unit, name, "global", size, None)
+    return name
+
+
 def storer(unit: Unit, space: str, size: int, operation: traces.Operation | None) -> str:
     """Return the name of the function that stores ``size`` bytes per lane, and write it if need be."""
     name = f"store_{space}_{size}"
@@ -491,7 +499,7 @@ def load(o: Operation, number: int, counters: Value, operation: traces.Operation
         name = joined_loader(o.emit.unit, size, operation, wide)
     pointers = (o.block.pointers.worker, o.block.pointers.warp)
     found = o.emit.call(name, "ptr", *pointers, counters, integer("i32", number), o.block.executing, address)
-    for each, value in zip(elements, _taken_apart(o, found, size, len(elements)), strict=True):
+    for each, value in zip(elements, taken_apart(o, found, size, len(elements)), strict=True):
         o.block.write(each, value, signed=o.is_signed)
 
 
@@ -504,7 +512,7 @@ def store(o: Operation, number: int, counters: Value, operation: traces.Operatio
     address = _address(o, target)
     values = [o.block.source(element, f"b{8 * size}") for element in elements]
     staged = field(o.emit, o.block.pointers.worker, WORKER, "staged")
-    o.emit.store(_put_together(o, values), staged, 64)
+    o.emit.store(put_together(o, values), staged, 64)
     space = space_of(o, target)
     name = storer(o.emit.unit, "call" if space == "argument" else space, size * len(elements), operation)
     pointers = (o.block.pointers.worker, o.block.pointers.warp)
@@ -521,13 +529,13 @@ def update(o: Operation, number: int, counters: Value, operation: traces.Operati
     address = _address(o, target)
     kind = f"b{TYPE_BITS[o.type]}"
     given = [[o.block.source(element, kind) for element in elements] for elements in lists[position + 1 :]]
-    stage(o.block, [_put_together(o, values) for values in given])
+    stage(o.block, [put_together(o, values) for values in given])
     name = updater(o.emit.unit, what, space_of(o, target), operation)
     pointers = (o.block.pointers.worker, o.block.pointers.warp)
     o.emit.call_void(name, *pointers, counters, integer("i32", number), o.block.executing, address)
     if position:
         merged = field(o.emit, o.block.pointers.worker, WORKER, "merged")
-        found = _taken_apart(o, merged, TYPE_BITS[o.type] // 8, what.count)
+        found = taken_apart(o, merged, TYPE_BITS[o.type] // 8, what.count)
         for each, value in zip(lists[0], found, strict=True):
             o.block.write(each, value, signed=o.is_signed)
 
@@ -563,7 +571,7 @@ def _load_parameter(o: Operation, place: int, elements: tuple[Operand, ...]) -> 
         o.block.write(each, o.emit.splat(one), signed=o.is_signed)
 
 
-def _taken_apart(o: Operation, found: Value, size: int, count: int) -> list[Value]:
+def taken_apart(o: Operation, found: Value, size: int, count: int) -> list[Value]:
     """Return each element of a vector load; lanes' data lie one after the other."""
     kind = f"i{8 * size}"
     if count == 1:
@@ -578,7 +586,7 @@ def _taken_apart(o: Operation, found: Value, size: int, count: int) -> list[Valu
     ]
 
 
-def _put_together(o: Operation, values: list[Value]) -> Value:
+def put_together(o: Operation, values: list[Value]) -> Value:
     """Return the elements of a vector store, lane after lane."""
     if len(values) == 1:
         return values[0]
@@ -704,9 +712,7 @@ def _copy_reader(unit: Unit, size: int, operation: traces.Operation | None) -> s
 
 def _copy_bytes(unit: Unit, size: int) -> str:
     """Write the function for lanes that read some of their bytes: each byte by itself, the last may be the last."""
-    name, one = f"copy_bytes_{size}", "load_byte_uncounted"
-    if one not in unit:
-        _define_load(unit, one, "global", 1, None)
+    name, one = f"copy_bytes_{size}", plain_loader(unit, 1)
     emit = Emitter(unit, name, "void", (*PARAMETERS, _GIVEN))
     merged = field(emit, POINTERS[0], WORKER, "merged")
     nowhere = field(emit, POINTERS[0], WORKER, "trash")
