@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from kerncast.compile import CompiledKernel
+from kerncast.compile import CompiledKernel, compile_source
 from kerncast.errors import IllegalAddress, UnsupportedError
 from kerncast.execute import WholeGrid, execute
 from kerncast.launch import Argument, Launch, parse_value
@@ -173,6 +173,17 @@ def test_products(engine: str, case: tuple[str, str, Tile | None, Tile, str], tm
         half = expected // 2
         expected = np.clip(np.clip(offset + half, -(2**31), 2**31 - 1) + half, -(2**31), 2**31 - 1)
     assert np.array_equal(sums, expected)
+
+
+def test_a_kernel_of_cuda() -> None:
+    source = Path(__file__).parent / "group_products.cu"
+    kernel = compile_source(source, architectures=["sm_90"], kernel="product").kernels[0]
+    values = {"a": "f16[64,64] random", "b": "f16[32,64] random", "c": "f32[64,32] zeros"}
+    arguments = tuple(Argument(name, parse_value(text, name, Path())) for name, text in values.items())
+    given = Launch(source, "product", (1, 1, 1), (128, 1, 1), 0, arguments)
+    memory = execute(kernel, given, WholeGrid())[0].memory
+    expected = memory["a"].astype("f8") @ memory["b"].astype("f8").T
+    assert np.allclose(memory["c"], expected, rtol=1e-5)
 
 
 @ENGINES
