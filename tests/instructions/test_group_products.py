@@ -18,7 +18,7 @@ from tests.instructions.test_wide_memory import ENGINES
 
 Bytes = npt.NDArray[np.uint8]
 #: Bytes of shared memory, and where the tile of B begins in it.
-SIZE, MIDDLE = 48 * 1024, 12 * 1024
+SIZE, MIDDLE = 48 * 1024, 16 * 1024
 HEAD = f""".version 8.8
 .target sm_90a
 .address_size 64

@@ -81,6 +81,8 @@ class Trait(Enum):
     """reads its result, too"""
     DESCRIBED = auto()
     """reads shared memory where a descriptor in a register says"""
+    TENSOR_MEMORY = auto()
+    """takes, frees, reads or writes tensor memory"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +142,7 @@ class Form:
 
 _COMPARE = "eq ne lt le gt ge lo ls hi hs equ neu ltu leu gtu geu num nan"
 _TESTS = "finite infinite number notanumber normal subnormal"
+_KINDS = "kind::f16 kind::tf32 kind::f8f6f4 kind::i8"
 _VIDEO = " ".join(f"v{name}{count}" for count in (2, 4) for name in ("add", "sub", "avrg", "min", "max", "absdiff"))
 
 # Columns: opcodes | work | work on floats: operations or special | the other fields of Opcode, as words | one of these.
@@ -226,6 +229,14 @@ wgmma.mma_async      | -       | -       | cross_lane lane accumulate described 
 wgmma.fence          | control | -       | inert pipe=branch results=0
 wgmma.commit_group   | control | -       | inert commit group=products pipe=branch results=0
 wgmma.wait_group     | control | -       | inert await group=products pipe=branch results=0
+tcgen05.alloc        | memory  | -       | access=store tensor_memory pipe=tensor results=0
+tcgen05.dealloc tcgen05.relinquish_alloc_permit | control | - | tensor_memory pipe=tensor results=0
+tcgen05.ld           | -       | -       | tensor_memory lane pipe=tensor
+tcgen05.st           | -       | -       | tensor_memory pipe=tensor results=0
+tcgen05.cp           | -       | -       | tensor_memory described pipe=tensor results=0
+tcgen05.mma          | -       | -       | tensor_memory described pipe=tensor results=0 | {_KINDS} kind::mxf8f6f4
+tcgen05.wait::ld tcgen05.wait::st | control | - | inert pipe=tensor results=0
+tcgen05.fence::before_thread_sync tcgen05.fence::after_thread_sync | control | - | inert pipe=tensor results=0
 setmaxnreg           | control | -       | inert pipe=branch results=0 | inc dec
 """
 
@@ -247,6 +258,11 @@ _FACTOR = "f16 bf16 tf32 f64 e4m3 e5m2"
 _SMALL = "e4m3x2 e5m2x2 e2m3x2 e3m2x2 e2m1x2"
 _AHEAD = "L2::64B L2::128B L2::256B"
 _GROUP_TILES = " ".join(f"m64n{n}k{k}" for n in range(8, 257, 8) for k in (8, 16, 32, 256))
+_MOVEMENTS = "32x32b 16x64b 16x128b 16x256b 16x32bx2 x1 x2 x4 x8 x16 x32 x64 x128"
+_COPIES = "128x256b 128x128b 64x128b 32x128b warpx2::02_13 warpx2::01_23 warpx4"
+_COLLECTOR = "collector::a::fill collector::a::use collector::a::lastuse collector::a::discard"
+_PLAIN = f"{_KINDS} {_COLLECTOR}"
+_SCALED = f"block_scale! block32 scale_vec::1X {_COLLECTOR}"
 _NUMBER = f"u8 s8 f16 bf16 f32 f64 {_INT}"
 
 # Columns: opcodes | types | other modifiers, optional but for those with ``!`` | number of operands | kinds of operands
@@ -380,6 +396,18 @@ wgmma.mma_async   | s32 > s8 u8 > s8 u8           | sync! aligned! satfinite {_G
 wgmma.mma_async   | s32 > b1 > b1                 | sync! aligned! and! popc! {_GROUP_TILES} | 4 | vectors
 wgmma.fence wgmma.commit_group |                  | sync! aligned!                      | 0
 wgmma.wait_group  |                               | sync! aligned!                      | 1
+tcgen05.alloc     | b32                           | cta_group::1! sync! aligned! shared::cta | 2 | address 0
+tcgen05.dealloc   | b32                           | cta_group::1! sync! aligned!        | 2
+tcgen05.relinquish_alloc_permit |                 | cta_group::1! sync! aligned!        | 0
+tcgen05.ld        | b32                           | sync! aligned! pack::16b {_MOVEMENTS} | 2 3 | address 1
+tcgen05.st        | b32                           | sync! aligned! unpack::16b {_MOVEMENTS} | 2 3 | address 0
+tcgen05.wait::ld tcgen05.wait::st |               | sync! aligned!                      | 0
+tcgen05.fence::before_thread_sync tcgen05.fence::after_thread_sync | |                  | 0
+tcgen05.cp        |                               | cta_group::1! {_COPIES}             | 2 | address 0
+tcgen05.mma       |                               | cta_group::1! {_PLAIN} | 5 6 7 | address 0
+tcgen05.mma       |                               | cta_group::1! {_PLAIN} | 5 6 7 | address 0 1
+tcgen05.mma       |                               | cta_group::1! kind::mxf8f6f4! {_SCALED} | 7 | address 0 4 5
+tcgen05.mma       |                               | cta_group::1! kind::mxf8f6f4! {_SCALED} | 7 | address 0 1 4 5
 setmaxnreg        | u32                           | inc dec sync! aligned!              | 1
 movmatrix         | b16                           | sync! aligned! trans! m8n8!         | 2
 ldmatrix          | b16                           | {_ROWS_OF_8}                        | 2 | address 1
@@ -426,11 +454,11 @@ griddepcontrol    |                               | wait launch_dependents      
 # What is refused by name, and why: opcodes, some with the modifier that is refused | what the user is told.
 _REFUSED = """
 wmma | Of wmma the shapes and types of CUDA's mma.h are executed.
-tcgen05 | Tensor-core instructions are not executed yet.
 mma.sp | Products of sparse matrices are not executed.
 ldmatrix.sync.aligned.m16n16 ldmatrix.sync.aligned.m8n16 stmatrix.sync.aligned.m16n8 | Matrices of bytes are not moved.
 cvt.rs | It rounds stochastically; cvt.rn is executed.
 cp.async.bulk cp.async.mbarrier cp.reduce mbarrier tensormap | Asynchronous copies of this kind are not executed yet.
+tcgen05 | Not executed are pairs of blocks (cta_group::2), shift, sparse, weight-stationary and 4- and 6-bit products.
 wgmma.mma_async.sp | Products of sparse matrices are not executed: take the dense form.
 tld4 txq sured suq istypep | Of textures and surfaces tex, suld.b and sust.b are executed.
 clusterlaunchcontrol multimem | Clusters that take work from others, and memory of several GPUs: not executed yet.

@@ -92,7 +92,9 @@ def test_facts_of_the_isa() -> None:
     assert {name for name, each in OPCODES.items() if each.access is MemoryAccess.LOAD} == {
         "ld", "ldu", "ldmatrix", "tex", "suld"
     }  # fmt: skip
-    assert {name for name, each in OPCODES.items() if each.access is MemoryAccess.STORE} == {"st", "stmatrix", "sust"}
+    assert {name for name, each in OPCODES.items() if each.access is MemoryAccess.STORE} == {
+        "st", "stmatrix", "sust", "tcgen05.alloc"
+    }  # fmt: skip
     assert {name for name, each in OPCODES.items() if each.has(Trait.CARRY)} == {"addc", "subc", "madc"}
     assert {name for name, each in OPCODES.items() if each.has(Trait.FENCE)} == {
         "membar", "fence", "barrier.cluster.arrive", "barrier.cluster.wait"

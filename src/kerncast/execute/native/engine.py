@@ -18,6 +18,7 @@ from kerncast.execute.native.arithmetic import bitwise, conversion, floats, inte
 from kerncast.execute.native.block import RegisterPlan, plan_registers
 from kerncast.execute.native.ir import BLOCK, FAULTS, SPACES, WARP, WORKER, Unit
 from kerncast.execute.native.jit import Host, Machine, compile_unit, run_until
+from kerncast.execute.native.memory.tensor_memory import TENSOR_BYTES
 from kerncast.execute.native.scheduler import NOT_DONE, write_scheduler
 from kerncast.execute.native.warp import CounterPlan, Plans, plan_counters, printer_of, prints, write_warp
 from kerncast.execute.sampling.sample import endless, runaway
@@ -26,7 +27,9 @@ from kerncast.execute.setup.cluster_addresses import cluster_fault, outside_of_c
 from kerncast.execute.setup.dataflow import blocks_are_independent
 from kerncast.execute.setup.layout import Program
 from kerncast.execute.setup.state import ACCESS_COUNTS, PRINTF, Console, Report, Setting, absent_lanes
-from kerncast.execute.setup.supported import base_offset, tile_outside, unravel
+from kerncast.execute.setup.supported import unravel, uses_tensor_memory
+from kerncast.execute.setup.tensor_faults import NAMES as TENSOR_FAULTS
+from kerncast.execute.setup.tensor_faults import tensor_fault
 from kerncast.execute.setup.textures import OBJECT_FAULTS, object_fault
 from kerncast.launch import NO_CLUSTER, Launch
 from kerncast.ptx import Instruction
@@ -145,6 +148,7 @@ class Run:
         slots = resident or self.launch.cluster_blocks
         room.take(workers * slots * shared, "shared memory needs")
         room.take(workers * slots * private, "local memory needs")
+        room.take(workers * slots * TENSOR_BYTES * uses_tensor_memory(self.program.function), "tensor memory needs")
         room.take(slots * frames, "registers need")
         if workers * (shared + private) + frames > _MOST_BYTES:
             what = f"shared and local memory need {format_bytes(workers * (shared + private))}"
@@ -235,7 +239,8 @@ class Worker:
         shared_bytes = program.static_shared_bytes + launch.shared_bytes
         frames = launch.warps_per_block * run.compiled.registers.frame_bytes
         private = launch.warps_per_block * 32 * program.private_bytes
-        per_block = frames + private + shared_bytes
+        tensor = TENSOR_BYTES if uses_tensor_memory(program.function) else 0
+        per_block = frames + private + shared_bytes + tensor
         together = launch.cluster_blocks
         slots = resident or together * max(1, min(_RESIDENT_BYTES // max(per_block, 1), 8) // together)
         stride = -(-(shared_bytes + 2 * _MARGIN_BYTES) // _STRIDE_UNIT) * _STRIDE_UNIT
@@ -243,7 +248,7 @@ class Worker:
         self.state["cluster"][:3] = launch.cluster or NO_CLUSTER
         values = {
             "warps": launch.warps_per_block, "slots": slots, "shared_bytes": shared_bytes,
-            "private_bytes": program.private_bytes, "parameter_bytes": run.parameter_bytes,
+            "private_bytes": program.private_bytes, "tensor_bytes": tensor, "parameter_bytes": run.parameter_bytes,
             "dynamic_bytes": launch.shared_bytes, "quantum": _QUANTUM,
             "parameters": run.parameters.ctypes.data + _MARGIN_BYTES, "symbols": run.symbols.ctypes.data,
             "read": run.touched.read.ctypes.data, "written": run.touched.written.ctypes.data,
@@ -264,6 +269,7 @@ class Worker:
         shared = self._memory(slots * stride).ctypes.data + _MARGIN_BYTES
         for number, slot in enumerate(self._resident):
             slot["shared"] = shared + number * stride
+            slot["tensor"] = self._memory(tensor).ctypes.data
             slot["private"] = self._memory(private + _ALIGNMENT).ctypes.data
             self._frames.append(self._memory(frames).reshape(launch.warps_per_block, -1))
             slot["warps"] = self._frames[-1].ctypes.data
@@ -392,13 +398,9 @@ def _error(state: Any, run: "Run", blocks: npt.NDArray[np.int64]) -> KerncastErr
     match name:
         case "bounds" | "misaligned" | "constant" | "atomic":
             return IllegalAddress(_access(name, ins, thread, state, run), where=where, cure=_GEOMETRY)
-        case "tile" | "descriptor":
+        case _ if name in TENSOR_FAULTS:
             size = run.program.static_shared_bytes + run.launch.shared_bytes
-            return (
-                tile_outside(ins, (thread, where), address, size)
-                if name == "tile"
-                else base_offset(ins, (thread, where))
-            )
+            return tensor_fault(name, ins, (thread, where), address, size)
         case "trap" | "assertion":
             kind, what = _STOPPED[name]
             return kind(f"{what} in {thread}", where=where, cure=_ARGUMENTS)

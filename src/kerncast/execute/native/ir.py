@@ -211,7 +211,7 @@ class Emitter:
     def compare(self, condition: str, a: Value, b: "Value | int") -> Value:
         """Compare two values: a condition of icmp, or one of fcmp for floats."""
         kind = "fcmp" if element(a.type) in _FLOATS else "icmp"
-        result = vector("i1") if a.type.startswith("<") else "i1"
+        result = f"{a.type.split(' x ')[0]} x i1>" if a.type.startswith("<") else "i1"
         return self.op(f"{kind} {condition} {a.type} {a.text}, {self._like(a, b).text}", result)
 
     def select(self, condition: Value, a: Value, b: "Value | int") -> Value:
@@ -425,6 +425,11 @@ BLOCK = np.dtype(
         ("warps", "u8"),
         ("row", "i8"),  # position of the block in the list of blocks
         ("private", "u8"),
+        ("tensor", "u8"),  # tensor memory, column after column
+        ("columns", "u4"),  # units of columns of it that are taken, as bits
+        ("allocations", "u4"),  # those with which an allocation begins
+        ("allocator", "u4"),  # instruction that took columns last
+        ("relinquished", "u4"),  # whether no more columns may be taken
     ],
     align=True,
 )
@@ -446,6 +451,7 @@ WORKER = np.dtype(
         ("slots", "u4"),  # resident blocks
         ("shared_bytes", "u4"),
         ("private_bytes", "u4"),
+        ("tensor_bytes", "u4"),  # 0: the kernel does not use tensor memory
         ("parameter_bytes", "u4"),
         ("dynamic_bytes", "u4"),
         ("quantum", "i4"),  # loop iterations of a warp at a time
@@ -497,7 +503,8 @@ WORKER = np.dtype(
 )
 FAULTS = {"bounds": 1, "misaligned": 2, "trap": 3, "assertion": 4, "table": 5, "barrier": 6, "stuck": 7, "endless": 8,
           "constant": 9, "atomic": 10, "tile": 11, "descriptor": 12, "gone": 13, "cluster": 14,
-          "texture": 15, "surface": 16}  # fmt: skip
+          "texture": 15, "surface": 16, "swizzle": 21, "columns": 22, "lanes": 23, "format": 24, "allocation": 25,
+          "unfreed": 26}  # fmt: skip
 SPACES = ("global", "shared", "local", "param", "const", "call", "cluster")
 
 

@@ -100,6 +100,10 @@ def _start_block(unit: Unit, start_bytes: int) -> None:
     _clear(emit, field(emit, _BLOCK, BLOCK, "passed"), integer("i64", 4 * _BARRIERS))
     shared = get(emit, _BLOCK, BLOCK, "shared")
     _clear(emit, shared, emit.cast("zext", get(emit, _WORKER, WORKER, "shared_bytes"), "i64"))
+    for name in ("columns", "allocations", "relinquished"):
+        put(emit, integer("i32", 0), _BLOCK, BLOCK, name)
+    tensor = get(emit, _BLOCK, BLOCK, "tensor")
+    _clear(emit, tensor, emit.cast("zext", get(emit, _WORKER, WORKER, "tensor_bytes"), "i64"))
     counters = emit.at(
         get(emit, _WORKER, WORKER, "counters"), emit.mul(row, get(emit, _WORKER, WORKER, "counter_bytes"))
     )
@@ -189,6 +193,8 @@ def _end_block(emit: Emitter, warps: Value, *, sees_cluster: bool) -> None:
     put(emit, integer("i32", 0), _BLOCK, BLOCK, "busy")
     emit.increase(field(emit, _WORKER, WORKER, "finished"), integer("i64", 1))
     _note_longest(emit, warps)
+    with emit.when(emit.compare("ne", get(emit, _BLOCK, BLOCK, "columns"), 0)):
+        _note(emit, "unfreed", _warp(emit, integer("i64", 0)), get(emit, _BLOCK, BLOCK, "allocator"))
     if sees_cluster:
         emit.call_void("leave_cluster", _WORKER, _BLOCK)
 

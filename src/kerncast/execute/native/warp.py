@@ -13,7 +13,7 @@ import numpy as np
 
 from kerncast import traces
 from kerncast.errors import UnsupportedError
-from kerncast.execute.native.arithmetic import crosslane, group_products
+from kerncast.execute.native.arithmetic import crosslane, group_products, tensor_products
 from kerncast.execute.native.arithmetic.conversion import set_predicate
 from kerncast.execute.native.arithmetic.integers import uses_carry, with_carry
 from kerncast.execute.native.block import I32, LOWERINGS, BlockCode, Operation, RegisterPlan
@@ -34,7 +34,7 @@ from kerncast.execute.native.ir import (
     put,
 )
 from kerncast.execute.native.jit import TooLargeError
-from kerncast.execute.native.memory import textures, transfer
+from kerncast.execute.native.memory import tensor_memory, textures, transfer
 from kerncast.execute.native.memory.access import COUNTERS, Fault, note_fault
 from kerncast.execute.native.memory.banks import record_detail
 from kerncast.execute.native.memory.transfer import GENERIC_COUNTERS
@@ -306,7 +306,9 @@ class WarpWriter:
             counter = self.emit.at(_COUNTERS, self.plans.counters.guarded[position])
             self.emit.increase(counter, self.emit.count_lanes(code.executing))
         operation = Operation(ins, code, result_count(ins))
-        if ins.opcode.access is not None:
+        if ins.opcode.has(Trait.TENSOR_MEMORY):
+            self._use_tensor_memory(operation, position)
+        elif ins.opcode.access is not None:
             counters = self.emit.at(_COUNTERS, self.plans.counters.memory[position])
             what = operation_of(ins, self.program.read) if self.plans.counts_memory else None
             _ACCESSES[ins.opcode.name](operation, position, counters, what)
@@ -322,6 +324,19 @@ class WarpWriter:
             self._trap(code, ins, position)
         elif not (ins.is_barrier or ins.opcode.has(Trait.INERT)):
             self._arithmetic(operation)
+
+    def _use_tensor_memory(self, operation: Operation, position: int) -> None:
+        ins = operation.ins
+        if ins.opcode.access is not None:  # what allocates stores an address
+            counters = self.emit.at(_COUNTERS, self.plans.counters.memory[position])
+            what = operation_of(ins, self.program.read) if self.plans.counts_memory else None
+            tensor_memory.allocate(operation, position, counters, what)
+        elif ins.opcode.has(Trait.DESCRIBED) and not ins.operands[2:]:
+            tensor_memory.copy(operation, position)
+        elif ins.opcode.has(Trait.DESCRIBED):
+            tensor_products.multiply(operation, position)
+        else:
+            tensor_memory.run(operation, position)
 
     def _arithmetic(self, operation: Operation) -> None:
         ins = operation.ins

@@ -20,11 +20,13 @@ from kerncast.execute.reference.barriers import Barriers, ClusterBarrier
 from kerncast.execute.reference.crosslane import WarpPlaces
 from kerncast.execute.reference.memory import Memory
 from kerncast.execute.reference.tally import Tally
+from kerncast.execute.reference.tensor_memory import TensorMemory
 from kerncast.execute.reference.threads import WARP_LANES, Index, Threads
 from kerncast.execute.sampling.sample import Budget, endless, runaway
 from kerncast.execute.setup.arena import Arena
 from kerncast.execute.setup.layout import Program
 from kerncast.execute.setup.state import PRINTF, Console, Report, Setting, absent_lanes
+from kerncast.execute.setup.supported import uses_tensor_memory
 from kerncast.launch import Launch
 from kerncast.ptx import Flow, Instruction, Trait
 from kerncast.traces import BlockCounts
@@ -55,6 +57,7 @@ class Batch:
         """Run these blocks and add what happened to the tally."""
         self.threads = Threads(self.program, self.launch, block_ids)
         self.memory = Memory(self.threads, self.arena, self.parameters, self.budget.memory_bytes)
+        self._tensor_memory = TensorMemory(self.memory, is_used=uses_tensor_memory(self.program.function))
         self.places = WarpPlaces(self.threads.exist, self.program.cfg.order)
         self.barriers = Barriers(self.threads)
         self.cluster_barrier = ClusterBarrier(self.threads)
@@ -72,6 +75,7 @@ class Batch:
                 if not len(ready):
                     if self.places.ended.all():
                         tally.end()
+                        self._tensor_memory.end()
                         return
                     self._release()
                     continue
@@ -122,6 +126,10 @@ class Batch:
             bits.compute(self.threads, ins, active)
         elif root in ARITHMETIC:
             compare.compute(self.threads, ins, active)
+        elif ins.opcode.has(Trait.TENSOR_MEMORY):
+            parts = self._tensor_memory.run(ins, active)
+            if ins.opcode.access is not None:  # what allocates stores an address
+                self.tally.memory(number, ins, parts)
         elif ins.opcode.access is not None:
             self.tally.memory(number, ins, self.memory.access(ins, active))
         elif ins.opcode.has(Trait.CROSS_LANE):

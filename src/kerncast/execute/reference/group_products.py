@@ -12,7 +12,7 @@ import numpy.typing as npt
 from kerncast.execute.reference.matrix_products import decoded, gathered, multiplied, spread
 from kerncast.execute.reference.memory import Memory
 from kerncast.execute.reference.threads import Index
-from kerncast.execute.setup.supported import base_offset, tile_outside
+from kerncast.execute.setup.tensor_faults import tensor_fault
 from kerncast.ptx import Immediate, Instruction, Operand, Vector
 from kerncast.ptx.fragments import group_product_of
 
@@ -44,7 +44,7 @@ def multiply(memory: Memory, ins: Instruction, active: Index) -> None:
     shape = (product.m, product.n)
     c = gathered(threads, totals, warps, (product.total, shape, product.per_total, product.place_in_total))
     c = np.where(threads.values(adds, "pred", leaders)[:, None, None], c, np.zeros_like(c))
-    result = multiplied(ins, product, -a if signs[0] else a, (-b if signs[1] else b).swapaxes(1, 2), c)
+    result = multiplied(ins.modifiers, product, -a if signs[0] else a, (-b if signs[1] else b).swapaxes(1, 2), c)
     spread(threads, totals, (product, result), active)
 
 
@@ -66,16 +66,16 @@ def _tiles(
     for leader, descriptor, own in zip(leaders.tolist(), descriptors.tolist(), rows, strict=True):
         place = threads.describe(leader), ins.where or threads.program.function.name
         if descriptor >> 49 & 7:
-            raise base_offset(ins, place)
-        addresses = _addresses(descriptor, own, is_turned=is_turned)
+            raise tensor_fault("descriptor", ins, place, descriptor)
+        addresses = addresses_of(descriptor, own, is_turned=is_turned)
         if addresses.max() >= memory.shared_bytes:
-            raise tile_outside(ins, place, int(addresses.max()) & -16, memory.shared_bytes)
+            raise tensor_fault("tile", ins, place, int(addresses.max()) & -16, memory.shared_bytes)
         words = memory.shared_of(leader)[addresses].view(np.uint32)
         found.append(decoded(name, words).reshape(len(own), -1))
     return np.stack(found)
 
 
-def _addresses(descriptor: int, rows: Index, *, is_turned: bool) -> Index:
+def addresses_of(descriptor: int, rows: Index, *, is_turned: bool) -> Index:
     """Return [rows, 32] the address of each byte of these rows in shared memory."""
     start, leading, stride = ((descriptor >> shift & 0x3FFF) * 16 for shift in (0, 16, 32))
     width = _WIDTHS[descriptor >> 62]

@@ -1,6 +1,6 @@
 """Products of matrices by tensor cores, over whole matrices gathered from the registers of each warp."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import cache
 from itertools import product as pairs
 from typing import Any
@@ -34,7 +34,7 @@ def multiply(threads: Threads, ins: Instruction, active: Index) -> None:
         name: gathered(threads, operand, warps, (types[name], shapes[name], per[name], places[name]))
         for name, operand in zip("abc", ins.operands[1:], strict=True)
     }
-    result = multiplied(ins, product, whole["a"], whole["b"], whole["c"])
+    result = multiplied(ins.modifiers, product, whole["a"], whole["b"], whole["c"])
     spread(threads, ins.operands[0], (product, result), active)
 
 
@@ -73,16 +73,16 @@ def _totals(product: Product) -> AnyArray:
     return np.array(found).reshape(*shape, 2)
 
 
-def multiplied(ins: Instruction, product: Product, a: AnyArray, b: AnyArray, c: AnyArray) -> AnyArray:
+def multiplied(modes: Collection[str], product: Product, a: AnyArray, b: AnyArray, c: AnyArray) -> AnyArray:
     """Return [warps, m, n] sums of the products of A and B, and C."""
     if product.total == "s32":
         if product.a == "b1":
-            both = a[:, :, :, None] & b[:, None] if "and" in ins.modifiers else a[:, :, :, None] ^ b[:, None]
+            both = a[:, :, :, None] & b[:, None] if "and" in modes else a[:, :, :, None] ^ b[:, None]
             total = both.sum(axis=2, dtype=np.int64)
         else:
             total = np.matmul(a, b)
         total = total + c
-        if _SATFINITE in ins.modifiers:
+        if _SATFINITE in modes:
             total = np.clip(total, _LEAST, _MOST)
         whole: AnyArray = total.astype(np.int32)
         return whole

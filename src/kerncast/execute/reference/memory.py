@@ -161,6 +161,14 @@ class Memory:
         start = int(self._shared_start[thread])
         return self.shared[start : start + self.shared_bytes]
 
+    def store_words(self, ins: Instruction, words: npt.NDArray[np.uint32], threads: Index) -> list[Part]:
+        """Store 32 bits of each thread that an instruction has computed; returns what it touched."""
+        target = next(each for each in ins.operands if isinstance(each, Address))
+        parts = self.resolve(ins, self.addresses(target, threads), threads, words.itemsize)
+        for part in parts:
+            _elements(part.data, words.dtype)[part.offsets >> _shift(words.itemsize)] = words[part.which]
+        return parts
+
     def load(self, ins: Instruction, threads: Index) -> list[Part]:
         """Run a load; returns what it touched."""
         if ins.root == "ldmatrix":

@@ -30,6 +30,7 @@ Bases = frozenset[str]
 """parameters and variables by their names in PTX"""
 
 _GLOBAL = frozenset({"global", "const", "generic"})
+_TENSOR = "tensor"
 #: A pointer that comes out of memory.
 UNKNOWN = "?"
 
@@ -231,7 +232,10 @@ class _Deciding:
                 self._spaces.add(ins.space)
                 if ins.space in _GLOBAL:
                     self._bases |= self._use.of(ins)
-            if ins.opcode.has(Trait.DESCRIBED) and any(r.name in self._registers for r in results_of(ins)):
+            decides = any(r.name in self._registers for r in results_of(ins))
+            if ins.opcode.has(Trait.TENSOR_MEMORY) and decides:
+                self._spaces.add(_TENSOR)
+            if ins.opcode.has(Trait.DESCRIBED) and (decides or self._fills_deciding(ins)):
                 self._spaces.add("shared")
         return (len(self._registers), len(self._spaces), self._bases) != before
 
@@ -246,8 +250,17 @@ class _Deciding:
             # How many bytes a copy reads is counted.
             if ins.is_copy or (not ins.is_load and self._holds_deciding(ins)):
                 yield from sources_of(ins)
-        elif ins.is_jump or ins.is_barrier or any(r.name in self._registers for r in results_of(ins)):
+        elif (
+            ins.is_jump
+            or ins.is_barrier
+            or self._fills_deciding(ins)
+            or any(r.name in self._registers for r in results_of(ins))
+        ):
             yield from sources_of(ins)
+
+    def _fills_deciding(self, ins: Instruction) -> bool:
+        """Whether an instruction writes tensor memory, some of which decides."""
+        return _TENSOR in self._spaces and ins.opcode.has(Trait.TENSOR_MEMORY)
 
     def _is_deciding_read(self, ins: Instruction) -> bool:
         if ins.is_copy:

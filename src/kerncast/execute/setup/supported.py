@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kerncast.errors import IllegalAddress, LaunchError, UnsupportedError
+from kerncast.errors import LaunchError, UnsupportedError
 from kerncast.launch import NO_CLUSTER, Launch, check_cluster
 from kerncast.ptx import (
     COMBINATIONS,
@@ -31,6 +31,7 @@ from kerncast.ptx import (
 )
 from kerncast.ptx.fragments import group_product_of, product_of
 from kerncast.ptx.opcodes import FORMS, WHY_REFUSED, Form
+from kerncast.ptx.tensor_layouts import COPIES, KINDS, MOVEMENTS, Kind, movement_of
 
 _DIGITS = re.compile(r"\d+")
 AnyArray = npt.NDArray[Any]
@@ -162,7 +163,9 @@ def _describes_tiles(ins: Instruction) -> bool:
     if ins.root == "setmaxnreg":
         count = ins.operands[0]
         return isinstance(count, Immediate) and count.value in range(24, 257, 8)
-    if not ins.opcode.has(Trait.DESCRIBED):
+    if ins.opcode.has(Trait.TENSOR_MEMORY):
+        return _fits_tensor_memory(ins)
+    if not ins.opcode.has(Trait.ACCUMULATE):
         return True
     product = group_product_of(ins.modifiers, ins.types)
     if product is None:
@@ -185,27 +188,53 @@ def _describes_tiles(ins: Instruction) -> bool:
     )
 
 
+def uses_tensor_memory(function: Function) -> bool:
+    """Return whether a kernel has instructions on tensor memory."""
+    return any(ins.opcode.has(Trait.TENSOR_MEMORY) for ins in function.instructions)
+
+
+def _fits_tensor_memory(ins: Instruction) -> bool:
+    """Return whether an instruction on tensor memory has operands of the right number and size."""
+    registers = [each for each in ins.operands if not isinstance(each, Address | Immediate)]
+    immediates = [each.value for each in ins.operands if isinstance(each, Immediate)]
+    if not MOVEMENTS.keys().isdisjoint(ins.modifiers):
+        found = movement_of(ins.modifiers)
+        if found is None or len(registers) != 1 or len(immediates) != found[0].is_split:
+            return False
+        data = registers[0].elements if isinstance(registers[0], Vector) else (registers[0],)
+        return _are_registers(data, 32, found[0].registers * found[1]) and all(0 <= each < 512 for each in immediates)
+    if ins.opcode.name == "tcgen05.cp":
+        key = tuple(m for m in ins.details if not m.startswith("cta_group"))
+        return key in COPIES and _are_registers((ins.operands[1],), 64, 1)
+    return ins.opcode.name != "tcgen05.mma" or _fits_tensor_product(ins)
+
+
+def _fits_tensor_product(ins: Instruction) -> bool:
+    a, b, descriptor = ins.operands[1:4]
+    others = [each for each in ins.operands[4:] if not isinstance(each, Address | Vector)]
+    lanes = [each.elements for each in ins.operands[4:] if isinstance(each, Vector)]
+    kind = KINDS[next(m for m in ins.modifiers if m in KINDS)]
+    scales = sum(isinstance(each, Address) for each in ins.operands[4:])
+    return (
+        (isinstance(a, Address) or _are_registers((a,), 64, 1))
+        and _are_registers((b,), 64, 1)
+        and _are_registers((descriptor,), 32, 1)
+        and scales == 2 * kind.is_scaled
+        and (not lanes or (_are_registers(lanes[0], 32, 4) and len(lanes) == 1 and not kind.is_scaled))
+        and 1 <= len(others) <= 2
+        and (isinstance(others[0], Immediate) or _are_registers((others[0],), 1, 1))
+        and (len(others) == 1 or _may_scale(kind, others[1]))
+    )
+
+
+def _may_scale(kind: Kind, operand: Operand) -> bool:
+    """Return whether a product of a kind may divide its sums by a power of two first."""
+    return isinstance(operand, Immediate) and operand.value in range(16) and kind.k in {8, 16}
+
+
 def _are_registers(operands: tuple[Operand, ...], bits: int, count: int) -> bool:
     fit = (isinstance(each, Register) and TYPE_BITS[each.type] == bits for each in operands)
     return len(operands) == count and all(fit)
-
-
-def tile_outside(ins: Instruction, place: tuple[str, str], address: int, size: int) -> IllegalAddress:
-    """Return the error of a descriptor that leads out of shared memory; the place is the thread and its line."""
-    thread, where = place
-    what = (
-        f"{ins.name} by {thread} reads a tile out of bounds: 16 bytes at {address:#x} of {size} bytes of shared memory"
-    )
-    cure = "Check the start address and the two distances of the descriptor, in units of 16 bytes."
-    return IllegalAddress(what, where=where, cure=cure)
-
-
-def base_offset(ins: Instruction, place: tuple[str, str]) -> UnsupportedError:
-    """Return the error of a descriptor that is not covered; the place is the thread and its line."""
-    thread, where = place
-    what = f"{ins.name} by {thread} has a descriptor with a base offset, which is not supported"
-    cure = "Let tiles begin where the pattern of their swizzle does: at multiples of 1024, 512 or 256 bytes."
-    return UnsupportedError(what, where=where, cure=cure)
 
 
 def check_supported(function: Function) -> None:
@@ -275,7 +304,7 @@ def _is_vector(ins: Instruction, vector: Vector) -> bool:
     count = len(vector.elements)
     if any(isinstance(element, Vector | Address | Opaque | Label) for element in vector.elements):
         return False
-    if ins.root == "mma" or ins.opcode.has(Trait.DESCRIBED):
+    if ins.root == "mma" or ins.opcode.has(Trait.ACCUMULATE) or ins.opcode.has(Trait.TENSOR_MEMORY):
         return True
     if ins.moves_matrices:
         return f"x{count}" in ins.modifiers

@@ -23,6 +23,7 @@ _A_AT = 2 * 64 * _REGISTER_BYTES
 """place of A behind the sums, where it is in registers"""
 _MASK, _A, _B = Value("%mask", "i32"), Value("%a", "i64"), Value("%b", "i64")
 _GROUPS, _FLAGS = Value("%groups", "i32"), Value("%flags", "i32")
+_WHOLE = integer("i1", 0)
 _ADDS, _NEGATES, _TURNS_A, _TURNS_B, _IN_REGISTERS = (1 << n for n in range(5))
 
 
@@ -144,11 +145,11 @@ def _fetch(emit: Emitter, raw_a: Value, raw_b: Value) -> None:
     emit.go(after)
     emit.label(described)
     own = emit.shl(emit.and_(get(emit, warp, WARP, "number"), 3), 1)
-    tile = Tile(_A, own, integer("i32", 2), _has(emit, _TURNS_A))
+    tile = Tile(_A, own, integer("i32", 2), _has(emit, _TURNS_A), _WHOLE)
     _or_give_up(emit, copy_tile(emit, tile, raw_a, lane))
     emit.go(after)
     emit.label(after)
-    tile = Tile(_B, integer("i32", 0), _GROUPS, _has(emit, _TURNS_B))
+    tile = Tile(_B, integer("i32", 0), _GROUPS, _has(emit, _TURNS_B), _WHOLE)
     _or_give_up(emit, copy_tile(emit, tile, raw_b, lane))
 
 
@@ -166,10 +167,10 @@ def _decode(emit: Emitter, of: tuple[str, _Kind], raw: Value, to: Value, groups:
     source_bytes, per_group = ROW_BYTES * LANES // kind.steps, 8 * kind.steps // LANES
     with emit.count_up(emit.mul(emit.cast("zext", groups, "i64"), per_group)) as number:
         place = emit.at(raw, emit.mul(number, source_bytes))
-        emit.store(_numbers(emit, name, place), emit.at(to, emit.mul(number, 4 * LANES)), 64)
+        emit.store(numbers_of(emit, name, place), emit.at(to, emit.mul(number, 4 * LANES)), 64)
 
 
-def _numbers(emit: Emitter, name: str, place: Value) -> Value:
+def numbers_of(emit: Emitter, name: str, place: Value) -> Value:
     """Return 32 numbers that lie one after the other."""
     match name:
         case "f16":

@@ -19,7 +19,8 @@ _GROUP_BYTES = _PIECES * _PIECE_BYTES
 _ADDRESSES = f"<{_PIECES} x i32>"
 _NAME = "copy_tile"
 _LANE, _TO, _DESCRIPTOR = Value("%lane", "i32"), Value("%to", "ptr"), Value("%descriptor", "i64")
-_FIRST, _COUNT, _TURNED = Value("%first", "i32"), Value("%count", "i32"), Value("%turned", "i1")
+_FIRST, _COUNT = Value("%first", "i32"), Value("%count", "i32")
+_TURNED, _NARROW = Value("%turned", "i1"), Value("%narrow", "i1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,14 +32,30 @@ class Tile:
     count: Value
     is_turned: Value
     """whether neighbouring rows lie beside one another instead of neighbouring columns; of 16 bits only"""
+    is_narrow: Value
+    """whether rows have 16 bytes: what follows them is copied twice"""
 
 
 def copy_tile(emit: Emitter, tile: Tile, to: Value, lane: Value) -> Value:
     """Write a copy, row after row; gives whether all of it lies in shared memory. A fault is that of a lane."""
     if _NAME not in emit.unit:
         _define(emit.unit)
-    parts = (tile.descriptor, tile.first, tile.count, tile.is_turned)
+    parts = (tile.descriptor, tile.first, tile.count, tile.is_turned, tile.is_narrow)
     return emit.call(_NAME, "i1", *POINTERS, SITE, lane, to, *parts)
+
+
+def from_tensor_descriptor(emit: Emitter, descriptor: Value, lane: Value, result: str) -> Value:
+    """Write the decoding of a descriptor for tensor memory as one of wgmma; other swizzles are a fault of a lane.
+
+    The function that is being written returns then: 0, or nothing where it has no ``result``.
+    """
+    kind = emit.lshr(descriptor, 61)
+    other = emit.or_(emit.and_(kind, 1), emit.and_(emit.lshr(descriptor, 52), 1))
+    with emit.when(emit.compare("ne", other, 0)):
+        note_fault(emit, POINTERS, Fault(integer("i32", FAULTS["swizzle"]), SITE, lane, descriptor))
+        emit.give(integer(result, 0) if result else None)
+        emit.label(emit.fresh("unreached"))
+    return emit.or_(emit.and_(descriptor, (1 << 46) - 1 | 7 << 49), emit.shl(emit.lshr(kind, 1), 62))
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +73,7 @@ class _Layout:
 
 
 def _define(unit: Unit) -> None:
-    parameters = [*POINTERS, SITE, _LANE, _TO, _DESCRIPTOR, _FIRST, _COUNT, _TURNED]
+    parameters = [*POINTERS, SITE, _LANE, _TO, _DESCRIPTOR, _FIRST, _COUNT, _TURNED, _NARROW]
     emit = Emitter(unit, _NAME, "i1", parameters)
     turning = emit.allocate("<64 x i16>")
     layout = _layout(emit)
@@ -95,6 +112,7 @@ def _layout(emit: Emitter) -> _Layout:
     # Without a swizzle the two distances of a turned tile mean each other's.
     across = emit.select(is_plain, leading, stride)
     step = emit.select(_TURNED, across, emit.select(is_plain, leading, integer("i32", _PIECE_BYTES)))
+    step = emit.select(_NARROW, integer("i32", 0), step)
     outer = emit.select(emit.and_(_TURNED, emit.not_(is_plain)), leading, stride)
     near, far = (
         emit.op(f"select {_TURNED.typed}, {_ADDRESSES} {a.text}, {_ADDRESSES} {b.text}", _ADDRESSES)

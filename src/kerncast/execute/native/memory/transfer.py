@@ -490,7 +490,7 @@ def load(o: Operation, number: int, counters: Value, operation: traces.Operation
         if 0 <= place <= program.parameter_bytes - size * len(elements):  # else the checked way finds the fault
             _load_parameter(o, place, elements)
             return
-    address = _address(o, source)
+    address = address_of(o, source)
     joined = o.block.program.joined.get(number)
     if joined is None:
         name = loader(o.emit.unit, space, size * len(elements), operation)
@@ -509,7 +509,7 @@ def store(o: Operation, number: int, counters: Value, operation: traces.Operatio
     assert isinstance(target, Address)
     elements = source.elements if isinstance(source, Vector) else (source,)
     size = TYPE_BITS[o.type] // 8
-    address = _address(o, target)
+    address = address_of(o, target)
     values = [o.block.source(element, f"b{8 * size}") for element in elements]
     staged = field(o.emit, o.block.pointers.worker, WORKER, "staged")
     o.emit.store(put_together(o, values), staged, 64)
@@ -526,7 +526,7 @@ def update(o: Operation, number: int, counters: Value, operation: traces.Operati
     assert isinstance(target, Address)
     lists = [operand.elements if isinstance(operand, Vector) else (operand,) for operand in o.ins.operands]
     what = update_of(o.ins.modifiers, o.type, len(lists[-1]))
-    address = _address(o, target)
+    address = address_of(o, target)
     kind = f"b{TYPE_BITS[o.type]}"
     given = [[o.block.source(element, kind) for element in elements] for elements in lists[position + 1 :]]
     stage(o.block, [put_together(o, values) for values in given])
@@ -540,9 +540,9 @@ def update(o: Operation, number: int, counters: Value, operation: traces.Operati
             o.block.write(each, value, signed=o.is_signed)
 
 
-def _address(o: Operation, operand: Address) -> Value:
+def address_of(o: Operation, operand: Address) -> Value:
     """Return the addresses of a memory operand: in the state space of the instruction, from its beginning on."""
-    address = _given_address(o, operand)
+    address = _givenaddress_of(o, operand)
     return in_own_shared(o, address) if o.ins.space == "shared" and not o.ins.is_cluster_wide else address
 
 
@@ -551,7 +551,7 @@ def in_own_shared(o: Operation, address: Value) -> Value:
     return o.emit.sub(address, o.block.own_window()) if o.block.program.sees_cluster else address
 
 
-def _given_address(o: Operation, operand: Address) -> Value:
+def _givenaddress_of(o: Operation, operand: Address) -> Value:
     if operand.base is None:
         return integer(I64, operand.offset)
     if isinstance(operand.base, Register) and TYPE_BITS[operand.base.type] == 32:
@@ -618,7 +618,7 @@ def load_matrices(o: Operation, number: int, counters: Value, operation: traces.
     mask = emit.and_(o.block.executing, (1 << 8 * len(elements)) - 1)
     pointers = (o.block.pointers.worker, o.block.pointers.warp)
     name = loader(emit.unit, o.ins.space, MATRIX_ROW_BYTES, operation)
-    found = emit.call(name, "ptr", *pointers, counters, integer("i32", number), mask, _address(o, source))
+    found = emit.call(name, "ptr", *pointers, counters, integer("i32", number), mask, address_of(o, source))
     for position, each in enumerate(elements):
         halves = emit.load(emit.at(found, 4 * LANES * position), "<64 x i16>", 2)
         if o.has("trans"):
@@ -632,7 +632,7 @@ def store_matrices(o: Operation, number: int, counters: Value, operation: traces
     assert isinstance(target, Address)
     elements = source.elements if isinstance(source, Vector) else (source,)
     mask = emit.and_(o.block.executing, (1 << 8 * len(elements)) - 1)
-    address = _address(o, target)
+    address = address_of(o, target)
     staged = field(emit, o.block.pointers.worker, WORKER, "staged")
     for position, each in enumerate(elements):
         words = o.block.source(each, "b32")
@@ -749,9 +749,19 @@ def copy(o: Operation, number: int, counters: Value, operation: traces.Operation
     elif given:
         read = o.block.source(given[0], "u32")
     pointers = (o.block.pointers.worker, o.block.pointers.warp)
-    places = (_address(o, source), in_own_shared(o, _address(o, target)))
+    places = (address_of(o, source), in_own_shared(o, address_of(o, target)))
     arguments = (counters, integer("i32", number), o.block.executing, *places, read)
     emit.call_void(copier(emit.unit, size, operation), *pointers, *arguments)
+
+
+def store_word(o: Operation, number: int, counters: Value, what: tuple[Value, Value, traces.Operation | None]) -> None:
+    """Write a store of 32 bits by an instruction that computes them: what is (words, lanes that store, event)."""
+    words, mask, operation = what
+    target = next(each for each in o.ins.operands if isinstance(each, Address))
+    o.emit.store(words, field(o.emit, o.block.pointers.worker, WORKER, "staged"), 64)
+    name = storer(o.emit.unit, space_of(o, target), 4, operation)
+    pointers = (o.block.pointers.worker, o.block.pointers.warp)
+    o.emit.call_void(name, *pointers, counters, integer("i32", number), mask, address_of(o, target))
 
 
 ACCESSES = {
