@@ -15,8 +15,9 @@ _CURES = {
     "triton": "Install it: pip install 'kerncast[triton]'.",
     "torch": "Install it: pip install torch; its CPU build is enough.",
 }
-#: A script that imports only these needs no torch.
-_WITHOUT_TORCH = frozenset({"triton", "numba", "numpy", "math", "sys", "os", "time", "functools", "itertools"})
+_PLAIN = frozenset({"numpy", "math", "sys", "os", "time", "functools", "itertools", "pathlib", "json", "numba", "cupy"})
+#: A script that imports only these needs no torch, and no Triton.
+_WITHOUT_TORCH, _WITHOUT_TRITON = _PLAIN | {"triton"}, _PLAIN
 
 
 def install(text: str, recorder: Recorder, benchmarks: Benchmarks) -> None:
@@ -25,11 +26,19 @@ def install(text: str, recorder: Recorder, benchmarks: Benchmarks) -> None:
     for name, cure in _CURES.items():
         if name in named and find_spec(name) is None:
             raise InputError(f"the script imports {name}, which is not installed", cure=cure)
+    if "cupy" in named:
+        from kerncast.scripts.cupy_kernels import install as install_cupy  # noqa: PLC0415  few scripts need it
+
+        install_cupy(recorder)
+    if "numba" in named:
+        from kerncast.scripts.numba_kernels import install as install_numba  # noqa: PLC0415  loads Numba
+
+        install_numba(recorder)
     if named - _WITHOUT_TORCH and find_spec("torch") is not None:
         from kerncast.scripts.cuda_face import wear  # noqa: PLC0415  loads torch
 
         wear(recorder.shared.settings.gpu, recorder.note_asked)
-    if named - {"numba", "numpy"} and find_spec("triton") is not None:
+    if named - _WITHOUT_TRITON and find_spec("triton") is not None:
         from kerncast.scripts.triton_driver import activate  # noqa: PLC0415  loads Triton
 
         activate(recorder, benchmarks)
