@@ -14,11 +14,15 @@ from typing import Any
 
 import numpy as np
 
+from kerncast.compile.assembler import assemble, variant_for
+from kerncast.compile.cubin import read_resources
 from kerncast.errors import InputError, UnsupportedError
 from kerncast.gpu import GPU
+from kerncast.profiles import Resources
 from kerncast.scripts.benchmarks import Benchmarks
 from kerncast.scripts.entries import Entry, entry_in
 from kerncast.scripts.host_arrays import array_of
+from kerncast.scripts.late_number import LateNumber
 from kerncast.scripts.recorder import Asked, Parameter, Pointer, Recorder, Scratch
 from kerncast.scripts.tensor_maps import tiled_map
 from kerncast.units import BITS_PER_BYTE, KILO
@@ -80,6 +84,13 @@ class _Function:
     ptx: str
 
 
+def _resources(function: _Function, architecture: str) -> Resources:
+    """Return the resources of a kernel, assembled; raises CompileError."""
+    variant = variant_for(function.ptx, architecture)
+    assembled = assemble(function.ptx.encode(), variant, function.name)
+    return read_resources(assembled.cubin, assembled.log, architecture)[function.name]
+
+
 class _Utils:
     """What Triton asks a driver beside launches."""
 
@@ -87,9 +98,13 @@ class _Utils:
         self._gpu, self._recorder = recorder.shared.settings.gpu, recorder
 
     def load_binary(self, name: str, kernel: bytes, shared: int, device: int) -> tuple[object, ...]:
-        """Take a kernel; its registers and spills are not known before it is assembled."""
+        """Take a kernel; it is assembled only where the script asks for registers or spills."""
         del shared, device
-        return object(), _Function(name, kernel.decode()), 0, 0, _MOST_THREADS
+        function = _Function(name, kernel.decode())
+        architecture = self._gpu.architecture.code_name
+        registers = LateNumber(lambda: _resources(function, architecture).registers_per_thread)
+        spills = LateNumber(lambda: _resources(function, architecture).spill_store_bytes)
+        return object(), function, registers, spills, _MOST_THREADS
 
     def unload_module(self, module: object) -> None:
         """Forget a kernel: what was recorded of it stays."""

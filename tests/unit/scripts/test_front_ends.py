@@ -5,6 +5,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 import kerncast
@@ -126,7 +127,7 @@ def test_triton_is_compiled_for_the_gpu_and_tuned_by_forecast(tmp_path: Path) ->
 class Tensor:
     """What Triton takes for a tensor where there is no torch."""
 
-    def __init__(self, data: np.ndarray) -> None:  # type: ignore[type-arg]
+    def __init__(self, data: npt.NDArray[np.float32]) -> None:
         self.data, self.dtype, self.nbytes = data, "float32", data.nbytes
 
     def data_ptr(self) -> int:
