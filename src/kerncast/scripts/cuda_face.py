@@ -3,6 +3,7 @@
 Nothing of torch is computed on a GPU, and nothing of it is timed: only kernels that the script itself launches are.
 """
 
+import functools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
@@ -13,6 +14,11 @@ from kerncast.units import GIB
 
 _KIND = "cuda"
 _DEFAULT_BYTES = 16 * GIB
+_FACTORIES = (
+    "empty", "zeros", "ones", "full", "rand", "randn", "randint", "randperm", "arange", "linspace", "eye", "tensor",
+    "as_tensor", "empty_strided", "empty_like", "zeros_like", "ones_like", "full_like", "rand_like", "randn_like", "randint_like",
+)  # fmt: skip
+_METHODS = ("to", "new_empty", "new_zeros", "new_ones", "new_full", "new_tensor")
 
 
 def wear(gpu: GPU, asked: Callable[[], None]) -> None:
@@ -31,6 +37,9 @@ def wear(gpu: GPU, asked: Callable[[], None]) -> None:
             return func(*map(_on_cpu, args), **named)
 
     OnCpu().__enter__()
+    for owner, names in ((torch, _FACTORIES), (torch.Tensor, _METHODS)):
+        for name in names:
+            setattr(owner, name, _made_on_cpu(getattr(owner, name)))
     _dress_tensors(torch)
     _dress_cuda(torch.cuda, torch, gpu)
     properties = _properties(gpu)
@@ -40,6 +49,17 @@ def wear(gpu: GPU, asked: Callable[[], None]) -> None:
         return properties
 
     torch.cuda.get_device_properties = answer
+
+
+def _made_on_cpu(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function of torch's that makes its tensor here: where autograd goes backwards, no mode holds."""
+
+    @functools.wraps(function)
+    def made(*arguments: Any, **named: Any) -> Any:
+        own = {name: _on_cpu(each) for name, each in named.items() if name != "pin_memory"}
+        return function(*map(_on_cpu, arguments), **own)
+
+    return made
 
 
 def _on_cpu(value: Any) -> Any:

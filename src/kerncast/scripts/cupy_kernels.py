@@ -137,7 +137,7 @@ def _parameter(value: Any, name: str) -> Parameter:
         return raw
     if isinstance(value, bool | int):
         size = 1 if isinstance(value, bool) else 8
-        return (int(value) & (2 ** (8 * size) - 1)).to_bytes(size, "little")
+        return (int(value) & ((1 << 8 * size) - 1)).to_bytes(size, "little")
     if isinstance(value, float | complex):
         return struct.pack("<d", value) if isinstance(value, float) else struct.pack("<2d", value.real, value.imag)
     cure = "Pass arrays and numbers."
