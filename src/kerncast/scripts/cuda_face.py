@@ -16,7 +16,8 @@ _KIND = "cuda"
 _DEFAULT_BYTES = 16 * GIB
 _FACTORIES = (
     "empty", "zeros", "ones", "full", "rand", "randn", "randint", "randperm", "arange", "linspace", "eye", "tensor",
-    "as_tensor", "empty_strided", "empty_like", "zeros_like", "ones_like", "full_like", "rand_like", "randn_like", "randint_like",
+    "as_tensor", "empty_strided", "empty_like", "zeros_like", "ones_like", "full_like", "rand_like", "randn_like",
+    "randint_like",
 )  # fmt: skip
 _METHODS = ("to", "new_empty", "new_zeros", "new_ones", "new_full", "new_tensor")
 
