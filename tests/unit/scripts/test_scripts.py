@@ -1,11 +1,13 @@
 """Scripts that launch kernels, against what NumPy computes, and what becomes of bad ones."""
 
+import json
 import shutil
 from pathlib import Path
 
 import pytest
 
 from kerncast.child_process import is_possible
+from kerncast.cli.application import run
 from kerncast.compile.assembler import library_path
 from kerncast.errors import InputError, MachineLimitError
 from kerncast.forecast import Options, resolve_gpus
@@ -131,3 +133,18 @@ def test_an_autotuner_chooses_by_forecast(tmp_path: Path) -> None:
     assert (tuning.kernel, tuning.chosen.config, len(tuning.tried)) == ("add_kernel", "BLOCK: 1024", 2)
     (launch,) = found.forecast.predictions  # benchmarks launch it, too: not counted
     assert 1e-6 < launch.seconds < 1e-5
+
+
+@pytest.mark.skipif(library_path() is None, reason="nvJitLink is not installed (extra ptx)")
+def test_the_command_line_takes_scripts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, kept = str(script(tmp_path, f"{ADD}assert out[1] == 7\n").path), str(tmp_path / "kept.kc")
+    with pytest.raises(InputError, match="AssertionError"):
+        run(["predict", path, "--gpu", "a100-sxm-80gb", "--gpu", "a30", "-q", "--json"])
+    found = json.loads(capsys.readouterr().out)
+    assert [each["gpu_id"] for each in found["predictions"]] == ["a100-sxm-80gb", "a30"]
+    assert run(["run", path, "--gpu", "a30", "-q", "--out", kept, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["launches"] == 1
+    with pytest.raises(InputError, match="several"):
+        run(["compare", path, "--gpu", "a30", "--gpu", "h100-sxm", "-q"])
+    with pytest.raises(InputError, match="none is named"):
+        run(["profile", path, "-q"])

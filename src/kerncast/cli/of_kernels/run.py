@@ -21,6 +21,7 @@ from kerncast.cli.shared.output import (
     tell,
     write_text,
 )
+from kerncast.cli.shared.scripts import is_script, recording_of_script, script_of
 from kerncast.errors import InputError
 from kerncast.units import parse_seconds
 
@@ -85,6 +86,10 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
         shown = clock_gpu or (gpus[0][0] if gpus else _default_gpu())
         if asked.recording is not None:
             ended, recording = _read(asked.recording, needless={"--build": build, "--clock": clock, "--out": out})
+        elif asked.script is not None:
+            _check_needless({"--build": build, "--clock": clock, "--memory": memory}, asked.script)
+            script = script_of(asked.command, wishes.seconds, launch_seconds, wishes.kept_bytes)
+            ended, recording = recording_of_script(script, [(shown, ()), *gpus], Path(folder), show)
         else:
             built = _built(asked, shown, Path(folder), show)
             ended, recording = _run(built, wishes, (shown, clock_gpu), Path(folder), show)
@@ -122,12 +127,20 @@ class _Asked:
     command: tuple[str, ...]
     """program and arguments; of sources, the arguments alone"""
     build: str | None
+    is_parted: bool = False
+    """whether the program stands behind --"""
 
     @property
     def recording(self) -> Path | None:
         """The recording that is named instead of a program."""
         is_recording = not self.sources and len(self.command) == 1 and self.command[0].endswith(option.RECORDING)
         return Path(self.command[0]) if is_recording else None
+
+    @property
+    def script(self) -> Path | None:
+        """The script in Python that is named instead of a program; with ``--``, Python runs it natively."""
+        is_named = not self.sources and self.command and is_script(Path(self.command[0]))
+        return Path(self.command[0]) if is_named and not self.is_parted else None
 
 
 def _positive(number: float, name: str) -> float:
@@ -180,7 +193,7 @@ def _asked(words: Sequence[str], build: str | None, options: tuple[str, ...]) ->
         return _Asked((*options, front[0]), front[1:], None)
     if options:
         raise InputError("options for the compiler are given, and no source", cure="Name sources (.cu, .cpp, .c).")
-    return _Asked((), (*front, *behind), None)
+    return _Asked((), (*front, *behind), None, is_parted=is_parted and not front)
 
 
 def _built(asked: _Asked, gpu: "GPU", folder: Path, show: "Progress | None") -> "Built":
@@ -221,10 +234,15 @@ def _read(path: Path, needless: "Mapping[str, object]") -> "tuple[Ended | None, 
     """Return a recording; nothing is run."""
     from kerncast.recording import read_recording  # noqa: PLC0415
 
+    _check_needless(needless, path)
+    return None, read_recording(path)
+
+
+def _check_needless(needless: "Mapping[str, object]", path: Path) -> None:
+    """Raise InputError for an option that a recording or a script makes no use of."""
     for name, given in needless.items():
         if given is not None:
-            raise InputError(f"{name} is of no use for a recording", where=str(path), cure="Leave it out.")
-    return None, read_recording(path)
+            raise InputError(f"{name} is of no use for {path.suffix} files", where=str(path), cure="Leave it out.")
 
 
 def _has_work(recording: "Recording") -> bool:

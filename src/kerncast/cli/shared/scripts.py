@@ -1,6 +1,7 @@
 """Scripts in the place of evidence: they are run, and what was recorded is worked on."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,9 @@ if TYPE_CHECKING:
     from kerncast.child_process import Progress
     from kerncast.forecast.asked import Forecast, GPUsNoted, Options
     from kerncast.launch import Launch
+    from kerncast.recording import Recording
     from kerncast.scripts.benchmarks import Tuning
+    from kerncast.scripts.session import Script
 
 SCRIPT = ".py"
 
@@ -45,6 +48,36 @@ def launches_of_script(path: Path, gpus: "GPUsNoted", folder: Path, progress: "P
             "a script is compiled for one architecture, and the GPUs have several", where=str(path), cure=cure
         )
     return launches_for(Script(path), gpus, folder, progress)
+
+
+def _check_one_architecture(path: Path, gpus: "GPUsNoted") -> None:
+    if len({gpu.architecture.number for gpu, _ in gpus}) > 1:
+        cure = "Name GPUs of one architecture, or ask kerncast predict, which compiles for each."
+        what = "a script is compiled for one architecture, and the GPUs have several"
+        raise InputError(what, where=str(path), cure=cure)
+
+
+def script_of(command: Sequence[str], seconds: float | None, launch_seconds: float, kept_bytes: int) -> "Script":
+    """Return a script with its arguments and limits."""
+    from kerncast.scripts.session import Script  # noqa: PLC0415  few commands need it
+
+    found = Script(Path(command[0]), tuple(command[1:]), launch_seconds=launch_seconds, kept_bytes=kept_bytes)
+    return found if seconds is None else replace(found, seconds=seconds)
+
+
+def recording_of_script(
+    script: "Script", gpus: "GPUsNoted", folder: Path, progress: "Progress | None"
+) -> "tuple[None, Recording]":
+    """Run a script as on the first GPU and return its recording; raises InputError for several architectures."""
+    from kerncast.recording import read_recording  # noqa: PLC0415  few commands need it
+    from kerncast.scripts.session import record_script  # noqa: PLC0415  same
+
+    _check_one_architecture(script.path, gpus)
+    found = record_script(script, gpus[0][0], folder / "script.kc", progress)
+    tell_remarks((), found.tunings)
+    if found.failed is not None:
+        tell(str(found.failed))
+    return None, read_recording(found.recording)
 
 
 def tell_remarks(remarks: Sequence[str], tunings: "Sequence[Tuning]") -> None:
