@@ -164,6 +164,8 @@ def _dress_cuda(cuda: Any, torch: Any, gpu: GPU) -> None:
 
     cuda.manual_seed = cuda.manual_seed_all = seed
     cuda.Event, cuda.Stream, cuda.stream, cuda.device = _Event, _Stream, _nothing, _nothing
+    cuda.device_of = cuda._DeviceGuard = _nothing  # noqa: SLF001  kernels of Inductor name it
+    cuda._exchange_device = cuda._maybe_exchange_device = lambda _number: 0  # noqa: SLF001  same
     cuda._lazy_init = lambda: None  # noqa: SLF001  what asks for it asks for nothing else
 
 
