@@ -72,6 +72,21 @@ class Benchmarks:
             return [seconds / MILLISECOND] * len(quantiles) if len(quantiles) > 1 else seconds / MILLISECOND
         return [seconds / MILLISECOND] if named.get("return_mode") == "all" else seconds / MILLISECOND
 
+    def mark(self) -> int:
+        """Return a place between two launches, as an event notes it."""
+        return len(self.recorder.done)
+
+    def milliseconds_between(self, start: int, end: int) -> float:
+        """Return the forecast of the launches between two places; NaN where there are none, or time is over."""
+        launches, begun = self.recorder.done[start:end], time.monotonic()
+        if not launches or self._left[False] <= 0:
+            return math.nan
+        self.has_answered = True
+        try:
+            return sum(self._clock.seconds(group, work) for group, work in launches) / MILLISECOND
+        finally:
+            self._left[False] -= time.monotonic() - begun
+
     def _seconds_of(self, fn: Callable[[], Any]) -> float:
         """Return the time of what a function launches; NaN where that is not known."""
         begun, remarks = time.monotonic(), self.recorder.shared.remarks

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any, Self
 
 from kerncast.gpu import GPU
+from kerncast.scripts.benchmarks import Benchmarks
 from kerncast.units import GIB
 
 _KIND = "cuda"
@@ -22,7 +23,7 @@ _FACTORIES = (
 _METHODS = ("to", "new_empty", "new_zeros", "new_ones", "new_full", "new_tensor")
 
 
-def wear(gpu: GPU, asked: Callable[[], None]) -> None:
+def wear(gpu: GPU, asked: Callable[[], None], benchmarks: Benchmarks) -> None:
     """Let torch seem to have a GPU, in this thread; ``asked`` is told when its properties are asked for."""
     import torch  # noqa: PLC0415  an extra
     from torch.overrides import TorchFunctionMode  # noqa: PLC0415  an extra
@@ -42,6 +43,7 @@ def wear(gpu: GPU, asked: Callable[[], None]) -> None:
         for name in names:
             setattr(owner, name, _made_on_cpu(getattr(owner, name)))
     _dress_tensors(torch)
+    _Event.benchmarks = benchmarks
     _dress_cuda(torch.cuda, torch, gpu)
     properties = _properties(gpu)
 
@@ -99,13 +101,15 @@ def _generators(own: Any) -> Any:
 
 
 class _Event:
-    """An event of a stream; no time passes between two of them."""
+    """An event of a stream: between two of them passes the forecast of the launches between them."""
+
+    benchmarks: Benchmarks
 
     def __init__(self, *_: Any, **__: Any) -> None:
-        pass
+        self.place = 0
 
     def record(self, *_: Any) -> None:
-        pass
+        self.place = self.benchmarks.mark()
 
     def synchronize(self) -> None:
         pass
@@ -116,9 +120,8 @@ class _Event:
     def query(self) -> bool:
         return True
 
-    def elapsed_time(self, end: object) -> float:
-        del end
-        return float("nan")
+    def elapsed_time(self, end: "_Event") -> float:
+        return self.benchmarks.milliseconds_between(self.place, end.place)
 
 
 class _Stream(_Event):

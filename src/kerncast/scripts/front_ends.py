@@ -37,7 +37,7 @@ def install(text: str, recorder: Recorder, benchmarks: Benchmarks) -> None:
     if named - _WITHOUT_TORCH and find_spec("torch") is not None:
         from kerncast.scripts.cuda_face import wear  # noqa: PLC0415  loads torch
 
-        wear(recorder.shared.settings.gpu, recorder.note_asked)
+        wear(recorder.shared.settings.gpu, recorder.note_asked, benchmarks)
     if named - _WITHOUT_TRITON and find_spec("triton") is not None:
         from kerncast.scripts.triton_driver import activate  # noqa: PLC0415  loads Triton
 

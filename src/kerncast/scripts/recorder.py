@@ -16,7 +16,7 @@ from kerncast.device.modules import Function, Modules
 from kerncast.device.running import Launches, Shared
 from kerncast.device.wire import Form
 from kerncast.errors import InputError, MachineLimitError, UnsupportedError
-from kerncast.execute.live import Call, LiveKernel, LiveMemory
+from kerncast.execute.live import Call, LiveKernel, LiveMemory, Work
 from kerncast.execute.setup.arena import GLOBAL_BASE
 from kerncast.launch import Extent, Memory
 from kerncast.recording import EventKind, Group
@@ -115,6 +115,8 @@ class Recorder:
     _benchmarked: list[Benchmarked] = field(default_factory=list)
     asks_for_gpu: bool = False
     """whether the script has asked for the GPU's properties"""
+    done: list[tuple[Group, Work]] = field(default_factory=list)
+    """launches that were executed, in their order"""
     unexecuted: dict[str, None] = field(default_factory=dict)
     """names of the kernels that a launch of was not executed"""
 
@@ -196,7 +198,8 @@ class Recorder:
                 number = self.shared.capture.keep(group, call, self.shared.capture.memory_of(call, None, self._memory))
             else:
                 self.shared.report(f"executing {function.name}")
-                number = self._launches.run(group, call, function)[1]
+                work, number = self._launches.run(group, call, function)
+                self.done.append((group, work))
         except (UnsupportedError, MachineLimitError) as refusal:
             self._tell_unexecuted(function, str(refusal))
             number = self.shared.capture.keep(group, call, self.shared.capture.memory_of(call, None, self._memory))

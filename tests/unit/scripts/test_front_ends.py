@@ -83,6 +83,12 @@ assert x.is_cuda and x.device == torch.device("cuda", 0) and torch.cuda.get_devi
 out = torch.empty_like(x)
 add[lambda meta: (triton.cdiv(n, meta["BLOCK"]),)](x, y, out, n)
 torch.testing.assert_close(out, x + y)
+start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+start.record()
+for _ in range(10):
+    add[lambda meta: (triton.cdiv(n, meta["BLOCK"]),)](x, y, out, n)
+end.record()
+assert 0.01 < start.elapsed_time(end) < 0.1
 """
 MODULE = """
 import triton
