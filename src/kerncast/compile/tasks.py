@@ -312,16 +312,17 @@ def _analyse(request: CompileRequest, architecture: int, text: bytes) -> _Analys
     unannotated = any(code.has_unannotated for code in codes.values())
     main = codes[str(path)]
     included = host_code.included_headers(headers, texts, folders)
-    in_memory = host_code.headers_in_memory({name: codes[name] for name in headers}, included)
+    source = host_code.Source(path, main.text)
+    in_memory = host_code.headers_in_memory({name: codes[name] for name in headers}, included, source, folders)
     own = {spelling for spelling, _ in included}
     # A header of the user's goes before the stand-in of its name, on disk too.
     provided = {name: each for name, each in memory_headers().items() if name not in own}
     kept = host_code.written_for_nvrtc(texts, headers, request.include_dirs)
     others = {name: codes[name] for name in headers if name not in kept}
     # Those that stay as they are stay on disk, too: there each finds its neighbours, whose names others may have.
-    beside = host_code.headers_in_memory(others, [each for each in included if each[1] in others])
+    beside = host_code.headers_in_memory(others, [each for each in included if each[1] in others], source, folders)
     return _Analysis(
-        unit=nvrtc.Unit(main.text, str(path), provided | in_memory),
+        unit=nvrtc.Unit(in_memory.source, str(path), provided | in_memory.headers),
         signatures=signatures.kernel_signatures(parsed),
         options=(_DEFAULT_DEVICE,) if unannotated else (),
         depends_on_architecture=any(b"__CUDA_ARCH__" in each for each in texts.values()),
@@ -329,7 +330,7 @@ def _analyse(request: CompileRequest, architecture: int, text: bytes) -> _Analys
             parsing.parse(path, options, signatures.instance_text(name)), template
         ),
         variables=variables.device_variables(found, texts),
-        as_written=nvrtc.Unit(main.text, str(path), provided | beside) if kept else None,
+        as_written=nvrtc.Unit(beside.source, str(path), provided | beside.headers) if kept else None,
     )
 
 

@@ -280,3 +280,17 @@ def test_a_header_in_brackets_is_not_its_neighbour(tmp_path: Path) -> None:
     (tmp_path / "deep" / "both.h").write_text("#include <mma.h>\n")
     kernel = 'extern "C" __global__ void k(float *x) { x[0] = nvcuda::wmma::mem_row_major; }\n'
     compile_text(tmp_path, f'#include "deep/both.h"\nvoid other() {{}}\n{kernel}')
+
+
+def test_bits_and_concepts_of_newer_standards(tmp_path: Path) -> None:
+    text = """#include <bit>
+#include <concepts>
+template <std::integral T> __device__ T doubled(T x) { return 2 * x; }
+static_assert(std::has_single_bit(8u) && !std::has_single_bit(0u) && std::bit_ceil(5u) == 8 && std::bit_floor(5u) == 4);
+static_assert(std::popcount(0xf0u) == 4 && std::countl_zero(1u) == 31 && std::countr_zero(8u) == 3);
+static_assert(std::bit_cast<unsigned>(1.0f) == 0x3f800000u && std::same_as<int, int> && !std::floating_point<int>);
+extern "C" __global__ void k(int *x) { x[0] = doubled(x[1]); }
+"""
+    path = tmp_path / "k.cu"
+    path.write_text(text)
+    compile_request(CompileRequest(path, ("sm_80",), kernel="k", standard="c++20"))

@@ -55,7 +55,10 @@ _ALIASES = {
     "thread": "mutex condition_variable future",
     "exception": "stdexcept",
     "filesystem": "regex bitset valarray ratio execution",
-    "iomanip": "ios iosfwd iterator numeric new initializer_list typeinfo locale clocale cfenv",
+    "iomanip": (
+        "ios iosfwd iterator numeric new initializer_list typeinfo locale clocale cfenv compare numbers ranges"
+        " source_location span format"
+    ),
     "cublas_v2.h": (
         "cuda_profiler_api.h cudaProfiler.h nvToolsExt.h nvtx3/nvToolsExt.h nvtx3/nvToolsExtCuda.h"
         " nvtx3/nvToolsExtCudaRt.h cublas.h cublasLt.h cufft.h cusparse.h cusparse_v2.h"

@@ -9,7 +9,6 @@ from clang.cindex import Cursor, CursorKind, Diagnostic, TranslationUnit
 
 from kerncast.compile.source.constants import Constants, is_constant_number, sort_constants
 from kerncast.compile.source.parsing import SHIM_FOLDER, qualified_name
-from kerncast.errors import CompileError
 
 # Take host code out of a source, so that NVRTC, which knows no host, compiles what is left.
 #
@@ -330,23 +329,55 @@ def included_headers(
     return list(dict.fromkeys(found))
 
 
-def headers_in_memory(codes: Mapping[str, DeviceCode], included: Sequence[tuple[str, str]]) -> dict[str, bytes]:
-    """Return each user header under each of its spellings; none where no header holds host code."""
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A source without its host code, and where it is."""
+
+    path: Path
+    text: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """The headers of the user's that NVRTC gets in memory, and the source that includes them."""
+
+    source: bytes
+    headers: dict[str, bytes]
+    """text by the name under which it is included; none where no header holds host code"""
+
+
+def headers_in_memory(
+    codes: Mapping[str, DeviceCode], included: Sequence[tuple[str, str]], source: Source, folders: Sequence[Path]
+) -> Memory:
+    """Return each user header under each of its spellings; where one spelling means two, each under its path."""
     if not any(code.changed for code in codes.values()):
-        return {}
+        return Memory(source.text, {})
+    if len(dict(included)) < len(set(included)):
+        return _by_path(codes, source, folders)
     headers: dict[str, bytes] = {}
     first: dict[str, str] = {}
-    found: dict[str, str] = {}
     for spelling, meant in included:
-        if found.setdefault(spelling, meant) != meant:
-            raise CompileError(
-                f'"{spelling}" is the name of two headers, {found[spelling]} and {meant}',
-                cure="Rename one, or take the host code out of them.",
-            )
         # A second spelling includes the first: NVRTC applies "#pragma once" to names, not to contents.
         known = first.setdefault(meant, spelling)
         headers[spelling] = _placed(codes[meant].text, meant) if known == spelling else f'#include "{known}"\n'.encode()
-    return headers
+    return Memory(source.text, headers)
+
+
+def _by_path(codes: Mapping[str, DeviceCode], source: Source, folders: Sequence[Path]) -> Memory:
+    paths = {Path(name).resolve() for name in codes}
+
+    def renamed(text: bytes, own: Path) -> bytes:
+        def by_path(match: re.Match[bytes]) -> bytes:
+            path = _meant(match, own, folders)
+            known = path is not None and path in paths and path.as_posix().isprintable() and '"' not in path.as_posix()
+            return f'#include "{path}"'.encode() if known else match[0]
+
+        return _INCLUDE.sub(by_path, text)
+
+    headers = {
+        str(Path(name).resolve()): _placed(renamed(code.text, Path(name).parent), name) for name, code in codes.items()
+    }
+    return Memory(renamed(source.text, source.path.parent), headers)
 
 
 def _placed(text: bytes, file: str) -> bytes:
@@ -359,8 +390,14 @@ def _placed(text: bytes, file: str) -> bytes:
 
 def _included(text: bytes, own: Path, folders: Sequence[Path]) -> Iterator[tuple[str, Path]]:
     for match in _INCLUDE.finditer(text):
-        spelling = match[2].decode(errors="replace")
-        searched = (own, *folders) if match[1] == b'"' else folders
-        path = next((folder / spelling for folder in searched if (folder / spelling).is_file()), None)
+        path = _meant(match, own, folders)
         if path is not None:
-            yield spelling, path.resolve()
+            yield match[2].decode(errors="replace"), path
+
+
+def _meant(include: re.Match[bytes], own: Path, folders: Sequence[Path]) -> Path | None:
+    """Return the file that a line includes; a name in brackets is no neighbour's."""
+    spelling = include[2].decode(errors="replace")
+    searched = (own, *folders) if include[1] == b'"' else folders
+    path = next((folder / spelling for folder in searched if (folder / spelling).is_file()), None)
+    return path.resolve() if path is not None else None
