@@ -47,3 +47,11 @@ extern "C" __global__ void staged(const int *x, int *y, int n) {
     cooperative_groups::wait(block);
     y[blockIdx.x * blockDim.x + threadIdx.x] = tile[blockDim.x - 1 - threadIdx.x];
 }
+extern "C" __global__ void careless(const int *x, int *y, int n) {
+    __shared__ int tile[64];
+    __pipeline_memcpy_async(&tile[threadIdx.x], &x[threadIdx.x], 4);
+    __pipeline_commit();
+    if (n) __pipeline_wait_prior(0); else __pipeline_wait_prior(1);
+    __syncthreads();
+    y[threadIdx.x] = tile[63 - threadIdx.x];
+}

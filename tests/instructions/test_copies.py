@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from kerncast.errors import IllegalAddress, UnsupportedError
+from kerncast.errors import IllegalAddress, KernelFault, UnsupportedError
 from kerncast.execute import WholeGrid, execute
 from kerncast.execute.setup import linked_program
 from kerncast.execute.setup.dataflow import BufferUse
@@ -14,8 +14,10 @@ from kerncast.launch import Launch
 from kerncast.traces import Trace
 from tests.helpers.execute_helpers import compiled, launch
 from tests.helpers.places import ROOT
-from tests.instructions.test_wide_memory import ENGINES, HEAD, LANE, TARGET, run
+from tests.instructions.test_wide_memory import HEAD, LANE, TARGET, run
 
+#: The engines, and that which copies when copies are waited for.
+ENGINES = pytest.mark.parametrize("engine", ["native", "reference", "late"])
 SOURCE = (Path(__file__).parent / "copies.cu").read_text()
 #: Each lane copies its own bytes to its own place, and gives them back.
 BODY = """
@@ -150,6 +152,27 @@ def test_a_pipeline_of_one_thread(engine: Any) -> None:
 def test_copies_of_cooperative_groups(engine: Any) -> None:
     where = launch(2, 64, x="i32[128] iota", y="i32[128]", n=0)
     assert executed("staged", engine, where).memory["y"].tolist() == [*range(63, -1, -1), *range(127, 63, -1)]
+
+
+def test_a_read_before_the_wait_is_found_where_copies_are_late() -> None:
+    """One group too many may go on: right where copies are done at once, as on a GPU now and then."""
+    fill = {"x": "i32[64] iota", "y": "i32[64]"}
+    for engine in ("native", "reference"):
+        assert executed("careless", engine, launch(1, 64, **fill, n=0)).memory["y"].tolist() == [*range(63, -1, -1)]
+    with pytest.raises(KernelFault) as raised:
+        executed("careless", "late", launch(1, 64, **fill, n=0))
+    assert "reads shared memory before the copy that fills it" in str(raised.value)
+    lines = [number for number, line in enumerate(SOURCE.splitlines(), 1) if "tile[63 -" in line]
+    assert f"k.cu:{lines[0]}: " in str(raised.value)
+    assert executed("careless", "late", launch(1, 64, **fill, n=1)).memory["y"].tolist() == [*range(63, -1, -1)]
+
+
+@pytest.mark.parametrize(("engine", "expected"), [("reference", 0), ("late", 9)])
+def test_late_copies_read_when_they_are_waited_for(engine: str, expected: int) -> None:
+    body = BODY.format(size=4, given="", before="", cache="ca").replace(
+        "cp.async.wait_group", "st.global.b32 [%a], 9; cp.async.wait_group"
+    )
+    assert set(run(body + BACK[4], engine, "u32[32] zeros", "u32[32] zeros").memory["b"]) == {expected}
 
 
 def executed(name: str, engine: Any, where: Launch) -> Trace:

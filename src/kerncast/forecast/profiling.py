@@ -15,6 +15,8 @@ from kerncast.profiles import KernelProfile
 from kerncast.read.launches import load_launches
 
 _DEFAULT_ARCHITECTURE = "sm_70"
+#: Older ones load and store in place of an asynchronous copy.
+_FIRST_WITH_COPIES = "sm_80"
 
 
 def profile(
@@ -22,11 +24,14 @@ def profile(
     gpu: str | Path | GPU | None = None,
     budget: Budget | None = None,
     progress: Progress | None = None,
+    *,
+    late: bool = False,
 ) -> KernelProfile:
     """Characterise one launch; a file must hold just one.
 
     With a GPU it is compiled for that one, and its caches, its machine instructions and what warps wait for are part
-    of the profile; without one it is compiled for sm_70, and the profile holds what no GPU changes.
+    of the profile; without one it is compiled for sm_70, and the profile holds what no GPU changes. ``late`` copies
+    asynchronously when that is waited for, so that a read before it is a KernelFault.
     """
     if not isinstance(launch, Launch):
         launches = load_launches(launch)
@@ -36,12 +41,13 @@ def profile(
     gpus = resolve_gpus(gpu) if gpu is not None else []
     if len(gpus) > 1:
         raise InputError(f"{len(gpus)} GPUs are named for one profile", cure="Name one GPU.")
-    architecture = gpus[0][0].architecture.code_name if gpus else _DEFAULT_ARCHITECTURE
+    otherwise = _FIRST_WITH_COPIES if late else _DEFAULT_ARCHITECTURE
+    architecture = gpus[0][0].architecture.code_name if gpus else otherwise
     compiled = compile_launch(launch, [architecture]).kernel_for(architecture)
     if gpus:
         check_can_run(launch, compiled.resources, gpus[0][0])
     report = (lambda done, total: progress(f"executing {launch.label}", done, total)) if progress else None
-    executed = run_launch(compiled, launch, budget, report)
+    executed = run_launch(compiled, launch, budget, report, "late" if late else "native")
     found = with_compiler_caveats(profile_of(executed.trace, executed.sampler, compiled, launch), compiled)
     return _with_gpu(found, executed, *gpus[0], progress) if gpus else found
 

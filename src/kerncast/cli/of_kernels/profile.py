@@ -82,6 +82,10 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
         str | None, typer.Option(help="Time for the sample of blocks, such as 2s or 500ms.", show_default="2s")
     ] = None,
     memory: option.Memory = None,
+    late: Annotated[
+        bool,
+        typer.Option("--late", help="Do cp.async when it is waited for; a read before is a fault."),
+    ] = False,
     json_: option.AsJson = False,
     csv: Annotated[bool, typer.Option("--csv", help="Print Nsight Compute's raw page.")] = False,
     out: option.Out = None,
@@ -89,6 +93,8 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
     quiet: option.Quiet = False,
 ) -> int:
     """Count what each launch does, as Nsight Compute would: instructions, memory traffic, conflicts, hot spots."""
+    from kerncast.forecast import Means  # noqa: PLC0415
+
     form = Form(json_, csv, lines, advice, out, features)
     inline = option.InlineLaunch(
         kernel, grid, block, shared, arg, define, include, global_, std, use_fast_math, cluster, cooperative
@@ -109,7 +115,8 @@ def command(  # noqa: PLR0913  each parameter is one option of the contract
             launches = launches_of_script(evidence, gpus, Path(folder), progress)
         else:
             launches = [inline.build(evidence)] if is_source else _launches(evidence)
-        found, refused = _profile_all(launches, chosen, limits, progress)
+        jobs = [_counting(launch, chosen, late=late) for launch in launches]
+        found, refused = _profile_all(jobs, chosen, Means(limits, progress, apart=True))
         lifted = _advice(launches, chosen, found, (option.budget_of(memory), progress)) if advice and chosen else ()
     _emit(tuple(replace(each, assumed=assumed) for each in found), refused, form, lifted)
     for each in refused:
@@ -161,17 +168,16 @@ def _launches(evidence: Path) -> "Sequence[Launch]":
 
 
 def _profile_all(
-    launches: "Sequence[Launch]", gpu: "GPU | None", budget: "Budget", progress: "Progress | None"
+    jobs: "Sequence[Job[KernelProfile | Refusal]]", gpu: "GPU | None", means: "Means"
 ) -> "tuple[list[ProfiledLaunch], list[Refused]]":
-    from kerncast.forecast import Means, each_in_limits  # noqa: PLC0415
+    from kerncast.forecast import each_in_limits  # noqa: PLC0415
     from kerncast.prediction import Refused  # noqa: PLC0415
     from kerncast.profiles import KernelProfile, ProfiledLaunch  # noqa: PLC0415
     from kerncast.report.profile.source import read_sources  # noqa: PLC0415
 
     found, refused = [], []
-    jobs = [_counting(launch, gpu) for launch in launches]
-    counted = each_in_limits(KernelProfile, jobs, Means(budget, progress, apart=True))
-    for launch, profile in zip(launches, counted, strict=True):
+    for job, profile in zip(jobs, each_in_limits(KernelProfile, jobs, means), strict=True):
+        launch = job.launch
         if isinstance(profile, Refusal):
             name = launch.kernel or launch.source.stem
             refused.append(Refused(name, launch.index, gpu.name if gpu else None, str(profile)))
@@ -180,13 +186,13 @@ def _profile_all(
     return found, refused
 
 
-def _counting(launch: "Launch", gpu: "GPU | None") -> "Job[KernelProfile]":
+def _counting(launch: "Launch", gpu: "GPU | None", *, late: bool) -> "Job[KernelProfile | Refusal]":
     from kerncast.forecast import Job, profile  # noqa: PLC0415
 
     def work(means: "Means") -> "KernelProfile":
         if means.progress:
             means.progress(f"profiling {launch.label}", 0, 0)
-        return profile(launch, gpu, means.budget, means.progress)
+        return profile(launch, gpu, means.budget, means.progress, late=late)
 
     return Job(launch, work)
 

@@ -18,6 +18,7 @@ from kerncast.execute.reference import arithmetic, bits, compare, crosslane, gro
 from kerncast.execute.reference.arithmetic import ARITHMETIC
 from kerncast.execute.reference.barriers import Barriers, ClusterBarrier
 from kerncast.execute.reference.crosslane import WarpPlaces
+from kerncast.execute.reference.late_copies import LateCopies
 from kerncast.execute.reference.memory import Memory
 from kerncast.execute.reference.tally import Tally
 from kerncast.execute.reference.tensor_memory import TensorMemory
@@ -52,6 +53,8 @@ class Batch:
         self.parameters = parameters
         self.budget = budget
         self.console = Console(program, arena)
+        self.is_late = False
+        """whether asynchronous copies are done when they are waited for, and not where they are issued"""
 
     def run(self, block_ids: npt.NDArray[np.int64], tally: Tally, deadline: float) -> None:
         """Run these blocks and add what happened to the tally."""
@@ -61,6 +64,8 @@ class Batch:
         self.places = WarpPlaces(self.threads.exist, self.program.cfg.order)
         self.barriers = Barriers(self.threads)
         self.cluster_barrier = ClusterBarrier(self.threads)
+        if self.is_late:
+            self.memory.late = LateCopies(self.threads, self.arena.data, self.memory.shared)
         self.memory.departed = self._departed
         self.tally = tally
         self.deadline = deadline
@@ -142,6 +147,8 @@ class Batch:
             self._trap(ins, active)
         else:
             assert ins.is_jump or ins.opcode.has(Trait.INERT), f"{ins.name} passed the check of supported instructions"
+            if self.memory.late:
+                self.memory.late.go_on(ins, active)
 
     def _exchange(self, ins: Instruction, active: Index) -> None:
         if crosslane.absent(self.threads, ins, active, self.places.alive):
@@ -251,10 +258,11 @@ class ReferenceEngine:
     #: Measured: an interpreted step takes 10 to 20 times as long as a step of compiled code.
     slowness: ClassVar[float] = 16.0
 
-    def __init__(self, setting: Setting, tally: Tally | None = None) -> None:
+    def __init__(self, setting: Setting, tally: Tally | None = None, *, is_late: bool = False) -> None:
         program, launch, budget = setting.program, setting.launch, setting.budget
         self._launch = launch
         self._batch = Batch(program, launch, setting.arena, setting.parameters, budget)
+        self._batch.is_late = is_late
         self._tally = tally or Tally(program, setting.touched, budget.memory_bytes)
         self._touched, self._limit_bytes = setting.touched, budget.memory_bytes
         self._seconds = budget.seconds

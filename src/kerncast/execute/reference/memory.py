@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from kerncast.errors import IllegalAddress
 from kerncast.execute.reference import floats, texels
+from kerncast.execute.reference.late_copies import Copies, LateCopies
 from kerncast.execute.reference.threads import Index, Threads
 from kerncast.execute.setup.arena import (
     GLOBAL_BASE,
@@ -136,6 +137,8 @@ class Memory:
         room = Room(arena, limit_bytes)
         self.shared = room.allocate(stride * threads.blocks, "shared memory needs")
         self.private = room.allocate(self.private_bytes * threads.count, "local memory needs")
+        self.late: LateCopies | None = None
+        """copies that are done when they are waited for; None: they are done where they are issued"""
         self._stride = stride
         self._shared_start = threads.row * stride
         self._cluster_start = (threads.row - threads.rank) * stride
@@ -150,11 +153,15 @@ class Memory:
 
     def access(self, ins: Instruction, threads: Index) -> list[Part]:
         """Run an instruction that accesses memory; returns what it touched."""
-        if ins.is_load:
-            return self.load(ins, threads)
         if ins.is_store:
             return self.store(ins, threads)
-        return self.copy(ins, threads) if ins.is_copy else self.atomic(ins, threads)
+        if ins.is_copy:
+            return self.copy(ins, threads)
+        parts = self.load(ins, threads) if ins.is_load else self.atomic(ins, threads)
+        if self.late:
+            for part in (each for each in parts if each.data is self.shared):
+                self.late.check(ins, part.threads, part.offsets, part.size)
+        return parts
 
     def shared_of(self, thread: int) -> npt.NDArray[np.uint8]:
         """Return the shared memory of the block of a thread."""
@@ -276,12 +283,16 @@ class Memory:
             which = np.flatnonzero(wanted == nbytes)
             part = self._part(ins, "global", addresses[which], (threads[which], which), nbytes)
             rows[which, :nbytes] = part.data[part.offsets[:, None] + np.arange(nbytes)]
-        offsets = (addresses[reading] - np.uint64(GLOBAL_BASE)).view(np.int64)
+        everywhere = (addresses - np.uint64(GLOBAL_BASE)).view(np.int64)
+        offsets = everywhere[reading]
         read = Part("global", self.arena.data, offsets, threads[reading], reading, offsets, size)
         addresses = self._in_own_shared(self.addresses(target, threads), threads)
         self._check_aligned(ins, addresses, threads, size)
         written = self._part(ins, "shared", addresses, (threads, slice(None)), size)
-        written.data[written.offsets[:, None] + np.arange(size)] = rows
+        if self.late:
+            self.late.issue(Copies(ins, threads, everywhere, wanted, written.offsets))
+        else:
+            written.data[written.offsets[:, None] + np.arange(size)] = rows
         return [read, written] if len(reading) else [written]
 
     def atomic(self, ins: Instruction, threads: Index) -> list[Part]:

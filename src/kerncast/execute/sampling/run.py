@@ -130,7 +130,7 @@ INTERPRETED = Caveat(CaveatKind.INTERPRETED)
 #: What the parameters of a kernel may take (CUDA C++ Programming Guide 12.9, section 10.5.10.3).
 _PARAMETER_BYTES = 32_764
 
-EngineName = Literal["native", "reference"]
+EngineName = Literal["native", "reference", "late"]
 
 
 def execute(
@@ -143,7 +143,8 @@ def execute(
 ) -> tuple[Trace, Sampler]:
     """Execute a kernel's PTX on the CPU and return what happened in the blocks that ran.
 
-    ``engine`` is native (compiled code) or reference (interpreted over NumPy arrays, slower and plainer).
+    ``engine`` is native (compiled code), reference (interpreted over NumPy arrays, slower and plainer), or late: the
+    reference, which copies asynchronously when that is waited for, so that a read before is a KernelFault.
     Raises LaunchError for arguments that do not fit, UnsupportedError for an instruction that is not covered,
     KernelFault for a kernel that misbehaves and BudgetExceededError for one that does not end.
     """
@@ -172,7 +173,8 @@ def run_launch(
 
 
 def _run(kernel: CompiledKernel, setting: Setting, progress: Progress | None, engine: EngineName) -> Executed:
-    runner, doubts = (_plain_engine(setting), ()) if engine == "reference" else _fast_engine(setting)
+    is_late = engine == "late"
+    runner, doubts = _fast_engine(setting) if engine == "native" else (_plain_engine(setting, is_late=is_late), ())
     portions = Portions(runner, setting, progress)
     portions.run()
     trace = Trace(
@@ -207,7 +209,7 @@ def _fast_engine(setting: Setting) -> tuple[Engine, tuple[Caveat, ...]]:
         return _plain_engine(setting), (INTERPRETED,)
 
 
-def _plain_engine(setting: Setting) -> Engine:
+def _plain_engine(setting: Setting, *, is_late: bool = False) -> Engine:
     from kerncast.execute.reference import ReferenceEngine  # noqa: PLC0415  few launches need it
 
-    return ReferenceEngine(setting)
+    return ReferenceEngine(setting, is_late=is_late)
