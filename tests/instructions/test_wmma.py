@@ -12,6 +12,7 @@ from kerncast.execute import WholeGrid, execute
 from tests.helpers.execute_helpers import compiled, launch
 from tests.helpers.matrix_layouts import BITS, Matrix, drawn, numbers
 from tests.helpers.thorough import sampled
+from tests.instructions import test_wide_memory
 from tests.instructions.test_wide_memory import ENGINES, run
 
 SOURCE = (Path(__file__).parent / "tensor_cores.cu").read_text(encoding="utf-8")
@@ -103,6 +104,24 @@ mul.wide.u32 %at, %t, 16; add.s64 %b, %b, %at; st.global.v2.f64 [%b], {%x1, %x0}
     found = run(body, engine, "u32[1] zeros", "f64[64] zeros").memory["b"].reshape(8, 4, 2)
     sums = np.arange(32.0).reshape(8, 4).sum(axis=1)
     assert found.tolist() == [[[s + 2, s + 1]] * 4 for s in sums.tolist()]
+
+
+@ENGINES
+def test_products_of_turing_are_smaller(engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(test_wide_memory, "TARGET", ".version 8.8\n.target sm_75\n.address_size 64\n")
+    test_sums_of_another_type_than_their_start(engine)
+    sums = ", ".join(f"%x{n}" for n in range(8))
+    body = f"""
+.reg .b32 %x<8>; wmma.load.a.sync.aligned.row.m16n16k16.global.s8 {{%w0, %w1}}, [%a], 16;
+wmma.load.b.sync.aligned.row.m16n16k16.global.s8 {{%w2, %w3}}, [%a+256], 16;
+wmma.load.c.sync.aligned.col.m16n16k16.global.s32 {{{sums}}}, [%a+512], 16;
+wmma.mma.sync.aligned.row.row.m16n16k16.s32.s8.s8.s32 {{{sums}}}, {{%w0, %w1}}, {{%w2, %w3}}, {{{sums}}};
+wmma.store.d.sync.aligned.row.m16n16k16.global.s32 [%b], {{{sums}}}, 16;
+"""
+    found = run(body, engine, "u32[512] iota", "i32[256] zeros").memory["b"].reshape(16, 16)
+    words = np.arange(512, dtype=np.uint32)
+    a, b = words[:128].view(np.int8).reshape(2, 16, 16).astype(int)
+    assert found.tolist() == (a @ b + words[128:384].reshape(16, 16).T.astype(int)).tolist()
 
 
 @ENGINES

@@ -186,6 +186,8 @@ class Architecture:
     """whether schedulers prefer the warp resident longest; where False or unknown, all take turns"""
     fp16_lanes_per_sm: int | None = None
     """FP16 results per clock; both halves of a packed instruction count"""
+    tensor_cores_per_sm: int | None = None
+    """tensor cores; None where there are none"""
     tensor_fp16_lanes_per_sm: int | None = None
     """multiply-adds of FP16 with FP32 sums per clock by warp-level instructions of tensor cores"""
     tensor_group_fp16_lanes_per_sm: int | None = None

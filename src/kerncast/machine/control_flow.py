@@ -52,8 +52,13 @@ def is_anchor(machine: MachineInstruction, ptx: Instruction) -> bool:
     return ptx.opcode.machine == opcode[1:] != "" and ptx.type == _FLOATS.get(opcode[0])
 
 
-def stays_in_place(machine: MachineInstruction) -> bool:
-    """Return whether an instruction is likely to run as often as its line; uniform ones are moved out of loops."""
+def stays_in_place(machine: MachineInstruction, ptx: Instruction) -> bool:
+    """Return whether an instruction is likely to run as often as its line.
+
+    Uniform ones are moved out of loops; beside a product of tensor cores stand moves of its sums.
+    """
+    if ptx.opcode.pipe == "tensor":
+        return machine.opcode.endswith("MMA")
     return machine.opcode not in _FLOATING and not machine.opcode.startswith("U")
 
 

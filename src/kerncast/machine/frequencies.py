@@ -71,10 +71,10 @@ def occurrences(graph: MachineGraph, executed: PtxCounts) -> Occurrences:
                 continue
             if is_anchor(ins, executed.first(ins.line)):
                 anchors[ins.line][number] += 1
-            elif stays_in_place(ins):
+            elif stays_in_place(ins, executed.first(ins.line)):
                 same[ins.line, ins.opcode, ins.modifiers] += 1
         for (line, _, _), copies in same.items():
-            others[line][number] = max(others[line][number], copies)
+            others[line][number] = max(others[line][number], round(copies / executed.copies(line)), 1)
     return Occurrences(dict(anchors), dict(others))
 
 
@@ -92,6 +92,7 @@ def equations(graph: MachineGraph, executed: PtxCounts, found: Occurrences) -> l
         if line in found.anchors:
             terms = tuple(sorted(found.anchors[line].items()))
         elif block not in anchored:
+            count /= executed.copies(line)
             terms = tuple((at, copies[at, block]) for at in sorted(found.others[line]) if at not in rare)
         if terms:
             summed[terms, count, _floor(executed, block, count)] += 1.0 if line in found.anchors else _WEAK

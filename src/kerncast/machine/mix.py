@@ -148,8 +148,9 @@ class Reading:
         votes: Counter[int] = Counter()
         for ins in self.code_of(block):
             if not ins.guard and ins.line in self.executed.on_line:
-                anchor = is_anchor(ins, self.executed.first(ins.line))
-                votes[self.executed.block(ins.line)] += _ANCHOR_VOTES if anchor else 2 if stays_in_place(ins) else 1
+                first = self.executed.first(ins.line)
+                weight = _ANCHOR_VOTES if is_anchor(ins, first) else 2 if stays_in_place(ins, first) else 1
+                votes[self.executed.block(ins.line)] += weight
         counts = self.executed.block_threads
         enough = [ptx for ptx in votes if counts[ptx] >= _ENOUGH * times]
         if enough:

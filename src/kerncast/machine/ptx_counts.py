@@ -1,7 +1,7 @@
 """Executions of each line of a kernel's PTX, for machine instructions that come from it."""
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
@@ -98,6 +98,10 @@ class PtxCounts:
     def count(self, line: int) -> float:
         """Return how often a line was executed."""
         return float(sum(self.threads[number] for number in self.on_line[line]))
+
+    def copies(self, line: int) -> int:
+        """Return how many instructions of a line stand in one block: of a statement that has become several, all."""
+        return max(Counter(self.block_of[number] for number in self.on_line[line]).values())
 
     def first(self, line: int) -> Instruction:
         """Return the instruction on a line; those on it differ only in the names of registers."""

@@ -254,7 +254,8 @@ class _Expansion:
                 jump = replace(instruction, root="bra", modifiers=("uni",), operands=(Label(frame.end),))
                 self.instructions.append(replace(jump, guard=frame.instruction(instruction).guard))
             elif is_wmma(instruction):
-                self.instructions += expanded(frame.instruction(instruction), f"{frame.prefix}wmma#{len(position_of)}.")
+                prefix = f"{frame.prefix}wmma#{len(position_of)}."
+                self.instructions += expanded(frame.instruction(instruction), prefix, self.module.target)
             else:
                 self.instructions.append(frame.instruction(instruction))
             # Calls count too: functions without instructions may call one another without end.

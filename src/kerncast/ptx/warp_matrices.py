@@ -24,6 +24,9 @@ _BITS = {
     "f64": 64, "f32": 32, "tf32": 32, "s32": 32, "f16": 16, "bf16": 16, "s8": 8, "u8": 8, "s4": 4, "u4": 4, "b1": 1,
 }  # fmt: skip
 _HALF, _BYTE, _WORD = 16, 8, 32
+_GROUP = 8
+#: The first architecture whose mma take 16 rows of integers, and 16 columns of A of FP16.
+_AMPERE = 80
 #: Registers of a fragment of A or B of FP16, whatever its shape: some hold what others do.
 _REGISTERS_OF_F16 = 8
 _LARGE = frozenset({(16, 16, 16), (32, 8, 16), (8, 32, 16)})
@@ -85,12 +88,12 @@ class _Tiles:
         return found
 
 
-def _tiles_of(shape: Shape, types: tuple[str, ...]) -> _Tiles:
+def _tiles_of(shape: Shape, types: tuple[str, ...], *, is_old: bool) -> _Tiles:
     """Return the mma that a wmma is made of; types are those of D, A, B and C."""
     m, n, k = shape
     is_turned = m < n
     rows, columns = (n, m) if is_turned else (m, n)
-    height = min(rows, 16)
+    height = _GROUP if is_old and types[0] == "s32" else min(rows, 2 * _GROUP)
     product = product_of((f"m{height}n8k{k}",), types)
     assert product is not None, (shape, types)
     return _Tiles(product, rows // height, columns // product.n, is_turned)
@@ -101,12 +104,13 @@ def is_wmma(ins: Instruction) -> bool:
     return ins.root == "wmma"
 
 
-def expanded(ins: Instruction, prefix: str) -> tuple[Instruction, ...]:
+def expanded(ins: Instruction, prefix: str, target: str) -> tuple[Instruction, ...]:
     """Return the instructions that do what a wmma does, or the wmma itself where that is not known.
 
-    ``prefix`` begins the names of registers that they need.
+    ``prefix`` begins the names of registers that they need; the target is an architecture such as sm_80.
     """
-    code = _Code(ins, prefix)
+    number = re.search(r"\d+", target)
+    code = _Code(ins, prefix, is_old=number is not None and int(number[0]) < _AMPERE)
     operation = next((m for m in ins.modifiers if m in {"load", "store", "mma"}), "")
     done = {"load": _load, "store": _store, "mma": _multiply}[operation](ins, code) if operation else False
     return tuple(code.instructions) if done else (ins,)
@@ -118,6 +122,8 @@ class _Code:
 
     of: Instruction
     prefix: str
+    is_old: bool
+    """whether mma are small, as on Turing"""
     instructions: list[Instruction] = field(default_factory=list)
     registers: int = 0
 
@@ -235,8 +241,9 @@ class _Fragment:
         return len(self.held)
 
 
-def _fragment(ins: Instruction, which: str, registers: Operand, rest: Sequence[Operand]) -> _Fragment | None:
+def _fragment(code: _Code, which: str, registers: Operand, rest: Sequence[Operand]) -> _Fragment | None:
     """Return what is loaded or stored; None where PTX has no such wmma."""
+    ins = code.of
     shape = m, n, k = _shape_of(ins)
     layout = [m for m in ins.modifiers if m in {"row", "col"}]
     if len(ins.types) != 1 or len(layout) != 1:
@@ -248,7 +255,7 @@ def _fragment(ins: Instruction, which: str, registers: Operand, rest: Sequence[O
     if shape not in _SHAPES.get(factor, ()) or is_split:
         return None
     total = _totals_of(factor)[-1] if is_factor else kind
-    tiles = _tiles_of(shape, (total, factor, factor, total))
+    tiles = _tiles_of(shape, (total, factor, factor, total), is_old=code.is_old)
     sides = {"a": (m, k), "b": (k, n)}.get(which, (m, n))
     place = _place_of(ins, rest, _BITS[kind], sides[is_by_row])
     held = tiles.fragment(which, is_by_row)
@@ -281,7 +288,7 @@ def _factor_of(shape: Shape, total: str) -> str:
 def _load(ins: Instruction, code: _Code) -> bool:
     """Replace wmma.load; returns whether it is one of PTX."""
     which = next((m for m in ins.modifiers if m in {"a", "b", "c"}), "")
-    fragment = _fragment(ins, which, ins.operands[0], ins.operands[1:]) if len(ins.operands) > 1 else None
+    fragment = _fragment(code, which, ins.operands[0], ins.operands[1:]) if len(ins.operands) > 1 else None
     if not which or fragment is None:
         return False
     bits = _BITS[fragment.kind]
@@ -382,7 +389,7 @@ def _store(ins: Instruction, code: _Code) -> bool:
     """Replace wmma.store; returns whether it is one of PTX."""
     if "d" not in ins.modifiers or len(ins.operands) < 2:
         return False
-    fragment = _fragment(ins, "d", ins.operands[1], (ins.operands[0], *ins.operands[2:]))
+    fragment = _fragment(code, "d", ins.operands[1], (ins.operands[0], *ins.operands[2:]))
     if fragment is None:
         return False
     is_turned = bool(fragment.held[0].per_element[0])
@@ -410,7 +417,7 @@ def _multiply(ins: Instruction, code: _Code) -> bool:
         return False
     lists = [_listed(each) for each in ins.operands]
     total = "f32" if types[0] != types[3] else types[0]
-    tiles = _tiles_of(shape, (total, types[1], types[1], total))
+    tiles = _tiles_of(shape, (total, types[1], types[1], total), is_old=code.is_old)
     needed = [len(tiles.fragment(which, is_by_row=True)) for which in "dabc"]
     halved = [needed[0] // 2 if types[n] == "f16" != total else needed[0] for n in (0, 3)]
     factors = [_REGISTERS_OF_F16] * 2 if types[1] == "f16" else needed[1:3]
@@ -452,17 +459,22 @@ def _write_products(ins: Instruction, code: _Code, tiles: _Tiles, lists: tuple[S
     in_a, in_b, in_total = one.registers
     modes = [m for m in ins.modifiers if m in COMBINATIONS] + ["popc"] * ("popc" in ins.modifiers)
     ends = ["satfinite"] if "satfinite" in ins.modifiers else []
+    steps = 2 if code.is_old and one.a == "f16" else 1
     kinds = [one.total, one.a, one.b, one.total]
-    name = ".".join(["mma", "sync", "aligned", f"m{one.m}n{one.n}k{one.k}", "row", "col", *ends, *kinds, *modes])
+    name = ".".join(
+        ["mma", "sync", "aligned", f"m{one.m}n{one.n}k{one.k // steps}", "row", "col", *ends, *kinds, *modes]
+    )
     for tile in range(tiles.rows * tiles.columns):
         row, column = tile // tiles.columns, tile % tiles.columns
-        code.add(
-            name,
-            Vector(tuple(d[tile * in_total : (tile + 1) * in_total])),
-            Vector(tuple(a[row * in_a : (row + 1) * in_a])),
-            Vector(tuple(b[column * in_b : (column + 1) * in_b])),
-            Vector(tuple(c[tile * in_total : (tile + 1) * in_total])),
-        )
+        sums = _part(d, tile, in_total)
+        for step in range(steps):
+            left = _part(_part(a, row, in_a).elements, step, in_a // steps)
+            right = _part(_part(b, column, in_b).elements, step, in_b // steps)
+            code.add(name, sums, left, right, sums if step else _part(c, tile, in_total))
+
+
+def _part(registers: Sequence[Operand], number: int, count: int) -> Vector:
+    return Vector(tuple(registers[number * count : (number + 1) * count]))
 
 
 def _finish(code: _Code, d: Sequence[Operand], result: Sequence[Operand]) -> None:

@@ -410,8 +410,8 @@ class _Bandwidth:
 
 
 def need_pipes(program: Program, gpu: GPU) -> None:
-    """Raise MissingEvidenceError where a program uses tensor cores whose rate is unknown."""
-    if np.any(program.pipe == Pipe.TENSOR):
+    """Raise MissingEvidenceError where tensor cores do what has no rate of its own, and none is known."""
+    if np.any((program.pipe == Pipe.TENSOR) & (program.cycles == 0)):
         known_fact(gpu.architecture.cycles.tensor, "cycles.tensor", gpu)
 
 

@@ -105,5 +105,5 @@ def test_products_of_four_warps_reach_the_rate_of_the_data_sheet(tmp_path: Path)
 
 
 def test_a_product_of_unknown_rate_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(Refusal, match=r"m16n8k8.* is a product of tensor cores whose rate is unknown"):
-        predict(launch(tmp_path, "m16n8k8", "{%4, %5}, {%6}"), "RTX 3090")
+    with pytest.raises(Refusal, match=r"m16n8k16.* is a product of tensor cores whose rate is unknown on sm_100"):
+        predict(launch(tmp_path, "m16n8k16", "{%4, %5, %6, %5}, {%5, %6}"), "B200")

@@ -68,7 +68,7 @@ def guards_of(code: Sequence[Instruction]) -> frozenset[str]:
     return frozenset(found.union(r.name for ins in code if ins.type == "pred" for r in sources_of(ins)))
 
 
-def by_machine_code(code: Code, own: MachineCode, leader: Sequence[int], architecture: int) -> Averages:
+def by_machine_code(code: Code, own: MachineCode, leader: Sequence[int], architecture: Architecture) -> Averages:
     """Return what the kernel's own machine code does; ``leader`` is the basic block that each is issued with.
 
     The micro-ops of a straight line run wherever its leader does, so that its warps are what numbers are relative to.
@@ -89,19 +89,19 @@ def by_machine_code(code: Code, own: MachineCode, leader: Sequence[int], archite
     return Averages(tuple(map(tuple, of_instructions)), tuple(map(tuple, of_blocks)))
 
 
-def by_table(code: Code, architecture: int) -> Averages:
+def by_table(code: Code, architecture: Architecture) -> Averages:
     """Return what the instructions become on average."""
     table = _Table(code, architecture)
     found = [table.of(number) for number in range(len(code.function.instructions))]
     if found:
-        found[0] += _costs(lowered(ENTRY, architecture), code.function.instructions[0], architecture)
+        found[0] += _costs(lowered(ENTRY, architecture.number), code.function.instructions[0], architecture)
     return Averages(tuple(found), ((),) * len(code.cfg.blocks))
 
 
 class _Table:
     """Averages of forms; instructions of one form share them."""
 
-    def __init__(self, code: Code, architecture: int) -> None:
+    def __init__(self, code: Code, architecture: Architecture) -> None:
         self._code, self._architecture = code, architecture
         self._forms = forms_of(code.function, code.cfg)
         self._known: dict[tuple[str, str, bool], Average] = {}
@@ -118,7 +118,7 @@ class _Table:
         key = (self._forms[number], ins.type, self._code.decides(ins))
         if key not in self._known:
             form = "atom" + key[0].removeprefix("red") if ins.root == "red" else key[0]
-            found = lowered(form, self._architecture)
+            found = lowered(form, self._architecture.number)
             if is_access:
                 found = tuple((opcode, times) for opcode, times in found if opcode and not _is_access(opcode))
             self._known[key] = _costs(found, ins, self._architecture, guards=key[2])
@@ -168,7 +168,9 @@ def _is_access(opcode: str) -> bool:
     return opcode.startswith(_ACCESS_OPCODES) and opcode not in _NO_ACCESS
 
 
-def _costs(found: Iterable[tuple[str, float]], ins: Instruction, architecture: int, *, guards: bool = False) -> Average:
+def _costs(
+    found: Iterable[tuple[str, float]], ins: Instruction, architecture: Architecture, *, guards: bool = False
+) -> Average:
     # A shuffle that the PTX does not ask for is Volta's NOP: @!PT SHFL.IDX PT, RZ, RZ, RZ, RZ.
     kept = ((opcode, times) for opcode, times in found if opcode != "SHFL" or ins.root == "shfl")
     costs = ((cost_of(opcode, ins, architecture, guards=guards), times) for opcode, times in kept)

@@ -14,8 +14,9 @@ from kerncast.gpu import Architecture
 from kerncast.machine.forms import predicated_blocks
 from kerncast.models.sm.lower.accesses import Accesses, Place, joined_atomics
 from kerncast.models.sm.lower.averages import Code, by_machine_code, by_table, guards_of
-from kerncast.models.sm.lower.operation_costs import Cost, Diffusion, Share, check_product, cost_of_group_product
+from kerncast.models.sm.lower.operation_costs import Cost, Diffusion, Share, cost_of_group_product
 from kerncast.models.sm.lower.scheduling import MicroOp, RegisterMap, Registers, latest, scheduled
+from kerncast.models.sm.lower.tensor_costs import check_products
 from kerncast.models.sm.micro_ops import (
     FULL_WEIGHT,
     JOINED,
@@ -200,13 +201,12 @@ class _Lowering:
     def _all_shares(self, own: MachineCode) -> tuple[list[list[Share]], list[list[Share]]]:
         """Return the micro-ops of each instruction, without the access that it makes, and those of blocks alone."""
         code = Code(self._function, self._cfg, self._memory, self._joined, guards_of(self._code))
-        for ins in self._code:  # machine code may not tell which instruction it comes from
-            check_product(ins)
+        check_products(self._code, self._architecture)
         if own.operations:
             leader = {member.block: members[0].block for members in self._lines for member in members}
-            found = by_machine_code(code, own, [leader[n] for n in sorted(leader)], self._architecture.number)
+            found = by_machine_code(code, own, [leader[n] for n in sorted(leader)], self._architecture)
         else:
-            found = by_table(code, self._architecture.number)
+            found = by_table(code, self._architecture)
         diffusion = Diffusion()
         shares: list[list[Share]] = []
         beside: list[list[Share]] = []

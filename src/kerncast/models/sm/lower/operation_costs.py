@@ -12,9 +12,10 @@ from kerncast.bounded_file import our_rows
 from kerncast.errors import MissingEvidenceError
 from kerncast.gpu import Architecture
 from kerncast.machine.instruction_set import UNKNOWN, kind_of
+from kerncast.models.sm.lower.tensor_costs import cycles_of_machine_product, cycles_of_product
 from kerncast.models.sm.micro_ops import FULL_WEIGHT, Pipe
 from kerncast.ptx import TYPE_BITS, Flow, Instruction, Vector
-from kerncast.ptx.fragments import group_product_of, product_of
+from kerncast.ptx.fragments import group_product_of
 
 _FILE = Path(kerncast.__path__[0]) / "data" / "instructions" / "opcode_cycles.csv"
 _PIPES = {
@@ -26,8 +27,6 @@ _JUMPS = {"BRA", "BRX", "BRK", "CONT", "CAL", "CALL", "EXIT", "JMP", "JMX", "KIL
 _GOES_ON_ELSEWHERE = {Flow.BRANCH, Flow.LEAVE, Flow.CALL, Flow.TRAP}
 _NO_JUMP_CYCLES = 1.0
 _WIDE_BITS = 64
-#: Of the product that cycles.tensor is of.
-_BITS_OF_A = 16 * 16 * 16
 #: A wgmma: its warps, the bytes of a row of A or a column of B, those of a number of 16 bits, and of shared memory.
 _GROUP_WARPS, _ROW_BYTES, _HALF_BYTES, _SHARED_BYTES_PER_CLOCK = 4, 32, 2, 128
 #: Modifiers in the table of costs: a conversion to or from 64 bits, a comparison that decides what runs.
@@ -48,44 +47,33 @@ class Cost:
 
 
 def cost_of(
-    opcode: str, ins: Instruction, architecture: int, modifiers: tuple[str, ...] = (), *, guards: bool = False
+    opcode: str, ins: Instruction, architecture: Architecture, modifiers: tuple[str, ...] = (), *, guards: bool = False
 ) -> Cost | None:
     """Return what an opcode costs that a PTX instruction became; None where nothing executes it.
 
     ``modifiers`` are known of machine code, not of the table's averages. ``guards`` says that its result decides
     whether other instructions run, which takes longer than to be read as data. Fails when: the
-    opcode is newer than the tables, or none is known (an empty one); the type of the PTX decides then.
+    opcode is newer than the tables, or none is known (an empty one); the type of the PTX decides then. Raises
+    MissingEvidenceError for a product of tensor cores whose rate is unknown.
     """
-    kind = kind_of(opcode, modifiers, architecture)
+    kind = kind_of(opcode, modifiers, architecture.number)
+    if kind is UNKNOWN and ins.opcode.pipe == "tensor":
+        return Cost(Pipe.TENSOR, *cycles_of_product(ins, architecture))
     if kind is UNKNOWN:  # a NOP has an equal one
         return Cost(Pipe[ins.opcode.pipe.upper()] if ins.opcode.pipe else _PIPE_OF_TYPE.get(ins.type, Pipe.ALU))
     if kind.pipe not in _PIPES:
         return None
     is_wide = ins.root == "cvt" and any(TYPE_BITS[name] == _WIDE_BITS for name in ins.types)
-    row = _special(opcode, _WIDE if is_wide else _GUARD if guards else "", architecture)
+    row = _special(opcode, _WIDE if is_wide else _GUARD if guards else "", architecture.number)
     pipe = _PIPES[row.pipe if row is not None and row.pipe else kind.pipe]
     if pipe is Pipe.FMA and kind.work == "integer":
         pipe = Pipe.IMAD
+    if pipe is Pipe.TENSOR:
+        return Cost(pipe, *cycles_of_machine_product(opcode, modifiers, ins, architecture))
     if row is not None:
         return Cost(pipe, row.cycles, row.latency)
     is_jump = opcode in _JUMPS and ins.opcode.flow in _GOES_ON_ELSEWHERE
     return Cost(pipe, latency=_NO_JUMP_CYCLES if pipe is Pipe.BRANCH and not is_jump else 0.0)
-
-
-def check_product(ins: Instruction) -> None:
-    """Raise MissingEvidenceError for what tensor cores do, but for products as fast as 16 x 8 x 16 numbers of 16 bits.
-
-    Data sheets of Ampere, Ada and Hopper state the same rate for as many bits: TF32 half of FP16, integers of 8 bits
-    twice as much. Of shorter products and of FP64 nothing is known here.
-    """
-    if ins.opcode.pipe != "tensor" or ins.opcode.group:  # those of groups of warps have a rate of their own
-        return
-    product = product_of(ins.modifiers, ins.types)
-    if product is None or product.a == "f64" or product.bits_of_a != _BITS_OF_A:
-        raise MissingEvidenceError(
-            f"{ins.name} is a product of tensor cores whose rate is unknown",
-            cure="Known are those of 16 x 8 x 16 numbers of 16 bits, and of as many bits.",
-        )
 
 
 def cost_of_group_product(ins: Instruction, architecture: Architecture) -> Cost:

@@ -1,0 +1,73 @@
+"""Rates of tensor cores by the types of a product: the facts of ``data/instructions/tensor_products.csv``.
+
+A rate is that of the chip, or a share of the GPU's own rate of FP16 with FP32 sums, which differs between boards of one
+chip. Rates of warp-level instructions, without sparsity.
+"""
+
+from dataclasses import dataclass
+from functools import cache
+
+from kerncast.bounded_file import our_rows
+from kerncast.gpu.files import DATA
+from kerncast.gpu.gpu import Architecture
+
+_FILE = DATA / "instructions" / "tensor_products.csv"
+#: Types of A and B that are as fast as another one.
+_ALIKE = {"u8": "s8", "u4": "s4", "e5m2": "e4m3"}
+#: What each type of A and B is called in tables, in the order of the roofline.
+FACTORS = ("f16", "bf16", "tf32", "f64", "e4m3", "s8", "s4", "b1")
+
+
+@dataclass(frozen=True, slots=True)
+class TensorRate:
+    """How fast the tensor cores of an SM are for one pair of types."""
+
+    per_sm: float
+    """multiply-adds per clock and SM"""
+    latency: float | None
+    """cycles to the result of a product whose rows of A have 32 bytes, 16 of them; None: it was not measured alone"""
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    since: int
+    per_sm: float
+    share: float
+    latency: float | None
+
+
+def kind_of_factor(name: str) -> str:
+    """Return the type in the table that is as fast as a type of A.
+
+    >>> kind_of_factor("u8"), kind_of_factor("bf16")
+    ('s8', 'bf16')
+    """
+    return _ALIKE.get(name, name)
+
+
+def tensor_rate(architecture: Architecture, factor: str, total: str) -> TensorRate | None:
+    """Return the rate of products of a type with sums of another; None where the GPU has none, or it is unknown.
+
+    >>> from kerncast.gpu.gpu import load_gpu
+    >>> [tensor_rate(load_gpu("a100-sxm-80gb").architecture, *each).per_sm for each in (("tf32", "f32"), ("u8", "s32"))]
+    [512.0, 2048.0]
+    """
+    if architecture.tensor_cores_per_sm is None:
+        return None
+    rows = [r for r in _table().get((kind_of_factor(factor), total), ()) if r.since <= architecture.number]
+    if not rows:
+        return None
+    newest = rows[-1]
+    per_sm = newest.per_sm or newest.share * (architecture.tensor_fp16_lanes_per_sm or 0.0)
+    return TensorRate(per_sm, newest.latency) if per_sm else None
+
+
+@cache
+def _table() -> dict[tuple[str, str], list[_Row]]:
+    """Return the rows of each pair of types, oldest first."""
+    found: dict[tuple[str, str], list[_Row]] = {}
+    for row in our_rows(_FILE):
+        latency = float(row["latency"]) if row["latency"] else None
+        one = _Row(int(row["from"]), float(row["per_sm"] or 0), float(row["share"] or 0), latency)
+        found.setdefault((row["factor"], row["total"]), []).append(one)
+    return {key: sorted(rows, key=lambda row: row.since) for key, rows in found.items()}

@@ -1,0 +1,100 @@
+"""What a product of matrices costs the tensor cores: its multiply-adds over the rate of its types.
+
+The rates are facts (``gpu.tensor_rate``). A short product takes the pipe for less time in proportion, and its result
+comes as much earlier. Fails when: short products are slower than in proportion, as nobody has measured of most types.
+"""
+
+import re
+from collections.abc import Iterable
+
+from kerncast.errors import MissingEvidenceError
+from kerncast.gpu import Architecture, tensor_rate
+from kerncast.ptx import Instruction
+from kerncast.ptx.fragments import product_of
+
+_SHAPE = re.compile(r"(16|8)x?8x?(\d+)")
+_BITS = {
+    "f64": 64,
+    "tf32": 32,
+    "f16": 16,
+    "bf16": 16,
+    "e4m3": 8,
+    "e5m2": 8,
+    "s8": 8,
+    "u8": 8,
+    "s4": 4,
+    "u4": 4,
+    "b1": 1,
+}
+#: From this architecture on, products of 8 rows of integers are made of those of 16 rows (ptxas 12.9).
+_PADS_INTEGERS = 100
+_ROWS, _COLUMNS, _ROW_BITS = 16, 8, 256
+_NATIVE = {"DMMA": ("f64", "f64"), "BMMA": ("b1", "s32")}
+Cycles = tuple[float, float]
+"""cycles that a warp occupies the pipe, and cycles to the result"""
+
+
+def check_products(code: Iterable[Instruction], architecture: Architecture) -> None:
+    """Raise MissingEvidenceError for what tensor cores do that is no product of a warp or of four.
+
+    Machine code may not tell which instruction of the PTX it comes from.
+    """
+    for ins in code:
+        if ins.opcode.pipe == "tensor" and not ins.opcode.group and product_of(ins.modifiers, ins.types) is None:
+            raise _unknown(ins, architecture)
+
+
+def cycles_of_product(ins: Instruction, architecture: Architecture) -> Cycles:
+    """Return what a product of the PTX takes; raises MissingEvidenceError where its rate is not known."""
+    product = product_of(ins.modifiers, ins.types)
+    if product is None:
+        raise _unknown(ins, architecture)
+    rows = _ROWS if product.total == "s32" and architecture.number >= _PADS_INTEGERS else product.m
+    return _cycles(ins, architecture, (product.a, product.total), rows * product.n * product.k)
+
+
+def cycles_of_machine_product(
+    opcode: str, modifiers: tuple[str, ...], ins: Instruction, architecture: Architecture
+) -> Cycles:
+    """Return what a machine instruction takes; ``ins`` is the instruction of the PTX that it comes from.
+
+    Raises MissingEvidenceError where its rate is not known.
+    """
+    shape = next(filter(None, map(_SHAPE.fullmatch, modifiers)), None)
+    if shape is None:
+        return cycles_of_product(ins, architecture)
+    kinds = _NATIVE.get(opcode) or _kinds(opcode, modifiers)
+    return _cycles(ins, architecture, kinds, int(shape[1]) * _COLUMNS * int(shape[2]))
+
+
+def _kinds(opcode: str, modifiers: tuple[str, ...]) -> tuple[str, str]:
+    """Return the types of A and of the sums."""
+    small = [m.lower() for m in modifiers]
+    named = next((m for m in small if m in _BITS and m != "f16"), "")
+    if opcode == "IMMA":
+        return named or "s8", "s32"
+    return named or "f16", "f32" if "f32" in small else "f16"
+
+
+def _cycles(ins: Instruction, architecture: Architecture, kinds: tuple[str, str], multiply_adds: int) -> Cycles:
+    rate = tensor_rate(architecture, *kinds)
+    if rate is None:
+        raise _unknown(ins, architecture)
+    per_scheduler = rate.per_sm / architecture.schedulers_per_sm
+    interval = multiply_adds / per_scheduler
+    known, cycles = architecture.cycles.tensor_latency, architecture.cycles
+    if rate.latency is not None:
+        whole = _ROWS * _COLUMNS * _ROW_BITS / _BITS[kinds[0]] / per_scheduler
+        latency = rate.latency + interval - whole
+    elif known is not None and cycles.tensor is not None:
+        latency = known + interval - cycles.tensor
+    else:
+        latency = interval + (cycles.alu_latency or 0.0)
+    return interval, max(latency, interval)
+
+
+def _unknown(ins: Instruction, architecture: Architecture) -> MissingEvidenceError:
+    return MissingEvidenceError(
+        f"{ins.name} is a product of tensor cores whose rate is unknown on {architecture.id}",
+        cure="data/instructions/tensor_products.csv has the known ones.",
+    )
