@@ -42,6 +42,7 @@ from kerncast.profiles.counts import (
     OPERATIONS,
     SHARED_REQUESTS,
     SPECIAL_OPS,
+    TENSOR_OPS,
     access_name,
     with_totals,
 )
@@ -54,6 +55,7 @@ from kerncast.ptx import (
     kind_name,
     sources_of,
 )
+from kerncast.ptx.fragments import group_product_of, product_of
 from kerncast.traces import BlockCounts, Operation, Trace, operation_of
 from kerncast.traces import Counts as PerBlock
 
@@ -468,7 +470,22 @@ def _work(totals: Totals) -> Counts:
     number = {name: position for position, name in enumerate(_CLASSES)}
     classes = indicators([number.get(kind.name, -1) for kind in kinds], len(number))
     weights = classes.times(one_column([kind.operations for kind in kinds]))
-    return Counts.of(Origin.EXECUTED, dict(zip(_CLASSES.values(), totals.threads(weights), strict=True)))
+    found = dict(zip(_CLASSES.values(), totals.threads(weights), strict=True))
+    return Counts.of(Origin.EXECUTED, found | _products(totals))
+
+
+def _products(totals: Totals) -> dict[str, Count]:
+    """Return the operations of tensor cores that the launch has, by their types."""
+    names = list(dict.fromkeys(TENSOR_OPS.values()))
+    places, operations = [-1] * len(totals.code), [0] * len(totals.code)
+    for number, ins in enumerate(totals.code):
+        product = product_of(ins.modifiers, ins.types) or group_product_of(ins.modifiers, ins.types)
+        if ins.opcode.pipe == "tensor" and product is not None:
+            places[number] = names.index(TENSOR_OPS[product.kind, product.total])
+            operations[number] = product.operations
+    weights = indicators(places, len(names)).times(one_column(operations))
+    found = zip(names, totals.warps(weights), strict=True) if any(operations) else ()
+    return {name: count for name, count in found if count.value}
 
 
 def _mix(totals: Totals) -> InstructionMix:

@@ -12,8 +12,10 @@ from kerncast.gpu.files import DATA
 from kerncast.gpu.gpu import Architecture
 
 _FILE = DATA / "instructions" / "tensor_products.csv"
-#: Types of A and B that are as fast as another one.
+#: Types of A and B that are as fast as another one, as ptx.fragments says too.
 _ALIKE = {"u8": "s8", "u4": "s4", "e5m2": "e4m3"}
+_BITS = {"f16": 16, "bf16": 16, "tf32": 32, "e4m3": 8, "s8": 8}
+_HALF_BITS = 16
 #: What each type of A and B is called in tables, in the order of the roofline.
 FACTORS = ("f16", "bf16", "tf32", "f64", "e4m3", "s8", "s4", "b1")
 
@@ -60,6 +62,15 @@ def tensor_rate(architecture: Architecture, factor: str, total: str) -> TensorRa
     newest = rows[-1]
     per_sm = newest.per_sm or newest.share * (architecture.tensor_fp16_lanes_per_sm or 0.0)
     return TensorRate(per_sm, newest.latency) if per_sm else None
+
+
+def group_rate(architecture: Architecture, factor: str) -> float | None:
+    """Return the multiply-adds per clock and SM by instructions of groups of warps; None where that is unknown.
+
+    Of every type they take rows of as many bytes in the same time (data sheets of Hopper and Blackwell).
+    """
+    lanes, bits = architecture.tensor_group_fp16_lanes_per_sm, _BITS.get(kind_of_factor(factor))
+    return None if lanes is None or bits is None else lanes * _HALF_BITS / bits
 
 
 @cache

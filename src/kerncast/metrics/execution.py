@@ -24,6 +24,7 @@ from kerncast.profiles.counts import (
     FP32_FLOPS,
     FP64_FLOPS,
     GLOBAL_BYTES_TOUCHED,
+    TENSOR_FLOPS,
     access_name,
     dram_bytes_of_launch,
 )
@@ -151,9 +152,10 @@ def execution_metrics(profile: KernelProfile) -> dict[str, Count | None]:
 
 
 def flops(profile: KernelProfile) -> Count | None:
-    """Return the FLOPs of all types; None where one of them is unknown."""
+    """Return the FLOPs of all types, those of tensor cores too; None where one of them is unknown."""
     names = (FP32_FLOPS, FP64_FLOPS, FP16_FLOPS)
-    return profile.counts.total(names) if all(name in profile.counts for name in names) else None
+    known = all(name in profile.counts for name in names)
+    return profile.counts.total((*names, *TENSOR_FLOPS)) if known else None
 
 
 def flops_per_byte(profile: KernelProfile, nbytes: Count | None) -> Count | None:

@@ -4,7 +4,7 @@ from typing import ClassVar
 
 from kerncast.caveats import Caveat, CaveatKind
 from kerncast.errors import MissingEvidenceError
-from kerncast.gpu import GPU
+from kerncast.gpu import GPU, group_rate, tensor_rate
 from kerncast.models.base import Case, Estimate, Model, launch_s, lost_from_l2, needed
 from kerncast.prediction import Term, Timing
 from kerncast.profiles import SECTOR_BYTES, Count, KernelProfile
@@ -20,6 +20,7 @@ from kerncast.profiles.counts import (
     INTEGER_OPS,
     SHARED_REQUESTS,
     SPECIAL_OPS,
+    TENSOR_OPS,
     dram_bytes_of_launch,
 )
 from kerncast.ptx import opcode_of
@@ -28,9 +29,9 @@ from kerncast.ptx import opcode_of
 class Roofline(Model):
     """t = max over resources of (work / sustained rate) + launch.
 
-    Resources: FP32, FP64, FP16, special-function and integer lanes, load/store units and warp issue at the clock
-    asked for; L2 for every sector requested; DRAM for every sector once. Rates inside the SMs count whole rounds of
-    blocks: the busiest SM decides. Unless L2 is cold, a working set that fits it causes
+    Resources: FP32, FP64, FP16, special-function and integer lanes, tensor cores at the rate of each type, load/store
+    units and warp issue at the clock asked for; L2 for every sector requested; DRAM for every sector once. Rates inside
+    the SMs count whole rounds of blocks: the busiest SM decides. Unless L2 is cold, a working set that fits it causes
     no DRAM traffic, where the rate of L2 is known.
 
     Source: Williams, Waterman, Patterson, "Roofline", CACM 52(4), 2009; extended by more ceilings.
@@ -51,11 +52,6 @@ class Roofline(Model):
     def estimate(self, case: Case, timing: Timing) -> Estimate:
         """Return the slowest resource's time plus what the launch adds."""
         profile, gpu = case.profile, case.gpu
-        if profile.mix is not None and any(opcode_of(each.kind).pipe == "tensor" for each in profile.mix.kinds):
-            cure = "Only products of 16 x 8 x 16 numbers of 16 bits, or as many bits, are simulated."
-            raise MissingEvidenceError(
-                f"{profile.kernel} uses tensor cores, which the roofline does not know", cure=cure
-            )
         caveats: list[Caveat] = []
         times = self._sm_times(profile, gpu, caveats)
         times |= self._memory_times(profile, gpu, timing, caveats)
@@ -96,7 +92,9 @@ class Roofline(Model):
         left_out = [name for name, (count, rate) in resources.items() if count is None or not rate]
         if left_out:
             caveats.append(Caveat.of(CaveatKind.RESOURCES_LEFT_OUT, ", ".join(left_out)))
-        return {name: count.times(imbalance / rate) for name, (count, rate) in resources.items() if count and rate}
+        times = {name: count.times(imbalance / rate) for name, (count, rate) in resources.items() if count and rate}
+        products = _tensor_time(profile, gpu)
+        return times if products is None else times | {"tensor": products.times(imbalance)}
 
     def _memory_times(
         self, profile: KernelProfile, gpu: GPU, timing: Timing, caveats: list[Caveat]
@@ -128,3 +126,27 @@ class Roofline(Model):
             return dram
         missing = lost_from_l2(working_set.value / gpu.l2_bytes)
         return Count(dram.value * missing, dram.low * missing, dram.high if missing else 0.0)
+
+
+def _tensor_time(profile: KernelProfile, gpu: GPU) -> Count | None:
+    """Return the time of the tensor cores, each type at its own rate; None where they do nothing.
+
+    Raises MissingEvidenceError where a rate is unknown.
+    """
+    kinds = profile.mix.kinds if profile.mix is not None else ()
+    in_groups = any(each.kind.startswith("wgmma") for each in kinds)
+    times: dict[str, Count] = {}
+    for (factor, total), name in TENSOR_OPS.items():
+        count = profile.counts.get(name)
+        if count is None or not count.value or name in times:
+            continue
+        alone = tensor_rate(gpu.architecture, factor, total)
+        per_sm = group_rate(gpu.architecture, factor) if in_groups else alone and alone.per_sm
+        if not per_sm:
+            what = f"{profile.kernel} uses tensor cores, whose rate of {factor} with sums of {total} is unknown"
+            raise MissingEvidenceError(what, where=gpu.name)
+        times[name] = count.times(1 / (2 * per_sm * gpu.sm_count * gpu.clock_hz))
+    uses = [each for each in kinds if opcode_of(each.kind).pipe == "tensor"]
+    if uses and not times:
+        raise MissingEvidenceError(f"{profile.kernel} uses tensor cores, by {uses[0].kind}, whose rate is unknown")
+    return sum(times.values(), Count.exact(0)) if times else None

@@ -160,6 +160,17 @@ CONTROL_OPS = "kerncast__control_ops.sum"
 FLOPS = {16: FP16_FLOPS, 32: FP32_FLOPS, 64: FP64_FLOPS}
 """count of floating-point operations by the bits of the precision"""
 FLOAT_OPERATIONS = ("add", "mul", "fma")
+TENSOR_OPS: Mapping[tuple[str, str], str] = MappingProxyType({
+    (factor, total): f"sm__ops_path_tensor_src_{name}.sum"
+    for factor, total, name in (
+        ("f16", "f16", "fp16_dst_fp16"), ("f16", "f32", "fp16_dst_fp32"), ("bf16", "f32", "bf16_dst_fp32"),
+        ("tf32", "f32", "tf32_dst_fp32"), ("f64", "f64", "fp64"), ("e4m3", "f32", "fp8"), ("e4m3", "f16", "fp8"),
+        ("s8", "s32", "int8"), ("s4", "s32", "int4"), ("b1", "s32", "int1"),
+    )
+})  # fmt: skip
+"""count of operations of tensor cores by the types of A and of the sums: multiply and add count 2"""
+TENSOR_FLOPS = tuple(dict.fromkeys(name for (_, total), name in TENSOR_OPS.items() if total != "s32"))
+"""those of them that are of floats"""
 
 
 def float_operation(bits: int, operation: str) -> str:

@@ -12,7 +12,7 @@ from kerncast.launch import Extent, check_geometry
 from kerncast.prediction import Timing
 from kerncast.printable import printable
 from kerncast.profiles import Count, Counts, FloatMix, KernelProfile, MachineMix, Origin, Resources, SourceRun
-from kerncast.profiles.counts import CONTROL_OPS, DRAM_BYTES, FLOPS, INTEGER_OPS, LOCAL_BYTES_REQUESTED
+from kerncast.profiles.counts import CONTROL_OPS, DRAM_BYTES, FLOPS, INTEGER_OPS, LOCAL_BYTES_REQUESTED, TENSOR_OPS
 from kerncast.read.ncu.counts import NcuCounts, atomic_requests, dram_bytes, instruction_counts, memory_counts
 from kerncast.read.ncu.rows import NcuMetric, NcuRow
 from kerncast.read.selection import Selection
@@ -264,6 +264,7 @@ def _bytes(counts: NcuCounts, name: str, where: str) -> int | None:
 def _operations(counts: NcuCounts, mixes: dict[int, FloatMix | None]) -> Counts:
     """Return floating-point operations, in all and by kind, and those of integers and control flow."""
     found = {FLOPS[bits]: counts.flops(bits) if mix is None else mix.flops for bits, mix in mixes.items()}
+    found |= {name: counts.first(counts.total(name.removesuffix(".sum"))) for name in set(TENSOR_OPS.values())}
     for mix in mixes.values():
         found |= {} if mix is None else mix.by_name
 
@@ -313,7 +314,8 @@ def _remarks(
     if half is not None and half.flops.high:
         remarks.append(Caveat.of(CaveatKind.HALVES_PERHAPS_ONCE))
     tensor = next((total for stem in _TENSOR if (total := counts.total(stem))), None)
-    if tensor or counts.value(_TENSOR_BUSY):
+    is_counted = any(counts.total(name.removesuffix(".sum")) for name in TENSOR_OPS.values())
+    if (tensor or counts.value(_TENSOR_BUSY)) and not is_counted:
         remarks.append(Caveat.of(CaveatKind.TENSOR_CORES_NOT_COUNTED))
     if memory.total((LOCAL_BYTES_REQUESTED,)).value:
         remarks.append(Caveat.of(CaveatKind.LOCAL_MEMORY_USED))

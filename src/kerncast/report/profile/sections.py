@@ -204,11 +204,18 @@ def _launch(profile: KernelProfile, gpu: GPU | None) -> Iterator[Fact]:
         )
 
 
+#: Operations of tensor cores are told with the type of A, and that of the sums where it may differ.
+_TENSOR_LABELS = tuple(
+    (f"tensor operations, {name.partition('_src_')[2].removesuffix('.sum').replace('_dst_', ' to ')}", name)
+    for name in dict.fromkeys(named.TENSOR_OPS.values())
+)
+
+
 def _compute(profile: KernelProfile, gpu: GPU | None) -> Iterator[Fact]:
     counts, launched = profile.counts, math.prod(profile.grid) * warps_per_block(profile)
     for label, name in (
         ("FP32 FLOPs", named.FP32_FLOPS), ("FP64 FLOPs", named.FP64_FLOPS), ("FP16 FLOPs", named.FP16_FLOPS),
-        ("special functions", named.SPECIAL_OPS), ("integer operations", named.INTEGER_OPS),
+        ("special functions", named.SPECIAL_OPS), ("integer operations", named.INTEGER_OPS), *_TENSOR_LABELS,
     ):  # fmt: skip
         count = counts.get(name)
         if count is not None and count.value:

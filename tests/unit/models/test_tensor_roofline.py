@@ -1,0 +1,52 @@
+"""Operations of tensor cores: counted by type under Nsight Compute's names, and a ceiling of the roofline."""
+
+import pytest
+
+from kerncast.errors import MissingEvidenceError
+from kerncast.gpu import GPU, load_gpu
+from kerncast.metrics.execution import flops
+from kerncast.models.base import Case
+from kerncast.models.roofline import Roofline
+from kerncast.prediction import Timing
+from kerncast.profiles import KernelProfile
+from tests.helpers.execute_helpers import launch, profile, ptx_kernel
+
+WARPS, ROUNDS = 8 * 108, 50
+TEXT = """
+.visible .entry k(.param .u64 d) {
+.reg .b32 %x<4>; .reg .b32 %a; .reg .b32 %n; .reg .pred %p; mov.b32 %a, 0; mov.b32 %n, 0;
+loop: PRODUCTS
+add.u32 %n, %n, 1; setp.lt.u32 %p, %n, 50; @%p bra loop; ret; }
+"""
+SUMS, FOUR, TWO = "{%x0, %x1, %x2, %x3}", "{%a, %a, %a, %a}", "{%a, %a}"
+HALVES = f"mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {SUMS}, {FOUR}, {TWO}, {SUMS};"
+BYTES = f"mma.sync.aligned.m16n8k32.row.col.s32.s8.u8.s32 {SUMS}, {FOUR}, {TWO}, {SUMS};"
+SMALL = f"mma.sync.aligned.m16n8k64.row.col.s32.s4.s4.s32 {SUMS}, {FOUR}, {TWO}, {SUMS};"
+
+
+def counted(products: str) -> KernelProfile:
+    found: KernelProfile = profile(ptx_kernel(TEXT.replace("PRODUCTS", products)), launch(108, 256, d="f32[1] zeros"))
+    return found
+
+
+def times(found: KernelProfile, gpu: GPU) -> dict[str, float]:
+    return {term.name: term.seconds for term in Roofline().estimate(Case(found, gpu), Timing.COLD).terms}
+
+
+def test_each_type_has_its_count_and_its_ceiling() -> None:
+    found = counted(HALVES + BYTES)
+    halves, whole = WARPS * ROUNDS * 2 * 16 * 8 * 16, WARPS * ROUNDS * 2 * 16 * 8 * 32
+    assert found.counts["sm__ops_path_tensor_src_fp16_dst_fp32.sum"].value == halves
+    assert found.counts["sm__ops_path_tensor_src_int8.sum"].value == whole
+    assert "sm__ops_path_tensor_src_fp64.sum" not in found.counts
+    done = flops(found)
+    assert done is not None
+    assert done.value == halves
+    gpu = load_gpu("a100-sxm-80gb")  # NVIDIA's data sheet: 312 TFLOP/s and 624 TOPS
+    ideal = (halves / 312e12 + whole / 624e12) * gpu.clock_boost_hz / gpu.clock_hz
+    assert times(found, gpu)["tensor"] == pytest.approx(ideal, rel=0.01)
+
+
+def test_a_type_without_a_rate_is_refused() -> None:
+    with pytest.raises(MissingEvidenceError, match="rate of s4 with sums of s32 is unknown"):
+        times(counted(SMALL), load_gpu("h100-sxm"))
