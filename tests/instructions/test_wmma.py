@@ -86,7 +86,12 @@ def packed(codes: Matrix, bits: int) -> Matrix:
 
 
 @pytest.mark.parametrize(
-    "name", ["load.a.sync.aligned.row.m16n16k8.global.f16", "load.b.sync.aligned.row.m8n8k32.global.s4"]
+    "name",
+    [
+        "load.a.sync.aligned.row.m16n16k8.global.f16",
+        "load.b.sync.aligned.row.m8n8k32.global.s4",
+        "load.a.sync.aligned.row.m8n8k4.local.f64",
+    ],
 )
 def test_what_ptx_has_not_is_refused(name: str) -> None:
     with pytest.raises(UnsupportedError, match=rf"wmma\.{name}"):

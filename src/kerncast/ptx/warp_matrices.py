@@ -38,6 +38,10 @@ _SHAPES: dict[str, frozenset[Shape]] = {
 }  # fmt: skip
 _TOTALS = {"f16": ("f16", "f32"), "bf16": ("f32",), "tf32": ("f32",), "f64": ("f64",)}
 _OF_SPACE = ("global", "shared")
+_MODIFIERS = COMBINATIONS | {
+    "load", "store", "mma", "a", "b", "c", "d", "sync", "aligned", "row", "col", "global", "shared", "shared::cta",
+    "satfinite", "rn"
+} | {"popc"}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +113,8 @@ def expanded(ins: Instruction, prefix: str, target: str) -> tuple[Instruction, .
 
     ``prefix`` begins the names of registers that they need; the target is an architecture such as sm_80.
     """
+    if any(m not in _MODIFIERS and m not in _BITS and _SHAPE.fullmatch(m) is None for m in ins.modifiers):
+        return (ins,)
     number = re.search(r"\d+", target)
     code = _Code(ins, prefix, is_old=number is not None and int(number[0]) < _AMPERE)
     operation = next((m for m in ins.modifiers if m in {"load", "store", "mma"}), "")

@@ -135,9 +135,13 @@ class _Table:
 
 
 def not_in_table(function: Function, cfg: ControlFlowGraph, architecture: int) -> dict[int, str]:
-    """Return the form of each instruction whose machine code the table has of a shorter form only; no accesses."""
+    """Return the form of each instruction whose machine code the table has of a shorter form only.
+
+    Accesses are recorded, and products of tensor cores cost what their shape says.
+    """
     pairs = enumerate(zip(function.instructions, forms_of(function, cfg), strict=True))
-    return {n: form for n, (ins, form) in pairs if ins.opcode.access is None and not has_form(form, architecture)}
+    told = {n: form for n, (ins, form) in pairs if ins.opcode.access is None and ins.opcode.pipe != "tensor"}
+    return {n: form for n, form in told.items() if not has_form(form, architecture)}
 
 
 def doubts_of_code(execution: Execution, architecture: Architecture) -> tuple[tuple[Caveat, ...], float]:
