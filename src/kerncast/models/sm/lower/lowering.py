@@ -348,6 +348,8 @@ class _Latencies:
                 return self._shared
             case Memory.SHARED_ATOMIC_JOINED | Memory.SHARED_ATOMIC_JOINED_BY_ALL:
                 return self._shared
+        if op.cost.pipe is Pipe.TENSOR:  # as if they were short: ptxas leaves products in the order of the PTX
+            return self._alu
         if op.cost.pipe in {Pipe.XU, Pipe.LSU}:
             return op.cost.latency or self._shared
         return op.cost.latency or self._alu
