@@ -9,9 +9,11 @@ import numpy.typing as npt
 import pytest
 
 from kerncast.compile import CompiledKernel, compile_source
-from kerncast.errors import IllegalAddress, UnsupportedError
+from kerncast.errors import IllegalAddress, KerncastError, UnsupportedError
 from kerncast.execute import WholeGrid, execute
+from kerncast.execute.setup.layout import link
 from kerncast.launch import Argument, Launch, parse_value
+from kerncast.ptx import parse_ptx
 from kerncast.ptx.fragments import group_product_of
 from kerncast.traces import Trace
 from tests.instructions.test_wide_memory import ENGINES
@@ -219,6 +221,36 @@ wgmma.mma_async.sync.aligned.m64n16k16.f32.f16.f16 {{%d0,%d1,%d2,%d3,%d4,%d5,%d6
 """
     with pytest.raises(error, match=message):
         launch(body, engine, np.zeros(SIZE, np.uint8), tmp_path)
+
+
+def test_dynamic_shared_memory_begins_where_its_alignment_says() -> None:
+    head = ".version 8.8\n.target sm_90a\n.address_size 64\n.extern .shared .align 1024 .b8 tiles[];\n"
+    text = f"{head}.visible .entry k() {{ .shared .b64 flag; .reg .b32 %a; mov.u32 %a, flag; mov.u32 %a, tiles; ret; }}"
+    program = link(parse_ptx(text), "k")
+    assert program.addresses["tiles"] == program.static_shared_bytes == 1024
+
+
+def outcome(engine: str, body: str, image: Bytes, folder: Path) -> object:
+    try:
+        return launch(body, engine, image, folder).memory["b"].tolist()
+    except KerncastError as error:
+        return str(error)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_engines_agree_on_any_descriptors(seed: int, tmp_path: Path) -> None:
+    rng = np.random.default_rng(seed)
+    image = rng.integers(0, 64, SIZE).astype(np.uint8)
+    start, leading, stride = rng.integers(0, [2048, 512, 512], (2, 3)).T >> rng.integers(0, 8)
+    swizzle = rng.integers(0, 4, 2)
+    a, b = (int(start[n]) | int(leading[n]) << 16 | int(stride[n]) << 32 | int(swizzle[n]) << 62 for n in range(2))
+    body = f"""
+mov.b64 %da, {a}; mov.b64 %db, {b}; mov.b32 %d0, 0; mov.b32 %d1, 0; mov.b32 %d2, 0; mov.b32 %d3, 0;
+wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16
+{{%d0, %d1, %d2, %d3}}, %da, %db, %adds, 1, 1, {seed % 2}, {seed // 2 % 2};
+st.global.v4.b32 [%b], {{%d0, %d1, %d2, %d3}};
+"""
+    assert outcome("native", body, image, tmp_path) == outcome("reference", body, image, tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -34,13 +34,21 @@ def multiply(memory: Memory, ins: Instruction, active: Index) -> None:
     leaders = active[first]
     signs, turns = _settings(constants)
     if isinstance(left, Vector):
+        turns = [False, *turns]
+    own = threads.warp[leaders] % threads.warps_per_block % _GROUP_WARPS * _WARP_ROWS
+    everything = np.arange(product.n)
+    pairs = []
+    for leader, first_row in zip(leaders.tolist(), own.tolist(), strict=True):  # a fault is that of the first warp
+        rows = np.arange(first_row, first_row + _WARP_ROWS)
+        is_given = isinstance(left, Vector)
+        a_tile = None if is_given else _tile(memory, (ins, left, product.a), leader, rows, turns[0])
+        pairs.append((a_tile, _tile(memory, (ins, right, product.b), leader, everything, turns[1])))
+    b = np.stack([b_tile for _, b_tile in pairs])
+    if isinstance(left, Vector):
         shape = (product.m, product.k)
         a = gathered(threads, left, warps, (product.a, shape, product.per_register, product.place_in_a))
-        turns = [False, *turns]
     else:
-        rows = threads.warp[leaders] % threads.warps_per_block % _GROUP_WARPS * _WARP_ROWS
-        a = _tiles(memory, (ins, left, product.a), leaders, [np.arange(r, r + _WARP_ROWS) for r in rows], turns[0])
-    b = _tiles(memory, (ins, right, product.b), leaders, [np.arange(product.n)] * len(leaders), turns[1])
+        a = np.stack([a_tile for a_tile, _ in pairs if a_tile is not None])
     shape = (product.m, product.n)
     c = gathered(threads, totals, warps, (product.total, shape, product.per_total, product.place_in_total))
     c = np.where(threads.values(adds, "pred", leaders)[:, None, None], c, np.zeros_like(c))
@@ -55,24 +63,29 @@ def _settings(constants: list[Operand]) -> tuple[list[bool], list[bool]]:
     return signs, [bool(value) for value in values[2:]] or [False, False]
 
 
-def _tiles(
-    memory: Memory, what: tuple[Instruction, Operand, str], leaders: Index, rows: list[Index], is_turned: bool
+def _tile(
+    memory: Memory, what: tuple[Instruction, Operand, str], leader: int, rows: Index, is_turned: bool
 ) -> AnyArray:
-    """Return [warps, rows, k] the numbers that the descriptors of the leading lanes describe."""
+    """Return [rows, k] the numbers that the descriptor of a leading lane describes."""
     ins, operand, name = what
     threads = memory.threads
-    descriptors = threads.values(operand, "u64", leaders)
-    found = []
-    for leader, descriptor, own in zip(leaders.tolist(), descriptors.tolist(), rows, strict=True):
-        place = threads.describe(leader), ins.where or threads.program.function.name
-        if descriptor >> 49 & 7:
-            raise tensor_fault("descriptor", ins, place, descriptor)
-        addresses = addresses_of(descriptor, own, is_turned=is_turned)
-        if addresses.max() >= memory.shared_bytes:
-            raise tensor_fault("tile", ins, place, int(addresses.max()) & -16, memory.shared_bytes)
-        words = memory.shared_of(leader)[addresses].view(np.uint32)
-        found.append(decoded(name, words).reshape(len(own), -1))
-    return np.stack(found)
+    descriptor = int(threads.values(operand, "u64", np.array([leader]))[0])
+    place = threads.describe(leader), ins.where or threads.program.function.name
+    if descriptor >> 49 & 7:
+        raise tensor_fault("descriptor", ins, place, descriptor)
+    addresses = addresses_of(descriptor, rows, is_turned=is_turned)
+    outside = first_outside(addresses, memory.shared_bytes)
+    if outside is not None:
+        raise tensor_fault("tile", ins, place, outside, memory.shared_bytes)
+    words = memory.shared_of(leader)[addresses].view(np.uint32)
+    return decoded(name, words).reshape(len(rows), -1)
+
+
+def first_outside(addresses: Index, size: int) -> int | None:
+    """Return the last piece of 16 bytes of the first 8 rows that leave shared memory."""
+    groups = addresses.reshape(-1, 8 * addresses.shape[1]).max(axis=1)
+    bad = groups[groups >= size]
+    return int(bad[0]) & -16 if len(bad) else None
 
 
 def addresses_of(descriptor: int, rows: Index, *, is_turned: bool) -> Index:

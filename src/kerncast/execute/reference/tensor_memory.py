@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kerncast.errors import KerncastError
-from kerncast.execute.reference.group_products import addresses_of
+from kerncast.execute.reference.group_products import addresses_of, first_outside
 from kerncast.execute.reference.matrix_products import decoded, multiplied
 from kerncast.execute.reference.memory import Memory, Part
 from kerncast.execute.reference.threads import Index
@@ -167,8 +167,9 @@ class TensorMemory:
             raise self._fault("descriptor", ins, thread, descriptor)
         plain = descriptor & (1 << 46) - 1 | swizzle << 62
         addresses = addresses_of(plain, np.arange(rows), is_turned=is_turned)[:, :size]
-        if addresses.max() >= self._memory.shared_bytes:
-            raise self._fault("tile", ins, thread, int(addresses.max()) & -16)
+        outside = first_outside(addresses, self._memory.shared_bytes)
+        if outside is not None:
+            raise self._fault("tile", ins, thread, outside)
         return self._memory.shared_of(int(thread))[addresses]
 
     def _copy(self, ins: Instruction, thread: np.intp) -> None:

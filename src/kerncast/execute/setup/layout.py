@@ -143,8 +143,10 @@ def link(module: Module, kernel: str) -> Program:
     parameters, parameter_bytes = _place(function.parameters)
     declared = [v for v in (*reached, *own.variables) if v.space == "shared"]
     shared, static_bytes = _place(v for v in declared if not v.is_extern and v.count)
-    static_bytes = _aligned(static_bytes, 16) if static_bytes else 0
-    shared |= {v.name: static_bytes for v in declared if v.is_extern or not v.count}
+    dynamic = [v for v in declared if v.is_extern or not v.count]
+    # Tiles with a swizzle of 128 bytes begin at multiples of 1024, which the variable's alignment says.
+    static_bytes = _aligned(static_bytes, max([16, *(v.align for v in dynamic)])) if static_bytes else 0
+    shared |= {v.name: static_bytes for v in dynamic}
     private, private_bytes = _place(v for v in own.variables if v.space in {"local", "param"})
     module_variables = tuple(v for v in reached if v.space in {"global", "const"})
     for variable in module_variables:
