@@ -68,6 +68,8 @@ class CaveatKind(StrEnum):
     """Nothing sets a __constant__ variable; subject: the variable."""
     GRID_BARRIERS = "grid-barriers"
     """Blocks wait for one another; subject: how often."""
+    CLUSTERS = "clusters"
+    """Blocks run in clusters; subject: how many in each."""
     CACHES_NOT_SIMULATED = "caches-not-simulated"
     """The profile lacks the traffic of the caches."""
     WARP_STATES_NOT_SIMULATED = "warp-states-not-simulated"

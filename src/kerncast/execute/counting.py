@@ -17,6 +17,7 @@ from kerncast.profiles import (
     SECTOR_BYTES,
     Balance,
     BasicBlockCount,
+    ClusterUse,
     Count,
     Counts,
     InstructionMix,
@@ -428,7 +429,18 @@ def profile_of(trace: Trace, sampler: Sampler, kernel: CompiledKernel, launch: L
         lines=source_lines(totals),
         balance=balance(trace, launch.warps_per_block),
         grid_barriers=grid_barriers(trace) if launch.cooperative else None,
+        clusters=cluster_use(trace, sampler, launch),
     )
+
+
+def cluster_use(trace: Trace, sampler: Sampler, launch: Launch) -> ClusterUse | None:
+    """Return what the blocks of each cluster do together, by the mean block."""
+    if sampler.together == 1:
+        return None
+    code, blocks = trace.function.instructions, trace.cfg.blocks
+    ending = [n for n, block in enumerate(blocks) if any(i.is_cluster_barrier for i in code[block.start : block.stop])]
+    passed = trace.counts.block_warps[:, ending].sum(axis=1) / launch.warps_per_block
+    return ClusterUse(sampler.cluster, sampler.scale(passed).value / sampler.blocks)
 
 
 def grid_barriers(trace: Trace) -> int:

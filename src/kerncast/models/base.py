@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from kerncast.caveats import Caveat, CaveatKind
 from kerncast.errors import MissingEvidenceError, UnsupportedError
-from kerncast.gpu import GPU, launch_overhead_s
+from kerncast.gpu import GPU, launch_overhead_s, load_architecture
 from kerncast.launch import Launch
 from kerncast.models.calibration import Calibration, calibration_of, normal_deviations
 from kerncast.models.clock import UnknownClock, blame_of, unknown_clock
@@ -119,6 +119,9 @@ class Model(ABC):
     has_published_interval: ClassVar[bool] = False
     """whether the interval is the one of the model's paper, which no level changes"""
 
+    simulates_clusters: ClassVar[bool] = False
+    """whether its equations have what the barriers of clusters cost"""
+
     follows_clock: ClassVar[bool] = True
     """whether an unknown clock makes the interval wider; not one that is published, or has published constants"""
 
@@ -162,23 +165,23 @@ class Model(ABC):
         factor, notes = self.error_factor(case, estimate, question.level)
         unknown = UnknownClock() if self.knows_clock(case) else unknown_clock(gpu, estimate.seconds, estimate.terms)
         below, above = (widened(factor, each, question.level) for each in (unknown.faster, unknown.slower))
-        barriers = profile.grid_barriers or 0
-        waiting = Term("grid_barriers", barriers * launch_overhead_s("grid_barrier"))
-        told = Caveat.of(CaveatKind.GRID_BARRIERS, str(barriers), seconds=launch_overhead_s("grid_barrier"))
+        low = estimate.low / below
+        waits = (*_grid_waits(profile), *_cluster_waits(profile, gpu, low if self.simulates_clusters else None))
+        longest = max((wait.term for wait in waits), key=lambda term: term.seconds, default=None)
         return Prediction(
             kernel=profile.kernel,
             launch=profile.index,
             gpu=gpu.name,
             gpu_id=gpu.id,
-            seconds=estimate.seconds + waiting.seconds,
-            low=estimate.low / below + barriers * launch_overhead_s("grid_barrier_low"),
-            high=estimate.high * above + barriers * launch_overhead_s("grid_barrier_high"),
+            seconds=estimate.seconds + sum(wait.term.seconds for wait in waits),
+            low=low + sum(wait.low for wait in waits),
+            high=estimate.high * above + sum(wait.high for wait in waits),
             level=question.level,
             timing=question.timing,
-            limiter=waiting.name if waiting.seconds > estimate.seconds else estimate.limiter,
-            terms=(*estimate.terms, waiting) if barriers else estimate.terms,
+            limiter=longest.name if longest and longest.seconds > estimate.seconds else estimate.limiter,
+            terms=(*estimate.terms, *(wait.term for wait in waits if wait.term.seconds)),
             caveats=(
-                *profile.caveats, *estimate.caveats, *([told] if barriers else []), *notes,
+                *profile.caveats, *estimate.caveats, *(wait.told for wait in waits), *notes,
                 *unknown.caveats(gpu, below / factor, above / factor),
             ),
             model=self.name,
@@ -207,6 +210,52 @@ def check_together(profile: KernelProfile, gpu: GPU) -> None:
             where=gpu.name,
             cure=f"It holds {most} of them: launch at most so many.",
         )
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    """The time for which blocks wait for one another, which an estimate lacks."""
+
+    term: Term
+    low: float
+    high: float
+    told: Caveat
+
+
+def _grid_waits(profile: KernelProfile) -> tuple[_Waiting, ...]:
+    """Return what the barriers of a cooperative launch add."""
+    barriers, each = profile.grid_barriers or 0, launch_overhead_s("grid_barrier")
+    low, high = (barriers * launch_overhead_s(name) for name in ("grid_barrier_low", "grid_barrier_high"))
+    told = Caveat.of(CaveatKind.GRID_BARRIERS, str(barriers), seconds=each)
+    return (_Waiting(Term("grid_barriers", barriers * each), low, high, told),) if barriers else ()
+
+
+#: What clusters cost is known of Hopper alone; barriers of others are taken to cost as much, in as wide an interval.
+_MEASURED_CLUSTERS = "sm_90"
+
+
+def _cluster_waits(profile: KernelProfile, gpu: GPU, simulated: float | None) -> tuple[_Waiting, ...]:
+    """Return what the barriers of clusters add, or how far they lie from the middle where a simulation has that.
+
+    ``simulated`` is the low end of a simulation, which each barrier's latency may make less.
+    """
+    use, a = profile.clusters, gpu.architecture
+    if use is None or use.blocks == 1 or not use.barriers:
+        return ()
+    known = a.cycles if a.cycles.cluster_barrier else load_architecture(_MEASURED_CLUSTERS).cycles
+    least, middle, most = known.cluster_barrier_least, known.cluster_barrier, known.cluster_barrier_most
+    assert least is not None
+    assert middle is not None
+    assert most is not None
+    request = block_request_of(profile)
+    resident = max(1, occupancy(request, a).blocks_per_sm) if request else 1
+    turns = max(1.0, math.prod(profile.grid) / (gpu.sm_count * resident))
+    per_cycle = use.barriers * turns / gpu.clock_hz
+    told = Caveat.of(CaveatKind.CLUSTERS, str(use.blocks), middle=middle, least=least, most=most)
+    if simulated is None:
+        return (_Waiting(Term("cluster_barriers", per_cycle * middle), per_cycle * least, per_cycle * most, told),)
+    less = min(per_cycle * (middle - least), simulated * (1 - least / middle))
+    return (_Waiting(Term("cluster_barriers", 0.0), -less, per_cycle * (most - middle), told),)
 
 
 def launch_s(gpu: GPU, timing: Timing, body_s: float) -> float:

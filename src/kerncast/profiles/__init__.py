@@ -5,6 +5,7 @@ from kerncast.profiles.kernel_profile import (
     Balance,
     BasicBlockCount,
     CacheSimulation,
+    ClusterUse,
     FloatMix,
     InstructionMix,
     KernelProfile,
@@ -26,8 +27,8 @@ from kerncast.profiles.kernel_profile import (
 )
 
 __all__ = [
-    "QUESTIONS", "SECTOR_BYTES", "Balance", "BasicBlockCount", "CacheSimulation", "Count", "Counted", "Counts",
-    "FloatMix", "InstructionMix", "KernelProfile", "KernelRoofline", "KindCount", "LevelCeiling", "LineCount",
-    "LineStates", "MachineMix", "OpcodeCount", "Origin", "ProfiledLaunch", "ResourceTime", "Resources", "Sampling",
-    "SourceRun", "SourceText", "StateCycles", "WarpStates",
+    "QUESTIONS", "SECTOR_BYTES", "Balance", "BasicBlockCount", "CacheSimulation", "ClusterUse", "Count", "Counted",
+    "Counts", "FloatMix", "InstructionMix", "KernelProfile", "KernelRoofline", "KindCount", "LevelCeiling",
+    "LineCount", "LineStates", "MachineMix", "OpcodeCount", "Origin", "ProfiledLaunch", "ResourceTime", "Resources",
+    "Sampling", "SourceRun", "SourceText", "StateCycles", "WarpStates",
 ]  # fmt: skip

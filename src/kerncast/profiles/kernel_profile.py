@@ -1,5 +1,6 @@
 """NOUN KernelProfile: what is known of one launch, each count with its origin and its range."""
 
+import math
 from dataclasses import dataclass
 
 from kerncast.caveats import Caveat
@@ -321,6 +322,21 @@ class Sampling:
 
 
 @dataclass(frozen=True, slots=True)
+class ClusterUse:
+    """The work that blocks of a cluster do together."""
+
+    size: tuple[int, int, int]
+    """blocks of a cluster in x, y and z"""
+    barriers: float
+    """how often a block waits for the others of its cluster, by the mean block"""
+
+    @property
+    def blocks(self) -> int:
+        """Number of blocks of a cluster."""
+        return math.prod(self.size)
+
+
+@dataclass(frozen=True, slots=True)
 class KernelProfile:
     """One launch of one kernel: geometry, resources, counts and instruction mix, each with its origin."""
 
@@ -350,6 +366,8 @@ class KernelProfile:
     """simulated warp states; None where no GPU was named, or the launch could not be simulated"""
     grid_barriers: int | None = None
     """how often the blocks of a cooperative launch wait for one another; None for other launches"""
+    clusters: ClusterUse | None = None
+    """what the blocks of clusters do together; None for launches without clusters"""
     run: SourceRun | None = None
     """measured run that other GPUs are forecast from; None without one"""
 

@@ -40,6 +40,7 @@ _LIMITERS = {
     "mixed": "FP32 among other instructions",
     "launch": "the launch overhead",
     "grid_barriers": "barriers of the whole grid",
+    "cluster_barriers": "barriers of clusters",
     "power": "the board's power limit",
     "learned": "resources that a trained model does not name",
 }
@@ -79,6 +80,7 @@ _ADVICE = {
     "latency": "more warps per SM, or more independent work in each: no resource is busy for most of the time",
     "launch": "more work per launch, or CUDA graphs",
     "grid_barriers": "more work between two barriers, or fewer of them",
+    "cluster_barriers": "more work between two barriers, or fewer of them",
 }
 
 #: The same for operators of a library, whose kernels are given.
@@ -336,6 +338,11 @@ WORDS: dict[CaveatKind, str] = {
     CaveatKind.GRID_BARRIERS: (
         "All blocks wait for one another {subject} times. Each barrier counts {seconds:seconds}, as was measured with"
         " blocks that arrive together; how long they wait for the slowest block is not simulated."
+    ),
+    CaveatKind.CLUSTERS: (
+        "Blocks run in clusters of {subject}. A barrier of a cluster counts {middle:.0f} cycles; {least:.0f} to"
+        " {most:.0f} were published, which widens the interval. Accesses to shared memory of other blocks cost what was"
+        " published of the way between SMs; the SMs of those blocks are not simulated."
     ),
     CaveatKind.CACHES_NOT_SIMULATED: "The caches were not simulated: {reason:open}.",
     CaveatKind.WARP_STATES_NOT_SIMULATED: "The states of the warps were not simulated: {reason:open}.",

@@ -36,6 +36,7 @@ class Simulation(Model):
     name: ClassVar[str] = "simulation"
     log_sigma: ClassVar[float] = 0.24
     needs: ClassVar[Needs] = Needs.SM
+    simulates_clusters: ClassVar[bool] = True
 
     def estimate(self, case: Case, timing: Timing) -> Estimate:
         """Return the simulated time with what each resource alone would need."""

@@ -217,6 +217,27 @@ class Accesses:
         of_spaces = (Memory.LOAD, Memory.SHARED_LOAD) if ins.is_load else (Memory.STORE, Memory.SHARED_STORE)
         return of_spaces[is_shared]
 
+    @cached_property
+    def _mapped(self) -> frozenset[str]:
+        """Registers that hold an address made by mapa, or made from one."""
+        found: set[str] = set()
+        before = -1
+        while len(found) > before:
+            before = len(found)
+            for ins in self._code:
+                is_made = ins.opcode.name == "mapa" or any(r.name in found for r in sources_of(ins))
+                if is_made and ins.opcode.access is None:
+                    found.update(r.name for r in results_of(ins) if r.type != "pred")
+        return frozenset(found)
+
+    def leaves_block(self, number: int) -> bool:
+        """Return whether an access goes to shared memory of another block of the cluster, as far as the PTX tells."""
+        ins = self._code[number]
+        if ins.opcode.access is None or ins.is_copy:
+            return False
+        bases = (o.base for o in ins.operands if isinstance(o, Address) and isinstance(o.base, Register))
+        return ins.is_cluster_wide or (ins.space == "generic" and any(base.name in self._mapped for base in bases))
+
     def places(self, blocks: Iterable[BasicBlock]) -> dict[int, tuple[Place, ...]]:
         """Return what is known of each access of blocks that are issued one after the other; a copy has two places."""
         versions: dict[str, int] = {}

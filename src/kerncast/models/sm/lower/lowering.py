@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from kerncast.gpu import Architecture
+from kerncast.errors import MissingEvidenceError
+from kerncast.gpu import WARP_SIZE, Architecture
 from kerncast.machine.forms import predicated_blocks
 from kerncast.models.sm.lower.accesses import Accesses, Place, joined_atomics
 from kerncast.models.sm.lower.averages import Code, by_machine_code, by_table, guards_of
@@ -230,6 +231,8 @@ class _Lowering:
                 yield _filler(share, number, sources)
             if memory is Memory.AWAIT and ins.opcode.has(Trait.COMMIT):
                 yield self._grouping(number, Memory.COMMIT)
+            if ins.is_cluster_barrier:
+                yield self._signal(number, sources)
             if number not in self._accesses.taken_in:
                 yield self._access(number, sources, places)
             return
@@ -263,9 +266,34 @@ class _Lowering:
         group = self._accesses.joined.get(number, (number,))
         results = tuple(dict.fromkeys(r for each in group for r in self._registers.made(each)))[:MOST_DESTINATIONS]
         found = tuple(place for each in group for place in places[each])
+        cost = self._cost_of_exchange(number) if self._accesses.leaves_block(number) else Cost(Pipe.LSU)
+        return MicroOp(cost, memory, FULL_WEIGHT, 0, sources, results, group, number, found, group=_GROUPS.get(kind, 0))
+
+    def _cost_of_exchange(self, number: int) -> Cost:
+        """Return what an access to another block's shared memory costs: its bytes on the way, and the way."""
+        rate, latency = self._of_clusters("cluster_bytes"), self._of_clusters("cluster_latency")
+        # The sub-partitions share the way; where all use it, each has its part.
+        nbytes = WARP_SIZE * self._code[number].access_bytes * self._architecture.schedulers_per_sm
+        return Cost(Pipe.LSU, nbytes / rate, latency)
+
+    def _signal(self, number: int, sources: Registers) -> MicroOp:
+        """Return what holds a warp before the cluster's barrier for as long as that takes more than a block's."""
+        longer = self._of_clusters("cluster_barrier") - (self._architecture.cycles.barrier_latency or 0.0)
         return MicroOp(
-            Cost(Pipe.LSU), memory, FULL_WEIGHT, 0, sources, results, group, number, found, group=_GROUPS.get(kind, 0)
-        )
+            Cost(Pipe.BRANCH, latency=max(1.0, longer)), Memory.NONE, FULL_WEIGHT, 0, sources, (), (), number,
+            is_fence=True,
+        )  # fmt: skip
+
+    def _of_clusters(self, name: str) -> float:
+        value = getattr(self._architecture.cycles, name)
+        if value is None:
+            raise MissingEvidenceError(
+                "what clusters of blocks cost is unknown",
+                where=self._architecture.id,
+                cure="Give clusters.latency, clusters.bytes_per_cycle and clusters.barrier in the GPU's file,"
+                " or use --model roofline.",
+            )
+        return float(value)
 
     def _grouping(self, number: int, memory: Memory) -> MicroOp:
         """Return the micro-op that ends a group of asynchronous operations, or waits for groups."""
