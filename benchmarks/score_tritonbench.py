@@ -8,7 +8,6 @@ Each operator of the set G runs as a script of its own, confined. Those of the s
 """
 
 import argparse
-import ast
 import csv
 import json
 import re
@@ -55,7 +54,8 @@ for number in json.loads(ROWS_ASKED):
         def work():
             with seen: own.call_op(given)
         ms = triton.testing.do_bench(work)
-        print("ROW", json.dumps([number, ms, sorted(set(seen.names))]))
+        low, high = triton.testing.do_bench.__self__.last[1:]
+        print("ROW", json.dumps([number, ms, sorted(set(seen.names)), 1e3 * low, 1e3 * high]))
     except Exception as error:
         print("FAILED", json.dumps([number, f"{type(error).__name__}: {error}"[:300]]))
 """
@@ -81,6 +81,8 @@ class Row:
     torch_ops: tuple[str, ...] = ()
     """operators of torch's that ran beside kernels: their time is measured and not forecast"""
     why: str = ""
+    low_us: float | None = None
+    high_us: float | None = None
 
     @property
     def error(self) -> float:
@@ -140,22 +142,24 @@ def score(repository: Path, operator: str, rows: list[tuple[int, str, float]]) -
             said = ended.stderr
         except subprocess.TimeoutExpired:
             said = "ENDED took too long"
-    told = {found[0]: found for found in map(ast_row, re.findall(r"^ROW (.*)$", said, re.MULTILINE))}
+    told = {found[0]: found for found in map(row_of, re.findall(r"^ROW (.*)$", said, re.MULTILINE))}
     failed = dict(json.loads(each) for each in re.findall(r"^FAILED (.*)$", said, re.MULTILINE))
     notes = [each for each in re.findall(r"^NOTE (.*)$", said, re.MULTILINE) if "torch's own" not in each]
     last = (re.findall(r"^(?:ENDED |\w*Error: |kerncast\.\S+: )(.*)$", said, re.MULTILINE) or ["no words"])[-1]
     for number, size, measured in rows:
         if number in told and np.isfinite(told[number][1]):
-            yield Row(operator, number, size, measured, told[number][1] * 1e3, tuple(told[number][2]))
+            _, middle, names, *ends = told[number]
+            low, high = (1e3 * each for each in ends)
+            yield Row(operator, number, size, measured, middle * 1e3, tuple(names), "", low, high)
         else:
             why = failed.get(number) or "; ".join(notes[-2:]) or last
             yield Row(operator, number, size, measured, None, why=why[:400])
 
 
-def ast_row(text: str) -> tuple[int, float, list[str]]:
-    """Return number, milliseconds and operators of torch's of a row."""
-    number, milliseconds, names = ast.literal_eval(text.replace("NaN", "None"))
-    return number, float("nan") if milliseconds is None else milliseconds, names
+def row_of(text: str) -> tuple[int, float, list[str], float, float]:
+    """Return number, milliseconds, operators of torch's, and the interval's milliseconds."""
+    number, milliseconds, names, low, high = json.loads(text)
+    return number, milliseconds, names, low, high
 
 
 def main() -> None:

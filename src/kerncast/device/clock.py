@@ -11,7 +11,7 @@ from kerncast.device.modules import Origin
 from kerncast.device.running import Shared
 from kerncast.errors import KerncastError
 from kerncast.execute.live import Work
-from kerncast.forecast import Options, forecast_all
+from kerncast.forecast import Forecast, Options, forecast_all
 from kerncast.forecast.application import at_work, share_of
 from kerncast.forecast.library_calls import forecast_library_calls
 from kerncast.gpu import GPU
@@ -57,21 +57,26 @@ class ForecastClock:
     def _forecast(self, group: Group, kept: KeptLaunch) -> float:
         key = group, kept.launch
         if key not in self._known:
-            self._known[key], self._shares[group] = self.simulated(group, kept.memory, Timing.PROFILER)
+            self._known[key], self._shares[group] = self._simulated(group, kept.memory)
         return self._known[key]
 
-    def simulated(self, group: Group, memory: Memory, timing: Timing) -> tuple[float, float]:
+    def _simulated(self, group: Group, memory: Memory) -> tuple[float, float]:
         """Return the duration of a launch, and which part of the SMs it fills; 0 where it cannot be forecast."""
+        found = self.forecast(group, memory, Timing.PROFILER)
+        return (found.predictions[0].seconds, share_of(found.cases[0], self._gpu)) if found else (0.0, 1.0)
+
+    def forecast(self, group: Group, memory: Memory, timing: Timing) -> Forecast | None:
+        """Return the forecast of a launch; None, and a remark, where there is none."""
         launch = self._launch_of(group, memory)
         try:
             found = forecast_all([launch], [(self._gpu, ())], Options(timing=timing))
         except KerncastError as error:
             self._shared.remarks.add(f"{launch.kernel} takes no time on the program's clock: {error}")
-            return 0.0, 1.0
+            return None
         if not found.predictions:
             self._shared.remarks.add(f"{launch.kernel} takes no time on the program's clock: {found.refused[0].reason}")
-            return 0.0, 1.0
-        return found.predictions[0].seconds, share_of(found.cases[0], self._gpu)
+            return None
+        return found
 
     def _launch_of(self, group: Group, memory: Memory) -> Launch:
         kernel = self._shared.kernels[group.kernel]

@@ -42,6 +42,11 @@ class Tuning:
         return min(known, key=lambda each: each.seconds or 0.0, default=None)
 
 
+Interval = tuple[float, float, float]
+"""a time, its low and its high"""
+_UNKNOWN: Interval = (math.nan, math.nan, math.nan)
+
+
 @dataclass(slots=True)
 class Benchmarks:
     """Stands in the place of what measures."""
@@ -49,7 +54,9 @@ class Benchmarks:
     recorder: Recorder
     tuned: dict[tuple[str, int], list[Tried]] = field(default_factory=dict)
     _clock: ForecastClock = field(init=False)
-    _known: dict[object, float] = field(default_factory=dict)
+    last: Interval = _UNKNOWN
+    """what was answered last, in seconds"""
+    _known: dict[object, Interval] = field(default_factory=dict)
     _left: dict[bool, float] = field(default_factory=lambda: {True: TUNING_SECONDS, False: MEASURING_SECONDS})
     has_answered: bool = False
     """whether the script was told times of this GPU"""
@@ -96,30 +103,43 @@ class Benchmarks:
             remarks.add(f"not all that the script {what} was forecast: {limit:g} s were over")
             return math.nan
         self.has_answered = True
-        outer, launches = self.recorder.benchmark, list[Benchmarked]()
-        self.recorder.benchmark = launches
-        try:
-            fn()  # which may tune a kernel first
-        finally:
-            self.recorder.benchmark = outer
+        launches = self._launches_of(fn)
         try:
             if not launches:
                 remarks.add(
                     "what the script measures beside kernels that are recorded, such as torch's own, has no time"
                 )
                 return math.nan
-            return sum(self._forecast(each) for each in launches)
+            times = [self._forecast(each) for each in launches]
+            self.last = sum(t[0] for t in times), sum(t[1] for t in times), sum(t[2] for t in times)
+            return self.last[0]
         finally:
             self._left[self._tuning] -= time.monotonic() - begun
 
-    def _forecast(self, launch: Benchmarked) -> float:
+    def _launches_of(self, fn: Callable[[], Any]) -> list[Benchmarked]:
+        """Return what a function launches; nothing is executed, unless it looks at its results and fails by them."""
+        recorder = self.recorder
+        outer, executes = recorder.benchmark, recorder.executes_benchmarks
+        try:
+            try:
+                recorder.benchmark = []
+                fn()  # which may tune a kernel first
+            except AssertionError:
+                recorder.benchmark, recorder.executes_benchmarks = [], True
+                fn()
+            return recorder.benchmark
+        finally:
+            recorder.benchmark, recorder.executes_benchmarks = outer, executes
+
+    def _forecast(self, launch: Benchmarked) -> Interval:
         # Where the arrays lie changes no time, as far as the forecast knows.
         key = launch.group, tuple(each.chunks for each in launch.memory.regions), numbers_of(launch.call, launch.memory)
         if key not in self._known:
             shared = self.recorder.shared
             shared.report(f"forecasting {shared.kernels[launch.group.kernel].name}")
-            seconds = self._clock.simulated(launch.group, launch.memory, Timing.COLD)[0]
-            self._known[key] = seconds or math.nan
+            found = self._clock.forecast(launch.group, launch.memory, Timing.COLD)
+            one = found.predictions[0] if found else None
+            self._known[key] = (one.seconds, one.low, one.high) if one else _UNKNOWN
         return self._known[key]
 
     @property

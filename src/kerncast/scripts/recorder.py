@@ -112,6 +112,8 @@ class Recorder:
     _next: int = GLOBAL_BASE + _FIRST_PLACE
     benchmark: list[Benchmarked] | None = None
     """where launches are noted while they are only to be timed"""
+    executes_benchmarks: bool = False
+    """whether what is only to be timed is executed, too"""
     _benchmarked: list[Benchmarked] = field(default_factory=list)
     asks_for_gpu: bool = False
     """whether the script has asked for the GPU's properties"""
@@ -144,8 +146,12 @@ class Recorder:
                 memory = self.shared.capture.memory_of(call, kernel.function.kernel, self._memory)
                 self.benchmark.append(Benchmarked(grid, call, memory))
                 self._benchmarked.append(self.benchmark[-1])
-                return
-            self._execute(grid, call, kernel.function)
+                if not self.executes_benchmarks or kernel.function.kernel is None:
+                    return
+                kernel.function.kernel.launch(call, self._memory, self.shared.settings.rules)
+                self._launches.changed(None)
+            else:
+                self._execute(grid, call, kernel.function)
             self._copy_out(arrays, call, kernel.function.kernel)
         finally:
             for address in scratch:

@@ -126,6 +126,8 @@ def test_an_autotuner_chooses_by_forecast(tmp_path: Path) -> None:
     )
     text += "assert triton.testing.do_bench(lambda: add[(97,)](x, y, out, n, BLOCK=1024)) < 0.1\n"
     text += "assert np.isnan(triton.testing.do_bench(lambda: None))\n"
+    text += "def checked():\n    out[:] = 0\n    add[(97,)](x, y, out, n, BLOCK=1024)\n    assert out[1] == 1.5\n"
+    text += "assert triton.testing.do_bench(checked) < 0.1\n"
     found = forecast_script(script(tmp_path, text), resolve_gpus("a100-sxm-80gb"), Options())
     assert found.forecast.failed is None
     (tuning,) = found.tunings
