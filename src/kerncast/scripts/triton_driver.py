@@ -32,6 +32,8 @@ _MOST_THREADS = 1024
 _OLDEST = (3, 5)
 _FLOATS = {"fp32": "<f", "f32": "<f", "fp64": "<d", "fp16": "<e"}
 _POINTER_BYTES = 8
+#: Types of elements that Triton numbers as the instructions do, by the driver's numbers; the others have one number.
+_TYPES_OF_DRIVER = {8: 10, 9: 8, 10: 9}
 #: Where a GPU's file does not know its bus.
 _BUS_BITS = 256
 
@@ -260,7 +262,8 @@ class _Parameters:
         own = next(self._maps, None)
         pointer = _pointer(name, value.base)
         if own is not None:
-            yield tiled_map(pointer, own, shape, strides, fills_nan=value.padding == "nan")
+            told = {**own, "elem_type": _TYPES_OF_DRIVER.get(own["elem_type"], own["elem_type"])}
+            yield tiled_map(pointer, told, shape, strides, fills_nan=value.padding == "nan")
         else:
             yield pointer
             yield from (each.to_bytes(8, "little") for each in (*shape, *strides))

@@ -159,6 +159,16 @@ def test_addresses_of_all_state_spaces_differ() -> None:
     assert run(kernel, launch(1, 1, p="u32[1]", q="u32[1]")).memory["q"][0] == 63
 
 
+def test_an_address_of_a_parameter_may_go_through_32_bits() -> None:
+    """As Triton asks for that of a tensor map."""
+    kernel = ptx_kernel(
+        HEAD
+        + """mov.b32 %r1, q; cvt.u64.u32 %rd3, %r1; cvta.param.u64 %rd4, %rd3; ld.u64 %rd5, [%rd4];
+        mov.u32 %r2, 7; st.global.u32 [%rd5], %r2; ret; }"""
+    )
+    assert run(kernel, launch(1, 1, p="u32[1]", q="u32[1]")).memory["q"][0] == 7
+
+
 def test_addresses_of_variables_in_initial_values() -> None:
     kernel = ptx_kernel(
         """.global .align 4 .u32 cells[3] = {7, 8, 9}; .global .u64 at[2] = {generic(cells)+4, cells+8};
