@@ -169,6 +169,10 @@ def _dress_cuda(cuda: Any, torch: Any, gpu: GPU) -> None:
     cuda.Event, cuda.Stream, cuda.stream, cuda.device = _Event, _Stream, _nothing, _nothing
     cuda.device_of = cuda._DeviceGuard = _nothing  # noqa: SLF001  kernels of Inductor name it
     cuda._exchange_device = cuda._maybe_exchange_device = lambda _number: 0  # noqa: SLF001  same
+    torch._C._cuda_getCurrentRawStream = lambda _number: 0  # noqa: SLF001  kernels that Inductor wrote name it
+    torch._C._dynamo.guards._empty_strided_cuda = lambda size, stride, dtype: torch.empty_strided(  # noqa: SLF001  same
+        size, stride, dtype=dtype
+    )
     cuda._lazy_init = lambda: None  # noqa: SLF001  what asks for it asks for nothing else
 
 
