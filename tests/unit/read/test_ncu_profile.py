@@ -78,6 +78,17 @@ def test_the_raw_page_of_a_stencil() -> None:
     assert tensor.counts.get(DRAM_BYTES) is None
 
 
+def test_operations_of_tensor_cores_need_no_caveat_where_they_are_counted() -> None:
+    name = "sm__ops_path_tensor_src_fp16_dst_fp32.sum"
+    busy = metrics(**{"sm__inst_executed_pipe_tensor.sum": 64.0})
+    alone = profile_of(*busy)
+    assert CaveatKind.TENSOR_CORES_NOT_COUNTED in kinds(alone.caveats)
+    assert name not in alone.counts
+    counted = profile_of(*busy, *metrics(**{name: 262144.0}))
+    assert CaveatKind.TENSOR_CORES_NOT_COUNTED not in kinds(counted.caveats)
+    assert counted.counts.get(name) == Count.exact(262144)
+
+
 def test_the_raw_page_of_2020_counts_sectors() -> None:
     (axpy,) = golden("raw_2020.csv", "v100-pcie-16gb")
     elements = 16384 * 256  # each reads two and writes one of 8 bytes
