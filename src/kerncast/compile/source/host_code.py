@@ -125,9 +125,9 @@ class _Finder:
             declared = self._text[span.start : span.end]
             # What the stand-ins declare is there for device code, too; the parser complains of the rest.
             is_known = not any(span.start <= place < span.end for place in self._context.errors)
-            if b"std" in declared and not is_known and not _DEVICE_STD.search(declared):
-                self.host.append(span)
-            elif cursor.spelling.rpartition("::")[2] in self._names_of_host - self._names_of_device:
+            of_std = b"std" in declared and not is_known and not _DEVICE_STD.search(declared)
+            names_host = cursor.spelling.rpartition("::")[2] in self._names_of_host - self._names_of_device
+            if of_std or names_host:
                 self.host.append(span)
 
     def _function(self, cursor: Cursor, span: _Span) -> None:
