@@ -294,3 +294,21 @@ extern "C" __global__ void k(int *x) { x[0] = doubled(x[1]); }
     path = tmp_path / "k.cu"
     path.write_text(text)
     compile_request(CompileRequest(path, ("sm_80",), kernel="k", standard="c++20"))
+
+
+def test_tuples_in_device_code(tmp_path: Path) -> None:
+    text = """#include <tuple>
+extern "C" __global__ void k(int *x) {
+  auto both = [&](int i) -> std::tuple<int, float> { return {i, 2.5f}; };
+  auto [first, second] = both(*x);
+  int third; float fourth;
+  std::tie(third, fourth) = both(first);
+  *x = int(second) + third + int(fourth) + std::get<0>(both(7));
+}
+__device__ constexpr int digits() {
+  auto [first, second] = std::make_tuple(3, 2.5f);
+  return first + 10 * int(2 * second) + 100 * std::get<0>(std::tuple<int, char>(7, 'a'));
+}
+static_assert(digits() == 753 && std::tuple_size<std::tuple<int, char, int>>::value == 3);
+"""
+    assert ".entry k(" in compile_text(tmp_path, text, "sm_80").ptx

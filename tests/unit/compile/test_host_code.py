@@ -69,6 +69,7 @@ HOST = [
     "void outer() { auto f = [](int a) { return a; }; f(1); }",
     "unknown_library::Matrix load(const unknown_library::Path &p) { return {}; }",
     "using std::cout;",
+    "namespace host { void f(int n) { launch<<<1, 2>>>(n); } } using host::f;",
     "auto trailing(int a) -> int { return a; }",
     "extern int elsewhere;",
     "UnknownTimer *timer = NULL;",

@@ -105,6 +105,8 @@ class _Finder:
         self.device: list[_Span] = []
         self.templates: set[str] = set()
         self.has_unannotated = False
+        self._names_of_host: set[str] = set()
+        self._names_of_device: set[str] = set()
 
     def visit(self, cursor: Cursor) -> None:
         """Sort one declaration of namespace scope or of a class."""
@@ -123,12 +125,15 @@ class _Finder:
             declared = self._text[span.start : span.end]
             # What the stand-ins declare is there for device code, too; the parser complains of the rest.
             is_known = not any(span.start <= place < span.end for place in self._context.errors)
-            if b"std" in declared and not is_known and not _DEVICE_STD.search(declared):
+            of_std = b"std" in declared and not is_known and not _DEVICE_STD.search(declared)
+            names_host = cursor.spelling.rpartition("::")[2] in self._names_of_host - self._names_of_device
+            if of_std or names_host:
                 self.host.append(span)
 
     def _function(self, cursor: Cursor, span: _Span) -> None:
         if _is_device(cursor):
             self.device.append(span)
+            self._names_of_device.add(cursor.spelling)
             return
         body = [child for child in cursor.get_children() if child.kind == CursorKind.COMPOUND_STMT]
         head = self._text[span.start : body[-1].extent.start.offset if body else span.end]
@@ -140,6 +145,7 @@ class _Finder:
             self.prototypes.append(span.start)
         else:
             self.host.append(span)
+            self._names_of_host.add(cursor.spelling)
             if cursor.kind == CursorKind.FUNCTION_TEMPLATE:
                 self.templates.add(cursor.spelling)
 
@@ -301,7 +307,7 @@ def user_headers(unit: TranslationUnit, excluded: Sequence[Path]) -> tuple[str, 
 #: A library whose headers name this macro was written for NVRTC, too: what its code needs of host code must stay.
 _NVRTC = b"__CUDACC_RTC__"
 #: Share of its headers from which a folder counts as such a library: in other folders a header may mention NVRTC.
-_LEAST_SHARE = 0.05
+_LEAST_SHARE = 0.1
 
 
 def written_for_nvrtc(texts: Mapping[str, bytes], headers: Sequence[str], folders: Sequence[Path]) -> frozenset[str]:
